@@ -20,7 +20,8 @@
 //                 "scope": "group", "slot": 0, "role": "hyper",
 //                 "default": 0.001}, ...],
 //    "group_scalars": 6, "step_scalars": 2,
-//    "workspace": {"step_words": 4, "row_words": 9, "chunk_words": 1},
+//    "workspace": {"step_words": 4, "row_words": 9, "chunk_words": 1,
+//                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",
 //                "domain": "chunks", "per_block": 8,
 //                "read": 16, "written": 12}, ...]}
@@ -76,6 +77,7 @@ typedef struct altgrad_args {
   uint64_t *step_words;        // [step_words]
   uint64_t *row_words;         // [nrows][row_words of the workspace]
   uint32_t *chunk_words;       // [chunk_words][nchunks]
+  float *spills;               // [spills][nchunks * ALTGRAD_CHUNK], 64-byte aligned
   int64_t nrows;
   int64_t nchunks;
 } altgrad_args;
@@ -85,7 +87,7 @@ typedef struct altgrad_args {
 typedef void (*altgrad_host_kernel)(const altgrad_args *args, int64_t begin,
                                     int64_t end);
 
-// A CUDA kernel has the ten members of altgrad_args as its parameters, in this
+// A CUDA kernel has the eleven members of altgrad_args as its parameters, in this
 // order, each 8 bytes, and walks its domain with a grid-sized stride; a block of
 // ALTGRAD_BLOCK_THREADS threads does `per_block` items at a time.
 

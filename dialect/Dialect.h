@@ -1,0 +1,43 @@
+// The altgrad dialect: formats, types, and the operations of rule, step, sweep.
+#ifndef ALTGRAD_DIALECT_DIALECT_H
+#define ALTGRAD_DIALECT_DIALECT_H
+
+#include "altgrad/format.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialect/Dialect.h.inc"
+#include "dialect/Enums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/Attributes.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialect/Types.h.inc"
+
+namespace altgrad {
+class YieldOp;
+class CommitOp;
+class EmitOp;
+} // namespace altgrad
+
+#define GET_OP_CLASSES
+#include "dialect/Ops.h.inc"
+
+namespace altgrad {
+/// One sentence on why `op` may not compute scalars or elements; empty if it is
+/// on the list of allowed `arith` and `math` operations.
+std::string whyNotArithmetic(mlir::Operation &op);
+
+/// Whether `update` has the operands that `rule` wants under its options; emits
+/// an error if not.
+mlir::LogicalResult verifyUpdate(UpdateOp update, RuleOp rule);
+} // namespace altgrad
+
+#endif // ALTGRAD_DIALECT_DIALECT_H

@@ -1,0 +1,33 @@
+//===-- The altgrad dialect itself ------------------------------------------===//
+
+#ifndef ALTGRAD_DIALECT_TD
+#define ALTGRAD_DIALECT_TD
+
+include "mlir/IR/DialectBase.td"
+include "mlir/IR/OpBase.td"
+
+def Altgrad_Dialect : Dialect {
+  let name = "altgrad";
+  let cppNamespace = "::altgrad";
+  let summary = "optimizer updates, storage formats and passes over memory";
+  let description = [{
+    Four words, one meaning each:
+
+    - a **rule** is the update of one parameter tensor as mathematics in f32;
+    - a **step** says what is stored in which format, and in which order
+      unscale, clip, update and quantize happen;
+    - a **sweep** is one pass over memory;
+    - a **bundle** is the compiled artefact.
+
+    The dialect has operations for the first three. Arithmetic is upstream's
+    `arith` and `math`, without fast-math flags: the only contraction is a
+    written `math.fma`.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+}
+
+class Altgrad_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Altgrad_Dialect, mnemonic, traits>;
+
+#endif // ALTGRAD_DIALECT_TD

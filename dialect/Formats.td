@@ -1,0 +1,87 @@
+//===-- Number formats, rounding and overflow --------------------------------===//
+
+#ifndef ALTGRAD_FORMATS_TD
+#define ALTGRAD_FORMATS_TD
+
+include "dialect/Dialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+// Cases and order of altgrad::NanCode in runtime/include/altgrad/format.h.
+def Altgrad_Nan : I32Enum<"Nan", "which codes are not numbers", [
+    I32EnumCase<"None", 0, "none">,
+    I32EnumCase<"AllOnes", 1, "all_ones">,
+    I32EnumCase<"Ieee", 2, "ieee">]> {
+  let cppNamespace = "::altgrad";
+}
+
+def Altgrad_Rounding : I32Enum<"Round", "how a number between two codes is stored", [
+    I32EnumCase<"NearestEven", 0, "nearest_even">]> {
+  let cppNamespace = "::altgrad";
+}
+
+def Altgrad_Overflow : I32Enum<"OverflowMode", "what a number beyond the format becomes", [
+    I32EnumCase<"NonFinite", 0, "nonfinite">,
+    I32EnumCase<"Saturate", 1, "saturate">]> {
+  let cppNamespace = "::altgrad";
+}
+
+// Scope of a scalar: one value, one per parameter group, one per tensor.
+def Altgrad_Scope : I32Enum<"Scope", "how many values a scalar has", [
+    I32EnumCase<"Step", 0, "step">,
+    I32EnumCase<"Group", 1, "group">,
+    I32EnumCase<"Tensor", 2, "tensor">]> {
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_ScopeAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scope, "scope">;
+
+def Altgrad_Reduction : I32Enum<"Reduction", "how elements are combined", [
+    I32EnumCase<"Add", 0, "add">,
+    I32EnumCase<"SumSq", 1, "sumsq">,
+    I32EnumCase<"Max", 2, "max">,
+    I32EnumCase<"And", 3, "and">]> {
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_ReductionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Reduction, "reduction">;
+def Altgrad_RoundingAttr : EnumAttr<Altgrad_Dialect, Altgrad_Rounding, "rounding">;
+def Altgrad_OverflowAttr : EnumAttr<Altgrad_Dialect, Altgrad_Overflow, "overflow">;
+
+def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
+  let mnemonic = "format";
+  let summary = "which number each stored code is";
+  let description = [{
+    A format is data: `exponent` and `mantissa` bits beside the sign, the
+    exponent's `bias`, whether the top exponent holds an infinity (`inf`) and
+    which codes are not numbers (`nan`). Codes are sign-magnitude; exponent
+    field 0 holds the subnormal numbers.
+
+    Known names stand for the numbers: `f32`, `bf16`, `f16`, `ocp.e4m3fn` (448,
+    no infinity) and `ocp.e5m2` (57344, infinities), the latter two as defined
+    in the OCP 8-bit floating point specification 1.0.
+
+    ```mlir
+    #altgrad.format<ocp.e4m3fn>
+    #altgrad.format<exponent = 3, mantissa = 4, bias = 3, inf = false, nan = none>
+    ```
+  }];
+  let parameters = (ins "unsigned":$exponent, "unsigned":$mantissa, "int":$bias,
+                        "bool":$inf, EnumParameter<Altgrad_Nan>:$nan);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Bits of a code, the sign included: 8, 16 or 32.
+    unsigned getBits() const { return 1 + getExponent() + getMantissa(); }
+    unsigned getBytes() const { return getBits() / 8; }
+    bool isF32() const { return getExponent() == 8 && getMantissa() == 23; }
+    /// "bf16", "ocp.e4m3fn", ...; empty for a format without a name.
+    ::llvm::StringRef getKnownName() const;
+    /// The format that has this name, or null.
+    static FormatAttr getNamed(::mlir::MLIRContext *context, ::llvm::StringRef name);
+    /// The type of a code in the program: f32 itself, otherwise i8 or i16.
+    ::mlir::Type getCodeType() const;
+    /// The same format for the codec of runtime/include/altgrad/format.h.
+    Format toFormat() const;
+  }];
+}
+
+#endif // ALTGRAD_FORMATS_TD

@@ -1,0 +1,280 @@
+// Text and verification of rules: which roles, which operations.
+#include "dialect/Dialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+//===-- Text ----------------------------------------------------------------===//
+
+// `= 1.0e-3` after an f64, `= true` after an i1.
+static ParseResult parseDefault(OpAsmParser &parser, Type type,
+                                Attribute &value) {
+  Builder &builder = parser.getBuilder();
+  value = builder.getUnitAttr();
+  if (failed(parser.parseOptionalEqual()))
+    return success();
+  SMLoc loc = parser.getCurrentLocation();
+  if (type.isInteger(1)) {
+    StringRef word;
+    if (parser.parseKeyword(&word))
+      return failure();
+    if (word != "true" && word != "false")
+      return parser.emitError(loc) << "expected true or false";
+    value = builder.getBoolAttr(word == "true");
+    return success();
+  }
+  double number;
+  if (parser.parseFloat(number))
+    return failure();
+  value = builder.getF64FloatAttr(number);
+  return success();
+}
+
+ParseResult RuleOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr name;
+  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(),
+                             result.attributes))
+    return failure();
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<Attribute> roles, names, defaults;
+  Builder &builder = parser.getBuilder();
+  auto argument = [&]() -> ParseResult {
+    StringRef role;
+    if (parser.parseKeyword(&role) ||
+        parser.parseArgument(arguments.emplace_back(), /*allowType=*/true) ||
+        parseDefault(parser, arguments.back().type, defaults.emplace_back()))
+      return failure();
+    roles.push_back(builder.getStringAttr(role));
+    names.push_back(
+        builder.getStringAttr(arguments.back().ssaName.name.drop_front()));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
+    return failure();
+  result.addAttribute("roles", builder.getArrayAttr(roles));
+  result.addAttribute("names", builder.getArrayAttr(names));
+  result.addAttribute("defaults", builder.getArrayAttr(defaults));
+  return parser.parseRegion(*result.addRegion(), arguments);
+}
+
+void RuleOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printSymbolName(getSymName());
+  printer << '(';
+  llvm::interleaveComma(getBody().getArguments(), printer, [&](auto argument) {
+    unsigned i = argument.getArgNumber();
+    printer << cast<StringAttr>(getRoles()[i]).getValue() << ' ' << argument
+            << ": " << argument.getType();
+    if (!isa<UnitAttr>(getDefaults()[i])) {
+      printer << " = ";
+      printer.printAttributeWithoutType(getDefaults()[i]);
+    }
+  });
+  printer << ") ";
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+void RuleOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
+  for (auto [argument, name] :
+       llvm::zip(region.getArguments(), getNames().getAsRange<StringAttr>()))
+    set(argument, name.getValue());
+}
+
+//===-- Questions -----------------------------------------------------------===//
+
+SmallVector<BlockArgument> RuleOp::getByRole(StringRef role) {
+  SmallVector<BlockArgument> found;
+  for (BlockArgument argument : getBody().getArguments())
+    if (cast<StringAttr>(getRoles()[argument.getArgNumber()]) == role)
+      found.push_back(argument);
+  return found;
+}
+
+StringRef RuleOp::getName(BlockArgument argument) {
+  return cast<StringAttr>(getNames()[argument.getArgNumber()]).getValue();
+}
+
+Attribute RuleOp::getDefault(BlockArgument argument) {
+  Attribute value = getDefaults()[argument.getArgNumber()];
+  return isa<UnitAttr>(value) ? Attribute() : value;
+}
+
+YieldOp RuleOp::getYield() {
+  return cast<YieldOp>(getBody().front().getTerminator());
+}
+
+// The value of an i1 that depends on options and constants alone.
+static std::optional<bool> choose(RuleOp rule, Value value,
+                                  ArrayRef<StringRef> options) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    if (llvm::is_contained(rule.getByRole("option"), argument))
+      return llvm::is_contained(options, rule.getName(argument)) ||
+             cast<BoolAttr>(rule.getDefault(argument)).getValue();
+    return std::nullopt;
+  }
+  Operation *op = value.getDefiningOp();
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    auto boolean = dyn_cast<BoolAttr>(constant.getValue());
+    return boolean ? std::optional(boolean.getValue()) : std::nullopt;
+  }
+  if (!isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op))
+    return std::nullopt;
+  auto a = choose(rule, op->getOperand(0), options);
+  auto b = choose(rule, op->getOperand(1), options);
+  if (isa<arith::AndIOp>(op) && ((a && !*a) || (b && !*b)))
+    return false;
+  if (isa<arith::OrIOp>(op) && ((a && *a) || (b && *b)))
+    return true;
+  if (!a || !b)
+    return std::nullopt;
+  return isa<arith::AndIOp>(op) ? *a && *b
+         : isa<arith::OrIOp>(op) ? *a || *b
+                                 : *a != *b;
+}
+
+SmallVector<BlockArgument>
+RuleOp::getStoredStates(ArrayRef<StringRef> options) {
+  SmallVector<BlockArgument> stored;
+  for (auto [state, value] :
+       llvm::zip(getByRole("state"), getYield().getStates())) {
+    Value yielded = value;
+    while (auto select = yielded.getDefiningOp<arith::SelectOp>()) {
+      auto choice = choose(*this, select.getCondition(), options);
+      if (!choice)
+        break;
+      yielded = *choice ? select.getTrueValue() : select.getFalseValue();
+    }
+    if (yielded != state)
+      stored.push_back(state);
+  }
+  return stored;
+}
+
+//===-- Verification --------------------------------------------------------===//
+
+static StringRef typeOfRole(StringRef role) {
+  return llvm::StringSwitch<StringRef>(role)
+      .Cases({"param", "grad", "state"}, "f32")
+      .Case("hyper", "f64")
+      .Case("step", "i64")
+      .Case("option", "i1")
+      .Default("");
+}
+
+LogicalResult RuleOp::verify() {
+  if (getRoles().size() != getNames().size() ||
+      getRoles().size() != getDefaults().size() ||
+      getRoles().size() != getBody().getNumArguments())
+    return emitOpError("has a signature of uneven lengths");
+  for (BlockArgument argument : getBody().getArguments()) {
+    StringRef role =
+        cast<StringAttr>(getRoles()[argument.getArgNumber()]).getValue();
+    StringRef expected = typeOfRole(role);
+    if (expected.empty())
+      return emitOpError() << "gives '%" << getName(argument)
+                           << "' the unknown role '" << role
+                           << "'; roles are param, grad, state, hyper, step, "
+                              "option";
+    std::string type;
+    llvm::raw_string_ostream(type) << argument.getType();
+    if (type != expected)
+      return emitOpError() << "has " << role << " '%" << getName(argument)
+                           << "' of type " << type << ", expected " << expected;
+    bool hasDefault = static_cast<bool>(getDefault(argument));
+    if (hasDefault && role != "hyper" && role != "option")
+      return emitOpError() << "gives " << role << " '%" << getName(argument)
+                           << "' a default";
+    if (!hasDefault && role == "option")
+      return emitOpError() << "has option '%" << getName(argument)
+                           << "' without a default";
+  }
+  for (StringRef role : {"param", "grad"})
+    if (getByRole(role).size() != 1)
+      return emitOpError() << "has " << getByRole(role).size() << " arguments of "
+                           << "role " << role << ", expected 1";
+  if (getByRole("step").size() > 1)
+    return emitOpError("has more than one step count");
+  return success();
+}
+
+std::string altgrad::whyNotArithmetic(Operation &op) {
+  bool listed =
+      isa<arith::ConstantOp, arith::AddFOp, arith::SubFOp, arith::MulFOp,
+          arith::DivFOp, arith::NegFOp, arith::MinimumFOp, arith::MaximumFOp,
+          arith::CmpFOp, arith::CmpIOp, arith::SelectOp, arith::TruncFOp,
+          arith::ExtFOp, arith::AddIOp, arith::SubIOp, arith::MulIOp,
+          arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SIToFPOp,
+          arith::FPToSIOp, math::FmaOp, math::SqrtOp, math::AbsFOp,
+          math::CopySignOp, math::FPowIOp, math::LogOp, math::ExpOp>(op);
+  if (!listed)
+    return "is not on the list of allowed operations";
+  if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
+    if (fast.getFastMathFlagsAttr().getValue() != arith::FastMathFlags::none)
+      return "has fast-math flags";
+  if (auto round = dyn_cast<arith::TruncFOp>(op); round && round.getRoundingmode())
+    return "has a rounding mode; arithmetic rounds to nearest even";
+  for (Type type : llvm::concat<const Type>(
+           SmallVector<Type>(op.getOperandTypes()),
+           SmallVector<Type>(op.getResultTypes())))
+    if (!type.isF32() && !type.isF64() && !type.isInteger(64) &&
+        !type.isInteger(1))
+      return "computes with a type other than f32, f64, i64 and i1";
+  if (isa<math::FPowIOp, math::LogOp, math::ExpOp>(op) &&
+      !op.getResult(0).getType().isF64())
+    return "exists for f64 scalars only";
+  if (auto power = dyn_cast<math::FPowIOp>(op);
+      power && !power.getRhs().getType().isInteger(64))
+    return "has an exponent that is not i64";
+  return "";
+}
+
+LogicalResult RuleOp::verifyRegions() {
+  llvm::DenseSet<Value> elements;
+  for (StringRef role : {"param", "grad", "state"})
+    for (BlockArgument argument : getByRole(role))
+      elements.insert(argument);
+  for (Operation &op : getBody().front()) {
+    if (isa<YieldOp>(op))
+      continue;
+    if (!isa<ReduceOp>(op))
+      if (std::string reason = whyNotArithmetic(op); !reason.empty())
+        return op.emitOpError() << reason;
+    bool element = llvm::any_of(op.getOperands(), [&](Value operand) {
+      return elements.contains(operand);
+    });
+    if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      if (!element)
+        return op.emitOpError("reduces a value that is the same for all elements");
+      if (reduce.getScope() != Scope::Tensor)
+        return op.emitOpError("reduces over the step; a rule sees one tensor");
+      continue;
+    }
+    if (!element)
+      continue;
+    for (Value result : op.getResults()) {
+      if (!result.getType().isF32() && !result.getType().isInteger(1))
+        return op.emitOpError() << "computes elements in " << result.getType()
+                                << "; elements are f32";
+      elements.insert(result);
+    }
+  }
+  auto yield = dyn_cast<YieldOp>(getBody().front().getTerminator());
+  if (!yield)
+    return emitOpError("does not end in altgrad.yield");
+  if (yield.getStates().size() != getByRole("state").size())
+    return yield.emitOpError() << "has " << yield.getStates().size()
+                               << " states, the rule has "
+                               << getByRole("state").size();
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  if (getScope() == Scope::Group)
+    return emitOpError("reduces over tensor or step, not over a group");
+  return success();
+}

@@ -1,0 +1,102 @@
+//===-- The rule: an update as mathematics -----------------------------------===//
+
+#ifndef ALTGRAD_RULEOPS_TD
+#define ALTGRAD_RULEOPS_TD
+
+include "dialect/Types.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "the update of one parameter tensor, written for one element";
+  let description = [{
+    The signature gives each value a role:
+
+    | role | type | what it is |
+    |---|---|---|
+    | `param` | f32 | the element of the parameter; exactly one |
+    | `grad` | f32 | the element of its gradient; exactly one |
+    | `state` | f32 | an element the optimizer keeps from step to step |
+    | `hyper` | f64 | a hyper-parameter, data at run time; a default may follow |
+    | `step` | i64 | the number of this step, from 1; at most one |
+    | `option` | i1 | a choice made when the rule is compiled; a default follows |
+
+    The body computes one element: no storage format is in sight, every f32
+    operation is rounded to nearest even, and nothing is fused but `math.fma`.
+    What depends on hyper-parameters and the step alone is computed once per
+    tensor. It has no regions; a choice is a `select`. A state that is yielded
+    unchanged under the chosen options is not stored at all.
+
+    ```mlir
+    altgrad.rule @sgd(param %w: f32, grad %g: f32, hyper %lr: f64 = 1.0e-3) {
+      %rate = truncf %lr : f64 to f32
+      %dw = mulf %rate, %g : f32
+      %w1 = subf %w, %dw : f32
+      altgrad.yield param(%w1) state()
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,
+                       StrArrayAttr:$names, ArrayAttr:$defaults);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Inside a rule `arith` needs no prefix.
+    static ::llvm::StringRef getDefaultDialect() { return "arith"; }
+    /// The arguments of a role ("state", ...), in order.
+    ::llvm::SmallVector<::mlir::BlockArgument> getByRole(::llvm::StringRef role);
+    ::llvm::StringRef getName(::mlir::BlockArgument argument);
+    /// The default of a hyper-parameter or option, or null.
+    ::mlir::Attribute getDefault(::mlir::BlockArgument argument);
+    YieldOp getYield();
+    /// The states that are stored when the options named are true and the others
+    /// have their defaults: those not yielded unchanged.
+    ::llvm::SmallVector<::mlir::BlockArgument> getStoredStates(
+        ::llvm::ArrayRef<::llvm::StringRef> options);
+  }];
+}
+
+def Altgrad_YieldOp : Altgrad_Op<"yield", [Pure, Terminator,
+    HasParent<"::altgrad::RuleOp">]> {
+  let summary = "the new element of the parameter and of each state";
+  let description = [{
+    States stand in the order of the signature.
+
+    ```mlir
+    altgrad.yield param(%w1) state(%m1, %v1)
+    ```
+  }];
+  let arguments = (ins F32:$param, Variadic<F32>:$states);
+  let assemblyFormat = "`param` `(` $param `)` `state` `(` $states `)` attr-dict";
+}
+
+def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
+    PredOpTrait<"'and' combines i1, the other reductions f32",
+      CPred<"($reduction == ::altgrad::Reduction::And) == "
+            "$value.getType().isInteger(1)">>]> {
+  let summary = "combine the elements of a tensor, or of all tensors, in a fixed order";
+  let description = [{
+    `add` is the sum, `sumsq` the sum of squares, `max` the largest (NaN if one
+    is), `and` whether all hold. The order is fixed (chunk of 4096 elements,
+    lane = element mod 256, rows in order, with `fma` for `sumsq`, then the tree
+    128, 64 … 1; chunks of a tensor in the same shape; tensors in order): the
+    same bits on every device and launch geometry. `over tensor` gives one value
+    for each tensor, `over step` one for all.
+
+    ```mlir
+    %n = altgrad.reduce sumsq %w over tensor : f32
+    ```
+  }];
+  let arguments = (ins Altgrad_ReductionAttr:$reduction,
+                       AnyTypeOf<[F32, I1]>:$value, Altgrad_ScopeAttr:$scope);
+  let results = (outs AnyTypeOf<[F32, I1]>:$result);
+  let assemblyFormat = "$reduction $value `over` $scope attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+#endif // ALTGRAD_RULEOPS_TD

@@ -1,0 +1,392 @@
+// Text and verification of steps.
+#include "dialect/Dialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+//===-- Step ----------------------------------------------------------------===//
+
+ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr name;
+  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(),
+                             result.attributes))
+    return failure();
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<Attribute> accesses, names, scopes;
+  Builder &builder = parser.getBuilder();
+  auto argument = [&]() -> ParseResult {
+    StringRef access;
+    if (parser.parseKeyword(&access) ||
+        parser.parseArgument(arguments.emplace_back(), /*allowType=*/true))
+      return failure();
+    Scope scope = Scope::Step;
+    if (succeeded(parser.parseOptionalKeyword("per_group")))
+      scope = Scope::Group;
+    else if (succeeded(parser.parseOptionalKeyword("per_tensor")))
+      scope = Scope::Tensor;
+    accesses.push_back(builder.getStringAttr(access));
+    names.push_back(
+        builder.getStringAttr(arguments.back().ssaName.name.drop_front()));
+    scopes.push_back(ScopeAttr::get(parser.getContext(), scope));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
+    return failure();
+  result.addAttribute("accesses", builder.getArrayAttr(accesses));
+  result.addAttribute("names", builder.getArrayAttr(names));
+  result.addAttribute("scopes", builder.getArrayAttr(scopes));
+  return parser.parseRegion(*result.addRegion(), arguments);
+}
+
+void StepOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printSymbolName(getSymName());
+  printer << '(';
+  llvm::interleaveComma(getBody().getArguments(), printer, [&](auto argument) {
+    printer << getAccess(argument) << ' ' << argument << ": "
+            << argument.getType();
+    if (getScope(argument) == Scope::Group)
+      printer << " per_group";
+    if (getScope(argument) == Scope::Tensor)
+      printer << " per_tensor";
+  });
+  printer << ") ";
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+void StepOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
+  for (auto [argument, name] :
+       llvm::zip(region.getArguments(), getNames().getAsRange<StringAttr>()))
+    set(argument, name.getValue());
+}
+
+StringRef StepOp::getName(BlockArgument argument) {
+  return cast<StringAttr>(getNames()[argument.getArgNumber()]).getValue();
+}
+
+StringRef StepOp::getAccess(BlockArgument argument) {
+  return cast<StringAttr>(getAccesses()[argument.getArgNumber()]).getValue();
+}
+
+Scope StepOp::getScope(BlockArgument argument) {
+  return cast<ScopeAttr>(getScopes()[argument.getArgNumber()]).getValue();
+}
+
+CommitOp StepOp::getCommit() {
+  return dyn_cast<CommitOp>(getBody().front().getTerminator());
+}
+
+LogicalResult StepOp::verify() {
+  unsigned count = getBody().getNumArguments();
+  if (getAccesses().size() != count || getNames().size() != count ||
+      getScopes().size() != count)
+    return emitOpError("has a signature of uneven lengths");
+  for (BlockArgument argument : getBody().getArguments()) {
+    StringRef access = getAccess(argument);
+    if (access != "in" && access != "out" && access != "inout")
+      return emitOpError() << "gives '%" << getName(argument)
+                           << "' the unknown access '" << access
+                           << "'; accesses are in, out, inout";
+    Type type = argument.getType();
+    if (!isa<TensorsType>(type) && !type.isF64() && !type.isF32() &&
+        !type.isInteger(64))
+      return emitOpError() << "has '%" << getName(argument) << "' of type "
+                           << type
+                           << ", expected !altgrad.tensors, f64, f32 or i64";
+    if (isa<TensorsType>(type) && getScope(argument) != Scope::Step)
+      return emitOpError() << "gives the tensors '%" << getName(argument)
+                           << "' a scope; only scalars have one";
+  }
+  return success();
+}
+
+// The argument behind a value that `element` or `collect` may hide.
+LogicalResult StepOp::verifyRegions() {
+  for (Operation &op : getBody().front()) {
+    if (isa<AltgradDialect>(op.getDialect()) && !isa<RuleOp, StepOp>(op))
+      continue;
+    if (std::string reason = whyNotArithmetic(op); !reason.empty())
+      return op.emitOpError() << reason;
+  }
+  CommitOp commit = getCommit();
+  if (!commit)
+    return emitOpError("does not end in altgrad.commit");
+  for (BlockArgument argument : getBody().getArguments()) {
+    bool written = llvm::is_contained(commit.getTargets(), argument) ||
+                   llvm::is_contained(commit.getAlwaysTargets(), argument);
+    for (auto sweep : getBody().getOps<SweepOp>())
+      written |= llvm::is_contained(sweep.getStores(), argument);
+    if (written && getAccess(argument) == "in")
+      return commit.emitOpError() << "writes '%" << getName(argument)
+                                  << "', which is in";
+    if (!written && getAccess(argument) != "in")
+      return commit.emitOpError() << "never writes '%" << getName(argument)
+                                  << "', which is " << getAccess(argument);
+    if (!written || getAccess(argument) != "out")
+      continue;
+    for (Operation *user : argument.getUsers())
+      if (isa<DequantizeOp, UnscaleOp, LoadOp>(user))
+        return user->emitOpError() << "reads '%" << getName(argument)
+                                   << "', which is out";
+  }
+  return success();
+}
+
+//===-- Clip ----------------------------------------------------------------===//
+
+ParseResult ClipOp::parse(OpAsmParser &parser, OperationState &result) {
+  SmallVector<OpAsmParser::UnresolvedOperand> values;
+  OpAsmParser::UnresolvedOperand bound;
+  auto &builder = parser.getBuilder();
+  Type reals = RealsType::get(parser.getContext());
+  if (parser.parseOperandList(values) || parser.parseKeyword("to") ||
+      parser.parseOperand(bound) ||
+      parser.parseOptionalAttrDict(result.attributes) ||
+      parser.resolveOperands(values, reals, result.operands) ||
+      parser.resolveOperand(bound, builder.getF32Type(), result.operands))
+    return failure();
+  result.addTypes(SmallVector<Type>(values.size(), reals));
+  result.addTypes(builder.getF32Type());
+  return success();
+}
+
+void ClipOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getValues() << " to " << getMaxNorm();
+  printer.printOptionalAttrDict((*this)->getAttrs());
+}
+
+LogicalResult ClipOp::verify() {
+  if (getValues().empty())
+    return emitOpError("clips no list");
+  if (getValues().size() != getClipped().size())
+    return emitOpError() << "has " << getClipped().size() << " results for "
+                         << getValues().size() << " lists";
+  return success();
+}
+
+//===-- Update --------------------------------------------------------------===//
+
+ParseResult UpdateOp::parse(OpAsmParser &parser, OperationState &result) {
+  FlatSymbolRefAttr rule;
+  SmallVector<Attribute> options;
+  auto &builder = parser.getBuilder();
+  if (parser.parseAttribute(rule, "rule", result.attributes))
+    return failure();
+  if (succeeded(parser.parseOptionalLBrace())) {
+    auto option = [&]() -> ParseResult {
+      StringRef word;
+      if (parser.parseKeyword(&word))
+        return failure();
+      options.push_back(builder.getStringAttr(word));
+      return success();
+    };
+    if (parser.parseCommaSeparatedList(option) || parser.parseRBrace())
+      return failure();
+  }
+  result.addAttribute("options", builder.getArrayAttr(options));
+  Type reals = RealsType::get(parser.getContext());
+  SmallVector<int32_t> segments;
+  auto group = [&](StringRef word, Type type) -> ParseResult {
+    SmallVector<OpAsmParser::UnresolvedOperand> values;
+    if (parser.parseKeyword(word) ||
+        parser.parseOperandList(values, OpAsmParser::Delimiter::Paren))
+      return failure();
+    segments.push_back(values.size());
+    return parser.resolveOperands(values, type, result.operands);
+  };
+  if (group("param", reals) || group("grad", reals) || group("state", reals) ||
+      group("hyper", builder.getF64Type()))
+    return failure();
+  if (segments[0] != 1 || segments[1] != 1)
+    return parser.emitError(parser.getNameLoc())
+           << "updates one parameter by one gradient";
+  OpAsmParser::UnresolvedOperand step;
+  bool counted = succeeded(parser.parseOptionalKeyword("step"));
+  if (counted && (parser.parseLParen() || parser.parseOperand(step) ||
+                  parser.parseRParen() ||
+                  parser.resolveOperand(step, builder.getI64Type(),
+                                        result.operands)))
+    return failure();
+  result.getOrAddProperties<Properties>().operandSegmentSizes = {
+      1, 1, segments[2], segments[3], counted ? 1 : 0};
+  result.addTypes(SmallVector<Type>(1 + segments[2], reals));
+  return success();
+}
+
+void UpdateOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getRuleAttr();
+  if (!getOptions().empty()) {
+    printer << " {";
+    llvm::interleaveComma(
+        getOptions().getAsRange<StringAttr>(), printer,
+        [&](StringAttr option) { printer << option.getValue(); });
+    printer << "}";
+  }
+  printer << " param(" << getParam() << ") grad(" << getGrad() << ") state("
+          << getStates() << ") hyper(" << getHypers() << ")";
+  if (getStep())
+    printer << " step(" << getStep() << ")";
+}
+
+LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *found = symbols.lookupNearestSymbolFrom(*this, getRuleAttr());
+  if (!found) // perhaps on the rule path
+    return success();
+  auto rule = dyn_cast<RuleOp>(found);
+  if (!rule)
+    return emitOpError() << "applies '" << getRule() << "', which is no rule";
+  return verifyUpdate(*this, rule);
+}
+
+LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
+  SmallVector<StringRef> options;
+  for (auto option : update.getOptions().getAsRange<StringAttr>()) {
+    bool known = llvm::any_of(rule.getByRole("option"), [&](auto argument) {
+      return rule.getName(argument) == option.getValue();
+    });
+    if (!known)
+      return update.emitOpError() << "sets '" << option.getValue()
+                                  << "', which is no option of rule '"
+                                  << rule.getSymName() << "'";
+    options.push_back(option.getValue());
+  }
+  auto complain = [&](StringRef role, size_t got, ArrayRef<BlockArgument> want) {
+    InFlightDiagnostic error = update.emitOpError()
+                               << "gives " << got << " " << role
+                               << " operands, rule '" << rule.getSymName()
+                               << "' wants " << want.size();
+    if (!want.empty()) {
+      error << ": ";
+      llvm::interleaveComma(want, error, [&](BlockArgument argument) {
+        error << rule.getName(argument);
+      });
+    }
+    return error;
+  };
+  auto states = rule.getStoredStates(options);
+  if (states.size() != update.getStates().size())
+    return complain("state", update.getStates().size(), states);
+  auto hypers = rule.getByRole("hyper");
+  if (hypers.size() != update.getHypers().size())
+    return complain("hyper", update.getHypers().size(), hypers);
+  auto steps = rule.getByRole("step");
+  if (steps.size() != (update.getStep() ? 1 : 0))
+    return complain("step", update.getStep() ? 1 : 0, steps);
+  return success();
+}
+
+//===-- Quantize, commit ----------------------------------------------------===//
+
+LogicalResult QuantizeOp::verify() {
+  FormatAttr format = getTensors().getType().getFormat();
+  if (getOverflow() == OverflowMode::NonFinite && !format.getInf() &&
+      format.getNan() == Nan::None)
+    return emitOpError("overflows to a non-finite code the format does not have");
+  return success();
+}
+
+// `value to target : type`; the value is reals where the target holds f32.
+static ParseResult parseWrites(OpAsmParser &parser, OperationState &result,
+                               SmallVectorImpl<Value> &values,
+                               SmallVectorImpl<Value> &targets) {
+  return parser.parseCommaSeparatedList([&]() -> ParseResult {
+    OpAsmParser::UnresolvedOperand value, target;
+    Type type;
+    if (parser.parseOperand(value) || parser.parseKeyword("to") ||
+        parser.parseOperand(target) || parser.parseColonType(type))
+      return failure();
+    auto tensors = dyn_cast<TensorsType>(type);
+    Type valueType = tensors && tensors.getFormat().isF32()
+                         ? Type(RealsType::get(parser.getContext()))
+                         : type;
+    return failure(parser.resolveOperand(value, valueType, values) ||
+                   parser.resolveOperand(target, type, targets));
+  });
+}
+
+ParseResult CommitOp::parse(OpAsmParser &parser, OperationState &result) {
+  SmallVector<Value> condition, alwaysValues, alwaysTargets, values, targets;
+  if (succeeded(parser.parseOptionalKeyword("always")) &&
+      parseWrites(parser, result, alwaysValues, alwaysTargets))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("if"))) {
+    OpAsmParser::UnresolvedOperand operand;
+    if (parser.parseOperand(operand) ||
+        parser.resolveOperand(operand, parser.getBuilder().getI1Type(),
+                              condition) ||
+        parseWrites(parser, result, values, targets))
+      return failure();
+  }
+  if (parser.parseOptionalAttrDict(result.attributes))
+    return failure();
+  SmallVector<int32_t> segments;
+  for (auto *part :
+       {&condition, &alwaysValues, &alwaysTargets, &values, &targets}) {
+    result.addOperands(*part);
+    segments.push_back(part->size());
+  }
+  llvm::copy(segments, result.getOrAddProperties<Properties>()
+                           .operandSegmentSizes.begin());
+  return success();
+}
+
+void CommitOp::print(OpAsmPrinter &printer) {
+  auto writes = [&](OperandRange values, OperandRange targets) {
+    for (unsigned i = 0; i < values.size(); ++i) {
+      if (i)
+        printer << ",";
+      printer.printNewline();
+      printer << values[i] << " to " << targets[i] << " : "
+              << targets[i].getType();
+    }
+  };
+  printer.increaseIndent();
+  printer.increaseIndent();
+  if (!getAlwaysValues().empty()) {
+    printer << " always";
+    writes(getAlwaysValues(), getAlwaysTargets());
+  }
+  if (getCondition()) {
+    if (!getAlwaysValues().empty())
+      printer.printNewline();
+    else
+      printer << ' ';
+    printer << "if " << getCondition();
+    writes(getValues(), getTargets());
+  }
+  printer.decreaseIndent();
+  printer.decreaseIndent();
+}
+
+LogicalResult CommitOp::verify() {
+  if (getValues().size() != getTargets().size() ||
+      getAlwaysValues().size() != getAlwaysTargets().size())
+    return emitOpError("has values and targets of uneven number");
+  if (!getCondition() && !getValues().empty())
+    return emitOpError("has an if list without a condition");
+  llvm::DenseSet<Value> seen;
+  for (auto [value, target] : llvm::concat<std::tuple<Value, Value>>(
+           llvm::to_vector(llvm::zip(ValueRange(getAlwaysValues()),
+                                     ValueRange(getAlwaysTargets()))),
+           llvm::to_vector(llvm::zip(ValueRange(getValues()),
+                                     ValueRange(getTargets()))))) {
+    if (!isa<BlockArgument>(target))
+      return emitOpError("writes to something that is no argument of the step");
+    if (!seen.insert(target).second)
+      return emitOpError() << "writes argument " 
+                           << cast<BlockArgument>(target).getArgNumber()
+                           << " twice";
+    Type expected = target.getType();
+    if (auto tensors = dyn_cast<TensorsType>(expected);
+        tensors && tensors.getFormat().isF32())
+      expected = RealsType::get(getContext());
+    if (value.getType() != expected)
+      return emitOpError() << "writes " << value.getType() << " to "
+                           << target.getType();
+  }
+  return success();
+}

@@ -1,0 +1,161 @@
+//===-- The step: formats, order, one commit ---------------------------------===//
+
+#ifndef ALTGRAD_STEPOPS_TD
+#define ALTGRAD_STEPOPS_TD
+
+include "dialect/RuleOps.td"
+
+def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "a whole training step: what is stored how, and what happens in which order";
+  let description = [{
+    Every argument says how it is used (`in`, `out`, `inout`). It is a list of
+    tensors, or a scalar in memory (f64, f32, i64 or i32): one for the step, or
+    `per_group`, or `per_tensor`. The body is pure; `commit`, its last operation,
+    is the only write.
+
+    ```mlir
+    altgrad.step @train(in %grads: !altgrad.tensors<bf16>,
+                        inout %master: !altgrad.tensors<f32>,
+                        in %lr: f64 per_group) {
+      %g = dequantize %grads : !altgrad.tensors<bf16>
+      %w = dequantize %master : !altgrad.tensors<f32>
+      %w1 = update @sgd param(%w) grad(%g) state() hyper(%lr)
+      commit always %w1 to %master : !altgrad.tensors<f32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$accesses,
+                       StrArrayAttr:$names, TypedArrayAttrBase<Altgrad_ScopeAttr, "scopes">:$scopes);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Inside a step `altgrad` needs no prefix.
+    static ::llvm::StringRef getDefaultDialect() { return "altgrad"; }
+    ::llvm::StringRef getName(::mlir::BlockArgument argument);
+    ::llvm::StringRef getAccess(::mlir::BlockArgument argument);
+    Scope getScope(::mlir::BlockArgument argument);
+    CommitOp getCommit();
+  }];
+}
+
+def Altgrad_DequantizeOp : Altgrad_Op<"dequantize", [Pure]> {
+  let summary = "the values of stored tensors";
+  let description = [{
+    Exact: f32 holds every number of every format.
+
+    ```mlir
+    %w = dequantize %model : !altgrad.tensors<bf16>
+    ```
+  }];
+  let arguments = (ins Altgrad_TensorsType:$tensors);
+  let results = (outs Altgrad_RealsType:$values);
+  let assemblyFormat = "$tensors attr-dict `:` qualified(type($tensors))";
+}
+
+def Altgrad_UnscaleOp : Altgrad_Op<"unscale", [Pure]> {
+  let summary = "the gradients divided by the loss scale, and whether all are finite";
+  let description = [{
+    `values = gradients * factor`, where `factor` is the inverse of the loss
+    scale; `finite` is true when no stored gradient is an infinity or a NaN
+    (tested before the product). Source: GradScaler.unscale_, torch/amp.
+
+    ```mlir
+    %g, %finite = unscale %grads by %inv_scale : !altgrad.tensors<bf16>
+    ```
+  }];
+  let arguments = (ins Altgrad_TensorsType:$tensors, F32:$factor);
+  let results = (outs Altgrad_RealsType:$values, I1:$finite);
+  let assemblyFormat = "$tensors `by` $factor attr-dict `:` qualified(type($tensors))";
+}
+
+def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure]> {
+  let summary = "scale lists of gradients down to a global norm";
+  let description = [{
+    `norm` is the Euclidean norm of all lists together, before clipping; every
+    list is multiplied by `min(max_norm / (norm + 1e-6), 1)`, computed in f32. A
+    NaN norm makes every result NaN. Source: torch.nn.utils.clip_grad_norm_.
+
+    ```mlir
+    %c, %norm = clip_by_global_norm %g to %max_norm
+    %a1, %b1, %both = clip_by_global_norm %a, %b to %max_norm
+    ```
+  }];
+  let arguments = (ins Variadic<Altgrad_RealsType>:$values, F32:$max_norm);
+  let results = (outs Variadic<Altgrad_RealsType>:$clipped, F32:$norm);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "apply a rule to every element";
+  let description = [{
+    The results are the new parameter and the new states, in the order of the
+    rule. Options of the rule are switched on in braces; states that these
+    options leave unchanged are not operands. A rule that is not in the module is
+    looked for as `<name>.mlir` on the rule path.
+
+    ```mlir
+    %w1, %m1, %v1 = update @adamw param(%w) grad(%g) state(%m, %v)
+        hyper(%lr, %b1, %b2, %eps, %decay) step(%t)
+    %x1 = update @sgd {maximize} param(%x) grad(%y) state() hyper(%lr)
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$rule, StrArrayAttr:$options,
+                       Altgrad_RealsType:$param, Altgrad_RealsType:$grad,
+                       Variadic<Altgrad_RealsType>:$states,
+                       Variadic<F64>:$hypers, Optional<I64>:$step);
+  let results = (outs Altgrad_RealsType:$new_param,
+                      Variadic<Altgrad_RealsType>:$new_states);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
+  let summary = "round values to a storage format";
+  let description = [{
+    One direct rounding from f32. NaN becomes the one canonical code of the
+    format; `saturate` turns what is too large, infinities included, into the
+    largest finite number, `nonfinite` into infinity where the format has it and
+    NaN otherwise. Corner cases: definitions of the format, `format.h`.
+
+    ```mlir
+    %half = quantize %w1 round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
+    ```
+  }];
+  let arguments = (ins Altgrad_RealsType:$values,
+                       Altgrad_RoundingAttr:$rounding,
+                       Altgrad_OverflowAttr:$overflow);
+  let results = (outs Altgrad_TensorsType:$tensors);
+  let assemblyFormat = [{
+    $values `round` `<` $rounding `>` `overflow` `<` $overflow `>` attr-dict
+    `:` qualified(type($tensors))
+  }];
+  let hasVerifier = 1;
+}
+
+def Altgrad_CommitOp : Altgrad_Op<"commit", [Terminator, AttrSizedOperandSegments,
+    HasParent<"::altgrad::StepOp">]> {
+  let summary = "write the results of a step";
+  let description = [{
+    The `always` list is written on every run, the `if` list only when its
+    condition holds: otherwise no byte of it changes. A value goes to an `out` or
+    `inout` argument, once, and has that argument's format already.
+
+    ```mlir
+    commit always %norm to %gnorm : f32
+        if %finite
+        %w1 to %master : !altgrad.tensors<f32>,
+        %t1 to %t : i64
+    ```
+  }];
+  let arguments = (ins Optional<I1>:$condition,
+                       Variadic<AnyType>:$always_values, Variadic<AnyType>:$always_targets,
+                       Variadic<AnyType>:$values, Variadic<AnyType>:$targets);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+#endif // ALTGRAD_STEPOPS_TD

@@ -1,0 +1,241 @@
+// Text and verification of sweeps, and of the element form between step and
+// sweep.
+#include "dialect/Dialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+#define GET_OP_CLASSES
+#include "dialect/Ops.cpp.inc"
+
+//===-- Element form --------------------------------------------------------===//
+
+ParseResult LoadOp::parse(OpAsmParser &parser, OperationState &result) {
+  OpAsmParser::UnresolvedOperand tensors;
+  TensorsType type;
+  if (parser.parseOperand(tensors) ||
+      parser.parseOptionalAttrDict(result.attributes) ||
+      parser.parseColonType(type) ||
+      parser.resolveOperand(tensors, type, result.operands))
+    return failure();
+  result.addTypes(type.getFormat().getCodeType());
+  return success();
+}
+
+void LoadOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getTensors();
+  printer.printOptionalAttrDict((*this)->getAttrs());
+  printer << " : " << getTensors().getType();
+}
+
+OpFoldResult ElementOp::fold(FoldAdaptor) {
+  if (auto collect = getValues().getDefiningOp<CollectOp>())
+    return collect.getElement();
+  return {};
+}
+
+//===-- Sweep ---------------------------------------------------------------===//
+
+// load(%g from %grads : !altgrad.tensors<bf16>, ...)
+static ParseResult
+parseLoads(OpAsmParser &parser, OperationState &result,
+           SmallVectorImpl<OpAsmParser::Argument> &arguments) {
+  auto load = [&]() -> ParseResult {
+    OpAsmParser::UnresolvedOperand tensors;
+    TensorsType type;
+    if (parser.parseArgument(arguments.emplace_back()) ||
+        parser.parseKeyword("from") || parser.parseOperand(tensors) ||
+        parser.parseColonType(type) ||
+        parser.resolveOperand(tensors, type, result.operands))
+      return failure();
+    arguments.back().type = type.getFormat().getCodeType();
+    return success();
+  };
+  return failure(
+      parser.parseKeyword("load") ||
+      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, load));
+}
+
+// reduce(sumsq over step, and over step)
+static ParseResult parseReductions(OpAsmParser &parser, OperationState &result) {
+  SmallVector<Attribute> reductions, scopes;
+  Builder &builder = parser.getBuilder();
+  auto reduction = [&]() -> ParseResult {
+    SMLoc loc = parser.getCurrentLocation();
+    StringRef kind, scope;
+    if (parser.parseKeyword(&kind) || parser.parseKeyword("over") ||
+        parser.parseKeyword(&scope))
+      return failure();
+    auto parsedKind = symbolizeReduction(kind);
+    auto parsedScope = symbolizeScope(scope);
+    if (!parsedKind || !parsedScope)
+      return parser.emitError(loc) << "expected add|sumsq|max|and over "
+                                      "tensor|step";
+    reductions.push_back(
+        ReductionAttr::get(parser.getContext(), *parsedKind));
+    scopes.push_back(ScopeAttr::get(parser.getContext(), *parsedScope));
+    result.addTypes(*parsedKind == Reduction::And ? Type(builder.getI1Type())
+                                                  : builder.getF32Type());
+    return success();
+  };
+  if (parser.parseKeyword("reduce") ||
+      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, reduction))
+    return failure();
+  result.addAttribute("reductions", builder.getArrayAttr(reductions));
+  result.addAttribute("scopes", builder.getArrayAttr(scopes));
+  return success();
+}
+
+// store(%master : !altgrad.tensors<f32>, ...)
+static ParseResult parseStores(OpAsmParser &parser, OperationState &result,
+                               int32_t &count) {
+  auto store = [&]() -> ParseResult {
+    OpAsmParser::UnresolvedOperand tensors;
+    TensorsType type;
+    ++count;
+    return failure(parser.parseOperand(tensors) ||
+                   parser.parseColonType(type) ||
+                   parser.resolveOperand(tensors, type, result.operands));
+  };
+  return failure(
+      parser.parseKeyword("store") ||
+      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, store));
+}
+
+// wide 8 (%g, %m) { ... }
+static ParseResult parseWide(OpAsmParser &parser, OperationState &result,
+                             ArrayRef<OpAsmParser::Argument> scalar) {
+  Builder &builder = parser.getBuilder();
+  if (failed(parser.parseOptionalKeyword("wide")))
+    return success();
+  int64_t width;
+  SmallVector<OpAsmParser::Argument> arguments;
+  if (parser.parseInteger(width) ||
+      parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren))
+    return failure();
+  if (arguments.size() != scalar.size())
+    return parser.emitError(parser.getNameLoc())
+           << "has " << arguments.size() << " wide arguments, expected "
+           << scalar.size();
+  for (auto [wide, narrow] : llvm::zip(arguments, scalar))
+    wide.type = VectorType::get({width}, narrow.type);
+  result.addAttribute("width", builder.getI64IntegerAttr(width));
+  return parser.parseRegion(*result.addRegion(), arguments);
+}
+
+ParseResult SweepOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr name;
+  if (parser.parseSymbolName(name, "name", result.attributes))
+    return failure();
+  OpAsmParser::UnresolvedOperand condition;
+  bool conditional = succeeded(parser.parseOptionalKeyword("if"));
+  if (conditional &&
+      (parser.parseOperand(condition) ||
+       parser.resolveOperand(condition, parser.getBuilder().getI1Type(),
+                             result.operands)))
+    return failure();
+  SmallVector<OpAsmParser::Argument> arguments;
+  int32_t stores = 0;
+  if (parseLoads(parser, result, arguments) ||
+      parseReductions(parser, result) || parseStores(parser, result, stores) ||
+      parser.parseRegion(*result.addRegion(), arguments) ||
+      parseWide(parser, result, arguments))
+    return failure();
+  result.getOrAddProperties<Properties>().operandSegmentSizes = {
+      conditional ? 1 : 0, static_cast<int32_t>(arguments.size()), stores};
+  ensureTerminator(*result.regions.front(), parser.getBuilder(),
+                   result.location);
+  return success();
+}
+
+void SweepOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printSymbolName(getName());
+  if (getCondition())
+    printer << " if " << getCondition();
+  printer << " load(";
+  llvm::interleaveComma(
+      llvm::zip(getBody().getArguments(), getLoads()), printer, [&](auto pair) {
+        printer << std::get<0>(pair) << " from " << std::get<1>(pair) << " : "
+                << std::get<1>(pair).getType();
+      });
+  printer << ") reduce(";
+  unsigned index = 0;
+  llvm::interleaveComma(getReduced(), printer, [&](Value) {
+    printer << stringifyReduction(getReduction(index)) << " over "
+            << stringifyScope(getScope(index));
+    ++index;
+  });
+  printer << ") store(";
+  llvm::interleaveComma(getStores(), printer, [&](Value stream) {
+    printer << stream << " : " << stream.getType();
+  });
+  printer << ") ";
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+  if (getWide().empty())
+    return;
+  printer << " wide " << getWidth() << " (";
+  llvm::interleaveComma(getWide().front().getArguments(), printer);
+  printer << ") ";
+  printer.printRegion(getWide().front(), /*printEntryBlockArgs=*/false);
+}
+
+void SweepOp::getAsmBlockArgumentNames(Region &region,
+                                       OpAsmSetValueNameFn set) {
+  auto step = (*this)->getParentOfType<StepOp>();
+  for (auto [argument, stream] : llvm::zip(region.getArguments(), getLoads()))
+    if (auto source = dyn_cast<BlockArgument>(stream); source && step)
+      set(argument, step.getName(source));
+}
+
+EmitOp SweepOp::getEmit() {
+  return cast<EmitOp>(getBody().front().getTerminator());
+}
+
+Reduction SweepOp::getReduction(unsigned index) {
+  return cast<ReductionAttr>(getReductions()[index]).getValue();
+}
+
+Scope SweepOp::getScope(unsigned index) {
+  return cast<ScopeAttr>(getScopes()[index]).getValue();
+}
+
+static unsigned bytesOf(OperandRange streams) {
+  unsigned bytes = 0;
+  for (Value stream : streams)
+    bytes += cast<TensorsType>(stream.getType()).getFormat().getBytes();
+  return bytes;
+}
+
+unsigned SweepOp::getBytesRead() { return bytesOf(getLoads()); }
+unsigned SweepOp::getBytesWritten() { return bytesOf(getStores()); }
+
+LogicalResult SweepOp::verify() {
+  auto emit = dyn_cast<EmitOp>(getBody().front().getTerminator());
+  if (!emit)
+    return emitOpError("does not end in altgrad.emit");
+  if (getReductions().size() != getNumResults() ||
+      getScopes().size() != getNumResults())
+    return emitOpError() << "has " << getNumResults() << " results for "
+                         << getReductions().size() << " reductions";
+  if (emit.getNumOperands() != getNumResults() + getStores().size())
+    return emit.emitOpError()
+           << "gives " << emit.getNumOperands() << " values, expected "
+           << getNumResults() << " reductions and " << getStores().size()
+           << " stores";
+  if (getBody().getNumArguments() != getLoads().size())
+    return emitOpError() << "has " << getBody().getNumArguments()
+                         << " body arguments for " << getLoads().size()
+                         << " loads";
+  for (auto [index, stream] : llvm::enumerate(getStores())) {
+    Type code = cast<TensorsType>(stream.getType()).getFormat().getCodeType();
+    Type stored = emit.getOperand(getNumResults() + index).getType();
+    if (stored != code)
+      return emit.emitOpError() << "stores " << stored << " to a stream of "
+                                << code;
+  }
+  return success();
+}

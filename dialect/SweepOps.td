@@ -1,0 +1,148 @@
+//===-- The sweep: one pass over memory --------------------------------------===//
+
+#ifndef ALTGRAD_SWEEPOPS_TD
+#define ALTGRAD_SWEEPOPS_TD
+
+include "dialect/StepOps.td"
+
+// Between the step a person writes and its sweeps, the body is written for one
+// element: an f32 that depends on a `load` is the element, any other scalar is
+// the same for all elements ("uniform").
+
+def Altgrad_LoadOp : Altgrad_Op<"load", [Pure]> {
+  let summary = "the stored code of this element";
+  let description = [{
+    ```mlir
+    %c = altgrad.load %grads : !altgrad.tensors<bf16>
+    ```
+  }];
+  let arguments = (ins Altgrad_TensorsType:$tensors);
+  let results = (outs AnyType:$code);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Altgrad_DecodeOp : Altgrad_Op<"decode", [Pure, Elementwise]> {
+  let summary = "the number a code stands for";
+  let description = [{
+    The code is an i8 or i16, or a vector of them; the number an f32.
+
+    ```mlir
+    %x = altgrad.decode %c format<bf16> : i16 to f32
+    ```
+  }];
+  let arguments = (ins AnyType:$code, Altgrad_FormatAttr:$format);
+  let results = (outs AnyType:$number);
+  let assemblyFormat = "$code `format` $format attr-dict `:` type($code) `to` type($number)";
+}
+
+def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
+  let summary = "the code of a number";
+  let description = [{
+    As `quantize`, for one element or a vector of them. In the format f32 the
+    code is the number itself with its NaN made canonical.
+
+    ```mlir
+    %c = altgrad.encode %x format<bf16> round<nearest_even> overflow<nonfinite> : f32 to i16
+    ```
+  }];
+  let arguments = (ins AnyType:$number, Altgrad_FormatAttr:$format,
+                       Altgrad_RoundingAttr:$rounding,
+                       Altgrad_OverflowAttr:$overflow);
+  let results = (outs AnyType:$code);
+  let assemblyFormat = [{
+    $number `format` $format `round` `<` $rounding `>` `overflow` `<` $overflow `>` attr-dict
+    `:` type($number) `to` type($code)
+  }];
+}
+
+def Altgrad_ElementOp : Altgrad_Op<"element", [Pure]> {
+  let summary = "the element of a list of values";
+  let description = [{
+    ```mlir
+    %x = altgrad.element %values
+    ```
+  }];
+  let arguments = (ins Altgrad_RealsType:$values);
+  let results = (outs F32:$element);
+  let assemblyFormat = "$values attr-dict";
+  let hasFolder = 1;
+}
+
+def Altgrad_CollectOp : Altgrad_Op<"collect", [Pure]> {
+  let summary = "the list of values, or of codes, of which this is the element";
+  let description = [{
+    ```mlir
+    %values = altgrad.collect %x : f32 to !altgrad.reals
+    %half = altgrad.collect %c : i16 to !altgrad.tensors<bf16>
+    ```
+  }];
+  let arguments = (ins AnyType:$element);
+  let results = (outs AnyType:$list);
+  let assemblyFormat = "$element attr-dict `:` type($element) `to` qualified(type($list))";
+}
+
+def Altgrad_SpillOp : Altgrad_Op<"spill", []> {
+  let summary = "a list of f32 tensors in the workspace, from one sweep to a later one";
+  let description = [{
+    ```mlir
+    %kept = altgrad.spill : !altgrad.tensors<f32>
+    ```
+  }];
+  let results = (outs Altgrad_TensorsType:$tensors);
+  let assemblyFormat = "attr-dict `:` qualified(type($tensors))";
+}
+
+def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
+    SingleBlockImplicitTerminator<"::altgrad::EmitOp">,
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
+  let summary = "one pass over memory";
+  let description = [{
+    Declares the streams it loads and stores and the reductions that leave it as
+    values. The body computes one element; its arguments are the loaded codes,
+    and `emit` gives the reduced values, then the stored codes. Scalars of the
+    step may be used inside. With a condition that is false it touches no
+    memory. After vectorization a second region does `width` elements at once;
+    the first one then serves what does not fill a vector.
+
+    ```mlir
+    %sum = altgrad.sweep @norm load(%g from %grads : !altgrad.tensors<bf16>)
+        reduce(sumsq over step) store() {
+      %x = altgrad.decode %g format<bf16> : i16 to f32
+      altgrad.emit %x : f32
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
+                       Variadic<Altgrad_TensorsType>:$loads,
+                       Variadic<Altgrad_TensorsType>:$stores,
+                       ArrayAttr:$reductions, ArrayAttr:$scopes,
+                       DefaultValuedAttr<I64Attr, "1">:$width);
+  let results = (outs Variadic<AnyTypeOf<[F32, I1]>>:$reduced);
+  let regions = (region SizedRegion<1>:$body, VariadicRegion<SizedRegion<1>>:$wide);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    static ::llvm::StringRef getDefaultDialect() { return "altgrad"; }
+    EmitOp getEmit();
+    Reduction getReduction(unsigned index);
+    Scope getScope(unsigned index);
+    /// Bytes per element that this sweep loads and stores.
+    unsigned getBytesRead();
+    unsigned getBytesWritten();
+  }];
+}
+
+def Altgrad_EmitOp : Altgrad_Op<"emit", [Pure, Terminator,
+    HasParent<"::altgrad::SweepOp">]> {
+  let summary = "what leaves a sweep: reduced values, then stored codes";
+  let description = [{
+    ```mlir
+    altgrad.emit %x, %code : f32, i16
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$values);
+  let builders = [OpBuilder<(ins), [{ (void)$_state; }]>];
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+#endif // ALTGRAD_SWEEPOPS_TD

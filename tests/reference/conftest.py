@@ -1,0 +1,6 @@
+"""Makes the modules of tests/reference importable by name."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))

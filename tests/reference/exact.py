@@ -1,0 +1,63 @@
+"""The optimizers that torch does not have, as formulas in f64: the yardstick of their f32 references."""
+
+import numpy as np
+
+
+def coupled(g, decay, w):
+    """Rounded as in f32: what cancels here is the input's error, not the formula's."""
+    return (g + decay * w).astype(np.float32).astype(np.float64)
+
+
+def average(old, new, beta):
+    return beta * old + (1 - beta) * new
+
+
+def lion(s, h, t, g):
+    w = s["w"] * (1 - h["lr"] * h["decay"])
+    u = np.sign(average(s["m"], g, h["beta1"]))
+    return {"w": w - h["lr"] * u, "m": average(s["m"], g, h["beta2"])}
+
+
+def lamb(s, h, t, g, l2=False, nvlamb=False, grad_averaging=True):
+    w, decay = s["w"], h["decay"]
+    g = coupled(g, decay, w) if l2 else g
+    m = h["beta1"] * s["m"] + (1 - h["beta1"] if grad_averaging else 1) * g
+    v = average(s["v"], g * g, h["beta2"])
+    u = m / (1 - h["beta1"] ** t) / (np.sqrt(v / (1 - h["beta2"] ** t)) + h["eps"])
+    u = u if l2 else u + decay * w
+    wn, un = np.linalg.norm(w), np.linalg.norm(u)
+    ratio = wn / un if (nvlamb or decay != 0) and wn != 0 and un != 0 else 1.0
+    return {"w": w - h["lr"] * ratio * u, "m": m, "v": v}
+
+
+def adopt(s, h, t, g, clip=True, decoupled=False):
+    w, decay = s["w"], h["decay"]
+    g = g if decoupled else coupled(g, decay, w)
+    if t == 1:
+        return {"w": w, "m": s["m"], "v": g**2}
+    w = w * (1 - h["lr"] * decay) if decoupled else w
+    n = g / np.maximum(np.sqrt(s["v"]), h["eps"])
+    n = np.clip(n, -((t - 1) ** 0.25), (t - 1) ** 0.25) if clip else n
+    m = average(s["m"], n, h["beta1"])
+    return {"w": w - h["lr"] * m, "m": m, "v": average(s["v"], g**2, h["beta2"])}
+
+
+def ademamix(s, h, t, g):
+    def f(beta):
+        return np.log(0.5) / np.log(beta + 1e-8) - 1
+    alpha, beta3 = h["alpha"], h["beta3"]
+    if t < h["alpha_warmup"]:
+        alpha = alpha * t / h["alpha_warmup"]
+    if t < h["beta3_warmup"]:
+        x = t / h["beta3_warmup"]
+        beta3 = 0.5 ** (1 / ((1 - x) * f(h["beta1"]) + x * f(beta3) + 1))
+    fast, slow = average(s["fast"], g, h["beta1"]), average(s["slow"], g, beta3)
+    v = average(s["v"], g**2, h["beta2"])
+    u = (fast / (1 - h["beta1"] ** t) + alpha * slow) / (np.sqrt(v / (1 - h["beta2"] ** t)) + h["eps"])
+    return {"w": s["w"] - h["lr"] * (u + h["decay"] * s["w"]), "fast": fast, "slow": slow, "v": v}
+
+
+def step(name, state, hyper, t, g, maximize=False, **options):
+    wide = {k: v.astype(np.float64) for k, v in state.items()}
+    g = g.astype(np.float64)
+    return globals()[name](wide, hyper, t, -g if maximize else g, **options)
