@@ -43,8 +43,12 @@ def Altgrad_Reduction : I32Enum<"Reduction", "how elements are combined", [
   let cppNamespace = "::altgrad";
 }
 def Altgrad_ReductionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Reduction, "reduction">;
-def Altgrad_RoundingAttr : EnumAttr<Altgrad_Dialect, Altgrad_Rounding, "rounding">;
-def Altgrad_OverflowAttr : EnumAttr<Altgrad_Dialect, Altgrad_Overflow, "overflow">;
+def Altgrad_RoundingAttr : EnumAttr<Altgrad_Dialect, Altgrad_Rounding, "rounding"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+def Altgrad_OverflowAttr : EnumAttr<Altgrad_Dialect, Altgrad_Overflow, "overflow"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
   let mnemonic = "format";

@@ -214,7 +214,8 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
   if (!listed)
     return "is not on the list of allowed operations";
   if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
-    if (fast.getFastMathFlagsAttr().getValue() != arith::FastMathFlags::none)
+    if (auto flags = fast.getFastMathFlagsAttr();
+        flags && flags.getValue() != arith::FastMathFlags::none)
       return "has fast-math flags";
   if (auto round = dyn_cast<arith::TruncFOp>(op); round && round.getRoundingmode())
     return "has a rounding mode; arithmetic rounds to nearest even";

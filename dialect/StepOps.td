@@ -130,7 +130,7 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
                        Altgrad_OverflowAttr:$overflow);
   let results = (outs Altgrad_TensorsType:$tensors);
   let assemblyFormat = [{
-    $values `round` `<` $rounding `>` `overflow` `<` $overflow `>` attr-dict
+    $values `round` `` $rounding `overflow` `` $overflow attr-dict
     `:` qualified(type($tensors))
   }];
   let hasVerifier = 1;

@@ -31,12 +31,6 @@ void LoadOp::print(OpAsmPrinter &printer) {
   printer << " : " << getTensors().getType();
 }
 
-OpFoldResult ElementOp::fold(FoldAdaptor) {
-  if (auto collect = getValues().getDefiningOp<CollectOp>())
-    return collect.getElement();
-  return {};
-}
-
 //===-- Sweep ---------------------------------------------------------------===//
 
 // load(%g from %grads : !altgrad.tensors<bf16>, ...)

@@ -32,7 +32,7 @@ def Altgrad_DecodeOp : Altgrad_Op<"decode", [Pure, Elementwise]> {
   }];
   let arguments = (ins AnyType:$code, Altgrad_FormatAttr:$format);
   let results = (outs AnyType:$number);
-  let assemblyFormat = "$code `format` $format attr-dict `:` type($code) `to` type($number)";
+  let assemblyFormat = "$code `format` `` $format attr-dict `:` type($code) `to` type($number)";
 }
 
 def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
@@ -50,7 +50,7 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
                        Altgrad_OverflowAttr:$overflow);
   let results = (outs AnyType:$code);
   let assemblyFormat = [{
-    $number `format` $format `round` `<` $rounding `>` `overflow` `<` $overflow `>` attr-dict
+    $number `format` `` $format `round` `` $rounding `overflow` `` $overflow attr-dict
     `:` type($number) `to` type($code)
   }];
 }
@@ -65,7 +65,6 @@ def Altgrad_ElementOp : Altgrad_Op<"element", [Pure]> {
   let arguments = (ins Altgrad_RealsType:$values);
   let results = (outs F32:$element);
   let assemblyFormat = "$values attr-dict";
-  let hasFolder = 1;
 }
 
 def Altgrad_CollectOp : Altgrad_Op<"collect", [Pure]> {
@@ -74,11 +73,14 @@ def Altgrad_CollectOp : Altgrad_Op<"collect", [Pure]> {
     ```mlir
     %values = altgrad.collect %x : f32 to !altgrad.reals
     %half = altgrad.collect %c : i16 to !altgrad.tensors<bf16>
+    %g = altgrad.collect %x by %factor : f32 to !altgrad.reals
     ```
+
+    `by` gives the common factor that is still to be multiplied in.
   }];
-  let arguments = (ins AnyType:$element);
+  let arguments = (ins AnyType:$element, Optional<F32>:$factor);
   let results = (outs AnyType:$list);
-  let assemblyFormat = "$element attr-dict `:` type($element) `to` qualified(type($list))";
+  let assemblyFormat = "$element (`by` $factor^)? attr-dict `:` type($element) `to` qualified(type($list))";
 }
 
 def Altgrad_SpillOp : Altgrad_Op<"spill", []> {

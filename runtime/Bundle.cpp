@@ -127,8 +127,8 @@ const char *Bundle::data(const std::string &symbol, size_t &length) const {
   Dl_info info;
   const ElfW(Sym) *entry = nullptr;
   // The symbol's size bounds the search for the NUL.
-  if (!address ||
-      !dladdr1(address, &info, (void **)(&entry), RTLD_DL_SYMENT) || !entry)
+  if (!address || !dladdr1(address, &info, (void **)(&entry), RTLD_DL_SYMENT) ||
+      !entry)
     return nullptr;
   length = strnlen(address, entry->st_size);
   return length < entry->st_size ? address : nullptr;

@@ -41,7 +41,6 @@ private:
   Manifest parsed;
 };
 
-
 } // namespace altgrad
 
 struct altgrad_bundle {

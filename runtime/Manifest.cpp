@@ -226,11 +226,11 @@ Manifest Reader::read() {
   manifest.stepScalars = integer(root, "step_scalars", top, 0, mostWords);
   const json &space = member(root, "workspace", top);
   const std::string place = "manifest.workspace";
-  manifest.workspaceStepWords =
-      integer(space, "step_words", place, 0, 1 << 24);
+  manifest.workspaceStepWords = integer(space, "step_words", place, 0, 1 << 24);
   manifest.workspaceRowWords = integer(space, "row_words", place, 0, mostWords);
   manifest.workspaceChunkWords =
       integer(space, "chunk_words", place, 0, mostWords);
+  manifest.spills = integer(space, "spills", place, 0, 256);
   rowSlots = Slots("a row", manifest.rowWords - ALTGRAD_ROW_HEADER);
   inputSlots = Slots("inputs", manifest.inputs);
   readTargets("host", manifest.host);

@@ -40,7 +40,7 @@ struct Manifest {
   std::vector<Stream> streams;
   std::vector<Scalar> scalars;
   std::vector<Phase> phases;
-  int64_t workspaceStepWords, workspaceRowWords, workspaceChunkWords;
+  int64_t workspaceStepWords, workspaceRowWords, workspaceChunkWords, spills;
 };
 
 // Throws std::exception with place and value when `text` is not a manifest.

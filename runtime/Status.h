@@ -15,9 +15,8 @@ fail(altgrad_status status, const char *format, ...);
 // Prints one line to stderr, the first time a process meets `kind`; the only
 // printing there is, for a cache that cannot be used.
 enum class Warning { CacheDirectory, CacheWrite, CacheEntry };
-__attribute__((format(printf, 2, 3), cold)) void warnOnce(Warning kind,
-                                                          const char *format,
-                                                          ...);
+__attribute__((format(printf, 2, 3), cold)) void
+warnOnce(Warning kind, const char *format, ...);
 
 // Every exported function that can allocate runs inside this.
 template <typename Body> altgrad_status guarded(Body &&body) noexcept {

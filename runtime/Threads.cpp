@@ -40,7 +40,8 @@ public:
 private:
   void grow(int threads);
   void work(int self);
-  void serve(int self);
+  bool enter(uint64_t &seen);
+  void serve(int self, uint64_t seen);
   static void *main(void *start);
 
   Share shares[mostThreads];
@@ -49,16 +50,24 @@ private:
   int64_t piece = 1;
   int active = 1;  // shares of the job, the caller's included
   int started = 1; // threads that exist, the caller included
+  bool spin = false;
 
   std::mutex lock;
   std::condition_variable wake, done;
-  std::atomic<uint64_t> job{0};
-  std::atomic<int> busy{0};
+  // Number of the job, whether it is open, and how many threads are inside. A
+  // thread touches the job's fields only between entering and leaving, and the
+  // caller waits for nobody who has not entered: threads that wake too late
+  // cost nothing.
+  std::atomic<uint64_t> gate{0};
 };
+
+constexpr uint64_t insideMask = 0xffff, openBit = 0x10000;
+constexpr int jobShift = 17;
 
 struct Start {
   Pool *pool;
   int self;
+  uint64_t seen;
 };
 
 // Waits until `ready` holds: a while awake, then asleep.
@@ -77,7 +86,7 @@ void await(std::mutex &lock, std::condition_variable &signal, bool spin,
 void Pool::work(int self) {
   for (int i = 0; i < active; ++i) {
     Share &share = shares[(self + i) % active];
-    for (;;) {
+    while (share.next.load(std::memory_order_relaxed) < share.end) {
       int64_t first = share.next.fetch_add(piece, std::memory_order_relaxed);
       if (first >= share.end)
         break;
@@ -86,15 +95,25 @@ void Pool::work(int self) {
   }
 }
 
-void Pool::serve(int self) {
-  for (uint64_t seen = 0;;) {
-    bool spin = started <= availableThreads();
-    await(lock, wake, spin, [&] { return job.load() != seen; });
-    seen = job.load();
+bool Pool::enter(uint64_t &seen) {
+  uint64_t state = gate.load();
+  do {
+    seen = state >> jobShift;
+    if (!(state & openBit))
+      return false;
+  } while (!gate.compare_exchange_weak(state, state + 1));
+  return true;
+}
+
+void Pool::serve(int self, uint64_t seen) {
+  for (bool awake = false;;) {
+    await(lock, wake, awake, [&] { return gate.load() >> jobShift != seen; });
+    if (!enter(seen))
+      continue;
     if (self < active)
       work(self);
-    // Also the idle ones report: the next job may rewrite what they have read.
-    if (busy.fetch_sub(1) == 1) {
+    awake = spin && self < active;
+    if (!((gate.fetch_sub(1) - 1) & (openBit | insideMask))) {
       std::lock_guard<std::mutex> held(lock);
       done.notify_one();
     }
@@ -104,7 +123,7 @@ void Pool::serve(int self) {
 void *Pool::main(void *argument) {
   Start start = *static_cast<Start *>(argument);
   delete static_cast<Start *>(argument);
-  start.pool->serve(start.self);
+  start.pool->serve(start.self, start.seen);
   return nullptr;
 }
 
@@ -113,7 +132,8 @@ void Pool::grow(int threads) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); // signals are the program's
   while (started < threads) {
-    auto *start = new (std::nothrow) Start{this, started};
+    auto *start =
+        new (std::nothrow) Start{this, started, gate.load() >> jobShift};
     pthread_t thread;
     if (!start || pthread_create(&thread, nullptr, main, start) != 0) {
       delete start;
@@ -127,25 +147,27 @@ void Pool::grow(int threads) {
 }
 
 void Pool::run(int threads, int64_t begin, int64_t end, int64_t size,
-               void (*work)(int64_t, int64_t, void *), void *argument) {
-  grow(threads);
-  body = work;
+               void (*function)(int64_t, int64_t, void *), void *argument) {
+  if (started < threads)
+    grow(threads);
+  body = function;
   context = argument;
   piece = size;
   active = std::min(threads, started);
+  spin = active <= availableThreads();
   int64_t count = end - begin;
   for (int i = 0; i < active; ++i) {
     shares[i].next.store(begin + count * i / active, std::memory_order_relaxed);
     shares[i].end = begin + count * (i + 1) / active;
   }
-  busy.store(started - 1);
   {
     std::lock_guard<std::mutex> held(lock);
-    job.fetch_add(1);
+    gate.store(((gate.load() >> jobShift) + 1) << jobShift | openBit);
   }
   wake.notify_all();
-  this->work(0);
-  await(lock, done, true, [&] { return busy.load() == 0; });
+  work(0);
+  gate.fetch_and(~openBit);
+  await(lock, done, spin, [&] { return !(gate.load() & insideMask); });
 }
 
 std::atomic<Pool *> current{nullptr};

@@ -7,12 +7,12 @@
 //                v <- beta2 v + (1 - beta2) g^2
 //
 // The authors' published form and order: v is used before it is updated.
-// g <- g + decay w, or `decoupled` w <- w - lr decay w; clip=false: no clamp.
+// g <- g + decay w, or `decoupled` w <- w - lr decay w; `no_clip`: no clamp.
 altgrad.rule @adopt(
     param %w: f32, grad %g: f32, state %m: f32, state %v: f32,
     hyper %lr: f64 = 1.0e-3, hyper %beta1: f64 = 0.9, hyper %beta2: f64 = 0.9999,
     hyper %eps: f64 = 1.0e-6, hyper %decay: f64 = 0.0, step %t: i64,
-    option %clip: i1 = true, option %decoupled: i1 = false,
+    option %no_clip: i1 = false, option %decoupled: i1 = false,
     option %maximize: i1 = false) {
   %one = constant 1.0 : f64
   %start = constant 1 : i64
@@ -47,7 +47,7 @@ altgrad.rule @adopt(
   %low = negf %high : f32
   %above = maximumf %raw, %low : f32
   %clamped = minimumf %above, %high : f32
-  %n = select %clip, %clamped, %raw : f32
+  %n = select %no_clip, %raw, %clamped : f32
 
   // m <- m + (1 - beta1) (n - m)
   %rest1 = subf %one, %beta1 : f64

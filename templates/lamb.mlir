@@ -1,6 +1,6 @@
 // LAMB: Adam with a trust ratio per tensor (You et al., 2020).
 //
-//   m <- beta1 m + (1 - beta1) g              (+ g without grad_averaging)
+//   m <- beta1 m + (1 - beta1) g              (no_grad_averaging: + g)
 //   v <- beta2 v + (1 - beta2) g^2
 //   u <- m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) + decay w
 //   w <- w - lr |w| / |u| * u                 (|w| / |u|: 1 where one of them is 0)
@@ -13,7 +13,7 @@ altgrad.rule @lamb(
     hyper %lr: f64 = 1.0e-3, hyper %beta1: f64 = 0.9, hyper %beta2: f64 = 0.999,
     hyper %eps: f64 = 1.0e-6, hyper %decay: f64 = 1.0e-2, step %t: i64,
     option %l2: i1 = false, option %nvlamb: i1 = false,
-    option %grad_averaging: i1 = true, option %maximize: i1 = false) {
+    option %no_grad_averaging: i1 = false, option %maximize: i1 = false) {
   %one = constant 1.0 : f64
 
   // g <- -g to maximize
@@ -27,7 +27,7 @@ altgrad.rule @lamb(
 
   // m <- beta1 m + (1 - beta1) g
   %rest1 = subf %one, %beta1 : f64
-  %share = select %grad_averaging, %rest1, %one : f64
+  %share = select %no_grad_averaging, %one, %rest1 : f64
   %gain1 = truncf %share : f64 to f32
   %hold1 = truncf %beta1 : f64 to f32
   %old1 = mulf %hold1, %m : f32

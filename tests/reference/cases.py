@@ -25,10 +25,10 @@ CASES = [
     ("lamb", {}, {}),
     ("lamb", dict(decay=0.0), {}),
     ("lamb", dict(decay=0.0), dict(nvlamb=True)),
-    ("lamb", dict(decay=0.125), dict(l2=True, grad_averaging=False, maximize=True)),
+    ("lamb", dict(decay=0.125), dict(l2=True, no_grad_averaging=True, maximize=True)),
     ("adopt", {}, {}),
     ("adopt", dict(decay=0.01), dict(decoupled=True)),
-    ("adopt", dict(decay=0.125, eps=1e-3), dict(clip=False, maximize=True)),
+    ("adopt", dict(decay=0.125, eps=1e-3), dict(no_clip=True, maximize=True)),
     ("ademamix", {}, {}),
     ("ademamix", dict(decay=0.01, alpha=5.0, alpha_warmup=12.0, beta3_warmup=15.0), dict(maximize=True)),
 ]
@@ -36,7 +36,7 @@ CASES = [
 
 def name(case):
     rule, hyper, options = case
-    words = [f"{k}={v:g}" for k, v in hyper.items()] + [k if v else f"no-{k}" for k, v in options.items()]
+    words = [f"{k}={v:g}" for k, v in hyper.items()] + list(options)
     return "-".join([rule, *words])
 
 

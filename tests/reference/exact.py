@@ -18,10 +18,10 @@ def lion(s, h, t, g):
     return {"w": w - h["lr"] * u, "m": average(s["m"], g, h["beta2"])}
 
 
-def lamb(s, h, t, g, l2=False, nvlamb=False, grad_averaging=True):
+def lamb(s, h, t, g, l2=False, nvlamb=False, no_grad_averaging=False):
     w, decay = s["w"], h["decay"]
     g = coupled(g, decay, w) if l2 else g
-    m = h["beta1"] * s["m"] + (1 - h["beta1"] if grad_averaging else 1) * g
+    m = h["beta1"] * s["m"] + (1 if no_grad_averaging else 1 - h["beta1"]) * g
     v = average(s["v"], g * g, h["beta2"])
     u = m / (1 - h["beta1"] ** t) / (np.sqrt(v / (1 - h["beta2"] ** t)) + h["eps"])
     u = u if l2 else u + decay * w
@@ -30,14 +30,14 @@ def lamb(s, h, t, g, l2=False, nvlamb=False, grad_averaging=True):
     return {"w": w - h["lr"] * ratio * u, "m": m, "v": v}
 
 
-def adopt(s, h, t, g, clip=True, decoupled=False):
+def adopt(s, h, t, g, no_clip=False, decoupled=False):
     w, decay = s["w"], h["decay"]
     g = g if decoupled else coupled(g, decay, w)
     if t == 1:
         return {"w": w, "m": s["m"], "v": g**2}
     w = w * (1 - h["lr"] * decay) if decoupled else w
     n = g / np.maximum(np.sqrt(s["v"]), h["eps"])
-    n = np.clip(n, -((t - 1) ** 0.25), (t - 1) ** 0.25) if clip else n
+    n = n if no_clip else np.clip(n, -((t - 1) ** 0.25), (t - 1) ** 0.25)
     m = average(s["m"], n, h["beta1"])
     return {"w": w - h["lr"] * m, "m": m, "v": average(s["v"], g**2, h["beta2"])}
 

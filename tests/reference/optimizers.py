@@ -118,12 +118,12 @@ def lion(state, h, t, g, maximize=False):
     return {"w": fma(f32(-h["lr"]), sign, w), "m": _average(state["m"], g, h["beta2"])}
 
 
-def lamb(state, h, t, g, l2=False, nvlamb=False, grad_averaging=True, maximize=False):
+def lamb(state, h, t, g, l2=False, nvlamb=False, no_grad_averaging=False, maximize=False):
     w, decay = state["w"], f32(h["decay"])
     g = _signed(g, maximize)
     if l2:
         g = fma(decay, w, g)
-    gain = f32(1.0 - h["beta1"]) if grad_averaging else f32(1)
+    gain = f32(1) if no_grad_averaging else f32(1.0 - h["beta1"])
     m = fma(gain, g, f32(h["beta1"]) * state["m"])
     v = _square_average(state["v"], g, h["beta2"])
     mhat = m / f32(1.0 - power(h["beta1"], t))
@@ -138,7 +138,7 @@ def lamb(state, h, t, g, l2=False, nvlamb=False, grad_averaging=True, maximize=F
     return {"w": fma(-ratio, u, w), "m": m, "v": v}
 
 
-def adopt(state, h, t, g, clip=True, decoupled=False, maximize=False):
+def adopt(state, h, t, g, no_clip=False, decoupled=False, maximize=False):
     w, m, v = state["w"], state["m"], state["v"]
     g = _signed(g, maximize)
     if not decoupled:
@@ -148,7 +148,7 @@ def adopt(state, h, t, g, clip=True, decoupled=False, maximize=False):
     if decoupled:
         w = fma(f32(-(h["lr"] * h["decay"])), w, w)
     n = g / np.maximum(np.sqrt(v), f32(h["eps"]))
-    if clip:
+    if not no_clip:
         c = f32(math.sqrt(math.sqrt(float(t - 1))))
         n = np.minimum(np.maximum(n, -c), c)
     m = fma(f32(1.0 - h["beta1"]), n - m, m)

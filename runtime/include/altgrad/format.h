@@ -1,6 +1,7 @@
 // Number formats as data, and the one codec that constant folding, tests and
 // host code share. Definitions: sign-magnitude codes, E exponent bits, M
-// mantissa bits; exponent field 0 holds the subnormals, and E = 0 is fixed point.
+// mantissa bits; exponent field 0 holds the subnormals, and E = 0 is fixed
+// point.
 #ifndef ALTGRAD_FORMAT_H
 #define ALTGRAD_FORMAT_H
 
@@ -24,6 +25,48 @@ struct Format {
   NanCode nan;
 
   constexpr unsigned bits() const { return 1u + exponentBits + mantissaBits; }
+  // The codes of +NaN and +inf, and of the largest number; signs are one bit
+  // above. The top exponent is reserved only where there is an infinity.
+  constexpr uint32_t signBit() const { return 1u << (bits() - 1); }
+  constexpr uint32_t topExponent() const {
+    return ((1u << exponentBits) - 1) << mantissaBits;
+  }
+  constexpr uint32_t infCode() const { return topExponent(); }
+  constexpr uint32_t maxCode() const {
+    return nan == NanCode::Ieee      ? topExponent() - hasInf
+           : nan == NanCode::AllOnes ? signBit() - 2
+                                     : signBit() - 1;
+  }
+  // One canonical NaN, without a sign: the quiet bit alone above 8 bits, all
+  // ones in 8 and fewer (definitions, 4.4).
+  constexpr uint32_t nanCode() const {
+    return nan == NanCode::Ieee && bits() > 8
+               ? topExponent() | 1u << (mantissaBits - 1)
+               : signBit() - 1;
+  }
+  // Whether every number of the format is an f32 and the words above make
+  // sense; the codec is for these.
+  constexpr bool valid() const {
+    int top = (1 << exponentBits) - 1 - (hasInf ? 1 : 0) - bias;
+    bool numbers =
+        exponentBits == 0 || (top <= 127 && 1 - bias - mantissaBits >= -149);
+    return exponentBits <= 8 && mantissaBits <= 23 &&
+           exponentBits + mantissaBits >= 1 && numbers &&
+           hasInf == (nan == NanCode::Ieee) &&
+           (!hasInf || (exponentBits >= 1 && mantissaBits >= 1));
+  }
+};
+
+// How a number between two codes is stored. Stochastic rounding and rounding
+// toward zero have their places here when a store can say them.
+enum class Rounding : uint8_t {
+  NearestEven // ties to the even code
+};
+
+// What a number beyond the largest becomes.
+enum class Overflow : uint8_t {
+  NonFinite, // infinity; NaN where there is none; the largest where neither is
+  Saturate   // the largest number, for an infinity as well
 };
 
 inline constexpr Format f32Format{8, 23, 127, true, NanCode::Ieee};
@@ -31,6 +74,114 @@ inline constexpr Format bf16Format{8, 7, 127, true, NanCode::Ieee};
 inline constexpr Format f16Format{5, 10, 15, true, NanCode::Ieee};
 inline constexpr Format ocpE4M3Format{4, 3, 7, false, NanCode::AllOnes};
 inline constexpr Format ocpE5M2Format{5, 2, 15, true, NanCode::Ieee};
+
+namespace detail {
+
+// Index of the highest set bit.
+constexpr int topBit(uint32_t x) { return 31 - __builtin_clz(x); }
+
+// The f32 sig * 2^exponent, for a product that is one exactly.
+constexpr uint32_t composeF32(uint32_t sig, int exponent) {
+  if (sig == 0)
+    return 0;
+  int top = topBit(sig), power = exponent + top;
+  if (power < -126)
+    return exponent >= -149 ? sig << (exponent + 149)
+                            : sig >> (-149 - exponent);
+  return uint32_t(power + 127) << 23 | ((sig << (23 - top)) & 0x7fffff);
+}
+
+// Exponent of the distance between the codes of the lowest binade.
+constexpr int unitExponent(const Format &format) {
+  return format.exponentBits == 0 ? -int(format.mantissaBits)
+                                  : 1 - format.bias - format.mantissaBits;
+}
+
+// The code of a magnitude that is a number and not 0, before any overflow.
+constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude) {
+  uint32_t field = magnitude >> 23;
+  uint32_t sig = (magnitude & 0x7fffff) | (field ? 0x800000u : 0);
+  int exponent = int(field ? field : 1) - 150;
+  int shiftUp = 23 - topBit(sig); // an f32 subnormal becomes like the others
+  sig <<= shiftUp;
+  exponent -= shiftUp;
+
+  // The binade's number, 0 for the subnormals and the first normal one. With
+  // no exponent bits there is one binade, and it ends at 1.
+  int unit = unitExponent(format);
+  int binade = exponent + 23 - (unit + format.mantissaBits);
+  if (format.exponentBits == 0)
+    return exponent + 23 >= 0 ? uint64_t(1) << 40
+                              : roundToCode({1, format.mantissaBits, int16_t(1),
+                                             false, NanCode::None},
+                                            magnitude);
+  if (binade < 0)
+    binade = 0;
+  int shift = unit + binade - exponent;
+  if (shift > 25)
+    return 0;
+  // A mantissa that rounds up to the next power of two carries into the
+  // exponent field by itself.
+  uint64_t code = (uint64_t(binade) << format.mantissaBits) + (sig >> shift);
+  uint32_t rest = sig & ((1u << shift) - 1),
+           half = shift ? 1u << (shift - 1) : 0;
+  bool up = shift && (rest > half || (rest == half && (code & 1)));
+  return code + up;
+}
+
+} // namespace detail
+
+// The code of an f32 given by its bits: one direct rounding, subnormals
+// included, -0 kept, NaN canonical and 0 in a format without one. `saturated`
+// is set, never cleared, when the number was beyond the largest.
+constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
+                              Rounding rounding, Overflow overflow,
+                              bool *saturated = nullptr) {
+  (void)rounding; // there is one
+  uint32_t magnitude = bits & 0x7fffffff;
+  uint32_t sign = bits >> 31 ? format.signBit() : 0;
+  if (magnitude > 0x7f800000)
+    return format.nan == NanCode::None ? 0 : format.nanCode();
+  bool infinite = magnitude == 0x7f800000;
+  uint64_t code = magnitude == 0 ? 0
+                  : infinite     ? uint64_t(format.maxCode()) + 1
+                                 : detail::roundToCode(format, magnitude);
+  if (code <= format.maxCode())
+    return sign | uint32_t(code);
+  bool clamp = overflow == Overflow::Saturate || format.nan == NanCode::None;
+  if (clamp && saturated)
+    *saturated = true;
+  if (clamp)
+    return sign | format.maxCode();
+  return format.hasInf ? sign | format.infCode() : format.nanCode();
+}
+
+constexpr uint32_t encode(const Format &format, float value, Rounding rounding,
+                          Overflow overflow, bool *saturated = nullptr) {
+  return encodeBits(format, __builtin_bit_cast(uint32_t, value), rounding,
+                    overflow, saturated);
+}
+
+// The bits of the f32 that a code stands for; exact, and NaN canonical.
+constexpr uint32_t decodeBits(const Format &format, uint32_t code) {
+  uint32_t magnitude = code & (format.signBit() - 1);
+  uint32_t sign = code & format.signBit() ? 0x80000000u : 0;
+  if (magnitude > format.maxCode())
+    return format.hasInf && magnitude == format.infCode() ? sign | 0x7f800000
+                                                          : 0x7fc00000;
+  uint32_t field = magnitude >> format.mantissaBits;
+  uint32_t sig = magnitude & ((1u << format.mantissaBits) - 1);
+  if (format.exponentBits == 0)
+    return sign | detail::composeF32(magnitude, detail::unitExponent(format));
+  if (field > 0)
+    sig |= 1u << format.mantissaBits;
+  return sign | detail::composeF32(sig, detail::unitExponent(format) +
+                                            int(field > 0 ? field - 1 : 0));
+}
+
+constexpr float decode(const Format &format, uint32_t code) {
+  return __builtin_bit_cast(float, decodeBits(format, code));
+}
 
 } // namespace altgrad
 

@@ -1,0 +1,171 @@
+// Neighbouring sweeps that need not wait for each other ==> one sweep.
+#include "passes/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_FUSESWEEPSPASS
+#include "passes/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+// The operations of the step's body that need a result of `first`, in order.
+static SetVector<Operation *> dependents(Operation *first) {
+  SetVector<Operation *> found;
+  SmallVector<Operation *> work{first};
+  while (!work.empty())
+    for (Operation *user : work.pop_back_val()->getUsers()) {
+      Operation *top = first->getBlock()->findAncestorOpInBlock(*user);
+      if (found.insert(top))
+        work.push_back(top);
+    }
+  return found;
+}
+
+// Whether nobody outside the sweeps and writes guarded by `condition` sees
+// `value`.
+static bool seenOnlyIf(Value value, Value condition, Block *block) {
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *top = block->findAncestorOpInBlock(*use.getOwner());
+    if (auto sweep = dyn_cast<SweepOp>(top))
+      return sweep.getCondition() == condition;
+    if (auto commit = dyn_cast<CommitOp>(top))
+      return commit.getCondition() == condition &&
+             !llvm::is_contained(commit.getAlwaysValues(), value) &&
+             value != condition;
+    return llvm::all_of(top->getResults(), [&](Value result) {
+      return seenOnlyIf(result, condition, block);
+    });
+  });
+}
+
+// Whether running `sweep` only if `condition` holds changes nothing that is seen.
+static bool mayBecomeConditional(SweepOp sweep, Value condition) {
+  if (sweep.getCondition())
+    return false;
+  Block *block = sweep->getBlock();
+  for (Value stream : sweep.getStores()) {
+    if (!stream.getDefiningOp<SpillOp>())
+      return false;
+    for (Operation *user : stream.getUsers())
+      if (auto other = dyn_cast<SweepOp>(user);
+          !other || (other != sweep && other.getCondition() != condition))
+        return false;
+  }
+  return llvm::all_of(sweep.getReduced(), [&](Value value) {
+    return seenOnlyIf(value, condition, block);
+  });
+}
+
+static bool mayFuse(SweepOp first, SweepOp second) {
+  if (dependents(first).contains(second))
+    return false;
+  for (Value stream : first.getStores())
+    if (llvm::is_contained(second.getLoads(), stream))
+      return false; // the second wants the new content
+  if (first.getCondition() == second.getCondition())
+    return true;
+  if (Value condition = second.getCondition())
+    return mayBecomeConditional(first, condition);
+  return mayBecomeConditional(second, first.getCondition());
+}
+
+// Copies the body of `sweep` to the end of `block`; equal streams share a load.
+static void appendBody(SweepOp sweep, Block *block,
+                       SmallVectorImpl<Value> &loads, IRMapping &map) {
+  for (auto [argument, stream] :
+       llvm::zip(sweep.getBody().getArguments(), sweep.getLoads())) {
+    auto *known = llvm::find(loads, stream);
+    if (known != loads.end()) {
+      map.map(argument, block->getArgument(known - loads.begin()));
+      continue;
+    }
+    loads.push_back(stream);
+    map.map(argument,
+            block->addArgument(argument.getType(), argument.getLoc()));
+  }
+  OpBuilder builder(sweep.getContext());
+  builder.setInsertionPointToEnd(block);
+  for (Operation &op : sweep.getBody().front().without_terminator())
+    builder.clone(op, map);
+}
+
+static SweepOp fuse(SweepOp first, SweepOp second) {
+  SetVector<Operation *> later = dependents(first);
+  auto owned = std::make_unique<Block>();
+  SmallVector<Value> loads, reduced, stored, stores;
+  SmallVector<Attribute> reductions, scopes;
+  SmallVector<Type> types;
+  for (SweepOp sweep : {first, second}) {
+    IRMapping map;
+    appendBody(sweep, owned.get(), loads, map);
+    unsigned count = sweep.getNumResults();
+    for (auto [index, value] : llvm::enumerate(sweep.getEmit().getValues()))
+      (index < count ? reduced : stored).push_back(map.lookupOrDefault(value));
+    llvm::append_range(stores, sweep.getStores());
+    llvm::append_range(reductions, sweep.getReductions());
+    llvm::append_range(scopes, sweep.getScopes());
+    llvm::append_range(types, sweep.getResultTypes());
+  }
+  OpBuilder builder(second);
+  OpBuilder inner(second.getContext());
+  inner.setInsertionPointToEnd(owned.get());
+  llvm::append_range(reduced, stored);
+  Location loc = builder.getFusedLoc({first.getLoc(), second.getLoc()});
+  EmitOp::create(inner, loc, reduced);
+  SweepOp named = second.getStores().empty() ? first : second;
+  Value condition =
+      first.getCondition() ? first.getCondition() : second.getCondition();
+  auto fused = SweepOp::create(
+      builder, loc, types, named.getNameAttr(), condition, loads, stores,
+      builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
+      builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
+  fused.getBody().push_back(owned.release());
+  unsigned split = first.getNumResults();
+  first.replaceAllUsesWith(fused.getReduced().take_front(split));
+  second.replaceAllUsesWith(fused.getReduced().drop_front(split));
+
+  // What waited for the first sweep now waits for both.
+  Operation *after = fused;
+  for (Operation &op : llvm::make_early_inc_range(
+           llvm::make_range(first->getIterator(), fused->getIterator())))
+    if (later.contains(&op)) {
+      op.moveAfter(after);
+      after = &op;
+    }
+  first.erase();
+  second.erase();
+  return fused;
+}
+
+static unsigned bytesOf(ArrayRef<SweepOp> sweeps) {
+  unsigned bytes = 0;
+  for (SweepOp sweep : sweeps)
+    bytes += sweep.getBytesRead() + sweep.getBytesWritten();
+  return bytes;
+}
+
+namespace {
+struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
+  void runOnOperation() override {
+    SmallVector<SweepOp> sweeps(getOperation().getBody().getOps<SweepOp>());
+    unsigned before = bytesOf(sweeps);
+    SmallVector<SweepOp> kept;
+    for (SweepOp sweep : sweeps) {
+      if (!kept.empty() && mayFuse(kept.back(), sweep))
+        kept.back() = fuse(kept.back(), sweep);
+      else
+        kept.push_back(sweep);
+    }
+    remark::passed(getOperation().getLoc(),
+                   remark::RemarkOpts::name("fuse").category("altgrad"))
+        << remark::metric("sweeps-before", sweeps.size())
+        << remark::metric("sweeps-after", kept.size())
+        << remark::metric("bytes-before", before)
+        << remark::metric("bytes-after", bytesOf(kept));
+  }
+};
+} // namespace

@@ -1,0 +1,132 @@
+//===-- Passes: a step becomes sweeps -----------------------------------------===//
+
+#ifndef ALTGRAD_PASSES_TD
+#define ALTGRAD_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
+  let summary = "replace every update by the body of its rule";
+  let description = [{
+    Options become constants and the choices they decide disappear; states that
+    are not stored under these options disappear with them. A rule that is not in
+    the module is read from `<name>.mlir` on the rule path. Rules that no update
+    is left to apply are removed.
+
+    ```mlir
+    %w1 = update @sgd param(%w) grad(%g) state() hyper(%lr)
+    ```
+    ==>
+    ```mlir
+    %x = element %w
+    %y = element %g
+    %rate = arith.truncf %lr : f64 to f32
+    %dw = arith.mulf %rate, %y : f32
+    %z = arith.subf %x, %dw : f32
+    %w1 = collect %z : f32 to !altgrad.reals
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+  let options = [Option<"rulePath", "rule-path", "std::string", /*default=*/"\"\"",
+                        "Folders to look for rules in, separated by colons">];
+}
+
+def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> {
+  let summary = "replace unscale and clip_by_global_norm by reductions and factors";
+  let description = [{
+    Both only change the common factor of a list, so that an element is multiplied
+    once, however many of them it passes.
+
+    ```mlir
+    %c, %norm = clip_by_global_norm %g to %max_norm
+    ```
+    ==>
+    ```mlir
+    %x = element %g
+    %sum = reduce sumsq %x over step : f32
+    %norm = math.sqrt %sum : f32
+    %more = arith.addf %norm, %tiny : f32
+    %ratio = arith.divf %max_norm, %more : f32
+    %coef = arith.minimumf %ratio, %one : f32
+    %c = collect %x by %coef : f32 to !altgrad.reals
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
+}
+
+def ExpandFormatsPass : Pass<"altgrad-expand-formats", "::altgrad::StepOp"> {
+  let summary = "replace lists of values by the element that is loaded, computed and stored";
+  let description = [{
+    Afterwards no list is left but what `load` reads and `commit` writes.
+
+    ```mlir
+    %w = dequantize %model : !altgrad.tensors<bf16>
+    %x = element %w
+    ```
+    ==>
+    ```mlir
+    %c = load %model : !altgrad.tensors<bf16>
+    %x = decode %c format<bf16> : i16 to f32
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect"];
+}
+
+def SplitSweepsPass : Pass<"altgrad-split-sweeps", "::altgrad::StepOp"> {
+  let summary = "cut a step at its reductions: one sweep per pass over memory";
+  let description = [{
+    What a reduction feeds cannot be in the sweep that computes it. Every
+    reduction gets a sweep of its own, and so do all stores that become possible
+    at the same time. A value that two sweeps need is computed twice from what
+    both load, or kept in the workspace: whichever moves fewer bytes in all. The
+    choice is a remark.
+
+    ```mlir
+    %c = load %grads : !altgrad.tensors<f32>
+    %sum = reduce sumsq %c over step : f32
+    %s = arith.mulf %c, %sum : f32
+    %l = collect %s : f32 to !altgrad.reals
+    commit always %l to %out : !altgrad.tensors<f32>
+    ```
+    ==>
+    ```mlir
+    %sum = sweep @sumsq load(%g from %grads : …) reduce(sumsq over step) store() { … }
+    sweep @update load(%g from %grads : …) reduce() store(%out : …) { … }
+    commit
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect"];
+}
+
+def FuseSweepsPass : Pass<"altgrad-fuse-sweeps", "::altgrad::StepOp"> {
+  let summary = "merge sweeps that need not wait for each other";
+  let description = [{
+    Two sweeps become one when the later does not depend on the earlier: a stream
+    that both load is loaded once. A remark says the bytes per element before and
+    after.
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect"];
+}
+
+def HoistUniformPass : Pass<"altgrad-hoist-uniform", "::altgrad::StepOp"> {
+  let summary = "take what depends on scalars alone out of the element loop";
+  let description = [{
+    It is then computed once per step or once per tensor, in f64 where the rule
+    says so; equal computations of several sweeps become one.
+  }];
+}
+
+def VectorizePass : Pass<"altgrad-vectorize", "::altgrad::StepOp"> {
+  let summary = "give each sweep a body that does several elements at once";
+  let description = [{
+    The second region of a sweep computes `width` neighbouring elements as
+    vectors; the first stays for what does not fill a vector.
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::vector::VectorDialect"];
+  let options = [Option<"width", "width", "int64_t", /*default=*/"0",
+      "Elements at once; 0: what fills 16 bytes of the narrowest stream">];
+}
+
+#endif // ALTGRAD_PASSES_TD

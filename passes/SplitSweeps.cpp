@@ -1,0 +1,230 @@
+// A step in element form ==> one sweep per reduction, one per set of stores.
+#include "passes/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/SweepPlan.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_SPLITSWEEPSPASS
+#include "passes/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+// Writes the sweeps of a plan before the commit, which keeps the scalars.
+class SweepWriter {
+public:
+  SweepWriter(StepOp step, const SweepPlan &plan)
+      : step(step), plan(plan), elements(findElements(step)),
+        builder(step.getCommit()) {}
+  void write();
+
+private:
+  struct Body { // a sweep under construction
+    IRMapping map;
+    Block *block;
+    SmallVector<Value> loads;
+    int stage;
+  };
+  void writeStage(int stage);
+  void writeSweep(int stage, StringRef name, Value condition,
+                  ArrayRef<Sink> sinks);
+  Value load(Body &body, Value stream);
+  Value clone(Body &body, Value value);
+  Value uniform(Value value);
+  Value spillOf(Value value);
+  void writeCommit();
+
+  StepOp step;
+  const SweepPlan &plan;
+  DenseSet<Value> elements;
+  OpBuilder builder;
+  IRMapping scalars; // old uniform value ==> new one in the step's body
+  DenseMap<Value, Value> spills;
+};
+} // namespace
+
+// A scalar of the new body: operations are copied, reductions are the results of
+// sweeps already written.
+Value SweepWriter::uniform(Value value) {
+  if (Value known = scalars.lookupOrNull(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return value;
+  for (Value operand : op->getOperands())
+    scalars.map(operand, uniform(operand));
+  builder.clone(*op, scalars);
+  return scalars.lookup(value);
+}
+
+Value SweepWriter::spillOf(Value value) {
+  Value &spill = spills[value];
+  if (!spill) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&step.getBody().front());
+    FormatAttr f32 = FormatAttr::getNamed(step.getContext(), "f32");
+    spill = SpillOp::create(builder, value.getLoc(),
+                            TensorsType::get(step.getContext(), f32));
+  }
+  return spill;
+}
+
+Value SweepWriter::load(Body &body, Value stream) {
+  for (auto [index, loaded] : llvm::enumerate(body.loads))
+    if (loaded == stream)
+      return body.block->getArgument(index);
+  body.loads.push_back(stream);
+  FormatAttr format = cast<TensorsType>(stream.getType()).getFormat();
+  return body.block->addArgument(format.getCodeType(), stream.getLoc());
+}
+
+// The copy of a value in a sweep: computed there, back to loads and to values of
+// the step.
+Value SweepWriter::clone(Body &body, Value value) {
+  if (Value known = body.map.lookupOrNull(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  if (auto it = plan.reloaded.find({body.stage, value});
+      it != plan.reloaded.end()) {
+    Value kept = load(body, it->second ? it->second : spillOf(value));
+    body.map.map(value, kept);
+    return kept;
+  }
+  if (!op || isa<ReduceOp>(op))
+    return uniform(value);
+  if (auto loadOp = dyn_cast<LoadOp>(op)) {
+    Value code = load(body, loadOp.getTensors());
+    body.map.map(value, code);
+    return code;
+  }
+  for (Value operand : op->getOperands())
+    body.map.map(operand, clone(body, operand));
+  OpBuilder inner(step.getContext());
+  inner.setInsertionPointToEnd(body.block);
+  inner.clone(*op, body.map);
+  return body.map.lookup(value);
+}
+
+void SweepWriter::writeSweep(int stage, StringRef name, Value condition,
+                             ArrayRef<Sink> sinks) {
+  Body body;
+  auto owned = std::make_unique<Block>();
+  body.block = owned.get();
+  body.stage = stage;
+  SmallVector<Value> emitted, stores;
+  SmallVector<Attribute> reductions, scopes;
+  SmallVector<Type> results;
+  SmallVector<Location> locs;
+  MLIRContext *context = step.getContext();
+  for (const Sink &sink : sinks) {
+    emitted.push_back(clone(body, sink.value));
+    locs.push_back(sink.value.getLoc());
+    if (ReduceOp reduce = sink.reduce) {
+      reductions.push_back(ReductionAttr::get(context, reduce.getReduction()));
+      scopes.push_back(ScopeAttr::get(context, reduce.getScope()));
+      results.push_back(reduce.getType());
+    } else {
+      stores.push_back(sink.stream);
+    }
+  }
+  OpBuilder inner(step.getContext());
+  inner.setInsertionPointToEnd(body.block);
+  Location loc = builder.getFusedLoc(locs);
+  EmitOp::create(inner, loc, emitted);
+  Value guard = condition ? uniform(condition) : Value();
+  auto sweep = SweepOp::create(
+      builder, loc, results, builder.getStringAttr(name), guard, body.loads,
+      stores, builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
+      builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
+  sweep.getBody().push_back(owned.release());
+  unsigned next = 0;
+  for (const Sink &sink : sinks)
+    if (ReduceOp reduce = sink.reduce)
+      scalars.map(reduce.getResult(), sweep.getReduced()[next++]);
+}
+
+void SweepWriter::writeStage(int stage) {
+  std::string suffix = plan.stages > 1 ? std::to_string(stage) : "";
+  SmallVector<Sink> always, conditional;
+  for (const Sink &sink : plan.sinks) {
+    if (sink.stage != stage)
+      continue;
+    if (ReduceOp reduce = sink.reduce)
+      writeSweep(stage, ("reduce" + suffix), {}, sink);
+    else
+      (sink.condition ? conditional : always).push_back(sink);
+  }
+  for (auto [value, computed] : plan.spilled)
+    if (computed == stage) {
+      Sink sink;
+      sink.value = value;
+      sink.stream = spillOf(value);
+      always.push_back(sink);
+    }
+  if (!always.empty())
+    writeSweep(stage, "update" + suffix, {}, always);
+  if (!conditional.empty())
+    writeSweep(stage, "update" + suffix, conditional.front().condition,
+               conditional);
+}
+
+// What is left to commit: scalars.
+void SweepWriter::writeCommit() {
+  CommitOp commit = step.getCommit();
+  SmallVector<Value> alwaysValues, alwaysTargets, values, targets;
+  for (auto [value, target] :
+       llvm::zip(commit.getAlwaysValues(), commit.getAlwaysTargets()))
+    if (!isa<TensorsType>(target.getType())) {
+      alwaysValues.push_back(uniform(value));
+      alwaysTargets.push_back(target);
+    }
+  for (auto [value, target] :
+       llvm::zip(commit.getValues(), commit.getTargets()))
+    if (!isa<TensorsType>(target.getType())) {
+      values.push_back(uniform(value));
+      targets.push_back(target);
+    }
+  Value condition = values.empty() ? Value() : uniform(commit.getCondition());
+  CommitOp::create(builder, commit.getLoc(), condition, alwaysValues,
+                   alwaysTargets, values, targets);
+}
+
+void SweepWriter::write() {
+  SmallVector<Operation *> old;
+  for (Operation &op : step.getBody().front())
+    old.push_back(&op);
+  for (int stage = 0; stage < plan.stages; ++stage)
+    writeStage(stage);
+  writeCommit();
+  for (Operation *op : llvm::reverse(old))
+    op->erase();
+}
+
+namespace {
+struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
+  void runOnOperation() override {
+    StepOp step = getOperation();
+    for (Operation &op : step.getBody().front())
+      if (isa<UpdateOp, DequantizeOp, QuantizeOp, UnscaleOp, ClipOp, ElementOp,
+              SweepOp>(op)) {
+        op.emitOpError("is not in element form: it comes before "
+                       "altgrad-inline-rules and the expanding passes");
+        return signalPassFailure();
+      }
+    PlanChoice choice = planSweeps(step);
+    SweepWriter(step, choice.plan).write();
+    if (choice.plan.stages > 1)
+      remark::passed(step.getLoc(),
+                     remark::RemarkOpts::name("split").category("altgrad"))
+          << remark::metric("recompute-bytes", choice.recomputeBytes)
+          << remark::metric("spill-bytes", choice.spillBytes)
+          << remark::reason("{0}", choice.plan.spilled.empty()
+                                       ? "recompute"
+                                       : "spill");
+  }
+};
+} // namespace

@@ -1,0 +1,300 @@
+// Stages of values, and the choice between computing twice and keeping.
+#include "passes/SweepPlan.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr unsigned wordBytes = 4; // of an f32 in the workspace
+
+DenseSet<Value> altgrad::findElements(StepOp step) {
+  DenseSet<Value> elements;
+  for (Operation &op : step.getBody().front()) {
+    if (isa<ReduceOp, CommitOp>(op))
+      continue;
+    bool element = isa<LoadOp>(op) ||
+                   llvm::any_of(op.getOperands(), [&](Value operand) {
+                     return elements.contains(operand);
+                   });
+    if (element)
+      elements.insert(op.result_begin(), op.result_end());
+  }
+  return elements;
+}
+
+namespace {
+class Planner {
+public:
+  Planner(StepOp step, bool late, bool spill)
+      : step(step), elements(findElements(step)) {
+    findStages();
+    if (late)
+      delayReductions();
+    findSinks();
+    if (spill)
+      decideReloads();
+    else
+      delayStores();
+    countBytes();
+  }
+  SweepPlan plan;
+
+private:
+  void findStages();
+  void delayReductions();
+  void findSinks();
+  void delayStores();
+  void decideReloads();
+  void decideStage(int k);
+  void countBytes();
+  int stageOf(Value value) { return stages.lookup(value); }
+  int storedAt(Value stream);
+  Value storedCopy(Value value, int before);
+  void findFrontier(Value value, int k, SetVector<Value> &frontier);
+  void findLoads(Value value, int k, SetVector<Value> &streams);
+  unsigned stageCost(int k, ArrayRef<Value> frontier,
+                     const DenseSet<Value> &kept);
+  bool valid(Value value, int k);
+
+  StepOp step;
+  DenseSet<Value> elements;
+  DenseMap<Value, int> stages;       // when a value can be computed
+  DenseMap<Operation *, int> performed; // the sweep of a reduction
+};
+} // namespace
+
+static unsigned bytesOf(Value stream) {
+  return cast<TensorsType>(stream.getType()).getFormat().getBytes();
+}
+
+void Planner::findStages() {
+  for (Operation &op : step.getBody().front()) {
+    int stage = 0;
+    for (Value operand : op.getOperands())
+      stage = std::max(stage, stageOf(operand));
+    if (isa<ReduceOp>(op)) {
+      auto it = performed.try_emplace(&op, stage).first;
+      it->second = std::max(it->second, stage);
+      stage = it->second + 1;
+    }
+    for (Value result : op.getResults())
+      stages[result] = stage;
+  }
+}
+
+// A reduction whose result is wanted late may share the sweep of a later stage.
+void Planner::delayReductions() {
+  int last = 0;
+  for (auto &entry : stages)
+    last = std::max(last, entry.second);
+  DenseMap<Value, int> latest;
+  for (Operation &op : llvm::reverse(step.getBody().front())) {
+    for (Value operand : op.getOperands()) {
+      int limit;
+      if (isa<CommitOp>(op))
+        limit = stageOf(operand); // written as early as it is known
+      else if (isa<ReduceOp>(op) || elements.contains(op.getResult(0)))
+        limit = stageOf(op.getResult(0)) - (isa<ReduceOp>(op) ? 1 : 0);
+      else
+        limit = latest.lookup_or(op.getResult(0), last);
+      auto it = latest.try_emplace(operand, limit).first;
+      it->second = std::min(it->second, limit);
+    }
+    if (isa<ReduceOp>(op))
+      performed[&op] = std::max(
+          performed[&op], latest.lookup_or(op.getResult(0), last) - 1);
+  }
+  stages.clear();
+  findStages();
+}
+
+void Planner::findSinks() {
+  CommitOp commit = step.getCommit();
+  for (auto reduce : step.getBody().getOps<ReduceOp>()) {
+    Sink sink;
+    sink.value = reduce.getValue();
+    sink.reduce = reduce;
+    sink.stage = performed.lookup(reduce);
+    plan.sinks.push_back(sink);
+  }
+  auto store = [&](Value list, Value stream, Value condition) {
+    auto collect = list.getDefiningOp<CollectOp>();
+    if (!collect)
+      return;
+    Sink sink;
+    sink.value = collect.getElement();
+    sink.stream = stream;
+    sink.condition = condition;
+    sink.stage = std::max(stageOf(sink.value),
+                          condition ? stageOf(condition) : 0);
+    plan.sinks.push_back(sink);
+  };
+  for (auto [value, target] :
+       llvm::zip(commit.getAlwaysValues(), commit.getAlwaysTargets()))
+    store(value, target, {});
+  for (auto [value, target] :
+       llvm::zip(commit.getValues(), commit.getTargets()))
+    store(value, target, commit.getCondition());
+  for (const Sink &sink : plan.sinks)
+    plan.stages = std::max(plan.stages, sink.stage + 1);
+}
+
+// The stage after which a stream holds its new content.
+int Planner::storedAt(Value stream) {
+  for (const Sink &sink : plan.sinks)
+    if (sink.stream == stream)
+      return sink.stage;
+  return std::numeric_limits<int>::max();
+}
+
+// All streams that computing `value` at stage `k` loads.
+void Planner::findLoads(Value value, int k, SetVector<Value> &streams) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !elements.contains(value))
+    return;
+  if (auto it = plan.reloaded.find({k, value}); it != plan.reloaded.end()) {
+    streams.insert(it->second ? it->second : value);
+    return;
+  }
+  if (auto load = dyn_cast<LoadOp>(op))
+    streams.insert(load.getTensors());
+  else
+    for (Value operand : op->getOperands())
+      findLoads(operand, k, streams);
+}
+
+// Without a workspace the old content must outlive its last reader.
+void Planner::delayStores() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Sink &reader : plan.sinks) {
+      SetVector<Value> streams;
+      findLoads(reader.value, reader.stage, streams);
+      for (Sink &writer : plan.sinks)
+        if (writer.stream && streams.contains(writer.stream) &&
+            writer.stage < reader.stage) {
+          writer.stage = reader.stage;
+          changed = true;
+        }
+    }
+  }
+}
+
+// Values an earlier stage could have computed, where stage `k` first meets them.
+void Planner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
+  if (!elements.contains(value))
+    return;
+  if (stageOf(value) < k) {
+    frontier.insert(value);
+    return;
+  }
+  for (Value operand : value.getDefiningOp()->getOperands())
+    findFrontier(operand, k, frontier);
+}
+
+// Whether stage `k` can still compute `value` from streams.
+bool Planner::valid(Value value, int k) {
+  SetVector<Value> streams;
+  findLoads(value, k, streams);
+  return llvm::all_of(streams,
+                      [&](Value stream) { return storedAt(stream) >= k; });
+}
+
+// A stream that holds exactly `value` before stage `k`, or null.
+Value Planner::storedCopy(Value value, int k) {
+  for (const Sink &sink : plan.sinks) {
+    if (!sink.stream || sink.stage >= k || sink.condition)
+      continue;
+    auto encode = sink.value.getDefiningOp<EncodeOp>();
+    if (encode && encode.getNumber() == value && encode.getFormat().isF32())
+      return sink.stream;
+  }
+  return {};
+}
+
+// Bytes per element that stage `k` pays for its frontier.
+unsigned Planner::stageCost(int k, ArrayRef<Value> frontier,
+                            const DenseSet<Value> &kept) {
+  unsigned bytes = 0;
+  SetVector<Value> streams;
+  for (Value value : frontier) {
+    if (!kept.contains(value)) {
+      findLoads(value, k, streams);
+      continue;
+    }
+    if (Value copy = storedCopy(value, k))
+      streams.insert(copy);
+    else // written once, read here
+      bytes += wordBytes + (plan.spilled.count(value) ? 0 : wordBytes);
+  }
+  for (Value stream : streams)
+    bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : wordBytes;
+  return bytes;
+}
+
+void Planner::decideStage(int k) {
+  SetVector<Value> frontier;
+  for (const Sink &sink : plan.sinks)
+    if (sink.stage == k)
+      findFrontier(sink.value, k, frontier);
+  DenseSet<Value> kept;
+  for (Value value : frontier)
+    if (!valid(value, k))
+      kept.insert(value);
+  for (Value value : frontier) {
+    if (kept.contains(value) || !value.getType().isF32())
+      continue;
+    unsigned before = stageCost(k, frontier.getArrayRef(), kept);
+    kept.insert(value);
+    if (stageCost(k, frontier.getArrayRef(), kept) >= before)
+      kept.erase(value);
+  }
+  for (Value value : frontier) {
+    if (!kept.contains(value))
+      continue;
+    Value copy = storedCopy(value, k);
+    plan.reloaded[{k, value}] = copy;
+    if (!copy)
+      plan.spilled.insert({value, stageOf(value)});
+  }
+}
+
+void Planner::decideReloads() {
+  for (int k = 1; k < plan.stages; ++k)
+    decideStage(k);
+}
+
+void Planner::countBytes() {
+  for (int k = 0; k < plan.stages; ++k) {
+    SetVector<Value> streams;
+    for (const Sink &sink : plan.sinks) {
+      if (sink.stage != k)
+        continue;
+      findLoads(sink.value, k, streams);
+      if (sink.stream)
+        plan.bytes += bytesOf(sink.stream);
+    }
+    for (auto [value, stage] : plan.spilled)
+      if (stage == k) {
+        findLoads(value, k, streams);
+        plan.bytes += wordBytes;
+      }
+    for (Value stream : streams)
+      plan.bytes +=
+          isa<TensorsType>(stream.getType()) ? bytesOf(stream) : wordBytes;
+  }
+}
+
+// Of equal plans the one without a workspace, with early reductions.
+PlanChoice altgrad::planSweeps(StepOp step) {
+  auto best = [&](bool spill) {
+    SweepPlan early = Planner(step, /*late=*/false, spill).plan;
+    SweepPlan late = Planner(step, /*late=*/true, spill).plan;
+    return late.bytes < early.bytes ? late : early;
+  };
+  SweepPlan recompute = best(/*spill=*/false), kept = best(/*spill=*/true);
+  PlanChoice choice;
+  choice.recomputeBytes = recompute.bytes;
+  choice.spillBytes = kept.bytes;
+  choice.plan = kept.bytes < recompute.bytes ? kept : recompute;
+  return choice;
+}

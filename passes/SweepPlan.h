@@ -1,0 +1,47 @@
+// Which sweep computes what: the decisions of SplitSweeps, apart from the IR.
+#ifndef ALTGRAD_PASSES_SWEEPPLAN_H
+#define ALTGRAD_PASSES_SWEEPPLAN_H
+
+#include "dialect/Dialect.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace altgrad {
+
+/// Something that leaves a sweep: a reduction, or a code stored to a stream.
+struct Sink {
+  mlir::Value value;            // the element reduced, or the code stored
+  ReduceOp reduce;              // null for a store
+  mlir::Value stream;           // null for a reduction
+  mlir::Value condition;        // of a store in the commit's `if` list
+  int stage = 0;                // index of the sweep, in time
+};
+
+/// The plan of one step. A value's stage is the first sweep that can compute it:
+/// what depends on a reduction comes at least one stage after it.
+struct SweepPlan {
+  std::vector<Sink> sinks;
+  /// At a stage, values that are not computed but loaded: from a stream that
+  /// holds them since an earlier stage, or (null stream) from the workspace.
+  llvm::MapVector<std::pair<int, mlir::Value>, mlir::Value> reloaded;
+  /// Values kept in the workspace, with the stage that computes them.
+  llvm::MapVector<mlir::Value, int> spilled;
+  int stages = 0;
+  unsigned bytes = 0; // per element, over all stages
+};
+
+/// Whether a value belongs to the element: it depends on a load, other than
+/// through a reduction.
+llvm::DenseSet<mlir::Value> findElements(StepOp step);
+
+/// The cheapest plan in bytes per element, and the two it was chosen from.
+struct PlanChoice {
+  SweepPlan plan;
+  unsigned recomputeBytes; // every sweep computes what it needs from its loads
+  unsigned spillBytes;     // what several sweeps need may lie in the workspace
+};
+PlanChoice planSweeps(StepOp step);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_PASSES_SWEEPPLAN_H

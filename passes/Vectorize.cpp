@@ -1,0 +1,94 @@
+// A sweep gets a second body that computes several elements at once.
+#include "passes/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_VECTORIZEPASS
+#include "passes/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr unsigned accessBytes = 16;
+
+// The value as a vector: a constant as a splat, another scalar broadcast.
+static Value widen(OpBuilder &builder, Value value, int64_t width) {
+  if (isa<VectorType>(value.getType()))
+    return value;
+  auto type = VectorType::get({width}, value.getType());
+  if (auto constant = value.getDefiningOp<arith::ConstantOp>())
+    return arith::ConstantOp::create(
+        builder, value.getLoc(),
+        DenseElementsAttr::get(type, Attribute(constant.getValue())));
+  return vector::BroadcastOp::create(builder, value.getLoc(), type, value);
+}
+
+static void cloneWide(Operation &op, OpBuilder &builder, IRMapping &map,
+                      int64_t width) {
+  bool wide = llvm::any_of(op.getOperands(), [&](Value operand) {
+    return isa<VectorType>(map.lookupOrDefault(operand).getType());
+  });
+  if (!wide) {
+    builder.clone(op, map);
+    return;
+  }
+  IRMapping operands = map;
+  for (Value operand : op.getOperands())
+    operands.map(operand,
+                 widen(builder, map.lookupOrDefault(operand), width));
+  Operation *copy = builder.clone(op, operands);
+  for (auto [result, old] : llvm::zip(copy->getResults(), op.getResults())) {
+    result.setType(VectorType::get({width}, old.getType()));
+    map.map(old, result);
+  }
+}
+
+static void vectorize(SweepOp sweep, int64_t width) {
+  OpBuilder builder(sweep);
+  auto wide = SweepOp::create(
+      builder, sweep.getLoc(), sweep.getResultTypes(), sweep.getNameAttr(),
+      sweep.getCondition(), sweep.getLoads(), sweep.getStores(),
+      sweep.getReductions(), sweep.getScopes(),
+      builder.getI64IntegerAttr(width), /*wideRegionsCount=*/1);
+  Block *block = builder.createBlock(&wide.getWide().front());
+  IRMapping map;
+  for (BlockArgument argument : sweep.getBody().getArguments())
+    map.map(argument,
+            block->addArgument(VectorType::get({width}, argument.getType()),
+                               argument.getLoc()));
+  for (Operation &op : sweep.getBody().front().without_terminator())
+    cloneWide(op, builder, map, width);
+  SmallVector<Value> emitted;
+  for (Value value : sweep.getEmit().getValues())
+    emitted.push_back(widen(builder, map.lookupOrDefault(value), width));
+  EmitOp::create(builder, sweep.getEmit().getLoc(), emitted);
+  wide.getBody().takeBody(sweep.getBody());
+  sweep.replaceAllUsesWith(wide.getReduced());
+  sweep.erase();
+}
+
+// Elements of the narrowest stream that fill one access.
+static int64_t naturalWidth(SweepOp sweep) {
+  unsigned bytes = 4;
+  for (Value stream :
+       llvm::concat<Value>(llvm::to_vector(sweep.getLoads()),
+                           llvm::to_vector(sweep.getStores())))
+    bytes = std::min(
+        bytes, cast<TensorsType>(stream.getType()).getFormat().getBytes());
+  return accessBytes / bytes;
+}
+
+namespace {
+struct Vectorize : altgrad::impl::VectorizePassBase<Vectorize> {
+  using VectorizePassBase::VectorizePassBase;
+
+  void runOnOperation() override {
+    for (SweepOp sweep :
+         llvm::make_early_inc_range(getOperation().getBody().getOps<SweepOp>()))
+      if (sweep.getWide().empty())
+        vectorize(sweep, width ? width : naturalWidth(sweep));
+  }
+};
+} // namespace

@@ -1,0 +1,192 @@
+// Scheduling inside a block: each thread runs until it waits; the last to arrive releases the rest.
+#include "Machine.h"
+
+#include <algorithm>
+
+using namespace ptx;
+
+// Long enough to be cheap, short enough that a spinning thread lets others on.
+constexpr uint64_t TurnLength = 4096;
+
+void Block::start(Machine &m, uint32_t number) {
+  machine = &m;
+  index = number;
+  const Dimensions &grid = m.options.grid, &dim = m.options.block;
+  id = {number % grid[0], number / grid[0] % grid[1],
+        number / grid[0] / grid[1]};
+  size_t perThread = std::max<size_t>(m.kernel.registerNames.size(), 1);
+  uint32_t count = m.threadsPerBlock();
+  registers.resize(count * perThread);
+  written.assign(count * perThread, 0);
+  threads.clear();
+  threads.resize(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    Thread &t = threads[i];
+    t.registers = &registers[i * perThread];
+    t.written = &written[i * perThread];
+    t.block = this;
+    t.index = i;
+    t.id = {i % dim[0], i / dim[0] % dim[1], i / dim[0] / dim[1]};
+    t.clock.now.launch = m.launchNumber;
+    t.clock.now.block = number;
+    t.clock.now.thread = i;
+    if (m.kernel.localBytes)
+      t.local = std::make_unique<Region>(
+          "local memory", LocalBase, m.kernel.localBytes, nullptr,
+          RegionUninitialised | RegionNoRaces);
+  }
+  auto makeShared = [&](const char *name, uint64_t base, uint64_t bytes) {
+    auto region = std::make_unique<Region>(name, base, bytes, nullptr,
+                                           RegionUninitialised);
+    region->raceKind = FaultKind::SharedRace;
+    return region;
+  };
+  shared = makeShared("shared memory", SharedBase, m.kernel.sharedBytes);
+  dynamicShared = makeShared("dynamic shared memory", SharedBase + 0x800000,
+                             m.options.dynamicSharedBytes);
+  for (Barrier &b : barriers)
+    b = {};
+}
+
+void Block::runThread(Thread &t) {
+  const Instruction *code = machine->kernel.code.data();
+  uint64_t limit = machine->options.stepLimit;
+  uint64_t turn = std::min(TurnLength, limit - machine->steps);
+  uint64_t left = turn;
+  machine->running = &t;
+  while (left) {
+    const Instruction &i = code[t.pc++];
+    t.current = &i;
+    --left;
+    if (i.guard.kind != Operand::None && !readPredicate(t, i.guard))
+      continue;
+    i.run(t, i);
+    if (t.state != Thread::Ready)
+      break;
+  }
+  machine->steps += turn - left;
+  if (t.state == Thread::Ready && machine->steps >= limit)
+    throw Fault{FaultKind::StepLimit, "the launch did not end within " +
+                                          std::to_string(limit) +
+                                          " instructions"};
+}
+
+bool Block::run() {
+  bool anyRan = false, allExited = true;
+  for (Thread &t : threads) {
+    if (t.state == Thread::Ready) {
+      runThread(t);
+      anyRan = true;
+    }
+    allExited &= t.state == Thread::Exited;
+  }
+  if (!anyRan && !allExited)
+    reportStuck();
+  return allExited;
+}
+
+void Block::reportStuck() {
+  uint32_t exited = 0;
+  const Thread *atBarrier = nullptr, *atWarp = nullptr;
+  for (const Thread &t : threads) {
+    exited += t.state == Thread::Exited;
+    if (t.state == Thread::AtBarrier && !atBarrier)
+      atBarrier = &t;
+    if (t.state == Thread::AtWarp && !atWarp)
+      atWarp = &t;
+  }
+  machine->running = atWarp ? atWarp : atBarrier;
+  if (atWarp)
+    throw Fault{FaultKind::WarpDivergence,
+                "lanes in mask " + hex(atWarp->waitMask) +
+                    " never come to this instruction"};
+  const Barrier &b = barriers[atBarrier->waitMask];
+  throw Fault{FaultKind::BarrierDivergence,
+              "barrier " + std::to_string(atBarrier->waitMask) + " waits for " +
+                  std::to_string(b.expected) + " threads, " +
+                  std::to_string(b.arrived) + " arrived and " +
+                  std::to_string(exited) + " exited"};
+}
+
+bool Block::arriveAtWarp(Thread &t, const Instruction &i, uint32_t mask) {
+  if (!(mask >> t.lane() & 1))
+    throw Fault{FaultKind::Undefined, "mask " + hex(mask) +
+                                          " does not name the executing lane " +
+                                          std::to_string(t.lane())};
+  t.state = Thread::AtWarp;
+  t.waitMask = mask;
+  bool complete = true;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    if (!(mask >> lane & 1))
+      continue;
+    const Thread *other = laneOf(t, lane);
+    if (!other || other->state == Thread::Exited)
+      throw Fault{FaultKind::WarpDivergence,
+                  "lane " + std::to_string(lane) + " of mask " + hex(mask) +
+                      (other ? " has exited" : " does not exist")};
+    if (other->state != Thread::AtWarp || other->current != &i) {
+      complete = false;
+    } else if (other->waitMask != mask) {
+      throw Fault{FaultKind::WarpDivergence,
+                  "lanes disagree on the mask: " + hex(mask) + " and " +
+                      hex(other->waitMask)};
+    }
+  }
+  if (!complete)
+    return false;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1)
+      laneOf(t, lane)->state = Thread::Ready;
+  return true;
+}
+
+void Block::release(Barrier &b, bool aligned) {
+  std::map<uint32_t, const Instruction *> byWarp;
+  uint32_t clock = 0;
+  KnowledgeRef known;
+  for (Thread *t : b.waiting) {
+    clock = std::max(clock, t->clock.now.barrierClock);
+    known = merge(known, t->clock.known);
+    if (t->state != Thread::AtBarrier) // bar.arrive went on
+      continue;
+    const Instruction *&first = byWarp[t->index / 32];
+    if (!first)
+      first = t->current;
+    else if (aligned && first != t->current)
+      throw Fault{FaultKind::BarrierDivergence,
+                  "threads of one warp wait at lines " +
+                      std::to_string(first->line) + " and " +
+                      std::to_string(t->current->line)};
+  }
+  for (Thread *t : b.waiting) {
+    t->clock.now.barrierClock = clock + 1;
+    t->clock.known = known;
+    if (t->state == Thread::AtBarrier)
+      t->state = Thread::Ready;
+  }
+  b = {};
+}
+
+void Block::arriveAtBarrier(Thread &t, uint32_t number, uint32_t count,
+                            bool waits, bool aligned) {
+  if (number >= barriers.size())
+    throw Fault{FaultKind::Undefined,
+                "barrier " + std::to_string(number) + " does not exist"};
+  if (count % 32 && count != threads.size())
+    throw Fault{FaultKind::Undefined, "a barrier for " + std::to_string(count) +
+                                          " threads: not a multiple of 32"};
+  Barrier &b = barriers[number];
+  if (b.arrived && b.expected != count)
+    throw Fault{FaultKind::BarrierDivergence,
+                "threads disagree on the count of barrier " +
+                    std::to_string(number) + ": " + std::to_string(b.expected) +
+                    " and " + std::to_string(count)};
+  b.expected = count;
+  ++b.arrived;
+  b.waiting.push_back(&t);
+  t.waitMask = number;
+  if (waits)
+    t.state = Thread::AtBarrier;
+  if (b.arrived == count)
+    release(b, aligned);
+}

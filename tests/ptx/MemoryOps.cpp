@@ -1,0 +1,184 @@
+// Loads and stores: scalar and vector, weak, relaxed, acquire and release.
+#include "Machine.h"
+#include "Registry.h"
+
+#include <cstring>
+
+using namespace ptx;
+
+namespace {
+
+uint64_t addressOf(Thread &t, const Operand &o) {
+  if (o.kind == Operand::Immediate)
+    return o.value;
+  if (!t.written[o.index])
+    throwUnwritten(t, o);
+  return t.registers[o.index] + o.value;
+}
+
+Strength strengthOf(const Traits &k) {
+  if (!k.strong)
+    return Strength::Weak;
+  return k.scope == Scope::Cta ? Strength::StrongCta : Strength::StrongGpu;
+}
+
+/// Where a generic or window address really lies; the key of messages.
+uint64_t plainAddress(Space space, uint64_t address) {
+  if (space == Space::Generic)
+    resolveGeneric(address);
+  return address;
+}
+
+void load(Thread &t, const Instruction &i) {
+  const Traits &k = i.form->traits;
+  unsigned element = k.bits / 8, bytes = element * k.vector;
+  uint64_t address = addressOf(t, i.operands[k.vector]);
+  Region &region =
+      checkAccess(t, {k.space, address, bytes, false, strengthOf(k)});
+  address = plainAddress(k.space, address);
+  region.checkInitialised(address, bytes);
+  uint8_t data[32];
+  region.read(address, bytes, data);
+  for (unsigned n = 0; n < k.vector; ++n) {
+    uint64_t value = 0;
+    std::memcpy(&value, data + n * element, element);
+    // A wider register takes the sign, or zeros.
+    if (k.isSigned)
+      value = uint64_t(int64_t(value << (64 - k.bits)) >> (64 - k.bits));
+    write(t, i.operands[n], value);
+  }
+  if (k.strong)
+    t.block->machine->messages.read(address, t.clock);
+  if (k.order == MemoryOrder::Acquire)
+    Messages::acquire(t.clock);
+}
+
+void store(Thread &t, const Instruction &i) {
+  const Traits &k = i.form->traits;
+  unsigned element = k.bits / 8, bytes = element * k.vector;
+  uint64_t address = addressOf(t, i.operands[0]);
+  uint8_t data[32];
+  for (unsigned n = 0; n < k.vector; ++n) {
+    uint64_t value = read(t, i.operands[n + 1]);
+    std::memcpy(data + n * element, &value, element);
+  }
+  if (k.order == MemoryOrder::Release)
+    Messages::release(t.clock, k.scope == Scope::Cta);
+  Region &region =
+      checkAccess(t, {k.space, address, bytes, true, strengthOf(k)});
+  address = plainAddress(k.space, address);
+  if (k.strong)
+    t.block->machine->messages.written(address, t.clock, false);
+  region.write(address, bytes, data);
+}
+
+struct Type {
+  const char *name;
+  unsigned bits;
+  bool isSigned;
+};
+const Type Types[] = {
+    {".b8", 8, false},   {".u8", 8, false},   {".s8", 8, true},
+    {".b16", 16, false}, {".u16", 16, false}, {".s16", 16, true},
+    {".b32", 32, false}, {".u32", 32, false}, {".s32", 32, true},
+    {".b64", 64, false}, {".u64", 64, false}, {".s64", 64, true},
+    {".f32", 32, false}, {".f64", 64, false}};
+
+const std::pair<const char *, Space> Spaces[] = {
+    {"", Space::Generic},        {".global", Space::Global},
+    {".shared", Space::Shared},  {".shared::cta", Space::Shared},
+    {".local", Space::Local},    {".param", Space::Param},
+    {".const", Space::Const}};
+
+class Adder {
+public:
+  Adder(Registry &registry, bool isLoad) : r(registry), isLoad(isLoad) {}
+
+  /// All types and vector lengths of at most 16 bytes.
+  void types(const std::string &head, const Traits &traits,
+             const std::string &tail = "") {
+    for (unsigned vector : {1u, 2u, 4u})
+      for (const Type &type : Types) {
+        if (vector * type.bits > 128)
+          continue;
+        Traits k = traits;
+        k.vector = uint8_t(vector);
+        k.bits = uint8_t(type.bits);
+        k.isSigned = type.isSigned && isLoad;
+        std::string count = vector > 1 ? "*" + std::to_string(vector) : "";
+        std::string element = std::to_string(type.bits) + count + "+";
+        std::string length = vector > 1 ? ".v" + std::to_string(vector) : "";
+        r.add(head + tail + length + type.name, isLoad ? load : store,
+              isLoad ? "=" + element + " @" : "@ " + element, k);
+      }
+  }
+
+private:
+  Registry &r;
+  bool isLoad;
+};
+
+Traits inSpace(Space space) {
+  Traits k;
+  k.space = space;
+  return k;
+}
+
+/// Cache hints carry no meaning; they are listed so that others are refused.
+void addHints(Adder &add, bool isLoad) {
+  Traits k = inSpace(Space::Global);
+  std::string head = isLoad ? "ld.global" : "st.global";
+  for (const char *hint : isLoad ? std::initializer_list<const char *>{".ca", ".cg", ".cs", ".lu", ".cv"}
+                                 : std::initializer_list<const char *>{".wb", ".cg", ".cs", ".wt"})
+    add.types(head, k, hint);
+  for (const char *level1 : {".L1::evict_normal", ".L1::evict_unchanged",
+                             ".L1::evict_first", ".L1::evict_last",
+                             ".L1::no_allocate"})
+    add.types(head, k, level1);
+  if (!isLoad)
+    return;
+  for (const char *level2 : {".L2::64B", ".L2::128B", ".L2::256B"}) {
+    add.types(head, k, level2);
+    add.types(head + ".nc", k, level2);
+    add.types(head, k, std::string(".L1::no_allocate") + level2);
+    add.types(head + ".nc", k, std::string(".L1::no_allocate") + level2);
+  }
+  for (const char *level1 :
+       {".L1::evict_first", ".L1::evict_last", ".L1::no_allocate"})
+    add.types(head + ".nc", k, level1);
+}
+
+} // namespace
+
+void ptx::addMemoryForms(Registry &r) {
+  const std::pair<const char *, Scope> scopes[] = {
+      {".cta", Scope::Cta}, {".gpu", Scope::Gpu}, {".sys", Scope::Gpu}};
+  for (bool isLoad : {true, false}) {
+    Adder add(r, isLoad);
+    std::string op = isLoad ? "ld" : "st";
+    for (auto [name, space] : Spaces) {
+      if (!isLoad && (space == Space::Param || space == Space::Const))
+        continue;
+      add.types(op + name, inSpace(space));
+      if (space != Space::Generic && space != Space::Global &&
+          space != Space::Shared)
+        continue;
+      Traits k = inSpace(space);
+      add.types(op + ".weak" + name, k);
+      k.strong = true;
+      k.order = MemoryOrder::Relaxed;
+      add.types(op + ".volatile" + name, k);
+      for (auto [scopeName, scope] : scopes) {
+        k.scope = scope;
+        k.order = MemoryOrder::Relaxed;
+        add.types(op + ".relaxed" + scopeName + name, k);
+        k.order = isLoad ? MemoryOrder::Acquire : MemoryOrder::Release;
+        add.types(op + (isLoad ? ".acquire" : ".release") + scopeName + name, k);
+      }
+    }
+    if (isLoad) {
+      add.types("ld.global.nc", inSpace(Space::Global));
+    }
+    addHints(add, isLoad);
+  }
+}

@@ -1,0 +1,102 @@
+// Knowledge travels: release publishes it, a strong write carries it, a strong read finds it.
+#include "Ordering.h"
+
+using namespace ptx;
+
+static uint64_t key(uint32_t block, uint32_t index) {
+  return uint64_t(block) << 32 | index;
+}
+
+bool Knowledge::covers(const Stamp &s) const {
+  auto b = blocks.find(s.block);
+  if (b != blocks.end() && s.barrierClock < b->second)
+    return true;
+  auto t = threads.find(key(s.block, s.thread));
+  if (t != threads.end() && s.releases < t->second)
+    return true;
+  auto w = warps.find(key(s.block, s.thread / 32));
+  return w != warps.end() &&
+         (s.barrierClock < w->second.barrierClock ||
+          (s.barrierClock == w->second.barrierClock &&
+           s.warpClock < w->second.warpClock));
+}
+
+KnowledgeRef ptx::merge(const KnowledgeRef &a, const KnowledgeRef &b) {
+  if (!a || a == b)
+    return b;
+  if (!b)
+    return a;
+  auto result = std::make_shared<Knowledge>(*a);
+  for (const auto &[block, clock] : b->blocks) {
+    uint32_t &mine = result->blocks[block];
+    mine = std::max(mine, clock);
+  }
+  for (const auto &[thread, releases] : b->threads) {
+    uint32_t &mine = result->threads[thread];
+    mine = std::max(mine, releases);
+  }
+  for (const auto &[warp, time] : b->warps) {
+    Knowledge::WarpTime &mine = result->warps[warp];
+    if (mine.barrierClock < time.barrierClock ||
+        (mine.barrierClock == time.barrierClock &&
+         mine.warpClock < time.warpClock))
+      mine = time;
+  }
+  return result;
+}
+
+bool Clock::isOrderedAfter(const Stamp &s) const {
+  if (s.launch != now.launch)
+    return true; // nobody, or an earlier launch
+  if (s.block == now.block) {
+    if (s.thread == now.thread || s.barrierClock < now.barrierClock)
+      return true;
+    if (s.thread / 32 == now.thread / 32 &&
+        s.barrierClock == now.barrierClock && s.warpClock < now.warpClock)
+      return true;
+  }
+  return known && known->covers(s);
+}
+
+void Messages::release(Clock &c, bool ctaOnly) {
+  auto mine = std::make_shared<Knowledge>();
+  mine->blocks[c.now.block] = c.now.barrierClock;
+  mine->warps[key(c.now.block, c.now.thread / 32)] = {c.now.barrierClock,
+                                                      c.now.warpClock};
+  mine->threads[key(c.now.block, c.now.thread)] = ++c.now.releases;
+  c.released = merge(c.known, mine);
+  c.releasedBlockOnly = ctaOnly;
+}
+
+void Messages::acquire(Clock &c) {
+  c.known = merge(c.known, c.observed);
+  c.observed.reset();
+}
+
+void Messages::written(uint64_t address, const Clock &c, bool isAtomic) {
+  auto it = at.find(address);
+  if (!isAtomic) {
+    if (c.released)
+      at[address] = {c.released, bool(c.releasedBlockOnly), c.now.block};
+    else if (it != at.end())
+      at.erase(it);
+    return;
+  }
+  if (!c.released)
+    return;
+  if (it == at.end()) {
+    at[address] = {c.released, bool(c.releasedBlockOnly), c.now.block};
+    return;
+  }
+  it->second.content = merge(it->second.content, c.released);
+  it->second.isCtaOnly = it->second.isCtaOnly || c.releasedBlockOnly;
+  it->second.block = c.now.block;
+}
+
+void Messages::read(uint64_t address, Clock &c) const {
+  auto it = at.find(address);
+  if (it == at.end() ||
+      (it->second.isCtaOnly && it->second.block != c.now.block))
+    return;
+  c.observed = merge(c.observed, it->second.content);
+}

@@ -1,0 +1,449 @@
+// Kernel bodies: registers and labels in nested scopes, instructions by their form's slots.
+#include "Parser.h"
+#include "Registry.h"
+#include "SoftFloat.h"
+
+using namespace ptx;
+
+namespace {
+
+constexpr uint64_t MaxRegisters = 1 << 20;
+
+const std::map<std::string, SpecialRegister> &specialRegisters() {
+  using S = SpecialRegister;
+  static const std::map<std::string, S> names = {
+      {"%tid.x", S::TidX},       {"%tid.y", S::TidY},
+      {"%tid.z", S::TidZ},       {"%ntid.x", S::NtidX},
+      {"%ntid.y", S::NtidY},     {"%ntid.z", S::NtidZ},
+      {"%ctaid.x", S::CtaidX},   {"%ctaid.y", S::CtaidY},
+      {"%ctaid.z", S::CtaidZ},   {"%nctaid.x", S::NctaidX},
+      {"%nctaid.y", S::NctaidY}, {"%nctaid.z", S::NctaidZ},
+      {"%laneid", S::LaneId},    {"%warpid", S::WarpId},
+      {"%nwarpid", S::NWarpId},  {"%lanemask_eq", S::LaneMaskEq},
+      {"%lanemask_lt", S::LaneMaskLt},
+      {"%lanemask_le", S::LaneMaskLe},
+      {"%lanemask_gt", S::LaneMaskGt},
+      {"%lanemask_ge", S::LaneMaskGe},
+      {"%dynamic_smem_size", S::DynamicSharedSize},
+      {"%total_smem_size", S::TotalSharedSize}};
+  return names;
+}
+
+struct RegisterName {
+  uint32_t index;
+  uint8_t bits;
+};
+
+/// One `{ }`: inline PTX may reuse names of registers and labels inside.
+struct NameScope {
+  int parent;
+  std::map<std::string, RegisterName> registers;
+  std::map<std::string, uint32_t> labels;
+  std::map<std::string, uint32_t> tables;
+};
+
+class BodyParser {
+public:
+  BodyParser(TokenCursor &c, Kernel &kernel, const Variables &outer)
+      : c(c), kernel(kernel), variables(outer) {
+    for (const Parameter &p : kernel.parameters)
+      variables[p.name] = {Space::Param, ParamBase + p.offset, p.bytes};
+  }
+
+  void run() {
+    c.expect("{");
+    scopes.push_back({-1, {}, {}, {}});
+    while (!c.is("}") || scopes[current].parent >= 0)
+      statement();
+    closing = c.take().line;
+    resolveLabels();
+  }
+
+private:
+  void statement() {
+    const Token &t = c.peek();
+    if (t.kind == Token::End)
+      c.fail("the body of '" + kernel.name + "' is never closed");
+    if (c.accept(";"))
+      return;
+    if (c.accept("{")) {
+      if (scopes.size() > 4096)
+        c.fail("too many scopes");
+      scopes.push_back({current, {}, {}, {}});
+      current = int(scopes.size()) - 1;
+    } else if (c.accept("}")) {
+      current = scopes[current].parent;
+    } else if (t.kind == Token::Word && c.is(":", 1)) {
+      label();
+    } else if (t.kind == Token::Word && t.text[0] == '.') {
+      directive();
+    } else {
+      instruction();
+    }
+  }
+
+  void label() {
+    std::string name = c.take().text;
+    c.expect(":");
+    if (c.accept(".branchtargets")) {
+      scopes[current].tables[name] = uint32_t(kernel.branchTables.size());
+      kernel.branchTables.emplace_back();
+      do
+        tableTargets.push_back({uint32_t(kernel.branchTables.size()) - 1,
+                                c.word("a label"), current, c.peek().line});
+      while (c.accept(","));
+      c.expect(";");
+      return;
+    }
+    bool isNew =
+        scopes[current].labels.emplace(name, kernel.code.size()).second;
+    if (!isNew)
+      c.fail("label '" + name + "' is defined twice");
+  }
+
+  void directive() {
+    std::string word = c.take().text;
+    if (word == ".reg") {
+      declareRegisters();
+    } else if (word == ".shared" || word == ".local") {
+      bool isShared = word == ".shared";
+      Declaration d = parseDeclaration(c);
+      uint64_t &end = isShared ? kernel.sharedBytes : kernel.localBytes;
+      end = alignUp(end, d.alignment);
+      variables[d.name] = {isShared ? Space::Shared : Space::Local,
+                           (isShared ? SharedBase : LocalBase) + end, d.bytes};
+      end += d.bytes;
+    } else if (word == ".loc") {
+      while (c.peek().kind == Token::Integer)
+        c.take();
+    } else if (word == ".pragma") {
+      while (!c.accept(";"))
+        if (c.take().kind == Token::End)
+          c.fail("directive is never closed");
+    } else {
+      c.fail("unknown directive '" + word + "' in a body");
+    }
+  }
+
+  void declareRegisters() {
+    unsigned bits = typeBits(c, c.word("a type"));
+    if (bits == 8)
+      c.fail("registers of 8 bits do not exist");
+    do {
+      std::string name = c.word("a register name");
+      uint64_t count = 1;
+      bool isRange = c.accept("<");
+      if (isRange) {
+        count = c.integer("a count");
+        c.expect(">");
+      }
+      if (count > MaxRegisters - kernel.registerNames.size())
+        c.fail("too many registers");
+      for (uint64_t i = 0; i < count; ++i) {
+        std::string full = isRange ? name + std::to_string(i) : name;
+        RegisterName r{uint32_t(kernel.registerNames.size()), uint8_t(bits)};
+        if (!scopes[current].registers.emplace(full, r).second)
+          c.fail("register '" + full + "' is declared twice");
+        kernel.registerNames.push_back(full);
+      }
+    } while (c.accept(","));
+    c.expect(";");
+  }
+
+  const RegisterName *findRegister(const std::string &name) const {
+    for (int s = current; s >= 0; s = scopes[s].parent) {
+      auto it = scopes[s].registers.find(name);
+      if (it != scopes[s].registers.end())
+        return &it->second;
+    }
+    return nullptr;
+  }
+
+  static uint64_t maskOf(unsigned bits) {
+    return bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
+  }
+
+  Operand registerOperand(const std::string &name, const Slot &slot) {
+    const RegisterName *r = findRegister(name);
+    if (!r)
+      c.fail("'" + name + "' is not declared");
+    bool fits = r->bits == slot.bits ||
+                (slot.mayBeWider && r->bits > slot.bits && r->bits >= 16);
+    if (!fits)
+      c.fail("register '" + name + "' has " + std::to_string(r->bits) +
+             " bits, '" + form->name + "' takes " + std::to_string(slot.bits));
+    Operand o;
+    o.kind = Operand::Register;
+    o.index = r->index;
+    o.bits = r->bits;
+    o.value = maskOf(r->bits);
+    return o;
+  }
+
+  Operand number(const Slot &slot, bool negative) {
+    const Token &t = c.take();
+    Operand o;
+    o.kind = Operand::Immediate;
+    o.bits = slot.bits;
+    o.value = t.value;
+    uint64_t sign = uint64_t(1) << (slot.bits - 1);
+    if (t.kind == Token::Integer) {
+      if (slot.isFloat)
+        c.fail("integer '" + t.text + "' where '" + form->name +
+               "' takes a float");
+      if (negative ? t.value > sign : t.value > maskOf(slot.bits))
+        c.fail("'" + t.text + "' does not fit " + std::to_string(slot.bits) +
+               " bits");
+      if (negative)
+        o.value = (uint64_t(0) - t.value) & maskOf(slot.bits);
+      return o;
+    }
+    if (t.kind == Token::Float64 && slot.bits == 32 &&
+        t.text.find_first_of("dD") == std::string::npos)
+      o.value = soft::convert(F64, F32, t.value, Rounding::NearestEven, false);
+    else if (slot.bits != (t.kind == Token::Float32 ? 32 : 64))
+      c.fail("'" + t.text + "' does not fit '" + form->name + "'");
+    if (negative)
+      o.value ^= sign;
+    return o;
+  }
+
+  Operand value(const Slot &slot) {
+    bool negative = c.accept("-");
+    Token::Kind kind = c.peek().kind;
+    bool isNumber = kind == Token::Integer || kind == Token::Float32 ||
+                    kind == Token::Float64;
+    if (negative && !isNumber)
+      c.fail("'-' before '" + c.peek().text + "'");
+    if (isNumber && !slot.isDestination)
+      return number(slot, negative);
+    std::string name = c.word("an operand");
+    Operand o;
+    if (name == "_" && slot.isDestination) {
+      o.kind = Operand::Sink;
+      return o;
+    }
+    if (findRegister(name))
+      return registerOperand(name, slot);
+    auto special = specialRegisters().find(name);
+    if (special != specialRegisters().end() && !slot.isDestination) {
+      if (slot.bits != 32)
+        c.fail("'" + name + "' has 32 bits, '" + form->name + "' takes " +
+               std::to_string(slot.bits));
+      o.kind = Operand::Special;
+      o.index = uint32_t(special->second);
+      return o;
+    }
+    auto variable = variables.find(name);
+    if (variable != variables.end() && slot.mayBeAddress) {
+      o.kind = Operand::Immediate;
+      o.value = variable->second.address;
+      return o;
+    }
+    if (name == "WARP_SZ" && !slot.isDestination) {
+      o.kind = Operand::Immediate;
+      o.value = 32;
+      return o;
+    }
+    c.fail("'" + name + "' is not declared, or not an operand of '" +
+           form->name + "'");
+  }
+
+  Operand predicate(const Slot &slot) {
+    bool negated = slot.mayNegate && c.accept("!");
+    Operand o;
+    if (c.peek().kind == Token::Integer && !slot.isDestination) {
+      o.kind = Operand::Immediate;
+      o.value = c.take().value != 0;
+    } else {
+      o = value(slot);
+    }
+    o.negated = negated;
+    return o;
+  }
+
+  Operand address() {
+    c.expect("[");
+    Operand o;
+    o.bits = 64;
+    if (c.peek().kind == Token::Integer) {
+      o.kind = Operand::Immediate;
+      o.value = c.take().value;
+    } else {
+      std::string name = c.word("an address");
+      if (const RegisterName *r = findRegister(name)) {
+        Space space = form->traits.space;
+        bool isNarrow = space == Space::Shared || space == Space::Local ||
+                        space == Space::Param || space == Space::Const;
+        if (r->bits != 64 && !(r->bits == 32 && isNarrow))
+          c.fail("address register '" + name + "' has " +
+                 std::to_string(r->bits) + " bits");
+        o.kind = Operand::Register;
+        o.index = r->index;
+        o.bits = r->bits;
+      } else if (variables.count(name)) {
+        o.kind = Operand::Immediate;
+        o.value = variables[name].address;
+      } else {
+        c.fail("'" + name + "' is not declared");
+      }
+    }
+    if (c.is("+") || c.is("-")) {
+      bool negative = c.take().text == "-";
+      negative ^= c.accept("-");
+      uint64_t offset = c.integer("an offset");
+      o.value += negative ? uint64_t(0) - offset : offset;
+    }
+    c.expect("]");
+    return o;
+  }
+
+  void operandsOf(const Slot &slot, std::vector<Operand> &out) {
+    if (slot.count > 1) {
+      c.expect("{");
+      Slot element = slot;
+      element.count = 1;
+      for (unsigned i = 0; i < slot.count; ++i) {
+        if (i)
+          c.expect(",");
+        operandsOf(element, out);
+      }
+      c.expect("}");
+      return;
+    }
+    switch (slot.kind) {
+    case SlotKind::Address:
+      out.push_back(address());
+      return;
+    case SlotKind::Label:
+      jumps.push_back({uint32_t(kernel.code.size()), c.word("a label"),
+                       current, c.peek().line});
+      return;
+    case SlotKind::Table:
+      tableUses.push_back({uint32_t(kernel.code.size()),
+                           c.word("a branch table"), current, c.peek().line});
+      return;
+    case SlotKind::Predicate:
+      out.push_back(predicate(slot));
+      break;
+    default:
+      out.push_back(value(slot));
+    }
+    if (!slot.isPair)
+      return;
+    Slot second;
+    second.kind = SlotKind::Predicate;
+    second.bits = 1;
+    second.isDestination = true;
+    Operand none;
+    none.kind = Operand::Sink;
+    out.push_back(c.accept("|") ? value(second) : none);
+  }
+
+  /// mov is three instructions under one name; the braces tell them apart.
+  std::string formName(const std::string &opcode) const {
+    if (opcode.compare(0, 4, "mov.") != 0)
+      return opcode;
+    bool unpacks = c.is("{");
+    if (!unpacks && !c.is("{", 2))
+      return opcode;
+    unsigned count = 1;
+    for (size_t i = 0; !c.is("}", i) && c.peek(i).kind != Token::End; ++i)
+      count += c.is(",", i);
+    if (!unpacks)
+      --count; // the comma behind the destination
+    return opcode + (unpacks ? " unpack" : " pack") + std::to_string(count);
+  }
+
+  void instruction() {
+    unsigned line = c.peek().line;
+    Operand guard;
+    if (c.accept("@")) {
+      bool negated = c.accept("!");
+      std::string name = c.word("a predicate");
+      const RegisterName *r = findRegister(name);
+      if (!r || r->bits != 1)
+        c.fail("'" + name + "' is not a predicate register");
+      guard.kind = Operand::Register;
+      guard.index = r->index;
+      guard.negated = negated;
+    }
+    std::string opcode = c.word("an opcode");
+    std::string name = formName(opcode);
+    form = Registry::get().find(name);
+    if (!form)
+      throw ParseError(line, Registry::get().explainMissing(name));
+    std::vector<Operand> operands;
+    bool first = true;
+    for (const Slot &slot : *form->slots) {
+      if (slot.isOptional && c.is(";")) {
+        operands.emplace_back();
+        continue;
+      }
+      if (!first)
+        c.expect(",");
+      first = false;
+      operandsOf(slot, operands);
+    }
+    c.expect(";");
+    append(*form, line, guard, std::move(operands));
+  }
+
+  void append(const Form &f, unsigned line, const Operand &guard,
+              std::vector<Operand> operands) {
+    Instruction i;
+    i.form = &f;
+    i.run = f.run;
+    i.guard = guard;
+    i.line = line;
+    i.index = uint32_t(kernel.code.size());
+    kernel.operandStore.push_back(std::move(operands));
+    i.operands = kernel.operandStore.back().data();
+    kernel.code.push_back(i);
+  }
+
+  struct Use {
+    uint32_t where;
+    std::string name;
+    int scope;
+    unsigned line;
+  };
+
+  uint32_t resolve(const Use &use,
+                   std::map<std::string, uint32_t> NameScope::*names) const {
+    for (int s = use.scope; s >= 0; s = scopes[s].parent) {
+      auto it = (scopes[s].*names).find(use.name);
+      if (it != (scopes[s].*names).end())
+        return it->second;
+    }
+    throw ParseError(use.line, "label '" + use.name + "' is not defined");
+  }
+
+  void resolveLabels() {
+    // Falling off the end returns; a label there needs something to run, too.
+    append(*Registry::get().find("ret"), closing, {}, {});
+    for (const Use &use : jumps)
+      kernel.code[use.where].target = resolve(use, &NameScope::labels);
+    for (const Use &use : tableUses)
+      kernel.code[use.where].target = resolve(use, &NameScope::tables);
+    for (const Use &use : tableTargets)
+      kernel.branchTables[use.where].push_back(
+          resolve(use, &NameScope::labels));
+  }
+
+  TokenCursor &c;
+  Kernel &kernel;
+  Variables variables;
+  std::vector<NameScope> scopes;
+  int current = 0;
+  unsigned closing = 0;
+  const Form *form = nullptr;
+  std::vector<Use> jumps, tableUses, tableTargets;
+};
+
+} // namespace
+
+void ptx::parseBody(TokenCursor &cursor, Kernel &kernel,
+                    const Variables &moduleVariables) {
+  BodyParser(cursor, kernel, moduleVariables).run();
+}

@@ -1,0 +1,119 @@
+// A bundle written by hand: SGD with a global norm, a step count and a bf16 copy.
+#include "altgrad/bundle.h"
+
+#include <string.h>
+
+const char altgrad_manifest[] =
+    "{\"altgrad\": 1, \"step\": \"sgd\", \"producer\": \"by hand\","
+    " \"host\": [\"v3\", \"v4\"], \"ptx\": [\"sm_80\", \"sm_90\"],"
+    " \"row_words\": 11, \"inputs\": 1,"
+    " \"streams\": ["
+    "  {\"name\": \"grads\", \"role\": \"grad\", \"access\": \"in\","
+    "   \"format\": \"f32\", \"bytes\": 4, \"slot\": 0},"
+    "  {\"name\": \"master\", \"role\": \"param\", \"access\": \"inout\","
+    "   \"format\": \"f32\", \"bytes\": 4, \"slot\": 0},"
+    "  {\"name\": \"model\", \"role\": \"copy\", \"access\": \"out\","
+    "   \"format\": \"bf16\", \"bytes\": 2, \"slot\": 1}],"
+    " \"scalars\": ["
+    "  {\"name\": \"lr\", \"access\": \"in\", \"type\": \"f64\","
+    "   \"scope\": \"group\", \"slot\": 0, \"role\": \"hyper\","
+    "   \"default\": 0.001},"
+    "  {\"name\": \"t\", \"access\": \"inout\", \"type\": \"i64\","
+    "   \"scope\": \"tensor\", \"slot\": 2, \"role\": \"step\","
+    "   \"default\": null},"
+    "  {\"name\": \"gnorm\", \"access\": \"out\", \"type\": \"f32\","
+    "   \"scope\": \"step\", \"slot\": 0, \"role\": \"\","
+    "   \"default\": null}],"
+    " \"group_scalars\": 1, \"step_scalars\": 1,"
+    " \"workspace\": {\"step_words\": 1, \"row_words\": 1,"
+    "                 \"chunk_words\": 1, \"spills\": 1},"
+    " \"phases\": ["
+    "  {\"name\": \"norm\", \"symbol\": \"altgrad_sgd_norm\","
+    "   \"domain\": \"chunks\", \"per_block\": 8, \"read\": 4,"
+    "   \"written\": 0},"
+    "  {\"name\": \"total\", \"symbol\": \"altgrad_sgd_total\","
+    "   \"domain\": \"once\", \"per_block\": 1, \"read\": 0, \"written\": 0},"
+    "  {\"name\": \"advance\", \"symbol\": \"altgrad_sgd_advance\","
+    "   \"domain\": \"rows\", \"per_block\": 256, \"read\": 0,"
+    "   \"written\": 0},"
+    "  {\"name\": \"update\", \"symbol\": \"altgrad_sgd_update\","
+    "   \"domain\": \"chunks\", \"per_block\": 8, \"read\": 8,"
+    "   \"written\": 6}]}";
+
+const char altgrad_ptx_sm_80[] = "// ptx for sm_80\n";
+const char altgrad_ptx_sm_90[] = "// ptx for sm_90\n";
+
+enum { rowWords = 11 };
+
+static const uint64_t *rowOf(const altgrad_args *a, int64_t chunk) {
+  return a->rows + a->chunks[chunk].row * rowWords;
+}
+
+static int64_t endOf(const altgrad_args *a, int64_t chunk) {
+  int64_t numel = (int64_t)rowOf(a, chunk)[ALTGRAD_ROW_NUMEL];
+  int64_t end = a->chunks[chunk].first + ALTGRAD_CHUNK;
+  return end < numel ? end : numel;
+}
+
+// Leaves the squares in the spill area and their sum in the chunk word.
+static void norm(const altgrad_args *a, int64_t begin, int64_t end) {
+  for (int64_t c = begin; c < end; ++c) {
+    int64_t first = a->chunks[c].first;
+    const float *g = (const float *)a->inputs[a->chunks[c].row];
+    float *spill = a->spills + c * ALTGRAD_CHUNK, sum = 0;
+    for (int64_t i = first; i < endOf(a, c); ++i)
+      sum += spill[i - first] = g[i] * g[i];
+    memcpy(a->chunk_words + c, &sum, 4);
+  }
+}
+
+static void total(const altgrad_args *a, int64_t begin, int64_t end) {
+  (void)begin, (void)end;
+  float sum = 0, part;
+  for (int64_t c = 0; c < a->nchunks; ++c) {
+    memcpy(&part, a->chunk_words + c, 4);
+    sum += part;
+  }
+  memcpy(a->step_words, &sum, 4);
+  *(float *)a->scalars[0] = sum;
+}
+
+static void advance(const altgrad_args *a, int64_t begin, int64_t end) {
+  for (int64_t r = begin; r < end; ++r) {
+    const uint64_t *row = a->rows + r * rowWords;
+    float rate = (float)*(const double *)a->groups[row[ALTGRAD_ROW_GROUP]];
+    *(int64_t *)row[ALTGRAD_ROW_HEADER + 2] += 1;
+    memcpy(a->row_words + r, &rate, 4);
+  }
+}
+
+static void update(const altgrad_args *a, int64_t begin, int64_t end) {
+  for (int64_t c = begin; c < end; ++c) {
+    const uint64_t *row = rowOf(a, c);
+    const float *g = (const float *)a->inputs[a->chunks[c].row];
+    float *w = (float *)row[ALTGRAD_ROW_HEADER];
+    uint16_t *model = (uint16_t *)row[ALTGRAD_ROW_HEADER + 1];
+    float rate;
+    memcpy(&rate, a->row_words + a->chunks[c].row, 4);
+    for (int64_t i = a->chunks[c].first; i < endOf(a, c); ++i) {
+      uint32_t bits;
+      w[i] -= rate * g[i];
+      memcpy(&bits, w + i, 4);
+      model[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+  }
+}
+
+#define KERNEL(name, level)                                                    \
+  void altgrad_sgd_##name##_##level(const altgrad_args *a, int64_t begin,      \
+                                    int64_t end) {                             \
+    name(a, begin, end);                                                       \
+  }
+#define LEVEL(level)                                                           \
+  KERNEL(norm, level)                                                          \
+  KERNEL(total, level)                                                         \
+  KERNEL(advance, level)                                                       \
+  KERNEL(update, level)
+
+LEVEL(v3)
+LEVEL(v4)
