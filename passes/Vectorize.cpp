@@ -77,7 +77,9 @@ static int64_t naturalWidth(SweepOp sweep) {
                            llvm::to_vector(sweep.getStores())))
     bytes = std::min(
         bytes, cast<TensorsType>(stream.getType()).getFormat().getBytes());
-  return accessBytes / bytes;
+  // A warp of 32 lanes must not pass the 256 partial sums of a reduction.
+  int64_t limit = sweep.getNumResults() ? 8 : 16;
+  return std::min<int64_t>(accessBytes / bytes, limit);
 }
 
 namespace {

@@ -1,0 +1,302 @@
+// Addresses, scalars and words of the workspace inside a kernel.
+#include "codegen/KernelBuilder.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr unsigned wordBytes = 8;
+
+KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StepOp step,
+                             const PhasePlan &plan, unsigned addressSpace)
+    : builder(builder), step(step), plan(plan), layout(layoutOf(step)),
+      pointer(
+          LLVM::LLVMPointerType::get(builder.getContext(), addressSpace)) {}
+
+Value KernelBuilder::i64(int64_t value) {
+  return arith::ConstantIntOp::create(builder, builder.getI64Type(), value);
+}
+
+Value KernelBuilder::i32(int32_t value) {
+  return arith::ConstantIntOp::create(builder, builder.getI32Type(), value);
+}
+
+Value KernelBuilder::offset(Value base, Value index, unsigned bytes) {
+  Value distance = arith::MulIOp::create(builder, index, i64(bytes));
+  return LLVM::GEPOp::create(builder, pointer, builder.getI8Type(), base,
+                             ArrayRef<LLVM::GEPArg>{distance});
+}
+
+Value KernelBuilder::load(Type type, Value from, unsigned alignment,
+                          bool invariant) {
+  return LLVM::LoadOp::create(builder, type, from, alignment,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              invariant);
+}
+
+void KernelBuilder::store(Value value, Value to, unsigned alignment) {
+  LLVM::StoreOp::create(builder, value, to, alignment);
+}
+
+void KernelBuilder::loop(Value from, Value to, Value by,
+                         function_ref<void(Value)> body) {
+  scf::ForOp::create(builder, from, to, by, ValueRange{},
+                     [&](OpBuilder &inner, Location loc, Value index,
+                         ValueRange) {
+                       OpBuilder::InsertionGuard guard(builder);
+                       builder.setInsertionPoint(inner.getInsertionBlock(),
+                                                 inner.getInsertionPoint());
+                       body(index);
+                       scf::YieldOp::create(builder);
+                     });
+}
+
+void KernelBuilder::when(Value condition, function_ref<void()> body) {
+  auto branch = scf::IfOp::create(builder, condition, /*withElse=*/false);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  body();
+}
+
+//===-- Rows and streams ----------------------------------------------------===//
+
+Row KernelBuilder::row(Value index) {
+  unsigned words = ALTGRAD_ROW_HEADER + layout.rowPointers;
+  return {index, offset(member(Member::Rows), index, words * wordBytes)};
+}
+
+Value KernelBuilder::rowHeader(Row row, altgrad_row_word word) {
+  return load(builder.getI64Type(),
+              offset(row.pointer, i64(word), wordBytes), wordBytes,
+              /*invariant=*/true);
+}
+
+Value KernelBuilder::stream(Value tensors, Row row) {
+  if (auto spill = tensors.getDefiningOp<SpillOp>()) {
+    unsigned index = llvm::find(plan.spills, spill) - plan.spills.begin();
+    Value first = rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+    Value before = arith::MulIOp::create(builder, i64(index),
+                                         member(Member::ChunkCount));
+    Value chunk = arith::AddIOp::create(builder, before, first);
+    return offset(member(Member::Spills), chunk,
+                  ALTGRAD_CHUNK * sizeof(float));
+  }
+  return load(pointer, argumentPointer(cast<BlockArgument>(tensors), row),
+              wordBytes, /*invariant=*/true);
+}
+
+// Where the pointer to an argument's memory lies.
+Value KernelBuilder::argumentPointer(BlockArgument argument, Row row) {
+  const Binding &binding = layout.bindings[argument.getArgNumber()];
+  auto table = [&](Member which, Value index, unsigned width) {
+    Value entry = arith::AddIOp::create(
+        builder, arith::MulIOp::create(builder, index, i64(width)),
+        i64(binding.slot));
+    return offset(member(which), entry, wordBytes);
+  };
+  if (binding.isStream && step.getAccess(argument) == "in")
+    return table(Member::Inputs, row.index, layout.inputs);
+  if (!binding.isStream && step.getScope(argument) == Scope::Step)
+    return offset(member(Member::Scalars), i64(binding.slot), wordBytes);
+  if (!binding.isStream && step.getScope(argument) == Scope::Group)
+    return table(Member::Groups, rowHeader(row, ALTGRAD_ROW_GROUP),
+                 layout.groupScalars);
+  return offset(row.pointer, i64(ALTGRAD_ROW_HEADER + binding.slot),
+                wordBytes);
+}
+
+Value KernelBuilder::chunkWord(const Partial &partial, Value chunk) {
+  Value before = arith::MulIOp::create(builder, i64(partial.chunkWord),
+                                       member(Member::ChunkCount));
+  return offset(member(Member::ChunkWords),
+                arith::AddIOp::create(builder, before, chunk),
+                sizeof(uint32_t));
+}
+
+Value KernelBuilder::word(Slot slot, Row row) {
+  if (slot.domain == Domain::Once)
+    return offset(member(Member::StepWords), i64(slot.index), wordBytes);
+  Value before =
+      arith::MulIOp::create(builder, row.index, i64(plan.rowWords));
+  return offset(member(Member::RowWords),
+                arith::AddIOp::create(builder, before, i64(slot.index)),
+                wordBytes);
+}
+
+//===-- Scalars -------------------------------------------------------------===//
+
+Value KernelBuilder::loadWord(Type type, Value from) {
+  if (!type.isInteger(1))
+    return load(type, from, type.getIntOrFloatBitWidth() / 8);
+  Value word = load(builder.getI32Type(), from, 4);
+  return arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, word, i32(0));
+}
+
+void KernelBuilder::storeWord(Value value, Value to) {
+  if (value.getType().isInteger(1))
+    value = arith::ExtUIOp::create(builder, builder.getI32Type(), value);
+  store(value, to, value.getType().getIntOrFloatBitWidth() / 8);
+}
+
+Value KernelBuilder::scalar(Value value, Row row, IRMapping &known) {
+  if (Value have = known.lookupOrNull(value))
+    return have;
+  Value here;
+  if (auto constant = value.getDefiningOp<arith::ConstantOp>())
+    here = builder.clone(*constant)->getResult(0);
+  else if (auto argument = dyn_cast<BlockArgument>(value))
+    here = loadWord(value.getType(),
+                    load(pointer, argumentPointer(argument, row), wordBytes));
+  else
+    here = loadWord(value.getType(), word(plan.slots.lookup(value), row));
+  known.map(value, here);
+  return here;
+}
+
+void KernelBuilder::writeArgument(Value value, BlockArgument argument,
+                                  Row row) {
+  storeWord(value, load(pointer, argumentPointer(argument, row), wordBytes));
+}
+
+void altgrad::buildScalars(KernelBuilder &kernel, const Phase &phase,
+                           Row row) {
+  IRMapping known;
+  if (phase.domain == Domain::Once)
+    buildStepFolds(kernel, phase, known);
+  for (Operation *op : phase.ops) {
+    for (Value operand : op->getOperands())
+      kernel.scalar(operand, row, known);
+    kernel.builder.clone(*op, known);
+    for (Value result : op->getResults())
+      if (auto slot = kernel.plan.slots.find(result);
+          slot != kernel.plan.slots.end())
+        kernel.storeWord(known.lookup(result),
+                         kernel.word(slot->second, row));
+  }
+  // All values are read before the first is written.
+  for (const ScalarWrite &write : phase.writes) {
+    kernel.scalar(write.value, row, known);
+    if (write.condition)
+      kernel.scalar(write.condition, row, known);
+  }
+  for (const ScalarWrite &write : phase.writes) {
+    auto store = [&] {
+      kernel.writeArgument(known.lookup(write.value), write.target, row);
+    };
+    if (write.condition)
+      kernel.when(known.lookup(write.condition), store);
+    else
+      store();
+  }
+}
+
+//===-- Sweeps --------------------------------------------------------------===//
+
+SmallVector<Value> altgrad::cloneSweepBody(ImplicitLocOpBuilder &builder,
+                                           Region &body, ValueRange loaded,
+                                           const IRMapping &known) {
+  IRMapping map(known);
+  map.map(body.getArguments(), loaded);
+  for (Operation &op : body.front().without_terminator())
+    builder.clone(op, map);
+  SmallVector<Value> emitted;
+  for (Value value : body.front().getTerminator()->getOperands())
+    emitted.push_back(map.lookup(value));
+  return emitted;
+}
+
+SmallVector<Value> altgrad::capturedScalars(SweepOp sweep) {
+  SetVector<Value> captured;
+  for (Region &region : sweep->getRegions())
+    region.walk([&](Operation *op) {
+      for (Value operand : op->getOperands())
+        if (!region.isAncestor(operand.getParentRegion()))
+          captured.insert(operand);
+    });
+  return captured.takeVector();
+}
+
+//===-- Reductions ----------------------------------------------------------===//
+
+Type altgrad::partialType(Reduction kind, Type element) {
+  Type scalar = kind == Reduction::And
+                    ? Type(IntegerType::get(element.getContext(), 32))
+                    : Float32Type::get(element.getContext());
+  if (auto vector = dyn_cast<VectorType>(element))
+    return VectorType::get(vector.getShape(), scalar);
+  return scalar;
+}
+
+Value altgrad::neutral(ImplicitLocOpBuilder &builder, Reduction kind,
+                       Type type) {
+  TypedAttr scalar;
+  if (kind == Reduction::And)
+    scalar = builder.getI32IntegerAttr(-1);
+  else
+    scalar = builder.getF32FloatAttr(
+        kind == Reduction::Max ? -std::numeric_limits<float>::infinity() : 0.f);
+  if (auto vector = dyn_cast<VectorType>(type))
+    return arith::ConstantOp::create(
+        builder, DenseElementsAttr::get(vector, Attribute(scalar)));
+  return arith::ConstantOp::create(builder, scalar);
+}
+
+Value altgrad::accumulate(ImplicitLocOpBuilder &builder, Reduction kind,
+                          Value partial, Value element) {
+  if (kind == Reduction::SumSq)
+    return math::FmaOp::create(builder, element, element, partial);
+  if (kind == Reduction::And)
+    element = arith::ExtSIOp::create(builder, partial.getType(), element);
+  return join(builder, kind, partial, element);
+}
+
+Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
+                    Value b) {
+  switch (kind) {
+  case Reduction::Add:
+  case Reduction::SumSq:
+    return arith::AddFOp::create(builder, a, b);
+  case Reduction::Max:
+    return arith::MaximumFOp::create(builder, a, b);
+  case Reduction::And:
+    return arith::AndIOp::create(builder, a, b);
+  }
+  llvm_unreachable("unknown reduction");
+}
+
+void altgrad::buildStepFolds(KernelBuilder &kernel, const Phase &phase,
+                             IRMapping &known) {
+  ImplicitLocOpBuilder &builder = kernel.builder;
+  for (const Partial &partial : phase.folds) {
+    SweepOp sweep = partial.sweep;
+    Reduction kind = sweep.getReduction(partial.result);
+    Value result = sweep.getReduced()[partial.result];
+    Type type = partialType(kind, result.getType());
+    auto loop = scf::ForOp::create(
+        builder, kernel.i64(0), kernel.member(Member::RowCount), kernel.i64(1),
+        ValueRange{neutral(builder, kind, type)},
+        [&](OpBuilder &inner, Location loc, Value index, ValueRange carried) {
+          OpBuilder::InsertionGuard guard(builder);
+          builder.setInsertionPoint(inner.getInsertionBlock(),
+                                    inner.getInsertionPoint());
+          Row row{index, {}};
+          Value word = kernel.load(
+              type, kernel.word({Domain::Rows, partial.rowWord}, row), 4);
+          scf::YieldOp::create(
+              builder, ValueRange{join(builder, kind, carried[0], word)});
+        });
+    Value total = loop.getResult(0);
+    if (kind == Reduction::And)
+      total = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, total,
+                                    kernel.i32(0));
+    known.map(result, total);
+    if (auto slot = kernel.plan.slots.find(result);
+        slot != kernel.plan.slots.end())
+      kernel.storeWord(total, kernel.word(slot->second, Row{}));
+  }
+}
+
+std::string altgrad::symbolOf(StepOp step, const Phase &phase) {
+  return ("altgrad_" + step.getSymName() + "_" + phase.name).str();
+}

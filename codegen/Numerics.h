@@ -1,0 +1,35 @@
+// Conversions and functions as arithmetic with the same bits on every target.
+#ifndef ALTGRAD_CODEGEN_NUMERICS_H
+#define ALTGRAD_CODEGEN_NUMERICS_H
+
+#include "dialect/Dialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace altgrad {
+
+/// Code of an f32 (or a vector) by integer arithmetic and one addition.
+mlir::Value encodeByBits(mlir::ImplicitLocOpBuilder &b, mlir::Value number,
+                         FormatAttr format, OverflowMode overflow);
+/// Code in f16 or bf16 by the target's conversion, NaN made canonical.
+mlir::Value encodeByConversion(mlir::ImplicitLocOpBuilder &b,
+                               mlir::Value number, FormatAttr format,
+                               OverflowMode overflow);
+/// f32 of a code: a shift, an exact product, and a choice for Inf and NaN.
+mlir::Value decodeByBits(mlir::ImplicitLocOpBuilder &b, mlir::Value code,
+                         FormatAttr format);
+/// f32 of an f16 code by the target's conversion.
+mlir::Value decodeByConversion(mlir::ImplicitLocOpBuilder &b,
+                               mlir::Value code);
+
+/// base^exponent of an f64 and an i64: r = 1; while e: if e odd, r *= b; b *= b;
+/// e >>= 1, on |exponent|; 1 / r for a negative exponent.
+mlir::Value powerBySquaring(mlir::ImplicitLocOpBuilder &b, mlir::Value base,
+                            mlir::Value exponent);
+/// e^x of an f64: x = k ln 2 + r, Taylor polynomial of degree 13 in r.
+mlir::Value exponential(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
+/// ln x of an f64: x = 2^k m, series in (m - 1) / (m + 1).
+mlir::Value logarithm(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_NUMERICS_H

@@ -1,0 +1,31 @@
+// The passes from sweeps to kernels, and the pipelines of them.
+#ifndef ALTGRAD_CODEGEN_PASSES_H
+#define ALTGRAD_CODEGEN_PASSES_H
+
+#include "codegen/Target.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace altgrad {
+#define GEN_PASS_DECL
+#include "codegen/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "codegen/Passes.h.inc"
+
+/// From fused sweeps to the llvm dialect for `target`.
+void buildKernelPipeline(mlir::OpPassManager &manager, const Target &target,
+                         bool canonicalize = true);
+void registerKernelPipelines();
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_PASSES_H

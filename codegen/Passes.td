@@ -1,0 +1,68 @@
+//===-- Passes: sweeps become kernels ------------------------------------------===//
+
+#ifndef ALTGRAD_CODEGEN_PASSES_TD
+#define ALTGRAD_CODEGEN_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
+  let summary = "replace decode, encode and f64 functions by operations a target has";
+  let description = [{
+    Conversions between formats become integer code that gives the same codes
+    everywhere, or the target's instruction where that gives them too. Powers of
+    an f64 with an i64 exponent become repeated squaring; `exp` and `log` of an f64
+    become polynomials.
+
+    ```mlir
+    %x = altgrad.decode %c format<bf16> : i16 to f32
+    ```
+    ==>
+    ```mlir
+    %wide = arith.extui %c : i16 to i32
+    %bits = arith.shli %wide, %c16 : i32
+    %x = arith.bitcast %bits : i32 to f32
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
+                           "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect"];
+  let options = [Option<"target", "target", "std::string", /*default=*/"\"x86-64-v3\"",
+                        "Whose instructions may be used">];
+}
+
+def LowerToHostPass : Pass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
+  let summary = "turn each phase of a step into a function for an x86-64 level";
+  let description = [{
+    A function does the items [begin, end) of its phase (see bundle.h). Sweeps
+    want their wide body: `altgrad-vectorize` comes first.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
+                           "::mlir::LLVM::LLVMDialect"];
+  let options = [Option<"level", "level", "std::string", /*default=*/"\"x86-64-v3\"",
+                        "x86-64-v3 or x86-64-v4">];
+}
+
+def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "turn each phase of a step into a CUDA kernel";
+  let description = [{
+    One warp does a chunk, 16 bytes of the narrowest stream per lane and access; a
+    chunk that is not 16-byte aligned, and the end of a tensor, go element by
+    element. Sweeps want their wide body: `altgrad-vectorize` comes first.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
+                           "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
+                           "::mlir::gpu::GPUDialect"];
+}
+
+def ToLLVMPass : Pass<"altgrad-to-llvm"> {
+  let summary = "lower scf, arith, math and vector to llvm without a library call";
+  let description = [{
+    `math.sqrt` is LLVM's square root, an IEEE instruction on every target:
+    upstream's path to NVVM would call libdevice for it.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect"];
+}
+
+#endif // ALTGRAD_CODEGEN_PASSES_TD

@@ -1,0 +1,34 @@
+// From fused sweeps to the llvm dialect, for one target.
+#include "codegen/Passes.h"
+
+#include "dialect/Dialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+
+void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target,
+                                  bool canonicalize) {
+  // A vector of the machine, or what fills 16 bytes of the narrowest stream.
+  VectorizePassOptions vectors;
+  vectors.width = target.lanes;
+  manager.nest<StepOp>().addPass(createVectorizePass(vectors));
+  // One function or kernel for each phase.
+  if (target.isPtx()) {
+    manager.addPass(createLowerToGPUPass());
+  } else {
+    LowerToHostPassOptions host;
+    host.level = target.name.str();
+    manager.addPass(createLowerToHostPass(host));
+  }
+  // Formats and functions in the target's instructions.
+  LowerNumericsPassOptions numerics;
+  numerics.target = target.name.str();
+  manager.addPass(createLowerNumericsPass(numerics));
+  if (canonicalize) {
+    manager.addPass(createCanonicalizerPass());
+    manager.addPass(createCSEPass());
+  }
+  manager.addPass(createToLLVMPass());
+}
