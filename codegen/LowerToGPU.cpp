@@ -283,7 +283,8 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep,
   // A warp covers 32 * width elements at a time; the 256 partial sums are one
   // such part, or two.
   int64_t covered = warpLanes * chunk.width;
-  unsigned parts = std::max<int64_t>(1, ALTGRAD_LANES / covered);
+  unsigned parts =
+      sweep.getNumResults() ? std::max<int64_t>(1, ALTGRAD_LANES / covered) : 1;
   Sums initial;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     Reduction kind = sweep.getReduction(i);

@@ -28,13 +28,16 @@ static void expandUnscale(UnscaleOp unscale) {
   Value number = code;
   if (!format.isF32())
     number = DecodeOp::create(builder, loc, builder.getF32Type(), code, format);
-  Value finite =
-      ReduceOp::create(builder, loc, Reduction::And,
-                       isFinite(builder, loc, number), Scope::Step);
+  Value finite; // costs a sweep, so only where somebody asks
+  if (!unscale.getFinite().use_empty())
+    finite = ReduceOp::create(builder, loc, Reduction::And,
+                              isFinite(builder, loc, number), Scope::Step);
   Value list =
       CollectOp::create(builder, loc, RealsType::get(builder.getContext()),
                         number, unscale.getFactor());
-  unscale.replaceAllUsesWith(ValueRange{list, finite});
+  unscale.getValues().replaceAllUsesWith(list);
+  if (finite)
+    unscale.getFinite().replaceAllUsesWith(finite);
   unscale.erase();
 }
 

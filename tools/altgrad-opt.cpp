@@ -1,19 +1,16 @@
-// The compiler: see codegen/Driver.h.
-#include "codegen/Passes.h"
-#include "dialect/Dialect.h"
+// The compiler, and mlir-opt for the altgrad dialect.
+#include "codegen/Driver.h"
+#include "codegen/Register.h"
+
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
-#include "passes/Passes.h"
-#include "mlir/Transforms/Passes.h"
 
 int main(int argc, char **argv) {
+  if (altgrad::asksForProduct(argc, argv))
+    return altgrad::emitProduct(argc, argv);
   mlir::DialectRegistry registry;
-  registry.insert<altgrad::AltgradDialect,mlir::arith::ArithDialect,mlir::math::MathDialect>();
-  altgrad::registerAltgradPasses();
-  altgrad::registerAltgradCodegenPasses();
-  altgrad::registerPipelines();
-  mlir::registerCanonicalizerPass();
-  mlir::registerCSEPass();
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "altgrad\n", registry));
+  altgrad::registerDialects(registry);
+  altgrad::registerPasses();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(
+      argc, argv, "altgrad-opt: passes over the altgrad dialect\n", registry));
 }
