@@ -402,6 +402,8 @@ int altgrad::emitProduct(int argc, char **argv) {
     return 0;
   }
   std::string product;
+  // Copied: LLD forgets all options of the process when it links.
+  const std::string output = options.output;
   LogicalResult result = failure();
   // The back ends end a process over what they cannot select; say so instead.
   llvm::CrashRecoveryContext::Enable();
@@ -414,7 +416,7 @@ int altgrad::emitProduct(int argc, char **argv) {
   if (failed(result))
     return 1;
   std::string words;
-  auto file = openOutputFile(options.output, &words);
+  auto file = openOutputFile(output, &words);
   if (!file) {
     llvm::errs() << "altgrad-opt: error: " << words << "\n";
     return 1;
@@ -422,7 +424,7 @@ int altgrad::emitProduct(int argc, char **argv) {
   file->os() << product;
   file->os().flush();
   if (file->os().has_error()) {
-    llvm::errs() << "altgrad-opt: error: cannot write '" << options.output
+    llvm::errs() << "altgrad-opt: error: cannot write '" << output
                  << "': " << file->os().error().message() << "\n";
     file->os().clear_error();
     return 1;
