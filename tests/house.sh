@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The house rules that a machine can check: top level, file lengths, nothing unfinished, CHECK words spelt right.
+set -u
+cd "$(dirname "$0")/.."
+bad=0
+say() { printf '%s\n' "$*"; bad=1; }
+files=$(git ls-files 2>/dev/null) || files=$(find . -type f -not -path './build*' -not -path './.*' | sed 's|^\./||')
+allowed='^(CMakeLists\.txt|README\.md|LICENSE|pyproject\.toml|dialect|passes|codegen|runtime|templates|tests|tools|\..*)$'
+for name in $(cut -d/ -f1 <<<"$files" | sort -u); do
+  [[ $name =~ $allowed ]] || say "top level: $name does not belong there"
+done
+while read -r file; do
+  case $file in *.cpp|*.h|*.td|*.def|*.py|*.mlir|*.cmake|*.sh|*.c) ;; *) continue ;; esac
+  [ -f "$file" ] || continue
+  lines=$(wc -l <"$file")
+  [ "$lines" -le 400 ] || say "$file: $lines lines, at most 400"
+done <<<"$files"
+grep -nE 'TODO|FIXME|\bXXX\b' $(grep -E '^(dialect|passes|codegen|runtime|templates|tools)/' <<<"$files" | grep -vE '\.md$') && say "unfinished by its own word"
+grep -rnE '^ *(//|;|#) *[A-Z0-9_-]*CHEC?K?K-?[A-Z]*[^-A-Z:{]*:' tests --include=*.mlir --include=*.test |
+  grep -vE '(//|;|#) *[A-Z0-9_-]+(-(NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-[0-9]+))?(\{LITERAL\})?:' && say "misspelt CHECK"
+[ $bad = 0 ] && echo "the house is in order"
+exit $bad

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs what a fresh Debian 12 lacks: packages of the distribution, and a .venv in the checkout unless the active
+# Python already has torch. Quick when nothing is missing. Sourced or run.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+packages=(cmake ninja-build ccache git python3 python3-venv
+  clang-22 lld-22 liblld-22-dev llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
+  libzstd-dev zlib1g-dev libgtest-dev nlohmann-json3-dev)
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "installing ${missing[*]}"
+  sudo=""
+  [ "$(id -u)" = 0 ] || sudo=sudo
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# torch 2.11 is what the tests compare with; the CUDA wheel also imports on a machine without a driver.
+needed="import torch, numpy, ml_dtypes, sklearn, matplotlib, pytest, expecttest"
+if [ -x "$root/.venv/bin/python" ]; then
+  python=$root/.venv/bin/python
+else
+  python=$(command -v python3)
+fi
+if ! "$python" -c "$needed" 2>/dev/null; then
+  if ! "$python" -c "import torch" 2>/dev/null; then
+    echo "making .venv with torch (4.7 GB)"
+    [ -x "$root/.venv/bin/python" ] || python3 -m venv "$root/.venv"
+    python=$root/.venv/bin/python
+    "$python" -m pip install -q --disable-pip-version-check torch==2.11.0
+  fi
+  "$python" -m pip install -q --disable-pip-version-check \
+    numpy ml_dtypes==0.6.0 scikit-learn matplotlib pytest expecttest
+fi
+export ALTGRAD_PYTHON=$python
