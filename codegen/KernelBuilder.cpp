@@ -39,17 +39,27 @@ void KernelBuilder::store(Value value, Value to, unsigned alignment) {
   LLVM::StoreOp::create(builder, value, to, alignment);
 }
 
+SmallVector<Value> KernelBuilder::loopWith(
+    Value from, Value to, Value by, ValueRange initial,
+    function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body) {
+  auto loop = scf::ForOp::create(
+      builder, from, to, by, initial,
+      [&](OpBuilder &inner, Location, Value index, ValueRange carried) {
+        OpBuilder::InsertionGuard guard(builder);
+        builder.setInsertionPoint(inner.getInsertionBlock(),
+                                  inner.getInsertionPoint());
+        SmallVector<Value> next = body(index, SmallVector<Value>(carried));
+        scf::YieldOp::create(builder, next);
+      });
+  return SmallVector<Value>(loop.getResults());
+}
+
 void KernelBuilder::loop(Value from, Value to, Value by,
                          function_ref<void(Value)> body) {
-  scf::ForOp::create(builder, from, to, by, ValueRange{},
-                     [&](OpBuilder &inner, Location loc, Value index,
-                         ValueRange) {
-                       OpBuilder::InsertionGuard guard(builder);
-                       builder.setInsertionPoint(inner.getInsertionBlock(),
-                                                 inner.getInsertionPoint());
-                       body(index);
-                       scf::YieldOp::create(builder);
-                     });
+  loopWith(from, to, by, {}, [&](Value index, SmallVector<Value> none) {
+    body(index);
+    return none;
+  });
 }
 
 void KernelBuilder::when(Value condition, function_ref<void()> body) {
@@ -273,20 +283,16 @@ void altgrad::buildStepFolds(KernelBuilder &kernel, const Phase &phase,
     Reduction kind = sweep.getReduction(partial.result);
     Value result = sweep.getReduced()[partial.result];
     Type type = partialType(kind, result.getType());
-    auto loop = scf::ForOp::create(
-        builder, kernel.i64(0), kernel.member(Member::RowCount), kernel.i64(1),
-        ValueRange{neutral(builder, kind, type)},
-        [&](OpBuilder &inner, Location loc, Value index, ValueRange carried) {
-          OpBuilder::InsertionGuard guard(builder);
-          builder.setInsertionPoint(inner.getInsertionBlock(),
-                                    inner.getInsertionPoint());
+    // In order: this sum has no other shape.
+    Value total = kernel.loopWith(
+        kernel.i64(0), kernel.member(Member::RowCount), kernel.i64(1),
+        neutral(builder, kind, type),
+        [&](Value index, SmallVector<Value> sum) -> SmallVector<Value> {
           Row row{index, {}};
           Value word = kernel.load(
               type, kernel.word({Domain::Rows, partial.rowWord}, row), 4);
-          scf::YieldOp::create(
-              builder, ValueRange{join(builder, kind, carried[0], word)});
-        });
-    Value total = loop.getResult(0);
+          return {join(builder, kind, sum[0], word)};
+        })[0];
     if (kind == Reduction::And)
       total = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, total,
                                     kernel.i32(0));

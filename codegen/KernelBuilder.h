@@ -46,6 +46,13 @@ public:
   void store(mlir::Value value, mlir::Value pointer, unsigned alignment);
   void loop(mlir::Value from, mlir::Value to, mlir::Value by,
             llvm::function_ref<void(mlir::Value)> body);
+  /// A loop that carries values; `body` gives their next ones.
+  llvm::SmallVector<mlir::Value>
+  loopWith(mlir::Value from, mlir::Value to, mlir::Value by,
+           mlir::ValueRange initial,
+           llvm::function_ref<llvm::SmallVector<mlir::Value>(
+               mlir::Value, llvm::SmallVector<mlir::Value>)>
+               body);
   void when(mlir::Value condition, llvm::function_ref<void()> body);
 
   Row row(mlir::Value index);

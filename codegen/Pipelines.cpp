@@ -1,6 +1,7 @@
 // From fused sweeps to the llvm dialect, for one target.
 #include "codegen/Passes.h"
 
+#include "codegen/GpuLowering.h"
 #include "dialect/Dialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -10,9 +11,9 @@ using namespace mlir;
 
 void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target,
                                   bool canonicalize) {
-  // A vector of the machine, or what fills 16 bytes of the narrowest stream.
+  // A vector of the machine, or a lane's strip of four elements.
   VectorizePassOptions vectors;
-  vectors.width = target.lanes;
+  vectors.width = target.isPtx() ? stripWidth : target.lanes;
   manager.nest<StepOp>().addPass(createVectorizePass(vectors));
   // One function or kernel for each phase.
   if (target.isPtx()) {

@@ -125,8 +125,8 @@ def VectorizePass : Pass<"altgrad-vectorize", "::altgrad::StepOp"> {
     vectors; the first stays for what does not fill a vector.
   }];
   let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::vector::VectorDialect"];
-  let options = [Option<"width", "width", "int64_t", /*default=*/"0",
-      "Elements at once; 0: what fills 16 bytes of the narrowest stream">];
+  let options = [Option<"width", "width", "int64_t", /*default=*/"4",
+                        "Elements at once">];
 }
 
 #endif // ALTGRAD_PASSES_TD

@@ -11,8 +11,6 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr unsigned accessBytes = 16;
-
 // The value as a vector: a constant as a splat, another scalar broadcast.
 static Value widen(OpBuilder &builder, Value value, int64_t width) {
   if (isa<VectorType>(value.getType()))
@@ -69,28 +67,20 @@ static void vectorize(SweepOp sweep, int64_t width) {
   sweep.erase();
 }
 
-// Elements of the narrowest stream that fill one access.
-static int64_t naturalWidth(SweepOp sweep) {
-  unsigned bytes = 4;
-  for (Value stream :
-       llvm::concat<Value>(llvm::to_vector(sweep.getLoads()),
-                           llvm::to_vector(sweep.getStores())))
-    bytes = std::min(
-        bytes, cast<TensorsType>(stream.getType()).getFormat().getBytes());
-  // A warp of 32 lanes must not pass the 256 partial sums of a reduction.
-  int64_t limit = sweep.getNumResults() ? 8 : 16;
-  return std::min<int64_t>(accessBytes / bytes, limit);
-}
-
 namespace {
 struct Vectorize : altgrad::impl::VectorizePassBase<Vectorize> {
   using VectorizePassBase::VectorizePassBase;
 
   void runOnOperation() override {
+    if (width < 1) {
+      getOperation().emitError() << "cannot vectorize by " << width
+                                 << " elements";
+      return signalPassFailure();
+    }
     for (SweepOp sweep :
          llvm::make_early_inc_range(getOperation().getBody().getOps<SweepOp>()))
       if (sweep.getWide().empty())
-        vectorize(sweep, width ? width : naturalWidth(sweep));
+        vectorize(sweep, width);
   }
 };
 } // namespace

@@ -1,4 +1,4 @@
-"""The rule, hyper-parameter and option sets that the tests of tests/reference and tests/templates share."""
+"""The (rule, hyper-parameters, options) that tests/reference and tests/templates share."""
 
 import numpy as np
 
@@ -19,18 +19,21 @@ CASES = [
     ("rmsprop", {}, {}),
     ("rmsprop", dict(decay=0.01), dict(centered=True)),
     ("rmsprop", dict(momentum=0.9), dict(momentum_on=True)),
-    ("rmsprop", dict(momentum=0.9, alpha=0.4), dict(centered=True, momentum_on=True, maximize=True)),
+    ("rmsprop", dict(momentum=0.9, alpha=0.4),
+     dict(centered=True, momentum_on=True, maximize=True)),
     ("lion", {}, {}),
     ("lion", dict(decay=0.1, lr=1e-2), dict(maximize=True)),
     ("lamb", {}, {}),
     ("lamb", dict(decay=0.0), {}),
     ("lamb", dict(decay=0.0), dict(nvlamb=True)),
-    ("lamb", dict(decay=0.125), dict(l2=True, no_grad_averaging=True, maximize=True)),
+    ("lamb", dict(decay=0.078125), dict(l2=True, no_grad_averaging=True, maximize=True)),
     ("adopt", {}, {}),
     ("adopt", dict(decay=0.01), dict(decoupled=True)),
-    ("adopt", dict(decay=0.125, eps=1e-3), dict(no_clip=True, maximize=True)),
+    ("adopt", dict(decay=0.078125, eps=1e-3), dict(no_clip=True, maximize=True)),
     ("ademamix", {}, {}),
-    ("ademamix", dict(decay=0.01, alpha=5.0, alpha_warmup=12.0, beta3_warmup=15.0), dict(maximize=True)),
+    ("ademamix", dict(beta1=0.0, beta3_warmup=15.0), {}),
+    ("ademamix", dict(decay=0.01, alpha=5.0, alpha_warmup=12.0, beta3_warmup=15.0),
+     dict(maximize=True)),
 ]
 
 

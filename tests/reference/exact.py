@@ -1,4 +1,4 @@
-"""The optimizers that torch does not have, as formulas in f64: the yardstick of their f32 references."""
+"""The optimizers that torch does not have, as formulas in f64: the measure of their references."""
 
 import numpy as np
 
@@ -53,7 +53,8 @@ def ademamix(s, h, t, g):
         beta3 = 0.5 ** (1 / ((1 - x) * f(h["beta1"]) + x * f(beta3) + 1))
     fast, slow = average(s["fast"], g, h["beta1"]), average(s["slow"], g, beta3)
     v = average(s["v"], g**2, h["beta2"])
-    u = (fast / (1 - h["beta1"] ** t) + alpha * slow) / (np.sqrt(v / (1 - h["beta2"] ** t)) + h["eps"])
+    u = fast / (1 - h["beta1"] ** t) + alpha * slow
+    u = u / (np.sqrt(v / (1 - h["beta2"] ** t)) + h["eps"])
     return {"w": s["w"] - h["lr"] * (u + h["decay"] * s["w"]), "fast": fast, "slow": slow, "v": v}
 
 

@@ -40,8 +40,8 @@ def chunk_partials(x, kind="sumsq"):
     x = np.ravel(x)
     accumulate = {"sumsq": lambda row, acc: fma(row, row, acc), "add": _add}[kind]
     with np.errstate(all="ignore"):
-        return np.array([_tree(_lanes(x[i:i + CHUNK], accumulate)) for i in range(0, len(x), CHUNK)],
-                        np.float32)
+        sums = [_tree(_lanes(x[i:i + CHUNK], accumulate)) for i in range(0, len(x), CHUNK)]
+    return np.array(sums, np.float32)
 
 
 def over_tensor(x, kind="sumsq"):

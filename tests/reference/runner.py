@@ -86,14 +86,14 @@ class Runner:
         for stream in self.manifest["streams"]:
             arrays = [t[stream["name"]] for t in tensors]
             if any(a.itemsize != stream["bytes"] or not a.flags.c_contiguous for a in arrays):
-                raise TypeError(f"{stream['name']}: want contiguous arrays of {stream['bytes']} bytes")
+                raise TypeError(f"{stream['name']}: wants contiguous {stream['format']} arrays")
             self._bind("stream", stream["name"], arrays)
         self.scalars = {}
         for scalar in self.manifest["scalars"]:
             n = count[scalar["scope"]]
             values = (scalars or {}).get(scalar["name"], [scalar["default"] or 0] * n)
             if len(values) != n:
-                raise ValueError(f"{scalar['name']}: {len(values)} values for {n} of scope {scalar['scope']}")
+                raise ValueError(f"{scalar['name']}: {len(values)} values, not {n}")
             arrays = [np.array([v], DTYPES[scalar["type"]]) for v in values]
             self.scalars[scalar["name"]] = arrays
             self._bind("scalar", scalar["name"], arrays)

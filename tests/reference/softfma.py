@@ -1,4 +1,4 @@
-"""A correctly rounded f32 fused multiply-add in NumPy, for references that may not trust a compiler.
+"""A correctly rounded f32 fused multiply-add in NumPy: references may not trust a compiler.
 
 The product of two f32 is exact in f64. TwoSum gives the sum and its exact
 error; the sum is then rounded to odd, so that the last rounding, to f32, sees

@@ -24,7 +24,8 @@ def scalar_sum(x, kind):
     for first in range(0, len(x), 4096):
         lanes = [f32(0)] * 256
         for i in range(first, min(first + 4096, len(x))):
-            lanes[i % 256] = fma(x[i], x[i], lanes[i % 256]) if kind == "sumsq" else lanes[i % 256] + x[i]
+            old = lanes[i % 256]
+            lanes[i % 256] = fma(x[i], x[i], old) if kind == "sumsq" else old + x[i]
         partials.append(tree(lanes))
     lanes = [f32(0)] * 256
     for i, p in enumerate(partials):

@@ -1,4 +1,4 @@
-"""The NumPy references are torch's optimizers bit for bit, or the published formulas to rounding."""
+"""The NumPy references are torch's optimizers bit for bit, or published formulas to rounding."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,8 @@ import optimizers
 
 torch = pytest.importorskip("torch")
 
-CLASSES = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "adagrad": "Adagrad", "rmsprop": "RMSprop"}
+CLASSES = {"sgd": "SGD", "adam": "Adam", "adamw": "AdamW", "adagrad": "Adagrad",
+           "rmsprop": "RMSprop"}
 FUSED = {"sgd", "adam", "adamw", "adagrad"}
 STATES = {"exp_avg": "m", "exp_avg_sq": "v", "max_exp_avg_sq": "vmax", "momentum_buffer": "buf",
           "sum": "sum", "square_avg": "v", "grad_avg": "mean"}
@@ -18,7 +19,7 @@ OTHERS = [c for c in cases.CASES if c[0] not in CLASSES]
 
 
 def torch_run(case, n, steps=20, **path):
-    """Yields (t, g, torch's state before, torch's state after) of a run of the same optimizer in torch."""
+    """Yields (t, g, state before, state after) of the same run in torch."""
     rule, hyper, options = case
     arguments = {**optimizers.HYPER[optimizers.RULES[rule]], **hyper, **options, **path}
     arguments["weight_decay"] = arguments.pop("decay")
@@ -54,16 +55,17 @@ def last_place(old, new):
 
 
 def assert_close(old, got, want, moments):
-    """`moments` bounds averages of g; w and RMSprop's buffer are sums of quotients and may be 8 off."""
+    """`moments` bounds averages of g; w and RMSprop's buffer add quotients and may be 8 off."""
     for k in got:
         off = np.abs(got[k].astype(np.float64) - want[k]) / last_place(old[k], got[k])
-        assert off.max() <= (8 if k in ("w", "buf") else moments), f"{k} is {off.max():.1f} last places off"
+        bound = 8 if k in ("w", "buf") else moments
+        assert off.max() <= bound, f"{k} is {off.max():.1f} last places off"
 
 
 @pytest.mark.parametrize("n", [1024, 1003, 5])
 @pytest.mark.parametrize("case", TORCH, ids=cases.name)
 def test_bit_equal_to_torch_single_tensor_with_ieee_root(case, n, monkeypatch):
-    """torch's root on the CPU (MKL's) is one ulp off for a fifth of all inputs; with a right one nothing differs."""
+    """torch's own root on the CPU (MKL's) is one ulp off for a fifth of all inputs."""
     def root(x):
         return torch.from_numpy(np.sqrt(x.detach().numpy()))
     monkeypatch.setattr(torch.Tensor, "sqrt", root)
@@ -81,12 +83,13 @@ def test_bit_equal_to_torch_fused_in_its_vector_body(case):
 def test_one_step_from_torchs_state_is_close_with_torchs_own_root(case, path):
     rule, hyper, options = case
     for t, g, before, after in torch_run(case, 1003, foreach=path == "foreach"):
-        assert_close(before, optimizers.step(rule, before, hyper, t, g, **options), after, moments=2)
+        got = optimizers.step(rule, before, hyper, t, g, **options)
+        assert_close(before, got, after, moments=2)
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=cases.name)
 def test_one_step_is_the_formula_to_rounding(case):
-    """From f64 scalars: rounding beta and 1 - beta costs a moment two last places, ADOPT averages quotients."""
+    """Rounding beta and 1 - beta costs a moment two last places; ADOPT averages quotients."""
     rule, hyper, options = case
     hyper = {**optimizers.HYPER[optimizers.RULES[rule]], **hyper}
     state = cases.start(rule, options, 5000)

@@ -60,7 +60,8 @@ def test_random_bits(spread):
     rng = np.random.default_rng(spread)
     def draw():
         m = rng.integers(2**23, 2**24, 4000) * rng.choice([-1, 1], 4000)
-        return np.ldexp(m / 2.0**24, rng.integers(-spread, min(spread, 128), 4000)).astype(np.float32)
+        exponents = rng.integers(-spread, min(spread, 128), 4000)
+        return np.ldexp(m / 2.0**24, exponents).astype(np.float32)
     check(draw(), draw(), draw())
 
 

@@ -1,4 +1,4 @@
-"""The references and the runner of tests/reference, and a bundle per rule and options, compiled once."""
+"""tests/reference made importable, and one bundle per rule and options, compiled once."""
 
 import pathlib
 import sys
@@ -21,13 +21,14 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def bundle(tmp_path_factory):
-    """bundle(rule, options): all in f32, for both host levels."""
+    """bundle(rule, options): all in f32, for both host levels; the step count as asked."""
     made, folder = {}, tmp_path_factory.mktemp("bundles")
 
-    def get(rule, options):
-        key = "_".join([rule, *sorted(k for k, on in options.items() if on)])
+    def get(rule, options, count=""):
+        key = "_".join([rule, *sorted(k for k, on in options.items() if on), count])
         if key not in made:
-            storage = " ".join(f"{s}=f32" for s in ["param", *optimizers.states(rule, **options)])
+            streams = ["param", "grad", *optimizers.states(rule, **options)]
+            storage = " ".join([f"{s}=f32" for s in streams] + [count])
             made[key] = runner.compile_rule(rule, options, storage, folder / f"{key}.so")
         return made[key]
     return get
@@ -36,9 +37,9 @@ def bundle(tmp_path_factory):
 @pytest.fixture
 def run(bundle):
     """run(rule, options, device): a Runner, or a skip where this CPU has no such level."""
-    def get(rule, options, device):
+    def get(rule, options, device, *count):
         try:
-            return runner.Runner(bundle(rule, options), device)
+            return runner.Runner(bundle(rule, options, *count), device, threads=2)
         except runner.Refused as refused:
             if refused.status == runner.UNAVAILABLE:
                 pytest.skip(str(refused))
