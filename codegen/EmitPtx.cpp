@@ -35,11 +35,13 @@ static void initializeNvptx() {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    // Strength reduction keeps a 64-bit pointer per stream and loop: 20 registers
-    // that a kernel of 256 threads does not have.
+    // Both keep 64-bit numbers where a kernel of 256 threads lacks registers:
+    // a pointer per stream and loop, an index per chunk.
     auto &all = llvm::cl::getRegisteredOptions();
-    if (auto it = all.find("disable-lsr"); it != all.end())
-      static_cast<llvm::cl::opt<bool> *>(it->second)->setValue(true);
+    for (auto [name, value] : {std::pair("disable-lsr", true),
+                               std::pair("indvars-widen-indvars", false)})
+      if (auto it = all.find(name); it != all.end())
+        static_cast<llvm::cl::opt<bool> *>(it->second)->setValue(value);
     return true;
   }();
   (void)once;

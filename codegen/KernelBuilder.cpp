@@ -28,6 +28,14 @@ Value KernelBuilder::offset(Value base, Value index, unsigned bytes) {
                              ArrayRef<LLVM::GEPArg>{distance});
 }
 
+Value KernelBuilder::offset32(Value base, Value index, unsigned bytes) {
+  Value distance = arith::ExtUIOp::create(
+      builder, builder.getI64Type(),
+      arith::MulIOp::create(builder, index, i32(bytes)));
+  return LLVM::GEPOp::create(builder, pointer, builder.getI8Type(), base,
+                             ArrayRef<LLVM::GEPArg>{distance});
+}
+
 Value KernelBuilder::load(Type type, Value from, unsigned alignment,
                           bool invariant) {
   return LLVM::LoadOp::create(builder, type, from, alignment,

@@ -41,6 +41,8 @@ public:
   mlir::Value i32(int32_t value);
   /// base + index * bytes
   mlir::Value offset(mlir::Value base, mlir::Value index, unsigned bytes);
+  /// The same for an i32 index below a chunk's length.
+  mlir::Value offset32(mlir::Value base, mlir::Value index, unsigned bytes);
   mlir::Value load(mlir::Type type, mlir::Value pointer, unsigned alignment,
                    bool invariant = false);
   void store(mlir::Value value, mlir::Value pointer, unsigned alignment);

@@ -43,13 +43,15 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel, SweepOp sweep,
   Value first =
       kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8, true);
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
-  chunk.count = arith::MinSIOp::create(
-      builder, arith::SubIOp::create(builder, numel, first),
-      kernel.i64(ALTGRAD_CHUNK));
+  chunk.count = arith::TruncIOp::create(
+      builder, builder.getI32Type(),
+      arith::MinSIOp::create(builder,
+                             arith::SubIOp::create(builder, numel, first),
+                             kernel.i64(ALTGRAD_CHUNK)));
   if (Value condition = sweep.getCondition())
     chunk.count = arith::SelectOp::create(
         builder, kernel.scalar(condition, row, chunk.known), chunk.count,
-        kernel.i64(0));
+        kernel.i32(0));
   for (Value value : capturedScalars(sweep))
     kernel.scalar(value, row, chunk.known);
 
@@ -83,15 +85,16 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep,
         kind, VectorType::get({stripWidth}, builder.getF32Type()));
     initial.append(parts * chunk.strips(), neutral(builder, kind, type));
   }
-  Value mine = arith::MulIOp::create(builder, lane, kernel.i64(chunk.width));
+  Value lane32 = arith::TruncIOp::create(builder, builder.getI32Type(), lane);
+  Value mine = arith::MulIOp::create(builder, lane32, kernel.i32(chunk.width));
   Sums sums = kernel.loopWith(
-      kernel.i64(0), chunk.count, kernel.i64(covered * parts), initial,
+      kernel.i32(0), chunk.count, kernel.i32(covered * parts), initial,
       [&](Value base, Sums carried) {
         Value at = arith::AddIOp::create(builder, base, mine);
         for (unsigned part = 0; part < parts; ++part)
           carried = laneAt(
               kernel, chunk,
-              arith::AddIOp::create(builder, at, kernel.i64(part * covered)),
+              arith::AddIOp::create(builder, at, kernel.i32(part * covered)),
               carried, {parts, part});
         return carried;
       });
@@ -118,7 +121,7 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep,
 // The elements of one lane: as vectors where all of them exist and are aligned.
 GpuLowering::Sums GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
                                       Value at, Sums sums, Place place) {
-  Value end = arith::AddIOp::create(builder, at, kernel.i64(chunk.width));
+  Value end = arith::AddIOp::create(builder, at, kernel.i32(chunk.width));
   Value inside = arith::CmpIOp::create(builder, arith::CmpIPredicate::sle, end,
                                        chunk.count);
   SmallVector<Type> types;
@@ -143,14 +146,14 @@ GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
   Region &body = sweep.getWide().front();
   unsigned results = sweep.getNumResults(), strips = chunk.strips();
   auto address = [&](Value pointer, Value tensors, unsigned strip) {
-    Value from = arith::AddIOp::create(builder, at,
-                                       kernel.i64(strip * stripWidth));
-    return kernel.offset(pointer, from, bytesOf(tensors));
+    Value from = kernel.offset32(pointer, at, bytesOf(tensors));
+    return kernel.offset(from, kernel.i64(strip * stripWidth),
+                         bytesOf(tensors));
   };
-  auto whole = [&](Value tensors) {
-    return VectorType::get(
-        {chunk.width},
-        cast<TensorsType>(tensors.getType()).getFormat().getCodeType());
+  // Codes of a narrow stream stay packed in words of 32 bits between accesses.
+  auto words = [&](Value tensors, int64_t elements) {
+    return VectorType::get({elements * bytesOf(tensors) / 4},
+                           builder.getI32Type());
   };
   auto narrow = [&](Value tensors) {
     return bytesOf(tensors) * stripWidth < accessBytes;
@@ -159,7 +162,8 @@ GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
   for (auto [index, tensors] : llvm::enumerate(sweep.getLoads()))
     if (narrow(tensors))
       lanes[index] = kernel.load(
-          whole(tensors), address(chunk.loads[index], tensors, 0), accessBytes);
+          words(tensors, chunk.width), address(chunk.loads[index], tensors, 0),
+          accessBytes);
 
   SmallVector<SmallVector<Value>> gathered(sweep.getStores().size());
   for (unsigned strip = 0; strip < strips; ++strip) {
@@ -171,10 +175,13 @@ GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
             type, address(chunk.loads[index], tensors, strip), accessBytes));
         continue;
       }
-      SmallVector<int64_t> mask = llvm::to_vector(llvm::seq<int64_t>(
-          strip * stripWidth, (strip + 1) * stripWidth));
-      loaded.push_back(vector::ShuffleOp::create(builder, lanes[index],
-                                                 lanes[index], mask));
+      int64_t count = words(tensors, stripWidth).getNumElements();
+      SmallVector<int64_t> mask = llvm::to_vector(
+          llvm::seq<int64_t>(strip * count, (strip + 1) * count));
+      Value packed = vector::ShuffleOp::create(builder, lanes[index],
+                                               lanes[index], mask);
+      loaded.push_back(vector::BitCastOp::create(
+          builder, cast<VectorType>(type), packed));
     }
     SmallVector<Value> emitted =
         cloneSweepBody(builder, body, loaded, chunk.known);
@@ -185,7 +192,9 @@ GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
     for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
       Value codes = emitted[results + index];
       if (narrow(tensors))
-        llvm::append_range(gathered[index], elementsOf(codes));
+        llvm::append_range(gathered[index],
+                           elementsOf(vector::BitCastOp::create(
+                               builder, words(tensors, stripWidth), codes)));
       else
         kernel.store(codes, address(chunk.stores[index], tensors, strip),
                      accessBytes);
@@ -193,8 +202,8 @@ GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
   }
   for (auto [index, tensors] : llvm::enumerate(sweep.getStores()))
     if (narrow(tensors))
-      kernel.store(vector::FromElementsOp::create(builder, whole(tensors),
-                                                  gathered[index]),
+      kernel.store(vector::FromElementsOp::create(
+                       builder, words(tensors, chunk.width), gathered[index]),
                    address(chunk.stores[index], tensors, 0), accessBytes);
   return sums;
 }
@@ -223,24 +232,22 @@ GpuLowering::Sums GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
   SweepOp sweep = chunk.sweep;
   unsigned results = sweep.getNumResults(), strips = chunk.strips();
   Value end = arith::MinSIOp::create(
-      builder, arith::AddIOp::create(builder, at, kernel.i64(chunk.width)),
+      builder, arith::AddIOp::create(builder, at, kernel.i32(chunk.width)),
       chunk.count);
   return kernel.loopWith(
-      at, end, kernel.i64(1), sums, [&](Value index, Sums next) {
+      at, end, kernel.i32(1), sums, [&](Value index, Sums next) {
         SmallVector<Value> loaded;
         for (auto [argument, tensors, pointer] : llvm::zip(
                  sweep.getBody().getArguments(), sweep.getLoads(), chunk.loads))
           loaded.push_back(kernel.load(
               argument.getType(),
-              kernel.offset(pointer, index, bytesOf(tensors)),
+              kernel.offset32(pointer, index, bytesOf(tensors)),
               bytesOf(tensors)));
         SmallVector<Value> emitted =
             cloneSweepBody(builder, sweep.getBody(), loaded, chunk.known);
         Value offset;
         if (results)
-          offset = arith::TruncIOp::create(
-              builder, builder.getI32Type(),
-              arith::SubIOp::create(builder, index, at));
+          offset = arith::SubIOp::create(builder, index, at);
         for (unsigned i = 0; i < results; ++i)
           for (unsigned strip = 0; strip < strips; ++strip) {
             Value &sum = next[(i * place.parts + place.part) * strips + strip];
@@ -250,7 +257,7 @@ GpuLowering::Sums GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
         for (auto [index2, tensors] : llvm::enumerate(sweep.getStores()))
           kernel.store(
               emitted[results + index2],
-              kernel.offset(chunk.stores[index2], index, bytesOf(tensors)),
+              kernel.offset32(chunk.stores[index2], index, bytesOf(tensors)),
               bytesOf(tensors));
         return next;
       });

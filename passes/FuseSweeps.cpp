@@ -148,17 +148,35 @@ static unsigned bytesOf(ArrayRef<SweepOp> sweeps) {
   return bytes;
 }
 
+// Bytes per element that both load.
+static unsigned sharedBytes(SweepOp first, SweepOp second) {
+  unsigned bytes = 0;
+  for (Value stream : first.getLoads())
+    if (llvm::is_contained(second.getLoads(), stream))
+      bytes += cast<TensorsType>(stream.getType()).getFormat().getBytes();
+  return bytes;
+}
+
 namespace {
 struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
   void runOnOperation() override {
     SmallVector<SweepOp> sweeps(getOperation().getBody().getOps<SweepOp>());
     unsigned before = bytesOf(sweeps);
-    SmallVector<SweepOp> kept;
-    for (SweepOp sweep : sweeps) {
-      if (!kept.empty() && mayFuse(kept.back(), sweep))
-        kept.back() = fuse(kept.back(), sweep);
-      else
-        kept.push_back(sweep);
+    SmallVector<SweepOp> kept = sweeps;
+    // The pair that saves most comes first: a sweep may suit either neighbour.
+    for (;;) {
+      size_t best = kept.size();
+      unsigned saved = 0;
+      for (size_t i = 0; i + 1 < kept.size(); ++i)
+        if (mayFuse(kept[i], kept[i + 1]) &&
+            (best == kept.size() || sharedBytes(kept[i], kept[i + 1]) > saved)) {
+          best = i;
+          saved = sharedBytes(kept[i], kept[i + 1]);
+        }
+      if (best == kept.size())
+        break;
+      kept[best] = fuse(kept[best], kept[best + 1]);
+      kept.erase(kept.begin() + best + 1);
     }
     remark::passed(getOperation().getLoc(),
                    remark::RemarkOpts::name("fuse").category("altgrad"))

@@ -103,9 +103,9 @@ def SplitSweepsPass : Pass<"altgrad-split-sweeps", "::altgrad::StepOp"> {
 def FuseSweepsPass : Pass<"altgrad-fuse-sweeps", "::altgrad::StepOp"> {
   let summary = "merge sweeps that need not wait for each other";
   let description = [{
-    Two sweeps become one when the later does not depend on the earlier: a stream
-    that both load is loaded once. A remark says the bytes per element before and
-    after.
+    Two neighbouring sweeps become one when the later does not depend on the
+    earlier: a stream that both load is loaded once. The pair that shares most
+    bytes comes first. A remark says the bytes per element before and after.
   }];
   let dependentDialects = ["::altgrad::AltgradDialect"];
 }

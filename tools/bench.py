@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Benchmark on the CPU: a floor loop, torch's AdamW and altgrad's, interleaved round by round in one run.
+
+    tools/bench.py --quick                small tensors, few rounds: does it run?
+    tools/bench.py                        the whole table; about 15 minutes on 2 cores
+    tools/bench.py --only 64M,f32,clip    cases whose name has all of these words
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv" / "bin" / "python"
+try:
+    import torch
+except ImportError:
+    if not VENV.exists() or sys.prefix == str(VENV.parents[1]):
+        sys.exit("tools/bench.py needs torch; tools/quickstart.sh installs it")
+    os.execv(VENV, [str(VENV), *sys.argv])
+
+sys.path.insert(0, str(ROOT / "runtime" / "python"))
+from bench import candidates, floor, latency, measure, program, report  # noqa: E402
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small tensors, 3 rounds")
+    parser.add_argument("--only", default="", help="comma-separated words of a case's name; 'latency' for compile times")
+    parser.add_argument("--without", default="", help="comma-separated candidates to leave out")
+    parser.add_argument("--rounds", type=int, help="rounds of each case (default 25)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all cores")
+    parser.add_argument("--clock", choices=measure.CLOCKS, default="wall", help="cpu, with one thread: where others run too")
+    parser.add_argument("--processes", type=int, default=15, help="processes for compile latency")
+    return parser.parse_args()
+
+
+def progress(title):
+    """A line that is overwritten, on a terminal alone."""
+    if not sys.stderr.isatty() or os.environ.get("CI"):
+        return lambda done, of: None
+    return lambda done, of: print(f"\r{title}: round {done + 1} of {of} ", end="", file=sys.stderr, flush=True)
+
+
+def wanted(name, only):
+    return all(word in name.replace("+", " ").split() + name.split() for word in only)
+
+
+def libtorch(sizes):
+    """The C++ front end, where its benchmark was built: "altgrad-libtorch-bench N M" prints torch's median and ours."""
+    places = [ROOT / "build" / folder / "altgrad-libtorch-bench" for folder in ("bin", "tests", "runtime/torch")]
+    found = next((place for place in places if place.exists()), None)
+    if not found:
+        print("\nskipped: LibTorch (no build/bin/altgrad-libtorch-bench)")
+        return None
+    count, size = len(sizes), sizes[0]
+    done = subprocess.run([found, str(count), str(size)], capture_output=True, text=True)
+    numbers = [float(word) for word in done.stdout.split() if word.replace(".", "", 1).isdigit()]
+    if done.returncode or len(numbers) < 2:
+        print(f"\nskipped: LibTorch ({found.name} ended with {done.returncode}: {(done.stderr or done.stdout).strip()})")
+        return None
+    torch_ms, ours = numbers[:2]
+    print(f"\nLibTorch, {count} x {size} f32: torch fused {torch_ms:.3f} ms, altgrad {ours:.3f} ms, "
+          f"x fused {torch_ms / ours:.2f} (aim 12)")
+    return {"torch": torch_ms, "altgrad": ours}
+
+
+def main():
+    options = arguments()
+    only = [word for word in options.only.split(",") if word]
+    torch.set_num_threads(options.threads)
+    os.environ.setdefault("ALTGRAD_OPT", str(program.compiler()))
+    data = {"machine": {**report.machine(), "clock": options.clock}, "cases": {}, "latency": {}, "libtorch": None}
+    report.print_machine(data["machine"])
+    if options.threads > 1 and not floor.torch_parallel_for():
+        print("warning: this torch does not export torch_parallel_for; the floor runs on one thread")
+    makers = {name: maker for name, maker in candidates.makers().items() if name not in options.without.split(",")}
+    workloads = candidates.QUICK if options.quick else candidates.WORKLOADS
+    rounds = options.rounds or (3 if options.quick else 25)
+    for workload, shape in workloads.items():
+        for dtype in candidates.DTYPES:
+            for mode in candidates.MODES:
+                name = f"{workload} {dtype} {mode}"
+                if not wanted(name, only):
+                    continue
+                show = progress(name)
+                times = measure.run_case(makers, shape, dtype, mode, rounds, options.clock, show)
+                if sys.stderr.isatty():
+                    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+                data["cases"][name] = measure.summarise(times)
+                report.print_case(name, data["cases"][name])
+    if wanted("1000x1024 f32 plain", only):
+        data["libtorch"] = libtorch([1024] * 1000)
+    if not only or "latency" in only:
+        data["latency"] = latency.measure(3 if options.quick else options.processes)
+        print()
+        for case, row in data["latency"].items():
+            print(f"{case:<34}{row['ms']:9.1f}{row['best']:9.1f}   ms, median and best of fresh processes")
+    if not options.quick:
+        report.print_aims(data["cases"], data["latency"], latency.AIMS)
+    print()
+    stem = ROOT / "build" / "bench" / ("quick" if options.quick else "bench")
+    report.write_json(stem.with_suffix(".json"), data)
+    if data["cases"]:
+        report.write_plot(stem.with_suffix(".png"), data)
+
+
+if __name__ == "__main__":
+    main()
