@@ -57,6 +57,7 @@ public:
 private:
   void addSweep(SweepOp sweep);
   void flush();
+  void pullEarly();
   LogicalResult addWrites();
   LogicalResult addWrite(Value value, BlockArgument target, Value condition);
   Phase &scalars(int batch, Domain domain);
@@ -118,6 +119,27 @@ void PhasePlanner::flush() {
   scalarPhases.push_back(std::move(phases));
   waiting.clear();
   unfolded = {};
+}
+
+// What comes after the last sweep but does not need it, such as a step count,
+// joins the scalars before it: a launch less.
+void PhasePlanner::pullEarly() {
+  if (sweeps.empty())
+    return;
+  SmallVector<Operation *> late;
+  for (Operation *op : waiting) {
+    bool needs = llvm::any_of(op->getOperands(), [&](Value operand) {
+      return batchOf(operand) == batch;
+    });
+    if (needs) {
+      late.push_back(op);
+      continue;
+    }
+    batches[op] = batch - 1;
+    Scalars &earlier = scalarPhases[batch - 1];
+    (perRow(op->getResult(0)) ? earlier.rows : earlier.once).ops.push_back(op);
+  }
+  waiting = late;
 }
 
 void PhasePlanner::addSweep(SweepOp sweep) {
@@ -236,6 +258,7 @@ FailureOr<PhasePlan> PhasePlanner::run() {
       waiting.push_back(&op);
     }
   }
+  pullEarly();
   flush();
   if (failed(addWrites()))
     return failure();
