@@ -13,6 +13,12 @@ static unsigned bytesOf(Value tensors) {
   return cast<TensorsType>(tensors.getType()).getFormat().getBytes();
 }
 
+// No phase writes an `in` stream: it may come through the read-only cache.
+static bool readOnly(StepOp step, Value tensors) {
+  auto argument = dyn_cast<BlockArgument>(tensors);
+  return argument && step.getAccess(argument) == "in";
+}
+
 // Elements per lane; with reductions a warp must not pass the 256 partial sums.
 static int64_t widthOf(SweepOp sweep) {
   int64_t bytes = 4;
@@ -163,7 +169,7 @@ GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
     if (narrow(tensors))
       lanes[index] = kernel.load(
           words(tensors, chunk.width), address(chunk.loads[index], tensors, 0),
-          accessBytes);
+          accessBytes, readOnly(step, tensors));
 
   SmallVector<SmallVector<Value>> gathered(sweep.getStores().size());
   for (unsigned strip = 0; strip < strips; ++strip) {
@@ -172,7 +178,8 @@ GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
       Type type = body.getArgument(index).getType();
       if (!lanes[index]) {
         loaded.push_back(kernel.load(
-            type, address(chunk.loads[index], tensors, strip), accessBytes));
+            type, address(chunk.loads[index], tensors, strip), accessBytes,
+            readOnly(step, tensors)));
         continue;
       }
       int64_t count = words(tensors, stripWidth).getNumElements();
@@ -242,7 +249,7 @@ GpuLowering::Sums GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
           loaded.push_back(kernel.load(
               argument.getType(),
               kernel.offset32(pointer, index, bytesOf(tensors)),
-              bytesOf(tensors)));
+              bytesOf(tensors), readOnly(step, tensors)));
         SmallVector<Value> emitted =
             cloneSweepBody(builder, sweep.getBody(), loaded, chunk.known);
         Value offset;

@@ -37,7 +37,9 @@ std::string folderOf(const std::string &path) {
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
   Dl_info library;
-  if (dladdr((void *)(&altgrad_compile), &library) && library.dli_fname) {
+  // A relative name is relative to a folder that may be another one now.
+  if (dladdr((void *)(&altgrad_compile), &library) && library.dli_fname &&
+      library.dli_fname[0] == '/') {
     std::string folder = folderOf(library.dli_fname);
     paths.push_back(folder + "/altgrad-opt");
     paths.push_back(folder + "/../bin/altgrad-opt");

@@ -58,6 +58,26 @@ uint64_t ptx::readSpecial(const Thread &t, const Operand &o) {
   return 0;
 }
 
+uint64_t ptx::addressOf(const Thread &t, const Operand &o) {
+  if (o.kind == Operand::Immediate)
+    return o.value;
+  if (!t.written[o.index])
+    throwUnwritten(t, o);
+  return t.registers[o.index] + o.value;
+}
+
+Strength ptx::strengthOf(const Traits &k) {
+  if (!k.strong)
+    return Strength::Weak;
+  return k.scope == Scope::Cta ? Strength::StrongCta : Strength::StrongGpu;
+}
+
+uint64_t ptx::messageKey(const Thread &t, uint64_t address) {
+  bool isShared = address >= SharedBase && address < LocalBase;
+  return isShared ? SharedWindow | uint64_t(t.block->index) << 28 | address
+                  : address;
+}
+
 static const char *spaceName(Space space) {
   static const char *const names[] = {"generic", "global", "shared",
                                       "local",   "param",  "const"};
@@ -109,12 +129,15 @@ Region *lookUp(Thread &t, Space space, uint64_t address) {
   Space window = resolveGeneric(plain);
   for (Space other : {Space::Global, Space::Shared, Space::Local, Space::Param,
                       Space::Const}) {
-    if (other == space)
+    // A generic address is wrong even where it means this very space.
+    bool isGeneric = other == window && plain != a.address;
+    if (other == space && !isGeneric)
       continue;
     Region *r = lookUp(t, other, other == window ? plain : a.address);
     if (r && r->contains(other == window ? plain : a.address, a.bytes))
       throw Fault{FaultKind::WrongStateSpace,
-                  "address " + hex(a.address) + " lies in " + spaceName(other) +
+                  (isGeneric ? "generic address " : "address ") +
+                      hex(a.address) + " lies in " + spaceName(other) +
                       " memory, the access is to " + spaceName(a.space)};
   }
   std::string where;

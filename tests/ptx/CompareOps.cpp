@@ -8,7 +8,7 @@ using namespace ptx;
 namespace {
 
 enum Comparison : uint8_t {
-  Eq, Ne, Lt, Le, Gt, Ge,             // false on NaN, but for Ne
+  Eq, Ne, Lt, Le, Gt, Ge,             // false on NaN
   EquU, NeU, LtU, LeU, GtU, GeU, Num, Nan // float only: true on NaN
 };
 enum Combine : uint8_t { CombineNone, CombineAnd, CombineOr, CombineXor };
@@ -69,14 +69,16 @@ bool combined(const Traits &k, bool result, bool with) {
   }
 }
 
-/// setp p|q, a, b, {!}c: p is t and c, q is (not t) and c.
-void setp(Thread &t, const Instruction &i) {
+/// setp p|q, a, b, {!}c: p is t and c, q is (not t) and c. Single halves have
+/// no q.
+template <unsigned Results> void setp(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
-  bool holdsHere = holds(k.operation, orderOf(k, read(t, i.operands[2]),
-                                              read(t, i.operands[3])));
-  bool with = k.combine && readPredicate(t, i.operands[4]);
-  write(t, i.operands[0], combined(k, holdsHere, with));
-  write(t, i.operands[1], combined(k, !holdsHere, with));
+  const Operand *from = i.operands + Results;
+  bool r = holds(k.operation, orderOf(k, read(t, from[0]), read(t, from[1])));
+  bool with = k.combine && readPredicate(t, from[2]);
+  write(t, i.operands[0], combined(k, r, with));
+  if (Results == 2)
+    write(t, i.operands[1], combined(k, !r, with));
 }
 
 /// On packed halves each lane has its own predicate.
@@ -200,9 +202,11 @@ void addComparison(Registry &r, const Type &type, const Named &comparison) {
                          (ftz ? ".ftz" : "");
       std::string sources = std::string(" ") + type.slot + " " + type.slot +
                             (combine.value ? " !p" : "");
-      r.add("setp" + head + type.name, isPacked ? setpPacked : setp,
-            "=p|" + sources, k);
-      if (isPacked || (type.format && type.format->width() == 16))
+      bool isHalf = type.format && type.format->width() == 16;
+      r.add("setp" + head + type.name,
+            isPacked ? setpPacked : isHalf ? setp<1> : setp<2>,
+            (isHalf && !isPacked ? "=p" : "=p|") + sources, k);
+      if (isHalf)
         continue;
       r.add("set" + head + ".u32" + type.name, setValue, "=32" + sources, k);
       r.add("set" + head + ".s32" + type.name, setValue, "=32" + sources, k);

@@ -39,8 +39,9 @@ void barrier(Thread &t, const Instruction &i) {
 
 /// A fence orders what is before it with what is after it, both ways.
 void fence(Thread &t, const Instruction &i) {
-  Messages::acquire(t.clock);
-  Messages::release(t.clock, i.form->traits.scope == Scope::Cta);
+  bool isCtaOnly = i.form->traits.scope == Scope::Cta;
+  Messages::acquire(t.clock, isCtaOnly);
+  Messages::release(t.clock, isCtaOnly);
 }
 
 } // namespace

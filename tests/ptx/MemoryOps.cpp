@@ -8,34 +8,14 @@ using namespace ptx;
 
 namespace {
 
-uint64_t addressOf(Thread &t, const Operand &o) {
-  if (o.kind == Operand::Immediate)
-    return o.value;
-  if (!t.written[o.index])
-    throwUnwritten(t, o);
-  return t.registers[o.index] + o.value;
-}
-
-Strength strengthOf(const Traits &k) {
-  if (!k.strong)
-    return Strength::Weak;
-  return k.scope == Scope::Cta ? Strength::StrongCta : Strength::StrongGpu;
-}
-
-/// Where a generic or window address really lies; the key of messages.
-uint64_t plainAddress(Space space, uint64_t address) {
-  if (space == Space::Generic)
-    resolveGeneric(address);
-  return address;
-}
-
 void load(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   unsigned element = k.bits / 8, bytes = element * k.vector;
   uint64_t address = addressOf(t, i.operands[k.vector]);
   Region &region =
       checkAccess(t, {k.space, address, bytes, false, strengthOf(k)});
-  address = plainAddress(k.space, address);
+  if (k.space == Space::Generic)
+    resolveGeneric(address);
   region.checkInitialised(address, bytes);
   uint8_t data[32];
   region.read(address, bytes, data);
@@ -48,9 +28,9 @@ void load(Thread &t, const Instruction &i) {
     write(t, i.operands[n], value);
   }
   if (k.strong)
-    t.block->machine->messages.read(address, t.clock);
+    t.block->machine->messages.read(messageKey(t, address), t.clock);
   if (k.order == MemoryOrder::Acquire)
-    Messages::acquire(t.clock);
+    Messages::acquire(t.clock, k.scope == Scope::Cta);
 }
 
 void store(Thread &t, const Instruction &i) {
@@ -66,9 +46,10 @@ void store(Thread &t, const Instruction &i) {
     Messages::release(t.clock, k.scope == Scope::Cta);
   Region &region =
       checkAccess(t, {k.space, address, bytes, true, strengthOf(k)});
-  address = plainAddress(k.space, address);
+  if (k.space == Space::Generic)
+    resolveGeneric(address);
   if (k.strong)
-    t.block->machine->messages.written(address, t.clock, false);
+    t.block->machine->messages.written(messageKey(t, address), t.clock, false);
   region.write(address, bytes, data);
 }
 
@@ -128,8 +109,9 @@ Traits inSpace(Space space) {
 void addHints(Adder &add, bool isLoad) {
   Traits k = inSpace(Space::Global);
   std::string head = isLoad ? "ld.global" : "st.global";
-  for (const char *hint : isLoad ? std::initializer_list<const char *>{".ca", ".cg", ".cs", ".lu", ".cv"}
-                                 : std::initializer_list<const char *>{".wb", ".cg", ".cs", ".wt"})
+  const std::vector<const char *> loads{".ca", ".cg", ".cs", ".lu", ".cv"};
+  const std::vector<const char *> stores{".wb", ".cg", ".cs", ".wt"};
+  for (const char *hint : isLoad ? loads : stores)
     add.types(head, k, hint);
   for (const char *level1 : {".L1::evict_normal", ".L1::evict_unchanged",
                              ".L1::evict_first", ".L1::evict_last",
@@ -176,9 +158,8 @@ void ptx::addMemoryForms(Registry &r) {
         add.types(op + (isLoad ? ".acquire" : ".release") + scopeName + name, k);
       }
     }
-    if (isLoad) {
+    if (isLoad)
       add.types("ld.global.nc", inSpace(Space::Global));
-    }
     addHints(add, isLoad);
   }
 }

@@ -65,9 +65,9 @@ void isInSpace(Thread &t, const Instruction &i) {
 
 void ptx::addMoveForms(Registry &r) {
   r.add("mov.pred", move, "=p !p");
-  for (const char *type : {".b16", ".u16", ".s16", ".f16", ".bf16"})
+  for (const char *type : {".b16", ".u16", ".s16"})
     r.add(std::string("mov") + type, move, "=16 16");
-  for (const char *type : {".b32", ".u32", ".s32", ".f32", ".f16x2"})
+  for (const char *type : {".b32", ".u32", ".s32", ".f32"})
     r.add(std::string("mov") + type, move, "=32 32&");
   for (const char *type : {".b64", ".u64", ".s64", ".f64"})
     r.add(std::string("mov") + type, move, "=64 64&");

@@ -68,9 +68,11 @@ void Messages::release(Clock &c, bool ctaOnly) {
   c.releasedBlockOnly = ctaOnly;
 }
 
-void Messages::acquire(Clock &c) {
-  c.known = merge(c.known, c.observed);
-  c.observed.reset();
+void Messages::acquire(Clock &c, bool ctaOnly) {
+  c.known = merge(c.known, ctaOnly ? c.observedHere : c.observed);
+  c.observedHere.reset();
+  if (!ctaOnly)
+    c.observed.reset();
 }
 
 void Messages::written(uint64_t address, const Clock &c, bool isAtomic) {
@@ -99,4 +101,6 @@ void Messages::read(uint64_t address, Clock &c) const {
       (it->second.isCtaOnly && it->second.block != c.now.block))
     return;
   c.observed = merge(c.observed, it->second.content);
+  if (it->second.block == c.now.block)
+    c.observedHere = merge(c.observedHere, it->second.content);
 }

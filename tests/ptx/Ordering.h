@@ -50,6 +50,7 @@ struct Clock {
   KnowledgeRef known;    // in effect
   KnowledgeRef released; // by the last releasing fence: travels with writes
   KnowledgeRef observed; // read from messages; an acquiring fence makes it known
+  KnowledgeRef observedHere; // the same, written by this block: enough for .cta
   uint32_t releasedBlockOnly = 0; // the last fence had .cta scope
 
   bool isOrderedAfter(const Stamp &) const;
@@ -73,7 +74,7 @@ class Messages {
 public:
   /// The effect of `fence` or of a release: publishes what the thread knows.
   static void release(Clock &, bool ctaOnly);
-  static void acquire(Clock &);
+  static void acquire(Clock &, bool ctaOnly);
 
   /// A strong store or atomic at `address`. An atomic continues the release
   /// sequence it reads from, a store begins a new one.

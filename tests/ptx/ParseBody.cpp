@@ -1,4 +1,5 @@
 // Kernel bodies: registers and labels in nested scopes, instructions by their form's slots.
+#include "Names.h"
 #include "Parser.h"
 #include "Registry.h"
 #include "SoftFloat.h"
@@ -7,40 +8,11 @@ using namespace ptx;
 
 namespace {
 
-constexpr uint64_t MaxRegisters = 1 << 20;
-
-const std::map<std::string, SpecialRegister> &specialRegisters() {
-  using S = SpecialRegister;
-  static const std::map<std::string, S> names = {
-      {"%tid.x", S::TidX},       {"%tid.y", S::TidY},
-      {"%tid.z", S::TidZ},       {"%ntid.x", S::NtidX},
-      {"%ntid.y", S::NtidY},     {"%ntid.z", S::NtidZ},
-      {"%ctaid.x", S::CtaidX},   {"%ctaid.y", S::CtaidY},
-      {"%ctaid.z", S::CtaidZ},   {"%nctaid.x", S::NctaidX},
-      {"%nctaid.y", S::NctaidY}, {"%nctaid.z", S::NctaidZ},
-      {"%laneid", S::LaneId},    {"%warpid", S::WarpId},
-      {"%nwarpid", S::NWarpId},  {"%lanemask_eq", S::LaneMaskEq},
-      {"%lanemask_lt", S::LaneMaskLt},
-      {"%lanemask_le", S::LaneMaskLe},
-      {"%lanemask_gt", S::LaneMaskGt},
-      {"%lanemask_ge", S::LaneMaskGe},
-      {"%dynamic_smem_size", S::DynamicSharedSize},
-      {"%total_smem_size", S::TotalSharedSize}};
-  return names;
+uint64_t maskOf(unsigned bits) {
+  return bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
 }
 
-struct RegisterName {
-  uint32_t index;
-  uint8_t bits;
-};
-
-/// One `{ }`: inline PTX may reuse names of registers and labels inside.
-struct NameScope {
-  int parent;
-  std::map<std::string, RegisterName> registers;
-  std::map<std::string, uint32_t> labels;
-  std::map<std::string, uint32_t> tables;
-};
+constexpr uint64_t MaxRegisters = 1 << 20;
 
 class BodyParser {
 public:
@@ -52,8 +24,7 @@ public:
 
   void run() {
     c.expect("{");
-    scopes.push_back({-1, {}, {}, {}});
-    while (!c.is("}") || scopes[current].parent >= 0)
+    while (!c.is("}") || !names.isOutermost())
       statement();
     closing = c.take().line;
     resolveLabels();
@@ -67,12 +38,10 @@ private:
     if (c.accept(";"))
       return;
     if (c.accept("{")) {
-      if (scopes.size() > 4096)
+      if (!names.open())
         c.fail("too many scopes");
-      scopes.push_back({current, {}, {}, {}});
-      current = int(scopes.size()) - 1;
     } else if (c.accept("}")) {
-      current = scopes[current].parent;
+      names.close();
     } else if (t.kind == Token::Word && c.is(":", 1)) {
       label();
     } else if (t.kind == Token::Word && t.text[0] == '.') {
@@ -86,17 +55,17 @@ private:
     std::string name = c.take().text;
     c.expect(":");
     if (c.accept(".branchtargets")) {
-      scopes[current].tables[name] = uint32_t(kernel.branchTables.size());
+      names.innermost().tables[name] = uint32_t(kernel.branchTables.size());
       kernel.branchTables.emplace_back();
       do
         tableTargets.push_back({uint32_t(kernel.branchTables.size()) - 1,
-                                c.word("a label"), current, c.peek().line});
+                                c.word("a label"), names.current(), c.line()});
       while (c.accept(","));
       c.expect(";");
       return;
     }
     bool isNew =
-        scopes[current].labels.emplace(name, kernel.code.size()).second;
+        names.innermost().labels.emplace(name, kernel.code.size()).second;
     if (!isNew)
       c.fail("label '" + name + "' is defined twice");
   }
@@ -142,7 +111,7 @@ private:
       for (uint64_t i = 0; i < count; ++i) {
         std::string full = isRange ? name + std::to_string(i) : name;
         RegisterName r{uint32_t(kernel.registerNames.size()), uint8_t(bits)};
-        if (!scopes[current].registers.emplace(full, r).second)
+        if (!names.innermost().registers.emplace(full, r).second)
           c.fail("register '" + full + "' is declared twice");
         kernel.registerNames.push_back(full);
       }
@@ -150,21 +119,8 @@ private:
     c.expect(";");
   }
 
-  const RegisterName *findRegister(const std::string &name) const {
-    for (int s = current; s >= 0; s = scopes[s].parent) {
-      auto it = scopes[s].registers.find(name);
-      if (it != scopes[s].registers.end())
-        return &it->second;
-    }
-    return nullptr;
-  }
-
-  static uint64_t maskOf(unsigned bits) {
-    return bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
-  }
-
   Operand registerOperand(const std::string &name, const Slot &slot) {
-    const RegisterName *r = findRegister(name);
+    const RegisterName *r = names.findRegister(name);
     if (!r)
       c.fail("'" + name + "' is not declared");
     bool fits = r->bits == slot.bits ||
@@ -223,7 +179,7 @@ private:
       o.kind = Operand::Sink;
       return o;
     }
-    if (findRegister(name))
+    if (names.findRegister(name))
       return registerOperand(name, slot);
     auto special = specialRegisters().find(name);
     if (special != specialRegisters().end() && !slot.isDestination) {
@@ -271,7 +227,7 @@ private:
       o.value = c.take().value;
     } else {
       std::string name = c.word("an address");
-      if (const RegisterName *r = findRegister(name)) {
+      if (const RegisterName *r = names.findRegister(name)) {
         Space space = form->traits.space;
         bool isNarrow = space == Space::Shared || space == Space::Local ||
                         space == Space::Param || space == Space::Const;
@@ -317,11 +273,11 @@ private:
       return;
     case SlotKind::Label:
       jumps.push_back({uint32_t(kernel.code.size()), c.word("a label"),
-                       current, c.peek().line});
+                       names.current(), c.line()});
       return;
     case SlotKind::Table:
       tableUses.push_back({uint32_t(kernel.code.size()),
-                           c.word("a branch table"), current, c.peek().line});
+                           c.word("a branch table"), names.current(), c.line()});
       return;
     case SlotKind::Predicate:
       out.push_back(predicate(slot));
@@ -361,7 +317,7 @@ private:
     if (c.accept("@")) {
       bool negated = c.accept("!");
       std::string name = c.word("a predicate");
-      const RegisterName *r = findRegister(name);
+      const RegisterName *r = names.findRegister(name);
       if (!r || r->bits != 1)
         c.fail("'" + name + "' is not a predicate register");
       guard.kind = Operand::Register;
@@ -402,43 +358,25 @@ private:
     kernel.code.push_back(i);
   }
 
-  struct Use {
-    uint32_t where;
-    std::string name;
-    int scope;
-    unsigned line;
-  };
-
-  uint32_t resolve(const Use &use,
-                   std::map<std::string, uint32_t> NameScope::*names) const {
-    for (int s = use.scope; s >= 0; s = scopes[s].parent) {
-      auto it = (scopes[s].*names).find(use.name);
-      if (it != (scopes[s].*names).end())
-        return it->second;
-    }
-    throw ParseError(use.line, "label '" + use.name + "' is not defined");
-  }
-
   void resolveLabels() {
     // Falling off the end returns; a label there needs something to run, too.
     append(*Registry::get().find("ret"), closing, {}, {});
-    for (const Use &use : jumps)
-      kernel.code[use.where].target = resolve(use, &NameScope::labels);
-    for (const Use &use : tableUses)
-      kernel.code[use.where].target = resolve(use, &NameScope::tables);
-    for (const Use &use : tableTargets)
+    for (const LabelUse &use : jumps)
+      kernel.code[use.where].target = names.resolve(use, &NameScope::labels);
+    for (const LabelUse &use : tableUses)
+      kernel.code[use.where].target = names.resolve(use, &NameScope::tables);
+    for (const LabelUse &use : tableTargets)
       kernel.branchTables[use.where].push_back(
-          resolve(use, &NameScope::labels));
+          names.resolve(use, &NameScope::labels));
   }
 
   TokenCursor &c;
   Kernel &kernel;
   Variables variables;
-  std::vector<NameScope> scopes;
-  int current = 0;
+  Names names;
   unsigned closing = 0;
   const Form *form = nullptr;
-  std::vector<Use> jumps, tableUses, tableTargets;
+  std::vector<LabelUse> jumps, tableUses, tableTargets;
 };
 
 } // namespace

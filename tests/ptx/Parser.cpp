@@ -9,13 +9,13 @@ using namespace ptx;
 
 std::string TokenCursor::word(const char *what) {
   if (peek().kind != Token::Word)
-    fail(std::string("expected ") + what + " before '" + peek().text + "'");
+    failNext(std::string("expected ") + what);
   return take().text;
 }
 
 uint64_t TokenCursor::integer(const char *what) {
   if (peek().kind != Token::Integer)
-    fail(std::string("expected ") + what + " before '" + peek().text + "'");
+    failNext(std::string("expected ") + what);
   return take().value;
 }
 
@@ -65,9 +65,9 @@ public:
     while (c.peek().kind != Token::End)
       item();
     if (module.version.empty())
-      c.fail("no .version directive");
+      throw ParseError(c.peek().line, "no .version directive");
     if (module.target.empty())
-      c.fail("no .target directive");
+      throw ParseError(c.peek().line, "no .target directive");
   }
 
 private:

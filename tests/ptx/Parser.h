@@ -39,12 +39,18 @@ public:
   }
   void expect(const char *text) {
     if (!accept(text))
-      fail(std::string("expected '") + text + "' before '" + peek().text + "'");
+      failNext(std::string("expected '") + text + "'");
   }
   std::string word(const char *what);
   uint64_t integer(const char *what);
+  /// The line of the token taken last.
+  unsigned line() const { return tokens[position ? position - 1 : 0].line; }
   [[noreturn]] void fail(const std::string &what) const {
-    throw ParseError(peek().line, what);
+    throw ParseError(line(), what);
+  }
+  /// About the token to come.
+  [[noreturn]] void failNext(const std::string &what) const {
+    throw ParseError(peek().line, what + " before '" + peek().text + "'");
   }
 
 private:

@@ -106,15 +106,10 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude) {
   sig <<= shiftUp;
   exponent -= shiftUp;
 
-  // The binade's number, 0 for the subnormals and the first normal one. With
-  // no exponent bits there is one binade, and it ends at 1.
+  // The binade's number, 0 for the subnormals and the first normal one. Where
+  // there are no exponent bits, binade 0 already lies above the largest code.
   int unit = unitExponent(format);
   int binade = exponent + 23 - (unit + format.mantissaBits);
-  if (format.exponentBits == 0)
-    return exponent + 23 >= 0 ? uint64_t(1) << 40
-                              : roundToCode({1, format.mantissaBits, int16_t(1),
-                                             false, NanCode::None},
-                                            magnitude);
   if (binade < 0)
     binade = 0;
   int shift = unit + binade - exponent;
@@ -123,10 +118,10 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude) {
   // A mantissa that rounds up to the next power of two carries into the
   // exponent field by itself.
   uint64_t code = (uint64_t(binade) << format.mantissaBits) + (sig >> shift);
-  uint32_t rest = sig & ((1u << shift) - 1),
-           half = shift ? 1u << (shift - 1) : 0;
-  bool up = shift && (rest > half || (rest == half && (code & 1)));
-  return code + up;
+  if (shift == 0)
+    return code;
+  uint32_t rest = sig & ((1u << shift) - 1), half = 1u << (shift - 1);
+  return code + (rest > half || (rest == half && (code & 1)));
 }
 
 } // namespace detail

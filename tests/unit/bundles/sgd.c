@@ -1,10 +1,15 @@
-// A bundle written by hand: SGD with a global norm, a step count and a bf16 copy.
+// A bundle written by hand: SGD with a global norm, a step count and a bf16
+// copy.
 #include "altgrad/bundle.h"
 
 #include <string.h>
 
+#ifndef STEP
+#define STEP "sgd"
+#endif
+
 const char altgrad_manifest[] =
-    "{\"altgrad\": 1, \"step\": \"sgd\", \"producer\": \"by hand\","
+    "{\"altgrad\": 1, \"step\": \"" STEP "\", \"producer\": \"by hand\","
     " \"host\": [\"v3\", \"v4\"], \"ptx\": [\"sm_80\", \"sm_90\"],"
     " \"row_words\": 11, \"inputs\": 1,"
     " \"streams\": ["
@@ -115,5 +120,7 @@ static void update(const altgrad_args *a, int64_t begin, int64_t end) {
   KERNEL(advance, level)                                                       \
   KERNEL(update, level)
 
+#ifndef NO_V3
 LEVEL(v3)
+#endif
 LEVEL(v4)
