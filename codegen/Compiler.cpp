@@ -69,7 +69,7 @@ LogicalResult Compiler::generate(std::string &text) {
   return success();
 }
 
-LogicalResult Compiler::read(std::string &text, std::string &name) {
+LogicalResult Compiler::read(std::string &text) {
   name = request.input.empty() ? "<generated>" : request.input;
   if (name == "-")
     name = "<stdin>";
@@ -93,10 +93,13 @@ LogicalResult Compiler::read(std::string &text, std::string &name) {
 
 // Everything up to the sweeps, which all products share.
 LogicalResult Compiler::lowerToSweeps() {
+  for (Operation &op : *module->getBody())
+    if (!isa<RuleOp, StepOp>(op))
+      return op.emitOpError("is neither a rule nor a step");
   SmallVector<StepOp> steps(module->getOps<StepOp>());
   if (steps.size() != 1)
-    return module->emitError()
-           << "holds " << steps.size() << " steps, expected 1";
+    return emitError(FileLineColLoc::get(context.get(), name, 1, 1))
+           << "spec holds " << steps.size() << " steps, expected 1";
   bool found = true;
   signature = describeStep(steps[0], [&](UpdateOp update) -> RuleOp {
     if (auto rule = module->lookupSymbol<RuleOp>(update.getRule()))
@@ -219,8 +222,8 @@ LogicalResult Compiler::run(std::string &product) {
   context->printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, context.get(), llvm::errs());
-  std::string text, name;
-  if (failed(read(text, name)))
+  std::string text;
+  if (failed(read(text)))
     return failure();
   if (request.generate && failed(generate(text)))
     return failure();

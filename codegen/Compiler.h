@@ -28,7 +28,7 @@ public:
 
 private:
   mlir::LogicalResult findTargets();
-  mlir::LogicalResult read(std::string &text, std::string &name);
+  mlir::LogicalResult read(std::string &text);
   mlir::LogicalResult generate(std::string &text);
   mlir::LogicalResult lowerToSweeps();
   mlir::LogicalResult make(std::string &product);
@@ -41,6 +41,7 @@ private:
   StepOp theStep() { return *module->getOps<StepOp>().begin(); }
 
   const CompileRequest &request;
+  std::string name; // of the input, in diagnostics
   std::unique_ptr<mlir::MLIRContext> context;
   llvm::SmallVector<const Target *> targets;
   mlir::OwningOpRef<mlir::ModuleOp> module;

@@ -63,11 +63,13 @@ private:
   Phase &scalars(int batch, Domain domain);
   void addSlots();
   bool perRow(Value value);
+  void findRowValues();
   int batchOf(Value value);
   int lastReader(BlockArgument argument);
 
   StepOp step;
   PhasePlan plan;
+  DenseSet<Value> rowValues;
   SmallVector<Operation *> waiting; // scalars since the last sweep
   SweepOp unfolded;                 // a sweep whose partials wait
   // Batch b holds the scalars between sweep b-1 and sweep b.
@@ -86,12 +88,21 @@ private:
 bool PhasePlanner::perRow(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return step.getScope(argument) != Scope::Step;
-  Operation *op = value.getDefiningOp();
-  if (auto sweep = dyn_cast<SweepOp>(op))
-    return sweep.getScope(cast<OpResult>(value).getResultNumber()) ==
-           Scope::Tensor;
-  return llvm::any_of(op->getOperands(),
-                      [&](Value operand) { return perRow(operand); });
+  return rowValues.contains(value);
+}
+
+void PhasePlanner::findRowValues() {
+  for (Operation &op : step.getBody().front()) {
+    if (auto sweep = dyn_cast<SweepOp>(op)) {
+      for (unsigned i = 0; i < sweep.getNumResults(); ++i)
+        if (sweep.getScope(i) == Scope::Tensor)
+          rowValues.insert(sweep.getReduced()[i]);
+    } else if (llvm::any_of(op.getOperands(), [&](Value operand) {
+                 return perRow(operand);
+               })) {
+      rowValues.insert(op.result_begin(), op.result_end());
+    }
+  }
 }
 
 int PhasePlanner::batchOf(Value value) {
@@ -245,6 +256,7 @@ void PhasePlanner::addSlots() {
 }
 
 FailureOr<PhasePlan> PhasePlanner::run() {
+  findRowValues();
   for (Operation &op : step.getBody().front()) {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       addSweep(sweep);

@@ -15,26 +15,32 @@ std::string altgrad::refuseSpec(llvm::StringRef text, unsigned &line,
   if (text.starts_with("ML\xefR"))
     return "spec is bytecode, expected text";
   int depth = 0;
-  bool quoted = false, comment = false;
+  bool quoted = false, comment = false, escaped = false;
   char last = 0;
-  for (char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
     if (c == '\0')
       return "spec contains a NUL";
-    if (c == '\n') {
+    if (c == '\n') { // ends a comment, and no string crosses it
       ++line;
       column = 0;
-      comment = false;
-    }
-    comment |= !quoted && c == '/' && last == '/';
-    if (!comment && c == '"' && last != '\\')
-      quoted = !quoted;
-    if (!comment && !quoted) {
+      comment = quoted = escaped = false;
+    } else if (quoted) {
+      quoted = escaped || c != '"';
+      escaped = !escaped && c == '\\';
+    } else if (!comment) {
+      comment = c == '/' && last == '/';
+      quoted = c == '"';
       if (c == '(' || c == '[' || c == '{' || c == '<')
         ++depth;
       else if (c == ')' || c == ']' || c == '}' || (c == '>' && last != '-'))
         depth = depth > 0 ? depth - 1 : 0;
       if (depth > maxDepth)
         return "brackets nested deeper than " + std::to_string(maxDepth);
+      // MLIR's parser of affine expressions recurses without any bracket.
+      if (text.substr(i).starts_with("affine_map") ||
+          text.substr(i).starts_with("affine_set"))
+        return "spec contains an affine map or set";
     }
     last = c;
     ++column;

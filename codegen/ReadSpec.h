@@ -7,8 +7,8 @@
 
 namespace altgrad {
 
-/// Why `text` is not even parsed: over 1 MiB, bytecode, a NUL, brackets nested
-/// deeper than 64. Empty if it may be. `line` and `column` say where.
+/// Why `text` is not even parsed: over 1 MiB, bytecode, a NUL, an affine
+/// map, brackets nested deeper than 64. Empty if it may be. `line` and `column` say where.
 std::string refuseSpec(llvm::StringRef text, unsigned &line, unsigned &column);
 
 } // namespace altgrad

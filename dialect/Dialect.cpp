@@ -87,8 +87,9 @@ LogicalResult
 altgrad::FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                             unsigned exponent, unsigned mantissa, int bias,
                             bool inf, Nan nan) {
-  unsigned bits = 1 + exponent + mantissa;
-  bool f32 = exponent == 8 && mantissa == 23;
+  uint64_t bits = uint64_t(1) + exponent + mantissa;
+  bool f32 = exponent == 8 && mantissa == 23 && bias == 127 && inf &&
+             nan == Nan::Ieee;
   if (!f32 && bits != 8 && bits != 16)
     return emitError() << "a format has 8 or 16 bits or is f32, got 1 + "
                        << exponent << " + " << mantissa;
@@ -99,7 +100,9 @@ altgrad::FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
   int bottom = 1 - bias - static_cast<int>(mantissa);
   if (top > 128 || bottom < -149)
     return emitError() << "bias " << bias << " puts numbers beyond f32";
-  if (inf && nan == Nan::AllOnes && mantissa == 0)
+  if (mantissa == 0 && nan == Nan::Ieee)
+    return emitError() << "a format without a mantissa has no IEEE NaN";
+  if (mantissa == 0 && inf && nan == Nan::AllOnes)
     return emitError() << "infinity and NaN would share a code";
   return success();
 }

@@ -35,6 +35,10 @@ namespace altgrad {
 /// on the list of allowed `arith` and `math` operations.
 std::string whyNotArithmetic(mlir::Operation &op);
 
+/// The most operations of a rule or a step: compile time is bounded by it.
+constexpr size_t maxOperations = 4096;
+mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body);
+
 /// Whether `update` has the operands that `rule` wants under its options; emits
 /// an error if not.
 mlir::LogicalResult verifyUpdate(UpdateOp update, RuleOp rule);

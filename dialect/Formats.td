@@ -76,7 +76,7 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
     /// Bits of a code, the sign included: 8, 16 or 32.
     unsigned getBits() const { return 1 + getExponent() + getMantissa(); }
     unsigned getBytes() const { return getBits() / 8; }
-    bool isF32() const { return getExponent() == 8 && getMantissa() == 23; }
+    bool isF32() const { return getKnownName() == "f32"; }
     /// "bf16", "ocp.e4m3fn", ...; empty for a format without a name.
     ::llvm::StringRef getKnownName() const;
     /// The format that has this name, or null.

@@ -108,46 +108,60 @@ YieldOp RuleOp::getYield() {
   return cast<YieldOp>(getBody().front().getTerminator());
 }
 
-// The value of an i1 that depends on options and constants alone.
-static std::optional<bool> choose(RuleOp rule, Value value,
-                                  ArrayRef<StringRef> options) {
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    if (llvm::is_contained(rule.getByRole("option"), argument))
-      return llvm::is_contained(options, rule.getName(argument)) ||
-             cast<BoolAttr>(rule.getDefault(argument)).getValue();
-    return std::nullopt;
-  }
-  Operation *op = value.getDefiningOp();
-  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
-    auto boolean = dyn_cast<BoolAttr>(constant.getValue());
-    return boolean ? std::optional(boolean.getValue()) : std::nullopt;
-  }
-  if (!isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op))
-    return std::nullopt;
-  auto a = choose(rule, op->getOperand(0), options);
-  auto b = choose(rule, op->getOperand(1), options);
+// What andi, ori or xori gives when one or both of its operands are known.
+static std::optional<bool> decideLogic(Operation &op, std::optional<bool> a,
+                                       std::optional<bool> b) {
   if (isa<arith::AndIOp>(op) && ((a && !*a) || (b && !*b)))
     return false;
   if (isa<arith::OrIOp>(op) && ((a && *a) || (b && *b)))
     return true;
   if (!a || !b)
     return std::nullopt;
-  return isa<arith::AndIOp>(op) ? *a && *b
+  return isa<arith::AndIOp>(op)  ? *a && *b
          : isa<arith::OrIOp>(op) ? *a || *b
                                  : *a != *b;
 }
 
+DenseMap<Value, bool> RuleOp::decide(ArrayRef<StringRef> options) {
+  DenseMap<Value, bool> known;
+  for (BlockArgument argument : getByRole("option"))
+    known[argument] = llvm::is_contained(options, getName(argument)) ||
+                      cast<BoolAttr>(getDefault(argument)).getValue();
+  auto look = [&](Value value) -> std::optional<bool> {
+    auto it = known.find(value);
+    return it == known.end() ? std::nullopt : std::optional(it->second);
+  };
+  for (Operation &op : getBody().front()) {
+    std::optional<bool> value;
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      if (auto boolean = dyn_cast<BoolAttr>(constant.getValue()))
+        value = boolean.getValue();
+    } else if (isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op) &&
+               op.getResult(0).getType().isInteger(1)) {
+      value = decideLogic(op, look(op.getOperand(0)), look(op.getOperand(1)));
+    } else if (auto select = dyn_cast<arith::SelectOp>(op)) {
+      if (auto choice = look(select.getCondition()))
+        value = look(*choice ? select.getTrueValue() : select.getFalseValue());
+    }
+    if (value)
+      known[op.getResult(0)] = *value;
+  }
+  return known;
+}
+
 SmallVector<BlockArgument>
 RuleOp::getStoredStates(ArrayRef<StringRef> options) {
+  DenseMap<Value, bool> known = decide(options);
   SmallVector<BlockArgument> stored;
   for (auto [state, value] :
        llvm::zip(getByRole("state"), getYield().getStates())) {
     Value yielded = value;
     while (auto select = yielded.getDefiningOp<arith::SelectOp>()) {
-      auto choice = choose(*this, select.getCondition(), options);
-      if (!choice)
+      auto choice = known.find(select.getCondition());
+      if (choice == known.end())
         break;
-      yielded = *choice ? select.getTrueValue() : select.getFalseValue();
+      yielded =
+          choice->second ? select.getTrueValue() : select.getFalseValue();
     }
     if (yielded != state)
       stored.push_back(state);
@@ -192,6 +206,11 @@ LogicalResult RuleOp::verify() {
     if (!hasDefault && role == "option")
       return emitOpError() << "has option '%" << getName(argument)
                            << "' without a default";
+    if (hasDefault && (role == "option"
+                           ? !isa<BoolAttr>(getDefault(argument))
+                           : !isa<FloatAttr>(getDefault(argument))))
+      return emitOpError() << "gives " << role << " '%" << getName(argument)
+                           << "' a default of another type";
   }
   for (StringRef role : {"param", "grad"})
     if (getByRole(role).size() != 1)
@@ -234,7 +253,17 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
   return "";
 }
 
+LogicalResult altgrad::verifyLength(Operation *op, Block &body) {
+  size_t count = body.getOperations().size();
+  if (count > maxOperations)
+    return op->emitOpError() << "has " << count << " operations, at most "
+                             << maxOperations;
+  return success();
+}
+
 LogicalResult RuleOp::verifyRegions() {
+  if (failed(verifyLength(*this, getBody().front())))
+    return failure();
   llvm::DenseSet<Value> elements;
   for (StringRef role : {"param", "grad", "state"})
     for (BlockArgument argument : getByRole(role))
@@ -264,9 +293,7 @@ LogicalResult RuleOp::verifyRegions() {
       elements.insert(result);
     }
   }
-  auto yield = dyn_cast<YieldOp>(getBody().front().getTerminator());
-  if (!yield)
-    return emitOpError("does not end in altgrad.yield");
+  YieldOp yield = getYield();
   if (yield.getStates().size() != getByRole("state").size())
     return yield.emitOpError() << "has " << yield.getStates().size()
                                << " states, the rule has "

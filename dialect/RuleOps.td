@@ -54,6 +54,10 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     /// The default of a hyper-parameter or option, or null.
     ::mlir::Attribute getDefault(::mlir::BlockArgument argument);
     YieldOp getYield();
+    /// The i1 values that options and constants decide, when the options named
+    /// are true and the others have their defaults.
+    ::llvm::DenseMap<::mlir::Value, bool> decide(
+        ::llvm::ArrayRef<::llvm::StringRef> options);
     /// The states that are stored when the options named are true and the others
     /// have their defaults: those not yielded unchanged.
     ::llvm::SmallVector<::mlir::BlockArgument> getStoredStates(

@@ -77,7 +77,7 @@ Scope StepOp::getScope(BlockArgument argument) {
 }
 
 CommitOp StepOp::getCommit() {
-  return dyn_cast<CommitOp>(getBody().front().getTerminator());
+  return cast<CommitOp>(getBody().front().getTerminator());
 }
 
 LogicalResult StepOp::verify() {
@@ -104,17 +104,25 @@ LogicalResult StepOp::verify() {
   return success();
 }
 
-// The argument behind a value that `element` or `collect` may hide.
 LogicalResult StepOp::verifyRegions() {
+  if (failed(verifyLength(*this, getBody().front())))
+    return failure();
+  DenseSet<Value> elements;
   for (Operation &op : getBody().front()) {
-    if (isa<AltgradDialect>(op.getDialect()) && !isa<RuleOp, StepOp>(op))
+    bool element = isa<LoadOp, ElementOp>(op) ||
+                   llvm::any_of(op.getOperands(), [&](Value operand) {
+                     return elements.contains(operand);
+                   });
+    if (isa<ReduceOp>(op) && !element)
+      return op.emitOpError("reduces a value that is the same for all elements");
+    if (element && !isa<ReduceOp, SweepOp>(op))
+      elements.insert(op.result_begin(), op.result_end());
+    if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
     if (std::string reason = whyNotArithmetic(op); !reason.empty())
       return op.emitOpError() << reason;
   }
   CommitOp commit = getCommit();
-  if (!commit)
-    return emitOpError("does not end in altgrad.commit");
   for (BlockArgument argument : getBody().getArguments()) {
     bool written = llvm::is_contained(commit.getTargets(), argument) ||
                    llvm::is_contained(commit.getAlwaysTargets(), argument);
@@ -380,6 +388,8 @@ LogicalResult CommitOp::verify() {
       return emitOpError() << "writes argument " 
                            << cast<BlockArgument>(target).getArgNumber()
                            << " twice";
+    if (isa<TensorsType>(value.getType()) && isa<BlockArgument>(value))
+      return emitOpError("writes an argument; dequantize and quantize it");
     Type expected = target.getType();
     if (auto tensors = dyn_cast<TensorsType>(expected);
         tensors && tensors.getFormat().isF32())

@@ -10,7 +10,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
   let summary = "a whole training step: what is stored how, and what happens in which order";
   let description = [{
     Every argument says how it is used (`in`, `out`, `inout`). It is a list of
-    tensors, or a scalar in memory (f64, f32, i64 or i32): one for the step, or
+    tensors, or a scalar in memory (f64, f32 or i64): one for the step, or
     `per_group`, or `per_tensor`. The body is pure; `commit`, its last operation,
     is the only write.
 

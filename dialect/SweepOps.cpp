@@ -31,6 +31,55 @@ void LoadOp::print(OpAsmPrinter &printer) {
   printer << " : " << getTensors().getType();
 }
 
+LogicalResult LoadOp::verify() {
+  Type code = getTensors().getType().getFormat().getCodeType();
+  if (getCode().getType() != code)
+    return emitOpError() << "gives " << getCode().getType()
+                         << ", the codes of this stream are " << code;
+  return success();
+}
+
+// A number is f32, its code what the format says; both vectors of one length.
+static LogicalResult verifyConversion(Operation *op, Type number, Type code,
+                                      FormatAttr format) {
+  auto vector = dyn_cast<VectorType>(number);
+  Type expectedNumber = Float32Type::get(op->getContext());
+  Type expectedCode = format.getCodeType();
+  if (vector) {
+    if (vector.getRank() != 1 || vector.isScalable())
+      return op->emitOpError() << "converts " << number
+                               << ", expected f32 or a vector of it";
+    expectedNumber = VectorType::get(vector.getShape(), expectedNumber);
+    expectedCode = VectorType::get(vector.getShape(), expectedCode);
+  }
+  if (number != expectedNumber || code != expectedCode)
+    return op->emitOpError() << "converts between " << code << " and " << number
+                             << ", expected " << expectedCode << " and "
+                             << expectedNumber;
+  return success();
+}
+
+LogicalResult DecodeOp::verify() {
+  return verifyConversion(*this, getNumber().getType(), getCode().getType(),
+                          getFormat());
+}
+
+LogicalResult EncodeOp::verify() {
+  return verifyConversion(*this, getNumber().getType(), getCode().getType(),
+                          getFormat());
+}
+
+LogicalResult CollectOp::verify() {
+  Type element = getElement().getType();
+  if (isa<RealsType>(getList().getType()) && element.isF32())
+    return success();
+  auto tensors = dyn_cast<TensorsType>(getList().getType());
+  if (!tensors || element != tensors.getFormat().getCodeType() || getFactor())
+    return emitOpError() << "collects " << element << " to "
+                         << getList().getType();
+  return success();
+}
+
 //===-- Sweep ---------------------------------------------------------------===//
 
 // load(%g from %grads : !altgrad.tensors<bf16>, ...)
@@ -207,10 +256,29 @@ static unsigned bytesOf(OperandRange streams) {
 unsigned SweepOp::getBytesRead() { return bytesOf(getLoads()); }
 unsigned SweepOp::getBytesWritten() { return bytesOf(getStores()); }
 
+// The second body: the first one's types, as vectors of `width`.
+static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
+  int64_t width = sweep.getWidth();
+  if (width < 2)
+    return sweep.emitOpError() << "has a wide body for " << width
+                               << " elements";
+  auto matches = [&](ValueRange narrow, ValueRange vectors) {
+    return narrow.size() == vectors.size() &&
+           llvm::all_of(llvm::zip(narrow, vectors), [&](auto pair) {
+             return std::get<1>(pair).getType() ==
+                    VectorType::get({width}, std::get<0>(pair).getType());
+           });
+  };
+  auto emit = dyn_cast<EmitOp>(wide.front().getTerminator());
+  if (!emit || !matches(sweep.getEmit().getValues(), emit.getValues()) ||
+      !matches(sweep.getBody().getArguments(), wide.getArguments()))
+    return sweep.emitOpError() << "has a wide body of other types than vectors "
+                                  "of " << width << " of its body's";
+  return success();
+}
+
 LogicalResult SweepOp::verify() {
-  auto emit = dyn_cast<EmitOp>(getBody().front().getTerminator());
-  if (!emit)
-    return emitOpError("does not end in altgrad.emit");
+  EmitOp emit = getEmit();
   if (getReductions().size() != getNumResults() ||
       getScopes().size() != getNumResults())
     return emitOpError() << "has " << getNumResults() << " results for "
@@ -231,5 +299,16 @@ LogicalResult SweepOp::verify() {
       return emit.emitOpError() << "stores " << stored << " to a stream of "
                                 << code;
   }
-  return success();
+  for (auto [index, result] : llvm::enumerate(getReduced())) {
+    bool isAnd = getReduction(index) == Reduction::And;
+    if (result.getType().isInteger(1) != isAnd ||
+        emit.getOperand(index).getType() != result.getType())
+      return emit.emitOpError()
+             << "reduces " << emit.getOperand(index).getType() << " by '"
+             << stringifyReduction(getReduction(index)) << "' to "
+             << result.getType();
+  }
+  if (getWide().size() > 1)
+    return emitOpError("has more than one wide body");
+  return getWide().empty() ? success() : verifyWide(*this, getWide().front());
 }

@@ -19,6 +19,7 @@ def Altgrad_LoadOp : Altgrad_Op<"load", [Pure]> {
   let arguments = (ins Altgrad_TensorsType:$tensors);
   let results = (outs AnyType:$code);
   let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
 }
 
 def Altgrad_DecodeOp : Altgrad_Op<"decode", [Pure, Elementwise]> {
@@ -33,6 +34,7 @@ def Altgrad_DecodeOp : Altgrad_Op<"decode", [Pure, Elementwise]> {
   let arguments = (ins AnyType:$code, Altgrad_FormatAttr:$format);
   let results = (outs AnyType:$number);
   let assemblyFormat = "$code `format` `` $format attr-dict `:` type($code) `to` type($number)";
+  let hasVerifier = 1;
 }
 
 def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
@@ -53,6 +55,7 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
     $number `format` `` $format `round` `` $rounding `overflow` `` $overflow attr-dict
     `:` type($number) `to` type($code)
   }];
+  let hasVerifier = 1;
 }
 
 def Altgrad_ElementOp : Altgrad_Op<"element", [Pure]> {
@@ -81,6 +84,7 @@ def Altgrad_CollectOp : Altgrad_Op<"collect", [Pure]> {
   let arguments = (ins AnyType:$element, Optional<F32>:$factor);
   let results = (outs AnyType:$list);
   let assemblyFormat = "$element (`by` $factor^)? attr-dict `:` type($element) `to` qualified(type($list))";
+  let hasVerifier = 1;
 }
 
 def Altgrad_SpillOp : Altgrad_Op<"spill", []> {
@@ -117,7 +121,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
                        Variadic<Altgrad_TensorsType>:$stores,
-                       ArrayAttr:$reductions, ArrayAttr:$scopes,
+                       TypedArrayAttrBase<Altgrad_ReductionAttr, "reductions">:$reductions,
+                       TypedArrayAttrBase<Altgrad_ScopeAttr, "scopes">:$scopes,
                        DefaultValuedAttr<I64Attr, "1">:$width);
   let results = (outs Variadic<AnyTypeOf<[F32, I1]>>:$reduced);
   let regions = (region SizedRegion<1>:$body, VariadicRegion<SizedRegion<1>>:$wide);

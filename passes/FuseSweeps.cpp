@@ -28,18 +28,23 @@ static SetVector<Operation *> dependents(Operation *first) {
 // Whether nobody outside the sweeps and writes guarded by `condition` sees
 // `value`.
 static bool seenOnlyIf(Value value, Value condition, Block *block) {
-  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
-    Operation *top = block->findAncestorOpInBlock(*use.getOwner());
-    if (auto sweep = dyn_cast<SweepOp>(top))
-      return sweep.getCondition() == condition;
-    if (auto commit = dyn_cast<CommitOp>(top))
-      return commit.getCondition() == condition &&
-             !llvm::is_contained(commit.getAlwaysValues(), value) &&
-             value != condition;
-    return llvm::all_of(top->getResults(), [&](Value result) {
-      return seenOnlyIf(result, condition, block);
-    });
-  });
+  SetVector<Value> work;
+  work.insert(value);
+  for (size_t i = 0; i < work.size(); ++i)
+    for (OpOperand &use : work[i].getUses()) {
+      Operation *top = block->findAncestorOpInBlock(*use.getOwner());
+      if (auto sweep = dyn_cast<SweepOp>(top)) {
+        if (sweep.getCondition() != condition)
+          return false;
+      } else if (auto commit = dyn_cast<CommitOp>(top)) {
+        if (commit.getCondition() != condition || work[i] == condition ||
+            llvm::is_contained(commit.getAlwaysValues(), work[i]))
+          return false;
+      } else {
+        work.insert_range(top->getResults());
+      }
+    }
+  return true;
 }
 
 // Whether running `sweep` only if `condition` holds changes nothing that is seen.

@@ -14,31 +14,11 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-// The operand that a select yields when its condition is a known constant.
-static Value decided(arith::SelectOp select, IRMapping &map) {
-  auto constant =
-      map.lookup(select.getCondition()).getDefiningOp<arith::ConstantOp>();
-  auto boolean = constant ? dyn_cast<BoolAttr>(constant.getValue()) : nullptr;
-  if (!boolean)
-    return {};
-  return map.lookup(boolean.getValue() ? select.getTrueValue()
-                                       : select.getFalseValue());
-}
-
-// The constant that a logical operation on constants gives, or null.
-static Attribute foldLogic(Operation &op, IRMapping &map) {
-  if (!isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op))
-    return {};
-  SmallVector<Attribute> operands;
-  for (Value operand : op.getOperands()) {
-    auto constant = map.lookup(operand).getDefiningOp<arith::ConstantOp>();
-    operands.push_back(constant ? Attribute(constant.getValue()) : Attribute());
-  }
-  SmallVector<OpFoldResult> folded;
-  if (!operands[0] || !operands[1] || failed(op.fold(operands, folded)) ||
-      folded.empty())
-    return {};
-  return dyn_cast_or_null<Attribute>(folded[0]);
+static SmallVector<StringRef> optionsOf(UpdateOp update) {
+  SmallVector<StringRef> options;
+  for (auto option : update.getOptions().getAsRange<StringAttr>())
+    options.push_back(option.getValue());
+  return options;
 }
 
 static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder,
@@ -55,16 +35,7 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder,
   for (BlockArgument argument : rule.getByRole("step"))
     map.map(argument, update.getStep());
 
-  SmallVector<StringRef> options;
-  for (auto option : update.getOptions().getAsRange<StringAttr>())
-    options.push_back(option.getValue());
-  for (BlockArgument argument : rule.getByRole("option")) {
-    bool on = llvm::is_contained(options, rule.getName(argument)) ||
-              cast<BoolAttr>(rule.getDefault(argument)).getValue();
-    map.map(argument, arith::ConstantOp::create(builder, loc,
-                                                builder.getBoolAttr(on)));
-  }
-  auto stored = rule.getStoredStates(options);
+  auto stored = rule.getStoredStates(optionsOf(update));
   unsigned next = 0;
   for (BlockArgument argument : rule.getByRole("state")) {
     if (llvm::is_contained(stored, argument))
@@ -80,25 +51,26 @@ static void inlineRule(UpdateOp update, RuleOp rule) {
   IRMapping map;
   SmallVector<Operation *> added;
   mapArguments(rule, update, builder, map);
+  DenseMap<Value, bool> known = rule.decide(optionsOf(update));
+  for (auto [value, decided] : known) {
+    auto constant = arith::ConstantOp::create(builder, update.getLoc(),
+                                              builder.getBoolAttr(decided));
+    map.map(value, constant);
+    added.push_back(constant);
+  }
   for (Operation &op : rule.getBody().front().without_terminator()) {
+    if (op.getNumResults() && known.count(op.getResult(0)))
+      continue;
     if (auto select = dyn_cast<arith::SelectOp>(op))
-      if (Value value = decided(select, map)) {
-        map.map(select.getResult(), value);
+      if (auto it = known.find(select.getCondition()); it != known.end()) {
+        map.map(select.getResult(),
+                map.lookup(it->second ? select.getTrueValue()
+                                      : select.getFalseValue()));
         continue;
       }
-    if (Attribute value = foldLogic(op, map)) {
-      map.map(op.getResult(0),
-              arith::ConstantOp::create(builder, op.getLoc(),
-                                        cast<TypedAttr>(value)));
-      continue;
-    }
     added.push_back(builder.clone(op, map));
   }
-
-  SmallVector<StringRef> options;
-  for (auto option : update.getOptions().getAsRange<StringAttr>())
-    options.push_back(option.getValue());
-  auto stored = rule.getStoredStates(options);
+  auto stored = rule.getStoredStates(optionsOf(update));
   SmallVector<Value> results;
   auto collect = [&](Value element) {
     results.push_back(CollectOp::create(

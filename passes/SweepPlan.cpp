@@ -148,18 +148,19 @@ int Planner::storedAt(Value stream) {
 
 // All streams that computing `value` at stage `k` loads.
 void Planner::findLoads(Value value, int k, SetVector<Value> &streams) {
-  Operation *op = value.getDefiningOp();
-  if (!op || !elements.contains(value))
-    return;
-  if (auto it = plan.reloaded.find({k, value}); it != plan.reloaded.end()) {
-    streams.insert(it->second ? it->second : value);
-    return;
+  SetVector<Value> work;
+  work.insert(value);
+  for (size_t i = 0; i < work.size(); ++i) {
+    Value needed = work[i];
+    if (!elements.contains(needed))
+      continue;
+    if (auto it = plan.reloaded.find({k, needed}); it != plan.reloaded.end())
+      streams.insert(it->second ? it->second : needed);
+    else if (auto load = needed.getDefiningOp<LoadOp>())
+      streams.insert(load.getTensors());
+    else
+      work.insert_range(needed.getDefiningOp()->getOperands());
   }
-  if (auto load = dyn_cast<LoadOp>(op))
-    streams.insert(load.getTensors());
-  else
-    for (Value operand : op->getOperands())
-      findLoads(operand, k, streams);
 }
 
 // Without a workspace the old content must outlive its last reader.
@@ -181,14 +182,17 @@ void Planner::delayStores() {
 
 // Values an earlier stage could have computed, where stage `k` first meets them.
 void Planner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
-  if (!elements.contains(value))
-    return;
-  if (stageOf(value) < k) {
-    frontier.insert(value);
-    return;
+  SetVector<Value> work;
+  work.insert(value);
+  for (size_t i = 0; i < work.size(); ++i) {
+    Value needed = work[i];
+    if (!elements.contains(needed))
+      continue;
+    if (stageOf(needed) < k)
+      frontier.insert(needed);
+    else
+      work.insert_range(needed.getDefiningOp()->getOperands());
   }
-  for (Value operand : value.getDefiningOp()->getOperands())
-    findFrontier(operand, k, frontier);
 }
 
 // Whether stage `k` can still compute `value` from streams.

@@ -1,5 +1,6 @@
-// A small pool: every thread starts on its own contiguous share of the items,
-// piece by piece, and then helps with the shares of the others.
+// A small pool: every thread starts on a contiguous share of the items, the
+// same in each phase, piece by piece, and then helps with the shares of the
+// others.
 #include "Threads.h"
 
 #include <algorithm>
@@ -54,15 +55,15 @@ private:
 
   std::mutex lock;
   std::condition_variable wake, done;
-  // Number of the job, whether it is open, and how many threads are inside. A
-  // thread touches the job's fields only between entering and leaving, and the
-  // caller waits for nobody who has not entered: threads that wake too late
-  // cost nothing.
+  // Number of the job, how many threads it wants, whether it is open, and how
+  // many have entered. A thread touches the job's fields only between entering
+  // and leaving, and the caller waits for nobody who has not entered: threads
+  // that wake too late cost nothing.
   std::atomic<uint64_t> gate{0};
 };
 
-constexpr uint64_t insideMask = 0xffff, openBit = 0x10000;
-constexpr int jobShift = 17;
+constexpr uint64_t insideMask = 0xfff, openBit = 0x1000;
+constexpr int wantedShift = 13, jobShift = 25;
 
 struct Start {
   Pool *pool;
@@ -99,7 +100,8 @@ bool Pool::enter(uint64_t &seen) {
   uint64_t state = gate.load();
   do {
     seen = state >> jobShift;
-    if (!(state & openBit))
+    uint64_t wanted = state >> wantedShift & insideMask;
+    if (!(state & openBit) || (state & insideMask) >= wanted)
       return false;
   } while (!gate.compare_exchange_weak(state, state + 1));
   return true;
@@ -108,11 +110,11 @@ bool Pool::enter(uint64_t &seen) {
 void Pool::serve(int self, uint64_t seen) {
   for (bool awake = false;;) {
     await(lock, wake, awake, [&] { return gate.load() >> jobShift != seen; });
+    awake = false;
     if (!enter(seen))
       continue;
-    if (self < active)
-      work(self);
-    awake = spin && self < active;
+    awake = spin;
+    work(self % active);
     if (!((gate.fetch_sub(1) - 1) & (openBit | insideMask))) {
       std::lock_guard<std::mutex> held(lock);
       done.notify_one();
@@ -162,9 +164,15 @@ void Pool::run(int threads, int64_t begin, int64_t end, int64_t size,
   }
   {
     std::lock_guard<std::mutex> held(lock);
-    gate.store(((gate.load() >> jobShift) + 1) << jobShift | openBit);
+    gate.store(((gate.load() >> jobShift) + 1) << jobShift |
+               uint64_t(active - 1) << wantedShift | openBit);
   }
-  wake.notify_all();
+  // Any thread will do; waking all of them for two would be a stampede.
+  if (active == started)
+    wake.notify_all();
+  else
+    for (int i = 1; i < active; ++i)
+      wake.notify_one();
   work(0);
   gate.fetch_and(~openBit);
   await(lock, done, spin, [&] { return !(gate.load() & insideMask); });

@@ -1,4 +1,5 @@
-// The checked way to memory, and what a thread reads that is not a plain register.
+// The checked way to memory, and what a thread reads that is not a plain
+// register.
 #include "Machine.h"
 
 #include "Parser.h"
@@ -179,8 +180,8 @@ Region &ptx::checkAccess(Thread &t, const MemoryAccess &a) {
   if (!region || !region->contains(address, a.bytes))
     throwNotThere(t, a, space, address, region);
   if (a.isWrite && (region->flags & RegionReadOnly))
-    throw Fault{FaultKind::ReadOnly, "write to " + hex(address) + " in '" +
-                                         region->name + "'"};
+    throw Fault{FaultKind::ReadOnly,
+                "write to " + hex(address) + " in '" + region->name + "'"};
   if (m.options.checkRaces && !(region->flags & RegionNoRaces)) {
     t.clock.now.line = t.current->line;
     region->checkRace(address, a.bytes, {&t.clock, a.isWrite, a.strength});

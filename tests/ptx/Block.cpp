@@ -1,4 +1,5 @@
-// Scheduling inside a block: each thread runs until it waits; the last to arrive releases the rest.
+// Scheduling inside a block: each thread runs until it waits; the last to
+// arrive releases the rest.
 #include "Machine.h"
 
 #include <algorithm>
@@ -31,9 +32,9 @@ void Block::start(Machine &m, uint32_t number) {
     t.clock.now.block = number;
     t.clock.now.thread = i;
     if (m.kernel.localBytes)
-      t.local = std::make_unique<Region>(
-          "local memory", LocalBase, m.kernel.localBytes, nullptr,
-          RegionUninitialised | RegionNoRaces);
+      t.local = std::make_unique<Region>("local memory", LocalBase,
+                                         m.kernel.localBytes, nullptr,
+                                         RegionUninitialised | RegionNoRaces);
   }
   auto makeShared = [&](const char *name, uint64_t base, uint64_t bytes) {
     auto region = std::make_unique<Region>(name, base, bytes, nullptr,

@@ -8,8 +8,20 @@ using namespace ptx;
 namespace {
 
 enum Comparison : uint8_t {
-  Eq, Ne, Lt, Le, Gt, Ge,             // false on NaN
-  EquU, NeU, LtU, LeU, GtU, GeU, Num, Nan // float only: true on NaN
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge, // false on NaN
+  EquU,
+  NeU,
+  LtU,
+  LeU,
+  GtU,
+  GeU,
+  Num,
+  Nan // float only: true on NaN
 };
 enum Combine : uint8_t { CombineNone, CombineAnd, CombineOr, CombineXor };
 
@@ -114,7 +126,14 @@ void slct(Thread &t, const Instruction &i) {
   write(t, i.operands[0], int32_t(read(t, i.operands[3])) >= 0 ? a : b);
 }
 
-enum Property : uint8_t { Finite, Infinite, Number, NotANumber, Normal, Subnormal };
+enum Property : uint8_t {
+  Finite,
+  Infinite,
+  Number,
+  NotANumber,
+  Normal,
+  Subnormal
+};
 
 void testp(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
@@ -198,13 +217,15 @@ void addComparison(Registry &r, const Type &type, const Named &comparison) {
       k.operation = comparison.value;
       k.combine = combine.value;
       k.ftz = ftz;
-      std::string head = std::string(comparison.name) + combine.name +
-                         (ftz ? ".ftz" : "");
+      std::string head =
+          std::string(comparison.name) + combine.name + (ftz ? ".ftz" : "");
       std::string sources = std::string(" ") + type.slot + " " + type.slot +
                             (combine.value ? " !p" : "");
       bool isHalf = type.format && type.format->width() == 16;
       r.add("setp" + head + type.name,
-            isPacked ? setpPacked : isHalf ? setp<1> : setp<2>,
+            isPacked ? setpPacked
+            : isHalf ? setp<1>
+                     : setp<2>,
             (isHalf && !isPacked ? "=p" : "=p|") + sources, k);
       if (isHalf)
         continue;
@@ -233,13 +254,13 @@ void ptx::addCompareForms(Registry &r) {
   for (const Type &type : Types) {
     if (type.format && type.format->width() == 16)
       continue; // selp knows .b, .u, .s, .f32 and .f64
-    std::string slots = std::string("=") + type.slot + " " + type.slot + " " +
-                        type.slot;
+    std::string slots =
+        std::string("=") + type.slot + " " + type.slot + " " + type.slot;
     r.add(std::string("selp") + type.name, selp, slots + " !p");
     r.add(std::string("slct") + type.name + ".s32", slct, slots + " 32");
   }
-  const char *properties[] = {".finite", ".infinite", ".number",
-                              ".notanumber", ".normal", ".subnormal"};
+  const char *properties[] = {".finite",     ".infinite", ".number",
+                              ".notanumber", ".normal",   ".subnormal"};
   for (uint8_t p = 0; p < 6; ++p)
     for (const Type &type : Types)
       if (type.format == &F32 || type.format == &F64) {

@@ -12,9 +12,9 @@ void branchIndexed(Thread &t, const Instruction &i) {
   const auto &table = t.block->machine->kernel.branchTables[i.target];
   uint64_t index = read(t, i.operands[0]);
   if (index >= table.size())
-    throw Fault{FaultKind::Undefined,
-                "index " + std::to_string(index) + " of a branch table of " +
-                    std::to_string(table.size())};
+    throw Fault{FaultKind::Undefined, "index " + std::to_string(index) +
+                                          " of a branch table of " +
+                                          std::to_string(table.size())};
   t.pc = table[index];
 }
 

@@ -1,4 +1,5 @@
-// What the machine finds wrong with a running kernel: a kind with a name, and a sentence.
+// What the machine finds wrong with a running kernel: a kind with a name, and a
+// sentence.
 #ifndef ALTGRAD_TESTS_PTX_FAULT_H
 #define ALTGRAD_TESTS_PTX_FAULT_H
 
@@ -26,15 +27,21 @@ enum class FaultKind : uint8_t {
 };
 
 inline const char *nameOf(FaultKind kind) {
-  static const char *const names[] = {
-      "none",           "bad-launch",
-      "step-limit",     "out-of-bounds",
-      "misaligned",     "wrong-state-space",
-      "read-only",      "uninitialised-register",
-      "uninitialised-memory", "shared-race",
-      "global-race",    "barrier-divergence",
-      "warp-divergence", "undefined",
-      "trap"};
+  static const char *const names[] = {"none",
+                                      "bad-launch",
+                                      "step-limit",
+                                      "out-of-bounds",
+                                      "misaligned",
+                                      "wrong-state-space",
+                                      "read-only",
+                                      "uninitialised-register",
+                                      "uninitialised-memory",
+                                      "shared-race",
+                                      "global-race",
+                                      "barrier-divergence",
+                                      "warp-divergence",
+                                      "undefined",
+                                      "trap"};
   return names[unsigned(kind)];
 }
 

@@ -1,4 +1,5 @@
-// Float arithmetic: add, sub, mul, fma, div, rcp, sqrt, min, max, abs, neg, copysign.
+// Float arithmetic: add, sub, mul, fma, div, rcp, sqrt, min, max, abs, neg,
+// copysign.
 #include "Machine.h"
 #include "Registry.h"
 #include "SoftFloat.h"
@@ -8,7 +9,18 @@ using namespace ptx;
 namespace {
 
 enum Operation : uint8_t {
-  Add, Sub, Mul, Fma, Div, Rcp, Sqrt, Min, Max, Abs, Neg, CopySign
+  Add,
+  Sub,
+  Mul,
+  Fma,
+  Div,
+  Rcp,
+  Sqrt,
+  Min,
+  Max,
+  Abs,
+  Neg,
+  CopySign
 };
 
 uint64_t finish(const Traits &k, uint64_t result) {
@@ -90,7 +102,8 @@ struct Type {
   uint8_t lanes;
   const char *slot;
 };
-const Type F32Type = {".f32", &F32, 1, "f32"}, F64Type = {".f64", &F64, 1, "f64"};
+const Type F32Type = {".f32", &F32, 1, "f32"},
+           F64Type = {".f64", &F64, 1, "f64"};
 const Type HalfTypes[] = {{".f16", &F16, 1, "16"},
                           {".f16x2", &F16, 2, "32"},
                           {".bf16", &BF16, 1, "16"},
@@ -122,8 +135,8 @@ public:
   }
 
   /// The rounded operations: all modes for f32 and f64, `.rn` for the halves.
-  void rounded(const std::string &opcode, Operation operation,
-               unsigned sources, bool hasSat, bool hasHalves, bool hasRelu) {
+  void rounded(const std::string &opcode, Operation operation, unsigned sources,
+               bool hasSat, bool hasHalves, bool hasRelu) {
     for (const Mode &mode : Modes) {
       for (bool ftz : {false, true})
         for (bool sat : {false, true})

@@ -1,4 +1,5 @@
-// The float formats PTX computes in, as rows of one table, and the words for rounding.
+// The float formats PTX computes in, as rows of one table, and the words for
+// rounding.
 #ifndef ALTGRAD_TESTS_PTX_FORMAT_H
 #define ALTGRAD_TESTS_PTX_FORMAT_H
 

@@ -12,12 +12,24 @@ __extension__ typedef __int128 Wide;
 __extension__ typedef unsigned __int128 UnsignedWide;
 
 template <class T> struct Twice;
-template <> struct Twice<uint16_t> { using Type = uint32_t; };
-template <> struct Twice<int16_t> { using Type = int32_t; };
-template <> struct Twice<uint32_t> { using Type = uint64_t; };
-template <> struct Twice<int32_t> { using Type = int64_t; };
-template <> struct Twice<uint64_t> { using Type = UnsignedWide; };
-template <> struct Twice<int64_t> { using Type = Wide; };
+template <> struct Twice<uint16_t> {
+  using Type = uint32_t;
+};
+template <> struct Twice<int16_t> {
+  using Type = int32_t;
+};
+template <> struct Twice<uint32_t> {
+  using Type = uint64_t;
+};
+template <> struct Twice<int32_t> {
+  using Type = int64_t;
+};
+template <> struct Twice<uint64_t> {
+  using Type = UnsignedWide;
+};
+template <> struct Twice<int64_t> {
+  using Type = Wide;
+};
 template <class T> using TwiceOf = typename Twice<T>::Type;
 
 template <class T> T in(Thread &t, const Instruction &i, unsigned n) {
@@ -71,7 +83,9 @@ struct MaxOp {
   template <class T> T operator()(T a, T b) const { return a > b ? a : b; }
 };
 struct AddSat {
-  int32_t operator()(int32_t a, int32_t b) const { return clamp(int64_t(a) + b); }
+  int32_t operator()(int32_t a, int32_t b) const {
+    return clamp(int64_t(a) + b);
+  }
   static int32_t clamp(int64_t v) {
     return int32_t(v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : v);
   }
@@ -132,7 +146,8 @@ void carried(Thread &t, const Instruction &i) {
 }
 
 /// Four 8-bit products summed into 32 bits.
-template <bool SignedA, bool SignedB> void dp4a(Thread &t, const Instruction &i) {
+template <bool SignedA, bool SignedB>
+void dp4a(Thread &t, const Instruction &i) {
   uint32_t a = in<uint32_t>(t, i, 1), b = in<uint32_t>(t, i, 2);
   uint32_t sum = in<uint32_t>(t, i, 3);
   for (unsigned n = 0; n < 4; ++n, a >>= 8, b >>= 8) {

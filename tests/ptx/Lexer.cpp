@@ -1,4 +1,5 @@
-// The lexer: words keep their dots, so that an opcode with its modifiers is one token.
+// The lexer: words keep their dots, so that an opcode with its modifiers is one
+// token.
 #include "Lexer.h"
 #include "Program.h"
 

@@ -9,7 +9,15 @@
 namespace ptx {
 
 struct Token {
-  enum Kind : uint8_t { Word, Integer, Float32, Float64, String, Punctuation, End };
+  enum Kind : uint8_t {
+    Word,
+    Integer,
+    Float32,
+    Float64,
+    String,
+    Punctuation,
+    End
+  };
   Kind kind;
   unsigned line;
   std::string text;

@@ -33,14 +33,16 @@ void Machine::checkOptions() const {
   const LaunchOptions &o = options;
   uint64_t threads = product(o.block);
   if (threads == 0 || threads > 1024 || o.block[0] > 1024 || o.block[1] > 1024)
-    refuse("a block of " + text(o.block) + " threads, at most 1024 are possible");
+    refuse("a block of " + text(o.block) +
+           " threads, at most 1024 are possible");
   if (o.grid[0] == 0 || o.grid[1] == 0 || o.grid[2] == 0 ||
       o.grid[0] > 0x7fffffff || o.grid[1] > 65535 || o.grid[2] > 65535)
     refuse("a grid of " + text(o.grid) + " blocks");
   if (product(o.grid) > 0xffffffff)
     refuse("more than 2^32 blocks are not simulated");
   if (kernel.maxThreads[0] && threads > product(kernel.maxThreads))
-    refuse("a block of " + std::to_string(threads) + " threads, '.maxntid' is " +
+    refuse("a block of " + std::to_string(threads) +
+           " threads, '.maxntid' is " +
            std::to_string(product(kernel.maxThreads)));
   if (kernel.exactThreads[0] && o.block != kernel.exactThreads)
     refuse("a block of " + text(o.block) + " threads, '.reqntid' is " +
@@ -102,8 +104,8 @@ uint64_t Machine::blockAt(uint64_t position, uint64_t count) const {
 }
 
 void Machine::runBlocks() {
-  uint64_t count = std::min(options.lastBlock, product(options.grid)) -
-                   options.firstBlock;
+  uint64_t count =
+      std::min(options.lastBlock, product(options.grid)) - options.firstBlock;
   uint64_t started = 0, finished = 0;
   resident.resize(std::min<uint64_t>(options.residentBlocks, count));
   std::vector<bool> isBusy(resident.size(), false);
@@ -132,10 +134,10 @@ LaunchResult Machine::run() {
         RegionReadOnly | RegionNoRaces);
     for (const ModuleVariable &v : module.variables)
       if (v.space == Space::Const)
-        constants[v.address] = std::make_unique<Region>(
-            v.name, v.address, v.bytes.size(),
-            const_cast<uint8_t *>(v.bytes.data()),
-            RegionReadOnly | RegionNoRaces);
+        constants[v.address] =
+            std::make_unique<Region>(v.name, v.address, v.bytes.size(),
+                                     const_cast<uint8_t *>(v.bytes.data()),
+                                     RegionReadOnly | RegionNoRaces);
     runBlocks();
   } catch (const Fault &fault) {
     return describe(fault, running);

@@ -38,9 +38,9 @@ ShadowPage &Region::page(uint64_t address) {
 }
 
 void Region::read(uint64_t address, unsigned bytes, uint8_t *out) {
-  const uint8_t *from = host ? host + (address - base)
-                             : page(address).data.get() +
-                                   address % ShadowPage::Bytes;
+  const uint8_t *from =
+      host ? host + (address - base)
+           : page(address).data.get() + address % ShadowPage::Bytes;
   std::memcpy(out, from, bytes);
 }
 
@@ -97,15 +97,15 @@ void Region::split(ShadowPage &p, unsigned granule) {
 void Region::race(uint64_t address, const Access &access, const Stamp &other,
                   bool otherWrote) {
   const Stamp &now = access.clock->now;
-  throw Fault{raceKind,
-              std::string(access.isWrite ? "write" : "read") + " at " +
-                  hex(address) + " in '" + name + "' by block " +
-                  std::to_string(now.block) + " thread " +
-                  std::to_string(now.thread) + " is unordered with the " +
-                  (otherWrote ? "write" : "read") + " by block " +
-                  std::to_string(other.block) + " thread " +
-                  std::to_string(other.thread) + " at line " +
-                  std::to_string(other.line)};
+  throw Fault{raceKind, std::string(access.isWrite ? "write" : "read") +
+                            " at " + hex(address) + " in '" + name +
+                            "' by block " + std::to_string(now.block) +
+                            " thread " + std::to_string(now.thread) +
+                            " is unordered with the " +
+                            (otherWrote ? "write" : "read") + " by block " +
+                            std::to_string(other.block) + " thread " +
+                            std::to_string(other.thread) + " at line " +
+                            std::to_string(other.line)};
 }
 
 static bool conflicts(const Access &access, const Stamp &other) {
@@ -117,8 +117,7 @@ static bool conflicts(const Access &access, const Stamp &other) {
   return access.strength < needed || other.strength < needed;
 }
 
-void Region::checkRace(uint64_t address, unsigned bytes,
-                       const Access &access) {
+void Region::checkRace(uint64_t address, unsigned bytes, const Access &access) {
   ShadowPage &p = page(address);
   const Stamp &now = access.clock->now;
   if (p.launch != now.launch) {

@@ -1,4 +1,5 @@
-// Regions of simulated memory with a shadow: initialised bytes and who touched them last.
+// Regions of simulated memory with a shadow: initialised bytes and who touched
+// them last.
 #ifndef ALTGRAD_TESTS_PTX_MEMORY_H
 #define ALTGRAD_TESTS_PTX_MEMORY_H
 

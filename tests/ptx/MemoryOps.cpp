@@ -8,8 +8,12 @@ using namespace ptx;
 
 namespace {
 
+enum Operation : uint8_t { Plain, WithPolicy };
+
 void load(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
+  if (k.operation == WithPolicy)
+    read(t, i.operands[k.vector + 1]);
   unsigned element = k.bits / 8, bytes = element * k.vector;
   uint64_t address = addressOf(t, i.operands[k.vector]);
   Region &region =
@@ -35,6 +39,8 @@ void load(Thread &t, const Instruction &i) {
 
 void store(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
+  if (k.operation == WithPolicy)
+    read(t, i.operands[k.vector + 1]);
   unsigned element = k.bits / 8, bytes = element * k.vector;
   uint64_t address = addressOf(t, i.operands[0]);
   uint8_t data[32];
@@ -53,6 +59,14 @@ void store(Thread &t, const Instruction &i) {
   region.write(address, bytes, data);
 }
 
+/// createpolicy: an opaque value that only cache hints take.
+void createPolicy(Thread &t, const Instruction &i) {
+  write(t, i.operands[0], 0);
+}
+
+/// A prefetch may name any address: it cannot fault.
+void prefetch(Thread &t, const Instruction &i) { addressOf(t, i.operands[0]); }
+
 struct Type {
   const char *name;
   unsigned bits;
@@ -66,9 +80,9 @@ const Type Types[] = {
     {".f32", 32, false}, {".f64", 64, false}};
 
 const std::pair<const char *, Space> Spaces[] = {
-    {"", Space::Generic},        {".global", Space::Global},
-    {".shared", Space::Shared},  {".shared::cta", Space::Shared},
-    {".local", Space::Local},    {".param", Space::Param},
+    {"", Space::Generic},       {".global", Space::Global},
+    {".shared", Space::Shared}, {".shared::cta", Space::Shared},
+    {".local", Space::Local},   {".param", Space::Param},
     {".const", Space::Const}};
 
 class Adder {
@@ -89,8 +103,9 @@ public:
         std::string count = vector > 1 ? "*" + std::to_string(vector) : "";
         std::string element = std::to_string(type.bits) + count + "+";
         std::string length = vector > 1 ? ".v" + std::to_string(vector) : "";
+        std::string policy = k.operation == WithPolicy ? " 64" : "";
         r.add(head + tail + length + type.name, isLoad ? load : store,
-              isLoad ? "=" + element + " @" : "@ " + element, k);
+              (isLoad ? "=" + element + " @" : "@ " + element) + policy, k);
       }
   }
 
@@ -113,10 +128,18 @@ void addHints(Adder &add, bool isLoad) {
   const std::vector<const char *> stores{".wb", ".cg", ".cs", ".wt"};
   for (const char *hint : isLoad ? loads : stores)
     add.types(head, k, hint);
-  for (const char *level1 : {".L1::evict_normal", ".L1::evict_unchanged",
-                             ".L1::evict_first", ".L1::evict_last",
-                             ".L1::no_allocate"})
+  for (const char *level1 :
+       {".L1::evict_normal", ".L1::evict_unchanged", ".L1::evict_first",
+        ".L1::evict_last", ".L1::no_allocate"})
     add.types(head, k, level1);
+  Traits policy = k;
+  policy.operation = WithPolicy;
+  for (const char *level1 :
+       {"", ".L1::evict_first", ".L1::evict_last", ".L1::no_allocate"}) {
+    add.types(head, policy, std::string(level1) + ".L2::cache_hint");
+    if (isLoad)
+      add.types(head + ".nc", policy, std::string(level1) + ".L2::cache_hint");
+  }
   if (!isLoad)
     return;
   for (const char *level2 : {".L2::64B", ".L2::128B", ".L2::256B"}) {
@@ -155,11 +178,22 @@ void ptx::addMemoryForms(Registry &r) {
         k.order = MemoryOrder::Relaxed;
         add.types(op + ".relaxed" + scopeName + name, k);
         k.order = isLoad ? MemoryOrder::Acquire : MemoryOrder::Release;
-        add.types(op + (isLoad ? ".acquire" : ".release") + scopeName + name, k);
+        add.types(op + (isLoad ? ".acquire" : ".release") + scopeName + name,
+                  k);
       }
     }
     if (isLoad)
       add.types("ld.global.nc", inSpace(Space::Global));
     addHints(add, isLoad);
   }
+  for (const char *priority :
+       {"evict_last", "evict_normal", "evict_first", "evict_unchanged"})
+    r.add(std::string("createpolicy.fractional.L2::") + priority + ".b64",
+          createPolicy, "=64 ?f32");
+  for (const char *level : {".L1", ".L2"})
+    for (auto [name, space] :
+         {std::pair<const char *, Space>{"", Space::Generic},
+          {".global", Space::Global}})
+      r.add(std::string("prefetch") + name + level, prefetch, "@",
+            inSpace(space));
 }

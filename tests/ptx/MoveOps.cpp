@@ -1,4 +1,5 @@
-// Moves: registers, packing and unpacking, addresses between generic and state spaces.
+// Moves: registers, packing and unpacking, addresses between generic and state
+// spaces.
 #include "Machine.h"
 #include "Registry.h"
 
@@ -64,16 +65,15 @@ void isInSpace(Thread &t, const Instruction &i) {
 } // namespace
 
 void ptx::addMoveForms(Registry &r) {
-  r.add("mov.pred", move, "=p !p");
+  r.add("mov.pred", move, "=p p");
   for (const char *type : {".b16", ".u16", ".s16"})
     r.add(std::string("mov") + type, move, "=16 16");
   for (const char *type : {".b32", ".u32", ".s32", ".f32"})
     r.add(std::string("mov") + type, move, "=32 32&");
   for (const char *type : {".b64", ".u64", ".s64", ".f64"})
     r.add(std::string("mov") + type, move, "=64 64&");
-  for (auto [bits, count] : {std::pair<unsigned, unsigned>{32, 2},
-                             {64, 2},
-                             {64, 4}}) {
+  for (auto [bits, count] :
+       {std::pair<unsigned, unsigned>{32, 2}, {64, 2}, {64, 4}}) {
     Traits k;
     k.vector = uint8_t(count);
     k.bits = uint8_t(bits / count);
@@ -83,10 +83,11 @@ void ptx::addMoveForms(Registry &r) {
     r.add(name + " pack" + number, pack, "=" + whole + " " + parts, k);
     r.add(name + " unpack" + number, unpack, "=" + parts + " " + whole, k);
   }
-  const std::pair<const char *, Space> spaces[] = {
-      {".global", Space::Global}, {".shared", Space::Shared},
-      {".local", Space::Local},   {".param", Space::Param},
-      {".const", Space::Const}};
+  const std::pair<const char *, Space> spaces[] = {{".global", Space::Global},
+                                                   {".shared", Space::Shared},
+                                                   {".local", Space::Local},
+                                                   {".param", Space::Param},
+                                                   {".const", Space::Const}};
   for (auto [name, space] : spaces) {
     Traits k;
     k.space = space;

@@ -1,4 +1,5 @@
-// Knowledge travels: release publishes it, a strong write carries it, a strong read finds it.
+// Knowledge travels: release publishes it, a strong write carries it, a strong
+// read finds it.
 #include "Ordering.h"
 
 using namespace ptx;
@@ -15,10 +16,9 @@ bool Knowledge::covers(const Stamp &s) const {
   if (t != threads.end() && s.releases < t->second)
     return true;
   auto w = warps.find(key(s.block, s.thread / 32));
-  return w != warps.end() &&
-         (s.barrierClock < w->second.barrierClock ||
-          (s.barrierClock == w->second.barrierClock &&
-           s.warpClock < w->second.warpClock));
+  return w != warps.end() && (s.barrierClock < w->second.barrierClock ||
+                              (s.barrierClock == w->second.barrierClock &&
+                               s.warpClock < w->second.warpClock));
 }
 
 KnowledgeRef ptx::merge(const KnowledgeRef &a, const KnowledgeRef &b) {

@@ -1,4 +1,5 @@
-// Happens-before between threads: barrier clocks inside a block, fences and messages between blocks.
+// Happens-before between threads: barrier clocks inside a block, fences and
+// messages between blocks.
 #ifndef ALTGRAD_TESTS_PTX_ORDERING_H
 #define ALTGRAD_TESTS_PTX_ORDERING_H
 
@@ -49,7 +50,8 @@ struct Clock {
   Stamp now;
   KnowledgeRef known;    // in effect
   KnowledgeRef released; // by the last releasing fence: travels with writes
-  KnowledgeRef observed; // read from messages; an acquiring fence makes it known
+  KnowledgeRef
+      observed; // read from messages; an acquiring fence makes it known
   KnowledgeRef observedHere; // the same, written by this block: enough for .cta
   uint32_t releasedBlockOnly = 0; // the last fence had .cta scope
 

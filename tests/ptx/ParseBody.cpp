@@ -1,4 +1,5 @@
-// Kernel bodies: registers and labels in nested scopes, instructions by their form's slots.
+// Kernel bodies: registers and labels in nested scopes, instructions by their
+// form's slots.
 #include "Names.h"
 #include "Parser.h"
 #include "Registry.h"
@@ -277,7 +278,8 @@ private:
       return;
     case SlotKind::Table:
       tableUses.push_back({uint32_t(kernel.code.size()),
-                           c.word("a branch table"), names.current(), c.line()});
+                           c.word("a branch table"), names.current(),
+                           c.line()});
       return;
     case SlotKind::Predicate:
       out.push_back(predicate(slot));

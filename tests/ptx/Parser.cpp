@@ -21,10 +21,10 @@ uint64_t TokenCursor::integer(const char *what) {
 
 unsigned ptx::typeBits(TokenCursor &cursor, const std::string &type) {
   static const std::map<std::string, unsigned> bits = {
-      {".pred", 1}, {".b8", 8},    {".u8", 8},    {".s8", 8},   {".b16", 16},
-      {".u16", 16}, {".s16", 16},  {".f16", 16},  {".bf16", 16}, {".b32", 32},
-      {".u32", 32}, {".s32", 32},  {".f32", 32},  {".f16x2", 32},
-      {".bf16x2", 32}, {".b64", 64}, {".u64", 64}, {".s64", 64}, {".f64", 64}};
+      {".pred", 1}, {".b8", 8},   {".u8", 8},   {".s8", 8},     {".b16", 16},
+      {".u16", 16}, {".s16", 16}, {".f16", 16}, {".bf16", 16},  {".b32", 32},
+      {".u32", 32}, {".s32", 32}, {".f32", 32}, {".f16x2", 32}, {".bf16x2", 32},
+      {".b64", 64}, {".u64", 64}, {".s64", 64}, {".f64", 64}};
   auto it = bits.find(type);
   if (it == bits.end())
     cursor.fail("unknown type '" + type + "'");
@@ -110,10 +110,9 @@ private:
     if (space == ".shared") {
       if (!d.isUnsized)
         sharedEnd = alignUp(sharedEnd, d.alignment);
-      variables[d.name] = {Space::Shared,
-                           d.isUnsized ? DynamicSharedBase
-                                       : SharedBase + sharedEnd,
-                           d.bytes};
+      variables[d.name] = {
+          Space::Shared,
+          d.isUnsized ? DynamicSharedBase : SharedBase + sharedEnd, d.bytes};
       sharedEnd += d.bytes;
       return;
     }
@@ -125,7 +124,8 @@ private:
     variables[d.name] = {where, address, d.bytes};
     // PTX: module variables without an initialiser start as zero.
     d.initial.resize(d.bytes);
-    module.variables.push_back({d.name, where, address, std::move(d.initial), {}});
+    module.variables.push_back(
+        {d.name, where, address, std::move(d.initial), {}});
     end += variables[d.name].bytes;
   }
 

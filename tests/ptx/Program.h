@@ -1,4 +1,5 @@
-// The decoded program: what the parser hands to the machine, registers already numbered.
+// The decoded program: what the parser hands to the machine, registers already
+// numbered.
 #ifndef ALTGRAD_TESTS_PTX_PROGRAM_H
 #define ALTGRAD_TESTS_PTX_PROGRAM_H
 
@@ -56,14 +57,14 @@ enum class SlotKind : uint8_t { Value, Predicate, Address, Label, Table, Mask };
 struct Slot {
   SlotKind kind = SlotKind::Value;
   uint8_t bits = 0;
-  uint8_t count = 1;        // length of a {vector}
+  uint8_t count = 1; // length of a {vector}
   bool isDestination = false;
-  bool isFloat = false;     // takes 0f or 0d immediates
-  bool mayBeWider = false;  // ld, st and cvt: the register may be wider
+  bool isFloat = false;    // takes 0f or 0d immediates
+  bool mayBeWider = false; // ld, st and cvt: the register may be wider
   bool mayBeAddress = false;
   bool isOptional = false;
-  bool isPair = false;      // p|q
-  bool mayNegate = false;   // !p
+  bool isPair = false;    // p|q
+  bool mayNegate = false; // !p
 };
 
 /// An opcode with all its modifiers, exactly as written in PTX.
@@ -79,8 +80,8 @@ struct Operand {
   Kind kind = None;
   bool negated = false;
   uint8_t bits = 0;
-  uint32_t index = 0;  // register, special register, or base of an address
-  uint64_t value = 0;  // immediate, mask of a register, offset of an address
+  uint32_t index = 0; // register, special register, or base of an address
+  uint64_t value = 0; // immediate, mask of a register, offset of an address
 };
 
 struct Instruction {
@@ -150,10 +151,28 @@ constexpr uint64_t SharedWindow = 0x9000000000000000,
                    WindowMask = 0xf000000000000000;
 
 enum class SpecialRegister : uint32_t {
-  TidX, TidY, TidZ, NtidX, NtidY, NtidZ, CtaidX, CtaidY, CtaidZ,
-  NctaidX, NctaidY, NctaidZ, LaneId, WarpId, NWarpId,
-  LaneMaskEq, LaneMaskLt, LaneMaskLe, LaneMaskGt, LaneMaskGe,
-  DynamicSharedSize, TotalSharedSize
+  TidX,
+  TidY,
+  TidZ,
+  NtidX,
+  NtidY,
+  NtidZ,
+  CtaidX,
+  CtaidY,
+  CtaidZ,
+  NctaidX,
+  NctaidY,
+  NctaidZ,
+  LaneId,
+  WarpId,
+  NWarpId,
+  LaneMaskEq,
+  LaneMaskLt,
+  LaneMaskLe,
+  LaneMaskGt,
+  LaneMaskGe,
+  DynamicSharedSize,
+  TotalSharedSize
 };
 
 } // namespace ptx

@@ -95,9 +95,10 @@ std::string Registry::explainMissing(const std::string &name) const {
            std::string::npos;
   };
   auto next = forms.lower_bound(opcode + ".");
-  bool knownOpcode = forms.count(opcode) ||
-                     (next != forms.end() &&
-                      next->first.compare(0, opcode.size() + 1, opcode + ".") == 0);
+  bool knownOpcode =
+      forms.count(opcode) ||
+      (next != forms.end() &&
+       next->first.compare(0, opcode.size() + 1, opcode + ".") == 0);
   if (has("approx") || has("full"))
     return "'" + name + "' is refused: its result is not exactly defined";
   if (!knownOpcode)

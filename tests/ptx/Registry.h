@@ -1,4 +1,5 @@
-// The table of every opcode form the interpreter knows; what is not in it is refused.
+// The table of every opcode form the interpreter knows; what is not in it is
+// refused.
 #ifndef ALTGRAD_TESTS_PTX_REGISTRY_H
 #define ALTGRAD_TESTS_PTX_REGISTRY_H
 

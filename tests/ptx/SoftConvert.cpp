@@ -82,8 +82,8 @@ uint64_t soft::toInteger(const Format &f, uint64_t bits, IntegerType type,
     return type.isSigned ? ~(top - 1) : top;
   }
   bool negative = f.isNegative(bits);
-  uint64_t mask = type.bits == 64 ? ~uint64_t(0)
-                                  : (uint64_t(1) << type.bits) - 1;
+  uint64_t mask =
+      type.bits == 64 ? ~uint64_t(0) : (uint64_t(1) << type.bits) - 1;
   uint64_t largest = type.isSigned ? mask >> 1 : mask;
   uint64_t smallest = type.isSigned ? ~(mask >> 1) : 0;
   uint64_t limit = negative ? smallest : largest;

@@ -1,4 +1,5 @@
-// The five operations: special values first, then exact integers, then one rounding.
+// The five operations: special values first, then exact integers, then one
+// rounding.
 #include "SoftFloat.h"
 #include "SoftParts.h"
 
@@ -36,7 +37,8 @@ Parts<Word> sum(Parts<Word> x, Parts<Word> y, Rounding mode) {
     std::swap(x, y);
   // Bits of y are lost only when it lies far below x; then at most one place
   // cancels and the sticky bit stays under the rounding position.
-  y.significand = shiftRightJam(y.significand, unsigned(x.exponent - y.exponent));
+  y.significand =
+      shiftRightJam(y.significand, unsigned(x.exponent - y.exponent));
   if (x.negative == y.negative) {
     x.significand += y.significand;
     return x;
@@ -111,9 +113,9 @@ uint64_t sqrtIn(const Format &f, uint64_t a, Rounding mode) {
       root >>= 1;
     }
   }
-  return pack(f,
-              Parts<Word>{false, x.exponent / 2 - 1, (root << 1) | Word(rest != 0)},
-              mode);
+  return pack(
+      f, Parts<Word>{false, x.exponent / 2 - 1, (root << 1) | Word(rest != 0)},
+      mode);
 }
 
 } // namespace

@@ -1,4 +1,5 @@
-// A finite number as exact integers, and the one step that rounds it into a format.
+// A finite number as exact integers, and the one step that rounds it into a
+// format.
 #ifndef ALTGRAD_TESTS_PTX_SOFTPARTS_H
 #define ALTGRAD_TESTS_PTX_SOFTPARTS_H
 
@@ -44,8 +45,8 @@ template <class Word> Parts<Word> unpack(const Format &f, uint64_t bits) {
           Word(fraction | f.minNormal())};
 }
 
-inline bool roundsUp(Rounding mode, bool negative, bool odd, int remainderVersusHalf,
-              bool inexact) {
+inline bool roundsUp(Rounding mode, bool negative, bool odd,
+                     int remainderVersusHalf, bool inexact) {
   switch (mode) {
   case Rounding::NearestEven:
     return remainderVersusHalf > 0 || (remainderVersusHalf == 0 && odd);
@@ -78,7 +79,7 @@ Word roundShift(Word significand, unsigned shift, bool negative,
 }
 
 inline uint64_t overflow(const Format &f, bool negative, Rounding mode,
-                  bool saturate) {
+                         bool saturate) {
   bool staysFinite = saturate || !f.infinity || mode == Rounding::TowardZero ||
                      (mode == Rounding::Down && !negative) ||
                      (mode == Rounding::Up && negative);
@@ -105,7 +106,8 @@ uint64_t pack(const Format &f, Parts<Word> x, Rounding mode,
   if (last - lowest > int(1u << f.exponentBits))
     return overflow(f, x.negative, mode, saturate);
   // A carry out of the significand moves into the exponent field by itself:
-  // `last - lowest` counts binades above the lowest, whose implicit bit is kept.
+  // `last - lowest` counts binades above the lowest, whose implicit bit is
+  // kept.
   uint64_t bits = (uint64_t(last - lowest) << f.mantissaBits) + kept;
   if (bits > f.maxFinite)
     return overflow(f, x.negative, mode, saturate);

@@ -38,7 +38,8 @@ class Torch:
         self.params = values(sizes, dtype, 1.0)
         for p, g in zip(self.params, values(sizes, dtype, 0.01)):
             p.requires_grad_().grad = g
-        self.mode, self.optimizer = mode, self.make(choice)
+        self.mode = mode
+        self.optimizer = self.make(choice)
         # A scale of 1 that never grows: the same gradients can be unscaled in every round.
         self.scaler = torch.amp.GradScaler("cpu", init_scale=1.0, growth_interval=1 << 30)
         self.scaler.scale(torch.ones(()))
@@ -82,7 +83,8 @@ class Package(Torch):
 
 
 class Abi:
-    """The same bundle without Python's bookkeeping; with a scaler the step unscales and checks by itself."""
+    """The same kernels without Python's bookkeeping: gradients are bound from an array of pointers that is ready. With a
+    scaler the step unscales and checks by itself, in the pass that the norm needs."""
 
     OPTIONS = {"plain": (), "clip": ("--clip",), "scaler+clip": ("--clip", "--unscale")}
 
@@ -98,12 +100,14 @@ class Abi:
         zeros = [[torch.zeros(n, dtype=dtype) for n in sizes] for _ in "mv"]
         self.program.bind({"g": self.grads, "w": values(sizes, dtype, 1.0), "m": zeros[0], "v": zeros[1]},
                           {"max_norm": [1.0], "inv_scale": [1.0]})
+        self.pointers = program.pointers(self.grads)
 
     def renew(self):
         self.grads = [g.clone() for g in self.grads]
+        self.pointers = program.pointers(self.grads)
 
     def step(self):
-        self.program.bind_stream("g", self.grads)
+        self.program.call("bind_stream", self.program.plan, b"g", self.pointers, len(self.grads))
         self.program.step()
 
 

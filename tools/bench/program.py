@@ -51,6 +51,10 @@ def library():
     return lib
 
 
+def pointers(tensors):
+    return (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
+
+
 class Program:
     """`device`: "cpu", "cpu:v3", "cpu:v4" or "cuda:0".
 
@@ -102,8 +106,7 @@ class Program:
         for t in tensors:
             if (dtype and t.dtype != dtype) or t.device.type != self.memory.type or not t.is_contiguous():
                 raise TypeError(f"stream {name}: {t.dtype} on {t.device}, wants contiguous {dtype} on {self.memory}")
-        pointers = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
-        self.call("bind_stream", self.plan, name.encode(), pointers, len(tensors))
+        self.call("bind_stream", self.plan, name.encode(), pointers(tensors), len(tensors))
         self.streams[name] = tensors
 
     def step(self, first=0, last=-1):

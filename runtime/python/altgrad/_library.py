@@ -1,0 +1,103 @@
+"""Finds libaltgrad.so and declares the C ABI of altgrad.h to ctypes."""
+
+import ctypes
+import os
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+# runtime/python/altgrad in a checkout; meaningless, and harmless, in a wheel.
+_CHECKOUT = _PACKAGE.parents[2]
+
+
+class Error(RuntimeError):
+    """The runtime or the compiler refused; the text is its own words.
+
+    `status` is the altgrad_status of altgrad.h, by name: "INVALID",
+    "NOT_FOUND", "BROKEN", "UNAVAILABLE", "COMPILE", "SYSTEM" or "CUDA".
+    """
+
+    NAMES = ("OK", "INVALID", "NOT_FOUND", "BROKEN", "UNAVAILABLE", "COMPILE", "SYSTEM", "CUDA")
+
+    def __init__(self, words, status="INVALID"):
+        super().__init__(words)
+        self.status = status
+
+
+# altgrad_status (*)(...): the arguments after the name, in order.
+_STATUS_FUNCTIONS = {
+    "altgrad_load": (c_char_p, POINTER(c_void_p)),
+    "altgrad_compile": (c_char_p, c_uint64, c_char_p, c_char_p, POINTER(c_void_p)),
+    "altgrad_plan_create": (c_void_p, c_char_p, POINTER(c_void_p)),
+    "altgrad_bind_rows": (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p),
+    "altgrad_bind_stream": (c_void_p, c_char_p, c_void_p, c_int64),
+    "altgrad_bind_scalar": (c_void_p, c_char_p, c_void_p, c_int64),
+    "altgrad_workspace": (c_void_p, POINTER(c_uint64)),
+    "altgrad_set_parallel_for": (c_void_p, c_void_p),
+    "altgrad_set_threads": (c_void_p, c_int32),
+    "altgrad_run": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_void_p),
+}
+
+
+def find_library():
+    """The path of libaltgrad.so: $ALTGRAD_LIBRARY, in the package, or in a checkout's build."""
+    given = os.environ.get("ALTGRAD_LIBRARY")
+    places = [Path(given)] if given else [
+        _PACKAGE / "lib" / "libaltgrad.so",
+        _CHECKOUT / "build" / "lib" / "libaltgrad.so",
+    ]
+    for place in places:
+        if place.is_file():
+            return place
+    raise Error(
+        "libaltgrad.so not found at " + " or ".join(map(str, places))
+        + "; build it with tools/quickstart.sh or set ALTGRAD_LIBRARY", "NOT_FOUND")
+
+
+def find_templates():
+    """The folder of the rules that altgrad brings."""
+    for place in (_PACKAGE / "templates", _CHECKOUT / "templates"):
+        if (place / "adamw.mlir").is_file():
+            return place
+    raise Error(f"templates not found in {_PACKAGE} nor in {_CHECKOUT}", "NOT_FOUND")
+
+
+def find_compiler():
+    """The altgrad-opt of the package or the checkout, else None: the runtime looks further."""
+    if os.environ.get("ALTGRAD_OPT"):
+        return None
+    for place in (_PACKAGE / "bin" / "altgrad-opt", _CHECKOUT / "build" / "bin" / "altgrad-opt"):
+        if place.is_file():
+            return place
+    return None
+
+
+@cache
+def library():
+    """The loaded library, opened at the first call; every status is checked."""
+    loaded = ctypes.CDLL(str(find_library()))
+    loaded.altgrad_last_error.restype = c_char_p
+    loaded.altgrad_version.restype = c_char_p
+    loaded.altgrad_manifest.restype = c_char_p
+    loaded.altgrad_manifest.argtypes = (c_void_p,)
+    loaded.altgrad_plan_free.restype = None
+    loaded.altgrad_plan_free.argtypes = (c_void_p,)
+    loaded.altgrad_bundle_free.restype = None
+    loaded.altgrad_bundle_free.argtypes = (c_void_p,)
+
+    def check(status, function, arguments):
+        if status:
+            words = loaded.altgrad_last_error().decode(errors="replace").strip()
+            name = Error.NAMES[status] if 0 <= status < len(Error.NAMES) else str(status)
+            raise Error(words or f"{function.__name__}: {name}", name)
+
+    for name, arguments in _STATUS_FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes, function.errcheck = c_int32, arguments, check
+    return loaded
+
+
+def runtime_version():
+    """What the runtime says of itself, for example "altgrad 0.1.0, ABI 1"."""
+    return library().altgrad_version().decode()

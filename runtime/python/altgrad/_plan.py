@@ -1,0 +1,55 @@
+"""A bundle bound to tensors' memory: pointers go in by name, one call runs the step."""
+
+import ctypes
+import weakref
+from array import array
+
+from ._library import library
+
+_POINTER = "Q"
+_INDEX = "q"
+
+
+class Plan:
+    """One altgrad_plan on the CPU.
+
+    The caller keeps alive whatever it binds; pointers are Python integers. The
+    plan knows nothing of torch but the buffer that `workspace` gives it.
+    """
+
+    def __init__(self, bundle, parallel_for=None):
+        handle = ctypes.c_void_p()
+        native = library()
+        native.altgrad_plan_create(bundle.handle, b"cpu", ctypes.byref(handle))
+        weakref.finalize(self, native.altgrad_plan_free, handle).atexit = False
+        self.handle = handle
+        self._native = native
+        if parallel_for:
+            native.altgrad_set_parallel_for(handle, parallel_for)
+
+    def bind_rows(self, numel, groups, group_count):
+        """Declares one row per tensor: its number of elements and its group."""
+        sizes, rows = array(_INDEX, numel), array(_INDEX, groups)
+        self._native.altgrad_bind_rows(
+            self.handle, len(sizes), sizes.buffer_info()[0], rows.buffer_info()[0],
+            group_count, None, None)
+
+    def bind_stream(self, name, pointers):
+        """Binds a stream, one pointer per row."""
+        held = array(_POINTER, pointers)
+        self._native.altgrad_bind_stream(self.handle, name, held.buffer_info()[0], len(held))
+
+    def bind_scalar(self, name, pointers):
+        """Binds a scalar: one pointer, one per group or one per row, as its scope asks."""
+        held = array(_POINTER, pointers)
+        self._native.altgrad_bind_scalar(self.handle, name, held.buffer_info()[0], len(held))
+
+    def workspace_bytes(self):
+        """What a run of the rows bound now needs."""
+        count = ctypes.c_uint64()
+        self._native.altgrad_workspace(self.handle, ctypes.byref(count))
+        return count.value
+
+    def run(self, workspace, size, first=0, last=-1):
+        """Runs phases [first, last); `workspace` is the address of `size` bytes."""
+        self._native.altgrad_run(self.handle, workspace, size, first, last, None)

@@ -1,0 +1,220 @@
+"""The optimizers by name: which rule, and how its names map to torch's. No arithmetic here."""
+
+import inspect
+
+import torch
+
+from .._bundle import find_rule
+from ._optimizer import Optimizer
+
+_OURS = [
+    inspect.Parameter("max_grad_norm", inspect.Parameter.KEYWORD_ONLY, default=None),
+    inspect.Parameter("fused_amp", inspect.Parameter.KEYWORD_ONLY, default=False),
+]
+_BETAS = {"beta1": ("betas", 0), "beta2": ("betas", 1), "decay": "weight_decay"}
+_MAXIMIZE = {"maximize": lambda g: g["maximize"]}
+
+
+class Named(Optimizer):
+    """An optimizer of the library: a template, under the signature `_signature`.
+
+    `_reference` is torch's class of the same name or None. It is asked for the
+    group's defaults and to refuse bad arguments, in its own words.
+    """
+
+    _reference = None
+    _template = None
+    _defaults = {}
+
+    def __init_subclass__(cls, **arguments):
+        super().__init_subclass__(**arguments)
+        if cls._reference is not None:
+            given = inspect.signature(cls._reference.__init__).parameters
+            own = [p for name, p in given.items() if name not in ("self", "params")]
+        else:
+            own = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
+                   for name, value in cls._defaults.items()]
+        cls._older = {p.name: p.default for p in own}
+        cls.__signature__ = inspect.Signature(
+            [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own, *_OURS])
+
+    def __init__(self, *positional, **keywords):
+        bound = inspect.signature(type(self)).bind(*positional, **keywords)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        params = given.pop("params")
+        ours = {p.name: given.pop(p.name) for p in _OURS}
+        if self._reference is not None:
+            defaults = self._reference([torch.nn.Parameter(torch.zeros(1))], **given).defaults
+        else:
+            _check(given)
+            defaults = given
+        super().__init__(params, defaults, **ours)
+
+    def _rule_of(self, group):
+        return find_template(self._template)
+
+
+_templates = {}
+
+
+def find_template(name):
+    """The Rule of a template, read once per process."""
+    if name not in _templates:
+        _templates[name] = find_rule(name)
+    return _templates[name]
+
+
+def _check(given):
+    """Refuses what torch's classes refuse, in the same words."""
+    for name, words in (("lr", "learning rate"), ("eps", "epsilon value"),
+                        ("weight_decay", "weight_decay value")):
+        if name in given and not 0.0 <= given[name]:
+            raise ValueError(f"Invalid {words}: {given[name]}")
+    if isinstance(given["lr"], torch.Tensor) and given["lr"].numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    for index, beta in enumerate(given.get("betas", ())):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+
+
+class Adam(Named):
+    """torch.optim.Adam on altgrad's kernels (templates/adam.mlir, adamw.mlir).
+
+    Same arguments, group keys and state keys; with `max_grad_norm` and
+    `fused_amp` of altgrad.optim.Optimizer.
+    """
+
+    _reference = torch.optim.Adam
+    _hypers = _BETAS
+    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "vmax": "max_exp_avg_sq", "t": "step"}
+    _options = {"amsgrad": lambda g: g["amsgrad"], **_MAXIMIZE}
+
+    def _rule_of(self, group):
+        return find_template("adamw" if group["decoupled_weight_decay"] else "adam")
+
+
+class AdamW(Adam):
+    """torch.optim.AdamW on altgrad's kernels; see Adam."""
+
+    _reference = torch.optim.AdamW
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True
+
+
+class SGD(Named):
+    """torch.optim.SGD on altgrad's kernels (templates/sgd.mlir)."""
+
+    _reference = torch.optim.SGD
+    _template = "sgd"
+    _hypers = {"decay": "weight_decay"}
+    _keys = {"buf": "momentum_buffer"}
+    # torch stores no step count: the first step is the one without a buffer.
+    _count_key = None
+    _options = {"momentum_on": lambda g: g["momentum"] != 0,
+                "nesterov": lambda g: g["nesterov"], **_MAXIMIZE}
+
+
+class Adagrad(Named):
+    """torch.optim.Adagrad on altgrad's kernels (templates/adagrad.mlir).
+
+    State is made in the constructor, as torch does.
+    """
+
+    _reference = torch.optim.Adagrad
+    _template = "adagrad"
+    _hypers = {"decay": "weight_decay"}
+    _keys = {"t": "step"}
+    _options = _MAXIMIZE
+
+    def __init__(self, *positional, **keywords):
+        super().__init__(*positional, **keywords)
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param] = {
+                    "step": torch.tensor(0.0, dtype=torch.float32),
+                    "sum": torch.full_like(param, group["initial_accumulator_value"],
+                                           memory_format=torch.preserve_format)}
+
+    def share_memory(self):
+        """Moves the states to shared memory."""
+        for held in self.state.values():
+            for tensor in held.values():
+                tensor.share_memory_()
+
+    def _first_state(self, name, row, dtype):
+        group = self.param_groups[row.group]
+        state = super()._first_state(name, row, dtype)
+        return state.fill_(group["initial_accumulator_value"]) if name == "sum" else state
+
+
+class RMSprop(Named):
+    """torch.optim.RMSprop on altgrad's kernels (templates/rmsprop.mlir)."""
+
+    _reference = torch.optim.RMSprop
+    _template = "rmsprop"
+    _hypers = {"decay": "weight_decay"}
+    _keys = {"v": "square_avg", "mean": "grad_avg", "buf": "momentum_buffer"}
+    _options = {"centered": lambda g: g["centered"],
+                "momentum_on": lambda g: g["momentum"] > 0, **_MAXIMIZE}
+    # The rule has no use for torch's count; checkpoints do.
+    _always_counts = True
+
+
+class Lion(Named):
+    """Lion (Chen et al., 2023; templates/lion.mlir); the authors' arguments and state keys."""
+
+    _template = "lion"
+    _defaults = dict(lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False)
+    _hypers = _BETAS
+    _keys = {"m": "exp_avg"}
+    _options = _MAXIMIZE
+
+
+class LAMB(Named):
+    """LAMB (You et al., 2020; templates/lamb.mlir); the arguments of apex's FusedLAMB.
+
+    apex clips the global norm by 1 unless told otherwise, this class only with
+    `max_grad_norm`, and then by torch's formula.
+    """
+
+    _template = "lamb"
+    _defaults = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01, adam_w_mode=True,
+                     grad_averaging=True, use_nvlamb=False, maximize=False)
+    _hypers = _BETAS
+    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "t": "step"}
+    _options = {"l2": lambda g: not g["adam_w_mode"], "nvlamb": lambda g: g["use_nvlamb"],
+                "no_grad_averaging": lambda g: not g["grad_averaging"], **_MAXIMIZE}
+
+
+class ADOPT(Named):
+    """ADOPT (Taniguchi et al., 2024; templates/adopt.mlir).
+
+    `clip=False` leaves out the clamp by (t - 1)^(1/4), `decouple=True` decays
+    the parameter instead of the gradient.
+    """
+
+    _template = "adopt"
+    _defaults = dict(lr=1e-3, betas=(0.9, 0.9999), eps=1e-6, weight_decay=0.0, decouple=False,
+                     clip=True, maximize=False)
+    _hypers = _BETAS
+    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "t": "step"}
+    _options = {"no_clip": lambda g: not g["clip"], "decoupled": lambda g: g["decouple"],
+                **_MAXIMIZE}
+
+
+class AdEMAMix(Named):
+    """AdEMAMix (Pagliardini, Ablin and Grangier, 2024; templates/ademamix.mlir).
+
+    The authors' arguments; a warm-up of None is none.
+    """
+
+    _template = "ademamix"
+    _defaults = dict(lr=1e-3, betas=(0.9, 0.999, 0.9999), alpha=2.0, beta3_warmup=None,
+                     alpha_warmup=None, eps=1e-8, weight_decay=0.0, maximize=False)
+    _hypers = {**_BETAS, "beta3": ("betas", 2)}
+    _keys = {"fast": "exp_avg_fast", "slow": "exp_avg_slow", "v": "exp_avg_sq", "t": "step"}
+    _options = _MAXIMIZE

@@ -1,0 +1,330 @@
+// Binds tensors once and, while nothing moves, reads only the gradients'
+// addresses in a step.
+#include "Binding.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/stable/c/shim.h>
+
+using namespace altgrad::optim;
+using at::Tensor;
+
+namespace {
+
+// The status is for a body that throws; no kernel does.
+void onTorchThreads(int64_t begin, int64_t end, int64_t grain,
+                    void (*body)(int64_t, int64_t, void *), void *context) {
+  (void)torch_parallel_for(begin, end, grain, body, context);
+}
+
+const RuleParamState *find(const Binding::States &states, const Tensor &param) {
+  auto found = states.find(param.unsafeGetTensorImpl());
+  return found == states.end()
+             ? nullptr
+             : static_cast<const RuleParamState *>(found->second.get());
+}
+
+// A loaded state may be narrower than the step stores it, never wider.
+bool fits(c10::ScalarType from, c10::ScalarType to) {
+  return from == to || (isFloatingType(from) && to == at::kFloat &&
+                        c10::elementSize(from) < c10::elementSize(to));
+}
+
+void checkState(const RuleParamState &state, const std::string &key,
+                c10::ScalarType type, at::IntArrayRef sizes,
+                const Place &place) {
+  const Tensor &value = state.tensor(key);
+  std::string names;
+  for (auto &[name, other] : state.tensors())
+    names += (names.empty() ? "" : ", ") + name;
+  TORCH_CHECK(value.defined(), "altgrad: the state of ", toString(place),
+              " has no '", key, "' (there are: ", names, ")");
+  TORCH_CHECK(value.sizes() == sizes, "altgrad: '", key, "' of ",
+              toString(place), " has sizes ", value.sizes(), ", expected ",
+              sizes);
+  TORCH_CHECK_TYPE(value.layout() == at::kStrided &&
+                       fits(value.scalar_type(), type),
+                   "altgrad: '", key, "' of ", toString(place), " is ",
+                   value.scalar_type(), ", expected ", type);
+}
+
+// The state as the step wants it in memory.
+Tensor asBound(const Tensor &value, const Tensor &like, c10::ScalarType type) {
+  if (value.scalar_type() == type && value.device() == like.device() &&
+      hasLayoutOf(like, value))
+    return value;
+  return at::empty_like(like, like.options().dtype(type)).copy_(value);
+}
+
+Tensor fresh(const Stream &stream, const Tensor &param) {
+  auto options = param.options().dtype(stream.type);
+  if (stream.role == Role::Master)
+    return param.detach().to(stream.type, false, /*copy=*/true);
+  return stream.role == Role::Copy ? at::empty_like(param, options)
+                                   : at::zeros_like(param, options);
+}
+
+} // namespace
+
+const std::shared_ptr<const Program> &
+Binding::program(const std::string &options, c10::ScalarType type) {
+  auto &found = programs[{options, type}];
+  if (!found)
+    found = compile(spec, options, type);
+  return found;
+}
+
+const std::vector<Hyper> &Binding::hypers() const {
+  return programs.begin()->second->hypers;
+}
+
+void Binding::take(const Groups &groups, States &states,
+                   const std::vector<std::string> &options) {
+  if (!bound || options != boundOptions || states.size() != boundStates ||
+      !gather(groups))
+    bind(groups, states, options);
+}
+
+// Where the step reads a gradient.
+void *Binding::pointerTo(const Tensor &param, const Tensor &grad, Slot &slot) {
+  c10::TensorImpl &p = *slot.param, &g = *grad.unsafeGetTensorImpl();
+  bool plain = g.is_contiguous() && p.is_contiguous() &&
+               g.dtype() == p.dtype() && g.sizes() == p.sizes() &&
+               g.device() == p.device() && g.layout() == at::kStrided &&
+               !grad.is_neg() && !grad._is_zerotensor();
+  if (!plain) {
+    checkGradient(param, grad, slot.place);
+    if (!hasLayoutOf(param, grad)) {
+      copies.push_back(at::empty_like(param).copy_(grad));
+      return copies.back().mutable_data_ptr();
+    }
+  }
+  const void *data = g.data();
+  if (data != slot.grad) {
+    written.checkApart(data, grad.nbytes(), slot.place);
+    slot.grad = data;
+  }
+  return const_cast<void *>(data);
+}
+
+// False when this is not what was bound.
+bool Binding::gather(const Groups &groups) {
+  copies.clear();
+  auto slot = slots.begin();
+  for (size_t group = 0; group < groups.size(); ++group)
+    for (const Tensor &param : groups[group].params()) {
+      if (slot == slots.end() || slot->place.group != group ||
+          slot->param != param.unsafeGetTensorImpl())
+        return false;
+      const Tensor &grad = param.grad();
+      if (grad.defined() != (slot->plan != nullptr))
+        return false;
+      if (Plan *plan = slot->plan) {
+        if (slot->data != slot->param->data() ||
+            slot->type != slot->param->dtype() ||
+            slot->numel != slot->param->numel() ||
+            !(slot->strides.empty() ? slot->param->is_contiguous()
+                                    : param.strides() == slot->strides))
+          return false;
+        plan->grads[slot->row] = pointerTo(param, grad, *slot);
+      }
+      ++slot;
+    }
+  return slot == slots.end();
+}
+
+// Every parameter with a gradient to a row of the plan for its type and its
+// group's options.
+void Binding::sort(const Groups &groups,
+                   const std::vector<std::string> &options) {
+  std::map<std::shared_ptr<const Program>, Plan *> byProgram;
+  for (size_t group = 0; group < groups.size(); ++group)
+    for (size_t index = 0; index < groups[group].params().size(); ++index) {
+      const Tensor &param = groups[group].params()[index];
+      Place place{group, index};
+      Slot slot{param.unsafeGetTensorImpl(), place};
+      if (param.grad().defined()) {
+        checkParameter(param, place);
+        checkGradient(param, param.grad(), place);
+        auto &use = program(options[group], param.scalar_type());
+        Plan *&plan = byProgram[use];
+        if (!plan) {
+          plans.push_back(std::make_unique<Plan>());
+          plan = plans.back().get();
+          plan->program = use;
+        }
+        slot.plan = plan;
+        slot.row = plan->params.size();
+        // A tensor that shares its memory with others copies it here.
+        slot.data = param.mutable_data_ptr();
+        slot.type = param.dtype();
+        slot.numel = param.numel();
+        if (!param.is_contiguous())
+          slot.strides = param.strides().vec();
+        plan->params.push_back(param);
+        plan->places.push_back(place);
+      }
+      slots.push_back(std::move(slot));
+    }
+  TORCH_CHECK(!spec.max_grad_norm() || plans.size() <= 1,
+              "altgrad: max_grad_norm needs all parameters of one type and "
+              "with the same options");
+  for (auto &plan : plans)
+    plan->grads.resize(plan->params.size());
+}
+
+void Binding::checkStates(const States &states) {
+  for (auto &plan : plans)
+    for (size_t row = 0; row < plan->params.size(); ++row) {
+      const Tensor &param = plan->params[row];
+      const Place &place = plan->places[row];
+      written.add(param, place, "");
+      const RuleParamState *state = find(states, param);
+      if (!state)
+        continue;
+      for (const Stream &stream : plan->program->streams)
+        if (!stream.key.empty()) {
+          checkState(*state, stream.key, stream.type, param.sizes(), place);
+          written.add(state->tensor(stream.key), place, stream.key);
+        }
+      if (const std::string &key = plan->program->stepKey; !key.empty()) {
+        const Tensor &count = state->tensor(key);
+        checkState(*state, key,
+                   count.defined() ? count.scalar_type() : at::kLong, {},
+                   place);
+        written.add(count, place, key);
+      }
+    }
+}
+
+void Binding::makeStates(States &states) {
+  for (auto &plan : plans)
+    for (const Tensor &param : plan->params) {
+      auto &slot = states[param.unsafeGetTensorImpl()];
+      bool begins = !slot;
+      if (begins)
+        slot = std::make_unique<RuleParamState>();
+      auto &state = static_cast<RuleParamState &>(*slot);
+      for (const Stream &stream : plan->program->streams)
+        if (!stream.key.empty())
+          state.tensor(stream.key,
+                       begins ? fresh(stream, param)
+                              : asBound(state.tensor(stream.key), param,
+                                        stream.type));
+      const Program &program = *plan->program;
+      if (!program.stepKey.empty())
+        state.tensor(program.stepKey,
+                     begins ? at::zeros({}, program.stepType)
+                            : state.tensor(program.stepKey)
+                                  .to(at::kCPU, program.stepType));
+    }
+}
+
+void Binding::fill(Plan &plan, const States &states, size_t groups) {
+  const Program &program = *plan.program;
+  size_t rows = plan.params.size();
+  altgrad_plan *handle = nullptr;
+  check(altgrad_plan_create(program.bundle.get(), "cpu", &handle));
+  plan.handle.reset(handle);
+  check(altgrad_set_parallel_for(handle, onTorchThreads));
+
+  std::vector<int64_t> numel, group;
+  for (size_t row = 0; row < rows; ++row) {
+    numel.push_back(plan.params[row].numel());
+    group.push_back(int64_t(plan.places[row].group));
+  }
+  check(altgrad_bind_rows(handle, int64_t(rows), numel.data(), group.data(),
+                          int64_t(groups), nullptr, nullptr));
+
+  std::vector<void *> pointers(rows);
+  auto takeStates = [&](const std::string &key) {
+    for (size_t row = 0; row < rows; ++row) {
+      const Tensor &param = plan.params[row];
+      const Tensor &value = find(states, param)->tensor(key);
+      plan.held.push_back(value);
+      written.add(value, plan.places[row], key);
+      pointers[row] = value.mutable_data_ptr();
+    }
+  };
+  for (const Stream &stream : program.streams) {
+    if (stream.role == Role::Grad)
+      continue;
+    if (stream.role == Role::Param)
+      for (size_t row = 0; row < rows; ++row)
+        pointers[row] = plan.params[row].mutable_data_ptr();
+    else
+      takeStates(stream.key);
+    check(altgrad_bind_stream(handle, stream.name.c_str(), pointers.data(),
+                              int64_t(rows)));
+  }
+  if (!program.step.empty()) {
+    takeStates(program.stepKey);
+    check(altgrad_bind_scalar(handle, program.step.c_str(), pointers.data(),
+                              int64_t(rows)));
+  }
+  size_t count = program.hypers.size();
+  plan.hypers.resize(groups * count);
+  pointers.resize(groups);
+  for (size_t i = 0; i < count; ++i) {
+    for (size_t g = 0; g < groups; ++g)
+      pointers[g] = &plan.hypers[g * count + i];
+    check(altgrad_bind_scalar(handle, program.hypers[i].name.c_str(),
+                              pointers.data(), int64_t(groups)));
+  }
+  if (spec.max_grad_norm()) {
+    void *maxNorm = &plan.maxNorm, *norm = &plan.norm;
+    check(altgrad_bind_scalar(handle, "max_norm", &maxNorm, 1));
+    check(altgrad_bind_scalar(handle, "norm", &norm, 1));
+  }
+  constexpr uint64_t line = 64;
+  check(altgrad_workspace(handle, &plan.bytes));
+  plan.memory = at::empty({int64_t(plan.bytes + line)}, at::kByte);
+  auto address = reinterpret_cast<uintptr_t>(plan.memory.mutable_data_ptr());
+  plan.workspace = reinterpret_cast<void *>((address + line - 1) & ~(line - 1));
+}
+
+void Binding::bind(const Groups &groups, States &states,
+                   const std::vector<std::string> &options) {
+  bound = false;
+  plans.clear();
+  slots.clear();
+  written.clear();
+  sort(groups, options);
+  checkStates(states);
+  written.close();
+  gather(groups);
+  // Nothing is refused from here on.
+  makeStates(states);
+  written.clear();
+  for (auto &plan : plans) {
+    fill(*plan, states, groups.size());
+    for (size_t row = 0; row < plan->params.size(); ++row)
+      written.add(plan->params[row], plan->places[row], "");
+  }
+  written.close();
+  boundOptions = options;
+  boundStates = states.size();
+  bound = true;
+}
+
+void Binding::run() {
+  for (auto &plan : plans)
+    for (const Stream &stream : plan->program->streams)
+      if (stream.role == Role::Grad)
+        check(altgrad_bind_stream(plan->handle.get(), stream.name.c_str(),
+                                  plan->grads.data(),
+                                  int64_t(plan->grads.size())));
+  norm = 0;
+  for (auto &plan : plans) {
+    plan->maxNorm = float(spec.max_grad_norm().value_or(0));
+    check(altgrad_run(plan->handle.get(), plan->workspace, plan->bytes, 0, -1,
+                      nullptr));
+    norm = plan->norm;
+  }
+  for (const Slot &slot : slots)
+    if (slot.plan)
+      slot.param->bump_version();
+  copies.clear();
+}

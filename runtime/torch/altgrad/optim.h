@@ -1,0 +1,144 @@
+// Optimizers for LibTorch that run generated kernels: any rule, and AdamW.
+//
+//   altgrad::optim::AdamW optimizer(model->parameters(), AdamWOptions(1e-3));
+//   altgrad::optim::RuleOptimizer lion(model->parameters(), "lion",
+//                                      RuleOptions(1e-4).hyper("decay", 0.1));
+//
+// Parameters are dense CPU tensors in f32, bf16 or f16, gradients have their
+// parameter's type. Everything is checked before anything is changed; errors
+// are c10::Error.
+#ifndef ALTGRAD_OPTIM_H
+#define ALTGRAD_OPTIM_H
+
+#include "altgrad/rule_spec.h"
+
+#include <torch/optim/adamw.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace altgrad::optim {
+
+class Binding;
+
+// Hyper-parameters of a group by the rule's names. What a group does not set
+// comes from the optimizer's defaults, then from the rule.
+class RuleOptions
+    : public torch::optim::OptimizerCloneableOptions<RuleOptions> {
+public:
+  RuleOptions() = default;
+  RuleOptions(double lr) { hyper("lr", lr); }
+
+  RuleOptions &hyper(const std::string &name, double value);
+  double hyper(const std::string &name) const;
+  // A compile-time option of the rule.
+  RuleOptions &option(const std::string &name, bool on = true);
+  const std::map<std::string, double> &hypers() const { return hypers_; }
+  const std::set<std::string> &options() const { return options_; }
+
+  void serialize(torch::serialize::InputArchive &archive) override;
+  void serialize(torch::serialize::OutputArchive &archive) const override;
+  double get_lr() const override;
+  void set_lr(const double lr) override;
+
+private:
+  std::map<std::string, double> hypers_;
+  std::set<std::string> options_;
+};
+
+// State tensors of a parameter by name. "step" is an int64 of no dimension; in
+// a file it is a number, as torch's own optimizers have it.
+class RuleParamState
+    : public torch::optim::OptimizerCloneableParamState<RuleParamState> {
+public:
+  // Undefined if there is none.
+  const at::Tensor &tensor(const std::string &name) const;
+  RuleParamState &tensor(const std::string &name, at::Tensor value);
+  const std::map<std::string, at::Tensor> &tensors() const { return tensors_; }
+
+  void serialize(torch::serialize::InputArchive &archive) override;
+  void serialize(torch::serialize::OutputArchive &archive) const override;
+
+private:
+  std::map<std::string, at::Tensor> tensors_;
+};
+
+class RuleOptimizer : public torch::optim::Optimizer {
+public:
+  RuleOptimizer(
+      const std::vector<torch::optim::OptimizerParamGroup> &param_groups,
+      RuleSpec spec, RuleOptions defaults = {});
+  RuleOptimizer(std::vector<at::Tensor> params, RuleSpec spec,
+                RuleOptions defaults = {});
+  ~RuleOptimizer() override;
+
+  // Parameters without a gradient are left alone, their step count too.
+  at::Tensor step(LossClosure closure = nullptr) override;
+  void save(torch::serialize::OutputArchive &archive) const override;
+  void load(torch::serialize::InputArchive &archive) override;
+
+  // Asking for the state in order to change it makes the next step look at all
+  // of it again. Through a torch::optim::Optimizer & only a changed number of
+  // entries is noticed.
+  ska::flat_hash_map<void *, std::unique_ptr<torch::optim::OptimizerParamState>>
+      &state() noexcept;
+  const ska::flat_hash_map<
+      void *, std::unique_ptr<torch::optim::OptimizerParamState>> &
+  state() const noexcept {
+    return torch::optim::Optimizer::state();
+  }
+
+  // The global norm of the last step's gradients, before clipping.
+  double last_grad_norm() const;
+  // Only for an optimizer that was made with max_grad_norm.
+  void set_max_grad_norm(double norm);
+
+protected:
+  // For a subclass whose groups have other options than RuleOptions; it calls
+  // prepare() when it is constructed.
+  RuleOptimizer(
+      const std::vector<torch::optim::OptimizerParamGroup> &param_groups,
+      RuleSpec spec, std::unique_ptr<torch::optim::OptimizerOptions> defaults);
+  // Compiles what the groups need now, so that a wrong rule is told early.
+  void prepare();
+  void forgetBinding() noexcept;
+
+  // A group's hyper-parameter; nothing where the rule's default holds.
+  virtual std::optional<double>
+  hyperOf(const torch::optim::OptimizerOptions &options,
+          const std::string &name) const;
+  // A group's compile-time options, by commas.
+  virtual std::string
+  optionsOf(const torch::optim::OptimizerOptions &options) const;
+
+private:
+  void complete(RuleOptions &options) const;
+  std::unique_ptr<Binding> binding;
+};
+
+using AdamWOptions = torch::optim::AdamWOptions;
+
+// In place of torch::optim::AdamW: the same options, the same files.
+class AdamW : public RuleOptimizer {
+public:
+  explicit AdamW(
+      const std::vector<torch::optim::OptimizerParamGroup> &param_groups,
+      AdamWOptions defaults = {}, RuleSpec spec = "adamw");
+  explicit AdamW(std::vector<at::Tensor> params, AdamWOptions defaults = {},
+                 RuleSpec spec = "adamw");
+
+  void save(torch::serialize::OutputArchive &archive) const override;
+  void load(torch::serialize::InputArchive &archive) override;
+
+protected:
+  std::optional<double> hyperOf(const torch::optim::OptimizerOptions &options,
+                                const std::string &name) const override;
+  std::string
+  optionsOf(const torch::optim::OptimizerOptions &options) const override;
+};
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_OPTIM_H

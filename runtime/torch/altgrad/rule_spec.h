@@ -1,0 +1,39 @@
+// Which rule an optimizer runs.
+#ifndef ALTGRAD_RULE_SPEC_H
+#define ALTGRAD_RULE_SPEC_H
+
+#include <torch/arg.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace altgrad::optim {
+
+// What the groups of an optimizer share: a rule, and how its step is stored.
+struct RuleSpec {
+  using names_t = std::map<std::string, std::string>;
+
+  // The name of a rule on the rule path, or in `text`.
+  RuleSpec(std::string name = "") : rule_(std::move(name)) {}
+  RuleSpec(const char *name) : rule_(name) {}
+
+  TORCH_ARG(std::string, rule);
+  // A user's own rule, as MLIR text; its name may then stay empty.
+  TORCH_ARG(std::string, text);
+  // "m=bf16 master=f32"; what it does not name is f32, and param and grad are
+  // as the tensors are.
+  TORCH_ARG(std::string, storage);
+  // Folders of rules, by colons; empty: the compiler's own.
+  TORCH_ARG(std::string, rule_path);
+  // Path of altgrad-opt; empty: $ALTGRAD_OPT, beside libaltgrad.so, on PATH.
+  TORCH_ARG(std::string, compiler);
+  // Clips gradients by their global norm. Then all parameters have one type.
+  TORCH_ARG(std::optional<double>, max_grad_norm);
+  // From names of the rule to names in RuleParamState, where they differ.
+  TORCH_ARG(names_t, state_names);
+};
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_RULE_SPEC_H

@@ -1,0 +1,66 @@
+// RUN: altgrad-opt %s --altgrad-lower-numerics | FileCheck %s --check-prefixes=CHECK,X86 --implicit-check-not=altgrad. --implicit-check-not=math.exp --implicit-check-not=math.log --implicit-check-not=math.fpowi
+// RUN: altgrad-opt %s --altgrad-lower-numerics="target=sm_80" | FileCheck %s --check-prefixes=CHECK,SM80
+// RUN: altgrad-opt %s --altgrad-lower-numerics="target=sm_90" | FileCheck %s --check-prefixes=CHECK,SM90
+
+// bf16 is the upper half of an f32.
+// CHECK-LABEL: @decode_bf16
+llvm.func @decode_bf16(%c: i16) -> f32 {
+  // CHECK: %[[WIDE:.*]] = arith.extui %{{.*}} : i16 to i32
+  // CHECK: %[[BITS:.*]] = arith.shli %[[WIDE]], %{{.*}} : i32
+  // CHECK: arith.bitcast %[[BITS]] : i32 to f32
+  %x = altgrad.decode %c format<bf16> : i16 to f32
+  llvm.return %x : f32
+}
+
+// f16 has an instruction everywhere; 8-bit formats are scaled by an exact product.
+// CHECK-LABEL: @decode_others
+llvm.func @decode_others(%c: vector<8xi16>, %d: vector<8xi8>) -> vector<8xf32> {
+  // CHECK: arith.extf %{{.*}} : vector<8xf16> to vector<8xf32>
+  %x = altgrad.decode %c format<f16> : vector<8xi16> to vector<8xf32>
+  // CHECK: arith.mulf %{{.*}}, %{{.*}} : vector<8xf32>
+  %y = altgrad.decode %d format<ocp.e5m2> : vector<8xi8> to vector<8xf32>
+  %z = arith.addf %x, %y : vector<8xf32>
+  llvm.return %z : vector<8xf32>
+}
+
+// A GPU converts to bf16 itself, x86 has no conversion that keeps subnormals.
+// CHECK-LABEL: @encode_bf16
+llvm.func @encode_bf16(%x: f32) -> i16 {
+  // X86-NOT: truncf
+  // SM80: arith.truncf %{{.*}} : f32 to bf16
+  // SM90: arith.truncf %{{.*}} : f32 to bf16
+  // CHECK: arith.select %{{.*}}
+  %c = altgrad.encode %x format<bf16> round<nearest_even> overflow<nonfinite> : f32 to i16
+  llvm.return %c : i16
+}
+
+// Packed hardware conversion from sm_89 on: pairs, and only when they saturate.
+// CHECK-LABEL: @encode_e4m3
+llvm.func @encode_e4m3(%x: vector<4xf32>) -> vector<4xi8> {
+  // X86-NOT: e4m3x2
+  // SM80-NOT: e4m3x2
+  // SM90-COUNT-2: llvm.call_intrinsic "llvm.nvvm.ff.to.e4m3x2.rn"
+  %c = altgrad.encode %x format<ocp.e4m3fn> round<nearest_even> overflow<saturate> : vector<4xf32> to vector<4xi8>
+  // CHECK: llvm.return
+  llvm.return %c : vector<4xi8>
+}
+// CHECK-LABEL: @encode_e5m2
+llvm.func @encode_e5m2(%x: vector<4xf32>) -> vector<4xi8> {
+  // CHECK-NOT: e5m2x2
+  %c = altgrad.encode %x format<ocp.e5m2> round<nearest_even> overflow<nonfinite> : vector<4xf32> to vector<4xi8>
+  // CHECK: llvm.return
+  llvm.return %c : vector<4xi8>
+}
+
+// Powers by repeated squaring; exp and log as polynomials with fma.
+// CHECK-LABEL: @functions
+llvm.func @functions(%x: f64, %n: i64) -> f64 {
+  // CHECK: scf.while
+  // CHECK: arith.shrui
+  %p = math.fpowi %x, %n : f64, i64
+  // CHECK: math.fma
+  %e = math.exp %p : f64
+  // CHECK: math.fma
+  %l = math.log %e : f64
+  llvm.return %l : f64
+}

@@ -1,0 +1,19 @@
+// RUN: altgrad-opt %s --verify-roundtrip | FileCheck %s
+// RUN: altgrad-opt %s --mlir-print-op-generic | altgrad-opt | FileCheck %s
+
+// As many lists as are given come back, and one norm.
+// CHECK-LABEL: @clip
+altgrad.step @clip(inout %a: !altgrad.tensors<bf16>, inout %b: !altgrad.tensors<f32>,
+                   in %limit: f32, out %norm: f32) {
+  %x = dequantize %a : !altgrad.tensors<bf16>
+  %y = dequantize %b : !altgrad.tensors<f32>
+  // CHECK: %[[ONE:.*]], %{{.*}} = clip_by_global_norm %{{.*}} to %limit
+  %x1, %first = clip_by_global_norm %x to %limit
+  // CHECK: %[[TWO:.*]]:2, %[[NORM:.*]] = clip_by_global_norm %[[ONE]], %{{.*}} to %limit
+  %x2, %y2, %both = clip_by_global_norm %x1, %y to %limit
+  // CHECK: quantize %[[TWO]]#0
+  %c = quantize %x2 round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
+  // CHECK: %[[NORM]] to %norm : f32
+  commit always %both to %norm : f32, %c to %a : !altgrad.tensors<bf16>,
+      %y2 to %b : !altgrad.tensors<f32>
+}

@@ -1,0 +1,149 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+// What the body of a rule, and of a step, may compute.
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'math.sin' op is not on the list of allowed operations}}
+  %x = math.sin %w : f32
+  altgrad.yield param(%x) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'llvm.inline_asm' op is not on the list of allowed operations}}
+  %x = llvm.inline_asm "mov.f32 $0, $1;", "=f,f" %w : (f32) -> f32
+  altgrad.yield param(%x) state()
+}
+
+// -----
+
+altgrad.step @s(in %x: f32, out %y: f32) {
+  // expected-error@+1 {{'arith.remf' op is not on the list of allowed operations}}
+  %z = arith.remf %x, %x : f32
+  commit always %z to %y : f32
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'arith.addf' op has fast-math flags}}
+  %x = addf %w, %g fastmath<contract> : f32
+  altgrad.yield param(%x) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
+  // expected-error@+1 {{'arith.truncf' op has a rounding mode; arithmetic rounds to nearest even}}
+  %x = truncf %lr upward : f64 to f32
+  altgrad.yield param(%x) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'arith.truncf' op computes with a type other than f32, f64, i64 and i1}}
+  %x = truncf %w : f32 to bf16
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'arith.constant' op computes with a type other than f32, f64, i64 and i1}}
+  %x = constant dense<1.0> : vector<4xf32>
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'math.exp' op exists for f64 scalars only}}
+  %x = math.exp %w : f32
+  altgrad.yield param(%x) state()
+}
+
+// -----
+
+altgrad.step @s(in %x: f32, in %t: i64, out %y: f32) {
+  // expected-error@+1 {{'math.fpowi' op exists for f64 scalars only}}
+  %z = math.fpowi %x, %t : f32, i64
+  commit always %z to %y : f32
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %b: f64, option %o: i1 = false) {
+  // expected-error@+1 {{'math.fpowi' op has an exponent that is not i64}}
+  %p = math.fpowi %b, %o : f64, i1
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'arith.extf' op computes elements in 'f64'; elements are f32}}
+  %x = extf %w : f32 to f64
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+//===-- Reductions ----------------------------------------------------------===//
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
+  %x = truncf %lr : f64 to f32
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements}}
+  %s = altgrad.reduce add %x over tensor : f32
+  altgrad.yield param(%s) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'altgrad.reduce' op reduces over the step; a rule sees one tensor}}
+  %s = altgrad.reduce add %w over step : f32
+  altgrad.yield param(%s) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'altgrad.reduce' op reduces over tensor or step, not over a group}}
+  %s = altgrad.reduce add %w over group : f32
+  altgrad.yield param(%s) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'altgrad.reduce' op failed to verify that 'and' combines i1, the other reductions f32}}
+  %s = altgrad.reduce and %w over tensor : f32
+  altgrad.yield param(%s) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %up = cmpf ogt, %w, %g : f32
+  // expected-error@+1 {{'altgrad.reduce' op failed to verify that 'and' combines i1, the other reductions f32}}
+  %s = altgrad.reduce max %up over tensor : i1
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
+  // expected-error@+1 {{'altgrad.reduce' op operand #0 must be 32-bit float or 1-bit signless integer, but got 'f64'}}
+  %s = altgrad.reduce add %lr over tensor : f64
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+2 {{expected one of [add, sumsq, max, and] for how elements are combined, got: mean}}
+  // expected-error@+1 {{failed to parse Altgrad_ReductionAttr parameter}}
+  %s = altgrad.reduce mean %w over tensor : f32
+  altgrad.yield param(%w) state()
+}

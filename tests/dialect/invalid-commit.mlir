@@ -1,0 +1,61 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+
+altgrad.step @s(in %x: f32, out %y: f32) {
+  // expected-error@+1 {{'altgrad.commit' op has values and targets of uneven number}}
+  "altgrad.commit"(%x) <{operandSegmentSizes = array<i32: 0, 1, 0, 0, 0>}> : (f32) -> ()
+}
+
+// -----
+
+altgrad.step @s(in %x: f32, out %y: f32) {
+  // expected-error@+1 {{'altgrad.commit' op has an if list without a condition}}
+  "altgrad.commit"(%x, %y) <{operandSegmentSizes = array<i32: 0, 0, 0, 1, 1>}> : (f32, f32) -> ()
+}
+
+// -----
+
+altgrad.step @s(in %x: f32) {
+  %y = arith.addf %x, %x : f32
+  // expected-error@+1 {{'altgrad.commit' op writes to something that is no argument of the step}}
+  commit always %x to %y : f32
+}
+
+// -----
+
+altgrad.step @s(in %x: f32, inout %y: f32) {
+  %ok = arith.cmpf olt, %x, %y : f32
+  // expected-error@+1 {{'altgrad.commit' op writes argument 1 twice}}
+  commit always %x to %y : f32 if %ok %x to %y : f32
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, out %y: !altgrad.tensors<bf16>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // expected-error@+1 {{'altgrad.commit' op writes '!altgrad.reals' to '!altgrad.tensors<bf16>'}}
+  "altgrad.commit"(%v, %y) <{operandSegmentSizes = array<i32: 0, 1, 1, 0, 0>}> : (!altgrad.reals, !altgrad.tensors<bf16>) -> ()
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, out %y: !altgrad.tensors<bf16>) {
+  // expected-note@+1 {{prior use here}}
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // A narrower format needs the word `quantize`.
+  // expected-error@+1 {{expects different type than prior uses: '!altgrad.tensors<bf16>' vs '!altgrad.reals'}}
+  commit always %v to %y : !altgrad.tensors<bf16>
+}
+
+// -----
+
+altgrad.step @s(in %x: f32, out %y: f32) {
+  // expected-error@+1 {{'altgrad.commit' op operand #0 must be 1-bit signless integer, but got 'f32'}}
+  "altgrad.commit"(%x, %x, %y) <{operandSegmentSizes = array<i32: 1, 0, 0, 1, 1>}> : (f32, f32, f32) -> ()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{'altgrad.commit' op expects parent op 'altgrad.step'}}
+  altgrad.commit
+}

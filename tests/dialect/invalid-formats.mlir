@@ -1,0 +1,61 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{a format has 8 or 16 bits or is f32, got 1 + 4 + 4}}
+#f = #altgrad.format<exponent = 4, mantissa = 4, bias = 7, inf = false, nan = none>
+
+// -----
+
+// expected-error@+1 {{a format has 1 to 8 exponent bits, got 9}}
+#f = #altgrad.format<exponent = 9, mantissa = 6, bias = 127, inf = false, nan = none>
+
+// -----
+
+// expected-error@+1 {{a format has 1 to 8 exponent bits, got 0}}
+#f = #altgrad.format<exponent = 0, mantissa = 7, bias = 0, inf = false, nan = none>
+
+// -----
+
+// The largest number: 2^(15 + 200).
+// expected-error@+1 {{bias -200 puts numbers beyond f32}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = -200, inf = false, nan = none>
+
+// -----
+
+// The smallest one: 2^(1 - 150 - 3).
+// expected-error@+1 {{bias 150 puts numbers beyond f32}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 150, inf = false, nan = none>
+
+// -----
+
+// expected-error@+1 {{infinity and NaN would share a code}}
+#f = #altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = true, nan = all_ones>
+
+// -----
+
+// expected-error@+1 {{unknown format 'e4m3'; known are f32, bf16, f16, ocp.e4m3fn, ocp.e5m2}}
+#f = #altgrad.format<e4m3>
+
+// -----
+
+// expected-error@+1 {{expected inf = true|false, nan = none|all_ones|ieee}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = perhaps, nan = none>
+
+// -----
+
+// expected-error@+1 {{expected inf = true|false, nan = none|all_ones|ieee}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = some>
+
+// -----
+
+// expected-error@+1 {{expected 'mantissa'}}
+#f = #altgrad.format<exponent = 4, bias = 7, inf = false, nan = none>
+
+// -----
+
+// expected-error@+1 {{unknown format 'fp32'; known are f32, bf16, f16, ocp.e4m3fn, ocp.e5m2}}
+altgrad.step @s(in %a: !altgrad.tensors<fp32>) { commit }
+
+// -----
+
+// expected-error@+1 {{invalid kind of attribute specified}}
+altgrad.step @s(in %a: !altgrad.tensors<"f32">) { commit }

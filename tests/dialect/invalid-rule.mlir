@@ -1,0 +1,113 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+
+//===-- Signature -----------------------------------------------------------===//
+
+// expected-error@+1 {{expected true or false}}
+altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1 = maybe) {
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op has a signature of uneven lengths}}
+"altgrad.rule"() <{sym_name = "r", roles = ["param", "grad"], names = ["w"],
+                   defaults = [unit, unit]}> ({
+^bb0(%w: f32, %g: f32):
+  "altgrad.yield"(%w) : (f32) -> ()
+}) : () -> ()
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op gives '%h' the unknown role 'const'; roles are param, grad, state, hyper, step, option}}
+altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op has hyper '%lr' of type f32, expected f64}}
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f32) {
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op has state '%m' of type bf16, expected f32}}
+altgrad.rule @r(param %w: f32, grad %g: f32, state %m: bf16) {
+  altgrad.yield param(%w) state(%w)
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op gives state '%m' a default}}
+altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32 = 0.0) {
+  altgrad.yield param(%w) state(%m)
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op has option '%o' without a default}}
+altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1) {
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op has 2 arguments of role param, expected 1}}
+altgrad.rule @r(param %w: f32, param %x: f32, grad %g: f32) {
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op has 0 arguments of role grad, expected 1}}
+altgrad.rule @r(param %w: f32) {
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op has more than one step count}}
+altgrad.rule @r(param %w: f32, grad %g: f32, step %t: i64, step %u: i64) {
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+//===-- End -----------------------------------------------------------------===//
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // expected-error@+1 {{block with no terminator}}
+  %x = addf %w, %g : f32
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32) {
+  // expected-error@+1 {{'altgrad.yield' op has 0 states, the rule has 1}}
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+// expected-note@+1 {{prior use here}}
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
+  // expected-error@+1 {{use of value '%lr' expects different type than prior uses: 'f32' vs 'f64'}}
+  altgrad.yield param(%lr) state()
+}
+
+// -----
+
+altgrad.step @s(in %x: f32) {
+  // expected-error@+1 {{'altgrad.yield' op expects parent op 'altgrad.rule'}}
+  "altgrad.yield"(%x) : (f32) -> ()
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op region #0 ('body') failed to verify constraint: region with 1 blocks}}
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  altgrad.yield param(%w) state()
+^bb1:
+  altgrad.yield param(%w) state()
+}

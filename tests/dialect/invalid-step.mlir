@@ -1,0 +1,173 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+
+//===-- Signature -----------------------------------------------------------===//
+
+// expected-error@+1 {{'altgrad.step' op has a signature of uneven lengths}}
+"altgrad.step"() <{sym_name = "s", accesses = ["in"], names = ["x"], scopes = []}> ({
+^bb0(%x: f32):
+  "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
+}) : () -> ()
+
+// -----
+
+// expected-error@+1 {{'altgrad.step' op gives '%x' the unknown access 'read'; accesses are in, out, inout}}
+altgrad.step @s(read %x: f32) { commit }
+
+// -----
+
+// expected-error@+1 {{'altgrad.step' op has '%x' of type 'bf16', expected !altgrad.tensors, f64, f32 or i64}}
+altgrad.step @s(in %x: bf16) { commit }
+
+// -----
+
+// expected-error@+1 {{'altgrad.step' op has '%x' of type '!altgrad.reals', expected}}
+altgrad.step @s(in %x: !altgrad.reals) { commit }
+
+// -----
+
+// expected-error@+1 {{'altgrad.step' op gives the tensors '%x' a scope; only scalars have one}}
+altgrad.step @s(in %x: !altgrad.tensors<f32> per_group) { commit }
+
+// -----
+
+//===-- Body ----------------------------------------------------------------===//
+
+altgrad.step @s(out %x: f32) {
+  // expected-error@+1 {{block with no terminator}}
+  %c = arith.constant 1.0 : f32
+}
+
+// -----
+
+altgrad.step @s(in %x: f32, in %y: f32) {
+  // expected-error@+1 {{'altgrad.commit' op writes '%x', which is in}}
+  commit always %y to %x : f32
+}
+
+// -----
+
+altgrad.step @s(out %x: f32) {
+  // expected-error@+1 {{'altgrad.commit' op never writes '%x', which is out}}
+  commit
+}
+
+// -----
+
+altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  // expected-error@+1 {{'altgrad.commit' op never writes '%x', which is inout}}
+  commit
+}
+
+// -----
+
+altgrad.step @s(out %x: !altgrad.tensors<f32>) {
+  // expected-error@+1 {{'altgrad.dequantize' op reads '%x', which is out}}
+  %v = dequantize %x : !altgrad.tensors<f32>
+  commit always %v to %x : !altgrad.tensors<f32>
+}
+
+// -----
+
+altgrad.step @s(out %x: !altgrad.tensors<bf16>, in %k: f32) {
+  // expected-error@+1 {{'altgrad.unscale' op reads '%x', which is out}}
+  %v, %ok = unscale %x by %k : !altgrad.tensors<bf16>
+  %c = quantize %v round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
+  commit always %c to %x : !altgrad.tensors<bf16>
+}
+
+// -----
+
+//===-- Types that bodies pass on -------------------------------------------===//
+
+// expected-note@+1 {{prior use here}}
+altgrad.step @s(in %x: f32) {
+  // expected-error@+1 {{expects different type than prior uses: '!altgrad.tensors<f32>' vs 'f32'}}
+  %v = dequantize %x : !altgrad.tensors<f32>
+  commit
+}
+
+// -----
+
+// expected-note@+1 {{prior use here}}
+altgrad.step @s(in %x: !altgrad.tensors<bf16>, in %k: f64) {
+  // expected-error@+1 {{expects different type than prior uses: 'f32' vs 'f64'}}
+  %v, %ok = unscale %x by %k : !altgrad.tensors<bf16>
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
+  // expected-error@+1 {{'altgrad.dequantize' op operand #0 must be a list of tensors in memory, all of one format, but got '!altgrad.reals'}}
+  %v = "altgrad.dequantize"(%w) : (!altgrad.reals) -> !altgrad.reals
+  %w = dequantize %x : !altgrad.tensors<bf16>
+  commit
+}
+
+// -----
+
+//===-- Quantize ------------------------------------------------------------===//
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // expected-error@+1 {{'altgrad.quantize' op overflows to a non-finite code the format does not have}}
+  %c = quantize %v round<nearest_even> overflow<nonfinite> : !altgrad.tensors<#altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = none>>
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // expected-error@+1 {{expected 'round'}}
+  %c = quantize %v overflow<nonfinite> : !altgrad.tensors<bf16>
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // expected-error@+1 {{expected 'overflow'}}
+  %c = quantize %v round<nearest_even> : !altgrad.tensors<bf16>
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // expected-error@+2 {{expected one of [nearest_even] for how a number between two codes is stored, got: upward}}
+  // expected-error@+1 {{failed to parse Altgrad_RoundingAttr parameter}}
+  %c = quantize %v round<upward> overflow<nonfinite> : !altgrad.tensors<bf16>
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // expected-error@+2 {{expected one of [nonfinite, saturate] for what a number beyond the format becomes, got: wrap}}
+  // expected-error@+1 {{failed to parse Altgrad_OverflowAttr parameter}}
+  %c = quantize %v round<nearest_even> overflow<wrap> : !altgrad.tensors<bf16>
+  commit
+}
+
+// -----
+
+//===-- Clip ----------------------------------------------------------------===//
+
+altgrad.step @s(in %limit: f32) {
+  // expected-error@+1 {{'altgrad.clip_by_global_norm' op clips no list}}
+  %n = clip_by_global_norm to %limit
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %limit: f32) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // expected-error@+1 {{'altgrad.clip_by_global_norm' op has 0 results for 1 lists}}
+  %n = "altgrad.clip_by_global_norm"(%v, %limit) : (!altgrad.reals, f32) -> f32
+  commit
+}

@@ -1,0 +1,315 @@
+"""Walks a step as written, operation by operation, on NumPy arrays: the independent reference."""
+
+import dataclasses
+import re
+
+import numpy as np
+
+import formats
+import softmath as soft
+
+TYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i1": np.bool_}
+
+
+@dataclasses.dataclass
+class Value:
+    """A scalar (one entry per tensor), or the elements of all tensors one after another."""
+    array: np.ndarray
+    element: bool
+
+
+@dataclasses.dataclass
+class Reals:
+    elements: np.ndarray
+    factor: Value = None
+
+
+@dataclasses.dataclass
+class Tensors:
+    codes: np.ndarray
+
+
+@dataclasses.dataclass
+class Rows:
+    numel: list
+    group: list
+
+    def __post_init__(self):
+        self.of = np.repeat(np.arange(len(self.numel)), self.numel)
+        self.starts = np.concatenate([[0], np.cumsum(self.numel)]).astype(int)
+
+    def parts(self, array):
+        return [array[a:b] for a, b in zip(self.starts[:-1], self.starts[1:])]
+
+
+def _constant(op):
+    text, _, kind = op.attributes["value"].partition(" : ")
+    if text in ("true", "false"):
+        return np.array(text == "true")
+    kind = kind.strip()
+    if kind == "i64":
+        return np.int64(int(text))
+    if text.startswith("0x"):  # the bits of an infinity or a NaN
+        return np.array([int(text, 16)], {"f32": np.uint32, "f64": np.uint64}[kind]).view(TYPES[kind])[0]
+    return TYPES[kind](float(text))
+
+
+def _predicate(op):
+    return int(op.attributes["predicate"].split(" :")[0])
+
+
+def _to_integer(x):
+    """Beyond the range of i64 nothing is promised: such specs are not generated."""
+    if not (np.isfinite(x) & (np.abs(x.astype(np.float64)) < 2.0**63)).all():
+        raise ValueError("fptosi of a number that no i64 holds")
+    return x.astype(np.int64)
+
+
+def _copysign(x, sign):
+    if np.isnan(sign).any():
+        sign = np.where(np.isnan(sign), np.nan, sign).astype(sign.dtype)
+    return np.copysign(x, sign)
+
+
+ARITHMETIC = {
+    "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply,
+    "arith.divf": np.divide, "arith.negf": np.negative, "math.sqrt": np.sqrt,
+    "math.absf": np.abs, "math.copysign": _copysign, "math.fma": soft.fma,
+    "arith.minimumf": soft.minimum, "arith.maximumf": soft.maximum,
+    "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
+    "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
+    "arith.select": np.where, "math.fpowi": soft.power,
+    "math.exp": np.exp, "math.log": np.log,  # a few ulp from the program's: see test_functions
+    "arith.sitofp": None, "arith.truncf": None, "arith.extf": None,
+    "arith.fptosi": _to_integer, "arith.cmpf": None, "arith.cmpi": None}
+
+
+class Evaluator:
+    """`rule_of(name)` gives a rule that the module does not hold."""
+
+    def __init__(self, module, rule_of):
+        self.rules = {op.strings("sym_name")[0]: op for op in module if op.name == "altgrad.rule"}
+        self.step = next(op for op in module if op.name == "altgrad.step")
+        self.rule_of = rule_of
+        names, accesses = self.step.strings("names"), self.step.strings("accesses")
+        scopes = re.findall(r"scope (\w+)", self.step.attributes["scopes"])
+        self.signature = [(name, access, scope, kind) for name, access, scope, (_, kind)
+                          in zip(names, accesses, scopes, self.step.body.arguments)]
+
+    def run(self, rows, streams, scalars):
+        """New codes by stream and new scalars by name; what is not written stays as it was."""
+        self.rows = rows
+        self.before = {**streams, **scalars}
+        self.values = {}
+        for (name, access, scope, kind), (ssa, _) in zip(self.signature, self.step.body.arguments):
+            if kind.startswith("!altgrad.tensors"):
+                self.values[ssa] = Tensors(streams[name])
+            else:
+                self.values[ssa] = Value(self._spread(scalars[name], scope), False)
+        with np.errstate(all="ignore"):
+            for op in self.step.body.ops[:-1]:
+                self._do(op, self.values)
+            return self._commit(self.step.body.ops[-1])
+
+    def _spread(self, array, scope):
+        """One entry per tensor."""
+        if scope == "tensor":
+            return array.copy()
+        if scope == "group":
+            return array[np.array(self.rows.group, int)]
+        return np.repeat(array, len(self.rows.numel))
+
+    def _do(self, op, values):
+        inputs = [values[o] for o in op.operands]
+        if op.name in ARITHMETIC or op.name == "arith.constant":
+            outputs = [self._arithmetic(op, inputs)]
+        else:
+            outputs = getattr(self, "_" + op.name.removeprefix("altgrad."))(op, *inputs)
+        values.update(zip(op.results, outputs))
+
+    def _arithmetic(self, op, inputs):
+        element = any(v.element for v in inputs)
+        arrays = [v.array[self.rows.of] if element and not v.element else v.array for v in inputs]
+        target = TYPES[op.result_types[0]]
+        if op.name == "arith.constant":
+            out = np.repeat(_constant(op), len(self.rows.numel))
+        elif op.name == "arith.cmpf":
+            out = soft.compare_floats(_predicate(op), *arrays)
+        elif op.name == "arith.cmpi":
+            out = soft.compare_integers(_predicate(op), *arrays)
+        elif op.name in ("arith.truncf", "arith.extf", "arith.sitofp"):
+            out = arrays[0].astype(target)
+        else:
+            out = ARITHMETIC[op.name](*arrays)
+        if out.dtype != target:
+            raise TypeError(f"{op.name} gave {out.dtype}, wanted {op.result_types[0]}")
+        return Value(out, element)
+
+    #===-- Lists ------------------------------------------------------------===#
+
+    def _format(self, kind):
+        return formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+
+    def _elements(self, reals):
+        """Each element multiplied once by the pending factor."""
+        if reals.factor is None:
+            return reals.elements
+        return reals.elements * reals.factor.array[self.rows.of]
+
+    def _dequantize(self, op, tensors):
+        return [Reals(formats.decode(self._format(op.types[0]), tensors.codes))]
+
+    def _unscale(self, op, tensors, factor):
+        numbers = formats.decode(self._format(op.types[0]), tensors.codes)
+        finite = self._fold("and", np.isfinite(numbers), "step")
+        return [Reals(numbers, factor), finite]
+
+    def _clip_by_global_norm(self, op, *inputs):
+        *lists, bound = inputs
+        total = None
+        for reals in lists:
+            part = self._fold("sumsq", self._elements(reals), "step").array
+            total = part if total is None else total + part
+        norm = np.sqrt(total)
+        one = np.ones_like(norm)
+        coefficient = soft.minimum(bound.array / (norm + np.float32(1e-6)), one)
+        clipped = []
+        for reals in lists:
+            factor = coefficient if reals.factor is None else reals.factor.array * coefficient
+            clipped.append(Reals(reals.elements, Value(factor, False)))
+        return [*clipped, Value(norm, False)]
+
+    def _quantize(self, op, reals):
+        overflow = re.search(r"overflow<(\w+)>", op.attributes["overflow"])[1]
+        form = self._format(op.result_types[0])
+        return [Tensors(formats.encode(form, self._elements(reals), overflow))]
+
+    def _element(self, op, reals):
+        return [Value(self._elements(reals), True)]
+
+    def _collect(self, op, value, factor=None):
+        return [Reals(value.array, factor)]
+
+    def _reduce(self, op, value):
+        kind = re.search(r"reduction (\w+)", op.attributes["reduction"])[1]
+        scope = re.search(r"scope (\w+)", op.attributes["scope"])[1]
+        return [self._fold(kind, value.array, scope)]
+
+    def _fold(self, kind, elements, scope):
+        each = [soft.reduce_tensor(kind, part) for part in self.rows.parts(elements)]
+        if scope == "step":
+            each = [soft.reduce_step(kind, each)] * len(each)
+        return Value(np.array(each, elements.dtype), False)
+
+    #===-- Update -----------------------------------------------------------===#
+
+    def _update(self, op, *inputs):
+        name = op.attributes["rule"].removeprefix("@")
+        rule = self.rules.get(name) or self.rule_of(name)
+        chosen = re.findall(r'"(\w+)"', op.attributes["options"])
+        roles, names = rule.strings("roles"), rule.strings("names")
+        stored = _stored_states(rule, chosen)
+        param, grad, *rest = inputs
+        kept, hypers = rest[:len(stored)], rest[len(stored):]
+        feed = {"param": [param], "grad": [grad], "state": list(kept), "hyper": hypers,
+                "step": hypers[roles.count("hyper"):]}
+        values = {}
+        for role, name, default, (ssa, _) in zip(roles, names, _defaults(rule), rule.body.arguments):
+            if role == "option":
+                on = name in chosen or default == "true"
+                values[ssa] = Value(np.repeat(on, len(self.rows.numel)), False)
+            elif role == "state" and name not in stored:
+                values[ssa] = Value(np.full(len(self.rows.of), np.nan, np.float32), True)
+            else:
+                given = feed[role].pop(0)
+                values[ssa] = (Value(self._elements(given), True) if isinstance(given, Reals)
+                               else given)
+        for inner in rule.body.ops[:-1]:
+            self._do(inner, values)
+        param, *states = rule.body.ops[-1].operands
+        wanted = [param] + [s for s, n in zip(states, _names_of(rule, "state")) if n in stored]
+        return [Reals(self._as_elements(values[v])) for v in wanted]
+
+    def _as_elements(self, value):
+        return value.array if value.element else value.array[self.rows.of]
+
+    #===-- Commit -----------------------------------------------------------===#
+
+    def _commit(self, op):
+        condition, always, always_to, values, targets = op.segments()
+        after = {name: array.copy() for name, array in self.before.items()}
+        every = np.ones(len(self.rows.numel), bool)
+        allowed = self.values[condition[0][0]].array if condition else every
+        position = {ssa: i for i, (ssa, _) in enumerate(self.step.body.arguments)}
+        for pairs, where in ((zip(always, always_to), every), (zip(values, targets), allowed)):
+            for (value, _), (target, _) in pairs:
+                name, _, scope, kind = self.signature[position[target]]
+                self._write(after[name], self.values[value], scope, kind, where)
+        return after
+
+    def _write(self, memory, value, scope, kind, where):
+        if isinstance(value, Tensors) or isinstance(value, Reals):
+            codes = (value.codes if isinstance(value, Tensors)
+                     else formats.encode(self._format(kind), self._elements(value)))
+            allowed = where[self.rows.of]
+            memory[allowed] = codes[allowed]
+            return
+        new = value.array
+        if new.dtype.kind == "f":
+            new = np.where(np.isnan(new), new.dtype.type(np.nan), new)
+        if scope == "step":
+            memory[where[:1]] = new[:1][where[:1]]
+        else:
+            memory[where] = new[where]
+
+
+def _defaults(rule):
+    """Per argument the text of its default."""
+    import optext
+    inside = rule.attributes["defaults"].strip()[1:-1]
+    return [entry.split(" : ")[0] for entry in optext.split(inside)]
+
+
+def _names_of(rule, role):
+    return [n for r, n in zip(rule.strings("roles"), rule.strings("names")) if r == role]
+
+
+def _stored_states(rule, chosen):
+    """The states that the options do not leave unchanged."""
+    names = [ssa for ssa, _ in rule.body.arguments]
+    known = {}
+    for ssa, role, name, default in zip(names, rule.strings("roles"), rule.strings("names"),
+                                        _defaults(rule)):
+        if role == "option":
+            known[ssa] = name in chosen or default == "true"
+    same = {}
+    logic = {"arith.andi": "and", "arith.ori": "or", "arith.xori": "xor"}
+    for op in rule.body.ops[:-1]:
+        if op.name == "arith.constant" and op.result_types == ["i1"]:
+            known[op.results[0]] = op.attributes["value"].startswith("true")
+        elif op.name in logic and op.result_types == ["i1"]:
+            a, b = (known.get(o) for o in op.operands)
+            decided = _logic(logic[op.name], a, b)
+            if decided is not None:
+                known[op.results[0]] = decided
+        elif op.name == "arith.select" and op.operands[0] in known:
+            same[op.results[0]] = op.operands[1 if known[op.operands[0]] else 2]
+    stored = []
+    states = [(ssa, n) for ssa, r, n in zip(names, rule.strings("roles"), rule.strings("names"))
+              if r == "state"]
+    for (ssa, name), value in zip(states, rule.body.ops[-1].operands[1:]):
+        while value in same:
+            value = same[value]
+        if value != ssa:
+            stored.append(name)
+    return stored
+
+
+def _logic(kind, a, b):
+    if kind == "and" and (a is False or b is False):
+        return False
+    if kind == "or" and (a is True or b is True):
+        return True
+    if a is None or b is None:
+        return None
+    return {"and": a and b, "or": a or b, "xor": a != b}[kind]

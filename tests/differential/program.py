@@ -1,0 +1,72 @@
+"""A compiled step: how altgrad-opt is called, and what its bundle says."""
+
+import ctypes
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import evaluator
+import optext
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMPILER = os.environ.get("ALTGRAD_OPT", str(ROOT / "build/bin/altgrad-opt"))
+LIBRARY = os.environ.get("ALTGRAD_LIBRARY", str(ROOT / "build/lib/libaltgrad.so"))
+TEMPLATES = ROOT / "templates"
+HOST = ("v3", "v4")
+PTX = ("sm_80", "sm_90")
+
+
+class Refused(Exception):
+    """The compiler said no; the words are its own."""
+
+
+def call(*arguments, text=None, **more):
+    command = [COMPILER, *map(str, arguments)]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, **more)
+    if done.returncode:
+        raise Refused(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr[:3000]}")
+    return done.stdout
+
+
+def generated(rule, storage, *flags):
+    """The text of the step that --rule makes."""
+    return call(f"--rule={rule}", f"--rule-path={TEMPLATES}", f"--storage={storage}", *flags,
+                "--print-step")
+
+
+_rules = {}
+
+
+def template_rule(name):
+    if name not in _rules:
+        text = call(TEMPLATES / f"{name}.mlir", "--mlir-print-op-generic")
+        _rules[name] = next(op for op in optext.parse(text) if op.name == "altgrad.rule")
+    return _rules[name]
+
+
+class Program:
+    """One step, compiled for the hosts and GPUs named, with its evaluator."""
+
+    def __init__(self, text, targets=("x86-64-v3", "x86-64-v4", *PTX), flags=()):
+        self.text = text
+        self.evaluator = evaluator.Evaluator(
+            optext.parse(call("-", "--mlir-print-op-generic", text=text)), template_rule)
+        self.folder = tempfile.TemporaryDirectory(prefix="altgrad-differential-")
+        self.path = os.path.join(self.folder.name, "bundle.so")
+        call("-", f"--rule-path={TEMPLATES}", f"--target={','.join(targets)}", "--emit=bundle",
+             "-o", self.path, *flags, text=text)
+        self.targets = targets
+        self._object = ctypes.CDLL(self.path)
+        self.manifest = json.loads(self._string("altgrad_manifest"))
+
+    def _string(self, symbol):
+        return ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(self._object, symbol)))
+
+    def ptx(self, target):
+        return self._string(f"altgrad_ptx_{target}").decode()
+
+    @property
+    def signature(self):
+        return self.evaluator.signature

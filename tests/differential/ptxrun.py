@@ -1,0 +1,161 @@
+"""Runs a bundle's PTX, phase by phase, in the interpreter of tests/ptx on a Memory."""
+
+import ctypes
+import os
+
+import numpy as np
+
+import program
+
+LIBRARY = os.environ.get("ALTGRAD_PTXINTERP", str(program.ROOT / "build/tests/ptx/libptxinterp.so"))
+CHUNK, HEADER, THREADS = 4096, 8, 256
+READ_ONLY, UNINITIALISED = 1, 2
+
+
+class Fault(Exception):
+    """The interpreter refused a module or stopped a kernel; the words are its own."""
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
+                ("dynamic_shared_bytes", ctypes.c_uint32), ("resident_blocks", ctypes.c_uint32),
+                ("parameters", ctypes.c_void_p), ("parameter_bytes", ctypes.c_uint64),
+                ("first_block", ctypes.c_uint64), ("last_block", ctypes.c_uint64),
+                ("step_limit", ctypes.c_uint64), ("order", ctypes.c_uint32),
+                ("skip_race_check", ctypes.c_uint32), ("seed", ctypes.c_uint64)]
+
+
+def available():
+    return os.path.exists(LIBRARY)
+
+
+def _library():
+    library = ctypes.CDLL(LIBRARY)
+    u64, p = ctypes.c_uint64, ctypes.c_void_p
+    library.ptx_create.restype = p
+    library.ptx_error.restype = ctypes.c_char_p
+    library.ptx_create.argtypes = [ctypes.c_char_p]
+    library.ptx_destroy.argtypes = [p]
+    library.ptx_map.argtypes = [p, u64, p, u64, ctypes.c_uint]
+    library.ptx_unmap.argtypes = [p, u64]
+    library.ptx_launch.argtypes = [p, ctypes.c_char_p, p]
+    library.ptx_steps.argtypes, library.ptx_steps.restype = [p], u64
+    return library
+
+
+class Tables:
+    """The eleven kernel parameters of bundle.h, with the memory behind them."""
+
+    def __init__(self, manifest, memory):
+        self.manifest, self.memory = manifest, memory
+        rows, space = memory.rows, manifest["workspace"]
+        count = len(rows.numel)
+        self.chunk_list = [(r, first) for r in range(count)
+                           for first in range(0, rows.numel[r], CHUNK)]
+        chunks = max(1, len(self.chunk_list))
+        self.rows = np.zeros((count, manifest["row_words"]), np.uint64)
+        self.inputs = np.zeros((count, max(1, manifest["inputs"])), np.uint64)
+        self.chunks = np.array(self.chunk_list or [(0, 0)], np.int64)
+        self.groups = np.zeros((max(rows.group) + 1, max(1, manifest["group_scalars"])), np.uint64)
+        self.scalars = np.zeros(max(1, manifest["step_scalars"]), np.uint64)
+        self.step_words = _garbage(space["step_words"] * 8)
+        self.row_words = _garbage(count * space["row_words"] * 8)
+        self.chunk_words = _garbage(chunks * space["chunk_words"] * 4)
+        self.spills = _garbage(chunks * CHUNK * 4 * space["spills"])
+        self._headers()
+        self._pointers()
+
+    def _headers(self):
+        first = 0
+        for r, (numel, group) in enumerate(zip(self.memory.rows.numel, self.memory.rows.group)):
+            chunks = -(-numel // CHUNK)
+            self.rows[r, :HEADER] = [numel, 0, r, group, first, chunks, 0, 0]
+            first += chunks
+
+    def _pointers(self):
+        for stream in self.manifest["streams"]:
+            buffer, slot = self.memory.streams[stream["name"]], stream["slot"]
+            for r in range(len(self.rows)):
+                if stream["access"] == "in":
+                    self.inputs[r, slot] = buffer.address(r)
+                else:
+                    self.rows[r, HEADER + slot] = buffer.address(r)
+        for scalar in self.manifest["scalars"]:
+            array, slot = self.memory.scalars[scalar["name"]], scalar["slot"]
+            for i in range(len(array)):
+                address = array.ctypes.data + i * array.itemsize
+                if scalar["scope"] == "step":
+                    self.scalars[slot] = address
+                elif scalar["scope"] == "group":
+                    self.groups[i, slot] = address
+                else:
+                    self.rows[i, HEADER + slot] = address
+
+    def parameters(self):
+        arrays = [self.rows, self.inputs, self.chunks, self.groups, self.scalars, self.step_words,
+                  self.row_words, self.chunk_words, self.spills]
+        return np.array([a.ctypes.data for a in arrays]
+                        + [len(self.rows), len(self.chunk_list)], np.uint64)
+
+    def regions(self):
+        """(address, bytes, flags) of all that a kernel may touch; tensors one by one."""
+        for array in (self.rows, self.inputs, self.chunks, self.groups, self.scalars):
+            yield array.ctypes.data, array.nbytes, READ_ONLY
+        for array in (self.step_words, self.row_words, self.chunk_words, self.spills):
+            yield array.ctypes.data, array.nbytes, UNINITIALISED
+        flags = {"in": READ_ONLY, "out": UNINITIALISED, "inout": 0}
+        for stream in self.manifest["streams"]:
+            buffer = self.memory.streams[stream["name"]]
+            for r, numel in enumerate(buffer.numel):
+                yield buffer.address(r), numel * buffer.size, flags[stream["access"]]
+        for scalar in self.manifest["scalars"]:
+            array = self.memory.scalars[scalar["name"]]
+            yield array.ctypes.data, array.nbytes, flags[scalar["access"]]
+
+
+def _garbage(size):
+    raw = np.full(size + 128, 0xA5, np.uint8)
+    return raw[-raw.ctypes.data % 64:][:size]
+
+
+class PtxPlan:
+    """`blocks`: grid sizes that runs take in turn; `races`: whether to look for them."""
+
+    def __init__(self, compiled, target, blocks=(1, 3, 2), races=False, order=0):
+        self.lib, self.manifest = _library(), compiled.manifest
+        self.blocks, self.races, self.order, self.runs = blocks, races, order, 0
+        self.vm = self.lib.ptx_create(compiled.ptx(target).encode())
+        if not self.vm:
+            raise Fault(f"{target}: {self.lib.ptx_error().decode()}")
+
+    def run(self, memory):
+        tables = Tables(self.manifest, memory)
+        mapped = []
+        try:
+            for address, size, flags in tables.regions():
+                if size:
+                    self._check(self.lib.ptx_map(self.vm, address, address, size, flags), "map")
+                    mapped.append(address)
+            parameters = tables.parameters()
+            for phase in self.manifest["phases"]:
+                self._launch(phase["symbol"], parameters)
+        finally:
+            for address in mapped:
+                self.lib.ptx_unmap(self.vm, address)
+        self.runs += 1
+
+    def _launch(self, symbol, parameters):
+        options = Options()
+        grid = self.blocks[self.runs % len(self.blocks)]
+        options.grid[:], options.block[:] = (grid, 1, 1), (THREADS, 1, 1)
+        options.parameters, options.parameter_bytes = parameters.ctypes.data, parameters.nbytes
+        options.skip_race_check, options.order = not self.races, self.order
+        self._check(self.lib.ptx_launch(self.vm, symbol.encode(), ctypes.byref(options)), symbol)
+
+    def _check(self, done, what):
+        if not done:
+            raise Fault(f"{what}: {self.lib.ptx_error().decode()}")
+
+    def __del__(self):
+        if getattr(self, "vm", None):
+            self.lib.ptx_destroy(self.vm)

@@ -1,0 +1,112 @@
+"""Every template in every storage and mode, with start values: what the fixed tests run."""
+
+import numpy as np
+
+import evaluator
+import inputs
+import program
+
+MODES = {"plain": [], "clip": ["--clip"], "unscale": ["--unscale"],
+         "both": ["--unscale", "--clip"], "scaler": ["--scaler", "--clip"]}
+OPTIONS = {
+    "sgd": ["", "momentum_on", "momentum_on,nesterov", "maximize", "momentum_on,maximize"],
+    "adam": ["", "amsgrad", "maximize"], "adamw": ["", "amsgrad", "maximize"],
+    "adagrad": ["", "maximize"],
+    "rmsprop": ["", "centered", "momentum_on", "centered,momentum_on,maximize"],
+    "lion": ["", "maximize"],
+    "lamb": ["", "l2", "nvlamb", "no_grad_averaging,maximize"],
+    "adopt": ["", "decoupled", "no_clip", "maximize"],
+    "ademamix": ["", "maximize"]}
+STORAGES = ("f32", "bf16", "f16", "master", "copy4", "copy5", "mixed")
+# Hyper-parameters of the second and third group, where they differ from the defaults.
+OTHERS = ({"lr": 0.037, "decay": 0.078125, "beta1": 0.3, "momentum": 0.9, "dampening": 0.25,
+           "alpha_warmup": 12.0, "beta3_warmup": 15.0, "alpha": 0.4, "lr_decay": 0.1},
+          {"lr": 1.0, "decay": 0.0, "eps": 1e-3, "beta2": 0.5, "momentum": 0.5, "nothing": 0.0})
+
+
+def storage_words(rule, options, storage):
+    """The words of --storage; `mixed` gives each state another format."""
+    states = evaluator._stored_states(program.template_rule(rule), options.split(","))
+    if storage in ("bf16", "f16"):
+        return " ".join(f"{n}={storage}" for n in ["param", "grad", *states])
+    if storage == "master":
+        return "param=bf16 grad=bf16 master=f32"
+    if storage == "copy4":
+        return "copy=ocp.e4m3fn"
+    if storage == "copy5":
+        return "param=f16 master=f32 copy=ocp.e5m2"
+    if storage == "mixed":
+        turn = ["bf16", "ocp.e5m2", "f16", "ocp.e4m3fn"]
+        words = [f"{s}={turn[i % 4]}" for i, s in enumerate(states)]
+        step = "step" in program.template_rule(rule).strings("roles")
+        return " ".join(["param=f32", "grad=ocp.e5m2", *words, *(["t=f32"] if step else [])])
+    return "param=f32"
+
+
+def all_cases():
+    """(rule, options, storage, mode); the options go round with storage and mode."""
+    for rule, choices in OPTIONS.items():
+        for i, storage in enumerate(STORAGES):
+            for j, mode in enumerate(MODES):
+                yield rule, choices[(i + j * 3) % len(choices)], storage, mode
+
+
+def text_of(rule, options, storage, mode):
+    chosen = f"{rule}{{{options}}}" if options else rule
+    return program.generated(chosen, storage_words(rule, options, storage), *MODES[mode])
+
+
+def start_values(compiled, rows, rng, special=0.02):
+    """Codes and scalars to start from; what must not be negative is not."""
+    values = {}
+    for name, access, scope, kind in compiled.signature:
+        if kind.startswith("!altgrad.tensors"):
+            form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+            values[name] = inputs.codes(rng, form, sum(rows.numel), special,
+                                        positive=name in ("v", "sum", "vmax"))
+    for scalar in compiled.manifest["scalars"]:
+        values[scalar["name"]] = _scalar(scalar, rows, rng)
+    return values
+
+
+def _scalar(scalar, rows, rng):
+    name, scope = scalar["name"], scalar["scope"]
+    count = {"step": 1, "group": max(rows.group) + 1, "tensor": len(rows.numel)}[scope]
+    if scope == "tensor":  # tensors need not have the same age
+        return rng.choice([0, 0, 0, 1, 6, 100], count).astype(
+            {"i64": np.int64, "f32": np.float32}[scalar["type"]])
+    if scope == "group":
+        default = _default(name)
+        return np.array([default if g == 0 else OTHERS[(g - 1) % 2].get(name, default)
+                         for g in range(count)])
+    fixed = {"inv_scale": 0.37, "max_norm": 1.0, "grad_scale": 3.0}
+    return np.array([fixed.get(name, 0.0)], np.float32)
+
+
+_defaults = {}
+
+
+def _default(name):
+    """The default of a hyper-parameter in the rule in use; set by use_rule."""
+    return _defaults[name]
+
+
+def use_rule(rule):
+    op = program.template_rule(rule)
+    _defaults.clear()
+    for role, name, default in zip(op.strings("roles"), op.strings("names"),
+                                   evaluator._defaults(op)):
+        if role == "hyper":
+            _defaults[name] = float(default)
+
+
+SCHEDULE = [(0.0, {}), (0.05, {"found_inf": np.array([1], np.float32)}),
+            (0.0, {"found_inf": np.array([0], np.float32), "max_norm": np.array([1e9], np.float32)}),
+            (0.01, {})]
+
+
+def schedule_for(compiled):
+    """Three or four steps: plain, unpleasant, plain without effect of a clip, unpleasant."""
+    names = {n for n, *_ in compiled.signature}
+    return [(share, {k: v for k, v in scalars.items() if k in names})
+            for share, scalars in SCHEDULE]

@@ -1,0 +1,83 @@
+// Save, load, go on: the bits of a run that was never interrupted.
+#include "Model.h"
+
+#include <altgrad/optim.h>
+#include <torch/serialize.h>
+
+#include <gtest/gtest.h>
+#include <sstream>
+
+using namespace altgrad::tests;
+using namespace altgrad::optim;
+
+namespace {
+
+template <typename From, typename To> void pass(const From &from, To &to) {
+  std::stringstream file;
+  torch::save(from, file);
+  torch::load(to, file);
+}
+
+TEST(Resume, AdamWGivesTheSameBits) {
+  Samples samples;
+  Mlp whole, first, second;
+  AdamW wholeRun(whole->parameters(), AdamWOptions(1e-2).amsgrad(true));
+  train(whole, wholeRun, samples, 20);
+
+  AdamW firstRun(first->parameters(), AdamWOptions(1e-2).amsgrad(true));
+  train(first, firstRun, samples, 10);
+  AdamW secondRun(second->parameters(), AdamWOptions(1.0));
+  pass(first, second);
+  pass(firstRun, secondRun);
+  train(second, secondRun, samples, 10);
+  EXPECT_TRUE(sameBits(whole->parameters(), second->parameters()));
+  // The first optimizer is as it was.
+  train(first, firstRun, samples, 10);
+  EXPECT_TRUE(sameBits(whole->parameters(), first->parameters()));
+}
+
+TEST(Resume, AnyRuleGivesTheSameBits) {
+  Samples samples;
+  RuleSpec spec = RuleSpec("sgd").storage("buf=bf16");
+  auto options = RuleOptions(1e-2).hyper("momentum", 0.9).option("momentum_on");
+  Mlp whole, first, second;
+  RuleOptimizer wholeRun(whole->parameters(), spec, options);
+  train(whole, wholeRun, samples, 20);
+  RuleOptimizer firstRun(first->parameters(), spec, options);
+  train(first, firstRun, samples, 10);
+  RuleOptimizer secondRun(second->parameters(), spec);
+  pass(first, second);
+  pass(firstRun, secondRun);
+  train(second, secondRun, samples, 10);
+  EXPECT_TRUE(sameBits(whole->parameters(), second->parameters()));
+}
+
+TEST(Resume, ReadsAndWritesTorchsFiles) {
+  Samples samples;
+  Mlp torchs, ours, back;
+  torch::optim::AdamW reference(torchs->parameters(), AdamWOptions(1e-2));
+  train(torchs, reference, samples, 10);
+  AdamW optimizer(ours->parameters());
+  pass(torchs, ours);
+  pass(reference, optimizer);
+  train(ours, optimizer, samples, 5);
+  torch::optim::AdamW again(back->parameters());
+  pass(ours, back);
+  pass(optimizer, again);
+  train(back, again, samples, 5);
+  train(torchs, reference, samples, 10);
+  for (size_t i = 0; i < back->parameters().size(); ++i)
+    EXPECT_TRUE(at::allclose(back->parameters()[i], torchs->parameters()[i],
+                             1e-4, 1e-6));
+}
+
+TEST(Resume, RefusesAnotherRulesFile) {
+  Tensor a = leaf({3}), b = leaf({3}), b0 = b.detach().clone();
+  RuleOptimizer lion({a}, "lion"), other({b}, "ademamix");
+  lion.step();
+  pass(lion, other);
+  EXPECT_THROW(other.step(), c10::Error);
+  EXPECT_TRUE(sameBits(b.detach(), b0));
+}
+
+} // namespace

@@ -1,0 +1,167 @@
+// RuleOptimizer: rules by name and from text, and what it refuses.
+#include "Model.h"
+
+#include <altgrad/optim.h>
+
+#include <gtest/gtest.h>
+
+using namespace altgrad::tests;
+using namespace altgrad::optim;
+using torch::optim::OptimizerParamGroup;
+
+namespace {
+
+const char *const heavyBall = R"(
+altgrad.rule @heavy_ball(
+    param %w: f32, grad %g: f32, state %speed: f32,
+    hyper %lr: f64 = 0.25, hyper %drag: f64 = 0.5) {
+  %one = constant 1.0 : f64
+  %rest = subf %one, %drag : f64
+  %hold = truncf %rest : f64 to f32
+  %rate = truncf %lr : f64 to f32
+  %kept = mulf %hold, %speed : f32
+  %push = mulf %rate, %g : f32
+  %speed1 = subf %kept, %push : f32
+  %w1 = addf %w, %speed1 : f32
+  altgrad.yield param(%w1) state(%speed1)
+}
+)";
+
+const Tensor &stateOf(RuleOptimizer &optimizer, const Tensor &param,
+                      const char *name) {
+  auto &state = optimizer.state().at(param.unsafeGetTensorImpl());
+  return static_cast<RuleParamState &>(*state).tensor(name);
+}
+
+TEST(Rule, ComesFromAUsersText) {
+  at::manual_seed(1);
+  Tensor a = leaf({5000}), b = leaf({7});
+  Tensor wantA = a.detach() - 0.25f * a.grad() - 0.375f * a.grad();
+  std::vector<OptimizerParamGroup> groups;
+  groups.emplace_back(std::vector<Tensor>{a});
+  groups.emplace_back(std::vector<Tensor>{b},
+                      std::make_unique<RuleOptions>(0.5));
+  Tensor wantB = b.detach() - 0.5f * b.grad() - 0.75f * b.grad();
+  RuleOptimizer optimizer(groups, RuleSpec().text(heavyBall));
+  EXPECT_EQ(optimizer.param_groups()[0].options().get_lr(), 0.25);
+  optimizer.step();
+  optimizer.step();
+  EXPECT_TRUE(at::allclose(a, wantA, 1e-6, 1e-6));
+  EXPECT_TRUE(at::allclose(b, wantB, 1e-6, 1e-6));
+  EXPECT_EQ(stateOf(optimizer, a, "speed").sizes(), a.sizes());
+}
+
+TEST(Rule, RunsEveryTemplate) {
+  for (const char *rule : {"sgd", "adam", "adamw", "adagrad", "rmsprop", "lion",
+                           "lamb", "adopt", "ademamix"}) {
+    Samples samples;
+    Mlp model;
+    RuleOptimizer optimizer(model->parameters(), rule, RuleOptions(1e-2));
+    auto losses = train(model, optimizer, samples, 60);
+    EXPECT_LT(losses.back(), losses.front()) << rule;
+  }
+}
+
+TEST(Rule, TakesLayoutsAsTheyCome) {
+  at::manual_seed(2);
+  auto spec = RuleSpec().text(heavyBall);
+  // A transposed weight, a gradient in another order, an expanded gradient.
+  Tensor weight = at::randn({6, 10}).t().requires_grad_();
+  weight.mutable_grad() = at::randn({10, 6});
+  Tensor bias = at::randn({8}).requires_grad_();
+  bias.mutable_grad() = at::ones({1}).expand({8});
+  Tensor none = at::empty({0, 4}).requires_grad_();
+  none.mutable_grad() = at::empty({0, 4});
+  Tensor wantWeight = weight.detach() - 0.25f * weight.grad();
+  Tensor wantBias = bias.detach() - 0.25f;
+  RuleOptimizer optimizer({weight, bias, none}, spec);
+  optimizer.step();
+  EXPECT_TRUE(at::allclose(weight, wantWeight, 1e-6, 1e-6));
+  EXPECT_TRUE(at::allclose(bias, wantBias, 1e-6, 1e-6));
+  EXPECT_EQ(stateOf(optimizer, weight, "speed").strides(), weight.strides());
+  // The storage moves under the same tensor.
+  bias.set_data(at::zeros({8}));
+  optimizer.step();
+  EXPECT_TRUE(at::allclose(bias, at::full({8}, -0.375f), 1e-6, 1e-6));
+}
+
+// Runs a step that must fail with these words and change nothing.
+void expectRefusal(RuleOptimizer &optimizer, const std::string &words) {
+  std::vector<Tensor> before;
+  for (auto &group : optimizer.param_groups())
+    for (const Tensor &param : group.params())
+      before.push_back(param.detach().clone());
+  try {
+    optimizer.step();
+    ADD_FAILURE() << "no error with: " << words;
+  } catch (const c10::Error &error) {
+    EXPECT_NE(std::string(error.what_without_backtrace()).find(words),
+              std::string::npos)
+        << error.what_without_backtrace();
+  }
+  auto old = before.begin();
+  for (auto &group : optimizer.param_groups())
+    for (const Tensor &param : group.params())
+      EXPECT_TRUE(sameBits(*old++, param.detach().contiguous()));
+  EXPECT_EQ(optimizer.state().size(), 0);
+}
+
+TEST(Refusal, OfGradients) {
+  Tensor good = leaf({4}), param = leaf({4});
+  RuleOptimizer optimizer({good, param}, RuleSpec().text(heavyBall));
+  auto with = [&](Tensor grad, const std::string &words) {
+    param.unsafeGetTensorImpl()->mutable_grad() = std::move(grad);
+    expectRefusal(optimizer, words);
+  };
+  with(at::ones({4}, at::kDouble),
+       "the gradient of parameter 1 of group 0 is Double, expected Float");
+  with(at::ones({2, 2}), "has sizes [2, 2], expected [4]");
+  with(at::ones({4}).to_sparse(), "does not support sparse gradients");
+  with(good.detach(), "the gradient of parameter 1 of group 0 overlaps "
+                      "parameter 0 of group 0 in memory");
+}
+
+TEST(Refusal, OfParameters) {
+  auto spec = RuleSpec().text(heavyBall);
+  Tensor memory = at::zeros({12});
+  auto leafOf = [](Tensor view) {
+    view.requires_grad_().mutable_grad() = at::ones(view.sizes());
+    return view;
+  };
+  RuleOptimizer apart({leafOf(memory.slice(0, 0, 8)),
+                       leafOf(memory.slice(0, 6, 12))},
+                      spec);
+  expectRefusal(apart, "parameter 1 of group 0 overlaps parameter 0 of group 0 "
+                       "in memory");
+  Tensor same = leaf({3});
+  RuleOptimizer twice({same, same}, spec);
+  expectRefusal(twice, "overlaps");
+  EXPECT_THROW(RuleOptimizer({leafOf(at::zeros({4}).slice(0, 0, 4, 2))}, spec),
+               c10::Error);
+  EXPECT_THROW(RuleOptimizer({at::zeros({3}, at::kDouble).requires_grad_()},
+                             spec),
+               c10::Error);
+}
+
+TEST(Refusal, OfRulesAndOptions) {
+  std::vector<Tensor> params{leaf({3})};
+  EXPECT_THROW(RuleOptimizer(params, "no_such_rule"), c10::Error);
+  EXPECT_THROW(RuleOptimizer(params, RuleSpec().text("altgrad.rule @x(")),
+               c10::Error);
+  EXPECT_THROW(RuleOptimizer(params, RuleSpec()), c10::Error);
+  EXPECT_THROW(RuleOptimizer(params, "lion", RuleOptions().hyper("eps", 1)),
+               c10::Error);
+  EXPECT_THROW(RuleOptimizer(params, "lion", RuleOptions().option("amsgrad")),
+               c10::Error);
+  EXPECT_THROW(RuleOptimizer(params, RuleSpec("lion").storage("param=f32")),
+               c10::Error);
+  EXPECT_THROW(AdamW(params, AdamWOptions(-1)), c10::Error);
+  EXPECT_THROW(AdamW(params, AdamWOptions().betas({1.0, 0.9})), c10::Error);
+  AdamW plain(params);
+  EXPECT_THROW(plain.set_max_grad_norm(1), c10::Error);
+  std::vector<Tensor> mixed{leaf({3}), leaf({3}, at::kHalf)};
+  RuleOptimizer clipped(mixed, RuleSpec("lion").max_grad_norm(1));
+  expectRefusal(clipped, "max_grad_norm needs all parameters of one type");
+}
+
+} // namespace

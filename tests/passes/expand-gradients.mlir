@@ -1,0 +1,48 @@
+// RUN: altgrad-opt %s --altgrad-expand-gradients | FileCheck %s
+
+// Finite is asked of the code before the product; values get a factor only.
+// CHECK-LABEL: @unscale
+altgrad.step @unscale(in %grads: !altgrad.tensors<bf16>, inout %w: !altgrad.tensors<f32>, in %k: f32) {
+  // CHECK: %[[C:.*]] = load %grads : !altgrad.tensors<bf16>
+  // CHECK: %[[X:.*]] = decode %[[C]] format<bf16> : i16 to f32
+  // CHECK: %[[A:.*]] = math.absf %[[X]] : f32
+  // CHECK: %[[INF:.*]] = arith.constant 0x7F800000 : f32
+  // CHECK: %[[FINE:.*]] = arith.cmpf olt, %[[A]], %[[INF]] : f32
+  // CHECK: %[[ALL:.*]] = reduce and %[[FINE]] over step : i1
+  // CHECK: %[[G:.*]] = collect %[[X]] by %k : f32 to !altgrad.reals
+  %g, %finite = unscale %grads by %k : !altgrad.tensors<bf16>
+  // CHECK: commit if %[[ALL]]
+  // CHECK-NEXT: %[[G]] to %w
+  commit if %finite %g to %w : !altgrad.tensors<f32>
+}
+
+// Nobody asks whether all are finite: no reduction.
+// CHECK-LABEL: @unasked
+altgrad.step @unasked(in %grads: !altgrad.tensors<f32>, inout %w: !altgrad.tensors<f32>, in %k: f32) {
+  // CHECK: %[[C:.*]] = load %grads
+  // CHECK-NOT: reduce
+  // CHECK: collect %[[C]] by %k
+  %g, %finite = unscale %grads by %k : !altgrad.tensors<f32>
+  commit always %g to %w : !altgrad.tensors<f32>
+}
+
+// Two lists share a norm; an unscaled list keeps one factor, the product of both.
+// CHECK-LABEL: @clip
+altgrad.step @clip(inout %a: !altgrad.tensors<f32>, inout %b: !altgrad.tensors<f32>,
+                   in %k: f32, in %limit: f32) {
+  // CHECK: %[[A:.*]] = load %a
+  %x, %finite = unscale %a by %k : !altgrad.tensors<f32>
+  %y = dequantize %b : !altgrad.tensors<f32>
+  // CHECK: %[[SA:.*]] = reduce sumsq %{{.*}} over step : f32
+  // CHECK: %[[SB:.*]] = reduce sumsq %[[Y:.*]] over step : f32
+  // CHECK: %[[SUM:.*]] = arith.addf %[[SA]], %[[SB]] : f32
+  // CHECK: %[[NORM:.*]] = math.sqrt %[[SUM]] : f32
+  // CHECK: %[[MORE:.*]] = arith.addf %[[NORM]], %{{.*}} : f32
+  // CHECK: %[[RATIO:.*]] = arith.divf %limit, %[[MORE]] : f32
+  // CHECK: %[[COEF:.*]] = arith.minimumf %[[RATIO]], %{{.*}} : f32
+  // CHECK: %[[BOTH:.*]] = arith.mulf %k, %[[COEF]] : f32
+  // CHECK: collect %[[A]] by %[[BOTH]]
+  // CHECK: collect %{{.*}} by %[[COEF]]
+  %x1, %y1, %norm = clip_by_global_norm %x, %y to %limit
+  commit always %x1 to %a : !altgrad.tensors<f32>, %y1 to %b : !altgrad.tensors<f32>
+}

@@ -1,0 +1,36 @@
+// RUN: altgrad-opt %s --altgrad-inline-rules | FileCheck %s
+
+// CHECK-NOT: altgrad.rule
+altgrad.rule @momentum(param %w: f32, grad %g: f32, state %m: f32,
+                       hyper %lr: f64, step %t: i64) {
+  %m1 = addf %m, %g : f32
+  %count = sitofp %t : i64 to f64
+  %part = divf %lr, %count : f64
+  %rate = truncf %part : f64 to f32
+  %dw = mulf %rate, %m1 : f32
+  %w1 = subf %w, %dw : f32
+  altgrad.yield param(%w1) state(%m1)
+}
+
+// Each role becomes the operand given for it, each result a list of its element.
+// CHECK-LABEL: altgrad.step @train
+altgrad.step @train(in %grads: !altgrad.tensors<bf16>, inout %w: !altgrad.tensors<f32>,
+                    inout %m: !altgrad.tensors<f32>, in %lr: f64, in %t: i64) {
+  %g = dequantize %grads : !altgrad.tensors<bf16>
+  %x = dequantize %w : !altgrad.tensors<f32>
+  %y = dequantize %m : !altgrad.tensors<f32>
+  // CHECK-DAG: %[[W:.*]] = element %1
+  // CHECK-DAG: %[[G:.*]] = element %0
+  // CHECK-DAG: %[[M:.*]] = element %2
+  // CHECK: %[[M1:.*]] = arith.addf %[[M]], %[[G]] : f32
+  // CHECK: %[[COUNT:.*]] = arith.sitofp %t : i64 to f64
+  // CHECK: arith.divf %lr, %[[COUNT]] : f64
+  // CHECK: %[[W1:.*]] = arith.subf %[[W]], %{{.*}} : f32
+  // CHECK: %[[NEW:.*]] = collect %[[W1]] : f32 to !altgrad.reals
+  // CHECK: %[[STATE:.*]] = collect %[[M1]] : f32 to !altgrad.reals
+  %w1, %m1 = update @momentum param(%x) grad(%g) state(%y) hyper(%lr) step(%t)
+  // CHECK: commit always
+  // CHECK-NEXT: %[[NEW]] to %w
+  // CHECK-NEXT: %[[STATE]] to %m
+  commit always %w1 to %w : !altgrad.tensors<f32>, %m1 to %m : !altgrad.tensors<f32>
+}

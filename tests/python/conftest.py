@@ -1,0 +1,18 @@
+"""One thread, a fixed seed, and the package of this checkout when no other was chosen."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+if importlib.util.find_spec("altgrad") is None:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "runtime" / "python"))
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def reproducible():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)

@@ -1,0 +1,203 @@
+// Bundles that are not bundles: words, never a crash.
+#include "Manifest.h"
+#include "Sgd.h"
+
+#include <cstring>
+#include <elf.h>
+#include <fstream>
+#include <iterator>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+
+std::string contents(const char *path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+class BundleFile : public testing::Test {
+protected:
+  void SetUp() override {
+    char name[] = "/tmp/altgrad-test-XXXXXX";
+    int fd = mkstemp(name);
+    ASSERT_GE(fd, 0);
+    close(fd);
+    path = name;
+  }
+  void TearDown() override { unlink(path.c_str()); }
+
+  altgrad_status load(const std::string &bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+    altgrad_bundle *bundle = nullptr;
+    altgrad_status status = altgrad_load(path.c_str(), &bundle);
+    altgrad_bundle_free(bundle);
+    return status;
+  }
+  std::string path;
+};
+
+TEST_F(BundleFile, EveryPrefixIsBroken) {
+  std::string whole = contents(SGD_BUNDLE);
+  ASSERT_EQ(load(whole), ALTGRAD_OK) << altgrad_last_error();
+  for (size_t size = 0; size < whole.size(); size += size < 256 ? 1 : 97)
+    ASSERT_EQ(load(whole.substr(0, size)), ALTGRAD_BROKEN) << size;
+  EXPECT_EQ(load(whole.substr(0, whole.size() - 1)), ALTGRAD_BROKEN);
+}
+
+// Stripped of its section headers, a file is still measured by its segments.
+TEST_F(BundleFile, EveryPrefixOfTheSegmentsIsBroken) {
+  std::string whole = contents(SGD_BUNDLE);
+  Elf64_Ehdr header;
+  memcpy(&header, whole.data(), sizeof header);
+  header.e_shoff = header.e_shnum = header.e_shstrndx = 0;
+  memcpy(whole.data(), &header, sizeof header);
+  ASSERT_EQ(load(whole), ALTGRAD_OK) << altgrad_last_error();
+  size_t end = 0;
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    memcpy(&segment, &whole[header.e_phoff + i * sizeof segment],
+           sizeof segment);
+    if (segment.p_type == PT_LOAD)
+      end = std::max(end, size_t(segment.p_offset + segment.p_filesz));
+  }
+  for (size_t size = 64; size < end; size += 193)
+    ASSERT_EQ(load(whole.substr(0, size)), ALTGRAD_BROKEN) << size;
+  EXPECT_EQ(load(whole.substr(0, end - 1)), ALTGRAD_BROKEN);
+}
+
+TEST_F(BundleFile, OtherFilesAreBroken) {
+  EXPECT_REFUSED(load(std::string(5000, 'x')), ALTGRAD_BROKEN,
+                 "is not an ELF file");
+  EXPECT_REFUSED(load(contents("/proc/self/exe").substr(0, 64)), ALTGRAD_BROKEN,
+                 "cut off");
+  EXPECT_REFUSED(load(contents(EMPTY_BUNDLE)), ALTGRAD_BROKEN,
+                 "has no altgrad_manifest");
+}
+
+TEST_F(BundleFile, TrailingBytesDoNotMatter) {
+  EXPECT_EQ(load(contents(SGD_BUNDLE) + "a footer"), ALTGRAD_OK)
+      << altgrad_last_error();
+}
+
+TEST(Bundle, OnlyRegularFilesAreRead) {
+  altgrad_bundle *bundle = nullptr;
+  EXPECT_REFUSED(altgrad_load("/tmp", &bundle), ALTGRAD_INVALID,
+                 "is not a regular file");
+  EXPECT_REFUSED(altgrad_load("/dev/zero", &bundle), ALTGRAD_INVALID,
+                 "is not a regular file");
+  std::string fifo = "/tmp/altgrad-fifo-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_REFUSED(altgrad_load(fifo.c_str(), &bundle), ALTGRAD_INVALID,
+                 "is not a regular file");
+  unlink(fifo.c_str());
+}
+
+TEST(Bundle, MissingKernelIsNamed) {
+  BundlePointer bundle = loadSgd(NO_KERNEL_BUNDLE);
+  altgrad_plan *plan = nullptr;
+  EXPECT_REFUSED(altgrad_plan_create(bundle.get(), "cpu:v3", &plan),
+                 ALTGRAD_BROKEN, "has no altgrad_sgd_norm_v3");
+}
+
+//===-- Manifests ------------------------------------------------------------//
+
+std::string manifest() { return altgrad_manifest(loadSgd().get()); }
+
+std::string wordsFor(const std::string &text) {
+  try {
+    altgrad::parseManifest(text.data(), text.size());
+    return "accepted";
+  } catch (const std::exception &error) {
+    return error.what();
+  }
+}
+
+std::string edited(const std::string &from, const std::string &to) {
+  std::string text = manifest();
+  size_t place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from;
+  return text.replace(place, from.size(), to);
+}
+
+struct Edit {
+  const char *from, *to, *words;
+};
+
+class ManifestEdit : public testing::TestWithParam<Edit> {};
+
+TEST_P(ManifestEdit, IsRefusedWithPlaceAndValue) {
+  const Edit &edit = GetParam();
+  EXPECT_NE(wordsFor(edited(edit.from, edit.to)).find(edit.words),
+            std::string::npos)
+      << wordsFor(edited(edit.from, edit.to));
+}
+
+const Edit edits[] = {
+    {"\"altgrad\": 1", "\"altgrad\": 2", "manifest.altgrad is 2, not 1"},
+    {"\"altgrad\": 1", "\"altgrad\": \"1\"", "manifest.altgrad is \"1\""},
+    {"\"inputs\": 1", "\"inputs\": 1.5", "manifest.inputs is 1.5"},
+    {"\"inputs\": 1", "\"inputs\": 18446744073709551615", "manifest.inputs is"},
+    {"\"inputs\": 1", "\"inputs\": 0",
+     "streams[0].slot is 0, but inputs has 0"},
+    {"\"row_words\": 11", "\"row_words\": 10",
+     "scalars[1].slot is 2, but a row has 2"},
+    {"\"row_words\": 11", "\"row_words\": -1", "manifest.row_words is -1"},
+    {"\"slot\": 2", "\"slot\": 1", "scalars[1].slot is 1, taken before"},
+    {"\"slot\": 2", "\"slot\": -1", "scalars[1].slot is -1"},
+    {"\"name\": \"model\"", "\"name\": \"grads\"",
+     "streams[2].name is \"grads\", taken before"},
+    {"\"name\": \"model\"", "\"name\": \"a b\"", "streams[2].name is not"},
+    {"\"access\": \"out\"", "\"access\": \"outin\"", "access is \"outin\""},
+    {"\"bytes\": 2", "\"bytes\": 3", "streams[2].bytes is not a power of two"},
+    {"\"scope\": \"group\"", "\"scope\": 7",
+     "scalars[0].scope is not a string"},
+    {"\"type\": \"i64\"", "\"type\": \"f16\"", "scalars[1].type is \"f16\""},
+    {"\"default\": 0.001", "\"default\": \"x\"",
+     "scalars[0].default is neither"},
+    {"\"group_scalars\": 1", "\"group_scalars\": 0", "but a group has 0"},
+    {"\"step_scalars\": 1", "\"step_scalars\": 0", "but scalars has 0"},
+    {"\"spills\": 1", "\"spill\": 1", "manifest.workspace has no \"spills\""},
+    {"\"domain\": \"once\"", "\"domain\": \"twice\"",
+     "phases[1].domain is \"twice\""},
+    {"\"per_block\": 8", "\"per_block\": 0", "phases[0].per_block is 0"},
+    {"\"symbol\": \"altgrad_sgd_total\"", "\"symbol\": \"a;b\"",
+     "phases[1].symbol is not a name"},
+    {"\"ptx\": [", "\"ptx\": [9, ", "manifest.ptx names a target 9"},
+    {"\"host\": [", "\"host\": [\"v 3\", ", "manifest.host names a target"},
+    {"\"phases\": [", "\"phases\": [[], ", "phases[0] is not an object"},
+    {"\"streams\": [", "\"streams\": {}, \"other\": [",
+     "manifest.streams is not a list"},
+    {"\"read\": 4", "\"read\": null", "phases[0].read is not a number"}};
+
+INSTANTIATE_TEST_SUITE_P(Every, ManifestEdit, testing::ValuesIn(edits));
+
+TEST(Manifest, EveryPrefixIsRefused) {
+  std::string text = manifest();
+  EXPECT_EQ(wordsFor(text), "accepted");
+  for (size_t size = 0; size < text.size(); ++size)
+    ASSERT_NE(wordsFor(text.substr(0, size)), "accepted");
+}
+
+TEST(Manifest, UnknownKeysAreAllowed) {
+  EXPECT_EQ(wordsFor(edited("\"inputs\": 1", "\"inputs\": 1, \"new\": []")),
+            "accepted");
+}
+
+TEST(Manifest, DeepNestingIsNoCrash) {
+  std::string deep(100000, '[');
+  EXPECT_NE(wordsFor(deep), "accepted");
+  EXPECT_NE(wordsFor(deep + std::string(100000, ']')), "accepted");
+}
+
+TEST(Manifest, EverySingleByteChangeIsNoCrash) {
+  std::string text = manifest();
+  for (size_t i = 0; i < text.size(); ++i)
+    for (char c : {'\0', '"', '9', '}', '\xff'}) {
+      std::string other = text;
+      other[i] = c;
+      wordsFor(other);
+    }
+}
+
+} // namespace

@@ -1,0 +1,251 @@
+// altgrad_compile with shell scripts as compilers: good, hanging, dying, lying.
+#include "Folder.h"
+#include "Sgd.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/time.h>
+
+namespace {
+
+class Compile : public Folder {
+protected:
+  void SetUp() override {
+    Folder::SetUp();
+    compiler = folder + "/altgrad-opt";
+    writeCompiler("cp " SGD_BUNDLE " \"$out\"");
+  }
+  // A compiler that notes its runs, finds its output's name and does `body`.
+  void writeCompiler(const std::string &body,
+                     const std::string &version = "echo fake 1") {
+    write(compiler, "#!/bin/sh\n"
+                    "cd " +
+                        folder +
+                        "\n"
+                        "if [ \"$1\" = --version ]; then " +
+                        version +
+                        "; exit; fi\n"
+                        "echo run >> runs\n"
+                        "for a in \"$@\"; do echo \"$a\"; done > arguments\n"
+                        "while [ $# -gt 0 ]; do\n"
+                        "  if [ \"$1\" = -o ]; then out=$2; fi; shift\n"
+                        "done\n" +
+                        body + "\n");
+    chmod(compiler.c_str(), 0755);
+  }
+  altgrad_status compile(const char *spec, const char *options = "--target=x") {
+    altgrad_bundle *bundle = nullptr;
+    altgrad_status status = altgrad_compile(spec, spec ? strlen(spec) : 0,
+                                            options, compiler.c_str(), &bundle);
+    EXPECT_EQ(bundle != nullptr, status == ALTGRAD_OK);
+    altgrad_bundle_free(bundle);
+    return status;
+  }
+  size_t runs() { return read(folder + "/runs").size() / 4; }
+
+  std::string compiler;
+};
+
+TEST_F(Compile, TheCompilersBundleRuns) {
+  altgrad_bundle *bundle = nullptr;
+  ASSERT_ALTGRAD(
+      altgrad_compile("a", 1, "--target=x", compiler.c_str(), &bundle));
+  altgrad_plan *raw = nullptr;
+  ASSERT_ALTGRAD(altgrad_plan_create(bundle, "cpu", &raw));
+  altgrad_bundle_free(bundle);
+  PlanPointer plan(raw);
+  Tensors actual({5000}), expected({5000});
+  actual.bind(plan.get());
+  ASSERT_ALTGRAD(actual.run(plan.get()));
+  expected.step();
+  EXPECT_TRUE(actual.equals(expected));
+}
+
+TEST_F(Compile, AProcessCompilesOnce) {
+  unsetenv("ALTGRAD_CACHE_DIR");
+  setenv("HOME", "/nonexistent", 1);
+  ASSERT_ALTGRAD(compile("once"));
+  ASSERT_ALTGRAD(compile("once"));
+  EXPECT_EQ(runs(), 1u) << "memory is the cache where there is no directory";
+  ASSERT_ALTGRAD(compile("twice"));
+  EXPECT_EQ(runs(), 2u);
+}
+
+TEST_F(Compile, ProcessesShareTheCache) {
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(inChild([&] { return compile("shared"); }), 0);
+  EXPECT_EQ(runs(), 1u);
+  EXPECT_EQ(warnings(), 0u) << printed;
+}
+
+TEST_F(Compile, ADamagedEntryIsCompiledAgain) {
+  EXPECT_EQ(inChild([&] { return compile("damaged"); }), 0);
+  std::string path = cache + "/" + list(cache).at(0), whole = read(path);
+  for (size_t size :
+       {size_t(0), size_t(1), whole.size() / 2, whole.size() - 1}) {
+    write(path, whole.substr(0, size));
+    size_t before = runs();
+    EXPECT_EQ(inChild([&] { return compile("damaged"); }), 0) << size;
+    EXPECT_EQ(runs(), before + 1) << size;
+    EXPECT_EQ(warnings(), 1u) << printed;
+    EXPECT_EQ(read(path), whole) << "the entry is replaced";
+  }
+}
+
+TEST_F(Compile, EverythingThatMattersIsInTheKey) {
+  std::string rules = folder + "/rules";
+  mkdir(rules.c_str(), 0755);
+  write(rules + "/adamw.mlir", "one");
+  std::string path = "--rule=adamw\n--rule-path=" + rules;
+  auto count = [&](const char *spec, const std::string &options) {
+    EXPECT_EQ(inChild([&] { return compile(spec, options.c_str()); }), 0);
+    return runs();
+  };
+  EXPECT_EQ(count("spec", path), 1u);
+  EXPECT_EQ(count("spec", path), 1u);
+  EXPECT_EQ(count("speck", path), 2u);
+  EXPECT_EQ(count(nullptr, path), 3u) << "no spec is not an empty one";
+  EXPECT_EQ(count("", path), 4u);
+  EXPECT_EQ(count("spec", path + "\n--clip"), 5u);
+  write(rules + "/adamw.mlir", "two");
+  EXPECT_EQ(count("spec", path), 6u) << "a template has changed";
+  timeval later[2] = {{2000000000, 0}, {2000000000, 0}};
+  utimes(compiler.c_str(), later);
+  EXPECT_EQ(count("spec", path), 7u) << "the compiler's file has changed";
+  EXPECT_EQ(count("spec", path), 7u);
+}
+
+TEST_F(Compile, TheWordsOfAnErrorAreTheCompilers) {
+  writeCompiler("echo \"-:3:5: error: no rule @adam\" >&2; exit 1");
+  EXPECT_EQ(compile("wrong"), ALTGRAD_COMPILE);
+  EXPECT_STREQ(altgrad_last_error(), "-:3:5: error: no rule @adam\n");
+  EXPECT_TRUE(list(cache).empty());
+  writeCompiler("exit 3");
+  EXPECT_REFUSED(compile("wrong"), ALTGRAD_COMPILE, "exit status 3");
+}
+
+TEST_F(Compile, AHangingCompilerIsEnded) {
+  writeCompiler("sleep 100 & echo $! > grandchild; echo busy >&2; wait");
+  setenv("ALTGRAD_COMPILE_TIMEOUT", "0.3", 1);
+  auto start = std::chrono::steady_clock::now();
+  EXPECT_REFUSED(compile("hang"), ALTGRAD_COMPILE, "took more than 0.3 s");
+  EXPECT_NE(strstr(altgrad_last_error(), "busy"), nullptr);
+  unsetenv("ALTGRAD_COMPILE_TIMEOUT");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  usleep(100000);
+  pid_t grandchild = atoi(read(folder + "/grandchild").c_str());
+  ASSERT_GT(grandchild, 0);
+  std::string state = read("/proc/" + std::to_string(grandchild) + "/stat");
+  EXPECT_TRUE(state.empty() || state.find(") Z") != std::string::npos) << state;
+}
+
+TEST_F(Compile, ADyingCompilerIsAnError) {
+  writeCompiler("echo oops >&2; kill -SEGV $$");
+  EXPECT_REFUSED(compile("die"), ALTGRAD_COMPILE, "signal 11");
+  EXPECT_NE(strstr(altgrad_last_error(), "oops"), nullptr);
+}
+
+TEST_F(Compile, ALyingCompilerIsAnError) {
+  writeCompiler("exit 0");
+  EXPECT_REFUSED(compile("lie"), ALTGRAD_COMPILE, "wrote no bundle");
+  writeCompiler(": > \"$out\"");
+  EXPECT_REFUSED(compile("lie"), ALTGRAD_COMPILE, "wrote no bundle");
+  writeCompiler("echo garbage > \"$out\"");
+  EXPECT_REFUSED(compile("lie"), ALTGRAD_BROKEN, "too short for an ELF");
+  writeCompiler("head -c 5000 " SGD_BUNDLE " > \"$out\"");
+  EXPECT_REFUSED(compile("lie"), ALTGRAD_BROKEN, "cut off");
+  writeCompiler("", "exit 1");
+  EXPECT_REFUSED(compile("lie"), ALTGRAD_COMPILE, "--version failed");
+  EXPECT_TRUE(list(cache).empty()) << "none of it is kept";
+}
+
+TEST_F(Compile, ArgumentsPassAsTheyAre) {
+  writeCompiler("cat > spec; cp " SGD_BUNDLE " \"$out\"");
+  const char *options = "--rule=adamw\n\n--storage=a b;$(touch x) 'c\n--clip";
+  ASSERT_ALTGRAD(compile("the\nspec", options));
+  EXPECT_EQ(read(folder + "/spec"), "the\nspec");
+  std::string arguments = read(folder + "/arguments");
+  EXPECT_EQ(arguments.find("--rule=adamw\n--storage=a b;$(touch x) 'c\n--clip\n"
+                           "--emit=bundle\n-o\n"),
+            0u)
+      << arguments;
+  EXPECT_EQ(arguments.substr(arguments.size() - 2), "-\n");
+  ASSERT_ALTGRAD(compile(nullptr, options));
+  EXPECT_NE(read(folder + "/arguments").substr(arguments.size() - 2), "-\n");
+}
+
+TEST_F(Compile, OptionsThatAreNoneAreRefused) {
+  for (const char *bad : {"-o=x", "adamw", "--rule=a\nx.mlir", "--", " --clip"})
+    EXPECT_REFUSED(compile("s", bad), ALTGRAD_INVALID,
+                   "does not begin with --");
+  EXPECT_REFUSED(compile("s", "--emit=ptx"), ALTGRAD_INVALID, "by the runtime");
+  EXPECT_REFUSED(compile(nullptr, ""), ALTGRAD_INVALID, "neither spec nor");
+  altgrad_bundle *bundle = nullptr;
+  std::string big(1 << 20, ' ');
+  EXPECT_REFUSED(
+      altgrad_compile(big.data(), big.size() + 1, "--x", nullptr, &bundle),
+      ALTGRAD_INVALID, "more than 1 MiB");
+  EXPECT_EQ(runs(), 0u);
+}
+
+TEST_F(Compile, NoDescriptorIsInherited) {
+  writeCompiler("ls -l /proc/$$/fd > descriptors; cp " SGD_BUNDLE " \"$out\"");
+  int leak = open("/dev/zero", O_RDONLY); // without O_CLOEXEC
+  ASSERT_ALTGRAD(compile("descriptors"));
+  close(leak);
+  std::string open = read(folder + "/descriptors");
+  EXPECT_EQ(open.find("/dev/zero"), std::string::npos) << open;
+}
+
+TEST_F(Compile, TheCompilerIsFound) {
+  altgrad_bundle *bundle = nullptr;
+  auto find = [&](const char *given) {
+    return altgrad_compile("find", 4, "--x", given, &bundle);
+  };
+  EXPECT_REFUSED(find("/nowhere/altgrad-opt"), ALTGRAD_NOT_FOUND,
+                 "/nowhere/altgrad-opt is not a program");
+  EXPECT_REFUSED(find("/etc/passwd"), ALTGRAD_NOT_FOUND, "is not a program");
+  setenv("ALTGRAD_OPT", "/nowhere", 1);
+  EXPECT_REFUSED(find(nullptr), ALTGRAD_NOT_FOUND, "(from ALTGRAD_OPT)");
+  setenv("ALTGRAD_OPT", compiler.c_str(), 1);
+  ASSERT_ALTGRAD(find(nullptr));
+  altgrad_bundle_free(bundle);
+  unsetenv("ALTGRAD_OPT");
+  std::string before = getenv("PATH");
+  setenv("PATH", ("/nowhere::.:" + folder + ":" + before).c_str(), 1);
+  ASSERT_ALTGRAD(find(nullptr));
+  altgrad_bundle_free(bundle);
+  setenv("PATH", "/nowhere:.:", 1);
+  ASSERT_EQ(chdir(folder.c_str()), 0);
+  // Never from the current folder.
+  EXPECT_REFUSED(find(nullptr), ALTGRAD_NOT_FOUND, "no compiler: altgrad-opt");
+  setenv("PATH", before.c_str(), 1);
+  ASSERT_EQ(chdir("/"), 0);
+}
+
+TEST_F(Compile, AProgramThatIgnoresItsChildrenCanCompile) {
+  auto before = signal(SIGCHLD, SIG_IGN);
+  EXPECT_EQ(compile("ignored"), ALTGRAD_OK) << altgrad_last_error();
+  signal(SIGCHLD, before);
+}
+
+TEST_F(Compile, AFloodOfWordsIsBounded) {
+  writeCompiler("head -c 20000000 /dev/zero | tr '\\0' x >&2; exit 1");
+  EXPECT_EQ(compile("flood"), ALTGRAD_COMPILE);
+  EXPECT_LT(strlen(altgrad_last_error()), 100000u);
+}
+
+TEST_F(Compile, NothingIsLeftInTheTemporaryFolder) {
+  std::string temporary = folder + "/tmp";
+  mkdir(temporary.c_str(), 0755);
+  setenv("TMPDIR", temporary.c_str(), 1);
+  ASSERT_ALTGRAD(compile("tidy"));
+  writeCompiler("echo x > \"$out\"; exit 1");
+  EXPECT_EQ(compile("tidy too"), ALTGRAD_COMPILE);
+  unsetenv("TMPDIR");
+  EXPECT_TRUE(list(temporary).empty());
+}
+
+} // namespace

@@ -1,0 +1,2 @@
+// A shared object that is not a bundle.
+int altgrad_nothing;
