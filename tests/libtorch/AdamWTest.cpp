@@ -27,12 +27,13 @@ const Tensor &stateOf(AdamW &optimizer, const Tensor &param,
 // max(|old|, |new|).
 double distance(const Tensor &old, const Tensor &a, const Tensor &b) {
   double most = 0;
+  auto *o = old.const_data_ptr<float>(), *x = a.const_data_ptr<float>(),
+       *y = b.const_data_ptr<float>();
   for (int64_t i = 0; i < old.numel(); ++i) {
-    float x = a.flatten()[i].item<float>(), y = b.flatten()[i].item<float>();
-    float scale = std::max(std::fabs(old.flatten()[i].item<float>()),
-                           std::max(std::fabs(x), std::fabs(y)));
+    float scale =
+        std::max(std::fabs(o[i]), std::max(std::fabs(x[i]), std::fabs(y[i])));
     double unit = std::nextafter(scale, INFINITY) - scale;
-    most = std::max(most, std::fabs(double(x) - y) / unit);
+    most = std::max(most, std::fabs(double(x[i]) - y[i]) / unit);
   }
   return most;
 }
@@ -171,7 +172,9 @@ TEST(AdamW, FollowsASchedulerAndNewGroups) {
     schedule.step();
     other.step();
   }
-  EXPECT_NEAR(optimizer.param_groups()[0].options().get_lr(), 1e-2 / 16, 1e-9);
+  double lr = optimizer.param_groups()[0].options().get_lr();
+  EXPECT_LT(lr, 2e-3);
+  EXPECT_EQ(lr, reference.param_groups()[0].options().get_lr());
   EXPECT_TRUE(at::allclose(ours, torchs, 1e-5, 1e-7));
   EXPECT_TRUE(at::allclose(late, lateTwin, 1e-5, 1e-7));
 }

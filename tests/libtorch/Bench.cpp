@@ -98,12 +98,14 @@ int main(int argc, char **argv) {
         candidate.milliseconds.push_back(
             std::chrono::duration<double, std::milli>(end - start).count());
     }
-  printf("%lld tensors of %lld elements, %s, %d threads, median of %d rounds\n",
+  printf("%lld tensors of %lld elements, %s, %d threads; median and best of %d "
+         "rounds\n",
          (long long)tensors, (long long)elements,
          type == at::kFloat ? "f32" : "bf16", at::get_num_threads(), rounds);
-  double best = median(candidates[0].milliseconds);
+  double own = median(candidates[0].milliseconds);
   for (const Candidate &candidate : candidates)
-    printf("%-24s %10.4f ms  %6.2fx\n", candidate.name,
-           median(candidate.milliseconds),
-           median(candidate.milliseconds) / best);
+    printf("%-24s %10.4f ms  %6.2fx  %10.4f ms\n", candidate.name,
+           median(candidate.milliseconds), median(candidate.milliseconds) / own,
+           *std::min_element(candidate.milliseconds.begin(),
+                             candidate.milliseconds.end()));
 }

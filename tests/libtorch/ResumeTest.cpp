@@ -45,7 +45,8 @@ TEST(Resume, AnyRuleGivesTheSameBits) {
   train(whole, wholeRun, samples, 20);
   RuleOptimizer firstRun(first->parameters(), spec, options);
   train(first, firstRun, samples, 10);
-  RuleOptimizer secondRun(second->parameters(), spec);
+  RuleOptimizer secondRun(second->parameters(), spec,
+                          RuleOptions(1.0).option("momentum_on"));
   pass(first, second);
   pass(firstRun, secondRun);
   train(second, secondRun, samples, 10);

@@ -6,6 +6,7 @@
 
 using namespace ptx;
 
+// Out of line: the caller is the hottest path there is.
 void ptx::throwUnwritten(const Thread &t, const Operand &o) {
   throw Fault{FaultKind::UninitialisedRegister,
               "register '" + t.block->machine->kernel.registerNames[o.index] +
@@ -13,6 +14,7 @@ void ptx::throwUnwritten(const Thread &t, const Operand &o) {
 }
 
 uint64_t ptx::readSpecial(const Thread &t, const Operand &o) {
+  // x, y and z follow each other in the enum, so a difference is the axis.
   using S = SpecialRegister;
   const Machine &m = *t.block->machine;
   uint32_t lane = t.lane();
@@ -74,6 +76,8 @@ Strength ptx::strengthOf(const Traits &k) {
 }
 
 uint64_t ptx::messageKey(const Thread &t, uint64_t address) {
+  // No region can lie there: global addresses of that size are refused by
+  // hosts, and the interpreter's own begin far above.
   bool isShared = address >= SharedBase && address < LocalBase;
   return isShared ? SharedWindow | uint64_t(t.block->index) << 28 | address
                   : address;
@@ -86,6 +90,8 @@ static const char *spaceName(Space space) {
 }
 
 Space ptx::resolveGeneric(uint64_t &address) {
+  // Global addresses are generic addresses; the other spaces have a window
+  // whose top four bits no host pointer has.
   uint64_t window = address & WindowMask;
   Space space = window == SharedWindow  ? Space::Shared
                 : window == LocalWindow ? Space::Local
@@ -106,6 +112,7 @@ Region *lookUp(Thread &t, Space space, uint64_t address) {
   case Space::Global:
     return m.memory.find(address);
   case Space::Shared:
+    // Two regions, so that running off the static variables is seen.
     return address < DynamicSharedBase ? t.block->shared.get()
                                        : t.block->dynamicShared.get();
   case Space::Local:
@@ -163,6 +170,8 @@ Region &ptx::checkAccess(Thread &t, const MemoryAccess &a) {
   Space space = a.space;
   if (space == Space::Generic)
     space = resolveGeneric(address);
+  // A vector must be aligned as a whole, before anything else is asked: the
+  // paged shadows rely on it.
   if (address & (a.bytes - 1))
     throw Fault{FaultKind::Misaligned,
                 std::string(a.isWrite ? "write" : "read") + " of " +
@@ -170,6 +179,7 @@ Region &ptx::checkAccess(Thread &t, const MemoryAccess &a) {
                     ", which is not a multiple of " + std::to_string(a.bytes)};
   Region *region;
   if (space == Space::Global) {
+    // An instruction mostly stays in one buffer: ask that one first.
     Region *&last = m.lastRegion[t.current->index];
     if (!last || !last->contains(address, a.bytes))
       last = m.memory.find(address);
@@ -183,6 +193,7 @@ Region &ptx::checkAccess(Thread &t, const MemoryAccess &a) {
     throw Fault{FaultKind::ReadOnly,
                 "write to " + hex(address) + " in '" + region->name + "'"};
   if (m.options.checkRaces && !(region->flags & RegionNoRaces)) {
+    // Only now, when the access is known to be in range, does it leave a stamp.
     t.clock.now.line = t.current->line;
     region->checkRace(address, a.bytes, {&t.clock, a.isWrite, a.strength});
   }

@@ -52,12 +52,15 @@ template <bool Returns> void atomic(Thread &t, const Instruction &i) {
   uint64_t address = addressOf(t, from[0]), b = read(t, from[1]);
   uint64_t c = k.operation == Cas ? read(t, from[2]) : 0;
   bool isCtaOnly = k.scope == Scope::Cta;
+  // Release before the access, acquire after it: the message must carry what
+  // came before, and the thread learns only from what it read.
   if (k.order == MemoryOrder::Release || k.order == MemoryOrder::AcqRel)
     Messages::release(t.clock, isCtaOnly);
   Region &region =
       checkAccess(t, {k.space, address, bytes, true, strengthOf(k)});
   if (k.space == Space::Generic)
     resolveGeneric(address);
+  // Even exch and cas read: what they return must have been written.
   region.checkInitialised(address, bytes);
   uint64_t old = 0;
   region.read(address, bytes, reinterpret_cast<uint8_t *>(&old));
@@ -65,6 +68,7 @@ template <bool Returns> void atomic(Thread &t, const Instruction &i) {
   region.write(address, bytes, reinterpret_cast<const uint8_t *>(&result));
   Messages &messages = t.block->machine->messages;
   uint64_t key = messageKey(t, address);
+  // Read first: an atomic is ordered after the one it follows.
   messages.read(key, t.clock);
   messages.written(key, t.clock, true);
   if (k.order == MemoryOrder::Acquire || k.order == MemoryOrder::AcqRel)
@@ -111,6 +115,7 @@ void addRow(Registry &r, const Row &row, const std::string &type,
 } // namespace
 
 void ptx::addAtomicForms(Registry &r) {
+  // PTX: without an order an atomic is relaxed, without a scope it is .gpu.
   const std::pair<const char *, MemoryOrder> orders[] = {
       {"", MemoryOrder::Relaxed},
       {".relaxed", MemoryOrder::Relaxed},

@@ -8,12 +8,14 @@ using namespace ptx;
 
 namespace {
 
+/// Registers hold zero-extended values, so all of this is unsigned.
 uint64_t in(Thread &t, const Instruction &i, unsigned n) {
   return read(t, i.operands[n]);
 }
 
 enum Logic : uint8_t { And, Or, Xor, Not, CNot };
 
+// write() cuts the result to the register: ~a needs no mask.
 void logic(Thread &t, const Instruction &i) {
   uint64_t a = in(t, i, 1);
   uint64_t result = 0;
@@ -42,6 +44,7 @@ template <bool IsLeft> void shift(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   uint64_t a = in(t, i, 1), count = in(t, i, 2);
   if (!IsLeft && k.isSigned) {
+    // Into the top bits and back brings the sign down.
     int64_t value = int64_t(a << (64 - k.bits)) >> (64 - k.bits);
     write(t, i.operands[0], uint64_t(value >> std::min<uint64_t>(count, 63)));
     return;
@@ -52,6 +55,7 @@ template <bool IsLeft> void shift(Thread &t, const Instruction &i) {
 
 template <bool IsLeft, bool Wraps>
 void funnelShift(Thread &t, const Instruction &i) {
+  // 64 bits {b, a} shifted once; the clamp at 32 gives the other word whole.
   uint64_t joined = in(t, i, 2) << 32 | in(t, i, 1);
   uint64_t c = in(t, i, 3);
   uint64_t n = Wraps ? c & 31 : std::min<uint64_t>(c, 32);
@@ -62,6 +66,7 @@ void lop3(Thread &t, const Instruction &i) {
   uint64_t a = in(t, i, 1), b = in(t, i, 2), c = in(t, i, 3),
            table = in(t, i, 4);
   uint64_t result = 0;
+  // Bit abc of the table says what a, b, c give: one minterm each.
   for (unsigned n = 0; n < 8; ++n)
     if (table >> n & 1)
       result |= (n & 4 ? a : ~a) & (n & 2 ? b : ~b) & (n & 1 ? c : ~c);
@@ -71,6 +76,7 @@ void lop3(Thread &t, const Instruction &i) {
 enum PermuteMode : uint8_t { Index, F4e, B4e, Rc8, Ecl, Ecr, Rc16 };
 
 void prmt(Thread &t, const Instruction &i) {
+  // Byte n of the result is byte `from` of the eight in {b, a}.
   uint64_t bytes = in(t, i, 2) << 32 | in(t, i, 1);
   unsigned c = unsigned(in(t, i, 3)), s = c & 3;
   uint32_t result = 0;
@@ -115,6 +121,7 @@ void bfe(Thread &t, const Instruction &i) {
   unsigned position = in(t, i, 2) & 0xff, length = in(t, i, 3) & 0xff;
   bool sign = false;
   if (k.isSigned && length)
+    // A field that reaches past the top has the top bit for its sign.
     sign = a >> std::min(position + length - 1, unsigned(k.bits - 1)) & 1;
   uint64_t result = 0;
   for (unsigned n = 0; n < k.bits; ++n) {
@@ -127,6 +134,7 @@ void bfe(Thread &t, const Instruction &i) {
 void bfi(Thread &t, const Instruction &i) {
   uint64_t field = in(t, i, 1), result = in(t, i, 2);
   unsigned position = in(t, i, 3) & 0xff, length = in(t, i, 4) & 0xff;
+  // What would fall out at the top is dropped.
   for (unsigned n = 0; n < length && position + n < i.form->traits.bits; ++n) {
     result &= ~(uint64_t(1) << (position + n));
     result |= (field >> n & 1) << (position + n);
@@ -151,6 +159,8 @@ void count(Thread &t, const Instruction &i) {
     for (unsigned n = 0; n < k.bits; ++n)
       result |= (a >> n & 1) << (k.bits - 1 - n);
     break;
+  // Of a negative number the first bit that is not the sign; of 0 and -1 there
+  // is none.
   case Find:
   case FindShift:
     if (k.isSigned && (a & top))
@@ -237,6 +247,7 @@ void ptx::addBitForms(Registry &r) {
   r.add("shf.r.clamp.b32", funnelShift<false, false>, "=32 32 32 32");
   r.add("shf.r.wrap.b32", funnelShift<false, true>, "=32 32 32 32");
   r.add("lop3.b32", lop3, "=32 32 32 32 32");
+  // The table of mode names is in the order of PermuteMode.
   const char *modes[] = {"", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"};
   for (uint8_t mode = 0; mode < 7; ++mode)
     r.add(std::string("prmt.b32") + modes[mode], prmt, "=32 32 32 32",

@@ -9,6 +9,7 @@ using namespace ptx;
 // Long enough to be cheap, short enough that a spinning thread lets others on.
 constexpr uint64_t TurnLength = 4096;
 
+// Blocks reuse their storage: only the "written" flags must start clean.
 void Block::start(Machine &m, uint32_t number) {
   machine = &m;
   index = number;
@@ -36,6 +37,7 @@ void Block::start(Machine &m, uint32_t number) {
                                          m.kernel.localBytes, nullptr,
                                          RegionUninitialised | RegionNoRaces);
   }
+  // Fresh for every block: shared memory never carries anything over.
   auto makeShared = [&](const char *name, uint64_t base, uint64_t bytes) {
     auto region = std::make_unique<Region>(name, base, bytes, nullptr,
                                            RegionUninitialised);
@@ -52,6 +54,7 @@ void Block::start(Machine &m, uint32_t number) {
 void Block::runThread(Thread &t) {
   const Instruction *code = machine->kernel.code.data();
   uint64_t limit = machine->options.stepLimit;
+  // The limit is part of the turn, so that it stops in the middle of one.
   uint64_t turn = std::min(TurnLength, limit - machine->steps);
   uint64_t left = turn;
   machine->running = &t;
@@ -65,6 +68,7 @@ void Block::runThread(Thread &t) {
     if (t.state != Thread::Ready)
       break;
   }
+  // Counted once a turn; a fault loses the last turn's count, no more.
   machine->steps += turn - left;
   if (t.state == Thread::Ready && machine->steps >= limit)
     throw Fault{FaultKind::StepLimit, "the launch did not end within " +
@@ -73,6 +77,8 @@ void Block::runThread(Thread &t) {
 }
 
 bool Block::run() {
+  // Waiting threads become ready inside others' turns, in this pass or the
+  // next; a pass in which nobody ran is the end or a deadlock.
   bool anyRan = false, allExited = true;
   for (Thread &t : threads) {
     if (t.state == Thread::Ready) {
@@ -96,6 +102,7 @@ void Block::reportStuck() {
     if (t.state == Thread::AtWarp && !atWarp)
       atWarp = &t;
   }
+  // A warp operation is the closer cause when both are waited for.
   machine->running = atWarp ? atWarp : atBarrier;
   if (atWarp)
     throw Fault{FaultKind::WarpDivergence,
@@ -120,6 +127,8 @@ bool Block::arriveAtWarp(Thread &t, const Instruction &i, uint32_t mask) {
   for (unsigned lane = 0; lane < 32; ++lane) {
     if (!(mask >> lane & 1))
       continue;
+    // Convergence is not assumed: lanes meet here because the mask says so, as
+    // on hardware with independent threads.
     const Thread *other = laneOf(t, lane);
     if (!other || other->state == Thread::Exited)
       throw Fault{FaultKind::WarpDivergence,
@@ -142,6 +151,9 @@ bool Block::arriveAtWarp(Thread &t, const Instruction &i, uint32_t mask) {
 }
 
 void Block::release(Barrier &b, bool aligned) {
+  // Whoever passed knows all that any of them had done or learned. With a part
+  // of the threads the common clock may run ahead of others: that hides races,
+  // and never makes one up.
   std::map<uint32_t, const Instruction *> byWarp;
   uint32_t clock = 0;
   KnowledgeRef known;
@@ -173,6 +185,7 @@ void Block::arriveAtBarrier(Thread &t, uint32_t number, uint32_t count,
   if (number >= barriers.size())
     throw Fault{FaultKind::Undefined,
                 "barrier " + std::to_string(number) + " does not exist"};
+  // PTX counts warps; the whole block is fine even when its last warp is short.
   if (count % 32 && count != threads.size())
     throw Fault{FaultKind::Undefined, "a barrier for " + std::to_string(count) +
                                           " threads: not a multiple of 32"};

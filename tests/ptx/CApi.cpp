@@ -8,10 +8,12 @@
 
 using namespace ptx;
 
+// One string a thread, so that ptx_error() stays valid until the next failure.
 static thread_local std::string lastError;
 
 struct ptx_vm {
   std::unique_ptr<Module> module;
+  // Module variables point into `module`: it goes first and dies last.
   Memory memory;
   LaunchResult last;
   std::vector<std::string> forms, kernels;
@@ -58,6 +60,7 @@ static int mapRegion(ptx_vm *vm, uint64_t address, void *host, uint64_t bytes,
 int ptx_map(ptx_vm *vm, uint64_t address, void *host, uint64_t bytes,
             unsigned flags) {
   if (!host)
+    // A null pointer would mean a sparse region, silently.
     return failed("no buffer to map");
   return mapRegion(vm, address, host, bytes, flags);
 }
@@ -93,6 +96,7 @@ int ptx_read(ptx_vm *vm, uint64_t address, void *to, uint64_t bytes) {
   return r != nullptr;
 }
 
+/// Zeros in the C struct mean "as usual", so that callers can start from {}.
 static LaunchOptions decode(const ptx_launch_options &from) {
   LaunchOptions o;
   for (unsigned n = 0; n < 3; ++n) {
@@ -127,6 +131,8 @@ int ptx_launch(ptx_vm *vm, const char *name,
   LaunchOptions o = decode(*options);
   try {
     vm->last = Machine(*vm->module, *kernel, vm->memory, o).run();
+    // A fault of the kernel is no exception here; this is the interpreter's
+    // own.
   } catch (const std::exception &e) { // out of memory, say
     vm->last.fault = FaultKind::BadLaunch;
     return failed(e.what());
@@ -152,6 +158,7 @@ const char *ptx_module_form(const ptx_vm *vm, size_t index) {
 }
 
 const char *ptx_known_form(size_t index) {
+  // Pointers into the registry, which lives as long as the process.
   static const std::vector<const char *> names = [] {
     std::vector<const char *> all;
     for (const auto &entry : Registry::get().all())

@@ -59,12 +59,14 @@ soft::Order orderOf(const Traits &k, uint64_t a, uint64_t b) {
     }
     return soft::compare(*k.format, a, b);
   }
+  // Registers are zero-extended: shift the sign up and back.
   if (k.isSigned) {
     unsigned unused = 64u - k.bits;
     int64_t x = int64_t(a << unused) >> unused;
     int64_t y = int64_t(b << unused) >> unused;
     return x < y ? Order::Less : x > y ? Order::Greater : Order::Equal;
   }
+  // Bit types compare as unsigned; only eq and ne are registered for them.
   return a < b ? Order::Less : a > b ? Order::Greater : Order::Equal;
 }
 
@@ -116,6 +118,7 @@ void setValue(Thread &t, const Instruction &i) {
 }
 
 void selp(Thread &t, const Instruction &i) {
+  // Both are read: PTX does not excuse the one not taken from being written.
   uint64_t a = read(t, i.operands[1]), b = read(t, i.operands[2]);
   write(t, i.operands[0], readPredicate(t, i.operands[3]) ? a : b);
 }
@@ -139,6 +142,7 @@ void testp(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   const Format &f = *k.format;
   uint64_t a = read(t, i.operands[1]);
+  // Zero is neither normal nor subnormal.
   bool special = f.isNaN(a) || f.isInfinity(a), r = false;
   switch (k.operation) {
   case Finite:
@@ -204,6 +208,7 @@ const Named Combines[] = {{"", CombineNone},
                           {".xor", CombineXor}};
 
 void addComparison(Registry &r, const Type &type, const Named &comparison) {
+  // Two lanes of 16 bits in 32.
   bool isPacked = type.format && type.format->width() * 2 == type.bits;
   bool hasFtz = type.format == &F32 || type.format == &F16;
   for (const Named &combine : Combines)
@@ -231,6 +236,7 @@ void addComparison(Registry &r, const Type &type, const Named &comparison) {
         continue;
       r.add("set" + head + ".u32" + type.name, setValue, "=32" + sources, k);
       r.add("set" + head + ".s32" + type.name, setValue, "=32" + sources, k);
+      // Reused to say that true is 1.0f and not all ones.
       k.saturate = true; // here: the result is a float
       r.add("set" + head + ".f32" + type.name, setValue, "=32" + sources, k);
     }

@@ -18,18 +18,21 @@ void branchIndexed(Thread &t, const Instruction &i) {
   t.pc = table[index];
 }
 
+// ret and exit are the same: there are no calls.
 void leave(Thread &t, const Instruction &) { t.state = Thread::Exited; }
 
 void trap(Thread &, const Instruction &) {
   throw Fault{FaultKind::Trap, "the kernel trapped"};
 }
 
+/// Dependent launches are ordered already: launches run one after the other.
 void nothing(Thread &, const Instruction &) {}
 
 void sleep(Thread &t, const Instruction &i) { read(t, i.operands[0]); }
 
 template <bool Waits, bool Aligned>
 void barrier(Thread &t, const Instruction &i) {
+  // Number and count may come from registers; the block checks them.
   uint32_t number = uint32_t(read(t, i.operands[0]));
   uint32_t count = t.block->machine->threadsPerBlock();
   if (i.operands[1].kind != Operand::None)
@@ -56,6 +59,8 @@ void ptx::addControlForms(Registry &r) {
   r.add("exit", leave, "");
   r.add("trap", trap, "");
   r.add("nanosleep.u32", sleep, "32");
+  // Two spellings of one barrier: "bar" is aligned, "barrier" only if it says
+  // so.
   r.add("griddepcontrol.wait", nothing, "");
   r.add("griddepcontrol.launch_dependents", nothing, "");
 

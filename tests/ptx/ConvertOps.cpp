@@ -20,6 +20,7 @@ uint64_t extend(uint64_t value, unsigned bits, bool isSigned) {
 
 uint64_t clampInteger(uint64_t value, bool fromSigned, unsigned bits,
                       bool isSigned) {
+  // `value` is extended to 64 bits by its own signedness.
   bool negative = fromSigned && int64_t(value) < 0;
   uint64_t largest = low(~uint64_t(0), bits) >> isSigned;
   if (!negative)
@@ -38,6 +39,7 @@ void integerToInteger(Thread &t, const Instruction &i) {
   write(t, i.operands[0], extend(a, k.bits, k.isSigned));
 }
 
+// Clamping is not optional here: PTX does it with and without .sat.
 void floatToInteger(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   uint64_t a = read(t, i.operands[1]);
@@ -50,6 +52,7 @@ void floatToInteger(Thread &t, const Instruction &i) {
 void integerToFloat(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   uint64_t a = extend(read(t, i.operands[1]), k.sourceBits, k.sourceSigned);
+  // 64 bits to f32 rounds once, straight from the integer.
   uint64_t r = soft::fromInteger(*k.format, a, k.sourceSigned, k.rounding);
   write(t, i.operands[0], k.saturate ? soft::clampToUnit(*k.format, r) : r);
 }
@@ -88,6 +91,7 @@ void packTwo(Thread &t, const Instruction &i) {
 void pairToPair(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   uint64_t a = read(t, i.operands[1]);
+  // The same lane in and out: nothing crosses over.
   unsigned from = k.source->width();
   uint64_t upper = convertOne(k, low(a >> from, from));
   uint64_t lower = convertOne(k, low(a, from));
@@ -210,6 +214,8 @@ void addFloatPair(Registry &r, const FloatType &to, const FloatType &from) {
       k.saturate = sat;
       std::string tail =
           std::string(ftz ? ".ftz" : "") + (sat ? ".sat" : "") + types;
+      // cvt.f16.f16 without .sat would be a move and is not PTX; cvt.f32.f32
+      // is.
       if (widens && !(isSame && !ftz && !sat && to.format->width() < 32))
         r.add("cvt" + tail, floatToFloat, slots, k);
       for (const Mode &mode : Modes) {
@@ -224,6 +230,7 @@ void addFloatPair(Registry &r, const FloatType &to, const FloatType &from) {
 
 /// f32 to one half or a pair, with `.relu` and `.satfinite`.
 void addHalves(Registry &r) {
+  // Only f16 and bf16, only to nearest and toward zero.
   for (const FloatType &to : {Floats[0], Floats[1]})
     for (const Mode &mode : {Modes[0], Modes[1]})
       for (bool relu : {false, true})
@@ -244,6 +251,8 @@ void addHalves(Registry &r) {
 }
 
 void addBytes(Registry &r) {
+  // Hopper's bytes always saturate on the way down and never need to on the way
+  // up: every code is an f16.
   const std::pair<const char *, const Format *> bytes[] = {{".e4m3x2", &E4M3},
                                                            {".e5m2x2", &E5M2}};
   for (auto [name, format] : bytes)

@@ -23,6 +23,7 @@ enum Operation : uint8_t {
   CopySign
 };
 
+/// What the modifiers do to a rounded result, in the order PTX applies them.
 uint64_t finish(const Traits &k, uint64_t result) {
   const Format &f = *k.format;
   if (k.ftz)
@@ -36,6 +37,7 @@ uint64_t finish(const Traits &k, uint64_t result) {
 
 uint64_t minMax(const Traits &k, uint64_t a, uint64_t b) {
   const Format &f = *k.format;
+  // .xorsign.abs compares magnitudes and gives the winner the product's sign.
   uint64_t sign = (a ^ b) & f.sign();
   if (k.xorSignAbs) {
     a = f.magnitude(a);
@@ -48,6 +50,7 @@ uint64_t minMax(const Traits &k, uint64_t a, uint64_t b) {
 
 uint64_t compute(const Traits &k, uint64_t a, uint64_t b, uint64_t c) {
   const Format &f = *k.format;
+  // .ftz reaches inputs here and the output in finish(): never without it.
   if (k.ftz) {
     a = soft::flush(f, a);
     b = soft::flush(f, b);
@@ -65,6 +68,7 @@ uint64_t compute(const Traits &k, uint64_t a, uint64_t b, uint64_t c) {
   case Div:
     return finish(k, soft::div(f, a, b, k.rounding));
   case Rcp:
+    // rcp is a division: correctly rounded like one.
     return finish(k, soft::div(f, f.one(), a, k.rounding));
   case Sqrt:
     return finish(k, soft::sqrt(f, a, k.rounding));
@@ -91,6 +95,7 @@ template <unsigned Count> void run(Thread &t, const Instruction &i) {
     write(t, i.operands[0], compute(k, in[0], in[1], in[2]));
     return;
   }
+  // Lanes are independent: a NaN in one leaves the other alone.
   uint64_t low = compute(k, in[0] & 0xffff, in[1] & 0xffff, in[2] & 0xffff);
   uint64_t high = compute(k, in[0] >> 16, in[1] >> 16, in[2] >> 16);
   write(t, i.operands[0], high << 16 | low);
@@ -130,6 +135,7 @@ public:
     std::string slots = std::string("=") + type.slot;
     for (unsigned n = 0; n < sources; ++n)
       slots += std::string(" ") + type.slot;
+    // Three instances of run(), by the number of operands to read.
     Handler handler = sources == 1 ? run<1> : sources == 2 ? run<2> : run<3>;
     registry.add(opcode + modifiers + type.name, handler, slots, k);
   }
@@ -152,6 +158,7 @@ public:
       bool isF16 = type.format == &F16;
       for (bool ftz : {false, true})
         for (bool sat : {false, true})
+          // bf16 has neither .ftz nor .sat.
           if (isF16 || (!ftz && !sat))
             form(opcode, operation, sources, suffix(".rn", ftz, sat), type,
                  traits(Rounding::NearestEven, ftz, sat));
@@ -220,6 +227,7 @@ private:
 
 void ptx::addFloatForms(Registry &registry) {
   Adder add(registry);
+  // Last three: has .sat, has f16 and bf16, has .relu.
   add.rounded("add", Add, 2, true, true, false);
   add.rounded("sub", Sub, 2, true, true, false);
   add.rounded("mul", Mul, 2, true, true, false);

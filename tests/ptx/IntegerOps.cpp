@@ -32,6 +32,7 @@ template <> struct Twice<int64_t> {
 };
 template <class T> using TwiceOf = typename Twice<T>::Type;
 
+/// The low bits of a register as a T: this is where signedness comes from.
 template <class T> T in(Thread &t, const Instruction &i, unsigned n) {
   return T(read(t, i.operands[n]));
 }
@@ -83,6 +84,7 @@ struct MaxOp {
   template <class T> T operator()(T a, T b) const { return a > b ? a : b; }
 };
 struct AddSat {
+  // In 64 bits no sum of two can overflow.
   int32_t operator()(int32_t a, int32_t b) const {
     return clamp(int64_t(a) + b);
   }
@@ -112,10 +114,12 @@ template <class T, class Op> void multiplyAdd(Thread &t, const Instruction &i) {
   T product = Op()(in<T>(t, i, 1), in<T>(t, i, 2));
   write(t, i.operands[0], uint64_t(AddOp()(product, in<T>(t, i, 3))));
 }
+// The high half first, then one saturating addition, as the ISA says.
 void multiplyHighAddSat(Thread &t, const Instruction &i) {
   int32_t product = MulHi()(in<int32_t>(t, i, 1), in<int32_t>(t, i, 2));
   write(t, i.operands[0], uint64_t(AddSat()(product, in<int32_t>(t, i, 3))));
 }
+// The product of two n-bit numbers always fits 2n bits.
 template <class T> void mulWide(Thread &t, const Instruction &i) {
   using W = TwiceOf<T>;
   write(t, i.operands[0], uint64_t(W(in<T>(t, i, 1)) * W(in<T>(t, i, 2))));
@@ -136,9 +140,11 @@ template <class T> void sad(Thread &t, const Instruction &i) {
 /// stores the borrow.
 template <class T, bool Subtracts, bool Takes, bool Gives>
 void carried(Thread &t, const Instruction &i) {
+  // Signed and unsigned carry alike.
   using U = std::make_unsigned_t<T>;
   UnsignedWide a = in<U>(t, i, 1), b = in<U>(t, i, 2);
   UnsignedWide c = Takes && t.carry;
+  // A borrow shows as ones above the width, a carry as a one.
   UnsignedWide r = Subtracts ? a - b - c : a + b + c;
   write(t, i.operands[0], uint64_t(U(r)));
   if (Gives)

@@ -58,6 +58,7 @@ private:
     return isWordStart(c) || std::isdigit(static_cast<unsigned char>(c));
   }
 
+  /// False at the end of the text.
   bool skipBlanks() {
     for (;;) {
       if (position >= text.size())
@@ -117,6 +118,7 @@ private:
 
   void number() {
     size_t start = position;
+    // Takes too much rather than too little: 12ab is an error, not 12 and ab.
     while (std::isalnum(static_cast<unsigned char>(peek())) || peek() == '.' ||
            ((peek() == '+' || peek() == '-') && isDecimalExponent(start)))
       ++position;
@@ -134,6 +136,7 @@ private:
       decimalFloat(s);
       return;
     }
+    // LLVM marks unsigned hexadecimal numbers with a U.
     size_t end = position - (s.back() == 'U');
     if (second == 'x')
       emit(Token::Integer, s, digits(16, start + 2, end));
@@ -154,6 +157,7 @@ private:
 
   void decimalFloat(const std::string &s) {
     char *end = nullptr;
+    // glibc rounds correctly, and the process never leaves round-to-nearest.
     double d = std::strtod(s.c_str(), &end);
     if (*end)
       fail("malformed number '" + s + "'");

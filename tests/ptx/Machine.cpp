@@ -5,6 +5,7 @@
 
 using namespace ptx;
 
+/// Stamps in shadows carry it: what older launches did is thereby in the past.
 static uint32_t nextLaunchNumber() {
   static uint32_t number = 0;
   return ++number;
@@ -27,6 +28,7 @@ static uint64_t product(const Dimensions &d) {
 }
 
 void Machine::checkOptions() const {
+  // All of it is checked before a thread exists: no line of PTX is at fault.
   auto refuse = [](const std::string &why) {
     throw Fault{FaultKind::BadLaunch, why};
   };
@@ -47,6 +49,7 @@ void Machine::checkOptions() const {
   if (kernel.exactThreads[0] && o.block != kernel.exactThreads)
     refuse("a block of " + text(o.block) + " threads, '.reqntid' is " +
            text(kernel.exactThreads));
+  // Exactly: a longer block is as surely a mistake as a shorter one.
   if (o.parameters.size() != kernel.parameterBytes)
     refuse("a parameter block of " + std::to_string(o.parameters.size()) +
            " bytes, kernel '" + kernel.name + "' takes " +
@@ -69,6 +72,7 @@ LaunchResult Machine::describe(const Fault &fault, const Thread *t) const {
   if (t && t->current) {
     r.line = t->current->line;
     r.message = "line " + std::to_string(r.line) + ": ";
+    // The source line says more than the form's name would.
     place = " (block " + text(t->block->id) + " thread " + text(t->id);
     if (r.line && r.line <= module.sourceLines.size()) {
       std::string source = module.sourceLines[r.line - 1];
@@ -106,6 +110,8 @@ uint64_t Machine::blockAt(uint64_t position, uint64_t count) const {
 void Machine::runBlocks() {
   uint64_t count =
       std::min(options.lastBlock, product(options.grid)) - options.firstBlock;
+  // With one resident block they run in order. With several they take turns,
+  // and a block may wait for another that is resident.
   uint64_t started = 0, finished = 0;
   resident.resize(std::min<uint64_t>(options.residentBlocks, count));
   std::vector<bool> isBusy(resident.size(), false);
@@ -128,6 +134,7 @@ void Machine::runBlocks() {
 LaunchResult Machine::run() {
   try {
     checkOptions();
+    // Regions never write to read-only memory: the casts are sound.
     parameters = std::make_unique<Region>(
         "parameters", ParamBase, options.parameters.size(),
         const_cast<uint8_t *>(options.parameters.data()),

@@ -41,6 +41,7 @@ void Region::read(uint64_t address, unsigned bytes, uint8_t *out) {
   const uint8_t *from =
       host ? host + (address - base)
            : page(address).data.get() + address % ShadowPage::Bytes;
+  // The host buffer is little-endian, as the device is.
   std::memcpy(out, from, bytes);
 }
 
@@ -52,6 +53,7 @@ void Region::write(uint64_t address, unsigned bytes, const uint8_t *in) {
     markInitialised(address, bytes);
 }
 
+/// Aligned accesses of up to 32 bytes lie within one 64-bit word of flags.
 static uint64_t bitsFor(unsigned bytes, unsigned first) {
   return ((uint64_t(1) << bytes) - 1) << (first % 64);
 }
@@ -82,6 +84,7 @@ void Region::forgetInitialised() {
 }
 
 void Region::split(ShadowPage &p, unsigned granule) {
+  // Finer cells start as copies: the history of a part is that of the whole.
   if (!p.granule) {
     p.cells.resize(ShadowPage::Bytes / granule);
   } else {
@@ -112,6 +115,7 @@ static bool conflicts(const Access &access, const Stamp &other) {
   const Clock &clock = *access.clock;
   if (other.launch != clock.now.launch || clock.isOrderedAfter(other))
     return false;
+  // The narrower of the two scopes must include the other thread.
   bool sameBlock = other.block == clock.now.block;
   Strength needed = sameBlock ? Strength::StrongCta : Strength::StrongGpu;
   return access.strength < needed || other.strength < needed;
@@ -120,6 +124,7 @@ static bool conflicts(const Access &access, const Stamp &other) {
 void Region::checkRace(uint64_t address, unsigned bytes, const Access &access) {
   ShadowPage &p = page(address);
   const Stamp &now = access.clock->now;
+  // Lazily: a launch need not visit pages it never touches.
   if (p.launch != now.launch) {
     p.launch = now.launch;
     p.granule = 0;
@@ -160,6 +165,7 @@ void Region::checkRace(uint64_t address, unsigned bytes, const Access &access) {
 }
 
 template <class Visit>
+/// Calls visit(address, bytes done before, bytes here) for each page touched.
 static void byPage(uint64_t address, uint64_t bytes, Visit visit) {
   for (uint64_t done = 0; done < bytes;) {
     uint64_t within = (address + done) % ShadowPage::Bytes;
@@ -192,6 +198,7 @@ Region &Memory::map(std::string name, uint64_t base, uint64_t size,
                     uint8_t *host, unsigned flags) {
   if (size == 0)
     throw std::invalid_argument("a region needs at least one byte");
+  // Above 2^63 lie the windows of the other spaces.
   if (base == 0 || base + size < base || (base + size) >= SIZE_MAX / 2)
     throw std::invalid_argument("range " + hex(base) + " + " + hex(size) +
                                 " is not a global address range");
@@ -221,6 +228,7 @@ Region *Memory::find(uint64_t address) const {
 std::string Memory::describe(uint64_t address) const {
   auto next = regions.upper_bound(address);
   std::string text;
+  // The nearer neighbour is the buffer that was meant.
   uint64_t best = uint64_t(1) << 20; // farther away tells nothing
   auto consider = [&](const Region &r, uint64_t distance, const char *where) {
     if (distance > best)

@@ -25,12 +25,14 @@ void load(Thread &t, const Instruction &i) {
   region.read(address, bytes, data);
   for (unsigned n = 0; n < k.vector; ++n) {
     uint64_t value = 0;
+    // Little-endian on both sides; the upper bytes stay zero.
     std::memcpy(&value, data + n * element, element);
     // A wider register takes the sign, or zeros.
     if (k.isSigned)
       value = uint64_t(int64_t(value << (64 - k.bits)) >> (64 - k.bits));
     write(t, i.operands[n], value);
   }
+  // A weak load never synchronises, even if it happens to see the flag.
   if (k.strong)
     t.block->machine->messages.read(messageKey(t, address), t.clock);
   if (k.order == MemoryOrder::Acquire)
@@ -44,10 +46,12 @@ void store(Thread &t, const Instruction &i) {
   unsigned element = k.bits / 8, bytes = element * k.vector;
   uint64_t address = addressOf(t, i.operands[0]);
   uint8_t data[32];
+  // All registers are read before anything is written.
   for (unsigned n = 0; n < k.vector; ++n) {
     uint64_t value = read(t, i.operands[n + 1]);
     std::memcpy(data + n * element, &value, element);
   }
+  // Before the store: its own stamp must not be covered by its release.
   if (k.order == MemoryOrder::Release)
     Messages::release(t.clock, k.scope == Scope::Cta);
   Region &region =
@@ -94,6 +98,7 @@ public:
              const std::string &tail = "") {
     for (unsigned vector : {1u, 2u, 4u})
       for (const Type &type : Types) {
+        // 32-byte accesses come with sm_100.
         if (vector * type.bits > 128)
           continue;
         Traits k = traits;
@@ -172,6 +177,7 @@ void ptx::addMemoryForms(Registry &r) {
       add.types(op + ".weak" + name, k);
       k.strong = true;
       k.order = MemoryOrder::Relaxed;
+      // Volatile: relaxed with system scope, which is .gpu on one device.
       add.types(op + ".volatile" + name, k);
       for (auto [scopeName, scope] : scopes) {
         k.scope = scope;

@@ -8,6 +8,7 @@ using namespace ptx;
 namespace {
 
 void move(Thread &t, const Instruction &i) {
+  // Bits only: a NaN keeps its payload.
   write(t, i.operands[0], read(t, i.operands[1]));
 }
 
@@ -27,6 +28,7 @@ void unpack(Thread &t, const Instruction &i) {
     write(t, i.operands[n], a >> (n * k.bits));
 }
 
+/// What cvta adds; global addresses are generic already.
 uint64_t windowOf(Space space) {
   switch (space) {
   case Space::Shared:
@@ -50,6 +52,7 @@ void toGeneric(Thread &t, const Instruction &i) {
 void fromGeneric(Thread &t, const Instruction &i) {
   uint64_t address = read(t, i.operands[1]);
   Space wanted = i.form->traits.space;
+  // Hardware would hand out a meaningless address; here it is a fault.
   if (resolveGeneric(address) != wanted)
     throw Fault{FaultKind::WrongStateSpace,
                 "generic address " + hex(read(t, i.operands[1])) +
@@ -72,6 +75,7 @@ void ptx::addMoveForms(Registry &r) {
     r.add(std::string("mov") + type, move, "=32 32&");
   for (const char *type : {".b64", ".u64", ".s64", ".f64"})
     r.add(std::string("mov") + type, move, "=64 64&");
+  // Two halves or four quarters; a b16 has no parts that are registers.
   for (auto [bits, count] :
        {std::pair<unsigned, unsigned>{32, 2}, {64, 2}, {64, 4}}) {
     Traits k;

@@ -6,6 +6,9 @@ using namespace ptx;
 const std::map<std::string, SpecialRegister> &ptx::specialRegisters() {
   using S = SpecialRegister;
   static const std::map<std::string, S> names = {
+      // Those that a program defines by its launch. Clocks, %smid and the like
+      // are
+      // left out: their values are not defined.
       {"%tid.x", S::TidX},
       {"%tid.y", S::TidY},
       {"%tid.z", S::TidZ},
@@ -32,6 +35,7 @@ const std::map<std::string, SpecialRegister> &ptx::specialRegisters() {
 }
 
 bool Names::open() {
+  // Scopes are never freed: late labels are looked up when all is parsed.
   if (scopes.size() > 4096)
     return false;
   scopes.push_back({innermostIndex, {}, {}, {}});

@@ -4,12 +4,14 @@
 
 using namespace ptx;
 
+/// One number for a block and a thread or warp in it.
 static uint64_t key(uint32_t block, uint32_t index) {
   return uint64_t(block) << 32 | index;
 }
 
 bool Knowledge::covers(const Stamp &s) const {
   auto b = blocks.find(s.block);
+  // Three ways to be known, from the widest to the narrowest.
   if (b != blocks.end() && s.barrierClock < b->second)
     return true;
   auto t = threads.find(key(s.block, s.thread));
@@ -47,6 +49,7 @@ KnowledgeRef ptx::merge(const KnowledgeRef &a, const KnowledgeRef &b) {
 
 bool Clock::isOrderedAfter(const Stamp &s) const {
   if (s.launch != now.launch)
+    // An empty stamp has launch 0, which no launch is.
     return true; // nobody, or an earlier launch
   if (s.block == now.block) {
     if (s.thread == now.thread || s.barrierClock < now.barrierClock)
@@ -60,6 +63,8 @@ bool Clock::isOrderedAfter(const Stamp &s) const {
 
 void Messages::release(Clock &c, bool ctaOnly) {
   auto mine = std::make_shared<Knowledge>();
+  // Through its barriers the thread vouches for the block's past, through
+  // bar.warp.sync for its warp's, and for all it did itself.
   mine->blocks[c.now.block] = c.now.barrierClock;
   mine->warps[key(c.now.block, c.now.thread / 32)] = {c.now.barrierClock,
                                                       c.now.warpClock};
@@ -77,6 +82,7 @@ void Messages::acquire(Clock &c, bool ctaOnly) {
 
 void Messages::written(uint64_t address, const Clock &c, bool isAtomic) {
   auto it = at.find(address);
+  // A store replaces the value, and with it whatever stood behind the old one.
   if (!isAtomic) {
     if (c.released)
       at[address] = {c.released, bool(c.releasedBlockOnly), c.now.block};
@@ -90,6 +96,7 @@ void Messages::written(uint64_t address, const Clock &c, bool isAtomic) {
     at[address] = {c.released, bool(c.releasedBlockOnly), c.now.block};
     return;
   }
+  // An atomic keeps the release sequence alive: later readers get both.
   it->second.content = merge(it->second.content, c.released);
   it->second.isCtaOnly = it->second.isCtaOnly || c.releasedBlockOnly;
   it->second.block = c.now.block;

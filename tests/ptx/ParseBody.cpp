@@ -19,6 +19,7 @@ class BodyParser {
 public:
   BodyParser(TokenCursor &c, Kernel &kernel, const Variables &outer)
       : c(c), kernel(kernel), variables(outer) {
+    // To the body a parameter is a variable in its own space.
     for (const Parameter &p : kernel.parameters)
       variables[p.name] = {Space::Param, ParamBase + p.offset, p.bytes};
   }
@@ -55,6 +56,7 @@ private:
   void label() {
     std::string name = c.take().text;
     c.expect(":");
+    // Not code: a table that brx.idx names by its label.
     if (c.accept(".branchtargets")) {
       names.innermost().tables[name] = uint32_t(kernel.branchTables.size());
       kernel.branchTables.emplace_back();
@@ -65,6 +67,7 @@ private:
       c.expect(";");
       return;
     }
+    // The label stands for the next instruction, which may be the final return.
     bool isNew =
         names.innermost().labels.emplace(name, kernel.code.size()).second;
     if (!isNew)
@@ -110,6 +113,7 @@ private:
       if (count > MaxRegisters - kernel.registerNames.size())
         c.fail("too many registers");
       for (uint64_t i = 0; i < count; ++i) {
+        // %r<3> declares %r0, %r1 and %r2.
         std::string full = isRange ? name + std::to_string(i) : name;
         RegisterName r{uint32_t(kernel.registerNames.size()), uint8_t(bits)};
         if (!names.innermost().registers.emplace(full, r).second)
@@ -124,6 +128,7 @@ private:
     const RegisterName *r = names.findRegister(name);
     if (!r)
       c.fail("'" + name + "' is not declared");
+    // PTX wants exact sizes; ld, st and cvt alone take wider registers.
     bool fits = r->bits == slot.bits ||
                 (slot.mayBeWider && r->bits > slot.bits && r->bits >= 16);
     if (!fits)
@@ -148,6 +153,7 @@ private:
       if (slot.isFloat)
         c.fail("integer '" + t.text + "' where '" + form->name +
                "' takes a float");
+      // ptxas would cut the number; a test wants to know.
       if (negative ? t.value > sign : t.value > maskOf(slot.bits))
         c.fail("'" + t.text + "' does not fit " + std::to_string(slot.bits) +
                " bits");
@@ -176,6 +182,7 @@ private:
       return number(slot, negative);
     std::string name = c.word("an operand");
     Operand o;
+    // A result nobody wants.
     if (name == "_" && slot.isDestination) {
       o.kind = Operand::Sink;
       return o;
@@ -197,6 +204,7 @@ private:
       o.value = variable->second.address;
       return o;
     }
+    // The one named constant PTX has.
     if (name == "WARP_SZ" && !slot.isDestination) {
       o.kind = Operand::Immediate;
       o.value = 32;
@@ -209,6 +217,7 @@ private:
   Operand predicate(const Slot &slot) {
     bool negated = slot.mayNegate && c.accept("!");
     Operand o;
+    // A constant predicate: zero is false, all else true.
     if (c.peek().kind == Token::Integer && !slot.isDestination) {
       o.kind = Operand::Immediate;
       o.value = c.take().value != 0;
@@ -230,6 +239,7 @@ private:
       std::string name = c.word("an address");
       if (const RegisterName *r = names.findRegister(name)) {
         Space space = form->traits.space;
+        // Only spaces that fit 32 bits have 32-bit addresses.
         bool isNarrow = space == Space::Shared || space == Space::Local ||
                         space == Space::Param || space == Space::Const;
         if (r->bits != 64 && !(r->bits == 32 && isNarrow))
@@ -289,6 +299,7 @@ private:
     }
     if (!slot.isPair)
       return;
+    // Without the bar the second result goes nowhere.
     Slot second;
     second.kind = SlotKind::Predicate;
     second.bits = 1;
@@ -331,6 +342,7 @@ private:
     form = Registry::get().find(name);
     if (!form)
       throw ParseError(line, Registry::get().explainMissing(name));
+    // The form knows how many operands of what kind come: nothing is guessed.
     std::vector<Operand> operands;
     bool first = true;
     for (const Slot &slot : *form->slots) {
@@ -356,6 +368,7 @@ private:
     i.line = line;
     i.index = uint32_t(kernel.code.size());
     kernel.operandStore.push_back(std::move(operands));
+    // A deque: earlier operands do not move when later ones come.
     i.operands = kernel.operandStore.back().data();
     kernel.code.push_back(i);
   }

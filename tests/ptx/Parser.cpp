@@ -33,6 +33,7 @@ unsigned ptx::typeBits(TokenCursor &cursor, const std::string &type) {
 
 namespace {
 
+/// Alignments are powers of two, so that rounding up is safe.
 uint64_t alignmentValue(TokenCursor &c) {
   uint64_t n = c.integer("an alignment");
   if (n == 0 || (n & (n - 1)) || n > 4096)
@@ -41,6 +42,7 @@ uint64_t alignmentValue(TokenCursor &c) {
 }
 
 void appendInitial(TokenCursor &c, unsigned bits, std::vector<uint8_t> &out) {
+  /// Addresses of other variables as initial values are refused with the rest.
   bool negative = c.accept("-");
   const Token &t = c.take();
   uint64_t value = t.value;
@@ -82,6 +84,7 @@ private:
     } else if (word == ".address_size") {
       if (c.integer("an address size") != 64)
         c.fail("only 64-bit addresses are supported");
+      // Anything not understood ends the parse: there is no skipping.
     } else if (word == ".visible" || word == ".weak" || word == ".common") {
       // Linkage says nothing about execution.
     } else if (word == ".extern") {
@@ -117,6 +120,7 @@ private:
       return;
     }
     bool isGlobal = space == ".global";
+    // Module variables get addresses in the order of the text.
     uint64_t &end = isGlobal ? globalEnd : constEnd;
     end = alignUp(end + 64, d.alignment); // a gap, so that overruns show
     uint64_t address = (isGlobal ? ModuleGlobalBase : ConstBase) + end;
@@ -135,6 +139,7 @@ private:
     if (c.accept(".align"))
       stated = alignmentValue(c);
     unsigned bytes = typeBits(c, c.word("a type")) / 8;
+    // Notes about the pointee; the checker finds out for itself.
     if (c.accept(".ptr")) {
       for (const char *space : {".global", ".const", ".shared", ".local"})
         c.accept(space);
@@ -152,6 +157,7 @@ private:
     if (bytes == 0 || p.bytes == 0 || p.bytes > 32764)
       c.fail("parameter '" + p.name + "' has a size of " +
              std::to_string(p.bytes) + " bytes");
+    // The layout of a C struct, which is what launches pass.
     p.offset = alignUp(k.parameterBytes, alignment);
     k.parameterBytes = p.offset + p.bytes;
     k.parameters.push_back(p);
@@ -162,6 +168,7 @@ private:
       std::string word = c.word("'{' or an entry directive");
       if (word == ".maxntid" || word == ".reqntid") {
         auto &limit = word == ".maxntid" ? k.maxThreads : k.exactThreads;
+        // Missing dimensions are 1.
         limit = {1, 1, 1};
         for (unsigned i = 0; i < 3; ++i) {
           limit[i] = uint32_t(c.integer("a number of threads"));
@@ -190,6 +197,7 @@ private:
       c.expect(")");
     }
     entryDirectives(*kernel);
+    // Module-level shared variables come first in every kernel.
     kernel->sharedBytes = sharedEnd;
     parseBody(c, *kernel, variables);
     std::string name = kernel->name;

@@ -28,6 +28,7 @@ const Form *Registry::find(const std::string &name) const {
   return it == forms.end() ? nullptr : &it->second;
 }
 
+// The notation is explained at Registry::add; a mistake stops the first test.
 static Slot parseSlot(const std::string &token) {
   Slot slot;
   size_t i = 0;
@@ -71,6 +72,7 @@ static Slot parseSlot(const std::string &token) {
 }
 
 const std::vector<Slot> *Registry::slotsOf(const std::string &text) {
+  // Thousands of forms share some hundred signatures.
   auto [it, isNew] = signatures.try_emplace(text);
   if (isNew) {
     std::istringstream in(text);
@@ -94,11 +96,13 @@ std::string Registry::explainMissing(const std::string &name) const {
     return (name + ".").find("." + std::string(part) + ".") !=
            std::string::npos;
   };
+  // The map is sorted: forms of one opcode stand together.
   auto next = forms.lower_bound(opcode + ".");
   bool knownOpcode =
       forms.count(opcode) ||
       (next != forms.end() &&
        next->first.compare(0, opcode.size() + 1, opcode + ".") == 0);
+  // From the most helpful reason to the least.
   if (has("approx") || has("full"))
     return "'" + name + "' is refused: its result is not exactly defined";
   if (!knownOpcode)

@@ -62,6 +62,7 @@ uint64_t soft::roundToIntegral(const Format &f, uint64_t bits, Rounding mode) {
     return f.nan;
   if (f.isInfinity(bits))
     return bits;
+  // No fraction bits: every large number is an integer.
   auto x = unpack<uint64_t>(f, bits);
   if (x.exponent >= 0)
     return bits;
@@ -73,6 +74,8 @@ uint64_t soft::roundToIntegral(const Format &f, uint64_t bits, Rounding mode) {
 
 uint64_t soft::toInteger(const Format &f, uint64_t bits, IntegerType type,
                          Rounding mode) {
+  // The result carries its sign to 64 bits, so that callers can cut it to any
+  // register.
   // PTX ISA, cvt: NaN gives 0, except from f64 or to 64 bits, where it gives
   // the top bit of the destination.
   if (f.isNaN(bits)) {
@@ -94,6 +97,7 @@ uint64_t soft::toInteger(const Format &f, uint64_t bits, IntegerType type,
     return 0;
   uint64_t whole;
   if (x.exponent >= 0) {
+    // 2^64 and beyond exceed every integer type.
     if (x.exponent + int(highestBit(x.significand)) > 63)
       return limit;
     whole = x.significand << x.exponent;
@@ -108,6 +112,7 @@ uint64_t soft::toInteger(const Format &f, uint64_t bits, IntegerType type,
 uint64_t soft::fromInteger(const Format &f, uint64_t value, bool isSigned,
                            Rounding mode) {
   bool negative = isSigned && int64_t(value) < 0;
+  // In unsigned arithmetic: -2^63 has no positive twin.
   uint64_t magnitude = negative ? uint64_t(0) - value : value;
   return pack(f, Parts<uint64_t>{negative, 0, magnitude}, mode);
 }

@@ -29,6 +29,8 @@ Parts<Word> sum(Parts<Word> x, Parts<Word> y, Rounding mode) {
     return y;
   if (y.significand == 0)
     return x;
+  // Room above for the carry. An f32 product has 48 bits, an f64 product 106:
+  // the word keeps at least 14 zeros below it.
   constexpr unsigned Top = widthOf<Word> - 3;
   normalise(x, Top);
   normalise(y, Top);
@@ -83,11 +85,13 @@ uint64_t mulIn(const Format &f, uint64_t a, uint64_t b, Rounding mode) {
 template <class Word>
 uint64_t divIn(const Format &f, uint64_t a, uint64_t b, Rounding mode) {
   auto x = unpack<Word>(f, a), y = unpack<Word>(f, b);
+  // Subnormals get full significands here, so the quotient has enough bits.
   normalise(x, f.mantissaBits);
   normalise(y, f.mantissaBits);
   unsigned extra = f.mantissaBits + 3;
   Word numerator = x.significand << extra;
   Word quotient = numerator / y.significand;
+  // The remainder only matters as zero or not.
   quotient |= Word(quotient * y.significand != numerator);
   return pack(f,
               Parts<Word>{x.negative != y.negative,
@@ -103,6 +107,7 @@ uint64_t sqrtIn(const Format &f, uint64_t a, Rounding mode) {
     x.significand <<= 1;
     x.exponent -= 1;
   }
+  // Digit by digit: floor of the root, and what is left of the radicand.
   Word root = 0, rest = x.significand;
   unsigned start = (highestBit(x.significand) / 2) * 2;
   for (Word bit = Word(1) << start; bit; bit >>= 2) {
@@ -123,6 +128,7 @@ uint64_t sqrtIn(const Format &f, uint64_t a, Rounding mode) {
 uint64_t soft::add(const Format &f, uint64_t a, uint64_t b, Rounding mode) {
   if (f.isNaN(a) || f.isNaN(b))
     return f.nan;
+  // Infinities of opposite sign have no sum.
   if (f.isInfinity(a))
     return f.isInfinity(b) && a != b ? f.nan : a;
   if (f.isInfinity(b))

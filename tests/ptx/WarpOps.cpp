@@ -9,6 +9,8 @@ using namespace ptx;
 namespace {
 
 /// The lanes a mask names, at the moment all of them have arrived.
+// Results are computed from all lanes before any lane is written: a
+// destination may be a source.
 class Lanes {
 public:
   Lanes(Thread &t, uint32_t mask) : mask(mask) {
@@ -45,6 +47,7 @@ void shfl(Thread &t, const Instruction &i) {
     uint64_t values[32] = {}, sources[32] = {};
     bool valid[32] = {};
     lanes.each([&](Thread &thread, unsigned lane) {
+      // The ISA's pseudo-code, name by name: bval, cval, segmask.
       uint32_t b = read(thread, o[3]) & 31, c = uint32_t(read(thread, o[4]));
       uint32_t clamp = c & 31, segment = c >> 8 & 31;
       uint32_t maxLane = (lane & segment) | (clamp & ~segment);
@@ -87,6 +90,7 @@ enum Vote : uint8_t { All, Any, Uniform, Ballot };
 void vote(Thread &t, const Instruction &i) {
   const Operand *o = i.operands; // d, predicate, mask
   together(t, i, read(t, o[2]), [&](const Lanes &lanes) {
+    // Lanes outside the mask do not vote.
     uint32_t ballot = 0, mask = 0;
     lanes.each([&](Thread &thread, unsigned lane) {
       mask |= uint32_t(1) << lane;
@@ -160,6 +164,7 @@ uint32_t reduce(const Traits &k, uint32_t a, uint32_t b) {
 void redux(Thread &t, const Instruction &i) {
   const Operand *o = i.operands; // d, a, mask
   together(t, i, read(t, o[2]), [&](const Lanes &lanes) {
+    // Integer reductions do not depend on order.
     bool isFirst = true;
     uint32_t result = 0;
     lanes.each([&](Thread &thread, unsigned) {

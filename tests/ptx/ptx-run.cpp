@@ -35,10 +35,12 @@ struct Options {
   std::vector<std::string> files;
 };
 
+/// A mistake on the command line, as opposed to one in a file.
 struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The whole text must be a number: "12x" is refused.
 uint64_t number(const std::string &s) {
   size_t used = 0;
   unsigned long long n = 0;
@@ -121,6 +123,7 @@ bool launch(Module &module, Options &o) {
   for (ModuleVariable &v : module.variables)
     if (v.space == Space::Global)
       memory.map(v.name, v.address, v.bytes.size(), v.bytes.data(), 0);
+  // Buffers lie apart, so that running off one is seen.
   uint64_t next = 0x100000000;
   for (const auto &[isBuffer, text] : o.parameters) {
     if (!isBuffer) {
@@ -160,6 +163,7 @@ bool reportCoverage(const Options &o, const FormCounts &used) {
 int run(Options o) {
   bool good = true;
   FormCounts used;
+  // One bad file does not hide the next.
   for (const std::string &file : o.files) {
     try {
       auto module = parseModule(readFile(file));

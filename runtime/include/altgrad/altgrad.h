@@ -1,8 +1,12 @@
 // altgrad's runtime: loads a bundle, binds tensors to it by name, runs it.
 //
 // Every function returns a status; ALTGRAD_OK is 0. After a failure
-// altgrad_last_error() has the words, per thread. No function throws, aborts or
-// prints; loading this library starts no thread and opens no driver.
+// altgrad_last_error() has the words, per thread. No function throws or aborts;
+// nothing is printed but one warning of each kind about the cache, on stderr.
+// Loading this library starts no thread and opens no driver.
+//
+// Environment: ALTGRAD_OPT (the compiler), ALTGRAD_CACHE_DIR, ALTGRAD_CACHE_MAXSIZE
+// (bytes, 512 MiB), ALTGRAD_COMPILE_TIMEOUT (seconds, 120), TMPDIR.
 // Handles are not locked: one thread at a time per handle.
 #ifndef ALTGRAD_H
 #define ALTGRAD_H

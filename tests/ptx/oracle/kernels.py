@@ -46,9 +46,10 @@ def edges(kind):
 
 
 def draw(r, kind):
-    if kind in ALL and r.random() < 0.5:  # near one, where sums cancel and ties happen
-        f = ALL[kind]
-        code = (f.bias << f.mantissa) + r.randrange(-4 << f.mantissa, 4 << f.mantissa)
+    if kind in ALL and r.random() < 0.75:
+        f, four = ALL[kind], 4 << ALL[kind].mantissa
+        # Near one, where sums cancel and ties happen; or near the subnormals.
+        code = (f.bias << f.mantissa) + r.randrange(-four, four) if r.random() < 0.6 else r.randrange(four)
         return code & (f.sign_bit - 1) | r.randrange(2) * f.sign_bit
     value = r.getrandbits(bits_of(kind))
     return value & 255 if kind == "byte" or (kind == "count" and r.random() < 0.5) else value
