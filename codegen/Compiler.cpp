@@ -59,7 +59,7 @@ LogicalResult Compiler::generate(std::string &text) {
   }
   if (!rule)
     rule = findRule(step.rule, request.rulePath,
-                    UnknownLoc::get(context.get()));
+                    FileLineColLoc::get(context.get(), "--rule", 1, 1));
   if (!rule)
     return failure();
   FailureOr<std::string> generated = generateStep(step, *rule);

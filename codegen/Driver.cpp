@@ -26,7 +26,7 @@ struct Options {
   cl::opt<Product> emit{
       "emit", cl::desc("What to make"), cl::init(Product::MLIR),
       cl::values(clEnumValN(Product::MLIR, "mlir", "the step in sweeps"),
-                 clEnumValN(Product::LLVM, "llvm", "LLVM IR for one target"),
+                 clEnumValN(Product::LLVM, "llvm", "LLVM IR for one CPU"),
                  clEnumValN(Product::Assembly, "asm", "x86-64 assembly"),
                  clEnumValN(Product::PTX, "ptx", "PTX for one target"),
                  clEnumValN(Product::Report, "report", "sweeps, bytes, launches"),
@@ -74,8 +74,8 @@ struct Options {
 bool altgrad::asksForProduct(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     StringRef word(argv[i]);
-    word.consume_front("-");
-    word.consume_front("-");
+    if (!word.consume_front("--") && !word.consume_front("-"))
+      continue;
     for (StringRef own : {"emit", "rule=", "rule", "list-rules", "list-targets",
                           "version", "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
@@ -178,6 +178,12 @@ int altgrad::emitProduct(int argc, char **argv) {
     return list(options, request.rulePath);
   if (!readRule(options.rule, request.step))
     return complain("--rule='" + options.rule + "' lacks a closing brace");
+  for (const cl::Option *option :
+       {static_cast<cl::Option *>(&options.storage), static_cast<cl::Option *>(&options.clip),
+        static_cast<cl::Option *>(&options.unscale), static_cast<cl::Option *>(&options.scaler),
+        static_cast<cl::Option *>(&options.printStep)})
+    if (option->getNumOccurrences() && !request.generate)
+      return complain("--" + option->ArgStr + " wants --rule");
   if (options.unscale && options.scaler)
     return complain("--unscale and --scaler exclude each other");
 

@@ -27,7 +27,8 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     The body computes one element: no storage format is in sight, every f32
     operation is rounded to nearest even, and nothing is fused but `math.fma`.
     What depends on hyper-parameters and the step alone is computed once per
-    tensor. It has no regions; a choice is a `select`. A state that is yielded
+    tensor. The sign of a NaN counts as positive in `math.copysign`. A rule has no
+    regions; a choice is a `select`. A state that is yielded
     unchanged under the chosen options is not stored at all.
 
     ```mlir

@@ -19,6 +19,8 @@ struct HoistUniform : altgrad::impl::HoistUniformPassBase<HoistUniform> {
       Region &body = sweep.getBody();
       for (Operation &op : llvm::make_early_inc_range(
                body.front().without_terminator())) {
+        if (op.getDialect() == sweep->getDialect())
+          continue; // a code is stored for each element, even if all are alike
         bool uniform = llvm::none_of(op.getOperands(), [&](Value operand) {
           return body.isAncestor(operand.getParentRegion());
         });

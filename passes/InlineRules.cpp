@@ -46,7 +46,23 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder,
   }
 }
 
-static void inlineRule(UpdateOp update, RuleOp rule) {
+// A state that is not stored has no content to read.
+static LogicalResult checkUnstored(UpdateOp update, RuleOp rule,
+                                   IRMapping &map) {
+  auto stored = rule.getStoredStates(optionsOf(update));
+  for (BlockArgument state : rule.getByRole("state")) {
+    if (llvm::is_contained(stored, state))
+      continue;
+    if (!map.lookup(state).use_empty())
+      return update.emitOpError()
+             << "applies rule '" << rule.getSymName() << "', which reads state '"
+             << rule.getName(state) << "' but never changes it with these options";
+    map.lookup(state).getDefiningOp()->erase();
+  }
+  return success();
+}
+
+static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   OpBuilder builder(update);
   IRMapping map;
   SmallVector<Operation *> added;
@@ -82,12 +98,15 @@ static void inlineRule(UpdateOp update, RuleOp rule) {
        llvm::zip(rule.getByRole("state"), rule.getYield().getStates()))
     if (llvm::is_contained(stored, state))
       collect(value);
-  update.replaceAllUsesWith(results);
-  update.erase();
   // What only an untaken choice used.
   for (Operation *op : llvm::reverse(added))
     if (op->use_empty())
       op->erase();
+  if (failed(checkUnstored(update, rule, map)))
+    return failure();
+  update.replaceAllUsesWith(results);
+  update.erase();
+  return success();
 }
 
 namespace {
@@ -109,9 +128,9 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
         rule = read.release();
         symbols.insert(rule, getOperation().getBody()->begin());
       }
-      if (!rule || failed(verifyUpdate(update, rule)))
+      if (!rule || failed(verifyUpdate(update, rule)) ||
+          failed(inlineRule(update, rule)))
         return signalPassFailure();
-      inlineRule(update, rule);
     }
     if (!updates.empty())
       for (RuleOp rule :

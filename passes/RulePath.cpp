@@ -13,6 +13,8 @@ OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path,
                                       Location loc) {
   SmallVector<StringRef> folders;
   path.split(folders, ':', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  if (name.empty() || name.contains('/'))
+    folders.clear(); // no way out of the path
   for (StringRef folder : folders) {
     SmallString<128> file(folder);
     llvm::sys::path::append(file, name + ".mlir");

@@ -30,8 +30,11 @@ private:
     int stage;
   };
   void writeStage(int stage);
-  void writeSweep(int stage, StringRef name, Value condition,
-                  ArrayRef<Sink> sinks);
+  SweepOp writeSweep(int stage, StringRef name, Value condition,
+                     ArrayRef<Sink> sinks);
+  void writeStores(int stage, StringRef name, ArrayRef<Sink> always,
+                   ArrayRef<Sink> conditional);
+  Value kept(Body &body, const Sink &sink, Value code);
   Value load(Body &body, Value stream);
   Value clone(Body &body, Value value);
   Value uniform(Value value);
@@ -109,8 +112,18 @@ Value SweepWriter::clone(Body &body, Value value) {
   return body.map.lookup(value);
 }
 
-void SweepWriter::writeSweep(int stage, StringRef name, Value condition,
-                             ArrayRef<Sink> sinks) {
+// The code a sink stores in a sweep that runs always: the old one where the
+// sink's condition does not hold.
+Value SweepWriter::kept(Body &body, const Sink &sink, Value code) {
+  Value old = load(body, sink.stream);
+  OpBuilder inner(step.getContext());
+  inner.setInsertionPointToEnd(body.block);
+  return arith::SelectOp::create(inner, code.getLoc(), uniform(sink.condition),
+                                 code, old);
+}
+
+SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition,
+                                ArrayRef<Sink> sinks) {
   Body body;
   auto owned = std::make_unique<Block>();
   body.block = owned.get();
@@ -122,6 +135,8 @@ void SweepWriter::writeSweep(int stage, StringRef name, Value condition,
   MLIRContext *context = step.getContext();
   for (const Sink &sink : sinks) {
     emitted.push_back(clone(body, sink.value));
+    if (sink.condition && !condition)
+      emitted.back() = kept(body, sink, emitted.back());
     locs.push_back(sink.value.getLoc());
     if (ReduceOp reduce = sink.reduce) {
       reductions.push_back(ReductionAttr::get(context, reduce.getReduction()));
@@ -145,6 +160,28 @@ void SweepWriter::writeSweep(int stage, StringRef name, Value condition,
   for (const Sink &sink : sinks)
     if (ReduceOp reduce = sink.reduce)
       scalars.map(reduce.getResult(), sweep.getReduced()[next++]);
+  return sweep;
+}
+
+// Two sweeps, unless the second would load what the first has overwritten: then
+// one, which stores the old code where the condition does not hold.
+void SweepWriter::writeStores(int stage, StringRef name, ArrayRef<Sink> always,
+                              ArrayRef<Sink> conditional) {
+  SweepOp first, second;
+  if (!always.empty())
+    first = writeSweep(stage, name, {}, always);
+  if (conditional.empty())
+    return;
+  second = writeSweep(stage, name, conditional.front().condition, conditional);
+  if (!first || llvm::none_of(second.getLoads(), [&](Value stream) {
+        return llvm::is_contained(first.getStores(), stream);
+      }))
+    return;
+  first.erase();
+  second.erase();
+  SmallVector<Sink> all(always);
+  llvm::append_range(all, conditional);
+  writeSweep(stage, name, {}, all);
 }
 
 void SweepWriter::writeStage(int stage) {
@@ -165,11 +202,7 @@ void SweepWriter::writeStage(int stage) {
       sink.stream = spillOf(value);
       always.push_back(sink);
     }
-  if (!always.empty())
-    writeSweep(stage, "update" + suffix, {}, always);
-  if (!conditional.empty())
-    writeSweep(stage, "update" + suffix, conditional.front().condition,
-               conditional);
+  writeStores(stage, "update" + suffix, always, conditional);
 }
 
 // What is left to commit: scalars.
