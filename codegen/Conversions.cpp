@@ -2,6 +2,8 @@
 #include "codegen/Numerics.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -87,6 +89,8 @@ static Value roundMagnitude(const Bits &bits, Value magnitude,
   unsigned m = format.getMantissa(), drop = 23 - m;
   int bias = format.getBias();
   Value odd = bits.both(bits.right(magnitude, drop), bits.constant(1u));
+  if (m == 0 && (127 - bias) % 2) // the code's last bit is not the exponent's
+    odd = bits.xors(odd, bits.constant(1u));
   Value half = bits.constant((1u << (drop - 1)) - 1);
   Value rounded = bits.add(bits.add(magnitude, half), odd);
   Value code = bits.sub(bits.right(rounded, drop),
@@ -110,15 +114,60 @@ static Value truncate(const Bits &bits, Value code, FormatAttr format) {
   return arith::TruncIOp::create(bits.b, bits.type(format.getCodeType()), code);
 }
 
+// In integers: to LLVM any NaN is as good as another, and it folds a choice
+// between two of them.
+Value altgrad::canonicalNan(ImplicitLocOpBuilder &b, Value number) {
+  bool wide = getElementTypeOrSelf(number.getType()).isF64();
+  Type word = wide ? b.getI64Type() : b.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(number.getType()))
+    word = VectorType::get(vector.getShape(), word);
+  auto constant = [&](uint64_t value) -> Value {
+    unsigned width = wide ? 64 : 32;
+    TypedAttr attribute =
+        b.getIntegerAttr(b.getIntegerType(width), APInt(width, value));
+    if (auto vector = dyn_cast<VectorType>(word))
+      return arith::ConstantOp::create(
+          b, DenseElementsAttr::get(vector, Attribute(attribute)));
+    return arith::ConstantOp::create(b, attribute);
+  };
+  Value raw = arith::BitcastOp::create(b, word, number);
+  Value magnitude = arith::AndIOp::create(
+      b, raw, constant(wide ? 0x7fffffffffffffff : 0x7fffffff));
+  Value nan = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::sgt, magnitude,
+      constant(wide ? 0x7ff0000000000000 : f32Infinity));
+  Value chosen = arith::SelectOp::create(
+      b, nan, constant(wide ? 0x7ff8000000000000 : 0x7fc00000), raw);
+  return arith::BitcastOp::create(b, number.getType(), chosen);
+}
+
+Value altgrad::copySign(ImplicitLocOpBuilder &b, Value x, Value y) {
+  Type type = x.getType();
+  bool wide = getElementTypeOrSelf(type).isF64();
+  Type word = wide ? b.getI64Type() : b.getI32Type();
+  TypedAttr sign = wide ? TypedAttr(b.getI64IntegerAttr(INT64_MIN))
+                        : b.getI32IntegerAttr(INT32_MIN);
+  Value mask;
+  if (auto vector = dyn_cast<VectorType>(type)) {
+    word = VectorType::get(vector.getShape(), word);
+    mask = arith::ConstantOp::create(
+        b, DenseElementsAttr::get(cast<VectorType>(word), Attribute(sign)));
+  } else {
+    mask = arith::ConstantOp::create(b, sign);
+  }
+  Value known = arith::BitcastOp::create(b, word, canonicalNan(b, y));
+  Value taken = arith::AndIOp::create(b, known, mask);
+  Value magnitude =
+      arith::BitcastOp::create(b, word, math::AbsFOp::create(b, x).getResult());
+  Value joined = arith::OrIOp::create(b, magnitude, taken);
+  return arith::BitcastOp::create(b, type, joined);
+}
+
 Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, Value number,
                             FormatAttr format, OverflowMode overflow) {
   Bits bits{b, number.getType()};
-  if (format.isF32()) {
-    Value nan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number,
-                                      number);
-    Value canonical = bits.cast(bits.constant(0x7fc00000u), number.getType());
-    return bits.choose(nan, canonical, number);
-  }
+  if (format.isF32())
+    return canonicalNan(b, number);
   Codes codes = codesOf(format);
   Value raw = bits.cast(number, bits.i32());
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));

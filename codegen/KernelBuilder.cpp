@@ -1,6 +1,8 @@
 // Addresses, scalars and words of the workspace inside a kernel.
 #include "codegen/KernelBuilder.h"
 
+#include "codegen/Numerics.h"
+
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
@@ -174,17 +176,8 @@ Value KernelBuilder::scalar(Value value, Row row, IRMapping &known) {
 
 void KernelBuilder::writeArgument(Value value, BlockArgument argument,
                                   Row row) {
-  Type type = value.getType();
-  if (isa<FloatType>(type)) { // one code for NaN, as in every store
-    Value nan = arith::CmpFOp::create(builder, arith::CmpFPredicate::UNO, value,
-                                      value);
-    TypedAttr quiet = type.isF32()
-                          ? TypedAttr(builder.getI32IntegerAttr(0x7fc00000))
-                          : builder.getI64IntegerAttr(0x7ff8000000000000);
-    Value bits = arith::ConstantOp::create(builder, quiet);
-    value = arith::SelectOp::create(
-        builder, nan, arith::BitcastOp::create(builder, type, bits), value);
-  }
+  if (isa<FloatType>(value.getType()))
+    value = canonicalNan(builder, value);
   storeWord(value, load(pointer, argumentPointer(argument, row), wordBytes));
 }
 

@@ -64,15 +64,6 @@ static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op) {
   return decodeByBits(b, op.getCode(), op.getFormat());
 }
 
-// The sign of a NaN differs between machines: it counts as positive.
-static Value lowerCopySign(ImplicitLocOpBuilder &b, math::CopySignOp op) {
-  Value magnitude = math::AbsFOp::create(b, op.getLhs());
-  Value nan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, op.getRhs(),
-                                    op.getRhs());
-  Value copied = math::CopySignOp::create(b, op.getLhs(), op.getRhs());
-  return arith::SelectOp::create(b, nan, magnitude, copied);
-}
-
 namespace {
 struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
   using LowerNumericsPassBase::LowerNumericsPassBase;
@@ -97,7 +88,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       else if (auto log = dyn_cast<math::LogOp>(op))
         lowered = logarithm(b, log.getOperand());
       else if (auto sign = dyn_cast<math::CopySignOp>(op))
-        lowered = lowerCopySign(b, sign);
+        lowered = copySign(b, sign.getLhs(), sign.getRhs());
       if (!lowered)
         return;
       op->getResult(0).replaceAllUsesWith(lowered);

@@ -7,6 +7,14 @@
 
 namespace altgrad {
 
+/// An f32 or f64 (or a vector) with every NaN replaced by 7fc00000 or
+/// 7ff8000000000000.
+mlir::Value canonicalNan(mlir::ImplicitLocOpBuilder &b, mlir::Value number);
+/// |x| with the sign of y (f32 or f64, or vectors); the sign of a NaN counts as
+/// positive.
+mlir::Value copySign(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
+                     mlir::Value y);
+
 /// Code of an f32 (or a vector) by integer arithmetic and one addition.
 mlir::Value encodeByBits(mlir::ImplicitLocOpBuilder &b, mlir::Value number,
                          FormatAttr format, OverflowMode overflow);

@@ -95,15 +95,16 @@ altgrad::FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                        << exponent << " + " << mantissa;
   if (exponent < 1 || exponent > 8)
     return emitError() << "a format has 1 to 8 exponent bits, got " << exponent;
-  // The smallest number and the largest have to be numbers of f32.
-  int top = (1 << exponent) - 1 - bias;
-  int bottom = 1 - bias - static_cast<int>(mantissa);
-  if (top > 128 || bottom < -149)
-    return emitError() << "bias " << bias << " puts numbers beyond f32";
+  if (bias < 0 || bias > 127)
+    return emitError() << "a format has a bias of 0 to 127, got " << bias;
   if (mantissa == 0 && nan == Nan::Ieee)
     return emitError() << "a format without a mantissa has no IEEE NaN";
   if (mantissa == 0 && inf && nan == Nan::AllOnes)
     return emitError() << "infinity and NaN would share a code";
+  Format format{static_cast<uint8_t>(exponent), static_cast<uint8_t>(mantissa),
+                static_cast<int16_t>(bias), inf, static_cast<NanCode>(nan)};
+  if (!format.valid())
+    return emitError() << "bias " << bias << " puts numbers beyond f32";
   return success();
 }
 

@@ -100,7 +100,7 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
   let arguments = (ins Altgrad_ReductionAttr:$reduction,
                        AnyTypeOf<[F32, I1]>:$value, Altgrad_ScopeAttr:$scope);
   let results = (outs AnyTypeOf<[F32, I1]>:$result);
-  let assemblyFormat = "$reduction $value `over` $scope attr-dict `:` type($value)";
+  let assemblyFormat = "`` $reduction $value `over` `` $scope attr-dict `:` type($value)";
   let hasVerifier = 1;
 }
 

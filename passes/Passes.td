@@ -92,8 +92,15 @@ def SplitSweepsPass : Pass<"altgrad-split-sweeps", "::altgrad::StepOp"> {
     ```
     ==>
     ```mlir
-    %sum = sweep @sumsq load(%g from %grads : …) reduce(sumsq over step) store() { … }
-    sweep @update load(%g from %grads : …) reduce() store(%out : …) { … }
+    %sum = sweep @reduce0 load(%c from %grads : !altgrad.tensors<f32>)
+        reduce(sumsq over step) store() {
+      emit %c : f32
+    }
+    sweep @update1 load(%c from %grads : !altgrad.tensors<f32>) reduce()
+        store(%out : !altgrad.tensors<f32>) {
+      %s = arith.mulf %c, %sum : f32
+      emit %s : f32
+    }
     commit
     ```
   }];

@@ -73,7 +73,7 @@ struct Vectorize : altgrad::impl::VectorizePassBase<Vectorize> {
 
   void runOnOperation() override {
     if (width < 1) {
-      getOperation().emitError() << "cannot vectorize by " << width
+      getOperation().emitError() << "cannot vectorize by " << int64_t(width)
                                  << " elements";
       return signalPassFailure();
     }

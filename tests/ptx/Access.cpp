@@ -75,12 +75,10 @@ Strength ptx::strengthOf(const Traits &k) {
   return k.scope == Scope::Cta ? Strength::StrongCta : Strength::StrongGpu;
 }
 
-uint64_t ptx::messageKey(const Thread &t, uint64_t address) {
-  // No region can lie there: global addresses of that size are refused by
-  // hosts, and the interpreter's own begin far above.
-  bool isShared = address >= SharedBase && address < LocalBase;
-  return isShared ? SharedWindow | uint64_t(t.block->index) << 28 | address
-                  : address;
+uint64_t ptx::messageKey(const Thread &t, Space space, uint64_t address) {
+  if (space == Space::Global)
+    return address;
+  return SharedWindow | uint64_t(t.block->index) << 28 | address;
 }
 
 static const char *spaceName(Space space) {

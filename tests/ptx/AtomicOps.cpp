@@ -58,8 +58,9 @@ template <bool Returns> void atomic(Thread &t, const Instruction &i) {
     Messages::release(t.clock, isCtaOnly);
   Region &region =
       checkAccess(t, {k.space, address, bytes, true, strengthOf(k)});
-  if (k.space == Space::Generic)
-    resolveGeneric(address);
+  Space space = k.space;
+  if (space == Space::Generic)
+    space = resolveGeneric(address);
   // Even exch and cas read: what they return must have been written.
   region.checkInitialised(address, bytes);
   uint64_t old = 0;
@@ -67,7 +68,7 @@ template <bool Returns> void atomic(Thread &t, const Instruction &i) {
   uint64_t result = combine(k, old, b, c);
   region.write(address, bytes, reinterpret_cast<const uint8_t *>(&result));
   Messages &messages = t.block->machine->messages;
-  uint64_t key = messageKey(t, address);
+  uint64_t key = messageKey(t, space, address);
   // Read first: an atomic is ordered after the one it follows.
   messages.read(key, t.clock);
   messages.written(key, t.clock, true);

@@ -59,11 +59,11 @@ void ptx::addControlForms(Registry &r) {
   r.add("exit", leave, "");
   r.add("trap", trap, "");
   r.add("nanosleep.u32", sleep, "32");
-  // Two spellings of one barrier: "bar" is aligned, "barrier" only if it says
-  // so.
   r.add("griddepcontrol.wait", nothing, "");
   r.add("griddepcontrol.launch_dependents", nothing, "");
 
+  // Two spellings of one barrier: "bar" is aligned, "barrier" only if it says
+  // so.
   for (const char *name : {"bar", "bar.cta"}) {
     r.add(std::string(name) + ".sync", barrier<true, true>, "32 ?32");
     r.add(std::string(name) + ".arrive", barrier<false, true>, "32 32");

@@ -153,7 +153,7 @@ Region &checkAccess(Thread &, const MemoryAccess &);
 uint64_t addressOf(const Thread &, const Operand &);
 Strength strengthOf(const Traits &);
 /// Names a synchronisation address; shared memory is another one in each block.
-uint64_t messageKey(const Thread &, uint64_t plainAddress);
+uint64_t messageKey(const Thread &, Space, uint64_t plainAddress);
 /// The non-generic address of a generic one, and the space it lies in.
 Space resolveGeneric(uint64_t &address);
 

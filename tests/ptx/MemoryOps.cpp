@@ -18,8 +18,9 @@ void load(Thread &t, const Instruction &i) {
   uint64_t address = addressOf(t, i.operands[k.vector]);
   Region &region =
       checkAccess(t, {k.space, address, bytes, false, strengthOf(k)});
-  if (k.space == Space::Generic)
-    resolveGeneric(address);
+  Space space = k.space;
+  if (space == Space::Generic)
+    space = resolveGeneric(address);
   region.checkInitialised(address, bytes);
   uint8_t data[32];
   region.read(address, bytes, data);
@@ -34,7 +35,7 @@ void load(Thread &t, const Instruction &i) {
   }
   // A weak load never synchronises, even if it happens to see the flag.
   if (k.strong)
-    t.block->machine->messages.read(messageKey(t, address), t.clock);
+    t.block->machine->messages.read(messageKey(t, space, address), t.clock);
   if (k.order == MemoryOrder::Acquire)
     Messages::acquire(t.clock, k.scope == Scope::Cta);
 }
@@ -56,10 +57,12 @@ void store(Thread &t, const Instruction &i) {
     Messages::release(t.clock, k.scope == Scope::Cta);
   Region &region =
       checkAccess(t, {k.space, address, bytes, true, strengthOf(k)});
-  if (k.space == Space::Generic)
-    resolveGeneric(address);
+  Space space = k.space;
+  if (space == Space::Generic)
+    space = resolveGeneric(address);
   if (k.strong)
-    t.block->machine->messages.written(messageKey(t, address), t.clock, false);
+    t.block->machine->messages.written(messageKey(t, space, address), t.clock,
+                                       false);
   region.write(address, bytes, data);
 }
 

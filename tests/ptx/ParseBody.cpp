@@ -19,7 +19,6 @@ class BodyParser {
 public:
   BodyParser(TokenCursor &c, Kernel &kernel, const Variables &outer)
       : c(c), kernel(kernel), variables(outer) {
-    // To the body a parameter is a variable in its own space.
     for (const Parameter &p : kernel.parameters)
       variables[p.name] = {Space::Param, ParamBase + p.offset, p.bytes};
   }
@@ -113,7 +112,6 @@ private:
       if (count > MaxRegisters - kernel.registerNames.size())
         c.fail("too many registers");
       for (uint64_t i = 0; i < count; ++i) {
-        // %r<3> declares %r0, %r1 and %r2.
         std::string full = isRange ? name + std::to_string(i) : name;
         RegisterName r{uint32_t(kernel.registerNames.size()), uint8_t(bits)};
         if (!names.innermost().registers.emplace(full, r).second)
@@ -182,7 +180,6 @@ private:
       return number(slot, negative);
     std::string name = c.word("an operand");
     Operand o;
-    // A result nobody wants.
     if (name == "_" && slot.isDestination) {
       o.kind = Operand::Sink;
       return o;
@@ -204,7 +201,6 @@ private:
       o.value = variable->second.address;
       return o;
     }
-    // The one named constant PTX has.
     if (name == "WARP_SZ" && !slot.isDestination) {
       o.kind = Operand::Immediate;
       o.value = 32;
@@ -217,7 +213,6 @@ private:
   Operand predicate(const Slot &slot) {
     bool negated = slot.mayNegate && c.accept("!");
     Operand o;
-    // A constant predicate: zero is false, all else true.
     if (c.peek().kind == Token::Integer && !slot.isDestination) {
       o.kind = Operand::Immediate;
       o.value = c.take().value != 0;
@@ -368,7 +363,6 @@ private:
     i.line = line;
     i.index = uint32_t(kernel.code.size());
     kernel.operandStore.push_back(std::move(operands));
-    // A deque: earlier operands do not move when later ones come.
     i.operands = kernel.operandStore.back().data();
     kernel.code.push_back(i);
   }

@@ -70,6 +70,19 @@ TEST(SharedRace, atomicsDoNotRaceWithEachOtherButWithStores) {
       "shared-race");
 }
 
+TEST(SharedRace, aNarrowAccessAfterAWideOne) {
+  std::string wide = "setp.eq.u32 %p0, %r0, 0; mov.b64 %rd2, sh;"
+                     "@%p0 st.shared.v4.b32 [%rd2], {%r0, %r0, %r0, %r0};";
+  EXPECT_EQ(faultOf(wide + "@!%p0 st.shared.b32 [%rd2+4], 1;", 1, 2),
+            "shared-race");
+  EXPECT_EQ(faultOf(wide + "@!%p0 st.shared.b8 [%rd2+15], 1;", 1, 2),
+            "shared-race");
+  EXPECT_EQ(faultOf(wide + "@!%p0 st.shared.b32 [%rd2+16], 1;"
+                           "@%p0 st.shared.b32 [%rd2+20], 1;",
+                    1, 2),
+            "none");
+}
+
 TEST(SharedRace, neighbouringBytesAreNoRace) {
   EXPECT_EQ(faultOf("mov.b64 %rd2, sh; cvt.u64.u32 %rd3, %r0; add.s64 %rd2, "
                     "%rd2, %rd3; cvt.u16.u32 %h0, %r0;"
@@ -103,6 +116,15 @@ TEST(GlobalRace, readByAnotherBlock) {
   EXPECT_EQ(faultOf("ld.global.b32 %r2, [%rd0];", 8, 32), "none");
 }
 
+TEST(GlobalRace, aReaderOfAnotherBlockIsRemembered) {
+  // Readers of the writer's own block come later, and a barrier orders them.
+  EXPECT_EQ(faultOf("ld.global.b32 %r2, [%rd0]; bar.sync 0;"
+                    "setp.eq.u32 %p0, %r1, 1; @!%p0 ret;"
+                    "setp.eq.u32 %p1, %r0, 5; @%p1 st.global.b32 [%rd0], 1;",
+                    2, 64),
+            "global-race");
+}
+
 TEST(GlobalRace, aBarrierDoesNotOrderBlocks) {
   EXPECT_EQ(faultOf("setp.eq.u32 %p0, %r0, 0; @%p0 st.global.b32 [%rd0], 1; "
                     "bar.sync 0; ld.global.b32 %r2, [%rd0];",
@@ -132,6 +154,15 @@ TEST(GlobalRace, theLastBlockNeedsBothFences) {
   EXPECT_EQ(faultOf(lastBlock("", ticket, fence), 4), "global-race");
   EXPECT_EQ(faultOf(lastBlock(fence, ticket, ""), 4), "global-race");
   EXPECT_EQ(faultOf(lastBlock("membar.gl;", ticket, "membar.gl;"), 4), "none");
+}
+
+TEST(GlobalRace, lowGlobalAddressesAreNotTakenForSharedOnes) {
+  Vm vm(kernel(lastBlock("fence.acq_rel.gpu;",
+                         "atom.global.add.u32 %r2, [%rd0], 1;",
+                         "fence.acq_rel.gpu;")));
+  EXPECT_TRUE(ptx_reserve(vm.vm, 0x01000000, 64, 0));
+  EXPECT_EQ(vm.with(uint64_t(0x01000000)).size(4, 1).fault(), "none")
+      << vm.message;
 }
 
 TEST(GlobalRace, ticketsThatAcquireAndReleaseNeedNoFence) {
@@ -186,6 +217,52 @@ TEST(GlobalRace, aSpinningBlockAcquiresAFlag) {
   };
   EXPECT_EQ(run("acquire"), "none 42");
   EXPECT_EQ(run("relaxed"), "global-race 0");
+}
+
+TEST(GlobalRace, whatComesAfterTheReleaseIsNotCovered) {
+  auto withLateStore = [](const char *word) {
+    return faultOf("setp.eq.u32 %p0, %r1, 1; @%p0 bra reader;"
+                   "st.global.b32 [%rd0+8], 1;"
+                   "st.release.gpu.global.b32 [%rd0], 1;"
+                   "st.global.b32 [%rd0+12], 1; ret;"
+                   "reader: ld.acquire.gpu.global.b32 %r2, [%rd0];"
+                   "ld.global.b32 %r3, [%rd0+" +
+                       std::string(word) + "];",
+                   2);
+  };
+  EXPECT_EQ(withLateStore("8"), "none");
+  EXPECT_EQ(withLateStore("12"), "global-race");
+}
+
+TEST(GlobalRace, acquiringPassesOnWhatTheWriterHadAcquired) {
+  // Block 0 to block 1 by one flag, block 1 to block 2 by another.
+  std::string chain =
+      "setp.eq.u32 %p0, %r1, 0; @%p0 st.global.b32 [%rd0+16], 1;"
+      "@%p0 st.release.gpu.global.b32 [%rd0], 1; @%p0 ret;"
+      "setp.eq.u32 %p1, %r1, 2; @%p1 bra third;"
+      "ld.ACQ.gpu.global.b32 %r2, [%rd0];"
+      "st.release.gpu.global.b32 [%rd0+4], 1; ret;"
+      "third: ld.acquire.gpu.global.b32 %r2, [%rd0+4];"
+      "ld.global.b32 %r3, [%rd0+16];";
+  auto with = [&](const char *order) {
+    std::string text = chain;
+    return faultOf(text.replace(text.find("ACQ"), 3, order), 3);
+  };
+  EXPECT_EQ(with("acquire"), "none");
+  EXPECT_EQ(with("relaxed"), "global-race");
+}
+
+TEST(GlobalRace, aFenceOfTheBlockDoesNotAcquireFromAnother) {
+  std::string body = "setp.eq.u32 %p0, %r1, 0; @%p0 st.global.b32 [%rd0+16], 1;"
+                     "@%p0 st.release.gpu.global.b32 [%rd0], 1; @%p0 ret;"
+                     "ld.relaxed.gpu.global.b32 %r2, [%rd0]; FENCE"
+                     "ld.global.b32 %r3, [%rd0+16];";
+  auto with = [&](const char *fence) {
+    std::string text = body;
+    return faultOf(text.replace(text.find("FENCE"), 5, fence), 2);
+  };
+  EXPECT_EQ(with("fence.acq_rel.gpu;"), "none");
+  EXPECT_EQ(with("fence.acq_rel.cta;"), "global-race");
 }
 
 TEST(GlobalRace, launchesAreOrdered) {

@@ -9,9 +9,6 @@ static std::string refusalOf(const std::string &instruction) {
 
 struct Row {
   const char *instruction, *why;
-  friend void PrintTo(const Row &row, std::ostream *out) {
-    *out << row.instruction;
-  }
 };
 
 class Refusal : public testing::TestWithParam<Row> {};

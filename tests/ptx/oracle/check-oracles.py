@@ -55,7 +55,7 @@ def check_decode():
 
 def check_narrowing():
     """Rounding to nearest from f32; numpy overflows to infinity or NaN as the formats do."""
-    source = draws(F32, 20000, 1)
+    source = draws(F32, 5000, 1)
     for f in (F16, BF16, E4M3, E5M2):
         got = [f.encode(*F32.decode(c), "even") for c in source]
         want = codes(f, value(F32, source))
@@ -67,7 +67,7 @@ def check_narrowing():
 
 def check_arithmetic():
     """numpy computes halves in f32 and rounds again: harmless, 24 >= 2 * 11 + 2."""
-    for f, count in ((F32, 20000), (F64, 4000), (F16, 20000)):
+    for f, count in ((F32, 4000), (F64, 1000), (F16, 4000)):
         a, b = draws(f, count, 2), draws(f, count, 3)
         random.Random(4).shuffle(b)
         x, y = value(f, a), value(f, b)
