@@ -176,7 +176,7 @@ FailureOr<std::string> Compiler::bundle() {
   if (failed(constants))
     return failure();
   objects.push_back(*constants);
-  return linkShared(module->getLoc(), objects);
+  return linkShared(objects);
 }
 
 LogicalResult Compiler::make(std::string &product) {

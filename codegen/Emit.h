@@ -55,9 +55,9 @@ mlir::FailureOr<std::string>
 emitConstants(mlir::Location loc, llvm::StringRef manifest,
               llvm::ArrayRef<std::pair<std::string, std::string>> ptx);
 
-/// Links object files to a shared object, in process.
-mlir::FailureOr<std::string> linkShared(mlir::Location loc,
-                                        llvm::ArrayRef<std::string> objects);
+/// Links object files to a shared object, in process. A failure has no place in
+/// the spec: its words go to stderr.
+mlir::FailureOr<std::string> linkShared(llvm::ArrayRef<std::string> objects);
 
 /// The text of a step that applies one rule, as a person would write it.
 /// `storage` is "param=bf16 master=f32 m=f32"; see --help.

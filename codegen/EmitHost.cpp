@@ -155,12 +155,12 @@ struct MemoryFile {
 };
 } // namespace
 
-FailureOr<std::string> altgrad::linkShared(Location loc,
-                                           ArrayRef<std::string> objects) {
+FailureOr<std::string> altgrad::linkShared(ArrayRef<std::string> objects) {
   llvm::SmallString<128> folder;
   if (std::error_code error =
           llvm::sys::fs::createUniqueDirectory("altgrad", folder)) {
-    emitError(loc) << "cannot link: " << error.message();
+    llvm::errs() << "altgrad-opt: error: cannot link: " << error.message()
+                 << "\n";
     return failure();
   }
   std::string output = (folder + "/bundle.so").str();
@@ -192,7 +192,7 @@ FailureOr<std::string> altgrad::linkShared(Location loc,
   llvm::sys::fs::remove(output);
   llvm::sys::fs::remove(folder);
   if (bytes.empty()) {
-    emitError(loc) << "cannot link the bundle: " << errors;
+    llvm::errs() << "altgrad-opt: error: cannot link: " << errors << "\n";
     return failure();
   }
   return bytes;

@@ -83,7 +83,7 @@ LogicalResult StepWriter::readStorage() {
 
 LogicalResult StepWriter::checkNames() {
   for (StringAttr name : rule.getNames().getAsRange<StringAttr>())
-    for (StringRef taken : {"master", "copy", "max_norm", "norm", "inv_scale",
+    for (StringRef taken : {"param", "grad", "master", "copy", "max_norm", "norm", "inv_scale",
                             "grad_scale", "found_inf"})
       if (name == taken)
         return error() << "rule '" << rule.getSymName() << "' has a value '"
@@ -113,10 +113,10 @@ void StepWriter::stored(StringRef name, StringRef value) {
   }
   StringRef overflow = StringRef(format).starts_with("ocp.") ? "saturate"
                                                              : "nonfinite";
-  bodyText << "  %" << name << "_code = quantize %" << value
+  bodyText << "  %" << name << ".code = quantize %" << value
            << " round<nearest_even> overflow<" << overflow << "> : " << type
            << "\n";
-  writes.push_back(("%" + name + "_code to %" + name + " : " + type).str());
+  writes.push_back(("%" + name + ".code to %" + name + " : " + type).str());
 }
 
 // The gradient as the rule sees it: unscaled, then clipped.
@@ -124,29 +124,29 @@ std::string StepWriter::gradient() {
   StringRef name = nameOf("grad");
   std::string type = "!altgrad.tensors<" + formatOf("grad") + ">";
   argument("in %" + name + ": " + type);
-  std::string value = (name + "_value").str();
+  std::string value = (name + ".value").str();
   if (request.scaler) {
     argument("in %grad_scale: f32");
     argument("in %found_inf: f32");
-    bodyText << "  %scale64 = arith.extf %grad_scale : f32 to f64\n"
-             << "  %one64 = arith.constant 1.0 : f64\n"
-             << "  %inverse64 = arith.divf %one64, %scale64 : f64\n"
-             << "  %inverse = arith.truncf %inverse64 : f64 to f32\n"
-             << "  %none = arith.constant 0.0 : f32\n"
-             << "  %proceed = arith.cmpf oeq, %found_inf, %none : f32\n"
-             << "  %" << value << ", %unused = unscale %" << name
-             << " by %inverse : " << type << "\n";
-    condition = "proceed";
+    bodyText << "  %scale.scale64 = arith.extf %grad_scale : f32 to f64\n"
+             << "  %scale.one64 = arith.constant 1.0 : f64\n"
+             << "  %scale.inverse64 = arith.divf %scale.one64, %scale.scale64 : f64\n"
+             << "  %scale.inverse = arith.truncf %scale.inverse64 : f64 to f32\n"
+             << "  %skip.none = arith.constant 0.0 : f32\n"
+             << "  %skip.not = arith.cmpf oeq, %found_inf, %skip.none : f32\n"
+             << "  %" << value << ", %skip.unused = unscale %" << name
+             << " by %scale.inverse : " << type << "\n";
+    condition = "skip.not";
   } else if (request.unscale) {
     argument("in %inv_scale: f32");
     argument("out %found_inf: f32");
-    bodyText << "  %" << value << ", %proceed = unscale %" << name
+    bodyText << "  %" << value << ", %skip.not = unscale %" << name
              << " by %inv_scale : " << type << "\n"
-             << "  %none = arith.constant 0.0 : f32\n"
-             << "  %some = arith.constant 1.0 : f32\n"
-             << "  %found = arith.select %proceed, %none, %some : f32\n";
-    always.push_back("%found to %found_inf : f32");
-    condition = "proceed";
+             << "  %skip.none = arith.constant 0.0 : f32\n"
+             << "  %skip.some = arith.constant 1.0 : f32\n"
+             << "  %skip.found = arith.select %skip.not, %skip.none, %skip.some : f32\n";
+    always.push_back("%skip.found to %found_inf : f32");
+    condition = "skip.not";
   } else {
     bodyText << "  %" << value << " = dequantize %" << name << " : " << type
              << "\n";
@@ -154,10 +154,10 @@ std::string StepWriter::gradient() {
   if (request.clip) {
     argument("in %max_norm: f32");
     argument("out %norm: f32");
-    bodyText << "  %" << name << "_clipped, %total = clip_by_global_norm %"
+    bodyText << "  %" << name << ".clipped, %clip.norm = clip_by_global_norm %"
              << value << " to %max_norm\n";
-    always.push_back("%total to %norm : f32");
-    value = (name + "_clipped").str();
+    always.push_back("%clip.norm to %norm : f32");
+    value = (name + ".clipped").str();
   }
   return value;
 }
@@ -173,18 +173,18 @@ FailureOr<std::string> StepWriter::write() {
   argument((master ? "out %" : "inout %") + param + ": " + paramType);
   if (master)
     argument("inout %master: !altgrad.tensors<f32>");
-  bodyText << "  %" << param << "_old = dequantize %" << source << " : "
+  bodyText << "  %" << param << ".old = dequantize %" << source << " : "
            << (master ? "!altgrad.tensors<f32>" : paramType) << "\n";
-  std::string stateOperands, results = ("%" + param + "_new").str();
+  std::string stateOperands, results = ("%" + param + ".new").str();
   for (BlockArgument state : states) {
     StringRef name = rule.getName(state);
     std::string type = "!altgrad.tensors<" + formatOf(name) + ">";
     argument("inout %" + name + ": " + type);
-    bodyText << "  %" << name << "_old = dequantize %" << name << " : " << type
+    bodyText << "  %" << name << ".old = dequantize %" << name << " : " << type
              << "\n";
     stateOperands += (stateOperands.empty() ? "%" : ", %") + name.str() +
-                     "_old";
-    results += ", %" + name.str() + "_new";
+                     ".old";
+    results += ", %" + name.str() + ".new";
   }
   std::string hypers;
   for (BlockArgument hyper : rule.getByRole("hyper")) {
@@ -198,30 +198,30 @@ FailureOr<std::string> StepWriter::write() {
     bool real = formats.lookup(name) == "f32";
     std::string type = real ? "f32" : "i64";
     argument("inout %" + name + ": " + type + " per_tensor");
-    bodyText << "  %step_one = arith.constant " << (real ? "1.0" : "1") << " : "
-             << type << "\n  %step_next = arith." << (real ? "addf" : "addi")
-             << " %" << name << ", %step_one : " << type << "\n";
+    bodyText << "  %step.one = arith.constant " << (real ? "1.0" : "1") << " : "
+             << type << "\n  %step.next = arith." << (real ? "addf" : "addi")
+             << " %" << name << ", %step.one : " << type << "\n";
     if (real)
-      bodyText << "  %step_number = arith.fptosi %step_next : f32 to i64\n";
-    step = real ? " step(%step_number)" : " step(%step_next)";
-    writes.push_back(("%step_next to %" + name + " : " + type).str());
+      bodyText << "  %step.number = arith.fptosi %step.next : f32 to i64\n";
+    step = real ? " step(%step.number)" : " step(%step.next)";
+    writes.push_back(("%step.next to %" + name + " : " + type).str());
   }
   bodyText << "  " << results << " = update @" << rule.getSymName();
   if (!request.options.empty())
     bodyText << " {" << llvm::join(request.options, ", ") << "}";
-  bodyText << " param(%" << param << "_old) grad(%" << gradientValue
+  bodyText << " param(%" << param << ".old) grad(%" << gradientValue
            << ") state(" << stateOperands << ") hyper(" << hypers << ")" << step
            << "\n";
-  stored(param, (param + "_new").str());
+  stored(param, (param + ".new").str());
   if (master)
     writes.push_back("%" + param.str() +
-                     "_new to %master : !altgrad.tensors<f32>");
+                     ".new to %master : !altgrad.tensors<f32>");
   if (formats.count("copy")) {
     argument("out %copy: !altgrad.tensors<" + formatOf("copy") + ">");
-    stored("copy", (param + "_new").str());
+    stored("copy", (param + ".new").str());
   }
   for (BlockArgument state : states)
-    stored(rule.getName(state), (rule.getName(state) + "_new").str());
+    stored(rule.getName(state), (rule.getName(state) + ".new").str());
   std::string commit = "  commit ";
   if (condition.empty())
     llvm::append_range(always, writes);

@@ -42,10 +42,11 @@ static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
                     builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
-  // Three blocks on a multiprocessor leave 80 registers to a thread. Without a
-  // number ptxas aims at eight blocks, and spills to get there.
+  // Two blocks on a multiprocessor leave 128 registers to a thread, of which
+  // few kernels use half. Without a number ptxas aims at eight blocks, and
+  // spills to get there.
   function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                    builder.getI32IntegerAttr(3));
+                    builder.getI32IntegerAttr(2));
   return function;
 }
 

@@ -278,6 +278,13 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
     }
     for (StepOp step :
          llvm::make_early_inc_range(getOperation().getOps<StepOp>())) {
+      for (auto sweep : step.getBody().getOps<SweepOp>())
+        if (sweep.getWide().empty() || sweep.getWidth() != target->lanes) {
+          sweep.emitOpError() << "has a body for " << sweep.getWidth()
+                              << " elements, '" << level << "' wants "
+                              << target->lanes;
+          return signalPassFailure();
+        }
       FailureOr<PhasePlan> plan = planPhases(step);
       if (failed(plan))
         return signalPassFailure();

@@ -35,6 +35,11 @@ namespace altgrad {
 /// on the list of allowed `arith` and `math` operations.
 std::string whyNotArithmetic(mlir::Operation &op);
 
+/// Names become symbols, PTX entries and words of a manifest: letters, digits and
+/// underscores.
+mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
+                                mlir::ArrayAttr names);
+
 /// The most operations of a rule or a step: compile time is bounded by it.
 constexpr size_t maxOperations = 4096;
 mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body);

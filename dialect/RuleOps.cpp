@@ -4,7 +4,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -185,6 +185,8 @@ LogicalResult RuleOp::verify() {
       getRoles().size() != getDefaults().size() ||
       getRoles().size() != getBody().getNumArguments())
     return emitOpError("has a signature of uneven lengths");
+  if (failed(verifyNames(*this, getSymName(), getNames())))
+    return failure();
   for (BlockArgument argument : getBody().getArguments()) {
     StringRef role =
         cast<StringAttr>(getRoles()[argument.getArgNumber()]).getValue();
@@ -211,6 +213,10 @@ LogicalResult RuleOp::verify() {
                            : !isa<FloatAttr>(getDefault(argument))))
       return emitOpError() << "gives " << role << " '%" << getName(argument)
                            << "' a default of another type";
+    if (auto number = dyn_cast_or_null<FloatAttr>(getDefault(argument));
+        number && !number.getValue().isFinite())
+      return emitOpError() << "gives " << role << " '%" << getName(argument)
+                           << "' a default that is not finite";
   }
   for (StringRef role : {"param", "grad"})
     if (getByRole(role).size() != 1)
@@ -251,6 +257,24 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
       power && !power.getRhs().getType().isInteger(64))
     return "has an exponent that is not i64";
   return "";
+}
+
+static bool isIdentifier(StringRef name) {
+  return !name.empty() && !llvm::isDigit(name[0]) &&
+         llvm::all_of(name,
+                      [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
+LogicalResult altgrad::verifyNames(Operation *op, StringRef symbol,
+                                   ArrayAttr names) {
+  if (!isIdentifier(symbol))
+    return op->emitOpError() << "has the name '" << symbol
+                             << "', which is no identifier";
+  for (StringAttr name : names.getAsRange<StringAttr>())
+    if (!isIdentifier(name))
+      return op->emitOpError() << "has an argument '%" << name.getValue()
+                               << "', which is no identifier";
+  return success();
 }
 
 LogicalResult altgrad::verifyLength(Operation *op, Block &body) {

@@ -85,6 +85,8 @@ LogicalResult StepOp::verify() {
   if (getAccesses().size() != count || getNames().size() != count ||
       getScopes().size() != count)
     return emitOpError("has a signature of uneven lengths");
+  if (failed(verifyNames(*this, getSymName(), getNames())))
+    return failure();
   for (BlockArgument argument : getBody().getArguments()) {
     StringRef access = getAccess(argument);
     if (access != "in" && access != "out" && access != "inout")

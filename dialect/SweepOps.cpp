@@ -278,7 +278,10 @@ static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
 }
 
 LogicalResult SweepOp::verify() {
-  EmitOp emit = getEmit();
+  // Before MLIR's own check of the terminator.
+  auto emit = dyn_cast<EmitOp>(getBody().front().getTerminator());
+  if (!emit)
+    return emitOpError("does not end in altgrad.emit");
   if (getReductions().size() != getNumResults() ||
       getScopes().size() != getNumResults())
     return emitOpError() << "has " << getNumResults() << " results for "

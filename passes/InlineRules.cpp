@@ -68,15 +68,19 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   SmallVector<Operation *> added;
   mapArguments(rule, update, builder, map);
   DenseMap<Value, bool> known = rule.decide(optionsOf(update));
-  for (auto [value, decided] : known) {
-    auto constant = arith::ConstantOp::create(builder, update.getLoc(),
-                                              builder.getBoolAttr(decided));
+  auto decide = [&](Value value) { // in the order of the text: same bytes out
+    auto constant = arith::ConstantOp::create(
+        builder, update.getLoc(), builder.getBoolAttr(known.lookup(value)));
     map.map(value, constant);
     added.push_back(constant);
-  }
+  };
+  for (BlockArgument option : rule.getByRole("option"))
+    decide(option);
   for (Operation &op : rule.getBody().front().without_terminator()) {
-    if (op.getNumResults() && known.count(op.getResult(0)))
+    if (op.getNumResults() && known.count(op.getResult(0))) {
+      decide(op.getResult(0));
       continue;
+    }
     if (auto select = dyn_cast<arith::SelectOp>(op))
       if (auto it = known.find(select.getCondition()); it != known.end()) {
         map.map(select.getResult(),
