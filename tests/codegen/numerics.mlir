@@ -64,3 +64,16 @@ llvm.func @functions(%x: f64, %n: i64) -> f64 {
   %l = math.log %e : f64
   llvm.return %l : f64
 }
+
+// The sign of a NaN differs between machines, so it counts as positive.
+// CHECK-LABEL: @sign
+llvm.func @sign(%x: f32, %y: f32) -> f32 {
+  // CHECK: %[[NAN:.*]] = arith.cmpi sgt
+  // CHECK: arith.select %[[NAN]], %{{.*}}, %{{.*}} : i32
+  // CHECK: math.absf
+  // CHECK: arith.ori
+  // CHECK-NOT: copysign
+  %s = math.copysign %x, %y : f32
+  // CHECK: llvm.return
+  llvm.return %s : f32
+}

@@ -22,10 +22,10 @@ altgrad.step @known(
 // CHECK-LABEL: altgrad.step @numbers(
 // CHECK-SAME: in %a: !altgrad.tensors<f16>
 // CHECK-SAME: in %b: !altgrad.tensors<#altgrad.format<exponent = 3, mantissa = 4, bias = 3, inf = false, nan = none>>
-// CHECK-SAME: in %c: !altgrad.tensors<#altgrad.format<exponent = 5, mantissa = 2, bias = -3, inf = true, nan = ieee>>
+// CHECK-SAME: in %c: !altgrad.tensors<#altgrad.format<exponent = 5, mantissa = 2, bias = 20, inf = true, nan = ieee>>
 altgrad.step @numbers(
     in %a: !altgrad.tensors<#altgrad.format<exponent = 5, mantissa = 10, bias = 15, inf = true, nan = ieee>>,
     in %b: !altgrad.tensors<#tiny>,
-    in %c: !altgrad.tensors<#altgrad.format<exponent = 5, mantissa = 2, bias = -3, inf = true, nan = ieee>>) {
+    in %c: !altgrad.tensors<#altgrad.format<exponent = 5, mantissa = 2, bias = 20, inf = true, nan = ieee>>) {
   commit
 }

@@ -48,6 +48,13 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, out %y: !altgrad.tensors<bf16>) {
 
 // -----
 
+altgrad.step @s(in %x: !altgrad.tensors<bf16>, out %y: !altgrad.tensors<bf16>) {
+  // expected-error@+1 {{'altgrad.commit' op writes an argument; dequantize and quantize it}}
+  commit always %x to %y : !altgrad.tensors<bf16>
+}
+
+// -----
+
 altgrad.step @s(in %x: f32, out %y: f32) {
   // expected-error@+1 {{'altgrad.commit' op operand #0 must be 1-bit signless integer, but got 'f32'}}
   "altgrad.commit"(%x, %x, %y) <{operandSegmentSizes = array<i32: 1, 0, 0, 1, 1>}> : (f32, f32, f32) -> ()

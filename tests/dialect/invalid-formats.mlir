@@ -15,20 +15,40 @@
 
 // -----
 
-// The largest number: 2^(15 + 200).
-// expected-error@+1 {{bias -200 puts numbers beyond f32}}
-#f = #altgrad.format<exponent = 4, mantissa = 3, bias = -200, inf = false, nan = none>
+// expected-error@+1 {{a format has a bias of 0 to 127, got -1}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = -1, inf = false, nan = none>
 
 // -----
 
-// The smallest one: 2^(1 - 150 - 3).
-// expected-error@+1 {{bias 150 puts numbers beyond f32}}
-#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 150, inf = false, nan = none>
+// expected-error@+1 {{a format has a bias of 0 to 127, got 128}}
+#f = #altgrad.format<exponent = 8, mantissa = 7, bias = 128, inf = true, nan = ieee>
+
+// -----
+
+// The largest number would be 2^(254 - 126).
+// expected-error@+1 {{bias 126 puts numbers beyond f32}}
+#f = #altgrad.format<exponent = 8, mantissa = 7, bias = 126, inf = true, nan = ieee>
 
 // -----
 
 // expected-error@+1 {{infinity and NaN would share a code}}
 #f = #altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = true, nan = all_ones>
+
+// -----
+
+// expected-error@+1 {{a format without a mantissa has no IEEE NaN}}
+#f = #altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = true, nan = ieee>
+
+// -----
+
+// As many bits as f32, but another number.
+// expected-error@+1 {{a format has 8 or 16 bits or is f32, got 1 + 8 + 23}}
+#f = #altgrad.format<exponent = 8, mantissa = 23, bias = 127, inf = false, nan = none>
+
+// -----
+
+// expected-error@+1 {{a format has 8 or 16 bits or is f32, got 1 + 8 + 4294967295}}
+#f = #altgrad.format<exponent = 8, mantissa = 4294967295, bias = 127, inf = false, nan = none>
 
 // -----
 

@@ -53,6 +53,29 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1) {
 
 // -----
 
+// expected-error@+1 {{'altgrad.rule' op gives option '%o' a default of another type}}
+"altgrad.rule"() <{sym_name = "r", roles = ["param", "grad", "option"],
+                   names = ["w", "g", "o"], defaults = [unit, unit, 3 : i32]}> ({
+^bb0(%w: f32, %g: f32, %o: i1):
+  "altgrad.yield"(%w) : (f32) -> ()
+}) : () -> ()
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op gives hyper '%h' a default that is not finite}}
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %h: f64 = 0x7FF0000000000000) {
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+// expected-error@+1 {{'altgrad.rule' op has the name 'a b', which is no identifier}}
+altgrad.rule @"a b"(param %w: f32, grad %g: f32) {
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
 // expected-error@+1 {{'altgrad.rule' op has 2 arguments of role param, expected 1}}
 altgrad.rule @r(param %w: f32, param %x: f32, grad %g: f32) {
   altgrad.yield param(%w) state()

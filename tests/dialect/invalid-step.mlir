@@ -10,6 +10,16 @@
 
 // -----
 
+// expected-error@+1 {{'altgrad.step' op has the name 'a;b', which is no identifier}}
+altgrad.step @"a;b"(in %x: f32) { commit }
+
+// -----
+
+// expected-error@+1 {{'altgrad.step' op has an argument '%w.old', which is no identifier}}
+altgrad.step @s(in %w.old: f32) { commit }
+
+// -----
+
 // expected-error@+1 {{'altgrad.step' op gives '%x' the unknown access 'read'; accesses are in, out, inout}}
 altgrad.step @s(read %x: f32) { commit }
 

@@ -92,26 +92,68 @@ altgrad.step @s(in %x: f32) {
 
 // -----
 
-//===-- What may stand in it ------------------------------------------------===//
-
-altgrad.step @s(in %x: !altgrad.tensors<f32>, in %k: f32) {
-  // expected-error@+1 {{'altgrad.element' op operand #0 must be a list of tensors as f32 values, never stored, but got 'f32'}}
-  %y = "altgrad.element"(%k) : (f32) -> f32
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %n = "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
+      reductions = [#altgrad<reduction and>], scopes = [#altgrad<scope step>]}> ({
+  ^bb0(%a: f32):
+    // expected-error@+1 {{'altgrad.emit' op reduces 'f32' by 'and' to 'f32'}}
+    "altgrad.emit"(%a) : (f32) -> ()
+  }) : (!altgrad.tensors<f32>) -> f32
   commit
 }
 
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{invalid kind of type specified: expected altgrad.tensors, but found 'f32'}}
-  %y = load %x : f32
+  // expected-error@+1 {{'altgrad.sweep' op attribute 'reductions' failed to satisfy constraint: reductions}}
+  "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
+                        reductions = [1], scopes = [#altgrad<scope step>]}> ({
+  ^bb0(%a: f32):
+    "altgrad.emit"() : () -> ()
+  }) : (!altgrad.tensors<f32>) -> ()
   commit
 }
 
 // -----
 
-altgrad.step @s(in %k: f32) {
-  // expected-error@+1 {{'altgrad.spill' op result #0 must be a list of tensors in memory, all of one format, but got 'f32'}}
-  %y = "altgrad.spill"() : () -> f32
+//===-- Wide body -----------------------------------------------------------===//
+
+altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  // expected-error@+1 {{'altgrad.sweep' op has a wide body for 1 elements}}
+  sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
+    emit %a : f32
+  } wide 1 (%a) {
+    emit %a : vector<1xf32>
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  // expected-error@+1 {{'altgrad.sweep' op has a wide body of other types than vectors of 4 of its body's}}
+  sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
+    emit %a : f32
+  } wide 4 (%a) {
+    emit %a, %a : vector<4xf32>, vector<4xf32>
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  // expected-error@+1 {{'altgrad.sweep' op has more than one wide body}}
+  "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
+                        reductions = [], scopes = [], width = 4 : i64}> ({
+  ^bb0(%a: f32):
+    "altgrad.emit"() : () -> ()
+  }, {
+  ^bb0(%a: vector<4xf32>):
+    "altgrad.emit"() : () -> ()
+  }, {
+  ^bb0(%a: vector<4xf32>):
+    "altgrad.emit"() : () -> ()
+  }) : (!altgrad.tensors<f32>) -> ()
   commit
 }

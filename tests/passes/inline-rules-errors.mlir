@@ -29,3 +29,18 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
   %w1 = update @scale param(%x) grad(%x) state() hyper()
   commit always %w1 to %w : !altgrad.tensors<f32>
 }
+
+// -----
+
+// A state that these options leave as it is has no memory to read.
+altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32, option %keep: i1 = false) {
+  %m1 = select %keep, %g, %m : f32
+  %w1 = subf %w, %m1 : f32
+  altgrad.yield param(%w1) state(%m1)
+}
+altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  // expected-error@+1 {{'altgrad.update' op applies rule 'r', which reads state 'm' but never changes it with these options}}
+  %w1 = update @r param(%x) grad(%x) state() hyper()
+  commit always %w1 to %w : !altgrad.tensors<f32>
+}

@@ -1,0 +1,96 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+// The form for one element, between a step and its sweeps.
+
+altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
+  // expected-error@+1 {{'altgrad.load' op gives 'f32', the codes of this stream are 'i16'}}
+  %c = "altgrad.load"(%x) : (!altgrad.tensors<bf16>) -> f32
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  // expected-error@+1 {{invalid kind of type specified: expected altgrad.tensors, but found 'f32'}}
+  %y = load %x : f32
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
+  %c = load %x : !altgrad.tensors<bf16>
+  // expected-error@+1 {{'altgrad.decode' op converts between 'i16' and 'f64', expected 'i16' and 'f32'}}
+  %y = decode %c format<bf16> : i16 to f64
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
+  %c = load %x : !altgrad.tensors<bf16>
+  // expected-error@+1 {{'altgrad.decode' op converts between 'i16' and 'f32', expected 'i8' and 'f32'}}
+  %y = decode %c format<ocp.e5m2> : i16 to f32
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %k: f32) {
+  // expected-error@+1 {{'altgrad.encode' op converts between 'i16' and 'f32', expected 'i8' and 'f32'}}
+  %c = encode %k format<ocp.e4m3fn> round<nearest_even> overflow<saturate> : f32 to i16
+  commit
+}
+
+// -----
+
+%c = arith.constant dense<0> : vector<2x2xi16>
+// expected-error@+1 {{'altgrad.decode' op converts 'vector<2x2xf32>', expected f32 or a vector of it}}
+%x = altgrad.decode %c format<bf16> : vector<2x2xi16> to vector<2x2xf32>
+
+// -----
+
+%c = arith.constant dense<0> : vector<4xi16>
+// expected-error@+1 {{'altgrad.decode' op all non-scalar operands/results must have the same shape and base type}}
+%x = altgrad.decode %c format<bf16> : vector<4xi16> to vector<8xf32>
+
+// -----
+
+altgrad.step @s(in %k: f64) {
+  // expected-error@+1 {{'altgrad.collect' op collects 'f64' to '!altgrad.reals'}}
+  %l = collect %k : f64 to !altgrad.reals
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<bf16>, in %k: f32) {
+  %c = load %x : !altgrad.tensors<bf16>
+  // A factor is for numbers, not for codes.
+  // expected-error@+1 {{'altgrad.collect' op collects 'i16' to '!altgrad.tensors<bf16>'}}
+  %l = collect %c by %k : i16 to !altgrad.tensors<bf16>
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %k: f32) {
+  // expected-error@+1 {{'altgrad.element' op operand #0 must be a list of tensors as f32 values, never stored, but got 'f32'}}
+  %y = "altgrad.element"(%k) : (f32) -> f32
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %k: f32) {
+  // expected-error@+1 {{'altgrad.spill' op result #0 must be a list of tensors in memory, all of one format, but got 'f32'}}
+  %y = "altgrad.spill"() : () -> f32
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %k: f32, out %n: f32) {
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements}}
+  %s = reduce add %k over step : f32
+  commit always %s to %n : f32
+}

@@ -1,0 +1,134 @@
+"""Runs every ```mlir example of the .td and .md files given through altgrad-opt.
+
+An example gets the context that its op or pass needs from the table below. In the
+documentation of a pass two examples around `==>` are compared: what the pass
+makes of the first is the second.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+LISTS = "in %grads: !altgrad.tensors<bf16>, inout %master: !altgrad.tensors<f32>"
+REALS = "%g = dequantize %grads : !altgrad.tensors<bf16>\n%w = dequantize %master : !altgrad.tensors<f32>\n"
+END = "commit always %w to %master : !altgrad.tensors<f32>"
+
+
+def step(body, scalars="", end=END, prelude=REALS):
+    return f"altgrad.step @s({LISTS}{scalars}) {{\n{prelude}{body}\n{end}\n}}"
+
+
+def element(body):
+    """A context for what stands between a step and its sweeps."""
+    return step(body, prelude=REALS + "%x = element %w\n%factor = arith.constant 2.0 : f32\n"
+                "%values = collect %x : f32 to !altgrad.reals\n%c = load %grads : !altgrad.tensors<bf16>\n")
+
+
+def rename(text, **names):
+    """Values that an example defines give way to those of the context."""
+    for old, new in names.items():
+        text = re.sub(rf"%{old}\b", f"%{new}", text)
+    return text
+
+
+def aliases(sign):
+    return lambda text: "\n".join(f"{sign}a{i} = {line}" for i, line in enumerate(text.split("\n")))
+
+
+SGD = ("altgrad.rule @sgd(param %w: f32, grad %g: f32, hyper %lr: f64) {\n%rate = truncf %lr : f64 to f32\n"
+       "%dw = mulf %rate, %g : f32\n%w1 = subf %w, %dw : f32\naltgrad.yield param(%w1) state()\n}\n")
+WRITE = "commit always %{} to %master : !altgrad.tensors<f32>"
+
+CONTEXTS = {
+    "": lambda text: text,  # a page, not an operation
+    "Altgrad_FormatAttr": aliases("#"),
+    "Altgrad_TensorsType": aliases("!"),
+    "Altgrad_RuleOp": lambda text: text,
+    "Altgrad_YieldOp": lambda text: "altgrad.rule @r(param %w1: f32, grad %g: f32, state %m1: f32, "
+                                    f"state %v1: f32) {{\n{text}\n}}",
+    "Altgrad_ReduceOp": lambda text: "altgrad.rule @r(param %w: f32, grad %g: f32) {\n"
+                                     f"{text}\naltgrad.yield param(%n) state()\n}}",
+    "Altgrad_StepOp": lambda text: text,
+    "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
+    "Altgrad_UnscaleOp": lambda text: step(rename(text, g="v"), ", in %inv_scale: f32"),
+    "Altgrad_ClipOp": lambda text: step(rename(text, a="g", b="w"), ", in %max_norm: f32"),
+    "Altgrad_UpdateOp": lambda text: step(
+        rename(text, m="w", v="w", x="w", y="g"),
+        "".join(f", in %{name}: f64" for name in ("lr", "b1", "b2", "eps", "decay")) + ", in %t: i64"),
+    "Altgrad_QuantizeOp": lambda text: step(rename(text, w1="w")),
+    "Altgrad_CommitOp": lambda text: step(
+        "", ", in %norm: f32, out %gnorm: f32, inout %t: i64", text, REALS
+        + "%finite = arith.cmpf ord, %norm, %norm : f32\n%t1 = arith.addi %t, %t : i64\n"
+        + "%x = element %w\n%w1 = collect %x : f32 to !altgrad.reals\n"),
+    "Altgrad_LoadOp": lambda text: step(text),
+    "Altgrad_DecodeOp": lambda text: element(rename(text, x="number")),
+    "Altgrad_EncodeOp": lambda text: element(rename(text, c="code")),
+    "Altgrad_ElementOp": lambda text: element(rename(text, x="again")),
+    "Altgrad_CollectOp": lambda text: element(rename(text, values="again", g="scaled")),
+    "Altgrad_SpillOp": lambda text: step(text),
+    "Altgrad_SweepOp": lambda text: step(rename(text, g="code")),
+    "Altgrad_EmitOp": lambda text: step(
+        "%n = sweep @s load(%code from %grads : !altgrad.tensors<bf16>) reduce(add over step)\n"
+        f"store(%grads : !altgrad.tensors<bf16>) {{\n%x = decode %code format<bf16> : i16 to f32\n{text}\n}}")
+        .replace("in %grads", "inout %grads"),
+    "InlineRulesPass": lambda text: (SGD if "update" in text else "")
+                                    + step(text, ", in %lr: f64", WRITE.format("w1")),
+    "ExpandGradientsPass": lambda text: step(
+        text, ", in %max_norm: f32, out %n: f32", WRITE.format("c") + ", %norm to %n : f32",
+        REALS + ("" if "clip" in text else "%tiny = arith.constant 1.0e-6 : f32\n%one = arith.constant 1.0 : f32\n")),
+    "ExpandFormatsPass": lambda text: "altgrad.step @s(in %model: !altgrad.tensors<bf16>, out %o: f32) {\n"
+                                      f"{text}\n%s = reduce add %x over step : f32\ncommit always %s to %o : f32\n}}",
+    "SplitSweepsPass": lambda text: "altgrad.step @s(in %grads: !altgrad.tensors<f32>, "
+                                    f"out %out: !altgrad.tensors<f32>) {{\n{text}\n}}",
+    "LowerNumericsPass": lambda text: "llvm.func @f(%c: i16) -> f32 {\n%c16 = arith.constant 16 : i32\n"
+                                      f"{text}\nllvm.return %x : f32\n}}",
+}
+# The pass whose documentation says `before ==> after`.
+PASSES = {"InlineRulesPass": "--altgrad-inline-rules", "ExpandGradientsPass": "--altgrad-expand-gradients",
+          "ExpandFormatsPass": "--altgrad-expand-formats", "SplitSweepsPass": "--altgrad-split-sweeps",
+          "LowerNumericsPass": "--altgrad-lower-numerics"}
+
+
+def examples(path):
+    """(definition, text, whether it follows `==>`) of each example of a file."""
+    definition, block, after = "", None, False
+    for line in path.read_text().split("\n"):
+        if found := re.match(r"(?:def|class) (\w+)", line):
+            definition = found[1]
+        if "```mlir" in line:
+            block = []
+        elif "```" in line and block is not None:
+            yield definition, textwrap.dedent("\n".join(block)), after
+            block = None
+        elif block is not None:
+            block.append(line)
+        elif line.strip():
+            after = line.strip() == "==>"
+
+
+def compile(text, *flags):
+    """What altgrad-opt prints for a text; ends the run if it does not parse."""
+    run = subprocess.run(["altgrad-opt", "-", *flags], input=text, capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f"{text}\n{run.stderr}")
+    return run.stdout
+
+
+count = compared = 0
+for name in sys.argv[1:]:
+    before = ""
+    for definition, text, after in examples(pathlib.Path(name)):
+        if definition not in CONTEXTS:
+            sys.exit(f"{name}: the example of {definition} has no context in {__file__}")
+        count += 1
+        if not after:
+            before = CONTEXTS[definition](text)
+            compile(before)
+            continue
+        made = compile(before, PASSES[definition])
+        tidy = ("--cse", "--canonicalize")  # the order of constants does not matter
+        if compile(made, *tidy) != compile(CONTEXTS[definition](text), *tidy):
+            sys.exit(f"{name}: {definition} makes\n{made}\nof\n{before}\nand not\n{text}")
+        compared += 1
+print(f"{count} examples, {compared} of them what a pass makes of another")
