@@ -58,7 +58,7 @@ class Suite(TestCase):
     executed = 0
 
     def matches_forloop(self, info, cls, dtype, config):
-        """Ours in the place of fused=True beside torch's for-loop; 16-bit parameters: beside torch's fused."""
+        """Ours beside torch's for-loop in float32, beside torch's fused in 16 bits."""
         tracker = common.TensorTracker()
         rounded = dtype in HALF and info.name == "RMSprop"
         reference = RoundedRMSprop if rounded else info.optim_cls

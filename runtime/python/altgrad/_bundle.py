@@ -15,7 +15,7 @@ _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """One rule: the MLIR text that holds it, its name there, and where the text came from."""
 
@@ -66,8 +66,9 @@ class Bundle:
 
     `param`, `grad` and `states` are names of streams, `extras` those of the
     master copy and of a further copy of the parameter. `step` is the name of
-    the step count or None, `singles` the scalars of the whole step. `norm_phases` is the number of phases after which the
-    global norm of a clipped step is known.
+    the step count or None, `singles` the scalars of the whole step.
+    `norm_phases` is the number of phases after which the global norm of a
+    clipped step is known.
     """
 
     def __init__(self, handle):
@@ -106,7 +107,8 @@ def compile_rule(rule, options=(), storage="", clip=False, scaler=False):
     altgrad-opt's, for example "param=bf16 m=f32". Raises Error with the
     compiler's diagnostics.
     """
-    lines = ["--rule=" + rule.name + ("{" + ",".join(options) + "}" if options else ""), _TARGETS]
+    chosen = "{" + ",".join(options) + "}" if options else ""
+    lines = [f"--rule={rule.name}{chosen}", _TARGETS]
     lines += [f"--storage={storage}"] if storage else []
     lines += ["--clip"] * clip + ["--scaler"] * scaler
     key = rule.text, tuple(lines)

@@ -25,6 +25,9 @@ class Error(RuntimeError):
         self.status = status
 
 
+Error.__module__ = "altgrad"
+
+
 # altgrad_status (*)(...): the arguments after the name, in order.
 _STATUS_FUNCTIONS = {
     "altgrad_load": (c_char_p, POINTER(c_void_p)),

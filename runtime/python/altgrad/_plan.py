@@ -11,13 +11,13 @@ _INDEX = "q"
 
 
 class Plan:
-    """One altgrad_plan on the CPU.
+    """One altgrad_plan on the CPU, on the threads behind the address `parallel_for` if given.
 
     The caller keeps alive whatever it binds; pointers are Python integers. The
     plan knows nothing of torch but the buffer that `workspace` gives it.
     """
 
-    def __init__(self, bundle, parallel_for=None):
+    def __init__(self, bundle, parallel_for=None, threads=0):
         handle = ctypes.c_void_p()
         native = library()
         native.altgrad_plan_create(bundle.handle, b"cpu", ctypes.byref(handle))
@@ -26,6 +26,8 @@ class Plan:
         self._native = native
         if parallel_for:
             native.altgrad_set_parallel_for(handle, parallel_for)
+        else:
+            native.altgrad_set_threads(handle, threads)
 
     def bind_rows(self, numel, groups, group_count):
         """Declares one row per tensor: its number of elements and its group."""

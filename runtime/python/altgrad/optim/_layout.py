@@ -16,6 +16,8 @@ PARAM_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 def is_dense(tensor):
     """Whether the elements fill one stretch of memory, each exactly once, in any order."""
+    if tensor.is_neg():
+        return False
     if tensor.is_contiguous():
         return True
     expected = 1
@@ -29,14 +31,15 @@ def is_dense(tensor):
 
 
 def same_order(tensor, strides):
-    """Whether a dense `tensor` visits its elements as `strides` would; size-1 dimensions are free."""
-    return all(mine == theirs or size == 1
-               for mine, theirs, size in zip(tensor.stride(), strides, tensor.shape))
+    """Whether the elements of `tensor` lie as `strides` says; size-1 dimensions are free."""
+    own = tensor.stride()
+    return own == strides or all(mine == theirs or size == 1
+                                 for mine, theirs, size in zip(own, strides, tensor.shape))
 
 
 def in_order(tensor, strides):
-    """`tensor` itself if it is laid out by the dense `strides`, else a copy that is. Shape kept."""
-    if tensor.numel() == 0 or same_order(tensor, strides):
+    """`tensor` itself if the dense `strides` are its own, else a copy that has them."""
+    if tensor.numel() == 0 or (same_order(tensor, strides) and not tensor.is_neg()):
         return tensor
     copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
     return copy.copy_(tensor)
@@ -55,6 +58,10 @@ def check_dtype(owner, param):
 
 def check_param(owner, param):
     """Raises unless a kernel can update `param` in place or through a dense copy of it."""
+    kind = type(param)
+    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
+        raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} parameters: "
+                        "it needs plain tensors with memory of their own")
     if param.device.type == "meta":
         # torch's words, which its own suite matches.
         raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of "
@@ -93,10 +100,9 @@ def check_grad(owner, param, grad):
                            f"match its parameter of shape {tuple(param.shape)} on {param.device}")
 
 
-def check_apart(owner, params):
-    """Raises if two dense parameters share memory: rows of one kernel run at the same time."""
-    spans = sorted((p.data_ptr(), p.data_ptr() + p.numel() * p.element_size())
-                   for p in params if p.numel())
-    for (_, end), (start, _) in zip(spans, spans[1:]):
-        if start < end:
+def check_apart(owner, spans):
+    """Raises if two of the (pointer, bytes) overlap: rows of one kernel run at the same time."""
+    spans = sorted([span for span in spans if span[1]])
+    for (start, size), (following, _) in zip(spans, spans[1:]):
+        if following < start + size:
             raise RuntimeError(f"altgrad.optim.{owner}: two parameters share memory")

@@ -157,10 +157,11 @@ class RMSprop(Named):
     _reference = torch.optim.RMSprop
     _template = "rmsprop"
     _hypers = {"decay": "weight_decay"}
-    _keys = {"v": "square_avg", "mean": "grad_avg", "buf": "momentum_buffer"}
+    _keys = {"v": "square_avg", "mean": "grad_avg", "buf": "momentum_buffer",
+             "t": "step"}
     _options = {"centered": lambda g: g["centered"],
                 "momentum_on": lambda g: g["momentum"] > 0, **_MAXIMIZE}
-    # The rule has no use for torch's count; checkpoints do.
+    # Whether or not the rule counts, checkpoints have torch's count.
     _always_counts = True
 
 

@@ -7,7 +7,7 @@ from operator import is_
 import torch
 from torch.autograd.graph import increment_version
 
-from ._build import build_tables, parse_storage, refuse_differentiable
+from ._build import build_tables, parse_storage
 from ._layout import check_dtype
 
 _MISSING = object()
@@ -51,11 +51,10 @@ class Optimizer(torch.optim.Optimizer):
     def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False):
         if max_grad_norm is not None and not float(max_grad_norm) >= 0.0:
             raise ValueError(f"Invalid max_grad_norm value: {max_grad_norm}")
-        if defaults.get("differentiable"):
-            refuse_differentiable(type(self).__name__)
+        self._check_flags(defaults)
         self.max_grad_norm = max_grad_norm
         self.fused_amp = bool(fused_amp)
-        self._counts = {}
+        self._forget()
         super().__init__(params, defaults)
 
     def __init_subclass__(cls, **arguments):
@@ -94,6 +93,12 @@ class Optimizer(torch.optim.Optimizer):
             self._advance()
         return loss
 
+    def _check_flags(self, group):
+        # torch would build a graph through the step.
+        if group.get("differentiable"):
+            raise RuntimeError(f"altgrad.optim.{type(self).__name__} does not support "
+                               "differentiable=True: autograd cannot see into compiled kernels")
+
     # Names of the rule -> places in torch's groups and state.
 
     def _hyper_place(self, name):
@@ -122,6 +127,8 @@ class Optimizer(torch.optim.Optimizer):
             "grad_scale": 1.0 if scale is None else float(scale),
             "found_inf": 0.0 if found is None else float(found),
         }
+        for group in self.param_groups:
+            self._check_flags(group)
         keys = [(self._rule_of(g), self._options_of(g)) for g in self.param_groups]
         if not self._fresh(keys, clip, scaler):
             self._rebuild(keys, clip, scaler)
@@ -139,8 +146,9 @@ class Optimizer(torch.optim.Optimizer):
                 table.run()
         for table in tables:
             table.scatter()
-        if self._always_counts and singles["found_inf"] == 0.0 and tables:
-            torch._foreach_add_([row.state[self._count_key] for t in tables for row in t.rows], 1.0)
+        if self._always_counts and singles["found_inf"] == 0.0:
+            for table in tables:
+                table.count(self._count_key)
         if self._written:
             increment_version(self._written)
 
@@ -162,8 +170,12 @@ class Optimizer(torch.optim.Optimizer):
         return total
 
     def _fresh(self, keys, clip, scaler):
-        """Whether the tables still describe every parameter, state and gradient; binds gradients."""
-        tables = self._tables
+        """Whether the tables still fit every parameter, state and gradient; binds gradients.
+
+        Forgets the rows unless only gradients came or went.
+        """
+        tables, rows = self._tables, self._rows
+        self._rows = {}
         if tables is None or (clip, scaler) != self._mode or keys != self._built_keys:
             return False
         params = [p for group in self.param_groups for p in group["params"]]
@@ -172,27 +184,28 @@ class Optimizer(torch.optim.Optimizer):
             return False
         if [len(group["params"]) for group in self.param_groups] != self._sizes:
             return False
-        states, held = self.state, self._states
-        if len(states) != len(held) or not all(map(is_, states.values(), held)):
+        if not all(map(is_, self._state_entries(), self._entries)):
             return False
-        if not all(map(is_, chain(chain.from_iterable(map(dict.values, held)), _END),
-                       self._entries)):
+        if any([table.moved() for table in tables]):
             return False
+        self._rows = rows
         grads = [p.grad for p in params]
         for place in self._idle:
             if grads[place] is not None:
                 return False
         for table in tables:
-            if table.moved():
-                return False
             mine = grads if len(table.places) == len(grads) else [grads[i] for i in table.places]
             if not table.bind_grads(mine):
                 return False
         return True
 
+    def _state_entries(self):
+        """Every entry of every state in order, and an end, so that a missing one is noticed."""
+        return chain(chain.from_iterable(map(dict.values, self.state.values())), _END)
+
     def _rebuild(self, keys, clip, scaler):
         self._tables = None
-        tables = build_tables(self, keys, clip, scaler)
+        tables = build_tables(self, keys, clip, scaler, self._rows)
         params = [p for group in self.param_groups for p in group["params"]]
         for table in tables:
             if not table.bind_grads([row.param.grad for row in table.rows]):
@@ -201,9 +214,9 @@ class Optimizer(torch.optim.Optimizer):
         self._idle = [place for place in range(len(params)) if place not in busy]
         self._params, self._built_keys, self._mode = params, keys, (clip, scaler)
         self._sizes = [len(group["params"]) for group in self.param_groups]
-        self._states = list(self.state.values())
-        self._entries = [*chain.from_iterable(map(dict.values, self._states)), *_END]
+        self._entries = list(self._state_entries())
         self._written = [t for table in tables for t in table.written]
+        self._rows.update((row.place, row) for table in tables for row in table.rows)
         self._tables = tables
 
     # Checkpoints, copies.
@@ -234,9 +247,13 @@ class Optimizer(torch.optim.Optimizer):
         try:
             super().load_state_dict(state_dict)
         finally:
-            self._tables, self._counts = None, {}
+            self._forget()
             for hook in hooks:
                 hook.remove()
+
+    def _forget(self):
+        """Lets go of tables and of private step counts: the states are others now."""
+        self._tables, self._rows, self._counts = None, {}, {}
 
     def __getstate__(self):
         kept = super().__getstate__()
@@ -245,7 +262,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def __setstate__(self, state):
         super().__setstate__(state)
-        self._tables, self._counts = None, {}
+        self._forget()
         for group in self.param_groups:
             for key, value in self._older.items():
                 group.setdefault(key, value)

@@ -2,6 +2,7 @@
 
 import ctypes
 from dataclasses import dataclass
+from operator import attrgetter
 
 import torch
 
@@ -12,6 +13,7 @@ from ._torch_pool import torch_parallel_for
 _ALIGNMENT = 64
 # Unbound methods under map() cost less than a comprehension, a thousand times a step.
 _data_ptr, _is_contiguous = torch.Tensor.data_ptr, torch.Tensor.is_contiguous
+_bytes = attrgetter("nbytes")
 
 
 @dataclass(slots=True)
@@ -21,6 +23,7 @@ class Row:
     `state` is optimizer.state[param] or an empty dict where the rule keeps
     nothing; `strides` is the order in which the kernel visits the elements;
     `count` is a private step count for rules whose count torch does not store.
+    `bundle` is set when all states are there: such a row can be used again.
     """
 
     param: torch.Tensor
@@ -28,7 +31,10 @@ class Row:
     place: int
     strides: tuple
     dense: bool
-    state: dict
+    pointer: int
+    grad_dtype: torch.dtype
+    bundle: object = None
+    state: dict | None = None
     count: ctypes.c_float | None = None
 
 
@@ -40,20 +46,24 @@ class Table:
     parameter that is not dense is updated through a dense copy of it.
     """
 
-    def __init__(self, bundle, rows, grad_dtype, keys, hypers):
-        self.bundle, self.rows, self.grad_dtype, self.hypers = bundle, rows, grad_dtype, hypers
+    def __init__(self, bundle, rows, keys, hypers):
+        self.bundle, self.rows, self.hypers = bundle, rows, hypers
+        self.grad_dtype = rows[0].grad_dtype
         self.params = [row.param for row in rows]
         self.places = [row.place for row in rows]
-        self.param_pointers = [p.data_ptr() for p in self.params]
+        self.param_pointers = [row.pointer for row in rows]
         self.plain = all(row.dense and row.param.is_contiguous() for row in rows)
         self.staged = [(row.param, torch.empty_strided(row.param.shape, row.strides,
                                                        dtype=row.param.dtype))
                        for row in rows if not row.dense]
         self.groups = sorted({row.group for row in rows})
+        self._grad_bytes = [p.numel() * self.grad_dtype.itemsize for p in self.params]
+        # Only a single element can be contiguous and a negative view, as x.imag may be.
+        self._single = [place for place, p in enumerate(self.params) if p.numel() == 1]
         self._bound = None
         self._kept = None
         self._grad_name = bundle.grad.encode()
-        self.plan = Plan(bundle, torch_parallel_for())
+        self.plan = Plan(bundle, torch_parallel_for(), torch.get_num_threads())
         local = {group: index for index, group in enumerate(self.groups)}
         self.plan.bind_rows([p.numel() for p in self.params],
                             [local[row.group] for row in rows], len(self.groups))
@@ -108,17 +118,19 @@ class Table:
     def bind_grads(self, grads):
         """Binds this step's gradients, one per row; False if a row does not fit any more.
 
-        A gradient in another memory order than its parameter is copied into it.
+        A gradient in another memory order than its parameter is copied into it. Bytes
+        are compared for every row: they tell a new shape and, but for one 16-bit
+        format in the place of the other, a new dtype, which autograd guards anyway.
         """
-        dtype = self.grad_dtype
         try:
-            if [g.dtype for g in grads].count(dtype) != len(grads):
+            if list(map(_bytes, grads)) != self._grad_bytes or not (
+                    grads[0].dtype is grads[-1].dtype is self.grad_dtype):
                 return False
-            if self.plain and all(map(_is_contiguous, grads)):
+            if self.plain and all(map(_is_contiguous, grads)) and not any(
+                    [grads[place].is_neg() for place in self._single]):
                 pointers = list(map(_data_ptr, grads))
             else:
-                self._kept = [g if g.stride() == row.strides else in_order(g, row.strides)
-                              for g, row in zip(grads, self.rows)]
+                self._kept = [in_order(g, row.strides) for g, row in zip(grads, self.rows)]
                 pointers = [g.data_ptr() for g in self._kept]
         except (AttributeError, RuntimeError):  # None, or a layout without a pointer
             return False
@@ -131,12 +143,7 @@ class Table:
         """Reads every hyper-parameter from the param_groups, as numbers or one-element tensors."""
         numbers = []
         for index in self.groups:
-            group = groups[index]
-            for key, part in self.hypers:
-                value = group[key] if part is None else group[key][part]
-                if type(value) is not float:
-                    value = _number(key, value)
-                numbers.append(value)
+            numbers += read_hypers(groups[index], self.hypers)
         self.values[:] = numbers
 
     def gather(self):
@@ -148,11 +155,25 @@ class Table:
         """Runs phases [first, last) of the bundle."""
         self.plan.run(*self._memory, first, last)
 
+    def count(self, key):
+        """Raises the step counts of a rule that has no count of its own."""
+        if self.bundle.step is None:
+            torch._foreach_add_([row.state[key] for row in self.rows], 1.0)
+
     def scatter(self):
         """Writes the dense copies back and lets go of copied gradients."""
         for param, copy in self.staged:
             param.copy_(copy)
         self._kept = None
+
+
+def read_hypers(group, places):
+    """The numbers at `places`, (key, index or None) each, of a param_group."""
+    numbers = []
+    for key, part in places:
+        value = group[key] if part is None else group[key][part]
+        numbers.append(value if type(value) is float else _number(key, value))
+    return numbers
 
 
 def _number(key, value):

@@ -1,0 +1,39 @@
+"""Importing the package starts no thread, loads no library of ours and opens no driver."""
+
+import os
+import subprocess
+import sys
+
+PROGRAM = """
+import os, sys
+tasks = lambda: len(os.listdir("/proc/self/task"))
+mapped = lambda: open("/proc/self/maps").read()
+import altgrad
+assert "torch" not in sys.modules and "libaltgrad" not in mapped()
+import torch
+before = tasks()
+import altgrad.optim
+assert tasks() == before, (tasks(), before)
+assert "libaltgrad" not in mapped() and "libcuda.so" not in mapped()
+altgrad.optim.AdamW([torch.nn.Parameter(torch.ones(3))])
+assert tasks() == before and "libcuda.so" not in mapped()
+print(altgrad.runtime_version())
+assert tasks() == before and "libcuda.so" not in mapped()
+"""
+
+
+def run(program, **environment):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          env=environment)
+
+
+def test_import_is_quiet():
+    done = run(PROGRAM)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("altgrad 0.1.0")
+
+
+def test_missing_library_says_where_it_was_sought():
+    done = run("import altgrad; altgrad.runtime_version()", ALTGRAD_LIBRARY="/nowhere/lib.so")
+    assert "altgrad.Error: libaltgrad.so not found at /nowhere/lib.so" in done.stderr
