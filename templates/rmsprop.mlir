@@ -8,11 +8,12 @@
 //   w    <- w - lr u,             or  w - lr buf                 momentum_on
 //
 // Operation order of torch 2.11 on the CPU, with an IEEE root. Without momentum
-// lr multiplies g before the division, with it the buffer after it.
+// lr multiplies g before the division, with it the buffer after it. t is only
+// counted, as in torch's state.
 altgrad.rule @rmsprop(
     param %w: f32, grad %g: f32, state %v: f32, state %mean: f32, state %buf: f32,
     hyper %lr: f64 = 1.0e-2, hyper %alpha: f64 = 0.99, hyper %eps: f64 = 1.0e-8,
-    hyper %momentum: f64 = 0.0, hyper %decay: f64 = 0.0,
+    hyper %momentum: f64 = 0.0, hyper %decay: f64 = 0.0, step %t: i64,
     option %centered: i1 = false, option %momentum_on: i1 = false,
     option %maximize: i1 = false) {
   // g <- -g to maximize

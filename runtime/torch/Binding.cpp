@@ -8,6 +8,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/stable/c/shim.h>
 
+#include <algorithm>
+
 using namespace altgrad::optim;
 using at::Tensor;
 
@@ -24,6 +26,14 @@ const RuleParamState *find(const Binding::States &states, const Tensor &param) {
   return found == states.end()
              ? nullptr
              : static_cast<const RuleParamState *>(found->second.get());
+}
+
+// The parts of a TensorImpl that a step reads: storage and autograd in front,
+// then sizes, then number of elements, type and flags.
+enum Part { front = 16, sizes = 80, flags = sizeof(c10::TensorImpl) - 32 };
+
+void fetch(const c10::TensorImpl *tensor, Part part) {
+  __builtin_prefetch(reinterpret_cast<const char *>(tensor) + part);
 }
 
 // A loaded state may be narrower than the step stores it, never wider.
@@ -70,10 +80,12 @@ Tensor fresh(const Stream &stream, const Tensor &param) {
 
 const std::shared_ptr<const Program> &
 Binding::program(const std::string &options, c10::ScalarType type) {
-  auto &found = programs[{options, type}];
-  if (!found)
-    found = compile(spec, options, type);
-  return found;
+  auto found = programs.find({options, type});
+  if (found == programs.end())
+    found =
+        programs.emplace(std::pair(options, type), compile(spec, options, type))
+            .first;
+  return found->second;
 }
 
 const std::vector<Hyper> &Binding::hypers() const {
@@ -88,51 +100,91 @@ void Binding::take(const Groups &groups, States &states,
 }
 
 // Where the step reads a gradient.
-void *Binding::pointerTo(const Tensor &param, const Tensor &grad, Slot &slot) {
-  c10::TensorImpl &p = *slot.param, &g = *grad.unsafeGetTensorImpl();
-  bool plain = g.is_contiguous() && p.is_contiguous() &&
-               g.dtype() == p.dtype() && g.sizes() == p.sizes() &&
-               g.device() == p.device() && g.layout() == at::kStrided &&
-               !grad.is_neg() && !grad._is_zerotensor();
+const void *Binding::pointerTo(Slot &slot, const Tensor &grad) {
+  c10::TensorImpl &g = *grad.unsafeGetTensorImpl();
+  bool plain = slot.contiguous && g.is_contiguous() && g.dtype() == slot.type &&
+               g.sizes() == slot.plan->sizes[slot.row] && g.device().is_cpu() &&
+               g.layout() == at::kStrided && !grad.is_neg() &&
+               !grad._is_zerotensor();
   if (!plain) {
-    checkGradient(param, grad, slot.place);
+    const Tensor &param = slot.plan->params[slot.row];
+    checkGradient(param, grad, slot.plan->places[slot.row]);
     if (!hasLayoutOf(param, grad)) {
       copies.push_back(at::empty_like(param).copy_(grad));
-      return copies.back().mutable_data_ptr();
+      return copies.back().const_data_ptr();
     }
   }
   const void *data = g.data();
   if (data != slot.grad) {
-    written.checkApart(data, grad.nbytes(), slot.place);
+    written.checkApart(data, grad.nbytes(), slot.plan->places[slot.row]);
     slot.grad = data;
   }
-  return const_cast<void *>(data);
+  return data;
 }
 
-// False when this is not what was bound.
-bool Binding::gather(const Groups &groups) {
-  copies.clear();
+bool Binding::gather(Slot &slot, const Tensor &grad) {
+  if (grad.defined() != (slot.plan != nullptr))
+    return false;
+  if (!slot.plan)
+    return true;
+  c10::TensorImpl &param = *slot.param;
+  bool same =
+      slot.data == param.data() && slot.type == param.dtype() &&
+      slot.numel == param.numel() &&
+      (slot.contiguous ? param.is_contiguous()
+                       : param.strides() == slot.plan->strides[slot.row]);
+  if (same)
+    slot.plan->grads[slot.row] = pointerTo(slot, grad);
+  return same;
+}
+
+bool Binding::sameParameters(const Groups &groups) const {
   auto slot = slots.begin();
   for (size_t group = 0; group < groups.size(); ++group)
     for (const Tensor &param : groups[group].params()) {
-      if (slot == slots.end() || slot->place.group != group ||
+      if (slot == slots.end() || slot->group != group ||
           slot->param != param.unsafeGetTensorImpl())
         return false;
-      const Tensor &grad = param.grad();
-      if (grad.defined() != (slot->plan != nullptr))
-        return false;
-      if (Plan *plan = slot->plan) {
-        if (slot->data != slot->param->data() ||
-            slot->type != slot->param->dtype() ||
-            slot->numel != slot->param->numel() ||
-            !(slot->strides.empty() ? slot->param->is_contiguous()
-                                    : param.strides() == slot->strides))
-          return false;
-        plan->grads[slot->row] = pointerTo(param, grad, *slot);
-      }
       ++slot;
     }
   return slot == slots.end();
+}
+
+// False when this is not what was bound. A step streams through the caches, so
+// the next one finds every tensor's bookkeeping far away: it is fetched block
+// by block, one indirection after the other.
+bool Binding::gather(const Groups &groups) {
+  copies.clear();
+  if (!sameParameters(groups))
+    return false;
+  constexpr size_t block = 32;
+  const Tensor *grads[block];
+  for (size_t begin = 0; begin < slots.size(); begin += block) {
+    Slot *slot = &slots[begin];
+    size_t left = slots.size() - begin, count = std::min(left, block);
+    for (size_t i = begin == 0 ? 0 : block; i < std::min(left, 2 * block); ++i)
+      fetch(slot[i].param, front);
+    for (size_t i = 0; i < count; ++i) {
+      __builtin_prefetch(slot[i].param->autograd_meta());
+      __builtin_prefetch(
+          slot[i].param->unsafe_storage().unsafeGetStorageImpl());
+      fetch(slot[i].param, flags);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      grads[i] = &slot[i].param->grad();
+      for (Part part : {front, sizes, flags})
+        fetch(grads[i]->unsafeGetTensorImpl(), part);
+    }
+    for (size_t i = 0; i < count; ++i)
+      __builtin_prefetch(grads[i]
+                             ->unsafeGetTensorImpl()
+                             ->unsafe_storage()
+                             .unsafeGetStorageImpl());
+    for (size_t i = 0; i < count; ++i)
+      if (!gather(slot[i], *grads[i]))
+        return false;
+  }
+  return true;
 }
 
 // Every parameter with a gradient to a row of the plan for its type and its
@@ -144,7 +196,8 @@ void Binding::sort(const Groups &groups,
     for (size_t index = 0; index < groups[group].params().size(); ++index) {
       const Tensor &param = groups[group].params()[index];
       Place place{group, index};
-      Slot slot{param.unsafeGetTensorImpl(), place};
+      Slot slot{param.unsafeGetTensorImpl()};
+      slot.group = uint32_t(group);
       if (param.grad().defined()) {
         checkParameter(param, place);
         checkGradient(param, param.grad(), place);
@@ -156,17 +209,19 @@ void Binding::sort(const Groups &groups,
           plan->program = use;
         }
         slot.plan = plan;
-        slot.row = plan->params.size();
+        slot.row = uint32_t(plan->params.size());
         // A tensor that shares its memory with others copies it here.
         slot.data = param.mutable_data_ptr();
         slot.type = param.dtype();
         slot.numel = param.numel();
-        if (!param.is_contiguous())
-          slot.strides = param.strides().vec();
+        slot.contiguous = param.is_contiguous();
+        plan->sizes.emplace_back(param.sizes());
+        plan->strides.push_back(slot.contiguous ? std::vector<int64_t>()
+                                                : param.strides().vec());
         plan->params.push_back(param);
         plan->places.push_back(place);
       }
-      slots.push_back(std::move(slot));
+      slots.push_back(slot);
     }
   TORCH_CHECK(!spec.max_grad_norm() || plans.size() <= 1,
               "altgrad: max_grad_norm needs all parameters of one type and "
@@ -209,16 +264,16 @@ void Binding::makeStates(States &states) {
       auto &state = static_cast<RuleParamState &>(*slot);
       for (const Stream &stream : plan->program->streams)
         if (!stream.key.empty())
-          state.tensor(stream.key,
-                       begins ? fresh(stream, param)
-                              : asBound(state.tensor(stream.key), param,
-                                        stream.type));
+          state.tensor(stream.key, begins ? fresh(stream, param)
+                                          : asBound(state.tensor(stream.key),
+                                                    param, stream.type));
       const Program &program = *plan->program;
       if (!program.stepKey.empty())
-        state.tensor(program.stepKey,
-                     begins ? at::zeros({}, program.stepType)
-                            : state.tensor(program.stepKey)
-                                  .to(at::kCPU, program.stepType));
+        state.tensor(
+            program.stepKey,
+            begins
+                ? at::zeros({}, program.stepType)
+                : state.tensor(program.stepKey).to(at::kCPU, program.stepType));
     }
 }
 
@@ -314,8 +369,11 @@ void Binding::run() {
     for (const Stream &stream : plan->program->streams)
       if (stream.role == Role::Grad)
         check(altgrad_bind_stream(plan->handle.get(), stream.name.c_str(),
-                                  plan->grads.data(),
+                                  const_cast<void *const *>(plan->grads.data()),
                                   int64_t(plan->grads.size())));
+  for (const Slot &slot : slots)
+    if (slot.plan)
+      slot.param->bump_version();
   norm = 0;
   for (auto &plan : plans) {
     plan->maxNorm = float(spec.max_grad_norm().value_or(0));
@@ -323,8 +381,5 @@ void Binding::run() {
                       nullptr));
     norm = plan->norm;
   }
-  for (const Slot &slot : slots)
-    if (slot.plan)
-      slot.param->bump_version();
   copies.clear();
 }

@@ -7,6 +7,8 @@
 #include "Program.h"
 #include "altgrad/optim.h"
 
+#include <c10/util/DimVector.h>
+
 namespace altgrad::optim {
 
 struct Plan {
@@ -15,8 +17,10 @@ struct Plan {
       nullptr, altgrad_plan_free};
   std::vector<at::Tensor> params; // a row each
   std::vector<Place> places;
-  std::vector<void *> grads;
-  std::vector<double> hypers; // [group][hyper]
+  std::vector<c10::DimVector> sizes;
+  std::vector<std::vector<int64_t>> strides; // empty: contiguous
+  std::vector<const void *> grads;
+  std::vector<double> hypers;   // [group][hyper]
   std::vector<at::Tensor> held; // states, so that their memory stays
   at::Tensor memory;
   void *workspace = nullptr;
@@ -51,20 +55,21 @@ public:
   float norm = 0;
 
 private:
-  struct Slot {
+  struct Slot { // a parameter, in the order of the groups
     c10::TensorImpl *param;
-    Place place;
     Plan *plan = nullptr; // null: had no gradient
-    size_t row = 0;
     const void *data = nullptr;
     const void *grad = nullptr; // known to overlap nothing
     int64_t numel = 0;
+    uint32_t row = 0, group = 0;
     caffe2::TypeMeta type = {};
-    std::vector<int64_t> strides = {}; // empty: contiguous
+    bool contiguous = true;
   };
 
+  bool sameParameters(const Groups &groups) const;
   bool gather(const Groups &groups);
-  void *pointerTo(const at::Tensor &param, const at::Tensor &grad, Slot &slot);
+  bool gather(Slot &slot, const at::Tensor &grad);
+  const void *pointerTo(Slot &slot, const at::Tensor &grad);
   void bind(const Groups &groups, States &states,
             const std::vector<std::string> &options);
   void sort(const Groups &groups, const std::vector<std::string> &options);

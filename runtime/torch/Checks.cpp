@@ -75,19 +75,27 @@ void Written::close() {
   std::sort(ranges.begin(), ranges.end(),
             [](const Range &a, const Range &b) { return a.begin < b.begin; });
   for (size_t i = 1; i < ranges.size(); ++i)
-    TORCH_CHECK(ranges[i - 1].end <= ranges[i].begin, "altgrad: ",
-                ranges[i].name(), " overlaps ", ranges[i - 1].name(),
-                " in memory");
+    TORCH_CHECK(ranges[i - 1].end <= ranges[i].begin,
+                "altgrad: ", ranges[i].name(), " overlaps ",
+                ranges[i - 1].name(), " in memory");
+  spans.clear();
+  for (const Range &range : ranges)
+    spans.push_back({range.begin, range.end});
 }
 
 void Written::checkApart(const void *data, size_t bytes,
                          const Place &place) const {
   auto begin = reinterpret_cast<uintptr_t>(data);
-  auto next = std::upper_bound(
-      ranges.begin(), ranges.end(), begin,
-      [](uintptr_t value, const Range &range) { return value < range.end; });
-  TORCH_CHECK(next == ranges.end() || bytes == 0 ||
+  // The first that ends behind `begin`.
+  const Span *next = spans.data();
+  for (size_t left = spans.size(); left > 0;) {
+    size_t half = (left + 1) / 2;
+    next += next[half - 1].end <= begin ? half : 0;
+    left -= half;
+  }
+  size_t found = size_t(next - spans.data());
+  TORCH_CHECK(found == spans.size() || bytes == 0 ||
                   begin + bytes <= next->begin,
               "altgrad: the gradient of ", toString(place), " overlaps ",
-              next->name(), " in memory");
+              ranges[found].name(), " in memory");
 }

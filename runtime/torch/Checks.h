@@ -40,7 +40,11 @@ private:
     std::string what;
     std::string name() const;
   };
+  struct Span {
+    uintptr_t begin, end;
+  };
   std::vector<Range> ranges;
+  std::vector<Span> spans; // the ranges, close together for the search
 };
 
 } // namespace altgrad::optim

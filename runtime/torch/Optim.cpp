@@ -242,9 +242,8 @@ namespace {
 
 // The names that torch gives to the states; the user's own come first.
 RuleSpec withTorchNames(RuleSpec spec) {
-  for (auto &[name, key] : RuleSpec::names_t{{"m", "exp_avg"},
-                                             {"v", "exp_avg_sq"},
-                                             {"vmax", "max_exp_avg_sq"}})
+  for (auto &[name, key] : RuleSpec::names_t{
+           {"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"vmax", "max_exp_avg_sq"}})
     spec.state_names().emplace(name, key);
   return spec;
 }
@@ -253,10 +252,10 @@ void checkOptions(const AdamWOptions &options) {
   auto [beta1, beta2] = options.betas();
   TORCH_CHECK(options.lr() >= 0, "Invalid learning rate: ", options.lr());
   TORCH_CHECK(options.eps() >= 0, "Invalid epsilon value: ", options.eps());
-  TORCH_CHECK(0 <= beta1 && beta1 < 1, "Invalid beta parameter at index 0: ",
-              beta1);
-  TORCH_CHECK(0 <= beta2 && beta2 < 1, "Invalid beta parameter at index 1: ",
-              beta2);
+  TORCH_CHECK(0 <= beta1 && beta1 < 1,
+              "Invalid beta parameter at index 0: ", beta1);
+  TORCH_CHECK(0 <= beta2 && beta2 < 1,
+              "Invalid beta parameter at index 1: ", beta2);
   TORCH_CHECK(options.weight_decay() >= 0,
               "Invalid weight_decay value: ", options.weight_decay());
 }

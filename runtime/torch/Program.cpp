@@ -68,9 +68,9 @@ void readStreams(const json &manifest, const RuleSpec &spec, Program &program) {
     stream.type = typeOf(stream.name, entry.at("format").get<std::string>());
     std::string role = entry.at("role").get<std::string>();
     // Beside a master, the parameter is an output without a role of its own.
-    stream.role = role == "grad"             ? Role::Grad
-                  : stream.name == "master"  ? Role::Master
-                  : stream.name == "copy"    ? Role::Copy
+    stream.role = role == "grad"                                ? Role::Grad
+                  : stream.name == "master"                     ? Role::Master
+                  : stream.name == "copy"                       ? Role::Copy
                   : role == "param" || (master && role.empty()) ? Role::Param
                                                                 : Role::State;
     if (stream.role != Role::Param && stream.role != Role::Grad)
@@ -91,8 +91,8 @@ void readScalars(const json &manifest, const RuleSpec &spec, Program &program) {
     } else if (role == "step") {
       program.step = name;
       program.stepKey = keyOf(spec, name, "step");
-      program.stepType = entry.at("type") == "f32" ? ScalarType::Float
-                                                   : ScalarType::Long;
+      program.stepType =
+          entry.at("type") == "f32" ? ScalarType::Float : ScalarType::Long;
     } else {
       TORCH_CHECK(name == "max_norm" || name == "norm", "altgrad: scalar '",
                   name, "' of the step has no place in this optimizer");

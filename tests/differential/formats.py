@@ -41,7 +41,7 @@ def named(text):
     """A format by its name, or by its numbers as the dialect writes them."""
     if text in KNOWN:
         return KNOWN[text]
-    words = dict(re.findall(r"(\w+) = (\w+)", text))
+    words = dict(re.findall(r"(\w+) = (-?\w+)", text))
     return Format(int(words["exponent"]), int(words["mantissa"]), int(words["bias"]),
                   words["inf"] == "true", words["nan"])
 
@@ -57,6 +57,12 @@ def _number(form, magnitude):
         return float("nan") if fraction else float("inf")
     if form.nan == "all_ones" and magnitude == (1 << (form.bits - 1)) - 1:
         return float("nan")
+    return _plain(form, magnitude)
+
+
+def _plain(form, magnitude):
+    """The same where no code is special."""
+    field, fraction = magnitude >> form.mantissa, magnitude & ((1 << form.mantissa) - 1)
     scale = 2.0 ** -form.mantissa
     if form.exponent == 0:
         return fraction * scale
@@ -97,9 +103,8 @@ def encode(form, numbers, overflow="nonfinite"):
     grid = values[:finite + 1]
     with np.errstate(all="ignore"):
         x = np.abs(numbers.astype(np.float64))
-        # The step past the largest number, as if the binade went on, is where overflow begins.
-        beyond = grid[-1] + (grid[-1] - grid[-2])
-        extended = np.append(grid, beyond)
+        # What the next code would be, were it a number: overflow begins half-way there.
+        extended = np.append(grid, _plain(form, finite + 1))
         low = np.clip(np.searchsorted(extended, x, side="right") - 1, 0, finite)
         below, above = x - extended[low], extended[low + 1] - x
         up = (above < below) | ((above == below) & (low & 1 == 1))

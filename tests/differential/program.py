@@ -70,3 +70,12 @@ class Program:
     @property
     def signature(self):
         return self.evaluator.signature
+
+    @property
+    def keeps_old(self):
+        """Whether tensors are written both always and on condition: then one sweep may do both
+        and write old bytes back, so it reads `out` streams too."""
+        _, _, always, _, allowed = self.evaluator.step.body.ops[-1].segments()
+        lists = [any(kind.startswith("!altgrad.tensors") for _, kind in part)
+                 for part in (always, allowed)]
+        return all(lists)

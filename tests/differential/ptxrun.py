@@ -7,7 +7,7 @@ import numpy as np
 
 import program
 
-LIBRARY = os.environ.get("ALTGRAD_PTXINTERP", str(program.ROOT / "build/tests/ptx/libptxinterp.so"))
+LIBRARY = os.environ.get("ALTGRAD_PTXINTERP", str(program.ROOT / "build/lib/libptxinterp.so"))
 CHUNK, HEADER, THREADS = 4096, 8, 256
 READ_ONLY, UNINITIALISED = 1, 2
 
@@ -97,13 +97,13 @@ class Tables:
         return np.array([a.ctypes.data for a in arrays]
                         + [len(self.rows), len(self.chunk_list)], np.uint64)
 
-    def regions(self):
+    def regions(self, reads_out):
         """(address, bytes, flags) of all that a kernel may touch; tensors one by one."""
         for array in (self.rows, self.inputs, self.chunks, self.groups, self.scalars):
             yield array.ctypes.data, array.nbytes, READ_ONLY
         for array in (self.step_words, self.row_words, self.chunk_words, self.spills):
             yield array.ctypes.data, array.nbytes, UNINITIALISED
-        flags = {"in": READ_ONLY, "out": UNINITIALISED, "inout": 0}
+        flags = {"in": READ_ONLY, "out": 0 if reads_out else UNINITIALISED, "inout": 0}
         for stream in self.manifest["streams"]:
             buffer = self.memory.streams[stream["name"]]
             for r, numel in enumerate(buffer.numel):
@@ -123,6 +123,7 @@ class PtxPlan:
 
     def __init__(self, compiled, target, blocks=(1, 3, 2), races=False, order=0):
         self.lib, self.manifest = _library(), compiled.manifest
+        self.reads_out = compiled.keeps_old
         self.blocks, self.races, self.order, self.runs = blocks, races, order, 0
         self.vm = self.lib.ptx_create(compiled.ptx(target).encode())
         if not self.vm:
@@ -132,7 +133,7 @@ class PtxPlan:
         tables = Tables(self.manifest, memory)
         mapped = []
         try:
-            for address, size, flags in tables.regions():
+            for address, size, flags in tables.regions(self.reads_out):
                 if size:
                     self._check(self.lib.ptx_map(self.vm, address, address, size, flags), "map")
                     mapped.append(address)

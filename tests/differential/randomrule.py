@@ -84,8 +84,9 @@ class Rule:
         if r < 0.82:
             return self._quotient()
         if r < 0.9:
-            return self.add("e", "select", [self.pick(self._condition()), self.pick("e"),
-                                            self.either()])
+            condition = self._condition()  # an option that took a scalar would leave no element
+            other = self.either() if condition == "b" else self.pick("e")
+            return self.add("e", "select", [self.pick(condition), self.pick("e"), other])
         return self._signed()
 
     def _damped(self):

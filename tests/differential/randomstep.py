@@ -215,7 +215,7 @@ class Writer:
         commit = "  commit"
         if self.always:
             commit += " always\n      " + ",\n      ".join(self.always)
-        if condition:
+        if self.allowed:
             commit += f"\n      if %{condition}\n      " + ",\n      ".join(self.allowed)
         return (f"altgrad.step @s({', '.join(self.signature)}) {{\n" + "\n".join(self.body) + "\n"
                 + commit + "\n}\n")

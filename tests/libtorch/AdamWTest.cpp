@@ -17,8 +17,7 @@ using torch::optim::OptimizerParamGroup;
 
 namespace {
 
-const Tensor &stateOf(AdamW &optimizer, const Tensor &param,
-                      const char *name) {
+const Tensor &stateOf(AdamW &optimizer, const Tensor &param, const char *name) {
   auto &state = optimizer.state().at(param.unsafeGetTensorImpl());
   return static_cast<RuleParamState &>(*state).tensor(name);
 }
@@ -126,9 +125,9 @@ TEST(AdamW, MixesTypesAndStoresStatesAsAsked) {
               at::kBFloat16);
     EXPECT_EQ(stateOf(optimizer, param, "exp_avg_sq").scalar_type(),
               at::kFloat);
-    EXPECT_TRUE(sameBits(
-        stateOf(optimizer, param, "master").to(param.scalar_type()),
-        param.detach()));
+    EXPECT_TRUE(
+        sameBits(stateOf(optimizer, param, "master").to(param.scalar_type()),
+                 param.detach()));
   }
   EXPECT_FALSE(sameBits(b.detach(), before.detach()));
 }

@@ -1,6 +1,6 @@
 // Times a step of altgrad's AdamW beside torch's: altgrad-libtorch-bench
-// TENSORS ELEMENTS [ROUNDS [f32|bf16]]. Every step gets freshly allocated gradients,
-// and the candidates take turns round by round.
+// TENSORS ELEMENTS [ROUNDS [f32|bf16]]. Every step gets freshly allocated
+// gradients, and the candidates take turns round by round.
 #include <altgrad/optim.h>
 
 #include <ATen/ATen.h>
@@ -58,10 +58,11 @@ int main(int argc, char **argv) {
   int64_t tensors = argc > 1 ? atoll(argv[1]) : 1000;
   int64_t elements = argc > 2 ? atoll(argv[2]) : 1024;
   int rounds = argc > 3 ? atoi(argv[3]) : 51;
-  auto type = argc > 4 && std::string(argv[4]) == "bf16" ? at::kBFloat16
-                                                         : at::kFloat;
+  auto type =
+      argc > 4 && std::string(argv[4]) == "bf16" ? at::kBFloat16 : at::kFloat;
   if (tensors < 1 || elements < 0 || rounds < 1) {
-    fprintf(stderr, "usage: %s TENSORS ELEMENTS [ROUNDS [f32|bf16]]\n", argv[0]);
+    fprintf(stderr, "usage: %s TENSORS ELEMENTS [ROUNDS [f32|bf16]]\n",
+            argv[0]);
     return 1;
   }
   auto parameters = [&] {

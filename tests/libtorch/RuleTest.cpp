@@ -128,9 +128,8 @@ TEST(Refusal, OfParameters) {
     view.requires_grad_().mutable_grad() = at::ones(view.sizes());
     return view;
   };
-  RuleOptimizer apart({leafOf(memory.slice(0, 0, 8)),
-                       leafOf(memory.slice(0, 6, 12))},
-                      spec);
+  RuleOptimizer apart(
+      {leafOf(memory.slice(0, 0, 8)), leafOf(memory.slice(0, 6, 12))}, spec);
   expectRefusal(apart, "parameter 1 of group 0 overlaps parameter 0 of group 0 "
                        "in memory");
   Tensor same = leaf({3});
@@ -138,9 +137,9 @@ TEST(Refusal, OfParameters) {
   expectRefusal(twice, "overlaps");
   EXPECT_THROW(RuleOptimizer({leafOf(at::zeros({4}).slice(0, 0, 4, 2))}, spec),
                c10::Error);
-  EXPECT_THROW(RuleOptimizer({at::zeros({3}, at::kDouble).requires_grad_()},
-                             spec),
-               c10::Error);
+  EXPECT_THROW(
+      RuleOptimizer({at::zeros({3}, at::kDouble).requires_grad_()}, spec),
+      c10::Error);
 }
 
 TEST(Refusal, OfRulesAndOptions) {

@@ -53,7 +53,10 @@ AIMS = [
 ]
 
 
-def print_aims(cases, latency, aims):
+LIBTORCH_AIM = 12  # x torch fused, 1000 x 1024 f32
+
+
+def print_aims(cases, latency, aims, libtorch):
     print("\naims")
     for workload, dtype, mode, name, key, least in AIMS:
         rows = cases.get(f"{workload} {dtype} {mode}", {})
@@ -64,6 +67,10 @@ def print_aims(cases, latency, aims):
                 what = {"of_floor": "of the floor", "of_fused": "x torch fused"}[key]
                 print(f"  {'met   ' if got >= least else 'MISSED'} {workload} {dtype} {mode}, {candidate}: "
                       f"{got:.2f} {what}, aim {least}")
+    if libtorch:
+        got = libtorch["of_fused"]
+        print(f"  {'met   ' if got >= LIBTORCH_AIM else 'MISSED'} 1000x1024 f32 plain, LibTorch: "
+              f"{got:.2f} x torch fused, aim {LIBTORCH_AIM}")
     for case, most in aims.items():
         if case in latency:
             got = latency[case]["ms"]

@@ -42,6 +42,11 @@ elseif(NOT TARGET altgrad_torch_sdk)
   target_include_directories(altgrad_torch_sdk SYSTEM INTERFACE ${ALTGRAD_TORCH_INCLUDE})
   target_compile_definitions(altgrad_torch_sdk INTERFACE
     _GLIBCXX_USE_CXX11_ABI=${ALTGRAD_TORCH_ABI})
+  # Since version 18 clang mangles constrained templates as the C++ ABI now has it; torch was built
+  # with a compiler that does not.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 18)
+    target_compile_options(altgrad_torch_sdk INTERFACE -fclang-abi-compat=17)
+  endif()
   # libtorch.so holds no symbol that we name: without the flag it is dropped,
   # and torch's CUDA kernels with it.
   target_link_libraries(altgrad_torch_sdk INTERFACE

@@ -82,10 +82,11 @@ public:
   // Asking for the state in order to change it makes the next step look at all
   // of it again. Through a torch::optim::Optimizer & only a changed number of
   // entries is noticed.
-  ska::flat_hash_map<void *, std::unique_ptr<torch::optim::OptimizerParamState>>
-      &state() noexcept;
-  const ska::flat_hash_map<
-      void *, std::unique_ptr<torch::optim::OptimizerParamState>> &
+  ska::flat_hash_map<void *,
+                     std::unique_ptr<torch::optim::OptimizerParamState>> &
+  state() noexcept;
+  const ska::flat_hash_map<void *,
+                           std::unique_ptr<torch::optim::OptimizerParamState>> &
   state() const noexcept {
     return torch::optim::Optimizer::state();
   }
