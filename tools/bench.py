@@ -101,7 +101,7 @@ def main():
     if not options.quick:
         report.print_aims(data["cases"], data["latency"], latency.AIMS, data["libtorch"])
     print()
-    stem = ROOT / "build" / "bench" / ("quick" if options.quick else "bench")
+    stem = ROOT / "build" / "bench" / ("quick" if options.quick else "part" if only else "bench")
     report.write_json(stem.with_suffix(".json"), data)
     if data["cases"]:
         report.write_plot(stem.with_suffix(".png"), data)

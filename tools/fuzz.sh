@@ -18,6 +18,7 @@ for rule in templates/*.mlir; do
   name=$(basename "$rule" .mlir)
   { cat "$rule"; build-fuzz/bin/altgrad-opt --rule="$name" --clip --unscale --print-step; } >"build-fuzz/seeds/step-$name.mlir"
 done
-export ALTGRAD_TEMPLATES=$PWD/templates ASAN_OPTIONS=detect_odr_violation=0:detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1
+# LLVM poisons its arenas where it is instrumented; its own library, which shares them, is not.
+export ALTGRAD_TEMPLATES=$PWD/templates ASAN_OPTIONS=detect_odr_violation=0:detect_leaks=0:allow_user_poisoning=0 UBSAN_OPTIONS=print_stacktrace=1
 exec build-fuzz/bin/compile-fuzzer build-fuzz/corpus build-fuzz/seeds -max_len=8192 -timeout=5 -rss_limit_mb=4096 \
   -artifact_prefix=build-fuzz/found/ -max_total_time="${1:-600}" -print_final_stats=1 -close_fd_mask=2 -verbosity=1

@@ -47,6 +47,10 @@ elseif(NOT TARGET altgrad_torch_sdk)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 18)
     target_compile_options(altgrad_torch_sdk INTERFACE -fclang-abi-compat=17)
   endif()
+  # GCC builds the wheel; since version 18 clang mangles constrained templates otherwise.
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 18)
+    target_compile_options(altgrad_torch_sdk INTERFACE -fclang-abi-compat=17)
+  endif()
   # libtorch.so holds no symbol that we name: without the flag it is dropped,
   # and torch's CUDA kernels with it.
   target_link_libraries(altgrad_torch_sdk INTERFACE
