@@ -163,11 +163,26 @@ Value altgrad::copySign(ImplicitLocOpBuilder &b, Value x, Value y) {
   return arith::BitcastOp::create(b, type, joined);
 }
 
+// A format with the exponents of f32: half an ulp is added to the bits as they
+// stand, sign included, and the carry of the largest number runs into infinity.
+static Value roundBits(const Bits &bits, Value number, FormatAttr format) {
+  unsigned drop = 23 - format.getMantissa();
+  Value raw = bits.cast(number, bits.i32());
+  Value odd = bits.both(bits.right(raw, drop), bits.constant(1u));
+  Value half = bits.constant((1u << (drop - 1)) - 1);
+  Value code = bits.right(bits.add(bits.add(raw, half), odd), drop);
+  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
+  Value nan = bits.above(magnitude, bits.constant(f32Infinity));
+  return bits.choose(nan, bits.constant(codesOf(format).nan), code);
+}
+
 Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, Value number,
                             FormatAttr format, OverflowMode overflow) {
   Bits bits{b, number.getType()};
   if (format.isF32())
     return canonicalNan(b, number);
+  if (format.getKnownName() == "bf16" && overflow == OverflowMode::NonFinite)
+    return truncate(bits, roundBits(bits, number, format), format);
   Codes codes = codesOf(format);
   Value raw = bits.cast(number, bits.i32());
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));

@@ -125,6 +125,10 @@ FailureOr<std::string> altgrad::emitConstants(
     global->setAlignment(llvm::Align(16));
   };
   add("altgrad_manifest", manifest);
+  auto *word = llvm::Type::getInt64Ty(context);
+  new llvm::GlobalVariable(module, word, /*isConstant=*/false,
+                           llvm::GlobalValue::ExternalLinkage,
+                           llvm::ConstantInt::get(word, 0), "altgrad_prefetch");
   for (const auto &[target, text] : ptx)
     add("altgrad_ptx_" + target, text);
   return generate(module, *machine, llvm::CodeGenFileType::ObjectFile, loc);

@@ -48,14 +48,25 @@ private:
   Value total(KernelBuilder &kernel, const Lanes &lanes);
   Value lane(KernelBuilder &kernel, const Lanes &lanes, Value index);
 
+  Value prefetchDistance(KernelBuilder &kernel);
+
   StepOp step;
   const PhasePlan &plan;
   const Target &target;
   ImplicitLocOpBuilder builder;
+  Value ahead; // bytes, i64: how far ahead a sweep asks for memory
 };
 } // namespace
 
 static constexpr unsigned laneBytes = 4;
+static constexpr llvm::StringLiteral prefetchVariable = "altgrad_prefetch";
+
+// A variable of the bundle, which the runtime sets for the CPU it finds.
+Value HostLowering::prefetchDistance(KernelBuilder &kernel) {
+  Value variable = LLVM::AddressOfOp::create(builder, kernel.pointerType(),
+                                             prefetchVariable);
+  return kernel.load(builder.getI64Type(), variable, 8);
+}
 
 // void symbol(const altgrad_args *, int64_t begin, int64_t end)
 void HostLowering::lower(const Phase &phase) {
@@ -181,6 +192,7 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   for (Value reduced : sweep.getReduced())
     partials.push_back(plan.partialOf(reduced));
   SmallVector<Lanes> lanes = makeLanes(kernel, partials);
+  ahead = prefetchDistance(kernel);
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
     sweepChunk(kernel, sweep, chunk, lanes);
   });
@@ -241,9 +253,11 @@ void HostLowering::elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
          llvm::zip(body.getArguments(), sweep.getLoads(), loadPointers)) {
       unsigned bytes =
           cast<TensorsType>(stream.getType()).getFormat().getBytes();
-      loaded.push_back(kernel.load(argument.getType(),
-                                   kernel.offset(pointer, index, bytes),
-                                   bytes));
+      Value at = kernel.offset(pointer, index, bytes);
+      if (width > 1)
+        LLVM::Prefetch::create(builder, kernel.offset(at, ahead, 1),
+                               /*rw=*/0, /*hint=*/3, /*cache=*/1);
+      loaded.push_back(kernel.load(argument.getType(), at, bytes));
     }
     SmallVector<Value> emitted = cloneSweepBody(builder, body, loaded, known);
     for (auto [value, one] : llvm::zip(emitted, lanes)) {
@@ -288,6 +302,12 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
       FailureOr<PhasePlan> plan = planPhases(step);
       if (failed(plan))
         return signalPassFailure();
+      if (!getOperation().lookupSymbol(prefetchVariable)) {
+        OpBuilder top = OpBuilder::atBlockBegin(getOperation().getBody());
+        LLVM::GlobalOp::create(top, step.getLoc(), top.getI64Type(),
+                               /*isConstant=*/false, LLVM::Linkage::External,
+                               prefetchVariable, Attribute());
+      }
       HostLowering lowering(step, *plan, *target);
       for (const Phase &phase : plan->phases)
         lowering.lower(phase);

@@ -55,6 +55,13 @@ const char *elfDefect(const char *bytes, size_t size) {
   return nullptr;
 }
 
+// Measured on 64 M elements of AdamW: 1 KiB ahead gains 5 to 20 % on an Intel
+// Xeon with AVX-512; a Zen 4 loses by any distance.
+int64_t prefetchDistance() {
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel") ? 1024 : 0;
+}
+
 int executableMemory() {
   constexpr unsigned executable = 0x10; // MFD_EXEC, since Linux 6.3
   int fd = memfd_create("altgrad", MFD_CLOEXEC | executable);
@@ -93,6 +100,8 @@ altgrad_status Bundle::map(const char *bytes, size_t size) {
   if (!library)
     return fail(ALTGRAD_BROKEN, "%s does not load: %s", label.c_str(),
                 dlerror());
+  if (auto *ahead = static_cast<int64_t *>(dlsym(library, "altgrad_prefetch")))
+    *ahead = prefetchDistance();
   return ALTGRAD_OK;
 }
 

@@ -100,21 +100,24 @@ void readScalars(const json &manifest, const RuleSpec &spec, Program &program) {
   }
 }
 
-} // namespace
-
-void altgrad::optim::check(altgrad_status status) {
-  TORCH_CHECK(status == ALTGRAD_OK, "altgrad: ", altgrad_last_error());
+// The states that are to be stored as the parameter is, in altgrad-opt's words.
+std::string unnamedStates(const RuleSpec &spec, const Program &program,
+                          const std::string &format) {
+  std::string words = " " + spec.storage(), line;
+  for (const Stream &stream : program.streams)
+    if (stream.role == Role::State &&
+        words.find(" " + stream.name + "=") == std::string::npos)
+      line += " " + stream.name + "=" + format;
+  return line;
 }
 
-std::shared_ptr<const Program>
-altgrad::optim::compile(const RuleSpec &spec, const std::string &options,
-                        ScalarType paramType) {
-  TORCH_CHECK(!spec.rule().empty() || !spec.text().empty(),
-              "altgrad: neither the name of a rule nor its text is given");
+std::shared_ptr<const Program> compileAs(const RuleSpec &spec,
+                                         const std::string &options,
+                                         const std::string &storage) {
   std::string lines = "--rule=" + spec.rule();
   if (!options.empty())
     lines += "{" + options + "}";
-  lines += "\n--storage=" + storageOf(spec, paramType);
+  lines += "\n--storage=" + storage;
   lines += "\n--target=x86-64-v3,x86-64-v4";
   if (spec.max_grad_norm())
     lines += "\n--clip";
@@ -134,4 +137,24 @@ altgrad::optim::compile(const RuleSpec &spec, const std::string &options,
   readStreams(manifest, spec, *program);
   readScalars(manifest, spec, *program);
   return program;
+}
+
+} // namespace
+
+void altgrad::optim::check(altgrad_status status) {
+  TORCH_CHECK(status == ALTGRAD_OK, "altgrad: ", altgrad_last_error());
+}
+
+std::shared_ptr<const Program>
+altgrad::optim::compile(const RuleSpec &spec, const std::string &options,
+                        ScalarType paramType) {
+  TORCH_CHECK(!spec.rule().empty() || !spec.text().empty(),
+              "altgrad: neither the name of a rule nor its text is given");
+  std::string storage = storageOf(spec, paramType);
+  auto program = compileAs(spec, options, storage);
+  // Only now are the states known.
+  std::string more = paramType == ScalarType::Float
+                         ? ""
+                         : unnamedStates(spec, *program, formatName(paramType));
+  return more.empty() ? program : compileAs(spec, options, storage + more);
 }

@@ -7,6 +7,8 @@
 //   const char altgrad_ptx_<target>[];    PTX text, NUL-terminated (sm_80, ...)
 //   void <phase symbol>_<level>(...)      one host kernel per phase and level
 //                                         ("v3", "v4": x86-64-v3, x86-64-v4)
+//   int64_t altgrad_prefetch;             bytes a sweep prefetches ahead on a
+//                                         host; 0 until the runtime sets it
 //
 // Manifest, all keys always present:
 //

@@ -21,8 +21,8 @@ struct RuleSpec {
   TORCH_ARG(std::string, rule);
   // A user's own rule, as MLIR text; its name may then stay empty.
   TORCH_ARG(std::string, text);
-  // "m=bf16 master=f32"; what it does not name is f32, and param and grad are
-  // as the tensors are.
+  // "m=f32 master=f32"; states that it does not name are stored as their
+  // parameter is.
   TORCH_ARG(std::string, storage);
   // Folders of rules, by colons; empty: the compiler's own.
   TORCH_ARG(std::string, rule_path);
