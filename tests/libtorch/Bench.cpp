@@ -75,10 +75,7 @@ int main(int argc, char **argv) {
   candidates[0] = {"altgrad::optim::AdamW", parameters(), {}, {}};
   candidates[1] = {"torch::optim::AdamW", parameters(), {}, {}};
   candidates[2] = {"at::_fused_adamw_", parameters(), {}, {}};
-  auto spec = altgrad::optim::RuleSpec("adamw");
-  if (type == at::kBFloat16)
-    spec.storage("m=bf16 v=bf16"); // as torch stores them
-  altgrad::optim::AdamW ours(candidates[0].params, {}, spec);
+  altgrad::optim::AdamW ours(candidates[0].params);
   torch::optim::AdamW torchs(candidates[1].params);
   candidates[0].step = [&] { ours.step(); };
   candidates[1].step = [&] { torchs.step(); };
