@@ -6,6 +6,7 @@ import re
 import numpy as np
 
 import formats
+import optext
 import softmath as soft
 
 TYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i1": np.bool_}
@@ -208,13 +209,13 @@ class Evaluator:
         rule = self.rules.get(name) or self.rule_of(name)
         chosen = re.findall(r'"(\w+)"', op.attributes["options"])
         roles, names = rule.strings("roles"), rule.strings("names")
-        stored = _stored_states(rule, chosen)
+        stored = stored_states(rule, chosen)
         param, grad, *rest = inputs
         kept, hypers = rest[:len(stored)], rest[len(stored):]
         feed = {"param": [param], "grad": [grad], "state": list(kept), "hyper": hypers,
                 "step": hypers[roles.count("hyper"):]}
         values = {}
-        for role, name, default, (ssa, _) in zip(roles, names, _defaults(rule), rule.body.arguments):
+        for role, name, default, (ssa, _) in zip(roles, names, defaults_of(rule), rule.body.arguments):
             if role == "option":
                 on = name in chosen or default == "true"
                 values[ssa] = Value(np.repeat(on, len(self.rows.numel)), False)
@@ -263,9 +264,8 @@ class Evaluator:
             memory[where] = new[where]
 
 
-def _defaults(rule):
+def defaults_of(rule):
     """Per argument the text of its default."""
-    import optext
     inside = rule.attributes["defaults"].strip()[1:-1]
     return [entry.split(" : ")[0] for entry in optext.split(inside)]
 
@@ -274,12 +274,12 @@ def _names_of(rule, role):
     return [n for r, n in zip(rule.strings("roles"), rule.strings("names")) if r == role]
 
 
-def _stored_states(rule, chosen):
+def stored_states(rule, chosen):
     """The states that the options do not leave unchanged."""
     names = [ssa for ssa, _ in rule.body.arguments]
     known = {}
     for ssa, role, name, default in zip(names, rule.strings("roles"), rule.strings("names"),
-                                        _defaults(rule)):
+                                        defaults_of(rule)):
         if role == "option":
             known[ssa] = name in chosen or default == "true"
     same = {}

@@ -176,10 +176,11 @@ def shrink(spec, words, limit=400, **how):
 
 def save(spec, words, folder):
     """A failing spec as NAME.mlir for people and NAME.json for the test that repeats it."""
-    path = folder / f"random-{spec['seed']}"
+    path = folder / spec.get("name", f"random-{spec['seed']}")
     lines = "".join(f"// {line}\n" for line in words.splitlines()[:6])
     path.with_suffix(".mlir").write_text(
-        f"// Seed {spec['seed']} of tests/differential/soak.py, shrunk. It failed with\n"
+        "// RUN: altgrad-opt %s --target=x86-64-v3,sm_80,sm_90 --emit=bundle -o %t\n"
+        f"// A spec of tests/differential/soak.py, seed {spec['seed']}, shrunk. It failed with\n"
         f"{lines}{randomstep.text(spec)}")
     path.with_suffix(".json").write_text(json.dumps(spec, indent=1) + "\n")
     return path.with_suffix(".mlir")

@@ -26,7 +26,7 @@ OTHERS = ({"lr": 0.037, "decay": 0.078125, "beta1": 0.3, "momentum": 0.9, "dampe
 
 def storage_words(rule, options, storage):
     """The words of --storage; `mixed` gives each state another format."""
-    states = evaluator._stored_states(program.template_rule(rule), options.split(","))
+    states = evaluator.stored_states(program.template_rule(rule), options.split(","))
     if storage in ("bf16", "f16"):
         return " ".join(f"{n}={storage}" for n in ["param", "grad", *states])
     if storage == "master":
@@ -95,7 +95,7 @@ def use_rule(rule):
     op = program.template_rule(rule)
     _defaults.clear()
     for role, name, default in zip(op.strings("roles"), op.strings("names"),
-                                   evaluator._defaults(op)):
+                                   evaluator.defaults_of(op)):
         if role == "hyper":
             _defaults[name] = float(default)
 
