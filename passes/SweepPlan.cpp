@@ -49,6 +49,7 @@ private:
   int stageOf(Value value) { return stages.lookup(value); }
   int storedAt(Value stream);
   Value storedCopy(Value value, int before);
+  void walkBack(Value value, function_ref<bool(Value)> further);
   void findFrontier(Value value, int k, SetVector<Value> &frontier);
   void findLoads(Value value, int k, SetVector<Value> &streams);
   unsigned stageCost(int k, ArrayRef<Value> frontier,
@@ -146,21 +147,27 @@ int Planner::storedAt(Value stream) {
   return std::numeric_limits<int>::max();
 }
 
-// All streams that computing `value` at stage `k` loads.
-void Planner::findLoads(Value value, int k, SetVector<Value> &streams) {
+// Visits, once each, the elements that `value` is computed from; `further` says
+// whether to go on to the operands of one.
+void Planner::walkBack(Value value, function_ref<bool(Value)> further) {
   SetVector<Value> work;
   work.insert(value);
-  for (size_t i = 0; i < work.size(); ++i) {
-    Value needed = work[i];
-    if (!elements.contains(needed))
-      continue;
+  for (size_t i = 0; i < work.size(); ++i)
+    if (Value needed = work[i]; elements.contains(needed) && further(needed))
+      work.insert_range(needed.getDefiningOp()->getOperands());
+}
+
+// All streams that computing `value` at stage `k` loads.
+void Planner::findLoads(Value value, int k, SetVector<Value> &streams) {
+  walkBack(value, [&](Value needed) {
     if (auto it = plan.reloaded.find({k, needed}); it != plan.reloaded.end())
       streams.insert(it->second ? it->second : needed);
     else if (auto load = needed.getDefiningOp<LoadOp>())
       streams.insert(load.getTensors());
     else
-      work.insert_range(needed.getDefiningOp()->getOperands());
-  }
+      return true;
+    return false;
+  });
 }
 
 // Without a workspace the old content must outlive its last reader.
@@ -182,17 +189,12 @@ void Planner::delayStores() {
 
 // Values an earlier stage could have computed, where stage `k` first meets them.
 void Planner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
-  SetVector<Value> work;
-  work.insert(value);
-  for (size_t i = 0; i < work.size(); ++i) {
-    Value needed = work[i];
-    if (!elements.contains(needed))
-      continue;
-    if (stageOf(needed) < k)
-      frontier.insert(needed);
-    else
-      work.insert_range(needed.getDefiningOp()->getOperands());
-  }
+  walkBack(value, [&](Value needed) {
+    if (stageOf(needed) >= k)
+      return true;
+    frontier.insert(needed);
+    return false;
+  });
 }
 
 // Whether stage `k` can still compute `value` from streams.
