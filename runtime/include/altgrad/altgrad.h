@@ -79,7 +79,8 @@ altgrad_bind_rows(altgrad_plan *plan, int64_t nrows, const int64_t *numel,
 
 // Binds a stream: one device pointer per row (any, NULL included, where the row
 // has no elements). May be called before every run; pointers of "in" streams
-// are the cheap ones to move.
+// are the cheap ones to move. A step that commits some tensors always and others
+// on a condition may read an "out" stream to write its old bytes back.
 ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
                                                const char *name,
                                                void *const *pointers,
