@@ -4,9 +4,13 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # ccache keeps the precompiled header only when it may ignore these.
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+if [ -z "${ALTGRAD_PYTHON:-}" ]; then
+  ALTGRAD_PYTHON=$root/.venv/bin/python
+  [ -x "$ALTGRAD_PYTHON" ] || ALTGRAD_PYTHON=$(command -v python3)
+fi
 cmake -G Ninja -S "$root" -B "$root/build" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22 -DLLVM_USE_LINKER=lld \
   -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache \
-  -DALTGRAD_PYTHON="${ALTGRAD_PYTHON:-python3}" >"$root/build.log" 2>&1 || { cat "$root/build.log"; exit 1; }
+  -DALTGRAD_PYTHON="$ALTGRAD_PYTHON" >"$root/build.log" 2>&1 || { cat "$root/build.log"; exit 1; }
 rm -f "$root/build.log"
 ninja -C "$root/build" "$@"
