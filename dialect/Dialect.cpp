@@ -90,19 +90,25 @@ altgrad::FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
   uint64_t bits = uint64_t(1) + exponent + mantissa;
   bool f32 = exponent == 8 && mantissa == 23 && bias == 127 && inf &&
              nan == Nan::Ieee;
+  // format_c1
   if (!f32 && bits != 8 && bits != 16)
     return emitError() << "a format has 8 or 16 bits or is f32, got 1 + "
                        << exponent << " + " << mantissa;
+  // format_c2
   if (exponent < 1 || exponent > 8)
     return emitError() << "a format has 1 to 8 exponent bits, got " << exponent;
+  // format_c3
   if (bias < 0 || bias > 127)
     return emitError() << "a format has a bias of 0 to 127, got " << bias;
+  // format_c4
   if (mantissa == 0 && nan == Nan::Ieee)
     return emitError() << "a format without a mantissa has no IEEE NaN";
+  // format_c5
   if (mantissa == 0 && inf && nan == Nan::AllOnes)
     return emitError() << "infinity and NaN would share a code";
   Format format{static_cast<uint8_t>(exponent), static_cast<uint8_t>(mantissa),
                 static_cast<int16_t>(bias), inf, static_cast<NanCode>(nan)};
+  // format_c6
   if (!format.valid())
     return emitError() << "bias " << bias << " puts numbers beyond f32";
   return success();

@@ -67,6 +67,15 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
     #altgrad.format<ocp.e4m3fn>
     #altgrad.format<exponent = 3, mantissa = 4, bias = 3, inf = false, nan = none>
     ```
+
+    Constraints:
+
+    - (format_c1) it has 8 or 16 bits, or is f32;
+    - (format_c2) 1 to 8 of them are the exponent's;
+    - (format_c3) the bias is 0 to 127;
+    - (format_c4) without a mantissa there is no IEEE NaN;
+    - (format_c5) infinity and NaN have different codes;
+    - (format_c6) every number is one of f32.
   }];
   let parameters = (ins "unsigned":$exponent, "unsigned":$mantissa, "int":$bias,
                         "bool":$inf, EnumParameter<Altgrad_Nan>:$nan);

@@ -181,6 +181,7 @@ static StringRef typeOfRole(StringRef role) {
 }
 
 LogicalResult RuleOp::verify() {
+  // rule_c1
   if (getRoles().size() != getNames().size() ||
       getRoles().size() != getDefaults().size() ||
       getRoles().size() != getBody().getNumArguments())
@@ -191,6 +192,7 @@ LogicalResult RuleOp::verify() {
     StringRef role =
         cast<StringAttr>(getRoles()[argument.getArgNumber()]).getValue();
     StringRef expected = typeOfRole(role);
+    // rule_c2
     if (expected.empty())
       return emitOpError() << "gives '%" << getName(argument)
                            << "' the unknown role '" << role
@@ -198,30 +200,37 @@ LogicalResult RuleOp::verify() {
                               "option";
     std::string type;
     llvm::raw_string_ostream(type) << argument.getType();
+    // rule_c3
     if (type != expected)
       return emitOpError() << "has " << role << " '%" << getName(argument)
                            << "' of type " << type << ", expected " << expected;
     bool hasDefault = static_cast<bool>(getDefault(argument));
+    // rule_c4
     if (hasDefault && role != "hyper" && role != "option")
       return emitOpError() << "gives " << role << " '%" << getName(argument)
                            << "' a default";
+    // rule_c5
     if (!hasDefault && role == "option")
       return emitOpError() << "has option '%" << getName(argument)
                            << "' without a default";
+    // rule_c6
     if (hasDefault && (role == "option"
                            ? !isa<BoolAttr>(getDefault(argument))
                            : !isa<FloatAttr>(getDefault(argument))))
       return emitOpError() << "gives " << role << " '%" << getName(argument)
                            << "' a default of another type";
+    // rule_c7
     if (auto number = dyn_cast_or_null<FloatAttr>(getDefault(argument));
         number && !number.getValue().isFinite())
       return emitOpError() << "gives " << role << " '%" << getName(argument)
                            << "' a default that is not finite";
   }
   for (StringRef role : {"param", "grad"})
+    // rule_c8
     if (getByRole(role).size() != 1)
       return emitOpError() << "has " << getByRole(role).size() << " arguments of "
                            << "role " << role << ", expected 1";
+  // rule_c9
   if (getByRole("step").size() > 1)
     return emitOpError("has more than one step count");
   return success();
@@ -236,23 +245,29 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
           arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SIToFPOp,
           arith::FPToSIOp, math::FmaOp, math::SqrtOp, math::AbsFOp,
           math::CopySignOp, math::FPowIOp, math::LogOp, math::ExpOp>(op);
+  // body_c2
   if (!listed)
     return "is not on the list of allowed operations";
   if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
+    // body_c3
     if (auto flags = fast.getFastMathFlagsAttr();
         flags && flags.getValue() != arith::FastMathFlags::none)
       return "has fast-math flags";
+  // body_c4
   if (auto round = dyn_cast<arith::TruncFOp>(op); round && round.getRoundingmode())
     return "has a rounding mode; arithmetic rounds to nearest even";
   for (Type type : llvm::concat<const Type>(
            SmallVector<Type>(op.getOperandTypes()),
            SmallVector<Type>(op.getResultTypes())))
+    // body_c5
     if (!type.isF32() && !type.isF64() && !type.isInteger(64) &&
         !type.isInteger(1))
       return "computes with a type other than f32, f64, i64 and i1";
+  // body_c6
   if (isa<math::FPowIOp, math::LogOp, math::ExpOp>(op) &&
       !op.getResult(0).getType().isF64())
     return "exists for f64 scalars only";
+  // body_c7
   if (auto power = dyn_cast<math::FPowIOp>(op);
       power && !power.getRhs().getType().isInteger(64))
     return "has an exponent that is not i64";
@@ -267,10 +282,12 @@ static bool isIdentifier(StringRef name) {
 
 LogicalResult altgrad::verifyNames(Operation *op, StringRef symbol,
                                    ArrayAttr names) {
+  // name_c1
   if (!isIdentifier(symbol))
     return op->emitOpError() << "has the name '" << symbol
                              << "', which is no identifier";
   for (StringAttr name : names.getAsRange<StringAttr>())
+    // name_c2
     if (!isIdentifier(name))
       return op->emitOpError() << "has an argument '%" << name.getValue()
                                << "', which is no identifier";
@@ -279,6 +296,7 @@ LogicalResult altgrad::verifyNames(Operation *op, StringRef symbol,
 
 LogicalResult altgrad::verifyLength(Operation *op, Block &body) {
   size_t count = body.getOperations().size();
+  // body_c1
   if (count > maxOperations)
     return op->emitOpError() << "has " << count << " operations, at most "
                              << maxOperations;
@@ -302,8 +320,10 @@ LogicalResult RuleOp::verifyRegions() {
       return elements.contains(operand);
     });
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      // rule_c10
       if (!element)
         return op.emitOpError("reduces a value that is the same for all elements");
+      // rule_c11
       if (reduce.getScope() != Scope::Tensor)
         return op.emitOpError("reduces over the step; a rule sees one tensor");
       continue;
@@ -311,6 +331,7 @@ LogicalResult RuleOp::verifyRegions() {
     if (!element)
       continue;
     for (Value result : op.getResults()) {
+      // rule_c12
       if (!result.getType().isF32() && !result.getType().isInteger(1))
         return op.emitOpError() << "computes elements in " << result.getType()
                                 << "; elements are f32";
@@ -318,6 +339,7 @@ LogicalResult RuleOp::verifyRegions() {
     }
   }
   YieldOp yield = getYield();
+  // rule_c13
   if (yield.getStates().size() != getByRole("state").size())
     return yield.emitOpError() << "has " << yield.getStates().size()
                                << " states, the rule has "
@@ -326,6 +348,7 @@ LogicalResult RuleOp::verifyRegions() {
 }
 
 LogicalResult ReduceOp::verify() {
+  // reduce_c1
   if (getScope() == Scope::Group)
     return emitOpError("reduces over tensor or step, not over a group");
   return success();

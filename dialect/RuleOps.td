@@ -39,6 +39,34 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
       altgrad.yield param(%w1) state()
     }
     ```
+
+    Constraints:
+
+    - (rule_c1) every argument has a role, a name and a default or none;
+    - (rule_c2) the role is one of the table;
+    - (rule_c3) the type is that of the role;
+    - (rule_c4) only `hyper` and `option` have a default;
+    - (rule_c5) every `option` has one;
+    - (rule_c6) a default has the type of its argument;
+    - (rule_c7) a default is finite;
+    - (rule_c8) exactly one argument has the role `param`, one `grad`;
+    - (rule_c9) at most one has the role `step`;
+    - (rule_c10) what is reduced differs from element to element;
+    - (rule_c11) a reduction is over the tensor;
+    - (rule_c12) elements are computed in f32, or compared to i1;
+    - (rule_c13) `yield` gives one value for each state.
+
+    For rules and steps alike:
+
+    - (name_c1) the name is an identifier;
+    - (name_c2) so are the names of the arguments;
+    - (body_c1) the body has at most 4096 operations;
+    - (body_c2) they are on the list of allowed ones;
+    - (body_c3) none has fast-math flags;
+    - (body_c4) none has a rounding mode of its own;
+    - (body_c5) they compute with f32, f64, i64 and i1;
+    - (body_c6) `fpowi`, `log` and `exp` give f64;
+    - (body_c7) the exponent of `fpowi` is i64.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,
                        StrArrayAttr:$names, ArrayAttr:$defaults);
@@ -96,6 +124,10 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
     ```mlir
     %n = altgrad.reduce sumsq %w over tensor : f32
     ```
+
+    Constraints:
+
+    - (reduce_c1) the scope is a tensor or the step, not a group.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction,
                        AnyTypeOf<[F32, I1]>:$value, Altgrad_ScopeAttr:$scope);

@@ -82,6 +82,7 @@ CommitOp StepOp::getCommit() {
 
 LogicalResult StepOp::verify() {
   unsigned count = getBody().getNumArguments();
+  // step_c1
   if (getAccesses().size() != count || getNames().size() != count ||
       getScopes().size() != count)
     return emitOpError("has a signature of uneven lengths");
@@ -89,16 +90,19 @@ LogicalResult StepOp::verify() {
     return failure();
   for (BlockArgument argument : getBody().getArguments()) {
     StringRef access = getAccess(argument);
+    // step_c2
     if (access != "in" && access != "out" && access != "inout")
       return emitOpError() << "gives '%" << getName(argument)
                            << "' the unknown access '" << access
                            << "'; accesses are in, out, inout";
     Type type = argument.getType();
+    // step_c3
     if (!isa<TensorsType>(type) && !type.isF64() && !type.isF32() &&
         !type.isInteger(64))
       return emitOpError() << "has '%" << getName(argument) << "' of type "
                            << type
                            << ", expected !altgrad.tensors, f64, f32 or i64";
+    // step_c4
     if (isa<TensorsType>(type) && getScope(argument) != Scope::Step)
       return emitOpError() << "gives the tensors '%" << getName(argument)
                            << "' a scope; only scalars have one";
@@ -115,6 +119,7 @@ LogicalResult StepOp::verifyRegions() {
                    llvm::any_of(op.getOperands(), [&](Value operand) {
                      return elements.contains(operand);
                    });
+    // step_c5
     if (isa<ReduceOp>(op) && !element)
       return op.emitOpError("reduces a value that is the same for all elements");
     if (element && !isa<ReduceOp, SweepOp>(op))
@@ -130,15 +135,18 @@ LogicalResult StepOp::verifyRegions() {
                    llvm::is_contained(commit.getAlwaysTargets(), argument);
     for (auto sweep : getBody().getOps<SweepOp>())
       written |= llvm::is_contained(sweep.getStores(), argument);
+    // step_c6
     if (written && getAccess(argument) == "in")
       return commit.emitOpError() << "writes '%" << getName(argument)
                                   << "', which is in";
+    // step_c7
     if (!written && getAccess(argument) != "in")
       return commit.emitOpError() << "never writes '%" << getName(argument)
                                   << "', which is " << getAccess(argument);
     if (!written || getAccess(argument) != "out")
       continue;
     for (Operation *user : argument.getUsers())
+      // step_c8
       if (isa<DequantizeOp, UnscaleOp, LoadOp>(user))
         return user->emitOpError() << "reads '%" << getName(argument)
                                    << "', which is out";
@@ -170,8 +178,10 @@ void ClipOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult ClipOp::verify() {
+  // clip_c1
   if (getValues().empty())
     return emitOpError("clips no list");
+  // clip_c2
   if (getValues().size() != getClipped().size())
     return emitOpError() << "has " << getClipped().size() << " results for "
                          << getValues().size() << " lists";
@@ -182,6 +192,7 @@ LogicalResult ClipOp::verify() {
 
 LogicalResult QuantizeOp::verify() {
   FormatAttr format = getTensors().getType().getFormat();
+  // quantize_c1
   if (getOverflow() == OverflowMode::NonFinite && !format.getInf() &&
       format.getNan() == Nan::None)
     return emitOpError("overflows to a non-finite code the format does not have");
@@ -262,9 +273,11 @@ void CommitOp::print(OpAsmPrinter &printer) {
 }
 
 LogicalResult CommitOp::verify() {
+  // commit_c1
   if (getValues().size() != getTargets().size() ||
       getAlwaysValues().size() != getAlwaysTargets().size())
     return emitOpError("has values and targets of uneven number");
+  // commit_c2
   if (!getCondition() && !getValues().empty())
     return emitOpError("has an if list without a condition");
   llvm::DenseSet<Value> seen;
@@ -273,18 +286,22 @@ LogicalResult CommitOp::verify() {
                                      ValueRange(getAlwaysTargets()))),
            llvm::to_vector(llvm::zip(ValueRange(getValues()),
                                      ValueRange(getTargets()))))) {
+    // commit_c3
     if (!isa<BlockArgument>(target))
       return emitOpError("writes to something that is no argument of the step");
+    // commit_c4
     if (!seen.insert(target).second)
       return emitOpError() << "writes argument " 
                            << cast<BlockArgument>(target).getArgNumber()
                            << " twice";
+    // commit_c5
     if (isa<TensorsType>(value.getType()) && isa<BlockArgument>(value))
       return emitOpError("writes an argument; dequantize and quantize it");
     Type expected = target.getType();
     if (auto tensors = dyn_cast<TensorsType>(expected);
         tensors && tensors.getFormat().isF32())
       expected = RealsType::get(getContext());
+    // commit_c6
     if (value.getType() != expected)
       return emitOpError() << "writes " << value.getType() << " to "
                            << target.getType();

@@ -24,6 +24,19 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
       commit always %w1 to %master : !altgrad.tensors<f32>
     }
     ```
+
+    Constraints:
+
+    - (step_c1) every argument has an access, a name and a scope;
+    - (step_c2) the access is `in`, `out` or `inout`;
+    - (step_c3) the type is `!altgrad.tensors`, f64, f32 or i64;
+    - (step_c4) only scalars have a scope;
+    - (step_c5) what is reduced differs from element to element;
+    - (step_c6) an `in` argument is not written;
+    - (step_c7) an `out` or `inout` argument is;
+    - (step_c8) an `out` argument is not read.
+
+    Names and body are those of a rule: name_c1 to name_c2, body_c1 to body_c7.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$accesses,
                        StrArrayAttr:$names, TypedArrayAttrBase<Altgrad_ScopeAttr, "scopes">:$scopes);
@@ -82,6 +95,11 @@ def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure]> {
     %c, %norm = clip_by_global_norm %g to %max_norm
     %a1, %b1, %both = clip_by_global_norm %a, %b to %max_norm
     ```
+
+    Constraints:
+
+    - (clip_c1) there is at least one list;
+    - (clip_c2) there is one clipped list for each.
   }];
   let arguments = (ins Variadic<Altgrad_RealsType>:$values, F32:$max_norm);
   let results = (outs Variadic<Altgrad_RealsType>:$clipped, F32:$norm);
@@ -103,6 +121,14 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
         hyper(%lr, %b1, %b2, %eps, %decay) step(%t)
     %x1 = update @sgd {maximize} param(%x) grad(%y) state() hyper(%lr)
     ```
+
+    Constraints:
+
+    - (update_c1) the symbol is a rule;
+    - (update_c2) the rule has the options;
+    - (update_c3) there is one operand for each state the rule stores;
+    - (update_c4) one for each hyper-parameter;
+    - (update_c5) a step count exactly when the rule has one.
   }];
   let arguments = (ins FlatSymbolRefAttr:$rule, StrArrayAttr:$options,
                        Altgrad_RealsType:$param, Altgrad_RealsType:$grad,
@@ -124,6 +150,10 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
     ```mlir
     %half = quantize %w1 round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
     ```
+
+    Constraints:
+
+    - (quantize_c1) `nonfinite` needs a format with an infinity or a NaN.
   }];
   let arguments = (ins Altgrad_RealsType:$values,
                        Altgrad_RoundingAttr:$rounding,
@@ -150,6 +180,15 @@ def Altgrad_CommitOp : Altgrad_Op<"commit", [Terminator, AttrSizedOperandSegment
         %w1 to %master : !altgrad.tensors<f32>,
         %t1 to %t : i64
     ```
+
+    Constraints:
+
+    - (commit_c1) every value has a target;
+    - (commit_c2) an `if` list has a condition;
+    - (commit_c3) a target is an argument of the step;
+    - (commit_c4) it is written once;
+    - (commit_c5) a list of tensors that is written is no argument;
+    - (commit_c6) the value has the target's type, or is reals for f32.
   }];
   let arguments = (ins Optional<I1>:$condition,
                        Variadic<AnyType>:$always_values, Variadic<AnyType>:$always_targets,

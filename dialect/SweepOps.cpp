@@ -33,6 +33,7 @@ void LoadOp::print(OpAsmPrinter &printer) {
 
 LogicalResult LoadOp::verify() {
   Type code = getTensors().getType().getFormat().getCodeType();
+  // load_c1
   if (getCode().getType() != code)
     return emitOpError() << "gives " << getCode().getType()
                          << ", the codes of this stream are " << code;
@@ -46,12 +47,14 @@ static LogicalResult verifyConversion(Operation *op, Type number, Type code,
   Type expectedNumber = Float32Type::get(op->getContext());
   Type expectedCode = format.getCodeType();
   if (vector) {
+    // conversion_c1
     if (vector.getRank() != 1 || vector.isScalable())
       return op->emitOpError() << "converts " << number
                                << ", expected f32 or a vector of it";
     expectedNumber = VectorType::get(vector.getShape(), expectedNumber);
     expectedCode = VectorType::get(vector.getShape(), expectedCode);
   }
+  // conversion_c2
   if (number != expectedNumber || code != expectedCode)
     return op->emitOpError() << "converts between " << code << " and " << number
                              << ", expected " << expectedCode << " and "
@@ -74,6 +77,7 @@ LogicalResult CollectOp::verify() {
   if (isa<RealsType>(getList().getType()) && element.isF32())
     return success();
   auto tensors = dyn_cast<TensorsType>(getList().getType());
+  // collect_c1
   if (!tensors || element != tensors.getFormat().getCodeType() || getFactor())
     return emitOpError() << "collects " << element << " to "
                          << getList().getType();
@@ -259,6 +263,7 @@ unsigned SweepOp::getBytesWritten() { return bytesOf(getStores()); }
 // The second body: the first one's types, as vectors of `width`.
 static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
   int64_t width = sweep.getWidth();
+  // sweep_c8
   if (width < 2)
     return sweep.emitOpError() << "has a wide body for " << width
                                << " elements";
@@ -270,6 +275,7 @@ static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
            });
   };
   auto emit = dyn_cast<EmitOp>(wide.front().getTerminator());
+  // sweep_c9
   if (!emit || !matches(sweep.getEmit().getValues(), emit.getValues()) ||
       !matches(sweep.getBody().getArguments(), wide.getArguments()))
     return sweep.emitOpError() << "has a wide body of other types than vectors "
@@ -280,17 +286,21 @@ static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
 LogicalResult SweepOp::verify() {
   // Before MLIR's own check of the terminator.
   auto emit = dyn_cast<EmitOp>(getBody().front().getTerminator());
+  // sweep_c1
   if (!emit)
     return emitOpError("does not end in altgrad.emit");
+  // sweep_c2
   if (getReductions().size() != getNumResults() ||
       getScopes().size() != getNumResults())
     return emitOpError() << "has " << getNumResults() << " results for "
                          << getReductions().size() << " reductions";
+  // sweep_c3
   if (emit.getNumOperands() != getNumResults() + getStores().size())
     return emit.emitOpError()
            << "gives " << emit.getNumOperands() << " values, expected "
            << getNumResults() << " reductions and " << getStores().size()
            << " stores";
+  // sweep_c4
   if (getBody().getNumArguments() != getLoads().size())
     return emitOpError() << "has " << getBody().getNumArguments()
                          << " body arguments for " << getLoads().size()
@@ -298,12 +308,14 @@ LogicalResult SweepOp::verify() {
   for (auto [index, stream] : llvm::enumerate(getStores())) {
     Type code = cast<TensorsType>(stream.getType()).getFormat().getCodeType();
     Type stored = emit.getOperand(getNumResults() + index).getType();
+    // sweep_c5
     if (stored != code)
       return emit.emitOpError() << "stores " << stored << " to a stream of "
                                 << code;
   }
   for (auto [index, result] : llvm::enumerate(getReduced())) {
     bool isAnd = getReduction(index) == Reduction::And;
+    // sweep_c6
     if (result.getType().isInteger(1) != isAnd ||
         emit.getOperand(index).getType() != result.getType())
       return emit.emitOpError()
@@ -311,6 +323,7 @@ LogicalResult SweepOp::verify() {
              << stringifyReduction(getReduction(index)) << "' to "
              << result.getType();
   }
+  // sweep_c7
   if (getWide().size() > 1)
     return emitOpError("has more than one wide body");
   return getWide().empty() ? success() : verifyWide(*this, getWide().front());

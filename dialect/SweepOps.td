@@ -15,6 +15,10 @@ def Altgrad_LoadOp : Altgrad_Op<"load", [Pure]> {
     ```mlir
     %c = altgrad.load %grads : !altgrad.tensors<bf16>
     ```
+
+    Constraints:
+
+    - (load_c1) the code has the type that the format of the stream gives.
   }];
   let arguments = (ins Altgrad_TensorsType:$tensors);
   let results = (outs AnyType:$code);
@@ -30,6 +34,11 @@ def Altgrad_DecodeOp : Altgrad_Op<"decode", [Pure, Elementwise]> {
     ```mlir
     %x = altgrad.decode %c format<bf16> : i16 to f32
     ```
+
+    Constraints:
+
+    - (conversion_c1) a vector has one dimension of fixed length;
+    - (conversion_c2) the number is f32 and the code has the type its format gives.
   }];
   let arguments = (ins AnyType:$code, Altgrad_FormatAttr:$format);
   let results = (outs AnyType:$number);
@@ -46,6 +55,8 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
     ```mlir
     %c = altgrad.encode %x format<bf16> round<nearest_even> overflow<nonfinite> : f32 to i16
     ```
+
+    Constraints: those of `decode`: conversion_c1 and conversion_c2.
   }];
   let arguments = (ins AnyType:$number, Altgrad_FormatAttr:$format,
                        Altgrad_RoundingAttr:$rounding,
@@ -80,6 +91,11 @@ def Altgrad_CollectOp : Altgrad_Op<"collect", [Pure]> {
     ```
 
     `by` gives the common factor that is still to be multiplied in.
+
+    Constraints:
+
+    - (collect_c1) the element is f32 for reals, otherwise a code of the format
+      and without a factor.
   }];
   let arguments = (ins AnyType:$element, Optional<F32>:$factor);
   let results = (outs AnyType:$list);
@@ -117,6 +133,18 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
       altgrad.emit %x : f32
     }
     ```
+
+    Constraints:
+
+    - (sweep_c1) the body ends in `emit`;
+    - (sweep_c2) there is one result for each reduction;
+    - (sweep_c3) `emit` gives one value for each reduction and each store;
+    - (sweep_c4) the body has one argument for each load;
+    - (sweep_c5) a stored code has the type of its stream;
+    - (sweep_c6) a reduced value has the type of its result: i1 for `and`, else f32;
+    - (sweep_c7) there is at most one wide body;
+    - (sweep_c8) it does at least two elements;
+    - (sweep_c9) its types are vectors of the body's.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,

@@ -73,6 +73,7 @@ LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!found) // perhaps on the rule path
     return success();
   auto rule = dyn_cast<RuleOp>(found);
+  // update_c1
   if (!rule)
     return emitOpError() << "applies '" << getRule() << "', which is no rule";
   return verifyUpdate(*this, rule);
@@ -84,6 +85,7 @@ LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
     bool known = llvm::any_of(rule.getByRole("option"), [&](auto argument) {
       return rule.getName(argument) == option.getValue();
     });
+    // update_c2
     if (!known)
       return update.emitOpError() << "sets '" << option.getValue()
                                   << "', which is no option of rule '"
@@ -104,12 +106,15 @@ LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
     return error;
   };
   auto states = rule.getStoredStates(options);
+  // update_c3
   if (states.size() != update.getStates().size())
     return complain("state", update.getStates().size(), states);
   auto hypers = rule.getByRole("hyper");
+  // update_c4
   if (hypers.size() != update.getHypers().size())
     return complain("hyper", update.getHypers().size(), hypers);
   auto steps = rule.getByRole("step");
+  // update_c5
   if (steps.size() != (update.getStep() ? 1 : 0))
     return complain("step", update.getStep() ? 1 : 0, steps);
   return success();

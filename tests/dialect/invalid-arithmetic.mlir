@@ -2,6 +2,7 @@
 // What the body of a rule, and of a step, may compute.
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // body_c2
   // expected-error@+1 {{'math.sin' op is not on the list of allowed operations}}
   %x = math.sin %w : f32
   altgrad.yield param(%x) state()
@@ -10,6 +11,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // body_c2
   // expected-error@+1 {{'llvm.inline_asm' op is not on the list of allowed operations}}
   %x = llvm.inline_asm "mov.f32 $0, $1;", "=f,f" %w : (f32) -> f32
   altgrad.yield param(%x) state()
@@ -18,6 +20,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.step @s(in %x: f32, out %y: f32) {
+  // body_c2
   // expected-error@+1 {{'arith.remf' op is not on the list of allowed operations}}
   %z = arith.remf %x, %x : f32
   commit always %z to %y : f32
@@ -26,6 +29,7 @@ altgrad.step @s(in %x: f32, out %y: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // body_c3
   // expected-error@+1 {{'arith.addf' op has fast-math flags}}
   %x = addf %w, %g fastmath<contract> : f32
   altgrad.yield param(%x) state()
@@ -34,6 +38,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
+  // body_c4
   // expected-error@+1 {{'arith.truncf' op has a rounding mode; arithmetic rounds to nearest even}}
   %x = truncf %lr upward : f64 to f32
   altgrad.yield param(%x) state()
@@ -42,6 +47,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // body_c5
   // expected-error@+1 {{'arith.truncf' op computes with a type other than f32, f64, i64 and i1}}
   %x = truncf %w : f32 to bf16
   altgrad.yield param(%w) state()
@@ -50,6 +56,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // body_c5
   // expected-error@+1 {{'arith.constant' op computes with a type other than f32, f64, i64 and i1}}
   %x = constant dense<1.0> : vector<4xf32>
   altgrad.yield param(%w) state()
@@ -58,6 +65,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // body_c6
   // expected-error@+1 {{'math.exp' op exists for f64 scalars only}}
   %x = math.exp %w : f32
   altgrad.yield param(%x) state()
@@ -66,6 +74,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.step @s(in %x: f32, in %t: i64, out %y: f32) {
+  // body_c6
   // expected-error@+1 {{'math.fpowi' op exists for f64 scalars only}}
   %z = math.fpowi %x, %t : f32, i64
   commit always %z to %y : f32
@@ -74,6 +83,7 @@ altgrad.step @s(in %x: f32, in %t: i64, out %y: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32, hyper %b: f64, option %o: i1 = false) {
+  // body_c7
   // expected-error@+1 {{'math.fpowi' op has an exponent that is not i64}}
   %p = math.fpowi %b, %o : f64, i1
   altgrad.yield param(%w) state()
@@ -82,6 +92,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %b: f64, option %o: i1 = fals
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // rule_c12
   // expected-error@+1 {{'arith.extf' op computes elements in 'f64'; elements are f32}}
   %x = extf %w : f32 to f64
   altgrad.yield param(%w) state()
@@ -93,6 +104,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
   %x = truncf %lr : f64 to f32
+  // rule_c10
   // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements}}
   %s = altgrad.reduce add %x over tensor : f32
   altgrad.yield param(%s) state()
@@ -101,6 +113,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // rule_c11
   // expected-error@+1 {{'altgrad.reduce' op reduces over the step; a rule sees one tensor}}
   %s = altgrad.reduce add %w over step : f32
   altgrad.yield param(%s) state()
@@ -109,6 +122,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // reduce_c1
   // expected-error@+1 {{'altgrad.reduce' op reduces over tensor or step, not over a group}}
   %s = altgrad.reduce add %w over group : f32
   altgrad.yield param(%s) state()

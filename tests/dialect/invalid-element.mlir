@@ -2,6 +2,7 @@
 // The form for one element, between a step and its sweeps.
 
 altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
+  // load_c1
   // expected-error@+1 {{'altgrad.load' op gives 'f32', the codes of this stream are 'i16'}}
   %c = "altgrad.load"(%x) : (!altgrad.tensors<bf16>) -> f32
   commit
@@ -19,6 +20,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
   %c = load %x : !altgrad.tensors<bf16>
+  // conversion_c2
   // expected-error@+1 {{'altgrad.decode' op converts between 'i16' and 'f64', expected 'i16' and 'f32'}}
   %y = decode %c format<bf16> : i16 to f64
   commit
@@ -28,6 +30,7 @@ altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
 
 altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
   %c = load %x : !altgrad.tensors<bf16>
+  // conversion_c2
   // expected-error@+1 {{'altgrad.decode' op converts between 'i16' and 'f32', expected 'i8' and 'f32'}}
   %y = decode %c format<ocp.e5m2> : i16 to f32
   commit
@@ -36,6 +39,7 @@ altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
 // -----
 
 altgrad.step @s(in %k: f32) {
+  // conversion_c2
   // expected-error@+1 {{'altgrad.encode' op converts between 'i16' and 'f32', expected 'i8' and 'f32'}}
   %c = encode %k format<ocp.e4m3fn> round<nearest_even> overflow<saturate> : f32 to i16
   commit
@@ -44,6 +48,7 @@ altgrad.step @s(in %k: f32) {
 // -----
 
 %c = arith.constant dense<0> : vector<2x2xi16>
+// conversion_c1
 // expected-error@+1 {{'altgrad.decode' op converts 'vector<2x2xf32>', expected f32 or a vector of it}}
 %x = altgrad.decode %c format<bf16> : vector<2x2xi16> to vector<2x2xf32>
 
@@ -56,6 +61,7 @@ altgrad.step @s(in %k: f32) {
 // -----
 
 altgrad.step @s(in %k: f64) {
+  // collect_c1
   // expected-error@+1 {{'altgrad.collect' op collects 'f64' to '!altgrad.reals'}}
   %l = collect %k : f64 to !altgrad.reals
   commit
@@ -66,6 +72,7 @@ altgrad.step @s(in %k: f64) {
 altgrad.step @s(in %x: !altgrad.tensors<bf16>, in %k: f32) {
   %c = load %x : !altgrad.tensors<bf16>
   // A factor is for numbers, not for codes.
+  // collect_c1
   // expected-error@+1 {{'altgrad.collect' op collects 'i16' to '!altgrad.tensors<bf16>'}}
   %l = collect %c by %k : i16 to !altgrad.tensors<bf16>
   commit
@@ -90,6 +97,7 @@ altgrad.step @s(in %k: f32) {
 // -----
 
 altgrad.step @s(in %k: f32, out %n: f32) {
+  // step_c5
   // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements}}
   %s = reduce add %k over step : f32
   commit always %s to %n : f32

@@ -9,6 +9,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1 = maybe) {
 
 // -----
 
+// rule_c1
 // expected-error@+1 {{'altgrad.rule' op has a signature of uneven lengths}}
 "altgrad.rule"() <{sym_name = "r", roles = ["param", "grad"], names = ["w"],
                    defaults = [unit, unit]}> ({
@@ -18,6 +19,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1 = maybe) {
 
 // -----
 
+// rule_c2
 // expected-error@+1 {{'altgrad.rule' op gives '%h' the unknown role 'const'; roles are param, grad, state, hyper, step, option}}
 altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
   altgrad.yield param(%w) state()
@@ -25,6 +27,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
 
 // -----
 
+// rule_c3
 // expected-error@+1 {{'altgrad.rule' op has hyper '%lr' of type f32, expected f64}}
 altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f32) {
   altgrad.yield param(%w) state()
@@ -32,6 +35,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f32) {
 
 // -----
 
+// rule_c3
 // expected-error@+1 {{'altgrad.rule' op has state '%m' of type bf16, expected f32}}
 altgrad.rule @r(param %w: f32, grad %g: f32, state %m: bf16) {
   altgrad.yield param(%w) state(%w)
@@ -39,6 +43,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %m: bf16) {
 
 // -----
 
+// rule_c4
 // expected-error@+1 {{'altgrad.rule' op gives state '%m' a default}}
 altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32 = 0.0) {
   altgrad.yield param(%w) state(%m)
@@ -46,6 +51,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32 = 0.0) {
 
 // -----
 
+// rule_c5
 // expected-error@+1 {{'altgrad.rule' op has option '%o' without a default}}
 altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1) {
   altgrad.yield param(%w) state()
@@ -53,6 +59,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1) {
 
 // -----
 
+// rule_c6
 // expected-error@+1 {{'altgrad.rule' op gives option '%o' a default of another type}}
 "altgrad.rule"() <{sym_name = "r", roles = ["param", "grad", "option"],
                    names = ["w", "g", "o"], defaults = [unit, unit, 3 : i32]}> ({
@@ -62,6 +69,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1) {
 
 // -----
 
+// rule_c7
 // expected-error@+1 {{'altgrad.rule' op gives hyper '%h' a default that is not finite}}
 altgrad.rule @r(param %w: f32, grad %g: f32, hyper %h: f64 = 0x7FF0000000000000) {
   altgrad.yield param(%w) state()
@@ -69,6 +77,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %h: f64 = 0x7FF0000000000000)
 
 // -----
 
+// name_c1
 // expected-error@+1 {{'altgrad.rule' op has the name 'a b', which is no identifier}}
 altgrad.rule @"a b"(param %w: f32, grad %g: f32) {
   altgrad.yield param(%w) state()
@@ -76,6 +85,7 @@ altgrad.rule @"a b"(param %w: f32, grad %g: f32) {
 
 // -----
 
+// rule_c8
 // expected-error@+1 {{'altgrad.rule' op has 2 arguments of role param, expected 1}}
 altgrad.rule @r(param %w: f32, param %x: f32, grad %g: f32) {
   altgrad.yield param(%w) state()
@@ -83,6 +93,7 @@ altgrad.rule @r(param %w: f32, param %x: f32, grad %g: f32) {
 
 // -----
 
+// rule_c8
 // expected-error@+1 {{'altgrad.rule' op has 0 arguments of role grad, expected 1}}
 altgrad.rule @r(param %w: f32) {
   altgrad.yield param(%w) state()
@@ -90,6 +101,7 @@ altgrad.rule @r(param %w: f32) {
 
 // -----
 
+// rule_c9
 // expected-error@+1 {{'altgrad.rule' op has more than one step count}}
 altgrad.rule @r(param %w: f32, grad %g: f32, step %t: i64, step %u: i64) {
   altgrad.yield param(%w) state()
@@ -107,6 +119,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32) {
+  // rule_c13
   // expected-error@+1 {{'altgrad.yield' op has 0 states, the rule has 1}}
   altgrad.yield param(%w) state()
 }

@@ -2,6 +2,7 @@
 
 //===-- Signature -----------------------------------------------------------===//
 
+// step_c1
 // expected-error@+1 {{'altgrad.step' op has a signature of uneven lengths}}
 "altgrad.step"() <{sym_name = "s", accesses = ["in"], names = ["x"], scopes = []}> ({
 ^bb0(%x: f32):
@@ -10,31 +11,37 @@
 
 // -----
 
+// name_c1
 // expected-error@+1 {{'altgrad.step' op has the name 'a;b', which is no identifier}}
 altgrad.step @"a;b"(in %x: f32) { commit }
 
 // -----
 
+// name_c2
 // expected-error@+1 {{'altgrad.step' op has an argument '%w.old', which is no identifier}}
 altgrad.step @s(in %w.old: f32) { commit }
 
 // -----
 
+// step_c2
 // expected-error@+1 {{'altgrad.step' op gives '%x' the unknown access 'read'; accesses are in, out, inout}}
 altgrad.step @s(read %x: f32) { commit }
 
 // -----
 
+// step_c3
 // expected-error@+1 {{'altgrad.step' op has '%x' of type 'bf16', expected !altgrad.tensors, f64, f32 or i64}}
 altgrad.step @s(in %x: bf16) { commit }
 
 // -----
 
+// step_c3
 // expected-error@+1 {{'altgrad.step' op has '%x' of type '!altgrad.reals', expected}}
 altgrad.step @s(in %x: !altgrad.reals) { commit }
 
 // -----
 
+// step_c4
 // expected-error@+1 {{'altgrad.step' op gives the tensors '%x' a scope; only scalars have one}}
 altgrad.step @s(in %x: !altgrad.tensors<f32> per_group) { commit }
 
@@ -50,6 +57,7 @@ altgrad.step @s(out %x: f32) {
 // -----
 
 altgrad.step @s(in %x: f32, in %y: f32) {
+  // step_c6
   // expected-error@+1 {{'altgrad.commit' op writes '%x', which is in}}
   commit always %y to %x : f32
 }
@@ -57,6 +65,7 @@ altgrad.step @s(in %x: f32, in %y: f32) {
 // -----
 
 altgrad.step @s(out %x: f32) {
+  // step_c7
   // expected-error@+1 {{'altgrad.commit' op never writes '%x', which is out}}
   commit
 }
@@ -64,6 +73,7 @@ altgrad.step @s(out %x: f32) {
 // -----
 
 altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  // step_c7
   // expected-error@+1 {{'altgrad.commit' op never writes '%x', which is inout}}
   commit
 }
@@ -71,6 +81,7 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(out %x: !altgrad.tensors<f32>) {
+  // step_c8
   // expected-error@+1 {{'altgrad.dequantize' op reads '%x', which is out}}
   %v = dequantize %x : !altgrad.tensors<f32>
   commit always %v to %x : !altgrad.tensors<f32>
@@ -79,6 +90,7 @@ altgrad.step @s(out %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(out %x: !altgrad.tensors<bf16>, in %k: f32) {
+  // step_c8
   // expected-error@+1 {{'altgrad.unscale' op reads '%x', which is out}}
   %v, %ok = unscale %x by %k : !altgrad.tensors<bf16>
   %c = quantize %v round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
@@ -120,6 +132,7 @@ altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
+  // quantize_c1
   // expected-error@+1 {{'altgrad.quantize' op overflows to a non-finite code the format does not have}}
   %c = quantize %v round<nearest_even> overflow<nonfinite> : !altgrad.tensors<#altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = none>>
   commit
@@ -168,6 +181,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 //===-- Clip ----------------------------------------------------------------===//
 
 altgrad.step @s(in %limit: f32) {
+  // clip_c1
   // expected-error@+1 {{'altgrad.clip_by_global_norm' op clips no list}}
   %n = clip_by_global_norm to %limit
   commit
@@ -177,6 +191,7 @@ altgrad.step @s(in %limit: f32) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>, in %limit: f32) {
   %v = dequantize %x : !altgrad.tensors<f32>
+  // clip_c2
   // expected-error@+1 {{'altgrad.clip_by_global_norm' op has 0 results for 1 lists}}
   %n = "altgrad.clip_by_global_norm"(%v, %limit) : (!altgrad.reals, f32) -> f32
   commit

@@ -33,6 +33,7 @@ altgrad.step @s(out %x: !altgrad.tensors<f32>, in %k: f32) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  // sweep_c1
   // expected-error@+1 {{'altgrad.sweep' op does not end in altgrad.emit}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store() {
     altgrad.yield param(%a) state()
@@ -43,6 +44,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  // sweep_c2
   // expected-error@+1 {{'altgrad.sweep' op has 0 results for 1 reductions}}
   "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
       reductions = [#altgrad<reduction add>], scopes = [#altgrad<scope step>]}> ({
@@ -56,6 +58,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %n = sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce(add over step) store() {
+    // sweep_c3
     // expected-error@+1 {{'altgrad.emit' op gives 2 values, expected 1 reductions and 0 stores}}
     emit %a, %a : f32, f32
   }
@@ -65,6 +68,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  // sweep_c4
   // expected-error@+1 {{'altgrad.sweep' op has 0 body arguments for 1 loads}}
   "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
                         reductions = [], scopes = []}> ({
@@ -77,6 +81,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>, out %y: !altgrad.tensors<bf16>) {
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%y : !altgrad.tensors<bf16>) {
+    // sweep_c5
     // expected-error@+1 {{'altgrad.emit' op stores 'f32' to a stream of 'i16'}}
     emit %a : f32
   }
@@ -96,6 +101,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %n = "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
       reductions = [#altgrad<reduction and>], scopes = [#altgrad<scope step>]}> ({
   ^bb0(%a: f32):
+    // sweep_c6
     // expected-error@+1 {{'altgrad.emit' op reduces 'f32' by 'and' to 'f32'}}
     "altgrad.emit"(%a) : (f32) -> ()
   }) : (!altgrad.tensors<f32>) -> f32
@@ -119,6 +125,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 //===-- Wide body -----------------------------------------------------------===//
 
 altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  // sweep_c8
   // expected-error@+1 {{'altgrad.sweep' op has a wide body for 1 elements}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
     emit %a : f32
@@ -131,6 +138,7 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  // sweep_c9
   // expected-error@+1 {{'altgrad.sweep' op has a wide body of other types than vectors of 4 of its body's}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
     emit %a : f32
@@ -143,6 +151,7 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  // sweep_c7
   // expected-error@+1 {{'altgrad.sweep' op has more than one wide body}}
   "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
                         reductions = [], scopes = [], width = 4 : i64}> ({

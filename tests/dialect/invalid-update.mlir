@@ -11,6 +11,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
+  // update_c1
   // expected-error@+1 {{'altgrad.update' op applies 's', which is no rule}}
   %w = update @s param(%v) grad(%v) state() hyper()
   commit
@@ -23,6 +24,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %up: i1 = false) {
 }
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
+  // update_c2
   // expected-error@+1 {{'altgrad.update' op sets 'down', which is no option of rule 'r'}}
   %w = update @r {up, down} param(%v) grad(%v) state() hyper()
   commit
@@ -35,6 +37,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32, state %v: f32) {
 }
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
+  // update_c3
   // expected-error@+1 {{'altgrad.update' op gives 1 state operands, rule 'r' wants 2: m, v}}
   %w, %m = update @r param(%v) grad(%v) state(%v) hyper()
   commit
@@ -49,6 +52,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32, option %keep: i1 = f
 }
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
+  // update_c3
   // expected-error@+1 {{'altgrad.update' op gives 1 state operands, rule 'r' wants 0}}
   %w, %m = update @r param(%v) grad(%v) state(%v) hyper()
   commit
@@ -61,6 +65,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64, hyper %decay: f64) 
 }
 altgrad.step @s(in %x: !altgrad.tensors<f32>, in %lr: f64) {
   %v = dequantize %x : !altgrad.tensors<f32>
+  // update_c4
   // expected-error@+1 {{'altgrad.update' op gives 1 hyper operands, rule 'r' wants 2: lr, decay}}
   %w = update @r param(%v) grad(%v) state() hyper(%lr)
   commit
@@ -73,6 +78,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, step %t: i64) {
 }
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
+  // update_c5
   // expected-error@+1 {{'altgrad.update' op gives 0 step operands, rule 'r' wants 1: t}}
   %w = update @r param(%v) grad(%v) state() hyper()
   commit
