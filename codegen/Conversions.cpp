@@ -114,53 +114,59 @@ static Value truncate(const Bits &bits, Value code, FormatAttr format) {
   return arith::TruncIOp::create(bits.b, bits.type(format.getCodeType()), code);
 }
 
+namespace {
+// The bits of an f32 or f64, or of a vector of them, as integers of that width.
+struct Words {
+  ImplicitLocOpBuilder &b;
+  Type numbers, words;
+  bool wide;
+
+  Words(ImplicitLocOpBuilder &b, Type numbers)
+      : b(b), numbers(numbers),
+        wide(getElementTypeOrSelf(numbers).isF64()) {
+    words = b.getIntegerType(wide ? 64 : 32);
+    if (auto vector = dyn_cast<VectorType>(numbers))
+      words = VectorType::get(vector.getShape(), words);
+  }
+  Value constant(uint32_t f32Bits, uint64_t f64Bits) const {
+    TypedAttr value = b.getIntegerAttr(
+        getElementTypeOrSelf(words),
+        APInt(wide ? 64 : 32, wide ? f64Bits : f32Bits));
+    if (auto vector = dyn_cast<VectorType>(words))
+      return arith::ConstantOp::create(
+          b, DenseElementsAttr::get(vector, Attribute(value)));
+    return arith::ConstantOp::create(b, value);
+  }
+  Value of(Value number) const {
+    return arith::BitcastOp::create(b, words, number);
+  }
+  Value number(Value word) const {
+    return arith::BitcastOp::create(b, numbers, word);
+  }
+};
+} // namespace
+
 // In integers: to LLVM any NaN is as good as another, and it folds a choice
 // between two of them.
 Value altgrad::canonicalNan(ImplicitLocOpBuilder &b, Value number) {
-  bool wide = getElementTypeOrSelf(number.getType()).isF64();
-  Type word = wide ? b.getI64Type() : b.getI32Type();
-  if (auto vector = dyn_cast<VectorType>(number.getType()))
-    word = VectorType::get(vector.getShape(), word);
-  auto constant = [&](uint64_t value) -> Value {
-    unsigned width = wide ? 64 : 32;
-    TypedAttr attribute =
-        b.getIntegerAttr(b.getIntegerType(width), APInt(width, value));
-    if (auto vector = dyn_cast<VectorType>(word))
-      return arith::ConstantOp::create(
-          b, DenseElementsAttr::get(vector, Attribute(attribute)));
-    return arith::ConstantOp::create(b, attribute);
-  };
-  Value raw = arith::BitcastOp::create(b, word, number);
+  Words words(b, number.getType());
+  Value raw = words.of(number);
   Value magnitude = arith::AndIOp::create(
-      b, raw, constant(wide ? 0x7fffffffffffffff : 0x7fffffff));
-  Value nan = arith::CmpIOp::create(
-      b, arith::CmpIPredicate::sgt, magnitude,
-      constant(wide ? 0x7ff0000000000000 : f32Infinity));
-  Value chosen = arith::SelectOp::create(
-      b, nan, constant(wide ? 0x7ff8000000000000 : 0x7fc00000), raw);
-  return arith::BitcastOp::create(b, number.getType(), chosen);
+      b, raw, words.constant(0x7fffffff, 0x7fffffffffffffff));
+  Value nan =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, magnitude,
+                            words.constant(f32Infinity, 0x7ff0000000000000));
+  return words.number(arith::SelectOp::create(
+      b, nan, words.constant(0x7fc00000, 0x7ff8000000000000), raw));
 }
 
 Value altgrad::copySign(ImplicitLocOpBuilder &b, Value x, Value y) {
-  Type type = x.getType();
-  bool wide = getElementTypeOrSelf(type).isF64();
-  Type word = wide ? b.getI64Type() : b.getI32Type();
-  TypedAttr sign = wide ? TypedAttr(b.getI64IntegerAttr(INT64_MIN))
-                        : b.getI32IntegerAttr(INT32_MIN);
-  Value mask;
-  if (auto vector = dyn_cast<VectorType>(type)) {
-    word = VectorType::get(vector.getShape(), word);
-    mask = arith::ConstantOp::create(
-        b, DenseElementsAttr::get(cast<VectorType>(word), Attribute(sign)));
-  } else {
-    mask = arith::ConstantOp::create(b, sign);
-  }
-  Value known = arith::BitcastOp::create(b, word, canonicalNan(b, y));
-  Value taken = arith::AndIOp::create(b, known, mask);
-  Value magnitude =
-      arith::BitcastOp::create(b, word, math::AbsFOp::create(b, x).getResult());
-  Value joined = arith::OrIOp::create(b, magnitude, taken);
-  return arith::BitcastOp::create(b, type, joined);
+  Words words(b, x.getType());
+  Value sign = arith::AndIOp::create(
+      b, words.of(canonicalNan(b, y)),
+      words.constant(0x80000000, 0x8000000000000000));
+  Value magnitude = words.of(math::AbsFOp::create(b, x));
+  return words.number(arith::OrIOp::create(b, magnitude, sign));
 }
 
 // A format with the exponents of f32: half an ulp is added to the bits as they

@@ -3,7 +3,6 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
-#include "mlir/Parser/Parser.h"
 #include "passes/RulePath.h"
 
 namespace altgrad {
