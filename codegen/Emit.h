@@ -21,7 +21,7 @@ struct Signature {
   };
   struct Stream {
     std::string name, access, role, format;
-    unsigned bytes, slot;
+    unsigned bytes, slot, set;
   };
   std::string step;
   std::vector<Stream> streams;

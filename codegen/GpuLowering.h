@@ -67,6 +67,7 @@ private:
   const PhasePlan &plan;
   mlir::ImplicitLocOpBuilder builder;
   mlir::Value thread, block, blocks, lane, warp; // i64
+  mlir::Value begin, end; // items of the phase's domain, i64
 };
 
 } // namespace altgrad

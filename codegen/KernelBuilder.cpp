@@ -228,17 +228,6 @@ SmallVector<Value> altgrad::cloneSweepBody(ImplicitLocOpBuilder &builder,
   return emitted;
 }
 
-SmallVector<Value> altgrad::capturedScalars(SweepOp sweep) {
-  SetVector<Value> captured;
-  for (Region &region : sweep->getRegions())
-    region.walk([&](Operation *op) {
-      for (Value operand : op->getOperands())
-        if (!region.isAncestor(operand.getParentRegion()))
-          captured.insert(operand);
-    });
-  return captured.takeVector();
-}
-
 //===-- Reductions ----------------------------------------------------------===//
 
 Type altgrad::partialType(Reduction kind, Type element) {
@@ -287,6 +276,32 @@ Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
   llvm_unreachable("unknown reduction");
 }
 
+// The sum with a row's share, if the row is of the partial's set.
+static Value joinRow(KernelBuilder &kernel, const Partial &partial, Value sum,
+                     Value index) {
+  ImplicitLocOpBuilder &builder = kernel.builder;
+  auto joined = [&]() -> Value {
+    SweepOp sweep = partial.sweep;
+    Value word = kernel.load(
+        sum.getType(),
+        kernel.word({Domain::Rows, partial.rowWord}, Row{index, {}}), 4);
+    return join(builder, sweep.getReduction(partial.result), sum, word);
+  };
+  if (kernel.plan.sets.count() == 1)
+    return joined();
+  Value set = kernel.rowHeader(kernel.row(index), ALTGRAD_ROW_SET);
+  Value own = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, set,
+                                    kernel.i64(kernel.plan.setOf(partial.sweep)));
+  auto branch = scf::IfOp::create(builder, TypeRange{sum.getType()}, own,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, joined());
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, sum);
+  return branch.getResult(0);
+}
+
 void altgrad::buildStepFolds(KernelBuilder &kernel, const Phase &phase,
                              IRMapping &known) {
   ImplicitLocOpBuilder &builder = kernel.builder;
@@ -300,10 +315,7 @@ void altgrad::buildStepFolds(KernelBuilder &kernel, const Phase &phase,
         kernel.i64(0), kernel.member(Member::RowCount), kernel.i64(1),
         neutral(builder, kind, type),
         [&](Value index, SmallVector<Value> sum) -> SmallVector<Value> {
-          Row row{index, {}};
-          Value word = kernel.load(
-              type, kernel.word({Domain::Rows, partial.rowWord}, row), 4);
-          return {join(builder, kind, sum[0], word)};
+          return {joinRow(kernel, partial, sum[0], index)};
         })[0];
     if (kind == Reduction::And)
       total = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, total,

@@ -91,9 +91,6 @@ llvm::SmallVector<mlir::Value>
 cloneSweepBody(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,
                mlir::ValueRange loaded, const mlir::IRMapping &known);
 
-/// The scalars from outside that the bodies of a sweep use.
-llvm::SmallVector<mlir::Value> capturedScalars(SweepOp sweep);
-
 /// Reductions in their fixed shape: the neutral element of a partial sum, its
 /// update by an element, and the joining of two partial sums. Types: f32 or
 /// vectors of it; i32 for `and`.

@@ -35,6 +35,7 @@ static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
   Type i64 = builder.getI64Type();
   SmallVector<Type> types(memberCount, kernel.pointerType());
   types[unsigned(Member::RowCount)] = types[unsigned(Member::ChunkCount)] = i64;
+  types.append(2, i64); // begin, end
   auto type = LLVM::LLVMFunctionType::get(
       LLVM::LLVMVoidType::get(builder.getContext()), types);
   auto function = LLVM::LLVMFuncOp::create(builder, name, type);
@@ -58,6 +59,8 @@ void GpuLowering::lower(const Phase &phase) {
   builder.setInsertionPointToStart(entry);
   for (unsigned i = 0; i < memberCount; ++i)
     kernel.members[i] = entry->getArgument(i);
+  begin = entry->getArgument(memberCount);
+  end = entry->getArgument(memberCount + 1);
   thread = special("llvm.nvvm.read.ptx.sreg.tid.x");
   block = special("llvm.nvvm.read.ptx.sreg.ctaid.x");
   blocks = special("llvm.nvvm.read.ptx.sreg.nctaid.x");
@@ -79,7 +82,7 @@ void GpuLowering::lower(const Phase &phase) {
                                         global, kernel.i64(0));
     kernel.when(first, [&] { buildScalars(kernel, phase, Row{}); });
   } else {
-    kernel.loop(global, kernel.member(Member::RowCount),
+    kernel.loop(arith::AddIOp::create(builder, begin, global), end,
                 scaled(blocks, ALTGRAD_BLOCK_THREADS), [&](Value index) {
                   buildScalars(kernel, phase, kernel.row(index));
                 });
@@ -171,7 +174,8 @@ Value GpuLowering::foldRow(KernelBuilder &kernel, const Partial &partial,
 void GpuLowering::lowerFold(KernelBuilder &kernel, const Phase &phase) {
   Value stride = arith::MulIOp::create(builder, blocks,
                                        kernel.i64(warpsPerBlock));
-  kernel.loop(warp, kernel.member(Member::RowCount), stride, [&](Value index) {
+  Value from = arith::AddIOp::create(builder, begin, warp);
+  kernel.loop(from, end, stride, [&](Value index) {
     Row row = kernel.row(index);
     for (const Partial &partial : phase.folds) {
       Value total = foldRow(kernel, partial, row);

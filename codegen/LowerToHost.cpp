@@ -213,7 +213,7 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   if (Value condition = sweep.getCondition())
     count = arith::SelectOp::create(
         builder, kernel.scalar(condition, row, known), count, kernel.i64(0));
-  for (Value value : capturedScalars(sweep))
+  for (Value value : sweep.getScalars())
     kernel.scalar(value, row, known);
 
   auto pointers = [&](OperandRange streams) {

@@ -80,7 +80,8 @@ Signature altgrad::describeStep(StepOp step,
     if (auto tensors = dyn_cast<TensorsType>(argument.getType())) {
       FormatAttr format = tensors.getFormat();
       signature.streams.push_back({name, access, role, formatName(format),
-                                   format.getBytes(), binding.slot});
+                                   format.getBytes(), binding.slot,
+                                   step.getSet(argument)});
       continue;
     }
     std::string type;
@@ -112,7 +113,8 @@ altgrad::writeManifest(const Signature &signature, StepOp sweeps,
     streams.push_back(llvm::json::Object{
         {"name", stream.name},     {"role", stream.role},
         {"access", stream.access}, {"format", stream.format},
-        {"bytes", stream.bytes},   {"slot", stream.slot}});
+        {"bytes", stream.bytes},   {"slot", stream.slot},
+        {"set", stream.set}});
   for (const Signature::Scalar &scalar : signature.scalars)
     scalars.push_back(llvm::json::Object{
         {"name", scalar.name},
@@ -129,6 +131,8 @@ altgrad::writeManifest(const Signature &signature, StepOp sweeps,
         {"name", phase.name},
         {"symbol", symbolOf(sweeps, phase)},
         {"domain", stringifyDomain(phase.domain)},
+        {"set", phase.set ? llvm::json::Value(*phase.set)
+                          : llvm::json::Value(nullptr)},
         {"per_block", perBlock(phase)},
         {"read", sweep ? sweep.getBytesRead() : 0},
         {"written", sweep ? sweep.getBytesWritten() : 0}});
@@ -145,6 +149,7 @@ altgrad::writeManifest(const Signature &signature, StepOp sweeps,
       {"ptx", std::move(ptx)},
       {"row_words", ALTGRAD_ROW_HEADER + layout.rowPointers},
       {"inputs", layout.inputs},
+      {"sets", plan.sets.count()},
       {"group_scalars", layout.groupScalars},
       {"step_scalars", layout.stepScalars},
       {"streams", std::move(streams)},
@@ -162,37 +167,71 @@ static constexpr struct {
   double bytesPerSecond;
 } machines[] = {{"H200", 4.3e12}, {"A100-80GB", 1.75e12}};
 
+namespace {
+struct Traffic { // bytes per element
+  unsigned read = 0, written = 0;
+  unsigned both() const { return read + written; }
+};
+} // namespace
+
+static std::vector<Traffic> trafficOf(const PhasePlan &plan) {
+  std::vector<Traffic> traffic(plan.sets.count());
+  for (const Phase &phase : plan.phases)
+    if (SweepOp sweep = phase.sweep) {
+      traffic[*phase.set].read += sweep.getBytesRead();
+      traffic[*phase.set].written += sweep.getBytesWritten();
+    }
+  return traffic;
+}
+
+static void writePhase(llvm::raw_ostream &out, const Phase &phase, bool sets) {
+  out << "  " << llvm::left_justify(phase.name, 10) << " "
+      << llvm::left_justify(stringifyDomain(phase.domain), 7);
+  if (SweepOp sweep = phase.sweep)
+    out << sweep.getBytesRead() << " read, " << sweep.getBytesWritten()
+        << " written";
+  else if (phase.kind == Phase::Fold)
+    out << phase.folds.size() << " reductions";
+  else
+    out << phase.ops.size() << " scalar operations";
+  if (sets && phase.set)
+    out << ", set " << *phase.set;
+  out << "\n";
+}
+
 std::string altgrad::writeReport(const Signature &signature, StepOp sweeps,
                                  const PhasePlan &plan) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  unsigned read = 0, written = 0, count = 0;
-  for (const Phase &phase : plan.phases)
-    if (SweepOp sweep = phase.sweep) {
-      ++count;
-      read += sweep.getBytesRead();
-      written += sweep.getBytesWritten();
-    }
+  std::vector<Traffic> traffic = trafficOf(plan);
+  bool sets = traffic.size() > 1;
+  auto count = llvm::count_if(plan.phases, [](const Phase &phase) {
+    return phase.kind == Phase::Sweep;
+  });
   out << "step " << signature.step << ": " << count
-      << (count == 1 ? " sweep, " : " sweeps, ") << read + written
-      << " bytes per element (" << read << " read, " << written
-      << " written), " << plan.phases.size() << " launches\n";
-  for (const Phase &phase : plan.phases) {
-    out << "  " << llvm::left_justify(phase.name, 10)
-        << llvm::left_justify(stringifyDomain(phase.domain), 8);
-    if (SweepOp sweep = phase.sweep)
-      out << sweep.getBytesRead() << " read, " << sweep.getBytesWritten()
-          << " written";
-    else if (phase.kind == Phase::Fold)
-      out << phase.folds.size() << " reductions";
-    else
-      out << phase.ops.size() << " scalar operations";
-    out << "\n";
+      << (count == 1 ? " sweep, " : " sweeps, ");
+  auto bytes = [&](const Traffic &set) {
+    out << set.both() << " bytes per element (" << set.read << " read, "
+        << set.written << " written)";
+  };
+  if (sets)
+    out << traffic.size() << " sets of tensors";
+  else
+    bytes(traffic[0]);
+  out << ", " << plan.phases.size() << " launches\n";
+  for (const Phase &phase : plan.phases)
+    writePhase(out, phase, sets);
+  for (auto [index, set] : llvm::enumerate(traffic)) {
+    if (sets) {
+      out << "  set " << index << ": ";
+      bytes(set);
+      out << "\n";
+    }
+    for (const auto &machine : machines)
+      out << llvm::formatv("  at the copy rate of {0}: {1:F2} ms for 10^9 "
+                           "elements\n",
+                           machine.name,
+                           set.both() * 1e9 / machine.bytesPerSecond * 1e3);
   }
-  for (const auto &machine : machines)
-    out << llvm::formatv("  at the copy rate of {0}: {1:F2} ms for 10^9 "
-                         "elements\n",
-                         machine.name,
-                         (read + written) * 1e9 / machine.bytesPerSecond * 1e3);
   return text;
 }

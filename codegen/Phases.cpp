@@ -29,6 +29,11 @@ const Partial &PhasePlan::partialOf(Value reduced) const {
   llvm_unreachable("not a reduction");
 }
 
+unsigned PhasePlan::setOf(SweepOp sweep) const {
+  return *sets.of(sweep.getLoads().empty() ? sweep.getStores().front()
+                                           : sweep.getLoads().front());
+}
+
 Layout altgrad::layoutOf(StepOp step) {
   Layout layout;
   for (BlockArgument argument : step.getBody().getArguments()) {
@@ -51,16 +56,32 @@ Layout altgrad::layoutOf(StepOp step) {
 namespace {
 class PhasePlanner {
 public:
-  explicit PhasePlanner(StepOp step) : step(step) {}
+  explicit PhasePlanner(StepOp step) : step(step) {
+    plan.sets = RowSets(step);
+  }
   FailureOr<PhasePlan> run();
 
 private:
+  /// The scalars between two sweeps, and the folds they need.
+  struct Batch {
+    SmallVector<Partial> folds;
+    Phase once;
+    std::vector<Phase> rows; // by set, all rows first
+  };
+
   void addSweep(SweepOp sweep);
   void flush();
-  void pullEarly();
+  void pullEarly(bool last);
+  int earlier(Operation *op, bool last);
+  bool uses(SweepOp sweep, ArrayRef<SweepOp> reduced);
   LogicalResult addWrites();
   LogicalResult addWrite(Value value, BlockArgument target, Value condition);
-  Phase &scalars(int batch, Domain domain);
+  std::optional<unsigned> setOf(Value value, Value condition = {});
+  Phase *find(Batch &batch, Domain domain, std::optional<unsigned> set);
+  Phase &scalars(Batch &batch, Domain domain, std::optional<unsigned> set);
+  void addOp(Batch &batch, Operation *op);
+  void addFolds(const Batch &batch, StringRef suffix);
+  void addPhases();
   void addSlots();
   bool perRow(Value value);
   void findRowValues();
@@ -71,15 +92,11 @@ private:
   PhasePlan plan;
   DenseSet<Value> rowValues;
   SmallVector<Operation *> waiting; // scalars since the last sweep
-  SweepOp unfolded;                 // a sweep whose partials wait
-  // Batch b holds the scalars between sweep b-1 and sweep b.
-  int batch = 0;
-  DenseMap<Operation *, int> batches;
-  struct Scalars {
-    Phase once, rows;
-    SmallVector<Partial> folds;
-  };
-  std::vector<Scalars> scalarPhases;
+  SmallVector<SweepOp> unfolded;    // sweeps whose partials wait
+  int batch = 0; // batch b lies between sweep b-1 and sweep b
+  DenseMap<Operation *, int> batches; // of a sweep: the one after it
+  DenseMap<Operation *, int> folded;  // where a sweep's results are known
+  std::vector<Batch> scalarPhases;
   SmallVector<SweepOp> sweeps;
 };
 } // namespace
@@ -107,60 +124,114 @@ void PhasePlanner::findRowValues() {
 
 int PhasePlanner::batchOf(Value value) {
   Operation *op = value.getDefiningOp();
-  if (!op)
-    return 0;
-  auto it = batches.find(op);
-  return it == batches.end() ? 0 : it->second;
+  if (isa_and_nonnull<SweepOp>(op))
+    return folded.lookup_or(op, batch);
+  return op ? batches.lookup(op) : 0;
+}
+
+std::optional<unsigned> PhasePlanner::setOf(Value value, Value condition) {
+  std::optional<unsigned> set = plan.sets.of(value);
+  return set || !condition ? set : plan.sets.of(condition);
+}
+
+Phase *PhasePlanner::find(Batch &batch, Domain domain,
+                          std::optional<unsigned> set) {
+  if (domain == Domain::Once)
+    return batch.once.name.empty() ? nullptr : &batch.once;
+  auto it = llvm::find_if(batch.rows,
+                          [&](const Phase &phase) { return phase.set == set; });
+  return it == batch.rows.end() ? nullptr : &*it;
+}
+
+// What is of all rows comes first: it never needs what is of one set.
+Phase &PhasePlanner::scalars(Batch &batch, Domain domain,
+                             std::optional<unsigned> set) {
+  if (Phase *found = find(batch, domain, set))
+    return *found;
+  Phase made;
+  made.kind = Phase::Scalars;
+  made.domain = domain;
+  made.set = set;
+  made.name = stringifyDomain(domain);
+  if (domain == Domain::Once)
+    return batch.once = made;
+  auto after = llvm::find_if(
+      batch.rows, [&](const Phase &phase) { return phase.set > set; });
+  return *batch.rows.insert(after, made);
+}
+
+void PhasePlanner::addOp(Batch &batch, Operation *op) {
+  Value result = op->getResult(0);
+  Domain domain = perRow(result) ? Domain::Rows : Domain::Once;
+  scalars(batch, domain, setOf(result)).ops.push_back(op);
 }
 
 void PhasePlanner::flush() {
-  Scalars phases;
-  phases.once.kind = phases.rows.kind = Phase::Scalars;
-  phases.once.domain = Domain::Once;
-  phases.rows.domain = Domain::Rows;
-  if (unfolded)
-    for (const Partial &partial : plan.partials)
-      if (partial.sweep == unfolded) {
-        phases.folds.push_back(partial);
-        if (unfolded.getScope(partial.result) == Scope::Step)
-          phases.once.folds.push_back(partial);
-      }
+  Batch &phases = scalarPhases.emplace_back();
+  for (SweepOp sweep : unfolded) {
+    folded[sweep] = batch;
+    for (const Partial &partial : plan.partials) {
+      if (partial.sweep != sweep)
+        continue;
+      phases.folds.push_back(partial);
+      if (sweep.getScope(partial.result) == Scope::Step)
+        scalars(phases, Domain::Once, {}).folds.push_back(partial);
+    }
+  }
   for (Operation *op : waiting)
-    (perRow(op->getResult(0)) ? phases.rows : phases.once).ops.push_back(op);
-  scalarPhases.push_back(std::move(phases));
+    addOp(phases, op);
   waiting.clear();
-  unfolded = {};
+  unfolded.clear();
 }
 
-// What comes after the last sweep but does not need it, such as a step count,
-// joins the scalars before it: a launch less.
-void PhasePlanner::pullEarly() {
-  if (sweeps.empty())
-    return;
+// The batch before the current one that an operation may join: where a launch
+// for such scalars is made anyway, or, after the last sweep, the one before it.
+int PhasePlanner::earlier(Operation *op, bool last) {
+  int ready = 0;
+  for (Value operand : op->getOperands())
+    ready = std::max(ready, batchOf(operand));
+  Value result = op->getResult(0);
+  Domain domain = perRow(result) ? Domain::Rows : Domain::Once;
+  for (int at = batch - 1; at >= ready; --at)
+    if ((last && at == batch - 1) ||
+        find(scalarPhases[at], domain, setOf(result)))
+      return at;
+  return batch;
+}
+
+void PhasePlanner::pullEarly(bool last) {
   SmallVector<Operation *> late;
   for (Operation *op : waiting) {
-    bool needs = llvm::any_of(op->getOperands(), [&](Value operand) {
-      return batchOf(operand) == batch;
-    });
-    if (needs) {
+    int at = earlier(op, last);
+    batches[op] = at;
+    if (at == batch)
       late.push_back(op);
-      continue;
-    }
-    batches[op] = batch - 1;
-    Scalars &earlier = scalarPhases[batch - 1];
-    (perRow(op->getResult(0)) ? earlier.rows : earlier.once).ops.push_back(op);
+    else
+      addOp(scalarPhases[at], op);
   }
   waiting = late;
 }
 
+bool PhasePlanner::uses(SweepOp sweep, ArrayRef<SweepOp> reduced) {
+  return llvm::any_of(sweep.getScalars(), [&](Value value) {
+    return llvm::is_contained(reduced, value.getDefiningOp<SweepOp>());
+  });
+}
+
+// Partial sums wait until somebody needs them: several sweeps share a batch.
 void PhasePlanner::addSweep(SweepOp sweep) {
-  flush();
+  pullEarly(/*last=*/false);
+  if (waiting.empty() && !uses(sweep, unfolded))
+    scalarPhases.emplace_back();
+  else
+    flush();
   sweeps.push_back(sweep);
   ++batch;
-  batches[sweep] = batch; // its results are known in the batch after it
+  batches[sweep] = batch;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     plan.partials.push_back({sweep, i, plan.chunkWords++, plan.rowWords++});
-  unfolded = sweep.getNumResults() ? sweep : SweepOp();
+  if (sweep.getNumResults())
+    unfolded.push_back(sweep);
 }
 
 // The last batch that reads the memory of a scalar argument.
@@ -190,8 +261,8 @@ LogicalResult PhasePlanner::addWrite(Value value, BlockArgument target,
            << step.getName(target) << "', which is one for the step";
   int at = std::max({batchOf(value), condition ? batchOf(condition) : 0,
                      lastReader(target)});
-  Scalars &phases = scalarPhases[at];
-  (rows ? phases.rows : phases.once)
+  scalars(scalarPhases[at], rows ? Domain::Rows : Domain::Once,
+          rows ? setOf(value, condition) : std::nullopt)
       .writes.push_back({value, target, condition});
   return success();
 }
@@ -243,16 +314,55 @@ void PhasePlanner::addSlots() {
       if (write.condition)
         need(write.condition, phase);
     }
-    if (!sweep)
-      continue;
-    if (sweep.getCondition())
-      need(sweep.getCondition(), phase);
-    sweep.getBody().walk([&](Operation *op) {
-      for (Value operand : op->getOperands())
-        if (!sweep.getBody().isAncestor(operand.getParentRegion()))
-          need(operand, phase);
-    });
+    if (sweep)
+      for (Value value : sweep.getScalars())
+        need(value, phase);
   }
+}
+
+// One launch for all partials of the rows of a set.
+void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
+  for (unsigned set = 0; set < plan.sets.count(); ++set) {
+    Phase fold;
+    for (const Partial &partial : batch.folds)
+      if (plan.setOf(partial.sweep) == set)
+        fold.folds.push_back(partial);
+    if (fold.folds.empty())
+      continue;
+    fold.kind = Phase::Fold;
+    fold.name = ("fold" + suffix).str();
+    fold.domain = Domain::Rows;
+    fold.set = set;
+    plan.phases.push_back(fold);
+  }
+}
+
+void PhasePlanner::addPhases() {
+  for (auto [index, batch] : llvm::enumerate(scalarPhases)) {
+    std::string suffix = index ? std::to_string(index) : "";
+    addFolds(batch, suffix);
+    SmallVector<Phase> scalars;
+    if (find(batch, Domain::Once, {}))
+      scalars.push_back(batch.once);
+    llvm::append_range(scalars, batch.rows);
+    for (Phase &phase : scalars) {
+      phase.name += suffix;
+      plan.phases.push_back(phase);
+    }
+    if (index == sweeps.size())
+      continue;
+    Phase sweep;
+    sweep.kind = Phase::Sweep;
+    sweep.name = sweeps[index].getName().str();
+    sweep.domain = Domain::Chunks;
+    sweep.set = plan.setOf(sweeps[index]);
+    sweep.sweep = sweeps[index];
+    plan.phases.push_back(sweep);
+  }
+  std::map<std::string, int> seen; // names become symbols
+  for (Phase &phase : plan.phases)
+    if (int count = seen[phase.name]++)
+      phase.name += "_" + std::to_string(count);
 }
 
 FailureOr<PhasePlan> PhasePlanner::run() {
@@ -270,36 +380,11 @@ FailureOr<PhasePlan> PhasePlanner::run() {
       waiting.push_back(&op);
     }
   }
-  pullEarly();
+  pullEarly(/*last=*/!sweeps.empty());
   flush();
   if (failed(addWrites()))
     return failure();
-  for (auto [index, phases] : llvm::enumerate(scalarPhases)) {
-    std::string suffix = index ? std::to_string(index) : "";
-    if (!phases.folds.empty()) {
-      Phase fold{Phase::Fold, "fold" + suffix, Domain::Rows, {}, {}, {}, {}};
-      fold.folds = phases.folds;
-      plan.phases.push_back(fold);
-    }
-    if (!phases.once.ops.empty() || !phases.once.folds.empty() ||
-        !phases.once.writes.empty()) {
-      phases.once.name = "once" + suffix;
-      plan.phases.push_back(phases.once);
-    }
-    if (!phases.rows.ops.empty() || !phases.rows.writes.empty()) {
-      phases.rows.name = "rows" + suffix;
-      plan.phases.push_back(phases.rows);
-    }
-    if (index < sweeps.size()) {
-      Phase sweep{Phase::Sweep, sweeps[index].getName().str(), Domain::Chunks,
-                  sweeps[index], {}, {}, {}};
-      plan.phases.push_back(sweep);
-    }
-  }
-  std::map<std::string, int> seen; // names become symbols
-  for (Phase &phase : plan.phases)
-    if (int count = seen[phase.name]++)
-      phase.name += "_" + std::to_string(count);
+  addPhases();
   addSlots();
   return plan;
 }

@@ -3,7 +3,7 @@
 #ifndef ALTGRAD_CODEGEN_PHASES_H
 #define ALTGRAD_CODEGEN_PHASES_H
 
-#include "dialect/Dialect.h"
+#include "dialect/RowSets.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace altgrad {
@@ -36,6 +36,7 @@ struct Phase {
   enum Kind { Sweep, Fold, Scalars } kind;
   std::string name;
   Domain domain;
+  std::optional<unsigned> set;        // of chunks or rows; none: all
   SweepOp sweep;                      // Sweep
   llvm::SmallVector<Partial> folds;   // Fold: per row; Scalars once: over rows
   llvm::SmallVector<mlir::Operation *> ops; // Scalars
@@ -48,8 +49,10 @@ struct PhasePlan {
   llvm::SmallVector<Partial> partials;
   llvm::SmallVector<SpillOp> spills;
   unsigned stepWords = 0, rowWords = 0, chunkWords = 0;
+  RowSets sets;
 
   const Partial &partialOf(mlir::Value reduced) const;
+  unsigned setOf(SweepOp sweep) const;
 };
 
 /// Plans a step that consists of sweeps and scalars. Emits an error and fails if

@@ -33,7 +33,7 @@ static int64_t widthOf(SweepOp sweep) {
 void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   Value stride =
       arith::MulIOp::create(builder, blocks, kernel.i64(warpsPerBlock));
-  kernel.loop(warp, kernel.member(Member::ChunkCount), stride,
+  kernel.loop(arith::AddIOp::create(builder, begin, warp), end, stride,
               [&](Value index) { sweepChunk(kernel, sweep, index); });
 }
 
@@ -58,7 +58,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel, SweepOp sweep,
     chunk.count = arith::SelectOp::create(
         builder, kernel.scalar(condition, row, chunk.known), chunk.count,
         kernel.i32(0));
-  for (Value value : capturedScalars(sweep))
+  for (Value value : sweep.getScalars())
     kernel.scalar(value, row, chunk.known);
 
   Value bits = kernel.i64(0);

@@ -1,9 +1,10 @@
 // Text and verification of steps.
-#include "dialect/Dialect.h"
+#include "dialect/RowSets.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
+#include <set>
 
 using namespace mlir;
 using namespace altgrad;
@@ -17,6 +18,7 @@ ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<Attribute> accesses, names, scopes;
+  SmallVector<int64_t> sets;
   Builder &builder = parser.getBuilder();
   auto argument = [&]() -> ParseResult {
     StringRef access;
@@ -32,13 +34,17 @@ ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
     names.push_back(
         builder.getStringAttr(arguments.back().ssaName.name.drop_front()));
     scopes.push_back(ScopeAttr::get(parser.getContext(), scope));
-    return success();
+    sets.push_back(0);
+    return succeeded(parser.parseOptionalKeyword("set"))
+               ? parser.parseInteger(sets.back())
+               : success();
   };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
     return failure();
   result.addAttribute("accesses", builder.getArrayAttr(accesses));
   result.addAttribute("names", builder.getArrayAttr(names));
   result.addAttribute("scopes", builder.getArrayAttr(scopes));
+  result.addAttribute("sets", builder.getDenseI64ArrayAttr(sets));
   return parser.parseRegion(*result.addRegion(), arguments);
 }
 
@@ -53,6 +59,8 @@ void StepOp::print(OpAsmPrinter &printer) {
       printer << " per_group";
     if (getScope(argument) == Scope::Tensor)
       printer << " per_tensor";
+    if (unsigned set = getSet(argument))
+      printer << " set " << set;
   });
   printer << ") ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
@@ -76,15 +84,42 @@ Scope StepOp::getScope(BlockArgument argument) {
   return cast<ScopeAttr>(getScopes()[argument.getArgNumber()]).getValue();
 }
 
+unsigned StepOp::getSet(BlockArgument argument) {
+  return getSets()[argument.getArgNumber()];
+}
+
+unsigned StepOp::getSetCount() {
+  return getSets().empty() ? 1 : 1 + *llvm::max_element(getSets());
+}
+
 CommitOp StepOp::getCommit() {
   return cast<CommitOp>(getBody().front().getTerminator());
+}
+
+static LogicalResult verifySets(StepOp step) {
+  std::set<int64_t> used{0};
+  for (BlockArgument argument : step.getBody().getArguments()) {
+    int64_t set = step.getSets()[argument.getArgNumber()];
+    used.insert(set);
+    // step_c10
+    if (set != 0 && !isa<TensorsType>(argument.getType()))
+      return step.emitOpError() << "gives '%" << step.getName(argument)
+                                << "' a set; only lists of tensors have one";
+  }
+  for (int64_t set : step.getSets())
+    // step_c9
+    if (set < 0 || set >= int64_t(used.size()))
+      return step.emitOpError() << "has a set " << set << " among "
+                                << used.size()
+                                << "; sets are numbered from 0 without a gap";
+  return success();
 }
 
 LogicalResult StepOp::verify() {
   unsigned count = getBody().getNumArguments();
   // step_c1
   if (getAccesses().size() != count || getNames().size() != count ||
-      getScopes().size() != count)
+      getScopes().size() != count || getSets().size() != count)
     return emitOpError("has a signature of uneven lengths");
   if (failed(verifyNames(*this, getSymName(), getNames())))
     return failure();
@@ -107,7 +142,7 @@ LogicalResult StepOp::verify() {
       return emitOpError() << "gives the tensors '%" << getName(argument)
                            << "' a scope; only scalars have one";
   }
-  return success();
+  return verifySets(*this);
 }
 
 LogicalResult StepOp::verifyRegions() {
@@ -129,6 +164,9 @@ LogicalResult StepOp::verifyRegions() {
     if (std::string reason = whyNotArithmetic(op); !reason.empty())
       return op.emitOpError() << reason;
   }
+  // step_c11
+  if (Operation *meeting = RowSets(*this).conflict())
+    return meeting->emitOpError("brings lists of different sets together");
   CommitOp commit = getCommit();
   for (BlockArgument argument : getBody().getArguments()) {
     bool written = llvm::is_contained(commit.getTargets(), argument) ||

@@ -14,6 +14,24 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     `per_group`, or `per_tensor`. The body is pure; `commit`, its last operation,
     is the only write.
 
+    All lists have the same tensors in the same order, unless the signature says
+    `set N`: lists of another set have tensors of their own. Sets share what is one
+    for the step, such as a norm; a scalar `per_tensor` has a place for every
+    tensor of every set.
+
+    ```mlir
+    altgrad.step @both(inout %a: !altgrad.tensors<bf16>,
+                       inout %b: !altgrad.tensors<f32> set 1,
+                       in %limit: f32) {
+      %x = dequantize %a : !altgrad.tensors<bf16>
+      %y = dequantize %b : !altgrad.tensors<f32>
+      %x1, %y1, %norm = clip_by_global_norm %x, %y to %limit
+      %c = quantize %x1 round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
+      commit always %c to %a : !altgrad.tensors<bf16>,
+          %y1 to %b : !altgrad.tensors<f32>
+    }
+    ```
+
     ```mlir
     altgrad.step @train(in %grads: !altgrad.tensors<bf16>,
                         inout %master: !altgrad.tensors<f32>,
@@ -34,12 +52,16 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c5) what is reduced differs from element to element;
     - (step_c6) an `in` argument is not written;
     - (step_c7) an `out` or `inout` argument is;
-    - (step_c8) an `out` argument is not read.
+    - (step_c8) an `out` argument is not read;
+    - (step_c9) sets are numbered from 0 without a gap;
+    - (step_c10) only lists of tensors have one;
+    - (step_c11) what belongs to different sets does not meet.
 
     Names and body are those of a rule: name_c1 to name_c2, body_c1 to body_c7.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$accesses,
-                       StrArrayAttr:$names, TypedArrayAttrBase<Altgrad_ScopeAttr, "scopes">:$scopes);
+                       StrArrayAttr:$names, TypedArrayAttrBase<Altgrad_ScopeAttr, "scopes">:$scopes,
+                       DenseI64ArrayAttr:$sets);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -50,6 +72,9 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     ::llvm::StringRef getName(::mlir::BlockArgument argument);
     ::llvm::StringRef getAccess(::mlir::BlockArgument argument);
     Scope getScope(::mlir::BlockArgument argument);
+    /// Of a list: which tensors it has; 0 for scalars.
+    unsigned getSet(::mlir::BlockArgument argument);
+    unsigned getSetCount();
     CommitOp getCommit();
   }];
 }

@@ -250,6 +250,19 @@ Scope SweepOp::getScope(unsigned index) {
   return cast<ScopeAttr>(getScopes()[index]).getValue();
 }
 
+SmallVector<Value> SweepOp::getScalars() {
+  llvm::SetVector<Value> scalars;
+  for (Region &region : (*this)->getRegions())
+    region.walk([&](Operation *op) {
+      for (Value operand : op->getOperands())
+        if (!region.isAncestor(operand.getParentRegion()))
+          scalars.insert(operand);
+    });
+  if (getCondition())
+    scalars.insert(getCondition());
+  return scalars.takeVector();
+}
+
 static unsigned bytesOf(OperandRange streams) {
   unsigned bytes = 0;
   for (Value stream : streams)

@@ -161,6 +161,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     EmitOp getEmit();
     Reduction getReduction(unsigned index);
     Scope getScope(unsigned index);
+    /// The scalars of the step that the bodies and the condition use.
+    ::llvm::SmallVector<::mlir::Value> getScalars();
     /// Bytes per element that this sweep loads and stores.
     unsigned getBytesRead();
     unsigned getBytesWritten();

@@ -1,6 +1,7 @@
 // Neighbouring sweeps that need not wait for each other ==> one sweep.
 #include "passes/Passes.h"
 
+#include "dialect/RowSets.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 
@@ -168,12 +169,18 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
     SmallVector<SweepOp> sweeps(getOperation().getBody().getOps<SweepOp>());
     unsigned before = bytesOf(sweeps);
     SmallVector<SweepOp> kept = sweeps;
+    RowSets sets(getOperation());
+    auto setOf = [&](SweepOp sweep) {
+      return sets.of(sweep.getLoads().empty() ? sweep.getStores().front()
+                                              : sweep.getLoads().front());
+    };
     // The pair that saves most comes first: a sweep may suit either neighbour.
     for (;;) {
       size_t best = kept.size();
       unsigned saved = 0;
       for (size_t i = 0; i + 1 < kept.size(); ++i)
-        if (mayFuse(kept[i], kept[i + 1]) &&
+        if (setOf(kept[i]) == setOf(kept[i + 1]) &&
+            mayFuse(kept[i], kept[i + 1]) &&
             (best == kept.size() || sharedBytes(kept[i], kept[i + 1]) > saved)) {
           best = i;
           saved = sharedBytes(kept[i], kept[i + 1]);

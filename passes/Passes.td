@@ -81,7 +81,7 @@ def SplitSweepsPass : Pass<"altgrad-split-sweeps", "::altgrad::StepOp"> {
     reduction gets a sweep of its own, and so do all stores that become possible
     at the same time. A value that two sweeps need is computed twice from what
     both load, or kept in the workspace: whichever moves fewer bytes in all. The
-    choice is a remark.
+    choice is a remark. A sweep walks the tensors of one set.
 
     ```mlir
     %c = load %grads : !altgrad.tensors<f32>
@@ -110,8 +110,8 @@ def SplitSweepsPass : Pass<"altgrad-split-sweeps", "::altgrad::StepOp"> {
 def FuseSweepsPass : Pass<"altgrad-fuse-sweeps", "::altgrad::StepOp"> {
   let summary = "merge sweeps that need not wait for each other";
   let description = [{
-    Two neighbouring sweeps become one when the later does not depend on the
-    earlier: a stream that both load is loaded once. The pair that shares most
+    Two neighbouring sweeps of the same tensors become one when the later does not
+    depend on the earlier: a stream that both load is loaded once. The pair that shares most
     bytes comes first. A remark says the bytes per element before and after.
   }];
   let dependentDialects = ["::altgrad::AltgradDialect"];

@@ -1,6 +1,7 @@
 // A step in element form ==> one sweep per reduction, one per set of stores.
 #include "passes/Passes.h"
 
+#include "dialect/RowSets.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/SweepPlan.h"
@@ -18,8 +19,7 @@ namespace {
 class SweepWriter {
 public:
   SweepWriter(StepOp step, const SweepPlan &plan)
-      : step(step), plan(plan), elements(findElements(step)),
-        builder(step.getCommit()) {}
+      : step(step), plan(plan), sets(step), builder(step.getCommit()) {}
   void write();
 
 private:
@@ -29,7 +29,7 @@ private:
     SmallVector<Value> loads;
     int stage;
   };
-  void writeStage(int stage);
+  void writeStage(int stage, unsigned set);
   SweepOp writeSweep(int stage, StringRef name, Value condition,
                      ArrayRef<Sink> sinks);
   void writeStores(int stage, StringRef name, ArrayRef<Sink> always,
@@ -43,7 +43,7 @@ private:
 
   StepOp step;
   const SweepPlan &plan;
-  DenseSet<Value> elements;
+  RowSets sets;
   OpBuilder builder;
   IRMapping scalars; // old uniform value ==> new one in the step's body
   DenseMap<Value, Value> spills;
@@ -184,11 +184,12 @@ void SweepWriter::writeStores(int stage, StringRef name, ArrayRef<Sink> always,
   writeSweep(stage, name, {}, all);
 }
 
-void SweepWriter::writeStage(int stage) {
+void SweepWriter::writeStage(int stage, unsigned set) {
   std::string suffix = plan.stages > 1 ? std::to_string(stage) : "";
   SmallVector<Sink> always, conditional;
   for (const Sink &sink : plan.sinks) {
-    if (sink.stage != stage)
+    if (sink.stage != stage ||
+        sets.of(sink.reduce ? sink.value : sink.stream) != set)
       continue;
     if (ReduceOp reduce = sink.reduce)
       writeSweep(stage, ("reduce" + suffix), {}, sink);
@@ -196,7 +197,7 @@ void SweepWriter::writeStage(int stage) {
       (sink.condition ? conditional : always).push_back(sink);
   }
   for (auto [value, computed] : plan.spilled)
-    if (computed == stage) {
+    if (computed == stage && sets.of(value) == set) {
       Sink sink;
       sink.value = value;
       sink.stream = spillOf(value);
@@ -231,7 +232,8 @@ void SweepWriter::write() {
   for (Operation &op : step.getBody().front())
     old.push_back(&op);
   for (int stage = 0; stage < plan.stages; ++stage)
-    writeStage(stage);
+    for (unsigned set = 0; set < sets.count(); ++set)
+      writeStage(stage, set);
   writeCommit();
   for (Operation *op : llvm::reverse(old))
     op->erase();

@@ -4,6 +4,7 @@
 #include "File.h"
 #include "Status.h"
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -70,6 +71,17 @@ int executableMemory() {
   return fd;
 }
 
+// The loader knows libraries by the text of their path, and keeps some that it
+// has refused: a bundle at the path of a closed descriptor would get another
+// one's code. So no path comes twice; its dots and slashes count the loads.
+std::string uniquePath(int descriptor) {
+  static std::atomic<uint64_t> loads{0};
+  std::string path = "/proc/self/fd/";
+  for (uint64_t number = ++loads; number; number >>= 1)
+    path += number & 1 ? ".//" : "./";
+  return path + std::to_string(descriptor);
+}
+
 } // namespace
 
 altgrad_status Bundle::open(const char *bytes, size_t size,
@@ -88,15 +100,11 @@ altgrad_status Bundle::open(const char *bytes, size_t size,
 }
 
 altgrad_status Bundle::map(const char *bytes, size_t size) {
-  // The descriptor stays open as long as the library: the loader knows
-  // libraries by path, and a second bundle at the path of a closed descriptor
-  // would get the first one's code.
   descriptor = executableMemory();
   if (descriptor < 0 || !writeAll(descriptor, bytes, size))
     return fail(ALTGRAD_SYSTEM, "cannot keep %s in memory: %s", label.c_str(),
                 strerror(errno));
-  std::string path = "/proc/self/fd/" + std::to_string(descriptor);
-  library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  library = dlopen(uniquePath(descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return fail(ALTGRAD_BROKEN, "%s does not load: %s", label.c_str(),
                 dlerror());

@@ -15,7 +15,7 @@ namespace {
 // the last ones end.
 constexpr int fewestBlocks = 4, mostBlocks = 8;
 
-constexpr int argumentCount = 11;
+constexpr int argumentCount = 11; // of altgrad_args; begin and end follow
 static_assert(sizeof(altgrad_args) == argumentCount * sizeof(uint64_t),
               "every kernel parameter has 8 bytes");
 
@@ -34,10 +34,8 @@ public:
 private:
   struct Entry {
     Function kernel;
-    Domain domain;
-    int64_t perBlock;
+    const Phase *phase;
     int64_t mostBlocks;
-    std::string name;
   };
 
   altgrad_status chooseDevice(int ordinal);
@@ -46,8 +44,8 @@ private:
   altgrad_status loadPhase(const Bundle &bundle, const Phase &phase);
   altgrad_status order(const Tables &tables, CudaStream stream,
                        unsigned &changed, bool &capturing);
-  altgrad_status launchPhase(const Entry &phase, altgrad_args &args,
-                             CudaStream stream);
+  altgrad_status launchPhase(const Entry &entry, Items items,
+                             altgrad_args &args, CudaStream stream);
   altgrad_status checkUsable() const;
 
   const Driver &driver;
@@ -181,7 +179,7 @@ altgrad_status CudaExecutor::loadModule(const Bundle &bundle,
 
 altgrad_status CudaExecutor::loadPhase(const Bundle &bundle,
                                        const Phase &phase) {
-  Entry entry{nullptr, phase.domain, phase.perBlock, 0, phase.symbol};
+  Entry entry{nullptr, &phase, 0};
   if (Result error = driver.cuModuleGetFunction(&entry.kernel, module,
                                                 phase.symbol.c_str())) {
     driver.refuse(error, phase.symbol.c_str());
@@ -199,7 +197,7 @@ altgrad_status CudaExecutor::loadPhase(const Bundle &bundle,
     return driver.refuse(error, phase.symbol.c_str());
   entry.mostBlocks =
       int64_t(processors) * std::clamp(blocks, fewestBlocks, mostBlocks);
-  phases.push_back(std::move(entry));
+  phases.push_back(entry);
   return ALTGRAD_OK;
 }
 
@@ -249,21 +247,22 @@ altgrad_status CudaExecutor::order(const Tables &tables, CudaStream stream,
   return changed ? memory.upload(tables, stream, changed) : ALTGRAD_OK;
 }
 
-altgrad_status CudaExecutor::launchPhase(const Entry &phase, altgrad_args &args,
+altgrad_status CudaExecutor::launchPhase(const Entry &entry, Items items,
+                                         altgrad_args &args,
                                          CudaStream stream) {
-  int64_t items = phase.domain == Domain::Chunks ? args.nchunks
-                  : phase.domain == Domain::Rows ? args.nrows
-                                                 : 1;
-  if (items == 0)
+  if (items.begin >= items.end)
     return ALTGRAD_OK;
-  int64_t blocks = (items + phase.perBlock - 1) / phase.perBlock;
-  void *parameters[argumentCount];
+  int64_t perBlock = entry.phase->perBlock;
+  int64_t blocks = (items.end - items.begin + perBlock - 1) / perBlock;
+  void *parameters[argumentCount + 2];
   for (int i = 0; i < argumentCount; ++i)
     parameters[i] = reinterpret_cast<uint64_t *>(&args) + i;
+  parameters[argumentCount] = &items.begin;
+  parameters[argumentCount + 1] = &items.end;
   Result error = driver.cuLaunchKernel(
-      phase.kernel, unsigned(std::min(blocks, phase.mostBlocks)), 1, 1,
+      entry.kernel, unsigned(std::min(blocks, entry.mostBlocks)), 1, 1,
       ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream, parameters, nullptr);
-  return error ? driver.refuse(error, phase.name.c_str()) : ALTGRAD_OK;
+  return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 
 altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
@@ -284,8 +283,10 @@ altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
   args.groups = (const uint64_t *)memory.address(GroupTable);
   args.scalars = (const uint64_t *)memory.address(ScalarTable);
   altgrad_status status = ALTGRAD_OK;
-  for (int64_t i = launch.first; !status && i < launch.last; ++i)
-    status = launchPhase(phases[size_t(i)], args, stream);
+  for (int64_t i = launch.first; !status && i < launch.last; ++i) {
+    const Entry &entry = phases[size_t(i)];
+    status = launchPhase(entry, itemsOf(*entry.phase, tables), args, stream);
+  }
   // Also after a failure: the kernels before it may still run.
   if (!capturing && driver.cuEventRecord(last, stream) == 0)
     used = true;

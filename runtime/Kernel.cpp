@@ -39,7 +39,7 @@ public:
 private:
   struct Entry {
     altgrad_host_kernel kernel;
-    Domain domain;
+    const Phase *phase;
   };
   std::vector<Entry> phases;
 };
@@ -67,28 +67,26 @@ altgrad_status HostExecutor::load(const Bundle &bundle,
     if (!address)
       return fail(ALTGRAD_BROKEN, "%s has no %s", bundle.name().c_str(),
                   symbol.c_str());
-    phases.push_back({altgrad_host_kernel(address), phase.domain});
+    phases.push_back({altgrad_host_kernel(address), &phase});
   }
   return ALTGRAD_OK;
 }
 
-altgrad_status HostExecutor::run(const Tables &, const Launch &launch,
+altgrad_status HostExecutor::run(const Tables &tables, const Launch &launch,
                                  unsigned &changed) {
   for (int64_t i = launch.first; i < launch.last; ++i) {
-    const Entry &phase = phases[size_t(i)];
-    Range range{phase.kernel, &launch.args};
-    bool chunks = phase.domain == Domain::Chunks;
-    int64_t items = chunks                         ? launch.args.nchunks
-                    : phase.domain == Domain::Rows ? launch.args.nrows
-                                                   : 1;
+    const auto &[kernel, phase] = phases[size_t(i)];
+    Range range{kernel, &launch.args};
+    bool chunks = phase->domain == Domain::Chunks;
+    const auto [begin, end] = itemsOf(*phase, tables);
     int64_t grain = chunks ? chunkGrain : rowGrain;
-    if (items <= grain) {
-      if (items > 0)
-        runRange(0, items, &range);
+    if (end - begin <= grain) {
+      if (begin < end)
+        runRange(begin, end, &range);
     } else if (launch.parallelFor) {
-      launch.parallelFor(0, items, grain, runRange, &range);
+      launch.parallelFor(begin, end, grain, runRange, &range);
     } else {
-      parallelFor(launch.threads, 0, items, grain,
+      parallelFor(launch.threads, begin, end, grain,
                   chunks ? chunkPiece : rowPiece, runRange, &range);
     }
   }

@@ -163,6 +163,7 @@ void Reader::readStreams() {
     if (stream.bytes & (stream.bytes - 1))
       reject(place + ".bytes", "is not a power of two");
     stream.slot = integer(entry, "slot", place, 0, mostWords);
+    stream.set = integer(entry, "set", place, 0, manifest.sets - 1);
     text(entry, "role", place);
     text(entry, "format", place);
     takeName(stream.name, place);
@@ -205,6 +206,8 @@ void Reader::readPhases() {
     phase.name = text(entry, "name", place);
     phase.symbol = word(entry, "symbol", place);
     phase.domain = choice(entry, "domain", place, domains);
+    bool all = member(entry, "set", place).is_null();
+    phase.set = all ? -1 : integer(entry, "set", place, 0, manifest.sets - 1);
     phase.perBlock = integer(entry, "per_block", place, 1, 1 << 16);
     checkNumber(entry, "read", place);
     checkNumber(entry, "written", place);
@@ -219,6 +222,7 @@ Manifest Reader::read() {
     reject("manifest.altgrad", "is " + std::to_string(version) + ", not 1");
   text(root, "step", top);
   text(root, "producer", top);
+  manifest.sets = integer(root, "sets", top, 1, mostEntries);
   manifest.rowWords =
       integer(root, "row_words", top, ALTGRAD_ROW_HEADER, mostWords);
   manifest.inputs = integer(root, "inputs", top, 0, mostWords);

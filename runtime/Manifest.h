@@ -16,7 +16,7 @@ struct Stream {
   std::string name;
   Access access;
   int64_t bytes; // of one element; the alignment its pointers must have
-  int64_t slot;
+  int64_t slot, set;
 };
 
 struct Scalar {
@@ -29,6 +29,7 @@ struct Scalar {
 struct Phase {
   std::string name, symbol;
   Domain domain;
+  int64_t set; // -1: all
   int64_t perBlock;
 };
 
@@ -36,7 +37,7 @@ struct Phase {
 // no two names share one.
 struct Manifest {
   std::vector<std::string> host, ptx;
-  int64_t rowWords, inputs, groupScalars, stepScalars;
+  int64_t rowWords, inputs, groupScalars, stepScalars, sets;
   std::vector<Stream> streams;
   std::vector<Scalar> scalars;
   std::vector<Phase> phases;

@@ -29,6 +29,20 @@ WorkspaceLayout layOut(const Manifest &manifest, const Tables &tables) {
   return layout;
 }
 
+// Rows come set by set, chunks row by row.
+void findSets(Tables &tables, const Manifest &manifest) {
+  tables.setRows.assign(size_t(manifest.sets) + 1, tables.nrows);
+  tables.setChunks.assign(size_t(manifest.sets) + 1,
+                          int64_t(tables.chunks.size()));
+  for (int64_t row = tables.nrows - 1; row >= 0; --row) {
+    const uint64_t *words = &tables.rows[size_t(row * manifest.rowWords)];
+    for (uint64_t set = 0; set <= words[ALTGRAD_ROW_SET]; ++set) {
+      tables.setRows[set] = row;
+      tables.setChunks[set] = int64_t(words[ALTGRAD_ROW_FIRST_CHUNK]);
+    }
+  }
+}
+
 void fillChunks(Tables &tables, int64_t rowWords, const int64_t *numel) {
   int64_t total = 0;
   for (int64_t row = 0; row < tables.nrows; ++row)
@@ -46,6 +60,16 @@ void fillChunks(Tables &tables, int64_t rowWords, const int64_t *numel) {
 }
 
 } // namespace
+
+Items altgrad::itemsOf(const Phase &phase, const Tables &tables) {
+  if (phase.domain == Domain::Once)
+    return {0, 1};
+  const std::vector<int64_t> &begins =
+      phase.domain == Domain::Chunks ? tables.setChunks : tables.setRows;
+  if (phase.set < 0)
+    return {0, begins.back()};
+  return {begins[size_t(phase.set)], begins[size_t(phase.set) + 1]};
+}
 
 int64_t altgrad::pointersOf(const Scalar &scalar, const Tables &tables) {
   return scalar.scope == Scope::Step    ? 1
@@ -66,11 +90,11 @@ size_t Tables::bytes(int table) const {
   return all[table];
 }
 
-altgrad_status altgrad_plan::bindRows(int64_t nrows, const int64_t *numel,
-                                      const int64_t *group, int64_t ngroups,
-                                      const int64_t *offset,
-                                      const int64_t *tag) {
-  int64_t elements = 0;
+altgrad_status altgrad_plan::checkRows(int64_t nrows, const int64_t *numel,
+                                       const int64_t *group, int64_t ngroups,
+                                       const int64_t *set,
+                                       const int64_t *offset) const {
+  int64_t elements = 0, before = 0;
   for (int64_t row = 0; row < nrows; ++row) {
     if (numel[row] < 0 || numel[row] > mostElements ||
         (elements += numel[row]) > mostElements)
@@ -83,7 +107,25 @@ altgrad_status altgrad_plan::bindRows(int64_t nrows, const int64_t *numel,
     if (offset && offset[row] < 0)
       return fail(ALTGRAD_INVALID, "offset[%lld] is %lld", (long long)row,
                   (long long)offset[row]);
+    int64_t last = bundle->manifest().sets - 1;
+    if (set && (set[row] < before || set[row] > last))
+      return fail(ALTGRAD_INVALID,
+                  "set[%lld] is %lld, not in [%lld, %lld]: rows come set by set",
+                  (long long)row, (long long)set[row], (long long)before,
+                  (long long)last);
+    before = set ? set[row] : 0;
   }
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_plan::bindRows(int64_t nrows, const int64_t *numel,
+                                      const int64_t *group, int64_t ngroups,
+                                      const int64_t *set,
+                                      const int64_t *offset,
+                                      const int64_t *tag) {
+  if (altgrad_status status =
+          checkRows(nrows, numel, group, ngroups, set, offset))
+    return status;
   const Manifest &manifest = bundle->manifest();
   declared = false; // stays so when memory runs out below
   tables.nrows = nrows;
@@ -98,8 +140,10 @@ altgrad_status altgrad_plan::bindRows(int64_t nrows, const int64_t *numel,
     words[ALTGRAD_ROW_OFFSET] = offset ? uint64_t(offset[row]) : 0;
     words[ALTGRAD_ROW_TAG] = uint64_t(tag ? tag[row] : row);
     words[ALTGRAD_ROW_GROUP] = uint64_t(group[row]);
+    words[ALTGRAD_ROW_SET] = uint64_t(set ? set[row] : 0);
   }
   fillChunks(tables, manifest.rowWords, numel);
+  findSets(tables, manifest);
   layout = layOut(manifest, tables);
 
   streamBound.assign(manifest.streams.size(), nrows == 0);
@@ -126,9 +170,9 @@ altgrad_status altgrad_plan::bindStream(size_t index, void *const *pointers,
   const Stream &stream = manifest.streams[index];
   uint64_t unaligned = uint64_t(stream.bytes) - 1;
   for (int64_t row = 0; row < count; ++row) {
-    bool missing =
-        !pointers[row] &&
-        tables.rows[size_t(row * manifest.rowWords) + ALTGRAD_ROW_NUMEL] != 0;
+    const uint64_t *words = &tables.rows[size_t(row * manifest.rowWords)];
+    bool missing = !pointers[row] && words[ALTGRAD_ROW_NUMEL] != 0 &&
+                   words[ALTGRAD_ROW_SET] == uint64_t(stream.set);
     if (missing || (uint64_t(pointers[row]) & unaligned))
       return fail(ALTGRAD_INVALID, "stream %s, row %lld: pointer %p is %s",
                   stream.name.c_str(), (long long)row, pointers[row],

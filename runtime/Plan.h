@@ -17,6 +17,7 @@ constexpr int tableCount = 5;
 struct Tables {
   std::vector<uint64_t> rows, inputs, groups, scalars;
   std::vector<altgrad_chunk> chunks;
+  std::vector<int64_t> setRows, setChunks; // where each set begins, and the end
   int64_t nrows = 0, ngroups = 0;
 
   const void *data(int table) const;
@@ -47,6 +48,12 @@ altgrad_status createHostExecutor(const Bundle &bundle, const char *level,
 altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal,
                                   std::unique_ptr<Executor> &out);
 
+// The items of a phase.
+struct Items {
+  int64_t begin, end;
+};
+Items itemsOf(const Phase &phase, const Tables &tables);
+
 // How many pointers a scalar is bound to.
 int64_t pointersOf(const Scalar &scalar, const Tables &tables);
 
@@ -60,7 +67,8 @@ struct WorkspaceLayout {
 struct altgrad_plan {
   altgrad_status bindRows(int64_t nrows, const int64_t *numel,
                           const int64_t *group, int64_t ngroups,
-                          const int64_t *offset, const int64_t *tag);
+                          const int64_t *set, const int64_t *offset,
+                          const int64_t *tag);
   altgrad_status bindStream(size_t index, void *const *pointers, int64_t count);
   altgrad_status bindScalar(size_t index, void *const *pointers, int64_t count);
   altgrad_status run(void *workspace, uint64_t bytes, int64_t first,
@@ -78,6 +86,9 @@ struct altgrad_plan {
   int threads = 1;
 
 private:
+  altgrad_status checkRows(int64_t nrows, const int64_t *numel,
+                           const int64_t *group, int64_t ngroups,
+                           const int64_t *set, const int64_t *offset) const;
   void checkOff(std::vector<char> &bound, size_t index);
   altgrad_status nameUnbound() const;
 };

@@ -92,15 +92,15 @@ void altgrad_plan_free(altgrad_plan *plan) { delete plan; }
 
 altgrad_status altgrad_bind_rows(altgrad_plan *plan, int64_t nrows,
                                  const int64_t *numel, const int64_t *group,
-                                 int64_t ngroups, const int64_t *offset,
-                                 const int64_t *tag) {
+                                 int64_t ngroups, const int64_t *set,
+                                 const int64_t *offset, const int64_t *tag) {
   if (!plan || (nrows > 0 && (!numel || !group)))
     return fail(ALTGRAD_INVALID, "altgrad_bind_rows: an argument is NULL");
   if (nrows < 0 || nrows > mostRows || ngroups < 0 || ngroups > mostRows)
     return fail(ALTGRAD_INVALID, "%lld rows in %lld groups; 0 to 2^24 each",
                 (long long)nrows, (long long)ngroups);
   return guarded([&] {
-    return plan->bindRows(nrows, numel, group, ngroups, offset, tag);
+    return plan->bindRows(nrows, numel, group, ngroups, set, offset, tag);
   });
 }
 

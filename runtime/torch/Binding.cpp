@@ -291,7 +291,7 @@ void Binding::fill(Plan &plan, const States &states, size_t groups) {
     group.push_back(int64_t(plan.places[row].group));
   }
   check(altgrad_bind_rows(handle, int64_t(rows), numel.data(), group.data(),
-                          int64_t(groups), nullptr, nullptr));
+                          int64_t(groups), nullptr, nullptr, nullptr));
 
   std::vector<void *> pointers(rows);
   auto takeStates = [&](const std::string &key) {

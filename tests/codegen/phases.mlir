@@ -19,6 +19,7 @@
 // MANIFEST: "domain": "chunks"
 // MANIFEST-NEXT: "name": "reduce0"
 // MANIFEST: "read": 4
+// MANIFEST-NEXT: "set": 0
 // MANIFEST-NEXT: "symbol": "altgrad_train_reduce0"
 // MANIFEST-NEXT: "written": 0
 // MANIFEST: "ptx": [

@@ -4,7 +4,7 @@
 
 // step_c1
 // expected-error@+1 {{'altgrad.step' op has a signature of uneven lengths}}
-"altgrad.step"() <{sym_name = "s", accesses = ["in"], names = ["x"], scopes = []}> ({
+"altgrad.step"() <{sym_name = "s", accesses = ["in"], names = ["x"], scopes = [], sets = array<i64: 0>}> ({
 ^bb0(%x: f32):
   "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
 }) : () -> ()
@@ -195,4 +195,66 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, in %limit: f32) {
   // expected-error@+1 {{'altgrad.clip_by_global_norm' op has 0 results for 1 lists}}
   %n = "altgrad.clip_by_global_norm"(%v, %limit) : (!altgrad.reals, f32) -> f32
   commit
+}
+
+// -----
+
+// step_c9
+// expected-error@+1 {{'altgrad.step' op has a set 2 among 2; sets are numbered from 0 without a gap}}
+altgrad.step @gap(in %g: !altgrad.tensors<f32> set 2) {
+  commit
+}
+
+// -----
+
+// step_c9
+// expected-error@+1 {{'altgrad.step' op has a set -1 among 2; sets are numbered from 0 without a gap}}
+altgrad.step @negative(in %g: !altgrad.tensors<f32> set -1) {
+  commit
+}
+
+// -----
+
+// step_c10
+// expected-error@+1 {{'altgrad.step' op gives '%lr' a set; only lists of tensors have one}}
+altgrad.step @scalar(in %g: !altgrad.tensors<f32>, in %lr: f64 per_tensor set 1) {
+  commit
+}
+
+// -----
+
+altgrad.step @meeting(in %g: !altgrad.tensors<f32>, inout %w: !altgrad.tensors<f32> set 1) {
+  %x = dequantize %g : !altgrad.tensors<f32>
+  %y = dequantize %w : !altgrad.tensors<f32>
+  %xe = element %x
+  %ye = element %y
+  // step_c11
+  // expected-error@+1 {{'arith.addf' op brings lists of different sets together}}
+  %z = arith.addf %xe, %ye : f32
+  %l = collect %z : f32 to !altgrad.reals
+  commit always %l to %w : !altgrad.tensors<f32>
+}
+
+// -----
+
+altgrad.step @stored(in %g: !altgrad.tensors<f32>, out %w: !altgrad.tensors<f32> set 1) {
+  %x = dequantize %g : !altgrad.tensors<f32>
+  // step_c11
+  // expected-error@+1 {{'altgrad.commit' op brings lists of different sets together}}
+  commit always %x to %w : !altgrad.tensors<f32>
+}
+
+// -----
+
+// What one tensor of a list decides says nothing of another list's.
+altgrad.step @decided(in %g: !altgrad.tensors<f32>, inout %w: !altgrad.tensors<f32> set 1) {
+  %x = dequantize %g : !altgrad.tensors<f32>
+  %xe = element %x
+  %one = arith.constant 1.0 : f32
+  %norm = reduce sumsq %xe over tensor : f32
+  %small = arith.cmpf olt, %norm, %one : f32
+  %y = dequantize %w : !altgrad.tensors<f32>
+  // step_c11
+  // expected-error@+1 {{'altgrad.commit' op brings lists of different sets together}}
+  commit if %small %y to %w : !altgrad.tensors<f32>
 }

@@ -4,11 +4,12 @@
 // Accesses, scopes and names survive printing; altgrad needs no prefix inside.
 // CHECK: altgrad.step @train(in %grads: !altgrad.tensors<bf16>, inout %w: !altgrad.tensors<f32>,
 // CHECK-SAME: out %half: !altgrad.tensors<f16>, out %gnorm: f32, in %scale: f32,
-// CHECK-SAME: in %lr: f64 per_group, inout %t: i64 per_tensor)
+// CHECK-SAME: in %lr: f64 per_group, inout %t: i64 per_tensor,
+// CHECK-SAME: inout %other: !altgrad.tensors<f32> set 1)
 altgrad.step @train(
     in %grads: !altgrad.tensors<bf16>, inout %w: !altgrad.tensors<f32>,
     out %half: !altgrad.tensors<f16>, out %gnorm: f32, in %scale: f32,
-    in %lr: f64 per_group, inout %t: i64 per_tensor) {
+    in %lr: f64 per_group, inout %t: i64 per_tensor, inout %other: !altgrad.tensors<f32> set 1) {
   // CHECK: %[[G:.*]], %[[FINITE:.*]] = unscale %grads by %scale : !altgrad.tensors<bf16>
   %g, %finite = unscale %grads by %scale : !altgrad.tensors<bf16>
   // CHECK: dequantize %w : !altgrad.tensors<f32>
@@ -16,11 +17,13 @@ altgrad.step @train(
   // CHECK: quantize %[[G]] round<nearest_even> overflow<saturate> : !altgrad.tensors<f16>
   %code = quantize %g round<nearest_even> overflow<saturate> : !altgrad.tensors<f16>
   // CHECK: arith.constant
+  %theirs = dequantize %other : !altgrad.tensors<f32>
   %one = arith.constant 1 : i64
   %next = arith.addi %t, %one : i64
   commit always %scale to %gnorm : f32
       if %finite
       %old to %w : !altgrad.tensors<f32>,
+      %theirs to %other : !altgrad.tensors<f32>,
       %code to %half : !altgrad.tensors<f16>,
       %next to %t : i64
 }

@@ -25,6 +25,9 @@ class Buffer:
         self.bytes = raw[-raw.ctypes.data % 64:][:end + 64]
 
     def address(self, row):
+        """Of the row's tensor; for an empty one any address will do, 0 among them."""
+        if not self.numel[row]:
+            return 0
         return self.bytes.ctypes.data + self.offsets[row]
 
     def view(self, row):
@@ -53,7 +56,7 @@ class Memory:
             if kind.startswith("!altgrad.tensors"):
                 form = formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
                 moved = [(s + 5 * index * (s > 0)) % 16 for s in shifts]
-                self.streams[name] = Buffer(form, rows.numel, moved)
+                self.streams[name] = Buffer(form, rows.sizes(name), moved)
             else:
                 self.scalars[name] = np.zeros(count[scope], SCALARS[kind])
 

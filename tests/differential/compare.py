@@ -32,7 +32,7 @@ def fresh_inputs(compiled, values, rows, rng, special):
     for name, access, _, kind in compiled.signature:
         if kind.startswith("!altgrad.tensors") and access == "in":
             form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
-            values[name] = inputs.codes(rng, form, sum(rows.numel), special)
+            values[name] = inputs.codes(rng, form, sum(rows.sizes(name)), special)
     return values
 
 
@@ -42,6 +42,8 @@ def executors(compiled, ptx):
     for target in compiled.targets:
         if target.startswith("x86-64-"):
             level = target.removeprefix("x86-64-")
+            if not hostrun.runs_here(level):
+                continue
             found.append((f"cpu:{level}", hostrun.HostPlan(compiled, level).run))
     if ptx:
         import ptxrun

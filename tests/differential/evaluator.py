@@ -14,33 +14,52 @@ TYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i1": np.bool_}
 
 @dataclasses.dataclass
 class Value:
-    """A scalar (one entry per tensor), or the elements of all tensors one after another."""
+    """A scalar (one entry per tensor), or the elements of all tensors one after another.
+
+    `set`: of the rows it has entries for; None: all.
+    """
     array: np.ndarray
     element: bool
+    set: int = None
 
 
 @dataclasses.dataclass
 class Reals:
     elements: np.ndarray
-    factor: Value = None
+    factor: Value
+    set: int
 
 
 @dataclasses.dataclass
 class Tensors:
     codes: np.ndarray
+    set: int
 
 
 @dataclasses.dataclass
 class Rows:
+    """One per tensor, set by set; `streams`: the set of each stream that is not of set 0."""
     numel: list
     group: list
+    set: list = None
+    streams: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        self.of = np.repeat(np.arange(len(self.numel)), self.numel)
-        self.starts = np.concatenate([[0], np.cumsum(self.numel)]).astype(int)
+        self.set = self.set or [0] * len(self.numel)
 
-    def parts(self, array):
-        return [array[a:b] for a, b in zip(self.starts[:-1], self.starts[1:])]
+    def own(self, which):
+        """The rows of a set; None: all."""
+        return np.flatnonzero([which in (None, s) for s in self.set]).astype(int)
+
+    def of(self, which):
+        """Per element of a set its row."""
+        own = self.own(which)
+        return np.repeat(own, np.array(self.numel, int)[own])
+
+    def sizes(self, stream):
+        """Per row the elements of a stream."""
+        which = self.streams.get(stream, 0)
+        return [n if s == which else 0 for n, s in zip(self.numel, self.set)]
 
 
 def _constant(op):
@@ -104,7 +123,7 @@ class Evaluator:
         self.values = {}
         for (name, access, scope, kind), (ssa, _) in zip(self.signature, self.step.body.arguments):
             if kind.startswith("!altgrad.tensors"):
-                self.values[ssa] = Tensors(streams[name])
+                self.values[ssa] = Tensors(streams[name], rows.streams.get(name, 0))
             else:
                 self.values[ssa] = Value(self._spread(scalars[name], scope), False)
         with np.errstate(all="ignore"):
@@ -130,7 +149,9 @@ class Evaluator:
 
     def _arithmetic(self, op, inputs):
         element = any(v.element for v in inputs)
-        arrays = [v.array[self.rows.of] if element and not v.element else v.array for v in inputs]
+        which = _one_set(inputs)
+        arrays = [v.array[self.rows.of(which)] if element and not v.element else v.array
+                  for v in inputs]
         target = TYPES[op.result_types[0]]
         if op.name == "arith.constant":
             out = np.repeat(_constant(op), len(self.rows.numel))
@@ -144,7 +165,7 @@ class Evaluator:
             out = ARITHMETIC[op.name](*arrays)
         if out.dtype != target:
             raise TypeError(f"{op.name} gave {out.dtype}, wanted {op.result_types[0]}")
-        return Value(out, element)
+        return Value(out, element, which)
 
     #===-- Lists ------------------------------------------------------------===#
 
@@ -155,21 +176,21 @@ class Evaluator:
         """Each element multiplied once by the pending factor."""
         if reals.factor is None:
             return reals.elements
-        return reals.elements * reals.factor.array[self.rows.of]
+        return reals.elements * reals.factor.array[self.rows.of(reals.set)]
 
     def _dequantize(self, op, tensors):
-        return [Reals(formats.decode(self._format(op.types[0]), tensors.codes))]
+        return [Reals(formats.decode(self._format(op.types[0]), tensors.codes), None, tensors.set)]
 
     def _unscale(self, op, tensors, factor):
         numbers = formats.decode(self._format(op.types[0]), tensors.codes)
-        finite = self._fold("and", np.isfinite(numbers), "step")
-        return [Reals(numbers, factor), finite]
+        finite = self._fold("and", np.isfinite(numbers), "step", tensors.set)
+        return [Reals(numbers, factor, tensors.set), finite]
 
     def _clip_by_global_norm(self, op, *inputs):
         *lists, bound = inputs
         total = None
         for reals in lists:
-            part = self._fold("sumsq", self._elements(reals), "step").array
+            part = self._fold("sumsq", self._elements(reals), "step", reals.set).array
             total = part if total is None else total + part
         norm = np.sqrt(total)
         one = np.ones_like(norm)
@@ -177,30 +198,35 @@ class Evaluator:
         clipped = []
         for reals in lists:
             factor = coefficient if reals.factor is None else reals.factor.array * coefficient
-            clipped.append(Reals(reals.elements, Value(factor, False)))
+            clipped.append(Reals(reals.elements, Value(factor, False), reals.set))
         return [*clipped, Value(norm, False)]
 
     def _quantize(self, op, reals):
         overflow = re.search(r"overflow<(\w+)>", op.attributes["overflow"])[1]
         form = self._format(op.result_types[0])
-        return [Tensors(formats.encode(form, self._elements(reals), overflow))]
+        return [Tensors(formats.encode(form, self._elements(reals), overflow), reals.set)]
 
     def _element(self, op, reals):
-        return [Value(self._elements(reals), True)]
+        return [Value(self._elements(reals), True, reals.set)]
 
     def _collect(self, op, value, factor=None):
-        return [Reals(value.array, factor)]
+        return [Reals(value.array, factor, value.set)]
 
     def _reduce(self, op, value):
         kind = re.search(r"reduction (\w+)", op.attributes["reduction"])[1]
         scope = re.search(r"scope (\w+)", op.attributes["scope"])[1]
-        return [self._fold(kind, value.array, scope)]
+        return [self._fold(kind, value.array, scope, value.set)]
 
-    def _fold(self, kind, elements, scope):
-        each = [soft.reduce_tensor(kind, part) for part in self.rows.parts(elements)]
+    def _fold(self, kind, elements, scope, which):
+        """Over the tensors of a set; the result of the whole step is every row's."""
+        own, count = self.rows.own(which), len(self.rows.numel)
+        ends = np.cumsum(np.array(self.rows.numel, int)[own])
+        each = [soft.reduce_tensor(kind, part) for part in np.split(elements, ends)[:len(own)]]
         if scope == "step":
-            each = [soft.reduce_step(kind, each)] * len(each)
-        return Value(np.array(each, elements.dtype), False)
+            return Value(np.full(count, soft.reduce_step(kind, each), elements.dtype), False)
+        out = np.zeros(count, elements.dtype)
+        out[own] = each
+        return Value(out, False, which)
 
     #===-- Update -----------------------------------------------------------===#
 
@@ -211,6 +237,7 @@ class Evaluator:
         roles, names = rule.strings("roles"), rule.strings("names")
         stored = stored_states(rule, chosen)
         param, grad, *rest = inputs
+        param_set = param.set
         kept, hypers = rest[:len(stored)], rest[len(stored):]
         feed = {"param": [param], "grad": [grad], "state": list(kept), "hyper": hypers,
                 "step": hypers[roles.count("hyper"):]}
@@ -220,19 +247,19 @@ class Evaluator:
                 on = name in chosen or default == "true"
                 values[ssa] = Value(np.repeat(on, len(self.rows.numel)), False)
             elif role == "state" and name not in stored:
-                values[ssa] = Value(np.full(len(self.rows.of), np.nan, np.float32), True)
+                values[ssa] = Value(np.full_like(param.elements, np.nan), True, param.set)
             else:
                 given = feed[role].pop(0)
-                values[ssa] = (Value(self._elements(given), True) if isinstance(given, Reals)
-                               else given)
+                values[ssa] = (Value(self._elements(given), True, given.set)
+                               if isinstance(given, Reals) else given)
         for inner in rule.body.ops[:-1]:
             self._do(inner, values)
         param, *states = rule.body.ops[-1].operands
         wanted = [param] + [s for s, n in zip(states, _names_of(rule, "state")) if n in stored]
-        return [Reals(self._as_elements(values[v])) for v in wanted]
+        return [Reals(self._as_elements(values[v], param_set), None, param_set) for v in wanted]
 
-    def _as_elements(self, value):
-        return value.array if value.element else value.array[self.rows.of]
+    def _as_elements(self, value, which):
+        return value.array if value.element else value.array[self.rows.of(which)]
 
     #===-- Commit -----------------------------------------------------------===#
 
@@ -240,9 +267,10 @@ class Evaluator:
         condition, always, always_to, values, targets = op.segments()
         after = {name: array.copy() for name, array in self.before.items()}
         every = np.ones(len(self.rows.numel), bool)
-        allowed = self.values[condition[0][0]].array if condition else every
+        decided = self.values[condition[0][0]] if condition else Value(every, False)
         position = {ssa: i for i, (ssa, _) in enumerate(self.step.body.arguments)}
-        for pairs, where in ((zip(always, always_to), every), (zip(values, targets), allowed)):
+        for pairs, where in ((zip(always, always_to), Value(every, False)),
+                             (zip(values, targets), decided)):
             for (value, _), (target, _) in pairs:
                 name, _, scope, kind = self.signature[position[target]]
                 self._write(after[name], self.values[value], scope, kind, where)
@@ -252,16 +280,25 @@ class Evaluator:
         if isinstance(value, Tensors) or isinstance(value, Reals):
             codes = (value.codes if isinstance(value, Tensors)
                      else formats.encode(self._format(kind), self._elements(value)))
-            allowed = where[self.rows.of]
+            allowed = where.array[self.rows.of(value.set)]
             memory[allowed] = codes[allowed]
             return
         new = value.array
         if new.dtype.kind == "f":
             new = np.where(np.isnan(new), new.dtype.type(np.nan), new)
         if scope == "step":
-            memory[where[:1]] = new[:1][where[:1]]
+            memory[where.array[:1]] = new[:1][where.array[:1]]
         else:
-            memory[where] = new[where]
+            allowed = np.zeros(len(new), bool)
+            allowed[self.rows.own(_one_set([value, where]))] = True
+            memory[allowed & where.array] = new[allowed & where.array]
+
+
+def _one_set(values):
+    sets = {v.set for v in values} - {None}
+    if len(sets) > 1:
+        raise ValueError(f"values of sets {sets} meet")
+    return sets.pop() if sets else None
 
 
 def defaults_of(rule):

@@ -18,6 +18,13 @@ def _library():
     return library
 
 
+def runs_here(level):
+    """Whether this CPU has a level: no emulator of AVX-512 is at hand."""
+    needed = {"v3": "avx2", "v4": "avx512vl"}[level]
+    with open("/proc/cpuinfo") as info:
+        return any(needed in line.split() for line in info if line.startswith("flags"))
+
+
 class HostPlan:
     def __init__(self, compiled, level, threads=1):
         self.lib = _library()
@@ -33,9 +40,9 @@ class HostPlan:
 
     def bind(self, memory):
         rows = memory.rows
-        numel, group = (np.array(x, np.int64) for x in (rows.numel, rows.group))
+        numel, group, which = (np.array(x, np.int64) for x in (rows.numel, rows.group, rows.set))
         self._call("bind_rows", self.plan, ctypes.c_int64(len(numel)), _at(numel), _at(group),
-                   ctypes.c_int64(max(rows.group) + 1), None, None)
+                   ctypes.c_int64(max(rows.group) + 1), _at(which), None, None)
         for stream in self.manifest["streams"]:
             buffer = memory.streams[stream["name"]]
             self._pointers("stream", stream["name"],

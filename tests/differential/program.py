@@ -67,6 +67,15 @@ class Program:
     def ptx(self, target):
         return self._string(f"altgrad_ptx_{target}").decode()
 
+    def rows(self, parts, groups=1):
+        """Rows with the sizes given for each set of tensors that the step has."""
+        if len(parts) != self.manifest["sets"]:
+            raise ValueError(f"sizes for {len(parts)} sets, the step has {self.manifest['sets']}")
+        numel = [n for sizes in parts for n in sizes]
+        return evaluator.Rows(numel, [i % groups for i in range(len(numel))],
+                              [k for k, sizes in enumerate(parts) for _ in sizes],
+                              {s["name"]: s["set"] for s in self.manifest["streams"]})
+
     @property
     def signature(self):
         return self.evaluator.signature

@@ -44,7 +44,7 @@ def _library():
 
 
 class Tables:
-    """The eleven kernel parameters of bundle.h, with the memory behind them."""
+    """What kernels of bundle.h are given, with the memory behind it."""
 
     def __init__(self, manifest, memory):
         self.manifest, self.memory = manifest, memory
@@ -67,9 +67,10 @@ class Tables:
 
     def _headers(self):
         first = 0
-        for r, (numel, group) in enumerate(zip(self.memory.rows.numel, self.memory.rows.group)):
+        rows = self.memory.rows
+        for r, (numel, group, which) in enumerate(zip(rows.numel, rows.group, rows.set)):
             chunks = -(-numel // CHUNK)
-            self.rows[r, :HEADER] = [numel, 0, r, group, first, chunks, 0, 0]
+            self.rows[r, :HEADER] = [numel, 0, r, group, first, chunks, which, 0]
             first += chunks
 
     def _pointers(self):
@@ -91,11 +92,21 @@ class Tables:
                 else:
                     self.rows[i, HEADER + slot] = address
 
-    def parameters(self):
+    def items(self, phase):
+        """The first item of a phase and the one after its last."""
+        if phase["domain"] == "once":
+            return 0, 1
+        rows = self.memory.rows
+        sets = [rows.set[r] for r, _ in self.chunk_list] if phase["domain"] == "chunks" else rows.set
+        if phase["set"] is None:
+            return 0, len(sets)
+        return sum(s < phase["set"] for s in sets), sum(s <= phase["set"] for s in sets)
+
+    def parameters(self, phase):
         arrays = [self.rows, self.inputs, self.chunks, self.groups, self.scalars, self.step_words,
                   self.row_words, self.chunk_words, self.spills]
         return np.array([a.ctypes.data for a in arrays]
-                        + [len(self.rows), len(self.chunk_list)], np.uint64)
+                        + [len(self.rows), len(self.chunk_list), *self.items(phase)], np.uint64)
 
     def regions(self, reads_out):
         """(address, bytes, flags) of all that a kernel may touch; tensors one by one."""
@@ -137,9 +148,8 @@ class PtxPlan:
                 if size:
                     self._check(self.lib.ptx_map(self.vm, address, address, size, flags), "map")
                     mapped.append(address)
-            parameters = tables.parameters()
             for phase in self.manifest["phases"]:
-                self._launch(phase["symbol"], parameters)
+                self._launch(phase["symbol"], tables.parameters(phase))
         finally:
             for address in mapped:
                 self.lib.ptx_unmap(self.vm, address)

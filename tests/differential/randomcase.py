@@ -10,16 +10,17 @@ import inputs
 import program
 import randomrule
 import randomstep
-from evaluator import Rows
 
 FIXED = {"inv_scale": [1.0, 0.37, 2.0**-16, 1.0], "max_norm": [1.0, 1e9, 0.05, 1.0],
          "max_norm_again": [0.7, 1e9, 2.0, 1.0],
          "found_inf": [0.0, 1.0, 0.0, 0.0]}
 
 
-def rows_of(spec):
-    sizes = spec["sizes"]
-    return Rows(list(sizes), [i % spec["groups"] for i in range(len(sizes))])
+def rows_of(spec, compiled):
+    """Every further set of tensors has one fewer."""
+    sizes = list(spec["sizes"])
+    return compiled.rows([sizes[k:] or sizes[-1:] for k in range(compiled.manifest["sets"])],
+                         spec["groups"])
 
 
 def _start(spec, compiled, rows, rng):
@@ -30,7 +31,7 @@ def _start(spec, compiled, rows, rng):
     for name, _, scope, kind in compiled.signature:
         if kind.startswith("!altgrad.tensors"):
             form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
-            values[name] = inputs.codes(rng, form, sum(rows.numel), 0.01)
+            values[name] = inputs.codes(rng, form, sum(rows.sizes(name)), 0.01)
         elif name in hypers:
             values[name] = np.array([hypers[name], 0.25, 0.9][:count[scope]])
         elif kind in ("i64", "f32") and scope == "tensor":
@@ -53,7 +54,7 @@ def run(spec, targets=None, ptx=None, flags=()):
     targets = targets or ("x86-64-v3", "x86-64-v4", *(program.PTX if ptx else ()))
     rng = np.random.default_rng([spec["seed"], 11])
     compiled = program.Program(randomstep.text(spec), targets, flags)
-    rows = rows_of(spec)
+    rows = rows_of(spec, compiled)
     shifts = [int(s) for s in rng.choice([0, 0, 1, 3, 8, 15], len(rows.numel))]
     values = _start(spec, compiled, rows, rng)
     return compare.run_steps(compiled, rows, shifts, values, list(_schedule(spec, compiled)), rng,

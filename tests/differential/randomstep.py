@@ -24,7 +24,7 @@ def generate(seed):
     spec = {"seed": seed, "mode": str(rng.choice(MODES)), "lists": [],
             "groups": int(rng.integers(1, 4)), "steps": int(rng.integers(1, 4)),
             "statistic": str(rng.choice(STATISTICS)),
-            "sizes": _sizes(rng)}
+            "sizes": _sizes(rng), "apart": lists == 2 and seed % 2 == 0}
     for n in range(lists):
         rule = randomrule.plain(randomrule.Rule(rng, f"r{n}"))
         stored = randomrule.stored(rule)
@@ -67,6 +67,11 @@ class Writer:
     def tensors(self, form):
         return f"!altgrad.tensors<{form}>"
 
+    def declare(self, n, access, name, form):
+        """An argument for tensors of list n; lists may have different tensors."""
+        apart = " set 1" if n and self.spec.get("apart") else ""
+        self.signature.append(f"{access} %{name}: {self.tensors(form)}{apart}")
+
     def write(self, text, always):
         (self.always if always else self.allowed).append(text)
 
@@ -85,7 +90,7 @@ class Writer:
         if mode in ("unscale", "both"):
             self.signature.append("in %inv_scale: f32")
         for n, one in enumerate(self.spec["lists"]):
-            self.signature.append(f"in %grad{n}: {self.tensors(one['grad'])}")
+            self.declare(n, "in", f"grad{n}", one["grad"])
             if mode in ("unscale", "both"):
                 self.line(f"%g{n}, %finite{n} = unscale %grad{n} by %inv_scale : "
                           f"{self.tensors(one['grad'])}")
@@ -97,9 +102,9 @@ class Writer:
             names = self.clip(names)
         if mode == "twice":
             names = self.clip(self.clip(names), "_again")
-        for name, one in zip(names, self.spec["lists"]):
+        for n, (name, one) in enumerate(zip(names, self.spec["lists"])):
             if one["keep_grad"]:
-                self.signature.append(f"out %{name}_kept: {self.tensors(one['keep_grad'])}")
+                self.declare(n, "out", f"{name}_kept", one["keep_grad"])
                 self.store(name, f"{name}_kept", one["keep_grad"], always=True)
         return names, self.condition(conditions)
 
@@ -149,14 +154,13 @@ class Writer:
         rule = one["rule"]
         source = f"master{n}" if one["master"] else f"w{n}"
         form = "f32" if one["master"] else one["param"]
-        self.signature.append(f"{'out' if one['master'] else 'inout'} %w{n}: "
-                              f"{self.tensors(one['param'])}")
+        self.declare(n, "out" if one["master"] else "inout", f"w{n}", one["param"])
         if one["master"]:
-            self.signature.append(f"inout %master{n}: {self.tensors('f32')}")
+            self.declare(n, "inout", f"master{n}", "f32")
         self.line(f"%w{n}_old = dequantize %{source} : {self.tensors(form)}")
         olds, news = [], [f"%w{n}_new"]
         for state, kind in one["states"].items():
-            self.signature.append(f"inout %{state}_{n}: {self.tensors(kind)}")
+            self.declare(n, "inout", f"{state}_{n}", kind)
             self.line(f"%{state}_{n}_old = dequantize %{state}_{n} : {self.tensors(kind)}")
             olds.append(f"%{state}_{n}_old")
             news.append(f"%{state}_{n}_new")
@@ -173,7 +177,7 @@ class Writer:
         if one["master"]:
             self.store(f"w{n}_new", f"master{n}", "f32", "master" in always)
         for i, kind in enumerate(one["copies"]):
-            self.signature.append(f"out %copy{n}{i}: {self.tensors(kind)}")
+            self.declare(n, "out", f"copy{n}{i}", kind)
             self.store(f"w{n}_new", f"copy{n}{i}", kind)
         for state, kind in one["states"].items():
             self.store(f"{state}_{n}_new", f"{state}_{n}", kind, state in always)

@@ -62,7 +62,7 @@ def start_values(compiled, rows, rng, special=0.02):
     for name, access, scope, kind in compiled.signature:
         if kind.startswith("!altgrad.tensors"):
             form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
-            values[name] = inputs.codes(rng, form, sum(rows.numel), special,
+            values[name] = inputs.codes(rng, form, sum(rows.sizes(name)), special,
                                         positive=name in ("v", "sum", "vmax"))
     for scalar in compiled.manifest["scalars"]:
         values[scalar["name"]] = _scalar(scalar, rows, rng)

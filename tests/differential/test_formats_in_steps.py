@@ -37,8 +37,8 @@ def numbered():
 
 def step_text(form, overflow):
     kind = f"!altgrad.tensors<{form}>"
-    return f"""altgrad.step @s(in %codes: {kind}, in %numbers: !altgrad.tensors<f32>,
-    out %decoded: !altgrad.tensors<f32>, out %encoded: {kind}) {{
+    return f"""altgrad.step @s(in %codes: {kind}, in %numbers: !altgrad.tensors<f32> set 1,
+    out %decoded: !altgrad.tensors<f32>, out %encoded: {kind} set 1) {{
   %d = dequantize %codes : {kind}
   %n = dequantize %numbers : !altgrad.tensors<f32>
   %e = quantize %n round<nearest_even> overflow<{overflow}> : {kind}
@@ -70,11 +70,11 @@ def check(form_text, overflow):
         codes = np.concatenate([codes[::61], codes[:300], codes[-300:],
                                 codes[(1 << 15) - 300:(1 << 15) + 300]])
     numbers = around(form)
-    count = max(len(codes), len(numbers))
-    rows = compare.Rows([count], [0])
-    values = {"codes": np.resize(codes, count), "numbers": np.resize(numbers, count).view(np.uint32),
-              "decoded": np.zeros(count, np.uint32), "encoded": np.zeros(count, form.code)}
-    memory = Memory(compiled.signature, rows, [0]).fill(values)
+    rows = compiled.rows([[len(codes)], [len(numbers)]])  # two lists that never meet
+    values = {"codes": codes, "numbers": numbers.view(np.uint32),
+              "decoded": np.zeros(len(codes), np.uint32),
+              "encoded": np.zeros(len(numbers), form.code)}
+    memory = Memory(compiled.signature, rows, [0, 0]).fill(values)
     expected = memory.twin(compare.reference(compiled, rows, values))
     for name, run in compare.executors(compiled, {"races": False} if ptxrun.available() else None):
         got = memory.twin()

@@ -44,7 +44,7 @@ def load_library():
     lib.altgrad_last_error.restype = lib.altgrad_manifest.restype = s
     signatures = {"altgrad_load": [s, p], "altgrad_manifest": [p], "altgrad_bundle_free": [p],
                   "altgrad_plan_create": [p, s, p], "altgrad_plan_free": [p],
-                  "altgrad_bind_rows": [p, i64, p, p, i64, p, p],
+                  "altgrad_bind_rows": [p, i64, p, p, i64, p, p, p],
                   "altgrad_bind_stream": [p, s, p, i64], "altgrad_bind_scalar": [p, s, p, i64],
                   "altgrad_workspace": [p, p], "altgrad_set_threads": [p, ctypes.c_int32],
                   "altgrad_run": [p, p, u64, i64, i64, p]}
@@ -82,7 +82,7 @@ class Runner:
         numel = np.array([t[first].size for t in tensors], np.int64)
         group = np.array(groups, np.int64)
         self._call("bind_rows", self.plan, len(tensors), numel.ctypes.data, group.ctypes.data,
-                   count["group"], None, None)
+                   count["group"], None, None, None)
         for stream in self.manifest["streams"]:
             arrays = [t[stream["name"]] for t in tensors]
             if any(a.itemsize != stream["bytes"] or not a.flags.c_contiguous for a in arrays):

@@ -30,12 +30,9 @@ void execute(const FakeLaunch &launch) {
       (altgrad_host_kernel)dlsym(code, (launch.kernel + "_v3").c_str());
   ASSERT_TRUE(kernel) << launch.kernel;
   altgrad_args args;
-  ASSERT_EQ(launch.arguments.size() * 8, sizeof args);
+  ASSERT_EQ(launch.arguments.size() * 8, sizeof args + 16);
   memcpy(&args, launch.arguments.data(), sizeof args);
-  int64_t items = launch.kernel == "altgrad_sgd_advance" ? args.nrows
-                  : launch.kernel == "altgrad_sgd_total" ? 1
-                                                         : args.nchunks;
-  kernel(&args, 0, items);
+  kernel(&args, int64_t(launch.arguments[11]), int64_t(launch.arguments[12]));
 }
 
 class Cuda : public Folder {
@@ -304,7 +301,8 @@ TEST_F(Cuda, OutOfMemoryCanBeTriedAgain) {
     int before = fake().alive;
     fake().failures[call] = 2;
     EXPECT_REFUSED(
-        altgrad_bind_rows(plan.get(), 1, &numel, &group, 1, nullptr, nullptr),
+        altgrad_bind_rows(plan.get(), 1, &numel, &group, 1, nullptr,
+                          nullptr, nullptr),
         ALTGRAD_CUDA, "memory for the tables of a plan");
     EXPECT_REFUSED(altgrad_run(plan.get(), nullptr, 0, 0, -1, nullptr),
                    ALTGRAD_INVALID, "no rows bound");

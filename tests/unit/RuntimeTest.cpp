@@ -115,7 +115,8 @@ TEST(Runtime, UnboundNamesAreNamed) {
   EXPECT_REFUSED(altgrad_run(plan.get(), nullptr, 0, 0, -1, nullptr),
                  ALTGRAD_INVALID, "no rows bound");
   ASSERT_ALTGRAD(
-      altgrad_bind_rows(plan.get(), 1, &numel, &group, 1, nullptr, nullptr));
+      altgrad_bind_rows(plan.get(), 1, &numel, &group, 1, nullptr, nullptr,
+                        nullptr));
   float value = 0;
   void *pointer = &value;
   ASSERT_ALTGRAD(altgrad_bind_stream(plan.get(), "master", &pointer, 1));
@@ -129,7 +130,8 @@ TEST(Runtime, BindingRowsForgetsPointers) {
   tensors.bind(plan.get());
   ASSERT_ALTGRAD(tensors.run(plan.get()));
   ASSERT_ALTGRAD(altgrad_bind_rows(plan.get(), 1, tensors.numel.data(),
-                                   tensors.group.data(), 2, nullptr, nullptr));
+                                   tensors.group.data(), 2, nullptr, nullptr,
+                                   nullptr));
   EXPECT_REFUSED(tensors.run(plan.get()), ALTGRAD_INVALID, "not bound: grads");
 }
 
@@ -158,13 +160,18 @@ TEST(Runtime, WrongCountsAreRefused) {
                  ALTGRAD_INVALID, "at NULL");
   int64_t numel[] = {5, -1}, group[] = {0, 2};
   EXPECT_REFUSED(
-      altgrad_bind_rows(plan.get(), 2, numel, group, 3, nullptr, nullptr),
+      altgrad_bind_rows(plan.get(), 2, numel, group, 3, nullptr, nullptr,
+                        nullptr),
       ALTGRAD_INVALID, "numel[1] is -1");
   EXPECT_REFUSED(altgrad_bind_rows(plan.get(), 2, tensors.numel.data(), group,
-                                   2, nullptr, nullptr),
+                                   2, nullptr, nullptr, nullptr),
                  ALTGRAD_INVALID, "group[1] is 2, not in [0, 2)");
+  EXPECT_REFUSED(altgrad_bind_rows(plan.get(), 2, tensors.numel.data(), group,
+                                   3, group, nullptr, nullptr),
+                 ALTGRAD_INVALID, "set[1] is 2, not in [0, 0]");
   EXPECT_REFUSED(
-      altgrad_bind_rows(plan.get(), -1, numel, group, 2, nullptr, nullptr),
+      altgrad_bind_rows(plan.get(), -1, numel, group, 2, nullptr, nullptr,
+                        nullptr),
       ALTGRAD_INVALID, "-1 rows");
   ASSERT_ALTGRAD(tensors.run(plan.get())) << "nothing was changed";
 }
@@ -219,7 +226,7 @@ TEST(Runtime, RowsSayWhatWasDeclared) {
   int64_t numel[] = {9000, 0, 5}, group[] = {0, 1, 1}, offset[] = {8192, 0, 3},
           tag[] = {7, 8, 9};
   ASSERT_ALTGRAD(
-      altgrad_bind_rows(plan.get(), 3, numel, group, 2, offset, tag));
+      altgrad_bind_rows(plan.get(), 3, numel, group, 2, nullptr, offset, tag));
   const altgrad::Tables &tables = plan->tables;
   std::vector<uint64_t> last(tables.rows.begin() + 22,
                              tables.rows.begin() + 30);
@@ -229,7 +236,8 @@ TEST(Runtime, RowsSayWhatWasDeclared) {
   EXPECT_EQ(tables.chunks[2].first, 8192);
   EXPECT_EQ(tables.chunks[3].row, 2);
   ASSERT_ALTGRAD(
-      altgrad_bind_rows(plan.get(), 3, numel, group, 2, nullptr, nullptr));
+      altgrad_bind_rows(plan.get(), 3, numel, group, 2, nullptr, nullptr,
+                        nullptr));
   EXPECT_EQ(tables.rows[22 + ALTGRAD_ROW_TAG], 2u) << "its index";
 }
 
@@ -309,7 +317,8 @@ TEST(Runtime, NullArgumentsAreRefused) {
   EXPECT_EQ(altgrad_load(SGD_BUNDLE, nullptr), ALTGRAD_INVALID);
   EXPECT_EQ(altgrad_plan_create(nullptr, "cpu", &plan), ALTGRAD_INVALID);
   EXPECT_EQ(
-      altgrad_bind_rows(nullptr, 0, nullptr, nullptr, 0, nullptr, nullptr),
+      altgrad_bind_rows(nullptr, 0, nullptr, nullptr, 0, nullptr, nullptr,
+                        nullptr),
       ALTGRAD_INVALID);
   EXPECT_EQ(altgrad_bind_stream(nullptr, "x", nullptr, 0), ALTGRAD_INVALID);
   EXPECT_EQ(altgrad_bind_scalar(nullptr, "x", nullptr, 0), ALTGRAD_INVALID);

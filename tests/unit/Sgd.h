@@ -79,7 +79,7 @@ struct Tensors {
     for (int64_t &step : t)
       steps.push_back(&step);
     ASSERT_ALTGRAD(altgrad_bind_rows(plan, rows, numel.data(), group.data(), 2,
-                                     nullptr, nullptr));
+                                     nullptr, nullptr, nullptr));
     ASSERT_ALTGRAD(
         altgrad_bind_stream(plan, "grads", pointers(grads).data(), rows));
     ASSERT_ALTGRAD(

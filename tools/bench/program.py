@@ -42,7 +42,7 @@ def library():
     p, i64, u64, s = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_char_p
     lib.altgrad_last_error.restype = lib.altgrad_manifest.restype = lib.altgrad_version.restype = s
     signatures = {"load": [s, p], "manifest": [p], "bundle_free": [p], "plan_create": [p, s, p], "plan_free": [p],
-                  "bind_rows": [p, i64, p, p, i64, p, p], "bind_stream": [p, s, p, i64],
+                  "bind_rows": [p, i64, p, p, i64, p, p, p], "bind_stream": [p, s, p, i64],
                   "bind_scalar": [p, s, p, i64], "workspace": [p, p], "set_parallel_for": [p, p],
                   "set_threads": [p, ctypes.c_int32], "run": [p, p, u64, i64, i64, p]}
     for name, arguments in signatures.items():
@@ -82,7 +82,7 @@ class Program:
         groups = groups or [0] * rows
         ngroups = max(groups, default=0) + 1
         words = ctypes.c_int64 * rows
-        self.call("bind_rows", self.plan, rows, words(*numel), words(*groups), ngroups, None, None)
+        self.call("bind_rows", self.plan, rows, words(*numel), words(*groups), ngroups, None, None, None)
         self.streams = {}
         for stream in self.manifest["streams"]:
             self.bind_stream(stream["name"], streams[stream["name"]], FORMATS[stream["format"]])

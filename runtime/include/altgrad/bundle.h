@@ -14,10 +14,11 @@
 //
 //   {"altgrad": 1, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
+//    "sets": 1,             kinds of rows: lists of other tensors are another set
 //    "row_words": 12,       words of a descriptor row, header included
 //    "inputs": 1,           moving pointers of a row (streams of access "in")
 //    "streams": [{"name": "grads", "role": "grad", "access": "in",
-//                 "format": "bf16", "bytes": 2, "slot": 0}, ...],
+//                 "format": "bf16", "bytes": 2, "slot": 0, "set": 0}, ...],
 //    "scalars": [{"name": "lr", "access": "in", "type": "f64",
 //                 "scope": "group", "slot": 0, "role": "hyper",
 //                 "default": 0.001}, ...],
@@ -25,7 +26,7 @@
 //    "workspace": {"step_words": 4, "row_words": 9, "chunk_words": 1,
 //                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",
-//                "domain": "chunks", "per_block": 8,
+//                "domain": "chunks", "set": 0, "per_block": 8,
 //                "read": 16, "written": 12}, ...]}
 //
 // "access": in, out or inout. A stream's "slot" counts words of `inputs` for
@@ -33,6 +34,9 @@
 // is step, group or tensor; its "slot" counts pointers of `scalars`, of a
 // group's part of `groups`, or words after the row's header (shared with the
 // streams' numbering). "default" is null where the rule gives none.
+// Every row is of one set, rows come set by set, and a stream has tensors in the
+// rows of its "set" only. Scalars have their place in every row and group. The "set" of a
+// phase says whose chunks or rows it walks; null: all.
 // "read"/"written": bytes per element that the phase moves (sweeps only).
 #ifndef ALTGRAD_BUNDLE_H
 #define ALTGRAD_BUNDLE_H
@@ -58,8 +62,8 @@ enum altgrad_row_word {
   ALTGRAD_ROW_GROUP = 3,       // row of `groups`
   ALTGRAD_ROW_FIRST_CHUNK = 4, // index of its first chunk
   ALTGRAD_ROW_CHUNKS = 5,      // number of its chunks, 0 for an empty tensor
-  ALTGRAD_ROW_RESERVED0 = 6,
-  ALTGRAD_ROW_RESERVED1 = 7
+  ALTGRAD_ROW_SET = 6,         // never less than the row before
+  ALTGRAD_ROW_RESERVED = 7
 };
 
 typedef struct altgrad_chunk {
@@ -85,13 +89,15 @@ typedef struct altgrad_args {
 } altgrad_args;
 
 // A host kernel does the items [begin, end) of its phase's domain: "chunks"
-// (nchunks items), "rows" (nrows items) or "once" (one item).
+// (nchunks items), "rows" (nrows items) or "once" (one item); never one of
+// another set than the phase's.
 typedef void (*altgrad_host_kernel)(const altgrad_args *args, int64_t begin,
                                     int64_t end);
 
-// A CUDA kernel has the eleven members of altgrad_args as its parameters, in this
-// order, each 8 bytes, and walks its domain with a grid-sized stride; a block of
-// ALTGRAD_BLOCK_THREADS threads does `per_block` items at a time.
+// A CUDA kernel has the eleven members of altgrad_args, begin and end as its
+// parameters, in this order, each 8 bytes. The grid walks the items with its own
+// size as stride; a block of ALTGRAD_BLOCK_THREADS threads does `per_block` at a
+// time.
 
 #ifdef __cplusplus
 }

@@ -34,7 +34,7 @@ class Plan:
         sizes, rows = array(_INDEX, numel), array(_INDEX, groups)
         self._native.altgrad_bind_rows(
             self.handle, len(sizes), sizes.buffer_info()[0], rows.buffer_info()[0],
-            group_count, None, None)
+            group_count, None, None, None)
 
     def bind_stream(self, name, pointers):
         """Binds a stream, one pointer per row."""

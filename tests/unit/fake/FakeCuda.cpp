@@ -197,7 +197,7 @@ Result cuLaunchKernel(Function function, unsigned grid, unsigned, unsigned,
                       CudaStream stream, void **parameters, void **) {
   ENTER_CONTEXT(cuLaunchKernel)
   FakeLaunch launch{(const char *)function, grid, block, stream, {}};
-  for (int i = 0; i < 11; ++i)
+  for (int i = 0; i < 13; ++i)
     launch.arguments.push_back(*(uint64_t *)parameters[i]);
   state.launches.push_back(launch);
   state.queue.push_back([=] {

@@ -1,0 +1,75 @@
+// Sets spread forward, operation by operation.
+#include "dialect/RowSets.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+std::optional<unsigned> RowSets::of(Value value) const {
+  auto it = members.find(value);
+  return it == members.end() ? std::nullopt
+                             : std::optional<unsigned>(it->second);
+}
+
+std::optional<unsigned> RowSets::meet(ArrayRef<Value> values, Operation &op) {
+  std::optional<unsigned> common;
+  for (Value value : values) {
+    std::optional<unsigned> set = of(value);
+    if (common && set && common != set && !conflicting)
+      conflicting = &op;
+    common = common ? common : set;
+  }
+  return common;
+}
+
+// A list in the workspace is of the sweep that fills it.
+void RowSets::visitSweep(SweepOp sweep) {
+  SmallVector<Value> values = sweep.getScalars();
+  llvm::append_range(values, sweep.getLoads());
+  llvm::append_range(values, sweep.getStores());
+  std::optional<unsigned> set = meet(values, *sweep);
+  if (!set)
+    return;
+  for (Value stream : sweep.getStores())
+    members[stream] = *set;
+  for (auto [index, result] : llvm::enumerate(sweep.getReduced()))
+    if (sweep.getScope(index) == Scope::Tensor)
+      members[result] = *set;
+}
+
+void RowSets::visitCommit(CommitOp commit) {
+  for (auto [value, target] :
+       llvm::zip(commit.getAlwaysValues(), commit.getAlwaysTargets()))
+    meet({value, target}, *commit);
+  for (auto [value, target] :
+       llvm::zip(commit.getValues(), commit.getTargets()))
+    meet({value, target, commit.getCondition()}, *commit);
+}
+
+void RowSets::visit(Operation &op) {
+  if (auto sweep = dyn_cast<SweepOp>(op))
+    return visitSweep(sweep);
+  if (auto commit = dyn_cast<CommitOp>(op))
+    return visitCommit(commit);
+  if (auto clip = dyn_cast<ClipOp>(op)) { // the lists meet in the norm alone
+    for (auto [value, clipped] : llvm::zip(clip.getValues(), clip.getClipped()))
+      if (std::optional<unsigned> set = of(value))
+        members[clipped] = *set;
+    return;
+  }
+  std::optional<unsigned> set = meet(SmallVector<Value>(op.getOperands()), op);
+  auto reduce = dyn_cast<ReduceOp>(op);
+  if (!set || (reduce && reduce.getScope() == Scope::Step))
+    return;
+  auto unscale = dyn_cast<UnscaleOp>(op);
+  for (Value result : op.getResults())
+    if (!unscale || result != unscale.getFinite())
+      members[result] = *set;
+}
+
+RowSets::RowSets(StepOp step) : sets(step.getSetCount()) {
+  for (BlockArgument argument : step.getBody().getArguments())
+    if (isa<TensorsType>(argument.getType()))
+      members[argument] = step.getSet(argument);
+  for (Operation &op : step.getBody().front())
+    visit(op);
+}
