@@ -2,6 +2,7 @@
 #include "codegen/KernelBuilder.h"
 #include "codegen/Passes.h"
 #include "codegen/Target.h"
+#include "codegen/WordSweep.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -37,15 +38,11 @@ private:
   void lowerFold(KernelBuilder &kernel, const Phase &phase, Value begin,
                  Value end);
   void sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
-                  ArrayRef<Lanes> lanes);
+                  ArrayRef<Lanes> lanes, WordSweep *words);
   void elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
                 int64_t width, Value from, Value to,
                 ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
                 const IRMapping &known, ArrayRef<Lanes> lanes);
-  void words(KernelBuilder &kernel, SweepOp sweep, Value from, Value to,
-             ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
-             const IRMapping &known);
-  void prefetch(KernelBuilder &kernel, Value at);
   SmallVector<Lanes> makeLanes(KernelBuilder &kernel,
                                ArrayRef<Partial> partials);
   void clear(KernelBuilder &kernel, const Lanes &lanes);
@@ -197,26 +194,16 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
     partials.push_back(plan.partialOf(reduced));
   SmallVector<Lanes> lanes = makeLanes(kernel, partials);
   ahead = prefetchDistance(kernel);
+  std::optional<WordSweep> words;
+  if (WordSweep::fits(sweep, target))
+    words.emplace(kernel, sweep, ahead);
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
-    sweepChunk(kernel, sweep, chunk, lanes);
+    sweepChunk(kernel, sweep, chunk, lanes, words ? &*words : nullptr);
   });
 }
 
-// Between bf16 streams alone the order of elements is free, and AVX2 has no
-// cheap way across its two halves: the low halves of words are one vector, the
-// high halves another.
-static bool isInWords(SweepOp sweep, const Target &target) {
-  auto bf16 = [](Value stream) {
-    auto type = cast<TensorsType>(stream.getType());
-    return type.getFormat().getKnownName() == "bf16";
-  };
-  return target.lanes == 8 && sweep.getReduced().empty() &&
-         llvm::all_of(sweep.getLoads(), bf16) &&
-         llvm::all_of(sweep.getStores(), bf16);
-}
-
 void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
-                              ArrayRef<Lanes> lanes) {
+                              ArrayRef<Lanes> lanes, WordSweep *words) {
   Type i64 = builder.getI64Type();
   Value entry =
       kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));
@@ -248,11 +235,10 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
     clear(kernel, one);
 
   int64_t width = sweep.getWidth();
-  bool inWords = isInWords(sweep, target);
   Value whole = arith::AndIOp::create(
-      builder, count, kernel.i64(inWords ? -2 * width : -width));
-  if (inWords)
-    words(kernel, sweep, kernel.i64(0), whole, loads, stores, known);
+      builder, count, kernel.i64(words ? -words->elementsAtOnce() : -width));
+  if (words)
+    words->lower(whole, loads, stores, known);
   else
     elements(kernel, sweep, sweep.getWide().front(), width, kernel.i64(0),
              whole, loads, stores, known, lanes);
@@ -263,47 +249,8 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
                  laneBytes);
 }
 
-// Two vectors at a time from `from` to `to`.
-void HostLowering::words(KernelBuilder &kernel, SweepOp sweep, Value from,
-                         Value to, ArrayRef<Value> loadPointers,
-                         ArrayRef<Value> storePointers,
-                         const IRMapping &known) {
-  Region &body = sweep.getWide().front();
-  int64_t width = sweep.getWidth();
-  auto type = VectorType::get({width}, builder.getI32Type());
-  Value sixteen = arith::ConstantOp::create(
-      builder, DenseElementsAttr::get(type, builder.getI32IntegerAttr(16)));
-  kernel.loop(from, to, kernel.i64(2 * width), [&](Value index) {
-    IRMapping low(known), high(known);
-    for (auto [argument, pointer] :
-         llvm::zip(body.getArguments(), loadPointers)) {
-      Type codes = argument.getType();
-      Value at = kernel.offset(pointer, index, 2);
-      prefetch(kernel, at);
-      Value word = kernel.load(type, at, 2);
-      low.map(argument, arith::TruncIOp::create(builder, codes, word));
-      word = arith::ShRUIOp::create(builder, word, sixteen);
-      high.map(argument, arith::TruncIOp::create(builder, codes, word));
-    }
-    // In turn: one waits for a division while the other goes on.
-    for (Operation &op : body.front().without_terminator()) {
-      builder.clone(op, low);
-      builder.clone(op, high);
-    }
-    for (auto [value, pointer] :
-         llvm::zip(body.front().getTerminator()->getOperands(),
-                   storePointers)) {
-      Value even = arith::ExtUIOp::create(builder, type, low.lookup(value));
-      Value odd = arith::ExtUIOp::create(builder, type, high.lookup(value));
-      odd = arith::ShLIOp::create(builder, odd, sixteen);
-      kernel.store(arith::OrIOp::create(builder, even, odd),
-                   kernel.offset(pointer, index, 2), 2);
-    }
-  });
-}
-
-void HostLowering::prefetch(KernelBuilder &kernel, Value at) {
-  LLVM::Prefetch::create(builder, kernel.offset(at, ahead, 1),
+void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
+  LLVM::Prefetch::create(kernel.builder, kernel.offset(at, ahead, 1),
                          /*rw=*/0, /*hint=*/3, /*cache=*/1);
 }
 
@@ -327,7 +274,7 @@ void HostLowering::elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
           cast<TensorsType>(stream.getType()).getFormat().getBytes();
       Value at = kernel.offset(pointer, index, bytes);
       if (width > 1)
-        prefetch(kernel, at);
+        prefetchAhead(kernel, at, ahead);
       loaded.push_back(kernel.load(argument.getType(), at, bytes));
     }
     SmallVector<Value> emitted = cloneSweepBody(builder, body, loaded, known);
