@@ -176,10 +176,11 @@ static Value roundBits(const Bits &bits, Value number, FormatAttr format) {
   Value raw = bits.cast(number, bits.i32());
   Value odd = bits.both(bits.right(raw, drop), bits.constant(1u));
   Value half = bits.constant((1u << (drop - 1)) - 1);
-  Value code = bits.right(bits.add(bits.add(raw, half), odd), drop);
-  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
-  Value nan = bits.above(magnitude, bits.constant(f32Infinity));
-  return bits.choose(nan, bits.constant(codesOf(format).nan), code);
+  Value nan =
+      arith::CmpFOp::create(bits.b, arith::CmpFPredicate::UNO, number, number);
+  Value most = bits.choose(nan, bits.constant(codesOf(format).nan << drop),
+                           bits.add(raw, half));
+  return bits.right(bits.add(most, odd), drop);
 }
 
 Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, Value number,

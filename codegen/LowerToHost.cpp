@@ -2,6 +2,7 @@
 #include "codegen/KernelBuilder.h"
 #include "codegen/Passes.h"
 #include "codegen/Target.h"
+#include "codegen/WordSweep.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -37,7 +38,7 @@ private:
   void lowerFold(KernelBuilder &kernel, const Phase &phase, Value begin,
                  Value end);
   void sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
-                  ArrayRef<Lanes> lanes);
+                  ArrayRef<Lanes> lanes, WordSweep *words);
   void elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
                 int64_t width, Value from, Value to,
                 ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
@@ -193,13 +194,16 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
     partials.push_back(plan.partialOf(reduced));
   SmallVector<Lanes> lanes = makeLanes(kernel, partials);
   ahead = prefetchDistance(kernel);
+  std::optional<WordSweep> words;
+  if (WordSweep::fits(sweep, target))
+    words.emplace(kernel, sweep, ahead);
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
-    sweepChunk(kernel, sweep, chunk, lanes);
+    sweepChunk(kernel, sweep, chunk, lanes, words ? &*words : nullptr);
   });
 }
 
 void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
-                              ArrayRef<Lanes> lanes) {
+                              ArrayRef<Lanes> lanes, WordSweep *words) {
   Type i64 = builder.getI64Type();
   Value entry =
       kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));
@@ -231,14 +235,29 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
     clear(kernel, one);
 
   int64_t width = sweep.getWidth();
-  Value whole = arith::AndIOp::create(builder, count, kernel.i64(-width));
-  elements(kernel, sweep, sweep.getWide().front(), width, kernel.i64(0), whole,
-           loads, stores, known, lanes);
+  Value whole = arith::AndIOp::create(
+      builder, count, kernel.i64(words ? -words->elementsAtOnce() : -width));
+  if (words)
+    words->lower(whole, loads, stores, known);
+  else
+    elements(kernel, sweep, sweep.getWide().front(), width, kernel.i64(0),
+             whole, loads, stores, known, lanes);
   elements(kernel, sweep, sweep.getBody(), 1, whole, count, loads, stores,
            known, lanes);
   for (const Lanes &one : lanes)
     kernel.store(total(kernel, one), kernel.chunkWord(one.partial, chunk),
                  laneBytes);
+}
+
+void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
+  LLVM::Prefetch::create(kernel.builder, kernel.offset(at, ahead, 1),
+                         /*rw=*/0, /*hint=*/3, /*cache=*/1);
+}
+
+// -1 is true. LLVM makes an `and` a masked store, which AMD has in microcode.
+static Value both(ImplicitLocOpBuilder &builder, Value before, Value value) {
+  value = arith::ExtSIOp::create(builder, before.getType(), value);
+  return arith::MaxSIOp::create(builder, before, value);
 }
 
 // `width` elements at a time from `from` to `to`.
@@ -255,8 +274,7 @@ void HostLowering::elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
           cast<TensorsType>(stream.getType()).getFormat().getBytes();
       Value at = kernel.offset(pointer, index, bytes);
       if (width > 1)
-        LLVM::Prefetch::create(builder, kernel.offset(at, ahead, 1),
-                               /*rw=*/0, /*hint=*/3, /*cache=*/1);
+        prefetchAhead(kernel, at, ahead);
       loaded.push_back(kernel.load(argument.getType(), at, bytes));
     }
     SmallVector<Value> emitted = cloneSweepBody(builder, body, loaded, known);
@@ -266,8 +284,10 @@ void HostLowering::elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
                                             kernel.i64(ALTGRAD_LANES - 1)));
       Type type = partialType(one.kind, value.getType());
       unsigned alignment = width * laneBytes;
-      Value sum = accumulate(builder, one.kind, kernel.load(type, at, alignment),
-                             value);
+      Value before = kernel.load(type, at, alignment);
+      Value sum = one.kind == Reduction::And
+                      ? both(builder, before, value)
+                      : accumulate(builder, one.kind, before, value);
       kernel.store(sum, at, alignment);
     }
     for (auto [value, stream, pointer] :
