@@ -42,7 +42,8 @@ def executors(compiled, ptx):
     for target in compiled.targets:
         if target.startswith("x86-64-"):
             level = target.removeprefix("x86-64-")
-            found.append((f"cpu:{level}", hostrun.HostPlan(compiled, level).run))
+            if hostrun.runs(level):
+                found.append((f"cpu:{level}", hostrun.HostPlan(compiled, level).run))
     if ptx:
         import ptxrun
         for target in compiled.targets:

@@ -1,6 +1,7 @@
 """Runs a bundle's host code through the C ABI on a Memory."""
 
 import ctypes
+import functools
 
 import numpy as np
 
@@ -9,6 +10,14 @@ import program
 
 class Failed(Exception):
     """The runtime said no; the words are its own."""
+
+
+@functools.cache
+def runs(level):
+    """Whether this CPU has the level, as Linux tells it."""
+    with open("/proc/cpuinfo") as file:
+        flags = next((line for line in file if line.startswith("flags")), "").split()
+    return level != "v4" or {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= set(flags)
 
 
 def _library():
