@@ -164,6 +164,18 @@ void altgrad_plan::checkOff(std::vector<char> &bound, size_t index) {
   bound[index] = 1;
 }
 
+/// Puts pointers into every `step`-th word from `first` on; true if one is new.
+static bool place(std::vector<uint64_t> &words, size_t first, size_t step,
+                  void *const *pointers, int64_t count) {
+  uint64_t difference = 0;
+  for (size_t i = 0; i < size_t(count); ++i) {
+    uint64_t &word = words[first + i * step];
+    difference |= word ^ uint64_t(pointers[i]);
+    word = uint64_t(pointers[i]);
+  }
+  return difference != 0;
+}
+
 altgrad_status altgrad_plan::bindStream(size_t index, void *const *pointers,
                                         int64_t count) {
   const Manifest &manifest = bundle->manifest();
@@ -179,16 +191,11 @@ altgrad_status altgrad_plan::bindStream(size_t index, void *const *pointers,
                   missing ? "NULL" : "not aligned to its elements");
   }
   bool moves = stream.access == Access::In;
-  size_t step = size_t(moves ? manifest.inputs : manifest.rowWords);
-  uint64_t *word = moves
-                       ? tables.inputs.data() + stream.slot
-                       : tables.rows.data() + ALTGRAD_ROW_HEADER + stream.slot;
-  uint64_t difference = 0;
-  for (int64_t row = 0; row < count; ++row, word += step) {
-    difference |= *word ^ uint64_t(pointers[row]);
-    *word = uint64_t(pointers[row]);
-  }
-  if (difference)
+  size_t slot = size_t(stream.slot);
+  if (moves ? place(tables.inputs, slot, size_t(manifest.inputs), pointers,
+                    count)
+            : place(tables.rows, ALTGRAD_ROW_HEADER + slot,
+                    size_t(manifest.rowWords), pointers, count))
     changed |= 1u << (moves ? InputTable : RowTable);
   checkOff(streamBound, index);
   return ALTGRAD_OK;
@@ -203,30 +210,25 @@ altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
       return fail(ALTGRAD_INVALID, "scalar %s, pointer %lld: %p is %s",
                   scalar.name.c_str(), (long long)i, pointers[i],
                   pointers[i] ? "not aligned to its value" : "NULL");
-  size_t slot = size_t(scalar.slot), step = 0;
-  uint64_t *word = nullptr;
+  size_t slot = size_t(scalar.slot);
+  bool differs = false;
   Table table = ScalarTable;
   switch (scalar.scope) {
   case Scope::Step:
-    word = tables.scalars.data() + slot;
+    differs = place(tables.scalars, slot, 0, pointers, count);
     break;
   case Scope::Group:
     table = GroupTable;
-    word = tables.groups.data() + slot;
-    step = size_t(manifest.groupScalars);
+    differs = place(tables.groups, slot, size_t(manifest.groupScalars),
+                    pointers, count);
     break;
   case Scope::Tensor:
     table = RowTable;
-    word = tables.rows.data() + ALTGRAD_ROW_HEADER + slot;
-    step = size_t(manifest.rowWords);
+    differs = place(tables.rows, ALTGRAD_ROW_HEADER + slot,
+                    size_t(manifest.rowWords), pointers, count);
     break;
   }
-  uint64_t difference = 0;
-  for (int64_t i = 0; i < count; ++i, word += step) {
-    difference |= *word ^ uint64_t(pointers[i]);
-    *word = uint64_t(pointers[i]);
-  }
-  if (difference)
+  if (differs)
     changed |= 1u << table;
   checkOff(scalarBound, index);
   return ALTGRAD_OK;

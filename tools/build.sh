@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Configures and builds to build/; needs what tools/packages.sh installs.
+# Configures and builds to build/; needs what tools/packages.sh installs. The arguments are ninja's.
+# ALTGRAD_BUILD names another folder, ALTGRAD_CMAKE options for it: tools/sanitize.sh.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${ALTGRAD_BUILD:-$root/build}
 # ccache keeps the precompiled header only when it may ignore these.
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 if [ -z "${ALTGRAD_PYTHON:-}" ]; then
   ALTGRAD_PYTHON=$root/.venv/bin/python
   [ -x "$ALTGRAD_PYTHON" ] || ALTGRAD_PYTHON=$(command -v python3)
 fi
-cmake -G Ninja -S "$root" -B "$root/build" -DCMAKE_BUILD_TYPE=Release \
+cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release ${ALTGRAD_CMAKE:-} \
   -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22 -DLLVM_USE_LINKER=lld \
   -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache \
-  -DALTGRAD_PYTHON="$ALTGRAD_PYTHON" >"$root/build.log" 2>&1 || { cat "$root/build.log"; exit 1; }
-rm -f "$root/build.log"
-ninja -C "$root/build" "$@"
+  -DALTGRAD_PYTHON="$ALTGRAD_PYTHON" >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+rm -f "$build.log"
+ninja -C "$build" "$@"

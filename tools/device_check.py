@@ -23,6 +23,7 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "device"), str(ROOT / 
 COMPILER = pathlib.Path(os.environ.get("ALTGRAD_OPT", ROOT / "build" / "bin" / "altgrad-opt"))
 LIBRARY = ROOT / "build" / "lib" / "libaltgrad.so"
 BUNDLES = ROOT / "build" / "device" / "bundles"
+FORMS = ROOT / "build" / "device" / "forms"
 ARCHIVE = ROOT / "build" / "device" / "altgrad-device.tar.gz"
 NOT_RUN, MINUTES = 77, 9
 TARGETS = "x86-64-v3,x86-64-v4,sm_80,sm_90"
@@ -66,9 +67,14 @@ def pack(out=ARCHIVE):
             print(f"not packed: {name}: {error}")
     if missed.keys() & SPECS.keys() or len(missed) == len(specs):
         raise SystemExit("the stock bundles do not compile; no archive written")
+    import formpack
+    if formpack.INTERPRETER.exists():
+        formpack.pack(FORMS)
+    else:
+        print(f"not packed: the opcode forms: no {formpack.INTERPRETER}")
     out.parent.mkdir(parents=True, exist_ok=True)
-    files = [LIBRARY, *BUNDLES.glob("*.so"), ROOT / "tools" / "device_check.sh", ROOT / "tools" / "device_check.py",
-             ROOT / "tools" / "bench" / "__init__.py", ROOT / "tools" / "bench" / "program.py",
+    files = [LIBRARY, *BUNDLES.glob("*.so"), *FORMS.glob("*"),
+             ROOT / "tools" / "device_check.sh", ROOT / "tools" / "device_check.py", ROOT / "tools" / "bench" / "__init__.py", ROOT / "tools" / "bench" / "program.py",
              *(ROOT / "tests" / "device").glob("*.py"), *(ROOT / "templates").glob("*.mlir"),
              *(ROOT / "runtime" / "python" / "altgrad").rglob("*.py")]
     part = out.with_suffix(".part")

@@ -1,8 +1,11 @@
 """What must hold on a device, each as a function of (bundles, device) that returns a few words or raises."""
 
+import ctypes
+
 import torch
 
-from inputs import SIZES, Side, compare, draw, program, same
+import forms
+from inputs import ROOT, SIZES, Side, compare, draw, program, same
 
 
 class Skipped(Exception):
@@ -187,5 +190,26 @@ def python_package(bundles, device):
     return "AdamW, 3 steps"
 
 
+def opcode_forms(bundles, device):
+    """Every opcode form of the interpreter on special values, against the oracles' bytes."""
+    if not device.startswith("cuda"):
+        raise Skipped("host")
+    folder = ROOT / "build" / "device" / "forms"
+    if not (folder / "index.json").exists():
+        raise Skipped(f"no {folder}: packed where the interpreter is built")
+    pack = forms.Pack(folder)
+    gpu = forms.Gpu(ctypes.CDLL("libcuda.so.1"), torch.device(device).index or 0)
+    try:
+        counts, wrong = forms.run(pack, gpu)
+    finally:
+        gpu.release()
+    if wrong:
+        raise AssertionError(f"{len(wrong)} of {counts['launches']} launches differ: {wrong[0]}")
+    for reason, names in pack.relaxed.items():
+        print(f"    any result where the ISA names none, {len(names)} forms: {reason}")
+    return (f"{len(counts['forms'])} forms, {len(counts['skipped'])} above sm_{gpu.chip}, {len(pack.left_out)} left "
+            f"out, {counts['nans']} NaNs with bits of their own")
+
+
 CHECKS = [every_bundle_loads, bytes_equal_host, every_alignment, special_values, clip_and_scaler, many_tensors,
-          deterministic, several_streams, graph_replay, above_two_billion, python_package]
+          deterministic, several_streams, graph_replay, above_two_billion, python_package, opcode_forms]

@@ -26,7 +26,8 @@ def test_archive_is_small_and_whole(archive):
     with tarfile.open(archive) as packed:
         names = packed.getnames()
     for needed in ("build/lib/libaltgrad.so", "tools/device_check.sh", "tests/device/checks.py",
-                   "build/device/bundles/adamw.so", "runtime/python/altgrad/__init__.py"):
+                   "build/device/bundles/adamw.so", "build/device/forms/index.json",
+                   "runtime/python/altgrad/__init__.py"):
         assert f"altgrad-device/{needed}" in names
 
 

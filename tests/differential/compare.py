@@ -42,9 +42,8 @@ def executors(compiled, ptx):
     for target in compiled.targets:
         if target.startswith("x86-64-"):
             level = target.removeprefix("x86-64-")
-            if not hostrun.runs_here(level):
-                continue
-            found.append((f"cpu:{level}", hostrun.HostPlan(compiled, level).run))
+            if hostrun.runs(level):
+                found.append((f"cpu:{level}", hostrun.HostPlan(compiled, level).run))
     if ptx:
         import ptxrun
         for target in compiled.targets:

@@ -1,6 +1,7 @@
 """Runs a bundle's host code through the C ABI on a Memory."""
 
 import ctypes
+import functools
 
 import numpy as np
 
@@ -11,18 +12,19 @@ class Failed(Exception):
     """The runtime said no; the words are its own."""
 
 
+@functools.cache
+def runs(level):
+    """Whether this CPU has the level, as Linux tells it."""
+    with open("/proc/cpuinfo") as file:
+        flags = next((line for line in file if line.startswith("flags")), "").split()
+    return level != "v4" or {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= set(flags)
+
+
 def _library():
     library = ctypes.CDLL(program.LIBRARY)
     library.altgrad_last_error.restype = ctypes.c_char_p
     library.altgrad_bundle_free.restype = library.altgrad_plan_free.restype = None
     return library
-
-
-def runs_here(level):
-    """Whether this CPU has a level: no emulator of AVX-512 is at hand."""
-    needed = {"v3": "avx2", "v4": "avx512vl"}[level]
-    with open("/proc/cpuinfo") as info:
-        return any(needed in line.split() for line in info if line.startswith("flags"))
 
 
 class HostPlan:

@@ -11,8 +11,6 @@ import ptxrun
 import templatecases
 from buffers import Memory
 
-LEVELS = [pytest.param(level, marks=pytest.mark.skipif(
-    not hostrun.runs_here(level), reason=f"this CPU is not x86-64-{level}")) for level in program.HOST]
 needs_ptx = pytest.mark.skipif(not ptxrun.available(), reason="no PTX interpreter is built")
 
 
@@ -63,10 +61,12 @@ def test_empty_and_even_tensors(mixed, sizes):
         agree(mixed, memory, run, expected)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", program.HOST)
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_threads(mixed, level, threads):
     memory = prepared(mixed, [70000, 3, 4097, 0, 12288])
+    if not hostrun.runs(level):
+        pytest.skip(f"this CPU is not x86-64-{level}")
     agree(mixed, memory, hostrun.HostPlan(mixed, level, threads).run, expected_of(mixed, memory))
 
 
@@ -114,7 +114,7 @@ def test_order_of_tensors_does_not_matter_without_a_norm():
     compiled = compiled_case("adam", "m=bf16")
     sizes = [5, 4096, 0, 777]
     memory = prepared(compiled, sizes, groups=1)
-    run = hostrun.HostPlan(compiled, "v3").run
+    run = hostrun.HostPlan(compiled, "v4" if hostrun.runs("v4") else "v3").run
     plain = memory.twin()
     run(plain)
     parts = {n: np.split(v, np.cumsum(sizes)[:-1]) for n, v in memory.values().items()

@@ -62,7 +62,10 @@ void fromGeneric(Thread &t, const Instruction &i) {
 
 void isInSpace(Thread &t, const Instruction &i) {
   uint64_t address = read(t, i.operands[1]);
-  write(t, i.operands[0], resolveGeneric(address) == i.form->traits.space);
+  Space space = resolveGeneric(address), wanted = i.form->traits.space;
+  // The ISA: the window of kernel parameters lies within the global one.
+  bool within = space == Space::Param && wanted == Space::Global;
+  write(t, i.operands[0], space == wanted || within);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 """Every named optimizer against torch, or against its formula where torch has none."""
 
 import formulas
+import numpy as np
 import pytest
 import torch
 import twins
@@ -68,11 +69,13 @@ def test_adamw_has_the_bits_of_torch_fused(kwargs):
 
 
 @pytest.mark.parametrize("name, kwargs", twins.CASES)
-def test_one_step_from_equal_state(name, kwargs):
-    """Architecture 7.5: states within 2, parameters within 8 units of the last place.
-
-    RMSprop's buffer adds quotients by torch's root, as its parameters do: 8.
-    """
+def test_one_step_from_equal_state(name, kwargs, monkeypatch):
+    """Architecture 7.5: states within 2, parameters within 8 units of the last place."""
+    if name == "RMSprop" and kwargs.get("momentum"):
+        # A buffer of quotients shows the unit by which MKL's root is off on some CPUs more than once.
+        root = lambda x: torch.from_numpy(np.asarray(np.sqrt(x.detach().numpy())))
+        monkeypatch.setattr(torch.Tensor, "sqrt", root)
+        monkeypatch.setattr(torch.Tensor, "sqrt_", lambda x: x.copy_(root(x)))
     a, b = twins.make()
     ours = getattr(altgrad.optim, name)(a, **kwargs)
     theirs = getattr(torch.optim, name)(b, **kwargs, foreach=False)
@@ -90,12 +93,9 @@ def test_one_step_from_equal_state(name, kwargs):
         ours.step()
         theirs.step()
         for p, q, (old, states) in zip(a, b, before):
-            buffer = states.get("momentum_buffer") if name == "RMSprop" else None
-            taken = None if buffer is None else theirs.param_groups[0]["lr"] * buffer
-            assert twins.ulps(p.detach(), q.detach(), old, taken=taken) <= 8
+            assert twins.ulps(p.detach(), q.detach(), old) <= 8
             for key, value in theirs.state[q].items():
-                bound = 8 if name == "RMSprop" and key == "momentum_buffer" else 2
-                assert twins.ulps(ours.state[p][key], value, states[key]) <= bound, key
+                assert twins.ulps(ours.state[p][key], value, states[key]) <= 2, key
 
 
 @pytest.mark.parametrize("name, kwargs", formulas.CASES)

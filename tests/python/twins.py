@@ -35,16 +35,11 @@ def give_grads(*lists, scale=1.0):
             param.grad = grad.to(param.dtype).clone()
 
 
-def ulps(new, other, old, bits=24, taken=None):
-    """The largest difference in units of the last of `bits` bits of max(|old|, |new|, |taken|).
-
-    `taken`: terms of what was subtracted, which may be larger than both ends.
-    """
+def ulps(new, other, old, bits=24):
+    """The largest difference in units of the last of `bits` bits of max(|old|, |new|)."""
     new, other = new.float(), other.float()
     if new.numel() == 0:
         return 0.0
     size = torch.maximum(old.abs(), new.abs()).clamp_min(2.0 ** -126)
-    if taken is not None:
-        size = torch.maximum(size, taken.abs())
     ulp = torch.exp2(torch.frexp(size)[1].double() - bits)
     return float(((new.double() - other.double()).abs() / ulp).max())

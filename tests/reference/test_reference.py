@@ -49,21 +49,18 @@ def assert_same_bits(case, run):
             assert not len(differ), f"step {t}: {k} differs at {differ[:5]}, {len(differ)} in all"
 
 
-def last_place(old, new):
-    """The unit of the last place of max(|old|, |new|)."""
-    return np.spacing(np.maximum(np.abs(old), np.abs(new)).astype(np.float32)).astype(np.float64)
+def last_place(*terms):
+    """The unit of the last place of the greatest magnitude."""
+    return np.spacing(np.max(np.abs(terms), axis=0).astype(np.float32)).astype(np.float64)
 
 
-def assert_close(old, got, want, moments, rate=0.0):
-    """`moments` bounds averages of g; w and RMSprop's buffer add quotients and may be 8 off.
-
-    A buffer that cancels is as exact as its larger part, and so is the `rate * buffer` that w takes.
-    """
+def assert_close(old, got, want, moments, lr=0):
+    """`moments` bounds averages of g; w and RMSprop's buffer add quotients and may be 8 off."""
     for k in got:
-        unit = last_place(old[k], got[k])
-        if k == "w" and "buf" in old:
-            unit = np.maximum(unit, rate * last_place(old["buf"], got["buf"]))
-        off = np.abs(got[k].astype(np.float64) - want[k]) / unit
+        terms = [old[k], got[k]]
+        if k == "w" and "buf" in got:  # may cancel against lr times a buffer that itself did
+            terms += [lr * old["buf"], lr * got["buf"]]
+        off = np.abs(got[k].astype(np.float64) - want[k]) / last_place(*terms)
         bound = 8 if k in ("w", "buf") else moments
         assert off.max() <= bound, f"{k} is {off.max():.1f} last places off"
 
@@ -90,8 +87,8 @@ def test_one_step_from_torchs_state_is_close_with_torchs_own_root(case, path):
     rule, hyper, options = case
     for t, g, before, after in torch_run(case, 1003, foreach=path == "foreach"):
         got = optimizers.step(rule, before, hyper, t, g, **options)
-        assert_close(before, got, after, moments=2,
-                     rate={**optimizers.HYPER[optimizers.RULES[rule]], **hyper}["lr"])
+        lr = {**optimizers.HYPER[optimizers.RULES[rule]], **hyper}["lr"]
+        assert_close(before, got, after, moments=2, lr=lr)
 
 
 @pytest.mark.parametrize("case", OTHERS, ids=cases.name)

@@ -37,6 +37,10 @@ TEST(Library, LoadingStartsNoThreadAndOpensNoDriver) {
       dlsym(library, "altgrad_load"));
   auto create = reinterpret_cast<int (*)(void *, const char *, void **)>(
       dlsym(library, "altgrad_plan_create"));
+  using Free = void (*)(void *);
+  auto freePlan = reinterpret_cast<Free>(dlsym(library, "altgrad_plan_free"));
+  auto freeBundle =
+      reinterpret_cast<Free>(dlsym(library, "altgrad_bundle_free"));
   void *bundle = nullptr, *plan = nullptr;
   ASSERT_EQ(load(SGD_BUNDLE, &bundle), 0);
   ASSERT_EQ(create(bundle, "cpu", &plan), 0);
@@ -45,6 +49,8 @@ TEST(Library, LoadingStartsNoThreadAndOpensNoDriver) {
   std::string text(std::istreambuf_iterator<char>(maps), {});
   EXPECT_NE(text.find("libaltgrad.so"), std::string::npos);
   EXPECT_EQ(text.find("libcuda"), std::string::npos);
+  freePlan(plan);
+  freeBundle(bundle);
 }
 
 TEST(Library, ExportsOnlyTheCInterface) {

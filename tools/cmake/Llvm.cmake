@@ -22,13 +22,6 @@ include(HandleLLVMOptions)                   # -fPIC, the linker, warnings
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/runtime/include)
 
-# Sanitizers and coverage for libFuzzer, in this project's own code; vptr checks need the RTTI of what LLVM's objects hide.
-option(ALTGRAD_SANITIZE "Build the compiler with ASan, UBSan and libFuzzer's coverage" OFF)
-if(ALTGRAD_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize=vptr,function -fno-sanitize-recover=undefined)
-  add_link_options(-fsanitize=address,undefined)
-endif()
-
 # MLIR's headers cost 2 to 17 s per file. With clang one precompiled header, instantiations included,
 # brings a lowering down to under 1 s; with g++ 12 the file takes a minute and 1.1 GB, so it is off.
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")

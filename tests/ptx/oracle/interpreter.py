@@ -79,10 +79,12 @@ class Module:
     """A parsed module with its memory. `arrays` are numpy arrays."""
 
     texts = None  # a list: records every text, for assemble.py
+    launches = None  # a list: records every launch that ends well, for tests/device
 
     def __init__(self, library, text):
         if Module.texts is not None:
             Module.texts.append(text)
+        self.text = text
         self.library, self.c, self.kept = library, library.c, []
         self.vm = self.c.ptx_create(text if isinstance(text, bytes) else text.encode())
         if not self.vm:
@@ -129,6 +131,9 @@ class Module:
         buffer = ctypes.create_string_buffer(parameters, max(len(parameters), 1))
         o.parameters = ctypes.cast(buffer, ctypes.c_void_p)
         o.parameter_bytes = len(parameters)
+        before = [a.tobytes() for a in self.kept] if Module.launches is not None else None
         if not self.c.ptx_launch(self.vm, kernel.encode(), ctypes.byref(o)):
             raise Faulted(self.c.ptx_fault_kind(self.vm).decode(), self.library.error())
+        if before is not None:
+            Module.launches.append((self, tuple(o.grid), tuple(o.block), parameters, before, [a.tobytes() for a in self.kept]))
         return self.c.ptx_steps(self.vm)

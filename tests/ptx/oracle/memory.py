@@ -66,10 +66,13 @@ def run_policy(library, form):
 
 def run_prefetch(library, form):
     """Of a good address and of a null pointer: neither faults."""
-    text = HEADER + ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n.reg .b64 %rd<4>;\n"
-    text += f"ld.param.b64 %rd0, [in];\n{form} [%rd0];\nmov.b64 %rd1, 0;\n{form} [%rd1+64];\nret;\n}}\n"
-    module = make(library, form, text)
-    return module.launch("k", 1, 1, struct.pack("QQ", module.map(np.zeros(1, dtype=np.uint32)), 0)) and 2
+    for offset in (0, 64):
+        text = HEADER + ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n.reg .b64 %rd<4>;\n"
+        text += f"ld.param.b64 %rd0, [in];\n{form} [%rd0+{offset}];\nret;\n}}\n"
+        module = make(library, form, text)
+        address = 0 if offset else module.map(np.zeros(1, dtype=np.uint32))
+        module.launch("k", 1, 1, struct.pack("QQ", address, 0))
+    return 2
 
 
 def lanes():
@@ -228,7 +231,7 @@ def run_cvta(library, form):
 
 
 def run_isspacep(library, form):
-    """Of the generic addresses of all five spaces exactly one is said to match."""
+    """Of the generic addresses of all five spaces one is said to match; a kernel parameter is global as well."""
     space = form.split(".")[-1]
     text = HEADER + ".const .align 8 .b64 table = 77;\n.global .align 8 .b64 cell = 77;\n"
     text += ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n.reg .b64 %rd<9>;\n.reg .b32 %r;\n.reg .pred %p;\n"
@@ -238,7 +241,7 @@ def run_isspacep(library, form):
     out = np.ones(len(PLACES), dtype=np.uint32)
     module = make(library, form, text + "ret;\n}\n")
     module.launch("k", 1, 1, struct.pack("QQ", 0, module.map(out)))
-    if out.tolist() != [int(other == space) for other in PLACES]:
+    if out.tolist() != [int(other == space or (other, space) == ("param", "global")) for other in PLACES]:
         raise Mismatch(f"{form}: {out.tolist()}")
     return len(PLACES)
 
