@@ -195,9 +195,9 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
         gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
     for (StepOp step : steps) {
       for (auto sweep : step.getBody().getOps<SweepOp>())
-        if (sweep.getWide().empty() || sweep.getWidth() != stripWidth) {
+        if (sweep.getWide().empty() || sweep.getWidth() != groupWidth) {
           sweep.emitOpError() << "has a body for " << sweep.getWidth()
-                              << " elements, a GPU wants " << stripWidth;
+                              << " elements, a GPU wants " << groupWidth;
           return signalPassFailure();
         }
       FailureOr<PhasePlan> plan = planPhases(step);
