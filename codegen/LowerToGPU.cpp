@@ -42,9 +42,8 @@ static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
                     builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
-  // Two blocks on a multiprocessor leave 128 registers to a thread, of which
-  // few kernels use half. Without a number ptxas aims at eight blocks, and
-  // spills to get there.
+  // Without a number ptxas aims at eight blocks, and spills to get there; with
+  // four, 64 registers, it spills in the kernels that want a few more.
   function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                     builder.getI32IntegerAttr(2));
   return function;
