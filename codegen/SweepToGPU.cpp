@@ -40,14 +40,15 @@ static void shortenLives(Block &body) {
       decode->moveBefore(*llvm::min_element(users, order));
   }
   for (EncodeOp encode : llvm::to_vector(body.getOps<EncodeOp>())) {
-    SmallVector<Operation *> others;
-    if (Operation *number = encode.getNumber().getDefiningOp())
-      others.push_back(number);
+    Operation *last = encode.getNumber().getDefiningOp();
+    if (!last || last->getBlock() != &body) // a uniform number
+      continue;
     for (Operation *user : encode.getNumber().getUsers())
-      if (!isa<EncodeOp, EmitOp>(user))
-        others.push_back(user);
-    if (!others.empty())
-      encode->moveAfter(*llvm::max_element(others, order));
+      if (!isa<EncodeOp, EmitOp>(user) && order(last, user))
+        last = user;
+    if (llvm::none_of(encode->getUsers(),
+                      [&](Operation *user) { return order(user, last); }))
+      encode->moveAfter(last);
   }
 }
 
