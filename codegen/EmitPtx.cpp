@@ -3,7 +3,6 @@
 
 #include "mlir/Target/LLVM/ModuleToObject.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -35,13 +34,6 @@ static void initializeNvptx() {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
-    // Both keep 64-bit numbers where a kernel of 256 threads lacks registers:
-    // a pointer per stream and loop, an index per chunk.
-    auto &all = llvm::cl::getRegisteredOptions();
-    for (auto [name, value] : {std::pair("disable-lsr", true),
-                               std::pair("indvars-widen-indvars", false)})
-      if (auto it = all.find(name); it != all.end())
-        static_cast<llvm::cl::opt<bool> *>(it->second)->setValue(value);
     return true;
   }();
   (void)once;

@@ -11,8 +11,9 @@ constexpr int64_t warpLanes = 32;
 constexpr int64_t warpsPerBlock = ALTGRAD_BLOCK_THREADS / warpLanes;
 constexpr int64_t accessBytes = 16;
 
-/// Elements that a lane computes at once; four f32 fill an access.
-constexpr int64_t stripWidth = accessBytes / sizeof(float);
+/// Elements that a lane computes at once: what the conversions to eight bits
+/// take, and few enough for 64 registers.
+constexpr int64_t groupWidth = 2;
 
 class GpuLowering {
 public:
@@ -24,15 +25,16 @@ private:
   /// elements at a time, in strips.
   struct Chunk {
     SweepOp sweep;
-    mlir::Value count;                            // elements
-    mlir::Value aligned;                          // i1: all streams
-    llvm::SmallVector<mlir::Value> loads, stores; // where its streams begin
-    mlir::IRMapping known;                        // scalars
+    mlir::Value from;      // the lane's first element, from the chunk's end: < 0
+    mlir::Value aligned;   // i1: all streams
+    mlir::IRMapping known; // scalars
     int64_t width;
-    unsigned strips() const { return width / stripWidth; }
+    /// Where the lane's next element of each stream lies.
+    llvm::MapVector<mlir::Value, mlir::Value> pointers;
+    unsigned groups() const { return width / groupWidth; }
   };
   /// Partial sums in registers: for each reduction, for each part of the 256
-  /// lanes that the warp visits in turn, for each strip.
+  /// lanes that the warp visits in turn, for each group.
   using Sums = llvm::SmallVector<mlir::Value>;
   struct Place { // in Sums
     unsigned parts, part;
@@ -44,12 +46,15 @@ private:
   Chunk openChunk(KernelBuilder &kernel, SweepOp sweep, mlir::Value index);
   Sums laneAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at, Sums sums,
               Place place);
-  Sums vectorsAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at, Sums sums,
-                 Place place);
+  Sums vectorsAt(KernelBuilder &kernel, Chunk &chunk, Sums sums, Place place);
   Sums tailAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at, Sums sums,
               Place place);
-  mlir::Value ownStrip(KernelBuilder &kernel, Reduction kind, mlir::Value sum,
-                       mlir::Value element, mlir::Value offset, unsigned strip);
+  mlir::Value address(KernelBuilder &kernel, Chunk &chunk, mlir::Value tensors,
+                      int64_t element);
+  mlir::Value slice(mlir::Value words, mlir::VectorType codes, unsigned number);
+  llvm::SmallVector<mlir::Value> pack(llvm::ArrayRef<mlir::Value> groups);
+  mlir::Value ownGroup(KernelBuilder &kernel, Reduction kind, mlir::Value sum,
+                       mlir::Value element, mlir::Value offset, unsigned group);
 
   // LowerToGPU.cpp
   void lowerFold(KernelBuilder &kernel, const Phase &phase);

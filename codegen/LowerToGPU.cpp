@@ -43,9 +43,8 @@ static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
                     builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
-  // Two blocks on a multiprocessor leave 128 registers to a thread, of which
-  // few kernels use half. Without a number ptxas aims at eight blocks, and
-  // spills to get there.
+  // Without a number ptxas aims at eight blocks, and spills to get there; with
+  // four, 64 registers, it spills in the kernels that want a few more.
   function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                     builder.getI32IntegerAttr(2));
   return function;
@@ -199,9 +198,9 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
         gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
     for (StepOp step : steps) {
       for (auto sweep : step.getBody().getOps<SweepOp>())
-        if (sweep.getWide().empty() || sweep.getWidth() != stripWidth) {
+        if (sweep.getWide().empty() || sweep.getWidth() != groupWidth) {
           sweep.emitOpError() << "has a body for " << sweep.getWidth()
-                              << " elements, a GPU wants " << stripWidth;
+                              << " elements, a GPU wants " << groupWidth;
           return signalPassFailure();
         }
       FailureOr<PhasePlan> plan = planPhases(step);

@@ -11,9 +11,9 @@ using namespace mlir;
 
 void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target,
                                   bool canonicalize) {
-  // A vector of the machine, or a lane's strip of four elements.
+  // A vector of the machine, or a lane's group of two elements.
   VectorizePassOptions vectors;
-  vectors.width = target.isPtx() ? stripWidth : target.lanes;
+  vectors.width = target.isPtx() ? groupWidth : target.lanes;
   manager.nest<StepOp>().addPass(createVectorizePass(vectors));
   // One function or kernel for each phase.
   if (target.isPtx()) {

@@ -1,9 +1,9 @@
 // A sweep on a GPU: a warp for a chunk, 16 bytes of every stream per access.
 //
 // A lane does as many neighbouring elements as fill 16 bytes of the narrowest
-// stream, and computes them in strips of four. Wide streams are accessed strip by
-// strip; narrow ones once, before the first strip and after the last. So a
-// kernel's registers hardly depend on the formats.
+// stream, two at a time. A stream is loaded where the codes of its last access
+// run out and stored where 16 bytes are complete; in between, codes are packed
+// in words. So a kernel's registers hardly depend on the formats.
 #include "codegen/GpuLowering.h"
 
 using namespace mlir;
@@ -30,7 +30,30 @@ static int64_t widthOf(SweepOp sweep) {
   return std::min(accessBytes / bytes, limit);
 }
 
+// Numbers exist as f32 only between their first and last use: a code takes
+// fewer registers. The back ends keep this order.
+static void shortenLives(Block &body) {
+  auto order = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
+  for (DecodeOp decode : llvm::to_vector(body.getOps<DecodeOp>())) {
+    SmallVector<Operation *> users(decode->getUsers());
+    if (!users.empty())
+      decode->moveBefore(*llvm::min_element(users, order));
+  }
+  for (EncodeOp encode : llvm::to_vector(body.getOps<EncodeOp>())) {
+    Operation *last = encode.getNumber().getDefiningOp();
+    if (!last || last->getBlock() != &body) // a uniform number
+      continue;
+    for (Operation *user : encode.getNumber().getUsers())
+      if (!isa<EncodeOp, EmitOp>(user) && order(last, user))
+        last = user;
+    if (llvm::none_of(encode->getUsers(),
+                      [&](Operation *user) { return order(user, last); }))
+      encode->moveAfter(last);
+  }
+}
+
 void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
+  shortenLives(sweep.getWide().front().front());
   Value stride =
       arith::MulIOp::create(builder, blocks, kernel.i64(warpsPerBlock));
   kernel.loop(arith::AddIOp::create(builder, begin, warp), end, stride,
@@ -39,7 +62,7 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
 
 GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel, SweepOp sweep,
                                           Value index) {
-  Type i64 = builder.getI64Type();
+  Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
   Chunk chunk;
   chunk.sweep = sweep;
   chunk.width = widthOf(sweep);
@@ -49,29 +72,32 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel, SweepOp sweep,
   Value first =
       kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8, true);
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
-  chunk.count = arith::TruncIOp::create(
-      builder, builder.getI32Type(),
+  Value count = arith::TruncIOp::create(
+      builder, i32,
       arith::MinSIOp::create(builder,
                              arith::SubIOp::create(builder, numel, first),
                              kernel.i64(ALTGRAD_CHUNK)));
   if (Value condition = sweep.getCondition())
-    chunk.count = arith::SelectOp::create(
-        builder, kernel.scalar(condition, row, chunk.known), chunk.count,
+    count = arith::SelectOp::create(
+        builder, kernel.scalar(condition, row, chunk.known), count,
         kernel.i32(0));
   for (Value value : sweep.getScalars())
     kernel.scalar(value, row, chunk.known);
 
+  Value mine = arith::MulIOp::create(builder, lane, kernel.i64(chunk.width));
+  chunk.from = arith::SubIOp::create(
+      builder, arith::TruncIOp::create(builder, i32, mine), count);
+  Value element = arith::AddIOp::create(builder, first, mine);
   Value bits = kernel.i64(0);
-  auto pointers = [&](OperandRange streams, SmallVector<Value> &into) {
+  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
     for (Value tensors : streams) {
+      if (chunk.pointers.contains(tensors))
+        continue;
       Value base = kernel.stream(tensors, row);
       bits = arith::OrIOp::create(
           builder, bits, LLVM::PtrToIntOp::create(builder, i64, base));
-      into.push_back(kernel.offset(base, first, bytesOf(tensors)));
+      chunk.pointers[tensors] = kernel.offset(base, element, bytesOf(tensors));
     }
-  };
-  pointers(sweep.getLoads(), chunk.loads);
-  pointers(sweep.getStores(), chunk.stores);
   Value low = arith::AndIOp::create(builder, bits, kernel.i64(accessBytes - 1));
   chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
                                         kernel.i64(0));
@@ -81,38 +107,43 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel, SweepOp sweep,
 void GpuLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep,
                              Value index) {
   Chunk chunk = openChunk(kernel, sweep, index);
-  int64_t covered = warpLanes * chunk.width;
+  int32_t covered = warpLanes * chunk.width;
   unsigned results = sweep.getNumResults();
   unsigned parts = results ? ALTGRAD_LANES / covered : 1;
   Sums initial;
   for (unsigned i = 0; i < results; ++i) {
     Reduction kind = sweep.getReduction(i);
     Type type = partialType(
-        kind, VectorType::get({stripWidth}, builder.getF32Type()));
-    initial.append(parts * chunk.strips(), neutral(builder, kind, type));
+        kind, VectorType::get({groupWidth}, builder.getF32Type()));
+    initial.append(parts * chunk.groups(), neutral(builder, kind, type));
   }
-  Value lane32 = arith::TruncIOp::create(builder, builder.getI32Type(), lane);
-  Value mine = arith::MulIOp::create(builder, lane32, kernel.i32(chunk.width));
+  // The pointers walk with the lane: one register pair for each stream.
+  for (auto &[tensors, pointer] : chunk.pointers)
+    initial.push_back(pointer);
+  unsigned count = initial.size() - chunk.pointers.size();
   Sums sums = kernel.loopWith(
-      kernel.i32(0), chunk.count, kernel.i32(covered * parts), initial,
-      [&](Value base, Sums carried) {
-        Value at = arith::AddIOp::create(builder, base, mine);
+      chunk.from, kernel.i32(0), kernel.i32(covered * parts), initial,
+      [&](Value at, Sums carried) {
+        for (auto [stream, pointer] : llvm::zip(
+                 chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
+          stream.second = pointer;
+        carried.truncate(count);
         for (unsigned part = 0; part < parts; ++part)
-          carried = laneAt(
-              kernel, chunk,
-              arith::AddIOp::create(builder, at, kernel.i32(part * covered)),
-              carried, {parts, part});
+          carried = laneAt(kernel, chunk, at, carried, {parts, part});
+        for (auto &[tensors, pointer] : chunk.pointers)
+          carried.push_back(kernel.offset(pointer, kernel.i64(covered * parts),
+                                          bytesOf(tensors)));
         return carried;
       });
-  // The tree 128, 64 … 1: parts, then lanes, then strips and their elements.
-  unsigned strips = chunk.strips();
+  // The tree 128, 64 … 1: parts, then lanes, then groups and their elements.
+  unsigned groups = chunk.groups();
   for (unsigned i = 0; i < results; ++i) {
     Reduction kind = sweep.getReduction(i);
     SmallVector<Value> elements;
-    for (unsigned strip = 0; strip < strips; ++strip) {
-      Value sum = sums[i * parts * strips + strip];
+    for (unsigned group = 0; group < groups; ++group) {
+      Value sum = sums[i * parts * groups + group];
       if (parts == 2)
-        sum = join(builder, kind, sum, sums[(i * parts + 1) * strips + strip]);
+        sum = join(builder, kind, sum, sums[(i * parts + 1) * groups + group]);
       llvm::append_range(elements, elementsOf(joinLanes(kernel, kind, sum)));
     }
     Value total = joinElements(kind, elements);
@@ -127,9 +158,10 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep,
 // The elements of one lane: as vectors where all of them exist and are aligned.
 GpuLowering::Sums GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
                                       Value at, Sums sums, Place place) {
-  Value end = arith::AddIOp::create(builder, at, kernel.i32(chunk.width));
-  Value inside = arith::CmpIOp::create(builder, arith::CmpIPredicate::sle, end,
-                                       chunk.count);
+  int32_t before = place.part * warpLanes * chunk.width;
+  Value inside =
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::sle, at,
+                            kernel.i32(-before - int32_t(chunk.width)));
   SmallVector<Type> types;
   for (Value sum : sums)
     types.push_back(sum.getType());
@@ -138,7 +170,7 @@ GpuLowering::Sums GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
       /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  Sums fast = vectorsAt(kernel, chunk, at, sums, place);
+  Sums fast = vectorsAt(kernel, chunk, sums, place);
   scf::YieldOp::create(builder, fast);
   builder.setInsertionPointToStart(branch.elseBlock());
   Sums slow = tailAt(kernel, chunk, at, sums, place);
@@ -146,78 +178,114 @@ GpuLowering::Sums GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
   return Sums(branch.getResults());
 }
 
+Value GpuLowering::address(KernelBuilder &kernel, Chunk &chunk, Value tensors,
+                           int64_t element) {
+  return kernel.offset(chunk.pointers.lookup(tensors), kernel.i64(element),
+                       bytesOf(tensors));
+}
+
+// The codes of group `number`, out of the words of an access.
+Value GpuLowering::slice(Value words, VectorType codes, unsigned number) {
+  auto from = cast<VectorType>(words.getType());
+  int64_t count = codes.getNumElements();
+  if (codes.getElementType() == from.getElementType())
+    return vector::ShuffleOp::create(
+        builder, words, words,
+        llvm::to_vector(
+            llvm::seq<int64_t>(number * count, (number + 1) * count)));
+  unsigned bits = count * codes.getElementTypeBitWidth();
+  Value units = vector::BitCastOp::create(
+      builder,
+      VectorType::get({from.getNumElements() * 32 / bits},
+                      builder.getIntegerType(bits)),
+      words);
+  Value unit = vector::ExtractOp::create(builder, units,
+                                         ArrayRef<int64_t>{int64_t(number)});
+  Value one = vector::FromElementsOp::create(
+      builder, VectorType::get({1}, unit.getType()), unit);
+  return vector::BitCastOp::create(builder, codes, one);
+}
+
+// Words of 32 bits from the codes of one group, or of two of eight-bit codes.
+SmallVector<Value> GpuLowering::pack(ArrayRef<Value> groups) {
+  auto codes = cast<VectorType>(groups[0].getType());
+  unsigned bits = codes.getNumElements() * codes.getElementTypeBitWidth();
+  if (bits > 32)
+    return elementsOf(groups[0]);
+  SmallVector<Value> units;
+  for (Value group : groups)
+    llvm::append_range(
+        units, elementsOf(vector::BitCastOp::create(
+                   builder,
+                   VectorType::get({1}, builder.getIntegerType(bits)), group)));
+  Value word = vector::FromElementsOp::create(
+      builder, VectorType::get({int64_t(units.size())}, units[0].getType()),
+      units);
+  return elementsOf(vector::BitCastOp::create(
+      builder, VectorType::get({1}, builder.getI32Type()), word));
+}
+
 GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
-                                         Value at, Sums sums, Place place) {
+                                         Sums sums, Place place) {
   SweepOp sweep = chunk.sweep;
   Region &body = sweep.getWide().front();
-  unsigned results = sweep.getNumResults(), strips = chunk.strips();
-  auto address = [&](Value pointer, Value tensors, unsigned strip) {
-    Value from = kernel.offset32(pointer, at, bytesOf(tensors));
-    return kernel.offset(from, kernel.i64(strip * stripWidth),
-                         bytesOf(tensors));
+  unsigned results = sweep.getNumResults(), groups = chunk.groups();
+  int64_t first = place.part * warpLanes * chunk.width;
+  auto period = [&](Value tensors) { // elements of an access
+    return std::min(accessBytes / bytesOf(tensors), chunk.width);
   };
-  // Codes of a narrow stream stay packed in words of 32 bits between accesses.
-  auto words = [&](Value tensors, int64_t elements) {
-    return VectorType::get({elements * bytesOf(tensors) / 4},
-                           builder.getI32Type());
-  };
-  auto narrow = [&](Value tensors) {
-    return bytesOf(tensors) * stripWidth < accessBytes;
-  };
-  SmallVector<Value> lanes(sweep.getLoads().size());
-  for (auto [index, tensors] : llvm::enumerate(sweep.getLoads()))
-    if (narrow(tensors))
-      lanes[index] = kernel.load(
-          words(tensors, chunk.width), address(chunk.loads[index], tensors, 0),
-          accessBytes, readOnly(step, tensors));
-
-  SmallVector<SmallVector<Value>> gathered(sweep.getStores().size());
-  for (unsigned strip = 0; strip < strips; ++strip) {
+  SmallVector<Value> words(sweep.getLoads().size());
+  SmallVector<SmallVector<Value>> codes(sweep.getStores().size());
+  SmallVector<SmallVector<Value>> packed(sweep.getStores().size());
+  for (unsigned group = 0; group < groups; ++group) {
+    int64_t element = group * groupWidth;
     SmallVector<Value> loaded;
     for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
-      Type type = body.getArgument(index).getType();
-      if (!lanes[index]) {
-        loaded.push_back(kernel.load(
-            type, address(chunk.loads[index], tensors, strip), accessBytes,
-            readOnly(step, tensors)));
-        continue;
-      }
-      int64_t count = words(tensors, stripWidth).getNumElements();
-      SmallVector<int64_t> mask = llvm::to_vector(
-          llvm::seq<int64_t>(strip * count, (strip + 1) * count));
-      Value packed = vector::ShuffleOp::create(builder, lanes[index],
-                                               lanes[index], mask);
-      loaded.push_back(vector::BitCastOp::create(
-          builder, cast<VectorType>(type), packed));
+      auto type = cast<VectorType>(body.getArgument(index).getType());
+      int64_t within = element % period(tensors);
+      Type word = bytesOf(tensors) == 4 ? type.getElementType()
+                                        : Type(builder.getI32Type());
+      if (!within)
+        words[index] = kernel.load(
+            VectorType::get({period(tensors) * bytesOf(tensors) / 4}, word),
+            address(kernel, chunk, tensors, first + element), accessBytes,
+            readOnly(step, tensors));
+      loaded.push_back(slice(words[index], type, within / groupWidth));
     }
     SmallVector<Value> emitted =
         cloneSweepBody(builder, body, loaded, chunk.known);
     for (unsigned i = 0; i < results; ++i) {
-      Value &sum = sums[(i * place.parts + place.part) * strips + strip];
+      Value &sum = sums[(i * place.parts + place.part) * groups + group];
       sum = accumulate(builder, sweep.getReduction(i), sum, emitted[i]);
     }
+    element += groupWidth;
     for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
-      Value codes = emitted[results + index];
-      if (narrow(tensors))
-        llvm::append_range(gathered[index],
-                           elementsOf(vector::BitCastOp::create(
-                               builder, words(tensors, stripWidth), codes)));
-      else
-        kernel.store(codes, address(chunk.stores[index], tensors, strip),
-                     accessBytes);
+      codes[index].push_back(emitted[results + index]);
+      if (element * bytesOf(tensors) % 4)
+        continue;
+      llvm::append_range(packed[index], pack(codes[index]));
+      codes[index].clear();
+      if (element % period(tensors))
+        continue;
+      Value all = vector::FromElementsOp::create(
+          builder,
+          VectorType::get({int64_t(packed[index].size())},
+                          packed[index][0].getType()),
+          packed[index]);
+      packed[index].clear();
+      kernel.store(
+          all,
+          address(kernel, chunk, tensors, first + element - period(tensors)),
+          accessBytes);
     }
   }
-  for (auto [index, tensors] : llvm::enumerate(sweep.getStores()))
-    if (narrow(tensors))
-      kernel.store(vector::FromElementsOp::create(
-                       builder, words(tensors, chunk.width), gathered[index]),
-                   address(chunk.stores[index], tensors, 0), accessBytes);
   return sums;
 }
 
-// The sum with `element` added where the strip holds element `offset` of the lane.
-Value GpuLowering::ownStrip(KernelBuilder &kernel, Reduction kind, Value sum,
-                            Value element, Value offset, unsigned strip) {
+// The sum with `element` added where the group holds element `offset` of the
+// lane.
+Value GpuLowering::ownGroup(KernelBuilder &kernel, Reduction kind, Value sum,
+                            Value element, Value offset, unsigned group) {
   auto type = cast<VectorType>(sum.getType());
   auto spread = [&](Value value) -> Value {
     return vector::BroadcastOp::create(
@@ -225,7 +293,7 @@ Value GpuLowering::ownStrip(KernelBuilder &kernel, Reduction kind, Value sum,
   };
   Value added = accumulate(builder, kind, sum, spread(element));
   SmallVector<int32_t> numbers = llvm::to_vector(llvm::seq<int32_t>(
-      strip * stripWidth, (strip + 1) * stripWidth));
+      group * groupWidth, (group + 1) * groupWidth));
   Value own = arith::CmpIOp::create(
       builder, arith::CmpIPredicate::eq,
       arith::ConstantOp::create(builder, builder.getI32VectorAttr(numbers)),
@@ -237,35 +305,37 @@ Value GpuLowering::ownStrip(KernelBuilder &kernel, Reduction kind, Value sum,
 GpuLowering::Sums GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
                                       Value at, Sums sums, Place place) {
   SweepOp sweep = chunk.sweep;
-  unsigned results = sweep.getNumResults(), strips = chunk.strips();
-  Value end = arith::MinSIOp::create(
-      builder, arith::AddIOp::create(builder, at, kernel.i32(chunk.width)),
-      chunk.count);
+  unsigned results = sweep.getNumResults(), groups = chunk.groups();
+  int64_t first = place.part * warpLanes * chunk.width;
+  auto element = [&](Value tensors, Value offset) {
+    return kernel.offset32(address(kernel, chunk, tensors, first), offset,
+                           bytesOf(tensors));
+  };
+  Value from = arith::AddIOp::create(builder, at, kernel.i32(first));
+  Value to = arith::MinSIOp::create(
+      builder,
+      arith::AddIOp::create(builder, from, kernel.i32(chunk.width)),
+      kernel.i32(0));
   return kernel.loopWith(
-      at, end, kernel.i32(1), sums, [&](Value index, Sums next) {
+      from, to, kernel.i32(1), sums, [&](Value index, Sums next) {
+        Value offset = arith::SubIOp::create(builder, index, from);
         SmallVector<Value> loaded;
-        for (auto [argument, tensors, pointer] : llvm::zip(
-                 sweep.getBody().getArguments(), sweep.getLoads(), chunk.loads))
-          loaded.push_back(kernel.load(
-              argument.getType(),
-              kernel.offset32(pointer, index, bytesOf(tensors)),
-              bytesOf(tensors), readOnly(step, tensors)));
+        for (auto [argument, tensors] :
+             llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
+          loaded.push_back(kernel.load(argument.getType(), element(tensors, offset),
+                                       bytesOf(tensors),
+                                       readOnly(step, tensors)));
         SmallVector<Value> emitted =
             cloneSweepBody(builder, sweep.getBody(), loaded, chunk.known);
-        Value offset;
-        if (results)
-          offset = arith::SubIOp::create(builder, index, at);
         for (unsigned i = 0; i < results; ++i)
-          for (unsigned strip = 0; strip < strips; ++strip) {
-            Value &sum = next[(i * place.parts + place.part) * strips + strip];
-            sum = ownStrip(kernel, sweep.getReduction(i), sum, emitted[i],
-                           offset, strip);
+          for (unsigned group = 0; group < groups; ++group) {
+            Value &sum = next[(i * place.parts + place.part) * groups + group];
+            sum = ownGroup(kernel, sweep.getReduction(i), sum, emitted[i],
+                           offset, group);
           }
-        for (auto [index2, tensors] : llvm::enumerate(sweep.getStores()))
-          kernel.store(
-              emitted[results + index2],
-              kernel.offset32(chunk.stores[index2], index, bytesOf(tensors)),
-              bytesOf(tensors));
+        for (auto [index, tensors] : llvm::enumerate(sweep.getStores()))
+          kernel.store(emitted[results + index], element(tensors, offset),
+                       bytesOf(tensors));
         return next;
       });
 }

@@ -1,10 +1,10 @@
 // RUN: altgrad-opt %s --altgrad-lower-to-gpu --verify-diagnostics
-// RUN: sed "s/a GPU wants 4/'x86-64-v4' wants 16/" %s > %t.mlir
+// RUN: sed "s/a GPU wants 2/'x86-64-v4' wants 16/" %s > %t.mlir
 // RUN: altgrad-opt %t.mlir --altgrad-lower-to-host="level=x86-64-v4" --verify-diagnostics
 
 // Both want the wide body that altgrad-vectorize gives.
 altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{'altgrad.sweep' op has a body for 1 elements, a GPU wants 4}}
+  // expected-error@+1 {{'altgrad.sweep' op has a body for 1 elements, a GPU wants 2}}
   sweep @narrow load(%a from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
     emit %a : f32
   }

@@ -47,16 +47,9 @@ def executors(compiled, ptx):
     if ptx:
         import ptxrun
         for target in compiled.targets:
-            if target.startswith("sm_") and not _leaves_half(compiled, target):
+            if target.startswith("sm_"):
                 found.append((target, ptxrun.PtxPlan(compiled, target, **ptx).run))
     return found
-
-
-def _leaves_half(compiled, target):
-    """Old and new bytes chosen in one sweep: LLVM then packs the result of a conversion to two
-    bytes with half a register that nothing wrote, which the interpreter refuses to read."""
-    return (target == "sm_90" and compiled.keeps_old
-            and any(s["bytes"] == 1 for s in compiled.manifest["streams"]))
 
 
 def run_steps(compiled, rows, shifts, values, schedule, rng, ptx=None):

@@ -1,4 +1,5 @@
-"""Looks at emitted PTX: only allowed instructions, every rounding written, 64-bit addresses, whole vectors."""
+"""Looks at emitted PTX: only allowed instructions, every rounding written, 64-bit addresses, whole vectors,
+no register read that nothing writes."""
 
 import re
 
@@ -12,9 +13,12 @@ DIRECTIVES = set("""
 """.split())
 SPACES = {"ld": {"param", "global", "shared"}, "st": {"global", "shared"}}
 ROUNDED = re.compile(r"^(add|sub|mul|fma|div|rcp|sqrt)(\.\w+)*\.f(32|64)$")
-REGISTERS = 128  # of a stock kernel: two blocks of 256 threads on a multiprocessor
+REGISTERS = 64  # four blocks of 256 threads on a multiprocessor
+MORE = {"lamb": 80, "ademamix": 72}  # 16 partial sums; in narrow formats, with 13 uniform numbers
 
 _INSTRUCTION = re.compile(r"^(?:@!?%p\d+\s+)?([a-z]\w*(?:[.:]+\w+)*)(?:\s+(.*))?;$")
+_SCOPED = re.compile(r"^\{ \.reg \.b16 tmp; (.*;) \}$")  # LLVM's way to take half a register
+_REGISTER = re.compile(r"%(?:r|rd|rs|rh|f|fd|p)\d+")
 _LABEL = re.compile(r"^\$?\w+:$")
 _ENTRY = re.compile(r"\.entry\s+(\w+)")
 
@@ -29,7 +33,7 @@ def parse(text):
     """The kernels of a module, and complaints about lines that are nothing known."""
     kernels, complaints, header = [], [], False
     for number, line in enumerate(text.splitlines(), 1):
-        line = line.split("//")[0].strip()
+        line = _SCOPED.sub(r"\1", line.split("//")[0].strip())
         if not line or line in "{})" or line == ");" or _LABEL.match(line):
             continue
         if entry := _ENTRY.search(line):
@@ -70,6 +74,21 @@ def _instruction(number, form, operands):
             yield f"line {number}: address {address} is not 64 bits wide"
 
 
+def _unwritten(kernel):
+    """Registers that are read and never written."""
+    written, read = set(), {}
+    for number, form, operands in kernel.instructions:
+        first = re.match(r"\{[^}]*\}|[^,]*", operands)[0]
+        results = set() if _opcode(form) in ("st", "bra", "ret", "bar") else set(_REGISTER.findall(first))
+        written |= results
+        sources = operands[len(first):] if results else operands
+        for register in _REGISTER.findall(sources):
+            read.setdefault(register, number)
+    for register, number in read.items():
+        if register not in written:
+            yield f"{kernel.name}, line {number}: nothing writes {register}"
+
+
 def _doubles(kernel):
     """Arithmetic in f64, which no element needs."""
     for number, form, _ in kernel.instructions:
@@ -108,6 +127,7 @@ def complaints(text, manifest=None):
             found += _instruction(number, form, operands)
         if any(".local" in w or ".const" in w for w in kernel.words):
             found.append(f"{kernel.name}: local or constant memory")
+        found += _unwritten(kernel)
         phase = phases.get(kernel.name)
         if phase and phase["domain"] == "chunks":
             found += _doubles(kernel)

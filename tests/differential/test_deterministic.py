@@ -1,8 +1,11 @@
-"""The same spec gives the same bytes: another run, another folder, another locale, without canonicalisation."""
+"""The same spec gives the same bytes: another run, folder, locale, time zone, number of processors or of compilers
+at work; the same results without canonicalisation."""
 
 import os
 import pathlib
+import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -18,33 +21,78 @@ CASES = list(templatecases.all_cases())[3::31]
 OUTPUTS = ("ptx", "manifest", "mlir", "asm", "bundle")
 
 
-def _emit(text, what, cwd, locale="C"):
+@pytest.fixture(scope="session")
+def locales(tmp_path_factory):
+    """Environments of locales that write 0,5 for 0.5 and lower I to a dotless i, installed or not."""
+    folder = tmp_path_factory.mktemp("locales")
+    if not shutil.which("localedef"):
+        pytest.skip("no localedef: other locales were not tried")
+    for name in ("de_DE", "tr_TR"):
+        subprocess.run(["localedef", "-i", name, "-f", "UTF-8", folder / f"{name}.UTF-8"], check=True)
+    found = [{"LOCPATH": str(folder), "LC_ALL": f"{name}.UTF-8"} for name in ("de_DE", "tr_TR")]
+    probe = "import locale; locale.setlocale(locale.LC_ALL, ''); print(locale.str(0.5))"
+    for environment in found:
+        said = subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True, text=True)
+        assert said.stdout == "0,5\n", said.stderr
+    return found
+
+
+def _command(what, out):
     target = {"ptx": "sm_90", "asm": "x86-64-v4"}.get(what, "x86-64-v3,x86-64-v4,sm_80,sm_90")
-    arguments = [program.COMPILER, "-", f"--rule-path={program.TEMPLATES}", f"--emit={what}"]
-    if what != "mlir":
-        arguments.append(f"--target={target}")
-    environment = {**os.environ, "LC_ALL": locale, "LANG": locale, "TZ": "Asia/Kathmandu"}
+    command = [program.COMPILER, "-", f"--rule-path={program.TEMPLATES}", f"--emit={what}", "-o", str(out)]
+    return command if what == "mlir" else [*command, f"--target={target}"]
+
+
+def _emit(text, what, cwd, environment=None):
     out = pathlib.Path(cwd) / f"out.{what}"
-    done = subprocess.run([*arguments, "-o", str(out)], input=text.encode(), cwd=cwd,
-                          env=environment, capture_output=True)
+    environment = {**os.environ, "TZ": "Asia/Kathmandu", "LC_ALL": "C", **(environment or {})}
+    done = subprocess.run(_command(what, out), input=text.encode(), cwd=cwd, env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr[:1000]
     return out.read_bytes()
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
-def test_same_bytes(case, tmp_path):
+def test_same_bytes(case, tmp_path, locales):
     text = templatecases.text_of(*case)
     for what in OUTPUTS:
         first, other = tmp_path / "a", tmp_path / "b with space"
         first.mkdir(exist_ok=True)
         other.mkdir(exist_ok=True)
-        assert _emit(text, what, first) == _emit(text, what, other, "de_DE.UTF-8"), what
+        expected = _emit(text, what, first)
+        for environment in locales:
+            assert expected == _emit(text, what, other, environment), (what, environment)
 
 
-def test_same_bytes_for_random_specs(tmp_path):
+def test_same_bytes_of_eight_compilers_at_once(tmp_path):
+    """Also with one processor, and each has one thread: there is no number of threads to set."""
+    text = program.generated("lamb", "param=bf16 master=f32", "--clip")
+    expected = _emit(text, "bundle", tmp_path)
+    first = [min(os.sched_getaffinity(0))]
+    crowd = [subprocess.Popen(_command("bundle", tmp_path / f"{i}"), stdin=subprocess.PIPE,
+                              preexec_fn=(lambda: os.sched_setaffinity(0, first)) if i % 2 else None)
+             for i in range(8)]
+    for one in crowd:
+        one.stdin.write(text.encode())
+        one.stdin.close()
+    threads = set()
+    while crowd[0].poll() is None:
+        threads.add(len(os.listdir(f"/proc/{crowd[0].pid}/task")))
+    assert max(threads) == 1
+    assert [one.wait() for one in crowd] == [0] * 8
+    assert all((tmp_path / f"{i}").read_bytes() == expected for i in range(8))
+
+
+def test_same_passes_with_and_without_threads():
+    """As mlir-opt, where MLIR has its threads."""
+    text = program.generated("lamb", "param=bf16 master=f32", "--clip")
+    run = ["-", f"--altgrad-sweeps=rule-path={program.TEMPLATES}"]
+    assert program.call(*run, text=text) == program.call(*run, "--mlir-disable-threading", text=text)
+
+
+def test_same_bytes_for_random_specs(tmp_path, locales):
     for seed in range(8):
         text = randomstep.text(randomstep.generate(seed))
-        assert _emit(text, "bundle", tmp_path) == _emit(text, "bundle", tmp_path, "tr_TR.UTF-8")
+        assert _emit(text, "bundle", tmp_path) == _emit(text, "bundle", tmp_path, locales[1])
 
 
 def test_rule_option_and_its_text_give_the_same_ptx():

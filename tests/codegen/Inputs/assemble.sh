@@ -1,14 +1,18 @@
 #!/bin/sh
-# Compiles every template for a target and assembles it; any warning is an error.
-# usage: assemble.sh TARGET STORAGE TEMPLATES WORK PTXAS...
-target=$1 storage=$2 templates=$3 work=$4
-shift 4
+# Compiles every template for a target and assembles it; any warning is an error. Says which take more than 64 registers.
+# usage: assemble.sh TARGET STORAGE FLAGS TEMPLATES WORK PTXAS...
+target=$1 storage=$2 flags=$3 templates=$4 work=$5
+shift 5
 count=0 bad=0
 for rule in $(altgrad-opt --list-rules --rule-path="$templates"); do
-  altgrad-opt --rule="$rule" --rule-path="$templates" --storage="$storage" --clip \
+  altgrad-opt --rule="$rule" --rule-path="$templates" --storage="$storage" $flags \
     --target="$target" --emit=ptx -o "$work.ptx" &&
-    "$@" -arch="$target" "$work.ptx" -o "$work.cubin" &&
-    count=$((count + 1)) && continue
+    "$@" -v -arch="$target" "$work.ptx" -o "$work.cubin" >"$work.log" 2>&1 &&
+    count=$((count + 1)) &&
+    grep -o 'Used [0-9]*' "$work.log" | sort -k2n | tail -n 1 |
+      while read -r _ n; do [ "$n" -le 64 ] || echo "$target: $rule takes $n registers"; done &&
+    continue
+  cat "$work.log"
   echo "$target: $rule with '$storage' is refused"
   bad=1
 done
