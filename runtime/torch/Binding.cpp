@@ -223,9 +223,6 @@ void Binding::sort(const Groups &groups,
       }
       slots.push_back(slot);
     }
-  TORCH_CHECK(!spec.max_grad_norm() || plans.size() <= 1,
-              "altgrad: max_grad_norm needs all parameters of one type and "
-              "with the same options");
   for (auto &plan : plans)
     plan->grads.resize(plan->params.size());
 }
@@ -362,24 +359,4 @@ void Binding::bind(const Groups &groups, States &states,
   boundOptions = options;
   boundStates = states.size();
   bound = true;
-}
-
-void Binding::run() {
-  for (auto &plan : plans)
-    for (const Stream &stream : plan->program->streams)
-      if (stream.role == Role::Grad)
-        check(altgrad_bind_stream(plan->handle.get(), stream.name.c_str(),
-                                  const_cast<void *const *>(plan->grads.data()),
-                                  int64_t(plan->grads.size())));
-  for (const Slot &slot : slots)
-    if (slot.plan)
-      slot.param->bump_version();
-  norm = 0;
-  for (auto &plan : plans) {
-    plan->maxNorm = float(spec.max_grad_norm().value_or(0));
-    check(altgrad_run(plan->handle.get(), plan->workspace, plan->bytes, 0, -1,
-                      nullptr));
-    norm = plan->norm;
-  }
-  copies.clear();
 }

@@ -75,6 +75,7 @@ private:
   void sort(const Groups &groups, const std::vector<std::string> &options);
   void checkStates(const States &states);
   void makeStates(States &states);
+  void runClipped();
   void fill(Plan &plan, const States &states, size_t groups);
 
   std::map<std::pair<std::string, c10::ScalarType>,

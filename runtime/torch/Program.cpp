@@ -100,6 +100,17 @@ void readScalars(const json &manifest, const RuleSpec &spec, Program &program) {
   }
 }
 
+// The sweeps of the norm come first, and the scalars that follow them know it.
+void readPhases(const json &manifest, Program &program) {
+  bool swept = false;
+  for (const json &phase : manifest.at("phases")) {
+    ++program.normPhases;
+    swept |= phase.at("domain") == "chunks";
+    if (swept && phase.at("domain") == "once")
+      return;
+  }
+}
+
 // The states that are to be stored as the parameter is, in altgrad-opt's words.
 std::string unnamedStates(const RuleSpec &spec, const Program &program,
                           const std::string &format) {
@@ -136,6 +147,7 @@ std::shared_ptr<const Program> compileAs(const RuleSpec &spec,
   TORCH_CHECK(manifest.is_object(), "altgrad: the manifest is not JSON");
   readStreams(manifest, spec, *program);
   readScalars(manifest, spec, *program);
+  readPhases(manifest, *program);
   return program;
 }
 

@@ -34,6 +34,7 @@ struct Program {
   std::string step; // name of the step count; "" where the rule has none
   std::string stepKey;
   c10::ScalarType stepType = c10::ScalarType::Long;
+  int64_t normPhases = 0; // after these phases a clipped step knows its norm
 };
 
 // Throws what the runtime says when `status` is not ALTGRAD_OK.

@@ -28,7 +28,7 @@ struct RuleSpec {
   TORCH_ARG(std::string, rule_path);
   // Path of altgrad-opt; empty: $ALTGRAD_OPT, beside libaltgrad.so, on PATH.
   TORCH_ARG(std::string, compiler);
-  // Clips gradients by their global norm. Then all parameters have one type.
+  // Clips gradients by their global norm, over parameters of all types.
   TORCH_ARG(std::optional<double>, max_grad_norm);
   // From names of the rule to names in RuleParamState, where they differ.
   TORCH_ARG(names_t, state_names);

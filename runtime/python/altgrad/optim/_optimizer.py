@@ -139,6 +139,9 @@ class Optimizer(torch.optim.Optimizer):
             for name, cell in table.single.items():
                 cell.value = singles.get(name, 0.0)
             table.gather()
+        # Before the kernels, which push the tensors' bookkeeping out of the caches.
+        if self._written:
+            increment_version(self._written)
         if clip:
             self._norm = self._clip(tables, singles["max_norm"])
         else:
@@ -149,8 +152,6 @@ class Optimizer(torch.optim.Optimizer):
         if self._always_counts and singles["found_inf"] == 0.0:
             for table in tables:
                 table.count(self._count_key)
-        if self._written:
-            increment_version(self._written)
 
     def _clip(self, tables, max_norm):
         """Runs clipped tables; returns the norm over all of them."""
