@@ -7,7 +7,7 @@ import numpy as np
 
 import program
 
-LIBRARY = os.environ.get("ALTGRAD_PTXINTERP", str(program.ROOT / "build/lib/libptxinterp.so"))
+LIBRARY = os.environ.get("ALTGRAD_PTXINTERP", str(program.ROOT / "build/tests/ptx/libptxinterp.so"))
 CHUNK, HEADER, THREADS = 4096, 8, 256
 READ_ONLY, UNINITIALISED = 1, 2
 
