@@ -7,6 +7,14 @@ if(LLVM_CONFIG)
   execute_process(COMMAND ${LLVM_CONFIG} --prefix
     OUTPUT_VARIABLE llvm_prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
 endif()
+# A process that maps 250 MB of shared libraries and relocates them takes 28 ms
+# to start; with the archives, 4. The sanitizers want the shared ones.
+if(ALTGRAD_SANITIZE)
+  set(static_default OFF)
+else()
+  set(static_default ON)
+endif()
+option(ALTGRAD_STATIC_LLVM "Link LLVM's archives" ${static_default})
 set(ZLIB_USE_STATIC_LIBS ${ALTGRAD_STATIC_LLVM})
 find_package(MLIR 22.1 REQUIRED CONFIG HINTS ${llvm_prefix})
 find_package(LLD 22.1 REQUIRED CONFIG HINTS ${llvm_prefix})
@@ -21,6 +29,13 @@ include(HandleLLVMOptions)                   # -fPIC, the linker, warnings
 
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}/runtime/include)
+
+add_library(altgrad_mlir INTERFACE)
+if(ALTGRAD_STATIC_LLVM)
+  include(${CMAKE_CURRENT_LIST_DIR}/StaticLlvm.cmake)
+else()
+  target_link_libraries(altgrad_mlir INTERFACE MLIR LLVM)
+endif()
 
 # MLIR's headers cost 2 to 17 s per file. With clang one precompiled header, instantiations included,
 # brings a lowering down to under 1 s; with g++ 12 the file takes a minute and 1.1 GB, so it is off.
@@ -44,7 +59,7 @@ function(altgrad_library name)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
-  target_link_libraries(${name} PUBLIC ${ARG_LINK} MLIR LLVM)
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} altgrad_mlir)
   llvm_update_compile_flags(${name})
   if(ALTGRAD_PCH)
     target_precompile_headers(${name} REUSE_FROM altgrad_headers)
@@ -55,6 +70,6 @@ endfunction()
 function(altgrad_executable name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIR LLVM)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} altgrad_mlir)
   llvm_update_compile_flags(${name})
 endfunction()
