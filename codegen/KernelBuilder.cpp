@@ -291,7 +291,7 @@ static Value joinRow(KernelBuilder &kernel, const Partial &partial, Value sum,
     return joined();
   Value set = kernel.rowHeader(kernel.row(index), ALTGRAD_ROW_SET);
   Value own = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, set,
-                                    kernel.i64(kernel.plan.setOf(partial.sweep)));
+                                    kernel.i64(kernel.plan.sets.of(partial.sweep)));
   auto branch = scf::IfOp::create(builder, TypeRange{sum.getType()}, own,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(builder);

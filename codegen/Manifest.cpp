@@ -218,7 +218,8 @@ std::string altgrad::writeReport(const Signature &signature, StepOp sweeps,
     out << traffic.size() << " sets of tensors";
   else
     bytes(traffic[0]);
-  out << ", " << plan.phases.size() << " launches\n";
+  out << ", " << plan.phases.size()
+      << (plan.phases.size() == 1 ? " launch\n" : " launches\n");
   for (const Phase &phase : plan.phases)
     writePhase(out, phase, sets);
   for (auto [index, set] : llvm::enumerate(traffic)) {

@@ -1,6 +1,6 @@
 // Planning: sweeps in order, between them what folds reductions and what
 // computes scalars, once for the step and once for each row.
-#include "codegen/Phases.h"
+#include "codegen/ScalarWrites.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <map>
@@ -27,11 +27,6 @@ const Partial &PhasePlan::partialOf(Value reduced) const {
       return partial;
   }
   llvm_unreachable("not a reduction");
-}
-
-unsigned PhasePlan::setOf(SweepOp sweep) const {
-  return *sets.of(sweep.getLoads().empty() ? sweep.getStores().front()
-                                           : sweep.getLoads().front());
 }
 
 Layout altgrad::layoutOf(StepOp step) {
@@ -75,8 +70,6 @@ private:
   int earlier(Operation *op, bool last);
   bool uses(SweepOp sweep, ArrayRef<SweepOp> reduced);
   LogicalResult addWrites();
-  LogicalResult addWrite(Value value, BlockArgument target, Value condition);
-  std::optional<unsigned> setOf(Value value, Value condition = {});
   Phase *find(Batch &batch, Domain domain, std::optional<unsigned> set);
   Phase &scalars(Batch &batch, Domain domain, std::optional<unsigned> set);
   void addOp(Batch &batch, Operation *op);
@@ -86,7 +79,6 @@ private:
   bool perRow(Value value);
   void findRowValues();
   int batchOf(Value value);
-  int lastReader(BlockArgument argument);
 
   StepOp step;
   PhasePlan plan;
@@ -129,11 +121,6 @@ int PhasePlanner::batchOf(Value value) {
   return op ? batches.lookup(op) : 0;
 }
 
-std::optional<unsigned> PhasePlanner::setOf(Value value, Value condition) {
-  std::optional<unsigned> set = plan.sets.of(value);
-  return set || !condition ? set : plan.sets.of(condition);
-}
-
 Phase *PhasePlanner::find(Batch &batch, Domain domain,
                           std::optional<unsigned> set) {
   if (domain == Domain::Once)
@@ -163,7 +150,7 @@ Phase &PhasePlanner::scalars(Batch &batch, Domain domain,
 void PhasePlanner::addOp(Batch &batch, Operation *op) {
   Value result = op->getResult(0);
   Domain domain = perRow(result) ? Domain::Rows : Domain::Once;
-  scalars(batch, domain, setOf(result)).ops.push_back(op);
+  scalars(batch, domain, setOfScalar(plan.sets, result)).ops.push_back(op);
 }
 
 void PhasePlanner::flush() {
@@ -194,7 +181,7 @@ int PhasePlanner::earlier(Operation *op, bool last) {
   Domain domain = perRow(result) ? Domain::Rows : Domain::Once;
   for (int at = batch - 1; at >= ready; --at)
     if ((last && at == batch - 1) ||
-        find(scalarPhases[at], domain, setOf(result)))
+        find(scalarPhases[at], domain, setOfScalar(plan.sets, result)))
       return at;
   return batch;
 }
@@ -234,50 +221,19 @@ void PhasePlanner::addSweep(SweepOp sweep) {
     unfolded.push_back(sweep);
 }
 
-// The last batch that reads the memory of a scalar argument.
-int PhasePlanner::lastReader(BlockArgument argument) {
-  int last = 0;
-  Block *block = &step.getBody().front();
-  for (Operation *user : argument.getUsers()) {
-    Operation *top = block->findAncestorOpInBlock(*user);
-    if (!isa<CommitOp>(top)) // a sweep's entry is the batch after it
-      last = std::max(last, batches.lookup(top));
-  }
-  return last;
-}
-
-LogicalResult PhasePlanner::addWrite(Value value, BlockArgument target,
-                                     Value condition) {
-  Scope scope = step.getScope(target);
-  if (scope == Scope::Group)
-    return step.getCommit().emitOpError()
-           << "writes '%" << step.getName(target)
-           << "', which is per_group; only scalars of the step and per_tensor "
-              "ones are written";
-  bool rows = scope == Scope::Tensor;
-  if (!rows && (perRow(value) || (condition && perRow(condition))))
-    return step.getCommit().emitOpError()
-           << "writes a value that differs between tensors to '%"
-           << step.getName(target) << "', which is one for the step";
-  int at = std::max({batchOf(value), condition ? batchOf(condition) : 0,
-                     lastReader(target)});
-  scalars(scalarPhases[at], rows ? Domain::Rows : Domain::Once,
-          rows ? setOf(value, condition) : std::nullopt)
-      .writes.push_back({value, target, condition});
-  return success();
-}
-
 LogicalResult PhasePlanner::addWrites() {
-  CommitOp commit = step.getCommit();
-  for (auto [value, target] :
-       llvm::zip(commit.getAlwaysValues(), commit.getAlwaysTargets()))
-    if (failed(addWrite(value, cast<BlockArgument>(target), {})))
-      return failure();
-  for (auto [value, target] :
-       llvm::zip(commit.getValues(), commit.getTargets()))
-    if (failed(addWrite(value, cast<BlockArgument>(target),
-                        commit.getCondition())))
-      return failure();
+  ScalarOrder order{[this](Value value) { return perRow(value); },
+                    [this](Value value) { return batchOf(value); },
+                    [this](Operation *op) { return batches.lookup(op); }};
+  auto placed = placeWrites(step, plan.sets, order);
+  if (failed(placed))
+    return failure();
+  for (const PlacedWrite &one : *placed) {
+    if (one.batch >= int(scalarPhases.size()))
+      scalarPhases.resize(one.batch + 1);
+    scalars(scalarPhases[one.batch], one.domain, one.set)
+        .writes.push_back(one.write);
+  }
   return success();
 }
 
@@ -325,7 +281,7 @@ void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
   for (unsigned set = 0; set < plan.sets.count(); ++set) {
     Phase fold;
     for (const Partial &partial : batch.folds)
-      if (plan.setOf(partial.sweep) == set)
+      if (plan.sets.of(partial.sweep) == set)
         fold.folds.push_back(partial);
     if (fold.folds.empty())
       continue;
@@ -349,13 +305,13 @@ void PhasePlanner::addPhases() {
       phase.name += suffix;
       plan.phases.push_back(phase);
     }
-    if (index == sweeps.size())
+    if (index >= sweeps.size())
       continue;
     Phase sweep;
     sweep.kind = Phase::Sweep;
     sweep.name = sweeps[index].getName().str();
     sweep.domain = Domain::Chunks;
-    sweep.set = plan.setOf(sweeps[index]);
+    sweep.set = plan.sets.of(sweeps[index]);
     sweep.sweep = sweeps[index];
     plan.phases.push_back(sweep);
   }

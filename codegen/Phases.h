@@ -52,7 +52,6 @@ struct PhasePlan {
   RowSets sets;
 
   const Partial &partialOf(mlir::Value reduced) const;
-  unsigned setOf(SweepOp sweep) const;
 };
 
 /// Plans a step that consists of sweeps and scalars. Emits an error and fails if

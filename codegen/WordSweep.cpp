@@ -7,6 +7,13 @@
 using namespace mlir;
 using namespace altgrad;
 
+// A value of 64 bits would not fit its place in the memory between two passes.
+static bool isWide(Operation &op) {
+  return llvm::any_of(op.getResultTypes(), [](Type type) {
+    return getElementTypeOrSelf(type).getIntOrFloatBitWidth() > 32;
+  });
+}
+
 // The order of elements is free without a reduction. AVX2 has no cheap way
 // across its two halves: the low halves of words are one vector, the high
 // halves another.
@@ -17,7 +24,8 @@ bool WordSweep::fits(SweepOp sweep, const Target &target) {
   };
   return target.lanes == 8 && sweep.getReduced().empty() &&
          llvm::all_of(sweep.getLoads(), bf16) &&
-         llvm::all_of(sweep.getStores(), bf16);
+         llvm::all_of(sweep.getStores(), bf16) &&
+         llvm::none_of(sweep.getWide().front().front(), isWide);
 }
 
 // What the first pass leaves for the last stays in L1.

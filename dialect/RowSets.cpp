@@ -10,6 +10,14 @@ std::optional<unsigned> RowSets::of(Value value) const {
                              : std::optional<unsigned>(it->second);
 }
 
+unsigned RowSets::of(SweepOp sweep) const {
+  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
+    for (Value stream : streams)
+      if (std::optional<unsigned> set = of(stream))
+        return *set;
+  return 0;
+}
+
 std::optional<unsigned> RowSets::meet(ArrayRef<Value> values, Operation &op) {
   std::optional<unsigned> common;
   for (Value value : values) {

@@ -19,6 +19,7 @@ public:
 
   unsigned count() const { return sets; }
   std::optional<unsigned> of(mlir::Value value) const;
+  unsigned of(SweepOp sweep) const;
   /// The operation in which values of two sets meet, or null.
   mlir::Operation *conflict() const { return conflicting; }
 

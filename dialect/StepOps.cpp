@@ -97,21 +97,26 @@ CommitOp StepOp::getCommit() {
 }
 
 static LogicalResult verifySets(StepOp step) {
-  std::set<int64_t> used{0};
+  constexpr size_t maxSets = 64;
+  std::set<int64_t> used;
   for (BlockArgument argument : step.getBody().getArguments()) {
     int64_t set = step.getSets()[argument.getArgNumber()];
-    used.insert(set);
+    if (isa<TensorsType>(argument.getType())) {
+      used.insert(set);
+      continue;
+    }
     // step_c10
-    if (set != 0 && !isa<TensorsType>(argument.getType()))
+    if (set != 0)
       return step.emitOpError() << "gives '%" << step.getName(argument)
                                 << "' a set; only lists of tensors have one";
   }
-  for (int64_t set : step.getSets())
+  for (int64_t set : used)
     // step_c9
-    if (set < 0 || set >= int64_t(used.size()))
-      return step.emitOpError() << "has a set " << set << " among "
-                                << used.size()
-                                << "; sets are numbered from 0 without a gap";
+    if (set < 0 || set >= int64_t(std::min(used.size(), maxSets)))
+      return step.emitOpError()
+             << "has a set " << set << " and " << used.size()
+             << " in all; sets are numbered from 0 without a gap, at most "
+             << maxSets;
   return success();
 }
 

@@ -53,7 +53,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c6) an `in` argument is not written;
     - (step_c7) an `out` or `inout` argument is;
     - (step_c8) an `out` argument is not read;
-    - (step_c9) sets are numbered from 0 without a gap;
+    - (step_c9) sets are numbered from 0 without a gap, at most 64;
     - (step_c10) only lists of tensors have one;
     - (step_c11) what belongs to different sets does not meet.
 

@@ -99,7 +99,7 @@ static void appendBody(SweepOp sweep, Block *block,
     builder.clone(op, map);
 }
 
-static SweepOp fuse(SweepOp first, SweepOp second) {
+static void fuse(SweepOp first, SweepOp second) {
   SetVector<Operation *> later = dependents(first);
   auto owned = std::make_unique<Block>();
   SmallVector<Value> loads, reduced, stored, stores;
@@ -144,7 +144,6 @@ static SweepOp fuse(SweepOp first, SweepOp second) {
     }
   first.erase();
   second.erase();
-  return fused;
 }
 
 static unsigned bytesOf(ArrayRef<SweepOp> sweeps) {
@@ -170,25 +169,25 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
     unsigned before = bytesOf(sweeps);
     SmallVector<SweepOp> kept = sweeps;
     RowSets sets(getOperation());
-    auto setOf = [&](SweepOp sweep) {
-      return sets.of(sweep.getLoads().empty() ? sweep.getStores().front()
-                                              : sweep.getLoads().front());
-    };
     // The pair that saves most comes first: a sweep may suit either neighbour.
     for (;;) {
-      size_t best = kept.size();
+      std::pair<SweepOp, SweepOp> best;
       unsigned saved = 0;
-      for (size_t i = 0; i + 1 < kept.size(); ++i)
-        if (setOf(kept[i]) == setOf(kept[i + 1]) &&
-            mayFuse(kept[i], kept[i + 1]) &&
-            (best == kept.size() || sharedBytes(kept[i], kept[i + 1]) > saved)) {
-          best = i;
-          saved = sharedBytes(kept[i], kept[i + 1]);
-        }
-      if (best == kept.size())
+      for (auto first = kept.begin(); first != kept.end(); ++first) {
+        auto second = std::find_if(first + 1, kept.end(), [&](SweepOp sweep) {
+          return sets.of(sweep) == sets.of(*first);
+        });
+        if (second == kept.end() || !mayFuse(*first, *second) ||
+            (best.first && sharedBytes(*first, *second) <= saved))
+          continue;
+        best = {*first, *second};
+        saved = sharedBytes(*first, *second);
+      }
+      if (!best.first)
         break;
-      kept[best] = fuse(kept[best], kept[best + 1]);
-      kept.erase(kept.begin() + best + 1);
+      fuse(best.first, best.second);
+      kept.assign(getOperation().getBody().getOps<SweepOp>().begin(),
+                  getOperation().getBody().getOps<SweepOp>().end());
     }
     remark::passed(getOperation().getLoc(),
                    remark::RemarkOpts::name("fuse").category("altgrad"))

@@ -94,7 +94,10 @@ altgrad_status altgrad_plan::checkRows(int64_t nrows, const int64_t *numel,
                                        const int64_t *group, int64_t ngroups,
                                        const int64_t *set,
                                        const int64_t *offset) const {
-  int64_t elements = 0, before = 0;
+  int64_t elements = 0, before = 0, last = bundle->manifest().sets - 1;
+  if (!set && last > 0 && nrows > 0)
+    return fail(ALTGRAD_INVALID, "set is NULL, but the step has %lld sets",
+                (long long)last + 1);
   for (int64_t row = 0; row < nrows; ++row) {
     if (numel[row] < 0 || numel[row] > mostElements ||
         (elements += numel[row]) > mostElements)
@@ -107,7 +110,6 @@ altgrad_status altgrad_plan::checkRows(int64_t nrows, const int64_t *numel,
     if (offset && offset[row] < 0)
       return fail(ALTGRAD_INVALID, "offset[%lld] is %lld", (long long)row,
                   (long long)offset[row]);
-    int64_t last = bundle->manifest().sets - 1;
     if (set && (set[row] < before || set[row] > last))
       return fail(ALTGRAD_INVALID,
                   "set[%lld] is %lld, not in [%lld, %lld]: rows come set by set",
@@ -183,8 +185,10 @@ altgrad_status altgrad_plan::bindStream(size_t index, void *const *pointers,
   uint64_t unaligned = uint64_t(stream.bytes) - 1;
   for (int64_t row = 0; row < count; ++row) {
     const uint64_t *words = &tables.rows[size_t(row * manifest.rowWords)];
-    bool missing = !pointers[row] && words[ALTGRAD_ROW_NUMEL] != 0 &&
-                   words[ALTGRAD_ROW_SET] == uint64_t(stream.set);
+    if (words[ALTGRAD_ROW_NUMEL] == 0 ||
+        words[ALTGRAD_ROW_SET] != uint64_t(stream.set))
+      continue;
+    bool missing = !pointers[row];
     if (missing || (uint64_t(pointers[row]) & unaligned))
       return fail(ALTGRAD_INVALID, "stream %s, row %lld: pointer %p is %s",
                   stream.name.c_str(), (long long)row, pointers[row],

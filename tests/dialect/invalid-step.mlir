@@ -200,7 +200,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, in %limit: f32) {
 // -----
 
 // step_c9
-// expected-error@+1 {{'altgrad.step' op has a set 2 among 2; sets are numbered from 0 without a gap}}
+// expected-error@+1 {{'altgrad.step' op has a set 2 and 1 in all; sets are numbered from 0 without a gap, at most 64}}
 altgrad.step @gap(in %g: !altgrad.tensors<f32> set 2) {
   commit
 }
@@ -208,7 +208,7 @@ altgrad.step @gap(in %g: !altgrad.tensors<f32> set 2) {
 // -----
 
 // step_c9
-// expected-error@+1 {{'altgrad.step' op has a set -1 among 2; sets are numbered from 0 without a gap}}
+// expected-error@+1 {{'altgrad.step' op has a set -1 and 1 in all; sets are numbered from 0 without a gap, at most 64}}
 altgrad.step @negative(in %g: !altgrad.tensors<f32> set -1) {
   commit
 }

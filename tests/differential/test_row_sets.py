@@ -1,5 +1,7 @@
 """Several lists of different tensors in one step: one norm, one condition, one program."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,14 @@ def test_rows_come_set_by_set(mixed):
     rows.set = [1, 0]
     with pytest.raises(hostrun.Failed, match=r"set\[1\] is 0, not in \[1, 1\]: rows come set by set"):
         hostrun.HostPlan(mixed, "v3").bind(memory)
+
+
+def test_several_sets_must_be_told(mixed):
+    plan = hostrun.HostPlan(mixed, "v3")
+    one = (ctypes.c_int64 * 1)(5)
+    with pytest.raises(hostrun.Failed, match="set is NULL, but the step has 2 sets"):
+        plan._call("bind_rows", plan.plan, ctypes.c_int64(1), one, (ctypes.c_int64 * 1)(0),
+                   ctypes.c_int64(1), None, None, None)
 
 
 def test_what_a_tensor_decides_stays_in_its_set():

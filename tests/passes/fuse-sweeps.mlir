@@ -111,3 +111,26 @@ altgrad.step @seen(in %a: !altgrad.tensors<f32>, out %b: !altgrad.tensors<f32>, 
   }
   commit always %x to %s : f32
 }
+
+// -----
+
+// A sweep of another set between two does not keep them apart.
+// CHECK-LABEL: @between
+altgrad.step @between(in %g: !altgrad.tensors<f32>, inout %a: !altgrad.tensors<f32>,
+                      in %h: !altgrad.tensors<f32> set 1) {
+  // CHECK: sweep @reduce0 load(%{{.*}} from %h
+  // CHECK: sweep @update load(%{{.*}} from %g : {{.*}}, %{{.*}} from %a : {{.*}}) reduce(sumsq over step) store(%a
+  // CHECK-NOT: sweep
+  %s = altgrad.sweep @reduce0 load(%x from %g : !altgrad.tensors<f32>) reduce(sumsq over step) store() {
+    emit %x : f32
+  }
+  %t = altgrad.sweep @reduce0 load(%x from %h : !altgrad.tensors<f32>) reduce(sumsq over step) store() {
+    emit %x : f32
+  }
+  altgrad.sweep @update load(%x from %g : !altgrad.tensors<f32>, %y from %a : !altgrad.tensors<f32>)
+      reduce() store(%a : !altgrad.tensors<f32>) {
+    %z = arith.mulf %x, %y : f32
+    emit %z : f32
+  }
+  commit
+}

@@ -16,7 +16,7 @@
 // LLVM: load <8 x float>
 // ASM: altgrad_s_update_v3:
 // PTX: .visible .entry altgrad_s_update(
-// REPORT: step s: 1 sweep, 8 bytes per element (4 read, 4 written), 1 launches
+// REPORT: step s: 1 sweep, 8 bytes per element (4 read, 4 written), 1 launch
 // MANIFEST: "symbol": "altgrad_s_update"
 // BUNDLE-DAG: T altgrad_s_update_v3
 // BUNDLE-DAG: altgrad_manifest

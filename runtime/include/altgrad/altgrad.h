@@ -70,19 +70,20 @@ ALTGRAD_API altgrad_status altgrad_plan_create(altgrad_bundle *bundle,
 ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 
 // Declares the tensors: `nrows` of them, each with its number of elements, its
-// group in [0, ngroups), its set (NULL: all in set 0), the global index of its
-// first element (`offset`, NULL: 0) and its tag (NULL: its index). Rows come set
-// by set; the manifest says which set a stream is of. Forgets all pointers bound
-// before.
+// group in [0, ngroups), its set (NULL where the step has one; the manifest says
+// which set a stream is of), the global index of its first element (`offset`,
+// NULL: 0) and its tag (NULL: its index). Rows come set by set. Forgets all
+// pointers bound before.
 ALTGRAD_API altgrad_status
 altgrad_bind_rows(altgrad_plan *plan, int64_t nrows, const int64_t *numel,
                   const int64_t *group, int64_t ngroups, const int64_t *set,
                   const int64_t *offset, const int64_t *tag);
 
 // Binds a stream: one device pointer per row (any, NULL included, where the row
-// has no elements or is of another set). May be called before every run; pointers of "in" streams
-// are the cheap ones to move. A step that commits some tensors always and others
-// on a condition may read an "out" stream to write its old bytes back.
+// has no elements or is of another set). May be called before every run;
+// pointers of "in" streams are the cheap ones to move. A step that commits some
+// tensors always and others on a condition may read an "out" stream to write its
+// old bytes back.
 ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
                                                const char *name,
                                                void *const *pointers,
