@@ -26,7 +26,7 @@ Value KernelBuilder::i32(int32_t value) {
 
 Value KernelBuilder::offset(Value base, Value index, unsigned bytes) {
   Value distance = arith::MulIOp::create(builder, index, i64(bytes));
-  return LLVM::GEPOp::create(builder, pointer, builder.getI8Type(), base,
+  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base,
                              ArrayRef<LLVM::GEPArg>{distance});
 }
 
@@ -34,7 +34,7 @@ Value KernelBuilder::offset32(Value base, Value index, unsigned bytes) {
   Value distance = arith::ExtUIOp::create(
       builder, builder.getI64Type(),
       arith::MulIOp::create(builder, index, i32(bytes)));
-  return LLVM::GEPOp::create(builder, pointer, builder.getI8Type(), base,
+  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base,
                              ArrayRef<LLVM::GEPArg>{distance});
 }
 
