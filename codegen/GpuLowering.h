@@ -20,7 +20,7 @@ private:
   /// elements at a time, in strips.
   struct Chunk {
     SweepOp sweep;
-    LaneSums &sums;
+    LaneSums sums;
     int64_t width;
     /// The lane's first element, from the chunk's end: negative.
     mlir::Value from = {};
@@ -34,10 +34,11 @@ private:
 
   // SweepToGPU.cpp
   void lowerSweep(KernelBuilder &kernel, SweepOp sweep);
-  void sweepChunk(KernelBuilder &kernel, LaneSums &sums, SweepOp sweep,
+  void sweepChunk(KernelBuilder &kernel, LaneMemory &memory, SweepOp sweep,
                   mlir::Value index);
-  Chunk openChunk(KernelBuilder &kernel, LaneSums &sums, SweepOp sweep,
+  Chunk openChunk(KernelBuilder &kernel, LaneMemory &memory, SweepOp sweep,
                   mlir::Value index);
+  void storeScalars(KernelBuilder &kernel, Chunk &chunk, LaneMemory &memory);
   mlir::Value totalOf(KernelBuilder &kernel, Chunk &chunk,
                       const Carried &carried, unsigned result);
   /// `part`: of the 256 lanes, which a warp visits in turn.

@@ -220,11 +220,24 @@ SmallVector<Value> altgrad::cloneSweepBody(ImplicitLocOpBuilder &builder,
                                            const IRMapping &known) {
   IRMapping map(known);
   map.map(body.getArguments(), loaded);
-  for (Operation &op : body.front().without_terminator())
-    builder.clone(op, map);
+  // Volatile: it would be a register through the whole sweep otherwise.
+  auto read = [&](Type type, Value at) -> Value {
+    if (!isa<LLVM::LLVMPointerType>(at.getType()))
+      return at;
+    return LLVM::LoadOp::create(builder, type, at, /*alignment=*/0,
+                                /*isVolatile=*/true);
+  };
+  for (Operation &op : body.front().without_terminator()) {
+    Operation *copy = builder.clone(op, map);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(copy);
+    for (auto [here, there] :
+         llvm::zip(copy->getOpOperands(), op.getOperandTypes()))
+      here.set(read(there, here.get()));
+  }
   SmallVector<Value> emitted;
   for (Value value : body.front().getTerminator()->getOperands())
-    emitted.push_back(map.lookup(value));
+    emitted.push_back(read(value.getType(), map.lookup(value)));
   return emitted;
 }
 

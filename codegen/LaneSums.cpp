@@ -1,4 +1,4 @@
-// Partial sums in registers and in shared memory.
+// Entries of threads in shared memory; partial sums there and in registers.
 #include "codegen/LaneSums.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -9,17 +9,44 @@ using namespace altgrad;
 
 constexpr unsigned wordBytes = sizeof(float);
 constexpr unsigned pairBytes = groupWidth * wordBytes;
-constexpr unsigned blockBytes = ALTGRAD_BLOCK_THREADS * pairBytes;
-constexpr unsigned sharedLimit = 24 << 10; // four blocks on a multiprocessor
+constexpr unsigned memoryLimit = 24 << 10; // four blocks on a multiprocessor
+
+LaneMemory::LaneMemory(KernelBuilder &kernel, Value thread)
+    : kernel(kernel), function(cast<LLVM::LLVMFuncOp>(
+                          kernel.builder.getInsertionBlock()->getParentOp())),
+      thread(thread) {}
+
+unsigned LaneMemory::room(unsigned bytes) const {
+  return (memoryLimit - used) / stride(bytes);
+}
+
+Value LaneMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
+  ImplicitLocOpBuilder &builder = kernel.builder;
+  auto space = unsigned(NVVM::NVVMMemorySpace::Shared);
+  std::string symbol = (function.getSymName() + "_" + name).str();
+  used += count * stride(bytes);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(function);
+    LLVM::GlobalOp::create(
+        builder,
+        LLVM::LLVMArrayType::get(builder.getI8Type(), count * stride(bytes)),
+        /*isConstant=*/false, LLVM::Linkage::Internal, symbol, Attribute(),
+        bytes, space);
+  }
+  Value all = LLVM::AddressOfOp::create(
+      builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
+  return kernel.offset(all, thread, bytes);
+}
 
 // Maxima and conjunctions are the same in every order: one pair holds them.
 static bool isOrdered(Reduction kind) {
   return kind == Reduction::Add || kind == Reduction::SumSq;
 }
 
-LaneSums::LaneSums(KernelBuilder &kernel, SweepOp sweep, Value thread)
+LaneSums::LaneSums(KernelBuilder &kernel, SweepOp sweep, LaneMemory &memory)
     : kernel(kernel), builder(kernel.builder) {
-  unsigned ordered = 0, registers = 0, bytes = 0;
+  unsigned ordered = 0, registers = 0, entries = 0;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     ordered += isOrdered(sweep.getReduction(i));
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
@@ -27,32 +54,13 @@ LaneSums::LaneSums(KernelBuilder &kernel, SweepOp sweep, Value thread)
     unsigned pairs =
         isOrdered(kind) ? ALTGRAD_LANES / warpLanes / groupWidth : 1;
     bool shared = isOrdered(kind) && ordered > 1 &&
-                  bytes + pairs * blockBytes <= sharedLimit;
-    unsigned &end = shared ? bytes : registers;
+                  entries + pairs <= memory.room(pairBytes);
+    unsigned &end = shared ? entries : registers;
     sums.push_back({kind, pairs, end, shared});
-    end += pairs * (shared ? blockBytes : 1);
+    end += pairs;
   }
-  if (bytes)
-    own = kernel.offset(allocate(bytes), thread, pairBytes);
-}
-
-// Memory of every block of the kernel that is being built.
-Value LaneSums::allocate(unsigned bytes) {
-  auto function =
-      cast<LLVM::LLVMFuncOp>(builder.getInsertionBlock()->getParentOp());
-  auto space = unsigned(NVVM::NVVMMemorySpace::Shared);
-  std::string name = (function.getSymName() + "_sums").str();
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(function);
-    LLVM::GlobalOp::create(
-        builder,
-        LLVM::LLVMArrayType::get(builder.getF32Type(), bytes / wordBytes),
-        /*isConstant=*/false, LLVM::Linkage::Internal, name, Attribute(),
-        pairBytes, space);
-  }
-  return LLVM::AddressOfOp::create(
-      builder, LLVM::LLVMPointerType::get(builder.getContext(), space), name);
+  if (entries)
+    own = memory.allocate("sums", entries, pairBytes);
 }
 
 VectorType LaneSums::pairType(Reduction kind) {
@@ -66,7 +74,8 @@ Value LaneSums::spread(Value value) {
 }
 
 Value LaneSums::address(const Sum &sum, unsigned number) {
-  return kernel.offset(own, kernel.i64(sum.at + number * blockBytes), 1);
+  return kernel.offset(own, kernel.i64(sum.at + number),
+                       LaneMemory::stride(pairBytes));
 }
 
 LaneSums::Carried LaneSums::clear() {
@@ -105,12 +114,13 @@ void LaneSums::addElement(Carried &carried, unsigned result, unsigned first,
   const Sum &sum = sums[result];
   if (sum.pairs == 1)
     return add(carried, result, 0, spread(element));
-  Value number = arith::ShRUIOp::create(builder, offset, kernel.i32(1));
-  Value second = arith::AndIOp::create(builder, offset, kernel.i32(1));
   if (sum.shared) {
+    Value number = arith::ShRUIOp::create(builder, offset, kernel.i32(1));
+    Value second = arith::AndIOp::create(builder, offset, kernel.i32(1));
     Value at = kernel.offset32(
-        kernel.offset32(address(sum, first), number, blockBytes), second,
-        wordBytes);
+        kernel.offset32(address(sum, first), number,
+                        LaneMemory::stride(pairBytes)),
+        second, wordBytes);
     Value before = kernel.load(element.getType(), at, wordBytes);
     return kernel.store(accumulate(builder, sum.kind, before, element), at,
                         wordBytes);

@@ -1,4 +1,5 @@
-// The partial sums that a lane of a GPU has of a chunk.
+// What a lane of a GPU keeps through a chunk: partial sums, and words in shared
+// memory.
 #ifndef ALTGRAD_CODEGEN_LANESUMS_H
 #define ALTGRAD_CODEGEN_LANESUMS_H
 
@@ -11,13 +12,34 @@ constexpr int64_t warpLanes = 32;
 /// take, and few enough for 64 registers.
 constexpr int64_t groupWidth = 2;
 
+/// Shared memory in which every thread has entries of its own, beside those of
+/// its neighbours: there is no barrier, and no bank conflict.
+class LaneMemory {
+public:
+  /// The builder is at the kernel's outermost block.
+  LaneMemory(KernelBuilder &kernel, mlir::Value thread);
+  /// The entries of `bytes` that every thread can still have.
+  unsigned room(unsigned bytes) const;
+  /// The first of a thread's entries.
+  mlir::Value allocate(llvm::StringRef name, unsigned count, unsigned bytes);
+  /// The distance to the next one.
+  static unsigned stride(unsigned bytes) {
+    return ALTGRAD_BLOCK_THREADS * bytes;
+  }
+
+private:
+  KernelBuilder &kernel;
+  mlir::LLVM::LLVMFuncOp function;
+  mlir::Value thread;
+  unsigned used = 0;
+};
+
 /// In pairs, the elements of a group. A sum has 256 words in the 32 lanes of a
-/// warp, four pairs in each. One sum has them in registers; several have them
-/// in shared memory, where a thread touches its own words only: there is no
-/// barrier, and no bank conflict.
+/// warp, four pairs in each. One sum has them in registers, several have them
+/// in shared memory as far as there is room.
 class LaneSums {
 public:
-  LaneSums(KernelBuilder &kernel, SweepOp sweep, mlir::Value thread);
+  LaneSums(KernelBuilder &kernel, SweepOp sweep, LaneMemory &memory);
 
   /// What lies in registers; loops and branches carry it.
   using Carried = llvm::SmallVector<mlir::Value>;
@@ -35,12 +57,11 @@ private:
   struct Sum {
     Reduction kind;
     unsigned pairs;
-    unsigned at; // in Carried, or bytes of shared memory
+    unsigned at; // in Carried, or among the pairs in shared memory
     bool shared;
   };
   mlir::VectorType pairType(Reduction kind);
   mlir::Value spread(mlir::Value value);
-  mlir::Value allocate(unsigned bytes);
   mlir::Value address(const Sum &sum, unsigned number);
 
   KernelBuilder &kernel;

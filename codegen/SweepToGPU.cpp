@@ -56,15 +56,37 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   shortenLives(sweep.getWide().front().front());
   Value stride =
       arith::MulIOp::create(builder, blocks, kernel.i64(warpsPerBlock));
-  LaneSums sums(kernel, sweep, thread);
+  LaneMemory memory(kernel, thread);
   kernel.loop(arith::AddIOp::create(builder, begin, warp), end, stride,
-              [&](Value index) { sweepChunk(kernel, sums, sweep, index); });
+              [&](Value index) { sweepChunk(kernel, memory, sweep, index); });
 }
 
-GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel, LaneSums &sums,
-                                          SweepOp sweep, Value index) {
+// Pointers and uniform numbers live through the whole sweep. Where they take
+// too many registers, the numbers wait in shared memory for every use.
+void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
+                               LaneMemory &memory) {
+  constexpr unsigned registers = 21;
+  SmallVector<Value> numbers = chunk.sweep.getScalars();
+  llvm::erase_if(numbers, [](Value value) {
+    return !value.getType().isF32() || value.getDefiningOp<arith::ConstantOp>();
+  });
+  constexpr unsigned bytes = sizeof(float);
+  unsigned count = std::min<unsigned>(numbers.size(), memory.room(bytes));
+  if (numbers.size() + 2 * chunk.pointers.size() <= registers || !count)
+    return;
+  Value own = memory.allocate("scalars", count, bytes);
+  for (unsigned i = 0; i < count; ++i) {
+    Value to = kernel.offset(own, kernel.i64(i), LaneMemory::stride(bytes));
+    kernel.store(chunk.known.lookup(numbers[i]), to, bytes);
+    chunk.known.map(numbers[i], to);
+  }
+}
+
+GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
+                                          LaneMemory &memory, SweepOp sweep,
+                                          Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
-  Chunk chunk{sweep, sums, widthOf(sweep)};
+  Chunk chunk{sweep, LaneSums(kernel, sweep, memory), widthOf(sweep)};
   Value entry = kernel.offset(kernel.member(Member::Chunks), index,
                               sizeof(altgrad_chunk));
   Row row = kernel.row(kernel.load(i64, entry, 8, /*invariant=*/true));
@@ -100,16 +122,17 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel, LaneSums &sums,
   Value low = arith::AndIOp::create(builder, bits, kernel.i64(accessBytes - 1));
   chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
                                         kernel.i64(0));
+  storeScalars(kernel, chunk, memory);
   return chunk;
 }
 
-void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneSums &sums,
+void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
                              SweepOp sweep, Value index) {
-  Chunk chunk = openChunk(kernel, sums, sweep, index);
+  Chunk chunk = openChunk(kernel, memory, sweep, index);
   int32_t covered = warpLanes * chunk.width;
   unsigned results = sweep.getNumResults();
   unsigned parts = results ? ALTGRAD_LANES / covered : 1;
-  Carried initial = sums.clear();
+  Carried initial = chunk.sums.clear();
   unsigned count = initial.size();
   // The pointers walk with the lane: one register pair for each stream.
   for (auto &[tensors, pointer] : chunk.pointers)
