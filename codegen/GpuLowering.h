@@ -2,18 +2,13 @@
 #ifndef ALTGRAD_CODEGEN_GPULOWERING_H
 #define ALTGRAD_CODEGEN_GPULOWERING_H
 
-#include "codegen/KernelBuilder.h"
+#include "codegen/LaneSums.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace altgrad {
 
-constexpr int64_t warpLanes = 32;
 constexpr int64_t warpsPerBlock = ALTGRAD_BLOCK_THREADS / warpLanes;
 constexpr int64_t accessBytes = 16;
-
-/// Elements that a lane computes at once: what the conversions to eight bits
-/// take, and few enough for 64 registers.
-constexpr int64_t groupWidth = 2;
 
 class GpuLowering {
 public:
@@ -25,36 +20,38 @@ private:
   /// elements at a time, in strips.
   struct Chunk {
     SweepOp sweep;
-    mlir::Value from;      // the lane's first element, from the chunk's end: < 0
-    mlir::Value aligned;   // i1: all streams
-    mlir::IRMapping known; // scalars
+    LaneSums sums;
     int64_t width;
+    /// The lane's first element, from the chunk's end: negative.
+    mlir::Value from = {};
+    mlir::Value aligned = {};   // i1: all streams
+    mlir::IRMapping known = {}; // scalars
     /// Where the lane's next element of each stream lies.
-    llvm::MapVector<mlir::Value, mlir::Value> pointers;
+    llvm::MapVector<mlir::Value, mlir::Value> pointers = {};
     unsigned groups() const { return width / groupWidth; }
   };
-  /// Partial sums in registers: for each reduction, for each part of the 256
-  /// lanes that the warp visits in turn, for each group.
-  using Sums = llvm::SmallVector<mlir::Value>;
-  struct Place { // in Sums
-    unsigned parts, part;
-  };
+  using Carried = LaneSums::Carried;
 
   // SweepToGPU.cpp
   void lowerSweep(KernelBuilder &kernel, SweepOp sweep);
-  void sweepChunk(KernelBuilder &kernel, SweepOp sweep, mlir::Value index);
-  Chunk openChunk(KernelBuilder &kernel, SweepOp sweep, mlir::Value index);
-  Sums laneAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at, Sums sums,
-              Place place);
-  Sums vectorsAt(KernelBuilder &kernel, Chunk &chunk, Sums sums, Place place);
-  Sums tailAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at, Sums sums,
-              Place place);
+  void sweepChunk(KernelBuilder &kernel, LaneMemory &memory, SweepOp sweep,
+                  mlir::Value index);
+  Chunk openChunk(KernelBuilder &kernel, LaneMemory &memory, SweepOp sweep,
+                  mlir::Value index);
+  void storeScalars(KernelBuilder &kernel, Chunk &chunk, LaneMemory &memory);
+  mlir::Value totalOf(KernelBuilder &kernel, Chunk &chunk,
+                      const Carried &carried, unsigned result);
+  /// `part`: of the 256 lanes, which a warp visits in turn.
+  Carried laneAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                 Carried carried, unsigned part);
+  Carried vectorsAt(KernelBuilder &kernel, Chunk &chunk, Carried carried,
+                    unsigned part);
+  Carried tailAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                 Carried carried, unsigned part);
   mlir::Value address(KernelBuilder &kernel, Chunk &chunk, mlir::Value tensors,
                       int64_t element);
   mlir::Value slice(mlir::Value words, mlir::VectorType codes, unsigned number);
   llvm::SmallVector<mlir::Value> pack(llvm::ArrayRef<mlir::Value> groups);
-  mlir::Value ownGroup(KernelBuilder &kernel, Reduction kind, mlir::Value sum,
-                       mlir::Value element, mlir::Value offset, unsigned group);
 
   // LowerToGPU.cpp
   void lowerFold(KernelBuilder &kernel, const Phase &phase);

@@ -26,7 +26,7 @@ Value KernelBuilder::i32(int32_t value) {
 
 Value KernelBuilder::offset(Value base, Value index, unsigned bytes) {
   Value distance = arith::MulIOp::create(builder, index, i64(bytes));
-  return LLVM::GEPOp::create(builder, pointer, builder.getI8Type(), base,
+  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base,
                              ArrayRef<LLVM::GEPArg>{distance});
 }
 
@@ -34,7 +34,7 @@ Value KernelBuilder::offset32(Value base, Value index, unsigned bytes) {
   Value distance = arith::ExtUIOp::create(
       builder, builder.getI64Type(),
       arith::MulIOp::create(builder, index, i32(bytes)));
-  return LLVM::GEPOp::create(builder, pointer, builder.getI8Type(), base,
+  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base,
                              ArrayRef<LLVM::GEPArg>{distance});
 }
 
@@ -220,11 +220,24 @@ SmallVector<Value> altgrad::cloneSweepBody(ImplicitLocOpBuilder &builder,
                                            const IRMapping &known) {
   IRMapping map(known);
   map.map(body.getArguments(), loaded);
-  for (Operation &op : body.front().without_terminator())
-    builder.clone(op, map);
+  // Volatile: it would be a register through the whole sweep otherwise.
+  auto read = [&](Type type, Value at) -> Value {
+    if (!isa<LLVM::LLVMPointerType>(at.getType()))
+      return at;
+    return LLVM::LoadOp::create(builder, type, at, /*alignment=*/0,
+                                /*isVolatile=*/true);
+  };
+  for (Operation &op : body.front().without_terminator()) {
+    Operation *copy = builder.clone(op, map);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(copy);
+    for (auto [here, there] :
+         llvm::zip(copy->getOpOperands(), op.getOperandTypes()))
+      here.set(read(there, here.get()));
+  }
   SmallVector<Value> emitted;
   for (Value value : body.front().getTerminator()->getOperands())
-    emitted.push_back(map.lookup(value));
+    emitted.push_back(read(value.getType(), map.lookup(value)));
   return emitted;
 }
 

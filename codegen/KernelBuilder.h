@@ -86,7 +86,8 @@ private:
 };
 
 /// Copies the body of a sweep for one element or one vector; `loaded` are its
-/// codes, `known` the scalars it uses. Returns what it emits.
+/// codes, `known` the scalars it uses: a pointer is where one waits. Returns
+/// what it emits.
 llvm::SmallVector<mlir::Value>
 cloneSweepBody(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,
                mlir::ValueRange loaded, const mlir::IRMapping &known);

@@ -56,16 +56,37 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   shortenLives(sweep.getWide().front().front());
   Value stride =
       arith::MulIOp::create(builder, blocks, kernel.i64(warpsPerBlock));
+  LaneMemory memory(kernel, thread);
   kernel.loop(arith::AddIOp::create(builder, begin, warp), end, stride,
-              [&](Value index) { sweepChunk(kernel, sweep, index); });
+              [&](Value index) { sweepChunk(kernel, memory, sweep, index); });
 }
 
-GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel, SweepOp sweep,
+// Pointers and uniform numbers live through the whole sweep. Where they take
+// too many registers, the numbers wait in shared memory for every use.
+void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
+                               LaneMemory &memory) {
+  constexpr unsigned registers = 21;
+  SmallVector<Value> numbers = chunk.sweep.getScalars();
+  llvm::erase_if(numbers, [](Value value) {
+    return !value.getType().isF32() || value.getDefiningOp<arith::ConstantOp>();
+  });
+  constexpr unsigned bytes = sizeof(float);
+  unsigned count = std::min<unsigned>(numbers.size(), memory.room(bytes));
+  if (numbers.size() + 2 * chunk.pointers.size() <= registers || !count)
+    return;
+  Value own = memory.allocate("scalars", count, bytes);
+  for (unsigned i = 0; i < count; ++i) {
+    Value to = kernel.offset(own, kernel.i64(i), LaneMemory::stride(bytes));
+    kernel.store(chunk.known.lookup(numbers[i]), to, bytes);
+    chunk.known.map(numbers[i], to);
+  }
+}
+
+GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
+                                          LaneMemory &memory, SweepOp sweep,
                                           Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
-  Chunk chunk;
-  chunk.sweep = sweep;
-  chunk.width = widthOf(sweep);
+  Chunk chunk{sweep, LaneSums(kernel, sweep, memory), widthOf(sweep)};
   Value entry = kernel.offset(kernel.member(Member::Chunks), index,
                               sizeof(altgrad_chunk));
   Row row = kernel.row(kernel.load(i64, entry, 8, /*invariant=*/true));
@@ -101,52 +122,37 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel, SweepOp sweep,
   Value low = arith::AndIOp::create(builder, bits, kernel.i64(accessBytes - 1));
   chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
                                         kernel.i64(0));
+  storeScalars(kernel, chunk, memory);
   return chunk;
 }
 
-void GpuLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep,
-                             Value index) {
-  Chunk chunk = openChunk(kernel, sweep, index);
+void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
+                             SweepOp sweep, Value index) {
+  Chunk chunk = openChunk(kernel, memory, sweep, index);
   int32_t covered = warpLanes * chunk.width;
   unsigned results = sweep.getNumResults();
   unsigned parts = results ? ALTGRAD_LANES / covered : 1;
-  Sums initial;
-  for (unsigned i = 0; i < results; ++i) {
-    Reduction kind = sweep.getReduction(i);
-    Type type = partialType(
-        kind, VectorType::get({groupWidth}, builder.getF32Type()));
-    initial.append(parts * chunk.groups(), neutral(builder, kind, type));
-  }
+  Carried initial = chunk.sums.clear();
+  unsigned count = initial.size();
   // The pointers walk with the lane: one register pair for each stream.
   for (auto &[tensors, pointer] : chunk.pointers)
     initial.push_back(pointer);
-  unsigned count = initial.size() - chunk.pointers.size();
-  Sums sums = kernel.loopWith(
+  Carried carried = kernel.loopWith(
       chunk.from, kernel.i32(0), kernel.i32(covered * parts), initial,
-      [&](Value at, Sums carried) {
+      [&](Value at, Carried carried) {
         for (auto [stream, pointer] : llvm::zip(
                  chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
           stream.second = pointer;
         carried.truncate(count);
         for (unsigned part = 0; part < parts; ++part)
-          carried = laneAt(kernel, chunk, at, carried, {parts, part});
+          carried = laneAt(kernel, chunk, at, carried, part);
         for (auto &[tensors, pointer] : chunk.pointers)
           carried.push_back(kernel.offset(pointer, kernel.i64(covered * parts),
                                           bytesOf(tensors)));
         return carried;
       });
-  // The tree 128, 64 … 1: parts, then lanes, then groups and their elements.
-  unsigned groups = chunk.groups();
   for (unsigned i = 0; i < results; ++i) {
-    Reduction kind = sweep.getReduction(i);
-    SmallVector<Value> elements;
-    for (unsigned group = 0; group < groups; ++group) {
-      Value sum = sums[i * parts * groups + group];
-      if (parts == 2)
-        sum = join(builder, kind, sum, sums[(i * parts + 1) * groups + group]);
-      llvm::append_range(elements, elementsOf(joinLanes(kernel, kind, sum)));
-    }
-    Value total = joinElements(kind, elements);
+    Value total = totalOf(kernel, chunk, carried, i);
     onFirstLane(kernel, [&] {
       kernel.store(
           total, kernel.chunkWord(plan.partialOf(sweep.getReduced()[i]), index),
@@ -155,27 +161,45 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep,
   }
 }
 
+// The tree 128, 64 … 1: parts, then lanes, then groups and their elements.
+Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
+                           const Carried &carried, unsigned result) {
+  Reduction kind = chunk.sweep.getReduction(result);
+  unsigned pairs = chunk.sums.pairs(result);
+  unsigned groups = std::min(chunk.groups(), pairs);
+  SmallVector<Value> elements;
+  for (unsigned group = 0; group < groups; ++group) {
+    Value sum = chunk.sums.pair(carried, result, group);
+    if (groups < pairs)
+      sum = join(builder, kind, sum,
+                 chunk.sums.pair(carried, result, groups + group));
+    llvm::append_range(elements, elementsOf(joinLanes(kernel, kind, sum)));
+  }
+  return joinElements(kind, elements);
+}
+
 // The elements of one lane: as vectors where all of them exist and are aligned.
-GpuLowering::Sums GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
-                                      Value at, Sums sums, Place place) {
-  int32_t before = place.part * warpLanes * chunk.width;
+GpuLowering::Carried GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
+                                         Value at, Carried carried,
+                                         unsigned part) {
+  int32_t before = part * warpLanes * chunk.width;
   Value inside =
       arith::CmpIOp::create(builder, arith::CmpIPredicate::sle, at,
                             kernel.i32(-before - int32_t(chunk.width)));
   SmallVector<Type> types;
-  for (Value sum : sums)
-    types.push_back(sum.getType());
+  for (Value value : carried)
+    types.push_back(value.getType());
   auto branch = scf::IfOp::create(
       builder, types, arith::AndIOp::create(builder, inside, chunk.aligned),
       /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  Sums fast = vectorsAt(kernel, chunk, sums, place);
+  Carried fast = vectorsAt(kernel, chunk, carried, part);
   scf::YieldOp::create(builder, fast);
   builder.setInsertionPointToStart(branch.elseBlock());
-  Sums slow = tailAt(kernel, chunk, at, sums, place);
+  Carried slow = tailAt(kernel, chunk, at, carried, part);
   scf::YieldOp::create(builder, slow);
-  return Sums(branch.getResults());
+  return Carried(branch.getResults());
 }
 
 Value GpuLowering::address(KernelBuilder &kernel, Chunk &chunk, Value tensors,
@@ -225,12 +249,13 @@ SmallVector<Value> GpuLowering::pack(ArrayRef<Value> groups) {
       builder, VectorType::get({1}, builder.getI32Type()), word));
 }
 
-GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
-                                         Sums sums, Place place) {
+GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
+                                            Chunk &chunk, Carried carried,
+                                            unsigned part) {
   SweepOp sweep = chunk.sweep;
   Region &body = sweep.getWide().front();
   unsigned results = sweep.getNumResults(), groups = chunk.groups();
-  int64_t first = place.part * warpLanes * chunk.width;
+  int64_t first = part * warpLanes * chunk.width;
   auto period = [&](Value tensors) { // elements of an access
     return std::min(accessBytes / bytesOf(tensors), chunk.width);
   };
@@ -254,10 +279,8 @@ GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
     }
     SmallVector<Value> emitted =
         cloneSweepBody(builder, body, loaded, chunk.known);
-    for (unsigned i = 0; i < results; ++i) {
-      Value &sum = sums[(i * place.parts + place.part) * groups + group];
-      sum = accumulate(builder, sweep.getReduction(i), sum, emitted[i]);
-    }
+    for (unsigned i = 0; i < results; ++i)
+      chunk.sums.add(carried, i, part * groups + group, emitted[i]);
     element += groupWidth;
     for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
       codes[index].push_back(emitted[results + index]);
@@ -279,34 +302,16 @@ GpuLowering::Sums GpuLowering::vectorsAt(KernelBuilder &kernel, Chunk &chunk,
           accessBytes);
     }
   }
-  return sums;
-}
-
-// The sum with `element` added where the group holds element `offset` of the
-// lane.
-Value GpuLowering::ownGroup(KernelBuilder &kernel, Reduction kind, Value sum,
-                            Value element, Value offset, unsigned group) {
-  auto type = cast<VectorType>(sum.getType());
-  auto spread = [&](Value value) -> Value {
-    return vector::BroadcastOp::create(
-        builder, VectorType::get(type.getShape(), value.getType()), value);
-  };
-  Value added = accumulate(builder, kind, sum, spread(element));
-  SmallVector<int32_t> numbers = llvm::to_vector(llvm::seq<int32_t>(
-      group * groupWidth, (group + 1) * groupWidth));
-  Value own = arith::CmpIOp::create(
-      builder, arith::CmpIPredicate::eq,
-      arith::ConstantOp::create(builder, builder.getI32VectorAttr(numbers)),
-      spread(offset));
-  return arith::SelectOp::create(builder, own, added, sum);
+  return carried;
 }
 
 // One element after the other; each goes to its own lane of the partial sums.
-GpuLowering::Sums GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
-                                      Value at, Sums sums, Place place) {
+GpuLowering::Carried GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
+                                         Value at, Carried carried,
+                                         unsigned part) {
   SweepOp sweep = chunk.sweep;
   unsigned results = sweep.getNumResults(), groups = chunk.groups();
-  int64_t first = place.part * warpLanes * chunk.width;
+  int64_t first = part * warpLanes * chunk.width;
   auto element = [&](Value tensors, Value offset) {
     return kernel.offset32(address(kernel, chunk, tensors, first), offset,
                            bytesOf(tensors));
@@ -317,22 +322,19 @@ GpuLowering::Sums GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
       arith::AddIOp::create(builder, from, kernel.i32(chunk.width)),
       kernel.i32(0));
   return kernel.loopWith(
-      from, to, kernel.i32(1), sums, [&](Value index, Sums next) {
+      from, to, kernel.i32(1), carried, [&](Value index, Carried next) {
         Value offset = arith::SubIOp::create(builder, index, from);
         SmallVector<Value> loaded;
         for (auto [argument, tensors] :
              llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
-          loaded.push_back(kernel.load(argument.getType(), element(tensors, offset),
-                                       bytesOf(tensors),
-                                       readOnly(step, tensors)));
+          loaded.push_back(
+              kernel.load(argument.getType(), element(tensors, offset),
+                          bytesOf(tensors), readOnly(step, tensors)));
         SmallVector<Value> emitted =
             cloneSweepBody(builder, sweep.getBody(), loaded, chunk.known);
         for (unsigned i = 0; i < results; ++i)
-          for (unsigned group = 0; group < groups; ++group) {
-            Value &sum = next[(i * place.parts + place.part) * groups + group];
-            sum = ownGroup(kernel, sweep.getReduction(i), sum, emitted[i],
-                           offset, group);
-          }
+          chunk.sums.addElement(next, i, part * groups, groups, offset,
+                                emitted[i]);
         for (auto [index, tensors] : llvm::enumerate(sweep.getStores()))
           kernel.store(emitted[results + index], element(tensors, offset),
                        bytesOf(tensors));

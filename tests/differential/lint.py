@@ -14,7 +14,6 @@ DIRECTIVES = set("""
 SPACES = {"ld": {"param", "global", "shared"}, "st": {"global", "shared"}}
 ROUNDED = re.compile(r"^(add|sub|mul|fma|div|rcp|sqrt)(\.\w+)*\.f(32|64)$")
 REGISTERS = 64  # four blocks of 256 threads on a multiprocessor
-MORE = {"lamb": 80, "ademamix": 72}  # 16 partial sums; in narrow formats, with 13 uniform numbers
 
 _INSTRUCTION = re.compile(r"^(?:@!?%p\d+\s+)?([a-z]\w*(?:[.:]+\w+)*)(?:\s+(.*))?;$")
 _SCOPED = re.compile(r"^\{ \.reg \.b16 tmp; (.*;) \}$")  # LLVM's way to take half a register

@@ -45,8 +45,7 @@ def test_templates(case, tmp_path):
         assert lint.complaints(ptx, manifest) == [], (case, target)
         if PTXAS:
             for kernel, (registers, memory) in _assemble(ptx, target, tmp_path).items():
-                limit = lint.MORE.get(case[0], lint.REGISTERS)
-                assert registers <= limit, (case, target, kernel, registers)
+                assert registers <= lint.REGISTERS, (case, target, kernel, registers)
                 assert memory == 0, (case, target, kernel)
 
 
