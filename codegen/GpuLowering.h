@@ -17,7 +17,7 @@ public:
 
 private:
   /// One chunk on its way through a sweep. A lane does `width` neighbouring
-  /// elements at a time, in strips.
+  /// elements at a time, in groups.
   struct Chunk {
     SweepOp sweep;
     LaneSums sums;

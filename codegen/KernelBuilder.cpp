@@ -303,8 +303,9 @@ static Value joinRow(KernelBuilder &kernel, const Partial &partial, Value sum,
   if (kernel.plan.sets.count() == 1)
     return joined();
   Value set = kernel.rowHeader(kernel.row(index), ALTGRAD_ROW_SET);
+  Value wanted = kernel.i64(kernel.plan.sets.of(partial.sweep));
   Value own = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, set,
-                                    kernel.i64(kernel.plan.sets.of(partial.sweep)));
+                                    wanted);
   auto branch = scf::IfOp::create(builder, TypeRange{sum.getType()}, own,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(builder);
