@@ -70,8 +70,9 @@ private:
   int earlier(Operation *op, bool last);
   bool uses(SweepOp sweep, ArrayRef<SweepOp> reduced);
   LogicalResult addWrites();
-  Phase *find(Batch &batch, Domain domain, std::optional<unsigned> set);
-  Phase &scalars(Batch &batch, Domain domain, std::optional<unsigned> set);
+  ScalarHome homeOf(Value value);
+  Phase *find(Batch &batch, const ScalarHome &home);
+  Phase &scalars(Batch &batch, const ScalarHome &home);
   void addOp(Batch &batch, Operation *op);
   void addFolds(const Batch &batch, StringRef suffix);
   void addPhases();
@@ -121,36 +122,38 @@ int PhasePlanner::batchOf(Value value) {
   return op ? batches.lookup(op) : 0;
 }
 
-Phase *PhasePlanner::find(Batch &batch, Domain domain,
-                          std::optional<unsigned> set) {
-  if (domain == Domain::Once)
+// One set's rows are all rows.
+ScalarHome PhasePlanner::homeOf(Value value) {
+  return {perRow(value) ? Domain::Rows : Domain::Once,
+          plan.sets.count() == 1 ? std::nullopt : plan.sets.of(value)};
+}
+
+Phase *PhasePlanner::find(Batch &batch, const ScalarHome &home) {
+  if (home.domain == Domain::Once)
     return batch.once.name.empty() ? nullptr : &batch.once;
-  auto it = llvm::find_if(batch.rows,
-                          [&](const Phase &phase) { return phase.set == set; });
+  auto it = llvm::find_if(
+      batch.rows, [&](const Phase &phase) { return phase.set == home.set; });
   return it == batch.rows.end() ? nullptr : &*it;
 }
 
 // What is of all rows comes first: it never needs what is of one set.
-Phase &PhasePlanner::scalars(Batch &batch, Domain domain,
-                             std::optional<unsigned> set) {
-  if (Phase *found = find(batch, domain, set))
+Phase &PhasePlanner::scalars(Batch &batch, const ScalarHome &home) {
+  if (Phase *found = find(batch, home))
     return *found;
   Phase made;
   made.kind = Phase::Scalars;
-  made.domain = domain;
-  made.set = set;
-  made.name = stringifyDomain(domain);
-  if (domain == Domain::Once)
+  made.domain = home.domain;
+  made.set = home.set;
+  made.name = stringifyDomain(home.domain);
+  if (home.domain == Domain::Once)
     return batch.once = made;
   auto after = llvm::find_if(
-      batch.rows, [&](const Phase &phase) { return phase.set > set; });
+      batch.rows, [&](const Phase &phase) { return phase.set > home.set; });
   return *batch.rows.insert(after, made);
 }
 
 void PhasePlanner::addOp(Batch &batch, Operation *op) {
-  Value result = op->getResult(0);
-  Domain domain = perRow(result) ? Domain::Rows : Domain::Once;
-  scalars(batch, domain, setOfScalar(plan.sets, result)).ops.push_back(op);
+  scalars(batch, homeOf(op->getResult(0))).ops.push_back(op);
 }
 
 void PhasePlanner::flush() {
@@ -162,7 +165,7 @@ void PhasePlanner::flush() {
         continue;
       phases.folds.push_back(partial);
       if (sweep.getScope(partial.result) == Scope::Step)
-        scalars(phases, Domain::Once, {}).folds.push_back(partial);
+        scalars(phases, {Domain::Once, {}}).folds.push_back(partial);
     }
   }
   for (Operation *op : waiting)
@@ -177,11 +180,9 @@ int PhasePlanner::earlier(Operation *op, bool last) {
   int ready = 0;
   for (Value operand : op->getOperands())
     ready = std::max(ready, batchOf(operand));
-  Value result = op->getResult(0);
-  Domain domain = perRow(result) ? Domain::Rows : Domain::Once;
+  ScalarHome home = homeOf(op->getResult(0));
   for (int at = batch - 1; at >= ready; --at)
-    if ((last && at == batch - 1) ||
-        find(scalarPhases[at], domain, setOfScalar(plan.sets, result)))
+    if ((last && at == batch - 1) || find(scalarPhases[at], home))
       return at;
   return batch;
 }
@@ -222,17 +223,16 @@ void PhasePlanner::addSweep(SweepOp sweep) {
 }
 
 LogicalResult PhasePlanner::addWrites() {
-  ScalarOrder order{[this](Value value) { return perRow(value); },
+  ScalarOrder order{[this](Value value) { return homeOf(value); },
                     [this](Value value) { return batchOf(value); },
                     [this](Operation *op) { return batches.lookup(op); }};
-  auto placed = placeWrites(step, plan.sets, order);
+  auto placed = placeWrites(step, order);
   if (failed(placed))
     return failure();
   for (const PlacedWrite &one : *placed) {
     if (one.batch >= int(scalarPhases.size()))
       scalarPhases.resize(one.batch + 1);
-    scalars(scalarPhases[one.batch], one.domain, one.set)
-        .writes.push_back(one.write);
+    scalars(scalarPhases[one.batch], one.home).writes.push_back(one.write);
   }
   return success();
 }
@@ -298,7 +298,7 @@ void PhasePlanner::addPhases() {
     std::string suffix = index ? std::to_string(index) : "";
     addFolds(batch, suffix);
     SmallVector<Phase> scalars;
-    if (find(batch, Domain::Once, {}))
+    if (find(batch, {Domain::Once, {}}))
       scalars.push_back(batch.once);
     llvm::append_range(scalars, batch.rows);
     for (Phase &phase : scalars) {

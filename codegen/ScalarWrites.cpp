@@ -4,19 +4,10 @@
 using namespace mlir;
 using namespace altgrad;
 
-unsigned altgrad::rankOf(Domain domain, std::optional<unsigned> set) {
-  return domain == Domain::Once ? 0 : set ? *set + 2 : 1;
-}
-
-std::optional<unsigned> altgrad::setOfScalar(const RowSets &sets, Value value) {
-  return sets.count() == 1 ? std::nullopt : sets.of(value);
-}
-
 namespace {
 class Placer {
 public:
-  Placer(StepOp step, const RowSets &sets, const ScalarOrder &order)
-      : step(step), sets(sets), order(order) {}
+  Placer(StepOp step, const ScalarOrder &order) : step(step), order(order) {}
   FailureOr<SmallVector<PlacedWrite>> run();
 
 private:
@@ -25,7 +16,6 @@ private:
   bool waitForReaders(PlacedWrite &write);
 
   StepOp step;
-  const RowSets &sets;
   const ScalarOrder &order;
   SmallVector<PlacedWrite> writes;
 };
@@ -42,28 +32,29 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
            << "', which is per_group; only scalars of the step and per_tensor "
               "ones are written";
   bool rows = scope == Scope::Tensor;
-  if (!rows && (order.perRow(value) || (condition && order.perRow(condition))))
+  auto differs = [&](Value one) {
+    return one && order.homeOf(one).domain == Domain::Rows;
+  };
+  if (!rows && (differs(value) || differs(condition)))
     return step.getCommit().emitOpError()
            << "writes a value that differs between tensors to '%"
            << step.getName(argument) << "', which is one for the step";
   std::optional<unsigned> set;
   if (rows)
-    set = setOfScalar(sets, value);
+    set = order.homeOf(value).set;
   if (rows && !set && condition)
-    set = setOfScalar(sets, condition);
+    set = order.homeOf(condition).set;
   int at = order.batchOf(value);
   if (condition)
     at = std::max(at, order.batchOf(condition));
-  writes.push_back({{value, argument, condition},
-                    rows ? Domain::Rows : Domain::Once,
-                    set,
-                    at});
+  ScalarHome home{rows ? Domain::Rows : Domain::Once, set};
+  writes.push_back({{value, argument, condition}, home, at});
   return success();
 }
 
 // Makes a write come no earlier than a reader; a phase reads before it writes.
 bool Placer::wait(PlacedWrite &write, int batch, unsigned rank) {
-  int least = rank > rankOf(write.domain, write.set) ? batch + 1 : batch;
+  int least = rank > write.home.rank() ? batch + 1 : batch;
   if (write.batch >= least)
     return false;
   write.batch = least;
@@ -77,17 +68,13 @@ bool Placer::waitForReaders(PlacedWrite &write) {
     Operation *top = block->findAncestorOpInBlock(*user);
     if (isa<CommitOp>(top))
       continue;
-    unsigned rank = 0;
-    if (!isa<SweepOp>(top)) {
-      Value result = top->getResult(0);
-      rank = rankOf(order.perRow(result) ? Domain::Rows : Domain::Once,
-                    setOfScalar(sets, result));
-    }
+    unsigned rank =
+        isa<SweepOp>(top) ? 0 : order.homeOf(top->getResult(0)).rank();
     moved |= wait(write, order.batchOfOp(top), rank);
   }
   for (const PlacedWrite &other : writes)
     if (other.write.value == write.write.target && &other != &write)
-      moved |= wait(write, other.batch, rankOf(other.domain, other.set));
+      moved |= wait(write, other.batch, other.home.rank());
   return moved;
 }
 
@@ -113,7 +100,6 @@ FailureOr<SmallVector<PlacedWrite>> Placer::run() {
 }
 
 FailureOr<SmallVector<PlacedWrite>>
-altgrad::placeWrites(StepOp step, const RowSets &sets,
-                     const ScalarOrder &order) {
-  return Placer(step, sets, order).run();
+altgrad::placeWrites(StepOp step, const ScalarOrder &order) {
+  return Placer(step, order).run();
 }

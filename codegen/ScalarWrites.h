@@ -7,9 +7,19 @@
 
 namespace altgrad {
 
+/// Where a scalar is computed: once, in all rows or in the rows of a set. The
+/// phases of a batch run in this order.
+struct ScalarHome {
+  Domain domain; // Rows or Once
+  std::optional<unsigned> set;
+  unsigned rank() const {
+    return domain == Domain::Once ? 0 : set ? *set + 2 : 1;
+  }
+};
+
 /// What the placing asks of the planner.
 struct ScalarOrder {
-  std::function<bool(mlir::Value)> perRow;
+  std::function<ScalarHome(mlir::Value)> homeOf;
   /// The batch in which a value is known.
   std::function<int(mlir::Value)> batchOf;
   /// Of an operation: its batch; of a sweep: the one after it.
@@ -18,21 +28,14 @@ struct ScalarOrder {
 
 struct PlacedWrite {
   ScalarWrite write;
-  Domain domain; // Rows or Once
-  std::optional<unsigned> set;
+  ScalarHome home;
   int batch;
 };
 
 /// Emits an error and fails if a scalar is written that no single phase can
 /// write.
 mlir::FailureOr<llvm::SmallVector<PlacedWrite>>
-placeWrites(StepOp step, const RowSets &sets, const ScalarOrder &order);
-
-/// The phases of a batch run in this order: once, rows of all sets, rows of each.
-unsigned rankOf(Domain domain, std::optional<unsigned> set);
-
-/// The set whose rows a scalar is computed in; none where all rows are alike.
-std::optional<unsigned> setOfScalar(const RowSets &sets, mlir::Value value);
+placeWrites(StepOp step, const ScalarOrder &order);
 
 } // namespace altgrad
 

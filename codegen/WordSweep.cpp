@@ -71,7 +71,9 @@ void WordSweep::cut() {
     varying.insert(value);
     most = std::max(most, slow);
   }
-  auto isEarly = [&](Value value) { return most < 2 || paths.lookup(value) < most; };
+  auto isEarly = [&](Value value) {
+    return most < 2 || paths.lookup(value) < most;
+  };
   ValueRange emitted = body.getTerminator()->getOperands();
   for (Value value : emitted)
     (isEarly(value) ? first : last).insert(value);

@@ -1,4 +1,4 @@
-// Neighbouring sweeps that need not wait for each other ==> one sweep.
+// Sweeps of one set that need not wait for each other ==> one sweep.
 #include "passes/Passes.h"
 
 #include "dialect/RowSets.h"

@@ -111,8 +111,9 @@ def FuseSweepsPass : Pass<"altgrad-fuse-sweeps", "::altgrad::StepOp"> {
   let summary = "merge sweeps that need not wait for each other";
   let description = [{
     Two sweeps of a set, one after the other, become one when the later does not
-    depend on the earlier: a stream that both load is loaded once. The pair that shares most
-    bytes comes first. A remark says the bytes per element before and after.
+    depend on the earlier: a stream that both load is loaded once. The pair that
+    shares most bytes comes first. A remark says the bytes per element before and
+    after.
   }];
   let dependentDialects = ["::altgrad::AltgradDialect"];
 }

@@ -9,14 +9,14 @@ import ptxrun
 import templatecases
 
 ALL = {"races": True} if ptxrun.available() else None
-SCALE = """%one = arith.constant 1.0 : f32
+PRELUDE = """%one = arith.constant 1.0 : f32
   %x = dequantize %a : !altgrad.tensors<f32>
   %xe = element %x
 """
 
 
 def step(signature, body, writes):
-    return (f"altgrad.step @s(inout %a: !altgrad.tensors<f32>, {signature}) {{\n  {SCALE}{body}\n"
+    return (f"altgrad.step @s(inout %a: !altgrad.tensors<f32>, {signature}) {{\n  {PRELUDE}{body}\n"
             f"  %x1 = collect %y : f32 to !altgrad.reals\n"
             f"  commit always %x1 to %a : !altgrad.tensors<f32>, {writes}\n}}\n")
 
