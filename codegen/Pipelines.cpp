@@ -1,7 +1,7 @@
 // From fused sweeps to the llvm dialect, for one target.
 #include "codegen/Passes.h"
 
-#include "codegen/GpuLowering.h"
+#include "codegen/kernels/gpu/GpuLowering.h"
 #include "dialect/Dialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"

@@ -8,7 +8,7 @@
 // A fixed buffer: the words of "out of memory" must not need memory.
 static thread_local char lastError[8192];
 
-altgrad_status altgrad::fail(altgrad_status status, const char *format, ...) {
+altgrad_status altgrad::runtime::fail(altgrad_status status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(lastError, sizeof lastError, format, arguments);
@@ -16,7 +16,7 @@ altgrad_status altgrad::fail(altgrad_status status, const char *format, ...) {
   return status;
 }
 
-void altgrad::warnOnce(Warning kind, const char *format, ...) {
+void altgrad::runtime::warnOnce(Warning kind, const char *format, ...) {
   static std::atomic<unsigned> given{0};
   unsigned bit = 1u << unsigned(kind);
   if (given.fetch_or(bit) & bit)

@@ -6,7 +6,7 @@
 #include <exception>
 #include <new>
 
-namespace altgrad {
+namespace altgrad::runtime {
 
 // Keeps the words for altgrad_last_error and returns `status`.
 __attribute__((format(printf, 2, 3), cold)) altgrad_status
@@ -29,6 +29,6 @@ template <typename Body> altgrad_status guarded(Body &&body) noexcept {
   }
 }
 
-} // namespace altgrad
+} // namespace altgrad::runtime
 
 #endif // ALTGRAD_RUNTIME_STATUS_H

@@ -1,6 +1,6 @@
 // The compiler, and mlir-opt for the altgrad dialect.
-#include "codegen/Driver.h"
-#include "codegen/Register.h"
+#include "codegen/driver/Driver.h"
+#include "codegen/driver/Register.h"
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"

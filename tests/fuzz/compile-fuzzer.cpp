@@ -1,6 +1,6 @@
 // Feeds bytes to the compiler as --emit does: limits, parser, verifiers, passes,
 // code generation. Nothing but a diagnostic may come of them.
-#include "codegen/Compiler.h"
+#include "codegen/driver/Compiler.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,5 +1,5 @@
 // Bundles that are not bundles: words, never a crash.
-#include "Manifest.h"
+#include "bundle/Manifest.h"
 #include "Sgd.h"
 
 #include <cstring>
@@ -115,7 +115,7 @@ std::string manifest() { return altgrad_manifest(loadSgd().get()); }
 
 std::string wordsFor(const std::string &text) {
   try {
-    altgrad::parseManifest(text.data(), text.size());
+    altgrad::runtime::parseManifest(text.data(), text.size());
     return "accepted";
   } catch (const std::exception &error) {
     return error.what();

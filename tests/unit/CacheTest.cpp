@@ -1,7 +1,7 @@
 // The cache under every fault of reliability.md 8.3: a defect is a miss.
-#include "Cache.h"
+#include "compile/Cache.h"
 #include "Folder.h"
-#include "Sha256.h"
+#include "compile/Sha256.h"
 
 #include <csignal>
 #include <cstring>
@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 
-using namespace altgrad;
+using namespace altgrad::runtime;
 
 namespace {
 

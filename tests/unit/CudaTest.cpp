@@ -1,5 +1,5 @@
 // CUDA plans against a fake driver: launches, uploads, capture and faults.
-#include "Driver.h"
+#include "cuda/Driver.h"
 #include "Folder.h"
 #include "Sgd.h"
 #include "altgrad/bundle.h"
@@ -58,7 +58,7 @@ protected:
 };
 
 TEST_F(Cuda, BrokenDriversSayWhatIsWrong) {
-  if (inChild([] { return int(altgrad::driverIsParents()); }))
+  if (inChild([] { return int(altgrad::runtime::driverIsParents()); }))
     GTEST_SKIP() << "an earlier test has opened the driver; ctest runs each "
                     "test in a process of its own";
   struct Row {

@@ -1,5 +1,5 @@
 // The runtime against a bundle written by hand: no compiler is involved.
-#include "Plan.h"
+#include "plan/Plan.h"
 #include "Sgd.h"
 #include "altgrad/bundle.h"
 
@@ -227,7 +227,7 @@ TEST(Runtime, RowsSayWhatWasDeclared) {
           tag[] = {7, 8, 9};
   ASSERT_ALTGRAD(
       altgrad_bind_rows(plan.get(), 3, numel, group, 2, nullptr, offset, tag));
-  const altgrad::Tables &tables = plan->tables;
+  const altgrad::runtime::Tables &tables = plan->tables;
   std::vector<uint64_t> last(tables.rows.begin() + 22,
                              tables.rows.begin() + 30);
   EXPECT_EQ(last, (std::vector<uint64_t>{5, 3, 9, 1, 3, 1, 0, 0}));

@@ -1,5 +1,5 @@
 // The pool: every item once, whoever does it, also after a fork.
-#include "Threads.h"
+#include "host/Threads.h"
 
 #include <atomic>
 #include <dirent.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <vector>
 
-using namespace altgrad;
+using namespace altgrad::runtime;
 
 namespace {
 

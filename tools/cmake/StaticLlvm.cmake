@@ -28,7 +28,7 @@ list(FILTER interface EXCLUDE REGEX "libz3")
 list(TRANSFORM interface REPLACE "libzstd_shared" "libzstd_static")
 set_target_properties(LLVMSupport PROPERTIES INTERFACE_LINK_LIBRARIES "${interface}")
 
-# codegen/UnusedTargets.cpp stands in for Polly, which LLD's optimiser names and no package above has.
+# codegen/emit/UnusedTargets.cpp stands in for Polly, which LLD's optimiser names and no package above has.
 set_target_properties(LLVMExtensions PROPERTIES INTERFACE_LINK_LIBRARIES LLVMSupport)
 
 target_link_libraries(altgrad_mlir INTERFACE

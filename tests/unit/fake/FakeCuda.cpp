@@ -1,11 +1,11 @@
 // The functions of DriverTable.def over the state in FakeCuda.h.
 #include "FakeCuda.h"
-#include "Driver.h"
+#include "cuda/Driver.h"
 
 #include <cstdlib>
 #include <cstring>
 
-using namespace altgrad;
+using namespace altgrad::runtime;
 
 static FakeCuda state;
 
@@ -220,7 +220,7 @@ extern "C" __attribute__((visibility("default"))) Result cuGetProcAddress_v2(
 #define ALTGRAD_DRIVER(symbol, ...)                                            \
   if (strcmp(name, #symbol) == 0)                                              \
     *out = (void *)&symbol;
-#include "DriverTable.def"
+#include "cuda/DriverTable.def"
   *found = *out ? 0 : 1;
   return 0;
 }

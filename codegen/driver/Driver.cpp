@@ -1,0 +1,200 @@
+// The command line of altgrad-opt as a compiler.
+#include "codegen/driver/Driver.h"
+
+#include "codegen/driver/Compiler.h"
+#include "mlir/Support/FileUtilities.h"
+#include "passes/RulePath.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/CrashRecoveryContext.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace mlir;
+using namespace altgrad;
+namespace cl = llvm::cl;
+
+namespace {
+// The options, alive while a product is made; mlir-opt's own never meet them.
+struct Options {
+  cl::OptionCategory category{"altgrad-opt options"};
+  cl::opt<std::string> input{cl::Positional, cl::desc("<spec.mlir, - for stdin>"),
+                             cl::cat(category)};
+  cl::opt<std::string> output{"o", cl::desc("Where to write (- for stdout)"),
+                              cl::value_desc("file"), cl::init("-"),
+                              cl::cat(category)};
+  cl::opt<Product> emit{
+      "emit", cl::desc("What to make"), cl::init(Product::MLIR),
+      cl::values(clEnumValN(Product::MLIR, "mlir", "the step in sweeps"),
+                 clEnumValN(Product::LLVM, "llvm", "LLVM IR for one CPU"),
+                 clEnumValN(Product::Assembly, "asm", "x86-64 assembly"),
+                 clEnumValN(Product::PTX, "ptx", "PTX for one target"),
+                 clEnumValN(Product::Report, "report", "sweeps, bytes, launches"),
+                 clEnumValN(Product::Manifest, "manifest", "the bundle's manifest"),
+                 clEnumValN(Product::Bundle, "bundle", "a shared object")),
+      cl::cat(category)};
+  cl::list<std::string> targets{"target", cl::CommaSeparated,
+                                cl::desc("Machines, see --list-targets"),
+                                cl::cat(category)};
+  cl::opt<std::string> rule{
+      "rule", cl::desc("Generate a step that applies this rule, with its "
+                       "options in braces: adam{amsgrad}"),
+      cl::cat(category)};
+  cl::opt<std::string> storage{
+      "storage",
+      cl::desc("Formats of the generated step's streams: \"param=bf16 "
+               "master=f32 m=bf16 copy=ocp.e4m3fn\"; f32 where unnamed"),
+      cl::cat(category)};
+  cl::opt<bool> clip{"clip", cl::desc("Clip by the global norm, to max_norm"),
+                     cl::cat(category)};
+  cl::opt<bool> unscale{
+      "unscale", cl::desc("Multiply gradients by inv_scale, skip if one is not "
+                          "finite, say so in found_inf"),
+      cl::cat(category)};
+  cl::opt<bool> scaler{"scaler",
+                       cl::desc("Take torch's grad_scale and found_inf"),
+                       cl::cat(category)};
+  cl::opt<std::string> rulePath{"rule-path",
+                                cl::desc("Folders of rules, by colons"),
+                                cl::cat(category)};
+  cl::opt<bool> printStep{"print-step", cl::desc("With --rule: print the step as "
+                                            "generated and stop"),
+                     cl::cat(category)};
+  cl::opt<bool> canonicalize{"canonicalize", cl::init(true),
+                             cl::desc("Simplify between passes"),
+                             cl::cat(category)};
+  cl::opt<bool> listRules{"list-rules", cl::desc("List the rules found"),
+                          cl::cat(category)};
+  cl::opt<bool> listTargets{"list-targets", cl::desc("List the machines"),
+                            cl::cat(category)};
+};
+
+} // namespace
+
+bool altgrad::asksForProduct(int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) {
+    StringRef word(argv[i]);
+    if (!word.consume_front("--") && !word.consume_front("-"))
+      continue;
+    for (StringRef own : {"emit", "rule=", "rule", "list-rules", "list-targets",
+                          "version", "help"})
+      if (word == own || (word.starts_with(own) && word.size() > own.size() &&
+                          word[own.size()] == '='))
+        return true;
+  }
+  return false;
+}
+
+// Rules lie beside the program in a checkout and in an installation.
+static std::string defaultRulePath(const char *program) {
+  static int anchor;
+  std::string self = llvm::sys::fs::getMainExecutable(program, &anchor);
+  std::string path = "templates";
+  for (const char *relative :
+       {"../templates", "../../templates", "../share/altgrad/templates"}) {
+    llvm::SmallString<128> folder(llvm::sys::path::parent_path(self));
+    llvm::sys::path::append(folder, relative);
+    if (llvm::sys::fs::is_directory(folder))
+      path += (":" + folder).str();
+  }
+  return path;
+}
+
+// "adam{amsgrad,maximize}" into its name and options.
+static bool readRule(StringRef spelled, StepRequest &step) {
+  auto [name, rest] = spelled.split('{');
+  step.rule = name.str();
+  if (!spelled.contains('{'))
+    return true;
+  if (!rest.consume_back("}"))
+    return false;
+  SmallVector<StringRef> words;
+  rest.split(words, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef word : words)
+    step.options.push_back(word.trim().str());
+  return true;
+}
+
+static int complain(const Twine &words) {
+  llvm::errs() << "altgrad-opt: error: " << words << "\n";
+  return 1;
+}
+
+static int writeProduct(StringRef product, const std::string &path) {
+  std::string words;
+  auto file = openOutputFile(path, &words);
+  if (!file)
+    return complain(words);
+  file->os() << product;
+  file->os().flush();
+  if (file->os().has_error()) {
+    std::string reason = file->os().error().message();
+    file->os().clear_error();
+    return complain("cannot write '" + path + "': " + reason);
+  }
+  file->keep();
+  return 0;
+}
+
+static int list(const Options &options, StringRef rulePath) {
+  if (options.listTargets)
+    for (const Target &target : getTargets())
+      llvm::outs() << target.name
+                   << (target.isPtx() ? " (PTX " + target.ptx.str() + ")" : "")
+                   << "\n";
+  if (options.listRules)
+    for (const std::string &name : listRules(rulePath))
+      llvm::outs() << name << "\n";
+  return 0;
+}
+
+int altgrad::emitProduct(int argc, char **argv) {
+  Options options;
+  cl::HideUnrelatedOptions(options.category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &out) {
+    out << "altgrad-opt " ALTGRAD_VERSION " (LLVM " LLVM_VERSION_STRING ")\n";
+  });
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "altgrad-opt: the optimizer compiler\n\nWithout --emit or --rule it is "
+      "mlir-opt for the altgrad dialect: try --show-dialects, "
+      "--pass-pipeline=...\n");
+  // Copied: LLD forgets all options of the process when it links.
+  const std::string output = options.output;
+  CompileRequest request;
+  request.product = options.emit;
+  request.input = options.input;
+  request.targets.assign(options.targets.begin(), options.targets.end());
+  request.generate = options.rule.getNumOccurrences() > 0;
+  request.printStep = options.printStep;
+  request.canonicalize = options.canonicalize;
+  request.rulePath = options.rulePath.empty() ? defaultRulePath(argv[0])
+                                              : options.rulePath.getValue();
+  request.step.storage = options.storage;
+  request.step.clip = options.clip;
+  request.step.unscale = options.unscale;
+  request.step.scaler = options.scaler;
+  if (options.listTargets || options.listRules)
+    return list(options, request.rulePath);
+  if (!readRule(options.rule, request.step))
+    return complain("--rule='" + options.rule + "' lacks a closing brace");
+  for (const cl::Option *option :
+       {static_cast<cl::Option *>(&options.storage), static_cast<cl::Option *>(&options.clip),
+        static_cast<cl::Option *>(&options.unscale), static_cast<cl::Option *>(&options.scaler),
+        static_cast<cl::Option *>(&options.printStep)})
+    if (option->getNumOccurrences() && !request.generate)
+      return complain("--" + option->ArgStr + " wants --rule");
+  if (options.unscale && options.scaler)
+    return complain("--unscale and --scaler exclude each other");
+
+  std::string product;
+  LogicalResult result = failure();
+  // The back ends end a process over what they cannot select; say so instead.
+  llvm::CrashRecoveryContext::Enable();
+  llvm::CrashRecoveryContext recovery;
+  if (!recovery.RunSafely([&] { result = Compiler(request).run(product); }))
+    return complain("the back end failed on this step");
+  if (failed(result))
+    return 1;
+  return writeProduct(product, output);
+}

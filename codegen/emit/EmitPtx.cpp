@@ -1,0 +1,58 @@
+// PTX text, in process and without a CUDA toolkit.
+#include "codegen/emit/Emit.h"
+
+#include "mlir/Target/LLVM/ModuleToObject.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+// MLIR's serializer, stopped at the text.
+struct PtxSerializer : LLVM::ModuleToObject {
+  using ModuleToObject::ModuleToObject;
+
+  FailureOr<SmallVector<char, 0>>
+  moduleToObject(llvm::Module &module) override {
+    FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();
+    if (failed(machine))
+      return failure();
+    FailureOr<SmallString<0>> text = translateModuleToISA(
+        module, **machine, [&] { return getOperation().emitError(); });
+    if (failed(text))
+      return failure();
+    return SmallVector<char, 0>(text->begin(), text->end());
+  }
+};
+} // namespace
+
+static void initializeNvptx() {
+  static const bool once = [] {
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    return true;
+  }();
+  (void)once;
+}
+
+FailureOr<std::string> altgrad::emitPtx(Operation *gpuModule,
+                                        const Target &target) {
+  initializeNvptx();
+  std::string features = "+ptx";
+  for (char c : target.ptx)
+    if (c != '.')
+      features += c;
+  PtxSerializer serializer(*gpuModule, "nvptx64-nvidia-cuda", target.chip,
+                           features, /*optLevel=*/2);
+  std::optional<SmallVector<char, 0>> text = serializer.run();
+  if (!text)
+    return failure();
+  // LLVM ends the text with the NUL that the driver's loader wants.
+  while (!text->empty() && text->back() == '\0')
+    text->pop_back();
+  return std::string(text->begin(), text->end());
+}

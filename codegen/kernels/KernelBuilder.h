@@ -1,0 +1,117 @@
+// What every kernel of a step does alike: reaching rows, streams, scalars and
+// the workspace through altgrad_args (bundle.h).
+#ifndef ALTGRAD_CODEGEN_KERNELBUILDER_H
+#define ALTGRAD_CODEGEN_KERNELBUILDER_H
+
+#include "altgrad/bundle.h"
+#include "codegen/phases/Phases.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace altgrad {
+
+/// The members of altgrad_args, in their order.
+enum class Member {
+  Rows, Inputs, Chunks, Groups, Scalars, StepWords, RowWords, ChunkWords,
+  Spills, RowCount, ChunkCount
+};
+constexpr unsigned memberCount = 11;
+
+/// A row of the table inside a kernel.
+struct Row {
+  mlir::Value index;   // i64
+  mlir::Value pointer; // of its first word
+};
+
+class KernelBuilder {
+public:
+  /// `addressSpace` is 0 on a host, 1 on a GPU.
+  KernelBuilder(mlir::ImplicitLocOpBuilder &builder, StepOp step,
+                const PhasePlan &plan, unsigned addressSpace);
+
+  /// The value of a member, given by the kernel's prologue.
+  mlir::Value members[memberCount];
+  mlir::Value member(Member which) { return members[unsigned(which)]; }
+
+  mlir::LLVM::LLVMPointerType pointerType() const { return pointer; }
+  mlir::Value i64(int64_t value);
+  mlir::Value i32(int32_t value);
+  /// base + index * bytes
+  mlir::Value offset(mlir::Value base, mlir::Value index, unsigned bytes);
+  /// The same for an i32 index below a chunk's length.
+  mlir::Value offset32(mlir::Value base, mlir::Value index, unsigned bytes);
+  mlir::Value load(mlir::Type type, mlir::Value pointer, unsigned alignment,
+                   bool invariant = false);
+  void store(mlir::Value value, mlir::Value pointer, unsigned alignment);
+  void loop(mlir::Value from, mlir::Value to, mlir::Value by,
+            llvm::function_ref<void(mlir::Value)> body);
+  /// A loop that carries values; `body` gives their next ones.
+  llvm::SmallVector<mlir::Value>
+  loopWith(mlir::Value from, mlir::Value to, mlir::Value by,
+           mlir::ValueRange initial,
+           llvm::function_ref<llvm::SmallVector<mlir::Value>(
+               mlir::Value, llvm::SmallVector<mlir::Value>)>
+               body);
+  void when(mlir::Value condition, llvm::function_ref<void()> body);
+
+  Row row(mlir::Value index);
+  mlir::Value rowHeader(Row row, altgrad_row_word word);
+  /// Where the tensor of a stream begins.
+  mlir::Value stream(mlir::Value tensors, Row row);
+  /// The word that holds a chunk's share of a reduction.
+  mlir::Value chunkWord(const Partial &partial, mlir::Value chunk);
+  mlir::Value word(Slot slot, Row row);
+
+  /// The value, in this kernel, of a scalar of the step: a copy of a constant,
+  /// what the kernel has computed itself (`known`), a word of the workspace or
+  /// the memory of an argument.
+  mlir::Value scalar(mlir::Value value, Row row, mlir::IRMapping &known);
+  void writeArgument(mlir::Value value, mlir::BlockArgument argument, Row row);
+  /// Words hold i1 as an i32.
+  mlir::Value loadWord(mlir::Type type, mlir::Value pointer);
+  void storeWord(mlir::Value value, mlir::Value pointer);
+
+  mlir::ImplicitLocOpBuilder &builder;
+  StepOp step;
+  const PhasePlan &plan;
+  Layout layout;
+
+private:
+  mlir::Value argumentPointer(mlir::BlockArgument argument, Row row);
+
+  mlir::LLVM::LLVMPointerType pointer;
+};
+
+/// Copies the body of a sweep for one element or one vector; `loaded` are its
+/// codes, `known` the scalars it uses: a pointer is where one waits. Returns
+/// what it emits.
+llvm::SmallVector<mlir::Value>
+cloneSweepBody(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,
+               mlir::ValueRange loaded, const mlir::IRMapping &known);
+
+/// Reductions in their fixed shape: the neutral element of a partial sum, its
+/// update by an element, and the joining of two partial sums. Types: f32 or
+/// vectors of it; i32 for `and`.
+mlir::Type partialType(Reduction kind, mlir::Type element);
+mlir::Value neutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
+                    mlir::Type type);
+mlir::Value accumulate(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
+                       mlir::Value partial, mlir::Value element);
+mlir::Value join(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
+                 mlir::Value a, mlir::Value b);
+
+/// "altgrad_<step>_<phase>"
+std::string symbolOf(StepOp step, const Phase &phase);
+
+/// The operations and writes of a scalar phase for one row, or for the step.
+void buildScalars(KernelBuilder &kernel, const Phase &phase, Row row);
+/// Reductions over the rows, in order; maps their results in `known`.
+void buildStepFolds(KernelBuilder &kernel, const Phase &phase,
+                    mlir::IRMapping &known);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_KERNELBUILDER_H

@@ -1,0 +1,77 @@
+// One phase ==> one CUDA kernel: what LowerToGPU and SweepToGPU share.
+#ifndef ALTGRAD_CODEGEN_GPULOWERING_H
+#define ALTGRAD_CODEGEN_GPULOWERING_H
+
+#include "codegen/kernels/gpu/LaneSums.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace altgrad {
+
+constexpr int64_t warpsPerBlock = ALTGRAD_BLOCK_THREADS / warpLanes;
+constexpr int64_t accessBytes = 16;
+
+class GpuLowering {
+public:
+  GpuLowering(StepOp step, const PhasePlan &plan, mlir::Block *kernels);
+  void lower(const Phase &phase);
+
+private:
+  /// One chunk on its way through a sweep. A lane does `width` neighbouring
+  /// elements at a time, in groups.
+  struct Chunk {
+    SweepOp sweep;
+    LaneSums sums;
+    int64_t width;
+    /// The lane's first element, from the chunk's end: negative.
+    mlir::Value from = {};
+    mlir::Value aligned = {};   // i1: all streams
+    mlir::IRMapping known = {}; // scalars
+    /// Where the lane's next element of each stream lies.
+    llvm::MapVector<mlir::Value, mlir::Value> pointers = {};
+    unsigned groups() const { return width / groupWidth; }
+  };
+  using Carried = LaneSums::Carried;
+
+  // SweepToGPU.cpp
+  void lowerSweep(KernelBuilder &kernel, SweepOp sweep);
+  void sweepChunk(KernelBuilder &kernel, LaneMemory &memory, SweepOp sweep,
+                  mlir::Value index);
+  Chunk openChunk(KernelBuilder &kernel, LaneMemory &memory, SweepOp sweep,
+                  mlir::Value index);
+  void storeScalars(KernelBuilder &kernel, Chunk &chunk, LaneMemory &memory);
+  mlir::Value totalOf(KernelBuilder &kernel, Chunk &chunk,
+                      const Carried &carried, unsigned result);
+  /// `part`: of the 256 lanes, which a warp visits in turn.
+  Carried laneAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                 Carried carried, unsigned part);
+  Carried vectorsAt(KernelBuilder &kernel, Chunk &chunk, Carried carried,
+                    unsigned part);
+  Carried tailAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                 Carried carried, unsigned part);
+  mlir::Value address(KernelBuilder &kernel, Chunk &chunk, mlir::Value tensors,
+                      int64_t element);
+  mlir::Value slice(mlir::Value words, mlir::VectorType codes, unsigned number);
+  llvm::SmallVector<mlir::Value> pack(llvm::ArrayRef<mlir::Value> groups);
+
+  // LowerToGPU.cpp
+  void lowerFold(KernelBuilder &kernel, const Phase &phase);
+  mlir::Value foldRow(KernelBuilder &kernel, const Partial &partial, Row row);
+  /// Elements of lane 0 after adding lanes 16, 8, 4, 2, 1 further on.
+  mlir::Value joinLanes(KernelBuilder &kernel, Reduction kind, mlir::Value sum);
+  /// Adds the upper half of a list to the lower, down to one.
+  mlir::Value joinElements(Reduction kind,
+                           llvm::SmallVector<mlir::Value> elements);
+  llvm::SmallVector<mlir::Value> elementsOf(mlir::Value vector);
+  mlir::Value special(llvm::StringRef intrinsic);
+  void onFirstLane(KernelBuilder &kernel, llvm::function_ref<void()> body);
+
+  StepOp step;
+  const PhasePlan &plan;
+  mlir::ImplicitLocOpBuilder builder;
+  mlir::Value thread, block, blocks, lane, warp; // i64
+  mlir::Value begin, end; // items of the phase's domain, i64
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_GPULOWERING_H

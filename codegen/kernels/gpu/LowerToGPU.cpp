@@ -1,0 +1,216 @@
+// A step in sweeps ==> one CUDA kernel per phase.
+#include "codegen/kernels/gpu/GpuLowering.h"
+#include "codegen/Passes.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_LOWERTOGPUPASS
+#include "codegen/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+GpuLowering::GpuLowering(StepOp step, const PhasePlan &plan, Block *kernels)
+    : step(step), plan(plan), builder(step.getLoc(), step.getContext()) {
+  builder.setInsertionPointToEnd(kernels);
+}
+
+Value GpuLowering::special(StringRef intrinsic) {
+  Value value = LLVM::CallIntrinsicOp::create(builder, builder.getI32Type(),
+                                              builder.getStringAttr(intrinsic),
+                                              ValueRange{})
+                    .getResult(0);
+  return arith::ExtUIOp::create(builder, builder.getI64Type(), value);
+}
+
+void GpuLowering::onFirstLane(KernelBuilder &kernel,
+                              function_ref<void()> body) {
+  Value first = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, lane,
+                                      kernel.i64(0));
+  kernel.when(first, body);
+}
+
+static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
+                                   KernelBuilder &kernel, StringRef name) {
+  Type i64 = builder.getI64Type();
+  SmallVector<Type> types(memberCount, kernel.pointerType());
+  types[unsigned(Member::RowCount)] = types[unsigned(Member::ChunkCount)] = i64;
+  types.append(2, i64); // begin, end
+  auto type = LLVM::LLVMFunctionType::get(
+      LLVM::LLVMVoidType::get(builder.getContext()), types);
+  auto function = LLVM::LLVMFuncOp::create(builder, name, type);
+  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(),
+                    builder.getUnitAttr());
+  function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
+                    builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
+  // Without a number ptxas aims at eight blocks, and spills to get there; with
+  // four, 64 registers, it spills in the kernels that want a few more.
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                    builder.getI32IntegerAttr(2));
+  return function;
+}
+
+void GpuLowering::lower(const Phase &phase) {
+  OpBuilder::InsertionGuard guard(builder);
+  KernelBuilder kernel(builder, step, plan, /*addressSpace=*/1);
+  Block *entry = makeKernel(builder, kernel, symbolOf(step, phase))
+                     .addEntryBlock(builder);
+  builder.setInsertionPointToStart(entry);
+  for (unsigned i = 0; i < memberCount; ++i)
+    kernel.members[i] = entry->getArgument(i);
+  begin = entry->getArgument(memberCount);
+  end = entry->getArgument(memberCount + 1);
+  thread = special("llvm.nvvm.read.ptx.sreg.tid.x");
+  block = special("llvm.nvvm.read.ptx.sreg.ctaid.x");
+  blocks = special("llvm.nvvm.read.ptx.sreg.nctaid.x");
+  lane = arith::AndIOp::create(builder, thread, kernel.i64(warpLanes - 1));
+  auto scaled = [&](Value count, int64_t by) -> Value {
+    return arith::MulIOp::create(builder, count, kernel.i64(by));
+  };
+  warp = arith::AddIOp::create(
+      builder, scaled(block, warpsPerBlock),
+      arith::DivUIOp::create(builder, thread, kernel.i64(warpLanes)));
+  Value global = arith::AddIOp::create(
+      builder, scaled(block, ALTGRAD_BLOCK_THREADS), thread);
+  if (phase.kind == Phase::Sweep) {
+    lowerSweep(kernel, phase.sweep);
+  } else if (phase.kind == Phase::Fold) {
+    lowerFold(kernel, phase);
+  } else if (phase.domain == Domain::Once) {
+    Value first = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
+                                        global, kernel.i64(0));
+    kernel.when(first, [&] { buildScalars(kernel, phase, Row{}); });
+  } else {
+    kernel.loop(arith::AddIOp::create(builder, begin, global), end,
+                scaled(blocks, ALTGRAD_BLOCK_THREADS), [&](Value index) {
+                  buildScalars(kernel, phase, kernel.row(index));
+                });
+  }
+  LLVM::ReturnOp::create(builder, ValueRange{});
+}
+
+//===-- Reductions ----------------------------------------------------------===//
+
+SmallVector<Value> GpuLowering::elementsOf(Value vector) {
+  SmallVector<Value> elements;
+  int64_t width = cast<VectorType>(vector.getType()).getNumElements();
+  for (int64_t i = 0; i < width; ++i)
+    elements.push_back(
+        vector::ExtractOp::create(builder, vector, ArrayRef<int64_t>{i}));
+  return elements;
+}
+
+Value GpuLowering::joinElements(Reduction kind, SmallVector<Value> elements) {
+  for (size_t half = elements.size() / 2; half; half /= 2)
+    for (size_t i = 0; i < half; ++i)
+      elements[i] = join(builder, kind, elements[i], elements[i + half]);
+  return elements[0];
+}
+
+Value GpuLowering::joinLanes(KernelBuilder &kernel, Reduction kind, Value sum) {
+  auto type = cast<VectorType>(sum.getType());
+  Type element = type.getElementType();
+  StringAttr shuffle = builder.getStringAttr(
+      element.isInteger(32) ? "llvm.nvvm.shfl.sync.down.i32"
+                            : "llvm.nvvm.shfl.sync.down.f32");
+  SmallVector<Value> elements = elementsOf(sum);
+  for (int32_t distance = warpLanes / 2; distance; distance /= 2)
+    for (Value &mine : elements) {
+      Value other =
+          LLVM::CallIntrinsicOp::create(
+              builder, element, shuffle,
+              ValueRange{kernel.i32(-1), mine, kernel.i32(distance),
+                         kernel.i32(warpLanes - 1)})
+              .getResult(0);
+      mine = join(builder, kind, mine, other);
+    }
+  return vector::FromElementsOp::create(builder, type, elements);
+}
+
+// Lane t of the warp holds the partial sums t, t + 32, … t + 224.
+Value GpuLowering::foldRow(KernelBuilder &kernel, const Partial &partial,
+                           Row row) {
+  SweepOp sweep = partial.sweep;
+  Reduction kind = sweep.getReduction(partial.result);
+  Type scalar = partialType(kind, builder.getF32Type());
+  constexpr int64_t perLane = ALTGRAD_LANES / warpLanes;
+  Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+  Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
+  auto added = [&](Value sum, Value i) -> Value {
+    Value inside = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, i,
+                                         count);
+    auto branch = scf::IfOp::create(builder, TypeRange{scalar}, inside,
+                                    /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    Value from = kernel.chunkWord(partial,
+                                  arith::AddIOp::create(builder, first, i));
+    scf::YieldOp::create(
+        builder, ValueRange{join(builder, kind, sum,
+                                 kernel.load(scalar, from, 4))});
+    builder.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(builder, ValueRange{sum});
+    return branch.getResult(0);
+  };
+  SmallVector<Value> initial(perLane, neutral(builder, kind, scalar));
+  SmallVector<Value> sums = kernel.loopWith(
+      kernel.i64(0), count, kernel.i64(ALTGRAD_LANES), initial,
+      [&](Value base, SmallVector<Value> carried) {
+        Value at = arith::AddIOp::create(builder, base, lane);
+        for (int64_t j = 0; j < perLane; ++j)
+          carried[j] = added(carried[j],
+                             arith::AddIOp::create(
+                                 builder, at, kernel.i64(j * warpLanes)));
+        return carried;
+      });
+  Value own = joinElements(kind, sums);
+  Value one = vector::FromElementsOp::create(
+      builder, VectorType::get({1}, scalar), own);
+  return joinElements(kind, elementsOf(joinLanes(kernel, kind, one)));
+}
+
+void GpuLowering::lowerFold(KernelBuilder &kernel, const Phase &phase) {
+  Value stride = arith::MulIOp::create(builder, blocks,
+                                       kernel.i64(warpsPerBlock));
+  Value from = arith::AddIOp::create(builder, begin, warp);
+  kernel.loop(from, end, stride, [&](Value index) {
+    Row row = kernel.row(index);
+    for (const Partial &partial : phase.folds) {
+      Value total = foldRow(kernel, partial, row);
+      onFirstLane(kernel, [&] {
+        kernel.store(total, kernel.word({Domain::Rows, partial.rowWord}, row),
+                     4);
+      });
+    }
+  });
+}
+
+namespace {
+struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<StepOp> steps(module.getOps<StepOp>());
+    if (steps.empty())
+      return;
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    auto kernels =
+        gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
+    for (StepOp step : steps) {
+      for (auto sweep : step.getBody().getOps<SweepOp>())
+        if (sweep.getWide().empty() || sweep.getWidth() != groupWidth) {
+          sweep.emitOpError() << "has a body for " << sweep.getWidth()
+                              << " elements, a GPU wants " << groupWidth;
+          return signalPassFailure();
+        }
+      FailureOr<PhasePlan> plan = planPhases(step);
+      if (failed(plan))
+        return signalPassFailure();
+      GpuLowering lowering(step, *plan, &kernels.getBodyRegion().front());
+      for (const Phase &phase : plan->phases)
+        lowering.lower(phase);
+      step.erase();
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,343 @@
+// A sweep on a GPU: a warp for a chunk, 16 bytes of every stream per access.
+//
+// A lane does as many neighbouring elements as fill 16 bytes of the narrowest
+// stream, two at a time. A stream is loaded where the codes of its last access
+// run out and stored where 16 bytes are complete; in between, codes are packed
+// in words. So a kernel's registers hardly depend on the formats.
+#include "codegen/kernels/gpu/GpuLowering.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static unsigned bytesOf(Value tensors) {
+  return cast<TensorsType>(tensors.getType()).getFormat().getBytes();
+}
+
+// No phase writes an `in` stream: it may come through the read-only cache.
+static bool readOnly(StepOp step, Value tensors) {
+  auto argument = dyn_cast<BlockArgument>(tensors);
+  return argument && step.getAccess(argument) == "in";
+}
+
+// Elements per lane; with reductions a warp must not pass the 256 partial sums.
+static int64_t widthOf(SweepOp sweep) {
+  int64_t bytes = 4;
+  for (Value tensors : sweep.getLoads())
+    bytes = std::min<int64_t>(bytes, bytesOf(tensors));
+  for (Value tensors : sweep.getStores())
+    bytes = std::min<int64_t>(bytes, bytesOf(tensors));
+  int64_t limit = sweep.getNumResults() ? ALTGRAD_LANES / warpLanes : 16;
+  return std::min(accessBytes / bytes, limit);
+}
+
+// Numbers exist as f32 only between their first and last use: a code takes
+// fewer registers. The back ends keep this order.
+static void shortenLives(Block &body) {
+  auto order = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
+  for (DecodeOp decode : llvm::to_vector(body.getOps<DecodeOp>())) {
+    SmallVector<Operation *> users(decode->getUsers());
+    if (!users.empty())
+      decode->moveBefore(*llvm::min_element(users, order));
+  }
+  for (EncodeOp encode : llvm::to_vector(body.getOps<EncodeOp>())) {
+    Operation *last = encode.getNumber().getDefiningOp();
+    if (!last || last->getBlock() != &body) // a uniform number
+      continue;
+    for (Operation *user : encode.getNumber().getUsers())
+      if (!isa<EncodeOp, EmitOp>(user) && order(last, user))
+        last = user;
+    if (llvm::none_of(encode->getUsers(),
+                      [&](Operation *user) { return order(user, last); }))
+      encode->moveAfter(last);
+  }
+}
+
+void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
+  shortenLives(sweep.getWide().front().front());
+  Value stride =
+      arith::MulIOp::create(builder, blocks, kernel.i64(warpsPerBlock));
+  LaneMemory memory(kernel, thread);
+  kernel.loop(arith::AddIOp::create(builder, begin, warp), end, stride,
+              [&](Value index) { sweepChunk(kernel, memory, sweep, index); });
+}
+
+// Pointers and uniform numbers live through the whole sweep. Where they take
+// too many registers, the numbers wait in shared memory for every use.
+void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
+                               LaneMemory &memory) {
+  constexpr unsigned registers = 21;
+  SmallVector<Value> numbers = chunk.sweep.getScalars();
+  llvm::erase_if(numbers, [](Value value) {
+    return !value.getType().isF32() || value.getDefiningOp<arith::ConstantOp>();
+  });
+  constexpr unsigned bytes = sizeof(float);
+  unsigned count = std::min<unsigned>(numbers.size(), memory.room(bytes));
+  if (numbers.size() + 2 * chunk.pointers.size() <= registers || !count)
+    return;
+  Value own = memory.allocate("scalars", count, bytes);
+  for (unsigned i = 0; i < count; ++i) {
+    Value to = kernel.offset(own, kernel.i64(i), LaneMemory::stride(bytes));
+    kernel.store(chunk.known.lookup(numbers[i]), to, bytes);
+    chunk.known.map(numbers[i], to);
+  }
+}
+
+GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
+                                          LaneMemory &memory, SweepOp sweep,
+                                          Value index) {
+  Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
+  Chunk chunk{sweep, LaneSums(kernel, sweep, memory), widthOf(sweep)};
+  Value entry = kernel.offset(kernel.member(Member::Chunks), index,
+                              sizeof(altgrad_chunk));
+  Row row = kernel.row(kernel.load(i64, entry, 8, /*invariant=*/true));
+  Value first =
+      kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8, true);
+  Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
+  Value count = arith::TruncIOp::create(
+      builder, i32,
+      arith::MinSIOp::create(builder,
+                             arith::SubIOp::create(builder, numel, first),
+                             kernel.i64(ALTGRAD_CHUNK)));
+  if (Value condition = sweep.getCondition())
+    count = arith::SelectOp::create(
+        builder, kernel.scalar(condition, row, chunk.known), count,
+        kernel.i32(0));
+  for (Value value : sweep.getScalars())
+    kernel.scalar(value, row, chunk.known);
+
+  Value mine = arith::MulIOp::create(builder, lane, kernel.i64(chunk.width));
+  chunk.from = arith::SubIOp::create(
+      builder, arith::TruncIOp::create(builder, i32, mine), count);
+  Value element = arith::AddIOp::create(builder, first, mine);
+  Value bits = kernel.i64(0);
+  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
+    for (Value tensors : streams) {
+      if (chunk.pointers.contains(tensors))
+        continue;
+      Value base = kernel.stream(tensors, row);
+      bits = arith::OrIOp::create(
+          builder, bits, LLVM::PtrToIntOp::create(builder, i64, base));
+      chunk.pointers[tensors] = kernel.offset(base, element, bytesOf(tensors));
+    }
+  Value low = arith::AndIOp::create(builder, bits, kernel.i64(accessBytes - 1));
+  chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
+                                        kernel.i64(0));
+  storeScalars(kernel, chunk, memory);
+  return chunk;
+}
+
+void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
+                             SweepOp sweep, Value index) {
+  Chunk chunk = openChunk(kernel, memory, sweep, index);
+  int32_t covered = warpLanes * chunk.width;
+  unsigned results = sweep.getNumResults();
+  unsigned parts = results ? ALTGRAD_LANES / covered : 1;
+  Carried initial = chunk.sums.clear();
+  unsigned count = initial.size();
+  // The pointers walk with the lane: one register pair for each stream.
+  for (auto &[tensors, pointer] : chunk.pointers)
+    initial.push_back(pointer);
+  Carried carried = kernel.loopWith(
+      chunk.from, kernel.i32(0), kernel.i32(covered * parts), initial,
+      [&](Value at, Carried carried) {
+        for (auto [stream, pointer] : llvm::zip(
+                 chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
+          stream.second = pointer;
+        carried.truncate(count);
+        for (unsigned part = 0; part < parts; ++part)
+          carried = laneAt(kernel, chunk, at, carried, part);
+        for (auto &[tensors, pointer] : chunk.pointers)
+          carried.push_back(kernel.offset(pointer, kernel.i64(covered * parts),
+                                          bytesOf(tensors)));
+        return carried;
+      });
+  for (unsigned i = 0; i < results; ++i) {
+    Value total = totalOf(kernel, chunk, carried, i);
+    onFirstLane(kernel, [&] {
+      kernel.store(
+          total, kernel.chunkWord(plan.partialOf(sweep.getReduced()[i]), index),
+          4);
+    });
+  }
+}
+
+// The tree 128, 64 … 1: parts, then lanes, then groups and their elements.
+Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
+                           const Carried &carried, unsigned result) {
+  Reduction kind = chunk.sweep.getReduction(result);
+  unsigned pairs = chunk.sums.pairs(result);
+  unsigned groups = std::min(chunk.groups(), pairs);
+  SmallVector<Value> elements;
+  for (unsigned group = 0; group < groups; ++group) {
+    Value sum = chunk.sums.pair(carried, result, group);
+    if (groups < pairs)
+      sum = join(builder, kind, sum,
+                 chunk.sums.pair(carried, result, groups + group));
+    llvm::append_range(elements, elementsOf(joinLanes(kernel, kind, sum)));
+  }
+  return joinElements(kind, elements);
+}
+
+// The elements of one lane: as vectors where all of them exist and are aligned.
+GpuLowering::Carried GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
+                                         Value at, Carried carried,
+                                         unsigned part) {
+  int32_t before = part * warpLanes * chunk.width;
+  Value inside =
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::sle, at,
+                            kernel.i32(-before - int32_t(chunk.width)));
+  SmallVector<Type> types;
+  for (Value value : carried)
+    types.push_back(value.getType());
+  auto branch = scf::IfOp::create(
+      builder, types, arith::AndIOp::create(builder, inside, chunk.aligned),
+      /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  Carried fast = vectorsAt(kernel, chunk, carried, part);
+  scf::YieldOp::create(builder, fast);
+  builder.setInsertionPointToStart(branch.elseBlock());
+  Carried slow = tailAt(kernel, chunk, at, carried, part);
+  scf::YieldOp::create(builder, slow);
+  return Carried(branch.getResults());
+}
+
+Value GpuLowering::address(KernelBuilder &kernel, Chunk &chunk, Value tensors,
+                           int64_t element) {
+  return kernel.offset(chunk.pointers.lookup(tensors), kernel.i64(element),
+                       bytesOf(tensors));
+}
+
+// The codes of group `number`, out of the words of an access.
+Value GpuLowering::slice(Value words, VectorType codes, unsigned number) {
+  auto from = cast<VectorType>(words.getType());
+  int64_t count = codes.getNumElements();
+  if (codes.getElementType() == from.getElementType())
+    return vector::ShuffleOp::create(
+        builder, words, words,
+        llvm::to_vector(
+            llvm::seq<int64_t>(number * count, (number + 1) * count)));
+  unsigned bits = count * codes.getElementTypeBitWidth();
+  Value units = vector::BitCastOp::create(
+      builder,
+      VectorType::get({from.getNumElements() * 32 / bits},
+                      builder.getIntegerType(bits)),
+      words);
+  Value unit = vector::ExtractOp::create(builder, units,
+                                         ArrayRef<int64_t>{int64_t(number)});
+  Value one = vector::FromElementsOp::create(
+      builder, VectorType::get({1}, unit.getType()), unit);
+  return vector::BitCastOp::create(builder, codes, one);
+}
+
+// Words of 32 bits from the codes of one group, or of two of eight-bit codes.
+SmallVector<Value> GpuLowering::pack(ArrayRef<Value> groups) {
+  auto codes = cast<VectorType>(groups[0].getType());
+  unsigned bits = codes.getNumElements() * codes.getElementTypeBitWidth();
+  if (bits > 32)
+    return elementsOf(groups[0]);
+  SmallVector<Value> units;
+  for (Value group : groups)
+    llvm::append_range(
+        units, elementsOf(vector::BitCastOp::create(
+                   builder,
+                   VectorType::get({1}, builder.getIntegerType(bits)), group)));
+  Value word = vector::FromElementsOp::create(
+      builder, VectorType::get({int64_t(units.size())}, units[0].getType()),
+      units);
+  return elementsOf(vector::BitCastOp::create(
+      builder, VectorType::get({1}, builder.getI32Type()), word));
+}
+
+GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
+                                            Chunk &chunk, Carried carried,
+                                            unsigned part) {
+  SweepOp sweep = chunk.sweep;
+  Region &body = sweep.getWide().front();
+  unsigned results = sweep.getNumResults(), groups = chunk.groups();
+  int64_t first = part * warpLanes * chunk.width;
+  auto period = [&](Value tensors) { // elements of an access
+    return std::min(accessBytes / bytesOf(tensors), chunk.width);
+  };
+  SmallVector<Value> words(sweep.getLoads().size());
+  SmallVector<SmallVector<Value>> codes(sweep.getStores().size());
+  SmallVector<SmallVector<Value>> packed(sweep.getStores().size());
+  for (unsigned group = 0; group < groups; ++group) {
+    int64_t element = group * groupWidth;
+    SmallVector<Value> loaded;
+    for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
+      auto type = cast<VectorType>(body.getArgument(index).getType());
+      int64_t within = element % period(tensors);
+      Type word = bytesOf(tensors) == 4 ? type.getElementType()
+                                        : Type(builder.getI32Type());
+      if (!within)
+        words[index] = kernel.load(
+            VectorType::get({period(tensors) * bytesOf(tensors) / 4}, word),
+            address(kernel, chunk, tensors, first + element), accessBytes,
+            readOnly(step, tensors));
+      loaded.push_back(slice(words[index], type, within / groupWidth));
+    }
+    SmallVector<Value> emitted =
+        cloneSweepBody(builder, body, loaded, chunk.known);
+    for (unsigned i = 0; i < results; ++i)
+      chunk.sums.add(carried, i, part * groups + group, emitted[i]);
+    element += groupWidth;
+    for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
+      codes[index].push_back(emitted[results + index]);
+      if (element * bytesOf(tensors) % 4)
+        continue;
+      llvm::append_range(packed[index], pack(codes[index]));
+      codes[index].clear();
+      if (element % period(tensors))
+        continue;
+      Value all = vector::FromElementsOp::create(
+          builder,
+          VectorType::get({int64_t(packed[index].size())},
+                          packed[index][0].getType()),
+          packed[index]);
+      packed[index].clear();
+      kernel.store(
+          all,
+          address(kernel, chunk, tensors, first + element - period(tensors)),
+          accessBytes);
+    }
+  }
+  return carried;
+}
+
+// One element after the other; each goes to its own lane of the partial sums.
+GpuLowering::Carried GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
+                                         Value at, Carried carried,
+                                         unsigned part) {
+  SweepOp sweep = chunk.sweep;
+  unsigned results = sweep.getNumResults(), groups = chunk.groups();
+  int64_t first = part * warpLanes * chunk.width;
+  auto element = [&](Value tensors, Value offset) {
+    return kernel.offset32(address(kernel, chunk, tensors, first), offset,
+                           bytesOf(tensors));
+  };
+  Value from = arith::AddIOp::create(builder, at, kernel.i32(first));
+  Value to = arith::MinSIOp::create(
+      builder,
+      arith::AddIOp::create(builder, from, kernel.i32(chunk.width)),
+      kernel.i32(0));
+  return kernel.loopWith(
+      from, to, kernel.i32(1), carried, [&](Value index, Carried next) {
+        Value offset = arith::SubIOp::create(builder, index, from);
+        SmallVector<Value> loaded;
+        for (auto [argument, tensors] :
+             llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
+          loaded.push_back(
+              kernel.load(argument.getType(), element(tensors, offset),
+                          bytesOf(tensors), readOnly(step, tensors)));
+        SmallVector<Value> emitted =
+            cloneSweepBody(builder, sweep.getBody(), loaded, chunk.known);
+        for (unsigned i = 0; i < results; ++i)
+          chunk.sums.addElement(next, i, part * groups, groups, offset,
+                                emitted[i]);
+        for (auto [index, tensors] : llvm::enumerate(sweep.getStores()))
+          kernel.store(emitted[results + index], element(tensors, offset),
+                       bytesOf(tensors));
+        return next;
+      });
+}

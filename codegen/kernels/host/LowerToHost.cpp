@@ -1,0 +1,338 @@
+// A step in sweeps ==> one function per phase for an x86-64 level.
+#include "codegen/kernels/KernelBuilder.h"
+#include "codegen/Passes.h"
+#include "codegen/Target.h"
+#include "codegen/kernels/host/WordSweep.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_LOWERTOHOSTPASS
+#include "codegen/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+// The partial sums of one reduction, in memory: lane = element mod 256.
+struct Lanes {
+  Reduction kind;
+  Partial partial;
+  Value memory;
+};
+
+class HostLowering {
+public:
+  HostLowering(StepOp step, const PhasePlan &plan, const Target &target)
+      : step(step), plan(plan), target(target),
+        builder(step.getLoc(), step.getContext()) {
+    builder.setInsertionPoint(step);
+  }
+  void lower(const Phase &phase);
+
+private:
+  void lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin, Value end);
+  void lowerFold(KernelBuilder &kernel, const Phase &phase, Value begin,
+                 Value end);
+  void sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
+                  ArrayRef<Lanes> lanes, WordSweep *words);
+  void elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
+                int64_t width, Value from, Value to,
+                ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
+                const IRMapping &known, ArrayRef<Lanes> lanes);
+  SmallVector<Lanes> makeLanes(KernelBuilder &kernel,
+                               ArrayRef<Partial> partials);
+  void clear(KernelBuilder &kernel, const Lanes &lanes);
+  Value total(KernelBuilder &kernel, const Lanes &lanes);
+  Value lane(KernelBuilder &kernel, const Lanes &lanes, Value index);
+
+  Value prefetchDistance(KernelBuilder &kernel);
+
+  StepOp step;
+  const PhasePlan &plan;
+  const Target &target;
+  ImplicitLocOpBuilder builder;
+  Value ahead; // bytes, i64: how far ahead a sweep asks for memory
+};
+} // namespace
+
+static constexpr unsigned laneBytes = 4;
+static constexpr llvm::StringLiteral prefetchVariable = "altgrad_prefetch";
+
+// A variable of the bundle, which the runtime sets for the CPU it finds.
+Value HostLowering::prefetchDistance(KernelBuilder &kernel) {
+  Value variable = LLVM::AddressOfOp::create(builder, kernel.pointerType(),
+                                             prefetchVariable);
+  return kernel.load(builder.getI64Type(), variable, 8);
+}
+
+// void symbol(const altgrad_args *, int64_t begin, int64_t end)
+void HostLowering::lower(const Phase &phase) {
+  OpBuilder::InsertionGuard guard(builder);
+  KernelBuilder kernel(builder, step, plan, /*addressSpace=*/0);
+  Type i64 = builder.getI64Type();
+  auto type = LLVM::LLVMFunctionType::get(
+      LLVM::LLVMVoidType::get(builder.getContext()),
+      {kernel.pointerType(), i64, i64});
+  std::string name = symbolOf(step, phase) + "_" + target.suffix.str();
+  auto function = LLVM::LLVMFuncOp::create(builder, name, type);
+  Block *entry = function.addEntryBlock(builder);
+  builder.setInsertionPointToStart(entry);
+  for (unsigned i = 0; i < memberCount; ++i) {
+    bool count = i >= unsigned(Member::RowCount);
+    kernel.members[i] = kernel.load(
+        count ? i64 : Type(kernel.pointerType()),
+        kernel.offset(entry->getArgument(0), kernel.i64(i), 8), 8);
+  }
+  Value begin = entry->getArgument(1), end = entry->getArgument(2);
+  if (phase.kind == Phase::Sweep)
+    lowerSweep(kernel, phase.sweep, begin, end);
+  else if (phase.kind == Phase::Fold)
+    lowerFold(kernel, phase, begin, end);
+  else if (phase.domain == Domain::Rows)
+    kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
+      buildScalars(kernel, phase, kernel.row(index));
+    });
+  else
+    buildScalars(kernel, phase, Row{});
+  LLVM::ReturnOp::create(builder, ValueRange{});
+}
+
+//===-- Reductions ----------------------------------------------------------===//
+
+SmallVector<Lanes> HostLowering::makeLanes(KernelBuilder &kernel,
+                                           ArrayRef<Partial> partials) {
+  SmallVector<Lanes> all;
+  for (Partial partial : partials) {
+    Value memory = LLVM::AllocaOp::create(
+        builder, kernel.pointerType(), builder.getI32Type(),
+        kernel.i64(ALTGRAD_LANES), /*alignment=*/64);
+    all.push_back(
+        {partial.sweep.getReduction(partial.result), partial, memory});
+  }
+  return all;
+}
+
+Value HostLowering::lane(KernelBuilder &kernel, const Lanes &lanes,
+                         Value index) {
+  return kernel.offset(lanes.memory, index, laneBytes);
+}
+
+void HostLowering::clear(KernelBuilder &kernel, const Lanes &lanes) {
+  auto type = cast<VectorType>(partialType(
+      lanes.kind, VectorType::get({target.lanes}, builder.getF32Type())));
+  Value zero = neutral(builder, lanes.kind, type);
+  for (unsigned i = 0; i < ALTGRAD_LANES; i += target.lanes)
+    kernel.store(zero, lane(kernel, lanes, kernel.i64(i)),
+                 target.lanes * laneBytes);
+}
+
+// The tree 128, 64 … 1: in memory while a vector holds no more than half of
+// what is left, then inside one vector.
+Value HostLowering::total(KernelBuilder &kernel, const Lanes &lanes) {
+  int64_t width = target.lanes;
+  auto type = cast<VectorType>(partialType(
+      lanes.kind, VectorType::get({width}, builder.getF32Type())));
+  SmallVector<Value> sums;
+  for (unsigned i = 0; i < ALTGRAD_LANES; i += width)
+    sums.push_back(kernel.load(type, lane(kernel, lanes, kernel.i64(i)),
+                               width * laneBytes));
+  for (size_t half = sums.size() / 2; half; half /= 2)
+    for (size_t i = 0; i < half; ++i)
+      sums[i] = join(builder, lanes.kind, sums[i], sums[i + half]);
+  Value sum = sums[0];
+  for (int64_t half = width / 2; half; half /= 2) {
+    SmallVector<int64_t> low, high;
+    for (int64_t i = 0; i < half; ++i) {
+      low.push_back(i);
+      high.push_back(i + half);
+    }
+    sum = join(builder, lanes.kind,
+               vector::ShuffleOp::create(builder, sum, sum, low),
+               vector::ShuffleOp::create(builder, sum, sum, high));
+  }
+  return vector::ExtractOp::create(builder, sum, ArrayRef<int64_t>{0});
+}
+
+// Chunks of a tensor in the shape of elements of a chunk.
+void HostLowering::lowerFold(KernelBuilder &kernel, const Phase &phase,
+                             Value begin, Value end) {
+  SmallVector<Lanes> all = makeLanes(kernel, phase.folds);
+  kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
+    Row row = kernel.row(index);
+    Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+    Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
+    for (const Lanes &lanes : all) {
+      clear(kernel, lanes);
+      Type type = partialType(lanes.kind, builder.getF32Type());
+      kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
+        Value from = kernel.chunkWord(
+            lanes.partial, arith::AddIOp::create(builder, first, i));
+        Value at = lane(kernel, lanes,
+                        arith::AndIOp::create(builder, i,
+                                              kernel.i64(ALTGRAD_LANES - 1)));
+        Value sum = join(builder, lanes.kind, kernel.load(type, at, laneBytes),
+                         kernel.load(type, from, laneBytes));
+        kernel.store(sum, at, laneBytes);
+      });
+      kernel.store(total(kernel, lanes),
+                   kernel.word({Domain::Rows, lanes.partial.rowWord}, row),
+                   laneBytes);
+    }
+  });
+}
+
+//===-- Sweeps --------------------------------------------------------------===//
+
+void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
+                              Value end) {
+  SmallVector<Partial> partials;
+  for (Value reduced : sweep.getReduced())
+    partials.push_back(plan.partialOf(reduced));
+  SmallVector<Lanes> lanes = makeLanes(kernel, partials);
+  ahead = prefetchDistance(kernel);
+  std::optional<WordSweep> words;
+  if (WordSweep::fits(sweep, target))
+    words.emplace(kernel, sweep, ahead);
+  kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
+    sweepChunk(kernel, sweep, chunk, lanes, words ? &*words : nullptr);
+  });
+}
+
+void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
+                              ArrayRef<Lanes> lanes, WordSweep *words) {
+  Type i64 = builder.getI64Type();
+  Value entry =
+      kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));
+  Row row = kernel.row(kernel.load(i64, entry, 8));
+  Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
+  Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
+  Value count = arith::MinSIOp::create(
+      builder, arith::SubIOp::create(builder, numel, first),
+      kernel.i64(ALTGRAD_CHUNK));
+  IRMapping known;
+  if (Value condition = sweep.getCondition())
+    count = arith::SelectOp::create(
+        builder, kernel.scalar(condition, row, known), count, kernel.i64(0));
+  for (Value value : sweep.getScalars())
+    kernel.scalar(value, row, known);
+
+  auto pointers = [&](OperandRange streams) {
+    SmallVector<Value> all;
+    for (Value tensors : streams) {
+      unsigned bytes =
+          cast<TensorsType>(tensors.getType()).getFormat().getBytes();
+      all.push_back(kernel.offset(kernel.stream(tensors, row), first, bytes));
+    }
+    return all;
+  };
+  SmallVector<Value> loads = pointers(sweep.getLoads());
+  SmallVector<Value> stores = pointers(sweep.getStores());
+  for (const Lanes &one : lanes)
+    clear(kernel, one);
+
+  int64_t width = sweep.getWidth();
+  Value whole = arith::AndIOp::create(
+      builder, count, kernel.i64(words ? -words->elementsAtOnce() : -width));
+  if (words)
+    words->lower(whole, loads, stores, known);
+  else
+    elements(kernel, sweep, sweep.getWide().front(), width, kernel.i64(0),
+             whole, loads, stores, known, lanes);
+  elements(kernel, sweep, sweep.getBody(), 1, whole, count, loads, stores,
+           known, lanes);
+  for (const Lanes &one : lanes)
+    kernel.store(total(kernel, one), kernel.chunkWord(one.partial, chunk),
+                 laneBytes);
+}
+
+void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
+  LLVM::Prefetch::create(kernel.builder, kernel.offset(at, ahead, 1),
+                         /*rw=*/0, /*hint=*/3, /*cache=*/1);
+}
+
+// -1 is true. LLVM makes an `and` a masked store, which AMD has in microcode.
+static Value both(ImplicitLocOpBuilder &builder, Value before, Value value) {
+  value = arith::ExtSIOp::create(builder, before.getType(), value);
+  return arith::MaxSIOp::create(builder, before, value);
+}
+
+// `width` elements at a time from `from` to `to`.
+void HostLowering::elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
+                            int64_t width, Value from, Value to,
+                            ArrayRef<Value> loadPointers,
+                            ArrayRef<Value> storePointers,
+                            const IRMapping &known, ArrayRef<Lanes> lanes) {
+  kernel.loop(from, to, kernel.i64(width), [&](Value index) {
+    SmallVector<Value> loaded;
+    for (auto [argument, stream, pointer] :
+         llvm::zip(body.getArguments(), sweep.getLoads(), loadPointers)) {
+      unsigned bytes =
+          cast<TensorsType>(stream.getType()).getFormat().getBytes();
+      Value at = kernel.offset(pointer, index, bytes);
+      if (width > 1)
+        prefetchAhead(kernel, at, ahead);
+      loaded.push_back(kernel.load(argument.getType(), at, bytes));
+    }
+    SmallVector<Value> emitted = cloneSweepBody(builder, body, loaded, known);
+    for (auto [value, one] : llvm::zip(emitted, lanes)) {
+      Value at = lane(kernel, one,
+                      arith::AndIOp::create(builder, index,
+                                            kernel.i64(ALTGRAD_LANES - 1)));
+      Type type = partialType(one.kind, value.getType());
+      unsigned alignment = width * laneBytes;
+      Value before = kernel.load(type, at, alignment);
+      Value sum = one.kind == Reduction::And
+                      ? both(builder, before, value)
+                      : accumulate(builder, one.kind, before, value);
+      kernel.store(sum, at, alignment);
+    }
+    for (auto [value, stream, pointer] :
+         llvm::zip(llvm::drop_begin(emitted, lanes.size()), sweep.getStores(),
+                   storePointers)) {
+      unsigned bytes =
+          cast<TensorsType>(stream.getType()).getFormat().getBytes();
+      kernel.store(value, kernel.offset(pointer, index, bytes), bytes);
+    }
+  });
+}
+
+namespace {
+struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
+  using LowerToHostPassBase::LowerToHostPassBase;
+
+  void runOnOperation() override {
+    const Target *target = findTarget(level);
+    if (!target || target->isPtx()) {
+      getOperation().emitError() << "unknown x86-64 level '" << level << "'";
+      return signalPassFailure();
+    }
+    for (StepOp step :
+         llvm::make_early_inc_range(getOperation().getOps<StepOp>())) {
+      for (auto sweep : step.getBody().getOps<SweepOp>())
+        if (sweep.getWide().empty() || sweep.getWidth() != target->lanes) {
+          sweep.emitOpError() << "has a body for " << sweep.getWidth()
+                              << " elements, '" << level << "' wants "
+                              << target->lanes;
+          return signalPassFailure();
+        }
+      FailureOr<PhasePlan> plan = planPhases(step);
+      if (failed(plan))
+        return signalPassFailure();
+      if (!getOperation().lookupSymbol(prefetchVariable)) {
+        OpBuilder top = OpBuilder::atBlockBegin(getOperation().getBody());
+        LLVM::GlobalOp::create(top, step.getLoc(), top.getI64Type(),
+                               /*isConstant=*/false, LLVM::Linkage::External,
+                               prefetchVariable, Attribute());
+      }
+      HostLowering lowering(step, *plan, *target);
+      for (const Phase &phase : plan->phases)
+        lowering.lower(phase);
+      step.erase();
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,99 @@
+// decode, encode, fpowi, exp, log ==> integer code, instructions, polynomials.
+#include "codegen/numerics/Numerics.h"
+#include "codegen/Passes.h"
+#include "dialect/Dialect.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_LOWERNUMERICSPASS
+#include "codegen/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+// Packed conversion by the GPU's own instruction: two numbers, one i16.
+static Value encodePairs(ImplicitLocOpBuilder &b, EncodeOp op) {
+  FormatAttr format = op.getFormat();
+  auto type = cast<VectorType>(op.getNumber().getType());
+  StringRef name = format.getKnownName() == "ocp.e4m3fn"
+                       ? "llvm.nvvm.ff.to.e4m3x2.rn"
+                       : "llvm.nvvm.ff.to.e5m2x2.rn";
+  Type i16 = b.getI16Type();
+  SmallVector<Value> pairs;
+  for (int64_t i = 0; i < type.getNumElements(); i += 2) {
+    Value low = vector::ExtractOp::create(b, op.getNumber(),
+                                          ArrayRef<int64_t>{i});
+    Value high = vector::ExtractOp::create(b, op.getNumber(),
+                                           ArrayRef<int64_t>{i + 1});
+    pairs.push_back(LLVM::CallIntrinsicOp::create(b, i16, b.getStringAttr(name),
+                                                  ValueRange{high, low})
+                        .getResult(0));
+  }
+  auto packed = VectorType::get({type.getNumElements() / 2}, i16);
+  Value all = vector::FromElementsOp::create(b, packed, pairs);
+  return vector::BitCastOp::create(b, op.getCode().getType(), all);
+}
+
+static bool hasPairs(EncodeOp op, const Target &target) {
+  StringRef name = op.getFormat().getKnownName();
+  auto type = dyn_cast<VectorType>(op.getNumber().getType());
+  return target.convertsF8 && op.getOverflow() == OverflowMode::Saturate &&
+         (name == "ocp.e4m3fn" || name == "ocp.e5m2") && type &&
+         type.getNumElements() % 2 == 0;
+}
+
+// x86 has no bf16 conversion that keeps subnormals, a GPU has.
+static bool hasConversion(FormatAttr format, const Target &target) {
+  StringRef name = format.getKnownName();
+  return name == "f16" || (name == "bf16" && target.isPtx());
+}
+
+static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
+                         const Target &target) {
+  if (hasPairs(op, target))
+    return encodePairs(b, op);
+  if (hasConversion(op.getFormat(), target))
+    return encodeByConversion(b, op.getNumber(), op.getFormat(),
+                              op.getOverflow());
+  return encodeByBits(b, op.getNumber(), op.getFormat(), op.getOverflow());
+}
+
+static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op) {
+  if (op.getFormat().getKnownName() == "f16")
+    return decodeByConversion(b, op.getCode());
+  return decodeByBits(b, op.getCode(), op.getFormat());
+}
+
+namespace {
+struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
+  using LowerNumericsPassBase::LowerNumericsPassBase;
+
+  void runOnOperation() override {
+    const Target *machine = findTarget(target);
+    if (!machine) {
+      getOperation()->emitError() << "unknown target '" << target << "'";
+      return signalPassFailure();
+    }
+    getOperation()->walk([&](Operation *op) {
+      ImplicitLocOpBuilder b(op->getLoc(), op);
+      Value lowered;
+      if (auto encode = dyn_cast<EncodeOp>(op))
+        lowered = lowerEncode(b, encode, *machine);
+      else if (auto decode = dyn_cast<DecodeOp>(op))
+        lowered = lowerDecode(b, decode);
+      else if (auto power = dyn_cast<math::FPowIOp>(op))
+        lowered = powerBySquaring(b, power.getLhs(), power.getRhs());
+      else if (auto exp = dyn_cast<math::ExpOp>(op))
+        lowered = exponential(b, exp.getOperand());
+      else if (auto log = dyn_cast<math::LogOp>(op))
+        lowered = logarithm(b, log.getOperand());
+      else if (auto sign = dyn_cast<math::CopySignOp>(op))
+        lowered = copySign(b, sign.getLhs(), sign.getRhs());
+      if (!lowered)
+        return;
+      op->getResult(0).replaceAllUsesWith(lowered);
+      op->erase();
+    });
+  }
+};
+} // namespace

@@ -1,0 +1,175 @@
+// Opens a bundle from memory: no path on disk is ever mapped, so nobody can
+// change or truncate code that runs.
+#include "bundle/Bundle.h"
+#include "compile/File.h"
+#include "Status.h"
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace altgrad::runtime;
+
+namespace {
+
+constexpr size_t mostBundleBytes = size_t(1) << 30;
+
+bool within(uint64_t offset, uint64_t length, uint64_t size) {
+  return offset <= size && length <= size - offset;
+}
+
+// Why these bytes are not a whole x86-64 shared object; null if they are. The
+// loader maps segments without looking at the file's size, and touching a page
+// behind its end is a SIGBUS.
+const char *elfDefect(const char *bytes, size_t size) {
+  Elf64_Ehdr header;
+  if (size < sizeof header)
+    return "is too short for an ELF file";
+  memcpy(&header, bytes, sizeof header);
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return "is not an ELF file";
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_type != ET_DYN ||
+      header.e_machine != EM_X86_64)
+    return "is not an x86-64 shared object";
+  if (header.e_phentsize != sizeof(Elf64_Phdr) ||
+      !within(header.e_phoff, uint64_t(header.e_phnum) * sizeof(Elf64_Phdr),
+              size) ||
+      !within(header.e_shoff, uint64_t(header.e_shnum) * header.e_shentsize,
+              size))
+    return "is cut off";
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    memcpy(&segment, bytes + header.e_phoff + i * sizeof segment,
+           sizeof segment);
+    if (segment.p_type == PT_LOAD &&
+        (!within(segment.p_offset, segment.p_filesz, size) ||
+         segment.p_memsz < segment.p_filesz))
+      return "is cut off";
+  }
+  return nullptr;
+}
+
+// Measured on 64 M elements of AdamW: 1 KiB ahead gains 5 to 20 % on an Intel
+// Xeon with AVX-512 and on a Zen 3; a Zen 4 loses by any distance.
+int64_t prefetchDistance() {
+  __builtin_cpu_init();
+  return __builtin_cpu_is("intel") || __builtin_cpu_is("znver3") ? 1024 : 0;
+}
+
+int executableMemory() {
+  constexpr unsigned executable = 0x10; // MFD_EXEC, since Linux 6.3
+  int fd = memfd_create("altgrad", MFD_CLOEXEC | executable);
+  if (fd < 0 && errno == EINVAL)
+    fd = memfd_create("altgrad", MFD_CLOEXEC);
+  return fd;
+}
+
+// The loader knows libraries by the text of their path, and keeps some that it
+// has refused: a bundle at the path of a closed descriptor would get another
+// one's code. So no path comes twice; its dots and slashes count the loads.
+std::string uniquePath(int descriptor) {
+  static std::atomic<uint64_t> loads{0};
+  std::string path = "/proc/self/fd/";
+  for (uint64_t number = ++loads; number; number >>= 1)
+    path += number & 1 ? ".//" : "./";
+  return path + std::to_string(descriptor);
+}
+
+} // namespace
+
+altgrad_status Bundle::open(const char *bytes, size_t size,
+                            const std::string &name,
+                            std::shared_ptr<const Bundle> &out) {
+  auto bundle = std::make_shared<Bundle>();
+  bundle->label = name;
+  if (const char *defect = elfDefect(bytes, size))
+    return fail(ALTGRAD_BROKEN, "%s %s", name.c_str(), defect);
+  if (altgrad_status status = bundle->map(bytes, size))
+    return status;
+  if (altgrad_status status = bundle->readManifest())
+    return status;
+  out = std::move(bundle);
+  return ALTGRAD_OK;
+}
+
+altgrad_status Bundle::map(const char *bytes, size_t size) {
+  descriptor = executableMemory();
+  if (descriptor < 0 || !writeAll(descriptor, bytes, size))
+    return fail(ALTGRAD_SYSTEM, "cannot keep %s in memory: %s", label.c_str(),
+                strerror(errno));
+  library = dlopen(uniquePath(descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return fail(ALTGRAD_BROKEN, "%s does not load: %s", label.c_str(),
+                dlerror());
+  if (auto *ahead = static_cast<int64_t *>(dlsym(library, "altgrad_prefetch")))
+    *ahead = prefetchDistance();
+  return ALTGRAD_OK;
+}
+
+altgrad_status Bundle::readManifest() {
+  size_t length = 0;
+  text = data("altgrad_manifest", length);
+  if (!text)
+    return fail(ALTGRAD_BROKEN, "%s has no altgrad_manifest", label.c_str());
+  try {
+    parsed = parseManifest(text, length);
+  } catch (const std::bad_alloc &) {
+    throw;
+  } catch (const std::exception &error) {
+    return fail(ALTGRAD_BROKEN, "%s: %s", label.c_str(), error.what());
+  }
+  return ALTGRAD_OK;
+}
+
+Bundle::~Bundle() {
+  if (library)
+    dlclose(library);
+  if (descriptor >= 0)
+    close(descriptor);
+}
+
+void *Bundle::function(const std::string &symbol) const {
+  return dlsym(library, symbol.c_str());
+}
+
+const char *Bundle::data(const std::string &symbol, size_t &length) const {
+  auto *address = static_cast<const char *>(dlsym(library, symbol.c_str()));
+  Dl_info info;
+  const ElfW(Sym) *entry = nullptr;
+  // The symbol's size bounds the search for the NUL.
+  if (!address || !dladdr1(address, &info, (void **)(&entry), RTLD_DL_SYMENT) ||
+      !entry)
+    return nullptr;
+  length = strnlen(address, entry->st_size);
+  return length < entry->st_size ? address : nullptr;
+}
+
+altgrad_status altgrad_load(const char *path, altgrad_bundle **out) {
+  if (!path || !out)
+    return fail(ALTGRAD_INVALID, "altgrad_load: %s is NULL",
+                path ? "out" : "path");
+  return guarded([&]() -> altgrad_status {
+    std::vector<char> bytes;
+    if (altgrad_status status = readFile(path, mostBundleBytes, bytes))
+      return status;
+    auto handle = std::make_unique<altgrad_bundle>();
+    if (altgrad_status status =
+            Bundle::open(bytes.data(), bytes.size(), path, handle->shared))
+      return status;
+    *out = handle.release();
+    return ALTGRAD_OK;
+  });
+}
+
+const char *altgrad_manifest(const altgrad_bundle *bundle) {
+  return bundle ? bundle->shared->manifestText() : "";
+}
+
+void altgrad_bundle_free(altgrad_bundle *bundle) { delete bundle; }

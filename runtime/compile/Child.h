@@ -1,0 +1,28 @@
+// Runs another program without a shell.
+#ifndef ALTGRAD_RUNTIME_CHILD_H
+#define ALTGRAD_RUNTIME_CHILD_H
+
+#include "altgrad/altgrad.h"
+
+#include <string>
+#include <vector>
+
+namespace altgrad::runtime {
+
+struct Child {
+  bool timedOut = false;
+  int signal = 0;   // that ended it, or 0
+  int exitCode = 0; // when no signal did
+  std::string output, errors;
+};
+
+// Runs arguments[0] with `input` on its standard input, waits at most
+// `seconds`, then kills it and what it started. A failure to start it is
+// ALTGRAD_NOT_FOUND or ALTGRAD_SYSTEM; what it does afterwards is in `out`.
+altgrad_status runChild(const std::vector<std::string> &arguments,
+                        const char *input, size_t size, double seconds,
+                        Child &out);
+
+} // namespace altgrad::runtime
+
+#endif // ALTGRAD_RUNTIME_CHILD_H

@@ -1,0 +1,69 @@
+// The CUDA driver, opened when a GPU is asked for and never before.
+#ifndef ALTGRAD_RUNTIME_DRIVER_H
+#define ALTGRAD_RUNTIME_DRIVER_H
+
+#include "altgrad/altgrad.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace altgrad::runtime {
+
+using Result = int;
+using Device = int;
+using DevicePointer = uint64_t;
+using Context = struct ContextOpaque *;
+using Module = struct ModuleOpaque *;
+using Function = struct FunctionOpaque *;
+using CudaStream = struct StreamOpaque *;
+using Event = struct EventOpaque *;
+
+// What cuda.h calls CUDA_ERROR_..., CU_DEVICE_ATTRIBUTE_... and so on.
+enum : int {
+  errorStub = 34,
+  errorNoDevice = 100,
+  errorNoBinary = 209,
+  errorInvalidPtx = 218,
+  errorNoJitCompiler = 221,
+  errorPtxVersion = 222,
+  attributeProcessors = 16,
+  attributeMajor = 75,
+  attributeMinor = 76,
+  jitErrorLog = 5,
+  jitErrorLogBytes = 6,
+  eventWithoutTiming = 2,
+  hostPortable = 1
+};
+
+struct Driver {
+#define ALTGRAD_DRIVER(name, ...) Result (*name)(__VA_ARGS__);
+#include "cuda/DriverTable.def"
+#undef ALTGRAD_DRIVER
+
+  // "CUDA_ERROR_OUT_OF_MEMORY (out of memory)" by the driver's own words.
+  altgrad_status refuse(Result error, const char *what) const;
+};
+
+// ALTGRAD_OK with the driver, initialised; ALTGRAD_UNAVAILABLE with words.
+altgrad_status openDriver(const Driver *&out);
+
+// Whether this process is a child of the one that opened the driver: CUDA does
+// not survive fork.
+bool driverIsParents();
+
+// Makes a context current for a scope.
+class Entered {
+public:
+  Entered(const Driver &driver, Context context);
+  Entered(const Entered &) = delete;
+  ~Entered();
+  Result error = 0;
+
+private:
+  const Driver &driver;
+  bool pushed = false;
+};
+
+} // namespace altgrad::runtime
+
+#endif // ALTGRAD_RUNTIME_DRIVER_H

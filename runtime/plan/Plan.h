@@ -1,0 +1,96 @@
+// A plan: the tables that kernels read, and what executes them.
+#ifndef ALTGRAD_RUNTIME_PLAN_H
+#define ALTGRAD_RUNTIME_PLAN_H
+
+#include "bundle/Bundle.h"
+#include "altgrad/bundle.h"
+
+#include <memory>
+#include <vector>
+
+namespace altgrad::runtime {
+
+// The order of the parts in device memory.
+enum Table { RowTable, InputTable, ChunkTable, GroupTable, ScalarTable };
+constexpr int tableCount = 5;
+
+struct Tables {
+  std::vector<uint64_t> rows, inputs, groups, scalars;
+  std::vector<altgrad_chunk> chunks;
+  std::vector<int64_t> setRows, setChunks; // where each set begins, and the end
+  int64_t nrows = 0, ngroups = 0;
+
+  const void *data(int table) const;
+  size_t bytes(int table) const;
+};
+
+struct Launch {
+  altgrad_args args; // host pointers of the tables, workspace on the device
+  int64_t first, last;
+  void *stream;
+  altgrad_parallel_for parallelFor;
+  int threads;
+};
+
+// Runs phases on one device. `changed` has a bit for every table that differs
+// from the last successful run; run clears the bits it has taken over.
+class Executor {
+public:
+  virtual ~Executor() = default;
+  virtual altgrad_status prepare(const Tables &tables) = 0;
+  virtual altgrad_status run(const Tables &tables, const Launch &launch,
+                             unsigned &changed) = 0;
+};
+
+altgrad_status createHostExecutor(const Bundle &bundle, const char *level,
+                                  std::unique_ptr<Executor> &out);
+// `ordinal` < 0: the device of the current context.
+altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal,
+                                  std::unique_ptr<Executor> &out);
+
+// The items of a phase.
+struct Items {
+  int64_t begin, end;
+};
+Items itemsOf(const Phase &phase, const Tables &tables);
+
+// How many pointers a scalar is bound to.
+int64_t pointersOf(const Scalar &scalar, const Tables &tables);
+
+// Where the parts of a workspace lie, each on a 64-byte boundary.
+struct WorkspaceLayout {
+  uint64_t rowWords = 0, chunkWords = 0, spills = 0, bytes = 0;
+};
+
+} // namespace altgrad::runtime
+
+struct altgrad_plan {
+  altgrad_status bindRows(int64_t nrows, const int64_t *numel,
+                          const int64_t *group, int64_t ngroups,
+                          const int64_t *set, const int64_t *offset,
+                          const int64_t *tag);
+  altgrad_status bindStream(size_t index, void *const *pointers, int64_t count);
+  altgrad_status bindScalar(size_t index, void *const *pointers, int64_t count);
+  altgrad_status run(void *workspace, uint64_t bytes, int64_t first,
+                     int64_t last, void *stream);
+
+  std::shared_ptr<const altgrad::runtime::Bundle> bundle;
+  std::unique_ptr<altgrad::runtime::Executor> executor;
+  altgrad::runtime::Tables tables;
+  altgrad::runtime::WorkspaceLayout layout;
+  std::vector<char> streamBound, scalarBound;
+  int64_t unbound = 0;
+  bool declared = false;
+  unsigned changed = 0;
+  altgrad_parallel_for parallelFor = nullptr;
+  int threads = 1;
+
+private:
+  altgrad_status checkRows(int64_t nrows, const int64_t *numel,
+                           const int64_t *group, int64_t ngroups,
+                           const int64_t *set, const int64_t *offset) const;
+  void checkOff(std::vector<char> &bound, size_t index);
+  altgrad_status nameUnbound() const;
+};
+
+#endif // ALTGRAD_RUNTIME_PLAN_H

@@ -1,0 +1,193 @@
+// The C functions of a plan: they check arguments and names.
+#include "plan/Plan.h"
+#include "Status.h"
+#include "host/Threads.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace altgrad::runtime;
+
+namespace {
+
+constexpr int64_t mostRows = int64_t(1) << 24;
+
+// Index of `name` in a list of streams or scalars, or -1.
+template <typename Entry>
+int64_t find(const std::vector<Entry> &entries, const char *name) {
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (entries[i].name == name)
+      return int64_t(i);
+  return -1;
+}
+
+template <typename Entry>
+std::string namesOf(const std::vector<Entry> &entries) {
+  std::string names;
+  for (const Entry &entry : entries)
+    names += (names.empty() ? "" : ", ") + entry.name;
+  return names.empty() ? "none" : names;
+}
+
+altgrad_status createExecutor(const Bundle &bundle, const char *device,
+                              std::unique_ptr<Executor> &out) {
+  if (strcmp(device, "cpu") == 0)
+    return createHostExecutor(bundle, nullptr, out);
+  if (strncmp(device, "cpu:", 4) == 0)
+    return createHostExecutor(bundle, device + 4, out);
+  if (strcmp(device, "cuda") == 0)
+    return createCudaExecutor(bundle, -1, out);
+  const char *digits = device + 5;
+  if (strncmp(device, "cuda:", 5) == 0 && *digits && strlen(digits) <= 4 &&
+      strspn(digits, "0123456789") == strlen(digits))
+    return createCudaExecutor(bundle, atoi(digits), out);
+  return fail(ALTGRAD_INVALID,
+              "device \"%.64s\" is none of cpu, cpu:LEVEL, cuda, cuda:N",
+              device);
+}
+
+// What binding by name shares; `kind` is "stream" or "scalar".
+template <typename Entry>
+altgrad_status findName(const altgrad_plan *plan, const char *kind,
+                        const std::vector<Entry> &entries, const char *name,
+                        int64_t &index) {
+  index = find(entries, name);
+  if (index < 0)
+    return fail(ALTGRAD_NOT_FOUND, "no %s \"%.64s\" (there are: %s)", kind,
+                name, namesOf(entries).c_str());
+  if (!plan->declared)
+    return fail(ALTGRAD_INVALID, "%s %s: no rows bound", kind, name);
+  return ALTGRAD_OK;
+}
+
+altgrad_status checkCount(const char *kind, const char *name,
+                          void *const *pointers, int64_t count,
+                          int64_t wanted) {
+  if (count != wanted || (count > 0 && !pointers))
+    return fail(ALTGRAD_INVALID, "%s %s: %lld pointers%s, needs %lld", kind,
+                name, (long long)count, pointers ? "" : " at NULL",
+                (long long)wanted);
+  return ALTGRAD_OK;
+}
+
+} // namespace
+
+altgrad_status altgrad_plan_create(altgrad_bundle *bundle, const char *device,
+                                   altgrad_plan **out) {
+  if (!bundle || !device || !out)
+    return fail(ALTGRAD_INVALID, "altgrad_plan_create: an argument is NULL");
+  return guarded([&]() -> altgrad_status {
+    auto plan = std::make_unique<altgrad_plan>();
+    plan->bundle = bundle->shared;
+    plan->threads = availableThreads();
+    if (altgrad_status status =
+            createExecutor(*plan->bundle, device, plan->executor))
+      return status;
+    *out = plan.release();
+    return ALTGRAD_OK;
+  });
+}
+
+void altgrad_plan_free(altgrad_plan *plan) { delete plan; }
+
+altgrad_status altgrad_bind_rows(altgrad_plan *plan, int64_t nrows,
+                                 const int64_t *numel, const int64_t *group,
+                                 int64_t ngroups, const int64_t *set,
+                                 const int64_t *offset, const int64_t *tag) {
+  if (!plan || (nrows > 0 && (!numel || !group)))
+    return fail(ALTGRAD_INVALID, "altgrad_bind_rows: an argument is NULL");
+  if (nrows < 0 || nrows > mostRows || ngroups < 0 || ngroups > mostRows)
+    return fail(ALTGRAD_INVALID, "%lld rows in %lld groups; 0 to 2^24 each",
+                (long long)nrows, (long long)ngroups);
+  return guarded([&] {
+    return plan->bindRows(nrows, numel, group, ngroups, set, offset, tag);
+  });
+}
+
+altgrad_status altgrad_bind_stream(altgrad_plan *plan, const char *name,
+                                   void *const *pointers, int64_t count) {
+  if (!plan || !name)
+    return fail(ALTGRAD_INVALID, "altgrad_bind_stream: an argument is NULL");
+  return guarded([&]() -> altgrad_status {
+    int64_t index;
+    const auto &streams = plan->bundle->manifest().streams;
+    if (altgrad_status status = findName(plan, "stream", streams, name, index))
+      return status;
+    if (altgrad_status status =
+            checkCount("stream", name, pointers, count, plan->tables.nrows))
+      return status;
+    return plan->bindStream(size_t(index), pointers, count);
+  });
+}
+
+altgrad_status altgrad_bind_scalar(altgrad_plan *plan, const char *name,
+                                   void *const *pointers, int64_t count) {
+  if (!plan || !name)
+    return fail(ALTGRAD_INVALID, "altgrad_bind_scalar: an argument is NULL");
+  return guarded([&]() -> altgrad_status {
+    int64_t index;
+    const auto &scalars = plan->bundle->manifest().scalars;
+    if (altgrad_status status = findName(plan, "scalar", scalars, name, index))
+      return status;
+    if (altgrad_status status =
+            checkCount("scalar", name, pointers, count,
+                       pointersOf(scalars[size_t(index)], plan->tables)))
+      return status;
+    return plan->bindScalar(size_t(index), pointers, count);
+  });
+}
+
+altgrad_status altgrad_workspace(altgrad_plan *plan, uint64_t *bytes) {
+  if (!plan || !bytes)
+    return fail(ALTGRAD_INVALID, "altgrad_workspace: an argument is NULL");
+  if (!plan->declared)
+    return fail(ALTGRAD_INVALID, "no rows bound");
+  *bytes = plan->layout.bytes;
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_phases(const altgrad_plan *plan, int64_t *count) {
+  if (!plan || !count)
+    return fail(ALTGRAD_INVALID, "altgrad_phases: an argument is NULL");
+  *count = int64_t(plan->bundle->manifest().phases.size());
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_partials(const altgrad_plan *plan, uint64_t *offset,
+                                int64_t *words, int64_t *chunks) {
+  if (!plan)
+    return fail(ALTGRAD_INVALID, "altgrad_partials: plan is NULL");
+  if (!plan->declared)
+    return fail(ALTGRAD_INVALID, "no rows bound");
+  if (offset)
+    *offset = plan->layout.chunkWords;
+  if (words)
+    *words = plan->bundle->manifest().workspaceChunkWords;
+  if (chunks)
+    *chunks = int64_t(plan->tables.chunks.size());
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_set_parallel_for(altgrad_plan *plan,
+                                        altgrad_parallel_for run) {
+  if (!plan)
+    return fail(ALTGRAD_INVALID, "altgrad_set_parallel_for: plan is NULL");
+  plan->parallelFor = run;
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n) {
+  if (!plan || n < 0 || n > mostThreads)
+    return fail(ALTGRAD_INVALID, "altgrad_set_threads: %s",
+                plan ? "not in [0, 1024]" : "plan is NULL");
+  plan->threads = n == 0 ? availableThreads() : n;
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_run(altgrad_plan *plan, void *workspace, uint64_t bytes,
+                           int64_t first, int64_t last, void *stream) {
+  if (!plan)
+    return fail(ALTGRAD_INVALID, "altgrad_run: plan is NULL");
+  return guarded(
+      [&] { return plan->run(workspace, bytes, first, last, stream); });
+}
