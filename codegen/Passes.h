@@ -23,7 +23,7 @@ namespace altgrad {
 
 /// From fused sweeps to the llvm dialect for `target`.
 void buildKernelPipeline(mlir::OpPassManager &manager, const Target &target,
-                         bool canonicalize = true);
+                         bool canonicalize = true, bool exchange = false);
 void registerKernelPipelines();
 
 } // namespace altgrad

@@ -40,7 +40,9 @@ def LowerToHostPass : Pass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
                            "::mlir::LLVM::LLVMDialect"];
   let options = [Option<"level", "level", "std::string", /*default=*/"\"x86-64-v3\"",
-                        "x86-64-v3 or x86-64-v4">];
+                        "x86-64-v3 or x86-64-v4">,
+                 Option<"exchange", "exchange", "bool", /*default=*/"false",
+                        "Sums over the step are a phase of their own">];
 }
 
 def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
@@ -54,6 +56,8 @@ def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
                            "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
                            "::mlir::gpu::GPUDialect"];
+  let options = [Option<"exchange", "exchange", "bool", /*default=*/"false",
+                        "Sums over the step are a phase of their own">];
 }
 
 def ToLLVMPass : Pass<"altgrad-to-llvm"> {

@@ -10,17 +10,20 @@
 using namespace mlir;
 
 void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target,
-                                  bool canonicalize) {
+                                  bool canonicalize, bool exchange) {
   // A vector of the machine, or a lane's group of two elements.
   VectorizePassOptions vectors;
   vectors.width = target.isPtx() ? groupWidth : target.lanes;
   manager.nest<StepOp>().addPass(createVectorizePass(vectors));
   // One function or kernel for each phase.
   if (target.isPtx()) {
-    manager.addPass(createLowerToGPUPass());
+    LowerToGPUPassOptions gpu;
+    gpu.exchange = exchange;
+    manager.addPass(createLowerToGPUPass(gpu));
   } else {
     LowerToHostPassOptions host;
     host.level = target.name.str();
+    host.exchange = exchange;
     manager.addPass(createLowerToHostPass(host));
   }
   // Formats and functions in the target's instructions.

@@ -35,6 +35,8 @@ namespace altgrad {
 /// on the list of allowed `arith` and `math` operations.
 std::string whyNotArithmetic(mlir::Operation &op);
 
+bool isIdentifier(llvm::StringRef name);
+
 /// Names become symbols, PTX entries and words of a manifest: letters, digits and
 /// underscores.
 mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,

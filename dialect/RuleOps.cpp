@@ -274,7 +274,7 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
   return "";
 }
 
-static bool isIdentifier(StringRef name) {
+bool altgrad::isIdentifier(StringRef name) {
   return !name.empty() && !llvm::isDigit(name[0]) &&
          llvm::all_of(name,
                       [](char c) { return llvm::isAlnum(c) || c == '_'; });

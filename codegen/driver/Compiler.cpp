@@ -42,27 +42,38 @@ LogicalResult Compiler::findTargets() {
   return success();
 }
 
-// The rule may stand in the input; otherwise it is looked for on the path.
+// The rule of a set: the input's of that name, its only one where no name is
+// given, or one of the rule path. Null after a diagnostic.
+RuleOp Compiler::ruleOf(const SetRequest &set, ModuleOp file) {
+  SmallVector<RuleOp> own;
+  if (file)
+    llvm::append_range(own, file.getOps<RuleOp>());
+  if (set.rule.empty() && own.size() == 1)
+    return own[0];
+  for (RuleOp rule : own)
+    if (rule.getSymName() == set.rule)
+      return rule;
+  OwningOpRef<RuleOp> &rule = rules[set.rule];
+  if (!rule)
+    rule = findRule(set.rule, request.rulePath,
+                    FileLineColLoc::get(context.get(), "--rule", 1, 1));
+  return rule.get();
+}
+
+// Puts the generated step behind the text.
 LogicalResult Compiler::generate(std::string &text) {
-  StepRequest step = request.step;
-  OwningOpRef<RuleOp> rule;
+  OwningOpRef<ModuleOp> file;
   if (!text.empty()) {
-    OwningOpRef<ModuleOp> file = parseSourceString<ModuleOp>(
-        text, ParserConfig(context.get()), request.input);
+    file = parseSourceString<ModuleOp>(text, ParserConfig(context.get()),
+                                       request.input);
     if (!file)
       return failure();
-    if (step.rule.empty())
-      for (RuleOp found : file->getOps<RuleOp>())
-        step.rule = found.getSymName().str();
-    if (auto found = file->lookupSymbol<RuleOp>(step.rule))
-      rule = found.clone();
   }
-  if (!rule)
-    rule = findRule(step.rule, request.rulePath,
-                    FileLineColLoc::get(context.get(), "--rule", 1, 1));
-  if (!rule)
-    return failure();
-  FailureOr<std::string> generated = generateStep(step, *rule);
+  SmallVector<RuleOp> found;
+  for (const SetRequest &set : request.step.sets)
+    if (found.push_back(ruleOf(set, file ? *file : ModuleOp())); !found.back())
+      return failure();
+  FailureOr<std::string> generated = generateStep(request.step, found);
   if (failed(generated))
     return failure();
   text += text.empty() ? *generated : "\n" + *generated;
@@ -73,7 +84,7 @@ LogicalResult Compiler::read(std::string &text) {
   name = request.input.empty() ? "<generated>" : request.input;
   if (name == "-")
     name = "<stdin>";
-  if (request.input.empty() && !request.generate)
+  if (request.input.empty() && !request.generates())
     return fail("no input; see --help");
   if (!request.input.empty()) {
     std::string words;
@@ -100,21 +111,6 @@ LogicalResult Compiler::lowerToSweeps() {
   if (steps.size() != 1)
     return emitError(FileLineColLoc::get(context.get(), name, 1, 1))
            << "spec holds " << steps.size() << " steps, expected 1";
-  bool found = true;
-  signature = describeStep(steps[0], [&](UpdateOp update) -> RuleOp {
-    if (auto rule = module->lookupSymbol<RuleOp>(update.getRule()))
-      return rule;
-    OwningOpRef<RuleOp> read =
-        findRule(update.getRule(), request.rulePath, update->getLoc());
-    found &= static_cast<bool>(read);
-    if (!read)
-      return {};
-    RuleOp rule = read.release();
-    module->insert(module->getBody()->begin(), rule);
-    return rule;
-  });
-  if (!found)
-    return failure();
   PassManager manager(context.get());
   SweepPipelineOptions pipeline;
   pipeline.rulePath = request.rulePath;
@@ -122,7 +118,7 @@ LogicalResult Compiler::lowerToSweeps() {
   buildSweepPipeline(manager, pipeline);
   if (failed(manager.run(*module)))
     return failure();
-  FailureOr<PhasePlan> planned = planPhases(theStep());
+  FailureOr<PhasePlan> planned = planPhases(theStep(), request.exchange);
   if (failed(planned))
     return failure();
   plan = *planned;
@@ -132,7 +128,7 @@ LogicalResult Compiler::lowerToSweeps() {
 FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
   OwningOpRef<ModuleOp> lowered(cast<ModuleOp>((*module)->clone()));
   PassManager manager(context.get());
-  buildKernelPipeline(manager, target, request.canonicalize);
+  buildKernelPipeline(manager, target, request.canonicalize, request.exchange);
   if (failed(manager.run(*lowered)))
     return failure();
   return lowered;
@@ -170,7 +166,7 @@ FailureOr<std::string> Compiler::bundle() {
   }
   std::string manifest;
   llvm::raw_string_ostream(manifest) << llvm::json::Value(
-      writeManifest(signature, theStep(), plan, targets));
+      writeManifest(theStep(), plan, targets));
   FailureOr<std::string> constants =
       emitConstants(module->getLoc(), manifest, ptx);
   if (failed(constants))
@@ -187,11 +183,11 @@ LogicalResult Compiler::make(std::string &product) {
     out << *module << "\n";
     break;
   case Product::Report:
-    out << writeReport(signature, theStep(), plan);
+    out << writeReport(theStep(), plan);
     break;
   case Product::Manifest:
     out << llvm::formatv("{0:2}\n", llvm::json::Value(writeManifest(
-                                        signature, theStep(), plan, targets)));
+                                        theStep(), plan, targets)));
     break;
   case Product::PTX:
     made = ptxOf(*targets[0]);
@@ -225,7 +221,7 @@ LogicalResult Compiler::run(std::string &product) {
   std::string text;
   if (failed(read(text)))
     return failure();
-  if (request.generate && failed(generate(text)))
+  if (request.generates() && failed(generate(text)))
     return failure();
   if (request.printStep) {
     product = text;

@@ -1,6 +1,7 @@
 // The command line of altgrad-opt as a compiler.
 #include "codegen/driver/Driver.h"
 
+#include "altgrad/bundle.h"
 #include "codegen/driver/Compiler.h"
 #include "mlir/Support/FileUtilities.h"
 #include "passes/RulePath.h"
@@ -43,7 +44,17 @@ struct Options {
   cl::opt<std::string> storage{
       "storage",
       cl::desc("Formats of the generated step's streams: \"param=bf16 "
-               "master=f32 m=bf16 copy=ocp.e4m3fn\"; f32 where unnamed"),
+               "master=f32 m=bf16 states=param copy=ocp.e4m3fn step=f32\"; "
+               "f32 where unnamed, the step count i64"),
+      cl::cat(category)};
+  cl::list<std::string> sets{
+      "set", cl::desc("A set of tensors of the generated step, its rule and its "
+                      "storage: \"rule=adamw{amsgrad} param=bf16 states=param\"; "
+                      "may be given for every kind of tensors"),
+      cl::cat(category)};
+  cl::opt<bool> exchange{
+      "exchange", cl::desc("Let step-wide sums be combined with other devices' "
+                           "between two phases"),
       cl::cat(category)};
   cl::opt<bool> clip{"clip", cl::desc("Clip by the global norm, to max_norm"),
                      cl::cat(category)};
@@ -76,7 +87,7 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     StringRef word(argv[i]);
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
-    for (StringRef own : {"emit", "rule=", "rule", "list-rules", "list-targets",
+    for (StringRef own : {"emit", "rule", "set", "list-rules", "list-targets",
                           "version", "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
                           word[own.size()] == '='))
@@ -98,21 +109,6 @@ static std::string defaultRulePath(const char *program) {
       path += (":" + folder).str();
   }
   return path;
-}
-
-// "adam{amsgrad,maximize}" into its name and options.
-static bool readRule(StringRef spelled, StepRequest &step) {
-  auto [name, rest] = spelled.split('{');
-  step.rule = name.str();
-  if (!spelled.contains('{'))
-    return true;
-  if (!rest.consume_back("}"))
-    return false;
-  SmallVector<StringRef> words;
-  rest.split(words, ',', -1, /*KeepEmpty=*/false);
-  for (StringRef word : words)
-    step.options.push_back(word.trim().str());
-  return true;
 }
 
 static int complain(const Twine &words) {
@@ -148,6 +144,32 @@ static int list(const Options &options, StringRef rulePath) {
   return 0;
 }
 
+// The sets of a request: those of --set, or the one of --rule and --storage. 0, or 1
+// after a diagnostic.
+static int readSets(const Options &options, StepRequest &step) {
+  std::vector<std::string> texts(options.sets.begin(), options.sets.end());
+  bool one = options.rule.getNumOccurrences() > 0;
+  if (one && !texts.empty())
+    return complain("--set and --rule exclude each other");
+  if (one)
+    texts.push_back("rule=" + options.rule + " " + options.storage);
+  else if (options.storage.getNumOccurrences())
+    return complain("--storage wants --rule");
+  if (texts.size() > ALTGRAD_SETS)
+    return complain(Twine(texts.size()) + " sets of tensors, at most " +
+                    Twine(int(ALTGRAD_SETS)));
+  for (const std::string &text : texts) {
+    step.sets.emplace_back();
+    if (std::string why = readSet(text, step.sets.back()); !why.empty())
+      return complain(why);
+  }
+  for (const cl::opt<bool> *option : {&options.clip, &options.unscale,
+                                      &options.scaler, &options.printStep})
+    if (option->getNumOccurrences() && texts.empty())
+      return complain("--" + option->ArgStr + " wants --rule or --set");
+  return 0;
+}
+
 int altgrad::emitProduct(int argc, char **argv) {
   Options options;
   cl::HideUnrelatedOptions(options.category);
@@ -165,27 +187,20 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.product = options.emit;
   request.input = options.input;
   request.targets.assign(options.targets.begin(), options.targets.end());
-  request.generate = options.rule.getNumOccurrences() > 0;
   request.printStep = options.printStep;
   request.canonicalize = options.canonicalize;
   request.rulePath = options.rulePath.empty() ? defaultRulePath(argv[0])
                                               : options.rulePath.getValue();
-  request.step.storage = options.storage;
   request.step.clip = options.clip;
   request.step.unscale = options.unscale;
   request.step.scaler = options.scaler;
+  request.exchange = options.exchange;
   if (options.listTargets || options.listRules)
     return list(options, request.rulePath);
-  if (!readRule(options.rule, request.step))
-    return complain("--rule='" + options.rule + "' lacks a closing brace");
-  for (const cl::Option *option :
-       {static_cast<cl::Option *>(&options.storage), static_cast<cl::Option *>(&options.clip),
-        static_cast<cl::Option *>(&options.unscale), static_cast<cl::Option *>(&options.scaler),
-        static_cast<cl::Option *>(&options.printStep)})
-    if (option->getNumOccurrences() && !request.generate)
-      return complain("--" + option->ArgStr + " wants --rule");
   if (options.unscale && options.scaler)
     return complain("--unscale and --scaler exclude each other");
+  if (readSets(options, request.step))
+    return 1;
 
   std::string product;
   LogicalResult result = failure();

@@ -1,62 +1,11 @@
 // The manifest of a bundle: what the runtime and people need to know of it.
-#include "codegen/emit/Emit.h"
+#include "codegen/emit/Manifest.h"
 
 #include "altgrad/bundle.h"
 #include "codegen/kernels/KernelBuilder.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace altgrad;
-
-// The argument whose content a value is, through dequantize, unscale, clip.
-static BlockArgument sourceOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto clip = dyn_cast<ClipOp>(op))
-      value = clip.getValues()[cast<OpResult>(value).getResultNumber()];
-    else if (isa<DequantizeOp, UnscaleOp, arith::AddIOp, arith::AddFOp,
-                 arith::FPToSIOp>(op))
-      value = op->getOperand(0);
-    else
-      return {};
-  }
-  return cast<BlockArgument>(value);
-}
-
-namespace {
-struct Roles {
-  DenseMap<Value, std::string> names;
-  DenseMap<Value, double> fallbacks;
-
-  void add(Value value, StringRef role) {
-    if (BlockArgument argument = sourceOf(value))
-      names.try_emplace(argument, role.str());
-  }
-};
-} // namespace
-
-static Roles findRoles(StepOp step,
-                       llvm::function_ref<RuleOp(UpdateOp)> ruleOf) {
-  Roles roles;
-  for (auto update : step.getBody().getOps<UpdateOp>()) {
-    roles.add(update.getParam(), "param");
-    roles.add(update.getGrad(), "grad");
-    for (Value state : update.getStates())
-      roles.add(state, "state");
-    if (update.getStep())
-      roles.add(update.getStep(), "step");
-    RuleOp rule = ruleOf(update);
-    for (auto [index, value] : llvm::enumerate(update.getHypers())) {
-      roles.add(value, "hyper");
-      if (!rule || index >= rule.getByRole("hyper").size())
-        continue;
-      if (auto number = dyn_cast_or_null<FloatAttr>(
-              rule.getDefault(rule.getByRole("hyper")[index])))
-        if (auto argument = dyn_cast<BlockArgument>(value))
-          roles.fallbacks[argument] = number.getValueAsDouble();
-    }
-  }
-  return roles;
-}
 
 static std::string formatName(FormatAttr format) {
   if (StringRef name = format.getKnownName(); !name.empty())
@@ -66,34 +15,40 @@ static std::string formatName(FormatAttr format) {
   return text;
 }
 
-Signature altgrad::describeStep(StepOp step,
-                                llvm::function_ref<RuleOp(UpdateOp)> ruleOf) {
-  Signature signature;
-  signature.step = step.getSymName().str();
-  signature.layout = layoutOf(step);
-  Roles roles = findRoles(step, ruleOf);
-  for (const Binding &binding : signature.layout.bindings) {
-    BlockArgument argument = binding.argument;
-    std::string name = step.getName(argument).str();
-    std::string access = step.getAccess(argument).str();
-    std::string role = roles.names.lookup(argument);
-    if (auto tensors = dyn_cast<TensorsType>(argument.getType())) {
-      FormatAttr format = tensors.getFormat();
-      signature.streams.push_back({name, access, role, formatName(format),
-                                   format.getBytes(), binding.slot,
-                                   step.getSet(argument)});
-      continue;
-    }
-    std::string type;
-    llvm::raw_string_ostream(type) << argument.getType();
-    std::optional<double> fallback;
-    if (auto it = roles.fallbacks.find(argument); it != roles.fallbacks.end())
-      fallback = it->second;
-    signature.scalars.push_back({name, access, type,
-                                 stringifyScope(step.getScope(argument)).str(),
-                                 role, fallback, binding.slot});
-  }
-  return signature;
+// A set, or null: of the step, or of every set.
+static llvm::json::Value setOf(std::optional<unsigned> set) {
+  return set ? llvm::json::Value(*set) : llvm::json::Value(nullptr);
+}
+
+// What streams and scalars are both described by.
+static llvm::json::Object describe(StepOp step, const Binding &binding) {
+  BlockArgument argument = binding.argument;
+  return llvm::json::Object{
+      {"name", step.getName(argument)}, {"key", step.getKey(argument)},
+      {"role", step.getRole(argument)}, {"access", step.getAccess(argument)},
+      {"slot", binding.slot},           {"set", setOf(binding.set)}};
+}
+
+static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
+  FormatAttr format = cast<TensorsType>(binding.argument.getType()).getFormat();
+  llvm::json::Object stream = describe(step, binding);
+  stream["format"] = formatName(format);
+  stream["bits"] = format.getBytes() * 8;
+  stream["block"] = 1;
+  return stream;
+}
+
+static llvm::json::Object describeScalar(StepOp step, const Binding &binding) {
+  BlockArgument argument = binding.argument;
+  std::string type;
+  llvm::raw_string_ostream(type) << argument.getType();
+  llvm::json::Object scalar = describe(step, binding);
+  scalar["type"] = type;
+  scalar["scope"] = stringifyScope(step.getScope(argument));
+  FloatAttr value = step.getDefault(argument);
+  scalar["default"] = value ? llvm::json::Value(value.getValueAsDouble())
+                            : llvm::json::Value(nullptr);
+  return scalar;
 }
 
 static int64_t perBlock(const Phase &phase) {
@@ -104,47 +59,57 @@ static int64_t perBlock(const Phase &phase) {
                                       : ALTGRAD_BLOCK_THREADS / 32;
 }
 
-llvm::json::Object
-altgrad::writeManifest(const Signature &signature, StepOp sweeps,
-                       const PhasePlan &plan,
-                       ArrayRef<const Target *> targets) {
-  llvm::json::Array streams, scalars, phases, host, ptx;
-  for (const Signature::Stream &stream : signature.streams)
-    streams.push_back(llvm::json::Object{
-        {"name", stream.name},     {"role", stream.role},
-        {"access", stream.access}, {"format", stream.format},
-        {"bytes", stream.bytes},   {"slot", stream.slot},
-        {"set", stream.set}});
-  for (const Signature::Scalar &scalar : signature.scalars)
-    scalars.push_back(llvm::json::Object{
-        {"name", scalar.name},
-        {"role", scalar.role},
-        {"access", scalar.access},
-        {"type", scalar.type},
-        {"scope", scalar.scope},
-        {"slot", scalar.slot},
-        {"default", scalar.fallback ? llvm::json::Value(*scalar.fallback)
-                                    : llvm::json::Value(nullptr)}});
-  for (const Phase &phase : plan.phases) {
-    SweepOp sweep = phase.sweep;
-    phases.push_back(llvm::json::Object{
-        {"name", phase.name},
-        {"symbol", symbolOf(sweeps, phase)},
-        {"domain", stringifyDomain(phase.domain)},
-        {"set", phase.set ? llvm::json::Value(*phase.set)
-                          : llvm::json::Value(nullptr)},
-        {"per_block", perBlock(phase)},
-        {"read", sweep ? sweep.getBytesRead() : 0},
-        {"written", sweep ? sweep.getBytesWritten() : 0}});
+static llvm::json::Object describePhase(StepOp step, const Phase &phase) {
+  SweepOp sweep = phase.sweep;
+  return llvm::json::Object{{"name", phase.name},
+                            {"symbol", symbolOf(step, phase)},
+                            {"kind", stringifyKind(phase.kind)},
+                            {"domain", stringifyDomain(phase.domain)},
+                            {"set", setOf(phase.set)},
+                            {"per_block", perBlock(phase)},
+                            {"read", sweep ? sweep.getBytesRead() : 0},
+                            {"written", sweep ? sweep.getBytesWritten() : 0}};
+}
+
+// Before the phase that follows a total, its words may be combined with
+// others'.
+static llvm::json::Array describeExchanges(const PhasePlan &plan) {
+  llvm::json::Array exchanges;
+  for (auto [index, phase] : llvm::enumerate(plan.phases)) {
+    if (phase.kind != Phase::Total)
+      continue;
+    llvm::json::Array words;
+    for (const Partial &partial : phase.folds) {
+      SweepOp sweep = partial.sweep;
+      words.push_back(llvm::json::Object{
+          {"word", plan.slots.lookup(sweep.getReduced()[partial.result]).index},
+          {"reduction",
+           stringifyReduction(sweep.getReduction(partial.result))}});
+    }
+    exchanges.push_back(llvm::json::Object{{"phase", int64_t(index + 1)},
+                                           {"words", std::move(words)}});
   }
+  return exchanges;
+}
+
+llvm::json::Object altgrad::writeManifest(StepOp step, const PhasePlan &plan,
+                                          ArrayRef<const Target *> targets) {
+  llvm::json::Array streams, scalars, phases, host, ptx;
+  Layout layout = layoutOf(step);
+  for (const Binding &binding : layout.bindings)
+    if (binding.isStream)
+      streams.push_back(describeStream(step, binding));
+    else
+      scalars.push_back(describeScalar(step, binding));
+  for (const Phase &phase : plan.phases)
+    phases.push_back(describePhase(step, phase));
   for (const Target *target : targets)
     (target->isPtx() ? ptx : host)
         .push_back(target->isPtx() ? target->name : target->suffix);
-  const Layout &layout = signature.layout;
   return llvm::json::Object{
-      {"altgrad", 1},
+      {"altgrad", int(ALTGRAD_ABI)},
       {"producer", "altgrad " ALTGRAD_VERSION},
-      {"step", signature.step},
+      {"step", step.getSymName()},
       {"host", std::move(host)},
       {"ptx", std::move(ptx)},
       {"row_words", ALTGRAD_ROW_HEADER + layout.rowPointers},
@@ -158,7 +123,8 @@ altgrad::writeManifest(const Signature &signature, StepOp sweeps,
                                        {"row_words", plan.rowWords},
                                        {"chunk_words", plan.chunkWords},
                                        {"spills", plan.spills.size()}}},
-      {"phases", std::move(phases)}};
+      {"phases", std::move(phases)},
+      {"exchanges", describeExchanges(plan)}};
 }
 
 // Copy rates of performance.md: datasheet peak times what a copy reaches.
@@ -199,8 +165,7 @@ static void writePhase(llvm::raw_ostream &out, const Phase &phase, bool sets) {
   out << "\n";
 }
 
-std::string altgrad::writeReport(const Signature &signature, StepOp sweeps,
-                                 const PhasePlan &plan) {
+std::string altgrad::writeReport(StepOp step, const PhasePlan &plan) {
   std::string text;
   llvm::raw_string_ostream out(text);
   std::vector<Traffic> traffic = trafficOf(plan);
@@ -208,7 +173,7 @@ std::string altgrad::writeReport(const Signature &signature, StepOp sweeps,
   auto count = llvm::count_if(plan.phases, [](const Phase &phase) {
     return phase.kind == Phase::Sweep;
   });
-  out << "step " << signature.step << ": " << count
+  out << "step " << step.getSymName() << ": " << count
       << (count == 1 ? " sweep, " : " sweeps, ");
   auto bytes = [&](const Traffic &set) {
     out << set.both() << " bytes per element (" << set.read << " read, "

@@ -13,12 +13,27 @@
 
 namespace altgrad {
 
-/// The members of altgrad_args, in their order.
+/// The members of altgrad_args, in their order (bundle.h).
 enum class Member {
-  Rows, Inputs, Chunks, Groups, Scalars, StepWords, RowWords, ChunkWords,
-  Spills, RowCount, ChunkCount
+#define ALTGRAD_POINTER(type, name, Name) Name,
+#define ALTGRAD_COUNT(name, Name) Name,
+  ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT)
+#undef ALTGRAD_POINTER
+#undef ALTGRAD_COUNT
 };
-constexpr unsigned memberCount = 11;
+constexpr unsigned memberCount = sizeof(altgrad_args) / sizeof(int64_t);
+
+/// Whether a member is an i64 and no pointer.
+constexpr bool isCount(Member member) {
+  switch (member) {
+#define ALTGRAD_POINTER(type, name, Name) case Member::Name: return false;
+#define ALTGRAD_COUNT(name, Name) case Member::Name: return true;
+    ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT)
+#undef ALTGRAD_POINTER
+#undef ALTGRAD_COUNT
+  }
+  return false;
+}
 
 /// A row of the table inside a kernel.
 struct Row {

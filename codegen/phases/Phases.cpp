@@ -20,6 +20,20 @@ StringRef altgrad::stringifyDomain(Domain domain) {
   llvm_unreachable("unknown domain");
 }
 
+StringRef altgrad::stringifyKind(Phase::Kind kind) {
+  switch (kind) {
+  case Phase::Sweep:
+    return "sweep";
+  case Phase::Fold:
+    return "fold";
+  case Phase::Total:
+    return "total";
+  case Phase::Scalars:
+    return "scalars";
+  }
+  llvm_unreachable("unknown kind");
+}
+
 const Partial &PhasePlan::partialOf(Value reduced) const {
   for (const Partial &partial : partials) {
     SweepOp sweep = partial.sweep;
@@ -29,29 +43,62 @@ const Partial &PhasePlan::partialOf(Value reduced) const {
   llvm_unreachable("not a reduction");
 }
 
-Layout altgrad::layoutOf(StepOp step) {
-  Layout layout;
-  for (BlockArgument argument : step.getBody().getArguments()) {
-    bool stream = isa<TensorsType>(argument.getType());
-    unsigned *counter;
-    if (stream)
-      counter = step.getAccess(argument) == "in" ? &layout.inputs
-                                                 : &layout.rowPointers;
-    else if (step.getScope(argument) == Scope::Step)
-      counter = &layout.stepScalars;
-    else if (step.getScope(argument) == Scope::Group)
-      counter = &layout.groupScalars;
-    else
-      counter = &layout.rowPointers;
-    layout.bindings.push_back({argument, stream, (*counter)++});
+// Words of a row or a group are counted from 0 in each set, behind those that
+// every set has: tensors and groups of different sets share them.
+namespace {
+class Slots {
+public:
+  unsigned take(std::optional<unsigned> set) {
+    if (!set)
+      return shared++;
+    return shared + own[*set]++;
   }
+  unsigned count() const {
+    unsigned most = 0;
+    for (auto [set, used] : own)
+      most = std::max(most, used);
+    return shared + most;
+  }
+
+private:
+  unsigned shared = 0;
+  std::map<unsigned, unsigned> own;
+};
+} // namespace
+
+Layout altgrad::layoutOf(StepOp step) {
+  bool oneSet = step.getSetCount() == 1;
+  Slots inputs, rows, groups, steps;
+  auto bind = [&](BlockArgument argument) -> Binding {
+    bool stream = isa<TensorsType>(argument.getType());
+    std::optional<unsigned> set = step.getSet(argument);
+    Scope scope = step.getScope(argument);
+    if (oneSet && (stream || scope != Scope::Step))
+      set = 0;
+    Slots &slots = stream ? (step.getAccess(argument) == "in" ? inputs : rows)
+                   : scope == Scope::Step  ? steps
+                   : scope == Scope::Group ? groups
+                                           : rows;
+    return {argument, stream, slots.take(set), set};
+  };
+  Layout layout;
+  Block::BlockArgListType arguments = step.getBody().getArguments();
+  layout.bindings.resize(arguments.size());
+  for (bool shared : {true, false})
+    for (BlockArgument argument : arguments)
+      if (shared == (!oneSet && !step.getSet(argument)))
+        layout.bindings[argument.getArgNumber()] = bind(argument);
+  layout.inputs = inputs.count();
+  layout.rowPointers = rows.count();
+  layout.groupScalars = groups.count();
+  layout.stepScalars = steps.count();
   return layout;
 }
 
 namespace {
 class PhasePlanner {
 public:
-  explicit PhasePlanner(StepOp step) : step(step) {
+  PhasePlanner(StepOp step, bool exchange) : step(step), exchange(exchange) {
     plan.sets = RowSets(step);
   }
   FailureOr<PhasePlan> run();
@@ -75,6 +122,7 @@ private:
   Phase &scalars(Batch &batch, const ScalarHome &home);
   void addOp(Batch &batch, Operation *op);
   void addFolds(const Batch &batch, StringRef suffix);
+  void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
   void addPhases();
   void addSlots();
   bool perRow(Value value);
@@ -82,6 +130,7 @@ private:
   int batchOf(Value value);
 
   StepOp step;
+  bool exchange;
   PhasePlan plan;
   DenseSet<Value> rowValues;
   SmallVector<Operation *> waiting; // scalars since the last sweep
@@ -262,6 +311,9 @@ void PhasePlanner::addSlots() {
   };
   for (const Phase &phase : plan.phases) {
     SweepOp sweep = phase.sweep;
+    if (phase.kind == Phase::Total)
+      for (Partial partial : phase.folds)
+        need(partial.sweep.getReduced()[partial.result], phase);
     for (Operation *op : phase.ops)
       for (Value operand : op->getOperands())
         need(operand, phase);
@@ -293,13 +345,30 @@ void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
   }
 }
 
+// Sums over the step and what follows from them: one phase, or two with an exchange
+// between them.
+void PhasePlanner::addOnce(const Phase &once, SmallVectorImpl<Phase> &phases) {
+  Phase scalars = once;
+  if (exchange && !once.folds.empty()) {
+    Phase total;
+    total.kind = Phase::Total;
+    total.name = "total";
+    total.domain = Domain::Once;
+    total.folds = std::move(scalars.folds);
+    scalars.folds.clear();
+    phases.push_back(total);
+  }
+  if (!scalars.folds.empty() || !scalars.ops.empty() || !scalars.writes.empty())
+    phases.push_back(scalars);
+}
+
 void PhasePlanner::addPhases() {
   for (auto [index, batch] : llvm::enumerate(scalarPhases)) {
     std::string suffix = index ? std::to_string(index) : "";
     addFolds(batch, suffix);
     SmallVector<Phase> scalars;
     if (find(batch, {Domain::Once, {}}))
-      scalars.push_back(batch.once);
+      addOnce(batch.once, scalars);
     llvm::append_range(scalars, batch.rows);
     for (Phase &phase : scalars) {
       phase.name += suffix;
@@ -345,6 +414,6 @@ FailureOr<PhasePlan> PhasePlanner::run() {
   return plan;
 }
 
-FailureOr<PhasePlan> altgrad::planPhases(StepOp step) {
-  return PhasePlanner(step).run();
+FailureOr<PhasePlan> altgrad::planPhases(StepOp step, bool exchange) {
+  return PhasePlanner(step, exchange).run();
 }

@@ -33,12 +33,12 @@ struct ScalarWrite {
 };
 
 struct Phase {
-  enum Kind { Sweep, Fold, Scalars } kind;
+  enum Kind { Sweep, Fold, Total, Scalars } kind;
   std::string name;
   Domain domain;
   std::optional<unsigned> set;        // of chunks or rows; none: all
   SweepOp sweep;                      // Sweep
-  llvm::SmallVector<Partial> folds;   // Fold: per row; Scalars once: over rows
+  llvm::SmallVector<Partial> folds;   // Fold: per row; Total, Scalars once: over rows
   llvm::SmallVector<mlir::Operation *> ops; // Scalars
   llvm::SmallVector<ScalarWrite> writes;    // Scalars
 };
@@ -54,20 +54,25 @@ struct PhasePlan {
   const Partial &partialOf(mlir::Value reduced) const;
 };
 
-/// Plans a step that consists of sweeps and scalars. Emits an error and fails if
-/// a scalar is written that no single phase can write.
-mlir::FailureOr<PhasePlan> planPhases(StepOp step);
+llvm::StringRef stringifyKind(Phase::Kind kind);
+
+/// Plans a step that consists of sweeps and scalars. With `exchange`, sums over the
+/// step are computed in phases of their own, so that other devices' shares can
+/// join them. Emits an error and fails if a scalar is written that no single phase
+/// can write.
+mlir::FailureOr<PhasePlan> planPhases(StepOp step, bool exchange = false);
 
 /// Streams and scalars of the signature, numbered as in bundle.h.
 struct Binding {
   mlir::BlockArgument argument;
   bool isStream;
   unsigned slot;
+  std::optional<unsigned> set; // none: of the step, or of every set
 };
 struct Layout {
   llvm::SmallVector<Binding> bindings; // one per argument, in order
-  unsigned inputs = 0;       // streams of access in
-  unsigned rowPointers = 0;  // other streams, scalars per tensor
+  unsigned inputs = 0;       // words of streams of access in
+  unsigned rowPointers = 0;  // of other streams and scalars per tensor
   unsigned groupScalars = 0, stepScalars = 0;
 };
 Layout layoutOf(StepOp step);

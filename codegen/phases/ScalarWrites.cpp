@@ -40,10 +40,9 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
            << "writes a value that differs between tensors to '%"
            << step.getName(argument) << "', which is one for the step";
   std::optional<unsigned> set;
-  if (rows)
-    set = order.homeOf(value).set;
-  if (rows && !set && condition)
-    set = order.homeOf(condition).set;
+  for (Value one : {target, value, condition})
+    if (rows && !set && one)
+      set = order.homeOf(one).set;
   int at = order.batchOf(value);
   if (condition)
     at = std::max(at, order.batchOf(condition));

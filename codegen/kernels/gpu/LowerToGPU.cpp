@@ -33,8 +33,9 @@ void GpuLowering::onFirstLane(KernelBuilder &kernel,
 static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
                                    KernelBuilder &kernel, StringRef name) {
   Type i64 = builder.getI64Type();
-  SmallVector<Type> types(memberCount, kernel.pointerType());
-  types[unsigned(Member::RowCount)] = types[unsigned(Member::ChunkCount)] = i64;
+  SmallVector<Type> types;
+  for (unsigned i = 0; i < memberCount; ++i)
+    types.push_back(isCount(Member(i)) ? i64 : Type(kernel.pointerType()));
   types.append(2, i64); // begin, end
   auto type = LLVM::LLVMFunctionType::get(
       LLVM::LLVMVoidType::get(builder.getContext()), types);
@@ -188,6 +189,8 @@ void GpuLowering::lowerFold(KernelBuilder &kernel, const Phase &phase) {
 
 namespace {
 struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
+  using LowerToGPUPassBase::LowerToGPUPassBase;
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SmallVector<StepOp> steps(module.getOps<StepOp>());
@@ -203,7 +206,7 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
                               << " elements, a GPU wants " << groupWidth;
           return signalPassFailure();
         }
-      FailureOr<PhasePlan> plan = planPhases(step);
+      FailureOr<PhasePlan> plan = planPhases(step, exchange);
       if (failed(plan))
         return signalPassFailure();
       GpuLowering lowering(step, *plan, &kernels.getBodyRegion().front());

@@ -82,9 +82,8 @@ void HostLowering::lower(const Phase &phase) {
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
   for (unsigned i = 0; i < memberCount; ++i) {
-    bool count = i >= unsigned(Member::RowCount);
     kernel.members[i] = kernel.load(
-        count ? i64 : Type(kernel.pointerType()),
+        isCount(Member(i)) ? i64 : Type(kernel.pointerType()),
         kernel.offset(entry->getArgument(0), kernel.i64(i), 8), 8);
   }
   Value begin = entry->getArgument(1), end = entry->getArgument(2);
@@ -319,7 +318,7 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
                               << target->lanes;
           return signalPassFailure();
         }
-      FailureOr<PhasePlan> plan = planPhases(step);
+      FailureOr<PhasePlan> plan = planPhases(step, exchange);
       if (failed(plan))
         return signalPassFailure();
       if (!getOperation().lookupSymbol(prefetchVariable)) {
