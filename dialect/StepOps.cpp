@@ -1,5 +1,6 @@
 // Text and verification of steps, but for their signature.
 #include "dialect/RowSets.h"
+#include "dialect/Variance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -17,17 +18,12 @@ CommitOp StepOp::getCommit() {
 LogicalResult StepOp::verifyRegions() {
   if (failed(verifyLength(*this, getBody().front())))
     return failure();
-  DenseSet<Value> elements;
+  Variances variances(*this);
   for (Operation &op : getBody().front()) {
-    bool element = isa<LoadOp, ElementOp>(op) ||
-                   llvm::any_of(op.getOperands(), [&](Value operand) {
-                     return elements.contains(operand);
-                   });
+    auto reduce = dyn_cast<ReduceOp>(op);
     // step_c5
-    if (isa<ReduceOp>(op) && !element)
+    if (reduce && !variances.isElement(reduce.getValue()))
       return op.emitOpError("reduces a value that is the same for all elements");
-    if (element && !isa<ReduceOp, SweepOp>(op))
-      elements.insert(op.result_begin(), op.result_end());
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
     if (std::string reason = whyNotArithmetic(op); !reason.empty())

@@ -2,6 +2,7 @@
 // computes scalars, once for the step and once for each row.
 #include "codegen/phases/ScalarWrites.h"
 
+#include "dialect/Variance.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <map>
 
@@ -98,7 +99,8 @@ Layout altgrad::layoutOf(StepOp step) {
 namespace {
 class PhasePlanner {
 public:
-  PhasePlanner(StepOp step, bool exchange) : step(step), exchange(exchange) {
+  PhasePlanner(StepOp step, bool exchange)
+      : step(step), exchange(exchange), variances(step) {
     plan.sets = RowSets(step);
   }
   FailureOr<PhasePlan> run();
@@ -125,14 +127,14 @@ private:
   void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
   void addPhases();
   void addSlots();
-  bool perRow(Value value);
-  void findRowValues();
+  /// Whether a scalar may differ between tensors.
+  bool perRow(Value value) { return variances.of(value) != Variance::Step; }
   int batchOf(Value value);
 
   StepOp step;
   bool exchange;
   PhasePlan plan;
-  DenseSet<Value> rowValues;
+  Variances variances;
   SmallVector<Operation *> waiting; // scalars since the last sweep
   SmallVector<SweepOp> unfolded;    // sweeps whose partials wait
   int batch = 0; // batch b lies between sweep b-1 and sweep b
@@ -142,27 +144,6 @@ private:
   SmallVector<SweepOp> sweeps;
 };
 } // namespace
-
-// Whether a scalar may differ between tensors.
-bool PhasePlanner::perRow(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return step.getScope(argument) != Scope::Step;
-  return rowValues.contains(value);
-}
-
-void PhasePlanner::findRowValues() {
-  for (Operation &op : step.getBody().front()) {
-    if (auto sweep = dyn_cast<SweepOp>(op)) {
-      for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-        if (sweep.getScope(i) == Scope::Tensor)
-          rowValues.insert(sweep.getReduced()[i]);
-    } else if (llvm::any_of(op.getOperands(), [&](Value operand) {
-                 return perRow(operand);
-               })) {
-      rowValues.insert(op.result_begin(), op.result_end());
-    }
-  }
-}
 
 int PhasePlanner::batchOf(Value value) {
   Operation *op = value.getDefiningOp();
@@ -391,7 +372,6 @@ void PhasePlanner::addPhases() {
 }
 
 FailureOr<PhasePlan> PhasePlanner::run() {
-  findRowValues();
   for (Operation &op : step.getBody().front()) {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       addSweep(sweep);
