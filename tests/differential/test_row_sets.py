@@ -58,16 +58,15 @@ def test_rows_come_set_by_set(mixed):
     memory = compare.Memory(mixed.signature, rows, [0, 0])
     memory.fill(templatecases.start_values(mixed, rows, rng))
     rows.set = [1, 0]
-    with pytest.raises(hostrun.Failed, match=r"set\[1\] is 0, not in \[1, 1\]: rows come set by set"):
+    with pytest.raises(hostrun.Failed, match=r"tensors\[1\].set is 0, not in \[1, 1\]: tensors come set by"):
         hostrun.HostPlan(mixed, "v3").bind(memory)
 
 
-def test_several_sets_must_be_told(mixed):
+def test_a_set_that_the_step_has_not_is_refused(mixed):
     plan = hostrun.HostPlan(mixed, "v3")
-    one = (ctypes.c_int64 * 1)(5)
-    with pytest.raises(hostrun.Failed, match="set is NULL, but the step has 2 sets"):
-        plan._call("bind_rows", plan.plan, ctypes.c_int64(1), one, (ctypes.c_int64 * 1)(0),
-                   ctypes.c_int64(1), None, None, None)
+    with pytest.raises(hostrun.Failed, match=r"tensors\[1\].set is 2, not in \[0, 1\]"):
+        plan._call("bind_tensors", plan.plan, hostrun.tensors([5, 6], [0, 0], [0, 2]),
+                   ctypes.c_int64(2), ctypes.c_int64(1))
 
 
 def test_what_a_tensor_decides_stays_in_its_set():

@@ -79,11 +79,8 @@ class Bundle:
         self.written = {s["name"] for s in streams if s["access"] != "in"}
         by_role = lambda role: [s["name"] for s in streams if s["role"] == role]
         self.grad, = by_role("grad")
-        updated, = by_role("param")
-        # With master=f32 the rule updates "master" and the model's parameter is an output.
-        outputs = [n for n in by_role("") if n != "copy"]
-        self.master = updated if outputs else None
-        self.param = outputs[0] if outputs else updated
+        self.param, = by_role("param")
+        self.master = next(iter(by_role("master")), None)
         self.states = by_role("state")
         self.hypers = [Hyper(s["name"], s["default"]) for s in scalars if s["role"] == "hyper"]
         self.step = next((s["name"] for s in scalars if s["role"] == "step"), None)

@@ -33,8 +33,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_load": (c_char_p, POINTER(c_void_p)),
     "altgrad_compile": (c_char_p, c_uint64, c_char_p, c_char_p, POINTER(c_void_p)),
     "altgrad_plan_create": (c_void_p, c_char_p, POINTER(c_void_p)),
-    "altgrad_bind_rows": (c_void_p, c_int64, c_void_p, c_void_p, c_int64, c_void_p, c_void_p,
-                          c_void_p),
+    "altgrad_bind_tensors": (c_void_p, c_void_p, c_int64, c_int64),
     "altgrad_bind_stream": (c_void_p, c_char_p, c_void_p, c_int64),
     "altgrad_bind_scalar": (c_void_p, c_char_p, c_void_p, c_int64),
     "altgrad_workspace": (c_void_p, POINTER(c_uint64)),
@@ -103,5 +102,5 @@ def library():
 
 
 def runtime_version():
-    """What the runtime says of itself, for example "altgrad 0.1.0, ABI 1"."""
+    """What the runtime says of itself, for example "altgrad 0.1.0, ABI 2"."""
     return library().altgrad_version().decode()

@@ -29,12 +29,13 @@ class Plan:
         else:
             native.altgrad_set_threads(handle, threads)
 
-    def bind_rows(self, numel, groups, group_count):
-        """Declares one row per tensor: its number of elements and its group."""
-        sizes, rows = array(_INDEX, numel), array(_INDEX, groups)
-        self._native.altgrad_bind_rows(
-            self.handle, len(sizes), sizes.buffer_info()[0], rows.buffer_info()[0],
-            group_count, None, None, None)
+    def bind_tensors(self, numel, groups, group_count):
+        """Declares the tensors: their numbers of elements and their groups."""
+        words = array(_INDEX)  # an altgrad_tensor each
+        for count, group in zip(numel, groups):
+            words.extend((64, count, 0, 0, 0, group, 0, -1))
+        self._native.altgrad_bind_tensors(
+            self.handle, words.buffer_info()[0], len(words) // 8, group_count)
 
     def bind_stream(self, name, pointers):
         """Binds a stream, one pointer per row."""

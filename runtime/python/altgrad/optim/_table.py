@@ -65,7 +65,7 @@ class Table:
         self._grad_name = bundle.grad.encode()
         self.plan = Plan(bundle, torch_parallel_for(), torch.get_num_threads())
         local = {group: index for index, group in enumerate(self.groups)}
-        self.plan.bind_rows([p.numel() for p in self.params],
+        self.plan.bind_tensors([p.numel() for p in self.params],
                             [local[row.group] for row in rows], len(self.groups))
         self._bind_tensors(keys)
         self._bind_scalars(keys)
