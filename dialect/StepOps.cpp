@@ -36,8 +36,13 @@ LogicalResult StepOp::verifyRegions() {
   for (BlockArgument argument : getBody().getArguments()) {
     bool written = llvm::is_contained(commit.getTargets(), argument) ||
                    llvm::is_contained(commit.getAlwaysTargets(), argument);
-    for (auto sweep : getBody().getOps<SweepOp>())
-      written |= llvm::is_contained(sweep.getStores(), argument);
+    written |= llvm::any_of(argument.getUsers(), [&, argument = argument](
+                                                     Operation *user) {
+      auto sweep = dyn_cast<SweepOp>(user);
+      auto write = dyn_cast<WriteOp>(user);
+      return (sweep && llvm::is_contained(sweep.getStores(), argument)) ||
+             (write && write.getTarget() == argument);
+    });
     // step_c6
     if (written && getAccess(argument) == "in")
       return commit.emitOpError() << "writes '%" << getName(argument)

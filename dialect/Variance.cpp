@@ -28,6 +28,10 @@ static std::optional<Variance> declared(Operation &op, Value result) {
     return Variance::Step;
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return varianceOf(reduce.getScope());
+  if (auto recall = dyn_cast<RecallOp>(op))
+    return recall.getSpace() == Space::Step ? Variance::Step : Variance::Tensor;
+  if (isa<FoldOp>(op))
+    return Variance::Tensor;
   return std::nullopt;
 }
 
@@ -45,6 +49,9 @@ void Variances::visitSweep(SweepOp sweep) {
 void Variances::visit(Operation &op) {
   if (auto sweep = dyn_cast<SweepOp>(op))
     return visitSweep(sweep);
+  if (auto phase = dyn_cast<PhaseOp>(op))
+    for (Operation &inner : phase.getBody().front())
+      visit(inner);
   Variance most = Variance::Step;
   for (Value operand : op.getOperands())
     most = std::max(most, of(operand));

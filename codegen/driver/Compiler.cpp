@@ -102,8 +102,8 @@ LogicalResult Compiler::read(std::string &text) {
   return success();
 }
 
-// Everything up to the sweeps, which all products share.
-LogicalResult Compiler::lowerToSweeps() {
+// Everything up to the phases, which all products share.
+LogicalResult Compiler::lowerToPhases() {
   for (Operation &op : *module->getBody())
     if (!isa<RuleOp, StepOp>(op))
       return op.emitOpError("is neither a rule nor a step");
@@ -116,19 +116,16 @@ LogicalResult Compiler::lowerToSweeps() {
   pipeline.rulePath = request.rulePath;
   pipeline.canonicalize = request.canonicalize;
   buildSweepPipeline(manager, pipeline);
-  if (failed(manager.run(*module)))
-    return failure();
-  FailureOr<PhasePlan> planned = planPhases(theStep(), request.exchange);
-  if (failed(planned))
-    return failure();
-  plan = *planned;
-  return success();
+  PlanPhasesPassOptions phases;
+  phases.exchange = request.exchange;
+  manager.nest<StepOp>().addPass(createPlanPhasesPass(phases));
+  return manager.run(*module);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
   OwningOpRef<ModuleOp> lowered(cast<ModuleOp>((*module)->clone()));
   PassManager manager(context.get());
-  buildKernelPipeline(manager, target, request.canonicalize, request.exchange);
+  buildKernelPipeline(manager, target, request.canonicalize);
   if (failed(manager.run(*lowered)))
     return failure();
   return lowered;
@@ -166,7 +163,7 @@ FailureOr<std::string> Compiler::bundle() {
   }
   std::string manifest;
   llvm::raw_string_ostream(manifest) << llvm::json::Value(
-      writeManifest(theStep(), plan, targets));
+      writeManifest(theStep(), targets));
   FailureOr<std::string> constants =
       emitConstants(module->getLoc(), manifest, ptx);
   if (failed(constants))
@@ -183,11 +180,11 @@ LogicalResult Compiler::make(std::string &product) {
     out << *module << "\n";
     break;
   case Product::Report:
-    out << writeReport(theStep(), plan);
+    out << writeReport(theStep());
     break;
   case Product::Manifest:
     out << llvm::formatv("{0:2}\n", llvm::json::Value(writeManifest(
-                                        theStep(), plan, targets)));
+                                        theStep(), targets)));
     break;
   case Product::PTX:
     made = ptxOf(*targets[0]);
@@ -230,7 +227,7 @@ LogicalResult Compiler::run(std::string &product) {
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name),
                              llvm::SMLoc());
   module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
-  if (!module || failed(lowerToSweeps()))
+  if (!module || failed(lowerToPhases()))
     return failure();
   return make(product);
 }

@@ -26,7 +26,7 @@ struct Options {
                               cl::cat(category)};
   cl::opt<Product> emit{
       "emit", cl::desc("What to make"), cl::init(Product::MLIR),
-      cl::values(clEnumValN(Product::MLIR, "mlir", "the step in sweeps"),
+      cl::values(clEnumValN(Product::MLIR, "mlir", "the step in phases"),
                  clEnumValN(Product::LLVM, "llvm", "LLVM IR for one CPU"),
                  clEnumValN(Product::Assembly, "asm", "x86-64 assembly"),
                  clEnumValN(Product::PTX, "ptx", "PTX for one target"),
