@@ -35,6 +35,7 @@ def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
     }
     phase @once1 once {
       %sum = total sumsq row 0 : f32
+      keep %sum in step 0 : f32
       %root = math.sqrt %sum : f32
       write %root to %norm : f32
     }
