@@ -166,7 +166,10 @@ LogicalResult StepOp::verifyRegions() {
       elements.insert(op.result_begin(), op.result_end());
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
-    if (std::string reason = whyNotArithmetic(op); !reason.empty())
+    std::string reason = whyNotArithmetic(op);
+    if (reason.empty() && element)
+      reason = whyNotElement(op);
+    if (!reason.empty())
       return op.emitOpError() << reason;
   }
   // step_c11

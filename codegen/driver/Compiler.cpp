@@ -2,12 +2,11 @@
 #include "codegen/driver/Compiler.h"
 
 #include "codegen/Passes.h"
-#include "codegen/driver/ReadSpec.h"
 #include "codegen/driver/Register.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "passes/Passes.h"
+#include "passes/ReadSpec.h"
 #include "passes/RulePath.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -42,24 +41,33 @@ LogicalResult Compiler::findTargets() {
   return success();
 }
 
-// The rule may stand in the input; otherwise it is looked for on the path.
+// The rule may stand in the input or be a file; otherwise its name is looked up.
 LogicalResult Compiler::generate(std::string &text) {
   StepRequest step = request.step;
   OwningOpRef<RuleOp> rule;
-  if (!text.empty()) {
-    OwningOpRef<ModuleOp> file = parseSourceString<ModuleOp>(
-        text, ParserConfig(context.get()), request.input);
+  Location loc =
+      FileLineColLoc::get(context.get(), "--rule=" + step.rule, 1, 1);
+  if (isRuleFile(step.rule)) {
+    if (!text.empty())
+      return fail("--rule='" + step.rule + "' is a file, and so is the input '" +
+                  request.input + "'; the rule comes from one of them");
+    if (!(rule = readRuleFile(step.rule, loc)))
+      return failure();
+    llvm::raw_string_ostream(text) << *rule << "\n";
+  } else if (!text.empty()) {
+    OwningOpRef<ModuleOp> file =
+        parseSourceString<ModuleOp>(text, ParserConfig(context.get()), name);
     if (!file)
       return failure();
     if (step.rule.empty())
-      for (RuleOp found : file->getOps<RuleOp>())
-        step.rule = found.getSymName().str();
-    if (auto found = file->lookupSymbol<RuleOp>(step.rule))
+      rule = onlyRule(*file, name, loc);
+    else if (auto found = file->lookupSymbol<RuleOp>(step.rule))
       rule = found.clone();
+    if (!rule && step.rule.empty())
+      return failure();
   }
   if (!rule)
-    rule = findRule(step.rule, request.rulePath,
-                    FileLineColLoc::get(context.get(), "--rule", 1, 1));
+    rule = findRule(step.rule, request.rulePath, loc);
   if (!rule)
     return failure();
   FailureOr<std::string> generated = generateStep(step, *rule);
@@ -76,17 +84,15 @@ LogicalResult Compiler::read(std::string &text) {
   if (request.input.empty() && !request.generate)
     return fail("no input; see --help");
   if (!request.input.empty()) {
-    std::string words;
-    auto file = openInputFile(request.input, &words);
-    if (!file)
-      return fail(words);
-    text = file->getBuffer().str();
-    unsigned line, column;
-    if (std::string why = refuseSpec(text, line, column); !why.empty()) {
-      llvm::errs() << name << ":" << line << ":" << column
-                   << ": error: " << why << "\n";
+    Spec spec = readSpec(request.input);
+    if (!spec.why.empty() && !spec.line)
+      return fail(spec.why);
+    if (!spec.why.empty()) {
+      llvm::errs() << name << ":" << spec.line << ":" << spec.column
+                   << ": error: " << spec.why << "\n";
       return failure();
     }
+    text = std::move(spec.text);
   }
   return success();
 }
@@ -221,6 +227,7 @@ LogicalResult Compiler::run(std::string &product) {
                                           MLIRContext::Threading::DISABLED);
   context->printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
+  sources.setVirtualFileSystem(quotedFiles());
   SourceMgrDiagnosticHandler handler(sources, context.get(), llvm::errs());
   std::string text;
   if (failed(read(text)))
