@@ -1,4 +1,4 @@
-// From fused sweeps to the llvm dialect, for one target.
+// From phases to the llvm dialect, for one target.
 #include "codegen/Passes.h"
 
 #include "codegen/kernels/gpu/GpuLowering.h"

@@ -39,6 +39,8 @@ std::string whyNotArithmetic(mlir::Operation &op);
 /// compute elements; empty if it may.
 std::string whyNotElement(mlir::Operation &op);
 
+bool isIdentifier(llvm::StringRef name);
+
 /// Names become symbols, PTX entries and words of a manifest: letters, digits and
 /// underscores.
 mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,

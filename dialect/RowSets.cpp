@@ -76,8 +76,8 @@ void RowSets::visit(Operation &op) {
 
 RowSets::RowSets(StepOp step) : sets(step.getSetCount()) {
   for (BlockArgument argument : step.getBody().getArguments())
-    if (isa<TensorsType>(argument.getType()))
-      members[argument] = step.getSet(argument);
+    if (std::optional<unsigned> set = step.getSet(argument))
+      members[argument] = *set;
   for (Operation &op : step.getBody().front())
     visit(op);
 }

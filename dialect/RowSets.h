@@ -7,9 +7,9 @@
 
 namespace altgrad {
 
-/// The set of a list of tensors is declared; it passes on to everything that
-/// differs from element to element, or from tensor to tensor by a reduction. What
-/// is one for the step belongs to no set.
+/// The set of a list of tensors is declared, and so is that of a scalar that has
+/// one; it passes on to everything that differs from element to element, or from
+/// tensor to tensor by a reduction. What is one for the step belongs to no set.
 ///
 /// Knows a step in every form, from the one written to sweeps.
 class RowSets {

@@ -1,5 +1,5 @@
 // Text and verification of rules: which roles, which operations.
-#include "dialect/Dialect.h"
+#include "dialect/Variance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -284,7 +284,7 @@ std::string altgrad::whyNotElement(Operation &op) {
   return reason;
 }
 
-static bool isIdentifier(StringRef name) {
+bool altgrad::isIdentifier(StringRef name) {
   return !name.empty() && !llvm::isDigit(name[0]) &&
          llvm::all_of(name,
                       [](char c) { return llvm::isAlnum(c) || c == '_'; });
@@ -316,33 +316,27 @@ LogicalResult altgrad::verifyLength(Operation *op, Block &body) {
 LogicalResult RuleOp::verifyRegions() {
   if (failed(verifyLength(*this, getBody().front())))
     return failure();
-  llvm::DenseSet<Value> elements;
-  for (StringRef role : {"param", "grad", "state"})
-    for (BlockArgument argument : getByRole(role))
-      elements.insert(argument);
+  Variances variances(*this);
   for (Operation &op : getBody().front()) {
     if (isa<YieldOp>(op))
       continue;
     if (!isa<ReduceOp>(op))
       if (std::string reason = whyNotArithmetic(op); !reason.empty())
         return op.emitOpError() << reason;
-    bool element = llvm::any_of(op.getOperands(), [&](Value operand) {
-      return elements.contains(operand);
-    });
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
       // rule_c10
-      if (!element)
+      if (!variances.isElement(reduce.getValue()))
         return op.emitOpError("reduces a value that is the same for all elements");
       // rule_c11
       if (reduce.getScope() != Scope::Tensor)
         return op.emitOpError("reduces over the step; a rule sees one tensor");
       continue;
     }
-    if (!element)
-      continue;
-    if (std::string reason = whyNotElement(op); !reason.empty())
+    bool element = llvm::any_of(op.getResults(), [&](Value result) {
+      return variances.isElement(result);
+    });
+    if (std::string reason = whyNotElement(op); element && !reason.empty())
       return op.emitOpError() << reason;
-    elements.insert(op.result_begin(), op.result_end());
   }
   YieldOp yield = getYield();
   // rule_c12

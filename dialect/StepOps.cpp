@@ -1,171 +1,34 @@
-// Text and verification of steps.
+// Text and verification of steps, but for their signature.
 #include "dialect/RowSets.h"
+#include "dialect/Variance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
-#include <set>
 
 using namespace mlir;
 using namespace altgrad;
 
 //===-- Step ----------------------------------------------------------------===//
 
-ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
-  StringAttr name;
-  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(),
-                             result.attributes))
-    return failure();
-  SmallVector<OpAsmParser::Argument> arguments;
-  SmallVector<Attribute> accesses, names, scopes;
-  SmallVector<int64_t> sets;
-  Builder &builder = parser.getBuilder();
-  auto argument = [&]() -> ParseResult {
-    StringRef access;
-    if (parser.parseKeyword(&access) ||
-        parser.parseArgument(arguments.emplace_back(), /*allowType=*/true))
-      return failure();
-    Scope scope = Scope::Step;
-    if (succeeded(parser.parseOptionalKeyword("per_group")))
-      scope = Scope::Group;
-    else if (succeeded(parser.parseOptionalKeyword("per_tensor")))
-      scope = Scope::Tensor;
-    accesses.push_back(builder.getStringAttr(access));
-    names.push_back(
-        builder.getStringAttr(arguments.back().ssaName.name.drop_front()));
-    scopes.push_back(ScopeAttr::get(parser.getContext(), scope));
-    sets.push_back(0);
-    return succeeded(parser.parseOptionalKeyword("set"))
-               ? parser.parseInteger(sets.back())
-               : success();
-  };
-  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
-    return failure();
-  result.addAttribute("accesses", builder.getArrayAttr(accesses));
-  result.addAttribute("names", builder.getArrayAttr(names));
-  result.addAttribute("scopes", builder.getArrayAttr(scopes));
-  result.addAttribute("sets", builder.getDenseI64ArrayAttr(sets));
-  return parser.parseRegion(*result.addRegion(), arguments);
-}
-
-void StepOp::print(OpAsmPrinter &printer) {
-  printer << ' ';
-  printer.printSymbolName(getSymName());
-  printer << '(';
-  llvm::interleaveComma(getBody().getArguments(), printer, [&](auto argument) {
-    printer << getAccess(argument) << ' ' << argument << ": "
-            << argument.getType();
-    if (getScope(argument) == Scope::Group)
-      printer << " per_group";
-    if (getScope(argument) == Scope::Tensor)
-      printer << " per_tensor";
-    if (unsigned set = getSet(argument))
-      printer << " set " << set;
-  });
-  printer << ") ";
-  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
-}
-
-void StepOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
-  for (auto [argument, name] :
-       llvm::zip(region.getArguments(), getNames().getAsRange<StringAttr>()))
-    set(argument, name.getValue());
-}
-
-StringRef StepOp::getName(BlockArgument argument) {
-  return cast<StringAttr>(getNames()[argument.getArgNumber()]).getValue();
-}
-
-StringRef StepOp::getAccess(BlockArgument argument) {
-  return cast<StringAttr>(getAccesses()[argument.getArgNumber()]).getValue();
-}
-
-Scope StepOp::getScope(BlockArgument argument) {
-  return cast<ScopeAttr>(getScopes()[argument.getArgNumber()]).getValue();
-}
-
-unsigned StepOp::getSet(BlockArgument argument) {
-  return getSets()[argument.getArgNumber()];
-}
-
-unsigned StepOp::getSetCount() {
-  return getSets().empty() ? 1 : 1 + *llvm::max_element(getSets());
-}
-
 CommitOp StepOp::getCommit() {
   return cast<CommitOp>(getBody().front().getTerminator());
-}
-
-static LogicalResult verifySets(StepOp step) {
-  constexpr size_t maxSets = 64;
-  std::set<int64_t> used;
-  for (BlockArgument argument : step.getBody().getArguments()) {
-    int64_t set = step.getSets()[argument.getArgNumber()];
-    if (isa<TensorsType>(argument.getType())) {
-      used.insert(set);
-      continue;
-    }
-    // step_c10
-    if (set != 0)
-      return step.emitOpError() << "gives '%" << step.getName(argument)
-                                << "' a set; only lists of tensors have one";
-  }
-  for (int64_t set : used)
-    // step_c9
-    if (set < 0 || set >= int64_t(std::min(used.size(), maxSets)))
-      return step.emitOpError()
-             << "has a set " << set << " and " << used.size()
-             << " in all; sets are numbered from 0 without a gap, at most "
-             << maxSets;
-  return success();
-}
-
-LogicalResult StepOp::verify() {
-  unsigned count = getBody().getNumArguments();
-  // step_c1
-  if (getAccesses().size() != count || getNames().size() != count ||
-      getScopes().size() != count || getSets().size() != count)
-    return emitOpError("has a signature of uneven lengths");
-  if (failed(verifyNames(*this, getSymName(), getNames())))
-    return failure();
-  for (BlockArgument argument : getBody().getArguments()) {
-    StringRef access = getAccess(argument);
-    // step_c2
-    if (access != "in" && access != "out" && access != "inout")
-      return emitOpError() << "gives '%" << getName(argument)
-                           << "' the unknown access '" << access
-                           << "'; accesses are in, out, inout";
-    Type type = argument.getType();
-    // step_c3
-    if (!isa<TensorsType>(type) && !type.isF64() && !type.isF32() &&
-        !type.isInteger(64))
-      return emitOpError() << "has '%" << getName(argument) << "' of type "
-                           << type
-                           << ", expected !altgrad.tensors, f64, f32 or i64";
-    // step_c4
-    if (isa<TensorsType>(type) && getScope(argument) != Scope::Step)
-      return emitOpError() << "gives the tensors '%" << getName(argument)
-                           << "' a scope; only scalars have one";
-  }
-  return verifySets(*this);
 }
 
 LogicalResult StepOp::verifyRegions() {
   if (failed(verifyLength(*this, getBody().front())))
     return failure();
-  DenseSet<Value> elements;
+  Variances variances(*this);
   for (Operation &op : getBody().front()) {
-    bool element = isa<LoadOp, ElementOp>(op) ||
-                   llvm::any_of(op.getOperands(), [&](Value operand) {
-                     return elements.contains(operand);
-                   });
+    auto reduce = dyn_cast<ReduceOp>(op);
     // step_c5
-    if (isa<ReduceOp>(op) && !element)
+    if (reduce && !variances.isElement(reduce.getValue()))
       return op.emitOpError("reduces a value that is the same for all elements");
-    if (element && !isa<ReduceOp, SweepOp>(op))
-      elements.insert(op.result_begin(), op.result_end());
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
+    bool element = llvm::any_of(op.getResults(), [&](Value result) {
+      return variances.isElement(result);
+    });
     std::string reason = whyNotArithmetic(op);
     if (reason.empty() && element)
       reason = whyNotElement(op);
@@ -179,8 +42,13 @@ LogicalResult StepOp::verifyRegions() {
   for (BlockArgument argument : getBody().getArguments()) {
     bool written = llvm::is_contained(commit.getTargets(), argument) ||
                    llvm::is_contained(commit.getAlwaysTargets(), argument);
-    for (auto sweep : getBody().getOps<SweepOp>())
-      written |= llvm::is_contained(sweep.getStores(), argument);
+    written |= llvm::any_of(argument.getUsers(), [&, argument = argument](
+                                                     Operation *user) {
+      auto sweep = dyn_cast<SweepOp>(user);
+      auto write = dyn_cast<WriteOp>(user);
+      return (sweep && llvm::is_contained(sweep.getStores(), argument)) ||
+             (write && write.getTarget() == argument);
+    });
     // step_c6
     if (written && getAccess(argument) == "in")
       return commit.emitOpError() << "writes '%" << getName(argument)

@@ -9,15 +9,18 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "a whole training step: what is stored how, and what happens in which order";
   let description = [{
-    Every argument says how it is used (`in`, `out`, `inout`). It is a list of
-    tensors, or a scalar in memory (f64, f32 or i64): one for the step, or
-    `per_group`, or `per_tensor`. The body is pure; `commit`, its last operation,
-    is the only write.
+    Every argument says how it is used (`in`, `out`, `inout`) and may say what it
+    is, its role: `param`, `grad`, `state`, `master`, `copy` and `input` are lists
+    of tensors, `hyper`, `step`, `max_norm`, `norm`, `scale`, `inv_scale`, `flag`
+    and `random` are scalars in memory (f64, f32 or i64): one for the step, or
+    `per_group`, or `per_tensor`. Front ends find an argument by its role and its
+    key, which is its name unless `as` gives another; a `hyper` may have a default.
+    The body is pure; `commit`, its last operation, is the only write.
 
     All lists have the same tensors in the same order, unless the signature says
-    `set N`: lists of another set have tensors of their own. Sets share what is one
-    for the step, such as a norm; a scalar `per_tensor` has a place for every
-    tensor of every set.
+    `set N`: lists of another set have tensors of their own, and so may scalars
+    `per_group` and `per_tensor`. Sets share what is one for the step, such as a
+    norm. A scalar without a set has a place for every tensor or group of every set.
 
     ```mlir
     altgrad.step @both(inout %a: !altgrad.tensors<bf16>,
@@ -33,9 +36,9 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     ```
 
     ```mlir
-    altgrad.step @train(in %grads: !altgrad.tensors<bf16>,
-                        inout %master: !altgrad.tensors<f32>,
-                        in %lr: f64 per_group) {
+    altgrad.step @train(in grad %grads: !altgrad.tensors<bf16>,
+                        inout param %master as w: !altgrad.tensors<f32>,
+                        in hyper %lr: f64 per_group = 1.0e-3) {
       %g = dequantize %grads : !altgrad.tensors<bf16>
       %w = dequantize %master : !altgrad.tensors<f32>
       %w1 = update @sgd param(%w) grad(%g) state() hyper(%lr)
@@ -45,7 +48,8 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
 
     Constraints:
 
-    - (step_c1) every argument has an access, a name and a scope;
+    - (step_c1) every argument has an access, a role, a name, a key, a scope, a set
+      and a default or none;
     - (step_c2) the access is `in`, `out` or `inout`;
     - (step_c3) the type is `!altgrad.tensors`, f64, f32 or i64;
     - (step_c4) only scalars have a scope;
@@ -54,14 +58,21 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c7) an `out` or `inout` argument is;
     - (step_c8) an `out` argument is not read;
     - (step_c9) sets are numbered from 0 without a gap, at most 64;
-    - (step_c10) only lists of tensors have one;
-    - (step_c11) what belongs to different sets does not meet.
+    - (step_c10) a scalar has one only if it is `per_group` or `per_tensor`;
+    - (step_c11) what belongs to different sets does not meet;
+    - (step_c12) the role is one of the above, or `none`;
+    - (step_c13) lists have a role of lists, scalars one of scalars;
+    - (step_c14) the set of a scalar has lists;
+    - (step_c15) only a `hyper` has a default, a finite f64;
+    - (step_c16) in a set, no other argument has the same role and key;
+    - (step_c17) a key is an identifier.
 
     Names and body are those of a rule: name_c1 to name_c2, body_c1 to body_c8.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$accesses,
-                       StrArrayAttr:$names, TypedArrayAttrBase<Altgrad_ScopeAttr, "scopes">:$scopes,
-                       DenseI64ArrayAttr:$sets);
+                       StrArrayAttr:$roles, StrArrayAttr:$names, StrArrayAttr:$keys,
+                       TypedArrayAttrBase<Altgrad_ScopeAttr, "scopes">:$scopes,
+                       DenseI64ArrayAttr:$sets, ArrayAttr:$defaults);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -72,8 +83,13 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     ::llvm::StringRef getName(::mlir::BlockArgument argument);
     ::llvm::StringRef getAccess(::mlir::BlockArgument argument);
     Scope getScope(::mlir::BlockArgument argument);
-    /// Of a list: which tensors it has; 0 for scalars.
-    unsigned getSet(::mlir::BlockArgument argument);
+    /// A word of ALTGRAD_ROLES (bundle.h) or "none".
+    ::llvm::StringRef getRole(::mlir::BlockArgument argument);
+    ::llvm::StringRef getKey(::mlir::BlockArgument argument);
+    /// The default of a hyper-parameter, or null.
+    ::mlir::FloatAttr getDefault(::mlir::BlockArgument argument);
+    /// Whose tensors or groups an argument is of; none: of the step, or of all.
+    std::optional<unsigned> getSet(::mlir::BlockArgument argument);
     unsigned getSetCount();
     CommitOp getCommit();
   }];

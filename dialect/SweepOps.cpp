@@ -263,6 +263,13 @@ SmallVector<Value> SweepOp::getScalars() {
   return scalars.takeVector();
 }
 
+unsigned SweepOp::getChunkWord(unsigned index) {
+  for (Operation *user : getReduced()[index].getUsers())
+    if (auto keep = dyn_cast<KeepOp>(user))
+      return keep.getWord();
+  llvm_unreachable("a sweep outside a phase keeps nothing");
+}
+
 static unsigned bytesOf(OperandRange streams) {
   unsigned bytes = 0;
   for (Value stream : streams)

@@ -1,6 +1,7 @@
 // What depends on scalars alone ==> before the sweep that uses it.
 #include "passes/Passes.h"
 
+#include "dialect/Variance.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 
@@ -15,19 +16,12 @@ using namespace altgrad;
 namespace {
 struct HoistUniform : altgrad::impl::HoistUniformPassBase<HoistUniform> {
   void runOnOperation() override {
-    for (auto sweep : getOperation().getBody().getOps<SweepOp>()) {
-      Region &body = sweep.getBody();
+    Variances variances(getOperation());
+    for (auto sweep : getOperation().getBody().getOps<SweepOp>())
       for (Operation &op : llvm::make_early_inc_range(
-               body.front().without_terminator())) {
-        if (op.getDialect() == sweep->getDialect())
-          continue; // a code is stored for each element, even if all are alike
-        bool uniform = llvm::none_of(op.getOperands(), [&](Value operand) {
-          return body.isAncestor(operand.getParentRegion());
-        });
-        if (uniform)
+               sweep.getBody().front().without_terminator()))
+        if (variances.of(op.getResult(0)) <= Variance::Tensor)
           op.moveBefore(sweep);
-      }
-    }
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(getOperation());
     eliminateCommonSubExpressions(rewriter, dominance, getOperation());

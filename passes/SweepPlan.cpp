@@ -1,31 +1,18 @@
 // Stages of values, and the choice between computing twice and keeping.
 #include "passes/SweepPlan.h"
 
+#include "dialect/Variance.h"
+
 using namespace mlir;
 using namespace altgrad;
 
 static constexpr unsigned wordBytes = 4; // of an f32 in the workspace
 
-DenseSet<Value> altgrad::findElements(StepOp step) {
-  DenseSet<Value> elements;
-  for (Operation &op : step.getBody().front()) {
-    if (isa<ReduceOp, CommitOp>(op))
-      continue;
-    bool element = isa<LoadOp>(op) ||
-                   llvm::any_of(op.getOperands(), [&](Value operand) {
-                     return elements.contains(operand);
-                   });
-    if (element)
-      elements.insert(op.result_begin(), op.result_end());
-  }
-  return elements;
-}
-
 namespace {
 class Planner {
 public:
   Planner(StepOp step, bool late, bool spill)
-      : step(step), elements(findElements(step)) {
+      : step(step), variances(step) {
     findStages();
     if (late)
       delayReductions();
@@ -57,7 +44,7 @@ private:
   bool valid(Value value, int k);
 
   StepOp step;
-  DenseSet<Value> elements;
+  Variances variances;
   DenseMap<Value, int> stages;       // when a value can be computed
   DenseMap<Operation *, int> performed; // the sweep of a reduction
 };
@@ -93,7 +80,7 @@ void Planner::delayReductions() {
       int limit;
       if (isa<CommitOp>(op))
         limit = stageOf(operand); // written as early as it is known
-      else if (isa<ReduceOp>(op) || elements.contains(op.getResult(0)))
+      else if (isa<ReduceOp>(op) || variances.isElement(op.getResult(0)))
         limit = stageOf(op.getResult(0)) - (isa<ReduceOp>(op) ? 1 : 0);
       else
         limit = latest.lookup_or(op.getResult(0), last);
@@ -153,7 +140,7 @@ void Planner::walkBack(Value value, function_ref<bool(Value)> further) {
   SetVector<Value> work;
   work.insert(value);
   for (size_t i = 0; i < work.size(); ++i)
-    if (Value needed = work[i]; elements.contains(needed) && further(needed))
+    if (Value needed = work[i]; variances.isElement(needed) && further(needed))
       work.insert_range(needed.getDefiningOp()->getOperands());
 }
 

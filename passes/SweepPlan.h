@@ -30,10 +30,6 @@ struct SweepPlan {
   unsigned bytes = 0; // per element, over all stages
 };
 
-/// Whether a value belongs to the element: it depends on a load, other than
-/// through a reduction.
-llvm::DenseSet<mlir::Value> findElements(StepOp step);
-
 /// The cheapest plan in bytes per element, and the two it was chosen from.
 struct PlanChoice {
   SweepPlan plan;

@@ -1,6 +1,7 @@
 // A sweep gets a second body that computes several elements at once.
 #include "passes/Passes.h"
 
+#include "dialect/Variance.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace altgrad {
@@ -25,13 +26,6 @@ static Value widen(OpBuilder &builder, Value value, int64_t width) {
 
 static void cloneWide(Operation &op, OpBuilder &builder, IRMapping &map,
                       int64_t width) {
-  bool wide = llvm::any_of(op.getOperands(), [&](Value operand) {
-    return isa<VectorType>(map.lookupOrDefault(operand).getType());
-  });
-  if (!wide) {
-    builder.clone(op, map);
-    return;
-  }
   IRMapping operands = map;
   for (Value operand : op.getOperands())
     operands.map(operand,
@@ -43,7 +37,8 @@ static void cloneWide(Operation &op, OpBuilder &builder, IRMapping &map,
   }
 }
 
-static void vectorize(SweepOp sweep, int64_t width) {
+static void vectorize(SweepOp sweep, const Variances &variances,
+                      int64_t width) {
   OpBuilder builder(sweep);
   auto wide = SweepOp::create(
       builder, sweep.getLoc(), sweep.getResultTypes(), sweep.getNameAttr(),
@@ -57,7 +52,10 @@ static void vectorize(SweepOp sweep, int64_t width) {
             block->addArgument(VectorType::get({width}, argument.getType()),
                                argument.getLoc()));
   for (Operation &op : sweep.getBody().front().without_terminator())
-    cloneWide(op, builder, map, width);
+    if (variances.of(op.getResult(0)) <= Variance::Tensor)
+      builder.clone(op, map);
+    else
+      cloneWide(op, builder, map, width);
   SmallVector<Value> emitted;
   for (Value value : sweep.getEmit().getValues())
     emitted.push_back(widen(builder, map.lookupOrDefault(value), width));
@@ -77,10 +75,12 @@ struct Vectorize : altgrad::impl::VectorizePassBase<Vectorize> {
                                  << " elements";
       return signalPassFailure();
     }
-    for (SweepOp sweep :
-         llvm::make_early_inc_range(getOperation().getBody().getOps<SweepOp>()))
+    Variances variances(getOperation());
+    SmallVector<SweepOp> sweeps; // of the step, or of its phases
+    getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
+    for (SweepOp sweep : sweeps)
       if (sweep.getWide().empty())
-        vectorize(sweep, width);
+        vectorize(sweep, variances, width);
   }
 };
 } // namespace

@@ -41,36 +41,48 @@ LogicalResult Compiler::findTargets() {
   return success();
 }
 
-// The rule may stand in the input or be a file; otherwise its name is looked up.
-LogicalResult Compiler::generate(std::string &text) {
-  StepRequest step = request.step;
-  OwningOpRef<RuleOp> rule;
+// The rule of a set: the only one of the input where none is named, that of a file,
+// the input's of that name, a stock rule, or one of the rule path. Null after a
+// diagnostic.
+RuleOp Compiler::ruleOf(const SetRequest &set, ModuleOp file) {
+  OwningOpRef<RuleOp> &rule = rules[set.rule];
   Location loc =
-      FileLineColLoc::get(context.get(), "--rule=" + step.rule, 1, 1);
-  if (isRuleFile(step.rule)) {
-    if (!text.empty())
-      return fail("--rule='" + step.rule + "' is a file, and so is the input '" +
-                  request.input + "'; the rule comes from one of them");
-    if (!(rule = readRuleFile(step.rule, loc)))
-      return failure();
-    llvm::raw_string_ostream(text) << *rule << "\n";
-  } else if (!text.empty()) {
-    OwningOpRef<ModuleOp> file =
-        parseSourceString<ModuleOp>(text, ParserConfig(context.get()), name);
+      FileLineColLoc::get(context.get(), "--rule=" + set.rule, 1, 1);
+  if (file && set.rule.empty() && !rule)
+    rule = onlyRule(file, name, loc);
+  else if (isRuleFile(set.rule) && !rule)
+    rule = readRuleFile(set.rule, loc);
+  else if (auto own = file ? file.lookupSymbol<RuleOp>(set.rule) : RuleOp())
+    return own;
+  else if (!rule)
+    rule = findRule(set.rule, request.rulePath, loc);
+  return rule.get();
+}
+
+// Puts the rules that come from files, then the generated step, behind the text.
+LogicalResult Compiler::generate(std::string &text) {
+  OwningOpRef<ModuleOp> file;
+  if (!text.empty()) {
+    file = parseSourceString<ModuleOp>(text, ParserConfig(context.get()), name);
     if (!file)
       return failure();
-    if (step.rule.empty())
-      rule = onlyRule(*file, name, loc);
-    else if (auto found = file->lookupSymbol<RuleOp>(step.rule))
-      rule = found.clone();
-    if (!rule && step.rule.empty())
-      return failure();
   }
-  if (!rule)
-    rule = findRule(step.rule, request.rulePath, loc);
-  if (!rule)
-    return failure();
-  FailureOr<std::string> generated = generateStep(step, *rule);
+  SmallVector<RuleOp> found;
+  std::map<StringRef, RuleOp> names;
+  llvm::raw_string_ostream out(text);
+  for (const SetRequest &set : request.step.sets) {
+    if (found.push_back(ruleOf(set, file ? *file : ModuleOp())); !found.back())
+      return failure();
+    auto [it, isNew] = names.try_emplace(found.back().getSymName(), found.back());
+    bool ours = isRuleFile(set.rule);
+    if (it->second != found.back() ||
+        (ours && file && file->lookupSymbol(it->first)))
+      return fail("two rules are called '" + it->first + "', one of them '" +
+                  set.rule + "'; a step takes one rule of a name");
+    if (ours && isNew)
+      out << (text.empty() ? "" : "\n") << *found.back() << "\n";
+  }
+  FailureOr<std::string> generated = generateStep(request.step, found);
   if (failed(generated))
     return failure();
   text += text.empty() ? *generated : "\n" + *generated;
@@ -81,7 +93,7 @@ LogicalResult Compiler::read(std::string &text) {
   name = request.input.empty() ? "<generated>" : request.input;
   if (name == "-")
     name = "<stdin>";
-  if (request.input.empty() && !request.generate)
+  if (request.input.empty() && !request.generates())
     return fail("no input; see --help");
   if (!request.input.empty()) {
     Spec spec = readSpec(request.input);
@@ -97,8 +109,8 @@ LogicalResult Compiler::read(std::string &text) {
   return success();
 }
 
-// Everything up to the sweeps, which all products share.
-LogicalResult Compiler::lowerToSweeps() {
+// Everything up to the phases, which all products share.
+LogicalResult Compiler::lowerToPhases() {
   for (Operation &op : *module->getBody())
     if (!isa<RuleOp, StepOp>(op))
       return op.emitOpError("is neither a rule nor a step");
@@ -106,33 +118,15 @@ LogicalResult Compiler::lowerToSweeps() {
   if (steps.size() != 1)
     return emitError(FileLineColLoc::get(context.get(), name, 1, 1))
            << "spec holds " << steps.size() << " steps, expected 1";
-  bool found = true;
-  signature = describeStep(steps[0], [&](UpdateOp update) -> RuleOp {
-    if (auto rule = module->lookupSymbol<RuleOp>(update.getRule()))
-      return rule;
-    OwningOpRef<RuleOp> read =
-        findRule(update.getRule(), request.rulePath, update->getLoc());
-    found &= static_cast<bool>(read);
-    if (!read)
-      return {};
-    RuleOp rule = read.release();
-    module->insert(module->getBody()->begin(), rule);
-    return rule;
-  });
-  if (!found)
-    return failure();
   PassManager manager(context.get());
   SweepPipelineOptions pipeline;
   pipeline.rulePath = request.rulePath;
   pipeline.canonicalize = request.canonicalize;
   buildSweepPipeline(manager, pipeline);
-  if (failed(manager.run(*module)))
-    return failure();
-  FailureOr<PhasePlan> planned = planPhases(theStep());
-  if (failed(planned))
-    return failure();
-  plan = *planned;
-  return success();
+  PlanPhasesPassOptions phases;
+  phases.exchange = request.exchange;
+  manager.nest<StepOp>().addPass(createPlanPhasesPass(phases));
+  return manager.run(*module);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
@@ -176,7 +170,7 @@ FailureOr<std::string> Compiler::bundle() {
   }
   std::string manifest;
   llvm::raw_string_ostream(manifest) << llvm::json::Value(
-      writeManifest(signature, theStep(), plan, targets));
+      writeManifest(theStep(), targets));
   FailureOr<std::string> constants =
       emitConstants(module->getLoc(), manifest, ptx);
   if (failed(constants))
@@ -193,11 +187,11 @@ LogicalResult Compiler::make(std::string &product) {
     out << *module << "\n";
     break;
   case Product::Report:
-    out << writeReport(signature, theStep(), plan);
+    out << writeReport(theStep());
     break;
   case Product::Manifest:
     out << llvm::formatv("{0:2}\n", llvm::json::Value(writeManifest(
-                                        signature, theStep(), plan, targets)));
+                                        theStep(), targets)));
     break;
   case Product::PTX:
     made = ptxOf(*targets[0]);
@@ -232,7 +226,7 @@ LogicalResult Compiler::run(std::string &product) {
   std::string text;
   if (failed(read(text)))
     return failure();
-  if (request.generate && failed(generate(text)))
+  if (request.generates() && failed(generate(text)))
     return failure();
   if (request.printStep) {
     product = text;
@@ -241,7 +235,7 @@ LogicalResult Compiler::run(std::string &product) {
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name),
                              llvm::SMLoc());
   module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
-  if (!module || failed(lowerToSweeps()))
+  if (!module || failed(lowerToPhases()))
     return failure();
   return make(product);
 }

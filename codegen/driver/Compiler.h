@@ -2,8 +2,11 @@
 #ifndef ALTGRAD_CODEGEN_COMPILER_H
 #define ALTGRAD_CODEGEN_COMPILER_H
 
-#include "codegen/emit/Emit.h"
+#include "codegen/driver/GenerateStep.h"
+#include "codegen/emit/Code.h"
+#include "codegen/emit/Manifest.h"
 #include "mlir/IR/MLIRContext.h"
+#include <map>
 
 namespace altgrad {
 
@@ -13,11 +16,12 @@ struct CompileRequest {
   Product product = Product::MLIR;
   std::string input;                // a file, "-", or "" with a rule
   std::vector<std::string> targets; // names; empty: those of a bundle
-  StepRequest step;                 // step.rule is "" unless generated
-  bool generate = false;            // --rule was given
+  StepRequest step;                 // has sets where a step is generated
   bool printStep = false;           // stop at the generated text
   std::string rulePath;
   bool canonicalize = true;
+  bool exchange = false; // step-wide sums may be combined with other devices'
+  bool generates() const { return !step.sets.empty(); }
 };
 
 class Compiler {
@@ -30,7 +34,8 @@ private:
   mlir::LogicalResult findTargets();
   mlir::LogicalResult read(std::string &text);
   mlir::LogicalResult generate(std::string &text);
-  mlir::LogicalResult lowerToSweeps();
+  RuleOp ruleOf(const SetRequest &set, mlir::ModuleOp file);
+  mlir::LogicalResult lowerToPhases();
   mlir::LogicalResult make(std::string &product);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
   lowerTo(const Target &target);
@@ -45,8 +50,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   llvm::SmallVector<const Target *> targets;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  Signature signature;
-  PhasePlan plan;
+  std::map<std::string, mlir::OwningOpRef<RuleOp>> rules; // read for sets
 };
 
 } // namespace altgrad

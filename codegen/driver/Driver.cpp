@@ -1,6 +1,7 @@
 // The command line of altgrad-opt as a compiler.
 #include "codegen/driver/Driver.h"
 
+#include "altgrad/bundle.h"
 #include "codegen/driver/Compiler.h"
 #include "mlir/Support/FileUtilities.h"
 #include "passes/RulePath.h"
@@ -25,7 +26,7 @@ struct Options {
                               cl::cat(category)};
   cl::opt<Product> emit{
       "emit", cl::desc("What to make"), cl::init(Product::MLIR),
-      cl::values(clEnumValN(Product::MLIR, "mlir", "the step in sweeps"),
+      cl::values(clEnumValN(Product::MLIR, "mlir", "the step in phases"),
                  clEnumValN(Product::LLVM, "llvm", "LLVM IR for one CPU"),
                  clEnumValN(Product::Assembly, "asm", "x86-64 assembly"),
                  clEnumValN(Product::PTX, "ptx", "PTX for one target"),
@@ -43,7 +44,17 @@ struct Options {
   cl::opt<std::string> storage{
       "storage",
       cl::desc("Formats of the generated step's streams: \"param=bf16 "
-               "master=f32 m=bf16 copy=ocp.e4m3fn\"; f32 where unnamed"),
+               "master=f32 m=bf16 states=param copy=ocp.e4m3fn step=f32\"; "
+               "f32 where unnamed, the step count i64"),
+      cl::cat(category)};
+  cl::list<std::string> sets{
+      "set", cl::desc("A set of tensors of the generated step, its rule and its "
+                      "storage: \"rule=adamw{amsgrad} param=bf16 states=param\"; "
+                      "may be given for every kind of tensors"),
+      cl::cat(category)};
+  cl::opt<bool> exchange{
+      "exchange", cl::desc("Let step-wide sums be combined with other devices' "
+                           "between two phases"),
       cl::cat(category)};
   cl::opt<bool> clip{"clip", cl::desc("Clip by the global norm, to max_norm"),
                      cl::cat(category)};
@@ -76,29 +87,13 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     StringRef word(argv[i]);
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
-    for (StringRef own : {"emit", "rule=", "rule", "list-rules", "list-targets",
+    for (StringRef own : {"emit", "rule", "set", "list-rules", "list-targets",
                           "version", "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
                           word[own.size()] == '='))
         return true;
   }
   return false;
-}
-
-// "adam{amsgrad,maximize}" into its name and options; a file may have braces too.
-static bool readRule(StringRef spelled, StepRequest &step) {
-  StringRef name = spelled, words;
-  if (spelled.ends_with("}") && spelled.contains('{')) {
-    std::tie(name, words) = spelled.drop_back().rsplit('{');
-  } else if (spelled.contains('{') && !isRuleFile(spelled)) {
-    return false;
-  }
-  step.rule = name.str();
-  SmallVector<StringRef> options;
-  words.split(options, ',', -1, /*KeepEmpty=*/false);
-  for (StringRef option : options)
-    step.options.push_back(option.trim().str());
-  return true;
 }
 
 static int complain(const Twine &words) {
@@ -184,6 +179,46 @@ static void forgetForeignOptions(const cl::OptionCategory &own) {
     option->removeArgument();
 }
 
+// The last one would win, and a request is often put together from parts.
+static bool repeats(const cl::OptionCategory &own) {
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (llvm::is_contained(option->Categories, &own) &&
+        option->getNumOccurrencesFlag() == cl::Optional &&
+        option->getNumOccurrences() > 1)
+      return complain("--" + option->ArgStr + " is given " +
+                      Twine(option->getNumOccurrences()) + " times");
+  return false;
+}
+
+// The sets of a request: those of --set, or the one of --rule and --storage. 0, or 1
+// after a diagnostic.
+static int readSets(const Options &options, StepRequest &step) {
+  bool one = options.rule.getNumOccurrences() > 0;
+  if (one && !options.sets.empty())
+    return complain("--set and --rule exclude each other");
+  if (!one && options.storage.getNumOccurrences())
+    return complain("--storage wants --rule");
+  if (options.sets.size() > ALTGRAD_SETS)
+    return complain(Twine(options.sets.size()) + " sets of tensors, at most " +
+                    Twine(int(ALTGRAD_SETS)));
+  std::string why;
+  if (one) {
+    step.sets.emplace_back();
+    step.sets[0].storage = options.storage;
+    why = readRule(options.rule, step.sets[0]);
+  }
+  for (const std::string &text : options.sets)
+    if (step.sets.emplace_back(); why.empty())
+      why = readSet(text, step.sets.back());
+  if (!why.empty())
+    return complain(why);
+  for (const cl::opt<bool> *option : {&options.clip, &options.unscale,
+                                      &options.scaler, &options.printStep})
+    if (option->getNumOccurrences() && step.sets.empty())
+      return complain("--" + option->ArgStr + " wants --rule or --set");
+  return 0;
+}
+
 int altgrad::emitProduct(int argc, char **argv) {
   if (refuseWords(argc, argv))
     return 1;
@@ -197,32 +232,27 @@ int altgrad::emitProduct(int argc, char **argv) {
       "altgrad-opt: the optimizer compiler\n\nWithout --emit or --rule it is "
       "mlir-opt for the altgrad dialect: try --show-dialects, "
       "--pass-pipeline=...\n");
+  if (repeats(options.category))
+    return 1;
   // Copied: LLD forgets all options of the process when it links.
   const std::string output = options.output;
   CompileRequest request;
   request.product = options.emit;
   request.input = options.input;
   request.targets.assign(options.targets.begin(), options.targets.end());
-  request.generate = options.rule.getNumOccurrences() > 0;
   request.printStep = options.printStep;
   request.canonicalize = options.canonicalize;
   request.rulePath = options.rulePath;
-  request.step.storage = options.storage;
   request.step.clip = options.clip;
   request.step.unscale = options.unscale;
   request.step.scaler = options.scaler;
+  request.exchange = options.exchange;
   if (options.listTargets || options.listRules)
     return list(options);
-  if (!readRule(options.rule, request.step))
-    return complain("--rule='" + options.rule + "' lacks a closing brace");
-  for (const cl::Option *option :
-       {static_cast<cl::Option *>(&options.storage), static_cast<cl::Option *>(&options.clip),
-        static_cast<cl::Option *>(&options.unscale), static_cast<cl::Option *>(&options.scaler),
-        static_cast<cl::Option *>(&options.printStep)})
-    if (option->getNumOccurrences() && !request.generate)
-      return complain("--" + option->ArgStr + " wants --rule");
   if (options.unscale && options.scaler)
     return complain("--unscale and --scaler exclude each other");
+  if (readSets(options, request.step))
+    return 1;
 
   std::string product;
   LogicalResult result = failure();

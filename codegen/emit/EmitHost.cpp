@@ -1,5 +1,5 @@
 // x86-64 code by LLVM, and its link to a shared object by LLD, in process.
-#include "codegen/emit/Emit.h"
+#include "codegen/emit/Code.h"
 
 #include "mlir/Target/LLVMIR/Export.h"
 #include "lld/Common/Driver.h"

@@ -1,5 +1,5 @@
 // PTX text, in process and without a CUDA toolkit.
-#include "codegen/emit/Emit.h"
+#include "codegen/emit/Code.h"
 
 #include "mlir/Target/LLVM/ModuleToObject.h"
 #include "llvm/IR/Module.h"

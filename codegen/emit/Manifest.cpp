@@ -1,62 +1,12 @@
 // The manifest of a bundle: what the runtime and people need to know of it.
-#include "codegen/emit/Emit.h"
+#include "codegen/emit/Manifest.h"
 
 #include "altgrad/bundle.h"
 #include "codegen/kernels/KernelBuilder.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "codegen/phases/Layout.h"
 
 using namespace mlir;
 using namespace altgrad;
-
-// The argument whose content a value is, through dequantize, unscale, clip.
-static BlockArgument sourceOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto clip = dyn_cast<ClipOp>(op))
-      value = clip.getValues()[cast<OpResult>(value).getResultNumber()];
-    else if (isa<DequantizeOp, UnscaleOp, arith::AddIOp, arith::AddFOp,
-                 arith::FPToSIOp>(op))
-      value = op->getOperand(0);
-    else
-      return {};
-  }
-  return cast<BlockArgument>(value);
-}
-
-namespace {
-struct Roles {
-  DenseMap<Value, std::string> names;
-  DenseMap<Value, double> fallbacks;
-
-  void add(Value value, StringRef role) {
-    if (BlockArgument argument = sourceOf(value))
-      names.try_emplace(argument, role.str());
-  }
-};
-} // namespace
-
-static Roles findRoles(StepOp step,
-                       llvm::function_ref<RuleOp(UpdateOp)> ruleOf) {
-  Roles roles;
-  for (auto update : step.getBody().getOps<UpdateOp>()) {
-    roles.add(update.getParam(), "param");
-    roles.add(update.getGrad(), "grad");
-    for (Value state : update.getStates())
-      roles.add(state, "state");
-    if (update.getStep())
-      roles.add(update.getStep(), "step");
-    RuleOp rule = ruleOf(update);
-    for (auto [index, value] : llvm::enumerate(update.getHypers())) {
-      roles.add(value, "hyper");
-      if (!rule || index >= rule.getByRole("hyper").size())
-        continue;
-      if (auto number = dyn_cast_or_null<FloatAttr>(
-              rule.getDefault(rule.getByRole("hyper")[index])))
-        if (auto argument = dyn_cast<BlockArgument>(value))
-          roles.fallbacks[argument] = number.getValueAsDouble();
-    }
-  }
-  return roles;
-}
 
 static std::string formatName(FormatAttr format) {
   if (StringRef name = format.getKnownName(); !name.empty())
@@ -66,99 +16,113 @@ static std::string formatName(FormatAttr format) {
   return text;
 }
 
-Signature altgrad::describeStep(StepOp step,
-                                llvm::function_ref<RuleOp(UpdateOp)> ruleOf) {
-  Signature signature;
-  signature.step = step.getSymName().str();
-  signature.layout = layoutOf(step);
-  Roles roles = findRoles(step, ruleOf);
-  for (const Binding &binding : signature.layout.bindings) {
-    BlockArgument argument = binding.argument;
-    std::string name = step.getName(argument).str();
-    std::string access = step.getAccess(argument).str();
-    std::string role = roles.names.lookup(argument);
-    if (auto tensors = dyn_cast<TensorsType>(argument.getType())) {
-      FormatAttr format = tensors.getFormat();
-      signature.streams.push_back({name, access, role, formatName(format),
-                                   format.getBytes(), binding.slot,
-                                   step.getSet(argument)});
-      continue;
-    }
-    std::string type;
-    llvm::raw_string_ostream(type) << argument.getType();
-    std::optional<double> fallback;
-    if (auto it = roles.fallbacks.find(argument); it != roles.fallbacks.end())
-      fallback = it->second;
-    signature.scalars.push_back({name, access, type,
-                                 stringifyScope(step.getScope(argument)).str(),
-                                 role, fallback, binding.slot});
-  }
-  return signature;
+// A set, or null: of the step, or of every set.
+static llvm::json::Value setOf(std::optional<unsigned> set) {
+  return set ? llvm::json::Value(*set) : llvm::json::Value(nullptr);
 }
 
-static int64_t perBlock(const Phase &phase) {
-  if (phase.domain == Domain::Once)
+// What streams and scalars are both described by.
+static llvm::json::Object describe(StepOp step, const Binding &binding) {
+  BlockArgument argument = binding.argument;
+  return llvm::json::Object{
+      {"name", step.getName(argument)}, {"key", step.getKey(argument)},
+      {"role", step.getRole(argument)}, {"access", step.getAccess(argument)},
+      {"slot", binding.slot},           {"set", setOf(binding.set)}};
+}
+
+static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
+  FormatAttr format = cast<TensorsType>(binding.argument.getType()).getFormat();
+  llvm::json::Object stream = describe(step, binding);
+  stream["format"] = formatName(format);
+  stream["bits"] = format.getBytes() * 8;
+  stream["block"] = 1;
+  return stream;
+}
+
+static llvm::json::Object describeScalar(StepOp step, const Binding &binding) {
+  BlockArgument argument = binding.argument;
+  std::string type;
+  llvm::raw_string_ostream(type) << argument.getType();
+  llvm::json::Object scalar = describe(step, binding);
+  scalar["type"] = type;
+  scalar["scope"] = stringifyScope(step.getScope(argument));
+  FloatAttr value = step.getDefault(argument);
+  scalar["default"] = value ? llvm::json::Value(value.getValueAsDouble())
+                            : llvm::json::Value(nullptr);
+  return scalar;
+}
+
+static int64_t perBlock(PhaseOp phase) {
+  if (phase.getDomain() == Domain::Once)
     return 1;
   // A warp does a chunk or folds a row; a thread does the scalars of a row.
-  return phase.kind == Phase::Scalars ? ALTGRAD_BLOCK_THREADS
-                                      : ALTGRAD_BLOCK_THREADS / 32;
+  bool warps = phase.getSweep() || phase.count<FoldOp>();
+  return warps ? ALTGRAD_BLOCK_THREADS / 32 : ALTGRAD_BLOCK_THREADS;
 }
 
-llvm::json::Object
-altgrad::writeManifest(const Signature &signature, StepOp sweeps,
-                       const PhasePlan &plan,
-                       ArrayRef<const Target *> targets) {
-  llvm::json::Array streams, scalars, phases, host, ptx;
-  for (const Signature::Stream &stream : signature.streams)
-    streams.push_back(llvm::json::Object{
-        {"name", stream.name},     {"role", stream.role},
-        {"access", stream.access}, {"format", stream.format},
-        {"bytes", stream.bytes},   {"slot", stream.slot},
-        {"set", stream.set}});
-  for (const Signature::Scalar &scalar : signature.scalars)
-    scalars.push_back(llvm::json::Object{
-        {"name", scalar.name},
-        {"role", scalar.role},
-        {"access", scalar.access},
-        {"type", scalar.type},
-        {"scope", scalar.scope},
-        {"slot", scalar.slot},
-        {"default", scalar.fallback ? llvm::json::Value(*scalar.fallback)
-                                    : llvm::json::Value(nullptr)}});
-  for (const Phase &phase : plan.phases) {
-    SweepOp sweep = phase.sweep;
-    phases.push_back(llvm::json::Object{
-        {"name", phase.name},
-        {"symbol", symbolOf(sweeps, phase)},
-        {"domain", stringifyDomain(phase.domain)},
-        {"set", phase.set ? llvm::json::Value(*phase.set)
-                          : llvm::json::Value(nullptr)},
-        {"per_block", perBlock(phase)},
-        {"read", sweep ? sweep.getBytesRead() : 0},
-        {"written", sweep ? sweep.getBytesWritten() : 0}});
+static llvm::json::Object describePhase(PhaseOp phase) {
+  SweepOp sweep = phase.getSweep();
+  return llvm::json::Object{{"name", phase.getName()},
+                            {"symbol", symbolOf(phase)},
+                            {"kind", phase.getKind()},
+                            {"domain", stringifyDomain(phase.getDomain())},
+                            {"set", setOf(phase.getSet())},
+                            {"per_block", perBlock(phase)},
+                            {"read", sweep ? sweep.getBytesRead() : 0},
+                            {"written", sweep ? sweep.getBytesWritten() : 0}};
+}
+
+// The totals that a phase keeps for other devices' shares to join, if it does.
+static llvm::json::Array exchangedWords(PhaseOp phase) {
+  llvm::json::Array words;
+  for (auto keep : phase.getBody().getOps<KeepOp>())
+    if (auto total = keep.getValue().getDefiningOp<TotalOp>();
+        total && phase.getExchange())
+      words.push_back(llvm::json::Object{
+          {"word", int64_t(keep.getWord())},
+          {"reduction", stringifyReduction(total.getReduction())}});
+  return words;
+}
+
+llvm::json::Object altgrad::writeManifest(StepOp step,
+                                          ArrayRef<const Target *> targets) {
+  llvm::json::Array streams, scalars, phases, exchanges, host, ptx;
+  Layout layout = layoutOf(step);
+  Workspace space = workspaceOf(step);
+  for (const Binding &binding : layout.bindings)
+    if (binding.isStream)
+      streams.push_back(describeStream(step, binding));
+    else
+      scalars.push_back(describeScalar(step, binding));
+  for (auto phase : step.getBody().getOps<PhaseOp>()) {
+    phases.push_back(describePhase(phase));
+    if (phase.getExchange())
+      exchanges.push_back(
+          llvm::json::Object{{"phase", int64_t(phases.size())},
+                             {"words", exchangedWords(phase)}});
   }
   for (const Target *target : targets)
     (target->isPtx() ? ptx : host)
         .push_back(target->isPtx() ? target->name : target->suffix);
-  const Layout &layout = signature.layout;
   return llvm::json::Object{
-      {"altgrad", 1},
+      {"altgrad", int(ALTGRAD_ABI)},
       {"producer", "altgrad " ALTGRAD_VERSION},
-      {"step", signature.step},
+      {"step", step.getSymName()},
       {"host", std::move(host)},
       {"ptx", std::move(ptx)},
       {"row_words", ALTGRAD_ROW_HEADER + layout.rowPointers},
       {"inputs", layout.inputs},
-      {"sets", plan.sets.count()},
+      {"sets", step.getSetCount()},
       {"group_scalars", layout.groupScalars},
       {"step_scalars", layout.stepScalars},
       {"streams", std::move(streams)},
       {"scalars", std::move(scalars)},
-      {"workspace", llvm::json::Object{{"step_words", plan.stepWords},
-                                       {"row_words", plan.rowWords},
-                                       {"chunk_words", plan.chunkWords},
-                                       {"spills", plan.spills.size()}}},
-      {"phases", std::move(phases)}};
+      {"workspace", llvm::json::Object{{"step_words", space.stepWords},
+                                       {"row_words", space.rowWords},
+                                       {"chunk_words", space.chunkWords},
+                                       {"spills", space.spills}}},
+      {"phases", std::move(phases)},
+      {"exchanges", std::move(exchanges)}};
 }
 
 // Of the 4.8 and 1.94 TB/s in NVIDIA's datasheets a copy reaches about nine tenths.
@@ -174,41 +138,42 @@ struct Traffic { // bytes per element
 };
 } // namespace
 
-static std::vector<Traffic> trafficOf(const PhasePlan &plan) {
-  std::vector<Traffic> traffic(plan.sets.count());
-  for (const Phase &phase : plan.phases)
-    if (SweepOp sweep = phase.sweep) {
-      traffic[*phase.set].read += sweep.getBytesRead();
-      traffic[*phase.set].written += sweep.getBytesWritten();
+static std::vector<Traffic> trafficOf(StepOp step) {
+  std::vector<Traffic> traffic(step.getSetCount());
+  for (auto phase : step.getBody().getOps<PhaseOp>())
+    if (SweepOp sweep = phase.getSweep()) {
+      traffic[phase.getSet().value_or(0)].read += sweep.getBytesRead();
+      traffic[phase.getSet().value_or(0)].written += sweep.getBytesWritten();
     }
   return traffic;
 }
 
-static void writePhase(llvm::raw_ostream &out, const Phase &phase, bool sets) {
-  out << "  " << llvm::left_justify(phase.name, 10) << " "
-      << llvm::left_justify(stringifyDomain(phase.domain), 7);
-  if (SweepOp sweep = phase.sweep)
+static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets) {
+  out << "  " << llvm::left_justify(phase.getName(), 10) << " "
+      << llvm::left_justify(stringifyDomain(phase.getDomain()), 7);
+  if (SweepOp sweep = phase.getSweep())
     out << sweep.getBytesRead() << " read, " << sweep.getBytesWritten()
         << " written";
-  else if (phase.kind == Phase::Fold)
-    out << phase.folds.size() << " reductions";
+  else if (unsigned folds = phase.count<FoldOp>())
+    out << folds << " reductions";
+  else if (phase.getExchange())
+    out << phase.count<TotalOp>() << " reductions, then an exchange";
   else
-    out << phase.ops.size() << " scalar operations";
-  if (sets && phase.set)
-    out << ", set " << *phase.set;
+    out << phase.countScalars() << " scalar operations";
+  if (sets && phase.getSet())
+    out << ", set " << *phase.getSet();
   out << "\n";
 }
 
-std::string altgrad::writeReport(const Signature &signature, StepOp sweeps,
-                                 const PhasePlan &plan) {
+std::string altgrad::writeReport(StepOp step) {
   std::string text;
   llvm::raw_string_ostream out(text);
-  std::vector<Traffic> traffic = trafficOf(plan);
+  std::vector<Traffic> traffic = trafficOf(step);
   bool sets = traffic.size() > 1;
-  auto count = llvm::count_if(plan.phases, [](const Phase &phase) {
-    return phase.kind == Phase::Sweep;
-  });
-  out << "step " << signature.step << ": " << count
+  SmallVector<PhaseOp> phases(step.getBody().getOps<PhaseOp>());
+  auto count =
+      llvm::count_if(phases, [](PhaseOp phase) { return !!phase.getSweep(); });
+  out << "step " << step.getSymName() << ": " << count
       << (count == 1 ? " sweep, " : " sweeps, ");
   auto bytes = [&](const Traffic &set) {
     out << set.both() << " bytes per element (" << set.read << " read, "
@@ -218,9 +183,9 @@ std::string altgrad::writeReport(const Signature &signature, StepOp sweeps,
     out << traffic.size() << " sets of tensors";
   else
     bytes(traffic[0]);
-  out << ", " << plan.phases.size()
-      << (plan.phases.size() == 1 ? " launch\n" : " launches\n");
-  for (const Phase &phase : plan.phases)
+  out << ", " << phases.size()
+      << (phases.size() == 1 ? " launch\n" : " launches\n");
+  for (PhaseOp phase : phases)
     writePhase(out, phase, sets);
   for (auto [index, set] : llvm::enumerate(traffic)) {
     if (sets) {

@@ -1,8 +1,8 @@
 // Opens a bundle from memory: no path on disk is ever mapped, so nobody can
 // change or truncate code that runs.
 #include "bundle/Bundle.h"
-#include "compile/File.h"
 #include "Status.h"
+#include "compile/File.h"
 
 #include <atomic>
 #include <cerrno>

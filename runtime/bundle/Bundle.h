@@ -2,8 +2,8 @@
 #ifndef ALTGRAD_RUNTIME_BUNDLE_H
 #define ALTGRAD_RUNTIME_BUNDLE_H
 
-#include "bundle/Manifest.h"
 #include "altgrad/altgrad.h"
+#include "bundle/Manifest.h"
 
 #include <memory>
 #include <string>

@@ -1,10 +1,11 @@
 // Reads and checks a bundle's manifest.
 #include "bundle/Manifest.h"
-#include "altgrad/bundle.h"
+#include "altgrad/altgrad.h"
+#include "bundle/Fields.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 using namespace altgrad::runtime;
 using nlohmann::json;
@@ -13,235 +14,243 @@ namespace {
 
 // Limits that no real step comes near and that keep every product of counts
 // within 64 bits.
-constexpr int64_t mostWords = 4096;
-constexpr int64_t mostEntries = 4096;
+constexpr int64_t mostWords = 4096, mostStepWords = 1 << 24;
+constexpr int64_t mostSpills = 256, mostPerBlock = 1 << 16;
+constexpr double mostTraffic = 1 << 20; // bytes per element
 
-[[noreturn]] void reject(const std::string &place, const std::string &why) {
-  throw std::runtime_error(place + " " + why);
-}
-
-const json &member(const json &object, const char *key,
-                   const std::string &place) {
-  if (!object.is_object())
-    reject(place, "is not an object");
-  auto found = object.find(key);
-  if (found == object.end())
-    reject(place, std::string("has no \"") + key + "\"");
-  return *found;
-}
-
-int64_t integer(const json &object, const char *key, const std::string &place,
-                int64_t least, int64_t most) {
-  const json &value = member(object, key, place);
-  // A JSON number above 2^63 is "unsigned"; get<int64_t> would wrap it.
-  bool fits = value.is_number_integer() &&
-              !(value.is_number_unsigned() &&
-                value.get<uint64_t>() > uint64_t(INT64_MAX));
-  int64_t number = fits ? value.get<int64_t>() : 0;
-  if (!fits || number < least || number > most)
-    reject(place + "." + key, "is " + value.dump() + ", not in [" +
-                                  std::to_string(least) + ", " +
-                                  std::to_string(most) + "]");
-  return number;
-}
-
-std::string text(const json &object, const char *key,
-                 const std::string &place) {
-  const json &value = member(object, key, place);
-  if (!value.is_string())
-    reject(place + "." + key, "is not a string");
-  return value.get<std::string>();
-}
-
-const json &list(const json &object, const char *key,
-                 const std::string &place) {
-  const json &value = member(object, key, place);
-  if (!value.is_array() || value.size() > size_t(mostEntries))
-    reject(place + "." + key, "is not a list of at most 4096 entries");
-  return value;
-}
-
-void checkNumber(const json &object, const char *key,
-                 const std::string &place) {
-  if (!member(object, key, place).is_number())
-    reject(place + "." + key, "is not a number");
-}
-
-bool isWord(const std::string &name, const char *extra) {
-  if (name.empty() || name.size() > 128 || (name[0] >= '0' && name[0] <= '9'))
-    return false;
-  for (char c : name)
-    if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
-        !(c >= '0' && c <= '9') && c != '_' && !(*extra && c == *extra))
-      return false;
-  return true;
-}
-
-std::string word(const json &object, const char *key, const std::string &place,
-                 const char *extra = "") {
-  std::string name = text(object, key, place);
-  if (!isWord(name, extra))
-    reject(place + "." + key, "is not a name: \"" + name.substr(0, 64) + "\"");
-  return name;
-}
-
-template <typename Value, size_t Count>
-Value choice(const json &object, const char *key, const std::string &place,
-             const std::pair<const char *, Value> (&choices)[Count]) {
-  std::string given = text(object, key, place);
-  for (const auto &[name, value] : choices)
-    if (given == name)
-      return value;
-  reject(place + "." + key, "is \"" + given.substr(0, 64) + "\"");
-}
-
-constexpr std::pair<const char *, Access> accesses[] = {
-    {"in", Access::In}, {"out", Access::Out}, {"inout", Access::InOut}};
-constexpr std::pair<const char *, Scope> scopes[] = {
-    {"step", Scope::Step}, {"group", Scope::Group}, {"tensor", Scope::Tensor}};
+using Choice = std::pair<const char *, int32_t>;
+constexpr Choice accesses[] = {
+    {"in", ALTGRAD_IN}, {"out", ALTGRAD_OUT}, {"inout", ALTGRAD_INOUT}};
+constexpr Choice scopes[] = {{"step", ALTGRAD_PER_STEP},
+                             {"group", ALTGRAD_PER_GROUP},
+                             {"tensor", ALTGRAD_PER_TENSOR}};
+constexpr Choice reductions[] = {{"add", ALTGRAD_ADD},
+                                 {"sumsq", ALTGRAD_SUMSQ},
+                                 {"max", ALTGRAD_MAX},
+                                 {"and", ALTGRAD_AND}};
+constexpr Choice roles[] = {{"none", ALTGRAD_ROLE_NONE},
+#define ALTGRAD_ROLE(word, WORD) {#word, ALTGRAD_ROLE_##WORD},
+                            ALTGRAD_ROLES(ALTGRAD_ROLE)
+#undef ALTGRAD_ROLE
+};
+constexpr Choice types[] = {{"f64", ALTGRAD_F64},
+                            {"i64", ALTGRAD_I64},
+                            {"f32", ALTGRAD_F32},
+                            {"i32", ALTGRAD_I32},
+                            {"i1", ALTGRAD_I1}};
+constexpr int64_t typeBytes[] = {8, 8, 4, 4, 1}; // by ALTGRAD_F64 and so on
+constexpr Choice kinds[] = {{"sweep", ALTGRAD_SWEEP},
+                            {"fold", ALTGRAD_FOLD},
+                            {"total", ALTGRAD_TOTAL},
+                            {"scalars", ALTGRAD_SCALARS}};
 constexpr std::pair<const char *, Domain> domains[] = {
     {"chunks", Domain::Chunks}, {"rows", Domain::Rows}, {"once", Domain::Once}};
-constexpr std::pair<const char *, int64_t> types[] = {
-    {"f64", 8}, {"i64", 8}, {"f32", 4}, {"i32", 4}, {"i1", 1}};
 
-// Hands out each slot of a table once.
+bool fits(int32_t kind, Domain domain) {
+  switch (kind) {
+  case ALTGRAD_SWEEP:
+    return domain == Domain::Chunks;
+  case ALTGRAD_FOLD:
+    return domain == Domain::Rows;
+  case ALTGRAD_TOTAL:
+    return domain == Domain::Once;
+  default:
+    return domain != Domain::Chunks;
+  }
+}
+
+// Hands out each slot of a table once in each set; what is of every set (-1)
+// meets nothing else.
 class Slots {
 public:
   Slots(const char *table, int64_t size) : table(table), size(size) {}
-  void take(int64_t slot, const std::string &place) {
+  void take(int64_t slot, int64_t set, const Fields &entry) {
     if (slot >= size)
-      reject(place + ".slot", "is " + std::to_string(slot) + ", but " + table +
-                                  " has " + std::to_string(size));
-    if (!taken.insert(slot).second)
-      reject(place + ".slot", "is " + std::to_string(slot) + ", taken before");
+      entry.reject("slot", "is " + std::to_string(slot) + ", but " + table +
+                               " has " + std::to_string(size));
+    bool met = set < 0 ? any.count(slot) : taken.count({slot, -1});
+    if (met || !taken.insert({slot, set}).second)
+      entry.reject("slot", "is " + std::to_string(slot) + ", taken before");
+    any.insert(slot);
   }
 
 private:
   const char *table;
   int64_t size;
-  std::set<int64_t> taken;
+  std::set<std::pair<int64_t, int64_t>> taken;
+  std::set<int64_t> any;
 };
 
 class Reader {
 public:
-  explicit Reader(const json &root) : root(root) {}
+  explicit Reader(const json &object) : root{object, "manifest"} {}
   Manifest read();
 
 private:
+  void checkVersion();
+  void readCounts();
   void readTargets(const char *key, std::vector<std::string> &out);
-  void readStreams();
-  void readScalars();
-  void readPhases();
-  void takeName(const std::string &name, const std::string &place) {
-    if (!names.insert(name).second)
-      reject(place + ".name", "is \"" + name + "\", taken before");
-  }
+  template <typename Read> void forEach(const char *key, Read read);
+  template <typename Entry> void readNames(const Fields &fields, Entry &entry);
+  void readStream(const Fields &fields);
+  void readScalar(const Fields &fields);
+  void readPhase(const Fields &fields);
+  void readExchange(const Fields &fields);
 
-  const json &root;
+  Fields root;
   Manifest manifest{};
   std::set<std::string> names;
+  std::set<std::tuple<int64_t, int32_t, std::string>> keys;
   Slots rowSlots{"a row", 0}, inputSlots{"inputs", 0};
+  Slots groupSlots{"a group", 0}, stepSlots{"scalars", 0};
 };
 
 void Reader::readTargets(const char *key, std::vector<std::string> &out) {
-  for (const json &entry : list(root, key, "manifest")) {
-    std::string place = std::string("manifest.") + key;
-    if (!entry.is_string() || !isWord(entry.get<std::string>(), ""))
-      reject(place, "names a target " + entry.dump());
+  for (const json &entry : root.list(key)) {
+    if (!entry.is_string() || !isWord(entry.get<std::string>()))
+      root.reject(key, "names a target that is not a name");
     out.push_back(entry.get<std::string>());
   }
 }
 
-void Reader::readStreams() {
+template <typename Read> void Reader::forEach(const char *key, Read read) {
   size_t index = 0;
-  for (const json &entry : list(root, "streams", "manifest")) {
-    std::string place = "streams[" + std::to_string(index++) + "]";
-    Stream stream;
-    stream.name = word(entry, "name", place, ".");
-    stream.access = choice(entry, "access", place, accesses);
-    stream.bytes = integer(entry, "bytes", place, 1, 8);
-    if (stream.bytes & (stream.bytes - 1))
-      reject(place + ".bytes", "is not a power of two");
-    stream.slot = integer(entry, "slot", place, 0, mostWords);
-    stream.set = integer(entry, "set", place, 0, manifest.sets - 1);
-    text(entry, "role", place);
-    text(entry, "format", place);
-    takeName(stream.name, place);
-    (stream.access == Access::In ? inputSlots : rowSlots)
-        .take(stream.slot, place);
-    manifest.streams.push_back(std::move(stream));
-  }
+  for (const json &entry : root.list(key))
+    read(Fields{entry, key + ("[" + std::to_string(index++) + "]")});
 }
 
-void Reader::readScalars() {
-  Slots groupSlots("a group", manifest.groupScalars);
-  Slots stepSlots("scalars", manifest.stepScalars);
-  size_t index = 0;
-  for (const json &entry : list(root, "scalars", "manifest")) {
-    std::string place = "scalars[" + std::to_string(index++) + "]";
-    Scalar scalar;
-    scalar.name = word(entry, "name", place, ".");
-    scalar.scope = choice(entry, "scope", place, scopes);
-    scalar.bytes = choice(entry, "type", place, types);
-    scalar.slot = integer(entry, "slot", place, 0, mostWords);
-    choice(entry, "access", place, accesses);
-    text(entry, "role", place);
-    const json &given = member(entry, "default", place);
-    if (!given.is_null() && !given.is_number() && !given.is_boolean())
-      reject(place + ".default", "is neither null nor a number");
-    takeName(scalar.name, place);
-    Slots &slots = scalar.scope == Scope::Step    ? stepSlots
-                   : scalar.scope == Scope::Group ? groupSlots
-                                                  : rowSlots;
-    slots.take(scalar.slot, place);
-    manifest.scalars.push_back(std::move(scalar));
-  }
+// Front ends find streams and scalars by set, role and key.
+template <typename Entry>
+void Reader::readNames(const Fields &fields, Entry &entry) {
+  entry.name = fields.word("name");
+  entry.key = fields.word("key");
+  entry.role = fields.choice("role", roles);
+  entry.access = fields.choice("access", accesses);
+  if (!names.insert(entry.name).second)
+    fields.reject("name", "is \"" + entry.name + "\", taken before");
+  if (!keys.insert({entry.set, entry.role, entry.key}).second)
+    fields.reject("key",
+                  "is \"" + entry.key + "\", taken before in its set and role");
 }
 
-void Reader::readPhases() {
+void Reader::readStream(const Fields &fields) {
+  Stream stream;
+  stream.set = fields.integer("set", 0, manifest.sets - 1);
+  readNames(fields, stream);
+  if (stream.role > ALTGRAD_ROLE_INPUT)
+    fields.reject("role",
+                  "is \"" + fields.text("role") + "\", which is of scalars");
+  stream.format = fields.text("format");
+  stream.bits = fields.power("bits", 64);
+  stream.block = fields.power("block", ALTGRAD_CHUNK);
+  stream.slot = fields.integer("slot", 0, mostWords);
+  (stream.access == ALTGRAD_IN ? inputSlots : rowSlots)
+      .take(stream.slot, stream.set, fields);
+  manifest.streams.push_back(std::move(stream));
+}
+
+void Reader::readScalar(const Fields &fields) {
+  Scalar scalar;
+  scalar.set = fields.integerOrNull("set", manifest.sets - 1);
+  readNames(fields, scalar);
+  if (scalar.role != ALTGRAD_ROLE_NONE && scalar.role <= ALTGRAD_ROLE_INPUT)
+    fields.reject("role",
+                  "is \"" + fields.text("role") + "\", which is of streams");
+  scalar.type = fields.choice("type", types);
+  scalar.bytes = typeBytes[scalar.type];
+  scalar.scope = fields.choice("scope", scopes);
+  if (scalar.scope == ALTGRAD_PER_STEP && scalar.set >= 0)
+    fields.reject("set", "is " + std::to_string(scalar.set) +
+                             ", but a scalar of the step has none");
+  const json &given = fields.member("default");
+  scalar.hasDefault = !given.is_null();
+  if (scalar.hasDefault && !given.is_number() && !given.is_boolean())
+    fields.reject("default", "is neither null nor a number");
+  scalar.value = given.is_number()    ? given.get<double>()
+                 : given.is_boolean() ? given.get<bool>()
+                                      : 0;
+  scalar.slot = fields.integer("slot", 0, mostWords);
+  Slots &slots = scalar.scope == ALTGRAD_PER_STEP    ? stepSlots
+                 : scalar.scope == ALTGRAD_PER_GROUP ? groupSlots
+                                                     : rowSlots;
+  slots.take(scalar.slot, scalar.set, fields);
+  manifest.scalars.push_back(std::move(scalar));
+}
+
+void Reader::readPhase(const Fields &fields) {
+  Phase phase;
+  phase.name = fields.text("name");
+  phase.symbol = fields.word("symbol");
+  phase.kind = fields.choice("kind", kinds);
+  phase.domain = fields.choice("domain", domains);
+  if (!fits(phase.kind, phase.domain))
+    fields.reject("domain", "is \"" + fields.text("domain") + "\" of a " +
+                                fields.text("kind") + " phase");
+  phase.set = fields.integerOrNull("set", manifest.sets - 1);
+  phase.perBlock = fields.integer("per_block", 1, mostPerBlock);
+  phase.read = fields.number("read", mostTraffic);
+  phase.written = fields.number("written", mostTraffic);
+  manifest.phases.push_back(std::move(phase));
+}
+
+void Reader::readExchange(const Fields &fields) {
+  Exchange exchange;
+  int64_t last = int64_t(manifest.phases.size()) - 1;
+  int64_t before =
+      manifest.exchanges.empty() ? 0 : manifest.exchanges.back().phase;
+  exchange.phase = fields.integer("phase", before + 1, last);
+  std::set<int64_t> taken;
   size_t index = 0;
-  for (const json &entry : list(root, "phases", "manifest")) {
-    std::string place = "phases[" + std::to_string(index++) + "]";
-    Phase phase;
-    phase.name = text(entry, "name", place);
-    phase.symbol = word(entry, "symbol", place);
-    phase.domain = choice(entry, "domain", place, domains);
-    bool all = member(entry, "set", place).is_null();
-    phase.set = all ? -1 : integer(entry, "set", place, 0, manifest.sets - 1);
-    phase.perBlock = integer(entry, "per_block", place, 1, 1 << 16);
-    checkNumber(entry, "read", place);
-    checkNumber(entry, "written", place);
-    manifest.phases.push_back(std::move(phase));
+  for (const json &entry : fields.list("words")) {
+    Fields word{entry,
+                fields.place + ".words[" + std::to_string(index++) + "]"};
+    int64_t number = word.integer("word", 0, manifest.workspaceStepWords - 1);
+    if (!taken.insert(number).second)
+      word.reject("word", "is " + std::to_string(number) + ", taken before");
+    exchange.words.push_back({number, word.choice("reduction", reductions)});
   }
+  if (exchange.words.empty())
+    fields.reject("words", "is empty");
+  manifest.exchanges.push_back(std::move(exchange));
+}
+
+void Reader::checkVersion() {
+  int64_t version = root.integer("altgrad", 0, INT32_MAX);
+  std::string producer = root.text("producer").substr(0, 64);
+  if (version != ALTGRAD_ABI)
+    throw std::runtime_error("manifest " + std::to_string(version) + " (" +
+                             producer + "), this runtime reads " +
+                             std::to_string(ALTGRAD_ABI) +
+                             ": compile it again");
+  root.text("step");
+}
+
+void Reader::readCounts() {
+  manifest.sets = root.integer("sets", 1, ALTGRAD_SETS);
+  manifest.rowWords = root.integer("row_words", ALTGRAD_ROW_HEADER, mostWords);
+  manifest.inputs = root.integer("inputs", 0, mostWords);
+  manifest.groupScalars = root.integer("group_scalars", 0, mostWords);
+  manifest.stepScalars = root.integer("step_scalars", 0, mostWords);
+  Fields space = root.at("workspace");
+  manifest.workspaceStepWords = space.integer("step_words", 0, mostStepWords);
+  manifest.workspaceRowWords = space.integer("row_words", 0, mostWords);
+  manifest.workspaceChunkWords = space.integer("chunk_words", 0, mostWords);
+  manifest.spills = space.integer("spills", 0, mostSpills);
+  rowSlots = Slots("a row", manifest.rowWords - ALTGRAD_ROW_HEADER);
+  inputSlots = Slots("inputs", manifest.inputs);
+  groupSlots = Slots("a group", manifest.groupScalars);
+  stepSlots = Slots("scalars", manifest.stepScalars);
 }
 
 Manifest Reader::read() {
-  const std::string top = "manifest";
-  int64_t version = integer(root, "altgrad", top, 0, INT32_MAX);
-  if (version != 1)
-    reject("manifest.altgrad", "is " + std::to_string(version) + ", not 1");
-  text(root, "step", top);
-  text(root, "producer", top);
-  manifest.sets = integer(root, "sets", top, 1, mostEntries);
-  manifest.rowWords =
-      integer(root, "row_words", top, ALTGRAD_ROW_HEADER, mostWords);
-  manifest.inputs = integer(root, "inputs", top, 0, mostWords);
-  manifest.groupScalars = integer(root, "group_scalars", top, 0, mostWords);
-  manifest.stepScalars = integer(root, "step_scalars", top, 0, mostWords);
-  const json &space = member(root, "workspace", top);
-  const std::string place = "manifest.workspace";
-  manifest.workspaceStepWords = integer(space, "step_words", place, 0, 1 << 24);
-  manifest.workspaceRowWords = integer(space, "row_words", place, 0, mostWords);
-  manifest.workspaceChunkWords =
-      integer(space, "chunk_words", place, 0, mostWords);
-  manifest.spills = integer(space, "spills", place, 0, 256);
-  rowSlots = Slots("a row", manifest.rowWords - ALTGRAD_ROW_HEADER);
-  inputSlots = Slots("inputs", manifest.inputs);
+  checkVersion();
+  readCounts();
   readTargets("host", manifest.host);
   readTargets("ptx", manifest.ptx);
-  readStreams();
-  readScalars();
-  readPhases();
+  forEach("streams", [&](const Fields &entry) { readStream(entry); });
+  forEach("scalars", [&](const Fields &entry) { readScalar(entry); });
+  forEach("phases", [&](const Fields &entry) { readPhase(entry); });
+  forEach("exchanges", [&](const Fields &entry) { readExchange(entry); });
   return std::move(manifest);
 }
 

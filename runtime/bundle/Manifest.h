@@ -8,39 +8,59 @@
 
 namespace altgrad::runtime {
 
-enum class Access { In, Out, InOut };
-enum class Scope { Step, Group, Tensor };
 enum class Domain { Chunks, Rows, Once };
 
+// Roles, accesses, types, scopes, kinds and reductions are numbers of
+// altgrad.h.
 struct Stream {
-  std::string name;
-  Access access;
-  int64_t bytes; // of one element; the alignment its pointers must have
-  int64_t slot, set;
+  std::string name, key, format;
+  int32_t role, access;
+  int64_t set;
+  int64_t bits, block; // of one stored value; elements that share one
+  int64_t slot;
+
+  // What its pointers must be multiples of.
+  int64_t alignment() const { return bits < 8 ? 1 : bits / 8; }
 };
 
 struct Scalar {
-  std::string name;
-  Scope scope;
+  std::string name, key;
+  int32_t role, access, type, scope;
+  int64_t set; // -1: of every set, or of the step
   int64_t bytes;
   int64_t slot;
+  bool hasDefault;
+  double value; // the default
 };
 
 struct Phase {
   std::string name, symbol;
+  int32_t kind;
   Domain domain;
   int64_t set; // -1: all
   int64_t perBlock;
+  double read, written;
 };
 
-// A parsed manifest keeps the promise that every slot lies inside its table and
-// no two names share one.
+struct Exchange {
+  struct Word {
+    int64_t word;
+    int32_t reduction;
+  };
+  int64_t phase;
+  std::vector<Word> words;
+};
+
+// A parsed manifest keeps the promise that every slot lies inside its table,
+// that names differ, and that what one tensor, group or step has shares no
+// slot.
 struct Manifest {
   std::vector<std::string> host, ptx;
   int64_t rowWords, inputs, groupScalars, stepScalars, sets;
   std::vector<Stream> streams;
   std::vector<Scalar> scalars;
   std::vector<Phase> phases;
+  std::vector<Exchange> exchanges;
   int64_t workspaceStepWords, workspaceRowWords, workspaceChunkWords, spills;
 };
 

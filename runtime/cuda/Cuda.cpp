@@ -15,10 +15,6 @@ namespace {
 // the last ones end.
 constexpr int fewestBlocks = 4, mostBlocks = 8;
 
-constexpr int argumentCount = 11; // of altgrad_args; begin and end follow
-static_assert(sizeof(altgrad_args) == argumentCount * sizeof(uint64_t),
-              "every kernel parameter has 8 bytes");
-
 class CudaExecutor final : public Executor {
 public:
   explicit CudaExecutor(const Driver &driver)
@@ -238,7 +234,7 @@ altgrad_status CudaExecutor::order(const Tables &tables, CudaStream stream,
   capturing = capture != 0;
   if (capturing && changed)
     return fail(ALTGRAD_INVALID,
-                "rows or pointers have changed since the last run, and tables "
+                "tensors or pointers have changed since the last run, and tables "
                 "are not uploaded while a stream is captured: run once before "
                 "the capture with the pointers that it will use");
   if (used && !capturing)
@@ -254,11 +250,12 @@ altgrad_status CudaExecutor::launchPhase(const Entry &entry, Items items,
     return ALTGRAD_OK;
   int64_t perBlock = entry.phase->perBlock;
   int64_t blocks = (items.end - items.begin + perBlock - 1) / perBlock;
-  void *parameters[argumentCount + 2];
-  for (int i = 0; i < argumentCount; ++i)
-    parameters[i] = reinterpret_cast<uint64_t *>(&args) + i;
-  parameters[argumentCount] = &items.begin;
-  parameters[argumentCount + 1] = &items.end;
+#define ALTGRAD_POINTER(type, name, Name) &args.name,
+#define ALTGRAD_COUNT(name, Name) &args.name,
+  void *parameters[] = {ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT)
+                            &items.begin, &items.end};
+#undef ALTGRAD_POINTER
+#undef ALTGRAD_COUNT
   Result error = driver.cuLaunchKernel(
       entry.kernel, unsigned(std::min(blocks, entry.mostBlocks)), 1, 1,
       ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream, parameters, nullptr);

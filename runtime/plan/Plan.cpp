@@ -1,6 +1,7 @@
 // Binds tensors to a bundle's tables and runs its phases.
 #include "plan/Plan.h"
 #include "Status.h"
+#include "plan/Tensors.h"
 
 #include <algorithm>
 
@@ -8,7 +9,6 @@ using namespace altgrad::runtime;
 
 namespace {
 
-constexpr int64_t mostElements = int64_t(1) << 44; // 2^32 chunks
 constexpr uint64_t workspaceAlignment = 64;
 
 uint64_t aligned(uint64_t bytes) {
@@ -29,52 +29,36 @@ WorkspaceLayout layOut(const Manifest &manifest, const Tables &tables) {
   return layout;
 }
 
-// Rows come set by set, chunks row by row.
-void findSets(Tables &tables, const Manifest &manifest) {
-  tables.setRows.assign(size_t(manifest.sets) + 1, tables.nrows);
-  tables.setChunks.assign(size_t(manifest.sets) + 1,
-                          int64_t(tables.chunks.size()));
-  for (int64_t row = tables.nrows - 1; row >= 0; --row) {
-    const uint64_t *words = &tables.rows[size_t(row * manifest.rowWords)];
-    for (uint64_t set = 0; set <= words[ALTGRAD_ROW_SET]; ++set) {
-      tables.setRows[set] = row;
-      tables.setChunks[set] = int64_t(words[ALTGRAD_ROW_FIRST_CHUNK]);
-    }
-  }
-}
-
-void fillChunks(Tables &tables, int64_t rowWords, const int64_t *numel) {
-  int64_t total = 0;
-  for (int64_t row = 0; row < tables.nrows; ++row)
-    total += (numel[row] + ALTGRAD_CHUNK - 1) / ALTGRAD_CHUNK;
-  tables.chunks.clear();
-  tables.chunks.reserve(size_t(total));
-  for (int64_t row = 0; row < tables.nrows; ++row) {
-    uint64_t *words = &tables.rows[size_t(row * rowWords)];
-    words[ALTGRAD_ROW_FIRST_CHUNK] = tables.chunks.size();
-    for (int64_t first = 0; first < numel[row]; first += ALTGRAD_CHUNK)
-      tables.chunks.push_back({row, first});
-    words[ALTGRAD_ROW_CHUNKS] =
-        tables.chunks.size() - words[ALTGRAD_ROW_FIRST_CHUNK];
-  }
-}
-
 } // namespace
+
+static Items partOf(int64_t set, const std::vector<int64_t> &begins) {
+  if (set < 0)
+    return {0, begins.back()};
+  return {begins[size_t(set)], begins[size_t(set) + 1]};
+}
 
 Items altgrad::runtime::itemsOf(const Phase &phase, const Tables &tables) {
   if (phase.domain == Domain::Once)
     return {0, 1};
-  const std::vector<int64_t> &begins =
-      phase.domain == Domain::Chunks ? tables.setChunks : tables.setRows;
-  if (phase.set < 0)
-    return {0, begins.back()};
-  return {begins[size_t(phase.set)], begins[size_t(phase.set) + 1]};
+  return partOf(phase.set, phase.domain == Domain::Chunks ? tables.setChunks
+                                                          : tables.setRows);
 }
 
-int64_t altgrad::runtime::pointersOf(const Scalar &scalar, const Tables &tables) {
-  return scalar.scope == Scope::Step    ? 1
-         : scalar.scope == Scope::Group ? tables.ngroups
-                                        : tables.nrows;
+Items altgrad::runtime::rowsOf(int64_t set, const Tables &tables) {
+  return partOf(set, tables.setRows);
+}
+
+int64_t altgrad::runtime::pointersOf(const Scalar &scalar,
+                                     const Tables &tables) {
+  return scalar.scope == ALTGRAD_PER_STEP ? 1
+         : scalar.scope == ALTGRAD_PER_GROUP
+             ? tables.ngroups
+             : rowsOf(scalar.set, tables).count();
+}
+
+bool Tables::groupHas(int64_t group, int64_t set) const {
+  return groupSets[size_t(group)] &
+         (set < 0 ? ~uint64_t(0) : uint64_t(1) << set);
 }
 
 const void *Tables::data(int table) const {
@@ -90,66 +74,20 @@ size_t Tables::bytes(int table) const {
   return all[table];
 }
 
-altgrad_status altgrad_plan::checkRows(int64_t nrows, const int64_t *numel,
-                                       const int64_t *group, int64_t ngroups,
-                                       const int64_t *set,
-                                       const int64_t *offset) const {
-  int64_t elements = 0, before = 0, last = bundle->manifest().sets - 1;
-  if (!set && last > 0 && nrows > 0)
-    return fail(ALTGRAD_INVALID, "set is NULL, but the step has %lld sets",
-                (long long)last + 1);
-  for (int64_t row = 0; row < nrows; ++row) {
-    if (numel[row] < 0 || numel[row] > mostElements ||
-        (elements += numel[row]) > mostElements)
-      return fail(ALTGRAD_INVALID,
-                  "numel[%lld] is %lld; all rows together may have 0 to 2^44",
-                  (long long)row, (long long)numel[row]);
-    if (group[row] < 0 || group[row] >= ngroups)
-      return fail(ALTGRAD_INVALID, "group[%lld] is %lld, not in [0, %lld)",
-                  (long long)row, (long long)group[row], (long long)ngroups);
-    if (offset && offset[row] < 0)
-      return fail(ALTGRAD_INVALID, "offset[%lld] is %lld", (long long)row,
-                  (long long)offset[row]);
-    if (set && (set[row] < before || set[row] > last))
-      return fail(ALTGRAD_INVALID,
-                  "set[%lld] is %lld, not in [%lld, %lld]: rows come set by set",
-                  (long long)row, (long long)set[row], (long long)before,
-                  (long long)last);
-    before = set ? set[row] : 0;
-  }
-  return ALTGRAD_OK;
-}
-
-altgrad_status altgrad_plan::bindRows(int64_t nrows, const int64_t *numel,
-                                      const int64_t *group, int64_t ngroups,
-                                      const int64_t *set,
-                                      const int64_t *offset,
-                                      const int64_t *tag) {
-  if (altgrad_status status =
-          checkRows(nrows, numel, group, ngroups, set, offset))
-    return status;
+altgrad_status
+altgrad_plan::bindTensors(const std::vector<altgrad_tensor> &tensors,
+                          int64_t ngroups) {
   const Manifest &manifest = bundle->manifest();
+  if (altgrad_status status = checkTensors(manifest, tensors, ngroups))
+    return status;
   declared = false; // stays so when memory runs out below
-  tables.nrows = nrows;
-  tables.ngroups = ngroups;
-  tables.rows.assign(size_t(nrows * manifest.rowWords), 0);
-  tables.inputs.assign(size_t(nrows * manifest.inputs), 0);
-  tables.groups.assign(size_t(ngroups * manifest.groupScalars), 0);
-  tables.scalars.assign(size_t(manifest.stepScalars), 0);
-  for (int64_t row = 0; row < nrows; ++row) {
-    uint64_t *words = &tables.rows[size_t(row * manifest.rowWords)];
-    words[ALTGRAD_ROW_NUMEL] = uint64_t(numel[row]);
-    words[ALTGRAD_ROW_OFFSET] = offset ? uint64_t(offset[row]) : 0;
-    words[ALTGRAD_ROW_TAG] = uint64_t(tag ? tag[row] : row);
-    words[ALTGRAD_ROW_GROUP] = uint64_t(group[row]);
-    words[ALTGRAD_ROW_SET] = uint64_t(set ? set[row] : 0);
-  }
-  fillChunks(tables, manifest.rowWords, numel);
-  findSets(tables, manifest);
+  layTables(manifest, tensors, ngroups, tables);
   layout = layOut(manifest, tables);
 
-  streamBound.assign(manifest.streams.size(), nrows == 0);
+  streamBound.clear();
   scalarBound.clear();
+  for (const Stream &stream : manifest.streams)
+    streamBound.push_back(rowsOf(stream.set, tables).count() == 0);
   for (const Scalar &scalar : manifest.scalars)
     scalarBound.push_back(pointersOf(scalar, tables) == 0);
   unbound = std::count(streamBound.begin(), streamBound.end(), 0) +
@@ -178,59 +116,68 @@ static bool place(std::vector<uint64_t> &words, size_t first, size_t step,
   return difference != 0;
 }
 
-altgrad_status altgrad_plan::bindStream(size_t index, void *const *pointers,
-                                        int64_t count) {
+altgrad_status altgrad_plan::bindStream(size_t index, void *const *pointers) {
   const Manifest &manifest = bundle->manifest();
   const Stream &stream = manifest.streams[index];
-  uint64_t unaligned = uint64_t(stream.bytes) - 1;
-  for (int64_t row = 0; row < count; ++row) {
-    const uint64_t *words = &tables.rows[size_t(row * manifest.rowWords)];
-    if (words[ALTGRAD_ROW_NUMEL] == 0 ||
-        words[ALTGRAD_ROW_SET] != uint64_t(stream.set))
-      continue;
-    bool missing = !pointers[row];
-    if (missing || (uint64_t(pointers[row]) & unaligned))
-      return fail(ALTGRAD_INVALID, "stream %s, row %lld: pointer %p is %s",
-                  stream.name.c_str(), (long long)row, pointers[row],
+  const Items rows = rowsOf(stream.set, tables);
+  const uint64_t unaligned = uint64_t(stream.alignment()) - 1;
+  for (int64_t i = 0; i < rows.count(); ++i) {
+    size_t row = size_t((rows.begin + i) * manifest.rowWords);
+    bool missing = !pointers[i];
+    if (tables.rows[row + ALTGRAD_ROW_NUMEL] != 0 &&
+        (missing || (uint64_t(pointers[i]) & unaligned)))
+      return fail(ALTGRAD_INVALID, "stream %s, tensor %lld: pointer %p is %s",
+                  stream.name.c_str(), (long long)i, pointers[i],
                   missing ? "NULL" : "not aligned to its elements");
   }
-  bool moves = stream.access == Access::In;
-  size_t slot = size_t(stream.slot);
-  if (moves ? place(tables.inputs, slot, size_t(manifest.inputs), pointers,
-                    count)
-            : place(tables.rows, ALTGRAD_ROW_HEADER + slot,
-                    size_t(manifest.rowWords), pointers, count))
+  bool moves = stream.access == ALTGRAD_IN;
+  std::vector<uint64_t> &table = moves ? tables.inputs : tables.rows;
+  size_t step = size_t(moves ? manifest.inputs : manifest.rowWords);
+  size_t first = size_t(rows.begin) * step + size_t(stream.slot) +
+                 (moves ? 0 : ALTGRAD_ROW_HEADER);
+  if (place(table, first, step, pointers, rows.count()))
     changed |= 1u << (moves ? InputTable : RowTable);
   checkOff(streamBound, index);
   return ALTGRAD_OK;
+}
+
+// Groups share words: those of another set keep what they have.
+bool altgrad_plan::placeGroups(const Scalar &scalar, void *const *pointers) {
+  bool differs = false;
+  for (int64_t group = 0; group < tables.ngroups; ++group)
+    if (tables.groupHas(group, scalar.set))
+      differs |= place(tables.groups,
+                       size_t(group * bundle->manifest().groupScalars) +
+                           size_t(scalar.slot),
+                       0, pointers + group, 1);
+  return differs;
 }
 
 altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
                                         int64_t count) {
   const Manifest &manifest = bundle->manifest();
   const Scalar &scalar = manifest.scalars[index];
+  bool ofGroups = scalar.scope == ALTGRAD_PER_GROUP;
   for (int64_t i = 0; i < count; ++i)
-    if (!pointers[i] || (uint64_t(pointers[i]) & (uint64_t(scalar.bytes) - 1)))
+    if ((!ofGroups || tables.groupHas(i, scalar.set)) &&
+        (!pointers[i] ||
+         (uint64_t(pointers[i]) & (uint64_t(scalar.bytes) - 1))))
       return fail(ALTGRAD_INVALID, "scalar %s, pointer %lld: %p is %s",
                   scalar.name.c_str(), (long long)i, pointers[i],
                   pointers[i] ? "not aligned to its value" : "NULL");
-  size_t slot = size_t(scalar.slot);
+  size_t slot = size_t(scalar.slot), words = size_t(manifest.rowWords);
   bool differs = false;
   Table table = ScalarTable;
-  switch (scalar.scope) {
-  case Scope::Step:
-    differs = place(tables.scalars, slot, 0, pointers, count);
-    break;
-  case Scope::Group:
+  if (ofGroups) {
     table = GroupTable;
-    differs = place(tables.groups, slot, size_t(manifest.groupScalars),
-                    pointers, count);
-    break;
-  case Scope::Tensor:
+    differs = placeGroups(scalar, pointers);
+  } else if (scalar.scope == ALTGRAD_PER_STEP) {
+    differs = place(tables.scalars, slot, 0, pointers, count);
+  } else {
     table = RowTable;
-    differs = place(tables.rows, ALTGRAD_ROW_HEADER + slot,
-                    size_t(manifest.rowWords), pointers, count);
-    break;
+    size_t first = size_t(rowsOf(scalar.set, tables).begin) * words;
+    differs = place(tables.rows, first + ALTGRAD_ROW_HEADER + slot, words,
+                    pointers, count);
   }
   if (differs)
     changed |= 1u << table;
@@ -259,7 +206,7 @@ altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
     return fail(ALTGRAD_INVALID, "phases [%lld, %lld) of %lld",
                 (long long)first, (long long)last, (long long)phases);
   if (!declared)
-    return fail(ALTGRAD_INVALID, "no rows bound");
+    return fail(ALTGRAD_INVALID, "no tensors bound");
   if (unbound > 0)
     return nameUnbound();
   if (bytes < layout.bytes)
@@ -272,17 +219,18 @@ altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
   // An integer sum: an empty workspace may be NULL.
   uint64_t base = uint64_t(workspace);
   Launch launch{};
-  launch.args = {tables.rows.data(),
-                 tables.inputs.data(),
-                 tables.chunks.data(),
-                 tables.groups.data(),
-                 tables.scalars.data(),
-                 (uint64_t *)base,
-                 (uint64_t *)(base + layout.rowWords),
-                 (uint32_t *)(base + layout.chunkWords),
-                 (float *)(base + layout.spills),
-                 tables.nrows,
-                 int64_t(tables.chunks.size())};
+  altgrad_args &args = launch.args;
+  args.rows = tables.rows.data();
+  args.inputs = tables.inputs.data();
+  args.chunks = tables.chunks.data();
+  args.groups = tables.groups.data();
+  args.scalars = tables.scalars.data();
+  args.step_words = (uint64_t *)base;
+  args.row_words = (uint64_t *)(base + layout.rowWords);
+  args.chunk_words = (uint32_t *)(base + layout.chunkWords);
+  args.spills = (float *)(base + layout.spills);
+  args.nrows = tables.nrows;
+  args.nchunks = int64_t(tables.chunks.size());
   launch.first = first;
   launch.last = last;
   launch.stream = stream;

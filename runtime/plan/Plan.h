@@ -2,8 +2,8 @@
 #ifndef ALTGRAD_RUNTIME_PLAN_H
 #define ALTGRAD_RUNTIME_PLAN_H
 
-#include "bundle/Bundle.h"
 #include "altgrad/bundle.h"
+#include "bundle/Bundle.h"
 
 #include <memory>
 #include <vector>
@@ -18,7 +18,11 @@ struct Tables {
   std::vector<uint64_t> rows, inputs, groups, scalars;
   std::vector<altgrad_chunk> chunks;
   std::vector<int64_t> setRows, setChunks; // where each set begins, and the end
+  std::vector<uint64_t> groupSets; // of each group: a bit for every set it has
   int64_t nrows = 0, ngroups = 0;
+
+  // Whether a group has a tensor of a set; of any set where it is -1.
+  bool groupHas(int64_t group, int64_t set) const;
 
   const void *data(int table) const;
   size_t bytes(int table) const;
@@ -48,11 +52,14 @@ altgrad_status createHostExecutor(const Bundle &bundle, const char *level,
 altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal,
                                   std::unique_ptr<Executor> &out);
 
-// The items of a phase.
+// Items of a phase, or rows.
 struct Items {
   int64_t begin, end;
+  int64_t count() const { return end - begin; }
 };
 Items itemsOf(const Phase &phase, const Tables &tables);
+// The rows of a set; all where it is -1.
+Items rowsOf(int64_t set, const Tables &tables);
 
 // How many pointers a scalar is bound to.
 int64_t pointersOf(const Scalar &scalar, const Tables &tables);
@@ -65,11 +72,10 @@ struct WorkspaceLayout {
 } // namespace altgrad::runtime
 
 struct altgrad_plan {
-  altgrad_status bindRows(int64_t nrows, const int64_t *numel,
-                          const int64_t *group, int64_t ngroups,
-                          const int64_t *set, const int64_t *offset,
-                          const int64_t *tag);
-  altgrad_status bindStream(size_t index, void *const *pointers, int64_t count);
+  altgrad_status bindTensors(const std::vector<altgrad_tensor> &tensors,
+                             int64_t ngroups);
+  // A pointer for each tensor of the stream's set.
+  altgrad_status bindStream(size_t index, void *const *pointers);
   altgrad_status bindScalar(size_t index, void *const *pointers, int64_t count);
   altgrad_status run(void *workspace, uint64_t bytes, int64_t first,
                      int64_t last, void *stream);
@@ -86,9 +92,8 @@ struct altgrad_plan {
   int threads = 1;
 
 private:
-  altgrad_status checkRows(int64_t nrows, const int64_t *numel,
-                           const int64_t *group, int64_t ngroups,
-                           const int64_t *set, const int64_t *offset) const;
+  bool placeGroups(const altgrad::runtime::Scalar &scalar,
+                   void *const *pointers);
   void checkOff(std::vector<char> &bound, size_t index);
   altgrad_status nameUnbound() const;
 };

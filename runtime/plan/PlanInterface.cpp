@@ -1,7 +1,8 @@
 // The C functions of a plan: they check arguments and names.
-#include "plan/Plan.h"
 #include "Status.h"
 #include "host/Threads.h"
+#include "plan/Plan.h"
+#include "plan/Tensors.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -10,7 +11,7 @@ using namespace altgrad::runtime;
 
 namespace {
 
-constexpr int64_t mostRows = int64_t(1) << 24;
+constexpr int64_t mostTensors = int64_t(1) << 24;
 
 // Index of `name` in a list of streams or scalars, or -1.
 template <typename Entry>
@@ -56,7 +57,7 @@ altgrad_status findName(const altgrad_plan *plan, const char *kind,
     return fail(ALTGRAD_NOT_FOUND, "no %s \"%.64s\" (there are: %s)", kind,
                 name, namesOf(entries).c_str());
   if (!plan->declared)
-    return fail(ALTGRAD_INVALID, "%s %s: no rows bound", kind, name);
+    return fail(ALTGRAD_INVALID, "%s %s: no tensors bound", kind, name);
   return ALTGRAD_OK;
 }
 
@@ -90,17 +91,20 @@ altgrad_status altgrad_plan_create(altgrad_bundle *bundle, const char *device,
 
 void altgrad_plan_free(altgrad_plan *plan) { delete plan; }
 
-altgrad_status altgrad_bind_rows(altgrad_plan *plan, int64_t nrows,
-                                 const int64_t *numel, const int64_t *group,
-                                 int64_t ngroups, const int64_t *set,
-                                 const int64_t *offset, const int64_t *tag) {
-  if (!plan || (nrows > 0 && (!numel || !group)))
-    return fail(ALTGRAD_INVALID, "altgrad_bind_rows: an argument is NULL");
-  if (nrows < 0 || nrows > mostRows || ngroups < 0 || ngroups > mostRows)
-    return fail(ALTGRAD_INVALID, "%lld rows in %lld groups; 0 to 2^24 each",
-                (long long)nrows, (long long)ngroups);
-  return guarded([&] {
-    return plan->bindRows(nrows, numel, group, ngroups, set, offset, tag);
+altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
+                                    const altgrad_tensor *tensors,
+                                    int64_t count, int64_t ngroups) {
+  if (!plan || (count > 0 && !tensors))
+    return fail(ALTGRAD_INVALID, "altgrad_bind_tensors: %s is NULL",
+                plan ? "tensors" : "plan");
+  if (count < 0 || count > mostTensors || ngroups < 0 || ngroups > mostTensors)
+    return fail(ALTGRAD_INVALID, "%lld tensors in %lld groups; 0 to 2^24 each",
+                (long long)count, (long long)ngroups);
+  return guarded([&]() -> altgrad_status {
+    std::vector<altgrad_tensor> known;
+    if (altgrad_status status = readTensors(tensors, count, known))
+      return status;
+    return plan->bindTensors(known, ngroups);
   });
 }
 
@@ -113,10 +117,11 @@ altgrad_status altgrad_bind_stream(altgrad_plan *plan, const char *name,
     const auto &streams = plan->bundle->manifest().streams;
     if (altgrad_status status = findName(plan, "stream", streams, name, index))
       return status;
-    if (altgrad_status status =
-            checkCount("stream", name, pointers, count, plan->tables.nrows))
+    if (altgrad_status status = checkCount(
+            "stream", name, pointers, count,
+            rowsOf(streams[size_t(index)].set, plan->tables).count()))
       return status;
-    return plan->bindStream(size_t(index), pointers, count);
+    return plan->bindStream(size_t(index), pointers);
   });
 }
 
@@ -141,15 +146,8 @@ altgrad_status altgrad_workspace(altgrad_plan *plan, uint64_t *bytes) {
   if (!plan || !bytes)
     return fail(ALTGRAD_INVALID, "altgrad_workspace: an argument is NULL");
   if (!plan->declared)
-    return fail(ALTGRAD_INVALID, "no rows bound");
+    return fail(ALTGRAD_INVALID, "no tensors bound");
   *bytes = plan->layout.bytes;
-  return ALTGRAD_OK;
-}
-
-altgrad_status altgrad_phases(const altgrad_plan *plan, int64_t *count) {
-  if (!plan || !count)
-    return fail(ALTGRAD_INVALID, "altgrad_phases: an argument is NULL");
-  *count = int64_t(plan->bundle->manifest().phases.size());
   return ALTGRAD_OK;
 }
 
@@ -158,7 +156,7 @@ altgrad_status altgrad_partials(const altgrad_plan *plan, uint64_t *offset,
   if (!plan)
     return fail(ALTGRAD_INVALID, "altgrad_partials: plan is NULL");
   if (!plan->declared)
-    return fail(ALTGRAD_INVALID, "no rows bound");
+    return fail(ALTGRAD_INVALID, "no tensors bound");
   if (offset)
     *offset = plan->layout.chunkWords;
   if (words)

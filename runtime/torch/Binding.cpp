@@ -282,13 +282,12 @@ void Binding::fill(Plan &plan, const States &states, size_t groups) {
   plan.handle.reset(handle);
   check(altgrad_set_parallel_for(handle, onTorchThreads));
 
-  std::vector<int64_t> numel, group;
-  for (size_t row = 0; row < rows; ++row) {
-    numel.push_back(plan.params[row].numel());
-    group.push_back(int64_t(plan.places[row].group));
-  }
-  check(altgrad_bind_rows(handle, int64_t(rows), numel.data(), group.data(),
-                          int64_t(groups), nullptr, nullptr, nullptr));
+  std::vector<altgrad_tensor> tensors;
+  for (size_t row = 0; row < rows; ++row)
+    tensors.push_back({sizeof(altgrad_tensor), plan.params[row].numel(), 0, 0,
+                       0, int64_t(plan.places[row].group), 0, -1});
+  check(altgrad_bind_tensors(handle, tensors.data(), int64_t(rows),
+                             int64_t(groups)));
 
   std::vector<void *> pointers(rows);
   auto takeStates = [&](const std::string &key) {

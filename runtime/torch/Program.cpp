@@ -59,20 +59,16 @@ std::string keyOf(const RuleSpec &spec, const std::string &name,
 }
 
 void readStreams(const json &manifest, const RuleSpec &spec, Program &program) {
-  bool master = false;
-  for (const json &entry : manifest.at("streams"))
-    master |= entry.at("name") == "master";
   for (const json &entry : manifest.at("streams")) {
     Stream stream;
     stream.name = entry.at("name").get<std::string>();
     stream.type = typeOf(stream.name, entry.at("format").get<std::string>());
     std::string role = entry.at("role").get<std::string>();
-    // Beside a master, the parameter is an output without a role of its own.
-    stream.role = role == "grad"                                ? Role::Grad
-                  : stream.name == "master"                     ? Role::Master
-                  : stream.name == "copy"                       ? Role::Copy
-                  : role == "param" || (master && role.empty()) ? Role::Param
-                                                                : Role::State;
+    stream.role = role == "grad"     ? Role::Grad
+                  : role == "master" ? Role::Master
+                  : role == "copy"   ? Role::Copy
+                  : role == "param"  ? Role::Param
+                                     : Role::State;
     if (stream.role != Role::Param && stream.role != Role::Grad)
       stream.key = keyOf(spec, stream.name, stream.name);
     program.streams.push_back(std::move(stream));

@@ -2,20 +2,20 @@
 // moments. Unscales, skips the step if a gradient is not finite, clips by the
 // global norm. 16 bytes read and 14 written per element in two sweeps.
 altgrad.step @adamw_bf16(
-    in    %grads:    !altgrad.tensors<bf16>,
-    inout %master:   !altgrad.tensors<f32>,
-    inout %m:        !altgrad.tensors<f32>,
-    inout %v:        !altgrad.tensors<f32>,
-    out   %model:    !altgrad.tensors<bf16>,
-    inout %t:        i64 per_tensor,
-    in    %lr:       f64 per_group,
-    in    %beta1:    f64 per_group,
-    in    %beta2:    f64 per_group,
-    in    %eps:      f64 per_group,
-    in    %decay:    f64 per_group,
-    in    %inv_scale: f32,
-    in    %max_norm: f32,
-    out   %norm:     f32) {
+    in    grad      %grads:     !altgrad.tensors<bf16>,
+    inout master    %master:    !altgrad.tensors<f32>,
+    inout state     %m:         !altgrad.tensors<f32>,
+    inout state     %v:         !altgrad.tensors<f32>,
+    out   param     %model:     !altgrad.tensors<bf16>,
+    inout step      %t:         i64 per_tensor,
+    in    hyper     %lr:        f64 per_group = 1.0e-3,
+    in    hyper     %beta1:     f64 per_group = 0.9,
+    in    hyper     %beta2:     f64 per_group = 0.999,
+    in    hyper     %eps:       f64 per_group = 1.0e-8,
+    in    hyper     %decay:     f64 per_group = 1.0e-2,
+    in    inv_scale %inv_scale: f32,
+    in    max_norm  %max_norm:  f32,
+    out   norm      %norm:      f32) {
   %g0, %finite = unscale %grads by %inv_scale : !altgrad.tensors<bf16>
   %g, %total = clip_by_global_norm %g0 to %max_norm
 

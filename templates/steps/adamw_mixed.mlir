@@ -2,23 +2,23 @@
 // weights in bf16 with an f32 master copy, and vectors (norms, biases) in f32,
 // which are other tensors: a set of their own. 30 and 32 bytes per element.
 altgrad.step @adamw_mixed(
-    in    %weight_grads:  !altgrad.tensors<bf16>,
-    out   %weights:       !altgrad.tensors<bf16>,
-    inout %weight_master: !altgrad.tensors<f32>,
-    inout %weight_m:      !altgrad.tensors<f32>,
-    inout %weight_v:      !altgrad.tensors<f32>,
-    in    %vector_grads:  !altgrad.tensors<f32> set 1,
-    inout %vectors:       !altgrad.tensors<f32> set 1,
-    inout %vector_m:      !altgrad.tensors<f32> set 1,
-    inout %vector_v:      !altgrad.tensors<f32> set 1,
-    inout %t:        i64 per_tensor,
-    in    %lr:       f64 per_group,
-    in    %beta1:    f64 per_group,
-    in    %beta2:    f64 per_group,
-    in    %eps:      f64 per_group,
-    in    %decay:    f64 per_group,
-    in    %max_norm: f32,
-    out   %norm:     f32) {
+    in    grad     %weight_grads:       !altgrad.tensors<bf16>,
+    out   param    %weights:            !altgrad.tensors<bf16>,
+    inout master   %weight_master:      !altgrad.tensors<f32>,
+    inout state    %weight_m as m:      !altgrad.tensors<f32>,
+    inout state    %weight_v as v:      !altgrad.tensors<f32>,
+    in    grad     %vector_grads:       !altgrad.tensors<f32> set 1,
+    inout param    %vectors:            !altgrad.tensors<f32> set 1,
+    inout state    %vector_m as m:      !altgrad.tensors<f32> set 1,
+    inout state    %vector_v as v:      !altgrad.tensors<f32> set 1,
+    inout step     %t:        i64 per_tensor,
+    in    hyper    %lr:       f64 per_group = 1.0e-3,
+    in    hyper    %beta1:    f64 per_group = 0.9,
+    in    hyper    %beta2:    f64 per_group = 0.999,
+    in    hyper    %eps:      f64 per_group = 1.0e-8,
+    in    hyper    %decay:    f64 per_group = 1.0e-2,
+    in    max_norm %max_norm: f32,
+    out   norm     %norm:     f32) {
   %ga = dequantize %weight_grads : !altgrad.tensors<bf16>
   %gb = dequantize %vector_grads : !altgrad.tensors<f32>
   %ca, %cb, %total = clip_by_global_norm %ga, %gb to %max_norm

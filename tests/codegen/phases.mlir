@@ -17,6 +17,7 @@
 // MANIFEST-NEXT: "v3"
 // MANIFEST: "inputs": 0
 // MANIFEST: "domain": "chunks"
+// MANIFEST-NEXT: "kind": "sweep"
 // MANIFEST-NEXT: "name": "reduce0"
 // MANIFEST: "read": 4
 // MANIFEST-NEXT: "set": 0
@@ -24,17 +25,23 @@
 // MANIFEST-NEXT: "written": 0
 // MANIFEST: "ptx": [
 // MANIFEST-NEXT: "sm_80"
-// MANIFEST: "name": "t"
+// MANIFEST: "key": "t"
+// MANIFEST-NEXT: "name": "t"
 // MANIFEST-NEXT: "role": "step"
 // MANIFEST-NEXT: "scope": "tensor"
+// MANIFEST: "role": "max_norm"
 // MANIFEST: "default": 0.5
-// MANIFEST-NEXT: "name": "lr"
+// MANIFEST-NEXT: "key": "lr"
+// MANIFEST-NEXT: "name": "rate"
 // MANIFEST-NEXT: "role": "hyper"
 // MANIFEST-NEXT: "scope": "group"
+// MANIFEST-NEXT: "set": 0
 // MANIFEST-NEXT: "slot": 0
 // MANIFEST-NEXT: "type": "f64"
-// MANIFEST: "format": "f32"
-// MANIFEST-NEXT: "name": "w"
+// MANIFEST: "bits": 32,
+// MANIFEST-NEXT: "block": 1,
+// MANIFEST-NEXT: "format": "f32",
+// MANIFEST-NEXT: "key": "w"
 // MANIFEST: "spills": 0
 altgrad.rule @decay(param %w: f32, grad %g: f32, hyper %lr: f64 = 0.5, step %t: i64) {
   %power = math.fpowi %lr, %t : f64, i64
@@ -43,12 +50,12 @@ altgrad.rule @decay(param %w: f32, grad %g: f32, hyper %lr: f64 = 0.5, step %t: 
   %w1 = subf %w, %dw : f32
   altgrad.yield param(%w1) state()
 }
-altgrad.step @train(inout %w: !altgrad.tensors<f32>, inout %t: i64 per_tensor,
-                    in %limit: f32, in %lr: f64 per_group) {
+altgrad.step @train(inout %w: !altgrad.tensors<f32>, inout step %t: i64 per_tensor,
+                    in max_norm %limit: f32, in hyper %rate as lr: f64 per_group = 0.5) {
   %one = arith.constant 1 : i64
   %t1 = arith.addi %t, %one : i64
   %x = dequantize %w : !altgrad.tensors<f32>
   %c, %norm = clip_by_global_norm %x to %limit
-  %w1 = update @decay param(%x) grad(%c) state() hyper(%lr) step(%t1)
+  %w1 = update @decay param(%x) grad(%c) state() hyper(%rate) step(%t1)
   commit always %w1 to %w : !altgrad.tensors<f32>, %t1 to %t : i64
 }

@@ -4,7 +4,7 @@
 
 // step_c1
 // expected-error@+1 {{'altgrad.step' op has a signature of uneven lengths}}
-"altgrad.step"() <{sym_name = "s", accesses = ["in"], names = ["x"], scopes = [], sets = array<i64: 0>}> ({
+"altgrad.step"() <{sym_name = "s", accesses = ["in"], roles = ["none"], names = ["x"], keys = ["x"], scopes = [], sets = array<i64: -1>, defaults = [unit]}> ({
 ^bb0(%x: f32):
   "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
 }) : () -> ()
@@ -44,6 +44,50 @@ altgrad.step @s(in %x: !altgrad.reals) { commit }
 // step_c4
 // expected-error@+1 {{'altgrad.step' op gives the tensors '%x' a scope; only scalars have one}}
 altgrad.step @s(in %x: !altgrad.tensors<f32> per_group) { commit }
+
+// -----
+
+// expected-error@+1 {{unknown role 'weight'; roles are param, grad, state, master, copy, input, hyper, step, max_norm, norm, scale, inv_scale, flag, random}}
+altgrad.step @s(in weight %x: f32) { commit }
+
+// -----
+
+// step_c12
+// expected-error@+1 {{'altgrad.step' op gives '%x' the unknown role 'weight'}}
+"altgrad.step"() <{sym_name = "s", accesses = ["in"], roles = ["weight"], names = ["x"], keys = ["x"], scopes = [#altgrad<scope step>], sets = array<i64: -1>, defaults = [unit]}> ({
+^bb0(%x: f32):
+  "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
+}) : () -> ()
+
+// -----
+
+// step_c13
+// expected-error@+1 {{'altgrad.step' op gives '%x' the role 'hyper', which is of scalars}}
+altgrad.step @s(in hyper %x: !altgrad.tensors<f32>) { commit }
+
+// -----
+
+// step_c13
+// expected-error@+1 {{'altgrad.step' op gives '%x' the role 'state', which is of lists of tensors}}
+altgrad.step @s(in state %x: f64) { commit }
+
+// -----
+
+// step_c15
+// expected-error@+1 {{'altgrad.step' op gives '%x' the default 1.000000e+00 : f64; only a hyper has one, a finite f64}}
+altgrad.step @s(in norm %x: f64 = 1.0) { commit }
+
+// -----
+
+// step_c16
+// expected-error@+1 {{'altgrad.step' op has '%a' and '%b' with role 'state' and key 'm' in one set}}
+altgrad.step @s(in state %a as m: !altgrad.tensors<f32>, in state %b as m: !altgrad.tensors<f32>) { commit }
+
+// -----
+
+// step_c17
+// expected-error@+1 {{'altgrad.step' op gives '%a' the key 'm.old'; a key is an identifier}}
+altgrad.step @s(in state %a as m.old: !altgrad.tensors<f32>) { commit }
 
 // -----
 
@@ -216,9 +260,32 @@ altgrad.step @negative(in %g: !altgrad.tensors<f32> set -1) {
 // -----
 
 // step_c10
-// expected-error@+1 {{'altgrad.step' op gives '%lr' a set; only lists of tensors have one}}
-altgrad.step @scalar(in %g: !altgrad.tensors<f32>, in %lr: f64 per_tensor set 1) {
+// expected-error@+1 {{'altgrad.step' op gives '%limit' a set; a scalar has one if it is per_group or per_tensor}}
+altgrad.step @scalar(in %g: !altgrad.tensors<f32>, in %limit: f32 set 0) {
   commit
+}
+
+// -----
+
+// step_c14
+// expected-error@+1 {{'altgrad.step' op gives '%lr' the set 1, which has no list}}
+altgrad.step @listless(in %g: !altgrad.tensors<f32>, in %lr: f64 per_tensor set 1) {
+  commit
+}
+
+// -----
+
+// What is of one set does not meet another set's tensors.
+altgrad.step @rate(in %g: !altgrad.tensors<f32>, out %w: !altgrad.tensors<f32>,
+                   in %h: !altgrad.tensors<f32> set 1, in %rate: f64 per_group set 1) {
+  %x = dequantize %g : !altgrad.tensors<f32>
+  %e = element %x
+  %r = arith.truncf %rate : f64 to f32
+  // step_c11
+  // expected-error@+1 {{'arith.mulf' op brings lists of different sets together}}
+  %y = arith.mulf %e, %r : f32
+  %l = collect %y : f32 to !altgrad.reals
+  commit always %l to %w : !altgrad.tensors<f32>
 }
 
 // -----

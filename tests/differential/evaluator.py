@@ -113,6 +113,8 @@ class Evaluator:
         self.rule_of = rule_of
         names, accesses = self.step.strings("names"), self.step.strings("accesses")
         scopes = re.findall(r"scope (\w+)", self.step.attributes["scopes"])
+        sets = self.step.attributes["sets"].partition(":")[2]
+        self.sets = [None if s == "-1" else int(s) for s in re.findall(r"-?\d+", sets)]
         self.signature = [(name, access, scope, kind) for name, access, scope, (_, kind)
                           in zip(names, accesses, scopes, self.step.body.arguments)]
 
@@ -121,11 +123,12 @@ class Evaluator:
         self.rows = rows
         self.before = {**streams, **scalars}
         self.values = {}
-        for (name, access, scope, kind), (ssa, _) in zip(self.signature, self.step.body.arguments):
+        for (name, access, scope, kind), (ssa, _), which in zip(
+                self.signature, self.step.body.arguments, self.sets):
             if kind.startswith("!altgrad.tensors"):
-                self.values[ssa] = Tensors(streams[name], rows.streams.get(name, 0))
+                self.values[ssa] = Tensors(streams[name], which)
             else:
-                self.values[ssa] = Value(self._spread(scalars[name], scope), False)
+                self.values[ssa] = Value(self._spread(scalars[name], scope), False, which)
         with np.errstate(all="ignore"):
             for op in self.step.body.ops[:-1]:
                 self._do(op, self.values)

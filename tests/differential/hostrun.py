@@ -27,6 +27,20 @@ def _library():
     return library
 
 
+class Tensor(ctypes.Structure):
+    """altgrad_tensor of altgrad.h."""
+
+    _fields_ = [("size", ctypes.c_uint64)] + [
+        (name, ctypes.c_int64)
+        for name in ("numel", "offset", "rows", "columns", "group", "set", "tag")]
+
+
+def tensors(numel, group, which):
+    """The array that bind_tensors takes."""
+    return (Tensor * len(numel))(*(Tensor(ctypes.sizeof(Tensor), n, 0, 0, 0, g, s, -1)
+                                   for n, g, s in zip(numel, group, which)))
+
+
 class HostPlan:
     def __init__(self, compiled, level, threads=1):
         self.lib = _library()
@@ -42,17 +56,17 @@ class HostPlan:
 
     def bind(self, memory):
         rows = memory.rows
-        numel, group, which = (np.array(x, np.int64) for x in (rows.numel, rows.group, rows.set))
-        self._call("bind_rows", self.plan, ctypes.c_int64(len(numel)), _at(numel), _at(group),
-                   ctypes.c_int64(max(rows.group) + 1), _at(which), None, None)
+        self._call("bind_tensors", self.plan, tensors(rows.numel, rows.group, rows.set),
+                   ctypes.c_int64(len(rows.numel)), ctypes.c_int64(max(rows.group) + 1))
         for stream in self.manifest["streams"]:
             buffer = memory.streams[stream["name"]]
             self._pointers("stream", stream["name"],
-                           [buffer.address(r) for r in range(len(numel))])
+                           [int(buffer.address(r)) for r in rows.own(stream["set"])])
         for scalar in self.manifest["scalars"]:
             array = memory.scalars[scalar["name"]]
+            places = rows.own(scalar["set"]) if scalar["scope"] == "tensor" else range(len(array))
             self._pointers("scalar", scalar["name"],
-                           [array.ctypes.data + i * array.itemsize for i in range(len(array))])
+                           [array.ctypes.data + int(i) * array.itemsize for i in places])
         size = ctypes.c_uint64()
         self._call("workspace", self.plan, ctypes.byref(size))
         self.size = size.value

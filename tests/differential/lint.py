@@ -110,7 +110,7 @@ def _vectors(kernel, phase):
     """A sweep moves its streams 16 bytes at a time; one that reduces bytes alone, 8 at a time."""
     for opcode, key in (("ld", "read"), ("st", "written")):
         wanted = 8 if phase[key] == 1 and "read" == key and not phase["written"] else 16
-        if phase[key] and wanted not in _accesses(kernel, opcode):
+        if phase[key] >= 1 and wanted not in _accesses(kernel, opcode):
             yield (f"{kernel.name}: no {wanted}-byte {opcode}.global, "
                    f"though {phase[key]} bytes are {key}")
 

@@ -72,8 +72,11 @@ class Program:
         if len(parts) != self.manifest["sets"]:
             raise ValueError(f"sizes for {len(parts)} sets, the step has {self.manifest['sets']}")
         numel = [n for sizes in parts for n in sizes]
-        return evaluator.Rows(numel, [i % groups for i in range(len(numel))],
-                              [k for k, sizes in enumerate(parts) for _ in sizes],
+        which = [k for k, sizes in enumerate(parts) for _ in sizes]
+        group = [i % groups for i in range(len(numel))]
+        if any(s["scope"] == "group" and s["set"] for s in self.manifest["scalars"]):
+            group = [k * groups + g for k, g in zip(which, group)]  # a group is of one set
+        return evaluator.Rows(numel, group, which,
                               {s["name"]: s["set"] for s in self.manifest["streams"]})
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 import program
 
 LIBRARY = os.environ.get("ALTGRAD_PTXINTERP", str(program.ROOT / "build/tests/ptx/libptxinterp.so"))
-CHUNK, HEADER, THREADS = 4096, 8, 256
+CHUNK, HEADER, THREADS = 4096, 10, 256
 READ_ONLY, UNINITIALISED = 1, 2
 
 
@@ -70,27 +70,34 @@ class Tables:
         rows = self.memory.rows
         for r, (numel, group, which) in enumerate(zip(rows.numel, rows.group, rows.set)):
             chunks = -(-numel // CHUNK)
-            self.rows[r, :HEADER] = [numel, 0, r, group, first, chunks, which, 0]
+            self.rows[r, :HEADER] = [numel, 0, r, group, first, chunks, which, 1, numel, 1]
             first += chunks
 
     def _pointers(self):
         for stream in self.manifest["streams"]:
             buffer, slot = self.memory.streams[stream["name"]], stream["slot"]
-            for r in range(len(self.rows)):
+            for r in self.memory.rows.own(stream["set"]):
                 if stream["access"] == "in":
                     self.inputs[r, slot] = buffer.address(r)
                 else:
                     self.rows[r, HEADER + slot] = buffer.address(r)
         for scalar in self.manifest["scalars"]:
             array, slot = self.memory.scalars[scalar["name"]], scalar["slot"]
-            for i in range(len(array)):
-                address = array.ctypes.data + i * array.itemsize
+            for i in self._places(scalar, len(array)):
+                address = array.ctypes.data + int(i) * array.itemsize
                 if scalar["scope"] == "step":
                     self.scalars[slot] = address
                 elif scalar["scope"] == "group":
                     self.groups[i, slot] = address
                 else:
                     self.rows[i, HEADER + slot] = address
+
+    def _places(self, scalar, count):
+        """The tensors or groups of a scalar's set: those of other sets have the word too."""
+        own = self.memory.rows.own(scalar["set"])
+        if scalar["scope"] == "group":
+            return {self.memory.rows.group[r] for r in own}
+        return own if scalar["scope"] == "tensor" else range(count)
 
     def items(self, phase):
         """The first item of a phase and the one after its last."""

@@ -58,16 +58,15 @@ def test_rows_come_set_by_set(mixed):
     memory = compare.Memory(mixed.signature, rows, [0, 0])
     memory.fill(templatecases.start_values(mixed, rows, rng))
     rows.set = [1, 0]
-    with pytest.raises(hostrun.Failed, match=r"set\[1\] is 0, not in \[1, 1\]: rows come set by set"):
+    with pytest.raises(hostrun.Failed, match=r"tensors\[1\].set is 0, not in \[1, 1\]: tensors come set by"):
         hostrun.HostPlan(mixed, "v3").bind(memory)
 
 
-def test_several_sets_must_be_told(mixed):
+def test_a_set_that_the_step_has_not_is_refused(mixed):
     plan = hostrun.HostPlan(mixed, "v3")
-    one = (ctypes.c_int64 * 1)(5)
-    with pytest.raises(hostrun.Failed, match="set is NULL, but the step has 2 sets"):
-        plan._call("bind_rows", plan.plan, ctypes.c_int64(1), one, (ctypes.c_int64 * 1)(0),
-                   ctypes.c_int64(1), None, None, None)
+    with pytest.raises(hostrun.Failed, match=r"tensors\[1\].set is 2, not in \[0, 1\]"):
+        plan._call("bind_tensors", plan.plan, hostrun.tensors([5, 6], [0, 0], [0, 2]),
+                   ctypes.c_int64(2), ctypes.c_int64(1))
 
 
 def test_what_a_tensor_decides_stays_in_its_set():
@@ -95,3 +94,17 @@ def test_what_a_tensor_decides_stays_in_its_set():
     after = compare.run_steps(compiled, rows, [0, 1, 0, 2, 0], values, [(0.0, {})] * 2, rng, ALL)
     assert (after["t"][2:] == values["t"][2:]).all()
     assert (after["t"][:2] != values["t"][:2]).any()
+
+def test_generated_sets_have_groups_and_scalars_of_their_own():
+    """AdamW in bf16 beside Lion in f32: hyper-parameters and counts of a set share words
+    with those of the other, and one norm clips both."""
+    text = program.call("--set=rule=adamw param=bf16 grad=bf16 states=param",
+                        "--set=rule=lion", f"--rule-path={program.TEMPLATES}", "--clip",
+                        "--print-step")
+    compiled = program.Program(text)
+    shared = [(s["slot"], s["set"]) for s in compiled.manifest["scalars"] if s["scope"] == "group"]
+    assert {slot for slot, which in shared if which == 0} & {slot for slot, which in shared if which}
+    rng = np.random.default_rng(3)
+    rows = compiled.rows([[5000, 3, 0], [7, 4097]], groups=2)
+    values = templatecases.start_values(compiled, rows, rng)
+    compare.run_steps(compiled, rows, [0, 3, 0, 1, 0], values, [(0.0, {})] * 3, rng, ALL)

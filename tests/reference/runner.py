@@ -17,6 +17,14 @@ DTYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32
 UNAVAILABLE = 4
 
 
+class Tensor(ctypes.Structure):
+    """altgrad_tensor of altgrad.h."""
+
+    _fields_ = [("size", ctypes.c_uint64)] + [
+        (name, ctypes.c_int64)
+        for name in ("numel", "offset", "rows", "columns", "group", "set", "tag")]
+
+
 class Refused(Exception):
     """The compiler or the runtime said no; the words are its own."""
 
@@ -44,7 +52,7 @@ def load_library():
     lib.altgrad_last_error.restype = lib.altgrad_manifest.restype = s
     signatures = {"altgrad_load": [s, p], "altgrad_manifest": [p], "altgrad_bundle_free": [p],
                   "altgrad_plan_create": [p, s, p], "altgrad_plan_free": [p],
-                  "altgrad_bind_rows": [p, i64, p, p, i64, p, p, p],
+                  "altgrad_bind_tensors": [p, p, i64, i64],
                   "altgrad_bind_stream": [p, s, p, i64], "altgrad_bind_scalar": [p, s, p, i64],
                   "altgrad_workspace": [p, p], "altgrad_set_threads": [p, ctypes.c_int32],
                   "altgrad_run": [p, p, u64, i64, i64, p]}
@@ -79,13 +87,13 @@ class Runner:
         groups = [0] * len(tensors) if groups is None else groups
         count = {"step": 1, "group": max(groups) + 1, "tensor": len(tensors)}
         first = self.manifest["streams"][0]["name"]
-        numel = np.array([t[first].size for t in tensors], np.int64)
-        group = np.array(groups, np.int64)
-        self._call("bind_rows", self.plan, len(tensors), numel.ctypes.data, group.ctypes.data,
-                   count["group"], None, None, None)
+        rows = [Tensor(ctypes.sizeof(Tensor), t[first].size, 0, 0, 0, group, 0, -1)
+                for t, group in zip(tensors, groups)]
+        self._call("bind_tensors", self.plan, (Tensor * len(rows))(*rows), len(rows),
+                   count["group"])
         for stream in self.manifest["streams"]:
             arrays = [t[stream["name"]] for t in tensors]
-            if any(a.itemsize != stream["bytes"] or not a.flags.c_contiguous for a in arrays):
+            if any(8 * a.itemsize != stream["bits"] or not a.flags.c_contiguous for a in arrays):
                 raise TypeError(f"{stream['name']}: wants contiguous {stream['format']} arrays")
             self._bind("stream", stream["name"], arrays)
         self.scalars = {}

@@ -1,8 +1,8 @@
 // CUDA plans against a fake driver: launches, uploads, capture and faults.
-#include "cuda/Driver.h"
 #include "Folder.h"
 #include "Sgd.h"
 #include "altgrad/bundle.h"
+#include "cuda/Driver.h"
 #include "fake/FakeCuda.h"
 
 #include <cstring>
@@ -32,7 +32,8 @@ void execute(const FakeLaunch &launch) {
   altgrad_args args;
   ASSERT_EQ(launch.arguments.size() * 8, sizeof args + 16);
   memcpy(&args, launch.arguments.data(), sizeof args);
-  kernel(&args, int64_t(launch.arguments[11]), int64_t(launch.arguments[12]));
+  const uint64_t *range = launch.arguments.data() + sizeof args / 8;
+  kernel(&args, int64_t(range[0]), int64_t(range[1]));
 }
 
 class Cuda : public Folder {
@@ -297,15 +298,13 @@ TEST_F(Cuda, OutOfMemoryCanBeTriedAgain) {
     fake() = FakeCuda();
     fake().onLaunch = execute;
     PlanPointer plan = planSgd("cuda");
-    int64_t numel = 5000, group = 0;
+    altgrad_tensor tensor = declared(5000);
     int before = fake().alive;
     fake().failures[call] = 2;
-    EXPECT_REFUSED(
-        altgrad_bind_rows(plan.get(), 1, &numel, &group, 1, nullptr,
-                          nullptr, nullptr),
-        ALTGRAD_CUDA, "memory for the tables of a plan");
+    EXPECT_REFUSED(altgrad_bind_tensors(plan.get(), &tensor, 1, 1),
+                   ALTGRAD_CUDA, "memory for the tables of a plan");
     EXPECT_REFUSED(altgrad_run(plan.get(), nullptr, 0, 0, -1, nullptr),
-                   ALTGRAD_INVALID, "no rows bound");
+                   ALTGRAD_INVALID, "no tensors bound");
     EXPECT_EQ(fake().alive, before) << call;
     fake().failures.clear();
     Tensors actual({5000}), expected({5000});

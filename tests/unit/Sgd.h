@@ -40,20 +40,28 @@ inline BundlePointer loadSgd(const char *path = SGD_BUNDLE) {
   return BundlePointer(bundle);
 }
 
-inline PlanPointer planSgd(const char *device = "cpu") {
+inline PlanPointer planSgd(const char *device = "cpu",
+                           const char *path = SGD_BUNDLE) {
   altgrad_plan *plan = nullptr;
-  BundlePointer bundle = loadSgd();
+  BundlePointer bundle = loadSgd(path);
   EXPECT_EQ(altgrad_plan_create(bundle.get(), device, &plan), ALTGRAD_OK)
       << altgrad_last_error();
   return PlanPointer(plan);
 }
+inline PlanPointer planSets() { return planSgd("cpu", SETS_BUNDLE); }
+
+// A tensor as it is declared where nothing special is to say of it.
+inline altgrad_tensor declared(int64_t numel, int64_t group = 0,
+                               int64_t set = 0) {
+  return {sizeof(altgrad_tensor), numel, 0, 0, 0, group, set, -1};
+}
 
 // The tensors of one model. Two groups, rows alternating between them.
 struct Tensors {
-  explicit Tensors(std::vector<int64_t> sizes) : numel(std::move(sizes)) {
+  explicit Tensors(std::vector<int64_t> numel) {
     for (size_t row = 0; row < numel.size(); ++row) {
       size_t n = size_t(numel[row]);
-      group.push_back(int64_t(row % 2));
+      list.push_back(declared(numel[row], int64_t(row % 2)));
       grads.emplace_back(n);
       master.emplace_back(n);
       model.emplace_back(n);
@@ -74,12 +82,11 @@ struct Tensors {
   }
 
   void bind(altgrad_plan *plan) {
-    int64_t rows = int64_t(numel.size());
+    int64_t rows = int64_t(list.size());
     std::vector<void *> steps, rates{&lr[0], &lr[1]}, norms{&gnorm};
     for (int64_t &step : t)
       steps.push_back(&step);
-    ASSERT_ALTGRAD(altgrad_bind_rows(plan, rows, numel.data(), group.data(), 2,
-                                     nullptr, nullptr, nullptr));
+    ASSERT_ALTGRAD(altgrad_bind_tensors(plan, list.data(), rows, 2));
     ASSERT_ALTGRAD(
         altgrad_bind_stream(plan, "grads", pointers(grads).data(), rows));
     ASSERT_ALTGRAD(
@@ -103,7 +110,7 @@ struct Tensors {
   // What one step makes of these tensors, without the runtime.
   void step() {
     gnorm = 0;
-    for (size_t row = 0; row < numel.size(); ++row) {
+    for (size_t row = 0; row < list.size(); ++row) {
       float rate = float(lr[row % 2]);
       for (size_t first = 0; first < grads[row].size(); first += 4096) {
         float sum = 0;
@@ -127,7 +134,8 @@ struct Tensors {
            gnorm == other.gnorm;
   }
 
-  std::vector<int64_t> numel, group, t;
+  std::vector<altgrad_tensor> list;
+  std::vector<int64_t> t;
   std::vector<std::vector<float>> grads, master;
   std::vector<std::vector<uint16_t>> model;
   double lr[2] = {0.125, 0.5};

@@ -15,6 +15,13 @@ FORMATS = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16,
            "ocp.e4m3fn": torch.float8_e4m3fn, "ocp.e5m2": torch.float8_e5m2}
 
 
+class Tensor(ctypes.Structure):
+    """altgrad_tensor of altgrad.h."""
+
+    _fields_ = [("size", ctypes.c_uint64), *((name, ctypes.c_int64) for name in (
+        "numel", "offset", "rows", "columns", "group", "set", "tag"))]
+
+
 class Refused(Exception):
     """The compiler or the runtime said no; the words are its own."""
 
@@ -42,7 +49,7 @@ def library():
     p, i64, u64, s = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64, ctypes.c_char_p
     lib.altgrad_last_error.restype = lib.altgrad_manifest.restype = lib.altgrad_version.restype = s
     signatures = {"load": [s, p], "manifest": [p], "bundle_free": [p], "plan_create": [p, s, p], "plan_free": [p],
-                  "bind_rows": [p, i64, p, p, i64, p, p, p], "bind_stream": [p, s, p, i64],
+                  "bind_tensors": [p, p, i64, i64], "bind_stream": [p, s, p, i64],
                   "bind_scalar": [p, s, p, i64], "workspace": [p, p], "set_parallel_for": [p, p],
                   "set_threads": [p, ctypes.c_int32], "run": [p, p, u64, i64, i64, p]}
     for name, arguments in signatures.items():
@@ -81,8 +88,8 @@ class Program:
         rows = len(numel)
         groups = groups or [0] * rows
         ngroups = max(groups, default=0) + 1
-        words = ctypes.c_int64 * rows
-        self.call("bind_rows", self.plan, rows, words(*numel), words(*groups), ngroups, None, None, None)
+        tensors = [Tensor(ctypes.sizeof(Tensor), n, 0, 0, 0, group, 0, -1) for n, group in zip(numel, groups)]
+        self.call("bind_tensors", self.plan, (Tensor * rows)(*tensors), rows, ngroups)
         self.streams = {}
         for stream in self.manifest["streams"]:
             self.bind_stream(stream["name"], streams[stream["name"]], FORMATS[stream["format"]])

@@ -98,12 +98,11 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
       arith::MinSIOp::create(builder,
                              arith::SubIOp::create(builder, numel, first),
                              kernel.i64(ALTGRAD_CHUNK)));
-  if (Value condition = sweep.getCondition())
-    count = arith::SelectOp::create(
-        builder, kernel.scalar(condition, row, chunk.known), count,
-        kernel.i32(0));
-  for (Value value : sweep.getScalars())
-    kernel.scalar(value, row, chunk.known);
+  ScalarLowering scalars(kernel, row);
+  scalars.lowerBefore(sweep, [&](Value condition) {
+    count = arith::SelectOp::create(builder, condition, count, kernel.i32(0));
+  });
+  chunk.known = scalars.known;
 
   Value mine = arith::MulIOp::create(builder, lane, kernel.i64(chunk.width));
   chunk.from = arith::SubIOp::create(
@@ -155,7 +154,7 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
     Value total = totalOf(kernel, chunk, carried, i);
     onFirstLane(kernel, [&] {
       kernel.store(
-          total, kernel.chunkWord(plan.partialOf(sweep.getReduced()[i]), index),
+          total, kernel.chunkWord(sweep.getChunkWord(i), index),
           4);
     });
   }

@@ -1,5 +1,6 @@
 // A step in sweeps ==> one function per phase for an x86-64 level.
-#include "codegen/kernels/KernelBuilder.h"
+#include "codegen/kernels/Reductions.h"
+#include "codegen/kernels/Scalars.h"
 #include "codegen/Passes.h"
 #include "codegen/Target.h"
 #include "codegen/kernels/host/WordSweep.h"
@@ -20,31 +21,30 @@ namespace {
 // The partial sums of one reduction, in memory: lane = element mod 256.
 struct Lanes {
   Reduction kind;
-  Partial partial;
+  unsigned chunkWord;
   Value memory;
 };
 
 class HostLowering {
 public:
-  HostLowering(StepOp step, const PhasePlan &plan, const Target &target)
-      : step(step), plan(plan), target(target),
+  HostLowering(StepOp step, const Target &target)
+      : step(step), target(target),
         builder(step.getLoc(), step.getContext()) {
     builder.setInsertionPoint(step);
   }
-  void lower(const Phase &phase);
+  void lower(PhaseOp phase);
 
 private:
   void lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin, Value end);
-  void lowerFold(KernelBuilder &kernel, const Phase &phase, Value begin,
-                 Value end);
+  void lowerFolds(KernelBuilder &kernel, PhaseOp phase, Value begin, Value end);
+  Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row);
   void sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
                   ArrayRef<Lanes> lanes, WordSweep *words);
   void elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
                 int64_t width, Value from, Value to,
                 ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
                 const IRMapping &known, ArrayRef<Lanes> lanes);
-  SmallVector<Lanes> makeLanes(KernelBuilder &kernel,
-                               ArrayRef<Partial> partials);
+  Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord);
   void clear(KernelBuilder &kernel, const Lanes &lanes);
   Value total(KernelBuilder &kernel, const Lanes &lanes);
   Value lane(KernelBuilder &kernel, const Lanes &lanes, Value index);
@@ -52,7 +52,6 @@ private:
   Value prefetchDistance(KernelBuilder &kernel);
 
   StepOp step;
-  const PhasePlan &plan;
   const Target &target;
   ImplicitLocOpBuilder builder;
   Value ahead; // bytes, i64: how far ahead a sweep asks for memory
@@ -70,50 +69,44 @@ Value HostLowering::prefetchDistance(KernelBuilder &kernel) {
 }
 
 // void symbol(const altgrad_args *, int64_t begin, int64_t end)
-void HostLowering::lower(const Phase &phase) {
+void HostLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
-  KernelBuilder kernel(builder, step, plan, /*addressSpace=*/0);
+  KernelBuilder kernel(builder, step, /*addressSpace=*/0);
   Type i64 = builder.getI64Type();
   auto type = LLVM::LLVMFunctionType::get(
       LLVM::LLVMVoidType::get(builder.getContext()),
       {kernel.pointerType(), i64, i64});
-  std::string name = symbolOf(step, phase) + "_" + target.suffix.str();
+  std::string name = symbolOf(phase) + "_" + target.suffix.str();
   auto function = LLVM::LLVMFuncOp::create(builder, name, type);
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
   for (unsigned i = 0; i < memberCount; ++i) {
-    bool count = i >= unsigned(Member::RowCount);
     kernel.members[i] = kernel.load(
-        count ? i64 : Type(kernel.pointerType()),
+        isCount(Member(i)) ? i64 : Type(kernel.pointerType()),
         kernel.offset(entry->getArgument(0), kernel.i64(i), 8), 8);
   }
   Value begin = entry->getArgument(1), end = entry->getArgument(2);
-  if (phase.kind == Phase::Sweep)
-    lowerSweep(kernel, phase.sweep, begin, end);
-  else if (phase.kind == Phase::Fold)
-    lowerFold(kernel, phase, begin, end);
-  else if (phase.domain == Domain::Rows)
+  if (SweepOp sweep = phase.getSweep())
+    lowerSweep(kernel, sweep, begin, end);
+  else if (phase.count<FoldOp>())
+    lowerFolds(kernel, phase, begin, end);
+  else if (phase.getDomain() == Domain::Rows)
     kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
-      buildScalars(kernel, phase, kernel.row(index));
+      ScalarLowering(kernel, kernel.row(index)).lower(phase);
     });
   else
-    buildScalars(kernel, phase, Row{});
+    ScalarLowering(kernel, Row{}).lower(phase);
   LLVM::ReturnOp::create(builder, ValueRange{});
 }
 
 //===-- Reductions ----------------------------------------------------------===//
 
-SmallVector<Lanes> HostLowering::makeLanes(KernelBuilder &kernel,
-                                           ArrayRef<Partial> partials) {
-  SmallVector<Lanes> all;
-  for (Partial partial : partials) {
-    Value memory = LLVM::AllocaOp::create(
-        builder, kernel.pointerType(), builder.getI32Type(),
-        kernel.i64(ALTGRAD_LANES), /*alignment=*/64);
-    all.push_back(
-        {partial.sweep.getReduction(partial.result), partial, memory});
-  }
-  return all;
+Lanes HostLowering::makeLanes(KernelBuilder &kernel, Reduction kind,
+                              unsigned chunkWord) {
+  Value memory = LLVM::AllocaOp::create(
+      builder, kernel.pointerType(), builder.getI32Type(),
+      kernel.i64(ALTGRAD_LANES), /*alignment=*/64);
+  return {kind, chunkWord, memory};
 }
 
 Value HostLowering::lane(KernelBuilder &kernel, const Lanes &lanes,
@@ -158,30 +151,38 @@ Value HostLowering::total(KernelBuilder &kernel, const Lanes &lanes) {
 }
 
 // Chunks of a tensor in the shape of elements of a chunk.
-void HostLowering::lowerFold(KernelBuilder &kernel, const Phase &phase,
-                             Value begin, Value end) {
-  SmallVector<Lanes> all = makeLanes(kernel, phase.folds);
+Value HostLowering::fold(KernelBuilder &kernel, const Lanes &lanes, Row row) {
+  Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+  Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
+  clear(kernel, lanes);
+  Type type = partialType(lanes.kind, builder.getF32Type());
+  kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
+    Value from = kernel.chunkWord(lanes.chunkWord,
+                                  arith::AddIOp::create(builder, first, i));
+    Value at = lane(
+        kernel, lanes,
+        arith::AndIOp::create(builder, i, kernel.i64(ALTGRAD_LANES - 1)));
+    Value sum = join(builder, lanes.kind, kernel.load(type, at, laneBytes),
+                     kernel.load(type, from, laneBytes));
+    kernel.store(sum, at, laneBytes);
+  });
+  return total(kernel, lanes);
+}
+
+// Memory of the lanes is taken once, not for every row.
+void HostLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase, Value begin,
+                              Value end) {
+  DenseMap<Operation *, Lanes> all;
+  for (auto op : phase.getBody().getOps<FoldOp>())
+    all[op] = makeLanes(kernel, op.getReduction(), op.getWord());
   kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
     Row row = kernel.row(index);
-    Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
-    Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
-    for (const Lanes &lanes : all) {
-      clear(kernel, lanes);
-      Type type = partialType(lanes.kind, builder.getF32Type());
-      kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
-        Value from = kernel.chunkWord(
-            lanes.partial, arith::AddIOp::create(builder, first, i));
-        Value at = lane(kernel, lanes,
-                        arith::AndIOp::create(builder, i,
-                                              kernel.i64(ALTGRAD_LANES - 1)));
-        Value sum = join(builder, lanes.kind, kernel.load(type, at, laneBytes),
-                         kernel.load(type, from, laneBytes));
-        kernel.store(sum, at, laneBytes);
-      });
-      kernel.store(total(kernel, lanes),
-                   kernel.word({Domain::Rows, lanes.partial.rowWord}, row),
-                   laneBytes);
-    }
+    ScalarLowering scalars(kernel, row);
+    for (Operation &op : phase.getBody().front())
+      if (auto folded = dyn_cast<FoldOp>(op))
+        scalars.known.map(folded.getValue(), fold(kernel, all[&op], row));
+      else
+        scalars.lower(op);
   });
 }
 
@@ -189,10 +190,10 @@ void HostLowering::lowerFold(KernelBuilder &kernel, const Phase &phase,
 
 void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
                               Value end) {
-  SmallVector<Partial> partials;
-  for (Value reduced : sweep.getReduced())
-    partials.push_back(plan.partialOf(reduced));
-  SmallVector<Lanes> lanes = makeLanes(kernel, partials);
+  SmallVector<Lanes> lanes;
+  for (unsigned i = 0; i < sweep.getNumResults(); ++i)
+    lanes.push_back(
+        makeLanes(kernel, sweep.getReduction(i), sweep.getChunkWord(i)));
   ahead = prefetchDistance(kernel);
   std::optional<WordSweep> words;
   if (WordSweep::fits(sweep, target))
@@ -213,12 +214,11 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   Value count = arith::MinSIOp::create(
       builder, arith::SubIOp::create(builder, numel, first),
       kernel.i64(ALTGRAD_CHUNK));
-  IRMapping known;
-  if (Value condition = sweep.getCondition())
-    count = arith::SelectOp::create(
-        builder, kernel.scalar(condition, row, known), count, kernel.i64(0));
-  for (Value value : sweep.getScalars())
-    kernel.scalar(value, row, known);
+  ScalarLowering scalars(kernel, row);
+  scalars.lowerBefore(sweep, [&](Value condition) {
+    count = arith::SelectOp::create(builder, condition, count, kernel.i64(0));
+  });
+  const IRMapping &known = scalars.known;
 
   auto pointers = [&](OperandRange streams) {
     SmallVector<Value> all;
@@ -245,7 +245,7 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   elements(kernel, sweep, sweep.getBody(), 1, whole, count, loads, stores,
            known, lanes);
   for (const Lanes &one : lanes)
-    kernel.store(total(kernel, one), kernel.chunkWord(one.partial, chunk),
+    kernel.store(total(kernel, one), kernel.chunkWord(one.chunkWord, chunk),
                  laneBytes);
 }
 
@@ -312,24 +312,24 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
     }
     for (StepOp step :
          llvm::make_early_inc_range(getOperation().getOps<StepOp>())) {
-      for (auto sweep : step.getBody().getOps<SweepOp>())
-        if (sweep.getWide().empty() || sweep.getWidth() != target->lanes) {
+      if (failed(checkPhases(step)))
+        return signalPassFailure();
+      for (auto phase : step.getBody().getOps<PhaseOp>())
+        if (SweepOp sweep = phase.getSweep();
+            sweep && (sweep.getWide().empty() || sweep.getWidth() != target->lanes)) {
           sweep.emitOpError() << "has a body for " << sweep.getWidth()
                               << " elements, '" << level << "' wants "
                               << target->lanes;
           return signalPassFailure();
         }
-      FailureOr<PhasePlan> plan = planPhases(step);
-      if (failed(plan))
-        return signalPassFailure();
       if (!getOperation().lookupSymbol(prefetchVariable)) {
         OpBuilder top = OpBuilder::atBlockBegin(getOperation().getBody());
         LLVM::GlobalOp::create(top, step.getLoc(), top.getI64Type(),
                                /*isConstant=*/false, LLVM::Linkage::External,
                                prefetchVariable, Attribute());
       }
-      HostLowering lowering(step, *plan, *target);
-      for (const Phase &phase : plan->phases)
+      HostLowering lowering(step, *target);
+      for (auto phase : step.getBody().getOps<PhaseOp>())
         lowering.lower(phase);
       step.erase();
     }

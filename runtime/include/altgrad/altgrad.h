@@ -11,6 +11,8 @@
 #ifndef ALTGRAD_H
 #define ALTGRAD_H
 
+#include "altgrad/bundle.h"
+
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -36,7 +38,7 @@ typedef struct altgrad_plan altgrad_plan;
 
 // The words of this thread's last failure; "" if there was none.
 ALTGRAD_API const char *altgrad_last_error(void);
-// "altgrad 0.1.0, ABI 1"
+// "altgrad 0.1.0, ABI 2"
 ALTGRAD_API const char *altgrad_version(void);
 
 //===-- Bundles --------------------------------------------------------------//
@@ -56,6 +58,77 @@ ALTGRAD_API altgrad_status altgrad_compile(const char *spec, uint64_t size,
 // The manifest described in bundle.h, alive as long as the bundle.
 ALTGRAD_API const char *altgrad_manifest(const altgrad_bundle *bundle);
 
+// What a manifest says, for front ends: nobody has to parse it. `size` is the size
+// of the struct that the caller knows and is set by the caller; more than that is
+// not written. Strings live as long as the bundle. An index out of range is
+// ALTGRAD_INVALID. Meanings are those of bundle.h.
+enum { ALTGRAD_IN, ALTGRAD_OUT, ALTGRAD_INOUT };                  // access
+enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR }; // scope
+enum { ALTGRAD_SWEEP, ALTGRAD_FOLD, ALTGRAD_TOTAL, ALTGRAD_SCALARS }; // kind
+enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND };    // reduction
+enum { ALTGRAD_F64, ALTGRAD_I64, ALTGRAD_F32, ALTGRAD_I32, ALTGRAD_I1 }; // type
+
+typedef struct altgrad_stream_info {
+  uint64_t size;
+  const char *name, *key, *format;
+  int32_t role;   // enum altgrad_role
+  int32_t access;
+  int32_t set;
+  int32_t bits;   // of one stored value
+  int32_t block;  // elements that share one
+} altgrad_stream_info;
+
+typedef struct altgrad_scalar_info {
+  uint64_t size;
+  const char *name, *key;
+  int32_t role, access, type, scope;
+  int32_t set;         // -1: of every set
+  int32_t bytes;       // of one value
+  int32_t has_default;
+  double value;        // the default
+} altgrad_scalar_info;
+
+typedef struct altgrad_phase_info {
+  uint64_t size;
+  const char *name;
+  int32_t kind;
+  int32_t set; // -1: all
+  double read, written;
+} altgrad_phase_info;
+
+typedef struct altgrad_exchange_info {
+  uint64_t size;
+  int64_t phase; // the exchange takes place before it
+  int64_t words;
+} altgrad_exchange_info;
+
+typedef struct altgrad_exchange_word {
+  uint64_t size;
+  uint64_t offset;   // bytes from the begin of the workspace
+  int32_t reduction; // ALTGRAD_AND is over an i32, the others over an f32
+} altgrad_exchange_word;
+
+ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
+ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
+ALTGRAD_API altgrad_status altgrad_stream_at(const altgrad_bundle *bundle,
+                                          int64_t index,
+                                          altgrad_stream_info *out);
+ALTGRAD_API int64_t altgrad_scalar_count(const altgrad_bundle *bundle);
+ALTGRAD_API altgrad_status altgrad_scalar_at(const altgrad_bundle *bundle,
+                                          int64_t index,
+                                          altgrad_scalar_info *out);
+ALTGRAD_API int64_t altgrad_phase_count(const altgrad_bundle *bundle);
+ALTGRAD_API altgrad_status altgrad_phase_at(const altgrad_bundle *bundle,
+                                         int64_t index,
+                                         altgrad_phase_info *out);
+ALTGRAD_API int64_t altgrad_exchange_count(const altgrad_bundle *bundle);
+ALTGRAD_API altgrad_status altgrad_exchange_at(const altgrad_bundle *bundle,
+                                            int64_t index,
+                                            altgrad_exchange_info *out);
+ALTGRAD_API altgrad_status
+altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
+                         int64_t word, altgrad_exchange_word *out);
+
 // Plans keep what they need of a bundle: it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);
 
@@ -69,18 +142,26 @@ ALTGRAD_API altgrad_status altgrad_plan_create(altgrad_bundle *bundle,
                                                altgrad_plan **out);
 ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 
-// Declares the tensors: `nrows` of them, each with its number of elements, its
-// group in [0, ngroups), its set (NULL where the step has one; the manifest says
-// which set a stream is of), the global index of its first element (`offset`,
-// NULL: 0) and its tag (NULL: its index). Rows come set by set. Forgets all
-// pointers bound before.
-ALTGRAD_API altgrad_status
-altgrad_bind_rows(altgrad_plan *plan, int64_t nrows, const int64_t *numel,
-                  const int64_t *group, int64_t ngroups, const int64_t *set,
-                  const int64_t *offset, const int64_t *tag);
+// One tensor of a step. Its elements are those of `batch` matrices of `rows` by
+// `columns` in row-major order, numel = batch * rows * columns; rows and columns 0:
+// one row of numel columns.
+typedef struct altgrad_tensor {
+  uint64_t size;   // sizeof(altgrad_tensor), the distance to the next one
+  int64_t numel;   // elements
+  int64_t offset;  // global index of its first element, a multiple of every block
+  int64_t rows, columns;
+  int64_t group;   // in [0, ngroups)
+  int64_t set;     // never less than the one before
+  int64_t tag;     // key of its random bits; negative: its index
+} altgrad_tensor;
 
-// Binds a stream: one device pointer per row (any, NULL included, where the row
-// has no elements or is of another set). May be called before every run;
+// Declares the tensors, set by set. Forgets all pointers bound before.
+ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
+                                                const altgrad_tensor *tensors,
+                                                int64_t count, int64_t ngroups);
+
+// Binds a stream: one pointer for each tensor of its set, in order (any, NULL
+// included, where the tensor has no elements). May be called before every run;
 // pointers of "in" streams are the cheap ones to move. A step that commits some
 // tensors always and others on a condition may read an "out" stream to write its
 // old bytes back.
@@ -89,8 +170,9 @@ ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
                                                void *const *pointers,
                                                int64_t count);
 
-// Binds a scalar to the memory that holds it: 1 pointer (scope "step"),
-// ngroups ("group") or nrows ("tensor").
+// Binds a scalar to the memory that holds it: 1 pointer (scope "step"), ngroups
+// ("group"; any where the group has no tensor of the scalar's set), or one for
+// each tensor of its set, of all sets where it has none ("tensor").
 ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
                                                const char *name,
                                                void *const *pointers,
@@ -101,9 +183,6 @@ ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
 // runs but kept between the phases of one.
 ALTGRAD_API altgrad_status altgrad_workspace(altgrad_plan *plan,
                                              uint64_t *bytes);
-
-ALTGRAD_API altgrad_status altgrad_phases(const altgrad_plan *plan,
-                                          int64_t *count);
 
 // Runs body(begin, end, context) over parts of [begin, end) and returns when all
 // are done: the signature of torch_parallel_for in libtorch_cpu (2.11).

@@ -12,32 +12,51 @@
 //
 // Manifest, all keys always present:
 //
-//   {"altgrad": 1, "step": "train", "producer": "...",
+//   {"altgrad": 2, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
-//    "sets": 1,             kinds of rows: lists of other tensors are another set
+//    "sets": 1,             kinds of tensors: lists of other tensors are another set
 //    "row_words": 12,       words of a descriptor row, header included
 //    "inputs": 1,           moving pointers of a row (streams of access "in")
-//    "streams": [{"name": "grads", "role": "grad", "access": "in",
-//                 "format": "bf16", "bytes": 2, "slot": 0, "set": 0}, ...],
-//    "scalars": [{"name": "lr", "access": "in", "type": "f64",
-//                 "scope": "group", "slot": 0, "role": "hyper",
+//    "streams": [{"name": "m", "key": "m", "role": "state", "access": "inout",
+//                 "format": "bf16", "bits": 16, "block": 1, "slot": 0,
+//                 "set": 0}, ...],
+//    "scalars": [{"name": "lr", "key": "lr", "role": "hyper", "access": "in",
+//                 "type": "f64", "scope": "group", "slot": 0, "set": 0,
 //                 "default": 0.001}, ...],
 //    "group_scalars": 6, "step_scalars": 2,
 //    "workspace": {"step_words": 4, "row_words": 9, "chunk_words": 1,
 //                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",
-//                "domain": "chunks", "set": 0, "per_block": 8,
-//                "read": 16, "written": 12}, ...]}
+//                "kind": "sweep", "domain": "chunks", "set": 0, "per_block": 8,
+//                "read": 16, "written": 12.125}, ...],
+//    "exchanges": [{"phase": 3,
+//                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...]}
 //
-// "access": in, out or inout. A stream's "slot" counts words of `inputs` for
-// access "in", and words after the row's header otherwise. A scalar's "scope"
-// is step, group or tensor; its "slot" counts pointers of `scalars`, of a
-// group's part of `groups`, or words after the row's header (shared with the
-// streams' numbering). "default" is null where the rule gives none.
-// Every row is of one set, rows come set by set, and a stream has tensors in the
-// rows of its "set" only. Scalars have their place in every row and group. The "set" of a
-// phase says whose chunks or rows it walks; null: all.
-// "read"/"written": bytes per element that the phase moves (sweeps only).
+// "name" is unique in the step; "key" is what the rule calls it, unique among the
+// streams and scalars of a set. "role" is a word of ALTGRAD_ROLES or "none".
+// "access": in, out or inout.
+//
+// Every tensor is of one set and tensors come set by set. A stream has tensors in
+// the rows of its "set" only. Streams and scalars of different sets share words of
+// a row, and scalars share words of a group: a group is of one set then. A scalar
+// whose "set" is null has a place in every row or group, or is the step's.
+//
+// A stream's "slot" counts words of `inputs` for access "in", and words after the
+// row's header otherwise. "bits" is the width of one stored value and "block" the
+// number of elements that share one, so a stream moves bits / (8 * block) bytes
+// per element. A scalar's "scope" is step, group or tensor; its "slot" counts
+// pointers of `scalars`, of a group's part of `groups`, or words after the row's
+// header (shared with the streams' numbering). "default" is null where the rule
+// gives none.
+//
+// A phase's "kind" is sweep, fold (a tensor's partial sums), total (the step's) or
+// scalars. Its "set" says whose chunks or rows it walks; null: all. "read" and
+// "written": bytes per element that it moves (sweeps only).
+//
+// An exchange: before phase "phase" runs, the step words named hold this device's
+// share of reductions over the step ("add", "sumsq", "max": an f32; "and": an
+// i32). Other devices' or ranks' shares are combined with them, in their order,
+// and written back there. A step compiled without --exchange has none.
 #ifndef ALTGRAD_BUNDLE_H
 #define ALTGRAD_BUNDLE_H
 
@@ -48,22 +67,52 @@ extern "C" {
 #endif
 
 enum {
+  ALTGRAD_ABI = 2,           // the "altgrad" of a manifest
   ALTGRAD_CHUNK = 4096,      // elements of one tensor in a chunk
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
-  ALTGRAD_ROW_HEADER = 8,    // words of a row before its pointers
+  ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers
+  ALTGRAD_SETS = 64,         // sets of a step at the most
   ALTGRAD_BLOCK_THREADS = 256 // threads of a CUDA block, in every kernel
+};
+
+// What a stream or a scalar of a step is: X(word, WORD). Streams first; `max_norm`
+// is the bound of a clip and `norm` what it found, `scale` a loss scale and
+// `inv_scale` its inverse, `flag` 1.0 where a gradient was not finite.
+#define ALTGRAD_ROLES(X)                                                       \
+  X(param, PARAM)                                                              \
+  X(grad, GRAD)                                                                \
+  X(state, STATE)                                                              \
+  X(master, MASTER)                                                            \
+  X(copy, COPY)                                                                \
+  X(input, INPUT)                                                              \
+  X(hyper, HYPER)                                                              \
+  X(step, STEP)                                                                \
+  X(max_norm, MAX_NORM)                                                        \
+  X(norm, NORM)                                                                \
+  X(scale, SCALE)                                                              \
+  X(inv_scale, INV_SCALE)                                                      \
+  X(flag, FLAG)                                                                \
+  X(random, RANDOM)
+
+enum altgrad_role {
+  ALTGRAD_ROLE_NONE,
+#define ALTGRAD_ROLE(word, WORD) ALTGRAD_ROLE_##WORD,
+  ALTGRAD_ROLES(ALTGRAD_ROLE)
+#undef ALTGRAD_ROLE
 };
 
 // The header of a descriptor row. All words are 64 bits wide.
 enum altgrad_row_word {
   ALTGRAD_ROW_NUMEL = 0,       // elements of this tensor (of this shard)
   ALTGRAD_ROW_OFFSET = 1,      // global index of its first element
-  ALTGRAD_ROW_TAG = 2,         // key of its random bits and blocks
+  ALTGRAD_ROW_TAG = 2,         // key of its random bits
   ALTGRAD_ROW_GROUP = 3,       // row of `groups`
   ALTGRAD_ROW_FIRST_CHUNK = 4, // index of its first chunk
   ALTGRAD_ROW_CHUNKS = 5,      // number of its chunks, 0 for an empty tensor
   ALTGRAD_ROW_SET = 6,         // never less than the row before
-  ALTGRAD_ROW_RESERVED = 7
+  ALTGRAD_ROW_MATRIX_ROWS = 7, // its shape as `batch` matrices in row-major order
+  ALTGRAD_ROW_MATRIX_COLUMNS = 8,
+  ALTGRAD_ROW_BATCH = 9
 };
 
 typedef struct altgrad_chunk {
@@ -71,21 +120,30 @@ typedef struct altgrad_chunk {
   int64_t first; // first element within the tensor, a multiple of ALTGRAD_CHUNK
 } altgrad_chunk;
 
-// What every kernel reads. The memory behind each pointer is on the device that
+// What every kernel reads: one list, from which the compiler derives its numbering
+// and the runtime its struct. `groups` and `scalars` hold pointers to values, and
+// spills are 64-byte aligned. The memory behind each pointer is on the device that
 // runs the kernel. A word of a workspace holds an f64, i64, f32 or i1 in its
 // low bytes; a word of `chunk_words` is 32 bits wide.
+#define ALTGRAD_ARGS(POINTER, COUNT)                                           \
+  POINTER(const uint64_t *, rows, Rows)        /* [nrows][row_words] */        \
+  POINTER(const uint64_t *, inputs, Inputs)    /* [nrows][inputs], moving */   \
+  POINTER(const altgrad_chunk *, chunks, Chunks) /* [nchunks] */               \
+  POINTER(const uint64_t *, groups, Groups)    /* [ngroups][group_scalars] */  \
+  POINTER(const uint64_t *, scalars, Scalars)  /* [step_scalars] */            \
+  POINTER(uint64_t *, step_words, StepWords)   /* [step_words] */              \
+  POINTER(uint64_t *, row_words, RowWords)     /* [nrows][workspace's] */      \
+  POINTER(uint32_t *, chunk_words, ChunkWords) /* [chunk_words][nchunks] */    \
+  POINTER(float *, spills, Spills) /* [spills][nchunks * ALTGRAD_CHUNK] */     \
+  COUNT(nrows, RowCount)                                                       \
+  COUNT(nchunks, ChunkCount)
+
 typedef struct altgrad_args {
-  const uint64_t *rows;        // [nrows][row_words]
-  const uint64_t *inputs;      // [nrows][inputs] pointers that move
-  const altgrad_chunk *chunks; // [nchunks]
-  const uint64_t *groups;      // [ngroups][group_scalars] pointers to values
-  const uint64_t *scalars;     // [step_scalars] pointers to values
-  uint64_t *step_words;        // [step_words]
-  uint64_t *row_words;         // [nrows][row_words of the workspace]
-  uint32_t *chunk_words;       // [chunk_words][nchunks]
-  float *spills;               // [spills][nchunks * ALTGRAD_CHUNK], 64-byte aligned
-  int64_t nrows;
-  int64_t nchunks;
+#define ALTGRAD_POINTER(type, name, Name) type name;
+#define ALTGRAD_COUNT(name, Name) int64_t name;
+  ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT)
+#undef ALTGRAD_POINTER
+#undef ALTGRAD_COUNT
 } altgrad_args;
 
 // A host kernel does the items [begin, end) of its phase's domain: "chunks"
@@ -94,7 +152,7 @@ typedef struct altgrad_args {
 typedef void (*altgrad_host_kernel)(const altgrad_args *args, int64_t begin,
                                     int64_t end);
 
-// A CUDA kernel has the eleven members of altgrad_args, begin and end as its
+// A CUDA kernel has the members of altgrad_args, begin and end as its
 // parameters, in this order, each 8 bytes. The grid walks the items with its own
 // size as stride; a block of ALTGRAD_BLOCK_THREADS threads does `per_block` at a
 // time.

@@ -1,6 +1,7 @@
 // A bundle written by hand: SGD with a global norm, a step count and a bf16
 // copy.
 #include "altgrad/bundle.h"
+#include "manifest.h"
 
 #include <string.h>
 
@@ -8,48 +9,40 @@
 #define STEP "sgd"
 #endif
 
+#ifndef VERSION
+#define VERSION "2"
+#endif
+
+// clang-format off
 const char altgrad_manifest[] =
-    "{\"altgrad\": 1, \"step\": \"" STEP "\", \"producer\": \"by hand\","
+    "{\"altgrad\": " VERSION ", \"step\": \"" STEP "\","
+    " \"producer\": \"a hand\","
     " \"host\": [\"v3\", \"v4\"], \"ptx\": [\"sm_80\", \"sm_90\"],"
-    " \"sets\": 1, \"row_words\": 11, \"inputs\": 1,"
+    " \"sets\": 1, \"row_words\": 13, \"inputs\": 1,"
     " \"streams\": ["
-    "  {\"name\": \"grads\", \"role\": \"grad\", \"access\": \"in\","
-    "   \"format\": \"f32\", \"bytes\": 4, \"slot\": 0, \"set\": 0},"
-    "  {\"name\": \"master\", \"role\": \"param\", \"access\": \"inout\","
-    "   \"format\": \"f32\", \"bytes\": 4, \"slot\": 0, \"set\": 0},"
-    "  {\"name\": \"model\", \"role\": \"copy\", \"access\": \"out\","
-    "   \"format\": \"bf16\", \"bytes\": 2, \"slot\": 1, \"set\": 0}],"
+    STREAM("grads", "grad", "grad", "in", "f32", 32, 1, 0, 0) ","
+    STREAM("master", "master", "master", "inout", "f32", 32, 1, 0, 0) ","
+    STREAM("model", "model", "param", "out", "bf16", 16, 1, 1, 0) "],"
     " \"scalars\": ["
-    "  {\"name\": \"lr\", \"access\": \"in\", \"type\": \"f64\","
-    "   \"scope\": \"group\", \"slot\": 0, \"role\": \"hyper\","
-    "   \"default\": 0.001},"
-    "  {\"name\": \"t\", \"access\": \"inout\", \"type\": \"i64\","
-    "   \"scope\": \"tensor\", \"slot\": 2, \"role\": \"step\","
-    "   \"default\": null},"
-    "  {\"name\": \"gnorm\", \"access\": \"out\", \"type\": \"f32\","
-    "   \"scope\": \"step\", \"slot\": 0, \"role\": \"\","
-    "   \"default\": null}],"
+    SCALAR("lr", "lr", "hyper", "in", "f64", "group", 0, 0, 0.001) ","
+    SCALAR("t", "step", "step", "inout", "i64", "tensor", 2, 0, null) ","
+    SCALAR("gnorm", "norm", "norm", "out", "f32", "step", 0, null, null) "],"
     " \"group_scalars\": 1, \"step_scalars\": 1,"
     " \"workspace\": {\"step_words\": 1, \"row_words\": 1,"
     "                 \"chunk_words\": 1, \"spills\": 1},"
     " \"phases\": ["
-    "  {\"name\": \"norm\", \"symbol\": \"altgrad_sgd_norm\","
-    "   \"domain\": \"chunks\", \"set\": 0, \"per_block\": 8, \"read\": 4,"
-    "   \"written\": 0},"
-    "  {\"name\": \"total\", \"symbol\": \"altgrad_sgd_total\","
-    "   \"domain\": \"once\", \"set\": null, \"per_block\": 1,"
-    "   \"read\": 0, \"written\": 0},"
-    "  {\"name\": \"advance\", \"symbol\": \"altgrad_sgd_advance\","
-    "   \"domain\": \"rows\", \"set\": null, \"per_block\": 256, \"read\": 0,"
-    "   \"written\": 0},"
-    "  {\"name\": \"update\", \"symbol\": \"altgrad_sgd_update\","
-    "   \"domain\": \"chunks\", \"set\": 0, \"per_block\": 8, \"read\": 8,"
-    "   \"written\": 6}]}";
+    PHASE("norm", "altgrad_sgd_norm", "sweep", "chunks", 0, 8, 4, 0) ","
+    PHASE("total", "altgrad_sgd_total", "total", "once", null, 1, 0, 0) ","
+    PHASE("advance", "altgrad_sgd_advance", "scalars", "rows", null, 256, 0, 0)
+    ","
+    PHASE("update", "altgrad_sgd_update", "sweep", "chunks", 0, 8, 8, 6) "],"
+    " \"exchanges\": []}";
+// clang-format on
 
 const char altgrad_ptx_sm_80[] = "// ptx for sm_80\n";
 const char altgrad_ptx_sm_90[] = "// ptx for sm_90\n";
 
-enum { rowWords = 11 };
+enum { rowWords = 13 };
 
 static const uint64_t *rowOf(const altgrad_args *a, int64_t chunk) {
   return a->rows + a->chunks[chunk].row * rowWords;

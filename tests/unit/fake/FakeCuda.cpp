@@ -1,5 +1,6 @@
 // The functions of DriverTable.def over the state in FakeCuda.h.
 #include "FakeCuda.h"
+#include "altgrad/bundle.h"
 #include "cuda/Driver.h"
 
 #include <cstdlib>
@@ -197,7 +198,7 @@ Result cuLaunchKernel(Function function, unsigned grid, unsigned, unsigned,
                       CudaStream stream, void **parameters, void **) {
   ENTER_CONTEXT(cuLaunchKernel)
   FakeLaunch launch{(const char *)function, grid, block, stream, {}};
-  for (int i = 0; i < 13; ++i)
+  for (size_t i = 0; i < sizeof(altgrad_args) / 8 + 2; ++i)
     launch.arguments.push_back(*(uint64_t *)parameters[i]);
   state.launches.push_back(launch);
   state.queue.push_back([=] {

@@ -2,56 +2,25 @@
 // computes scalars, once for the step and once for each row.
 #include "codegen/phases/ScalarWrites.h"
 
+#include "dialect/Variance.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <map>
 
 using namespace mlir;
 using namespace altgrad;
 
-StringRef altgrad::stringifyDomain(Domain domain) {
-  switch (domain) {
-  case Domain::Chunks:
-    return "chunks";
-  case Domain::Rows:
-    return "rows";
-  case Domain::Once:
-    return "once";
-  }
-  llvm_unreachable("unknown domain");
-}
-
 const Partial &PhasePlan::partialOf(Value reduced) const {
-  for (const Partial &partial : partials) {
-    SweepOp sweep = partial.sweep;
-    if (sweep.getReduced()[partial.result] == reduced)
+  for (const Partial &partial : partials)
+    if (partial.value() == reduced)
       return partial;
-  }
   llvm_unreachable("not a reduction");
-}
-
-Layout altgrad::layoutOf(StepOp step) {
-  Layout layout;
-  for (BlockArgument argument : step.getBody().getArguments()) {
-    bool stream = isa<TensorsType>(argument.getType());
-    unsigned *counter;
-    if (stream)
-      counter = step.getAccess(argument) == "in" ? &layout.inputs
-                                                 : &layout.rowPointers;
-    else if (step.getScope(argument) == Scope::Step)
-      counter = &layout.stepScalars;
-    else if (step.getScope(argument) == Scope::Group)
-      counter = &layout.groupScalars;
-    else
-      counter = &layout.rowPointers;
-    layout.bindings.push_back({argument, stream, (*counter)++});
-  }
-  return layout;
 }
 
 namespace {
 class PhasePlanner {
 public:
-  explicit PhasePlanner(StepOp step) : step(step) {
+  PhasePlanner(StepOp step, bool exchange)
+      : step(step), exchange(exchange), schedule(step) {
     plan.sets = RowSets(step);
   }
   FailureOr<PhasePlan> run();
@@ -70,63 +39,26 @@ private:
   int earlier(Operation *op, bool last);
   bool uses(SweepOp sweep, ArrayRef<SweepOp> reduced);
   LogicalResult addWrites();
-  ScalarHome homeOf(Value value);
   Phase *find(Batch &batch, const ScalarHome &home);
   Phase &scalars(Batch &batch, const ScalarHome &home);
   void addOp(Batch &batch, Operation *op);
   void addFolds(const Batch &batch, StringRef suffix);
+  void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
   void addPhases();
   void addSlots();
-  bool perRow(Value value);
-  void findRowValues();
-  int batchOf(Value value);
 
   StepOp step;
+  bool exchange;
   PhasePlan plan;
-  DenseSet<Value> rowValues;
+  Schedule schedule;
   SmallVector<Operation *> waiting; // scalars since the last sweep
   SmallVector<SweepOp> unfolded;    // sweeps whose partials wait
-  int batch = 0; // batch b lies between sweep b-1 and sweep b
-  DenseMap<Operation *, int> batches; // of a sweep: the one after it
-  DenseMap<Operation *, int> folded;  // where a sweep's results are known
+  int batch = 0; // the one that is being filled
   std::vector<Batch> scalarPhases;
+  unsigned stepWords = 0, rowWords = 0, chunkWords = 0;
   SmallVector<SweepOp> sweeps;
 };
 } // namespace
-
-// Whether a scalar may differ between tensors.
-bool PhasePlanner::perRow(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    return step.getScope(argument) != Scope::Step;
-  return rowValues.contains(value);
-}
-
-void PhasePlanner::findRowValues() {
-  for (Operation &op : step.getBody().front()) {
-    if (auto sweep = dyn_cast<SweepOp>(op)) {
-      for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-        if (sweep.getScope(i) == Scope::Tensor)
-          rowValues.insert(sweep.getReduced()[i]);
-    } else if (llvm::any_of(op.getOperands(), [&](Value operand) {
-                 return perRow(operand);
-               })) {
-      rowValues.insert(op.result_begin(), op.result_end());
-    }
-  }
-}
-
-int PhasePlanner::batchOf(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (isa_and_nonnull<SweepOp>(op))
-    return folded.lookup_or(op, batch);
-  return op ? batches.lookup(op) : 0;
-}
-
-// One set's rows are all rows.
-ScalarHome PhasePlanner::homeOf(Value value) {
-  return {perRow(value) ? Domain::Rows : Domain::Once,
-          plan.sets.count() == 1 ? std::nullopt : plan.sets.of(value)};
-}
 
 Phase *PhasePlanner::find(Batch &batch, const ScalarHome &home) {
   if (home.domain == Domain::Once)
@@ -141,7 +73,6 @@ Phase &PhasePlanner::scalars(Batch &batch, const ScalarHome &home) {
   if (Phase *found = find(batch, home))
     return *found;
   Phase made;
-  made.kind = Phase::Scalars;
   made.domain = home.domain;
   made.set = home.set;
   made.name = stringifyDomain(home.domain);
@@ -153,18 +84,18 @@ Phase &PhasePlanner::scalars(Batch &batch, const ScalarHome &home) {
 }
 
 void PhasePlanner::addOp(Batch &batch, Operation *op) {
-  scalars(batch, homeOf(op->getResult(0))).ops.push_back(op);
+  scalars(batch, schedule.homeOf(op->getResult(0))).ops.push_back(op);
 }
 
 void PhasePlanner::flush() {
   Batch &phases = scalarPhases.emplace_back();
   for (SweepOp sweep : unfolded) {
-    folded[sweep] = batch;
+    schedule.fold(sweep, batch);
     for (const Partial &partial : plan.partials) {
       if (partial.sweep != sweep)
         continue;
       phases.folds.push_back(partial);
-      if (sweep.getScope(partial.result) == Scope::Step)
+      if (partial.scope() == Scope::Step)
         scalars(phases, {Domain::Once, {}}).folds.push_back(partial);
     }
   }
@@ -179,8 +110,8 @@ void PhasePlanner::flush() {
 int PhasePlanner::earlier(Operation *op, bool last) {
   int ready = 0;
   for (Value operand : op->getOperands())
-    ready = std::max(ready, batchOf(operand));
-  ScalarHome home = homeOf(op->getResult(0));
+    ready = std::max(ready, schedule.batchOf(operand));
+  ScalarHome home = schedule.homeOf(op->getResult(0));
   for (int at = batch - 1; at >= ready; --at)
     if ((last && at == batch - 1) || find(scalarPhases[at], home))
       return at;
@@ -191,7 +122,7 @@ void PhasePlanner::pullEarly(bool last) {
   SmallVector<Operation *> late;
   for (Operation *op : waiting) {
     int at = earlier(op, last);
-    batches[op] = at;
+    schedule.put(op, at);
     if (at == batch)
       late.push_back(op);
     else
@@ -214,19 +145,16 @@ void PhasePlanner::addSweep(SweepOp sweep) {
   else
     flush();
   sweeps.push_back(sweep);
-  ++batch;
-  batches[sweep] = batch;
+  schedule.setLast(++batch);
+  schedule.put(sweep, batch);
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    plan.partials.push_back({sweep, i, plan.chunkWords++, plan.rowWords++});
+    plan.partials.push_back({sweep, i, chunkWords++, rowWords++});
   if (sweep.getNumResults())
     unfolded.push_back(sweep);
 }
 
 LogicalResult PhasePlanner::addWrites() {
-  ScalarOrder order{[this](Value value) { return homeOf(value); },
-                    [this](Value value) { return batchOf(value); },
-                    [this](Operation *op) { return batches.lookup(op); }};
-  auto placed = placeWrites(step, order);
+  auto placed = placeWrites(step, schedule);
   if (failed(placed))
     return failure();
   for (const PlacedWrite &one : *placed) {
@@ -247,21 +175,24 @@ void PhasePlanner::addSlots() {
     Operation *op = value.getDefiningOp();
     if (!op || isa<arith::ConstantOp, SpillOp>(op) || plan.slots.count(value))
       return;
-    if (auto sweep = dyn_cast<SweepOp>(op)) {
+    if (isa<SweepOp>(op)) {
       const Partial &partial = plan.partialOf(value);
-      bool tensor = sweep.getScope(partial.result) == Scope::Tensor;
-      plan.slots[value] = tensor ? Slot{Domain::Rows, partial.rowWord}
-                                 : Slot{Domain::Once, plan.stepWords++};
+      plan.slots[value] = partial.scope() == Scope::Tensor
+                              ? Slot{Space::Row, partial.rowWord}
+                              : Slot{Space::Step, stepWords++};
       return;
     }
     if (home.lookup(op) == &reader)
       return;
-    bool rows = perRow(value);
-    plan.slots[value] = rows ? Slot{Domain::Rows, plan.rowWords++}
-                             : Slot{Domain::Once, plan.stepWords++};
+    plan.slots[value] = schedule.homeOf(value).domain == Domain::Rows
+                            ? Slot{Space::Row, rowWords++}
+                            : Slot{Space::Step, stepWords++};
   };
   for (const Phase &phase : plan.phases) {
     SweepOp sweep = phase.sweep;
+    if (phase.exchange)
+      for (const Partial &partial : phase.folds)
+        need(partial.value(), phase);
     for (Operation *op : phase.ops)
       for (Value operand : op->getOperands())
         need(operand, phase);
@@ -285,12 +216,27 @@ void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
         fold.folds.push_back(partial);
     if (fold.folds.empty())
       continue;
-    fold.kind = Phase::Fold;
     fold.name = ("fold" + suffix).str();
     fold.domain = Domain::Rows;
     fold.set = set;
     plan.phases.push_back(fold);
   }
+}
+
+// Sums over the step and what follows from them: one phase, or two with an exchange
+// between them.
+void PhasePlanner::addOnce(const Phase &once, SmallVectorImpl<Phase> &phases) {
+  Phase scalars = once;
+  if (exchange && !once.folds.empty()) {
+    Phase total;
+    total.exchange = true;
+    total.name = "total";
+    total.folds = std::move(scalars.folds);
+    scalars.folds.clear();
+    phases.push_back(total);
+  }
+  if (!scalars.folds.empty() || !scalars.ops.empty() || !scalars.writes.empty())
+    phases.push_back(scalars);
 }
 
 void PhasePlanner::addPhases() {
@@ -299,7 +245,7 @@ void PhasePlanner::addPhases() {
     addFolds(batch, suffix);
     SmallVector<Phase> scalars;
     if (find(batch, {Domain::Once, {}}))
-      scalars.push_back(batch.once);
+      addOnce(batch.once, scalars);
     llvm::append_range(scalars, batch.rows);
     for (Phase &phase : scalars) {
       phase.name += suffix;
@@ -308,7 +254,6 @@ void PhasePlanner::addPhases() {
     if (index >= sweeps.size())
       continue;
     Phase sweep;
-    sweep.kind = Phase::Sweep;
     sweep.name = sweeps[index].getName().str();
     sweep.domain = Domain::Chunks;
     sweep.set = plan.sets.of(sweeps[index]);
@@ -322,17 +267,14 @@ void PhasePlanner::addPhases() {
 }
 
 FailureOr<PhasePlan> PhasePlanner::run() {
-  findRowValues();
   for (Operation &op : step.getBody().front()) {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       addSweep(sweep);
-    } else if (auto spill = dyn_cast<SpillOp>(op)) {
-      plan.spills.push_back(spill);
-    } else if (!isa<arith::ConstantOp, CommitOp>(op)) {
+    } else if (!isa<arith::ConstantOp, SpillOp, CommitOp>(op)) {
       if (isa<AltgradDialect>(op.getDialect()))
         return op.emitOpError("is no sweep: altgrad-sweeps comes first"),
                failure();
-      batches[&op] = batch;
+      schedule.put(&op, batch);
       waiting.push_back(&op);
     }
   }
@@ -345,6 +287,6 @@ FailureOr<PhasePlan> PhasePlanner::run() {
   return plan;
 }
 
-FailureOr<PhasePlan> altgrad::planPhases(StepOp step) {
-  return PhasePlanner(step).run();
+FailureOr<PhasePlan> altgrad::planPhases(StepOp step, bool exchange) {
+  return PhasePlanner(step, exchange).run();
 }

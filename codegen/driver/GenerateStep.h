@@ -1,0 +1,38 @@
+// Steps generated from rules and lines of storage.
+#ifndef ALTGRAD_CODEGEN_DRIVER_GENERATESTEP_H
+#define ALTGRAD_CODEGEN_DRIVER_GENERATESTEP_H
+
+#include "dialect/Dialect.h"
+#include <string>
+#include <vector>
+
+namespace altgrad {
+
+/// One set of tensors: the rule that updates them and how they are stored.
+struct SetRequest {
+  std::string rule;
+  std::vector<std::string> options; // that are on
+  std::string storage;              // "param=bf16 master=f32 states=param"
+};
+
+struct StepRequest {
+  std::vector<SetRequest> sets;
+  bool clip = false;
+  bool unscale = false; // by inv_scale, with a check of its own
+  bool scaler = false;  // torch's grad_scale and found_inf
+};
+
+/// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".
+std::string readRule(llvm::StringRef spelled, SetRequest &set);
+/// Reads "rule=adam{amsgrad} param=bf16". Returns why it is no set, or "".
+std::string readSet(llvm::StringRef text, SetRequest &set);
+
+/// The text of a step that updates each set by its rule, as a person would
+/// write it; `rules` are those of the sets. One clip, one scaler and one commit
+/// are over all sets.
+mlir::FailureOr<std::string> generateStep(const StepRequest &request,
+                                          llvm::ArrayRef<RuleOp> rules);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_DRIVER_GENERATESTEP_H

@@ -1,0 +1,208 @@
+// A rule and a line of storage ==> streams, scalars, an update and its writes.
+#include "codegen/driver/SetWriter.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr StringLiteral storageWords[] = {"param", "grad", "master",
+                                                 "copy", "states"};
+
+//===-- Storage
+//-------------------------------------------------------------===//
+
+// A word of a storage line: a stream, `states` or `step`, and a format.
+LogicalResult SetWriter::readWord(StringRef word) {
+  auto [name, format] = word.split('=');
+  bool state = llvm::any_of(states, [&, name = name](BlockArgument state) {
+    return rule.getName(state) == name;
+  });
+  auto steps = rule.getByRole("step");
+  // As `states`, `step` may be said of a rule that has none.
+  bool step = !state && (name == "step" || (!steps.empty() &&
+                                            rule.getName(steps[0]) == name));
+  if (step)
+    name = "step";
+  if (!state && !step && !llvm::is_contained(storageWords, name))
+    return error() << "storage '" << word << "' names no stream of rule '"
+                   << rule.getSymName() << "' with these options";
+  bool known = step ? format == "i64" || format == "f32"
+                    : (name == "states" && format == "param") ||
+                          FormatAttr::getNamed(rule.getContext(), format);
+  if (!known)
+    return error() << "storage '" << word << "' has an unknown format";
+  if (!formats.try_emplace(name, format.str()).second)
+    return error() << "storage names '" << name << "' twice";
+  return success();
+}
+
+LogicalResult SetWriter::read() {
+  SmallVector<StringRef> options(request.options.begin(),
+                                 request.options.end());
+  for (StringRef option : options)
+    if (llvm::none_of(rule.getByRole("option"), [&](BlockArgument argument) {
+          return rule.getName(argument) == option;
+        }))
+      return error() << "rule '" << rule.getSymName() << "' has no option '"
+                     << option << "'";
+  states = rule.getStoredStates(options);
+  if (failed(checkNames()))
+    return failure();
+  SmallVector<StringRef> words;
+  StringRef(request.storage).split(words, ' ', -1, /*KeepEmpty=*/false);
+  for (StringRef word : words)
+    if (failed(readWord(word)))
+      return failure();
+  if (formats.count("master") && formats["master"] != "f32")
+    return error() << "storage 'master=" << formats["master"]
+                   << "': a master is f32";
+  return success();
+}
+
+// A state's name is a word of the storage line.
+LogicalResult SetWriter::checkNames() {
+  bool counts = !rule.getByRole("step").empty();
+  for (BlockArgument state : rule.getByRole("state"))
+    if (StringRef name = rule.getName(state);
+        llvm::is_contained(storageWords, name) || (counts && name == "step"))
+      return error() << "rule '" << rule.getSymName() << "' has a state '"
+                     << name
+                     << "', which means something else in a storage line";
+  return success();
+}
+
+std::string SetWriter::typeOf(StringRef stream) {
+  auto it = formats.find(stream);
+  bool state = !llvm::is_contained(storageWords, stream);
+  if (it == formats.end() && state && formats.count("states"))
+    return typeOf("states");
+  std::string format = it == formats.end() ? "f32" : it->second;
+  return format == "param" ? typeOf("param")
+                           : "!altgrad.tensors<" + format + ">";
+}
+
+//===-- Signature and body
+//--------------------------------------------------===//
+
+Named SetWriter::named(StringRef key) {
+  std::string suffix = set ? "_" + std::to_string(set) : "";
+  return {text.name((key + suffix).str()), key.str()};
+}
+
+void SetWriter::stream(StringRef access, StringRef role, const Named &name,
+                       StringRef type) {
+  text.argument(access + " " + role + " " + name.declared() + ": " + type +
+                ofSet(/*list=*/true));
+}
+
+std::string SetWriter::load(const Named &name, StringRef type) {
+  text.line("%" + name.name + ".old = dequantize %" + name.name + " : " + type);
+  return "%" + name.name + ".old";
+}
+
+// `value` goes to `target`, rounded where its format is not f32.
+void SetWriter::stored(const Named &target, StringRef value, StringRef type) {
+  StringRef format = type.drop_front(StringRef("!altgrad.tensors<").size());
+  std::string name = "%" + target.name, code = value.str();
+  if (format != "f32>") {
+    code = name + ".code";
+    text.line(code + " = quantize " + value + " round<nearest_even> overflow<" +
+              (format.starts_with("ocp.") ? "saturate" : "nonfinite") +
+              "> : " + type);
+  }
+  text.writes.push_back(code + " to " + name + " : " + type.str());
+}
+
+void SetWriter::takeGradient() {
+  grad = only("grad");
+  stream("in", "grad", grad, typeOf("grad"));
+  gradient = "%" + grad.name + ".value";
+}
+
+void SetWriter::dequantizeGradient() {
+  text.line(gradient + " = dequantize %" + grad.name + " : " + typeOf("grad"));
+}
+
+void SetWriter::unscaleGradient(StringRef factor) {
+  text.line(gradient + ", %" + grad.name + ".finite = unscale %" + grad.name +
+            " by " + factor + " : " + typeOf("grad"));
+}
+
+std::string SetWriter::takeHypers() {
+  SmallVector<std::string> values;
+  for (BlockArgument hyper : rule.getByRole("hyper")) {
+    Named name = named(rule.getName(hyper));
+    std::string value;
+    if (Attribute number = rule.getDefault(hyper)) {
+      llvm::raw_string_ostream out(value);
+      out << " = ";
+      number.print(out, /*elideType=*/true);
+    }
+    text.argument("in hyper " + name.declared() + ": f64 per_group" +
+                  ofSet(/*list=*/false) + value);
+    values.push_back("%" + name.name);
+  }
+  return llvm::join(values, ", ");
+}
+
+// The number of this step, one more than the last; "" where the rule counts
+// none.
+std::string SetWriter::countStep() {
+  if (rule.getByRole("step").empty())
+    return "";
+  Named name = only("step");
+  bool real = formats.lookup("step") == "f32";
+  std::string type = real ? "f32" : "i64", count = "%" + name.name;
+  text.argument("inout step " + name.declared() + ": " + type + " per_tensor" +
+                ofSet(/*list=*/false));
+  text.line(count + ".one = arith.constant " + (real ? "1.0" : "1") + " : " +
+            type);
+  text.line(count + ".next = arith." + (real ? "addf " : "addi ") + count +
+            ", " + count + ".one : " + type);
+  if (real)
+    text.line(count + ".number = arith.fptosi " + count + ".next : f32 to i64");
+  text.writes.push_back(count + ".next to " + count + " : " + type);
+  return " step(" + count + (real ? ".number)" : ".next)");
+}
+
+void SetWriter::update() {
+  Named param = only("param"), master;
+  bool keepsMaster = formats.count("master");
+  stream(keepsMaster ? "out" : "inout", "param", param, typeOf("param"));
+  if (keepsMaster) {
+    master = named("master");
+    stream("inout", "master", master, typeOf("master"));
+  }
+  std::string old = keepsMaster ? load(master, typeOf("master"))
+                                : load(param, typeOf("param"));
+  std::string updated = "%" + param.name + ".new";
+  SmallVector<std::string> operands, results{updated};
+  SmallVector<Named> stateNames;
+  for (BlockArgument state : states) {
+    Named name = stateNames.emplace_back(named(rule.getName(state)));
+    stream("inout", "state", name, typeOf(name.key));
+    operands.push_back(load(name, typeOf(name.key)));
+    results.push_back("%" + name.name + ".new");
+  }
+  std::string hypers = takeHypers(), step = countStep();
+  std::string options = request.options.empty()
+                            ? ""
+                            : " {" + llvm::join(request.options, ", ") + "}";
+  text.line(llvm::join(results, ", ") + " = update @" + rule.getSymName() +
+            options + " param(" + old + ") grad(" + gradient + ") state(" +
+            llvm::join(operands, ", ") + ") hyper(" + hypers + ")" + step);
+  stored(param, updated, typeOf("param"));
+  if (keepsMaster)
+    stored(master, updated, typeOf("master"));
+  if (formats.count("copy")) {
+    Named copy = named("copy");
+    stream("out", "copy", copy, typeOf("copy"));
+    stored(copy, updated, typeOf("copy"));
+  }
+  for (const Named &state : stateNames)
+    stored(state, "%" + state.name + ".new", typeOf(state.key));
+}
+
+//===-- The step
+//------------------------------------------------------------===//

@@ -1,0 +1,84 @@
+// One set of tensors of a generated step: its part of the text.
+#ifndef ALTGRAD_CODEGEN_DRIVER_SETWRITER_H
+#define ALTGRAD_CODEGEN_DRIVER_SETWRITER_H
+
+#include "codegen/driver/GenerateStep.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace altgrad {
+
+// What all sets of a step write to.
+struct StepText {
+  std::string signature, body;
+  llvm::SmallVector<std::string> writes, always; // of the commit
+  std::string condition;                   // of `writes`; "": none
+  llvm::StringSet<> names;
+
+  // A name that no other argument has: names of a rule may be any.
+  std::string name(llvm::StringRef wanted) {
+    std::string name = wanted.str();
+    while (!names.insert(name).second)
+      name += "_";
+    return name;
+  }
+  void argument(const llvm::Twine &text) {
+    signature += (signature.empty() ? "" : ",\n    ") + text.str();
+  }
+  void line(const llvm::Twine &text) { body += "  " + text.str() + "\n"; }
+};
+
+// An argument of the step: its name there, and what the rule calls it.
+struct Named {
+  std::string name, key;
+  std::string declared() const {
+    return "%" + name + (name == key ? "" : " as " + key);
+  }
+};
+
+// One set: its part of the signature, its update and its writes.
+class SetWriter {
+public:
+  SetWriter(const SetRequest &request, RuleOp rule, unsigned set, bool several,
+            StepText &text)
+      : request(request), rule(rule), set(set), several(several), text(text) {}
+  mlir::LogicalResult read();
+  void takeGradient();
+  void dequantizeGradient();
+  void unscaleGradient(llvm::StringRef factor);
+  void update();
+
+  std::string gradient; // the value that the update takes
+  Named grad;
+
+private:
+  mlir::LogicalResult readWord(llvm::StringRef word);
+  mlir::LogicalResult checkNames();
+  std::string typeOf(llvm::StringRef stream);
+  Named named(llvm::StringRef key);
+  Named only(llvm::StringRef role) {
+    return named(rule.getName(rule.getByRole(role)[0]));
+  }
+  std::string ofSet(bool list) {
+    return several && (!list || set) ? " set " + std::to_string(set) : "";
+  }
+  void stream(llvm::StringRef access, llvm::StringRef role, const Named &name,
+              llvm::StringRef type);
+  std::string load(const Named &name, llvm::StringRef type);
+  void stored(const Named &target, llvm::StringRef value, llvm::StringRef type);
+  std::string countStep();
+  std::string takeHypers();
+  mlir::InFlightDiagnostic error() { return mlir::emitError(rule.getLoc()); }
+
+  const SetRequest &request;
+  RuleOp rule;
+  unsigned set;
+  bool several;
+  StepText &text;
+  llvm::StringMap<std::string> formats;
+  llvm::SmallVector<mlir::BlockArgument> states;
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_DRIVER_SETWRITER_H

@@ -1,0 +1,303 @@
+// The signature of a step: its text, questions about it, and its verification.
+#include "dialect/Dialect.h"
+
+#include "altgrad/bundle.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace altgrad;
+
+//===-- Text
+//----------------------------------------------------------------===//
+
+namespace {
+// The arguments of a step as they are read, one entry each.
+struct SignatureParser {
+  explicit SignatureParser(OpAsmParser &parser)
+      : parser(parser), builder(parser.getBuilder()) {}
+  ParseResult argument();
+  ParseResult role();
+  ParseResult fallback();
+  void addTo(OperationState &result);
+
+  OpAsmParser &parser;
+  Builder &builder;
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<Attribute> accesses, roles, names, keys, scopes, defaults;
+  SmallVector<int64_t> sets;
+};
+} // namespace
+
+static constexpr StringLiteral roleWords[] = {
+#define ALTGRAD_ROLE(word, WORD) #word,
+    ALTGRAD_ROLES(ALTGRAD_ROLE)
+#undef ALTGRAD_ROLE
+};
+static constexpr StringLiteral noRole = "none";
+
+ParseResult SignatureParser::role() {
+  StringRef word;
+  SMLoc loc = parser.getCurrentLocation();
+  if (failed(parser.parseOptionalKeyword(&word)))
+    word = noRole;
+  else if (!llvm::is_contained(roleWords, word))
+    return parser.emitError(loc) << "unknown role '" << word << "'; roles are "
+                                 << llvm::join(ArrayRef(roleWords), ", ");
+  roles.push_back(builder.getStringAttr(word));
+  return success();
+}
+
+// `= 1.0e-3`
+ParseResult SignatureParser::fallback() {
+  defaults.push_back(builder.getUnitAttr());
+  double number;
+  if (failed(parser.parseOptionalEqual()))
+    return success();
+  if (parser.parseFloat(number))
+    return failure();
+  defaults.back() = builder.getF64FloatAttr(number);
+  return success();
+}
+
+// inout state %m_1 as m: !altgrad.tensors<f32> set 1
+ParseResult SignatureParser::argument() {
+  StringRef access, key;
+  OpAsmParser::Argument &argument = arguments.emplace_back();
+  if (parser.parseKeyword(&access) || role() ||
+      parser.parseArgument(argument, /*allowType=*/false))
+    return failure();
+  accesses.push_back(builder.getStringAttr(access));
+  names.push_back(builder.getStringAttr(argument.ssaName.name.drop_front()));
+  keys.push_back(names.back());
+  if (succeeded(parser.parseOptionalKeyword("as"))) {
+    if (parser.parseKeyword(&key))
+      return failure();
+    keys.back() = builder.getStringAttr(key);
+  }
+  if (parser.parseColonType(argument.type))
+    return failure();
+  Scope scope = Scope::Step;
+  if (succeeded(parser.parseOptionalKeyword("per_group")))
+    scope = Scope::Group;
+  else if (succeeded(parser.parseOptionalKeyword("per_tensor")))
+    scope = Scope::Tensor;
+  scopes.push_back(ScopeAttr::get(parser.getContext(), scope));
+  sets.push_back(isa<TensorsType>(argument.type) ? 0 : -1);
+  if (succeeded(parser.parseOptionalKeyword("set")) &&
+      parser.parseInteger(sets.back()))
+    return failure();
+  return fallback();
+}
+
+void SignatureParser::addTo(OperationState &result) {
+  result.addAttribute("accesses", builder.getArrayAttr(accesses));
+  result.addAttribute("roles", builder.getArrayAttr(roles));
+  result.addAttribute("names", builder.getArrayAttr(names));
+  result.addAttribute("keys", builder.getArrayAttr(keys));
+  result.addAttribute("scopes", builder.getArrayAttr(scopes));
+  result.addAttribute("sets", builder.getDenseI64ArrayAttr(sets));
+  result.addAttribute("defaults", builder.getArrayAttr(defaults));
+}
+
+ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr name;
+  SignatureParser signature(parser);
+  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(),
+                             result.attributes) ||
+      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
+                                     [&] { return signature.argument(); }))
+    return failure();
+  signature.addTo(result);
+  return parser.parseRegion(*result.addRegion(), signature.arguments);
+}
+
+void StepOp::print(OpAsmPrinter &printer) {
+  printer << ' ';
+  printer.printSymbolName(getSymName());
+  printer << '(';
+  llvm::interleaveComma(getBody().getArguments(), printer, [&](auto argument) {
+    bool list = isa<TensorsType>(argument.getType());
+    printer << getAccess(argument) << ' ';
+    if (getRole(argument) != noRole)
+      printer << getRole(argument) << ' ';
+    printer << argument;
+    if (getKey(argument) != getName(argument))
+      printer << " as " << getKey(argument);
+    printer << ": " << argument.getType();
+    if (getScope(argument) == Scope::Group)
+      printer << " per_group";
+    if (getScope(argument) == Scope::Tensor)
+      printer << " per_tensor";
+    if (std::optional<unsigned> set = getSet(argument); set && (*set || !list))
+      printer << " set " << *set;
+    if (FloatAttr value = getDefault(argument)) {
+      printer << " = ";
+      printer.printAttributeWithoutType(value);
+    }
+  });
+  printer << ") ";
+  printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+void StepOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
+  for (auto [argument, name] :
+       llvm::zip(region.getArguments(), getNames().getAsRange<StringAttr>()))
+    set(argument, name.getValue());
+}
+
+static StringRef wordOf(ArrayAttr words, BlockArgument argument) {
+  return cast<StringAttr>(words[argument.getArgNumber()]).getValue();
+}
+
+StringRef StepOp::getName(BlockArgument argument) {
+  return wordOf(getNames(), argument);
+}
+
+StringRef StepOp::getAccess(BlockArgument argument) {
+  return wordOf(getAccesses(), argument);
+}
+
+StringRef StepOp::getRole(BlockArgument argument) {
+  return wordOf(getRoles(), argument);
+}
+
+StringRef StepOp::getKey(BlockArgument argument) {
+  return wordOf(getKeys(), argument);
+}
+
+FloatAttr StepOp::getDefault(BlockArgument argument) {
+  return dyn_cast<FloatAttr>(getDefaults()[argument.getArgNumber()]);
+}
+
+Scope StepOp::getScope(BlockArgument argument) {
+  return cast<ScopeAttr>(getScopes()[argument.getArgNumber()]).getValue();
+}
+
+std::optional<unsigned> StepOp::getSet(BlockArgument argument) {
+  int64_t set = getSets()[argument.getArgNumber()];
+  return set < 0 ? std::nullopt : std::optional<unsigned>(set);
+}
+
+unsigned StepOp::getSetCount() {
+  int64_t most = 0;
+  for (int64_t set : getSets())
+    most = std::max(most, set);
+  return most + 1;
+}
+
+//===-- Verification
+//-------------------------------------------------------===//
+
+static LogicalResult verifySets(StepOp step) {
+  std::set<int64_t> used;
+  for (BlockArgument argument : step.getBody().getArguments())
+    if (isa<TensorsType>(argument.getType()))
+      used.insert(step.getSets()[argument.getArgNumber()]);
+  for (int64_t set : used)
+    // step_c9
+    if (set < 0 || set >= std::min<int64_t>(used.size(), ALTGRAD_SETS))
+      return step.emitOpError()
+             << "has a set " << set << " and " << used.size()
+             << " in all; sets are numbered from 0 without a gap, at most "
+             << int(ALTGRAD_SETS);
+  for (BlockArgument argument : step.getBody().getArguments()) {
+    int64_t set = step.getSets()[argument.getArgNumber()];
+    if (isa<TensorsType>(argument.getType()) || set == -1)
+      continue;
+    // step_c10
+    if (step.getScope(argument) == Scope::Step)
+      return step.emitOpError()
+             << "gives '%" << step.getName(argument)
+             << "' a set; a scalar has one if it is per_group or per_tensor";
+    // step_c14
+    if (!used.count(set))
+      return step.emitOpError() << "gives '%" << step.getName(argument)
+                                << "' the set " << set << ", which has no list";
+  }
+  return success();
+}
+
+static LogicalResult verifyRole(StepOp step, BlockArgument argument) {
+  StringRef name = step.getName(argument), role = step.getRole(argument);
+  bool list = isa<TensorsType>(argument.getType());
+  // step_c12
+  if (role != noRole && !llvm::is_contained(roleWords, role))
+    return step.emitOpError()
+           << "gives '%" << name << "' the unknown role '" << role << "'";
+  bool forLists = llvm::find(roleWords, role) <= llvm::find(roleWords, "input");
+  // step_c13
+  if (role != noRole && list != forLists)
+    return step.emitOpError()
+           << "gives '%" << name << "' the role '" << role << "', which is of "
+           << (list ? "scalars" : "lists of tensors");
+  Attribute value = step.getDefaults()[argument.getArgNumber()];
+  auto number = dyn_cast<FloatAttr>(value);
+  // step_c15
+  if (!isa<UnitAttr>(value) &&
+      (role != "hyper" || !number || !number.getType().isF64() ||
+       !number.getValue().isFinite()))
+    return step.emitOpError() << "gives '%" << name << "' the default " << value
+                              << "; only a hyper has one, a finite f64";
+  // step_c17
+  if (!isIdentifier(step.getKey(argument)))
+    return step.emitOpError()
+           << "gives '%" << name << "' the key '" << step.getKey(argument)
+           << "'; a key is an identifier";
+  return success();
+}
+
+// Front ends ask for an argument by set, role and key.
+static LogicalResult verifyKeys(StepOp step) {
+  std::map<std::tuple<int64_t, StringRef, StringRef>, BlockArgument> seen;
+  for (BlockArgument argument : step.getBody().getArguments()) {
+    StringRef role = step.getRole(argument), key = step.getKey(argument);
+    int64_t set = step.getSets()[argument.getArgNumber()];
+    auto [other, added] = seen.try_emplace({set, role, key}, argument);
+    // step_c16
+    if (!added)
+      return step.emitOpError()
+             << "has '%" << step.getName(other->second) << "' and '%"
+             << step.getName(argument) << "' with role '" << role
+             << "' and key '" << key << "' in one set";
+  }
+  return success();
+}
+
+LogicalResult StepOp::verify() {
+  unsigned count = getBody().getNumArguments();
+  auto uneven = [&](auto words) { return words.size() != count; };
+  // step_c1
+  if (uneven(getAccesses()) || uneven(getRoles()) || uneven(getNames()) ||
+      uneven(getKeys()) || uneven(getScopes()) || uneven(getSets()) ||
+      uneven(getDefaults()))
+    return emitOpError("has a signature of uneven lengths");
+  if (failed(verifyNames(*this, getSymName(), getNames())))
+    return failure();
+  for (BlockArgument argument : getBody().getArguments()) {
+    StringRef access = getAccess(argument);
+    // step_c2
+    if (access != "in" && access != "out" && access != "inout")
+      return emitOpError() << "gives '%" << getName(argument)
+                           << "' the unknown access '" << access
+                           << "'; accesses are in, out, inout";
+    Type type = argument.getType();
+    // step_c3
+    if (!isa<TensorsType>(type) && !type.isF64() && !type.isF32() &&
+        !type.isInteger(64))
+      return emitOpError() << "has '%" << getName(argument) << "' of type "
+                           << type
+                           << ", expected !altgrad.tensors, f64, f32 or i64";
+    // step_c4
+    if (isa<TensorsType>(type) && getScope(argument) != Scope::Step)
+      return emitOpError() << "gives the tensors '%" << getName(argument)
+                           << "' a scope; only scalars have one";
+    if (failed(verifyRole(*this, argument)))
+      return failure();
+  }
+  if (failed(verifySets(*this)))
+    return failure();
+  return verifyKeys(*this);
+}

@@ -1,0 +1,207 @@
+// Checks the tensors that a caller declares and lays out their rows and chunks.
+#include "plan/Tensors.h"
+#include "Status.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace altgrad::runtime;
+
+namespace {
+
+constexpr int64_t mostElements = int64_t(1) << 44; // 2^32 chunks
+constexpr uint64_t mostTensorBytes = 4096; // of a later altgrad's struct
+
+struct Shape {
+  int64_t rows, columns, batch;
+};
+
+// The matrices that a tensor's elements are of; false where there are no such.
+bool shapeOf(const altgrad_tensor &tensor, Shape &shape) {
+  int64_t numel = tensor.numel, rows = tensor.rows, columns = tensor.columns;
+  if (rows < 0 || columns < 0 || rows > mostElements || columns > mostElements)
+    return false;
+  if (rows == 0 && columns == 0) {
+    shape = {1, numel, 1};
+    return true;
+  }
+  bool empty = rows == 0 || columns == 0;
+  shape = {rows, columns, empty ? 1 : numel / columns / rows};
+  return empty ? numel == 0
+               : numel % columns == 0 && numel / columns % rows == 0;
+}
+
+// Checks one tensor after the other; what it knows of those before is kept.
+class Checker {
+public:
+  Checker(const Manifest &manifest, int64_t ngroups);
+  altgrad_status check(int64_t index, const altgrad_tensor &tensor);
+
+private:
+  altgrad_status checkElements(const altgrad_tensor &tensor);
+  altgrad_status checkGroup(const altgrad_tensor &tensor);
+
+  const Manifest &manifest;
+  std::vector<const Stream *>
+      widest;                     // by set: the stream with the longest block
+  std::vector<int64_t> groupSets; // empty: groups may be of several sets
+  int64_t ngroups, elements = 0, set = 0, index = 0;
+};
+
+Checker::Checker(const Manifest &manifest, int64_t ngroups)
+    : manifest(manifest), widest(size_t(manifest.sets)), ngroups(ngroups) {
+  for (const Stream &stream : manifest.streams) {
+    const Stream *&most = widest[size_t(stream.set)];
+    if (!most || stream.block > most->block)
+      most = &stream;
+  }
+  for (const Scalar &scalar : manifest.scalars)
+    if (scalar.scope == ALTGRAD_PER_GROUP && scalar.set >= 0)
+      groupSets.assign(size_t(ngroups), -1);
+}
+
+altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
+  if (tensor.numel < 0 || tensor.numel > mostElements ||
+      (elements += tensor.numel) > mostElements)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld].numel is %lld; all together may have 0 to 2^44",
+                (long long)index, (long long)tensor.numel);
+  if (tensor.offset < 0 || tensor.offset > mostElements - tensor.numel)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld].offset is %lld, beyond 0 to 2^44 with %lld "
+                "elements behind it",
+                (long long)index, (long long)tensor.offset,
+                (long long)tensor.numel);
+  Shape shape;
+  if (!shapeOf(tensor, shape))
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld] has %lld elements, which are no matrices of "
+                "%lld rows and %lld columns",
+                (long long)index, (long long)tensor.numel,
+                (long long)tensor.rows, (long long)tensor.columns);
+  const Stream *stream = widest[size_t(tensor.set)];
+  if (stream && tensor.offset % stream->block != 0)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld].offset is %lld, not a multiple of %lld, the "
+                "block of stream %s",
+                (long long)index, (long long)tensor.offset,
+                (long long)stream->block, stream->name.c_str());
+  return ALTGRAD_OK;
+}
+
+altgrad_status Checker::checkGroup(const altgrad_tensor &tensor) {
+  if (tensor.group < 0 || tensor.group >= ngroups)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld].group is %lld, not in [0, %lld)",
+                (long long)index, (long long)tensor.group, (long long)ngroups);
+  if (groupSets.empty())
+    return ALTGRAD_OK;
+  int64_t &other = groupSets[size_t(tensor.group)];
+  if (other >= 0 && other != tensor.set)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld] is of set %lld, but its group %lld has tensors "
+                "of set %lld; here a group is of one set",
+                (long long)index, (long long)tensor.set,
+                (long long)tensor.group, (long long)other);
+  other = tensor.set;
+  return ALTGRAD_OK;
+}
+
+altgrad_status Checker::check(int64_t place, const altgrad_tensor &tensor) {
+  index = place;
+  if (tensor.set < set || tensor.set >= manifest.sets)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld].set is %lld, not in [%lld, %lld]: tensors come "
+                "set by set",
+                (long long)index, (long long)tensor.set, (long long)set,
+                (long long)manifest.sets - 1);
+  set = tensor.set;
+  if (altgrad_status status = checkElements(tensor))
+    return status;
+  return checkGroup(tensor);
+}
+
+void layRow(const altgrad_tensor &tensor, int64_t row, Tables &tables,
+            uint64_t *words) {
+  Shape shape;
+  shapeOf(tensor, shape);
+  words[ALTGRAD_ROW_NUMEL] = uint64_t(tensor.numel);
+  words[ALTGRAD_ROW_OFFSET] = uint64_t(tensor.offset);
+  words[ALTGRAD_ROW_TAG] = uint64_t(tensor.tag < 0 ? row : tensor.tag);
+  words[ALTGRAD_ROW_GROUP] = uint64_t(tensor.group);
+  words[ALTGRAD_ROW_FIRST_CHUNK] = tables.chunks.size();
+  for (int64_t first = 0; first < tensor.numel; first += ALTGRAD_CHUNK)
+    tables.chunks.push_back({row, first});
+  words[ALTGRAD_ROW_CHUNKS] =
+      tables.chunks.size() - words[ALTGRAD_ROW_FIRST_CHUNK];
+  words[ALTGRAD_ROW_SET] = uint64_t(tensor.set);
+  words[ALTGRAD_ROW_MATRIX_ROWS] = uint64_t(shape.rows);
+  words[ALTGRAD_ROW_MATRIX_COLUMNS] = uint64_t(shape.columns);
+  words[ALTGRAD_ROW_BATCH] = uint64_t(shape.batch);
+}
+
+} // namespace
+
+altgrad_status altgrad::runtime::readTensors(const altgrad_tensor *tensors,
+                                             int64_t count,
+                                             std::vector<altgrad_tensor> &out) {
+  uint64_t stride = sizeof(altgrad_tensor);
+  if (count > 0)
+    memcpy(&stride, tensors, sizeof stride);
+  if (stride < sizeof(altgrad_tensor) || stride > mostTensorBytes)
+    return fail(ALTGRAD_INVALID,
+                "tensors[0].size is %llu, not sizeof(altgrad_tensor), which is "
+                "%zu here",
+                (unsigned long long)stride, sizeof(altgrad_tensor));
+  out.resize(size_t(count));
+  auto *bytes = reinterpret_cast<const char *>(tensors);
+  for (int64_t i = 0; i < count; ++i) {
+    altgrad_tensor &tensor = out[size_t(i)];
+    memcpy(&tensor, bytes + uint64_t(i) * stride, sizeof tensor);
+    if (tensor.size != stride)
+      return fail(ALTGRAD_INVALID,
+                  "tensors[%lld].size is %llu, the first's %llu", (long long)i,
+                  (unsigned long long)tensor.size, (unsigned long long)stride);
+  }
+  return ALTGRAD_OK;
+}
+
+altgrad_status
+altgrad::runtime::checkTensors(const Manifest &manifest,
+                               const std::vector<altgrad_tensor> &tensors,
+                               int64_t ngroups) {
+  Checker checker(manifest, ngroups);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (altgrad_status status = checker.check(int64_t(i), tensors[i]))
+      return status;
+  return ALTGRAD_OK;
+}
+
+void altgrad::runtime::layTables(const Manifest &manifest,
+                                 const std::vector<altgrad_tensor> &tensors,
+                                 int64_t ngroups, Tables &tables) {
+  int64_t chunks = 0;
+  for (const altgrad_tensor &tensor : tensors)
+    chunks += (tensor.numel + ALTGRAD_CHUNK - 1) / ALTGRAD_CHUNK;
+  tables.nrows = int64_t(tensors.size());
+  tables.ngroups = ngroups;
+  tables.rows.assign(tensors.size() * size_t(manifest.rowWords), 0);
+  tables.inputs.assign(tensors.size() * size_t(manifest.inputs), 0);
+  tables.groups.assign(size_t(ngroups * manifest.groupScalars), 0);
+  tables.scalars.assign(size_t(manifest.stepScalars), 0);
+  tables.groupSets.assign(size_t(ngroups), 0);
+  tables.chunks.clear();
+  tables.chunks.reserve(size_t(chunks));
+  tables.setRows.assign(size_t(manifest.sets) + 1, tables.nrows);
+  tables.setChunks.assign(size_t(manifest.sets) + 1, chunks);
+  int64_t set = -1;
+  for (int64_t row = 0; row < tables.nrows; ++row) {
+    const altgrad_tensor &tensor = tensors[size_t(row)];
+    while (set < tensor.set) {
+      tables.setRows[size_t(++set)] = row;
+      tables.setChunks[size_t(set)] = int64_t(tables.chunks.size());
+    }
+    tables.groupSets[size_t(tensor.group)] |= uint64_t(1) << tensor.set;
+    layRow(tensor, row, tables, &tables.rows[size_t(row * manifest.rowWords)]);
+  }
+}

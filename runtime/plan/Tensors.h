@@ -1,0 +1,27 @@
+// The tensors of a plan as a caller declares them.
+#ifndef ALTGRAD_RUNTIME_TENSORS_H
+#define ALTGRAD_RUNTIME_TENSORS_H
+
+#include "bundle/Manifest.h"
+#include "plan/Plan.h"
+
+#include <vector>
+
+namespace altgrad::runtime {
+
+// Copies the members that we know out of structs as long as the caller's.
+altgrad_status readTensors(const altgrad_tensor *tensors, int64_t count,
+                           std::vector<altgrad_tensor> &out);
+
+altgrad_status checkTensors(const Manifest &manifest,
+                            const std::vector<altgrad_tensor> &tensors,
+                            int64_t ngroups);
+
+// Fills rows, chunks and where each set and group is; no pointer is bound yet.
+void layTables(const Manifest &manifest,
+               const std::vector<altgrad_tensor> &tensors, int64_t ngroups,
+               Tables &tables);
+
+} // namespace altgrad::runtime
+
+#endif // ALTGRAD_RUNTIME_TENSORS_H
