@@ -90,7 +90,7 @@ def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
   let description = [{
     One warp does a chunk, 16 bytes of the narrowest stream per lane and access; a
     chunk that is not 16-byte aligned, and the end of a tensor, go element by
-    element. Sweeps want a wide body of 4: `altgrad-vectorize{width=4}` comes first.
+    element. Sweeps want a wide body of 2: `altgrad-vectorize{width=2}` comes first.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",

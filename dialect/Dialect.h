@@ -35,6 +35,10 @@ namespace altgrad {
 /// on the list of allowed `arith` and `math` operations.
 std::string whyNotArithmetic(mlir::Operation &op);
 
+/// One sentence on why `op`, whose operands differ from element to element, may not
+/// compute elements; empty if it may.
+std::string whyNotElement(mlir::Operation &op);
+
 bool isIdentifier(llvm::StringRef name);
 
 /// Names become symbols, PTX entries and words of a manifest: letters, digits and

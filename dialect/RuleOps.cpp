@@ -274,6 +274,16 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
   return "";
 }
 
+std::string altgrad::whyNotElement(Operation &op) {
+  std::string reason;
+  for (Type type : op.getResultTypes())
+    // body_c8
+    if (!type.isF32() && !type.isInteger(1))
+      llvm::raw_string_ostream(reason)
+          << "computes elements in '" << type << "'; elements are f32";
+  return reason;
+}
+
 bool altgrad::isIdentifier(StringRef name) {
   return !name.empty() && !llvm::isDigit(name[0]) &&
          llvm::all_of(name,
@@ -322,15 +332,14 @@ LogicalResult RuleOp::verifyRegions() {
         return op.emitOpError("reduces over the step; a rule sees one tensor");
       continue;
     }
-    for (Value result : op.getResults())
-      // rule_c12
-      if (variances.isElement(result) && !result.getType().isF32() &&
-          !result.getType().isInteger(1))
-        return op.emitOpError() << "computes elements in " << result.getType()
-                                << "; elements are f32";
+    bool element = llvm::any_of(op.getResults(), [&](Value result) {
+      return variances.isElement(result);
+    });
+    if (std::string reason = whyNotElement(op); element && !reason.empty())
+      return op.emitOpError() << reason;
   }
   YieldOp yield = getYield();
-  // rule_c13
+  // rule_c12
   if (yield.getStates().size() != getByRole("state").size())
     return yield.emitOpError() << "has " << yield.getStates().size()
                                << " states, the rule has "

@@ -53,8 +53,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (rule_c9) at most one has the role `step`;
     - (rule_c10) what is reduced differs from element to element;
     - (rule_c11) a reduction is over the tensor;
-    - (rule_c12) elements are computed in f32, or compared to i1;
-    - (rule_c13) `yield` gives one value for each state.
+    - (rule_c12) `yield` gives one value for each state.
 
     For rules and steps alike:
 
@@ -66,7 +65,8 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (body_c4) none has a rounding mode of its own;
     - (body_c5) they compute with f32, f64, i64 and i1;
     - (body_c6) `fpowi`, `log` and `exp` give f64;
-    - (body_c7) the exponent of `fpowi` is i64.
+    - (body_c7) the exponent of `fpowi` is i64;
+    - (body_c8) elements are computed in f32, or compared to i1.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,
                        StrArrayAttr:$names, ArrayAttr:$defaults);

@@ -26,7 +26,13 @@ LogicalResult StepOp::verifyRegions() {
       return op.emitOpError("reduces a value that is the same for all elements");
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
-    if (std::string reason = whyNotArithmetic(op); !reason.empty())
+    bool element = llvm::any_of(op.getResults(), [&](Value result) {
+      return variances.isElement(result);
+    });
+    std::string reason = whyNotArithmetic(op);
+    if (reason.empty() && element)
+      reason = whyNotElement(op);
+    if (!reason.empty())
       return op.emitOpError() << reason;
   }
   // step_c11

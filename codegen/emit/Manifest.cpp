@@ -125,7 +125,7 @@ llvm::json::Object altgrad::writeManifest(StepOp step,
       {"exchanges", std::move(exchanges)}};
 }
 
-// Copy rates of performance.md: datasheet peak times what a copy reaches.
+// Of the 4.8 and 1.94 TB/s in NVIDIA's datasheets a copy reaches about nine tenths.
 static constexpr struct {
   llvm::StringLiteral name;
   double bytesPerSecond;

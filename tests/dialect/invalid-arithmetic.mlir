@@ -92,10 +92,38 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %b: f64, option %o: i1 = fals
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
-  // rule_c12
+  // body_c8
   // expected-error@+1 {{'arith.extf' op computes elements in 'f64'; elements are f32}}
   %x = extf %w : f32 to f64
   altgrad.yield param(%w) state()
+}
+
+// -----
+
+// An element of a step is held to the same: no f64 stands between its load and its store.
+altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
+  %v = dequantize %w : !altgrad.tensors<f32>
+  %x = element %v
+  // body_c8
+  // expected-error@+1 {{'arith.extf' op computes elements in 'f64'; elements are f32}}
+  %d = arith.extf %x : f32 to f64
+  %e = math.exp %d : f64
+  %r = arith.truncf %e : f64 to f32
+  %z = collect %r : f32 to !altgrad.reals
+  commit always %z to %w : !altgrad.tensors<f32>
+}
+
+// -----
+
+altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
+  %v = dequantize %w : !altgrad.tensors<f32>
+  %x = element %v
+  // body_c8
+  // expected-error@+1 {{'arith.fptosi' op computes elements in 'i64'; elements are f32}}
+  %d = arith.fptosi %x : f32 to i64
+  %r = arith.sitofp %d : i64 to f32
+  %z = collect %r : f32 to !altgrad.reals
+  commit always %z to %w : !altgrad.tensors<f32>
 }
 
 // -----
