@@ -14,7 +14,7 @@ source tools/packages.sh
 echo "  ready; Python is $ALTGRAD_PYTHON"
 
 step "2. build (build/)"
-product=(bin/altgrad-opt lib/libaltgrad.so) # tools/check.sh builds the rest
+product=(bin/altgrad-opt lib/libaltgrad.so stock-bundles) # tools/check.sh builds the rest
 if [ -t 1 ] && [ -z "${CI:-}" ]; then
   tools/build.sh "${product[@]}" # ninja counts on one line
 else
