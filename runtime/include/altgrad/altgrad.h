@@ -165,7 +165,7 @@ typedef struct altgrad_tensor {
 } altgrad_tensor;
 
 // Declares the tensors, set by set. Forgets all pointers bound before. A set, or the
-// whole step, may have no tensors: its phases then have nothing to do.
+// whole step, may have no tensors: what runs once per step still runs.
 ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
                                                 const altgrad_tensor *tensors,
                                                 int64_t count, int64_t ngroups);
