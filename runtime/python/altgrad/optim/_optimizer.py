@@ -1,5 +1,6 @@
 """A torch.optim.Optimizer that runs any rule: torch's contract on one side, a table on the other."""
 
+import warnings
 from itertools import chain
 from operator import itemgetter
 
@@ -11,7 +12,7 @@ from ._build import build, read_numbers
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
 from ._layout import FORMATS, PARAM_DTYPES, check_kind
 from ._table import FRESH, OTHER_GRADS, STALE
-from ._together import check_group, step_together
+from ._together import check_group, check_shards, step_together
 
 _MISSING = object()
 _BOUND = "max_grad_norm"
@@ -42,6 +43,12 @@ class Optimizer(torch.optim.Optimizer):
     group with differentiable=True) is stepped by `_reference` under the same norm,
     flag and state_dict; a warning names the first. `fallback=False` raises instead.
 
+    `process_group` (of torch.distributed, with a backend for the CPU) combines the
+    norm, and the verdict of a fused_amp GradScaler, over ranks that hold different
+    parameters or shards: every rank has the same. Each rank then has to take part
+    in every step, with or without gradients. Replicas must not be counted twice:
+    DistributedDataParallel needs no group.
+
     `step` raises TypeError, ValueError, RuntimeError or altgrad.Error before it
     changes anything.
     """
@@ -63,17 +70,17 @@ class Optimizer(torch.optim.Optimizer):
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
     _built = None
     _norm = None
+    _group = None
+    _left_behind = False
     _warned = False
-
     fallback = True
-    process_group = None
 
     def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False,
                  process_group=None, fallback=True):
         if max_grad_norm is not None:
             defaults = {**defaults, _BOUND: _bound(max_grad_norm)}
         self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
-        self.process_group = check_group(process_group)
+        self.process_group = process_group
         self._check_flags(defaults)
         self._forget()
         super().__init__(params, defaults)
@@ -90,6 +97,15 @@ class Optimizer(torch.optim.Optimizer):
     def _falls_back(self):
         """Whether torch steps what no kernel updates; its class knows no storage of ours."""
         return self.fallback and self._reference is not None and not self._words
+
+    @property
+    def process_group(self):
+        """The group over whose ranks norm and flag are combined, or None; a copy has none."""
+        return self._group
+
+    @process_group.setter
+    def process_group(self, group):
+        self._group, self._left_behind = check_group(group), False
 
     @property
     def max_grad_norm(self):
@@ -118,7 +134,8 @@ class Optimizer(torch.optim.Optimizer):
             for param in self.param_groups[-1]["params"]:
                 if param.requires_grad:
                     check_kind(type(self).__name__, param, WIDE_DTYPES if self._falls_back else ())
-        except TypeError:
+            self._check_shards()
+        except (TypeError, RuntimeError):
             del self.param_groups[-1]
             raise
 
@@ -172,8 +189,8 @@ class Optimizer(torch.optim.Optimizer):
                  "flag": 0.0 if found is None else float(found)}
         lists = list(map(_params_of, self.param_groups))
         params = list(chain.from_iterable(lists))
-        shape = (list(map(len, lists)), scaler, torch.is_inference_mode_enabled(),
-                 self.process_group, self.fallback)
+        shape = (list(map(len, lists)), scaler, torch.is_inference_mode_enabled(), self._group,
+                 self.fallback)
         quiet, fit = self._quiet(), STALE
         if self._built and shape == self._shape and (quiet or self._same_kinds()):
             fit = self._fit(params)
@@ -196,9 +213,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def _run(self, given, scaler):
         results, table = {}, self._built and self._built.table
-        if self._theirs or self.process_group is not None:
-            results = step_together(table, self._theirs, self.process_group, given, self._clipped,
-                                    scaler)
+        if self._theirs or self._group is not None:
+            results = step_together(table, self._theirs, self._group, given, self._clipped, scaler)
         elif table:
             results = table.run(given)
         self._norm = results.get("norm", self._norm)
@@ -244,12 +260,13 @@ class Optimizer(torch.optim.Optimizer):
         known, before = self._rows, self._theirs
         self._built, self._rows, self._theirs = None, {}, None
         kinds = self._look()
+        self._check_shards()
         clipped = _BOUND in self.param_groups[0]
         theirs = left_to_torch(self) if self._falls_back else None
         left = theirs.ids if theirs else ()
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
-        together = theirs is not None or self.process_group is not None
+        together = theirs is not None or self._group is not None
         built = build(self, kinds[0], _without(params, left), left, known, dict(
             clip=clipped, scaler=shape[1], exchange=clipped and together))
         if built:
@@ -268,6 +285,15 @@ class Optimizer(torch.optim.Optimizer):
         if group.get("differentiable") and not self._falls_back:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__} does not support "
                                "differentiable=True: autograd cannot see into compiled kernels")
+
+    def _check_shards(self):
+        if self.max_grad_norm is None or self._group is not None:
+            return
+        check_shards(self)
+        if self._left_behind:
+            raise RuntimeError(f"altgrad.optim.{type(self).__name__}: its process_group was left "
+                               "behind when it was copied, and max_grad_norm would clip by this "
+                               "rank's own norm; set it, or set it to None")
 
     # Checkpoints, copies.
 
@@ -312,12 +338,16 @@ class Optimizer(torch.optim.Optimizer):
 
     def __getstate__(self):
         kept = super().__getstate__()
-        kept.update(fused_amp=self.fused_amp, fallback=self.fallback)
+        kept.update(fused_amp=self.fused_amp, fallback=self.fallback,
+                    _left_behind=self._left_behind or self._group is not None)
         return kept
 
     def __setstate__(self, state):
         super().__setstate__(state)
         self._forget()
+        if state.get("_left_behind"):
+            warnings.warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied "
+                          "nor pickled; set it again", stacklevel=2)
         for group in self.param_groups:
             for key, value in self._older.items():
                 group.setdefault(key, value)

@@ -5,6 +5,10 @@ import ctypes
 import torch
 
 
+# What FSDP calls its flat parameters, and the original ones that are views of them.
+_MARKS = "_is_flat_param", "_fsdp_flattened"
+
+
 def step_together(table, theirs, group, given, clipped, scaled):
     """Runs one step; returns what it says of itself, by role.
 
@@ -60,6 +64,17 @@ def check_group(group):
         raise TypeError("process_group is a torch.distributed.ProcessGroup or None, "
                         f"not {type(group).__name__}")
     return group
+
+
+def check_shards(optimizer):
+    """Raises where a parameter is seen to be a shard: its norm is not the whole norm."""
+    for index, group in enumerate(optimizer.param_groups):
+        for place, param in enumerate(group["params"]):
+            if any(getattr(param, mark, False) for mark in _MARKS):
+                raise RuntimeError(
+                    f"altgrad.optim.{type(optimizer).__name__}: parameter {place} of group {index} "
+                    "is a shard, and max_grad_norm would clip every rank by the norm of its own; "
+                    "pass process_group=, the group of the ranks that hold the shards")
 
 
 def _bound(theirs, grads, group, share, max_norm):
