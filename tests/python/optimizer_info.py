@@ -28,12 +28,13 @@ from torch.testing._internal.common_utils import TestCase  # noqa: E402
 import altgrad  # noqa: E402
 
 NAMES = ["AdamW", "Adam", "SGD", "Adagrad", "RMSprop"]
-DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+# The last two are stepped by torch's classes inside ours.
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.complex64]
 # Of torch.testing._internal.common_optimizers: configurations and error inputs per class on the CPU, torch 2.11.
 CONFIGURATIONS = {"AdamW": 5, "Adam": 5, "SGD": 9, "Adagrad": 7, "RMSprop": 8}
 ERRORS = {"AdamW": 12, "Adam": 12, "SGD": 7, "Adagrad": 7, "RMSprop": 7}
-# With foreach and fused where the class has them, without differentiable.
-FLAGGED = {"AdamW": 10, "Adam": 10, "SGD": 18, "Adagrad": 14, "RMSprop": 8}
+# With foreach, fused and differentiable, where the class has them.
+FLAGGED = {"AdamW": 15, "Adam": 15, "SGD": 27, "Adagrad": 21, "RMSprop": 16}
 HALF = (torch.bfloat16, torch.float16)
 
 
@@ -77,7 +78,7 @@ class Suite(TestCase):
                 optimizer.zero_grad()
                 model[2].requires_grad_(step not in (3, 4))
                 if step != 2:
-                    model(torch.ones(4, 2, dtype=dtype)).sum().backward()
+                    model(torch.ones(4, 2, dtype=dtype)).abs().sum().backward()
                 optimizer.step()
                 for param in model.parameters():
                     states = [v for _, v in sorted(optimizer.state[param].items())
@@ -99,10 +100,12 @@ class Suite(TestCase):
         Suite.executed += 1
 
     def accepts_flags(self, info, cls, dtype):
-        """foreach= and fused= are accepted and change nothing but the group's entry."""
+        """foreach=, fused= and differentiable= are accepted, and a step is a step."""
         for config in common._get_optim_inputs_including_global_cliquey_kwargs(
-                torch.device("cpu"), dtype, info, skip=("differentiable",)):
+                torch.device("cpu"), dtype, info):
             params = [torch.nn.Parameter(torch.ones(2, 3, dtype=dtype))]
+            if config.kwargs.get("differentiable"):
+                params[0] = params[0].clone()
             optimizer = cls(params, **copy.deepcopy(config.kwargs))
             params[0].grad = torch.ones_like(params[0])
             optimizer.step()

@@ -360,3 +360,19 @@ def test_one_optimizer_per_parameter_of_torchs_helper():
             model[1](model[0](x).double()).sum().backward()
     same(models[0].parameters(), models[1].parameters())
     assert all(p.grad is None for p in models[0].parameters())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_counts_have_torchs_dtype(name):
+    torch.set_default_dtype(torch.float64)
+    try:
+        counts = []
+        for library in (altgrad, torch):
+            param = torch.nn.Parameter(torch.ones(3))
+            param.grad = torch.ones(3)
+            optimizer = getattr(library.optim, name)([param])
+            optimizer.step()
+            counts.append(optimizer.state[param].get("step"))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert name == "SGD" or counts[0].dtype == counts[1].dtype == torch.float64

@@ -1,8 +1,7 @@
 """PyTorch's own OptimizerInfo configurations and error inputs, on our classes.
 
 common_optimizers turns off torch's global flags when it is imported, so the
-suite runs in its own process; float64 is left out, since the kernels compute in
-float32 and refuse it.
+suite runs in its own process. float64 and complex64 are torch's part.
 """
 
 import subprocess

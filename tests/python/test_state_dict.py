@@ -137,3 +137,21 @@ def test_named_parameters_and_hooks():
     assert seen == ["pre", "post"]
     optimizer.load_state_dict(optimizer.state_dict())
     assert seen[2:] == [torch.float32]
+
+
+@pytest.mark.parametrize("name", ["AdamW", "Adagrad", "SGD"])
+def test_what_a_user_keeps_in_the_state(name):
+    """Before the first step and between two; torch's classes do not look at it."""
+    params, = twins.make([(8,), (5,)], count=1)
+    optimizer = getattr(altgrad.optim, name)(params)
+    twins.give_grads(params)
+    optimizer.state["own"] = torch.tensor(3)
+    optimizer.step()
+    optimizer.state["more"] = 4
+    before = params[0].detach().clone()
+    optimizer.step()
+    assert optimizer.state["own"] == 3 and optimizer.state["more"] == 4
+    assert not torch.equal(before, params[0])
+    if name == "Adagrad":
+        optimizer.share_memory()
+    optimizer.step()

@@ -3,8 +3,10 @@
 import inspect
 
 import torch
+from torch.optim.optimizer import _get_scalar_dtype
 
 from .._rule import find_rule
+from ._layout import PARAM_DTYPES
 from ._optimizer import Optimizer
 
 _OURS = [
@@ -172,9 +174,10 @@ class Adagrad(Named):
 
     def share_memory(self):
         """Moves the states to shared memory."""
-        for held in self.state.values():
-            for tensor in held.values():
-                tensor.share_memory_()
+        for group in self.param_groups:
+            for param in group["params"]:
+                for tensor in self.state[param].values():
+                    tensor.share_memory_()
 
     def _first_state(self, stream, row, dtype):
         group = self.param_groups[row.group]
@@ -182,8 +185,9 @@ class Adagrad(Named):
 
 
 def _accumulator(param, group):
-    first = group["initial_accumulator_value"]
-    return {"step": torch.tensor(0.0, dtype=torch.float32, device="cpu"),
+    first, ours = group["initial_accumulator_value"], param.dtype in PARAM_DTYPES
+    count = torch.float32 if ours else _get_scalar_dtype(is_fused=group["fused"])
+    return {"step": torch.tensor(0.0, dtype=count, device="cpu"),
             "sum": torch.full_like(param, complex(first, first) if param.is_complex() else first,
                                    memory_format=torch.preserve_format)}
 

@@ -72,7 +72,8 @@ class TensorTable:
 
     def __init__(self, bundle, rows, groups, params, state):
         self.bundle, self.rows = bundle, rows
-        self._params, self._state_entries = params, list(_entries(state))
+        self._odd = not all([isinstance(held, dict) for held in state.values()])
+        self._params, self._state_entries = params, list(_entries(state, self._odd))
         self._tensors = [row.param for row in rows]
         self._places = [row.place for row in rows]
         busy = set(self._places)
@@ -156,7 +157,10 @@ class TensorTable:
         known = self._params
         if len(params) != len(known) or not all(map(is_, params, known)):
             return STALE
-        if not all(map(is_, _entries(state), self._state_entries)):
+        try:
+            if not all(map(is_, _entries(state, self._odd), self._state_entries)):
+                return STALE
+        except TypeError:  # an entry that is no parameter's came
             return STALE
         if _identity(self._tensors) != self._known or _extent(self._states) != self._known_states:
             return STALE
@@ -246,9 +250,13 @@ class TensorTable:
                     master.copy_(torch.where(edited, param.to(master.dtype), master))
 
 
-def _entries(state):
-    """Every entry of every state in order, and an end, so that a missing one is noticed."""
-    return chain(chain.from_iterable(map(dict.values, state.values())), _END)
+def _entries(state, odd):
+    """Every entry of every state in order, and an end, so that a missing one is noticed.
+
+    `odd`: the user keeps something of their own there, which is not looked at.
+    """
+    each = [held for held in state.values() if isinstance(held, dict)] if odd else state.values()
+    return chain(chain.from_iterable(map(dict.values, each)), _END)
 
 
 def _identity(tensors):
