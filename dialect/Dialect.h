@@ -46,8 +46,12 @@ bool isIdentifier(llvm::StringRef name);
 mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
                                 mlir::ArrayAttr names);
 
-/// The most operations of a rule or a step: compile time is bounded by it.
+/// The most operations of a rule or a step, and the most of those that become long
+/// code: compile time is bounded by it. So it is by the lists and reductions of a set.
 constexpr size_t maxOperations = 4096;
+constexpr size_t maxFunctions = 512;
+constexpr size_t maxLists = 128;
+constexpr size_t maxReductions = 32;
 mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body);
 
 /// Whether `update` has the operands that `rule` wants under its options; emits

@@ -296,6 +296,10 @@ LogicalResult altgrad::verifyNames(Operation *op, StringRef symbol,
   if (!isIdentifier(symbol))
     return op->emitOpError() << "has the name '" << symbol
                              << "', which is no identifier";
+  // name_c3
+  if (names.size() > maxOperations)
+    return op->emitOpError() << "has " << names.size() << " arguments, at most "
+                             << maxOperations;
   for (StringAttr name : names.getAsRange<StringAttr>())
     // name_c2
     if (!isIdentifier(name))
@@ -310,6 +314,15 @@ LogicalResult altgrad::verifyLength(Operation *op, Block &body) {
   if (count > maxOperations)
     return op->emitOpError() << "has " << count << " operations, at most "
                              << maxOperations;
+  // Each becomes some twenty operations, and LLVM compares them with each other.
+  size_t functions = llvm::count_if(body, [](Operation &op) {
+    return isa<math::FPowIOp, math::LogOp, math::ExpOp, math::CopySignOp>(op);
+  });
+  // body_c9
+  if (functions > maxFunctions)
+    return op->emitOpError() << "has " << functions
+                             << " of fpowi, log, exp and copysign, at most "
+                             << maxFunctions;
   return success();
 }
 

@@ -59,6 +59,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
 
     - (name_c1) the name is an identifier;
     - (name_c2) so are the names of the arguments;
+    - (name_c3) there are at most 4096 of them;
     - (body_c1) the body has at most 4096 operations;
     - (body_c2) they are on the list of allowed ones;
     - (body_c3) none has fast-math flags;
@@ -66,7 +67,8 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (body_c5) they compute with f32, f64, i64 and i1;
     - (body_c6) `fpowi`, `log` and `exp` give f64;
     - (body_c7) the exponent of `fpowi` is i64;
-    - (body_c8) elements are computed in f32, or compared to i1.
+    - (body_c8) elements are computed in f32, or compared to i1;
+    - (body_c9) at most 512 of them are `fpowi`, `log`, `exp` and `copysign`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,
                        StrArrayAttr:$names, ArrayAttr:$defaults);

@@ -35,9 +35,16 @@ LogicalResult StepOp::verifyRegions() {
     if (!reason.empty())
       return op.emitOpError() << reason;
   }
+  RowSets sets(*this);
   // step_c11
-  if (Operation *meeting = RowSets(*this).conflict())
+  if (Operation *meeting = sets.conflict())
     return meeting->emitOpError("brings lists of different sets together");
+  DenseMap<unsigned, size_t> reductions;
+  for (ReduceOp reduce : getBody().getOps<ReduceOp>())
+    // step_c19
+    if (++reductions[sets.of(reduce.getValue()).value_or(0)] > maxReductions)
+      return reduce.emitOpError() << "is one of more than " << maxReductions
+                                  << " over one set of tensors";
   CommitOp commit = getCommit();
   for (BlockArgument argument : getBody().getArguments()) {
     bool written = llvm::is_contained(commit.getTargets(), argument) ||

@@ -193,9 +193,17 @@ unsigned StepOp::getSetCount() {
 
 static LogicalResult verifySets(StepOp step) {
   std::set<int64_t> used;
-  for (BlockArgument argument : step.getBody().getArguments())
-    if (isa<TensorsType>(argument.getType()))
-      used.insert(step.getSets()[argument.getArgNumber()]);
+  std::map<int64_t, size_t> lists;
+  for (BlockArgument argument : step.getBody().getArguments()) {
+    if (!isa<TensorsType>(argument.getType()))
+      continue;
+    int64_t set = step.getSets()[argument.getArgNumber()];
+    used.insert(set);
+    // step_c18
+    if (++lists[set] > maxLists)
+      return step.emitOpError() << "has more than " << maxLists
+                                << " lists of tensors in set " << set;
+  }
   for (int64_t set : used)
     // step_c9
     if (set < 0 || set >= std::min<int64_t>(used.size(), ALTGRAD_SETS))

@@ -112,6 +112,17 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   return success();
 }
 
+// Before the rule is copied: many copies of a long one would fill the memory.
+static LogicalResult countRule(UpdateOp update, RuleOp rule, size_t &length) {
+  length += rule.getBody().front().getOperations().size();
+  if (length > maxOperations)
+    return update.emitOpError()
+           << "applies rule '" << rule.getSymName()
+           << "', and the step's rules have " << length
+           << " operations in all, at most " << maxOperations;
+  return success();
+}
+
 namespace {
 struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
   using InlineRulesPassBase::InlineRulesPassBase;
@@ -120,6 +131,7 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
     SymbolTable symbols(getOperation());
     SmallVector<UpdateOp> updates;
     getOperation().walk([&](UpdateOp update) { updates.push_back(update); });
+    DenseMap<Operation *, size_t> lengths; // of steps, with the rules so far
     for (UpdateOp update : updates) {
       Operation *found = symbols.lookup(update.getRule());
       auto rule = dyn_cast_or_null<RuleOp>(found);
@@ -132,6 +144,7 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
         symbols.insert(rule, getOperation().getBody()->begin());
       }
       if (!rule || failed(verifyUpdate(update, rule)) ||
+          failed(countRule(update, rule, lengths[update->getParentOp()])) ||
           failed(inlineRule(update, rule)))
         return signalPassFailure();
     }

@@ -13,6 +13,7 @@ using namespace altgrad;
 
 static constexpr size_t maxBytes = 1 << 20;
 static constexpr int maxDepth = 64;
+static constexpr size_t maxNumber = 1000;
 
 namespace {
 // Reads a spec once, character by character, as far as its limits are concerned.
@@ -36,6 +37,8 @@ private:
   size_t expanded = 0; // bytes so far, aliases written out
   char last = 0, lastInk = 0;
   bool fresh = true; // nothing stands on this line yet
+  bool inWord = false;
+  size_t number = 0; // characters of a number so far
   llvm::StringMap<Alias> aliases;
   llvm::StringRef defined; // the alias whose definition this is, or ""
   size_t definedFrom = 0;  // `expanded` where it began
@@ -87,6 +90,13 @@ std::string Limits::code(size_t at) {
     depth = depth > 0 ? depth - 1 : 0;
   if (fresh && llvm::isAlpha(c))
     endDefinition(at);
+  // MLIR's numbers take the square of their length, or more stack than there is.
+  bool word = llvm::isAlnum(c) || c == '.' || c == '_';
+  bool inNumber = word && (number ? true : llvm::isDigit(c) && !inWord);
+  number = inNumber ? number + 1 : 0;
+  inWord = word;
+  if (number > maxNumber)
+    return "number of more than " + std::to_string(maxNumber) + " characters";
   if (c == '#' || c == '!')
     if (std::string why = alias(at); !why.empty())
       return why;

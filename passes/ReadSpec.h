@@ -15,7 +15,8 @@ struct Spec {
 };
 
 /// Reads a regular file, or stdin for "-", no further than the limits: 1 MiB, text
-/// without a NUL and an affine map, brackets nested no deeper than 64.
+/// without a NUL and an affine map, brackets nested no deeper than 64, aliases written
+/// out, and numbers of at most 1000 characters.
 Spec readSpec(llvm::StringRef path);
 
 /// The files from which diagnostics quote a line: regular ones within the limit.

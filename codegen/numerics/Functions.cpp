@@ -83,7 +83,18 @@ Value altgrad::powerBySquaring(ImplicitLocOpBuilder &b, Value base,
   return d.choose(negative, d.div(d.f64(1.0), power), power);
 }
 
-Value altgrad::exponential(ImplicitLocOpBuilder &b, Value x) {
+// (k + 1023) << 52. LLVM compares sums of integers with each other, all with all; where
+// there are many of them the sum is one of f64, whose last bits are the integer.
+static Value exponentField(const Doubles &d, Value k, bool many) {
+  Value sum =
+      many ? d.bits(d.add(k, d.f64(0x1.8p52 + 1023)))
+           : arith::AddIOp::create(
+                 d.b, arith::FPToSIOp::create(d.b, d.b.getI64Type(), k),
+                 d.i64(1023));
+  return arith::ShLIOp::create(d.b, sum, d.i64(52));
+}
+
+Value altgrad::exponential(ImplicitLocOpBuilder &b, Value x, bool many) {
   Doubles d{b};
   // Adding and subtracting 1.5 * 2^52 rounds to an integer.
   Value shift = d.f64(0x1.8p52);
@@ -102,11 +113,7 @@ Value altgrad::exponential(ImplicitLocOpBuilder &b, Value x) {
   Value safe = d.choose(low, d.f64(0.0), d.choose(high, d.f64(0.0), k));
   Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x, x);
   safe = d.choose(isNan, d.f64(0.0), safe);
-  Value field = arith::ShLIOp::create(
-      b,
-      arith::AddIOp::create(
-          b, arith::FPToSIOp::create(b, b.getI64Type(), safe), d.i64(1023)),
-      d.i64(52));
+  Value field = exponentField(d, safe, many);
   Value scaled = d.mul(p, d.number(field));
   Value result = d.choose(low, d.f64(0.0), scaled);
   return d.choose(high, d.f64(std::numeric_limits<double>::infinity()), result);

@@ -74,6 +74,8 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       getOperation()->emitError() << "unknown target '" << target << "'";
       return signalPassFailure();
     }
+    size_t exponentials = 0;
+    getOperation()->walk([&](math::ExpOp) { ++exponentials; });
     getOperation()->walk([&](Operation *op) {
       ImplicitLocOpBuilder b(op->getLoc(), op);
       Value lowered;
@@ -84,7 +86,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       else if (auto power = dyn_cast<math::FPowIOp>(op))
         lowered = powerBySquaring(b, power.getLhs(), power.getRhs());
       else if (auto exp = dyn_cast<math::ExpOp>(op))
-        lowered = exponential(b, exp.getOperand());
+        lowered = exponential(b, exp.getOperand(), exponentials > 16);
       else if (auto log = dyn_cast<math::LogOp>(op))
         lowered = logarithm(b, log.getOperand());
       else if (auto sign = dyn_cast<math::CopySignOp>(op))

@@ -33,8 +33,10 @@ mlir::Value decodeByConversion(mlir::ImplicitLocOpBuilder &b,
 /// e >>= 1, on |exponent|; 1 / r for a negative exponent.
 mlir::Value powerBySquaring(mlir::ImplicitLocOpBuilder &b, mlir::Value base,
                             mlir::Value exponent);
-/// e^x of an f64: x = k ln 2 + r, Taylor polynomial of degree 13 in r.
-mlir::Value exponential(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
+/// e^x of an f64: x = k ln 2 + r, Taylor polynomial of degree 13 in r. One of `many`
+/// has the same bits by operations that LLVM compiles faster.
+mlir::Value exponential(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
+                        bool many);
 /// ln x of an f64: x = 2^k m, series in (m - 1) / (m + 1).
 mlir::Value logarithm(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 

@@ -42,6 +42,20 @@ write("quotes.mlir", '#a = "\\\\"\n#b = ' + "[" * 400_000 + "\n")
 write("minus.mlir", "#a = affine_map<(d0) -> (" + "-" * 900_000 + "d0)>\n")
 write("beside.mlir", step + "llvm.func @f() { llvm.inline_asm has_side_effects \"int3\", \"\" : () -> ()\n  llvm.return }\n")
 write("comment.mlir", "// " + "(" * 1_000 + "\n" + '#a = "' + "[" * 1_000 + '"\n' + step)
+write("arguments.mlir", "altgrad.step @s(" + ", ".join(f"in %a{i}: f32" for i in range(4_097)) + ") { commit }\n")
+write("lists.mlir", "altgrad.step @s(" + ", ".join(f"in %a{i}: !altgrad.tensors<f32>" for i in range(129)) + ") { commit }\n")
+write("functions.mlir", rule.replace(") {", ", hyper %h: f64) {")
+      + "".join(f"  %a{i} = math.exp %h : f64\n" for i in range(513)) + "  %x = negf %w : f32\n" + end)
+write("reductions.mlir", "altgrad.step @s(in %w: !altgrad.tensors<f32>) {\n  %v = dequantize %w : !altgrad.tensors<f32>\n"
+      + "  %x = element %v\n" + "".join(f"  %a{i} = reduce add %x over step : f32\n" for i in range(33)) + "  commit\n}\n")
+write("updates.mlir", rule + "  %a0 = addf %w, %g : f32\n"
+      + "".join(f"  %a{i} = addf %a{i - 1}, %g : f32\n" for i in range(1, 4_000)) + "  %x = negf %a3999 : f32\n" + end
+      + "altgrad.step @s(inout %w: !altgrad.tensors<f32>) {\n  %x0 = dequantize %w : !altgrad.tensors<f32>\n"
+      + "".join(f"  %x{i} = update @r param(%x{i - 1}) grad(%x{i - 1}) state() hyper()\n" for i in range(1, 4_000))
+      + "  commit always %x3999 to %w : !altgrad.tensors<f32>\n}\n")
+for kind, digits in ("float", "1." + "1" * 100_000), ("integer", "1" * 100_000), ("thousand", "1" * 1_000):
+    write(f"{kind}.mlir", "altgrad.step @s(out %o: f64) {\n  %c = arith.constant " + digits
+          + " : f64\n  commit always %c to %o : f64\n}\n")
 # MLIR ends a comment at a carriage return as well.
 write("return.mlir", "// \r#a = " + "[" * 200_000 + "\n")
 write("wide-alias.mlir", "!a0 = tuple<i1, i1>\n" + "".join(f"!a{i} = tuple<!a{i - 1}, !a{i - 1}>\n" for i in range(1, 40))
