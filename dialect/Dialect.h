@@ -34,6 +34,8 @@ namespace altgrad {
 /// One sentence on why `op` may not compute scalars or elements; empty if it is
 /// on the list of allowed `arith` and `math` operations.
 std::string whyNotArithmetic(mlir::Operation &op);
+/// The same for an operation on elements.
+std::string whyNotElement(mlir::Operation &op);
 
 bool isIdentifier(llvm::StringRef name);
 

@@ -26,8 +26,9 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
 
     The body computes one element: no storage format is in sight, every f32
     operation is rounded to nearest even, and nothing is fused but `math.fma`.
-    What depends on hyper-parameters and the step alone is computed once per
-    tensor. The sign of a NaN counts as positive in `math.copysign`. A rule has no
+    What depends on hyper-parameters, the step and the tensor alone is computed
+    once per tensor. Integers are of an element's index (`altgrad.index`): random
+    bits, for example. The sign of a NaN counts as positive in `math.copysign`. A rule has no
     regions; a choice is a `select`. A state that is yielded
     unchanged under the chosen options is not stored at all.
 
@@ -53,8 +54,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (rule_c9) at most one has the role `step`;
     - (rule_c10) what is reduced differs from element to element;
     - (rule_c11) a reduction is over the tensor;
-    - (rule_c12) elements are computed in f32, or compared to i1;
-    - (rule_c13) `yield` gives one value for each state.
+    - (rule_c12) `yield` gives one value for each state.
 
     For rules and steps alike:
 
@@ -66,7 +66,11 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (body_c4) none has a rounding mode of its own;
     - (body_c5) they compute with f32, f64, i64 and i1;
     - (body_c6) `fpowi`, `log` and `exp` give f64;
-    - (body_c7) the exponent of `fpowi` is i64.
+    - (body_c7) the exponent of `fpowi` is i64;
+    - (body_c8) a shift is by a constant of 0 to 63;
+    - (body_c9) integers wrap around, and no operation promises that they do not;
+    - (body_c10) elements are f32, i64 or i1;
+    - (body_c11) no f32 of an element becomes an integer.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,
                        StrArrayAttr:$names, ArrayAttr:$defaults);
@@ -134,6 +138,50 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
   let results = (outs AnyTypeOf<[F32, I1]>:$result);
   let assemblyFormat = "`` $reduction $value `over` `` $scope attr-dict `:` type($value)";
   let hasVerifier = 1;
+}
+
+def Altgrad_IndexOp : Altgrad_Op<"index", [Pure]> {
+  let summary = "the global index of this element";
+  let description = [{
+    The caller gives the index of a tensor's first element; the others follow. So
+    the shards of a tensor see the indices of the whole. In the wide body of a
+    sweep it is a vector of neighbours.
+
+    ```mlir
+    %i = altgrad.index : i64
+    ```
+  }];
+  let results = (outs AnyTypeOf<[I64, VectorOfRankAndType<[1], [I64]>]>:$index);
+  let assemblyFormat = "attr-dict `:` type($index)";
+}
+
+def Altgrad_TagOp : Altgrad_Op<"tag", [Pure]> {
+  let summary = "the number that the caller gave this tensor";
+  let description = [{
+    One value for each tensor, the key of its random bits: it stays with the
+    tensor when others come and go.
+
+    ```mlir
+    %k = altgrad.tag : i64
+    ```
+  }];
+  let results = (outs I64:$tag);
+  let assemblyFormat = "attr-dict `:` type($tag)";
+}
+
+def Altgrad_DimOp : Altgrad_Op<"dim", [Pure]> {
+  let summary = "an extent of this tensor";
+  let description = [{
+    A tensor is `batch` matrices of `rows` by `columns`, in row-major order; unless
+    the caller says more, one row that has all elements.
+
+    ```mlir
+    %n = altgrad.dim columns : i64
+    ```
+  }];
+  let arguments = (ins Altgrad_DimensionAttr:$dimension);
+  let results = (outs I64:$extent);
+  let assemblyFormat = "`` $dimension attr-dict `:` type($extent)";
 }
 
 #endif // ALTGRAD_RULEOPS_TD

@@ -26,12 +26,21 @@ LogicalResult StepOp::verifyRegions() {
       return op.emitOpError("reduces a value that is the same for all elements");
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
-    if (std::string reason = whyNotArithmetic(op); !reason.empty())
+    std::string reason = whyNotArithmetic(op);
+    if (reason.empty() && variances.isElement(op.getResult(0)))
+      reason = whyNotElement(op);
+    if (!reason.empty())
       return op.emitOpError() << reason;
   }
+  RowSets sets(*this);
   // step_c11
-  if (Operation *meeting = RowSets(*this).conflict())
+  if (Operation *meeting = sets.conflict())
     return meeting->emitOpError("brings lists of different sets together");
+  for (auto reduce : getBody().getOps<ReduceOp>())
+    // step_c18
+    if (sets.count() > 1 && !sets.of(reduce.getValue()))
+      return reduce.emitOpError("reduces elements of no list; with several sets "
+                                "it must be one's");
   CommitOp commit = getCommit();
   for (BlockArgument argument : getBody().getArguments()) {
     bool written = llvm::is_contained(commit.getTargets(), argument) ||

@@ -65,9 +65,10 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c14) the set of a scalar has lists;
     - (step_c15) only a `hyper` has a default, a finite f64;
     - (step_c16) in a set, no other argument has the same role and key;
-    - (step_c17) a key is an identifier.
+    - (step_c17) a key is an identifier;
+    - (step_c18) where there are several sets, what is reduced belongs to one.
 
-    Names and body are those of a rule: name_c1 to name_c2, body_c1 to body_c7.
+    Names and body are those of a rule: name_c1 to name_c2, body_c1 to body_c11.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$accesses,
                        StrArrayAttr:$roles, StrArrayAttr:$names, StrArrayAttr:$keys,

@@ -22,8 +22,10 @@ static bool isList(Value value) {
 
 // What an operation says of its results, whatever its operands are.
 static std::optional<Variance> declared(Operation &op, Value result) {
-  if (isList(result) || isa<LoadOp, ElementOp, DecodeOp, EncodeOp>(op))
+  if (isList(result) || isa<LoadOp, ElementOp, DecodeOp, EncodeOp, IndexOp>(op))
     return Variance::Element;
+  if (isa<TagOp, DimOp>(op))
+    return Variance::Tensor;
   if (isa<ClipOp, UnscaleOp>(op)) // of the whole list: a norm, a flag
     return Variance::Step;
   if (auto reduce = dyn_cast<ReduceOp>(op))

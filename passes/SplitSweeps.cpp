@@ -189,7 +189,7 @@ void SweepWriter::writeStage(int stage, unsigned set) {
   SmallVector<Sink> always, conditional;
   for (const Sink &sink : plan.sinks) {
     if (sink.stage != stage ||
-        sets.of(sink.reduce ? sink.value : sink.stream) != set)
+        sets.of(sink.reduce ? sink.value : sink.stream).value_or(0) != set)
       continue;
     if (ReduceOp reduce = sink.reduce)
       writeSweep(stage, ("reduce" + suffix), {}, sink);

@@ -50,6 +50,9 @@ private:
 };
 } // namespace
 
+// Whether the workspace can keep a value.
+static bool fits(Value value) { return value.getType().isF32(); }
+
 static unsigned bytesOf(Value stream) {
   return cast<TensorsType>(stream.getType()).getFormat().getBytes();
 }
@@ -174,10 +177,12 @@ void Planner::delayStores() {
   }
 }
 
-// Values an earlier stage could have computed, where stage `k` first meets them.
+// Values an earlier stage could have computed, where stage `k` first meets them;
+// instead of one that must be kept and cannot, what it is computed from.
 void Planner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
   walkBack(value, [&](Value needed) {
-    if (stageOf(needed) >= k)
+    bool computed = !needed.getDefiningOp<LoadOp>();
+    if (stageOf(needed) >= k || (computed && !fits(needed) && !valid(needed, k)))
       return true;
     frontier.insert(needed);
     return false;
@@ -234,7 +239,7 @@ void Planner::decideStage(int k) {
     if (!valid(value, k))
       kept.insert(value);
   for (Value value : frontier) {
-    if (kept.contains(value) || !value.getType().isF32())
+    if (kept.contains(value) || !fits(value))
       continue;
     unsigned before = stageCost(k, frontier.getArrayRef(), kept);
     kept.insert(value);
@@ -270,6 +275,7 @@ void Planner::countBytes() {
       if (stage == k) {
         findLoads(value, k, streams);
         plan.bytes += wordBytes;
+        plan.possible &= fits(value);
       }
     for (Value stream : streams)
       plan.bytes +=
@@ -288,6 +294,7 @@ PlanChoice altgrad::planSweeps(StepOp step) {
   PlanChoice choice;
   choice.recomputeBytes = recompute.bytes;
   choice.spillBytes = kept.bytes;
-  choice.plan = kept.bytes < recompute.bytes ? kept : recompute;
+  bool keep = kept.possible && kept.bytes < recompute.bytes;
+  choice.plan = keep ? kept : recompute;
   return choice;
 }

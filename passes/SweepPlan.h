@@ -28,6 +28,7 @@ struct SweepPlan {
   llvm::MapVector<mlir::Value, int> spilled;
   int stages = 0;
   unsigned bytes = 0; // per element, over all stages
+  bool possible = true; // no code would have to wait in the workspace
 };
 
 /// The cheapest plan in bytes per element, and the two it was chosen from.

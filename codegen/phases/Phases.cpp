@@ -275,7 +275,7 @@ void PhasePlanner::addSlots() {
       home[op] = &phase;
   auto need = [&](Value value, const Phase &reader) {
     Operation *op = value.getDefiningOp();
-    if (!op || isa<arith::ConstantOp, SpillOp>(op) || plan.slots.count(value))
+    if (!op || isa<arith::ConstantOp, SpillOp, TagOp, DimOp>(op) || plan.slots.count(value))
       return;
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       const Partial &partial = plan.partialOf(value);
@@ -377,7 +377,7 @@ FailureOr<PhasePlan> PhasePlanner::run() {
       addSweep(sweep);
     } else if (auto spill = dyn_cast<SpillOp>(op)) {
       plan.spills.push_back(spill);
-    } else if (!isa<arith::ConstantOp, CommitOp>(op)) {
+    } else if (!isa<arith::ConstantOp, CommitOp, TagOp, DimOp>(op)) {
       if (isa<AltgradDialect>(op.getDialect()))
         return op.emitOpError("is no sweep: altgrad-sweeps comes first"),
                failure();

@@ -119,7 +119,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32) {
-  // rule_c13
+  // rule_c12
   // expected-error@+1 {{'altgrad.yield' op has 0 states, the rule has 1}}
   altgrad.yield param(%w) state()
 }

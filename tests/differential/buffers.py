@@ -27,7 +27,7 @@ class Buffer:
     def address(self, row):
         """Of the row's tensor; for none or an empty one any address must do."""
         if not self.numel[row]:
-            return row % 2  # NULL, or no address at all
+            return int(row) % 2  # NULL, or no address at all
         return self.bytes.ctypes.data + self.offsets[row]
 
     def view(self, row):

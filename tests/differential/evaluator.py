@@ -38,14 +38,23 @@ class Tensors:
 
 @dataclasses.dataclass
 class Rows:
-    """One per tensor, set by set; `streams`: the set of each stream that is not of set 0."""
+    """One per tensor, set by set; `streams`: the set of each stream that is not of set 0.
+
+    `offset`: the global index of a tensor's first element; `shape`: rows, columns, batch.
+    """
     numel: list
     group: list
     set: list = None
     streams: dict = dataclasses.field(default_factory=dict)
+    offset: list = None
+    tag: list = None
+    shape: list = None
 
     def __post_init__(self):
         self.set = self.set or [0] * len(self.numel)
+        self.offset = self.offset or [0] * len(self.numel)
+        self.tag = self.tag or list(range(len(self.numel)))
+        self.shape = self.shape or [(1, n, 1) for n in self.numel]
 
     def own(self, which):
         """The rows of a set; None: all."""
@@ -55,6 +64,10 @@ class Rows:
         """Per element of a set its row."""
         own = self.own(which)
         return np.repeat(own, np.array(self.numel, int)[own])
+
+    def among(self, which):
+        """Which elements of all rows are of a set."""
+        return np.isin(self.of(None), self.own(which))
 
     def sizes(self, stream):
         """Per row the elements of a stream."""
@@ -85,6 +98,10 @@ def _to_integer(x):
     return x.astype(np.int64)
 
 
+def _shift_right(x, distance):
+    return (x.view(np.uint64) >> distance.view(np.uint64)).view(np.int64)
+
+
 def _copysign(x, sign):
     if np.isnan(sign).any():
         sign = np.where(np.isnan(sign), np.nan, sign).astype(sign.dtype)
@@ -98,7 +115,7 @@ ARITHMETIC = {
     "arith.minimumf": soft.minimum, "arith.maximumf": soft.maximum,
     "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
     "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
-    "arith.select": np.where, "math.fpowi": soft.power,
+    "arith.shli": np.left_shift, "arith.shrui": _shift_right, "arith.select": np.where, "math.fpowi": soft.power,
     "math.exp": np.exp, "math.log": np.log,  # a few ulp from the program's: see test_functions
     "arith.sitofp": None, "arith.truncf": None, "arith.extf": None,
     "arith.fptosi": _to_integer, "arith.cmpf": None, "arith.cmpi": None}
@@ -153,8 +170,7 @@ class Evaluator:
     def _arithmetic(self, op, inputs):
         element = any(v.element for v in inputs)
         which = _one_set(inputs)
-        arrays = [v.array[self.rows.of(which)] if element and not v.element else v.array
-                  for v in inputs]
+        arrays = [self._entries(v, which) if element else v.array for v in inputs]
         target = TYPES[op.result_types[0]]
         if op.name == "arith.constant":
             out = np.repeat(_constant(op), len(self.rows.numel))
@@ -169,6 +185,26 @@ class Evaluator:
         if out.dtype != target:
             raise TypeError(f"{op.name} gave {out.dtype}, wanted {op.result_types[0]}")
         return Value(out, element, which)
+
+    def _entries(self, value, which):
+        """One for each element of a set."""
+        if not value.element:
+            return value.array[self.rows.of(which)]
+        return value.array if value.set == which else value.array[self.rows.among(which)]
+
+    #===-- Tensors and their elements ---------------------------------------===#
+
+    def _index(self, op):
+        """Of the elements of all rows: no list has said yet of which set."""
+        each = [offset + np.arange(numel) for offset, numel in zip(self.rows.offset, self.rows.numel)]
+        return [Value(np.concatenate([np.empty(0, np.int64), *each]).astype(np.int64), True)]
+
+    def _tag(self, op):
+        return [Value(np.array(self.rows.tag, np.int64), False)]
+
+    def _dim(self, op):
+        which = ("rows", "columns", "batch").index(re.search(r"dimension (\w+)", op.attributes["dimension"])[1])
+        return [Value(np.array([s[which] for s in self.rows.shape], np.int64), False)]
 
     #===-- Lists ------------------------------------------------------------===#
 
@@ -262,7 +298,7 @@ class Evaluator:
         return [Reals(self._as_elements(values[v], param_set), None, param_set) for v in wanted]
 
     def _as_elements(self, value, which):
-        return value.array if value.element else value.array[self.rows.of(which)]
+        return self._entries(value, which)
 
     #===-- Commit -----------------------------------------------------------===#
 
@@ -276,14 +312,16 @@ class Evaluator:
                              (zip(values, targets), decided)):
             for (value, _), (target, _) in pairs:
                 name, _, scope, kind = self.signature[position[target]]
-                self._write(after[name], self.values[value], scope, kind, where)
+                self._write(name, after[name], self.values[value], scope, kind, where)
         return after
 
-    def _write(self, memory, value, scope, kind, where):
+    def _write(self, name, memory, value, scope, kind, where):
         if isinstance(value, Tensors) or isinstance(value, Reals):
             codes = (value.codes if isinstance(value, Tensors)
                      else formats.encode(self._format(kind), self._elements(value)))
-            allowed = where.array[self.rows.of(value.set)]
+            which = self.rows.streams.get(name, 0)
+            codes = self._entries(Value(codes, True, value.set), which)
+            allowed = where.array[self.rows.of(which)]
             memory[allowed] = codes[allowed]
             return
         new = value.array

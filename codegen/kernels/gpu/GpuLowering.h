@@ -25,6 +25,8 @@ private:
     /// The lane's first element, from the chunk's end: negative.
     mlir::Value from = {};
     mlir::Value aligned = {};   // i1: all streams
+    /// The global index after the chunk's last element; null if nobody asks.
+    mlir::Value end = {};
     mlir::IRMapping known = {}; // scalars
     /// Where the lane's next element of each stream lies.
     llvm::MapVector<mlir::Value, mlir::Value> pointers = {};
@@ -44,10 +46,13 @@ private:
   /// `part`: of the 256 lanes, which a warp visits in turn.
   Carried laneAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                  Carried carried, unsigned part);
-  Carried vectorsAt(KernelBuilder &kernel, Chunk &chunk, Carried carried,
-                    unsigned part);
+  Carried vectorsAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                    Carried carried, unsigned part);
   Carried tailAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                  Carried carried, unsigned part);
+  /// The global index of the element `further` after `at`, or null.
+  mlir::Value indexOf(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                      int64_t further);
   mlir::Value address(KernelBuilder &kernel, Chunk &chunk, mlir::Value tensors,
                       int64_t element);
   mlir::Value slice(mlir::Value words, mlir::VectorType codes, unsigned number);

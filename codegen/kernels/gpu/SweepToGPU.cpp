@@ -102,8 +102,13 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
     count = arith::SelectOp::create(
         builder, kernel.scalar(condition, row, chunk.known), count,
         kernel.i32(0));
-  for (Value value : sweep.getScalars())
-    kernel.scalar(value, row, chunk.known);
+  mapScalars(kernel, sweep, row, chunk.known);
+  if (usesIndex(sweep))
+    chunk.end = arith::AddIOp::create(
+        builder,
+        arith::AddIOp::create(
+            builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first),
+        arith::ExtSIOp::create(builder, i64, count));
 
   Value mine = arith::MulIOp::create(builder, lane, kernel.i64(chunk.width));
   chunk.from = arith::SubIOp::create(
@@ -194,7 +199,7 @@ GpuLowering::Carried GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
       /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  Carried fast = vectorsAt(kernel, chunk, carried, part);
+  Carried fast = vectorsAt(kernel, chunk, at, carried, part);
   scf::YieldOp::create(builder, fast);
   builder.setInsertionPointToStart(branch.elseBlock());
   Carried slow = tailAt(kernel, chunk, at, carried, part);
@@ -206,6 +211,16 @@ Value GpuLowering::address(KernelBuilder &kernel, Chunk &chunk, Value tensors,
                            int64_t element) {
   return kernel.offset(chunk.pointers.lookup(tensors), kernel.i64(element),
                        bytesOf(tensors));
+}
+
+Value GpuLowering::indexOf(KernelBuilder &kernel, Chunk &chunk, Value at,
+                           int64_t further) {
+  if (!chunk.end)
+    return {};
+  Value back = arith::ExtSIOp::create(builder, builder.getI64Type(), at);
+  return arith::AddIOp::create(
+      builder, arith::AddIOp::create(builder, chunk.end, back),
+      kernel.i64(further));
 }
 
 // The codes of group `number`, out of the words of an access.
@@ -250,8 +265,8 @@ SmallVector<Value> GpuLowering::pack(ArrayRef<Value> groups) {
 }
 
 GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
-                                            Chunk &chunk, Carried carried,
-                                            unsigned part) {
+                                            Chunk &chunk, Value at,
+                                            Carried carried, unsigned part) {
   SweepOp sweep = chunk.sweep;
   Region &body = sweep.getWide().front();
   unsigned results = sweep.getNumResults(), groups = chunk.groups();
@@ -278,7 +293,8 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
       loaded.push_back(slice(words[index], type, within / groupWidth));
     }
     SmallVector<Value> emitted =
-        cloneSweepBody(builder, body, loaded, chunk.known);
+        cloneSweepBody(builder, body, loaded, chunk.known,
+                       indexOf(kernel, chunk, at, first + element));
     for (unsigned i = 0; i < results; ++i)
       chunk.sums.add(carried, i, part * groups + group, emitted[i]);
     element += groupWidth;
@@ -331,7 +347,8 @@ GpuLowering::Carried GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
               kernel.load(argument.getType(), element(tensors, offset),
                           bytesOf(tensors), readOnly(step, tensors)));
         SmallVector<Value> emitted =
-            cloneSweepBody(builder, sweep.getBody(), loaded, chunk.known);
+            cloneSweepBody(builder, sweep.getBody(), loaded, chunk.known,
+                           indexOf(kernel, chunk, index, 0));
         for (unsigned i = 0; i < results; ++i)
           chunk.sums.addElement(next, i, part * groups, groups, offset,
                                 emitted[i]);

@@ -42,7 +42,7 @@ private:
   void elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
                 int64_t width, Value from, Value to,
                 ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
-                const IRMapping &known, ArrayRef<Lanes> lanes);
+                const IRMapping &known, Value base, ArrayRef<Lanes> lanes);
   SmallVector<Lanes> makeLanes(KernelBuilder &kernel,
                                ArrayRef<Partial> partials);
   void clear(KernelBuilder &kernel, const Lanes &lanes);
@@ -216,8 +216,7 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   if (Value condition = sweep.getCondition())
     count = arith::SelectOp::create(
         builder, kernel.scalar(condition, row, known), count, kernel.i64(0));
-  for (Value value : sweep.getScalars())
-    kernel.scalar(value, row, known);
+  mapScalars(kernel, sweep, row, known);
 
   auto pointers = [&](OperandRange streams) {
     SmallVector<Value> all;
@@ -233,6 +232,10 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   for (const Lanes &one : lanes)
     clear(kernel, one);
 
+  Value base; // the global index of the chunk's first element
+  if (usesIndex(sweep))
+    base = arith::AddIOp::create(
+        builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first);
   int64_t width = sweep.getWidth();
   Value whole = arith::AndIOp::create(
       builder, count, kernel.i64(words ? -words->elementsAtOnce() : -width));
@@ -240,9 +243,9 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
     words->lower(whole, loads, stores, known);
   else
     elements(kernel, sweep, sweep.getWide().front(), width, kernel.i64(0),
-             whole, loads, stores, known, lanes);
+             whole, loads, stores, known, base, lanes);
   elements(kernel, sweep, sweep.getBody(), 1, whole, count, loads, stores,
-           known, lanes);
+           known, base, lanes);
   for (const Lanes &one : lanes)
     kernel.store(total(kernel, one), kernel.chunkWord(one.partial, chunk),
                  laneBytes);
@@ -264,7 +267,8 @@ void HostLowering::elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
                             int64_t width, Value from, Value to,
                             ArrayRef<Value> loadPointers,
                             ArrayRef<Value> storePointers,
-                            const IRMapping &known, ArrayRef<Lanes> lanes) {
+                            const IRMapping &known, Value base,
+                            ArrayRef<Lanes> lanes) {
   kernel.loop(from, to, kernel.i64(width), [&](Value index) {
     SmallVector<Value> loaded;
     for (auto [argument, stream, pointer] :
@@ -276,7 +280,9 @@ void HostLowering::elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
         prefetchAhead(kernel, at, ahead);
       loaded.push_back(kernel.load(argument.getType(), at, bytes));
     }
-    SmallVector<Value> emitted = cloneSweepBody(builder, body, loaded, known);
+    SmallVector<Value> emitted = cloneSweepBody(
+        builder, body, loaded, known,
+        base ? arith::AddIOp::create(builder, base, index) : Value());
     for (auto [value, one] : llvm::zip(emitted, lanes)) {
       Value at = lane(kernel, one,
                       arith::AndIOp::create(builder, index,
