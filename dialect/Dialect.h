@@ -44,6 +44,14 @@ bool isIdentifier(llvm::StringRef name);
 mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
                                 mlir::ArrayAttr names);
 
+/// The most elements that share one stored or reduced value.
+constexpr unsigned maxBlock = 256;
+/// Whether a block may have so many elements: a power of two from 32 on.
+bool isBlock(int64_t block);
+
+/// "14" or "14.125".
+std::string formatBytes(double bytes);
+
 /// The most operations of a rule or a step: compile time is bounded by it.
 constexpr size_t maxOperations = 4096;
 mlir::LogicalResult verifyLength(mlir::Operation *op, mlir::Block &body);

@@ -342,7 +342,7 @@ LogicalResult RuleOp::verifyRegions() {
   for (Operation &op : getBody().front()) {
     if (isa<YieldOp>(op))
       continue;
-    if (!isa<ReduceOp, IndexOp, TagOp, DimOp>(op))
+    if (!isa<ReduceOp, BlockReduceOp, IndexOp, TagOp, DimOp>(op))
       if (std::string reason = whyNotArithmetic(op); !reason.empty())
         return op.emitOpError() << reason;
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
@@ -354,6 +354,9 @@ LogicalResult RuleOp::verifyRegions() {
         return op.emitOpError("reduces over the step; a rule sees one tensor");
       continue;
     }
+    if (auto block = dyn_cast<BlockReduceOp>(op))
+      if (failed(verifyBlock(block, variances)))
+        return failure();
     if (variances.isElement(op.getResult(0)))
       if (std::string reason = whyNotElement(op); !reason.empty())
         return op.emitOpError() << reason;

@@ -184,4 +184,28 @@ def Altgrad_DimOp : Altgrad_Op<"dim", [Pure]> {
   let assemblyFormat = "`` $dimension attr-dict `:` type($extent)";
 }
 
+def Altgrad_BlockReduceOp : Altgrad_Op<"block_reduce", [Pure, SameOperandsAndResultType]> {
+  let summary = "combine the elements of a block; each of them sees the result";
+  let description = [{
+    Blocks are of neighbouring elements of a tensor: of 32 here, element i belongs
+    to block i / 32. The last one of a tensor may be short. `max` is that of
+    `reduce`: NaN if one is.
+
+    ```mlir
+    %m = altgrad.block_reduce max %w over 32 : f32
+    ```
+
+    Constraints:
+
+    - (block_c1) a block is a power of two from 32 to 256;
+    - (block_c2) the reduction is `max`;
+    - (block_c3) what is reduced differs within a block.
+  }];
+  let arguments = (ins Altgrad_ReductionAttr:$reduction,
+                       AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
+  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);
+  let assemblyFormat = "`` $reduction $value `over` $block attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
 #endif // ALTGRAD_RULEOPS_TD

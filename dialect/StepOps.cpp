@@ -41,6 +41,8 @@ LogicalResult StepOp::verifyRegions() {
     if (sets.count() > 1 && !sets.of(reduce.getValue()))
       return reduce.emitOpError("reduces elements of no list; with several sets "
                                 "it must be one's");
+  if (failed(verifyBlocks(*this, variances)))
+    return failure();
   CommitOp commit = getCommit();
   for (BlockArgument argument : getBody().getArguments()) {
     bool written = llvm::is_contained(commit.getTargets(), argument) ||

@@ -66,7 +66,9 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c15) only a `hyper` has a default, a finite f64;
     - (step_c16) in a set, no other argument has the same role and key;
     - (step_c17) a key is an identifier;
-    - (step_c18) where there are several sets, what is reduced belongs to one.
+    - (step_c18) where there are several sets, what is reduced belongs to one;
+    - (step_c19) what is stored per block is the same for all its elements;
+    - (step_c20) all blocks of a step are of one size.
 
     Names and body are those of a rule: name_c1 to name_c2, body_c1 to body_c11.
   }];

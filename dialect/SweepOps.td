@@ -144,7 +144,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c6) a reduced value has the type of its result: i1 for `and`, else f32;
     - (sweep_c7) there is at most one wide body;
     - (sweep_c8) it does at least two elements;
-    - (sweep_c9) its types are vectors of the body's.
+    - (sweep_c9) its types are vectors of the body's;
+    - (sweep_c10) it has as many block reductions.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
@@ -164,8 +165,10 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     /// The scalars of the step that the bodies and the condition use.
     ::llvm::SmallVector<::mlir::Value> getScalars();
     /// Bytes per element that this sweep loads and stores.
-    unsigned getBytesRead();
-    unsigned getBytesWritten();
+    double getBytesRead();
+    double getBytesWritten();
+    /// The elements of a block; 1 where nothing is per block.
+    unsigned getBlock();
   }];
 }
 

@@ -255,8 +255,9 @@ struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
     if (choice.plan.stages > 1)
       remark::passed(step.getLoc(),
                      remark::RemarkOpts::name("split").category("altgrad"))
-          << remark::metric("recompute-bytes", choice.recomputeBytes)
-          << remark::metric("spill-bytes", choice.spillBytes)
+          << remark::metric("recompute-bytes",
+                            formatBytes(choice.recomputeBytes))
+          << remark::metric("spill-bytes", formatBytes(choice.spillBytes))
           << remark::reason("{0}", choice.plan.spilled.empty()
                                        ? "recompute"
                                        : "spill");

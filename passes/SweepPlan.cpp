@@ -39,7 +39,7 @@ private:
   void walkBack(Value value, function_ref<bool(Value)> further);
   void findFrontier(Value value, int k, SetVector<Value> &frontier);
   void findLoads(Value value, int k, SetVector<Value> &streams);
-  unsigned stageCost(int k, ArrayRef<Value> frontier,
+  double stageCost(int k, ArrayRef<Value> frontier,
                      const DenseSet<Value> &kept);
   bool valid(Value value, int k);
 
@@ -53,8 +53,8 @@ private:
 // Whether the workspace can keep a value.
 static bool fits(Value value) { return value.getType().isF32(); }
 
-static unsigned bytesOf(Value stream) {
-  return cast<TensorsType>(stream.getType()).getFormat().getBytes();
+static double bytesOf(Value stream) {
+  return cast<TensorsType>(stream.getType()).getBytes();
 }
 
 void Planner::findStages() {
@@ -210,9 +210,9 @@ Value Planner::storedCopy(Value value, int k) {
 }
 
 // Bytes per element that stage `k` pays for its frontier.
-unsigned Planner::stageCost(int k, ArrayRef<Value> frontier,
+double Planner::stageCost(int k, ArrayRef<Value> frontier,
                             const DenseSet<Value> &kept) {
-  unsigned bytes = 0;
+  double bytes = 0;
   SetVector<Value> streams;
   for (Value value : frontier) {
     if (!kept.contains(value)) {
@@ -225,7 +225,7 @@ unsigned Planner::stageCost(int k, ArrayRef<Value> frontier,
       bytes += wordBytes + (plan.spilled.count(value) ? 0 : wordBytes);
   }
   for (Value stream : streams)
-    bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : wordBytes;
+    bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : double(wordBytes);
   return bytes;
 }
 
@@ -241,7 +241,7 @@ void Planner::decideStage(int k) {
   for (Value value : frontier) {
     if (kept.contains(value) || !fits(value))
       continue;
-    unsigned before = stageCost(k, frontier.getArrayRef(), kept);
+    double before = stageCost(k, frontier.getArrayRef(), kept);
     kept.insert(value);
     if (stageCost(k, frontier.getArrayRef(), kept) >= before)
       kept.erase(value);
@@ -279,7 +279,7 @@ void Planner::countBytes() {
       }
     for (Value stream : streams)
       plan.bytes +=
-          isa<TensorsType>(stream.getType()) ? bytesOf(stream) : wordBytes;
+          isa<TensorsType>(stream.getType()) ? bytesOf(stream) : double(wordBytes);
   }
 }
 

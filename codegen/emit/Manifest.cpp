@@ -30,11 +30,12 @@ static llvm::json::Object describe(StepOp step, const Binding &binding) {
 }
 
 static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
-  FormatAttr format = cast<TensorsType>(binding.argument.getType()).getFormat();
+  auto tensors = cast<TensorsType>(binding.argument.getType());
+  FormatAttr format = tensors.getFormat();
   llvm::json::Object stream = describe(step, binding);
   stream["format"] = formatName(format);
   stream["bits"] = format.getBytes() * 8;
-  stream["block"] = 1;
+  stream["block"] = tensors.getBlock();
   return stream;
 }
 
@@ -135,8 +136,8 @@ static constexpr struct {
 
 namespace {
 struct Traffic { // bytes per element
-  unsigned read = 0, written = 0;
-  unsigned both() const { return read + written; }
+  double read = 0, written = 0;
+  double both() const { return read + written; }
 };
 } // namespace
 
@@ -154,8 +155,8 @@ static void writePhase(llvm::raw_ostream &out, const Phase &phase, bool sets) {
   out << "  " << llvm::left_justify(phase.name, 10) << " "
       << llvm::left_justify(stringifyDomain(phase.domain), 7);
   if (SweepOp sweep = phase.sweep)
-    out << sweep.getBytesRead() << " read, " << sweep.getBytesWritten()
-        << " written";
+    out << formatBytes(sweep.getBytesRead()) << " read, "
+        << formatBytes(sweep.getBytesWritten()) << " written";
   else if (phase.kind == Phase::Fold)
     out << phase.folds.size() << " reductions";
   else
@@ -176,8 +177,9 @@ std::string altgrad::writeReport(StepOp step, const PhasePlan &plan) {
   out << "step " << step.getSymName() << ": " << count
       << (count == 1 ? " sweep, " : " sweeps, ");
   auto bytes = [&](const Traffic &set) {
-    out << set.both() << " bytes per element (" << set.read << " read, "
-        << set.written << " written)";
+    out << formatBytes(set.both()) << " bytes per element ("
+        << formatBytes(set.read) << " read, " << formatBytes(set.written)
+        << " written)";
   };
   if (sets)
     out << traffic.size() << " sets of tensors";

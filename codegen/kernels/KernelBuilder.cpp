@@ -1,10 +1,9 @@
 // Addresses, scalars and words of the workspace inside a kernel.
-#include "codegen/kernels/KernelBuilder.h"
+#include "codegen/kernels/SweepBody.h"
 
 #include "codegen/numerics/Numerics.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -160,23 +159,13 @@ void KernelBuilder::storeWord(Value value, Value to) {
   store(value, to, value.getType().getIntOrFloatBitWidth() / 8);
 }
 
-// The word of a row's header that holds what an operation asks for.
-static std::optional<altgrad_row_word> headerOf(Value value) {
-  if (value.getDefiningOp<TagOp>())
-    return ALTGRAD_ROW_TAG;
-  if (auto dim = value.getDefiningOp<DimOp>())
-    return altgrad_row_word(ALTGRAD_ROW_MATRIX_ROWS +
-                            unsigned(dim.getDimension()));
-  return std::nullopt;
-}
-
 Value KernelBuilder::scalar(Value value, Row row, IRMapping &known) {
   if (Value have = known.lookupOrNull(value))
     return have;
   Value here;
   if (auto constant = value.getDefiningOp<arith::ConstantOp>())
     here = builder.clone(*constant)->getResult(0);
-  else if (std::optional<altgrad_row_word> held = headerOf(value))
+  else if (std::optional<altgrad_row_word> held = headerWordOf(value))
     here = rowHeader(row, *held);
   else if (auto argument = dyn_cast<BlockArgument>(value))
     here = loadWord(value.getType(),
@@ -224,68 +213,6 @@ void altgrad::buildScalars(KernelBuilder &kernel, const Phase &phase,
     else
       store();
   }
-}
-
-//===-- Sweeps --------------------------------------------------------------===//
-
-void altgrad::mapScalars(KernelBuilder &kernel, SweepOp sweep, Row row,
-                         IRMapping &known) {
-  for (Value value : sweep.getScalars())
-    kernel.scalar(value, row, known);
-  for (Region &region : sweep->getRegions())
-    for (Operation &op : region.front().without_terminator())
-      if (headerOf(op.getResult(0)))
-        kernel.scalar(op.getResult(0), row, known);
-}
-
-bool altgrad::usesIndex(SweepOp sweep) {
-  return llvm::any_of(sweep->getRegions(), [](Region &region) {
-    return !region.getOps<IndexOp>().empty();
-  });
-}
-
-// The global indices of an element, or of the neighbours in a vector.
-static Value indicesFrom(ImplicitLocOpBuilder &builder, Value first,
-                         Type type) {
-  auto vector = dyn_cast<VectorType>(type);
-  if (!vector)
-    return first;
-  auto steps = llvm::to_vector(llvm::seq<int64_t>(vector.getNumElements()));
-  return arith::AddIOp::create(
-      builder, vector::BroadcastOp::create(builder, vector, first),
-      arith::ConstantOp::create(
-          builder, DenseElementsAttr::get(vector, ArrayRef<int64_t>(steps))));
-}
-
-SmallVector<Value> altgrad::cloneSweepBody(ImplicitLocOpBuilder &builder,
-                                           Region &body, ValueRange loaded,
-                                           const IRMapping &known,
-                                           Value index) {
-  IRMapping map(known);
-  for (auto op : body.getOps<IndexOp>())
-    map.map(op.getIndex(), indicesFrom(builder, index, op.getType()));
-  map.map(body.getArguments(), loaded);
-  // Volatile: it would be a register through the whole sweep otherwise.
-  auto read = [&](Type type, Value at) -> Value {
-    if (!isa<LLVM::LLVMPointerType>(at.getType()))
-      return at;
-    return LLVM::LoadOp::create(builder, type, at, /*alignment=*/0,
-                                /*isVolatile=*/true);
-  };
-  for (Operation &op : body.front().without_terminator()) {
-    if (map.contains(op.getResult(0)))
-      continue;
-    Operation *copy = builder.clone(op, map);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(copy);
-    for (auto [here, there] :
-         llvm::zip(copy->getOpOperands(), op.getOperandTypes()))
-      here.set(read(there, here.get()));
-  }
-  SmallVector<Value> emitted;
-  for (Value value : body.front().getTerminator()->getOperands())
-    emitted.push_back(read(value.getType(), map.lookup(value)));
-  return emitted;
 }
 
 //===-- Reductions ----------------------------------------------------------===//

@@ -100,20 +100,6 @@ private:
   mlir::LLVM::LLVMPointerType pointer;
 };
 
-/// The scalars that a sweep uses, and what its bodies ask of a row.
-void mapScalars(KernelBuilder &kernel, SweepOp sweep, Row row,
-                mlir::IRMapping &known);
-/// Whether a sweep asks for the indices of its elements.
-bool usesIndex(SweepOp sweep);
-/// Copies the body of a sweep for one element or one vector; `loaded` are its
-/// codes, `known` the scalars it uses: a pointer is where one waits. `index` is
-/// the global index of the first element; null where usesIndex() is false.
-/// Returns what it emits.
-llvm::SmallVector<mlir::Value>
-cloneSweepBody(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,
-               mlir::ValueRange loaded, const mlir::IRMapping &known,
-               mlir::Value index);
-
 /// Reductions in their fixed shape: the neutral element of a partial sum, its
 /// update by an element, and the joining of two partial sums. Types: f32 or
 /// vectors of it; i32 for `and`.

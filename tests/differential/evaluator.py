@@ -38,7 +38,8 @@ class Tensors:
 
 @dataclasses.dataclass
 class Rows:
-    """One per tensor, set by set; `streams`: the set of each stream that is not of set 0.
+    """One per tensor, set by set; `streams`: the set of each stream that is not of set 0;
+    `blocks`: how many elements share a stored value, where it is not one.
 
     `offset`: the global index of a tensor's first element; `shape`: rows, columns, batch.
     """
@@ -46,6 +47,7 @@ class Rows:
     group: list
     set: list = None
     streams: dict = dataclasses.field(default_factory=dict)
+    blocks: dict = dataclasses.field(default_factory=dict)
     offset: list = None
     tag: list = None
     shape: list = None
@@ -70,9 +72,18 @@ class Rows:
         return np.isin(self.of(None), self.own(which))
 
     def sizes(self, stream):
-        """Per row the elements of a stream."""
-        which = self.streams.get(stream, 0)
-        return [n if s == which else 0 for n, s in zip(self.numel, self.set)]
+        """Per row the stored values of a stream."""
+        which, block = self.streams.get(stream, 0), self.blocks.get(stream, 1)
+        return [-(-n // block) if s == which else 0 for n, s in zip(self.numel, self.set)]
+
+    def block_of(self, which, block):
+        """Per element of a set the number of its block, counted over the tensors of the set."""
+        parts, before = [np.empty(0, int)], 0
+        for row in self.own(which):
+            first = self.offset[row] // block  # the offset is a multiple of the block
+            parts.append((self.offset[row] + np.arange(self.numel[row])) // block - first + before)
+            before += -(-self.numel[row] // block)
+        return np.concatenate(parts)
 
 
 def _constant(op):
@@ -209,7 +220,12 @@ class Evaluator:
     #===-- Lists ------------------------------------------------------------===#
 
     def _format(self, kind):
-        return formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+        return formats.of_list(kind)[0]
+
+    def _decode(self, kind, tensors):
+        """Per element the number of its code, which a block may share."""
+        form, block = formats.of_list(kind)
+        return formats.decode(form, tensors.codes[self.rows.block_of(tensors.set, block)])
 
     def _elements(self, reals):
         """Each element multiplied once by the pending factor."""
@@ -218,10 +234,10 @@ class Evaluator:
         return reals.elements * reals.factor.array[self.rows.of(reals.set)]
 
     def _dequantize(self, op, tensors):
-        return [Reals(formats.decode(self._format(op.types[0]), tensors.codes), None, tensors.set)]
+        return [Reals(self._decode(op.types[0], tensors), None, tensors.set)]
 
     def _unscale(self, op, tensors, factor):
-        numbers = formats.decode(self._format(op.types[0]), tensors.codes)
+        numbers = self._decode(op.types[0], tensors)
         finite = self._fold("and", np.isfinite(numbers), "step", tensors.set)
         return [Reals(numbers, factor, tensors.set), finite]
 
@@ -255,6 +271,17 @@ class Evaluator:
         kind = re.search(r"reduction (\w+)", op.attributes["reduction"])[1]
         scope = re.search(r"scope (\w+)", op.attributes["scope"])[1]
         return [self._fold(kind, value.array, scope, value.set)]
+
+    def _block_reduce(self, op, value):
+        """The largest of each block, for all of its elements; NaN if one is."""
+        block = int(op.attributes["block"].split(" ")[0])
+        numbers = self.rows.block_of(value.set, block)
+        most = np.full(numbers.max(initial=-1) + 1, -np.inf, np.float32)
+        place = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)  # within the block
+        for i in range(block):
+            here = place == i
+            most[numbers[here]] = soft.maximum(most[numbers[here]], value.array[here])
+        return [Value(most[numbers], True, value.set)]
 
     def _fold(self, kind, elements, scope, which):
         """Over the tensors of a set; the result of the whole step is every row's."""
@@ -321,7 +348,8 @@ class Evaluator:
                      else formats.encode(self._format(kind), self._elements(value)))
             which = self.rows.streams.get(name, 0)
             codes = self._entries(Value(codes, True, value.set), which)
-            allowed = where.array[self.rows.of(which)]
+            _, firsts = np.unique(self.rows.block_of(which, formats.of_list(kind)[1]), return_index=True)
+            codes, allowed = codes[firsts], where.array[self.rows.of(which)][firsts]
             memory[allowed] = codes[allowed]
             return
         new = value.array

@@ -77,7 +77,8 @@ class Program:
         if any(s["scope"] == "group" and s["set"] for s in self.manifest["scalars"]):
             group = [k * groups + g for k, g in zip(which, group)]  # a group is of one set
         return evaluator.Rows(numel, group, which,
-                              {s["name"]: s["set"] for s in self.manifest["streams"]})
+                              {s["name"]: s["set"] for s in self.manifest["streams"]},
+                              {s["name"]: s["block"] for s in self.manifest["streams"]})
 
     @property
     def signature(self):

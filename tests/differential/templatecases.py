@@ -61,7 +61,7 @@ def start_values(compiled, rows, rng, special=0.02):
     values = {}
     for name, access, scope, kind in compiled.signature:
         if kind.startswith("!altgrad.tensors"):
-            form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+            form = inputs.formats.of_list(kind)[0]
             values[name] = inputs.codes(rng, form, sum(rows.sizes(name)), special,
                                         positive=name in ("v", "sum", "vmax"))
     for scalar in compiled.manifest["scalars"]:
