@@ -1,4 +1,4 @@
-// The passes from sweeps to kernels, and the pipelines of them.
+// The passes from sweeps to phases and kernels, and the pipelines of them.
 #ifndef ALTGRAD_CODEGEN_PASSES_H
 #define ALTGRAD_CODEGEN_PASSES_H
 
@@ -21,9 +21,9 @@ namespace altgrad {
 #define GEN_PASS_REGISTRATION
 #include "codegen/Passes.h.inc"
 
-/// From fused sweeps to the llvm dialect for `target`.
+/// From phases to the llvm dialect for `target`.
 void buildKernelPipeline(mlir::OpPassManager &manager, const Target &target,
-                         bool canonicalize = true, bool exchange = false);
+                         bool canonicalize = true);
 void registerKernelPipelines();
 
 } // namespace altgrad

@@ -5,6 +5,48 @@
 
 include "mlir/Pass/PassBase.td"
 
+def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
+  let summary = "turn sweeps and the scalars between them into phases";
+  let description = [{
+    A phase is what one launch does. Sweeps keep their order; what folds their
+    partial sums and computes scalars comes between them, once for the step or
+    once for each tensor. A value that several phases need waits in a word of the
+    workspace. A scalar in memory is overwritten in a phase that no reader of its
+    old content follows.
+
+    ```mlir
+    %sum = sweep @reduce0 load(%x from %g : !altgrad.tensors<f32>) reduce(sumsq over step) store() {
+      emit %x : f32
+    }
+    %root = math.sqrt %sum : f32
+    commit always %root to %norm : f32
+    ```
+    ==>
+    ```mlir
+    phase @reduce0 chunks set 0 {
+      %sum = sweep @reduce0 load(%x from %g : !altgrad.tensors<f32>) reduce(sumsq over step) store() {
+        emit %x : f32
+      }
+      keep %sum in chunk 0 : f32
+    }
+    phase @fold1 rows set 0 {
+      %sum = fold sumsq chunk 0 : f32
+      keep %sum in row 0 : f32
+    }
+    phase @once1 once {
+      %sum = total sumsq row 0 : f32
+      keep %sum in step 0 : f32
+      %root = math.sqrt %sum : f32
+      write %root to %norm : f32
+    }
+    commit
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect"];
+  let options = [Option<"exchange", "exchange", "bool", /*default=*/"false",
+                        "Sums over the step are a phase of their own">];
+}
+
 def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
   let summary = "replace decode, encode and f64 functions by operations a target has";
   let description = [{
@@ -33,16 +75,14 @@ def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
 def LowerToHostPass : Pass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
   let summary = "turn each phase of a step into a function for an x86-64 level";
   let description = [{
-    A function does the items [begin, end) of its phase (see bundle.h). Sweeps
-    want their wide body: `altgrad-vectorize` comes first.
+    A function does the items [begin, end) of its phase (see bundle.h).
+    `altgrad-plan-phases` and `altgrad-vectorize` come first.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
                            "::mlir::LLVM::LLVMDialect"];
   let options = [Option<"level", "level", "std::string", /*default=*/"\"x86-64-v3\"",
-                        "x86-64-v3 or x86-64-v4">,
-                 Option<"exchange", "exchange", "bool", /*default=*/"false",
-                        "Sums over the step are a phase of their own">];
+                        "x86-64-v3 or x86-64-v4">];
 }
 
 def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
@@ -50,14 +90,12 @@ def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
   let description = [{
     One warp does a chunk, 16 bytes of the narrowest stream per lane and access; a
     chunk that is not 16-byte aligned, and the end of a tensor, go element by
-    element. Sweeps want a wide body of 4: `altgrad-vectorize{width=4}` comes first.
+    element. Sweeps want a wide body of 2: `altgrad-vectorize{width=2}` comes first.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
                            "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
                            "::mlir::gpu::GPUDialect"];
-  let options = [Option<"exchange", "exchange", "bool", /*default=*/"false",
-                        "Sums over the step are a phase of their own">];
 }
 
 def ToLLVMPass : Pass<"altgrad-to-llvm"> {

@@ -1,4 +1,4 @@
-// From fused sweeps to the llvm dialect, for one target.
+// From phases to the llvm dialect, for one target.
 #include "codegen/Passes.h"
 
 #include "codegen/kernels/gpu/GpuLowering.h"
@@ -10,20 +10,17 @@
 using namespace mlir;
 
 void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target,
-                                  bool canonicalize, bool exchange) {
+                                  bool canonicalize) {
   // A vector of the machine, or a lane's group of two elements.
   VectorizePassOptions vectors;
   vectors.width = target.isPtx() ? groupWidth : target.lanes;
   manager.nest<StepOp>().addPass(createVectorizePass(vectors));
   // One function or kernel for each phase.
   if (target.isPtx()) {
-    LowerToGPUPassOptions gpu;
-    gpu.exchange = exchange;
-    manager.addPass(createLowerToGPUPass(gpu));
+    manager.addPass(createLowerToGPUPass());
   } else {
     LowerToHostPassOptions host;
     host.level = target.name.str();
-    host.exchange = exchange;
     manager.addPass(createLowerToHostPass(host));
   }
   // Formats and functions in the target's instructions.

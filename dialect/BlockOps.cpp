@@ -69,13 +69,15 @@ LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {
     if (failed(verifyStore(commit, commit.getAlwaysValues()[i],
                            commit.getAlwaysTargets()[i], variances)))
       return failure();
-  for (auto sweep : step.getBody().getOps<SweepOp>())
+  walked = step.walk([&](SweepOp sweep) {
     for (Region &body : sweep->getRegions())
       for (auto [value, stream] :
            llvm::zip(llvm::drop_begin(body.front().getTerminator()->getOperands(),
                                       sweep.getNumResults()),
                      sweep.getStores()))
         if (failed(verifyStore(sweep, value, stream, variances)))
-          return failure();
-  return success();
+          return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return success(!walked.wasInterrupted());
 }

@@ -104,8 +104,11 @@ altgrad::FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
   if (mantissa == 0 && nan == Nan::Ieee)
     return emitError() << "a format without a mantissa has no IEEE NaN";
   // format_c5
-  if (mantissa == 0 && inf && nan == Nan::AllOnes)
-    return emitError() << "infinity and NaN would share a code";
+  if (inf != (nan == Nan::Ieee))
+    return emitError() << "a format has an infinity exactly when its NaN is "
+                          "ieee, got inf = "
+                       << (inf ? "true" : "false")
+                       << ", nan = " << stringifyNan(nan);
   Format format{static_cast<uint8_t>(exponent), static_cast<uint8_t>(mantissa),
                 static_cast<int16_t>(bias), inf, static_cast<NanCode>(nan)};
   // format_c6

@@ -34,7 +34,8 @@ namespace altgrad {
 /// One sentence on why `op` may not compute scalars or elements; empty if it is
 /// on the list of allowed `arith` and `math` operations.
 std::string whyNotArithmetic(mlir::Operation &op);
-/// The same for an operation on elements.
+/// One sentence on why `op`, whose operands differ from element to element, may not
+/// compute elements; empty if it may.
 std::string whyNotElement(mlir::Operation &op);
 
 bool isIdentifier(llvm::StringRef name);

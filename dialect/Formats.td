@@ -82,7 +82,7 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
     - (format_c2) 1 to 8 of them are the exponent's;
     - (format_c3) the bias is 0 to 127;
     - (format_c4) without a mantissa there is no IEEE NaN;
-    - (format_c5) infinity and NaN have different codes;
+    - (format_c5) it has an infinity exactly when its NaN is IEEE's;
     - (format_c6) every number is one of f32.
   }];
   let parameters = (ins "unsigned":$exponent, "unsigned":$mantissa, "int":$bias,

@@ -241,14 +241,14 @@ LogicalResult RuleOp::verify() {
 static std::string whyNotWrapping(Operation &op) {
   if (isa<arith::ShLIOp, arith::ShRUIOp>(op)) {
     APInt distance;
-    // body_c8
+    // body_c9
     if (!matchPattern(op.getOperand(1), m_ConstantInt(&distance)) ||
         distance.uge(64))
       return "shifts by something other than a constant of 0 to 63";
   }
   auto flags = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op);
   auto shift = dyn_cast<arith::ShRUIOp>(op);
-  // body_c9
+  // body_c10
   if ((flags && flags.getOverflowAttr().getValue() !=
                     arith::IntegerOverflowFlags::none) ||
       (shift && shift.getIsExact()))
@@ -299,11 +299,13 @@ std::string altgrad::whyNotElement(Operation &op) {
   // body_c11
   if (isa<arith::FPToSIOp>(op))
     return "makes an integer of an element";
+  std::string reason;
   for (Type type : op.getResultTypes())
-    // body_c10
+    // body_c8
     if (!type.isF32() && !type.isInteger(64) && !type.isInteger(1))
-      return "computes elements in a type other than f32, i64 and i1";
-  return "";
+      llvm::raw_string_ostream(reason)
+          << "computes elements in '" << type << "'; elements are f32, i64 or i1";
+  return reason;
 }
 
 bool altgrad::isIdentifier(StringRef name) {
@@ -357,9 +359,11 @@ LogicalResult RuleOp::verifyRegions() {
     if (auto block = dyn_cast<BlockReduceOp>(op))
       if (failed(verifyBlock(block, variances)))
         return failure();
-    if (variances.isElement(op.getResult(0)))
-      if (std::string reason = whyNotElement(op); !reason.empty())
-        return op.emitOpError() << reason;
+    bool element = llvm::any_of(op.getResults(), [&](Value result) {
+      return variances.isElement(result);
+    });
+    if (std::string reason = whyNotElement(op); element && !reason.empty())
+      return op.emitOpError() << reason;
   }
   YieldOp yield = getYield();
   // rule_c12

@@ -67,9 +67,9 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (body_c5) they compute with f32, f64, i64 and i1;
     - (body_c6) `fpowi`, `log` and `exp` give f64;
     - (body_c7) the exponent of `fpowi` is i64;
-    - (body_c8) a shift is by a constant of 0 to 63;
-    - (body_c9) integers wrap around, and no operation promises that they do not;
-    - (body_c10) elements are f32, i64 or i1;
+    - (body_c8) elements are computed in f32 or i64, or compared to i1;
+    - (body_c9) a shift is by a constant of 0 to 63;
+    - (body_c10) integers wrap around, and no operation promises that they do not;
     - (body_c11) no f32 of an element becomes an integer.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,

@@ -26,8 +26,11 @@ LogicalResult StepOp::verifyRegions() {
       return op.emitOpError("reduces a value that is the same for all elements");
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
+    bool element = llvm::any_of(op.getResults(), [&](Value result) {
+      return variances.isElement(result);
+    });
     std::string reason = whyNotArithmetic(op);
-    if (reason.empty() && variances.isElement(op.getResult(0)))
+    if (reason.empty() && element)
       reason = whyNotElement(op);
     if (!reason.empty())
       return op.emitOpError() << reason;
@@ -47,8 +50,13 @@ LogicalResult StepOp::verifyRegions() {
   for (BlockArgument argument : getBody().getArguments()) {
     bool written = llvm::is_contained(commit.getTargets(), argument) ||
                    llvm::is_contained(commit.getAlwaysTargets(), argument);
-    for (auto sweep : getBody().getOps<SweepOp>())
-      written |= llvm::is_contained(sweep.getStores(), argument);
+    written |= llvm::any_of(argument.getUsers(), [&, argument = argument](
+                                                     Operation *user) {
+      auto sweep = dyn_cast<SweepOp>(user);
+      auto write = dyn_cast<WriteOp>(user);
+      return (sweep && llvm::is_contained(sweep.getStores(), argument)) ||
+             (write && write.getTarget() == argument);
+    });
     // step_c6
     if (written && getAccess(argument) == "in")
       return commit.emitOpError() << "writes '%" << getName(argument)

@@ -158,7 +158,7 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
     The results are the new parameter and the new states, in the order of the
     rule. Options of the rule are switched on in braces; states that these
     options leave unchanged are not operands. A rule that is not in the module is
-    looked for as `<name>.mlir` on the rule path.
+    a stock rule, or looked for as `<name>.mlir` on the rule path.
 
     ```mlir
     %w1, %m1, %v1 = update @adamw param(%w) grad(%g) state(%m, %v)
@@ -189,7 +189,7 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
     One direct rounding from f32. NaN becomes the one canonical code of the
     format; `saturate` turns what is too large, infinities included, into the
     largest finite number, `nonfinite` into infinity where the format has it and
-    NaN otherwise. Corner cases: definitions of the format, `format.h`.
+    NaN otherwise. Corner cases are decided in `runtime/include/altgrad/format.h`.
 
     ```mlir
     %half = quantize %w1 round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>

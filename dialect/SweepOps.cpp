@@ -264,6 +264,13 @@ SmallVector<Value> SweepOp::getScalars() {
   return scalars.takeVector();
 }
 
+unsigned SweepOp::getChunkWord(unsigned index) {
+  for (Operation *user : getReduced()[index].getUsers())
+    if (auto keep = dyn_cast<KeepOp>(user))
+      return keep.getWord();
+  llvm_unreachable("a sweep outside a phase keeps nothing");
+}
+
 static double bytesOf(OperandRange streams) {
   double bytes = 0;
   for (Value stream : streams)

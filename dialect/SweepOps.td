@@ -164,6 +164,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     Scope getScope(unsigned index);
     /// The scalars of the step that the bodies and the condition use.
     ::llvm::SmallVector<::mlir::Value> getScalars();
+    /// In a phase: the word of each chunk in which a reduction is kept.
+    unsigned getChunkWord(unsigned index);
     /// Bytes per element that this sweep loads and stores.
     double getBytesRead();
     double getBytesWritten();

@@ -38,6 +38,10 @@ static unsigned spanOf(Operation &op, Value result, unsigned least) {
     return spanOf(reduce.getScope());
   if (auto reduce = dyn_cast<BlockReduceOp>(op))
     return reduce.getBlock();
+  if (auto recall = dyn_cast<RecallOp>(op))
+    return recall.getSpace() == Space::Step ? ofStep : ofTensor;
+  if (isa<FoldOp>(op))
+    return ofTensor;
   if (isa<ClipOp, UnscaleOp>(op) && !isList(result)) // a norm, a flag
     return ofStep;
   if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp>(op))
@@ -60,6 +64,9 @@ void Variances::visitSweep(SweepOp sweep) {
 void Variances::visit(Operation &op) {
   if (auto sweep = dyn_cast<SweepOp>(op))
     return visitSweep(sweep);
+  if (auto phase = dyn_cast<PhaseOp>(op))
+    for (Operation &inner : phase.getBody().front())
+      visit(inner);
   unsigned least = ofStep;
   for (Value operand : op.getOperands())
     least = std::min(least, spanOf(operand));

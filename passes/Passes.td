@@ -10,7 +10,7 @@ def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
   let description = [{
     Options become constants and the choices they decide disappear; states that
     are not stored under these options disappear with them. A rule that is not in
-    the module is read from `<name>.mlir` on the rule path. Rules that no update
+    the module is a stock rule or read from `<name>.mlir` on the rule path. Rules that no update
     is left to apply are removed.
 
     ```mlir
@@ -29,7 +29,7 @@ def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
   let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];
   let options = [Option<"rulePath", "rule-path", "std::string", /*default=*/"\"\"",
-                        "Folders to look for rules in, separated by colons">];
+                        "Folders of rules that are not stock, separated by colons">];
 }
 
 def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> {

@@ -1,27 +1,81 @@
-// Reading rules from the folders of the rule path.
+// Reading rules from the installation, from the rule path and from files.
 #include "passes/RulePath.h"
 
-#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Parser/Parser.h"
+#include "passes/ReadSpec.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace altgrad;
 
+// Stock rules lie beside the program, in a checkout and in an installation.
+static SmallVector<std::string> stockFolders() {
+  static int anchor;
+  std::string self = llvm::sys::fs::getMainExecutable(nullptr, &anchor);
+  SmallVector<std::string> folders;
+  for (const char *relative :
+       {"../templates", "../../templates", "../share/altgrad/templates"}) {
+    llvm::SmallString<128> folder(llvm::sys::path::parent_path(self));
+    llvm::sys::path::append(folder, relative);
+    if (!self.empty() && llvm::sys::fs::is_directory(folder))
+      folders.push_back(folder.str().str());
+  }
+  return folders;
+}
+
+static SmallVector<std::string> allFolders(StringRef path) {
+  SmallVector<std::string> folders = stockFolders();
+  SmallVector<StringRef> more;
+  path.split(more, ':', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef folder : more)
+    folders.push_back(folder.str());
+  return folders;
+}
+
+static OwningOpRef<ModuleOp> readModule(StringRef file, Location loc) {
+  Spec spec = readSpec(file);
+  if (spec.why.empty())
+    return parseSourceString<ModuleOp>(
+        spec.text, ParserConfig(loc.getContext()), file);
+  if (spec.line)
+    loc = FileLineColLoc::get(loc.getContext(), file, spec.line, spec.column);
+  emitError(loc) << spec.why;
+  return {};
+}
+
+bool altgrad::isRuleFile(StringRef spelled) {
+  return spelled.contains('/') || spelled.ends_with(".mlir");
+}
+
+OwningOpRef<RuleOp> altgrad::onlyRule(ModuleOp module, StringRef file,
+                                      Location loc) {
+  SmallVector<RuleOp> rules(module.getOps<RuleOp>());
+  if (rules.size() == 1)
+    return rules[0].clone();
+  InFlightDiagnostic error = emitError(loc);
+  error << "'" << file << "' holds " << rules.size() << " rules, expected 1";
+  for (auto [index, rule] : llvm::enumerate(rules))
+    error << (index ? ", " : ": ") << rule.getSymName();
+  return {};
+}
+
+OwningOpRef<RuleOp> altgrad::readRuleFile(StringRef file, Location loc) {
+  OwningOpRef<ModuleOp> module = readModule(file, loc);
+  return module ? onlyRule(*module, file, loc) : OwningOpRef<RuleOp>();
+}
+
 OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path,
                                       Location loc) {
-  SmallVector<StringRef> folders;
-  path.split(folders, ':', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  if (name.empty() || name.contains('/'))
-    folders.clear(); // no way out of the path
+  SmallVector<std::string> folders;
+  if (!name.empty() && !name.contains('/')) // no way out of the folders
+    folders = allFolders(path);
   for (StringRef folder : folders) {
     SmallString<128> file(folder);
     llvm::sys::path::append(file, name + ".mlir");
-    if (!llvm::sys::fs::is_regular_file(file))
+    if (!llvm::sys::fs::exists(file))
       continue;
-    OwningOpRef<ModuleOp> module =
-        parseSourceFile<ModuleOp>(file, ParserConfig(loc.getContext()));
+    OwningOpRef<ModuleOp> module = readModule(file, loc);
     if (!module)
       return {};
     RuleOp rule = module->lookupSymbol<RuleOp>(name);
@@ -32,16 +86,15 @@ OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path,
     rule->remove();
     return rule;
   }
-  emitError(loc) << "unknown rule '" << name << "': not in the module, and no '"
-                 << name << ".mlir' on the rule path '" << path << "'";
+  emitError(loc) << "unknown rule '" << name
+                 << "': neither in the module nor a stock rule, and no '" << name
+                 << ".mlir' on the rule path '" << path << "'";
   return {};
 }
 
 std::vector<std::string> altgrad::listRules(StringRef path) {
   std::vector<std::string> names;
-  SmallVector<StringRef> folders;
-  path.split(folders, ':', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  for (StringRef folder : folders) {
+  for (StringRef folder : allFolders(path)) {
     std::error_code error;
     for (llvm::sys::fs::directory_iterator it(folder, error), end;
          it != end && !error; it.increment(error))

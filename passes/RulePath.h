@@ -3,17 +3,30 @@
 #define ALTGRAD_PASSES_RULEPATH_H
 
 #include "dialect/Dialect.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace altgrad {
 
-/// Reads `<name>.mlir` from the first of the folders in `path` (separated by
+/// The rule of this name: the installation's own, whatever lies elsewhere;
+/// otherwise `<name>.mlir` of the first of the folders in `path` (separated by
 /// colons) that has it. Emits an error at `loc` and returns null if there is
-/// none, or if it holds no rule of that name.
+/// none, or if the file is refused or holds no rule of that name.
 mlir::OwningOpRef<RuleOp> findRule(llvm::StringRef name, llvm::StringRef path,
                                    mlir::Location loc);
 
-/// Names of all rules on `path`, sorted.
+/// Whether a rule is spelled as a file: with a separator or ending in `.mlir`.
+bool isRuleFile(llvm::StringRef spelled);
+
+/// The one rule of a file, wherever that lies; or null after an error.
+mlir::OwningOpRef<RuleOp> readRuleFile(llvm::StringRef file,
+                                       mlir::Location loc);
+
+/// The one rule of `module`, a copy; or null after an error that names them all.
+mlir::OwningOpRef<RuleOp> onlyRule(mlir::ModuleOp module, llvm::StringRef file,
+                                   mlir::Location loc);
+
+/// Names of all rules that `findRule` finds, sorted.
 std::vector<std::string> listRules(llvm::StringRef path);
 
 } // namespace altgrad

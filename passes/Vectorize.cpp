@@ -76,8 +76,9 @@ struct Vectorize : altgrad::impl::VectorizePassBase<Vectorize> {
       return signalPassFailure();
     }
     Variances variances(getOperation());
-    for (SweepOp sweep :
-         llvm::make_early_inc_range(getOperation().getBody().getOps<SweepOp>()))
+    SmallVector<SweepOp> sweeps; // of the step, or of its phases
+    getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
+    for (SweepOp sweep : sweeps)
       if (sweep.getWide().empty())
         vectorize(sweep, variances, width);
   }

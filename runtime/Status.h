@@ -13,8 +13,8 @@ __attribute__((format(printf, 2, 3), cold)) altgrad_status
 fail(altgrad_status status, const char *format, ...);
 
 // Prints one line to stderr, the first time a process meets `kind`; the only
-// printing there is, for a cache that cannot be used.
-enum class Warning { CacheDirectory, CacheWrite, CacheEntry };
+// printing there is, for bundles on a disk that cannot be used.
+enum class Warning { CacheDirectory, CacheWrite, CacheEntry, Prebuilt };
 __attribute__((format(printf, 2, 3), cold)) void
 warnOnce(Warning kind, const char *format, ...);
 

@@ -14,7 +14,7 @@ source tools/packages.sh
 echo "  ready; Python is $ALTGRAD_PYTHON"
 
 step "2. build (build/)"
-product=(bin/altgrad-opt lib/libaltgrad.so) # tools/check.sh builds the rest
+product=(bin/altgrad-opt lib/libaltgrad.so stock-bundles) # tools/check.sh builds the rest
 if [ -t 1 ] && [ -z "${CI:-}" ]; then
   tools/build.sh "${product[@]}" # ninja counts on one line
 else
@@ -26,7 +26,7 @@ step "3. templates/adamw.mlir, compiled"
 opt=build/bin/altgrad-opt
 out=build/quickstart
 mkdir -p "$out"
-adamw=("$opt" --rule=adamw --rule-path=templates)
+adamw=("$opt" --rule=adamw)
 "${adamw[@]}" --emit=report | sed 's/^/  /'
 "${adamw[@]}" --target=x86-64-v4 --emit=asm -o "$out/adamw.x86-64-v4.s"
 for target in sm_80 sm_90; do

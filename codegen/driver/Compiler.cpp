@@ -2,12 +2,11 @@
 #include "codegen/driver/Compiler.h"
 
 #include "codegen/Passes.h"
-#include "codegen/driver/ReadSpec.h"
 #include "codegen/driver/Register.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "passes/Passes.h"
+#include "passes/ReadSpec.h"
 #include "passes/RulePath.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -42,37 +41,47 @@ LogicalResult Compiler::findTargets() {
   return success();
 }
 
-// The rule of a set: the input's of that name, its only one where no name is
-// given, or one of the rule path. Null after a diagnostic.
+// The rule of a set: the only one of the input where none is named, that of a file,
+// the input's of that name, a stock rule, or one of the rule path. Null after a
+// diagnostic.
 RuleOp Compiler::ruleOf(const SetRequest &set, ModuleOp file) {
-  SmallVector<RuleOp> own;
-  if (file)
-    llvm::append_range(own, file.getOps<RuleOp>());
-  if (set.rule.empty() && own.size() == 1)
-    return own[0];
-  for (RuleOp rule : own)
-    if (rule.getSymName() == set.rule)
-      return rule;
   OwningOpRef<RuleOp> &rule = rules[set.rule];
-  if (!rule)
-    rule = findRule(set.rule, request.rulePath,
-                    FileLineColLoc::get(context.get(), "--rule", 1, 1));
+  Location loc =
+      FileLineColLoc::get(context.get(), "--rule=" + set.rule, 1, 1);
+  if (file && set.rule.empty() && !rule)
+    rule = onlyRule(file, name, loc);
+  else if (isRuleFile(set.rule) && !rule)
+    rule = readRuleFile(set.rule, loc);
+  else if (auto own = file ? file.lookupSymbol<RuleOp>(set.rule) : RuleOp())
+    return own;
+  else if (!rule)
+    rule = findRule(set.rule, request.rulePath, loc);
   return rule.get();
 }
 
-// Puts the generated step behind the text.
+// Puts the rules that come from files, then the generated step, behind the text.
 LogicalResult Compiler::generate(std::string &text) {
   OwningOpRef<ModuleOp> file;
   if (!text.empty()) {
-    file = parseSourceString<ModuleOp>(text, ParserConfig(context.get()),
-                                       request.input);
+    file = parseSourceString<ModuleOp>(text, ParserConfig(context.get()), name);
     if (!file)
       return failure();
   }
   SmallVector<RuleOp> found;
-  for (const SetRequest &set : request.step.sets)
+  std::map<StringRef, RuleOp> names;
+  llvm::raw_string_ostream out(text);
+  for (const SetRequest &set : request.step.sets) {
     if (found.push_back(ruleOf(set, file ? *file : ModuleOp())); !found.back())
       return failure();
+    auto [it, isNew] = names.try_emplace(found.back().getSymName(), found.back());
+    bool ours = isRuleFile(set.rule);
+    if (it->second != found.back() ||
+        (ours && file && file->lookupSymbol(it->first)))
+      return fail("two rules are called '" + it->first + "', one of them '" +
+                  set.rule + "'; a step takes one rule of a name");
+    if (ours && isNew)
+      out << (text.empty() ? "" : "\n") << *found.back() << "\n";
+  }
   FailureOr<std::string> generated = generateStep(request.step, found);
   if (failed(generated))
     return failure();
@@ -87,23 +96,21 @@ LogicalResult Compiler::read(std::string &text) {
   if (request.input.empty() && !request.generates())
     return fail("no input; see --help");
   if (!request.input.empty()) {
-    std::string words;
-    auto file = openInputFile(request.input, &words);
-    if (!file)
-      return fail(words);
-    text = file->getBuffer().str();
-    unsigned line, column;
-    if (std::string why = refuseSpec(text, line, column); !why.empty()) {
-      llvm::errs() << name << ":" << line << ":" << column
-                   << ": error: " << why << "\n";
+    Spec spec = readSpec(request.input);
+    if (!spec.why.empty() && !spec.line)
+      return fail(spec.why);
+    if (!spec.why.empty()) {
+      llvm::errs() << name << ":" << spec.line << ":" << spec.column
+                   << ": error: " << spec.why << "\n";
       return failure();
     }
+    text = std::move(spec.text);
   }
   return success();
 }
 
-// Everything up to the sweeps, which all products share.
-LogicalResult Compiler::lowerToSweeps() {
+// Everything up to the phases, which all products share.
+LogicalResult Compiler::lowerToPhases() {
   for (Operation &op : *module->getBody())
     if (!isa<RuleOp, StepOp>(op))
       return op.emitOpError("is neither a rule nor a step");
@@ -116,19 +123,16 @@ LogicalResult Compiler::lowerToSweeps() {
   pipeline.rulePath = request.rulePath;
   pipeline.canonicalize = request.canonicalize;
   buildSweepPipeline(manager, pipeline);
-  if (failed(manager.run(*module)))
-    return failure();
-  FailureOr<PhasePlan> planned = planPhases(theStep(), request.exchange);
-  if (failed(planned))
-    return failure();
-  plan = *planned;
-  return success();
+  PlanPhasesPassOptions phases;
+  phases.exchange = request.exchange;
+  manager.nest<StepOp>().addPass(createPlanPhasesPass(phases));
+  return manager.run(*module);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
   OwningOpRef<ModuleOp> lowered(cast<ModuleOp>((*module)->clone()));
   PassManager manager(context.get());
-  buildKernelPipeline(manager, target, request.canonicalize, request.exchange);
+  buildKernelPipeline(manager, target, request.canonicalize);
   if (failed(manager.run(*lowered)))
     return failure();
   return lowered;
@@ -166,7 +170,7 @@ FailureOr<std::string> Compiler::bundle() {
   }
   std::string manifest;
   llvm::raw_string_ostream(manifest) << llvm::json::Value(
-      writeManifest(theStep(), plan, targets));
+      writeManifest(theStep(), targets));
   FailureOr<std::string> constants =
       emitConstants(module->getLoc(), manifest, ptx);
   if (failed(constants))
@@ -183,11 +187,11 @@ LogicalResult Compiler::make(std::string &product) {
     out << *module << "\n";
     break;
   case Product::Report:
-    out << writeReport(theStep(), plan);
+    out << writeReport(theStep());
     break;
   case Product::Manifest:
     out << llvm::formatv("{0:2}\n", llvm::json::Value(writeManifest(
-                                        theStep(), plan, targets)));
+                                        theStep(), targets)));
     break;
   case Product::PTX:
     made = ptxOf(*targets[0]);
@@ -217,6 +221,7 @@ LogicalResult Compiler::run(std::string &product) {
                                           MLIRContext::Threading::DISABLED);
   context->printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
+  sources.setVirtualFileSystem(quotedFiles());
   SourceMgrDiagnosticHandler handler(sources, context.get(), llvm::errs());
   std::string text;
   if (failed(read(text)))
@@ -230,7 +235,7 @@ LogicalResult Compiler::run(std::string &product) {
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name),
                              llvm::SMLoc());
   module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
-  if (!module || failed(lowerToSweeps()))
+  if (!module || failed(lowerToPhases()))
     return failure();
   return make(product);
 }

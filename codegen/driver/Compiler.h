@@ -35,7 +35,7 @@ private:
   mlir::LogicalResult read(std::string &text);
   mlir::LogicalResult generate(std::string &text);
   RuleOp ruleOf(const SetRequest &set, mlir::ModuleOp file);
-  mlir::LogicalResult lowerToSweeps();
+  mlir::LogicalResult lowerToPhases();
   mlir::LogicalResult make(std::string &product);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
   lowerTo(const Target &target);
@@ -51,7 +51,6 @@ private:
   llvm::SmallVector<const Target *> targets;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   std::map<std::string, mlir::OwningOpRef<RuleOp>> rules; // read for sets
-  PhasePlan plan;
 };
 
 } // namespace altgrad

@@ -26,7 +26,7 @@ struct Options {
                               cl::cat(category)};
   cl::opt<Product> emit{
       "emit", cl::desc("What to make"), cl::init(Product::MLIR),
-      cl::values(clEnumValN(Product::MLIR, "mlir", "the step in sweeps"),
+      cl::values(clEnumValN(Product::MLIR, "mlir", "the step in phases"),
                  clEnumValN(Product::LLVM, "llvm", "LLVM IR for one CPU"),
                  clEnumValN(Product::Assembly, "asm", "x86-64 assembly"),
                  clEnumValN(Product::PTX, "ptx", "PTX for one target"),
@@ -39,7 +39,7 @@ struct Options {
                                 cl::cat(category)};
   cl::opt<std::string> rule{
       "rule", cl::desc("Generate a step that applies this rule, with its "
-                       "options in braces: adam{amsgrad}"),
+                       "options in braces: adam{amsgrad}, ./mine.mlir{flip}"),
       cl::cat(category)};
   cl::opt<std::string> storage{
       "storage",
@@ -66,7 +66,7 @@ struct Options {
                        cl::desc("Take torch's grad_scale and found_inf"),
                        cl::cat(category)};
   cl::opt<std::string> rulePath{"rule-path",
-                                cl::desc("Folders of rules, by colons"),
+                                cl::desc("Folders of rules that are not stock, by colons"),
                                 cl::cat(category)};
   cl::opt<bool> printStep{"print-step", cl::desc("With --rule: print the step as "
                                             "generated and stop"),
@@ -96,83 +96,134 @@ bool altgrad::asksForProduct(int argc, char **argv) {
   return false;
 }
 
-// Rules lie beside the program in a checkout and in an installation.
-static std::string defaultRulePath(const char *program) {
-  static int anchor;
-  std::string self = llvm::sys::fs::getMainExecutable(program, &anchor);
-  std::string path = "templates";
-  for (const char *relative :
-       {"../templates", "../../templates", "../share/altgrad/templates"}) {
-    llvm::SmallString<128> folder(llvm::sys::path::parent_path(self));
-    llvm::sys::path::append(folder, relative);
-    if (llvm::sys::fs::is_directory(folder))
-      path += (":" + folder).str();
-  }
-  return path;
-}
-
 static int complain(const Twine &words) {
   llvm::errs() << "altgrad-opt: error: " << words << "\n";
   return 1;
 }
 
+static int writeTo(llvm::raw_fd_ostream &stream, StringRef product,
+                   const std::string &path) {
+  stream << product;
+  stream.flush();
+  if (!stream.has_error())
+    return 0;
+  std::string reason = stream.error().message();
+  stream.clear_error();
+  return complain("cannot write '" + path + "': " + reason);
+}
+
+// A file is replaced when the new one is whole; what is no file is written to.
 static int writeProduct(StringRef product, const std::string &path) {
+  namespace fs = llvm::sys::fs;
+  llvm::SmallString<128> target(path);
+  if (path != "-" && (fs::is_regular_file(path)
+                          ? !fs::real_path(path, target)
+                          : !fs::exists(path) && !fs::is_symlink_file(path))) {
+    auto file = fs::TempFile::create(target + ".%%%%%%%%");
+    if (file) {
+      llvm::raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
+      int code = writeTo(stream, product, path);
+      llvm::Error error = code ? file->discard() : file->keep(target);
+      if (error && !code)
+        return complain("cannot write '" + path + "': " + toString(std::move(error)));
+      consumeError(std::move(error));
+      return code;
+    }
+    consumeError(file.takeError()); // the folder may take no new file
+  }
   std::string words;
   auto file = openOutputFile(path, &words);
   if (!file)
     return complain(words);
-  file->os() << product;
-  file->os().flush();
-  if (file->os().has_error()) {
-    std::string reason = file->os().error().message();
-    file->os().clear_error();
-    return complain("cannot write '" + path + "': " + reason);
-  }
-  file->keep();
-  return 0;
+  int code = writeTo(file->os(), product, path);
+  if (!code)
+    file->keep();
+  return code;
 }
 
-static int list(const Options &options, StringRef rulePath) {
+static int list(const Options &options) {
+  std::string text;
   if (options.listTargets)
     for (const Target &target : getTargets())
-      llvm::outs() << target.name
-                   << (target.isPtx() ? " (PTX " + target.ptx.str() + ")" : "")
-                   << "\n";
+      text += target.name.str() +
+              (target.isPtx() ? " (PTX " + target.ptx.str() + ")" : "") + "\n";
   if (options.listRules)
-    for (const std::string &name : listRules(rulePath))
-      llvm::outs() << name << "\n";
-  return 0;
+    for (const std::string &name : listRules(options.rulePath))
+      text += name + "\n";
+  return writeProduct(text, "-");
+}
+
+// Lines end options on their way through the C ABI, and LLVM would take the words of
+// a command line from a file.
+static bool refuseWords(int argc, char **argv) {
+  for (int i = 1; i < argc; ++i) {
+    StringRef word(argv[i]);
+    if (word.starts_with("@"))
+      return complain("'" + word + "' would read arguments from a file; write ./" + word);
+    auto *control = llvm::find_if(word, [](char c) { return iscntrl(static_cast<unsigned char>(c)); });
+    if (control != word.end())
+      return complain("argument " + Twine(i) + " has a control character, byte " +
+                      Twine(int(*control)) + ", at " + Twine(control - word.begin()));
+  }
+  return false;
+}
+
+// LLVM registers hundreds of options; some of them write files.
+static void forgetForeignOptions(const cl::OptionCategory &own) {
+  SmallVector<cl::Option *> foreign;
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (!llvm::is_contained(option->Categories, &own) &&
+        option->Categories[0]->getName() != "Generic Options")
+      foreign.push_back(option);
+  for (cl::Option *option : foreign)
+    option->removeArgument();
+}
+
+// The last one would win, and a request is often put together from parts.
+static bool repeats(const cl::OptionCategory &own) {
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (llvm::is_contained(option->Categories, &own) &&
+        option->getNumOccurrencesFlag() == cl::Optional &&
+        option->getNumOccurrences() > 1)
+      return complain("--" + option->ArgStr + " is given " +
+                      Twine(option->getNumOccurrences()) + " times");
+  return false;
 }
 
 // The sets of a request: those of --set, or the one of --rule and --storage. 0, or 1
 // after a diagnostic.
 static int readSets(const Options &options, StepRequest &step) {
-  std::vector<std::string> texts(options.sets.begin(), options.sets.end());
   bool one = options.rule.getNumOccurrences() > 0;
-  if (one && !texts.empty())
+  if (one && !options.sets.empty())
     return complain("--set and --rule exclude each other");
-  if (one)
-    texts.push_back("rule=" + options.rule + " " + options.storage);
-  else if (options.storage.getNumOccurrences())
+  if (!one && options.storage.getNumOccurrences())
     return complain("--storage wants --rule");
-  if (texts.size() > ALTGRAD_SETS)
-    return complain(Twine(texts.size()) + " sets of tensors, at most " +
+  if (options.sets.size() > ALTGRAD_SETS)
+    return complain(Twine(options.sets.size()) + " sets of tensors, at most " +
                     Twine(int(ALTGRAD_SETS)));
-  for (const std::string &text : texts) {
+  std::string why;
+  if (one) {
     step.sets.emplace_back();
-    if (std::string why = readSet(text, step.sets.back()); !why.empty())
-      return complain(why);
+    step.sets[0].storage = options.storage;
+    why = readRule(options.rule, step.sets[0]);
   }
+  for (const std::string &text : options.sets)
+    if (step.sets.emplace_back(); why.empty())
+      why = readSet(text, step.sets.back());
+  if (!why.empty())
+    return complain(why);
   for (const cl::opt<bool> *option : {&options.clip, &options.unscale,
                                       &options.scaler, &options.printStep})
-    if (option->getNumOccurrences() && texts.empty())
+    if (option->getNumOccurrences() && step.sets.empty())
       return complain("--" + option->ArgStr + " wants --rule or --set");
   return 0;
 }
 
 int altgrad::emitProduct(int argc, char **argv) {
+  if (refuseWords(argc, argv))
+    return 1;
   Options options;
-  cl::HideUnrelatedOptions(options.category);
+  forgetForeignOptions(options.category);
   cl::SetVersionPrinter([](llvm::raw_ostream &out) {
     out << "altgrad-opt " ALTGRAD_VERSION " (LLVM " LLVM_VERSION_STRING ")\n";
   });
@@ -181,6 +232,8 @@ int altgrad::emitProduct(int argc, char **argv) {
       "altgrad-opt: the optimizer compiler\n\nWithout --emit or --rule it is "
       "mlir-opt for the altgrad dialect: try --show-dialects, "
       "--pass-pipeline=...\n");
+  if (repeats(options.category))
+    return 1;
   // Copied: LLD forgets all options of the process when it links.
   const std::string output = options.output;
   CompileRequest request;
@@ -189,14 +242,13 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.targets.assign(options.targets.begin(), options.targets.end());
   request.printStep = options.printStep;
   request.canonicalize = options.canonicalize;
-  request.rulePath = options.rulePath.empty() ? defaultRulePath(argv[0])
-                                              : options.rulePath.getValue();
+  request.rulePath = options.rulePath;
   request.step.clip = options.clip;
   request.step.unscale = options.unscale;
   request.step.scaler = options.scaler;
   request.exchange = options.exchange;
   if (options.listTargets || options.listRules)
-    return list(options, request.rulePath);
+    return list(options);
   if (options.unscale && options.scaler)
     return complain("--unscale and --scaler exclude each other");
   if (readSets(options, request.step))

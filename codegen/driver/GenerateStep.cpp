@@ -1,6 +1,7 @@
 // Sets of tensors ==> the text of a step that updates all of them.
 #include "codegen/driver/SetWriter.h"
 
+#include "passes/RulePath.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -70,25 +71,40 @@ static std::string commitOf(const StepText &text) {
   return commit + "\n";
 }
 
+std::string altgrad::readRule(StringRef spelled, SetRequest &set) {
+  StringRef name = spelled, options;
+  if (spelled.ends_with("}") && spelled.contains('{'))
+    std::tie(name, options) = spelled.drop_back().rsplit('{');
+  else if (spelled.contains('{') && !isRuleFile(spelled))
+    return "rule '" + spelled.str() + "' lacks a closing brace";
+  set.rule = name.str();
+  SmallVector<StringRef> words;
+  options.split(words, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef word : words)
+    set.options.push_back(word.trim().str());
+  return "";
+}
+
+// Where a rule's name ends: a file's may hold spaces and braces before its .mlir.
+static size_t endOfRule(StringRef text) {
+  size_t end = 0;
+  for (size_t at = 0; (at = text.find(".mlir", at)) != StringRef::npos;)
+    if (at += 5; at == text.size() || text[at] == ' ' || text[at] == '{')
+      end = at;
+  return end ? end : std::min(text.find_first_of(" {"), text.size());
+}
+
 std::string altgrad::readSet(StringRef text, SetRequest &set) {
   StringRef rest = text.trim(' ');
   if (!rest.consume_front("rule="))
     return ("set '" + text + "' does not begin with rule=").str();
-  size_t end = std::min(rest.find_first_of(" {"), rest.size());
-  set.rule = rest.substr(0, end).str();
-  rest = rest.substr(end);
-  if (rest.consume_front("{")) {
-    auto [options, behind] = rest.split('}');
-    if (!rest.contains('}') || (!behind.empty() && behind[0] != ' '))
-      return "rule '" + set.rule + "{" + rest.str() + "' lacks a closing brace";
-    SmallVector<StringRef> words;
-    options.split(words, ',', -1, /*KeepEmpty=*/false);
-    for (StringRef word : words)
-      set.options.push_back(word.trim().str());
-    rest = behind;
-  }
-  set.storage = rest.trim(' ').str();
-  return "";
+  size_t end = endOfRule(rest);
+  if (rest.substr(end).starts_with("{"))
+    end = std::min(rest.find('}', end), rest.size() - 1) + 1;
+  set.storage = rest.substr(end).trim(' ').str();
+  if (end < rest.size() && rest[end] != ' ')
+    return "rule '" + rest.str() + "' goes on behind its closing brace";
+  return readRule(rest.take_front(end), set);
 }
 
 FailureOr<std::string> altgrad::generateStep(const StepRequest &request,

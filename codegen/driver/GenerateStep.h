@@ -22,6 +22,8 @@ struct StepRequest {
   bool scaler = false;  // torch's grad_scale and found_inf
 };
 
+/// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".
+std::string readRule(llvm::StringRef spelled, SetRequest &set);
 /// Reads "rule=adam{amsgrad} param=bf16". Returns why it is no set, or "".
 std::string readSet(llvm::StringRef text, SetRequest &set);
 

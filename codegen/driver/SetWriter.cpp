@@ -19,8 +19,9 @@ LogicalResult SetWriter::readWord(StringRef word) {
     return rule.getName(state) == name;
   });
   auto steps = rule.getByRole("step");
-  bool step = !state && !steps.empty() &&
-              (name == "step" || rule.getName(steps[0]) == name);
+  // As `states`, `step` may be said of a rule that has none.
+  bool step = !state && (name == "step" || (!steps.empty() &&
+                                            rule.getName(steps[0]) == name));
   if (step)
     name = "step";
   if (!state && !step && !llvm::is_contained(storageWords, name))

@@ -3,17 +3,17 @@
 #define ALTGRAD_CODEGEN_EMIT_MANIFEST_H
 
 #include "codegen/Target.h"
-#include "codegen/phases/Phases.h"
+#include "dialect/Dialect.h"
 #include "llvm/Support/JSON.h"
 
 namespace altgrad {
 
-/// The manifest of bundle.h.
-llvm::json::Object writeManifest(StepOp step, const PhasePlan &plan,
+/// The manifest of bundle.h, of a step in phases.
+llvm::json::Object writeManifest(StepOp step,
                                  llvm::ArrayRef<const Target *> targets);
 
 /// Sweeps, bytes per element, launches, and the time that the bytes take.
-std::string writeReport(StepOp step, const PhasePlan &plan);
+std::string writeReport(StepOp step);
 
 } // namespace altgrad
 

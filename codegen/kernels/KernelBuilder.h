@@ -4,7 +4,7 @@
 #define ALTGRAD_CODEGEN_KERNELBUILDER_H
 
 #include "altgrad/bundle.h"
-#include "codegen/phases/Phases.h"
+#include "codegen/phases/Layout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -45,7 +45,7 @@ class KernelBuilder {
 public:
   /// `addressSpace` is 0 on a host, 1 on a GPU.
   KernelBuilder(mlir::ImplicitLocOpBuilder &builder, StepOp step,
-                const PhasePlan &plan, unsigned addressSpace);
+                unsigned addressSpace);
 
   /// The value of a member, given by the kernel's prologue.
   mlir::Value members[memberCount];
@@ -76,49 +76,29 @@ public:
   mlir::Value rowHeader(Row row, altgrad_row_word word);
   /// Where the tensor of a stream begins.
   mlir::Value stream(mlir::Value tensors, Row row);
-  /// The word that holds a chunk's share of a reduction.
-  mlir::Value chunkWord(const Partial &partial, mlir::Value chunk);
-  mlir::Value word(Slot slot, Row row);
-
-  /// The value, in this kernel, of a scalar of the step: a copy of a constant,
-  /// what the kernel has computed itself (`known`), a word of the row's header or
-  /// of the workspace, or the memory of an argument.
-  mlir::Value scalar(mlir::Value value, Row row, mlir::IRMapping &known);
-  void writeArgument(mlir::Value value, mlir::BlockArgument argument, Row row);
+  /// Where the pointer to an argument's memory lies.
+  mlir::Value argumentPointer(mlir::BlockArgument argument, Row row);
+  /// A word of the workspace: of a chunk, of the step or of a row.
+  mlir::Value chunkWord(unsigned word, mlir::Value chunk);
+  mlir::Value word(Space space, unsigned word, Row row);
   /// Words hold i1 as an i32.
   mlir::Value loadWord(mlir::Type type, mlir::Value pointer);
   void storeWord(mlir::Value value, mlir::Value pointer);
 
   mlir::ImplicitLocOpBuilder &builder;
   StepOp step;
-  const PhasePlan &plan;
   Layout layout;
 
 private:
-  mlir::Value argumentPointer(mlir::BlockArgument argument, Row row);
-
   mlir::LLVM::LLVMPointerType pointer;
+  unsigned rowWords = 0; // of the workspace
 };
 
-/// Reductions in their fixed shape: the neutral element of a partial sum, its
-/// update by an element, and the joining of two partial sums. Types: f32 or
-/// vectors of it; i32 for `and`.
-mlir::Type partialType(Reduction kind, mlir::Type element);
-mlir::Value neutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
-                    mlir::Type type);
-mlir::Value accumulate(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
-                       mlir::Value partial, mlir::Value element);
-mlir::Value join(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
-                 mlir::Value a, mlir::Value b);
+/// Emits an error and fails if the step is not in phases.
+mlir::LogicalResult checkPhases(StepOp step);
 
 /// "altgrad_<step>_<phase>"
-std::string symbolOf(StepOp step, const Phase &phase);
-
-/// The operations and writes of a scalar phase for one row, or for the step.
-void buildScalars(KernelBuilder &kernel, const Phase &phase, Row row);
-/// Reductions over the rows, in order; maps their results in `known`.
-void buildStepFolds(KernelBuilder &kernel, const Phase &phase,
-                    mlir::IRMapping &known);
+std::string symbolOf(PhaseOp phase);
 
 } // namespace altgrad
 

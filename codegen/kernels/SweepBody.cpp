@@ -6,25 +6,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-std::optional<altgrad_row_word> altgrad::headerWordOf(Value value) {
-  if (value.getDefiningOp<TagOp>())
-    return ALTGRAD_ROW_TAG;
-  if (auto dim = value.getDefiningOp<DimOp>())
-    return altgrad_row_word(ALTGRAD_ROW_MATRIX_ROWS +
-                            unsigned(dim.getDimension()));
-  return std::nullopt;
-}
-
-void altgrad::mapScalars(KernelBuilder &kernel, SweepOp sweep, Row row,
-                         IRMapping &known) {
-  for (Value value : sweep.getScalars())
-    kernel.scalar(value, row, known);
-  for (Region &region : sweep->getRegions())
-    for (Operation &op : region.front().without_terminator())
-      if (headerWordOf(op.getResult(0)))
-        kernel.scalar(op.getResult(0), row, known);
-}
-
 bool altgrad::usesIndex(SweepOp sweep) {
   return llvm::any_of(sweep->getRegions(), [](Region &region) {
     return !region.getOps<IndexOp>().empty();

@@ -6,11 +6,6 @@
 
 namespace altgrad {
 
-/// The word of a row's header that holds what `altgrad.tag` or `altgrad.dim` gives.
-std::optional<altgrad_row_word> headerWordOf(mlir::Value value);
-/// The scalars that a sweep uses, and what its bodies ask of a row.
-void mapScalars(KernelBuilder &kernel, SweepOp sweep, Row row,
-                mlir::IRMapping &known);
 /// Whether a sweep asks for the indices of its elements.
 bool usesIndex(SweepOp sweep);
 /// Whether values go from one element of a block to another.

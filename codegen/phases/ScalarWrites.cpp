@@ -7,7 +7,7 @@ using namespace altgrad;
 namespace {
 class Placer {
 public:
-  Placer(StepOp step, const ScalarOrder &order) : step(step), order(order) {}
+  Placer(StepOp step, const Schedule &schedule) : step(step), schedule(schedule) {}
   FailureOr<SmallVector<PlacedWrite>> run();
 
 private:
@@ -16,7 +16,7 @@ private:
   bool waitForReaders(PlacedWrite &write);
 
   StepOp step;
-  const ScalarOrder &order;
+  const Schedule &schedule;
   SmallVector<PlacedWrite> writes;
 };
 } // namespace
@@ -33,7 +33,7 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
               "ones are written";
   bool rows = scope == Scope::Tensor;
   auto differs = [&](Value one) {
-    return one && order.homeOf(one).domain == Domain::Rows;
+    return one && schedule.homeOf(one).domain == Domain::Rows;
   };
   if (!rows && (differs(value) || differs(condition)))
     return step.getCommit().emitOpError()
@@ -42,10 +42,10 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
   std::optional<unsigned> set;
   for (Value one : {target, value, condition})
     if (rows && !set && one)
-      set = order.homeOf(one).set;
-  int at = order.batchOf(value);
+      set = schedule.homeOf(one).set;
+  int at = schedule.batchOf(value);
   if (condition)
-    at = std::max(at, order.batchOf(condition));
+    at = std::max(at, schedule.batchOf(condition));
   ScalarHome home{rows ? Domain::Rows : Domain::Once, set};
   writes.push_back({{value, argument, condition}, home, at});
   return success();
@@ -68,8 +68,8 @@ bool Placer::waitForReaders(PlacedWrite &write) {
     if (isa<CommitOp>(top))
       continue;
     unsigned rank =
-        isa<SweepOp>(top) ? 0 : order.homeOf(top->getResult(0)).rank();
-    moved |= wait(write, order.batchOfOp(top), rank);
+        isa<SweepOp>(top) ? 0 : schedule.homeOf(top->getResult(0)).rank();
+    moved |= wait(write, schedule.batchOf(top), rank);
   }
   for (const PlacedWrite &other : writes)
     if (other.write.value == write.write.target && &other != &write)
@@ -99,6 +99,6 @@ FailureOr<SmallVector<PlacedWrite>> Placer::run() {
 }
 
 FailureOr<SmallVector<PlacedWrite>>
-altgrad::placeWrites(StepOp step, const ScalarOrder &order) {
-  return Placer(step, order).run();
+altgrad::placeWrites(StepOp step, const Schedule &schedule) {
+  return Placer(step, schedule).run();
 }

@@ -3,28 +3,10 @@
 #ifndef ALTGRAD_CODEGEN_SCALARWRITES_H
 #define ALTGRAD_CODEGEN_SCALARWRITES_H
 
-#include "codegen/phases/Phases.h"
+#include "codegen/phases/PhasePlan.h"
+#include "codegen/phases/Schedule.h"
 
 namespace altgrad {
-
-/// Where a scalar is computed: once, in all rows or in the rows of a set. The
-/// phases of a batch run in this order.
-struct ScalarHome {
-  Domain domain; // Rows or Once
-  std::optional<unsigned> set;
-  unsigned rank() const {
-    return domain == Domain::Once ? 0 : set ? *set + 2 : 1;
-  }
-};
-
-/// What the placing asks of the planner.
-struct ScalarOrder {
-  std::function<ScalarHome(mlir::Value)> homeOf;
-  /// The batch in which a value is known.
-  std::function<int(mlir::Value)> batchOf;
-  /// Of an operation: its batch; of a sweep: the one after it.
-  std::function<int(mlir::Operation *)> batchOfOp;
-};
 
 struct PlacedWrite {
   ScalarWrite write;
@@ -35,7 +17,7 @@ struct PlacedWrite {
 /// Emits an error and fails if a scalar is written that no single phase can
 /// write.
 mlir::FailureOr<llvm::SmallVector<PlacedWrite>>
-placeWrites(StepOp step, const ScalarOrder &order);
+placeWrites(StepOp step, const Schedule &schedule);
 
 } // namespace altgrad
 

@@ -75,12 +75,6 @@ const char *trustDefect(int fd, bool wantDirectory) {
   return nullptr;
 }
 
-std::string entryName(const std::string &key) {
-  Sha256 hash;
-  hash.update(key.data(), key.size());
-  return hexadecimal(hash.finish()) + suffix;
-}
-
 bool startsWith(const char *text, const char *prefix) {
   return strncmp(text, prefix, strlen(prefix)) == 0;
 }
@@ -109,6 +103,12 @@ struct Kept {
 };
 
 } // namespace
+
+std::string altgrad::runtime::entryName(const std::string &key) {
+  Sha256 hash;
+  hash.update(key.data(), key.size());
+  return hexadecimal(hash.finish()) + suffix;
+}
 
 std::vector<char> altgrad::runtime::packEntry(const std::string &key,
                                      const std::vector<char> &bundle) {

@@ -28,6 +28,9 @@ private:
   Descriptor directory;
 };
 
+// The file of an entry: the SHA-256 of its key.
+std::string entryName(const std::string &key);
+
 // The bytes of an entry, and back; false when they are not exactly that entry.
 std::vector<char> packEntry(const std::string &key,
                             const std::vector<char> &bundle);

@@ -1,33 +1,47 @@
-// Compiles a spec in a child process, or takes the result from the cache.
+// Compiles a spec in a child process, or takes the result from what was built with
+// the library or from the cache.
 #include "bundle/Bundle.h"
 #include "compile/Cache.h"
-#include "compile/Child.h"
 #include "compile/Compiler.h"
-#include "compile/Sha256.h"
+#include "compile/Prebuilt.h"
+#include "compile/Rules.h"
 #include "Status.h"
 
-#include <cerrno>
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <unistd.h>
 
 using namespace altgrad::runtime;
 
 namespace {
 
 constexpr uint64_t mostSpecBytes = uint64_t(1) << 20;
-constexpr size_t mostBundleBytes = size_t(1) << 30;
 constexpr size_t mostLoaded = 256;
-constexpr double defaultSeconds = 120;
 
-double timeLimit() {
-  const char *given = secure_getenv("ALTGRAD_COMPILE_TIMEOUT");
-  char *end = nullptr;
-  double seconds = given ? strtod(given, &end) : 0;
-  bool sound = given && end != given && !*end && seconds > 0 && seconds < 1e6;
-  return sound ? seconds : defaultSeconds;
+// A value stands in the line of its option: what takes the next line as its value
+// would hide a rule from the key.
+altgrad_status checkOption(const std::string &line) {
+  const char *text = line.c_str();
+  if (line.size() < 3 || line.compare(0, 2, "--") != 0)
+    return fail(ALTGRAD_INVALID, "option \"%.200s\" does not begin with --",
+                text);
+  for (unsigned char c : line)
+    if (c < ' ' || c == 127)
+      return fail(ALTGRAD_INVALID,
+                  "option \"%.200s\" holds a control character, byte %d",
+                  text, c);
+  std::string name = line.substr(0, line.find('='));
+  for (const char *ours : {"--emit", "--o"})
+    if (name == ours)
+      return fail(ALTGRAD_INVALID, "option \"%.200s\" is set by the runtime",
+                  text);
+  for (const char *valued :
+       {"--rule", "--set", "--storage", "--rule-path", "--target"})
+    if (line == valued)
+      return fail(ALTGRAD_INVALID, "option %s has no value: write %s=...", text,
+                  text);
+  return ALTGRAD_OK;
 }
 
 altgrad_status splitOptions(const char *options,
@@ -39,101 +53,26 @@ altgrad_status splitOptions(const char *options,
     start = end + 1;
     if (line.empty())
       continue;
-    if (line.size() < 3 || line.compare(0, 2, "--") != 0)
-      return fail(ALTGRAD_INVALID, "option \"%.200s\" does not begin with --",
-                  line.c_str());
-    for (const char *ours : {"--emit", "--o="})
-      if (line.compare(0, strlen(ours), ours) == 0)
-        return fail(ALTGRAD_INVALID, "option \"%.200s\" is set by the runtime",
-                    line.c_str());
+    if (altgrad_status status = checkOption(line))
+      return status;
     out.push_back(std::move(line));
   }
   return ALTGRAD_OK;
 }
 
-// Each part with its length, so that no two lists of parts give one key.
 std::string makeKey(const Compiler &compiler,
                     const std::vector<std::string> &options, const char *spec,
                     uint64_t size) {
-  std::string key = "altgrad cache 1\n";
-  auto add = [&](const char *name, const std::string &part) {
-    key += std::string(name) + " " + std::to_string(part.size()) + "\n" + part +
-           "\n";
-  };
-  add("compiler", compiler.identity);
+  std::string key = "altgrad cache 2\n";
+  addPart(key, "version", altgrad_version());
+  addPart(key, "compiler", compiler.identity);
   for (const std::string &option : options)
-    add("option", option);
-  add("rules", ruleIdentity(compiler, options));
-  add(spec ? "spec" : "no spec", std::string(spec ? spec : "", size));
+    addPart(key, "option", option);
+  addPart(
+      key, "rules",
+      ruleIdentity(stockFolders(folderOf(compiler.path)), options, spec));
+  addPart(key, spec ? "spec" : "no spec", std::string(spec ? spec : "", size));
   return key;
-}
-
-// A folder of our own for the compiler's output, gone at the end of the scope.
-class Scratch {
-public:
-  Scratch() {
-    const char *base = secure_getenv("TMPDIR");
-    folder =
-        std::string(base && *base == '/' ? base : "/tmp") + "/altgrad-XXXXXX";
-    made = mkdtemp(folder.data()) != nullptr;
-  }
-  ~Scratch() {
-    if (!made)
-      return;
-    unlink(file().c_str());
-    rmdir(folder.c_str());
-  }
-  std::string file() const { return folder + "/bundle.so"; }
-
-  std::string folder;
-  bool made;
-};
-
-altgrad_status judge(const Compiler &compiler, const Child &child,
-                     double seconds) {
-  const char *path = compiler.path.c_str(), *words = child.errors.c_str();
-  if (child.timedOut)
-    return fail(ALTGRAD_COMPILE,
-                "%s took more than %g s (ALTGRAD_COMPILE_TIMEOUT) and was "
-                "ended\n%s",
-                path, seconds, words);
-  if (child.signal)
-    return fail(ALTGRAD_COMPILE, "%s was ended by signal %d (%s)\n%s", path,
-                child.signal, strsignal(child.signal), words);
-  if (child.exitCode)
-    return child.errors.empty()
-               ? fail(ALTGRAD_COMPILE, "%s failed with exit status %d", path,
-                      child.exitCode)
-               : fail(ALTGRAD_COMPILE, "%s", words);
-  return ALTGRAD_OK;
-}
-
-altgrad_status runCompiler(const Compiler &compiler,
-                           const std::vector<std::string> &options,
-                           const char *spec, uint64_t size,
-                           std::vector<char> &out) {
-  Scratch scratch;
-  if (!scratch.made)
-    return fail(ALTGRAD_SYSTEM, "cannot make %s: %s", scratch.folder.c_str(),
-                strerror(errno));
-  std::vector<std::string> arguments = {compiler.path};
-  arguments.insert(arguments.end(), options.begin(), options.end());
-  arguments.insert(arguments.end(), {"--emit=bundle", "-o", scratch.file()});
-  if (spec)
-    arguments.push_back("-");
-  Child child;
-  double seconds = timeLimit();
-  if (altgrad_status status = runChild(arguments, spec ? spec : "",
-                                       spec ? size : 0, seconds, child))
-    return status;
-  if (altgrad_status status = judge(compiler, child, seconds))
-    return status;
-  altgrad_status status =
-      readFile(scratch.file().c_str(), mostBundleBytes, out);
-  if (status == ALTGRAD_NOT_FOUND || (status == ALTGRAD_OK && out.empty()))
-    return fail(ALTGRAD_COMPILE, "%s ended well but wrote no bundle\n%s",
-                compiler.path.c_str(), child.errors.c_str());
-  return status;
 }
 
 // Bundles that this process has compiled or read: without a usable directory
@@ -161,11 +100,31 @@ private:
   std::map<std::string, std::shared_ptr<const Bundle>> bundles;
 };
 
+// Answers a request for stock rules without any compiler.
+bool findStock(const std::vector<std::string> &lines,
+               std::shared_ptr<const Bundle> &out) {
+  std::string folder = libraryFolder();
+  std::string key =
+      folder.empty() ? "" : prebuiltKey(templateFolders(folder), lines);
+  if (key.empty())
+    return false;
+  if ((out = Loaded::instance().find(key)))
+    return true;
+  std::vector<char> bytes;
+  if (!findPrebuilt(folder, key, bytes) ||
+      Bundle::open(bytes.data(), bytes.size(), "prebuilt bundle", out))
+    return false;
+  Loaded::instance().keep(key, out);
+  return true;
+}
+
 altgrad_status compile(const char *spec, uint64_t size, const char *options,
                        const char *given, std::shared_ptr<const Bundle> &out) {
   std::vector<std::string> lines;
   if (altgrad_status status = splitOptions(options, lines))
     return status;
+  if (!spec && findStock(lines, out))
+    return ALTGRAD_OK;
   Compiler compiler;
   if (altgrad_status status = findCompiler(given, compiler))
     return status;

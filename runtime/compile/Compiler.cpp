@@ -1,17 +1,14 @@
-// Finds altgrad-opt and identifies it and the rules it reads.
+// Finds altgrad-opt and identifies it.
 #include "compile/Compiler.h"
 #include "compile/Child.h"
-#include "compile/File.h"
-#include "compile/Sha256.h"
+#include "compile/Rules.h"
 #include "Status.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +18,6 @@ using namespace altgrad::runtime;
 namespace {
 
 constexpr double versionSeconds = 60;
-constexpr size_t mostRuleBytes = size_t(1) << 20;
 
 bool isProgram(const std::string &path) {
   struct stat info;
@@ -29,18 +25,10 @@ bool isProgram(const std::string &path) {
          access(path.c_str(), X_OK) == 0;
 }
 
-std::string folderOf(const std::string &path) {
-  size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
-  Dl_info library;
-  // A relative name is relative to a folder that may be another one now.
-  if (dladdr((void *)(&altgrad_compile), &library) && library.dli_fname &&
-      library.dli_fname[0] == '/') {
-    std::string folder = folderOf(library.dli_fname);
+  std::string folder = libraryFolder();
+  if (!folder.empty()) {
     paths.push_back(folder + "/altgrad-opt");
     paths.push_back(folder + "/../bin/altgrad-opt");
   }
@@ -89,28 +77,16 @@ altgrad_status identify(Compiler &compiler) {
   return ALTGRAD_OK;
 }
 
-void appendRules(const std::string &folder, std::string &out) {
-  std::unique_ptr<DIR, int (*)(DIR *)> listing(opendir(folder.c_str()),
-                                               closedir);
-  std::vector<std::string> names;
-  while (dirent *item = listing ? readdir(listing.get()) : nullptr) {
-    std::string name = item->d_name;
-    if (name.size() > 5 && name.compare(name.size() - 5, 5, ".mlir") == 0)
-      names.push_back(std::move(name));
-  }
-  std::sort(names.begin(), names.end());
-  for (const std::string &name : names) {
-    std::vector<char> bytes;
-    std::string path = folder + "/" + name;
-    if (readFile(path.c_str(), mostRuleBytes, bytes) != ALTGRAD_OK)
-      continue; // the compiler will say so if it needs this one
-    Sha256 hash;
-    hash.update(bytes.data(), bytes.size());
-    out += path + " " + hexadecimal(hash.finish()) + "\n";
-  }
-}
-
 } // namespace
+
+std::string altgrad::runtime::libraryFolder() {
+  Dl_info library;
+  // A relative name is relative to a folder that may be another one now.
+  if (!dladdr((void *)(&altgrad_compile), &library) || !library.dli_fname ||
+      library.dli_fname[0] != '/')
+    return "";
+  return folderOf(library.dli_fname);
+}
 
 altgrad_status altgrad::runtime::findCompiler(const char *given, Compiler &out) {
   const char *variable = secure_getenv("ALTGRAD_OPT");
@@ -129,23 +105,4 @@ altgrad_status altgrad::runtime::findCompiler(const char *given, Compiler &out) 
   return fail(ALTGRAD_NOT_FOUND, "no compiler: altgrad-opt is neither in "
                                  "ALTGRAD_OPT, nor beside this library, nor "
                                  "on PATH");
-}
-
-std::string altgrad::runtime::ruleIdentity(const Compiler &compiler,
-                                  const std::vector<std::string> &options) {
-  std::string folder = folderOf(compiler.path), identity;
-  std::vector<std::string> folders = {"templates", folder + "/../templates",
-                                      folder + "/../../templates",
-                                      folder + "/../share/altgrad/templates"};
-  const std::string option = "--rule-path=";
-  for (const std::string &line : options)
-    for (size_t start = option.size();
-         line.compare(0, option.size(), option) == 0 && start < line.size();) {
-      size_t end = std::min(line.find_first_of(",:", start), line.size());
-      folders.push_back(line.substr(start, end - start));
-      start = end + 1;
-    }
-  for (const std::string &one : folders)
-    appendRules(one, identity);
-  return identity;
 }

@@ -1,4 +1,4 @@
-// Which altgrad-opt is used, and what identifies it in a cache key.
+// Which altgrad-opt is used, what identifies it in a cache key, and its run.
 #ifndef ALTGRAD_RUNTIME_COMPILER_H
 #define ALTGRAD_RUNTIME_COMPILER_H
 
@@ -17,10 +17,14 @@ struct Compiler {
 // `given`, or $ALTGRAD_OPT, beside this library, on PATH.
 altgrad_status findCompiler(const char *given, Compiler &out);
 
-// Names and digests of the rules that these options let the compiler read; a
-// template that changes must change the key.
-std::string ruleIdentity(const Compiler &compiler,
-                         const std::vector<std::string> &options);
+// The folder that this library lies in; "" where that is not known for sure.
+std::string libraryFolder();
+
+// Runs it; `spec` may be null. `out` is the bundle that it wrote.
+altgrad_status runCompiler(const Compiler &compiler,
+                           const std::vector<std::string> &options,
+                           const char *spec, uint64_t size,
+                           std::vector<char> &out);
 
 } // namespace altgrad::runtime
 

@@ -1,5 +1,4 @@
-// RUN: altgrad-opt %s --split-input-file --verify-diagnostics --altgrad-lower-to-host
-// RUN: altgrad-opt %s --split-input-file --verify-diagnostics --altgrad-lower-to-gpu
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(altgrad.step(altgrad-plan-phases))'
 
 altgrad.step @group(inout %x: f32 per_group) {
   %y = arith.addf %x, %x : f32

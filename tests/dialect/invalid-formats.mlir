@@ -38,8 +38,20 @@
 // -----
 
 // format_c5
-// expected-error@+1 {{infinity and NaN would share a code}}
-#f = #altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = true, nan = all_ones>
+// expected-error@+1 {{a format has an infinity exactly when its NaN is ieee, got inf = true, nan = all_ones}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = true, nan = all_ones>
+
+// -----
+
+// format_c5
+// expected-error@+1 {{a format has an infinity exactly when its NaN is ieee, got inf = true, nan = none}}
+#f = #altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = true, nan = none>
+
+// -----
+
+// format_c5
+// expected-error@+1 {{a format has an infinity exactly when its NaN is ieee, got inf = false, nan = ieee}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = ieee>
 
 // -----
 

@@ -1,4 +1,4 @@
-"""Encoding and decoding of stored numbers, written from the definitions (section 4) in integers and f64."""
+"""Encoding and decoding of stored numbers, written from the IEEE 754 and OCP definitions in integers and f64."""
 
 import dataclasses
 import re

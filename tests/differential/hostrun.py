@@ -62,7 +62,7 @@ class HostPlan:
         for stream in self.manifest["streams"]:
             buffer = memory.streams[stream["name"]]
             self._pointers("stream", stream["name"],
-                           [buffer.address(r) for r in rows.own(stream["set"])])
+                           [int(buffer.address(r)) for r in rows.own(stream["set"])])
         for scalar in self.manifest["scalars"]:
             array = memory.scalars[scalar["name"]]
             places = rows.own(scalar["set"]) if scalar["scope"] == "tensor" else range(len(array))

@@ -59,24 +59,25 @@ def text_of(rule, options, storage, mode):
 def start_values(compiled, rows, rng, special=0.02):
     """Codes and scalars to start from; what must not be negative is not."""
     values = {}
+    keys = {s["name"]: s["key"] for s in compiled.manifest["streams"]}
     for name, access, scope, kind in compiled.signature:
         if kind.startswith("!altgrad.tensors"):
             form = inputs.formats.of_list(kind)[0]
             values[name] = inputs.codes(rng, form, sum(rows.sizes(name)), special,
-                                        positive=name in ("v", "sum", "vmax"))
+                                        positive=keys[name] in ("v", "sum", "vmax"))
     for scalar in compiled.manifest["scalars"]:
         values[scalar["name"]] = _scalar(scalar, rows, rng)
     return values
 
 
 def _scalar(scalar, rows, rng):
-    name, scope = scalar["name"], scalar["scope"]
+    name, scope = scalar["key"], scalar["scope"]
     count = {"step": 1, "group": max(rows.group) + 1, "tensor": len(rows.numel)}[scope]
     if scope == "tensor":  # tensors need not have the same age
         return rng.choice([0, 0, 0, 1, 6, 100], count).astype(
             {"i64": np.int64, "f32": np.float32}[scalar["type"]])
     if scope == "group":
-        default = _default(name)
+        default = scalar["default"] if scalar["default"] is not None else _default(name)
         return np.array([default if g == 0 else OTHERS[(g - 1) % 2].get(name, default)
                          for g in range(count)])
     fixed = {"inv_scale": 0.37, "max_norm": 1.0, "grad_scale": 3.0}

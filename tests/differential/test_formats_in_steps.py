@@ -101,7 +101,7 @@ def test_numbered(form):
                                          ("ocp.e5m2", ml_dtypes.float8_e5m2),
                                          ("ocp.e4m3fn", ml_dtypes.float8_e4m3fn)])
 def test_the_reference_against_ml_dtypes(name, dtype):
-    """Beyond overflow and NaN codes, where the definitions decide otherwise."""
+    """Beyond overflow and NaN codes, where format.h decides otherwise."""
     form = formats.KNOWN[name]
     codes = np.arange(1 << form.bits).astype(form.code)
     theirs = codes.view(dtype).astype(np.float32)
@@ -126,7 +126,7 @@ def test_the_reference_against_ml_dtypes(name, dtype):
     ("ocp.e5m2", 61440.0, "saturate", 0x7b), ("ocp.e5m2", -np.inf, "nonfinite", 0xfc),
     ("f16", 65520.0, "nonfinite", 0x7c00), ("f16", -65519.996, "nonfinite", 0xfbff),
     ("bf16", np.nan, "nonfinite", 0x7fc0), ("bf16", -0.0, "nonfinite", 0x8000)])
-def test_the_reference_against_the_definitions(name, number, overflow, code):
-    """The corner cases of definitions.md section 4.4."""
+def test_the_reference_at_the_corners(name, number, overflow, code):
+    """The corner cases that runtime/include/altgrad/format.h decides."""
     got = formats.encode(formats.KNOWN[name], np.array([number], np.float32), overflow)
     assert int(got[0]) == code

@@ -94,3 +94,17 @@ def test_what_a_tensor_decides_stays_in_its_set():
     after = compare.run_steps(compiled, rows, [0, 1, 0, 2, 0], values, [(0.0, {})] * 2, rng, ALL)
     assert (after["t"][2:] == values["t"][2:]).all()
     assert (after["t"][:2] != values["t"][:2]).any()
+
+def test_generated_sets_have_groups_and_scalars_of_their_own():
+    """AdamW in bf16 beside Lion in f32: hyper-parameters and counts of a set share words
+    with those of the other, and one norm clips both."""
+    text = program.call("--set=rule=adamw param=bf16 grad=bf16 states=param",
+                        "--set=rule=lion", f"--rule-path={program.TEMPLATES}", "--clip",
+                        "--print-step")
+    compiled = program.Program(text)
+    shared = [(s["slot"], s["set"]) for s in compiled.manifest["scalars"] if s["scope"] == "group"]
+    assert {slot for slot, which in shared if which == 0} & {slot for slot, which in shared if which}
+    rng = np.random.default_rng(3)
+    rows = compiled.rows([[5000, 3, 0], [7, 4097]], groups=2)
+    values = templatecases.start_values(compiled, rows, rng)
+    compare.run_steps(compiled, rows, [0, 3, 0, 1, 0], values, [(0.0, {})] * 3, rng, ALL)

@@ -25,6 +25,17 @@ def element(body):
                 "%values = collect %x : f32 to !altgrad.reals\n%c = load %grads : !altgrad.tensors<bf16>\n")
 
 
+def phase(domain, body):
+    return f"phase @p {domain} {{\n{body}\n}}\n"
+
+
+def phases(text):
+    """A step in phases."""
+    return (f"altgrad.step @s({LISTS} set 1, in %lr: f64, inout %norm: f32, inout %t: i64) {{\n{text}\n"
+            + phase("once", "%o = read %norm : f32\n%k = read %t : i64\nwrite %o to %norm : f32\nwrite %k to %t : i64")
+            + "commit\n}").replace("inout %master", "in %master")
+
+
 def rename(text, **names):
     """Values that an example defines give way to those of the context."""
     for old, new in names.items():
@@ -76,6 +87,15 @@ CONTEXTS = {
         "%n = sweep @s load(%code from %grads : !altgrad.tensors<bf16>) reduce(add over step)\n"
         f"store(%grads : !altgrad.tensors<bf16>) {{\n%x = decode %code format<bf16> : i16 to f32\n{text}\n}}")
         .replace("in %grads", "inout %grads"),
+    "Altgrad_PhaseOp": lambda text: phases(text),
+    "Altgrad_ReadOp": lambda text: phases(phase("once", text)),
+    "Altgrad_WriteOp": lambda text: phases(phase(
+        "once", "%t1 = read %t : i64\n%x = read %norm : f32\n%finite = arith.cmpf ord, %x, %x : f32\n" + text)),
+    "Altgrad_RecallOp": lambda text: phases(
+        phase("once", "%n = read %norm : f32\nkeep %n in row 3 : f32") + phase("rows", text)),
+    "Altgrad_KeepOp": lambda text: phases(phase("rows", "%x = read %norm : f32\n" + text)),
+    "Altgrad_FoldOp": lambda text: phases(phase("rows", text)),
+    "Altgrad_TotalOp": lambda text: phases(phase("once", text)),
     "InlineRulesPass": lambda text: (SGD if "update" in text else "")
                                     + step(text, ", in %lr: f64", WRITE.format("w1")),
     "ExpandGradientsPass": lambda text: step(
@@ -85,12 +105,14 @@ CONTEXTS = {
                                       f"{text}\n%s = reduce add %x over step : f32\ncommit always %s to %o : f32\n}}",
     "SplitSweepsPass": lambda text: "altgrad.step @s(in %grads: !altgrad.tensors<f32>, "
                                     f"out %out: !altgrad.tensors<f32>) {{\n{text}\n}}",
+    "PlanPhasesPass": lambda text: "altgrad.step @s(in %g: !altgrad.tensors<f32>, out %norm: f32) {\n" + text + "\n}",
     "LowerNumericsPass": lambda text: "llvm.func @f(%c: i16) -> f32 {\n%c16 = arith.constant 16 : i32\n"
                                       f"{text}\nllvm.return %x : f32\n}}",
 }
 # The pass whose documentation says `before ==> after`.
 PASSES = {"InlineRulesPass": "--altgrad-inline-rules", "ExpandGradientsPass": "--altgrad-expand-gradients",
           "ExpandFormatsPass": "--altgrad-expand-formats", "SplitSweepsPass": "--altgrad-split-sweeps",
+          "PlanPhasesPass": "--pass-pipeline=builtin.module(altgrad.step(altgrad-plan-phases))",
           "LowerNumericsPass": "--altgrad-lower-numerics"}
 
 

@@ -1,4 +1,4 @@
-"""Lion, LAMB, ADOPT and AdEMAMix as plain torch code, after definitions.md and the papers."""
+"""Lion, LAMB, ADOPT and AdEMAMix as plain torch code, after the papers that the templates cite."""
 
 import math
 

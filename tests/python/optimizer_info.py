@@ -2,7 +2,7 @@
 
 Each configuration is compared with torch's for-loop over 7 steps of a small
 network with a step without gradients and two with a frozen layer; parameters
-and every state entry, with the tolerances of assert_close (reliability.md 2).
+and every state entry, with the tolerances of assert_close (torch.testing).
 """
 
 import copy
@@ -29,7 +29,7 @@ import altgrad  # noqa: E402
 
 NAMES = ["AdamW", "Adam", "SGD", "Adagrad", "RMSprop"]
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-# reliability.md 1.2: configurations and error inputs per class on the CPU, torch 2.11.
+# Of torch.testing._internal.common_optimizers: configurations and error inputs per class on the CPU, torch 2.11.
 CONFIGURATIONS = {"AdamW": 5, "Adam": 5, "SGD": 9, "Adagrad": 7, "RMSprop": 8}
 ERRORS = {"AdamW": 12, "Adam": 12, "SGD": 7, "Adagrad": 7, "RMSprop": 7}
 # With foreach and fused where the class has them, without differentiable.

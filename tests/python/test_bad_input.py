@@ -44,8 +44,8 @@ def test_dtypes_that_kernels_lack(dtype):
     param.grad = torch.ones(3, dtype=dtype)
     with pytest.raises(TypeError, match=f"does not support {dtype} parameters"):
         optimizer.step()
-    with pytest.raises(TypeError, match="does not support torch.float64 parameters"):
-        optimizer.add_param_group(dict(params=[torch.ones(2, dtype=torch.float64)]))
+    with pytest.raises(TypeError, match=f"does not support {dtype} parameters"):
+        optimizer.add_param_group(dict(params=[param.new_ones(2).requires_grad_()]))
     assert len(optimizer.param_groups) == 1
 
 
@@ -65,8 +65,7 @@ def test_sparse_gradient_after_a_dense_one():
 
 
 def test_meta_and_overlap():
-    refused([with_grad(torch.ones(3, device="meta"))], RuntimeError,
-            "requires all the params to be floating point Tensors of supported devices")
+    refused([with_grad(torch.ones(3, device="meta"))], RuntimeError, "is on the meta device")
     refused([with_grad(torch.ones(1).expand(4))], RuntimeError, "more than once")
     refused([with_grad(torch.ones(9).as_strided((3, 3), (2, 1)))], RuntimeError, "more than once")
     whole = torch.ones(8)

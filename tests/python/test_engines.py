@@ -66,15 +66,6 @@ def test_step_inside_a_compiled_function():
     assert all(map(torch.equal, a, b))
 
 
-def test_tensor_subclasses_are_refused():
-    from torch.testing._internal.two_tensor import TwoTensor
-    param = torch.nn.Parameter(TwoTensor(torch.ones(3), torch.ones(3)))
-    optimizer = altgrad.optim.AdamW([param])
-    param.grad = TwoTensor(torch.ones(3), torch.ones(3))
-    with pytest.raises(TypeError, match="AdamW does not support TwoTensor parameters"):
-        optimizer.step()
-
-
 def test_a_step_count_that_two_parameters_share():
     a, = twins.make([(8,), (5,)], count=1)
     optimizer = altgrad.optim.AdamW(a)

@@ -1,4 +1,4 @@
-// The cache under every fault of reliability.md 8.3: a defect is a miss.
+// The cache under truncated, altered, foreign and unwritable entries: a defect is a miss.
 #include "compile/Cache.h"
 #include "Folder.h"
 #include "compile/Sha256.h"

@@ -180,7 +180,13 @@ TEST_F(Compile, OptionsThatAreNoneAreRefused) {
   for (const char *bad : {"-o=x", "adamw", "--rule=a\nx.mlir", "--", " --clip"})
     EXPECT_REFUSED(compile("s", bad), ALTGRAD_INVALID,
                    "does not begin with --");
-  EXPECT_REFUSED(compile("s", "--emit=ptx"), ALTGRAD_INVALID, "by the runtime");
+  for (const char *ours : {"--emit=ptx", "--emit", "--o=x", "--o"})
+    EXPECT_REFUSED(compile("s", ours), ALTGRAD_INVALID, "by the runtime");
+  for (const char *bare : {"--rule\n--x", "--rule-path\n--x", "--set"})
+    EXPECT_REFUSED(compile("s", bare), ALTGRAD_INVALID, "has no value: write");
+  for (const char *bad : {"--storage=a\rb", "--storage=a\tb", "--rule=\x01",
+                          "--rule=a\x7f"})
+    EXPECT_REFUSED(compile("s", bad), ALTGRAD_INVALID, "a control character");
   EXPECT_REFUSED(compile(nullptr, ""), ALTGRAD_INVALID, "neither spec nor");
   altgrad_bundle *bundle = nullptr;
   std::string big(1 << 20, ' ');

@@ -1,4 +1,4 @@
-// The codec against tables of definitions.md and against its own grid.
+// The codec against tables of IEEE 754 and OCP's 8-bit formats and against its own grid.
 #include "altgrad/format.h"
 
 #include <cmath>

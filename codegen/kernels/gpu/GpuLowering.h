@@ -3,6 +3,8 @@
 #define ALTGRAD_CODEGEN_GPULOWERING_H
 
 #include "codegen/kernels/SweepBody.h"
+
+#include "codegen/kernels/Scalars.h"
 #include "codegen/kernels/gpu/LaneSums.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -13,8 +15,8 @@ constexpr int64_t accessBytes = 16;
 
 class GpuLowering {
 public:
-  GpuLowering(StepOp step, const PhasePlan &plan, mlir::Block *kernels);
-  void lower(const Phase &phase);
+  GpuLowering(StepOp step, mlir::Block *kernels);
+  void lower(PhaseOp phase);
 
 private:
   /// One chunk on its way through a sweep. A lane does `width` neighbouring
@@ -84,8 +86,8 @@ private:
                         mlir::Value own);
 
   // LowerToGPU.cpp
-  void lowerFold(KernelBuilder &kernel, const Phase &phase);
-  mlir::Value foldRow(KernelBuilder &kernel, const Partial &partial, Row row);
+  void lowerFolds(KernelBuilder &kernel, PhaseOp phase);
+  mlir::Value foldRow(KernelBuilder &kernel, FoldOp fold, Row row);
   /// Elements of lane 0 after adding lanes 16, 8, 4, 2, 1 further on.
   mlir::Value joinLanes(KernelBuilder &kernel, Reduction kind, mlir::Value sum);
   /// Adds the upper half of a list to the lower, down to one.
@@ -96,7 +98,6 @@ private:
   void onFirstLane(KernelBuilder &kernel, llvm::function_ref<void()> body);
 
   StepOp step;
-  const PhasePlan &plan;
   mlir::ImplicitLocOpBuilder builder;
   mlir::Value thread, block, blocks, lane, warp; // i64
   mlir::Value begin, end; // items of the phase's domain, i64

@@ -4,6 +4,7 @@
 #define ALTGRAD_CODEGEN_LANESUMS_H
 
 #include "codegen/kernels/KernelBuilder.h"
+#include "codegen/kernels/Reductions.h"
 
 namespace altgrad {
 

@@ -10,8 +10,8 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-GpuLowering::GpuLowering(StepOp step, const PhasePlan &plan, Block *kernels)
-    : step(step), plan(plan), builder(step.getLoc(), step.getContext()) {
+GpuLowering::GpuLowering(StepOp step, Block *kernels)
+    : step(step), builder(step.getLoc(), step.getContext()) {
   builder.setInsertionPointToEnd(kernels);
 }
 
@@ -51,10 +51,10 @@ static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
   return function;
 }
 
-void GpuLowering::lower(const Phase &phase) {
+void GpuLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
-  KernelBuilder kernel(builder, step, plan, /*addressSpace=*/1);
-  Block *entry = makeKernel(builder, kernel, symbolOf(step, phase))
+  KernelBuilder kernel(builder, step, /*addressSpace=*/1);
+  Block *entry = makeKernel(builder, kernel, symbolOf(phase))
                      .addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
   for (unsigned i = 0; i < memberCount; ++i)
@@ -73,18 +73,18 @@ void GpuLowering::lower(const Phase &phase) {
       arith::DivUIOp::create(builder, thread, kernel.i64(warpLanes)));
   Value global = arith::AddIOp::create(
       builder, scaled(block, ALTGRAD_BLOCK_THREADS), thread);
-  if (phase.kind == Phase::Sweep) {
-    lowerSweep(kernel, phase.sweep);
-  } else if (phase.kind == Phase::Fold) {
-    lowerFold(kernel, phase);
-  } else if (phase.domain == Domain::Once) {
+  if (SweepOp sweep = phase.getSweep()) {
+    lowerSweep(kernel, sweep);
+  } else if (phase.count<FoldOp>()) {
+    lowerFolds(kernel, phase);
+  } else if (phase.getDomain() == Domain::Once) {
     Value first = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
                                         global, kernel.i64(0));
-    kernel.when(first, [&] { buildScalars(kernel, phase, Row{}); });
+    kernel.when(first, [&] { ScalarLowering(kernel, Row{}).lower(phase); });
   } else {
     kernel.loop(arith::AddIOp::create(builder, begin, global), end,
                 scaled(blocks, ALTGRAD_BLOCK_THREADS), [&](Value index) {
-                  buildScalars(kernel, phase, kernel.row(index));
+                  ScalarLowering(kernel, kernel.row(index)).lower(phase);
                 });
   }
   LLVM::ReturnOp::create(builder, ValueRange{});
@@ -129,10 +129,8 @@ Value GpuLowering::joinLanes(KernelBuilder &kernel, Reduction kind, Value sum) {
 }
 
 // Lane t of the warp holds the partial sums t, t + 32, … t + 224.
-Value GpuLowering::foldRow(KernelBuilder &kernel, const Partial &partial,
-                           Row row) {
-  SweepOp sweep = partial.sweep;
-  Reduction kind = sweep.getReduction(partial.result);
+Value GpuLowering::foldRow(KernelBuilder &kernel, FoldOp fold, Row row) {
+  Reduction kind = fold.getReduction();
   Type scalar = partialType(kind, builder.getF32Type());
   constexpr int64_t perLane = ALTGRAD_LANES / warpLanes;
   Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
@@ -145,7 +143,7 @@ Value GpuLowering::foldRow(KernelBuilder &kernel, const Partial &partial,
                                     /*addElseBlock=*/true);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
-    Value from = kernel.chunkWord(partial,
+    Value from = kernel.chunkWord(fold.getWord(),
                                   arith::AddIOp::create(builder, first, i));
     scf::YieldOp::create(
         builder, ValueRange{join(builder, kind, sum,
@@ -171,19 +169,19 @@ Value GpuLowering::foldRow(KernelBuilder &kernel, const Partial &partial,
   return joinElements(kind, elementsOf(joinLanes(kernel, kind, one)));
 }
 
-void GpuLowering::lowerFold(KernelBuilder &kernel, const Phase &phase) {
+// All lanes of a warp fold; the first one keeps.
+void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase) {
   Value stride = arith::MulIOp::create(builder, blocks,
                                        kernel.i64(warpsPerBlock));
   Value from = arith::AddIOp::create(builder, begin, warp);
   kernel.loop(from, end, stride, [&](Value index) {
     Row row = kernel.row(index);
-    for (const Partial &partial : phase.folds) {
-      Value total = foldRow(kernel, partial, row);
-      onFirstLane(kernel, [&] {
-        kernel.store(total, kernel.word({Domain::Rows, partial.rowWord}, row),
-                     4);
-      });
-    }
+    ScalarLowering scalars(kernel, row);
+    for (Operation &op : phase.getBody().front())
+      if (auto fold = dyn_cast<FoldOp>(op))
+        scalars.known.map(fold.getValue(), foldRow(kernel, fold, row));
+      else
+        onFirstLane(kernel, [&] { scalars.lower(op); });
   });
 }
 
@@ -200,17 +198,17 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
     auto kernels =
         gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
     for (StepOp step : steps) {
-      for (auto sweep : step.getBody().getOps<SweepOp>())
-        if (sweep.getWide().empty() || sweep.getWidth() != groupWidth) {
+      if (failed(checkPhases(step)))
+        return signalPassFailure();
+      for (auto phase : step.getBody().getOps<PhaseOp>())
+        if (SweepOp sweep = phase.getSweep();
+            sweep && (sweep.getWide().empty() || sweep.getWidth() != groupWidth)) {
           sweep.emitOpError() << "has a body for " << sweep.getWidth()
                               << " elements, a GPU wants " << groupWidth;
           return signalPassFailure();
         }
-      FailureOr<PhasePlan> plan = planPhases(step, exchange);
-      if (failed(plan))
-        return signalPassFailure();
-      GpuLowering lowering(step, *plan, &kernels.getBodyRegion().front());
-      for (const Phase &phase : plan->phases)
+      GpuLowering lowering(step, &kernels.getBodyRegion().front());
+      for (auto phase : step.getBody().getOps<PhaseOp>())
         lowering.lower(phase);
       step.erase();
     }

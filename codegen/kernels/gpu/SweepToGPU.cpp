@@ -96,11 +96,12 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
       arith::MinSIOp::create(builder,
                              arith::SubIOp::create(builder, numel, first),
                              kernel.i64(ALTGRAD_CHUNK)));
-  if (Value condition = sweep.getCondition())
-    count = arith::SelectOp::create(
-        builder, kernel.scalar(condition, row, chunk.known), count,
-        kernel.i32(0));
-  mapScalars(kernel, sweep, row, chunk.known);
+  ScalarLowering scalars(kernel, row);
+  scalars.lowerBefore(sweep, [&](Value condition) {
+    count = arith::SelectOp::create(builder, condition, count, kernel.i32(0));
+  });
+  scalars.lowerInside(sweep);
+  chunk.known = scalars.known;
   if (usesIndex(sweep))
     chunk.end = arith::AddIOp::create(
         builder,
@@ -166,7 +167,7 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
     Value total = totalOf(kernel, chunk, carried, i);
     onFirstLane(kernel, [&] {
       kernel.store(
-          total, kernel.chunkWord(plan.partialOf(sweep.getReduced()[i]), index),
+          total, kernel.chunkWord(sweep.getChunkWord(i), index),
           4);
     });
   }

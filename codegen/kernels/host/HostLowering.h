@@ -3,6 +3,8 @@
 #define ALTGRAD_CODEGEN_HOSTLOWERING_H
 
 #include "codegen/Target.h"
+#include "codegen/kernels/Reductions.h"
+#include "codegen/kernels/Scalars.h"
 #include "codegen/kernels/SweepBody.h"
 #include "codegen/kernels/host/WordSweep.h"
 
@@ -13,7 +15,7 @@ constexpr unsigned laneBytes = 4;
 // The partial sums of one reduction, in memory: lane = element mod 256.
 struct Lanes {
   Reduction kind;
-  Partial partial;
+  unsigned chunkWord;
   mlir::Value memory;
 };
 
@@ -33,12 +35,12 @@ struct HostChunk {
 
 class HostLowering {
 public:
-  HostLowering(StepOp step, const PhasePlan &plan, const Target &target)
-      : step(step), plan(plan), target(target),
+  HostLowering(StepOp step, const Target &target)
+      : step(step), target(target),
         builder(step.getLoc(), step.getContext()) {
     builder.setInsertionPoint(step);
   }
-  void lower(const Phase &phase);
+  void lower(PhaseOp phase);
 
 private:
   // SweepToHost.cpp
@@ -58,10 +60,10 @@ private:
                    int64_t width, mlir::Value from, mlir::Value to);
 
   // LowerToHost.cpp
-  void lowerFold(KernelBuilder &kernel, const Phase &phase, mlir::Value begin,
-                 mlir::Value end);
-  llvm::SmallVector<Lanes> makeLanes(KernelBuilder &kernel,
-                                     llvm::ArrayRef<Partial> partials);
+  void lowerFolds(KernelBuilder &kernel, PhaseOp phase, mlir::Value begin,
+                  mlir::Value end);
+  mlir::Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row);
+  Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord);
   void clear(KernelBuilder &kernel, const Lanes &lanes);
   mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);
   mlir::Value joinLanes(Reduction kind, mlir::Value vector);
@@ -70,7 +72,6 @@ private:
   mlir::Value prefetchDistance(KernelBuilder &kernel);
 
   StepOp step;
-  const PhasePlan &plan;
   const Target &target;
   mlir::ImplicitLocOpBuilder builder;
   mlir::Value ahead; // bytes, i64: how far ahead a sweep asks for memory

@@ -2,7 +2,6 @@
 #include "codegen/Passes.h"
 #include "codegen/kernels/host/HostLowering.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -24,14 +23,14 @@ Value HostLowering::prefetchDistance(KernelBuilder &kernel) {
 }
 
 // void symbol(const altgrad_args *, int64_t begin, int64_t end)
-void HostLowering::lower(const Phase &phase) {
+void HostLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
-  KernelBuilder kernel(builder, step, plan, /*addressSpace=*/0);
+  KernelBuilder kernel(builder, step, /*addressSpace=*/0);
   Type i64 = builder.getI64Type();
   auto type = LLVM::LLVMFunctionType::get(
       LLVM::LLVMVoidType::get(builder.getContext()),
       {kernel.pointerType(), i64, i64});
-  std::string name = symbolOf(step, phase) + "_" + target.suffix.str();
+  std::string name = symbolOf(phase) + "_" + target.suffix.str();
   auto function = LLVM::LLVMFuncOp::create(builder, name, type);
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
@@ -41,32 +40,27 @@ void HostLowering::lower(const Phase &phase) {
         kernel.offset(entry->getArgument(0), kernel.i64(i), 8), 8);
   }
   Value begin = entry->getArgument(1), end = entry->getArgument(2);
-  if (phase.kind == Phase::Sweep)
-    lowerSweep(kernel, phase.sweep, begin, end);
-  else if (phase.kind == Phase::Fold)
-    lowerFold(kernel, phase, begin, end);
-  else if (phase.domain == Domain::Rows)
+  if (SweepOp sweep = phase.getSweep())
+    lowerSweep(kernel, sweep, begin, end);
+  else if (phase.count<FoldOp>())
+    lowerFolds(kernel, phase, begin, end);
+  else if (phase.getDomain() == Domain::Rows)
     kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
-      buildScalars(kernel, phase, kernel.row(index));
+      ScalarLowering(kernel, kernel.row(index)).lower(phase);
     });
   else
-    buildScalars(kernel, phase, Row{});
+    ScalarLowering(kernel, Row{}).lower(phase);
   LLVM::ReturnOp::create(builder, ValueRange{});
 }
 
 //===-- Reductions ----------------------------------------------------------===//
 
-SmallVector<Lanes> HostLowering::makeLanes(KernelBuilder &kernel,
-                                           ArrayRef<Partial> partials) {
-  SmallVector<Lanes> all;
-  for (Partial partial : partials) {
-    Value memory = LLVM::AllocaOp::create(
-        builder, kernel.pointerType(), builder.getI32Type(),
-        kernel.i64(ALTGRAD_LANES), /*alignment=*/64);
-    all.push_back(
-        {partial.sweep.getReduction(partial.result), partial, memory});
-  }
-  return all;
+Lanes HostLowering::makeLanes(KernelBuilder &kernel, Reduction kind,
+                              unsigned chunkWord) {
+  Value memory = LLVM::AllocaOp::create(
+      builder, kernel.pointerType(), builder.getI32Type(),
+      kernel.i64(ALTGRAD_LANES), /*alignment=*/64);
+  return {kind, chunkWord, memory};
 }
 
 Value HostLowering::lane(KernelBuilder &kernel, const Lanes &lanes,
@@ -116,30 +110,38 @@ Value HostLowering::joinLanes(Reduction kind, Value sum) {
 }
 
 // Chunks of a tensor in the shape of elements of a chunk.
-void HostLowering::lowerFold(KernelBuilder &kernel, const Phase &phase,
-                             Value begin, Value end) {
-  SmallVector<Lanes> all = makeLanes(kernel, phase.folds);
+Value HostLowering::fold(KernelBuilder &kernel, const Lanes &lanes, Row row) {
+  Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+  Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
+  clear(kernel, lanes);
+  Type type = partialType(lanes.kind, builder.getF32Type());
+  kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
+    Value from = kernel.chunkWord(lanes.chunkWord,
+                                  arith::AddIOp::create(builder, first, i));
+    Value at = lane(
+        kernel, lanes,
+        arith::AndIOp::create(builder, i, kernel.i64(ALTGRAD_LANES - 1)));
+    Value sum = join(builder, lanes.kind, kernel.load(type, at, laneBytes),
+                     kernel.load(type, from, laneBytes));
+    kernel.store(sum, at, laneBytes);
+  });
+  return total(kernel, lanes);
+}
+
+// Memory of the lanes is taken once, not for every row.
+void HostLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase, Value begin,
+                              Value end) {
+  DenseMap<Operation *, Lanes> all;
+  for (auto op : phase.getBody().getOps<FoldOp>())
+    all[op] = makeLanes(kernel, op.getReduction(), op.getWord());
   kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
     Row row = kernel.row(index);
-    Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
-    Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
-    for (const Lanes &lanes : all) {
-      clear(kernel, lanes);
-      Type type = partialType(lanes.kind, builder.getF32Type());
-      kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
-        Value from = kernel.chunkWord(
-            lanes.partial, arith::AddIOp::create(builder, first, i));
-        Value at = lane(kernel, lanes,
-                        arith::AndIOp::create(builder, i,
-                                              kernel.i64(ALTGRAD_LANES - 1)));
-        Value sum = join(builder, lanes.kind, kernel.load(type, at, laneBytes),
-                         kernel.load(type, from, laneBytes));
-        kernel.store(sum, at, laneBytes);
-      });
-      kernel.store(total(kernel, lanes),
-                   kernel.word({Domain::Rows, lanes.partial.rowWord}, row),
-                   laneBytes);
-    }
+    ScalarLowering scalars(kernel, row);
+    for (Operation &op : phase.getBody().front())
+      if (auto folded = dyn_cast<FoldOp>(op))
+        scalars.known.map(folded.getValue(), fold(kernel, all[&op], row));
+      else
+        scalars.lower(op);
   });
 }
 
@@ -155,24 +157,24 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
     }
     for (StepOp step :
          llvm::make_early_inc_range(getOperation().getOps<StepOp>())) {
-      for (auto sweep : step.getBody().getOps<SweepOp>())
-        if (sweep.getWide().empty() || sweep.getWidth() != target->lanes) {
+      if (failed(checkPhases(step)))
+        return signalPassFailure();
+      for (auto phase : step.getBody().getOps<PhaseOp>())
+        if (SweepOp sweep = phase.getSweep();
+            sweep && (sweep.getWide().empty() || sweep.getWidth() != target->lanes)) {
           sweep.emitOpError() << "has a body for " << sweep.getWidth()
                               << " elements, '" << level << "' wants "
                               << target->lanes;
           return signalPassFailure();
         }
-      FailureOr<PhasePlan> plan = planPhases(step, exchange);
-      if (failed(plan))
-        return signalPassFailure();
       if (!getOperation().lookupSymbol(prefetchVariable)) {
         OpBuilder top = OpBuilder::atBlockBegin(getOperation().getBody());
         LLVM::GlobalOp::create(top, step.getLoc(), top.getI64Type(),
                                /*isConstant=*/false, LLVM::Linkage::External,
                                prefetchVariable, Attribute());
       }
-      HostLowering lowering(step, *plan, *target);
-      for (const Phase &phase : plan->phases)
+      HostLowering lowering(step, *target);
+      for (auto phase : step.getBody().getOps<PhaseOp>())
         lowering.lower(phase);
       step.erase();
     }

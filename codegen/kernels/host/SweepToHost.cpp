@@ -9,10 +9,10 @@ using namespace altgrad;
 
 void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
                               Value end) {
-  SmallVector<Partial> partials;
-  for (Value reduced : sweep.getReduced())
-    partials.push_back(plan.partialOf(reduced));
-  SmallVector<Lanes> lanes = makeLanes(kernel, partials);
+  SmallVector<Lanes> lanes;
+  for (unsigned i = 0; i < sweep.getNumResults(); ++i)
+    lanes.push_back(
+        makeLanes(kernel, sweep.getReduction(i), sweep.getChunkWord(i)));
   ahead = prefetchDistance(kernel);
   std::optional<WordSweep> words;
   if (WordSweep::fits(sweep, target))
@@ -34,11 +34,12 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
       builder, arith::SubIOp::create(builder, numel, first),
       kernel.i64(ALTGRAD_CHUNK));
   HostChunk work{sweep, lanes};
-  if (Value condition = sweep.getCondition())
-    count = arith::SelectOp::create(
-        builder, kernel.scalar(condition, row, work.known), count,
-        kernel.i64(0));
-  mapScalars(kernel, sweep, row, work.known);
+  ScalarLowering scalars(kernel, row);
+  scalars.lowerBefore(sweep, [&](Value condition) {
+    count = arith::SelectOp::create(builder, condition, count, kernel.i64(0));
+  });
+  scalars.lowerInside(sweep);
+  work.known = scalars.known;
 
   auto pointers = [&](OperandRange streams) {
     SmallVector<Value> all;
@@ -69,7 +70,7 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
     elements(kernel, work, sweep.getBody(), 1, whole, count);
   }
   for (const Lanes &one : lanes)
-    kernel.store(total(kernel, one), kernel.chunkWord(one.partial, chunk),
+    kernel.store(total(kernel, one), kernel.chunkWord(one.chunkWord, chunk),
                  laneBytes);
 }
 

@@ -2,7 +2,7 @@
 //
 // Every function returns a status; ALTGRAD_OK is 0. After a failure
 // altgrad_last_error() has the words, per thread. No function throws or aborts;
-// nothing is printed but one warning of each kind about the cache, on stderr.
+// nothing is printed but one warning of each kind about bundles on disk, on stderr.
 // Loading this library starts no thread and opens no driver.
 //
 // Environment: ALTGRAD_OPT (the compiler), ALTGRAD_CACHE_DIR, ALTGRAD_CACHE_MAXSIZE
@@ -50,6 +50,15 @@ ALTGRAD_API altgrad_status altgrad_load(const char *path, altgrad_bundle **out);
 // rule) with the options of altgrad-opt, one per line ("--rule=adamw\n--clip"),
 // in a child process, or takes the result from the cache. `compiler` is the
 // path of altgrad-opt; NULL: $ALTGRAD_OPT, beside this library, on PATH.
+//
+// A newline ends an option wherever it stands, and other control characters are
+// refused: whoever puts foreign words into an option refuses both in them.
+//
+// Without `spec`, a request whose rules are stock ones is looked up first among the
+// bundles that were built with this library (../bundles), word for word. They are
+// asked for as "--set=rule=NAME{options} param=F grad=F states=param step=f32" for
+// each set, options and lines sorted, then "--target=x86-64-v3,x86-64-v4", "--clip",
+// "--scaler", "--exchange", as far as they apply.
 ALTGRAD_API altgrad_status altgrad_compile(const char *spec, uint64_t size,
                                            const char *options,
                                            const char *compiler,

@@ -38,7 +38,7 @@ struct Format {
                                      : signBit() - 1;
   }
   // One canonical NaN, without a sign: the quiet bit alone above 8 bits, all
-  // ones in 8 and fewer (definitions, 4.4).
+  // ones in 8 and fewer, as in the tables of OCP's 8-bit formats.
   constexpr uint32_t nanCode() const {
     return nan == NanCode::Ieee && bits() > 8
                ? topExponent() | 1u << (mantissaBits - 1)

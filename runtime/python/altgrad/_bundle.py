@@ -1,129 +1,148 @@
-"""Rules as text, and the bundles compiled from them, one per process and content."""
+"""Bundles compiled from sets of rules, one per process and request, and what they say of themselves."""
 
 import ctypes
-import json
 import re
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 
-from ._library import Error, find_compiler, find_templates, library
+from ._library import (Error, ExchangeInfo, ExchangeWord, ScalarInfo, StreamInfo, find_compiler,
+                       library)
 
 # CPU tensors only: the machine code of both levels, no PTX.
 _TARGETS = "--target=x86-64-v3,x86-64-v4"
-_COMMENT = re.compile(r"//[^\n]*")
-_RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)")
 
-
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """One rule: the MLIR text that holds it, its name there, and where the text came from."""
-
-    text: str
-    name: str
-    origin: str
-
-
-def find_rule(source, name=None):
-    """The Rule in `source`: the path of a file, the text itself, or the name of a template.
-
-    `name` chooses among several rules of one text. Raises Error.
-    """
-    source = str(source)
-    if "altgrad.rule" in source:
-        text, origin = source, "<rule>"
-    elif re.fullmatch(r"[\w-]+", source) and not Path(source).exists():
-        path = find_templates() / f"{source}.mlir"
-        if not path.is_file():
-            known = ", ".join(sorted(p.stem for p in path.parent.glob("*.mlir")))
-            raise Error(f"no template is called {source!r}; there are {known}", "NOT_FOUND")
-        text, origin = path.read_text(), str(path)
-    else:
-        try:
-            text, origin = Path(source).read_text(), source
-        except (OSError, UnicodeDecodeError) as error:
-            raise Error(f"cannot read the rule {source!r}: {error}", "NOT_FOUND") from None
-    names = _RULE.findall(_COMMENT.sub("", text))
-    if name is None and len(names) == 1:
-        name = names[0]
-    if name not in names:
-        asked = f"no rule @{name}" if name else "not exactly one rule"
-        held = ", ".join("@" + n for n in names) or "none"
-        raise Error(f"{origin} holds {asked} (rules there: {held})", "NOT_FOUND")
-    return Rule(text, name, origin)
+# ALTGRAD_ROLES of bundle.h, in its order.
+ROLES = ("none", "param", "grad", "state", "master", "copy", "input", "hyper", "step", "max_norm",
+         "norm", "scale", "inv_scale", "flag", "random")
+IN, OUT, INOUT = range(3)
+_PER_STEP = 0
 
 
 @dataclass(frozen=True)
-class Hyper:
-    """A hyper-parameter of a rule; `default` is None where the rule gives none."""
+class Stream:
+    """A list of tensors of one set: `key` is the rule's name for it, `format` how it is stored."""
 
-    name: str
+    name: bytes
+    key: str
+    role: str
+    format: str
+    set: int
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value of a step: `type` and `bytes` of altgrad.h; `default` is None where there is none."""
+
+    name: bytes
+    key: str
+    role: str
+    access: int
+    type: int
+    scope: int
+    set: int
     default: float | None
 
 
-class Bundle:
-    """A compiled step and what its manifest says of its streams and scalars.
+@dataclass(frozen=True)
+class Set:
+    """What one kind of tensors is bound to; `states` holds master and further copies, too."""
 
-    `param`, `grad` and `states` are names of streams, `extras` those of the
-    master copy and of a further copy of the parameter. `step` is the name of
-    the step count or None, `singles` the scalars of the whole step.
-    `norm_phases` is the number of phases after which the global norm of a
-    clipped step is known.
-    """
+    param: Stream
+    grad: Stream
+    states: tuple
+    hypers: tuple
+    step: Scalar | None
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Before `phase`, the words at these offsets of the workspace may be combined."""
+
+    phase: int
+    words: tuple  # (offset, reduction)
+
+
+class Bundle:
+    """A compiled step: `sets` in the order of the request, `singles` of the step as a whole."""
 
     def __init__(self, handle):
         self.handle = handle
-        manifest = json.loads(library().altgrad_manifest(handle).decode())
-        streams, scalars = manifest["streams"], manifest["scalars"]
-        self.formats = {s["name"]: s["format"] for s in streams}
-        self.written = {s["name"] for s in streams if s["access"] != "in"}
-        by_role = lambda role: [s["name"] for s in streams if s["role"] == role]
-        self.grad, = by_role("grad")
-        self.param, = by_role("param")
-        self.master = next(iter(by_role("master")), None)
-        self.states = by_role("state")
-        self.hypers = [Hyper(s["name"], s["default"]) for s in scalars if s["role"] == "hyper"]
-        self.step = next((s["name"] for s in scalars if s["role"] == "step"), None)
-        self.singles = [s["name"] for s in scalars if s["scope"] == "step"]
-        self.extras = [n for n in self.formats
-                       if n not in (self.grad, self.param, *self.states)]
-        domains = [phase["domain"] for phase in manifest["phases"]]
-        self.norm_phases = (
-            domains.index("once", domains.index("chunks")) + 1
-            if any(s["name"] == "norm" for s in scalars) else 0)
+        streams = [Stream(s.name, s.key.decode(), ROLES[s.role], s.format.decode(), s.set)
+                   for s in self._all("stream", StreamInfo)]
+        scalars = [Scalar(s.name, s.key.decode(), ROLES[s.role], s.access, s.type, s.scope, s.set,
+                          s.value if s.has_default else None)
+                   for s in self._all("scalar", ScalarInfo)]
+        self.singles = tuple(s for s in scalars if s.scope == _PER_STEP)
+        rest = [s for s in scalars if s.scope != _PER_STEP]
+        self.sets = tuple(_set(streams, rest, index)
+                          for index in range(library().altgrad_set_count(handle)))
+        self.exchanges = tuple(Exchange(e.phase, tuple(self._words(index, e.words)))
+                               for index, e in enumerate(self._all("exchange", ExchangeInfo)))
+
+    def _all(self, kind, info):
+        native = library()
+        for index in range(getattr(native, f"altgrad_{kind}_count")(self.handle)):
+            entry = info()
+            getattr(native, f"altgrad_{kind}_at")(self.handle, index, ctypes.byref(entry))
+            yield entry
+
+    def _words(self, exchange, count):
+        for index in range(count):
+            word = ExchangeWord()
+            library().altgrad_exchange_word_at(self.handle, exchange, index, ctypes.byref(word))
+            yield word.offset, word.reduction
+
+
+def _set(streams, scalars, index):
+    streams = [s for s in streams if s.set == index]
+    scalars = [s for s in scalars if s.set in (-1, index)]
+    by_role = lambda entries, *roles: tuple(e for e in entries if e.role in roles)
+    known = by_role(streams, "param", "grad", "state", "master", "copy")
+    known += by_role(scalars, "hyper", "step")
+    for entry in (*streams, *scalars):
+        if entry not in known:
+            raise Error(f"the step asks for a {entry.role} {entry.key!r}, which no optimizer has")
+    param, = by_role(streams, "param")
+    grad, = by_role(streams, "grad")
+    step = by_role(scalars, "step")
+    return Set(param, grad, by_role(streams, "state", "master", "copy"), by_role(scalars, "hyper"),
+               step[0] if step else None)
 
 
 _compiled = {}
 _lock = threading.Lock()
 
 
-def compile_rule(rule, options=(), storage="", clip=False, scaler=False):
-    """The Bundle of one rule in one storage, compiled at most once per process.
+def compile_sets(lines, rules, clip=False, scaler=False, exchange=False):
+    """The Bundle of a step over several sets of tensors, compiled at most once per process.
 
-    `options` are the names of the rule's options that are on; `storage` is
-    altgrad-opt's, for example "param=bf16 m=f32". Raises Error with the
-    compiler's diagnostics.
+    `lines` are those of `set_line`, `rules` the Rule of each. Raises Error with
+    the compiler's diagnostics.
     """
-    chosen = "{" + ",".join(options) + "}" if options else ""
-    lines = [f"--rule={rule.name}{chosen}", _TARGETS]
-    lines += [f"--storage={storage}"] if storage else []
-    lines += ["--clip"] * clip + ["--scaler"] * scaler
-    key = rule.text, tuple(lines)
+    texts = {rule.text: rule.origin for rule in rules if rule.text is not None}
+    if len(texts) > 1:
+        raise Error("the rules of one optimizer come from two texts: "
+                    + " and ".join(texts.values()))
+    (text, origin), = texts.items() or [(None, "")]
+    options = [f"--set={line}" for line in lines] + [_TARGETS]
+    options += ["--clip"] * clip + ["--scaler"] * scaler + ["--exchange"] * exchange
+    key = text, tuple(options)
     with _lock:
         if key not in _compiled:
-            _compiled[key] = _compile(rule, lines)
+            _compiled[key] = _compile(text, origin, options)
         return _compiled[key]
 
 
-def _compile(rule, lines):
-    text, compiler = rule.text.encode(), find_compiler()
+def _compile(text, origin, options):
+    spec, compiler = text.encode() if text is not None else None, find_compiler()
     handle = ctypes.c_void_p()
     try:
         library().altgrad_compile(
-            text, len(text), "\n".join(lines).encode(),
+            spec, len(spec or b""), "\n".join(options).encode(),
             str(compiler).encode() if compiler else None, ctypes.byref(handle))
     except Error as error:
-        # The compiler reads the rule from stdin and calls it "-".
-        words = re.sub(r"^-:(?=\d+:\d+:)", rule.origin + ":", str(error), flags=re.MULTILINE)
+        # The compiler reads the text from stdin.
+        words = re.sub(r"^(?:-|<stdin>):(?=\d+:\d+:)", lambda _: origin + ":", str(error),
+                       flags=re.MULTILINE)
         raise Error(words, error.status) from None
     return Bundle(handle)

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -28,10 +28,41 @@ class Error(RuntimeError):
 Error.__module__ = "altgrad"
 
 
+class _Info(ctypes.Structure):
+    """A struct that the runtime fills; `size` says how much of it the caller knows."""
+
+    def __init__(self):
+        super().__init__(ctypes.sizeof(type(self)))
+
+
+class StreamInfo(_Info):
+    _fields_ = [("size", c_uint64), ("name", c_char_p), ("key", c_char_p), ("format", c_char_p),
+                ("role", c_int32), ("access", c_int32), ("set", c_int32), ("bits", c_int32),
+                ("block", c_int32)]
+
+
+class ScalarInfo(_Info):
+    _fields_ = [("size", c_uint64), ("name", c_char_p), ("key", c_char_p), ("role", c_int32),
+                ("access", c_int32), ("type", c_int32), ("scope", c_int32), ("set", c_int32),
+                ("bytes", c_int32), ("has_default", c_int32), ("value", c_double)]
+
+
+class ExchangeInfo(_Info):
+    _fields_ = [("size", c_uint64), ("phase", c_int64), ("words", c_int64)]
+
+
+class ExchangeWord(_Info):
+    _fields_ = [("size", c_uint64), ("offset", c_uint64), ("reduction", c_int32)]
+
+
 # altgrad_status (*)(...): the arguments after the name, in order.
 _STATUS_FUNCTIONS = {
     "altgrad_load": (c_char_p, POINTER(c_void_p)),
     "altgrad_compile": (c_char_p, c_uint64, c_char_p, c_char_p, POINTER(c_void_p)),
+    "altgrad_stream_at": (c_void_p, c_int64, POINTER(StreamInfo)),
+    "altgrad_scalar_at": (c_void_p, c_int64, POINTER(ScalarInfo)),
+    "altgrad_exchange_at": (c_void_p, c_int64, POINTER(ExchangeInfo)),
+    "altgrad_exchange_word_at": (c_void_p, c_int64, c_int64, POINTER(ExchangeWord)),
     "altgrad_plan_create": (c_void_p, c_char_p, POINTER(c_void_p)),
     "altgrad_bind_tensors": (c_void_p, c_void_p, c_int64, c_int64),
     "altgrad_bind_stream": (c_void_p, c_char_p, c_void_p, c_int64),
@@ -41,6 +72,22 @@ _STATUS_FUNCTIONS = {
     "altgrad_set_threads": (c_void_p, c_int32),
     "altgrad_run": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_void_p),
 }
+
+# The other functions: the result, then the arguments.
+_FUNCTIONS = {
+    "altgrad_last_error": (c_char_p,),
+    "altgrad_version": (c_char_p,),
+    "altgrad_manifest": (c_char_p, c_void_p),
+    "altgrad_set_count": (c_int64, c_void_p),
+    "altgrad_stream_count": (c_int64, c_void_p),
+    "altgrad_scalar_count": (c_int64, c_void_p),
+    "altgrad_exchange_count": (c_int64, c_void_p),
+    "altgrad_plan_free": (None, c_void_p),
+    "altgrad_bundle_free": (None, c_void_p),
+}
+
+# What this package was written for; runtime_version() ends with it.
+_ABI = "ABI 2"
 
 
 def find_library():
@@ -80,14 +127,14 @@ def find_compiler():
 def library():
     """The loaded library, opened at the first call; every status is checked."""
     loaded = ctypes.CDLL(str(find_library()))
-    loaded.altgrad_last_error.restype = c_char_p
-    loaded.altgrad_version.restype = c_char_p
-    loaded.altgrad_manifest.restype = c_char_p
-    loaded.altgrad_manifest.argtypes = (c_void_p,)
-    loaded.altgrad_plan_free.restype = None
-    loaded.altgrad_plan_free.argtypes = (c_void_p,)
-    loaded.altgrad_bundle_free.restype = None
-    loaded.altgrad_bundle_free.argtypes = (c_void_p,)
+    for name, (result, *arguments) in _FUNCTIONS.items():
+        function = getattr(loaded, name, None)
+        if function is None:
+            break
+        function.restype, function.argtypes = result, arguments
+    version = loaded.altgrad_version().decode()
+    if not version.endswith(", " + _ABI):
+        raise Error(f"{find_library()} is {version}; this package needs {_ABI}", "BROKEN")
 
     def check(status, function, arguments):
         if status:

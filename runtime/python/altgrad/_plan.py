@@ -8,13 +8,15 @@ from ._library import library
 
 _POINTER = "Q"
 _INDEX = "q"
+_TENSOR_BYTES = 64  # of an altgrad_tensor: eight words
 
 
 class Plan:
     """One altgrad_plan on the CPU, on the threads behind the address `parallel_for` if given.
 
-    The caller keeps alive whatever it binds; pointers are Python integers. The
-    plan knows nothing of torch but the buffer that `workspace` gives it.
+    The caller keeps alive whatever it binds; names are bytes and pointers
+    Python integers. The plan knows nothing of torch but the buffer that its
+    caller runs it with.
     """
 
     def __init__(self, bundle, parallel_for=None, threads=0):
@@ -29,26 +31,27 @@ class Plan:
         else:
             native.altgrad_set_threads(handle, threads)
 
-    def bind_tensors(self, numel, groups, group_count):
-        """Declares the tensors: their numbers of elements and their groups."""
-        words = array(_INDEX)  # an altgrad_tensor each
-        for count, group in zip(numel, groups):
-            words.extend((64, count, 0, 0, 0, group, 0, -1))
-        self._native.altgrad_bind_tensors(
-            self.handle, words.buffer_info()[0], len(words) // 8, group_count)
+    def bind_tensors(self, tensors, groups):
+        """Declares (elements, group, set) of each tensor, set by set, in `groups` groups."""
+        words = array(_INDEX)
+        for numel, group, index in tensors:
+            # size, numel, offset, rows, columns, group, set, tag: its own index
+            words.extend((_TENSOR_BYTES, numel, 0, 0, 0, group, index, -1))
+        self._native.altgrad_bind_tensors(self.handle, words.buffer_info()[0], len(words) // 8,
+                                          groups)
 
     def bind_stream(self, name, pointers):
-        """Binds a stream, one pointer per row."""
+        """Binds a stream, one pointer per tensor of its set."""
         held = array(_POINTER, pointers)
         self._native.altgrad_bind_stream(self.handle, name, held.buffer_info()[0], len(held))
 
     def bind_scalar(self, name, pointers):
-        """Binds a scalar: one pointer, one per group or one per row, as its scope asks."""
+        """Binds a scalar: one pointer, one per group or one per tensor, as its scope asks."""
         held = array(_POINTER, pointers)
         self._native.altgrad_bind_scalar(self.handle, name, held.buffer_info()[0], len(held))
 
     def workspace_bytes(self):
-        """What a run of the rows bound now needs."""
+        """What a run of the tensors bound now needs."""
         count = ctypes.c_uint64()
         self._native.altgrad_workspace(self.handle, ctypes.byref(count))
         return count.value

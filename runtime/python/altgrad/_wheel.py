@@ -1,4 +1,5 @@
-"""What a wheel carries beside the Python files: the runtime, the compiler and the templates.
+"""What a wheel carries beside the Python files: the runtime, the compiler, the templates and
+the bundles that were compiled from them.
 
 Used by setuptools alone (pyproject.toml). $ALTGRAD_BUILD names another CMake
 build folder than build/.
@@ -18,6 +19,8 @@ def native_files():
     files = [(build / "lib" / "libaltgrad.so", Path("lib/libaltgrad.so")),
              (build / "bin" / "altgrad-opt", Path("bin/altgrad-opt"))]
     files += [(path, path) for path in sorted(Path("templates").glob("*.mlir"))]
+    bundles = sorted((build / "bundles").glob("*.bundle")) or [build / "bundles"]
+    files += [(path, Path("bundles") / path.name) for path in bundles]
     for source, _ in files:
         if not source.is_file():
             raise SetupError(f"{source} is not built: run tools/quickstart.sh first")

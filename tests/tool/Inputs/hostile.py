@@ -42,3 +42,10 @@ write("quotes.mlir", '#a = "\\\\"\n#b = ' + "[" * 400_000 + "\n")
 write("minus.mlir", "#a = affine_map<(d0) -> (" + "-" * 900_000 + "d0)>\n")
 write("beside.mlir", step + "llvm.func @f() { llvm.inline_asm has_side_effects \"int3\", \"\" : () -> ()\n  llvm.return }\n")
 write("comment.mlir", "// " + "(" * 1_000 + "\n" + '#a = "' + "[" * 1_000 + '"\n' + step)
+# MLIR ends a comment at a carriage return as well.
+write("return.mlir", "// \r#a = " + "[" * 200_000 + "\n")
+write("wide-alias.mlir", "!a0 = tuple<i1, i1>\n" + "".join(f"!a{i} = tuple<!a{i - 1}, !a{i - 1}>\n" for i in range(1, 40))
+      + "altgrad.step @s(in %x: !a39) { commit }\n")
+write("deep-alias.mlir", "#a0 = [1]\n" + "".join(f"#a{i} = [#a{i - 1}]\n" for i in range(1, 40_000)))
+write("alias.mlir", "#f = #altgrad.format<bf16>\n!t = !altgrad.tensors<#f>\n"
+      + "altgrad.step @s(in %x: !t, in %y: !t) { commit }\n")

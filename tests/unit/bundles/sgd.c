@@ -13,6 +13,7 @@
 #define VERSION "2"
 #endif
 
+// clang-format off
 const char altgrad_manifest[] =
     "{\"altgrad\": " VERSION ", \"step\": \"" STEP "\","
     " \"producer\": \"a hand\","
@@ -36,6 +37,7 @@ const char altgrad_manifest[] =
     ","
     PHASE("update", "altgrad_sgd_update", "sweep", "chunks", 0, 8, 8, 6) "],"
     " \"exchanges\": []}";
+// clang-format on
 
 const char altgrad_ptx_sm_80[] = "// ptx for sm_80\n";
 const char altgrad_ptx_sm_90[] = "// ptx for sm_90\n";

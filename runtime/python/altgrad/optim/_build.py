@@ -1,108 +1,167 @@
-"""From an optimizer's groups to tables: everything is checked here before anything is changed."""
+"""From an optimizer's groups to one table: everything is checked here before anything is changed."""
 
-import ctypes
-from collections import defaultdict
+from dataclasses import dataclass, field
 
 import torch
 
-from .._bundle import compile_rule
-from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_param, in_order, is_dense,
-                      same_order)
-from ._table import Row, Table, read_hypers
+from .._bundle import compile_sets
+from .._rule import set_line
+from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_mode, check_param, in_order,
+                      is_dense, same_order)
+from ._table import FRESH, make_table
 
 
-def parse_storage(storage):
-    """{"m": "bf16", ...} from "m=bf16 ...". Raises ValueError at a word without "="."""
-    words = {}
-    for word in storage.split():
-        name, equals, format_ = word.partition("=")
-        if not (name and equals and format_):
-            raise ValueError(f"storage: {word!r} is not name=format")
-        words[name] = format_
-    return words
+@dataclass(slots=True)
+class Row:
+    """A parameter with a gradient: `group` counts param_groups, `place` all parameters.
+
+    `line` is its set in the words of the request, `strides` the order in which the
+    kernel visits the elements, `tensors` its states in the order of its set,
+    `count` its step count. A finished row, whose states are there, can be used again.
+    """
+
+    param: torch.Tensor
+    group: int
+    place: int
+    strides: tuple
+    dense: bool
+    grad_dtype: torch.dtype
+    line: str
+    finished: bool = False
+    set: int = 0
+    cell: int = 0
+    tensors: list = field(default_factory=list)
+    count: torch.Tensor | None = None
 
 
-def build_tables(optimizer, keys, clip, scaler, known):
-    """Tables for every parameter that has a gradient now.
+@dataclass(frozen=True)
+class Built:
+    """A table and what its optimizer does for it in every step.
 
-    `keys` holds (rule, options) of each param_group, `known` finished rows by
+    `numbers` holds (index of a param_group, places in it) for the hyper-parameters of
+    each group of the plan, `uncounted` the step counts that the rules do not raise.
+    """
+
+    table: object
+    numbers: list
+    uncounted: list
+
+
+def build(optimizer, kinds, params, known, clip, scaler):
+    """The Built for every parameter that has a gradient now; None if there is none.
+
+    `kinds` holds (rule, options) of each param_group, `known` finished rows by
     their place that may be used again. Raises TypeError, ValueError,
     RuntimeError or altgrad.Error with nothing changed; only then are missing
     states made.
     """
-    owner, waiting, place = type(optimizer).__name__, [], 0
-    planner = _Planner(optimizer, clip, scaler)
-    for index, (group, key) in enumerate(zip(optimizer.param_groups, keys)):
+    owner = type(optimizer).__name__
+    namer = _Namer(optimizer)
+    rows, rules, place = [], {}, 0
+    for index, (group, kind) in enumerate(zip(optimizer.param_groups, kinds)):
         for param in group["params"]:
-            grad = param.grad
-            if grad is not None:
+            if param.grad is not None:
                 row = known.get(place)
-                if (row is None or row.pointer != param.data_ptr()
-                        or row.grad_dtype is not grad.dtype):
-                    row = _new_row(owner, param, index, place)
-                check_grad(owner, param, grad)
-                waiting.append((row.bundle or planner.bundle(key, row), row))
+                if row is None or row.grad_dtype is not param.grad.dtype:
+                    check_param(owner, param, fused=group.get("fused"))
+                    check_grad(owner, param, param.grad)
+                    row = _row(namer, param, index, place, kind)
+                else:
+                    check_grad(owner, param, param.grad)
+                rows.append(row)
+                rules[row.line] = kind[0]
             place += 1
-    check_apart(owner, [(row.pointer, row.param.nbytes) for _, row in waiting if row.dense])
-    for bundle, index in {(bundle, row.group) for bundle, row in waiting}:
-        read_hypers(optimizer.param_groups[index], _hypers(optimizer, bundle))
+    if not rows:
+        return None
+    check_apart(owner, [row.param for row in rows])
+    lines = sorted(rules)
+    bundle = compile_sets(lines, [rules[line] for line in lines], clip, scaler)
+    _number(rows, lines)
+    cells = _cells(rows)
+    numbers = [(group, [optimizer._hyper_place(hyper.key) for hyper in bundle.sets[index].hypers])
+               for group, index in cells]
+    read_numbers(optimizer, numbers)
+    _make_states(optimizer, bundle, rows)
+    table = make_table(bundle, rows, [index for _, index in cells], params, optimizer.state)
+    if table.fresh(params, optimizer.state) != FRESH:
+        raise RuntimeError("a gradient changed while its step was prepared")
+    uncounted = [optimizer.state[row.param][optimizer._count_key] for row in rows
+                 if bundle.sets[row.set].step is None] if optimizer._always_counts else []
+    return Built(table, numbers, uncounted)
 
-    rows_of = defaultdict(list)
-    counts = {row.state[optimizer._count_key].data_ptr() for _, row in waiting
-              if row.bundle and optimizer._count_key in row.state}
-    for bundle, row in waiting:
-        if row.bundle is None:
-            _make_states(optimizer, bundle, row, counts)
-            row.bundle = bundle
-        rows_of[bundle, row.grad_dtype].append(row)
-    return [_make_table(optimizer, bundle, rows) for (bundle, _), rows in rows_of.items()]
+
+def read_numbers(optimizer, numbers):
+    """The hyper-parameters of every group of the plan, from the param_groups as they are now."""
+    groups, absent, values = optimizer.param_groups, optimizer._absent, []
+    for index, places in numbers:
+        group = groups[index]
+        for key, part in places:
+            value = group[key] if part is None else group[key][part]
+            values.append(value if type(value) is float else _read(key, value, absent))
+    return values
 
 
-def _new_row(owner, param, group, place):
-    check_param(owner, param)
+def _read(key, value, absent):
+    if value is None:
+        if key in absent:
+            return 0.0
+        raise TypeError(f"{key} is None, not a number")
+    if isinstance(value, torch.Tensor) and value.numel() != 1:
+        raise ValueError(f"Tensor {key} must be 1-element")
+    return float(value)
+
+
+def _number(rows, lines):
+    """Gives every row its set, and brings the rows in the order of the sets."""
+    index = {line: place for place, line in enumerate(lines)}
+    for row in rows:
+        row.set = index[row.line]
+    rows.sort(key=lambda row: (row.set, row.place))
+
+
+def _cells(rows):
+    """(param_group, set) of each group of the plan; gives every row its own."""
+    cells = {}
+    for row in rows:
+        row.cell = cells.setdefault((row.group, row.set), len(cells))
+    return list(cells)
+
+
+def _row(namer, param, group, place, kind):
     dense = is_dense(param)
     strides = (param if dense else torch.empty_like(param)).stride()
-    return Row(param, group, place, strides, dense, param.data_ptr(), param.grad.dtype)
+    line = namer.line(kind, param, param.grad.dtype)
+    return Row(param, group, place, strides, dense, param.grad.dtype, line)
 
 
-class _Planner:
-    """Chooses the bundle of a row by its rule, options and dtypes; remembers its choices."""
+class _Namer:
+    """Puts a parameter's set into words by its rule, options and dtypes."""
 
-    def __init__(self, optimizer, clip, scaler):
-        self.optimizer, self.clip, self.scaler = optimizer, clip, scaler
-        self.probes, self.chosen = {}, {}
+    def __init__(self, optimizer):
+        self.optimizer, self.lines = optimizer, {}
 
-    def bundle(self, key, row):
-        """The Bundle for one row; checks the states that are there already."""
-        param, held = row.param, self.optimizer.state.get(row.param) or {}
-        states = tuple([_state_dtype(name, held.get(name), param) for _, name in self._names(key)])
-        choice = key, param.dtype, row.grad_dtype, states
-        if choice not in self.chosen:
-            self.chosen[choice] = self._compile(*choice)
-        return self.chosen[choice]
+    def line(self, kind, param, grad):
+        """The line of one parameter; checks the states that are there already."""
+        held = self.optimizer.state.get(param) or {}
+        names = self.optimizer._stored(kind[1])
+        states = tuple([_state_dtype(key, held.get(key), param) for _, key in names])
+        choice = kind, param.dtype, grad, states
+        if choice not in self.lines:
+            self.lines[choice] = self._words(*choice)
+        return self.lines[choice]
 
-    def _names(self, key):
-        """(rule's name, torch's key) of each state that this rule keeps with these options."""
-        if key not in self.probes:
-            probe = compile_rule(*key, self.optimizer._storage)
-            self.probes[key] = probe, [(name, self.optimizer._state_key(name))
-                                       for name in (*probe.states, *probe.extras)]
-        return self.probes[key][1]
-
-    def _compile(self, key, param, grad, states):
-        words = dict(self.optimizer._words)
+    def _words(self, kind, param, grad, states):
+        own = self.optimizer._words
+        words = {"param": FORMATS[param], "grad": FORMATS[grad], "states": "param", "step": "f32",
+                 **own}
         for name, dtype in (("param", param), ("grad", grad)):
-            if words.setdefault(name, FORMATS[dtype]) != FORMATS[dtype]:
+            if words[name] != FORMATS[dtype]:
                 raise TypeError(f"storage says {name}={words[name]}, but a {name} has {dtype}")
-        probe, names = self.probes[key]
-        for (name, _), dtype in zip(names, states):
-            if dtype is not None:
+        rest = words["param"] if words["states"] == "param" else words["states"]
+        for (name, _), dtype in zip(self.optimizer._stored(kind[1]), states):
+            if dtype is not None and FORMATS[dtype] != own.get(name, rest):
                 words[name] = FORMATS[dtype]
-            words.setdefault(name, words["param"])
-        if probe.step:
-            words[probe.step] = "f32"
-        storage = " ".join(f"{name}={word}" for name, word in words.items())
-        return compile_rule(*key, storage, clip=self.clip, scaler=self.scaler)
+        return set_line(*kind, words)
 
 
 def _state_dtype(key, state, param):
@@ -116,50 +175,50 @@ def _state_dtype(key, state, param):
     if state.shape != param.shape or state.device != param.device:
         raise ValueError(f"state {key!r} of shape {tuple(state.shape)} on {state.device} does not "
                          f"belong to a parameter of shape {tuple(param.shape)} on {param.device}")
+    check_mode(state)
     return state.dtype
 
 
-def _hypers(optimizer, bundle):
-    return [optimizer._hyper_place(hyper.name) for hyper in bundle.hypers]
+def _make_states(optimizer, bundle, rows):
+    """Puts what the kernels need and the states lack into optimizer.state.
 
-
-def _make_table(optimizer, bundle, rows):
-    names = (*bundle.states, *bundle.extras, *([bundle.step] if bundle.step else []))
-    keys = {name: optimizer._state_key(name) for name in names}
-    return Table(bundle, rows, keys, _hypers(optimizer, bundle))
-
-
-def _make_states(optimizer, bundle, row, counts):
-    """Puts what the kernel needs and the state lacks into optimizer.state[param].
-
-    `counts` holds the addresses of the step counts met so far: a count that two
-    parameters share, as some checkpoints have it, would be raised twice.
+    A count that two parameters share, as some checkpoints have it, would be
+    raised twice: the second gets its own.
     """
-    names, param = (*bundle.states, *bundle.extras), row.param
-    counted = optimizer._count_key
-    if not names and not (bundle.step and counted):
-        row.state, row.count = {}, ctypes.c_float()
+    counts = {row.count.data_ptr() for row in rows if row.finished and row.count is not None}
+    for row in rows:
+        if not row.finished:
+            _finish(optimizer, bundle.sets[row.set], row, counts)
+            row.finished = True
+
+
+def _finish(optimizer, part, row, counts):
+    param, counted = row.param, optimizer._count_key
+    stored = counted and (part.step or optimizer._always_counts)
+    if not part.states and not stored:
+        row.count = _count(None) if part.step else None
         return
-    row.state = held = optimizer.state[param]
-    fresh = False
+    held, fresh = optimizer.state[param], False
     # The count first: torch's own states begin with "step".
-    if counted and (bundle.step or optimizer._always_counts):
+    if stored:
         count = _count(held.get(counted))
         held[counted] = count = count.clone() if count.data_ptr() in counts else count
         counts.add(count.data_ptr())
-    for name in names:
-        key = optimizer._state_key(name)
+        row.count = count if part.step else None
+    for stream in part.states:
+        key = optimizer._state_key(stream)
         state = held.get(key)
         if state is None:
-            held[key] = optimizer._first_state(name, row, DTYPES[bundle.formats[name]])
+            held[key] = optimizer._first_state(stream, row, DTYPES[stream.format])
             fresh = True
-        elif not same_order(state, row.strides):
+        elif not same_order(state, row.strides) or state.is_neg():
             held[key] = in_order(state, row.strides)
-    if bundle.step and not counted:
+        row.tensors.append(held[key])
+    if part.step and not stored:
         # A buffer that was there before us has seen its first step.
         private = optimizer._counts
         if fresh or param not in private:
-            private[param] = ctypes.c_float(0.0 if fresh else 1.0)
+            private[param] = _count(0.0 if fresh else 1.0)
         row.count = private[param]
 
 
@@ -169,4 +228,4 @@ def _count(value):
         if value.dtype == torch.float32 and value.device.type == "cpu" and value.numel() == 1:
             return value
         value = value.item()
-    return torch.tensor(0.0 if value is None else float(value), dtype=torch.float32)
+    return torch.tensor(0.0 if value is None else float(value), dtype=torch.float32, device="cpu")

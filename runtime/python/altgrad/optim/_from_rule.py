@@ -1,16 +1,29 @@
 """An optimizer class from a rule's text: hyper-parameters and defaults come from the rule."""
 
+import copyreg
 import inspect
+import keyword
 
-from .._bundle import compile_rule, find_rule
-from ._build import parse_storage
+import torch
+
+from .._bundle import compile_sets
+from .._rule import find_rule, parse_options, parse_storage, set_line
 from ._optimizer import Optimizer
 
+# What a param_group or a constructor has of its own: no hyper-parameter can be called so.
+_TAKEN = {"self", "params", "param_names", "max_grad_norm", "fused_amp", "differentiable",
+          "capturable", "foreach", "fused"}
 
-class _FromRule(Optimizer):
+
+class _Made(type(Optimizer)):
+    """The class of classes that a call made: they pickle as that call."""
+
+
+class _FromRule(Optimizer, metaclass=_Made):
     _rule = None
     _chosen = ()
 
+    @torch._disable_dynamo
     def __init__(self, params, *, max_grad_norm=None, fused_amp=False, **hypers):
         unknown = sorted(set(hypers) - set(self._older))
         if unknown:
@@ -31,12 +44,6 @@ class _FromRule(Optimizer):
     def _hyper_place(self, name):
         return name, None
 
-    def __reduce_ex__(self, protocol):
-        if "_recipe" not in type(self).__dict__:
-            return super().__reduce_ex__(protocol)
-        # The class was made by a call: pickle that call, not a name.
-        return _restore, (type(self)._recipe,), self.__getstate__()
-
 
 def FromRule(source, storage="", options=(), name=None):
     """An Optimizer class that runs a rule of your own.
@@ -44,50 +51,80 @@ def FromRule(source, storage="", options=(), name=None):
         Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16", options=["nesterov"])
         optimizer = Mine(model.parameters(), lr=1e-3, max_grad_norm=1.0)
 
-    `source` is the path of a file, the text itself or a template's name, and
-    `name` the rule in it if it holds several. `storage` gives formats to states
-    ("m=bf16 v=ocp.e5m2"), a float32 copy that the rule updates instead of the
-    parameter ("master=f32"), or a further copy of the parameter
-    ("copy=ocp.e4m3fn", state "copy"); what it does not name is stored as the
-    parameter is. Weights put into the model later do not reach a master copy
-    that is there already: delete state[param]["master"] then. `options` are
-    the rule's options that are on.
+    `source` is the path of a file (with a separator or the ending .mlir), the
+    text itself or a template's name, and `name` the rule in it if it holds
+    several. `storage` gives formats to states ("m=bf16 v=ocp.e5m2"), a float32
+    copy that the rule updates instead of the parameter ("master=f32"), or a
+    further copy of the parameter ("copy=ocp.e4m3fn", state "copy"); what it does
+    not name is stored as the parameter is. What is written into the parameter
+    between steps is taken into the master copy, but for writes through .data,
+    which leave no trace. `options` are the rule's options that are on, or a
+    mapping from their names to whether they are.
 
     The class takes the rule's hyper-parameters as keywords, with the rule's
     defaults, per group as torch's do; states are kept under the rule's names,
     the step count as "step". Raises altgrad.Error with the compiler's words for
     a bad rule, at once.
     """
-    if isinstance(options, str):
-        options = (options,)
-    parse_storage(storage)
-    rule, options = find_rule(source, name), tuple(options)
-    bundle = compile_rule(rule, options, storage)
-    hypers = {hyper.name: hyper.default for hyper in bundle.hypers}
-    made = type(_title(rule.name), (_FromRule,), {
+    words, options = parse_storage(storage), parse_options(options)
+    recipe = find_rule(source, name), " ".join(f"{n}={w}" for n, w in words.items()), options
+    if recipe not in _made:
+        _made[recipe] = _make(*recipe)
+    return _made[recipe]
+
+
+_made = {}
+
+
+def _make(rule, storage, options):
+    # An f32 model is the likely one: its program is ready when the first step comes.
+    words = {"param": "f32", "grad": "f32", "states": "param", "step": "f32",
+             **parse_storage(storage)}
+    part, = compile_sets([set_line(rule, options, words)], [rule]).sets
+    keys = {stream.key: stream.key for stream in part.states if stream.role == "state"}
+    hypers = {hyper.key: hyper.default for hyper in part.hypers}
+    _check_names(rule, part, hypers)
+    made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": f"The rule @{rule.name} of {rule.origin}.",
         "__module__": __name__,
-        "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers,
-        "_keys": {bundle.step: "step"} if bundle.step else {},
-        "_recipe": (rule.text, storage, options, rule.name),
+        "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys,
+        "_recipe": (rule.text if rule.text is not None else rule.name, storage, options,
+                    rule.name),
     })
     made.__signature__ = _signature(hypers)
     return made
 
 
+def _check_names(rule, part, hypers):
+    """Refuses names that would meet with another in one key of a state or a group."""
+    keys = [stream.key if stream.role == "state" else stream.role for stream in part.states]
+    keys += ["step"] if part.step else []
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ValueError(f"rule @{rule.name} has a state {key!r}, and so has every optimizer "
+                             "that stores it so: rename it")
+    for key in hypers:
+        if key in _TAKEN or keyword.iskeyword(key) or not key.isidentifier():
+            raise ValueError(f"rule @{rule.name} calls a hyper-parameter {key!r}, which is taken "
+                             "or no name in Python: rename it")
+
+
 def _signature(hypers):
-    keyword, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+    kind, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     own = {key: empty if value is None else value for key, value in hypers.items()}
     own.update(max_grad_norm=None, fused_amp=False)
     return inspect.Signature(
         [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-        + [inspect.Parameter(key, keyword, default=value) for key, value in own.items()])
-
-
-def _restore(recipe):
-    made = FromRule(*recipe)
-    return made.__new__(made)
+        + [inspect.Parameter(key, kind, default=value) for key, value in own.items()])
 
 
 def _title(name):
     return "".join(part.capitalize() for part in name.split("_")) or name
+
+
+def _reduce(made):
+    recipe = made.__dict__.get("_recipe")
+    return (FromRule, recipe) if recipe else made.__qualname__
+
+
+copyreg.pickle(_Made, _reduce)

@@ -45,8 +45,12 @@ def in_order(tensor, strides):
     return copy.copy_(tensor)
 
 
-def check_dtype(owner, param):
-    """Raises TypeError unless the kernels know the parameter's dtype."""
+def check_kind(owner, param):
+    """Raises TypeError for what no kernel can ever update: checked when a group is added."""
+    kind = type(param)
+    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
+        raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} parameters: "
+                        "it needs plain tensors with memory of their own")
     if param.dtype in PARAM_DTYPES:
         return
     if param.is_complex():
@@ -56,25 +60,32 @@ def check_dtype(owner, param):
     raise TypeError(f"altgrad.optim.{owner} does not support {param.dtype} parameters: {advice}")
 
 
-def check_param(owner, param):
-    """Raises unless a kernel can update `param` in place or through a dense copy of it."""
-    kind = type(param)
-    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
-        raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} parameters: "
-                        "it needs plain tensors with memory of their own")
+def check_param(owner, param, fused=False):
+    """Raises unless a kernel can update `param` now, in place or through a dense copy of it."""
+    check_kind(owner, param)
     if param.device.type == "meta":
-        # torch's words, which its own suite matches.
-        raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of "
-                           f"supported devices: ['cpu'], but {param.dtype} and meta were given")
+        # torch's words where the caller chose its fused kernels.
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of supported "
+            f"devices: ['cpu'], but {param.dtype} and meta were given" if fused else
+            f"altgrad.optim.{owner}: a parameter is on the meta device and has no memory")
     if param.device.type != "cpu":
         raise RuntimeError(f"altgrad.optim.{owner} runs on CPU tensors; a parameter is on "
                            f"{param.device}")
     if param.layout != torch.strided:
         raise RuntimeError(f"altgrad.optim.{owner} needs strided parameters, not {param.layout}")
-    check_dtype(owner, param)
+    check_mode(param)
     if not is_dense(param) and _repeats(param):
         raise RuntimeError(f"altgrad.optim.{owner}: a parameter of shape {tuple(param.shape)} and "
                            f"strides {param.stride()} names some memory more than once; clone() it")
+
+
+def check_mode(tensor):
+    """Raises, in torch's words, where torch allows no update in place."""
+    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not "
+                           "allowed. You can make a clone to get a normal tensor before doing "
+                           "inplace update.")
 
 
 def _repeats(tensor):
@@ -93,6 +104,10 @@ def check_grad(owner, param, grad):
     """Raises unless `grad` can be read by a kernel that updates `param`."""
     if grad.is_sparse or grad.layout != torch.strided:
         raise RuntimeError(f"{owner} does not support sparse gradients")
+    kind = type(grad)
+    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
+        raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} gradients: "
+                        "it needs plain tensors with memory of their own")
     if grad.dtype not in PARAM_DTYPES:
         raise TypeError(f"altgrad.optim.{owner} does not support {grad.dtype} gradients")
     if grad.device != param.device or grad.shape != param.shape:
@@ -100,9 +115,42 @@ def check_grad(owner, param, grad):
                            f"match its parameter of shape {tuple(param.shape)} on {param.device}")
 
 
-def check_apart(owner, spans):
-    """Raises if two of the (pointer, bytes) overlap: rows of one kernel run at the same time."""
-    spans = sorted([span for span in spans if span[1]])
-    for (start, size), (following, _) in zip(spans, spans[1:]):
-        if following < start + size:
-            raise RuntimeError(f"altgrad.optim.{owner}: two parameters share memory")
+def check_apart(owner, tensors):
+    """Raises if two tensors share an element: the rows of a kernel run at the same time."""
+    spans = sorted([(t.data_ptr(), t.data_ptr() + _reach(t), place)
+                    for place, t in enumerate(tensors) if t.numel()])
+    end, met = 0, []
+    for start, stop, place in spans:
+        if start >= end:
+            _check_met(owner, met)
+            met = []
+        met.append(tensors[place])
+        end = max(end, stop)
+    _check_met(owner, met)
+
+
+def _reach(tensor):
+    """Bytes from the first to behind the last element."""
+    if tensor.is_contiguous():
+        return tensor.nbytes
+    last = sum([stride * (size - 1) for stride, size in zip(tensor.stride(), tensor.shape)])
+    return (last + 1) * tensor.itemsize
+
+
+def _check_met(owner, tensors):
+    """Looks at every byte of tensors whose spans overlap; columns of one matrix are apart."""
+    if len(tensors) < 2:
+        return
+    if not all(map(is_dense, tensors)):
+        addresses = torch.cat([_addresses(t) for t in tensors])
+        if torch.unique(addresses).numel() == addresses.numel():
+            return
+    raise RuntimeError(f"altgrad.optim.{owner}: two parameters share memory")
+
+
+def _addresses(tensor):
+    spread = torch.arange(tensor.itemsize, device="cpu")
+    for stride, size in zip(tensor.stride(), tensor.shape):
+        along = torch.arange(size, device="cpu") * (stride * tensor.itemsize)
+        spread = (spread[:, None] + along).view(-1)
+    return spread + tensor.data_ptr()

@@ -4,7 +4,7 @@ import inspect
 
 import torch
 
-from .._bundle import find_rule
+from .._rule import find_rule
 from ._optimizer import Optimizer
 
 _OURS = [
@@ -35,24 +35,44 @@ class Named(Optimizer):
             own = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
                    for name, value in cls._defaults.items()]
         cls._older = {p.name: p.default for p in own}
-        cls.__signature__ = inspect.Signature(
-            [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD), *own, *_OURS])
+        if "__init__" not in cls.__dict__:
+            cls.__init__ = _constructor(cls, own)
+        shown = list(inspect.signature(cls.__init__).parameters.values())
+        cls.__signature__ = inspect.Signature(shown[1:])
 
-    def __init__(self, *positional, **keywords):
-        bound = inspect.signature(type(self)).bind(*positional, **keywords)
-        bound.apply_defaults()
-        given = dict(bound.arguments)
+    def _start(self, given):
+        """What a constructor does with its arguments."""
         params = given.pop("params")
         ours = {p.name: given.pop(p.name) for p in _OURS}
         if self._reference is not None:
-            defaults = self._reference([torch.nn.Parameter(torch.zeros(1))], **given).defaults
+            example = torch.nn.Parameter(torch.zeros(1, device="cpu"))
+            defaults = self._reference([example], **given).defaults
         else:
             _check(given)
             defaults = given
-        super().__init__(params, defaults, **ours)
+        Optimizer.__init__(self, params, defaults, **ours)
 
     def _rule_of(self, group):
         return find_template(self._template)
+
+
+def _constructor(cls, own):
+    """An __init__ that shows its parameters: some tools ask a class, others its constructor."""
+    signature = inspect.Signature([
+        *(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+          for name in ("self", "params")), *own, *_OURS])
+
+    @torch._disable_dynamo
+    def __init__(self, *positional, **keywords):
+        bound = signature.bind(self, *positional, **keywords)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        del given["self"]
+        self._start(given)
+
+    __init__.__signature__ = signature
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    return __init__
 
 
 _templates = {}
@@ -87,7 +107,8 @@ class Adam(Named):
 
     _reference = torch.optim.Adam
     _hypers = _BETAS
-    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "vmax": "max_exp_avg_sq", "t": "step"}
+    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "vmax": "max_exp_avg_sq"}
+    _only_with = {"vmax": "amsgrad"}
     _options = {"amsgrad": lambda g: g["amsgrad"], **_MAXIMIZE}
 
     def _rule_of(self, group):
@@ -112,6 +133,7 @@ class SGD(Named):
     _template = "sgd"
     _hypers = {"decay": "weight_decay"}
     _keys = {"buf": "momentum_buffer"}
+    _only_with = {"buf": "momentum_on"}
     # torch stores no step count: the first step is the one without a buffer.
     _count_key = None
     _options = {"momentum_on": lambda g: g["momentum"] != 0,
@@ -127,15 +149,15 @@ class Adagrad(Named):
     _reference = torch.optim.Adagrad
     _template = "adagrad"
     _hypers = {"decay": "weight_decay"}
-    _keys = {"t": "step"}
+    _keys = {"sum": "sum"}
     _options = _MAXIMIZE
 
-    def __init__(self, *positional, **keywords):
-        super().__init__(*positional, **keywords)
+    def _start(self, given):
+        super()._start(given)
         for group in self.param_groups:
             for param in group["params"]:
                 self.state[param] = {
-                    "step": torch.tensor(0.0, dtype=torch.float32),
+                    "step": torch.tensor(0.0, dtype=torch.float32, device="cpu"),
                     "sum": torch.full_like(param, group["initial_accumulator_value"],
                                            memory_format=torch.preserve_format)}
 
@@ -145,10 +167,9 @@ class Adagrad(Named):
             for tensor in held.values():
                 tensor.share_memory_()
 
-    def _first_state(self, name, row, dtype):
+    def _first_state(self, stream, row, dtype):
         group = self.param_groups[row.group]
-        state = super()._first_state(name, row, dtype)
-        return state.fill_(group["initial_accumulator_value"]) if name == "sum" else state
+        return super()._first_state(stream, row, dtype).fill_(group["initial_accumulator_value"])
 
 
 class RMSprop(Named):
@@ -157,8 +178,8 @@ class RMSprop(Named):
     _reference = torch.optim.RMSprop
     _template = "rmsprop"
     _hypers = {"decay": "weight_decay"}
-    _keys = {"v": "square_avg", "mean": "grad_avg", "buf": "momentum_buffer",
-             "t": "step"}
+    _keys = {"v": "square_avg", "mean": "grad_avg", "buf": "momentum_buffer"}
+    _only_with = {"mean": "centered", "buf": "momentum_on"}
     _options = {"centered": lambda g: g["centered"],
                 "momentum_on": lambda g: g["momentum"] > 0, **_MAXIMIZE}
     # Whether or not the rule counts, checkpoints have torch's count.
@@ -186,7 +207,7 @@ class LAMB(Named):
     _defaults = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01, adam_w_mode=True,
                      grad_averaging=True, use_nvlamb=False, maximize=False)
     _hypers = _BETAS
-    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "t": "step"}
+    _keys = {"m": "exp_avg", "v": "exp_avg_sq"}
     _options = {"l2": lambda g: not g["adam_w_mode"], "nvlamb": lambda g: g["use_nvlamb"],
                 "no_grad_averaging": lambda g: not g["grad_averaging"], **_MAXIMIZE}
 
@@ -202,7 +223,7 @@ class ADOPT(Named):
     _defaults = dict(lr=1e-3, betas=(0.9, 0.9999), eps=1e-6, weight_decay=0.0, decouple=False,
                      clip=True, maximize=False)
     _hypers = _BETAS
-    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "t": "step"}
+    _keys = {"m": "exp_avg", "v": "exp_avg_sq"}
     _options = {"no_clip": lambda g: not g["clip"], "decoupled": lambda g: g["decouple"],
                 **_MAXIMIZE}
 
@@ -217,5 +238,6 @@ class AdEMAMix(Named):
     _defaults = dict(lr=1e-3, betas=(0.9, 0.999, 0.9999), alpha=2.0, beta3_warmup=None,
                      alpha_warmup=None, eps=1e-8, weight_decay=0.0, maximize=False)
     _hypers = {**_BETAS, "beta3": ("betas", 2)}
-    _keys = {"fast": "exp_avg_fast", "slow": "exp_avg_slow", "v": "exp_avg_sq", "t": "step"}
+    _absent = ("beta3_warmup", "alpha_warmup")
+    _keys = {"fast": "exp_avg_fast", "slow": "exp_avg_slow", "v": "exp_avg_sq"}
     _options = _MAXIMIZE

@@ -1,26 +1,30 @@
-"""A torch.optim.Optimizer that runs any rule: torch's contract on one side, tables on the other."""
+"""A torch.optim.Optimizer that runs any rule: torch's contract on one side, a table on the other."""
 
-import math
 from itertools import chain
-from operator import is_
+from operator import itemgetter
 
 import torch
-from torch.autograd.graph import increment_version
+from torch.optim.optimizer import _get_capturable_supported_devices
 
-from ._build import build_tables, parse_storage
-from ._layout import check_dtype
+from .._rule import parse_storage
+from ._build import build, read_numbers
+from ._layout import check_kind
+from ._table import FRESH, OTHER_GRADS, STALE
 
 _MISSING = object()
-_END = (None,)
+_BOUND = "max_grad_norm"
+_params_of = itemgetter("params")
+_PLAIN = (float, int, bool, str, type(None))
 
 
 class Optimizer(torch.optim.Optimizer):
-    """Runs the step that altgrad compiles from a rule.
+    """Runs the step that altgrad compiles from rules: one program for all groups and dtypes.
 
     A subclass says which rule, and how the rule's names map to torch's:
 
     - `_rule_of(group)`: the Rule of a param_group, `_options`: {option: test of a group};
-    - `_hypers`: {hyper: key of a group, or (key, index)}, `_keys`: {state or step: key in state};
+    - `_hypers`: {hyper: key of a group, or (key, index)}, `_absent`: keys that may be None, for 0;
+    - `_keys`: {state: key in state}, `_only_with`: {state: option without which there is none};
     - `_storage`: altgrad-opt's words for formats that differ from the parameter's;
     - `_older`: what a group from an older checkpoint may lack.
 
@@ -37,7 +41,9 @@ class Optimizer(torch.optim.Optimizer):
     _rule_of = None
     _options = {}
     _hypers = {}
+    _absent = ()
     _keys = {}
+    _only_with = {}
     _storage = ""
     _words = {}
     _older = {}
@@ -45,14 +51,13 @@ class Optimizer(torch.optim.Optimizer):
     _always_counts = False
 
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
-    _tables = None
+    _built = None
     _norm = None
 
     def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False):
-        if max_grad_norm is not None and not float(max_grad_norm) >= 0.0:
-            raise ValueError(f"Invalid max_grad_norm value: {max_grad_norm}")
+        if max_grad_norm is not None:
+            defaults = {**defaults, _BOUND: _bound(max_grad_norm)}
         self._check_flags(defaults)
-        self.max_grad_norm = max_grad_norm
         self.fused_amp = bool(fused_amp)
         self._forget()
         super().__init__(params, defaults)
@@ -66,18 +71,32 @@ class Optimizer(torch.optim.Optimizer):
         return self.fused_amp
 
     @property
+    def max_grad_norm(self):
+        """The bound of the global norm or None; it lies in every param_group."""
+        return self.param_groups[0].get(_BOUND)
+
+    @max_grad_norm.setter
+    def max_grad_norm(self, bound):
+        for entries in (self.defaults, *self.param_groups):
+            entries.pop(_BOUND, None)
+            if bound is not None:
+                entries[_BOUND] = _bound(bound)
+
+    @property
     def grad_norm(self):
         """The global norm of the last step's gradients before clipping, a 0-dim float32 tensor.
 
         None before the first step and without `max_grad_norm`.
         """
-        return None if self._norm is None else torch.tensor(self._norm, dtype=torch.float32)
+        return None if self._norm is None else torch.tensor(
+            self._norm, dtype=torch.float32, device="cpu")
 
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
         try:
             for param in self.param_groups[-1]["params"]:
-                check_dtype(type(self).__name__, param)
+                if param.requires_grad:
+                    check_kind(type(self).__name__, param)
         except TypeError:
             del self.param_groups[-1]
             raise
@@ -93,132 +112,111 @@ class Optimizer(torch.optim.Optimizer):
             self._advance()
         return loss
 
-    def _check_flags(self, group):
-        # torch would build a graph through the step.
-        if group.get("differentiable"):
-            raise RuntimeError(f"altgrad.optim.{type(self).__name__} does not support "
-                               "differentiable=True: autograd cannot see into compiled kernels")
-
     # Names of the rule -> places in torch's groups and state.
 
     def _hyper_place(self, name):
         place = self._hypers.get(name, name)
         return place if isinstance(place, tuple) else (place, None)
 
-    def _state_key(self, name):
-        return self._keys.get(name, name)
+    def _state_key(self, stream):
+        return self._keys.get(stream.key, stream.key) if stream.role == "state" else stream.role
+
+    def _stored(self, options):
+        """(the compiler's word, key in state) of everything that is stored with these options."""
+        kept = [(name, key) for name, key in self._keys.items()
+                if self._only_with.get(name) in (None, *options)]
+        return kept + [(word, word) for word in ("master", "copy") if word in self._words]
 
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))
 
-    def _first_state(self, name, row, dtype):
+    def _first_state(self, stream, row, dtype):
         """A new state: zeros, or the parameter for its master copy and its further copy."""
-        state = torch.empty_strided(row.param.shape, row.strides, dtype=dtype)
-        return state.copy_(row.param) if name in ("master", "copy") else state.zero_()
+        state = torch.empty_strided(row.param.shape, row.strides, dtype=dtype, device="cpu")
+        return state.zero_() if stream.role == "state" else state.copy_(row.param)
 
     # One step.
 
     def _advance(self):
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
-        clip = self.max_grad_norm is not None
         scaler = self.fused_amp or scale is not None or found is not None
-        singles = {
-            "max_norm": float(self.max_grad_norm) if clip else 0.0,
-            "grad_scale": 1.0 if scale is None else float(scale),
-            "found_inf": 0.0 if found is None else float(found),
-        }
-        for group in self.param_groups:
-            self._check_flags(group)
-        keys = [(self._rule_of(g), self._options_of(g)) for g in self.param_groups]
-        if not self._fresh(keys, clip, scaler):
-            self._rebuild(keys, clip, scaler)
-        tables = self._tables
-        for table in tables:
-            table.set_hypers(self.param_groups)
-        for table in tables:
-            for name, cell in table.single.items():
-                cell.value = singles.get(name, 0.0)
-            table.gather()
-        # Before the kernels, which push the tensors' bookkeeping out of the caches.
-        if self._written:
-            increment_version(self._written)
-        if clip:
-            self._norm = self._clip(tables, singles["max_norm"])
+        given = {"scale": 1.0 if scale is None else float(scale),
+                 "flag": 0.0 if found is None else float(found)}
+        lists = list(map(_params_of, self.param_groups))
+        params = list(chain.from_iterable(lists))
+        shape = list(map(len, lists)), scaler, torch.is_inference_mode_enabled()
+        quiet, fit = self._quiet(), STALE
+        if self._built and shape == self._shape and (quiet or self._same_kinds()):
+            fit = self._built.table.fresh(params, self.state)
+        if fit != FRESH:
+            self._rebuild(params, fit, shape)
+        if fit != FRESH or not quiet:
+            self._read_groups()
+        if self._clipped:
+            given["max_norm"] = float(self.max_grad_norm)
+            self._norm = 0.0
+        if self._built:
+            self._run(given)
+
+    def _run(self, given):
+        results = self._built.table.run(given)
+        self._norm = results.get("norm", self._norm)
+        if self._built.uncounted and given["flag"] == 0.0:
+            torch._foreach_add_(self._built.uncounted, 1.0)
+
+    def _quiet(self):
+        """Whether the groups say what they said, in numbers that cannot change in place."""
+        try:
+            return (self._plain and self._clipped == (_BOUND in self.param_groups[0])
+                    and list(map(self._watch, self.param_groups)) == self._seen)
+        except (KeyError, RuntimeError, ValueError):  # a key went, a tensor came
+            return False
+
+    def _read_groups(self):
+        """Takes over what the groups say now."""
+        if self._built:
+            self._built.table.set_hypers(read_numbers(self, self._built.numbers))
+        try:
+            self._seen = list(map(self._watch, self.param_groups))
+        except KeyError:  # not one that the step needs
+            self._plain = False
         else:
-            for table in tables:
-                table.run()
-        for table in tables:
-            table.scatter()
-        if self._always_counts and singles["found_inf"] == 0.0:
-            for table in tables:
-                table.count(self._count_key)
+            self._plain = _all_plain(self._seen)
 
-    def _clip(self, tables, max_norm):
-        """Runs clipped tables; returns the norm over all of them."""
-        if len(tables) == 1:
-            tables[0].run()
-            return tables[0].single["norm"].value
-        for table in tables:
-            table.run(0, table.bundle.norm_phases)
-        norms = [table.single["norm"].value for table in tables]
-        total = torch.tensor(norms, dtype=torch.float64).norm().to(torch.float32).item()
-        ratio = min(max_norm / (total + 1e-6), 1.0) if not math.isnan(total) else total
-        for table, norm in zip(tables, norms):
-            # A table scales by max_norm / (its own norm + 1e-6), at most 1: the bound that
-            # makes this the common ratio. 0 times infinity would be NaN.
-            table.single["max_norm"].value = ratio * (norm + 1e-6) if ratio else 0.0
-            table.run(table.bundle.norm_phases - 1)
-        return total
+    def _look(self):
+        """(rule, options) of every group; checks what the groups say."""
+        groups = self.param_groups
+        for group in groups:
+            self._check_flags(group)
+            _check_capturable(group)
+        bounds = {group.get(_BOUND) for group in groups}
+        if len(bounds) > 1:
+            named = ", ".join(sorted(map(str, bounds)))
+            raise ValueError(f"there is one {_BOUND} for all param_groups, not {named}")
+        return [(self._rule_of(group), self._options_of(group)) for group in groups]
 
-    def _fresh(self, keys, clip, scaler):
-        """Whether the tables still fit every parameter, state and gradient; binds gradients.
+    def _same_kinds(self):
+        return self._look() == self._kinds and self._clipped == (_BOUND in self.param_groups[0])
 
-        Forgets the rows unless only gradients came or went.
-        """
-        tables, rows = self._tables, self._rows
-        self._rows = {}
-        if tables is None or (clip, scaler) != self._mode or keys != self._built_keys:
-            return False
-        params = [p for group in self.param_groups for p in group["params"]]
-        known = self._params
-        if len(params) != len(known) or not all(map(is_, params, known)):
-            return False
-        if [len(group["params"]) for group in self.param_groups] != self._sizes:
-            return False
-        if not all(map(is_, self._state_entries(), self._entries)):
-            return False
-        if any([table.moved() for table in tables]):
-            return False
-        self._rows = rows
-        grads = [p.grad for p in params]
-        for place in self._idle:
-            if grads[place] is not None:
-                return False
-        for table in tables:
-            mine = grads if len(table.places) == len(grads) else [grads[i] for i in table.places]
-            if not table.bind_grads(mine):
-                return False
-        return True
+    def _rebuild(self, params, fit, shape):
+        known = self._rows if fit == OTHER_GRADS else {}
+        self._built, self._rows = None, {}
+        kinds = self._look()
+        clipped = _BOUND in self.param_groups[0]
+        built = build(self, kinds, params, known, clipped, shape[1])
+        if built:
+            self._rows = {row.place: row for row in built.table.rows}
+        self._built, self._kinds, self._clipped, self._shape = built, kinds, clipped, shape
+        watched = [*self._older, *([_BOUND] if clipped else [])]
+        self._watch = lambda group, keys=watched: tuple([group[key] for key in keys])
+        if len(watched) > 1:
+            self._watch = itemgetter(*watched)
 
-    def _state_entries(self):
-        """Every entry of every state in order, and an end, so that a missing one is noticed."""
-        return chain(chain.from_iterable(map(dict.values, self.state.values())), _END)
-
-    def _rebuild(self, keys, clip, scaler):
-        self._tables = None
-        tables = build_tables(self, keys, clip, scaler, self._rows)
-        params = [p for group in self.param_groups for p in group["params"]]
-        for table in tables:
-            if not table.bind_grads([row.param.grad for row in table.rows]):
-                raise RuntimeError("a gradient changed while its step was prepared")
-        busy = {row.place for table in tables for row in table.rows}
-        self._idle = [place for place in range(len(params)) if place not in busy]
-        self._params, self._built_keys, self._mode = params, keys, (clip, scaler)
-        self._sizes = [len(group["params"]) for group in self.param_groups]
-        self._entries = list(self._state_entries())
-        self._written = [t for table in tables for t in table.written]
-        self._rows.update((row.place, row) for table in tables for row in table.rows)
-        self._tables = tables
+    def _check_flags(self, group):
+        # torch would build a graph through the step.
+        if group.get("differentiable"):
+            raise RuntimeError(f"altgrad.optim.{type(self).__name__} does not support "
+                               "differentiable=True: autograd cannot see into compiled kernels")
 
     # Checkpoints, copies.
 
@@ -227,9 +225,9 @@ class Optimizer(torch.optim.Optimizer):
 
         torch casts each state of a floating-point parameter to the parameter's
         dtype, except "step"; the values that it cast are put back between the
-        hooks of the user.
+        hooks of the user. A file that says nothing of max_grad_norm leaves it.
         """
-        last = []
+        last, bound = [], self.max_grad_norm
 
         def remember(optimizer, given):
             last.append(given)
@@ -242,6 +240,8 @@ class Optimizer(torch.optim.Optimizer):
                     if key != self._count_key:
                         tensor = isinstance(value, torch.Tensor)
                         optimizer.state[param][key] = value.to(param.device) if tensor else value
+            if not any(_BOUND in group for group in optimizer.param_groups):
+                optimizer.max_grad_norm = bound
 
         hooks = (self.register_load_state_dict_pre_hook(remember),
                  self.register_load_state_dict_post_hook(restore, prepend=True))
@@ -253,12 +253,15 @@ class Optimizer(torch.optim.Optimizer):
                 hook.remove()
 
     def _forget(self):
-        """Lets go of tables and of private step counts: the states are others now."""
-        self._tables, self._rows, self._counts = None, {}, {}
+        """Lets go of the table and of private step counts: the states are others now."""
+        self._built, self._rows, self._counts = None, {}, {}
+        self._kinds = self._shape = self._seen = None
+        self._plain = self._clipped = False
+        self._watch = None
 
     def __getstate__(self):
         kept = super().__getstate__()
-        kept.update(max_grad_norm=self.max_grad_norm, fused_amp=self.fused_amp)
+        kept.update(fused_amp=self.fused_amp)
         return kept
 
     def __setstate__(self, state):
@@ -271,4 +274,25 @@ class Optimizer(torch.optim.Optimizer):
                 held = self.state.get(param) or {}
                 count = held.get(self._count_key, _MISSING)
                 if count is not _MISSING and not isinstance(count, torch.Tensor):
-                    held[self._count_key] = torch.tensor(float(count), dtype=torch.float32)
+                    held[self._count_key] = torch.tensor(float(count), dtype=torch.float32,
+                                                         device="cpu")
+
+
+def _bound(value):
+    if not float(value) >= 0.0:
+        raise ValueError(f"Invalid max_grad_norm value: {value}")
+    return value
+
+
+def _check_capturable(group):
+    if group.get("capturable") and any(p.grad is not None for p in group["params"]):
+        raise AssertionError("If capturable=True, params and state_steps must be on supported "
+                             f"devices: {_get_capturable_supported_devices()}.")
+
+
+def _all_plain(values):
+    """Whether nothing in the groups can change in place: numbers, and tuples of numbers."""
+    return all([
+        isinstance(value, _PLAIN) or (type(value) is tuple
+                                      and all([isinstance(v, _PLAIN) for v in value]))
+        for group in values for value in group])

@@ -1,184 +1,272 @@
-"""Rows of tensors bound to one plan: all parameters of one optimizer that share their formats."""
+"""The tensors of one step bound to one plan, and what is looked at in every step."""
 
 import ctypes
-from dataclasses import dataclass
-from operator import attrgetter
+import os
+import struct
+from itertools import chain
+from operator import attrgetter, is_
 
 import torch
+from torch.autograd.graph import increment_version
 
+from .._bundle import IN, OUT
+from .._library import Error
 from .._plan import Plan
 from ._layout import in_order
 from ._torch_pool import torch_parallel_for
 
+# What TensorTable.fresh answers.
+STALE, OTHER_GRADS, FRESH = range(3)
+
 _ALIGNMENT = 64
+_CELL = 8
+# f64, i64, f32, i32, i1 of altgrad.h, each in a cell of its own.
+_PACKED = ("d", "q", "f4x", "i4x", "?7x")
+_WHOLE = (1, 3, 4)
+_END = (None,)
 # Unbound methods under map() cost less than a comprehension, a thousand times a step.
-_data_ptr, _is_contiguous = torch.Tensor.data_ptr, torch.Tensor.is_contiguous
-_bytes = attrgetter("nbytes")
+_data_ptr, _shape, _stride = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride
+_is_contiguous, _is_neg = torch.Tensor.is_contiguous, torch.Tensor.is_neg
+_dtype, _nbytes = attrgetter("dtype"), attrgetter("nbytes")
+_grad = attrgetter("grad")
 
 
-@dataclass(slots=True)
-class Row:
-    """A parameter with a gradient: `group` counts param_groups, `place` all parameters.
+def make_table(*arguments):
+    """A table of the kind that ALTGRAD_BINDER asks for: python, native, or auto, what there is."""
+    binder = os.environ.get("ALTGRAD_BINDER", "auto")
+    if binder == "native":
+        raise Error("ALTGRAD_BINDER=native: this package was built without it", "NOT_FOUND")
+    if binder not in ("python", "auto"):
+        raise ValueError(f"ALTGRAD_BINDER is {binder!r}, not python, native or auto")
+    return TensorTable(*arguments)
 
-    `state` is optimizer.state[param] or an empty dict where the rule keeps
-    nothing; `strides` is the order in which the kernel visits the elements;
-    `count` is a private step count for rules whose count torch does not store.
-    `bundle` is set when all states are there: such a row can be used again.
+
+class TensorTable:
+    """All tensors of one step on one device, bound to one plan.
+
+        TensorTable(bundle, rows, groups, params, state)
+
+    - `bundle`: the Bundle of the step;
+    - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
+      `place`, `strides`, `dense`, `grad_dtype`, `tensors` and `count` are read;
+    - `groups`: the set of each group of the plan, which `Row.cell` counts;
+    - `params`: every parameter of the optimizer, which `Row.place` counts;
+    - `state`: optimizer.state, a dict of dicts.
+
+    `fresh(params, state)` is called in every step. It answers STALE when a parameter is
+    another object or has another address, shape, strides or dtype, when an entry of
+    `state` is another object, came or went, or when a bound state or count has another
+    address, length or dtype; OTHER_GRADS when only gradients came, went or changed
+    their kind; otherwise it binds the gradients of this step and answers FRESH. It
+    changes no tensor.
+
+    `set_hypers(numbers)` writes the hyper-parameters: for each group, those of its set
+    in the order of the bundle.
+
+    `run(given, exchange)` runs the step on the gradients bound last: takes edits of
+    parameters into their master copies (known by version counters), raises the version
+    counters of what is written, and returns {role: value} of the step's results.
+    `given` has the step-wide values by role; `exchange`, if it is given, is called at
+    every exchange point with the workspace's address and the words.
     """
 
-    param: torch.Tensor
-    group: int
-    place: int
-    strides: tuple
-    dense: bool
-    pointer: int
-    grad_dtype: torch.dtype
-    bundle: object = None
-    state: dict | None = None
-    count: ctypes.c_float | None = None
-
-
-class Table:
-    """Runs one bundle over its rows; every pointer but the gradients' is bound once.
-
-    `keys` maps the names of the bundle's states to those of `Row.state`, `hypers`
-    lists (key of the group, index in it or None) in the bundle's order. A
-    parameter that is not dense is updated through a dense copy of it.
-    """
-
-    def __init__(self, bundle, rows, keys, hypers):
-        self.bundle, self.rows, self.hypers = bundle, rows, hypers
-        self.grad_dtype = rows[0].grad_dtype
-        self.params = [row.param for row in rows]
-        self.places = [row.place for row in rows]
-        self.param_pointers = [row.pointer for row in rows]
-        self.plain = all(row.dense and row.param.is_contiguous() for row in rows)
-        self.staged = [(row.param, torch.empty_strided(row.param.shape, row.strides,
-                                                       dtype=row.param.dtype))
-                       for row in rows if not row.dense]
-        self.groups = sorted({row.group for row in rows})
-        self._grad_bytes = [p.numel() * self.grad_dtype.itemsize for p in self.params]
-        # Only a single element can be contiguous and a negative view, as x.imag may be.
-        self._single = [place for place, p in enumerate(self.params) if p.numel() == 1]
-        self._bound = None
+    def __init__(self, bundle, rows, groups, params, state):
+        self.bundle, self.rows = bundle, rows
+        self._params, self._state_entries = params, list(_entries(state))
+        self._tensors = [row.param for row in rows]
+        self._places = [row.place for row in rows]
+        busy = set(self._places)
+        self._idle = [place for place in range(len(params)) if place not in busy]
+        self._staged = [(row.param, torch.empty_strided(
+            row.param.shape, row.strides, dtype=row.param.dtype, device="cpu"))
+            for row in rows if not row.dense]
+        self._plain = all([row.dense and row.param.is_contiguous() for row in rows])
+        self._slices = _slices([row.set for row in rows], len(bundle.sets))
+        self._remember()
         self._kept = None
-        self._grad_name = bundle.grad.encode()
         self.plan = Plan(bundle, torch_parallel_for(), torch.get_num_threads())
-        local = {group: index for index, group in enumerate(self.groups)}
-        self.plan.bind_tensors([p.numel() for p in self.params],
-                            [local[row.group] for row in rows], len(self.groups))
-        self._bind_tensors(keys)
-        self._bind_scalars(keys)
+        self.plan.bind_tensors([(row.param.numel(), row.cell, row.set) for row in rows],
+                               len(groups))
+        self._bind_tensors()
+        self._bind_hypers(groups)
+        self._bind_singles()
         size = self.plan.workspace_bytes()
-        self._workspace = torch.empty(size + _ALIGNMENT, dtype=torch.uint8)
+        self._workspace = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device="cpu")
         start = self._workspace.data_ptr()
         self._memory = start + -start % _ALIGNMENT, size
 
-    def _bind_tensors(self, keys):
-        bundle, plan = self.bundle, self.plan
-        dense = dict((id(p), copy) for p, copy in self.staged)
-        plan.bind_stream(bundle.param.encode(),
-                         [dense.get(id(p), p).data_ptr() for p in self.params])
-        written = list(self.params)
-        for name in (*bundle.states, *bundle.extras):
-            tensors = [row.state[keys[name]] for row in self.rows]
-            plan.bind_stream(name.encode(), [t.data_ptr() for t in tensors])
-            written += tensors
-        if bundle.step and self.rows[0].count is None:
-            written += [row.state[keys[bundle.step]] for row in self.rows]
-        self.written = written
-        self._first = [t for t in self.rows[0].state.values() if isinstance(t, torch.Tensor)]
-        self._first_pointers = [t.data_ptr() for t in self._first]
+    # What was bound once.
 
-    def _bind_scalars(self, keys):
-        bundle, plan = self.bundle, self.plan
-        width = len(bundle.hypers)
-        self.values = (ctypes.c_double * (width * len(self.groups)))()
-        start = ctypes.addressof(self.values)
-        for index, hyper in enumerate(bundle.hypers):
-            plan.bind_scalar(hyper.name.encode(),
-                             [start + 8 * (width * g + index) for g in range(len(self.groups))])
-        if bundle.step:
-            plan.bind_scalar(bundle.step.encode(), [
-                row.state[keys[bundle.step]].data_ptr() if row.count is None
-                else ctypes.addressof(row.count) for row in self.rows])
-        # One f32 each, read and written by the step as a whole.
-        self.single = {name: ctypes.c_float() for name in bundle.singles}
-        for name, cell in self.single.items():
-            plan.bind_scalar(name.encode(), [ctypes.addressof(cell)])
+    def _remember(self):
+        rows, tensors = self.rows, self._tensors
+        self._known = _identity(tensors)
+        self._shapes = self._known[1]
+        self._grad_dtypes = [row.grad_dtype for row in rows]
+        self._empty = sum([p.numel() == 0 for p in tensors])
+        states = [t for row in rows for t in row.tensors]
+        self._states = states + [row.count for row in rows if row.count is not None]
+        self._known_states = _extent(self._states)
+        self._written = tensors + self._states
+        self._bound = [None] * len(self.bundle.sets)
 
-    def moved(self):
-        """Whether a tensor that was bound lies elsewhere now: another .data was put into it.
+    def _bind_tensors(self):
+        staged = {id(param): copy for param, copy in self._staged}
+        masters = []
+        for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
+            rows = self.rows[mine]
+            self.plan.bind_stream(part.param.name, [
+                staged.get(id(row.param), row.param).data_ptr() for row in rows])
+            for position, stream in enumerate(part.states):
+                tensors = [row.tensors[position] for row in rows]
+                self.plan.bind_stream(stream.name, list(map(_data_ptr, tensors)))
+                if stream.role == "master":
+                    masters += zip([row.param for row in rows], tensors)
+            if part.step:
+                self.plan.bind_scalar(part.step.name, [row.count.data_ptr() for row in rows])
+        self._masters = masters
+        self._versions = [None] * len(masters)
 
-        Every parameter is asked; of the states, which travel together, the first row's.
-        """
-        return (list(map(_data_ptr, self.params)) != self.param_pointers
-                or list(map(_data_ptr, self._first)) != self._first_pointers)
+    def _bind_hypers(self, groups):
+        kinds = [scalar.type for index in groups for scalar in self.bundle.sets[index].hypers]
+        self._packer = struct.Struct("=" + "".join([_PACKED[kind] for kind in kinds]))
+        self._whole = [place for place, kind in enumerate(kinds) if kind in _WHOLE]
+        self._hypers = ctypes.create_string_buffer(max(_CELL * len(kinds), _CELL))
+        start, first = ctypes.addressof(self._hypers), 0
+        begins = []
+        for index in groups:
+            begins.append(start + _CELL * first)
+            first += len(self.bundle.sets[index].hypers)
+        for index, part in enumerate(self.bundle.sets):
+            for position, scalar in enumerate(part.hypers):
+                self.plan.bind_scalar(scalar.name, [
+                    begin + _CELL * position if index == owner else 0
+                    for begin, owner in zip(begins, groups)])
 
-    def bind_grads(self, grads):
-        """Binds this step's gradients, one per row; False if a row does not fit any more.
+    def _bind_singles(self):
+        self._singles = []
+        for scalar in self.bundle.singles:
+            cell = ctypes.create_string_buffer(_CELL)
+            self.plan.bind_scalar(scalar.name, [ctypes.addressof(cell)])
+            self._singles.append((scalar, struct.Struct("=" + _PACKED[scalar.type]), cell))
 
-        A gradient in another memory order than its parameter is copied into it. Bytes
-        are compared for every row: they tell a new shape and, but for one 16-bit
-        format in the place of the other, a new dtype, which autograd guards anyway.
+    # Every step.
+
+    def fresh(self, params, state):
+        """Whether all is as it was bound; binds this step's gradients."""
+        known = self._params
+        if len(params) != len(known) or not all(map(is_, params, known)):
+            return STALE
+        if not all(map(is_, _entries(state), self._state_entries)):
+            return STALE
+        if _identity(self._tensors) != self._known or _extent(self._states) != self._known_states:
+            return STALE
+        grads = list(map(_grad, params))
+        for place in self._idle:
+            if grads[place] is not None:
+                return OTHER_GRADS
+        if self._idle or len(self.bundle.sets) > 1:
+            grads = [grads[place] for place in self._places]
+        return FRESH if self._bind_grads(grads) else OTHER_GRADS
+
+    def _bind_grads(self, grads):
+        """Binds one gradient per row; False if a row does not fit any more.
+
+        A gradient in another memory order than its parameter, or without memory, is
+        copied into one that fits.
         """
         try:
-            if list(map(_bytes, grads)) != self._grad_bytes or not (
-                    grads[0].dtype is grads[-1].dtype is self.grad_dtype):
+            if (list(map(_dtype, grads)) != self._grad_dtypes
+                    or list(map(_shape, grads)) != self._shapes):
                 return False
-            if self.plain and all(map(_is_contiguous, grads)) and not any(
-                    [grads[place].is_neg() for place in self._single]):
+            pointers = None
+            if self._plain and all(map(_is_contiguous, grads)) and not any(map(_is_neg, grads)):
                 pointers = list(map(_data_ptr, grads))
-            else:
-                self._kept = [in_order(g, row.strides) for g, row in zip(grads, self.rows)]
-                pointers = [g.data_ptr() for g in self._kept]
+            if pointers is None or pointers.count(0) != self._empty:
+                self._kept = [_in_memory(g, row.strides) for g, row in zip(grads, self.rows)]
+                pointers = list(map(_data_ptr, self._kept))
+                if pointers.count(0) != self._empty:
+                    return False
         except (AttributeError, RuntimeError):  # None, or a layout without a pointer
             return False
-        if pointers != self._bound:
-            self.plan.bind_stream(self._grad_name, pointers)
-            self._bound = pointers
+        for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
+            if pointers[mine] != self._bound[index]:
+                self.plan.bind_stream(part.grad.name, pointers[mine])
+                self._bound[index] = pointers[mine]
         return True
 
-    def set_hypers(self, groups):
-        """Reads every hyper-parameter from the param_groups, as numbers or one-element tensors."""
-        numbers = []
-        for index in self.groups:
-            numbers += read_hypers(groups[index], self.hypers)
-        self.values[:] = numbers
+    def set_hypers(self, numbers):
+        """Writes every hyper-parameter, each by its type."""
+        for place in self._whole:
+            numbers[place] = int(numbers[place])
+        self._packer.pack_into(self._hypers, 0, *numbers)
 
-    def gather(self):
-        """Fills the dense copies of parameters that are not dense themselves."""
-        for param, copy in self.staged:
+    def run(self, given, exchange=None):
+        """Runs the step; returns what it says of itself."""
+        self._write(given)
+        self._take_edits()
+        for param, copy in self._staged:
             copy.copy_(param)
-
-    def run(self, first=0, last=-1):
-        """Runs phases [first, last) of the bundle."""
-        self.plan.run(*self._memory, first, last)
-
-    def count(self, key):
-        """Raises the step counts of a rule that has no count of its own."""
-        if self.bundle.step is None:
-            torch._foreach_add_([row.state[key] for row in self.rows], 1.0)
-
-    def scatter(self):
-        """Writes the dense copies back and lets go of copied gradients."""
-        for param, copy in self.staged:
+        # Before the kernels, which push the tensors' bookkeeping out of the caches.
+        increment_version(self._written)
+        self._run_phases(exchange)
+        for param, copy in self._staged:
             param.copy_(copy)
         self._kept = None
+        self._versions = [_version_of(param) for param, _ in self._masters]
+        return self._read()
+
+    def _write(self, given):
+        for scalar, packer, cell in self._singles:
+            if scalar.access != OUT:
+                value = given[scalar.role]
+                packer.pack_into(cell, 0, int(value) if scalar.type in _WHOLE else value)
+
+    def _read(self):
+        return {scalar.role: packer.unpack_from(cell)[0] for scalar, packer, cell in self._singles
+                if scalar.access != IN}
+
+    def _run_phases(self, exchange):
+        first = 0
+        for point in self.bundle.exchanges if exchange else ():
+            self.plan.run(*self._memory, first, point.phase)
+            exchange(self._memory[0], point.words)
+            first = point.phase
+        self.plan.run(*self._memory, first)
+
+    def _take_edits(self):
+        """Takes what was written into a parameter from outside into its master copy.
+
+        Element by element: where the parameter still is the rounded master, the master
+        keeps the bits that the parameter has no room for.
+        """
+        for (param, master), version in zip(self._masters, self._versions):
+            if _version_of(param) != version:
+                edited = param != master.to(param.dtype)
+                if edited.any():
+                    master.copy_(torch.where(edited, param.to(master.dtype), master))
 
 
-def read_hypers(group, places):
-    """The numbers at `places`, (key, index or None) each, of a param_group."""
-    numbers = []
-    for key, part in places:
-        value = group[key] if part is None else group[key][part]
-        numbers.append(value if type(value) is float else _number(key, value))
-    return numbers
+def _entries(state):
+    """Every entry of every state in order, and an end, so that a missing one is noticed."""
+    return chain(chain.from_iterable(map(dict.values, state.values())), _END)
 
 
-def _number(key, value):
-    if value is None:
-        return 0.0
-    if isinstance(value, torch.Tensor) and value.numel() != 1:
-        raise ValueError(f"Tensor {key} must be 1-element")
-    return float(value)
+def _identity(tensors):
+    return [list(map(f, tensors)) for f in (_data_ptr, _shape, _stride, _dtype)]
+
+
+def _extent(tensors):
+    return [list(map(f, tensors)) for f in (_data_ptr, _nbytes, _dtype)]
+
+
+def _version_of(tensor):
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _slices(sets, count):
+    ends = [sets.index(index) for index in range(count)] + [len(sets)]
+    return [slice(first, last) for first, last in zip(ends, ends[1:])]
+
+
+def _in_memory(grad, strides):
+    return grad.clone() if grad._is_zerotensor() else in_order(grad, strides)

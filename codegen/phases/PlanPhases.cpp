@@ -9,98 +9,18 @@
 using namespace mlir;
 using namespace altgrad;
 
-StringRef altgrad::stringifyDomain(Domain domain) {
-  switch (domain) {
-  case Domain::Chunks:
-    return "chunks";
-  case Domain::Rows:
-    return "rows";
-  case Domain::Once:
-    return "once";
-  }
-  llvm_unreachable("unknown domain");
-}
-
-StringRef altgrad::stringifyKind(Phase::Kind kind) {
-  switch (kind) {
-  case Phase::Sweep:
-    return "sweep";
-  case Phase::Fold:
-    return "fold";
-  case Phase::Total:
-    return "total";
-  case Phase::Scalars:
-    return "scalars";
-  }
-  llvm_unreachable("unknown kind");
-}
-
 const Partial &PhasePlan::partialOf(Value reduced) const {
-  for (const Partial &partial : partials) {
-    SweepOp sweep = partial.sweep;
-    if (sweep.getReduced()[partial.result] == reduced)
+  for (const Partial &partial : partials)
+    if (partial.value() == reduced)
       return partial;
-  }
   llvm_unreachable("not a reduction");
-}
-
-// Words of a row or a group are counted from 0 in each set, behind those that
-// every set has: tensors and groups of different sets share them.
-namespace {
-class Slots {
-public:
-  unsigned take(std::optional<unsigned> set) {
-    if (!set)
-      return shared++;
-    return shared + own[*set]++;
-  }
-  unsigned count() const {
-    unsigned most = 0;
-    for (auto [set, used] : own)
-      most = std::max(most, used);
-    return shared + most;
-  }
-
-private:
-  unsigned shared = 0;
-  std::map<unsigned, unsigned> own;
-};
-} // namespace
-
-Layout altgrad::layoutOf(StepOp step) {
-  bool oneSet = step.getSetCount() == 1;
-  Slots inputs, rows, groups, steps;
-  auto bind = [&](BlockArgument argument) -> Binding {
-    bool stream = isa<TensorsType>(argument.getType());
-    std::optional<unsigned> set = step.getSet(argument);
-    Scope scope = step.getScope(argument);
-    if (oneSet && (stream || scope != Scope::Step))
-      set = 0;
-    Slots &slots = stream ? (step.getAccess(argument) == "in" ? inputs : rows)
-                   : scope == Scope::Step  ? steps
-                   : scope == Scope::Group ? groups
-                                           : rows;
-    return {argument, stream, slots.take(set), set};
-  };
-  Layout layout;
-  Block::BlockArgListType arguments = step.getBody().getArguments();
-  layout.bindings.resize(arguments.size());
-  for (bool shared : {true, false})
-    for (BlockArgument argument : arguments)
-      if (shared == (!oneSet && !step.getSet(argument)))
-        layout.bindings[argument.getArgNumber()] = bind(argument);
-  layout.inputs = inputs.count();
-  layout.rowPointers = rows.count();
-  layout.groupScalars = groups.count();
-  layout.stepScalars = steps.count();
-  return layout;
 }
 
 namespace {
 class PhasePlanner {
 public:
   PhasePlanner(StepOp step, bool exchange)
-      : step(step), exchange(exchange), variances(step) {
+      : step(step), exchange(exchange), schedule(step) {
     plan.sets = RowSets(step);
   }
   FailureOr<PhasePlan> run();
@@ -119,7 +39,6 @@ private:
   int earlier(Operation *op, bool last);
   bool uses(SweepOp sweep, ArrayRef<SweepOp> reduced);
   LogicalResult addWrites();
-  ScalarHome homeOf(Value value);
   Phase *find(Batch &batch, const ScalarHome &home);
   Phase &scalars(Batch &batch, const ScalarHome &home);
   void addOp(Batch &batch, Operation *op);
@@ -127,36 +46,19 @@ private:
   void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
   void addPhases();
   void addSlots();
-  /// Whether a scalar may differ between tensors.
-  bool perRow(Value value) { return variances.of(value) != Variance::Step; }
-  int batchOf(Value value);
 
   StepOp step;
   bool exchange;
   PhasePlan plan;
-  Variances variances;
+  Schedule schedule;
   SmallVector<Operation *> waiting; // scalars since the last sweep
   SmallVector<SweepOp> unfolded;    // sweeps whose partials wait
-  int batch = 0; // batch b lies between sweep b-1 and sweep b
-  DenseMap<Operation *, int> batches; // of a sweep: the one after it
-  DenseMap<Operation *, int> folded;  // where a sweep's results are known
+  int batch = 0; // the one that is being filled
   std::vector<Batch> scalarPhases;
+  unsigned stepWords = 0, rowWords = 0, chunkWords = 0;
   SmallVector<SweepOp> sweeps;
 };
 } // namespace
-
-int PhasePlanner::batchOf(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (isa_and_nonnull<SweepOp>(op))
-    return folded.lookup_or(op, batch);
-  return op ? batches.lookup(op) : 0;
-}
-
-// One set's rows are all rows.
-ScalarHome PhasePlanner::homeOf(Value value) {
-  return {perRow(value) ? Domain::Rows : Domain::Once,
-          plan.sets.count() == 1 ? std::nullopt : plan.sets.of(value)};
-}
 
 Phase *PhasePlanner::find(Batch &batch, const ScalarHome &home) {
   if (home.domain == Domain::Once)
@@ -171,7 +73,6 @@ Phase &PhasePlanner::scalars(Batch &batch, const ScalarHome &home) {
   if (Phase *found = find(batch, home))
     return *found;
   Phase made;
-  made.kind = Phase::Scalars;
   made.domain = home.domain;
   made.set = home.set;
   made.name = stringifyDomain(home.domain);
@@ -183,18 +84,18 @@ Phase &PhasePlanner::scalars(Batch &batch, const ScalarHome &home) {
 }
 
 void PhasePlanner::addOp(Batch &batch, Operation *op) {
-  scalars(batch, homeOf(op->getResult(0))).ops.push_back(op);
+  scalars(batch, schedule.homeOf(op->getResult(0))).ops.push_back(op);
 }
 
 void PhasePlanner::flush() {
   Batch &phases = scalarPhases.emplace_back();
   for (SweepOp sweep : unfolded) {
-    folded[sweep] = batch;
+    schedule.fold(sweep, batch);
     for (const Partial &partial : plan.partials) {
       if (partial.sweep != sweep)
         continue;
       phases.folds.push_back(partial);
-      if (sweep.getScope(partial.result) == Scope::Step)
+      if (partial.scope() == Scope::Step)
         scalars(phases, {Domain::Once, {}}).folds.push_back(partial);
     }
   }
@@ -209,8 +110,8 @@ void PhasePlanner::flush() {
 int PhasePlanner::earlier(Operation *op, bool last) {
   int ready = 0;
   for (Value operand : op->getOperands())
-    ready = std::max(ready, batchOf(operand));
-  ScalarHome home = homeOf(op->getResult(0));
+    ready = std::max(ready, schedule.batchOf(operand));
+  ScalarHome home = schedule.homeOf(op->getResult(0));
   for (int at = batch - 1; at >= ready; --at)
     if ((last && at == batch - 1) || find(scalarPhases[at], home))
       return at;
@@ -221,7 +122,7 @@ void PhasePlanner::pullEarly(bool last) {
   SmallVector<Operation *> late;
   for (Operation *op : waiting) {
     int at = earlier(op, last);
-    batches[op] = at;
+    schedule.put(op, at);
     if (at == batch)
       late.push_back(op);
     else
@@ -244,19 +145,16 @@ void PhasePlanner::addSweep(SweepOp sweep) {
   else
     flush();
   sweeps.push_back(sweep);
-  ++batch;
-  batches[sweep] = batch;
+  schedule.setLast(++batch);
+  schedule.put(sweep, batch);
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    plan.partials.push_back({sweep, i, plan.chunkWords++, plan.rowWords++});
+    plan.partials.push_back({sweep, i, chunkWords++, rowWords++});
   if (sweep.getNumResults())
     unfolded.push_back(sweep);
 }
 
 LogicalResult PhasePlanner::addWrites() {
-  ScalarOrder order{[this](Value value) { return homeOf(value); },
-                    [this](Value value) { return batchOf(value); },
-                    [this](Operation *op) { return batches.lookup(op); }};
-  auto placed = placeWrites(step, order);
+  auto placed = placeWrites(step, schedule);
   if (failed(placed))
     return failure();
   for (const PlacedWrite &one : *placed) {
@@ -275,26 +173,27 @@ void PhasePlanner::addSlots() {
       home[op] = &phase;
   auto need = [&](Value value, const Phase &reader) {
     Operation *op = value.getDefiningOp();
-    if (!op || isa<arith::ConstantOp, SpillOp, TagOp, DimOp>(op) || plan.slots.count(value))
+    if (!op || isa<arith::ConstantOp, SpillOp, TagOp, DimOp>(op) ||
+        plan.slots.count(value))
       return;
-    if (auto sweep = dyn_cast<SweepOp>(op)) {
+    if (isa<SweepOp>(op)) {
       const Partial &partial = plan.partialOf(value);
-      bool tensor = sweep.getScope(partial.result) == Scope::Tensor;
-      plan.slots[value] = tensor ? Slot{Domain::Rows, partial.rowWord}
-                                 : Slot{Domain::Once, plan.stepWords++};
+      plan.slots[value] = partial.scope() == Scope::Tensor
+                              ? Slot{Space::Row, partial.rowWord}
+                              : Slot{Space::Step, stepWords++};
       return;
     }
     if (home.lookup(op) == &reader)
       return;
-    bool rows = perRow(value);
-    plan.slots[value] = rows ? Slot{Domain::Rows, plan.rowWords++}
-                             : Slot{Domain::Once, plan.stepWords++};
+    plan.slots[value] = schedule.homeOf(value).domain == Domain::Rows
+                            ? Slot{Space::Row, rowWords++}
+                            : Slot{Space::Step, stepWords++};
   };
   for (const Phase &phase : plan.phases) {
     SweepOp sweep = phase.sweep;
-    if (phase.kind == Phase::Total)
-      for (Partial partial : phase.folds)
-        need(partial.sweep.getReduced()[partial.result], phase);
+    if (phase.exchange)
+      for (const Partial &partial : phase.folds)
+        need(partial.value(), phase);
     for (Operation *op : phase.ops)
       for (Value operand : op->getOperands())
         need(operand, phase);
@@ -318,7 +217,6 @@ void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
         fold.folds.push_back(partial);
     if (fold.folds.empty())
       continue;
-    fold.kind = Phase::Fold;
     fold.name = ("fold" + suffix).str();
     fold.domain = Domain::Rows;
     fold.set = set;
@@ -332,9 +230,8 @@ void PhasePlanner::addOnce(const Phase &once, SmallVectorImpl<Phase> &phases) {
   Phase scalars = once;
   if (exchange && !once.folds.empty()) {
     Phase total;
-    total.kind = Phase::Total;
+    total.exchange = true;
     total.name = "total";
-    total.domain = Domain::Once;
     total.folds = std::move(scalars.folds);
     scalars.folds.clear();
     phases.push_back(total);
@@ -358,7 +255,6 @@ void PhasePlanner::addPhases() {
     if (index >= sweeps.size())
       continue;
     Phase sweep;
-    sweep.kind = Phase::Sweep;
     sweep.name = sweeps[index].getName().str();
     sweep.domain = Domain::Chunks;
     sweep.set = plan.sets.of(sweeps[index]);
@@ -375,13 +271,11 @@ FailureOr<PhasePlan> PhasePlanner::run() {
   for (Operation &op : step.getBody().front()) {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       addSweep(sweep);
-    } else if (auto spill = dyn_cast<SpillOp>(op)) {
-      plan.spills.push_back(spill);
-    } else if (!isa<arith::ConstantOp, CommitOp, TagOp, DimOp>(op)) {
+    } else if (!isa<arith::ConstantOp, TagOp, DimOp, SpillOp, CommitOp>(op)) {
       if (isa<AltgradDialect>(op.getDialect()))
         return op.emitOpError("is no sweep: altgrad-sweeps comes first"),
                failure();
-      batches[&op] = batch;
+      schedule.put(&op, batch);
       waiting.push_back(&op);
     }
   }

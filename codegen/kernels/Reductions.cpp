@@ -1,0 +1,54 @@
+// How partial sums begin, grow and join.
+#include "codegen/kernels/Reductions.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+Type altgrad::partialType(Reduction kind, Type element) {
+  Type scalar = kind == Reduction::And
+                    ? Type(IntegerType::get(element.getContext(), 32))
+                    : Float32Type::get(element.getContext());
+  if (auto vector = dyn_cast<VectorType>(element))
+    return VectorType::get(vector.getShape(), scalar);
+  return scalar;
+}
+
+Value altgrad::neutral(ImplicitLocOpBuilder &builder, Reduction kind,
+                       Type type) {
+  TypedAttr scalar;
+  if (kind == Reduction::And)
+    scalar = builder.getI32IntegerAttr(-1);
+  else
+    scalar = builder.getF32FloatAttr(
+        kind == Reduction::Max ? -std::numeric_limits<float>::infinity() : 0.f);
+  if (auto vector = dyn_cast<VectorType>(type))
+    return arith::ConstantOp::create(
+        builder, DenseElementsAttr::get(vector, Attribute(scalar)));
+  return arith::ConstantOp::create(builder, scalar);
+}
+
+Value altgrad::accumulate(ImplicitLocOpBuilder &builder, Reduction kind,
+                          Value partial, Value element) {
+  if (kind == Reduction::SumSq)
+    return math::FmaOp::create(builder, element, element, partial);
+  if (kind == Reduction::And)
+    element = arith::ExtSIOp::create(builder, partial.getType(), element);
+  return join(builder, kind, partial, element);
+}
+
+Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
+                    Value b) {
+  switch (kind) {
+  case Reduction::Add:
+  case Reduction::SumSq:
+    return arith::AddFOp::create(builder, a, b);
+  case Reduction::Max:
+    return arith::MaximumFOp::create(builder, a, b);
+  case Reduction::And:
+    return arith::AndIOp::create(builder, a, b);
+  }
+  llvm_unreachable("unknown reduction");
+}

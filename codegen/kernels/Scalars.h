@@ -1,0 +1,38 @@
+// The scalars of a phase: read, recalled, computed, kept and written for one item.
+#ifndef ALTGRAD_CODEGEN_KERNELS_SCALARS_H
+#define ALTGRAD_CODEGEN_KERNELS_SCALARS_H
+
+#include "codegen/kernels/KernelBuilder.h"
+
+namespace altgrad {
+
+/// Lowers the operations of a phase for one row, or once for the step. A sweep and
+/// the folds of a tensor are the target's.
+class ScalarLowering {
+public:
+  ScalarLowering(KernelBuilder &kernel, Row row) : kernel(kernel), row(row) {}
+
+  void lower(mlir::Operation &op);
+  void lower(PhaseOp phase);
+  /// The scalars before a sweep. When its condition is known, `conditional` is
+  /// called with it.
+  void lowerBefore(SweepOp sweep,
+                   llvm::function_ref<void(mlir::Value)> conditional);
+
+  /// What the bodies of a sweep ask of the row.
+  void lowerInside(SweepOp sweep);
+
+  mlir::IRMapping known; // value of the phase ==> value of the kernel
+
+private:
+  mlir::Value total(TotalOp op);
+  mlir::Value joinRow(TotalOp op, mlir::Value sum, mlir::Value index);
+  void write(WriteOp op);
+
+  KernelBuilder &kernel;
+  Row row;
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_KERNELS_SCALARS_H

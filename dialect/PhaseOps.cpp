@@ -1,0 +1,149 @@
+// Verification of phases, and questions about them.
+#include "dialect/Dialect.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+SweepOp PhaseOp::getSweep() {
+  auto sweeps = getBody().getOps<SweepOp>();
+  return sweeps.empty() ? SweepOp() : *sweeps.begin();
+}
+
+StringRef PhaseOp::getKind() {
+  if (getSweep())
+    return "sweep";
+  if (count<FoldOp>())
+    return "fold";
+  return getExchange() ? "total" : "scalars";
+}
+
+unsigned PhaseOp::countScalars() {
+  return llvm::count_if(getBody().front(), [](Operation &op) {
+    return !isa<AltgradDialect>(op.getDialect()) &&
+           !op.hasTrait<OpTrait::ConstantLike>();
+  });
+}
+
+// Where an operation of a phase may stand; none: anywhere.
+static std::optional<Domain> domainOf(Operation &op) {
+  if (isa<SweepOp>(op))
+    return Domain::Chunks;
+  if (isa<FoldOp>(op))
+    return Domain::Rows;
+  if (isa<TotalOp>(op))
+    return Domain::Once;
+  return std::nullopt;
+}
+
+// Lists in the workspace are of any set: the sweep that fills them says which.
+static LogicalResult verifySet(PhaseOp phase, SweepOp sweep) {
+  auto step = phase->getParentOfType<StepOp>();
+  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
+    for (Value stream : streams)
+      // phase_c3
+      if (auto argument = dyn_cast<BlockArgument>(stream);
+          argument && step.getSet(argument) != phase.getSet().value_or(0))
+        return sweep.emitOpError()
+               << "moves '%" << step.getName(argument)
+               << "', which is not of the set of its phase";
+  return success();
+}
+
+LogicalResult PhaseOp::verify() {
+  for (Operation &op : getBody().front()) {
+    std::optional<Domain> domain = domainOf(op);
+    // phase_c1
+    if (domain && *domain != getDomain())
+      return op.emitOpError() << "is in a phase of '"
+                              << stringifyDomain(getDomain())
+                              << "', expected one of '"
+                              << stringifyDomain(*domain) << "'";
+  }
+  // phase_c2
+  if (getDomain() == Domain::Chunks && count<SweepOp>() != 1)
+    return emitOpError() << "is over chunks and has " << count<SweepOp>()
+                         << " sweeps, expected 1";
+  // phase_c4
+  if (getExchange() && getDomain() != Domain::Once)
+    return emitOpError("has an exchange and does not run once");
+  auto step = (*this)->getParentOfType<StepOp>();
+  // phase_c5
+  if (getSet() && *getSet() >= step.getSetCount())
+    return emitOpError() << "is of set " << *getSet() << " of "
+                         << step.getSetCount();
+  return getSweep() ? verifySet(*this, getSweep()) : success();
+}
+
+// The argument of the step that `value` is, or null.
+static BlockArgument argumentOf(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && isa<StepOp>(argument.getOwner()->getParentOp())
+             ? argument
+             : BlockArgument();
+}
+
+LogicalResult ReadOp::verify() {
+  // read_c1
+  if (!argumentOf(getScalar()))
+    return emitOpError("reads something that is no argument of the step");
+  return success();
+}
+
+LogicalResult WriteOp::verify() {
+  BlockArgument target = argumentOf(getTarget());
+  auto step = (*this)->getParentOfType<StepOp>();
+  // write_c1
+  if (!target || !step || step.getAccess(target) == "in")
+    return emitOpError("writes something that is no out or inout argument of "
+                       "the step");
+  return success();
+}
+
+// Whether a phase before `phase` keeps a value in a word.
+static bool isKept(Operation *phase, Space space, uint64_t word) {
+  while (phase && (phase = phase->getPrevNode()))
+    if (auto earlier = dyn_cast<PhaseOp>(phase))
+      for (auto keep : earlier.getBody().getOps<KeepOp>())
+        if (keep.getSpace() == space && keep.getWord() == word)
+          return true;
+  return false;
+}
+
+LogicalResult RecallOp::verify() {
+  // recall_c1
+  if (!isKept((*this)->getParentOfType<PhaseOp>(), getSpace(), getWord()))
+    return emitOpError() << "recalls " << stringifySpace(getSpace()) << " "
+                         << getWord() << ", which no earlier phase keeps";
+  return success();
+}
+
+LogicalResult KeepOp::verify() {
+  bool reduced = getValue().getDefiningOp<SweepOp>() != nullptr;
+  // keep_c1
+  if (reduced != (getSpace() == Space::Chunk))
+    return emitOpError() << "keeps "
+                         << (reduced ? "what a sweep reduces in a "
+                                     : "a scalar in a ")
+                         << stringifySpace(getSpace());
+  return success();
+}
+
+static bool hasType(Reduction reduction, Type type, unsigned bits) {
+  return reduction == Reduction::And ? type.isInteger(bits) : type.isF32();
+}
+
+LogicalResult FoldOp::verify() {
+  // fold_c1
+  if (!hasType(getReduction(), getValue().getType(), 32))
+    return emitOpError() << "by '" << stringifyReduction(getReduction())
+                         << "' gives " << getValue().getType();
+  return success();
+}
+
+LogicalResult TotalOp::verify() {
+  // total_c1
+  if (!hasType(getReduction(), getValue().getType(), 1))
+    return emitOpError() << "by '" << stringifyReduction(getReduction())
+                         << "' gives " << getValue().getType();
+  return success();
+}

@@ -1,0 +1,194 @@
+//===-- Phases: what one launch does -----------------------------------------===//
+
+#ifndef ALTGRAD_PHASEOPS_TD
+#define ALTGRAD_PHASEOPS_TD
+
+include "dialect/SweepOps.td"
+
+// After planning, a step is a list of phases. A value that two phases share lies
+// in a word of the workspace meanwhile: of the step, of each tensor's row, or of
+// each chunk.
+
+def Altgrad_Domain : I32Enum<"Domain", "what one item of a phase is", [
+    I32EnumCase<"Chunks", 0, "chunks">,
+    I32EnumCase<"Rows", 1, "rows">,
+    I32EnumCase<"Once", 2, "once">]> {
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_DomainAttr : EnumAttr<Altgrad_Dialect, Altgrad_Domain, "domain">;
+
+def Altgrad_Space : I32Enum<"Space", "where a word of the workspace lies", [
+    I32EnumCase<"Step", 0, "step">,
+    I32EnumCase<"Row", 1, "row">,
+    I32EnumCase<"Chunk", 2, "chunk">]> {
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_SpaceAttr : EnumAttr<Altgrad_Dialect, Altgrad_Space, "space">;
+
+def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInterface,
+    HasParent<"::altgrad::StepOp">]> {
+  let summary = "what one launch does for each of its items";
+  let description = [{
+    An item is a chunk of a tensor, a tensor (a row), or the whole step (`once`).
+    A phase of chunks or rows walks those of one set, or without `set` all of them.
+    The body is what one item needs, in order: scalars that it reads or recalls,
+    what it computes of them, what it keeps for other phases and writes to memory.
+    One `sweep` makes it a pass over memory, `fold` adds the chunks of a tensor,
+    `total` the tensors of the step.
+
+    After a phase with `exchange` the totals it keeps are this device's share: they
+    may be combined with those of others, in place, before the next phase runs.
+
+    ```mlir
+    phase @once1 once {
+      %sum = total sumsq row 0 : f32
+      %root = math.sqrt %sum : f32
+      keep %root in step 0 : f32
+      write %root to %norm : f32
+    }
+    ```
+
+    Constraints:
+
+    - (phase_c1) a sweep is in a phase of chunks, a fold in one of rows, a total in
+      one that runs once;
+    - (phase_c2) a phase of chunks has one sweep;
+    - (phase_c3) the streams of a phase are of its set;
+    - (phase_c4) only a phase that runs once has an exchange;
+    - (phase_c5) the set of a phase has lists.
+  }];
+  let arguments = (ins SymbolNameAttr:$name, Altgrad_DomainAttr:$domain,
+                       OptionalAttr<I64Attr>:$set, UnitAttr:$exchange);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $name `` $domain (`set` $set^)? (`exchange` $exchange^)? $body attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    static ::llvm::StringRef getDefaultDialect() { return "altgrad"; }
+    /// The sweep of a phase of chunks; null: it has none.
+    SweepOp getSweep();
+    /// "sweep", "fold", "total" or "scalars", as in a manifest.
+    ::llvm::StringRef getKind();
+    /// How many operations compute scalars.
+    unsigned countScalars();
+    template <typename OpType> unsigned count() {
+      return ::llvm::range_size(getBody().getOps<OpType>());
+    }
+  }];
+}
+
+def Altgrad_ReadOp : Altgrad_Op<"read", [SameOperandsAndResultType]> {
+  let summary = "a scalar of the signature, from memory";
+  let description = [{
+    Of the step, of the item's group or of its tensor.
+
+    ```mlir
+    %x = altgrad.read %lr : f64
+    ```
+
+    Constraints:
+
+    - (read_c1) what is read is an argument of the step.
+  }];
+  let arguments = (ins AnyTypeOf<[F64, F32, I64]>:$scalar);
+  let results = (outs AnyTypeOf<[F64, F32, I64]>:$value);
+  let assemblyFormat = "$scalar attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Altgrad_WriteOp : Altgrad_Op<"write", [AllTypesMatch<["value", "target"]>]> {
+  let summary = "a scalar of the signature, to memory";
+  let description = [{
+    With a condition that is false no byte changes. A NaN is canonical.
+
+    ```mlir
+    altgrad.write %t1 to %t if %finite : i64
+    ```
+
+    Constraints:
+
+    - (write_c1) what is written is an argument of the step and not `in`.
+  }];
+  let arguments = (ins AnyTypeOf<[F64, F32, I64]>:$value,
+                       AnyTypeOf<[F64, F32, I64]>:$target, Optional<I1>:$condition);
+  let assemblyFormat = "$value `to` $target (`if` $condition^)? attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Altgrad_RecallOp : Altgrad_Op<"recall"> {
+  let summary = "what an earlier phase has kept";
+  let description = [{
+    ```mlir
+    %x = altgrad.recall row 3 : f32
+    ```
+
+    Constraints:
+
+    - (recall_c1) an earlier phase of the step keeps a value in this word.
+  }];
+  let arguments = (ins Altgrad_SpaceAttr:$space, I64Attr:$word);
+  let results = (outs AnyTypeOf<[F64, F32, I64, I32, I1]>:$value);
+  let assemblyFormat = "`` $space $word attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Altgrad_KeepOp : Altgrad_Op<"keep"> {
+  let summary = "put a value into a word of the workspace";
+  let description = [{
+    A word of the step is one, a word of a row is one for each tensor, a word of a
+    chunk one for each chunk, 32 bits wide.
+
+    ```mlir
+    altgrad.keep %x in row 3 : f32
+    ```
+
+    Constraints:
+
+    - (keep_c1) only what a sweep reduces is kept in a chunk, and nowhere else.
+  }];
+  let arguments = (ins AnyTypeOf<[F64, F32, I64, I32, I1]>:$value,
+                       Altgrad_SpaceAttr:$space, I64Attr:$word);
+  let assemblyFormat = "$value `in` `` $space $word attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Altgrad_FoldOp : Altgrad_Op<"fold"> {
+  let summary = "the partial sums of a tensor's chunks, as one";
+  let description = [{
+    In the fixed shape: lane = chunk mod 256, then the tree 128, 64 … 1. An `and`
+    gives a mask of 32 bits, all or none.
+
+    ```mlir
+    %sum = altgrad.fold sumsq chunk 0 : f32
+    ```
+
+    Constraints:
+
+    - (fold_c1) an `and` gives an i32, the others an f32.
+  }];
+  let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word);
+  let results = (outs AnyTypeOf<[F32, I32]>:$value);
+  let assemblyFormat = "`` $reduction `chunk` $word attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Altgrad_TotalOp : Altgrad_Op<"total"> {
+  let summary = "the partial sums of a set's tensors, as one, in their order";
+  let description = [{
+    ```mlir
+    %sum = altgrad.total sumsq row 0 set 1 : f32
+    ```
+
+    Constraints:
+
+    - (total_c1) an `and` gives an i1, the others an f32.
+  }];
+  let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word,
+                       OptionalAttr<I64Attr>:$set);
+  let results = (outs AnyTypeOf<[F32, I1]>:$value);
+  let assemblyFormat = "`` $reduction `row` $word (`set` $set^)? attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+#endif // ALTGRAD_PHASEOPS_TD

@@ -1,0 +1,34 @@
+// The rules that the option lines of a request name, and what identifies them.
+#ifndef ALTGRAD_RUNTIME_RULES_H
+#define ALTGRAD_RUNTIME_RULES_H
+
+#include <string>
+#include <vector>
+
+namespace altgrad::runtime {
+
+using Strings = std::vector<std::string>;
+
+std::string folderOf(const std::string &path);
+
+// Where the stock rules of an installation lie, seen from its bin or lib.
+Strings stockFolders(const std::string &folder);
+
+// The names in "--rule=NAME{...}" and "--set=rule=NAME{...} ...", in order; false
+// where a rule is not of these words alone or --rule-path is given.
+bool plainRules(const Strings &options, Strings &names);
+
+// The digest of NAME.mlir in the first folder that has it; "" if none has.
+std::string stockDigest(const Strings &folders, const std::string &name);
+
+// Paths and digests of all that the compiler may read as a rule for this request:
+// of the rules that it names, or, where a text may name others, of whole folders.
+std::string ruleIdentity(const Strings &stock, const Strings &options,
+                         bool hasText);
+
+// Adds a part to a key, with its length: no two lists of parts give one key.
+void addPart(std::string &key, const char *name, const std::string &part);
+
+} // namespace altgrad::runtime
+
+#endif // ALTGRAD_RUNTIME_RULES_H

@@ -1,0 +1,105 @@
+"""Rules by name, path or text, and the words of a request to the compiler."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ._library import Error, find_templates
+
+_COMMENT = re.compile(r"//[^\n]*")
+_RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
+_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.]+)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][\w.$-]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule by its name: a stock one of the installation, or one in the MLIR `text`."""
+
+    name: str
+    text: str | None = None
+    origin: str = field(default="", compare=False)
+
+
+def find_rule(source, name=None):
+    """The Rule in `source`: the name of a template, the path of a file, or the text itself.
+
+    A string is a path when it has a separator or ends in ".mlir"; a name is
+    looked up in the installation and nowhere else. `name` chooses among several
+    rules of one text. Raises Error.
+    """
+    if isinstance(source, os.PathLike):
+        return _in_file(source, name)
+    source = str(source)
+    if "\n" in source or _names_in(source):
+        return _in_text(source, "<rule>", name)
+    if source.endswith(".mlir") or os.sep in source:
+        return _in_file(source, name)
+    folder = find_templates()
+    known = sorted(path.stem for path in folder.glob("*.mlir"))
+    if source not in known:
+        raise Error(f"no template is called {source!r}; there are {', '.join(known)}", "NOT_FOUND")
+    if name not in (None, source):
+        raise Error(f"the template {source} holds no rule @{name}", "NOT_FOUND")
+    return Rule(source, None, str(folder / f"{source}.mlir"))
+
+
+def _in_file(path, name):
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise Error(f"cannot read the rule {os.fspath(path)!r}: {error}", "NOT_FOUND") from None
+    return _in_text(text, os.fspath(path), name)
+
+
+def _in_text(text, origin, name):
+    names = _names_in(text)
+    if name is None and len(names) == 1:
+        name = names[0]
+    if name not in names:
+        asked = f"no rule @{name}" if name else "not exactly one rule"
+        held = ", ".join("@" + n for n in names) or "none"
+        raise Error(f"{origin} holds {asked} (rules there: {held})", "NOT_FOUND")
+    return Rule(name, text, origin)
+
+
+def _names_in(text):
+    return _RULE.findall(_COMMENT.sub("", text))
+
+
+def parse_storage(storage):
+    """{"m": "bf16", ...} from "m=bf16 ...". Raises ValueError at a word that is none."""
+    words = {}
+    for word in storage.split():
+        match = _WORD.fullmatch(word)
+        if not match:
+            raise ValueError(f"storage: {word!r} is not name=format")
+        if match[1] in words:
+            raise ValueError(f"storage names {match[1]!r} twice")
+        words[match[1]] = match[2]
+    return words
+
+
+def parse_options(options):
+    """The names of the options that are on, in a fixed order, each once.
+
+    `options` is a name, several names, or a mapping from names to whether they are on.
+    """
+    if isinstance(options, str):
+        options = (options,)
+    if isinstance(options, Mapping):
+        options = [name for name, on in options.items() if on]
+    for name in options:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of an option")
+    return tuple(sorted(set(options)))
+
+
+def set_line(rule, options, words):
+    """One set of tensors in the words of altgrad-opt: rule, options that are on, storage."""
+    chosen = "{" + ",".join(sorted(options)) + "}" if options else ""
+    first = [name for name in ("param", "grad", "states", "step") if name in words]
+    rest = sorted(set(words) - set(first))
+    return " ".join([f"rule={rule.name}{chosen}", *(f"{n}={words[n]}" for n in (*first, *rest))])

@@ -1,0 +1,123 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p rows {
+    // phase_c1
+    // expected-error@+1 {{'altgrad.total' op is in a phase of 'rows', expected one of 'once'}}
+    %x = total add row 0 : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  // phase_c2
+  // expected-error@+1 {{'altgrad.phase' op is over chunks and has 0 sweeps, expected 1}}
+  phase @p chunks set 0 {
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>, in %h: !altgrad.tensors<f32> set 1) {
+  phase @p chunks set 0 {
+    // phase_c3
+    // expected-error@+1 {{'altgrad.sweep' op moves '%h', which is not of the set of its phase}}
+    %x = sweep @p load(%a from %h : !altgrad.tensors<f32>) reduce(add over step) store() {
+      emit %a : f32
+    }
+    keep %x in chunk 0 : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  // phase_c4
+  // expected-error@+1 {{'altgrad.phase' op has an exchange and does not run once}}
+  phase @p rows exchange {
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  // phase_c5
+  // expected-error@+1 {{'altgrad.phase' op is of set 1 of 1}}
+  phase @p rows set 1 {
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p once {
+    %c = arith.constant 1.0 : f32
+    // read_c1
+    // expected-error@+1 {{'altgrad.read' op reads something that is no argument of the step}}
+    %x = read %c : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: f32) {
+  phase @p once {
+    %c = arith.constant 1.0 : f32
+    // write_c1
+    // expected-error@+1 {{'altgrad.write' op writes something that is no out or inout argument of the step}}
+    write %c to %x : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: f32) {
+  phase @p once {
+    // recall_c1
+    // expected-error@+1 {{'altgrad.recall' op recalls step 3, which no earlier phase keeps}}
+    %y = recall step 3 : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: f32) {
+  phase @p once {
+    %y = read %x : f32
+    // keep_c1
+    // expected-error@+1 {{'altgrad.keep' op keeps a scalar in a chunk}}
+    keep %y in chunk 0 : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p rows {
+    // fold_c1
+    // expected-error@+1 {{'altgrad.fold' op by 'and' gives 'f32'}}
+    %x = fold and chunk 0 : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p once {
+    // total_c1
+    // expected-error@+1 {{'altgrad.total' op by 'add' gives 'i1'}}
+    %x = total add row 0 : i1
+  }
+  commit
+}

@@ -1,0 +1,113 @@
+// Builds the bundles of the stock rules, which the runtime uses before it looks for a
+// compiler: stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER
+#include "Status.h"
+#include "compile/Cache.h"
+#include "compile/Compiler.h"
+#include "compile/Prebuilt.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+using namespace altgrad::runtime;
+namespace fs = std::filesystem;
+
+namespace {
+
+// The lines of one request, in the order in which runtime/python/altgrad/_bundle.py
+// and every other front end that wants to meet these bundles writes them.
+Strings linesOf(const std::string &rule, const std::string &formats, bool clip,
+                bool scaler) {
+  Strings lines;
+  std::istringstream each(formats);
+  for (std::string format; std::getline(each, format, '+');)
+    lines.push_back("--set=rule=" + rule + " param=" + format +
+                    " grad=" + format + " states=param step=f32");
+  std::sort(lines.begin(), lines.end());
+  lines.push_back("--target=x86-64-v3,x86-64-v4");
+  if (clip)
+    lines.push_back("--clip");
+  if (scaler)
+    lines.push_back("--scaler");
+  return lines;
+}
+
+std::vector<Strings> readRequests(const char *path) {
+  std::vector<Strings> requests;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    size_t colon = line.find(':');
+    if (line.empty() || line[0] == '#' || colon == std::string::npos)
+      continue;
+    std::istringstream rules(line.substr(colon + 1));
+    for (std::string rule; rules >> rule;) {
+      std::istringstream storages(line.substr(0, colon));
+      for (std::string formats; storages >> formats;)
+        for (int way = 0; way < 4; ++way)
+          requests.push_back(linesOf(rule, formats, way & 1, way & 2));
+    }
+  }
+  return requests;
+}
+
+// Compiles one request and writes its file; says so and gives false if it cannot.
+bool build(const Compiler &compiler, const std::string &templates,
+           const Strings &lines, const fs::path &folder) {
+  std::string key = prebuiltKey({templates}, lines);
+  std::vector<char> bundle;
+  if (key.empty() || runCompiler(compiler, lines, nullptr, 0, bundle)) {
+    fprintf(stderr, "stock-bundles: %s: %s\n", lines[0].c_str(),
+            key.empty() ? "not a stock rule" : altgrad_last_error());
+    return false;
+  }
+  std::vector<char> entry = packEntry(key, bundle);
+  fs::path path = folder / entryName(key);
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(entry.data(), std::streamsize(entry.size()));
+  file.close();
+  if (!file)
+    fprintf(stderr, "stock-bundles: cannot write %s\n", path.c_str());
+  return bool(file);
+}
+
+bool buildAll(const Compiler &compiler, const std::string &templates,
+              const std::vector<Strings> &requests, const fs::path &folder) {
+  std::atomic<size_t> next{0};
+  std::atomic<bool> good{!requests.empty()};
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency());
+       ++i)
+    threads.emplace_back([&] {
+      for (size_t one; good && (one = next++) < requests.size();)
+        if (!build(compiler, templates, requests[one], folder))
+          good = false;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return good;
+}
+
+} // namespace
+
+int main(int count, char **arguments) {
+  if (count != 5) {
+    fprintf(stderr, "stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER\n");
+    return 2;
+  }
+  fs::path folder = arguments[4];
+  fs::create_directories(folder);
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".bundle")
+      fs::remove(entry.path());
+  Compiler compiler{arguments[1], ""};
+  std::vector<Strings> requests = readRequests(arguments[3]);
+  if (!buildAll(compiler, arguments[2], requests, folder))
+    return 1;
+  printf("%zu bundles of stock rules\n", requests.size());
+  return 0;
+}
