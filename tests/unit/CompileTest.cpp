@@ -1,6 +1,7 @@
 // altgrad_compile with shell scripts as compilers: good, hanging, dying, lying.
 #include "Folder.h"
 #include "Sgd.h"
+#include "compile/Cache.h"
 
 #include <chrono>
 #include <csignal>
@@ -115,6 +116,29 @@ TEST_F(Compile, EverythingThatMattersIsInTheKey) {
   utimes(compiler.c_str(), later);
   EXPECT_EQ(count("spec", path), 7u) << "the compiler's file has changed";
   EXPECT_EQ(count("spec", path), 7u);
+}
+
+// What an older altgrad left under the very same key does not load here.
+TEST_F(Compile, AnEntryOfAnotherAbiIsCompiledAgain) {
+  EXPECT_EQ(inChild([&] { return compile("abi"); }), 0);
+  std::string path = cache + "/" + list(cache).at(0), whole = read(path);
+  std::string key = whole.substr(read(SGD_BUNDLE).size());
+  key.resize(key.size() - 72); // the footer
+  EXPECT_NE(key.find("ABI 2"), std::string::npos);
+  std::string old = read(OLD_BUNDLE);
+  std::vector<char> entry =
+      altgrad::runtime::packEntry(key, {old.begin(), old.end()});
+  write(path, {entry.begin(), entry.end()});
+  EXPECT_EQ(inChild([&] { return compile("abi"); }), 0);
+  EXPECT_EQ(runs(), 2u);
+  EXPECT_EQ(read(path), whole) << "the entry is replaced";
+}
+
+TEST_F(Compile, ACompilerOfAnotherAbiIsAnError) {
+  writeCompiler("cp " OLD_BUNDLE " \"$out\"");
+  EXPECT_REFUSED(compile("old"), ALTGRAD_BROKEN,
+                 "manifest 1 (a hand), this runtime reads 2: compile it again");
+  EXPECT_TRUE(list(cache).empty());
 }
 
 TEST_F(Compile, TheWordsOfAnErrorAreTheCompilers) {

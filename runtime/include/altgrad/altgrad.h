@@ -164,7 +164,8 @@ typedef struct altgrad_tensor {
   int64_t tag;     // key of its random bits; negative: its index
 } altgrad_tensor;
 
-// Declares the tensors, set by set. Forgets all pointers bound before.
+// Declares the tensors, set by set. Forgets all pointers bound before. A set, or the
+// whole step, may have no tensors: what runs once per step still runs.
 ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
                                                 const altgrad_tensor *tensors,
                                                 int64_t count, int64_t ngroups);
@@ -174,6 +175,10 @@ ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
 // pointers of "in" streams are the cheap ones to move. A step that commits some
 // tensors always and others on a condition may read an "out" stream to write its
 // old bytes back.
+// What a run writes may share no byte with anything else that it reads or writes:
+// tensors are updated at the same time. Nobody looks for that here, where pointers
+// of a million tensors may come every step; the optimizers do when they bind
+// (optim/_layout.py, torch/Checks.cpp).
 ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
                                                const char *name,
                                                void *const *pointers,

@@ -32,8 +32,9 @@
 //    "exchanges": [{"phase": 3,
 //                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...]}
 //
-// "name" is unique in the step; "key" is what the rule calls it, unique among the
-// streams and scalars of a set. "role" is a word of ALTGRAD_ROLES or "none".
+// "name" is unique in the step; "key" is what the rule calls it, unique among what
+// has its "set" and "role" (a state and a hyper-parameter of one set may share a
+// key). "role" is a word of ALTGRAD_ROLES or "none".
 // "access": in, out or inout.
 //
 // Every tensor is of one set and tensors come set by set. A stream has tensors in

@@ -28,6 +28,14 @@ class Error(RuntimeError):
 Error.__module__ = "altgrad"
 
 
+class TensorWords(ctypes.Structure):
+    """altgrad_tensor: eight words, of which `size` is the first."""
+
+    _fields_ = [("size", c_uint64)] + [
+        (name, c_int64)
+        for name in ("numel", "offset", "rows", "columns", "group", "set", "tag")]
+
+
 class _Info(ctypes.Structure):
     """A struct that the runtime fills; `size` says how much of it the caller knows."""
 

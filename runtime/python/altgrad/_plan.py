@@ -4,11 +4,11 @@ import ctypes
 import weakref
 from array import array
 
-from ._library import library
+from ._library import TensorWords, library
 
 _POINTER = "Q"
 _INDEX = "q"
-_TENSOR_BYTES = 64  # of an altgrad_tensor: eight words
+_TENSOR_BYTES = ctypes.sizeof(TensorWords)
 
 
 class Plan:
@@ -35,10 +35,10 @@ class Plan:
         """Declares (elements, group, set) of each tensor, set by set, in `groups` groups."""
         words = array(_INDEX)
         for numel, group, index in tensors:
-            # size, numel, offset, rows, columns, group, set, tag: its own index
+            # The members of TensorWords; the tag is its own index.
             words.extend((_TENSOR_BYTES, numel, 0, 0, 0, group, index, -1))
-        self._native.altgrad_bind_tensors(self.handle, words.buffer_info()[0], len(words) // 8,
-                                          groups)
+        self._native.altgrad_bind_tensors(self.handle, words.buffer_info()[0],
+                                          len(words) * words.itemsize // _TENSOR_BYTES, groups)
 
     def bind_stream(self, name, pointers):
         """Binds a stream, one pointer per tensor of its set."""

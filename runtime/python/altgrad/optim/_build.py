@@ -47,11 +47,12 @@ class Built:
     uncounted: list
 
 
-def build(optimizer, kinds, params, known, clip, scaler):
+def build(optimizer, kinds, params, left, known, asked):
     """The Built for every parameter that has a gradient now; None if there is none.
 
-    `kinds` holds (rule, options) of each param_group, `known` finished rows by
-    their place that may be used again. Raises TypeError, ValueError,
+    `kinds` holds (rule, options) of each param_group, `params` every parameter but
+    those whose id is in `left`, `known` finished rows by their place that may be
+    used again, `asked` what the step does beside the update. Raises TypeError, ValueError,
     RuntimeError or altgrad.Error with nothing changed; only then are missing
     states made.
     """
@@ -60,6 +61,8 @@ def build(optimizer, kinds, params, known, clip, scaler):
     rows, rules, place = [], {}, 0
     for index, (group, kind) in enumerate(zip(optimizer.param_groups, kinds)):
         for param in group["params"]:
+            if id(param) in left:
+                continue
             if param.grad is not None:
                 row = known.get(place)
                 if row is None or row.grad_dtype is not param.grad.dtype:
@@ -75,7 +78,7 @@ def build(optimizer, kinds, params, known, clip, scaler):
         return None
     check_apart(owner, [row.param for row in rows])
     lines = sorted(rules)
-    bundle = compile_sets(lines, [rules[line] for line in lines], clip, scaler)
+    bundle = compile_sets(lines, [rules[line] for line in lines], **asked)
     _number(rows, lines)
     cells = _cells(rows)
     numbers = [(group, [optimizer._hyper_place(hyper.key) for hyper in bundle.sets[index].hypers])
@@ -175,6 +178,9 @@ def _state_dtype(key, state, param):
     if state.shape != param.shape or state.device != param.device:
         raise ValueError(f"state {key!r} of shape {tuple(state.shape)} on {state.device} does not "
                          f"belong to a parameter of shape {tuple(param.shape)} on {param.device}")
+    if state.layout != torch.strided:
+        raise TypeError(f"state {key!r} is {state.layout}, and so is every gradient it was made of: "
+                        "the kernels and torch need a dense one")
     check_mode(state)
     return state.dtype
 

@@ -45,13 +45,16 @@ def in_order(tensor, strides):
     return copy.copy_(tensor)
 
 
-def check_kind(owner, param):
-    """Raises TypeError for what no kernel can ever update: checked when a group is added."""
+def check_kind(owner, param, more=()):
+    """Raises TypeError for what nobody can ever update: checked when a group is added.
+
+    `more`: dtypes that torch steps in our place.
+    """
     kind = type(param)
     if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
         raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} parameters: "
                         "it needs plain tensors with memory of their own")
-    if param.dtype in PARAM_DTYPES:
+    if param.dtype in PARAM_DTYPES or param.dtype in more:
         return
     if param.is_complex():
         advice = "pass torch.view_as_real(param)"
@@ -60,9 +63,9 @@ def check_kind(owner, param):
     raise TypeError(f"altgrad.optim.{owner} does not support {param.dtype} parameters: {advice}")
 
 
-def check_param(owner, param, fused=False):
+def check_param(owner, param, fused=False, more=()):
     """Raises unless a kernel can update `param` now, in place or through a dense copy of it."""
-    check_kind(owner, param)
+    check_kind(owner, param, more)
     if param.device.type == "meta":
         # torch's words where the caller chose its fused kernels.
         raise RuntimeError(
@@ -117,16 +120,32 @@ def check_grad(owner, param, grad):
 
 def check_apart(owner, tensors):
     """Raises if two tensors share an element: the rows of a kernel run at the same time."""
+    if find_met(tensors):
+        raise RuntimeError(f"altgrad.optim.{owner}: two parameters share memory")
+
+
+def find_met(tensors):
+    """The places of strided tensors that are there twice or share an element with another."""
     spans = sorted([(t.data_ptr(), t.data_ptr() + _reach(t), place)
                     for place, t in enumerate(tensors) if t.numel()])
-    end, met = 0, []
+    end, near, met = 0, [], _twice(tensors)
     for start, stop, place in spans:
         if start >= end:
-            _check_met(owner, met)
-            met = []
-        met.append(tensors[place])
+            met |= _meeting(tensors, near)
+            near = []
+        near.append(place)
         end = max(end, stop)
-    _check_met(owner, met)
+    return sorted(met | _meeting(tensors, near))
+
+
+def _twice(tensors):
+    """The places of objects that are there more than once."""
+    places = {}
+    for place, tensor in enumerate(tensors):
+        places.setdefault(id(tensor), []).append(place)
+    if len(places) == len(tensors):
+        return set()
+    return {place for several in places.values() if len(several) > 1 for place in several}
 
 
 def _reach(tensor):
@@ -137,15 +156,16 @@ def _reach(tensor):
     return (last + 1) * tensor.itemsize
 
 
-def _check_met(owner, tensors):
-    """Looks at every byte of tensors whose spans overlap; columns of one matrix are apart."""
-    if len(tensors) < 2:
-        return
-    if not all(map(is_dense, tensors)):
-        addresses = torch.cat([_addresses(t) for t in tensors])
-        if torch.unique(addresses).numel() == addresses.numel():
-            return
-    raise RuntimeError(f"altgrad.optim.{owner}: two parameters share memory")
+def _meeting(tensors, places):
+    """Those of `places` that share a byte; their spans overlap, but columns of a matrix are apart."""
+    if len(places) < 2:
+        return set()
+    if all(is_dense(tensors[place]) for place in places):
+        return set(places)
+    addresses = [_addresses(tensors[place]) for place in places]
+    every, counts = torch.unique(torch.cat(addresses), return_counts=True)
+    shared = every[counts > 1]
+    return {place for place, own in zip(places, addresses) if torch.isin(own, shared).any()}
 
 
 def _addresses(tensor):

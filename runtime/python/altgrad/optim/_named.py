@@ -10,19 +10,20 @@ from ._optimizer import Optimizer
 _OURS = [
     inspect.Parameter("max_grad_norm", inspect.Parameter.KEYWORD_ONLY, default=None),
     inspect.Parameter("fused_amp", inspect.Parameter.KEYWORD_ONLY, default=False),
+    inspect.Parameter("process_group", inspect.Parameter.KEYWORD_ONLY, default=None),
 ]
+_FALLBACK = inspect.Parameter("fallback", inspect.Parameter.KEYWORD_ONLY, default=True)
 _BETAS = {"beta1": ("betas", 0), "beta2": ("betas", 1), "decay": "weight_decay"}
 _MAXIMIZE = {"maximize": lambda g: g["maximize"]}
 
 
 class Named(Optimizer):
-    """An optimizer of the library: a template, under the signature `_signature`.
+    """An optimizer of the library: a template, under the signature of `_reference` or `_defaults`.
 
-    `_reference` is torch's class of the same name or None. It is asked for the
-    group's defaults and to refuse bad arguments, in its own words.
+    `_reference` is asked for the group's defaults and to refuse bad arguments, in
+    its own words.
     """
 
-    _reference = None
     _template = None
     _defaults = {}
 
@@ -43,7 +44,7 @@ class Named(Optimizer):
     def _start(self, given):
         """What a constructor does with its arguments."""
         params = given.pop("params")
-        ours = {p.name: given.pop(p.name) for p in _OURS}
+        ours = {p.name: given.pop(p.name) for p in _ours(type(self))}
         if self._reference is not None:
             example = torch.nn.Parameter(torch.zeros(1, device="cpu"))
             defaults = self._reference([example], **given).defaults
@@ -56,11 +57,16 @@ class Named(Optimizer):
         return find_template(self._template)
 
 
+def _ours(cls):
+    """The keywords that torch's classes do not have."""
+    return _OURS if cls._reference is None else [*_OURS, _FALLBACK]
+
+
 def _constructor(cls, own):
     """An __init__ that shows its parameters: some tools ask a class, others its constructor."""
     signature = inspect.Signature([
         *(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-          for name in ("self", "params")), *own, *_OURS])
+          for name in ("self", "params")), *own, *_ours(cls)])
 
     @torch._disable_dynamo
     def __init__(self, *positional, **keywords):
@@ -136,6 +142,7 @@ class SGD(Named):
     _only_with = {"buf": "momentum_on"}
     # torch stores no step count: the first step is the one without a buffer.
     _count_key = None
+    _takes_sparse = True
     _options = {"momentum_on": lambda g: g["momentum"] != 0,
                 "nesterov": lambda g: g["nesterov"], **_MAXIMIZE}
 
@@ -150,16 +157,18 @@ class Adagrad(Named):
     _template = "adagrad"
     _hypers = {"decay": "weight_decay"}
     _keys = {"sum": "sum"}
+    _takes_sparse = True
     _options = _MAXIMIZE
 
     def _start(self, given):
         super()._start(given)
         for group in self.param_groups:
             for param in group["params"]:
-                self.state[param] = {
-                    "step": torch.tensor(0.0, dtype=torch.float32, device="cpu"),
-                    "sum": torch.full_like(param, group["initial_accumulator_value"],
-                                           memory_format=torch.preserve_format)}
+                self.state[param] = _accumulator(param, group)
+
+    def _before_torch(self, param, group):
+        if not self.state.get(param):
+            self.state[param] = _accumulator(param, group)
 
     def share_memory(self):
         """Moves the states to shared memory."""
@@ -170,6 +179,13 @@ class Adagrad(Named):
     def _first_state(self, stream, row, dtype):
         group = self.param_groups[row.group]
         return super()._first_state(stream, row, dtype).fill_(group["initial_accumulator_value"])
+
+
+def _accumulator(param, group):
+    first = group["initial_accumulator_value"]
+    return {"step": torch.tensor(0.0, dtype=torch.float32, device="cpu"),
+            "sum": torch.full_like(param, complex(first, first) if param.is_complex() else first,
+                                   memory_format=torch.preserve_format)}
 
 
 class RMSprop(Named):

@@ -1,5 +1,6 @@
 """A torch.optim.Optimizer that runs any rule: torch's contract on one side, a table on the other."""
 
+import warnings
 from itertools import chain
 from operator import itemgetter
 
@@ -8,8 +9,10 @@ from torch.optim.optimizer import _get_capturable_supported_devices
 
 from .._rule import parse_storage
 from ._build import build, read_numbers
-from ._layout import check_kind
+from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
+from ._layout import FORMATS, PARAM_DTYPES, check_kind
 from ._table import FRESH, OTHER_GRADS, STALE
+from ._together import check_group, check_shards, step_together
 
 _MISSING = object()
 _BOUND = "max_grad_norm"
@@ -26,7 +29,9 @@ class Optimizer(torch.optim.Optimizer):
     - `_hypers`: {hyper: key of a group, or (key, index)}, `_absent`: keys that may be None, for 0;
     - `_keys`: {state: key in state}, `_only_with`: {state: option without which there is none};
     - `_storage`: altgrad-opt's words for formats that differ from the parameter's;
-    - `_older`: what a group from an older checkpoint may lack.
+    - `_older`: what a group from an older checkpoint may lack;
+    - `_reference`: torch's class of the same name or None, `_takes_sparse`: whether it
+      steps sparse gradients.
 
     `max_grad_norm` clips the global norm of all gradients of a step as
     clip_grad_norm_ does; the norm before clipping is in `grad_norm` afterwards
@@ -34,10 +39,22 @@ class Optimizer(torch.optim.Optimizer):
     scale and its verdict to the step instead of unscaling itself; gradients
     stay scaled.
 
+    What no kernel updates (float64, complex, sparse gradients, tied parameters, a
+    group with differentiable=True) is stepped by `_reference` under the same norm,
+    flag and state_dict; a warning names the first. `fallback=False` raises instead.
+
+    `process_group` (of torch.distributed, with a backend for the CPU) combines the
+    norm, and the verdict of a fused_amp GradScaler, over ranks that hold different
+    parameters or shards: every rank has the same. Each rank then has to take part
+    in every step, with or without gradients. Replicas must not be counted twice:
+    DistributedDataParallel needs no group.
+
     `step` raises TypeError, ValueError, RuntimeError or altgrad.Error before it
     changes anything.
     """
 
+    _reference = None
+    _takes_sparse = False
     _rule_of = None
     _options = {}
     _hypers = {}
@@ -53,12 +70,18 @@ class Optimizer(torch.optim.Optimizer):
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
     _built = None
     _norm = None
+    _group = None
+    _left_behind = False
+    _warned = False
+    fallback = True
 
-    def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False):
+    def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False,
+                 process_group=None, fallback=True):
         if max_grad_norm is not None:
             defaults = {**defaults, _BOUND: _bound(max_grad_norm)}
+        self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
+        self.process_group = process_group
         self._check_flags(defaults)
-        self.fused_amp = bool(fused_amp)
         self._forget()
         super().__init__(params, defaults)
 
@@ -69,6 +92,20 @@ class Optimizer(torch.optim.Optimizer):
     @property
     def _step_supports_amp_scaling(self):
         return self.fused_amp
+
+    @property
+    def _falls_back(self):
+        """Whether torch steps what no kernel updates; its class knows no storage of ours."""
+        return self.fallback and self._reference is not None and not self._words
+
+    @property
+    def process_group(self):
+        """The group over whose ranks norm and flag are combined, or None; a copy has none."""
+        return self._group
+
+    @process_group.setter
+    def process_group(self, group):
+        self._group, self._left_behind = check_group(group), False
 
     @property
     def max_grad_norm(self):
@@ -96,8 +133,9 @@ class Optimizer(torch.optim.Optimizer):
         try:
             for param in self.param_groups[-1]["params"]:
                 if param.requires_grad:
-                    check_kind(type(self).__name__, param)
-        except TypeError:
+                    check_kind(type(self).__name__, param, WIDE_DTYPES if self._falls_back else ())
+            self._check_shards()
+        except (TypeError, RuntimeError):
             del self.param_groups[-1]
             raise
 
@@ -135,6 +173,13 @@ class Optimizer(torch.optim.Optimizer):
         state = torch.empty_strided(row.param.shape, row.strides, dtype=dtype, device="cpu")
         return state.zero_() if stream.role == "state" else state.copy_(row.param)
 
+    def _before_torch(self, param, group):
+        """Makes of a parameter's state one that torch's class goes on from."""
+        count = self._counts.pop(param, None)
+        if count is not None and count == 0:
+            # A skipped step made it; torch takes any for one that has seen a step.
+            self.state[param].clear()
+
     # One step.
 
     def _advance(self):
@@ -144,10 +189,11 @@ class Optimizer(torch.optim.Optimizer):
                  "flag": 0.0 if found is None else float(found)}
         lists = list(map(_params_of, self.param_groups))
         params = list(chain.from_iterable(lists))
-        shape = list(map(len, lists)), scaler, torch.is_inference_mode_enabled()
+        shape = (list(map(len, lists)), scaler, torch.is_inference_mode_enabled(), self._group,
+                 self.fallback)
         quiet, fit = self._quiet(), STALE
         if self._built and shape == self._shape and (quiet or self._same_kinds()):
-            fit = self._built.table.fresh(params, self.state)
+            fit = self._fit(params)
         if fit != FRESH:
             self._rebuild(params, fit, shape)
         if fit != FRESH or not quiet:
@@ -155,13 +201,24 @@ class Optimizer(torch.optim.Optimizer):
         if self._clipped:
             given["max_norm"] = float(self.max_grad_norm)
             self._norm = 0.0
-        if self._built:
-            self._run(given)
+        self._run(given, scaler)
 
-    def _run(self, given):
-        results = self._built.table.run(given)
+    def _fit(self, params):
+        """What the table says of everything that torch does not step."""
+        if self._theirs:
+            if self._theirs.changed():
+                return STALE
+            params = _without(params, self._theirs.ids)
+        return self._built.table.fresh(params, self.state)
+
+    def _run(self, given, scaler):
+        results, table = {}, self._built and self._built.table
+        if self._theirs or self._group is not None:
+            results = step_together(table, self._theirs, self._group, given, self._clipped, scaler)
+        elif table:
+            results = table.run(given)
         self._norm = results.get("norm", self._norm)
-        if self._built.uncounted and given["flag"] == 0.0:
+        if table and self._built.uncounted and given["flag"] == 0.0:
             torch._foreach_add_(self._built.uncounted, 1.0)
 
     def _quiet(self):
@@ -184,7 +241,7 @@ class Optimizer(torch.optim.Optimizer):
             self._plain = _all_plain(self._seen)
 
     def _look(self):
-        """(rule, options) of every group; checks what the groups say."""
+        """(rule, options) of every group, and who is differentiable; checks what the groups say."""
         groups = self.param_groups
         for group in groups:
             self._check_flags(group)
@@ -193,30 +250,50 @@ class Optimizer(torch.optim.Optimizer):
         if len(bounds) > 1:
             named = ", ".join(sorted(map(str, bounds)))
             raise ValueError(f"there is one {_BOUND} for all param_groups, not {named}")
-        return [(self._rule_of(group), self._options_of(group)) for group in groups]
+        return ([(self._rule_of(group), self._options_of(group)) for group in groups],
+                [bool(group.get("differentiable")) for group in groups])
 
     def _same_kinds(self):
         return self._look() == self._kinds and self._clipped == (_BOUND in self.param_groups[0])
 
     def _rebuild(self, params, fit, shape):
-        known = self._rows if fit == OTHER_GRADS else {}
-        self._built, self._rows = None, {}
+        known, before = self._rows, self._theirs
+        self._built, self._rows, self._theirs = None, {}, None
         kinds = self._look()
+        self._check_shards()
         clipped = _BOUND in self.param_groups[0]
-        built = build(self, kinds, params, known, clipped, shape[1])
+        theirs = left_to_torch(self) if self._falls_back else None
+        left = theirs.ids if theirs else ()
+        if fit != OTHER_GRADS or left != (before.ids if before else ()):
+            known = {}
+        together = theirs is not None or self._group is not None
+        built = build(self, kinds[0], _without(params, left), left, known, dict(
+            clip=clipped, scaler=shape[1], exchange=clipped and together))
         if built:
             self._rows = {row.place: row for row in built.table.rows}
-        self._built, self._kinds, self._clipped, self._shape = built, kinds, clipped, shape
+        if theirs:
+            warn_once(self, theirs)
+        self._built, self._theirs = built, theirs
+        self._kinds, self._clipped, self._shape = kinds, clipped, shape
         watched = [*self._older, *([_BOUND] if clipped else [])]
         self._watch = lambda group, keys=watched: tuple([group[key] for key in keys])
         if len(watched) > 1:
             self._watch = itemgetter(*watched)
 
     def _check_flags(self, group):
-        # torch would build a graph through the step.
-        if group.get("differentiable"):
+        # torch builds a graph through the step.
+        if group.get("differentiable") and not self._falls_back:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__} does not support "
                                "differentiable=True: autograd cannot see into compiled kernels")
+
+    def _check_shards(self):
+        if self.max_grad_norm is None or self._group is not None:
+            return
+        check_shards(self)
+        if self._left_behind:
+            raise RuntimeError(f"altgrad.optim.{type(self).__name__}: its process_group was left "
+                               "behind when it was copied, and max_grad_norm would clip by this "
+                               "rank's own norm; set it, or set it to None")
 
     # Checkpoints, copies.
 
@@ -225,7 +302,7 @@ class Optimizer(torch.optim.Optimizer):
 
         torch casts each state of a floating-point parameter to the parameter's
         dtype, except "step"; the values that it cast are put back between the
-        hooks of the user. A file that says nothing of max_grad_norm leaves it.
+        hooks of the user, where the kernels can read them. A file that says nothing of max_grad_norm leaves it.
         """
         last, bound = [], self.max_grad_norm
 
@@ -237,7 +314,7 @@ class Optimizer(torch.optim.Optimizer):
             given = last[-1]
             for index, param in zip(flat(given["param_groups"]), flat(optimizer.param_groups)):
                 for key, value in given["state"].get(index, {}).items():
-                    if key != self._count_key:
+                    if key != self._count_key and _keeps_dtype(param, value):
                         tensor = isinstance(value, torch.Tensor)
                         optimizer.state[param][key] = value.to(param.device) if tensor else value
             if not any(_BOUND in group for group in optimizer.param_groups):
@@ -254,19 +331,23 @@ class Optimizer(torch.optim.Optimizer):
 
     def _forget(self):
         """Lets go of the table and of private step counts: the states are others now."""
-        self._built, self._rows, self._counts = None, {}, {}
+        self._built, self._theirs, self._rows, self._counts = None, None, {}, {}
         self._kinds = self._shape = self._seen = None
         self._plain = self._clipped = False
         self._watch = None
 
     def __getstate__(self):
         kept = super().__getstate__()
-        kept.update(fused_amp=self.fused_amp)
+        kept.update(fused_amp=self.fused_amp, fallback=self.fallback,
+                    _left_behind=self._left_behind or self._group is not None)
         return kept
 
     def __setstate__(self, state):
         super().__setstate__(state)
         self._forget()
+        if state.get("_left_behind"):
+            warnings.warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied "
+                          "nor pickled; set it again", stacklevel=2)
         for group in self.param_groups:
             for key, value in self._older.items():
                 group.setdefault(key, value)
@@ -288,6 +369,16 @@ def _check_capturable(group):
     if group.get("capturable") and any(p.grad is not None for p in group["params"]):
         raise AssertionError("If capturable=True, params and state_steps must be on supported "
                              f"devices: {_get_capturable_supported_devices()}.")
+
+
+def _without(params, left):
+    return [p for p in params if id(p) not in left] if left else params
+
+
+def _keeps_dtype(param, value):
+    """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
+    return param.dtype in PARAM_DTYPES and (not isinstance(value, torch.Tensor)
+                                            or value.dtype in FORMATS or value.dtype == param.dtype)
 
 
 def _all_plain(values):

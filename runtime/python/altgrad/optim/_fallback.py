@@ -1,0 +1,149 @@
+"""What no kernel updates: torch's class of the same name steps it, inside the same optimizer."""
+
+import warnings
+from itertools import chain
+
+import torch
+
+from ._layout import check_param, find_met
+
+# What torch's classes step and no kernel.
+WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
+
+
+def left_to_torch(optimizer):
+    """The TorchPart of the parameters that torch has to step now; None if there are none.
+
+    Raises in altgrad's words for what torch could not step either. Only called for
+    an optimizer whose `_falls_back` is true.
+    """
+    owner, reasons, apart = type(optimizer).__name__, {}, []
+    for group in optimizer.param_groups:
+        for param in group["params"]:
+            if param.grad is not None:
+                reason = _reason(optimizer, group, param)
+                if reason:
+                    check_param(owner, param, group.get("fused"), WIDE_DTYPES)
+                    reasons[id(param)] = reason
+                if param.device.type == "cpu" and param.layout == torch.strided:
+                    apart.append(param)
+    for place in find_met(apart):
+        reasons.setdefault(id(apart[place]), "shares memory with another")
+    return TorchPart(optimizer, reasons) if reasons else None
+
+
+def _reason(optimizer, group, param):
+    """Why torch has to step this parameter, None if it need not."""
+    if param.grad.is_sparse and not optimizer._takes_sparse:
+        raise RuntimeError(f"{type(optimizer).__name__} does not support sparse gradients")
+    if group.get("differentiable"):
+        return "is in a group with differentiable=True"
+    if param.dtype in WIDE_DTYPES:
+        return f"is {param.dtype}"
+    return "has a sparse gradient" if param.grad.is_sparse else None
+
+
+class TorchPart:
+    """The parameters of an optimizer that torch's class steps, in the groups they are in.
+
+    They share the optimizer's state and hyper-parameters. What is done to their
+    gradients before the step is done to copies: each parameter gets its own
+    gradient back, whatever happens.
+    """
+
+    def __init__(self, optimizer, reasons):
+        self._optimizer = optimizer
+        self.ids = frozenset(reasons)
+        self._lists = [[p for p in group["params"] if id(p) in reasons]
+                       for group in optimizer.param_groups]
+        self._params = list({id(p): p for p in chain.from_iterable(self._lists)}.values())
+        self._seen = list(map(_look_of, self._params))
+        self.first = self._params[0], reasons[id(self._params[0])]
+
+    def changed(self):
+        """Whether one of the parameters is another than it was; a gradient may be missing."""
+        return any(now != seen and (now[0] != seen[0] or now[1] is not None)
+                   for now, seen in zip(map(_look_of, self._params), self._seen))
+
+    def grads(self, inverse):
+        """The gradients times `inverse`, None for those that are not there."""
+        with self._grad_mode():
+            return [p.grad if p.grad is None or inverse == 1.0 else p.grad * inverse
+                    for p in self._params]
+
+    @torch.no_grad()
+    def norm(self, grads):
+        """The global norm of `grads` as torch's clip_grad_norm_ computes it; 0 without any."""
+        values = [g.coalesce()._values() if g.is_sparse else g for g in grads if g is not None]
+        norms = [torch.linalg.vector_norm(v) for v in values]
+        return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
+
+    def step(self, grads, coefficient=None):
+        """torch's step on `grads`, which are multiplied by `coefficient`, a constant."""
+        kept = [p.grad for p in self._params]
+        try:
+            with self._grad_mode():
+                for param, grad in zip(self._params, grads):
+                    if grad is not None and coefficient is not None:
+                        grad = grad * coefficient
+                    if grad is not param.grad:
+                        param.grad = grad
+            shadow = self._shadow()
+            # Below what wraps it for a profiler and for hooks: both see our step.
+            step = type(shadow).step
+            getattr(step, "__wrapped__", step)(shadow) if hasattr(step, "hooked") else step(shadow)
+        finally:
+            for param, grad in zip(self._params, kept):
+                if param.grad is not grad:
+                    param.grad = grad
+
+    def _grad_mode(self):
+        return torch.set_grad_enabled(bool(self._optimizer.defaults.get("differentiable")))
+
+    def _shadow(self):
+        """torch's optimizer over these parameters, made without its constructor, which makes states."""
+        optimizer, groups = self._optimizer, []
+        for group, params in zip(optimizer.param_groups, self._lists):
+            if params:
+                groups.append({**group, "params": params, **_ways(group, params)})
+                for param in params:
+                    optimizer._before_torch(param, group)
+        shadow = optimizer._reference.__new__(optimizer._reference)
+        torch.optim.Optimizer.__setstate__(shadow, {
+            "defaults": optimizer.defaults, "state": optimizer.state, "param_groups": groups})
+        return shadow
+
+
+def _look_of(param):
+    """What decides who steps a parameter, apart from the groups."""
+    grad = param.grad
+    return (param.dtype, param.data_ptr()), None if grad is None else grad.layout
+
+
+def _ways(group, params):
+    """The ways that torch may take: those that were asked for and take these tensors."""
+    plain = all(p.is_floating_point() and (p.grad is None or not p.grad.is_sparse) for p in params)
+    ways = {"fused": bool(group.get("fused")) and plain, "foreach": bool(group.get("foreach"))}
+    if group.get("differentiable"):
+        ways = dict.fromkeys(ways, False)
+    return {key: value for key, value in ways.items() if key in group}
+
+
+def warn_once(optimizer, part):
+    """Says once per optimizer what torch steps."""
+    if optimizer._warned:
+        return
+    optimizer._warned = True
+    owner, (param, reason) = type(optimizer).__name__, part.first
+    warnings.warn(
+        f"altgrad.optim.{owner}: torch.optim.{optimizer._reference.__name__} steps what no kernel "
+        f"updates, first {_name_of(optimizer, param)}, which {reason}; fallback=False makes this "
+        "an error", stacklevel=2)
+
+
+def _name_of(optimizer, param):
+    for index, group in enumerate(optimizer.param_groups):
+        for place, other in enumerate(group["params"]):
+            if other is param:
+                names = group.get("param_names")
+                return repr(names[place]) if names else f"parameter {place} of group {index}"

@@ -1,0 +1,39 @@
+"""Runs functions of a test in several processes that share a gloo group, each on one thread."""
+
+import datetime
+import multiprocessing
+import traceback
+
+import torch
+import torch.distributed as dist
+
+CALM = 60  # seconds until a rank that waits for another gives up
+
+
+def run(functions, folder, count=2):
+    """[what `function(rank, group)` returned on each rank, or its traceback] of each function."""
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    ranks = [context.Process(target=_rank, args=(functions, str(folder / "store"), rank, count,
+                                                 answers)) for rank in range(count)]
+    for rank in ranks:
+        rank.start()
+    got = dict(answers.get(timeout=2 * CALM) for _ in ranks)
+    for rank in ranks:
+        rank.join()
+    return list(zip(*[got[rank] for rank in range(count)]))
+
+
+def _rank(functions, store, rank, count, answers):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", store=dist.FileStore(store, count), rank=rank, world_size=count,
+                            timeout=datetime.timedelta(seconds=CALM))
+    answers.put((rank, [_answer(function, rank) for function in functions]))
+    dist.destroy_process_group()
+
+
+def _answer(function, rank):
+    try:
+        return function(rank, dist.group.WORLD)
+    except Exception:
+        return traceback.format_exc()
