@@ -169,6 +169,20 @@ void altgrad::FormatAttr::print(AsmPrinter &printer) const {
 
 //===-- Types ---------------------------------------------------------------===//
 
+bool altgrad::isBlock(int64_t block) {
+  return llvm::isPowerOf2_64(block) && block >= 32 && block <= maxBlock;
+}
+
+LogicalResult altgrad::TensorsType::verify(
+    llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr,
+    unsigned block) {
+  // tensors_c1
+  if (block != 1 && !isBlock(block))
+    return emitError() << "a block is a power of two from 32 to " << maxBlock
+                       << ", got " << block;
+  return success();
+}
+
 Type altgrad::TensorsType::parse(AsmParser &parser) {
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess())
@@ -186,9 +200,14 @@ Type altgrad::TensorsType::parse(AsmParser &parser) {
   } else if (parser.parseAttribute(format)) {
     return {};
   }
+  unsigned block = 1;
+  if (succeeded(parser.parseOptionalKeyword("per")) &&
+      parser.parseInteger(block))
+    return {};
   if (parser.parseGreater())
     return {};
-  return get(parser.getContext(), format);
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
+                    format, block);
 }
 
 void altgrad::TensorsType::print(AsmPrinter &printer) const {
@@ -198,5 +217,7 @@ void altgrad::TensorsType::print(AsmPrinter &printer) const {
     printer.printAttribute(getFormat());
   else
     printer << name;
+  if (getBlock() > 1)
+    printer << " per " << getBlock();
   printer << ">";
 }

@@ -34,7 +34,6 @@ namespace altgrad {
 /// One sentence on why `op` may not compute scalars or elements; empty if it is
 /// on the list of allowed `arith` and `math` operations.
 std::string whyNotArithmetic(mlir::Operation &op);
-
 /// One sentence on why `op`, whose operands differ from element to element, may not
 /// compute elements; empty if it may.
 std::string whyNotElement(mlir::Operation &op);
@@ -45,6 +44,14 @@ bool isIdentifier(llvm::StringRef name);
 /// underscores.
 mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
                                 mlir::ArrayAttr names);
+
+/// The most elements that share one stored or reduced value.
+constexpr unsigned maxBlock = 256;
+/// Whether a block may have so many elements: a power of two from 32 on.
+bool isBlock(int64_t block);
+
+/// "14" or "14.125".
+std::string formatBytes(double bytes);
 
 /// The most operations of a rule or a step, and the most of those that become long
 /// code: compile time is bounded by it. So it is by the lists and reductions of a set.

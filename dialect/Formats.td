@@ -35,6 +35,14 @@ def Altgrad_Scope : I32Enum<"Scope", "how many values a scalar has", [
 }
 def Altgrad_ScopeAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scope, "scope">;
 
+def Altgrad_Dimension : I32Enum<"Dimension", "which extent of a tensor", [
+    I32EnumCase<"Rows", 0, "rows">,
+    I32EnumCase<"Columns", 1, "columns">,
+    I32EnumCase<"Batch", 2, "batch">]> {
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_DimensionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Dimension, "dimension">;
+
 def Altgrad_Reduction : I32Enum<"Reduction", "how elements are combined", [
     I32EnumCase<"Add", 0, "add">,
     I32EnumCase<"SumSq", 1, "sumsq">,

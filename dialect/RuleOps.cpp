@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -236,13 +237,33 @@ LogicalResult RuleOp::verify() {
   return success();
 }
 
+// A shift beyond the width and a broken promise have no defined bits.
+static std::string whyNotWrapping(Operation &op) {
+  if (isa<arith::ShLIOp, arith::ShRUIOp>(op)) {
+    APInt distance;
+    // body_c9
+    if (!matchPattern(op.getOperand(1), m_ConstantInt(&distance)) ||
+        distance.uge(64))
+      return "shifts by something other than a constant of 0 to 63";
+  }
+  auto flags = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op);
+  auto shift = dyn_cast<arith::ShRUIOp>(op);
+  // body_c10
+  if ((flags && flags.getOverflowAttr().getValue() !=
+                    arith::IntegerOverflowFlags::none) ||
+      (shift && shift.getIsExact()))
+    return "promises that no bit is lost; integers wrap around";
+  return "";
+}
+
 std::string altgrad::whyNotArithmetic(Operation &op) {
   bool listed =
       isa<arith::ConstantOp, arith::AddFOp, arith::SubFOp, arith::MulFOp,
           arith::DivFOp, arith::NegFOp, arith::MinimumFOp, arith::MaximumFOp,
           arith::CmpFOp, arith::CmpIOp, arith::SelectOp, arith::TruncFOp,
           arith::ExtFOp, arith::AddIOp, arith::SubIOp, arith::MulIOp,
-          arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SIToFPOp,
+          arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::ShLIOp,
+          arith::ShRUIOp, arith::SIToFPOp,
           arith::FPToSIOp, math::FmaOp, math::SqrtOp, math::AbsFOp,
           math::CopySignOp, math::FPowIOp, math::LogOp, math::ExpOp>(op);
   // body_c2
@@ -271,16 +292,19 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
   if (auto power = dyn_cast<math::FPowIOp>(op);
       power && !power.getRhs().getType().isInteger(64))
     return "has an exponent that is not i64";
-  return "";
+  return whyNotWrapping(op);
 }
 
 std::string altgrad::whyNotElement(Operation &op) {
+  // body_c11
+  if (isa<arith::FPToSIOp>(op))
+    return "makes an integer of an element";
   std::string reason;
   for (Type type : op.getResultTypes())
     // body_c8
-    if (!type.isF32() && !type.isInteger(1))
+    if (!type.isF32() && !type.isInteger(64) && !type.isInteger(1))
       llvm::raw_string_ostream(reason)
-          << "computes elements in '" << type << "'; elements are f32";
+          << "computes elements in '" << type << "'; elements are f32, i64 or i1";
   return reason;
 }
 
@@ -318,7 +342,7 @@ LogicalResult altgrad::verifyLength(Operation *op, Block &body) {
   size_t functions = llvm::count_if(body, [](Operation &op) {
     return isa<math::FPowIOp, math::LogOp, math::ExpOp, math::CopySignOp>(op);
   });
-  // body_c9
+  // body_c12
   if (functions > maxFunctions)
     return op->emitOpError() << "has " << functions
                              << " of fpowi, log, exp and copysign, at most "
@@ -333,7 +357,7 @@ LogicalResult RuleOp::verifyRegions() {
   for (Operation &op : getBody().front()) {
     if (isa<YieldOp>(op))
       continue;
-    if (!isa<ReduceOp>(op))
+    if (!isa<ReduceOp, BlockReduceOp, IndexOp, TagOp, DimOp>(op))
       if (std::string reason = whyNotArithmetic(op); !reason.empty())
         return op.emitOpError() << reason;
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
@@ -345,6 +369,9 @@ LogicalResult RuleOp::verifyRegions() {
         return op.emitOpError("reduces over the step; a rule sees one tensor");
       continue;
     }
+    if (auto block = dyn_cast<BlockReduceOp>(op))
+      if (failed(verifyBlock(block, variances)))
+        return failure();
     bool element = llvm::any_of(op.getResults(), [&](Value result) {
       return variances.isElement(result);
     });

@@ -26,8 +26,9 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
 
     The body computes one element: no storage format is in sight, every f32
     operation is rounded to nearest even, and nothing is fused but `math.fma`.
-    What depends on hyper-parameters and the step alone is computed once per
-    tensor. The sign of a NaN counts as positive in `math.copysign`. A rule has no
+    What depends on hyper-parameters, the step and the tensor alone is computed
+    once per tensor. Integers are of an element's index (`altgrad.index`): random
+    bits, for example. The sign of a NaN counts as positive in `math.copysign`. A rule has no
     regions; a choice is a `select`. A state that is yielded
     unchanged under the chosen options is not stored at all.
 
@@ -67,8 +68,11 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (body_c5) they compute with f32, f64, i64 and i1;
     - (body_c6) `fpowi`, `log` and `exp` give f64;
     - (body_c7) the exponent of `fpowi` is i64;
-    - (body_c8) elements are computed in f32, or compared to i1;
-    - (body_c9) at most 512 of them are `fpowi`, `log`, `exp` and `copysign`.
+    - (body_c8) elements are computed in f32 or i64, or compared to i1;
+    - (body_c9) a shift is by a constant of 0 to 63;
+    - (body_c10) integers wrap around, and no operation promises that they do not;
+    - (body_c11) no f32 of an element becomes an integer;
+    - (body_c12) at most 512 of them are `fpowi`, `log`, `exp` and `copysign`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,
                        StrArrayAttr:$names, ArrayAttr:$defaults);
@@ -135,6 +139,74 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
                        AnyTypeOf<[F32, I1]>:$value, Altgrad_ScopeAttr:$scope);
   let results = (outs AnyTypeOf<[F32, I1]>:$result);
   let assemblyFormat = "`` $reduction $value `over` `` $scope attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Altgrad_IndexOp : Altgrad_Op<"index", [Pure]> {
+  let summary = "the global index of this element";
+  let description = [{
+    The caller gives the index of a tensor's first element; the others follow. So
+    the shards of a tensor see the indices of the whole. In the wide body of a
+    sweep it is a vector of neighbours.
+
+    ```mlir
+    %i = altgrad.index : i64
+    ```
+  }];
+  let results = (outs AnyTypeOf<[I64, VectorOfRankAndType<[1], [I64]>]>:$index);
+  let assemblyFormat = "attr-dict `:` type($index)";
+}
+
+def Altgrad_TagOp : Altgrad_Op<"tag", [Pure]> {
+  let summary = "the number that the caller gave this tensor";
+  let description = [{
+    One value for each tensor, the key of its random bits: it stays with the
+    tensor when others come and go.
+
+    ```mlir
+    %k = altgrad.tag : i64
+    ```
+  }];
+  let results = (outs I64:$tag);
+  let assemblyFormat = "attr-dict `:` type($tag)";
+}
+
+def Altgrad_DimOp : Altgrad_Op<"dim", [Pure]> {
+  let summary = "an extent of this tensor";
+  let description = [{
+    A tensor is `batch` matrices of `rows` by `columns`, in row-major order; unless
+    the caller says more, one row that has all elements.
+
+    ```mlir
+    %n = altgrad.dim columns : i64
+    ```
+  }];
+  let arguments = (ins Altgrad_DimensionAttr:$dimension);
+  let results = (outs I64:$extent);
+  let assemblyFormat = "`` $dimension attr-dict `:` type($extent)";
+}
+
+def Altgrad_BlockReduceOp : Altgrad_Op<"block_reduce", [Pure, SameOperandsAndResultType]> {
+  let summary = "combine the elements of a block; each of them sees the result";
+  let description = [{
+    Blocks are of neighbouring elements of a tensor: of 32 here, element i belongs
+    to block i / 32. The last one of a tensor may be short. `max` is that of
+    `reduce`: NaN if one is.
+
+    ```mlir
+    %m = altgrad.block_reduce max %w over 32 : f32
+    ```
+
+    Constraints:
+
+    - (block_c1) a block is a power of two from 32 to 256;
+    - (block_c2) the reduction is `max`;
+    - (block_c3) what is reduced differs within a block.
+  }];
+  let arguments = (ins Altgrad_ReductionAttr:$reduction,
+                       AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
+  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);
+  let assemblyFormat = "`` $reduction $value `over` $block attr-dict `:` type($value)";
   let hasVerifier = 1;
 }
 

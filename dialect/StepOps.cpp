@@ -39,9 +39,16 @@ LogicalResult StepOp::verifyRegions() {
   // step_c11
   if (Operation *meeting = sets.conflict())
     return meeting->emitOpError("brings lists of different sets together");
+  for (auto reduce : getBody().getOps<ReduceOp>())
+    // step_c18
+    if (sets.count() > 1 && !sets.of(reduce.getValue()))
+      return reduce.emitOpError("reduces elements of no list; with several sets "
+                                "it must be one's");
+  if (failed(verifyBlocks(*this, variances)))
+    return failure();
   DenseMap<unsigned, size_t> reductions;
   for (ReduceOp reduce : getBody().getOps<ReduceOp>())
-    // step_c19
+    // step_c22
     if (++reductions[sets.of(reduce.getValue()).value_or(0)] > maxReductions)
       return reduce.emitOpError() << "is one of more than " << maxReductions
                                   << " over one set of tensors";

@@ -66,10 +66,13 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c15) only a `hyper` has a default, a finite f64;
     - (step_c16) in a set, no other argument has the same role and key;
     - (step_c17) a key is an identifier;
-    - (step_c18) a set has at most 128 lists;
-    - (step_c19) what differs within one is reduced at most 32 times.
+    - (step_c18) where there are several sets, what is reduced belongs to one;
+    - (step_c19) what is stored per block is the same for all its elements;
+    - (step_c20) all blocks of a step are of one size;
+    - (step_c21) a set has at most 128 lists;
+    - (step_c22) what differs within one is reduced at most 32 times.
 
-    Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c9.
+    Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$accesses,
                        StrArrayAttr:$roles, StrArrayAttr:$names, StrArrayAttr:$keys,

@@ -199,7 +199,7 @@ static LogicalResult verifySets(StepOp step) {
       continue;
     int64_t set = step.getSets()[argument.getArgNumber()];
     used.insert(set);
-    // step_c18
+    // step_c21
     if (++lists[set] > maxLists)
       return step.emitOpError() << "has more than " << maxLists
                                 << " lists of tensors in set " << set;

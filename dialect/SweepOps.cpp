@@ -4,6 +4,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -270,15 +271,31 @@ unsigned SweepOp::getChunkWord(unsigned index) {
   llvm_unreachable("a sweep outside a phase keeps nothing");
 }
 
-static unsigned bytesOf(OperandRange streams) {
-  unsigned bytes = 0;
+static double bytesOf(OperandRange streams) {
+  double bytes = 0;
   for (Value stream : streams)
-    bytes += cast<TensorsType>(stream.getType()).getFormat().getBytes();
+    bytes += cast<TensorsType>(stream.getType()).getBytes();
   return bytes;
 }
 
-unsigned SweepOp::getBytesRead() { return bytesOf(getLoads()); }
-unsigned SweepOp::getBytesWritten() { return bytesOf(getStores()); }
+std::string altgrad::formatBytes(double bytes) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.10g", bytes);
+  return text;
+}
+
+double SweepOp::getBytesRead() { return bytesOf(getLoads()); }
+double SweepOp::getBytesWritten() { return bytesOf(getStores()); }
+
+unsigned SweepOp::getBlock() {
+  unsigned block = 1;
+  for (OperandRange streams : {getLoads(), getStores()})
+    for (Value stream : streams)
+      block = std::max(block, cast<TensorsType>(stream.getType()).getBlock());
+  for (auto reduce : getBody().getOps<BlockReduceOp>())
+    block = std::max<unsigned>(block, reduce.getBlock());
+  return block;
+}
 
 // The second body: the first one's types, as vectors of `width`.
 static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
@@ -300,6 +317,12 @@ static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
       !matches(sweep.getBody().getArguments(), wide.getArguments()))
     return sweep.emitOpError() << "has a wide body of other types than vectors "
                                   "of " << width << " of its body's";
+  auto blocks = [](Region &body) {
+    return llvm::range_size(body.getOps<BlockReduceOp>());
+  };
+  // sweep_c10
+  if (blocks(wide) != blocks(sweep.getBody()))
+    return sweep.emitOpError("has a wide body with other block reductions");
   return success();
 }
 

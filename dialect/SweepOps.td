@@ -144,7 +144,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c6) a reduced value has the type of its result: i1 for `and`, else f32;
     - (sweep_c7) there is at most one wide body;
     - (sweep_c8) it does at least two elements;
-    - (sweep_c9) its types are vectors of the body's.
+    - (sweep_c9) its types are vectors of the body's;
+    - (sweep_c10) it has as many block reductions.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
@@ -166,8 +167,10 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     /// In a phase: the word of each chunk in which a reduction is kept.
     unsigned getChunkWord(unsigned index);
     /// Bytes per element that this sweep loads and stores.
-    unsigned getBytesRead();
-    unsigned getBytesWritten();
+    double getBytesRead();
+    double getBytesWritten();
+    /// The elements of a block; 1 where nothing is per block.
+    unsigned getBlock();
   }];
 }
 

@@ -14,10 +14,27 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     ```mlir
     !altgrad.tensors<bf16>
     !altgrad.tensors<ocp.e4m3fn>
+    !altgrad.tensors<f32 per 32>
     ```
+
+    With `per`, a block of neighbouring elements shares one stored value: element
+    i of a tensor belongs to block i / 32, and the last block may be short. The
+    global index of a tensor's first element is a multiple of the block.
+
+    Constraints:
+
+    - (tensors_c1) a block is a power of two from 32 to 256.
   }];
-  let parameters = (ins "::altgrad::FormatAttr":$format);
+  let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block);
+  let builders = [TypeBuilder<(ins "::altgrad::FormatAttr":$format), [{
+    return $_get($_ctxt, format, /*block=*/1u);
+  }]>];
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Of an element: a fraction where several share a value.
+    double getBytes() const { return double(getFormat().getBytes()) / getBlock(); }
+  }];
 }
 
 def Altgrad_RealsType : TypeDef<Altgrad_Dialect, "Reals">,

@@ -4,43 +4,58 @@
 using namespace mlir;
 using namespace altgrad;
 
-static Variance varianceOf(Scope scope) {
+// What is no block's comes after all blocks.
+static constexpr unsigned ofStep = ~0u, ofGroup = ofStep - 1,
+                          ofTensor = ofStep - 2;
+
+static unsigned spanOf(Scope scope) {
   switch (scope) {
   case Scope::Step:
-    return Variance::Step;
+    return ofStep;
   case Scope::Group:
-    return Variance::Group;
+    return ofGroup;
   case Scope::Tensor:
-    return Variance::Tensor;
+    return ofTensor;
   }
   llvm_unreachable("unknown scope");
+}
+
+static unsigned blockOf(Value stream) {
+  return cast<TensorsType>(stream.getType()).getBlock();
 }
 
 static bool isList(Value value) {
   return isa<TensorsType, RealsType>(value.getType());
 }
 
-// What an operation says of its results, whatever its operands are.
-static std::optional<Variance> declared(Operation &op, Value result) {
-  if (isList(result) || isa<LoadOp, ElementOp, DecodeOp, EncodeOp>(op))
-    return Variance::Element;
-  if (isa<ClipOp, UnscaleOp>(op)) // of the whole list: a norm, a flag
-    return Variance::Step;
+// The span of a result, of operands that share at least `least`.
+static unsigned spanOf(Operation &op, Value result, unsigned least) {
+  if (isa<IndexOp, UpdateOp, SpillOp>(op))
+    return 1;
+  if (isa<TagOp, DimOp>(op))
+    return ofTensor;
   if (auto reduce = dyn_cast<ReduceOp>(op))
-    return varianceOf(reduce.getScope());
+    return spanOf(reduce.getScope());
+  if (auto reduce = dyn_cast<BlockReduceOp>(op))
+    return reduce.getBlock();
   if (auto recall = dyn_cast<RecallOp>(op))
-    return recall.getSpace() == Space::Step ? Variance::Step : Variance::Tensor;
+    return recall.getSpace() == Space::Step ? ofStep : ofTensor;
   if (isa<FoldOp>(op))
-    return Variance::Tensor;
-  return std::nullopt;
+    return ofTensor;
+  if (isa<ClipOp, UnscaleOp>(op) && !isList(result)) // a norm, a flag
+    return ofStep;
+  if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp>(op))
+    return std::min(least, maxBlock);
+  return least;
 }
 
 void Variances::visitSweep(SweepOp sweep) {
   for (auto [index, result] : llvm::enumerate(sweep.getReduced()))
-    known[result] = varianceOf(sweep.getScope(index));
+    spans[result] = ::spanOf(sweep.getScope(index));
   for (Region &region : sweep->getRegions()) {
-    for (BlockArgument code : region.getArguments())
-      known[code] = Variance::Element;
+    for (auto [code, stream] :
+         llvm::zip(region.getArguments(), sweep.getLoads()))
+      spans[code] = blockOf(stream);
     for (Operation &op : region.front())
       visit(op);
   }
@@ -52,29 +67,48 @@ void Variances::visit(Operation &op) {
   if (auto phase = dyn_cast<PhaseOp>(op))
     for (Operation &inner : phase.getBody().front())
       visit(inner);
-  Variance most = Variance::Step;
+  unsigned least = ofStep;
   for (Value operand : op.getOperands())
-    most = std::max(most, of(operand));
+    least = std::min(least, spanOf(operand));
   for (Value result : op.getResults())
-    known[result] = declared(op, result).value_or(most);
+    spans[result] = ::spanOf(op, result, least);
 }
 
 Variances::Variances(RuleOp rule) {
   for (StringRef role : {"param", "grad", "state"})
     for (BlockArgument argument : rule.getByRole(role))
-      known[argument] = Variance::Element;
+      spans[argument] = 1;
   // The step that applies the rule may give each tensor its own.
   for (StringRef role : {"hyper", "step"})
     for (BlockArgument argument : rule.getByRole(role))
-      known[argument] = Variance::Tensor;
+      spans[argument] = ofTensor;
   for (Operation &op : rule.getBody().front())
     visit(op);
 }
 
 Variances::Variances(StepOp step) {
   for (BlockArgument argument : step.getBody().getArguments())
-    known[argument] = isList(argument) ? Variance::Element
-                                       : varianceOf(step.getScope(argument));
+    spans[argument] = isList(argument) ? blockOf(argument)
+                                       : ::spanOf(step.getScope(argument));
   for (Operation &op : step.getBody().front())
     visit(op);
+}
+
+unsigned Variances::spanOf(Value value) const {
+  return spans.lookup_or(value, ofStep);
+}
+
+Variance Variances::of(Value value) const {
+  switch (spanOf(value)) {
+  case ofStep:
+    return Variance::Step;
+  case ofGroup:
+    return Variance::Group;
+  case ofTensor:
+    return Variance::Tensor;
+  case 1:
+    return Variance::Element;
+  default:
+    return Variance::Block;
+  }
 }

@@ -8,31 +8,40 @@
 namespace altgrad {
 
 /// From the least to the most: one value for the step, one for each parameter
-/// group, tensor, element. A computed value differs as the operand that differs
-/// most.
-enum class Variance { Step, Group, Tensor, Element };
+/// group, tensor, block of neighbouring elements, element. A computed value
+/// differs as the operand that differs most.
+enum class Variance { Step, Group, Tensor, Block, Element };
 
 /// Knows a rule, and a step in every form, from the one written to vectorized
-/// sweeps. Lists and codes are of elements, even where all are alike.
+/// sweeps. Codes are of blocks at least, even where all are alike.
 class Variances {
 public:
   Variances() = default;
   explicit Variances(RuleOp rule);
   explicit Variances(StepOp step);
 
-  Variance of(mlir::Value value) const {
-    return known.lookup_or(value, Variance::Step);
-  }
+  Variance of(mlir::Value value) const;
+  /// Whether it differs within a tensor.
   bool isElement(mlir::Value value) const {
-    return of(value) == Variance::Element;
+    return of(value) > Variance::Tensor;
   }
+  /// The neighbouring elements that share a value: a power of two, 1 where each
+  /// has its own, the largest number where a tensor has one.
+  unsigned spanOf(mlir::Value value) const;
 
 private:
   void visit(mlir::Operation &op);
   void visitSweep(SweepOp sweep);
 
-  llvm::DenseMap<mlir::Value, Variance> known;
+  llvm::DenseMap<mlir::Value, unsigned> spans;
 };
+
+/// Emits an error and fails if an operation on blocks is told nothing new by
+/// them.
+mlir::LogicalResult verifyBlock(BlockReduceOp reduce,
+                                const Variances &variances);
+/// The same for all of a step, and for what it stores per block.
+mlir::LogicalResult verifyBlocks(StepOp step, const Variances &variances);
 
 } // namespace altgrad
 

@@ -146,19 +146,19 @@ static void fuse(SweepOp first, SweepOp second) {
   second.erase();
 }
 
-static unsigned bytesOf(ArrayRef<SweepOp> sweeps) {
-  unsigned bytes = 0;
+static double bytesOf(ArrayRef<SweepOp> sweeps) {
+  double bytes = 0;
   for (SweepOp sweep : sweeps)
     bytes += sweep.getBytesRead() + sweep.getBytesWritten();
   return bytes;
 }
 
 // Bytes per element that both load.
-static unsigned sharedBytes(SweepOp first, SweepOp second) {
-  unsigned bytes = 0;
+static double sharedBytes(SweepOp first, SweepOp second) {
+  double bytes = 0;
   for (Value stream : first.getLoads())
     if (llvm::is_contained(second.getLoads(), stream))
-      bytes += cast<TensorsType>(stream.getType()).getFormat().getBytes();
+      bytes += cast<TensorsType>(stream.getType()).getBytes();
   return bytes;
 }
 
@@ -166,13 +166,13 @@ namespace {
 struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
   void runOnOperation() override {
     SmallVector<SweepOp> sweeps(getOperation().getBody().getOps<SweepOp>());
-    unsigned before = bytesOf(sweeps);
+    double before = bytesOf(sweeps);
     SmallVector<SweepOp> kept = sweeps;
     RowSets sets(getOperation());
     // The pair that saves most comes first: a sweep may suit either neighbour.
     for (;;) {
       std::pair<SweepOp, SweepOp> best;
-      unsigned saved = 0;
+      double saved = 0;
       for (auto first = kept.begin(); first != kept.end(); ++first) {
         auto second = std::find_if(first + 1, kept.end(), [&](SweepOp sweep) {
           return sets.of(sweep) == sets.of(*first);
@@ -193,8 +193,8 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
                    remark::RemarkOpts::name("fuse").category("altgrad"))
         << remark::metric("sweeps-before", sweeps.size())
         << remark::metric("sweeps-after", kept.size())
-        << remark::metric("bytes-before", before)
-        << remark::metric("bytes-after", bytesOf(kept));
+        << remark::metric("bytes-before", formatBytes(before))
+        << remark::metric("bytes-after", formatBytes(bytesOf(kept)));
   }
 };
 } // namespace

@@ -189,7 +189,7 @@ void SweepWriter::writeStage(int stage, unsigned set) {
   SmallVector<Sink> always, conditional;
   for (const Sink &sink : plan.sinks) {
     if (sink.stage != stage ||
-        sets.of(sink.reduce ? sink.value : sink.stream) != set)
+        sets.of(sink.reduce ? sink.value : sink.stream).value_or(0) != set)
       continue;
     if (ReduceOp reduce = sink.reduce)
       writeSweep(stage, ("reduce" + suffix), {}, sink);
@@ -255,8 +255,9 @@ struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
     if (choice.plan.stages > 1)
       remark::passed(step.getLoc(),
                      remark::RemarkOpts::name("split").category("altgrad"))
-          << remark::metric("recompute-bytes", choice.recomputeBytes)
-          << remark::metric("spill-bytes", choice.spillBytes)
+          << remark::metric("recompute-bytes",
+                            formatBytes(choice.recomputeBytes))
+          << remark::metric("spill-bytes", formatBytes(choice.spillBytes))
           << remark::reason("{0}", choice.plan.spilled.empty()
                                        ? "recompute"
                                        : "spill");

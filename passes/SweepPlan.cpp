@@ -39,7 +39,7 @@ private:
   void walkBack(Value value, function_ref<bool(Value)> further);
   void findFrontier(Value value, int k, SetVector<Value> &frontier);
   void findLoads(Value value, int k, SetVector<Value> &streams);
-  unsigned stageCost(int k, ArrayRef<Value> frontier,
+  double stageCost(int k, ArrayRef<Value> frontier,
                      const DenseSet<Value> &kept);
   bool valid(Value value, int k);
 
@@ -50,8 +50,11 @@ private:
 };
 } // namespace
 
-static unsigned bytesOf(Value stream) {
-  return cast<TensorsType>(stream.getType()).getFormat().getBytes();
+// Whether the workspace can keep a value.
+static bool fits(Value value) { return value.getType().isF32(); }
+
+static double bytesOf(Value stream) {
+  return cast<TensorsType>(stream.getType()).getBytes();
 }
 
 void Planner::findStages() {
@@ -174,10 +177,12 @@ void Planner::delayStores() {
   }
 }
 
-// Values an earlier stage could have computed, where stage `k` first meets them.
+// Values an earlier stage could have computed, where stage `k` first meets them;
+// instead of one that must be kept and cannot, what it is computed from.
 void Planner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
   walkBack(value, [&](Value needed) {
-    if (stageOf(needed) >= k)
+    bool computed = !needed.getDefiningOp<LoadOp>();
+    if (stageOf(needed) >= k || (computed && !fits(needed) && !valid(needed, k)))
       return true;
     frontier.insert(needed);
     return false;
@@ -205,9 +210,9 @@ Value Planner::storedCopy(Value value, int k) {
 }
 
 // Bytes per element that stage `k` pays for its frontier.
-unsigned Planner::stageCost(int k, ArrayRef<Value> frontier,
+double Planner::stageCost(int k, ArrayRef<Value> frontier,
                             const DenseSet<Value> &kept) {
-  unsigned bytes = 0;
+  double bytes = 0;
   SetVector<Value> streams;
   for (Value value : frontier) {
     if (!kept.contains(value)) {
@@ -220,7 +225,7 @@ unsigned Planner::stageCost(int k, ArrayRef<Value> frontier,
       bytes += wordBytes + (plan.spilled.count(value) ? 0 : wordBytes);
   }
   for (Value stream : streams)
-    bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : wordBytes;
+    bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : double(wordBytes);
   return bytes;
 }
 
@@ -234,9 +239,9 @@ void Planner::decideStage(int k) {
     if (!valid(value, k))
       kept.insert(value);
   for (Value value : frontier) {
-    if (kept.contains(value) || !value.getType().isF32())
+    if (kept.contains(value) || !fits(value))
       continue;
-    unsigned before = stageCost(k, frontier.getArrayRef(), kept);
+    double before = stageCost(k, frontier.getArrayRef(), kept);
     kept.insert(value);
     if (stageCost(k, frontier.getArrayRef(), kept) >= before)
       kept.erase(value);
@@ -270,10 +275,11 @@ void Planner::countBytes() {
       if (stage == k) {
         findLoads(value, k, streams);
         plan.bytes += wordBytes;
+        plan.possible &= fits(value);
       }
     for (Value stream : streams)
       plan.bytes +=
-          isa<TensorsType>(stream.getType()) ? bytesOf(stream) : wordBytes;
+          isa<TensorsType>(stream.getType()) ? bytesOf(stream) : double(wordBytes);
   }
 }
 
@@ -288,6 +294,7 @@ PlanChoice altgrad::planSweeps(StepOp step) {
   PlanChoice choice;
   choice.recomputeBytes = recompute.bytes;
   choice.spillBytes = kept.bytes;
-  choice.plan = kept.bytes < recompute.bytes ? kept : recompute;
+  bool keep = kept.possible && kept.bytes < recompute.bytes;
+  choice.plan = keep ? kept : recompute;
   return choice;
 }

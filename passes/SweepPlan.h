@@ -27,14 +27,15 @@ struct SweepPlan {
   /// Values kept in the workspace, with the stage that computes them.
   llvm::MapVector<mlir::Value, int> spilled;
   int stages = 0;
-  unsigned bytes = 0; // per element, over all stages
+  double bytes = 0; // per element, over all stages
+  bool possible = true; // no code would have to wait in the workspace
 };
 
 /// The cheapest plan in bytes per element, and the two it was chosen from.
 struct PlanChoice {
   SweepPlan plan;
-  unsigned recomputeBytes; // every sweep computes what it needs from its loads
-  unsigned spillBytes;     // what several sweeps need may lie in the workspace
+  double recomputeBytes; // every sweep computes what it needs from its loads
+  double spillBytes;     // what several sweeps need may lie in the workspace
 };
 PlanChoice planSweeps(StepOp step);
 

@@ -31,11 +31,12 @@ static llvm::json::Object describe(StepOp step, const Binding &binding) {
 }
 
 static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
-  FormatAttr format = cast<TensorsType>(binding.argument.getType()).getFormat();
+  auto tensors = cast<TensorsType>(binding.argument.getType());
+  FormatAttr format = tensors.getFormat();
   llvm::json::Object stream = describe(step, binding);
   stream["format"] = formatName(format);
   stream["bits"] = format.getBytes() * 8;
-  stream["block"] = 1;
+  stream["block"] = tensors.getBlock();
   return stream;
 }
 
@@ -133,8 +134,8 @@ static constexpr struct {
 
 namespace {
 struct Traffic { // bytes per element
-  unsigned read = 0, written = 0;
-  unsigned both() const { return read + written; }
+  double read = 0, written = 0;
+  double both() const { return read + written; }
 };
 } // namespace
 
@@ -152,8 +153,8 @@ static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets) {
   out << "  " << llvm::left_justify(phase.getName(), 10) << " "
       << llvm::left_justify(stringifyDomain(phase.getDomain()), 7);
   if (SweepOp sweep = phase.getSweep())
-    out << sweep.getBytesRead() << " read, " << sweep.getBytesWritten()
-        << " written";
+    out << formatBytes(sweep.getBytesRead()) << " read, "
+        << formatBytes(sweep.getBytesWritten()) << " written";
   else if (unsigned folds = phase.count<FoldOp>())
     out << folds << " reductions";
   else if (phase.getExchange())
@@ -176,8 +177,9 @@ std::string altgrad::writeReport(StepOp step) {
   out << "step " << step.getSymName() << ": " << count
       << (count == 1 ? " sweep, " : " sweeps, ");
   auto bytes = [&](const Traffic &set) {
-    out << set.both() << " bytes per element (" << set.read << " read, "
-        << set.written << " written)";
+    out << formatBytes(set.both()) << " bytes per element ("
+        << formatBytes(set.read) << " read, " << formatBytes(set.written)
+        << " written)";
   };
   if (sets)
     out << traffic.size() << " sets of tensors";

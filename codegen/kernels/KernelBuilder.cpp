@@ -1,7 +1,6 @@
 // Addresses, scalars and words of the workspace inside a kernel.
 #include "codegen/kernels/KernelBuilder.h"
 
-
 using namespace mlir;
 using namespace altgrad;
 
@@ -157,33 +156,7 @@ void KernelBuilder::storeWord(Value value, Value to) {
   store(value, to, value.getType().getIntOrFloatBitWidth() / 8);
 }
 
-//===-- Sweeps --------------------------------------------------------------===//
-
-SmallVector<Value> altgrad::cloneSweepBody(ImplicitLocOpBuilder &builder,
-                                           Region &body, ValueRange loaded,
-                                           const IRMapping &known) {
-  IRMapping map(known);
-  map.map(body.getArguments(), loaded);
-  // Volatile: it would be a register through the whole sweep otherwise.
-  auto read = [&](Type type, Value at) -> Value {
-    if (!isa<LLVM::LLVMPointerType>(at.getType()))
-      return at;
-    return LLVM::LoadOp::create(builder, type, at, /*alignment=*/0,
-                                /*isVolatile=*/true);
-  };
-  for (Operation &op : body.front().without_terminator()) {
-    Operation *copy = builder.clone(op, map);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(copy);
-    for (auto [here, there] :
-         llvm::zip(copy->getOpOperands(), op.getOperandTypes()))
-      here.set(read(there, here.get()));
-  }
-  SmallVector<Value> emitted;
-  for (Value value : body.front().getTerminator()->getOperands())
-    emitted.push_back(read(value.getType(), map.lookup(value)));
-  return emitted;
-}
+//===-- Phases --------------------------------------------------------------===//
 
 LogicalResult altgrad::checkPhases(StepOp step) {
   for (Operation &op : step.getBody().front())

@@ -94,13 +94,6 @@ private:
   unsigned rowWords = 0; // of the workspace
 };
 
-/// Copies the body of a sweep for one element or one vector; `loaded` are its
-/// codes, `known` the scalars it uses: a pointer is where one waits. Returns
-/// what it emits.
-llvm::SmallVector<mlir::Value>
-cloneSweepBody(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,
-               mlir::ValueRange loaded, const mlir::IRMapping &known);
-
 /// Emits an error and fails if the step is not in phases.
 mlir::LogicalResult checkPhases(StepOp step);
 

@@ -64,6 +64,16 @@ Value ScalarLowering::total(TotalOp op) {
   return sum;
 }
 
+// The word of a row's header that holds what an operation asks for.
+static std::optional<altgrad_row_word> headerWordOf(Operation &op) {
+  if (isa<TagOp>(op))
+    return ALTGRAD_ROW_TAG;
+  if (auto dim = dyn_cast<DimOp>(op))
+    return altgrad_row_word(ALTGRAD_ROW_MATRIX_ROWS +
+                            unsigned(dim.getDimension()));
+  return std::nullopt;
+}
+
 void ScalarLowering::lower(Operation &op) {
   auto pointer = [&](Value argument) {
     return kernel.load(
@@ -82,6 +92,8 @@ void ScalarLowering::lower(Operation &op) {
   else if (auto keep = dyn_cast<KeepOp>(op))
     kernel.storeWord(known.lookup(keep.getValue()),
                      kernel.word(keep.getSpace(), keep.getWord(), row));
+  else if (std::optional<altgrad_row_word> word = headerWordOf(op))
+    known.map(op.getResult(0), kernel.rowHeader(row, *word));
   else if (auto sum = dyn_cast<TotalOp>(op))
     known.map(sum.getValue(), total(sum));
   else if (auto store = dyn_cast<WriteOp>(op))
@@ -93,6 +105,13 @@ void ScalarLowering::lower(Operation &op) {
 void ScalarLowering::lower(PhaseOp phase) {
   for (Operation &op : phase.getBody().front())
     lower(op);
+}
+
+void ScalarLowering::lowerInside(SweepOp sweep) {
+  for (Region &body : sweep->getRegions())
+    for (Operation &op : body.front())
+      if (headerWordOf(op))
+        lower(op);
 }
 
 void ScalarLowering::lowerBefore(SweepOp sweep,

@@ -19,6 +19,9 @@ public:
   void lowerBefore(SweepOp sweep,
                    llvm::function_ref<void(mlir::Value)> conditional);
 
+  /// What the bodies of a sweep ask of the row.
+  void lowerInside(SweepOp sweep);
+
   mlir::IRMapping known; // value of the phase ==> value of the kernel
 
 private:

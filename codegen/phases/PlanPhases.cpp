@@ -173,7 +173,8 @@ void PhasePlanner::addSlots() {
       home[op] = &phase;
   auto need = [&](Value value, const Phase &reader) {
     Operation *op = value.getDefiningOp();
-    if (!op || isa<arith::ConstantOp, SpillOp>(op) || plan.slots.count(value))
+    if (!op || isa<arith::ConstantOp, SpillOp, TagOp, DimOp>(op) ||
+        plan.slots.count(value))
       return;
     if (isa<SweepOp>(op)) {
       const Partial &partial = plan.partialOf(value);
@@ -270,7 +271,7 @@ FailureOr<PhasePlan> PhasePlanner::run() {
   for (Operation &op : step.getBody().front()) {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       addSweep(sweep);
-    } else if (!isa<arith::ConstantOp, SpillOp, CommitOp>(op)) {
+    } else if (!isa<arith::ConstantOp, TagOp, DimOp, SpillOp, CommitOp>(op)) {
       if (isa<AltgradDialect>(op.getDialect()))
         return op.emitOpError("is no sweep: altgrad-sweeps comes first"),
                failure();

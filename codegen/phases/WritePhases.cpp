@@ -37,14 +37,15 @@ private:
 };
 } // namespace
 
-// A scalar in this phase: a copy of a constant, what the phase has computed
+// A scalar in this phase: a copy of a constant or of a question about the row, what the phase has computed
 // itself, a word of the workspace or the memory of an argument.
 Value PhaseWriter::scalar(Value value) {
   if (Value have = known.lookupOrNull(value))
     return have;
   Value here;
-  if (auto constant = value.getDefiningOp<arith::ConstantOp>()) {
-    here = builder.clone(*constant)->getResult(0);
+  Operation *op = value.getDefiningOp();
+  if (isa_and_present<arith::ConstantOp, TagOp, DimOp>(op)) {
+    here = builder.clone(*op)->getResult(0);
   } else if (isa<BlockArgument>(value)) {
     here = ReadOp::create(builder, value.getType(), value);
   } else {

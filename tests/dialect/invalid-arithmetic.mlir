@@ -93,7 +93,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %b: f64, option %o: i1 = fals
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
   // body_c8
-  // expected-error@+1 {{'arith.extf' op computes elements in 'f64'; elements are f32}}
+  // expected-error@+1 {{'arith.extf' op computes elements in 'f64'; elements are f32, i64 or i1}}
   %x = extf %w : f32 to f64
   altgrad.yield param(%w) state()
 }
@@ -105,7 +105,7 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
   %v = dequantize %w : !altgrad.tensors<f32>
   %x = element %v
   // body_c8
-  // expected-error@+1 {{'arith.extf' op computes elements in 'f64'; elements are f32}}
+  // expected-error@+1 {{'arith.extf' op computes elements in 'f64'; elements are f32, i64 or i1}}
   %d = arith.extf %x : f32 to f64
   %e = math.exp %d : f64
   %r = arith.truncf %e : f64 to f32
@@ -115,11 +115,52 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
 
 // -----
 
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %i = altgrad.index : i64
+  // body_c9
+  // expected-error@+1 {{'arith.shli' op shifts by something other than a constant of 0 to 63}}
+  %x = shli %i, %i : i64
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %i = altgrad.index : i64
+  %n = constant 64 : i64
+  // body_c9
+  // expected-error@+1 {{'arith.shrui' op shifts by something other than a constant of 0 to 63}}
+  %x = shrui %i, %n : i64
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %i = altgrad.index : i64
+  // body_c10
+  // expected-error@+1 {{'arith.addi' op promises that no bit is lost; integers wrap around}}
+  %x = addi %i, %i overflow<nsw> : i64
+  altgrad.yield param(%w) state()
+}
+
+// -----
+
+altgrad.step @s(inout %t: i64) {
+  %n = arith.constant 3 : i64
+  // body_c10
+  // expected-error@+1 {{'arith.shrui' op promises that no bit is lost; integers wrap around}}
+  %x = arith.shrui %t, %n exact : i64
+  commit always %x to %t : i64
+}
+
+// -----
+
 altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
   %v = dequantize %w : !altgrad.tensors<f32>
   %x = element %v
-  // body_c8
-  // expected-error@+1 {{'arith.fptosi' op computes elements in 'i64'; elements are f32}}
+  // body_c11
+  // expected-error@+1 {{'arith.fptosi' op makes an integer of an element}}
   %d = arith.fptosi %x : f32 to i64
   %r = arith.sitofp %d : i64 to f32
   %z = collect %r : f32 to !altgrad.reals

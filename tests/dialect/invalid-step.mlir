@@ -325,3 +325,16 @@ altgrad.step @decided(in %g: !altgrad.tensors<f32>, inout %w: !altgrad.tensors<f
   // expected-error@+1 {{'altgrad.commit' op brings lists of different sets together}}
   commit if %small %y to %w : !altgrad.tensors<f32>
 }
+
+// -----
+
+altgrad.step @s(inout %a: !altgrad.tensors<f32>, inout %b: !altgrad.tensors<f32> set 1, out %n: f32) {
+  %x = dequantize %a : !altgrad.tensors<f32>
+  %y = dequantize %b : !altgrad.tensors<f32>
+  %i = index : i64
+  %f = arith.sitofp %i : i64 to f32
+  // step_c18
+  // expected-error@+1 {{'altgrad.reduce' op reduces elements of no list; with several sets it must be one's}}
+  %s = reduce add %f over step : f32
+  commit always %x to %a : !altgrad.tensors<f32>, %y to %b : !altgrad.tensors<f32>, %s to %n : f32
+}

@@ -27,7 +27,7 @@ class Buffer:
     def address(self, row):
         """Of the row's tensor; for none or an empty one any address must do."""
         if not self.numel[row]:
-            return row % 2  # NULL, or no address at all
+            return int(row) % 2  # NULL, or no address at all
         return self.bytes.ctypes.data + self.offsets[row]
 
     def view(self, row):
@@ -54,7 +54,7 @@ class Memory:
         count = {"step": 1, "group": max(rows.group) + 1, "tensor": len(rows.numel)}
         for index, (name, _, scope, kind) in enumerate(signature):
             if kind.startswith("!altgrad.tensors"):
-                form = formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+                form = formats.of_list(kind)[0]
                 moved = [(s + 5 * index * (s > 0)) % 16 for s in shifts]
                 self.streams[name] = Buffer(form, rows.sizes(name), moved)
             else:

@@ -6,7 +6,7 @@ import hostrun
 import inputs
 import program
 from buffers import Memory
-from evaluator import Rows
+from values import Rows
 
 
 class Different(Exception):
@@ -31,7 +31,7 @@ def fresh_inputs(compiled, values, rows, rng, special):
     values = dict(values)
     for name, access, _, kind in compiled.signature:
         if kind.startswith("!altgrad.tensors") and access == "in":
-            form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+            form = inputs.formats.of_list(kind)[0]
             values[name] = inputs.codes(rng, form, sum(rows.sizes(name)), special)
     return values
 

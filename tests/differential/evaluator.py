@@ -1,6 +1,5 @@
 """Walks a step as written, operation by operation, on NumPy arrays: the independent reference."""
 
-import dataclasses
 import re
 
 import numpy as np
@@ -8,58 +7,9 @@ import numpy as np
 import formats
 import optext
 import softmath as soft
+from values import Reals, Rows, Tensors, Value
 
 TYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i1": np.bool_}
-
-
-@dataclasses.dataclass
-class Value:
-    """A scalar (one entry per tensor), or the elements of all tensors one after another.
-
-    `set`: of the rows it has entries for; None: all.
-    """
-    array: np.ndarray
-    element: bool
-    set: int = None
-
-
-@dataclasses.dataclass
-class Reals:
-    elements: np.ndarray
-    factor: Value
-    set: int
-
-
-@dataclasses.dataclass
-class Tensors:
-    codes: np.ndarray
-    set: int
-
-
-@dataclasses.dataclass
-class Rows:
-    """One per tensor, set by set; `streams`: the set of each stream that is not of set 0."""
-    numel: list
-    group: list
-    set: list = None
-    streams: dict = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self):
-        self.set = self.set or [0] * len(self.numel)
-
-    def own(self, which):
-        """The rows of a set; None: all."""
-        return np.flatnonzero([which in (None, s) for s in self.set]).astype(int)
-
-    def of(self, which):
-        """Per element of a set its row."""
-        own = self.own(which)
-        return np.repeat(own, np.array(self.numel, int)[own])
-
-    def sizes(self, stream):
-        """Per row the elements of a stream."""
-        which = self.streams.get(stream, 0)
-        return [n if s == which else 0 for n, s in zip(self.numel, self.set)]
 
 
 def _constant(op):
@@ -85,6 +35,10 @@ def _to_integer(x):
     return x.astype(np.int64)
 
 
+def _shift_right(x, distance):
+    return (x.view(np.uint64) >> distance.view(np.uint64)).view(np.int64)
+
+
 def _copysign(x, sign):
     if np.isnan(sign).any():
         sign = np.where(np.isnan(sign), np.nan, sign).astype(sign.dtype)
@@ -98,7 +52,7 @@ ARITHMETIC = {
     "arith.minimumf": soft.minimum, "arith.maximumf": soft.maximum,
     "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
     "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
-    "arith.select": np.where, "math.fpowi": soft.power,
+    "arith.shli": np.left_shift, "arith.shrui": _shift_right, "arith.select": np.where, "math.fpowi": soft.power,
     "math.exp": np.exp, "math.log": np.log,  # a few ulp from the program's: see test_functions
     "arith.sitofp": None, "arith.truncf": None, "arith.extf": None,
     "arith.fptosi": _to_integer, "arith.cmpf": None, "arith.cmpi": None}
@@ -153,8 +107,7 @@ class Evaluator:
     def _arithmetic(self, op, inputs):
         element = any(v.element for v in inputs)
         which = _one_set(inputs)
-        arrays = [v.array[self.rows.of(which)] if element and not v.element else v.array
-                  for v in inputs]
+        arrays = [self._entries(v, which) if element else v.array for v in inputs]
         target = TYPES[op.result_types[0]]
         if op.name == "arith.constant":
             out = np.repeat(_constant(op), len(self.rows.numel))
@@ -170,10 +123,35 @@ class Evaluator:
             raise TypeError(f"{op.name} gave {out.dtype}, wanted {op.result_types[0]}")
         return Value(out, element, which)
 
+    def _entries(self, value, which):
+        """One for each element of a set."""
+        if not value.element:
+            return value.array[self.rows.of(which)]
+        return value.array if value.set == which else value.array[self.rows.among(which)]
+
+    #===-- Tensors and their elements ---------------------------------------===#
+
+    def _index(self, op):
+        """Of the elements of all rows: no list has said yet of which set."""
+        each = [offset + np.arange(numel) for offset, numel in zip(self.rows.offset, self.rows.numel)]
+        return [Value(np.concatenate([np.empty(0, np.int64), *each]).astype(np.int64), True)]
+
+    def _tag(self, op):
+        return [Value(np.array(self.rows.tag, np.int64), False)]
+
+    def _dim(self, op):
+        which = ("rows", "columns", "batch").index(re.search(r"dimension (\w+)", op.attributes["dimension"])[1])
+        return [Value(np.array([s[which] for s in self.rows.shape], np.int64), False)]
+
     #===-- Lists ------------------------------------------------------------===#
 
     def _format(self, kind):
-        return formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+        return formats.of_list(kind)[0]
+
+    def _decode(self, kind, tensors):
+        """Per element the number of its code, which a block may share."""
+        form, block = formats.of_list(kind)
+        return formats.decode(form, tensors.codes[self.rows.block_of(tensors.set, block)])
 
     def _elements(self, reals):
         """Each element multiplied once by the pending factor."""
@@ -182,10 +160,10 @@ class Evaluator:
         return reals.elements * reals.factor.array[self.rows.of(reals.set)]
 
     def _dequantize(self, op, tensors):
-        return [Reals(formats.decode(self._format(op.types[0]), tensors.codes), None, tensors.set)]
+        return [Reals(self._decode(op.types[0], tensors), None, tensors.set)]
 
     def _unscale(self, op, tensors, factor):
-        numbers = formats.decode(self._format(op.types[0]), tensors.codes)
+        numbers = self._decode(op.types[0], tensors)
         finite = self._fold("and", np.isfinite(numbers), "step", tensors.set)
         return [Reals(numbers, factor, tensors.set), finite]
 
@@ -219,6 +197,17 @@ class Evaluator:
         kind = re.search(r"reduction (\w+)", op.attributes["reduction"])[1]
         scope = re.search(r"scope (\w+)", op.attributes["scope"])[1]
         return [self._fold(kind, value.array, scope, value.set)]
+
+    def _block_reduce(self, op, value):
+        """The largest of each block, for all of its elements; NaN if one is."""
+        block = int(op.attributes["block"].split(" ")[0])
+        numbers = self.rows.block_of(value.set, block)
+        most = np.full(numbers.max(initial=-1) + 1, -np.inf, np.float32)
+        place = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)  # within the block
+        for i in range(block):
+            here = place == i
+            most[numbers[here]] = soft.maximum(most[numbers[here]], value.array[here])
+        return [Value(most[numbers], True, value.set)]
 
     def _fold(self, kind, elements, scope, which):
         """Over the tensors of a set; the result of the whole step is every row's."""
@@ -262,7 +251,7 @@ class Evaluator:
         return [Reals(self._as_elements(values[v], param_set), None, param_set) for v in wanted]
 
     def _as_elements(self, value, which):
-        return value.array if value.element else value.array[self.rows.of(which)]
+        return self._entries(value, which)
 
     #===-- Commit -----------------------------------------------------------===#
 
@@ -276,14 +265,17 @@ class Evaluator:
                              (zip(values, targets), decided)):
             for (value, _), (target, _) in pairs:
                 name, _, scope, kind = self.signature[position[target]]
-                self._write(after[name], self.values[value], scope, kind, where)
+                self._write(name, after[name], self.values[value], scope, kind, where)
         return after
 
-    def _write(self, memory, value, scope, kind, where):
+    def _write(self, name, memory, value, scope, kind, where):
         if isinstance(value, Tensors) or isinstance(value, Reals):
             codes = (value.codes if isinstance(value, Tensors)
                      else formats.encode(self._format(kind), self._elements(value)))
-            allowed = where.array[self.rows.of(value.set)]
+            which = self.rows.streams.get(name, 0)
+            codes = self._entries(Value(codes, True, value.set), which)
+            _, firsts = np.unique(self.rows.block_of(which, formats.of_list(kind)[1]), return_index=True)
+            codes, allowed = codes[firsts], where.array[self.rows.of(which)][firsts]
             memory[allowed] = codes[allowed]
             return
         new = value.array

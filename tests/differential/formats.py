@@ -46,6 +46,12 @@ def named(text):
                   words["inf"] == "true", words["nan"])
 
 
+def of_list(kind):
+    """The format of `!altgrad.tensors<...>` and the elements that share a stored value."""
+    inside, per, block = kind.removeprefix("!altgrad.tensors<")[:-1].partition(" per ")
+    return named(inside), int(block) if per else 1
+
+
 _tables = {}
 
 

@@ -35,10 +35,11 @@ class Tensor(ctypes.Structure):
         for name in ("numel", "offset", "rows", "columns", "group", "set", "tag")]
 
 
-def tensors(numel, group, which):
+def tensors(rows):
     """The array that bind_tensors takes."""
-    return (Tensor * len(numel))(*(Tensor(ctypes.sizeof(Tensor), n, 0, 0, 0, g, s, -1)
-                                   for n, g, s in zip(numel, group, which)))
+    each = zip(rows.numel, rows.offset, rows.shape, rows.group, rows.set, rows.tag)
+    return (Tensor * len(rows.numel))(*(Tensor(ctypes.sizeof(Tensor), n, o, *shape[:2], g, s, tag)
+                                        for n, o, shape, g, s, tag in each))
 
 
 class HostPlan:
@@ -56,7 +57,7 @@ class HostPlan:
 
     def bind(self, memory):
         rows = memory.rows
-        self._call("bind_tensors", self.plan, tensors(rows.numel, rows.group, rows.set),
+        self._call("bind_tensors", self.plan, tensors(rows),
                    ctypes.c_int64(len(rows.numel)), ctypes.c_int64(max(rows.group) + 1))
         for stream in self.manifest["streams"]:
             buffer = memory.streams[stream["name"]]

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 import evaluator
+from values import Rows
 import optext
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -76,8 +77,9 @@ class Program:
         group = [i % groups for i in range(len(numel))]
         if any(s["scope"] == "group" and s["set"] for s in self.manifest["scalars"]):
             group = [k * groups + g for k, g in zip(which, group)]  # a group is of one set
-        return evaluator.Rows(numel, group, which,
-                              {s["name"]: s["set"] for s in self.manifest["streams"]})
+        return Rows(numel, group, which,
+                              {s["name"]: s["set"] for s in self.manifest["streams"]},
+                              {s["name"]: s["block"] for s in self.manifest["streams"]})
 
     @property
     def signature(self):

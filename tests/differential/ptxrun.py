@@ -70,7 +70,8 @@ class Tables:
         rows = self.memory.rows
         for r, (numel, group, which) in enumerate(zip(rows.numel, rows.group, rows.set)):
             chunks = -(-numel // CHUNK)
-            self.rows[r, :HEADER] = [numel, 0, r, group, first, chunks, which, 1, numel, 1]
+            words = [numel, rows.offset[r], rows.tag[r], group, first, chunks, which, *rows.shape[r]]
+            self.rows[r, :HEADER] = np.array(words, np.int64).view(np.uint64)
             first += chunks
 
     def _pointers(self):

@@ -30,7 +30,7 @@ def _start(spec, compiled, rows, rng):
     count = {"step": 1, "group": max(rows.group) + 1, "tensor": len(rows.numel)}
     for name, _, scope, kind in compiled.signature:
         if kind.startswith("!altgrad.tensors"):
-            form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+            form = inputs.formats.of_list(kind)[0]
             values[name] = inputs.codes(rng, form, sum(rows.sizes(name)), 0.01)
         elif name in hypers:
             values[name] = np.array([hypers[name], 0.25, 0.9][:count[scope]])

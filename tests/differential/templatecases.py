@@ -62,7 +62,7 @@ def start_values(compiled, rows, rng, special=0.02):
     keys = {s["name"]: s["key"] for s in compiled.manifest["streams"]}
     for name, access, scope, kind in compiled.signature:
         if kind.startswith("!altgrad.tensors"):
-            form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+            form = inputs.formats.of_list(kind)[0]
             values[name] = inputs.codes(rng, form, sum(rows.sizes(name)), special,
                                         positive=keys[name] in ("v", "sum", "vmax"))
     for scalar in compiled.manifest["scalars"]:

@@ -65,7 +65,7 @@ def test_rows_come_set_by_set(mixed):
 def test_a_set_that_the_step_has_not_is_refused(mixed):
     plan = hostrun.HostPlan(mixed, "v3")
     with pytest.raises(hostrun.Failed, match=r"tensors\[1\].set is 2, not in \[0, 1\]"):
-        plan._call("bind_tensors", plan.plan, hostrun.tensors([5, 6], [0, 0], [0, 2]),
+        plan._call("bind_tensors", plan.plan, hostrun.tensors(compare.Rows([5, 6], [0, 0], [0, 2])),
                    ctypes.c_int64(2), ctypes.c_int64(1))
 
 

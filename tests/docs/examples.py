@@ -60,6 +60,10 @@ CONTEXTS = {
                                     f"state %v1: f32) {{\n{text}\n}}",
     "Altgrad_ReduceOp": lambda text: "altgrad.rule @r(param %w: f32, grad %g: f32) {\n"
                                      f"{text}\naltgrad.yield param(%n) state()\n}}",
+    "Altgrad_BlockReduceOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
+    "Altgrad_IndexOp": step,
+    "Altgrad_TagOp": step,
+    "Altgrad_DimOp": step,
     "Altgrad_StepOp": lambda text: text,
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
     "Altgrad_UnscaleOp": lambda text: step(rename(text, g="v"), ", in %inv_scale: f32"),

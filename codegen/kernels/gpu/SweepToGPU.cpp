@@ -9,10 +9,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-static unsigned bytesOf(Value tensors) {
-  return cast<TensorsType>(tensors.getType()).getFormat().getBytes();
-}
-
 // No phase writes an `in` stream: it may come through the read-only cache.
 static bool readOnly(StepOp step, Value tensors) {
   auto argument = dyn_cast<BlockArgument>(tensors);
@@ -20,14 +16,16 @@ static bool readOnly(StepOp step, Value tensors) {
 }
 
 // Elements per lane; with reductions a warp must not pass the 256 partial sums.
+// No block is of more elements than a warp does at a time.
 static int64_t widthOf(SweepOp sweep) {
   int64_t bytes = 4;
-  for (Value tensors : sweep.getLoads())
-    bytes = std::min<int64_t>(bytes, bytesOf(tensors));
-  for (Value tensors : sweep.getStores())
-    bytes = std::min<int64_t>(bytes, bytesOf(tensors));
+  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
+    for (Value tensors : streams)
+      if (blockOf(tensors) == 1)
+        bytes = std::min<int64_t>(bytes, bytesOf(tensors));
   int64_t limit = sweep.getNumResults() ? ALTGRAD_LANES / warpLanes : 16;
-  return std::min(accessBytes / bytes, limit);
+  return std::max<int64_t>(std::min(accessBytes / bytes, limit),
+                           sweep.getBlock() / warpLanes);
 }
 
 // Numbers exist as f32 only between their first and last use: a code takes
@@ -102,11 +100,22 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   scalars.lowerBefore(sweep, [&](Value condition) {
     count = arith::SelectOp::create(builder, condition, count, kernel.i32(0));
   });
+  scalars.lowerInside(sweep);
   chunk.known = scalars.known;
+  if (usesIndex(sweep))
+    chunk.end = arith::AddIOp::create(
+        builder,
+        arith::AddIOp::create(
+            builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first),
+        arith::ExtSIOp::create(builder, i64, count));
 
   Value mine = arith::MulIOp::create(builder, lane, kernel.i64(chunk.width));
-  chunk.from = arith::SubIOp::create(
-      builder, arith::TruncIOp::create(builder, i32, mine), count);
+  Value mine32 = arith::TruncIOp::create(builder, i32, mine);
+  chunk.from = arith::SubIOp::create(builder, mine32, count);
+  if (exchangesInBlocks(sweep)) {
+    chunk.start = arith::SubIOp::create(builder, kernel.i32(0), count);
+    chunk.mine = mine32;
+  }
   Value element = arith::AddIOp::create(builder, first, mine);
   Value bits = kernel.i64(0);
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
@@ -114,9 +123,10 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
       if (chunk.pointers.contains(tensors))
         continue;
       Value base = kernel.stream(tensors, row);
-      bits = arith::OrIOp::create(
-          builder, bits, LLVM::PtrToIntOp::create(builder, i64, base));
-      chunk.pointers[tensors] = kernel.offset(base, element, bytesOf(tensors));
+      if (blockOf(tensors) == 1) // others are moved value by value
+        bits = arith::OrIOp::create(
+            builder, bits, LLVM::PtrToIntOp::create(builder, i64, base));
+      chunk.pointers[tensors] = elementAt(kernel, tensors, base, element);
     }
   Value low = arith::AndIOp::create(builder, bits, kernel.i64(accessBytes - 1));
   chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
@@ -137,8 +147,10 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
   for (auto &[tensors, pointer] : chunk.pointers)
     initial.push_back(pointer);
   Carried carried = kernel.loopWith(
-      chunk.from, kernel.i32(0), kernel.i32(covered * parts), initial,
-      [&](Value at, Carried carried) {
+      chunk.exchanges() ? chunk.start : chunk.from, kernel.i32(0),
+      kernel.i32(covered * parts), initial, [&](Value at, Carried carried) {
+        if (chunk.exchanges())
+          at = arith::AddIOp::create(builder, at, chunk.mine);
         for (auto [stream, pointer] : llvm::zip(
                  chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
           stream.second = pointer;
@@ -146,8 +158,9 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
         for (unsigned part = 0; part < parts; ++part)
           carried = laneAt(kernel, chunk, at, carried, part);
         for (auto &[tensors, pointer] : chunk.pointers)
-          carried.push_back(kernel.offset(pointer, kernel.i64(covered * parts),
-                                          bytesOf(tensors)));
+          carried.push_back(kernel.offset(
+              pointer, kernel.i64(covered * parts / blockOf(tensors)),
+              bytesOf(tensors)));
         return carried;
       });
   for (unsigned i = 0; i < results; ++i) {
@@ -182,6 +195,10 @@ GpuLowering::Carried GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
                                          Value at, Carried carried,
                                          unsigned part) {
   int32_t before = part * warpLanes * chunk.width;
+  if (chunk.exchanges()) {
+    loadShared(kernel, chunk, at, part);
+    reduceBlocks(kernel, chunk, at, part);
+  }
   Value inside =
       arith::CmpIOp::create(builder, arith::CmpIPredicate::sle, at,
                             kernel.i32(-before - int32_t(chunk.width)));
@@ -193,7 +210,7 @@ GpuLowering::Carried GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
       /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
-  Carried fast = vectorsAt(kernel, chunk, carried, part);
+  Carried fast = vectorsAt(kernel, chunk, at, carried, part);
   scf::YieldOp::create(builder, fast);
   builder.setInsertionPointToStart(branch.elseBlock());
   Carried slow = tailAt(kernel, chunk, at, carried, part);
@@ -203,54 +220,24 @@ GpuLowering::Carried GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
 
 Value GpuLowering::address(KernelBuilder &kernel, Chunk &chunk, Value tensors,
                            int64_t element) {
-  return kernel.offset(chunk.pointers.lookup(tensors), kernel.i64(element),
+  return kernel.offset(chunk.pointers.lookup(tensors),
+                       kernel.i64(element / blockOf(tensors)),
                        bytesOf(tensors));
 }
 
-// The codes of group `number`, out of the words of an access.
-Value GpuLowering::slice(Value words, VectorType codes, unsigned number) {
-  auto from = cast<VectorType>(words.getType());
-  int64_t count = codes.getNumElements();
-  if (codes.getElementType() == from.getElementType())
-    return vector::ShuffleOp::create(
-        builder, words, words,
-        llvm::to_vector(
-            llvm::seq<int64_t>(number * count, (number + 1) * count)));
-  unsigned bits = count * codes.getElementTypeBitWidth();
-  Value units = vector::BitCastOp::create(
-      builder,
-      VectorType::get({from.getNumElements() * 32 / bits},
-                      builder.getIntegerType(bits)),
-      words);
-  Value unit = vector::ExtractOp::create(builder, units,
-                                         ArrayRef<int64_t>{int64_t(number)});
-  Value one = vector::FromElementsOp::create(
-      builder, VectorType::get({1}, unit.getType()), unit);
-  return vector::BitCastOp::create(builder, codes, one);
-}
-
-// Words of 32 bits from the codes of one group, or of two of eight-bit codes.
-SmallVector<Value> GpuLowering::pack(ArrayRef<Value> groups) {
-  auto codes = cast<VectorType>(groups[0].getType());
-  unsigned bits = codes.getNumElements() * codes.getElementTypeBitWidth();
-  if (bits > 32)
-    return elementsOf(groups[0]);
-  SmallVector<Value> units;
-  for (Value group : groups)
-    llvm::append_range(
-        units, elementsOf(vector::BitCastOp::create(
-                   builder,
-                   VectorType::get({1}, builder.getIntegerType(bits)), group)));
-  Value word = vector::FromElementsOp::create(
-      builder, VectorType::get({int64_t(units.size())}, units[0].getType()),
-      units);
-  return elementsOf(vector::BitCastOp::create(
-      builder, VectorType::get({1}, builder.getI32Type()), word));
+Value GpuLowering::indexOf(KernelBuilder &kernel, Chunk &chunk, Value at,
+                           int64_t further) {
+  if (!chunk.end)
+    return {};
+  Value back = arith::ExtSIOp::create(builder, builder.getI64Type(), at);
+  return arith::AddIOp::create(
+      builder, arith::AddIOp::create(builder, chunk.end, back),
+      kernel.i64(further));
 }
 
 GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
-                                            Chunk &chunk, Carried carried,
-                                            unsigned part) {
+                                            Chunk &chunk, Value at,
+                                            Carried carried, unsigned part) {
   SweepOp sweep = chunk.sweep;
   Region &body = sweep.getWide().front();
   unsigned results = sweep.getNumResults(), groups = chunk.groups();
@@ -266,6 +253,10 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
     SmallVector<Value> loaded;
     for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
       auto type = cast<VectorType>(body.getArgument(index).getType());
+      if (Value one = chunk.shared.lookupOrNull(tensors)) {
+        loaded.push_back(vector::BroadcastOp::create(builder, type, one));
+        continue;
+      }
       int64_t within = element % period(tensors);
       Type word = bytesOf(tensors) == 4 ? type.getElementType()
                                         : Type(builder.getI32Type());
@@ -277,12 +268,24 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
       loaded.push_back(slice(words[index], type, within / groupWidth));
     }
     SmallVector<Value> emitted =
-        cloneSweepBody(builder, body, loaded, chunk.known);
+        cloneSweepBody(builder, body,
+                       {loaded, chunk.known,
+                        indexOf(kernel, chunk, at, first + element)});
     for (unsigned i = 0; i < results; ++i)
       chunk.sums.add(carried, i, part * groups + group, emitted[i]);
     element += groupWidth;
     for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
-      codes[index].push_back(emitted[results + index]);
+      Value code = emitted[results + index];
+      if (blockOf(tensors) > 1) {
+        if (!group)
+          kernel.when(leads(kernel, chunk), [&, stream = tensors] {
+            kernel.store(
+                vector::ExtractOp::create(builder, code, ArrayRef<int64_t>{0}),
+                address(kernel, chunk, stream, first), bytesOf(stream));
+          });
+        continue;
+      }
+      codes[index].push_back(code);
       if (element * bytesOf(tensors) % 4)
         continue;
       llvm::append_range(packed[index], pack(codes[index]));
@@ -304,6 +307,16 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
   return carried;
 }
 
+Value GpuLowering::loadElement(KernelBuilder &kernel, Chunk &chunk,
+                               Value tensors, int64_t first, Value offset,
+                               Type type) {
+  if (Value one = chunk.shared.lookupOrNull(tensors))
+    return one;
+  Value from = kernel.offset32(address(kernel, chunk, tensors, first), offset,
+                               bytesOf(tensors));
+  return kernel.load(type, from, bytesOf(tensors), readOnly(step, tensors));
+}
+
 // One element after the other; each goes to its own lane of the partial sums.
 GpuLowering::Carried GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
                                          Value at, Carried carried,
@@ -312,6 +325,8 @@ GpuLowering::Carried GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
   unsigned results = sweep.getNumResults(), groups = chunk.groups();
   int64_t first = part * warpLanes * chunk.width;
   auto element = [&](Value tensors, Value offset) {
+    if (blockOf(tensors) > 1)
+      return address(kernel, chunk, tensors, first);
     return kernel.offset32(address(kernel, chunk, tensors, first), offset,
                            bytesOf(tensors));
   };
@@ -326,17 +341,30 @@ GpuLowering::Carried GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
         SmallVector<Value> loaded;
         for (auto [argument, tensors] :
              llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
-          loaded.push_back(
-              kernel.load(argument.getType(), element(tensors, offset),
-                          bytesOf(tensors), readOnly(step, tensors)));
+          loaded.push_back(loadElement(kernel, chunk, tensors, first, offset,
+                                       argument.getType()));
         SmallVector<Value> emitted =
-            cloneSweepBody(builder, sweep.getBody(), loaded, chunk.known);
+            cloneSweepBody(builder, sweep.getBody(),
+                           {loaded, chunk.known,
+                            indexOf(kernel, chunk, index, 0)});
         for (unsigned i = 0; i < results; ++i)
           chunk.sums.addElement(next, i, part * groups, groups, offset,
                                 emitted[i]);
-        for (auto [index, tensors] : llvm::enumerate(sweep.getStores()))
-          kernel.store(emitted[results + index], element(tensors, offset),
-                       bytesOf(tensors));
+        for (auto [number, tensors] : llvm::enumerate(sweep.getStores())) {
+          auto store = [&, number = number, tensors = tensors] {
+            kernel.store(emitted[results + number], element(tensors, offset),
+                         bytesOf(tensors));
+          };
+          if (blockOf(tensors) == 1) {
+            store();
+            continue;
+          }
+          Value begins = arith::CmpIOp::create(
+              builder, arith::CmpIPredicate::eq, index, from);
+          kernel.when(arith::AndIOp::create(builder, begins,
+                                            leads(kernel, chunk)),
+                      store);
+        }
         return next;
       });
 }

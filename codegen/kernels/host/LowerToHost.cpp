@@ -1,11 +1,7 @@
 // A step in sweeps ==> one function per phase for an x86-64 level.
-#include "codegen/kernels/Reductions.h"
-#include "codegen/kernels/Scalars.h"
 #include "codegen/Passes.h"
-#include "codegen/Target.h"
-#include "codegen/kernels/host/WordSweep.h"
+#include "codegen/kernels/host/HostLowering.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -17,48 +13,6 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-namespace {
-// The partial sums of one reduction, in memory: lane = element mod 256.
-struct Lanes {
-  Reduction kind;
-  unsigned chunkWord;
-  Value memory;
-};
-
-class HostLowering {
-public:
-  HostLowering(StepOp step, const Target &target)
-      : step(step), target(target),
-        builder(step.getLoc(), step.getContext()) {
-    builder.setInsertionPoint(step);
-  }
-  void lower(PhaseOp phase);
-
-private:
-  void lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin, Value end);
-  void lowerFolds(KernelBuilder &kernel, PhaseOp phase, Value begin, Value end);
-  Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row);
-  void sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
-                  ArrayRef<Lanes> lanes, WordSweep *words);
-  void elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
-                int64_t width, Value from, Value to,
-                ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
-                const IRMapping &known, ArrayRef<Lanes> lanes);
-  Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord);
-  void clear(KernelBuilder &kernel, const Lanes &lanes);
-  Value total(KernelBuilder &kernel, const Lanes &lanes);
-  Value lane(KernelBuilder &kernel, const Lanes &lanes, Value index);
-
-  Value prefetchDistance(KernelBuilder &kernel);
-
-  StepOp step;
-  const Target &target;
-  ImplicitLocOpBuilder builder;
-  Value ahead; // bytes, i64: how far ahead a sweep asks for memory
-};
-} // namespace
-
-static constexpr unsigned laneBytes = 4;
 static constexpr llvm::StringLiteral prefetchVariable = "altgrad_prefetch";
 
 // A variable of the bundle, which the runtime sets for the CPU it finds.
@@ -136,14 +90,19 @@ Value HostLowering::total(KernelBuilder &kernel, const Lanes &lanes) {
   for (size_t half = sums.size() / 2; half; half /= 2)
     for (size_t i = 0; i < half; ++i)
       sums[i] = join(builder, lanes.kind, sums[i], sums[i + half]);
-  Value sum = sums[0];
+  return joinLanes(lanes.kind, sums[0]);
+}
+
+// The tree inside one vector.
+Value HostLowering::joinLanes(Reduction kind, Value sum) {
+  int64_t width = cast<VectorType>(sum.getType()).getNumElements();
   for (int64_t half = width / 2; half; half /= 2) {
     SmallVector<int64_t> low, high;
     for (int64_t i = 0; i < half; ++i) {
       low.push_back(i);
       high.push_back(i + half);
     }
-    sum = join(builder, lanes.kind,
+    sum = join(builder, kind,
                vector::ShuffleOp::create(builder, sum, sum, low),
                vector::ShuffleOp::create(builder, sum, sum, high));
   }
@@ -183,120 +142,6 @@ void HostLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase, Value begin,
         scalars.known.map(folded.getValue(), fold(kernel, all[&op], row));
       else
         scalars.lower(op);
-  });
-}
-
-//===-- Sweeps --------------------------------------------------------------===//
-
-void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
-                              Value end) {
-  SmallVector<Lanes> lanes;
-  for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    lanes.push_back(
-        makeLanes(kernel, sweep.getReduction(i), sweep.getChunkWord(i)));
-  ahead = prefetchDistance(kernel);
-  std::optional<WordSweep> words;
-  if (WordSweep::fits(sweep, target))
-    words.emplace(kernel, sweep, ahead);
-  kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
-    sweepChunk(kernel, sweep, chunk, lanes, words ? &*words : nullptr);
-  });
-}
-
-void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
-                              ArrayRef<Lanes> lanes, WordSweep *words) {
-  Type i64 = builder.getI64Type();
-  Value entry =
-      kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));
-  Row row = kernel.row(kernel.load(i64, entry, 8));
-  Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
-  Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
-  Value count = arith::MinSIOp::create(
-      builder, arith::SubIOp::create(builder, numel, first),
-      kernel.i64(ALTGRAD_CHUNK));
-  ScalarLowering scalars(kernel, row);
-  scalars.lowerBefore(sweep, [&](Value condition) {
-    count = arith::SelectOp::create(builder, condition, count, kernel.i64(0));
-  });
-  const IRMapping &known = scalars.known;
-
-  auto pointers = [&](OperandRange streams) {
-    SmallVector<Value> all;
-    for (Value tensors : streams) {
-      unsigned bytes =
-          cast<TensorsType>(tensors.getType()).getFormat().getBytes();
-      all.push_back(kernel.offset(kernel.stream(tensors, row), first, bytes));
-    }
-    return all;
-  };
-  SmallVector<Value> loads = pointers(sweep.getLoads());
-  SmallVector<Value> stores = pointers(sweep.getStores());
-  for (const Lanes &one : lanes)
-    clear(kernel, one);
-
-  int64_t width = sweep.getWidth();
-  Value whole = arith::AndIOp::create(
-      builder, count, kernel.i64(words ? -words->elementsAtOnce() : -width));
-  if (words)
-    words->lower(whole, loads, stores, known);
-  else
-    elements(kernel, sweep, sweep.getWide().front(), width, kernel.i64(0),
-             whole, loads, stores, known, lanes);
-  elements(kernel, sweep, sweep.getBody(), 1, whole, count, loads, stores,
-           known, lanes);
-  for (const Lanes &one : lanes)
-    kernel.store(total(kernel, one), kernel.chunkWord(one.chunkWord, chunk),
-                 laneBytes);
-}
-
-void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
-  LLVM::Prefetch::create(kernel.builder, kernel.offset(at, ahead, 1),
-                         /*rw=*/0, /*hint=*/3, /*cache=*/1);
-}
-
-// -1 is true. LLVM makes an `and` a masked store, which AMD has in microcode.
-static Value both(ImplicitLocOpBuilder &builder, Value before, Value value) {
-  value = arith::ExtSIOp::create(builder, before.getType(), value);
-  return arith::MaxSIOp::create(builder, before, value);
-}
-
-// `width` elements at a time from `from` to `to`.
-void HostLowering::elements(KernelBuilder &kernel, SweepOp sweep, Region &body,
-                            int64_t width, Value from, Value to,
-                            ArrayRef<Value> loadPointers,
-                            ArrayRef<Value> storePointers,
-                            const IRMapping &known, ArrayRef<Lanes> lanes) {
-  kernel.loop(from, to, kernel.i64(width), [&](Value index) {
-    SmallVector<Value> loaded;
-    for (auto [argument, stream, pointer] :
-         llvm::zip(body.getArguments(), sweep.getLoads(), loadPointers)) {
-      unsigned bytes =
-          cast<TensorsType>(stream.getType()).getFormat().getBytes();
-      Value at = kernel.offset(pointer, index, bytes);
-      if (width > 1)
-        prefetchAhead(kernel, at, ahead);
-      loaded.push_back(kernel.load(argument.getType(), at, bytes));
-    }
-    SmallVector<Value> emitted = cloneSweepBody(builder, body, loaded, known);
-    for (auto [value, one] : llvm::zip(emitted, lanes)) {
-      Value at = lane(kernel, one,
-                      arith::AndIOp::create(builder, index,
-                                            kernel.i64(ALTGRAD_LANES - 1)));
-      Type type = partialType(one.kind, value.getType());
-      unsigned alignment = width * laneBytes;
-      Value before = kernel.load(type, at, alignment);
-      Value sum = one.kind == Reduction::And
-                      ? both(builder, before, value)
-                      : accumulate(builder, one.kind, before, value);
-      kernel.store(sum, at, alignment);
-    }
-    for (auto [value, stream, pointer] :
-         llvm::zip(llvm::drop_begin(emitted, lanes.size()), sweep.getStores(),
-                   storePointers)) {
-      unsigned bytes =
-          cast<TensorsType>(stream.getType()).getFormat().getBytes();
-      kernel.store(value, kernel.offset(pointer, index, bytes), bytes);
-    }
   });
 }
 

@@ -20,11 +20,12 @@ static bool isWide(Operation &op) {
 bool WordSweep::fits(SweepOp sweep, const Target &target) {
   auto bf16 = [](Value stream) {
     auto type = cast<TensorsType>(stream.getType());
-    return type.getFormat().getKnownName() == "bf16";
+    return type.getFormat().getKnownName() == "bf16" && type.getBlock() == 1;
   };
   return target.lanes == 8 && sweep.getReduced().empty() &&
          llvm::all_of(sweep.getLoads(), bf16) &&
          llvm::all_of(sweep.getStores(), bf16) &&
+         sweep.getBody().getOps<BlockReduceOp>().empty() &&
          llvm::none_of(sweep.getWide().front().front(), isWide);
 }
 

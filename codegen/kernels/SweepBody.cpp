@@ -1,0 +1,110 @@
+// Copies of a sweep's body, with the values it asks of its element, block and row.
+#include "codegen/kernels/SweepBody.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+bool altgrad::usesIndex(SweepOp sweep) {
+  return llvm::any_of(sweep->getRegions(), [](Region &region) {
+    return !region.getOps<IndexOp>().empty();
+  });
+}
+
+bool altgrad::exchangesInBlocks(SweepOp sweep) {
+  return !sweep.getBody().getOps<BlockReduceOp>().empty() ||
+         llvm::any_of(sweep.getLoads(),
+                      [](Value stream) { return blockOf(stream) > 1; });
+}
+
+SmallVector<BlockReduceOp> altgrad::blockReductions(Region &body) {
+  return SmallVector<BlockReduceOp>(body.getOps<BlockReduceOp>());
+}
+
+unsigned altgrad::blockOf(Value stream) {
+  return cast<TensorsType>(stream.getType()).getBlock();
+}
+
+unsigned altgrad::bytesOf(Value stream) {
+  return cast<TensorsType>(stream.getType()).getFormat().getBytes();
+}
+
+Value altgrad::elementAt(KernelBuilder &kernel, Value stream, Value base,
+                         Value index) {
+  if (unsigned block = blockOf(stream); block > 1)
+    index = arith::ShRUIOp::create(kernel.builder, index,
+                                   kernel.i64(llvm::Log2_32(block)));
+  return kernel.offset(base, index, bytesOf(stream));
+}
+
+// The global indices of an element, or of the neighbours in a vector.
+static Value indicesFrom(ImplicitLocOpBuilder &builder, Value first,
+                         Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  if (!vector)
+    return first;
+  auto steps = llvm::to_vector(llvm::seq<int64_t>(vector.getNumElements()));
+  return arith::AddIOp::create(
+      builder, vector::BroadcastOp::create(builder, vector, first),
+      arith::ConstantOp::create(
+          builder, DenseElementsAttr::get(vector, ArrayRef<int64_t>(steps))));
+}
+
+// Of a body whose map holds what is not to be computed.
+static llvm::SetVector<Operation *>
+neededFor(ValueRange wanted, Region &body, const IRMapping &map) {
+  llvm::SetVector<Operation *> needed;
+  SmallVector<Value> work(wanted);
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (op && body.isAncestor(op->getParentRegion()) && !map.contains(value) &&
+        needed.insert(op))
+      llvm::append_range(work, op->getOperands());
+  }
+  return needed;
+}
+
+SmallVector<Value> altgrad::cloneValues(ImplicitLocOpBuilder &builder,
+                                        Region &body, ValueRange wanted,
+                                        const BodyInputs &inputs) {
+  IRMapping map(inputs.known);
+  for (auto op : body.getOps<IndexOp>())
+    map.map(op.getIndex(), indicesFrom(builder, inputs.index, op.getType()));
+  for (auto op : body.getOps<BlockReduceOp>())
+    if (Value one = map.lookupOrNull(op.getResult());
+        one && one.getType() != op.getType())
+      map.map(op.getResult(),
+              vector::BroadcastOp::create(builder, op.getType(), one));
+  map.map(body.getArguments(), inputs.loaded);
+  // Volatile: it would be a register through the whole sweep otherwise.
+  auto read = [&](Type type, Value at) -> Value {
+    if (!isa<LLVM::LLVMPointerType>(at.getType()))
+      return at;
+    return LLVM::LoadOp::create(builder, type, at, /*alignment=*/0,
+                                /*isVolatile=*/true);
+  };
+  llvm::SetVector<Operation *> needed = neededFor(wanted, body, map);
+  for (Operation &op : body.front().without_terminator()) {
+    if (!needed.contains(&op))
+      continue;
+    Operation *copy = builder.clone(op, map);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(copy);
+    for (auto [here, there] :
+         llvm::zip(copy->getOpOperands(), op.getOperandTypes()))
+      here.set(read(there, here.get()));
+  }
+  SmallVector<Value> copies;
+  for (Value value : wanted)
+    copies.push_back(read(value.getType(), map.lookup(value)));
+  return copies;
+}
+
+SmallVector<Value> altgrad::cloneSweepBody(ImplicitLocOpBuilder &builder,
+                                           Region &body,
+                                           const BodyInputs &inputs) {
+  return cloneValues(builder, body, body.front().getTerminator()->getOperands(),
+                     inputs);
+}

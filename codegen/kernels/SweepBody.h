@@ -1,0 +1,42 @@
+// The body of a sweep inside a kernel: its scalars, and copies of it for elements.
+#ifndef ALTGRAD_CODEGEN_SWEEPBODY_H
+#define ALTGRAD_CODEGEN_SWEEPBODY_H
+
+#include "codegen/kernels/KernelBuilder.h"
+
+namespace altgrad {
+
+/// Whether a sweep asks for the indices of its elements.
+bool usesIndex(SweepOp sweep);
+/// Whether values go from one element of a block to another.
+bool exchangesInBlocks(SweepOp sweep);
+/// The block reductions of a body, in order.
+llvm::SmallVector<BlockReduceOp> blockReductions(mlir::Region &body);
+
+/// Elements that share a value of a stream, and bytes of that value.
+unsigned blockOf(mlir::Value stream);
+unsigned bytesOf(mlir::Value stream);
+/// Where element `index` of a stream lies, or the value that its block shares.
+mlir::Value elementAt(KernelBuilder &kernel, mlir::Value stream,
+                      mlir::Value base, mlir::Value index);
+
+/// What a copy of a body is made for: one element, or the neighbours in a vector.
+struct BodyInputs {
+  mlir::ValueRange loaded;
+  /// The scalars, and results of block reductions; a pointer is where one waits.
+  const mlir::IRMapping &known;
+  /// The global index of the first element; null where usesIndex() is false.
+  mlir::Value index;
+};
+/// Copies what computes `wanted` values of a body.
+llvm::SmallVector<mlir::Value>
+cloneValues(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,
+            mlir::ValueRange wanted, const BodyInputs &inputs);
+/// Copies a body; returns what it emits.
+llvm::SmallVector<mlir::Value>
+cloneSweepBody(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,
+               const BodyInputs &inputs);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_SWEEPBODY_H

@@ -1,0 +1,82 @@
+// One phase ==> one host function: what LowerToHost and SweepToHost share.
+#ifndef ALTGRAD_CODEGEN_HOSTLOWERING_H
+#define ALTGRAD_CODEGEN_HOSTLOWERING_H
+
+#include "codegen/Target.h"
+#include "codegen/kernels/Reductions.h"
+#include "codegen/kernels/Scalars.h"
+#include "codegen/kernels/SweepBody.h"
+#include "codegen/kernels/host/WordSweep.h"
+
+namespace altgrad {
+
+constexpr unsigned laneBytes = 4;
+
+// The partial sums of one reduction, in memory: lane = element mod 256.
+struct Lanes {
+  Reduction kind;
+  unsigned chunkWord;
+  mlir::Value memory;
+};
+
+// A chunk on its way through a sweep.
+struct HostChunk {
+  SweepOp sweep;
+  llvm::ArrayRef<Lanes> lanes;
+  /// Where its streams lie.
+  llvm::SmallVector<mlir::Value> loads = {}, stores = {};
+  /// Scalars, and reductions of the block in work.
+  mlir::IRMapping known = {};
+  /// What that block has in streams stored per block.
+  mlir::IRMapping shared = {};
+  /// The global index of the first element; null if nobody asks.
+  mlir::Value base = {};
+};
+
+class HostLowering {
+public:
+  HostLowering(StepOp step, const Target &target)
+      : step(step), target(target),
+        builder(step.getLoc(), step.getContext()) {
+    builder.setInsertionPoint(step);
+  }
+  void lower(PhaseOp phase);
+
+private:
+  // SweepToHost.cpp
+  void lowerSweep(KernelBuilder &kernel, SweepOp sweep, mlir::Value begin,
+                  mlir::Value end);
+  void sweepChunk(KernelBuilder &kernel, SweepOp sweep, mlir::Value chunk,
+                  llvm::ArrayRef<Lanes> lanes, WordSweep *words);
+  void elements(KernelBuilder &kernel, HostChunk &chunk, mlir::Region &body,
+                int64_t width, mlir::Value from, mlir::Value to);
+  llvm::SmallVector<mlir::Value> load(KernelBuilder &kernel, HostChunk &chunk,
+                                      mlir::Region &body, int64_t width,
+                                      mlir::Value index, bool prefetch);
+  mlir::Value indexOf(HostChunk &chunk, mlir::Value index);
+  void blocks(KernelBuilder &kernel, HostChunk &chunk, mlir::Value count);
+  void loadShared(KernelBuilder &kernel, HostChunk &chunk, mlir::Value from);
+  void reduceBlock(KernelBuilder &kernel, HostChunk &chunk, mlir::Region &body,
+                   int64_t width, mlir::Value from, mlir::Value to);
+
+  // LowerToHost.cpp
+  void lowerFolds(KernelBuilder &kernel, PhaseOp phase, mlir::Value begin,
+                  mlir::Value end);
+  mlir::Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row);
+  Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord);
+  void clear(KernelBuilder &kernel, const Lanes &lanes);
+  mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);
+  mlir::Value joinLanes(Reduction kind, mlir::Value vector);
+  mlir::Value lane(KernelBuilder &kernel, const Lanes &lanes,
+                   mlir::Value index);
+  mlir::Value prefetchDistance(KernelBuilder &kernel);
+
+  StepOp step;
+  const Target &target;
+  mlir::ImplicitLocOpBuilder builder;
+  mlir::Value ahead; // bytes, i64: how far ahead a sweep asks for memory
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_HOSTLOWERING_H

@@ -1,0 +1,205 @@
+// A sweep on a host: a chunk after the other, as vectors and then element by element;
+// block by block where elements of a block exchange values.
+#include "codegen/kernels/host/HostLowering.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
+                              Value end) {
+  SmallVector<Lanes> lanes;
+  for (unsigned i = 0; i < sweep.getNumResults(); ++i)
+    lanes.push_back(
+        makeLanes(kernel, sweep.getReduction(i), sweep.getChunkWord(i)));
+  ahead = prefetchDistance(kernel);
+  std::optional<WordSweep> words;
+  if (WordSweep::fits(sweep, target))
+    words.emplace(kernel, sweep, ahead);
+  kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
+    sweepChunk(kernel, sweep, chunk, lanes, words ? &*words : nullptr);
+  });
+}
+
+void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
+                              ArrayRef<Lanes> lanes, WordSweep *words) {
+  Type i64 = builder.getI64Type();
+  Value entry =
+      kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));
+  Row row = kernel.row(kernel.load(i64, entry, 8));
+  Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
+  Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
+  Value count = arith::MinSIOp::create(
+      builder, arith::SubIOp::create(builder, numel, first),
+      kernel.i64(ALTGRAD_CHUNK));
+  HostChunk work{sweep, lanes};
+  ScalarLowering scalars(kernel, row);
+  scalars.lowerBefore(sweep, [&](Value condition) {
+    count = arith::SelectOp::create(builder, condition, count, kernel.i64(0));
+  });
+  scalars.lowerInside(sweep);
+  work.known = scalars.known;
+
+  auto pointers = [&](OperandRange streams) {
+    SmallVector<Value> all;
+    for (Value tensors : streams)
+      all.push_back(
+          elementAt(kernel, tensors, kernel.stream(tensors, row), first));
+    return all;
+  };
+  work.loads = pointers(sweep.getLoads());
+  work.stores = pointers(sweep.getStores());
+  for (const Lanes &one : lanes)
+    clear(kernel, one);
+
+  if (usesIndex(sweep))
+    work.base = arith::AddIOp::create(
+        builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first);
+  int64_t width = sweep.getWidth();
+  if (exchangesInBlocks(sweep)) {
+    blocks(kernel, work, count);
+  } else {
+    Value whole = arith::AndIOp::create(
+        builder, count, kernel.i64(words ? -words->elementsAtOnce() : -width));
+    if (words)
+      words->lower(whole, work.loads, work.stores, work.known);
+    else
+      elements(kernel, work, sweep.getWide().front(), width, kernel.i64(0),
+               whole);
+    elements(kernel, work, sweep.getBody(), 1, whole, count);
+  }
+  for (const Lanes &one : lanes)
+    kernel.store(total(kernel, one), kernel.chunkWord(one.chunkWord, chunk),
+                 laneBytes);
+}
+
+void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
+  LLVM::Prefetch::create(kernel.builder, kernel.offset(at, ahead, 1),
+                         /*rw=*/0, /*hint=*/3, /*cache=*/1);
+}
+
+// -1 is true. LLVM makes an `and` a masked store, which AMD has in microcode.
+static Value both(ImplicitLocOpBuilder &builder, Value before, Value value) {
+  value = arith::ExtSIOp::create(builder, before.getType(), value);
+  return arith::MaxSIOp::create(builder, before, value);
+}
+
+// The codes of the `width` elements from `index` on.
+SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
+                                      Region &body, int64_t width, Value index,
+                                      bool prefetch) {
+  SmallVector<Value> loaded;
+  for (auto [argument, stream, pointer] :
+       llvm::zip(body.getArguments(), chunk.sweep.getLoads(), chunk.loads)) {
+    Type type = argument.getType();
+    if (Value one = chunk.shared.lookupOrNull(stream)) {
+      loaded.push_back(width == 1 ? one
+                                  : Value(vector::BroadcastOp::create(
+                                        builder, type, one)));
+      continue;
+    }
+    Value at = elementAt(kernel, stream, pointer, index);
+    if (prefetch)
+      prefetchAhead(kernel, at, ahead);
+    loaded.push_back(kernel.load(type, at, bytesOf(stream)));
+  }
+  return loaded;
+}
+
+// Before an element of the block overwrites it.
+void HostLowering::loadShared(KernelBuilder &kernel, HostChunk &chunk,
+                              Value from) {
+  for (auto [argument, stream, pointer] :
+       llvm::zip(chunk.sweep.getBody().getArguments(), chunk.sweep.getLoads(),
+                 chunk.loads))
+    if (blockOf(stream) > 1)
+      chunk.shared.map(stream,
+                       kernel.load(argument.getType(),
+                                   elementAt(kernel, stream, pointer, from),
+                                   bytesOf(stream)));
+}
+
+Value HostLowering::indexOf(HostChunk &chunk, Value index) {
+  return chunk.base ? arith::AddIOp::create(builder, chunk.base, index)
+                    : Value();
+}
+
+// The results of a body's block reductions over the elements from `from` to `to`.
+void HostLowering::reduceBlock(KernelBuilder &kernel, HostChunk &chunk,
+                               Region &body, int64_t width, Value from,
+                               Value to) {
+  bool first = true;
+  for (BlockReduceOp reduce : blockReductions(body)) {
+    Value most = kernel.loopWith(
+        from, to, kernel.i64(width),
+        neutral(builder, reduce.getReduction(), reduce.getType()),
+        [&](Value index, SmallVector<Value> before) -> SmallVector<Value> {
+          SmallVector<Value> loaded =
+              load(kernel, chunk, body, width, index, width > 1 && first);
+          Value value = cloneValues(
+              builder, body, reduce.getValue(),
+              {loaded, chunk.known, indexOf(chunk, index)})[0];
+          return {join(builder, reduce.getReduction(), before[0], value)};
+        })[0];
+    chunk.known.map(reduce.getResult(),
+                    width > 1 ? joinLanes(reduce.getReduction(), most) : most);
+    first = false;
+  }
+}
+
+// Block by block: what it reduces, then its elements. The last one may be short.
+void HostLowering::blocks(KernelBuilder &kernel, HostChunk &chunk,
+                          Value count) {
+  SweepOp sweep = chunk.sweep;
+  Region &wide = sweep.getWide().front(), &narrow = sweep.getBody();
+  int64_t block = sweep.getBlock(), width = sweep.getWidth();
+  Value whole = arith::AndIOp::create(builder, count, kernel.i64(-block));
+  kernel.loop(kernel.i64(0), whole, kernel.i64(block), [&](Value from) {
+    Value to = arith::AddIOp::create(builder, from, kernel.i64(block));
+    loadShared(kernel, chunk, from);
+    reduceBlock(kernel, chunk, wide, width, from, to);
+    elements(kernel, chunk, wide, width, from, to);
+  });
+  Value some =
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, whole, count);
+  kernel.when(some, [&] {
+    loadShared(kernel, chunk, whole);
+    reduceBlock(kernel, chunk, narrow, 1, whole, count);
+    elements(kernel, chunk, narrow, 1, whole, count);
+  });
+}
+
+// `width` elements at a time from `from` to `to`. Those of a block store the
+// same value to the same place.
+void HostLowering::elements(KernelBuilder &kernel, HostChunk &chunk,
+                            Region &body, int64_t width, Value from,
+                            Value to) {
+  bool prefetch = width > 1 && blockReductions(body).empty();
+  kernel.loop(from, to, kernel.i64(width), [&](Value index) {
+    SmallVector<Value> loaded =
+        load(kernel, chunk, body, width, index, prefetch);
+    SmallVector<Value> emitted = cloneSweepBody(
+        builder, body, {loaded, chunk.known, indexOf(chunk, index)});
+    for (auto [value, one] : llvm::zip(emitted, chunk.lanes)) {
+      Value at = lane(kernel, one,
+                      arith::AndIOp::create(builder, index,
+                                            kernel.i64(ALTGRAD_LANES - 1)));
+      Type type = partialType(one.kind, value.getType());
+      unsigned alignment = width * laneBytes;
+      Value before = kernel.load(type, at, alignment);
+      Value sum = one.kind == Reduction::And
+                      ? both(builder, before, value)
+                      : accumulate(builder, one.kind, before, value);
+      kernel.store(sum, at, alignment);
+    }
+    for (auto [value, stream, pointer] :
+         llvm::zip(llvm::drop_begin(emitted, chunk.lanes.size()),
+                   chunk.sweep.getStores(), chunk.stores)) {
+      if (blockOf(stream) > 1 && width > 1)
+        value = vector::ExtractOp::create(builder, value, ArrayRef<int64_t>{0});
+      kernel.store(value, elementAt(kernel, stream, pointer, index),
+                   bytesOf(stream));
+    }
+  });
+}

@@ -1,0 +1,32 @@
+// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=8 --altgrad-lower-to-host --canonicalize --cse | FileCheck %s --check-prefix=HOST
+// RUN: altgrad-opt %s --altgrad-plan-phases --altgrad-vectorize=width=2 --altgrad-lower-to-gpu --canonicalize --cse | FileCheck %s --check-prefix=GPU
+
+// Block by block: the largest, then the elements; the last, short one element by
+// element. Old content is read before the block's new one is stored.
+// HOST-LABEL: llvm.func @altgrad_s_go_v3
+// HOST: scf.for {{.*}} step %c32_i64
+// HOST: %[[OLD:.*]] = llvm.load {{.*}} -> f32
+// HOST: scf.for {{.*}} step %c8_i64 {{.*}} -> (vector<8xf32>)
+// HOST: arith.maximumf {{.*}} : vector<8xf32>
+// HOST: vector.extract {{.*}}[0] : f32
+// HOST: scf.for {{.*}} step %c8_i64
+// HOST: vector.broadcast %[[OLD]] : f32 to vector<8xf32>
+// HOST: scf.if
+// HOST: scf.for {{.*}} step %c1_i64 {{.*}} -> (f32)
+// HOST: scf.for {{.*}} step %c1_i64
+
+// Eight lanes do a block of 32, four elements each: three exchanges.
+// GPU-LABEL: llvm.func @altgrad_s_go
+// GPU: "llvm.nvvm.shfl.sync.idx.i32"
+// GPU-COUNT-3: "llvm.nvvm.shfl.sync.bfly.f32"
+// GPU-NOT: shfl
+altgrad.step @s(inout %w: !altgrad.tensors<f32>, inout %top: !altgrad.tensors<f32 per 32>) {
+  sweep @go load(%x from %w : !altgrad.tensors<f32>, %old from %top : !altgrad.tensors<f32 per 32>) reduce()
+      store(%w : !altgrad.tensors<f32>, %top : !altgrad.tensors<f32 per 32>) {
+    %m = block_reduce max %x over 32 : f32
+    %n = arith.addf %m, %old : f32
+    %y = arith.divf %x, %n : f32
+    emit %y, %n : f32, f32
+  }
+  commit
+}

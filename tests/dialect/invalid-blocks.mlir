@@ -1,0 +1,90 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+// What a block may be, reduce and store.
+
+altgrad.step @s(in %k: f32,
+  // tensors_c1
+  // expected-error@+1 {{a block is a power of two from 32 to 256, got 48}}
+  out %top: !altgrad.tensors<f32 per 48>) {
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // block_c1
+  // expected-error@+1 {{'altgrad.block_reduce' op has blocks of 16 elements, expected a power of two from 32 to 256}}
+  %m = altgrad.block_reduce max %w over 16 : f32
+  altgrad.yield param(%m) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // block_c2
+  // expected-error@+1 {{'altgrad.block_reduce' op combines by 'add'; blocks have 'max' alone}}
+  %m = altgrad.block_reduce add %w over 32 : f32
+  altgrad.yield param(%m) state()
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %m = altgrad.block_reduce max %w over 64 : f32
+  // block_c3
+  // expected-error@+1 {{'altgrad.block_reduce' op reduces a value that is the same for all elements of a block}}
+  %n = altgrad.block_reduce max %m over 64 : f32
+  altgrad.yield param(%n) state()
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32>) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  // step_c19
+  // expected-error@+1 {{'altgrad.commit' op stores a value that differs between elements to '!altgrad.tensors<f32 per 32>'; an altgrad.block_reduce gives one for a block}}
+  commit always %x to %top : !altgrad.tensors<f32 per 32>
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32>) {
+  // step_c19
+  // expected-error@+1 {{'altgrad.sweep' op stores a value that differs between elements}}
+  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32 per 32>) {
+    emit %x : f32
+  }
+  commit
+}
+
+// -----
+
+// step_c20
+// expected-error@+1 {{'altgrad.step' op has blocks of 64 and of 32 elements in one step}}
+altgrad.step @s(in %a: !altgrad.tensors<f32 per 32>, in %b: !altgrad.tensors<f32 per 64>) {
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %a: !altgrad.tensors<f32 per 32>, in %w: !altgrad.tensors<f32>, out %n: f32) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  %e = element %x
+  // step_c20
+  // expected-error@+1 {{'altgrad.block_reduce' op has blocks of 64 and of 32 elements in one step}}
+  %m = block_reduce max %e over 64 : f32
+  %s = reduce add %m over step : f32
+  commit always %s to %n : f32
+}
+
+// -----
+
+altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
+  // sweep_c10
+  // expected-error@+1 {{'altgrad.sweep' op has a wide body with other block reductions}}
+  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
+    %m = block_reduce max %x over 32 : f32
+    emit %m : f32
+  } wide 4 (%y) {
+    emit %y : vector<4xf32>
+  }
+  commit
+}

@@ -1,0 +1,79 @@
+"""What the evaluator computes with: scalars, lists of numbers, lists of codes, and the tensors they are of."""
+
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass
+class Value:
+    """A scalar (one entry per tensor), or the elements of all tensors one after another.
+
+    `set`: of the rows it has entries for; None: all.
+    """
+    array: np.ndarray
+    element: bool
+    set: int = None
+
+
+@dataclasses.dataclass
+class Reals:
+    elements: np.ndarray
+    factor: Value
+    set: int
+
+
+@dataclasses.dataclass
+class Tensors:
+    codes: np.ndarray
+    set: int
+
+
+@dataclasses.dataclass
+class Rows:
+    """One per tensor, set by set; `streams`: the set of each stream that is not of set 0;
+    `blocks`: how many elements share a stored value, where it is not one.
+
+    `offset`: the global index of a tensor's first element; `shape`: rows, columns, batch.
+    """
+    numel: list
+    group: list
+    set: list = None
+    streams: dict = dataclasses.field(default_factory=dict)
+    blocks: dict = dataclasses.field(default_factory=dict)
+    offset: list = None
+    tag: list = None
+    shape: list = None
+
+    def __post_init__(self):
+        self.set = self.set or [0] * len(self.numel)
+        self.offset = self.offset or [0] * len(self.numel)
+        self.tag = self.tag or list(range(len(self.numel)))
+        self.shape = self.shape or [(1, n, 1) for n in self.numel]
+
+    def own(self, which):
+        """The rows of a set; None: all."""
+        return np.flatnonzero([which in (None, s) for s in self.set]).astype(int)
+
+    def of(self, which):
+        """Per element of a set its row."""
+        own = self.own(which)
+        return np.repeat(own, np.array(self.numel, int)[own])
+
+    def among(self, which):
+        """Which elements of all rows are of a set."""
+        return np.isin(self.of(None), self.own(which))
+
+    def sizes(self, stream):
+        """Per row the stored values of a stream."""
+        which, block = self.streams.get(stream, 0), self.blocks.get(stream, 1)
+        return [-(-n // block) if s == which else 0 for n, s in zip(self.numel, self.set)]
+
+    def block_of(self, which, block):
+        """Per element of a set the number of its block, counted over the tensors of the set."""
+        parts, before = [np.empty(0, int)], 0
+        for row in self.own(which):
+            first = self.offset[row] // block  # the offset is a multiple of the block
+            parts.append((self.offset[row] + np.arange(self.numel[row])) // block - first + before)
+            before += -(-self.numel[row] // block)
+        return np.concatenate(parts)
