@@ -7,6 +7,7 @@ import numpy as np
 import formats
 import optext
 import softmath as soft
+from ruleoptions import defaults_of, names_of, stored_states
 from values import Reals, Rows, Tensors, Value
 
 TYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i1": np.bool_}
@@ -247,7 +248,7 @@ class Evaluator:
         for inner in rule.body.ops[:-1]:
             self._do(inner, values)
         param, *states = rule.body.ops[-1].operands
-        wanted = [param] + [s for s, n in zip(states, _names_of(rule, "state")) if n in stored]
+        wanted = [param] + [s for s, n in zip(states, names_of(rule, "state")) if n in stored]
         return [Reals(self._as_elements(values[v], param_set), None, param_set) for v in wanted]
 
     def _as_elements(self, value, which):
@@ -294,54 +295,3 @@ def _one_set(values):
     if len(sets) > 1:
         raise ValueError(f"values of sets {sets} meet")
     return sets.pop() if sets else None
-
-
-def defaults_of(rule):
-    """Per argument the text of its default."""
-    inside = rule.attributes["defaults"].strip()[1:-1]
-    return [entry.split(" : ")[0] for entry in optext.split(inside)]
-
-
-def _names_of(rule, role):
-    return [n for r, n in zip(rule.strings("roles"), rule.strings("names")) if r == role]
-
-
-def stored_states(rule, chosen):
-    """The states that the options do not leave unchanged."""
-    names = [ssa for ssa, _ in rule.body.arguments]
-    known = {}
-    for ssa, role, name, default in zip(names, rule.strings("roles"), rule.strings("names"),
-                                        defaults_of(rule)):
-        if role == "option":
-            known[ssa] = name in chosen or default == "true"
-    same = {}
-    logic = {"arith.andi": "and", "arith.ori": "or", "arith.xori": "xor"}
-    for op in rule.body.ops[:-1]:
-        if op.name == "arith.constant" and op.result_types == ["i1"]:
-            known[op.results[0]] = op.attributes["value"].startswith("true")
-        elif op.name in logic and op.result_types == ["i1"]:
-            a, b = (known.get(o) for o in op.operands)
-            decided = _logic(logic[op.name], a, b)
-            if decided is not None:
-                known[op.results[0]] = decided
-        elif op.name == "arith.select" and op.operands[0] in known:
-            same[op.results[0]] = op.operands[1 if known[op.operands[0]] else 2]
-    stored = []
-    states = [(ssa, n) for ssa, r, n in zip(names, rule.strings("roles"), rule.strings("names"))
-              if r == "state"]
-    for (ssa, name), value in zip(states, rule.body.ops[-1].operands[1:]):
-        while value in same:
-            value = same[value]
-        if value != ssa:
-            stored.append(name)
-    return stored
-
-
-def _logic(kind, a, b):
-    if kind == "and" and (a is False or b is False):
-        return False
-    if kind == "or" and (a is True or b is True):
-        return True
-    if a is None or b is None:
-        return None
-    return {"and": a and b, "or": a or b, "xor": a != b}[kind]
