@@ -8,8 +8,8 @@ import subprocess
 import tempfile
 
 import evaluator
-from values import Rows
 import optext
+from values import Rows
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPILER = os.environ.get("ALTGRAD_OPT", str(ROOT / "build/bin/altgrad-opt"))
