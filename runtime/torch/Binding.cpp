@@ -1,12 +1,10 @@
-// Binds tensors once and, while nothing moves, reads only the gradients'
-// addresses in a step.
+// Makes tables for an optimizer: everything is checked before anything is
+// changed.
 #include "Binding.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/csrc/stable/c/shim.h>
 
 #include <algorithm>
 
@@ -15,347 +13,311 @@ using at::Tensor;
 
 namespace {
 
-// The status is for a body that throws; no kernel does.
-void onTorchThreads(int64_t begin, int64_t end, int64_t grain,
-                    void (*body)(int64_t, int64_t, void *), void *context) {
-  (void)torch_parallel_for(begin, end, grain, body, context);
-}
-
-const RuleParamState *find(const Binding::States &states, const Tensor &param) {
+RuleParamState *find(const Binding::States &states, const Tensor &param) {
   auto found = states.find(param.unsafeGetTensorImpl());
   return found == states.end()
              ? nullptr
-             : static_cast<const RuleParamState *>(found->second.get());
+             : static_cast<RuleParamState *>(found->second.get());
 }
 
-// The parts of a TensorImpl that a step reads: storage and autograd in front,
-// then sizes, then number of elements, type and flags.
-enum Part { front = 16, sizes = 80, flags = sizeof(c10::TensorImpl) - 32 };
-
-void fetch(const c10::TensorImpl *tensor, Part part) {
-  __builtin_prefetch(reinterpret_cast<const char *>(tensor) + part);
-}
-
-// A loaded state may be narrower than the step stores it, never wider.
-bool fits(c10::ScalarType from, c10::ScalarType to) {
-  return from == to || (isFloatingType(from) && to == at::kFloat &&
-                        c10::elementSize(from) < c10::elementSize(to));
-}
-
-void checkState(const RuleParamState &state, const std::string &key,
-                c10::ScalarType type, at::IntArrayRef sizes,
-                const Place &place) {
+const Tensor &valueOf(const RuleParamState &state, const std::string &key,
+                      const Place &place) {
   const Tensor &value = state.tensor(key);
   std::string names;
   for (auto &[name, other] : state.tensors())
     names += (names.empty() ? "" : ", ") + name;
   TORCH_CHECK(value.defined(), "altgrad: the state of ", toString(place),
               " has no '", key, "' (there are: ", names, ")");
-  TORCH_CHECK(value.sizes() == sizes, "altgrad: '", key, "' of ",
-              toString(place), " has sizes ", value.sizes(), ", expected ",
-              sizes);
-  TORCH_CHECK_TYPE(value.layout() == at::kStrided &&
-                       fits(value.scalar_type(), type),
-                   "altgrad: '", key, "' of ", toString(place), " is ",
-                   value.scalar_type(), ", expected ", type);
+  return value;
 }
 
-// The state as the step wants it in memory.
-Tensor asBound(const Tensor &value, const Tensor &like, c10::ScalarType type) {
-  if (value.scalar_type() == type && value.device() == like.device() &&
-      hasLayoutOf(like, value))
+bool isAsStored(const Tensor &value, const Tensor &param,
+                c10::ScalarType type) {
+  return value.scalar_type() == type && hasLayoutOf(param, value);
+}
+
+Tensor asStored(const Tensor &value, const Tensor &param,
+                c10::ScalarType type) {
+  if (isAsStored(value, param, type))
     return value;
-  return at::empty_like(like, like.options().dtype(type)).copy_(value);
+  return at::empty_like(param, param.options().dtype(type)).copy_(value);
 }
 
 Tensor fresh(const Stream &stream, const Tensor &param) {
   auto options = param.options().dtype(stream.type);
-  if (stream.role == Role::Master)
-    return param.detach().to(stream.type, false, /*copy=*/true);
-  return stream.role == Role::Copy ? at::empty_like(param, options)
-                                   : at::zeros_like(param, options);
+  if (stream.role == ALTGRAD_ROLE_STATE)
+    return at::zeros_like(param, options);
+  return at::empty_like(param, options).copy_(param);
+}
+
+bool hasGradient(const Tensor &param) { return param.grad().defined(); }
+
+c10::ScalarType countType(const Set &set) {
+  return set.step->type == ALTGRAD_F32 ? at::kFloat : at::kLong;
 }
 
 } // namespace
 
-const std::shared_ptr<const Program> &
-Binding::program(const std::string &options, c10::ScalarType type) {
-  auto found = programs.find({options, type});
-  if (found == programs.end())
-    found =
-        programs.emplace(std::pair(options, type), compile(spec, options, type))
-            .first;
-  return found->second;
-}
-
-const std::vector<Hyper> &Binding::hypers() const {
-  return programs.begin()->second->hypers;
-}
-
-void Binding::take(const Groups &groups, States &states,
-                   const std::vector<std::string> &options) {
-  if (!bound || options != boundOptions || states.size() != boundStates ||
-      !gather(groups))
-    bind(groups, states, options);
-}
-
-// Where the step reads a gradient.
-const void *Binding::pointerTo(Slot &slot, const Tensor &grad) {
-  c10::TensorImpl &g = *grad.unsafeGetTensorImpl();
-  bool plain = slot.contiguous && g.is_contiguous() && g.dtype() == slot.type &&
-               g.sizes() == slot.plan->sizes[slot.row] && g.device().is_cpu() &&
-               g.layout() == at::kStrided && !grad.is_neg() &&
-               !grad._is_zerotensor();
-  if (!plain) {
-    const Tensor &param = slot.plan->params[slot.row];
-    checkGradient(param, grad, slot.plan->places[slot.row]);
-    if (!hasLayoutOf(param, grad)) {
-      copies.push_back(at::empty_like(param).copy_(grad));
-      return copies.back().const_data_ptr();
-    }
-  }
-  const void *data = g.data();
-  if (data != slot.grad) {
-    written.checkApart(data, grad.nbytes(), slot.plan->places[slot.row]);
-    slot.grad = data;
-  }
-  return data;
-}
-
-bool Binding::gather(Slot &slot, const Tensor &grad) {
-  if (grad.defined() != (slot.plan != nullptr))
+bool Binding::Marks::isSame(const Marks &other, size_t index) const {
+  if (index >= ends.size() || index >= other.ends.size())
     return false;
-  if (!slot.plan)
-    return true;
-  c10::TensorImpl &param = *slot.param;
-  bool same =
-      slot.data == param.data() && slot.type == param.dtype() &&
-      slot.numel == param.numel() &&
-      (slot.contiguous ? param.is_contiguous()
-                       : param.strides() == slot.plan->strides[slot.row]);
-  if (same)
-    slot.plan->grads[slot.row] = pointerTo(slot, grad);
-  return same;
+  auto begin = [&](const Marks &marks) {
+    return marks.words.begin() + (index ? marks.ends[index - 1] : 0);
+  };
+  return std::equal(begin(*this), words.begin() + ends[index], begin(other),
+                    other.words.begin() + other.ends[index]);
 }
 
-bool Binding::sameParameters(const Groups &groups) const {
-  auto slot = slots.begin();
-  for (size_t group = 0; group < groups.size(); ++group)
-    for (const Tensor &param : groups[group].params()) {
-      if (slot == slots.end() || slot->group != group ||
-          slot->param != param.unsafeGetTensorImpl())
+// What all trainable parameters need, so that no gradient that comes or goes
+// has the step compiled again.
+std::set<std::string> Binding::linesOf(const Groups &groups) const {
+  std::set<std::string> lines;
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (const Tensor &param : groups[g].params())
+      if (param.requires_grad() && isSupported(param.scalar_type()))
+        lines.insert(compiler.setLine(options[g], param.scalar_type()));
+  return lines;
+}
+
+void Binding::prepare(const Groups &groups, const std::string &otherwise) {
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (size_t i = 0; i < groups[g].params().size(); ++i)
+      if (groups[g].params()[i].requires_grad())
+        checkParameter(groups[g].params()[i], {g, i});
+  std::set<std::string> lines = linesOf(groups);
+  if (lines.empty())
+    lines.insert(compiler.setLine(otherwise, at::kFloat));
+  program = compiler.compile(lines);
+  findKeys();
+}
+
+const std::vector<Scalar> &Binding::hypers() const {
+  return program->sets[0].hypers;
+}
+
+bool Binding::take(const Groups &groups, States &states) {
+  if (isAsBound(groups, states))
+    return false;
+  bind(groups, states);
+  return true;
+}
+
+bool Binding::isAsBound(const Groups &groups, const States &states) {
+  if (!bound || options != boundOptions || groups.size() != sizes.size())
+    return false;
+  auto known = params.begin();
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].params().size() != sizes[g])
+      return false;
+    for (const Tensor &param : groups[g].params())
+      if (*known++ != param.unsafeGetTensorImpl())
         return false;
-      ++slot;
-    }
-  return slot == slots.end();
+  }
+  if (!hasSameStates(states))
+    return false;
+  if (table)
+    return table->look() == Change::None;
+  return std::none_of(idle.begin(), idle.end(), hasGradient);
 }
 
-// False when this is not what was bound. A step streams through the caches, so
-// the next one finds every tensor's bookkeeping far away: it is fetched block
-// by block, one indirection after the other.
-bool Binding::gather(const Groups &groups) {
-  copies.clear();
-  if (!sameParameters(groups))
+bool Binding::hasSameStates(const States &states) {
+  if (states.size() != boundStates.size())
     return false;
-  constexpr size_t block = 32;
-  const Tensor *grads[block];
-  for (size_t begin = 0; begin < slots.size(); begin += block) {
-    Slot *slot = &slots[begin];
-    size_t left = slots.size() - begin, count = std::min(left, block);
-    for (size_t i = begin == 0 ? 0 : block; i < std::min(left, 2 * block); ++i)
-      fetch(slot[i].param, front);
-    for (size_t i = 0; i < count; ++i) {
-      __builtin_prefetch(slot[i].param->autograd_meta());
-      __builtin_prefetch(
-          slot[i].param->unsafe_storage().unsafeGetStorageImpl());
-      fetch(slot[i].param, flags);
-    }
-    for (size_t i = 0; i < count; ++i) {
-      grads[i] = &slot[i].param->grad();
-      for (Part part : {front, sizes, flags})
-        fetch(grads[i]->unsafeGetTensorImpl(), part);
-    }
-    for (size_t i = 0; i < count; ++i)
-      __builtin_prefetch(grads[i]
-                             ->unsafeGetTensorImpl()
-                             ->unsafe_storage()
-                             .unsafeGetStorageImpl());
-    for (size_t i = 0; i < count; ++i)
-      if (!gather(slot[i], *grads[i]))
+  auto known = boundStates.begin();
+  for (auto &[param, state] : states) {
+    if (known->first != param || known->second != state.get())
+      return false;
+    ++known;
+  }
+  // Nearly always: nobody has changed any state.
+  if (uint64_t now = RuleParamState::edits(); now != edits) {
+    if (!holdsRows(states))
+      return false;
+    edits = now;
+  }
+  return true;
+}
+
+bool Binding::holdsRows(const States &states) const {
+  if (!table)
+    return true;
+  for (const Row &row : table->rows()) {
+    const RuleParamState *state = find(states, row.param);
+    const Keys &own = keys[size_t(row.set)];
+    if (!state ||
+        (row.count.defined() && !state->tensor(own.step).is_same(row.count)))
+      return false;
+    for (size_t i = 0; i < row.kept.size(); ++i)
+      if (!state->tensor(own.kept[i]).is_same(row.kept[i]))
         return false;
   }
   return true;
 }
 
-// Every parameter with a gradient to a row of the plan for its type and its
-// group's options.
-void Binding::sort(const Groups &groups,
-                   const std::vector<std::string> &options) {
-  std::map<std::shared_ptr<const Program>, Plan *> byProgram;
-  for (size_t group = 0; group < groups.size(); ++group)
-    for (size_t index = 0; index < groups[group].params().size(); ++index) {
-      const Tensor &param = groups[group].params()[index];
-      Place place{group, index};
-      Slot slot{param.unsafeGetTensorImpl()};
-      slot.group = uint32_t(group);
-      if (param.grad().defined()) {
-        checkParameter(param, place);
-        checkGradient(param, param.grad(), place);
-        auto &use = program(options[group], param.scalar_type());
-        Plan *&plan = byProgram[use];
-        if (!plan) {
-          plans.push_back(std::make_unique<Plan>());
-          plan = plans.back().get();
-          plan->program = use;
-        }
-        slot.plan = plan;
-        slot.row = uint32_t(plan->params.size());
-        // A tensor that shares its memory with others copies it here.
-        slot.data = param.mutable_data_ptr();
-        slot.type = param.dtype();
-        slot.numel = param.numel();
-        slot.contiguous = param.is_contiguous();
-        plan->sizes.emplace_back(param.sizes());
-        plan->strides.push_back(slot.contiguous ? std::vector<int64_t>()
-                                                : param.strides().vec());
-        plan->params.push_back(param);
-        plan->places.push_back(place);
-      }
-      slots.push_back(slot);
-    }
-  for (auto &plan : plans)
-    plan->grads.resize(plan->params.size());
-}
-
-void Binding::checkStates(const States &states) {
-  for (auto &plan : plans)
-    for (size_t row = 0; row < plan->params.size(); ++row) {
-      const Tensor &param = plan->params[row];
-      const Place &place = plan->places[row];
-      written.add(param, place, "");
-      const RuleParamState *state = find(states, param);
-      if (!state)
+// Every parameter that has a gradient, set by set; `idle` gets the others.
+std::vector<Binding::Draft> Binding::draft(const Groups &groups) {
+  std::vector<Draft> drafts;
+  std::vector<std::string> lineOf;
+  idle.clear();
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (size_t i = 0; i < groups[g].params().size(); ++i) {
+      const Tensor &param = groups[g].params()[i];
+      TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}),
+                  " is undefined");
+      if (!param.grad().defined()) {
+        idle.push_back(param);
         continue;
-      for (const Stream &stream : plan->program->streams)
-        if (!stream.key.empty()) {
-          checkState(*state, stream.key, stream.type, param.sizes(), place);
-          written.add(state->tensor(stream.key), place, stream.key);
-        }
-      if (const std::string &key = plan->program->stepKey; !key.empty()) {
-        const Tensor &count = state->tensor(key);
-        checkState(*state, key,
-                   count.defined() ? count.scalar_type() : at::kLong, {},
-                   place);
-        written.add(count, place, key);
       }
+      checkParameter(param, {g, i});
+      checkGradient(param, param.grad(), {g, i});
+      lineOf.push_back(compiler.setLine(options[g], param.scalar_type()));
+      drafts.push_back({param, {g, i}});
     }
+  if (drafts.empty())
+    return drafts;
+  std::set<std::string> lines = linesOf(groups);
+  lines.insert(lineOf.begin(), lineOf.end());
+  program = compiler.compile(lines);
+  findKeys();
+  for (size_t i = 0; i < drafts.size(); ++i)
+    drafts[i].set =
+        int32_t(std::distance(lines.begin(), lines.find(lineOf[i])));
+  std::stable_sort(
+      drafts.begin(), drafts.end(),
+      [](const Draft &a, const Draft &b) { return a.set < b.set; });
+  return drafts;
 }
 
-void Binding::makeStates(States &states) {
-  for (auto &plan : plans)
-    for (const Tensor &param : plan->params) {
-      auto &slot = states[param.unsafeGetTensorImpl()];
-      bool begins = !slot;
-      if (begins)
-        slot = std::make_unique<RuleParamState>();
-      auto &state = static_cast<RuleParamState &>(*slot);
-      for (const Stream &stream : plan->program->streams)
-        if (!stream.key.empty())
-          state.tensor(stream.key, begins ? fresh(stream, param)
-                                          : asBound(state.tensor(stream.key),
-                                                    param, stream.type));
-      const Program &program = *plan->program;
-      if (!program.stepKey.empty())
-        state.tensor(
-            program.stepKey,
-            begins
-                ? at::zeros({}, program.stepType)
-                : state.tensor(program.stepKey).to(at::kCPU, program.stepType));
-    }
+void Binding::findKeys() {
+  keys.clear();
+  for (const Set &set : program->sets) {
+    std::set<std::string> all;
+    auto keyOf = [&](const std::string &name, const std::string &otherwise) {
+      auto found = spec.state_names().find(name);
+      const std::string &key =
+          found == spec.state_names().end() ? otherwise : found->second;
+      TORCH_CHECK(all.insert(key).second, "altgrad: '", name,
+                  "' of the rule would be kept as '", key,
+                  "', as another state is; see RuleSpec::state_names");
+      return key;
+    };
+    Keys own;
+    for (const Stream &stream : set.kept)
+      own.kept.push_back(keyOf(stream.key, stream.key));
+    if (set.step)
+      own.step = keyOf(set.step->key, "step");
+    keys.push_back(std::move(own));
+  }
 }
 
-void Binding::fill(Plan &plan, const States &states, size_t groups) {
-  const Program &program = *plan.program;
-  size_t rows = plan.params.size();
-  altgrad_plan *handle = nullptr;
-  check(altgrad_plan_create(program.bundle.get(), "cpu", &handle));
-  plan.handle.reset(handle);
-  check(altgrad_set_parallel_for(handle, onTorchThreads));
-
-  std::vector<altgrad_tensor> tensors;
-  for (size_t row = 0; row < rows; ++row)
-    tensors.push_back({sizeof(altgrad_tensor), plan.params[row].numel(), 0, 0,
-                       0, int64_t(plan.places[row].group), 0, -1});
-  check(altgrad_bind_tensors(handle, tensors.data(), int64_t(rows),
-                             int64_t(groups)));
-
-  std::vector<void *> pointers(rows);
-  auto takeStates = [&](const std::string &key) {
-    for (size_t row = 0; row < rows; ++row) {
-      const Tensor &param = plan.params[row];
-      const Tensor &value = find(states, param)->tensor(key);
-      plan.held.push_back(value);
-      written.add(value, plan.places[row], key);
-      pointers[row] = value.mutable_data_ptr();
-    }
-  };
-  for (const Stream &stream : program.streams) {
-    if (stream.role == Role::Grad)
+void Binding::checkStates(const std::vector<Draft> &drafts,
+                          const States &states) {
+  Ranges written;
+  for (const Draft &draft : drafts) {
+    const auto &[param, place, index] = draft;
+    written.add(param, place, "");
+    const RuleParamState *state = find(states, param);
+    if (!state)
       continue;
-    if (stream.role == Role::Param)
-      for (size_t row = 0; row < rows; ++row)
-        pointers[row] = plan.params[row].mutable_data_ptr();
-    else
-      takeStates(stream.key);
-    check(altgrad_bind_stream(handle, stream.name.c_str(), pointers.data(),
-                              int64_t(rows)));
+    const Set &set = program->sets[size_t(index)];
+    const Keys &own = keys[size_t(index)];
+    for (size_t i = 0; i < set.kept.size(); ++i) {
+      const Tensor &value = valueOf(*state, own.kept[i], place);
+      checkState(value, own.kept[i], set.kept[i].type, param.sizes(), place);
+      if (isAsStored(value, param, set.kept[i].type))
+        written.add(value, place, own.kept[i]);
+    }
+    if (!set.step)
+      continue;
+    const Tensor &count = valueOf(*state, own.step, place);
+    checkState(count, own.step, count.scalar_type(), {}, place);
+    if (count.scalar_type() == countType(set))
+      written.add(count, place, own.step);
   }
-  if (!program.step.empty()) {
-    takeStates(program.stepKey);
-    check(altgrad_bind_scalar(handle, program.step.c_str(), pointers.data(),
-                              int64_t(rows)));
-  }
-  size_t count = program.hypers.size();
-  plan.hypers.resize(groups * count);
-  pointers.resize(groups);
-  for (size_t i = 0; i < count; ++i) {
-    for (size_t g = 0; g < groups; ++g)
-      pointers[g] = &plan.hypers[g * count + i];
-    check(altgrad_bind_scalar(handle, program.hypers[i].name.c_str(),
-                              pointers.data(), int64_t(groups)));
-  }
-  if (spec.max_grad_norm()) {
-    void *maxNorm = &plan.maxNorm, *norm = &plan.norm;
-    check(altgrad_bind_scalar(handle, "max_norm", &maxNorm, 1));
-    check(altgrad_bind_scalar(handle, "norm", &norm, 1));
-  }
-  constexpr uint64_t line = 64;
-  check(altgrad_workspace(handle, &plan.bytes));
-  plan.memory = at::empty({int64_t(plan.bytes + line)}, at::kByte);
-  auto address = reinterpret_cast<uintptr_t>(plan.memory.mutable_data_ptr());
-  plan.workspace = reinterpret_cast<void *>((address + line - 1) & ~(line - 1));
+  written.close();
+  for (const Draft &draft : drafts)
+    written.checkApart(draft.param.grad(), draft.place);
 }
 
-void Binding::bind(const Groups &groups, States &states,
-                   const std::vector<std::string> &options) {
-  bound = false;
-  plans.clear();
-  slots.clear();
-  written.clear();
-  sort(groups, options);
-  checkStates(states);
-  written.close();
-  gather(groups);
-  // Nothing is refused from here on.
-  makeStates(states);
-  written.clear();
-  for (auto &plan : plans) {
-    fill(*plan, states, groups.size());
-    for (size_t row = 0; row < plan->params.size(); ++row)
-      written.add(plan->params[row], plan->places[row], "");
+// Puts into the state what the step wants and is not there as it wants it.
+Row Binding::makeRow(const Draft &draft, States &states) {
+  const auto &[param, place, index] = draft;
+  const Set &set = program->sets[size_t(index)];
+  const Keys &own = keys[size_t(index)];
+  auto &slot = states[param.unsafeGetTensorImpl()];
+  bool begins = !slot;
+  if (begins)
+    slot = std::make_unique<RuleParamState>();
+  auto &state = static_cast<RuleParamState &>(*slot);
+  Row row;
+  row.param = param;
+  row.set = index;
+  for (size_t i = 0; i < set.kept.size(); ++i) {
+    const Stream &stream = set.kept[i];
+    row.kept.push_back(
+        begins ? fresh(stream, param)
+               : asStored(state.tensor(own.kept[i]), param, stream.type));
+    state.tensor(own.kept[i], row.kept.back());
   }
-  written.close();
+  if (set.step) {
+    row.count = begins ? at::zeros({}, countType(set))
+                       : state.tensor(own.step).to(countType(set));
+    state.count(own.step).tensor(own.step, row.count);
+  }
+  return row;
+}
+
+void Binding::bind(const Groups &groups, States &states) {
+  bound = false;
+  table.reset();
+  cells.clear();
+  std::vector<Draft> drafts = draft(groups);
+  checkStates(drafts, states);
+  // Nothing is refused from here on.
+  auto written = std::make_shared<Ranges>();
+  std::vector<Row> rows;
+  std::vector<int32_t> sets;
+  for (const Draft &draft : drafts) {
+    if (rows.empty() || draft.set != sets.back() ||
+        draft.place.group != cells.back().group) {
+      cells.push_back({draft.place.group, nullptr, nullptr});
+      sets.push_back(draft.set);
+    }
+    rows.push_back(makeRow(draft, states));
+    Row &row = rows.back();
+    row.group = int64_t(cells.size()) - 1;
+    const Keys &own = keys[size_t(row.set)];
+    written->add(row.param, draft.place, "");
+    for (size_t i = 0; i < row.kept.size(); ++i)
+      written->add(row.kept[i], draft.place, own.kept[i]);
+    if (row.count.defined())
+      written->add(row.count, draft.place, own.step);
+  }
+  written->close();
+  if (!rows.empty()) {
+    table = std::make_unique<TensorTable>(program, std::move(rows), sets, idle,
+                                          std::move(written));
+    for (size_t i = 0; i < cells.size(); ++i) {
+      cells[i].hypers = &program->sets[size_t(sets[i])].hypers;
+      cells[i].values = table->hypers(int64_t(i));
+    }
+    TORCH_INTERNAL_ASSERT(table->look() == Change::None);
+  }
+  remember(groups, states);
+}
+
+void Binding::remember(const Groups &groups, const States &states) {
+  params.clear();
+  sizes.clear();
+  for (const auto &group : groups) {
+    sizes.push_back(group.params().size());
+    for (const Tensor &param : group.params())
+      params.push_back(param.unsafeGetTensorImpl());
+  }
   boundOptions = options;
-  boundStates = states.size();
+  boundStates.clear();
+  for (auto &[param, state] : states)
+    boundStates.emplace_back(param, state.get());
+  edits = RuleParamState::edits();
   bound = true;
 }

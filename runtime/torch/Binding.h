@@ -1,32 +1,13 @@
-// Parameters, their states and gradients in the tables of plans, kept from step
-// to step: one plan for every parameter type and choice of options.
+// The groups and states of a torch::optim optimizer as rows of a table, kept
+// from step to step.
 #ifndef ALTGRAD_TORCH_BINDING_H
 #define ALTGRAD_TORCH_BINDING_H
 
-#include "Checks.h"
-#include "Program.h"
+#include "Request.h"
+#include "TensorTable.h"
 #include "altgrad/optim.h"
 
-#include <c10/util/DimVector.h>
-
 namespace altgrad::optim {
-
-struct Plan {
-  std::shared_ptr<const Program> program;
-  std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> handle{
-      nullptr, altgrad_plan_free};
-  std::vector<at::Tensor> params; // a row each
-  std::vector<Place> places;
-  std::vector<c10::DimVector> sizes;
-  std::vector<std::vector<int64_t>> strides; // empty: contiguous
-  std::vector<const void *> grads;
-  std::vector<double> hypers;   // [group][hyper]
-  std::vector<at::Tensor> held; // states, so that their memory stays
-  at::Tensor memory;
-  void *workspace = nullptr;
-  uint64_t bytes = 0;
-  float maxNorm = 0, norm = 0;
-};
 
 class Binding {
 public:
@@ -35,58 +16,73 @@ public:
       ska::flat_hash_map<void *,
                          std::unique_ptr<torch::optim::OptimizerParamState>>;
 
-  explicit Binding(RuleSpec given) : spec(std::move(given)) {}
+  explicit Binding(RuleSpec spec) : spec(spec), compiler(spec) {}
 
-  const std::shared_ptr<const Program> &program(const std::string &options,
-                                                c10::ScalarType type);
-  // What the rule takes; the same for every type and choice of options.
-  const std::vector<Hyper> &hypers() const;
-  // Takes the gradients of a step, and binds again where anything but their
-  // addresses has changed. Throws before a tensor is changed. `options` are the
-  // compile-time options of each group.
-  void take(const Groups &groups, States &states,
-            const std::vector<std::string> &options);
-  // Runs the step on what was taken, with the values in plans[i]->hypers.
-  void run();
-  void forget() { bound = false; }
+  // Compiles what the groups need; `otherwise` are the options where there is
+  // no parameter.
+  void prepare(const Groups &groups, const std::string &otherwise);
+  // What the rule takes; the same for every set.
+  const std::vector<Scalar> &hypers() const;
+  // Takes the gradients of a step; true if tables were made for it, so that
+  // every value is to be given again. Throws before a tensor is changed.
+  bool take(const Groups &groups, States &states);
 
+  // What the groups' options were when they were last read.
+  struct Marks {
+    std::vector<uint64_t> words;
+    std::vector<size_t> ends;
+    bool isSame(const Marks &other, size_t index) const;
+  };
+  Marks marks;
+  std::vector<std::string> options; // compile-time options of each group
+  std::vector<char> changed;        // groups whose values are to be given again
+
+  // A group of the plan: the tensors of a param_group that are in one set.
+  struct Cell {
+    size_t group;
+    const std::vector<Scalar> *hypers;
+    uint64_t *values;
+  };
+  std::vector<Cell> cells;
+  std::unique_ptr<TensorTable> table; // null: no parameter has a gradient
   RuleSpec spec;
-  std::vector<std::unique_ptr<Plan>> plans;
-  float norm = 0;
 
 private:
-  struct Slot { // a parameter, in the order of the groups
-    c10::TensorImpl *param;
-    Plan *plan = nullptr; // null: had no gradient
-    const void *data = nullptr;
-    const void *grad = nullptr; // known to overlap nothing
-    int64_t numel = 0;
-    uint32_t row = 0, group = 0;
-    caffe2::TypeMeta type = {};
-    bool contiguous = true;
+  // A parameter of a set, before anything is made for it.
+  struct Draft {
+    at::Tensor param;
+    Place place;
+    int32_t set = 0;
+  };
+  // Where the states of a set are kept.
+  struct Keys {
+    std::vector<std::string> kept;
+    std::string step; // "" where the rule has none
   };
 
-  bool sameParameters(const Groups &groups) const;
-  bool gather(const Groups &groups);
-  bool gather(Slot &slot, const at::Tensor &grad);
-  const void *pointerTo(Slot &slot, const at::Tensor &grad);
-  void bind(const Groups &groups, States &states,
-            const std::vector<std::string> &options);
-  void sort(const Groups &groups, const std::vector<std::string> &options);
-  void checkStates(const States &states);
-  void makeStates(States &states);
-  void runClipped();
-  void fill(Plan &plan, const States &states, size_t groups);
+  bool isAsBound(const Groups &groups, const States &states);
+  bool hasSameStates(const States &states);
+  bool holdsRows(const States &states) const;
+  void bind(const Groups &groups, States &states);
+  std::set<std::string> linesOf(const Groups &groups) const;
+  std::vector<Draft> draft(const Groups &groups);
+  void findKeys();
+  void checkStates(const std::vector<Draft> &drafts, const States &states);
+  Row makeRow(const Draft &draft, States &states);
+  void remember(const Groups &groups, const States &states);
 
-  std::map<std::pair<std::string, c10::ScalarType>,
-           std::shared_ptr<const Program>>
-      programs;
-  std::vector<Slot> slots;
-  Written written;
-  std::vector<std::string> boundOptions;
-  std::vector<at::Tensor> copies; // gradients that were laid out otherwise
-  size_t boundStates = 0;
+  Compiler compiler;
+  std::shared_ptr<const Program> program;
+  std::vector<Keys> keys; // of each set
+
+  // What was bound.
   bool bound = false;
+  std::vector<c10::TensorImpl *> params;
+  std::vector<size_t> sizes; // of the groups
+  std::vector<std::string> boundOptions;
+  std::vector<at::Tensor> idle;
+  std::vector<std::pair<void *, const void *>> boundStates;
+  uint64_t edits = 0;
 };
 
 } // namespace altgrad::optim

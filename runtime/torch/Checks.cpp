@@ -1,9 +1,8 @@
 // Says what is wrong with a tensor, in one sentence.
 #include "Checks.h"
 
+#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
-
-#include <algorithm>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -13,18 +12,33 @@ std::string altgrad::optim::toString(const Place &place) {
          std::to_string(place.group);
 }
 
+bool altgrad::optim::isStored(const Tensor &tensor) {
+  return tensor.layout() == at::kStrided && tensor.device().is_cpu() &&
+         !tensor.key_set().has(c10::DispatchKey::Python) &&
+         (tensor.has_storage() || tensor._is_zerotensor());
+}
+
+// torch refuses the same, in its own words, when the tensor is written.
+static void checkWritable(const Tensor &tensor, const std::string &name) {
+  TORCH_CHECK(!tensor.is_inference() || c10::InferenceMode::is_enabled(),
+              "altgrad: ", name, " is an inference tensor");
+}
+
+bool altgrad::optim::isSupported(c10::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+}
+
 void altgrad::optim::checkParameter(const Tensor &param, const Place &place) {
-  auto type = param.scalar_type();
-  TORCH_CHECK_TYPE(type == at::kFloat || type == at::kBFloat16 ||
-                       type == at::kHalf,
-                   "altgrad: ", toString(place), " is ", type,
+  TORCH_CHECK_TYPE(isSupported(param.scalar_type()),
+                   "altgrad: ", toString(place), " is ", param.scalar_type(),
                    ", expected Float, BFloat16 or Half");
   TORCH_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place),
               " has layout ", param.layout(), ", expected Strided");
   TORCH_CHECK(param.device().is_cpu(), "altgrad: ", toString(place), " is on ",
               param.device(), "; this optimizer runs on the CPU");
-  TORCH_CHECK(!param.is_inference() || c10::InferenceMode::is_enabled(),
-              "altgrad: ", toString(place), " is an inference tensor");
+  TORCH_CHECK(isStored(param), "altgrad: ", toString(place),
+              " is a wrapper of other tensors, without memory of its own");
+  checkWritable(param, toString(place));
   TORCH_CHECK(param.is_non_overlapping_and_dense() && !param.is_neg() &&
                   !param._is_zerotensor(),
               "altgrad: ", toString(place), " is not dense: sizes ",
@@ -45,6 +59,28 @@ void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad,
   TORCH_CHECK(grad.sizes() == param.sizes(), "altgrad: the gradient of ",
               toString(place), " has sizes ", grad.sizes(), ", expected ",
               param.sizes());
+  TORCH_CHECK(isStored(grad), "altgrad: the gradient of ", toString(place),
+              " is a wrapper of other tensors, without memory of its own");
+}
+
+// A loaded state may be narrower than the step stores it, never wider.
+static bool fits(c10::ScalarType from, c10::ScalarType to) {
+  return from == to || (isFloatingType(from) && to == at::kFloat &&
+                        c10::elementSize(from) < c10::elementSize(to));
+}
+
+void altgrad::optim::checkState(const Tensor &state, const std::string &key,
+                                c10::ScalarType type, at::IntArrayRef sizes,
+                                const Place &place) {
+  std::string name = "'" + key + "' of " + toString(place);
+  TORCH_CHECK(state.sizes() == sizes, "altgrad: ", name, " has sizes ",
+              state.sizes(), ", expected ", sizes);
+  TORCH_CHECK_TYPE(fits(state.scalar_type(), type), "altgrad: ", name, " is ",
+                   state.scalar_type(), ", expected ", type);
+  TORCH_CHECK(isStored(state), "altgrad: ", name,
+              " is no plain tensor of the CPU: ", state.layout(), " on ",
+              state.device());
+  checkWritable(state, name);
 }
 
 bool altgrad::optim::hasLayoutOf(const Tensor &param, const Tensor &other) {
@@ -59,43 +95,9 @@ bool altgrad::optim::hasLayoutOf(const Tensor &param, const Tensor &other) {
   return true;
 }
 
-std::string Written::Range::name() const {
-  return what.empty() ? toString(place)
-                      : "'" + what + "' of " + toString(place);
-}
-
-void Written::add(const Tensor &tensor, const Place &place, std::string what) {
-  if (tensor.numel() == 0)
-    return;
-  auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
-  ranges.push_back({begin, begin + tensor.nbytes(), place, std::move(what)});
-}
-
-void Written::close() {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Range &a, const Range &b) { return a.begin < b.begin; });
-  for (size_t i = 1; i < ranges.size(); ++i)
-    TORCH_CHECK(ranges[i - 1].end <= ranges[i].begin,
-                "altgrad: ", ranges[i].name(), " overlaps ",
-                ranges[i - 1].name(), " in memory");
-  spans.clear();
-  for (const Range &range : ranges)
-    spans.push_back({range.begin, range.end});
-}
-
-void Written::checkApart(const void *data, size_t bytes,
-                         const Place &place) const {
-  auto begin = reinterpret_cast<uintptr_t>(data);
-  // The first that ends behind `begin`.
-  const Span *next = spans.data();
-  for (size_t left = spans.size(); left > 0;) {
-    size_t half = (left + 1) / 2;
-    next += next[half - 1].end <= begin ? half : 0;
-    left -= half;
-  }
-  size_t found = size_t(next - spans.data());
-  TORCH_CHECK(found == spans.size() || bytes == 0 ||
-                  begin + bytes <= next->begin,
-              "altgrad: the gradient of ", toString(place), " overlaps ",
-              ranges[found].name(), " in memory");
+size_t altgrad::optim::extentOf(const Tensor &tensor) {
+  int64_t last = 0;
+  for (int64_t i = 0; i < tensor.dim(); ++i)
+    last += (tensor.size(i) - 1) * tensor.stride(i);
+  return size_t(last + 1) * tensor.element_size();
 }

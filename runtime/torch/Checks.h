@@ -4,9 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
 namespace altgrad::optim {
 
@@ -16,36 +14,22 @@ struct Place {
 };
 std::string toString(const Place &place);
 
+// Whether a parameter may have this type.
+bool isSupported(c10::ScalarType type);
 void checkParameter(const at::Tensor &param, const Place &place);
 void checkGradient(const at::Tensor &param, const at::Tensor &grad,
                    const Place &place);
+// `type` is how the step stores the state; it may be narrower.
+void checkState(const at::Tensor &state, const std::string &key,
+                c10::ScalarType type, at::IntArrayRef sizes,
+                const Place &place);
 
+// Whether the tensor is plain memory of the CPU.
+bool isStored(const at::Tensor &tensor);
 // Whether the elements of `other` lie in memory in the order of `param`'s.
 bool hasLayoutOf(const at::Tensor &param, const at::Tensor &other);
-
-// Memory that a step writes, as a set of ranges that must be apart.
-class Written {
-public:
-  void clear() { ranges.clear(); }
-  void add(const at::Tensor &tensor, const Place &place, std::string what);
-  // Sorts the ranges; throws if two of them overlap.
-  void close();
-  // Throws if `bytes` at `data` overlap a range.
-  void checkApart(const void *data, size_t bytes, const Place &place) const;
-
-private:
-  struct Range {
-    uintptr_t begin, end;
-    Place place;
-    std::string what;
-    std::string name() const;
-  };
-  struct Span {
-    uintptr_t begin, end;
-  };
-  std::vector<Range> ranges;
-  std::vector<Span> spans; // the ranges, close together for the search
-};
+// Bytes from the first element to behind the last; there is one.
+size_t extentOf(const at::Tensor &tensor);
 
 } // namespace altgrad::optim
 

@@ -5,97 +5,15 @@
 #include <torch/optim/serialize.h>
 #include <torch/serialize/archive.h>
 
+#include <atomic>
+#include <cstring>
+
 using namespace altgrad::optim;
 using at::Tensor;
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
-
-//===-- Options --------------------------------------------------------------//
-
-RuleOptions &RuleOptions::hyper(const std::string &name, double value) {
-  hypers_[name] = value;
-  return *this;
-}
-
-double RuleOptions::hyper(const std::string &name) const {
-  auto found = hypers_.find(name);
-  TORCH_CHECK(found != hypers_.end(), "altgrad: hyper-parameter '", name,
-              "' is not set");
-  return found->second;
-}
-
-RuleOptions &RuleOptions::option(const std::string &name, bool on) {
-  if (on)
-    options_.insert(name);
-  else
-    options_.erase(name);
-  return *this;
-}
-
-double RuleOptions::get_lr() const { return hyper("lr"); }
-void RuleOptions::set_lr(const double lr) { hyper("lr", lr); }
-
-void RuleOptions::serialize(OutputArchive &archive) const {
-  OutputArchive hypers(archive.compilation_unit());
-  for (auto &[name, value] : hypers_)
-    hypers.write(name, c10::IValue(value));
-  archive.write("hypers", hypers);
-  OutputArchive options(archive.compilation_unit());
-  for (const std::string &name : options_)
-    options.write(name, c10::IValue(true));
-  archive.write("options", options);
-}
-
-void RuleOptions::serialize(InputArchive &archive) {
-  InputArchive hypers, options;
-  TORCH_CHECK(archive.try_read("hypers", hypers) &&
-                  archive.try_read("options", options),
-              "altgrad: the file holds another optimizer's options");
-  hypers_.clear();
-  options_.clear();
-  c10::IValue value;
-  for (const std::string &name : hypers.keys()) {
-    hypers.read(name, value);
-    hypers_[name] = value.toDouble();
-  }
-  for (const std::string &name : options.keys())
-    options_.insert(name);
-}
-
-//===-- State ----------------------------------------------------------------//
-
-const Tensor &RuleParamState::tensor(const std::string &name) const {
-  static const Tensor none;
-  auto found = tensors_.find(name);
-  return found == tensors_.end() ? none : found->second;
-}
-
-RuleParamState &RuleParamState::tensor(const std::string &name, Tensor value) {
-  tensors_[name] = std::move(value);
-  return *this;
-}
-
-void RuleParamState::serialize(OutputArchive &archive) const {
-  for (auto &[name, value] : tensors_)
-    if (value.defined() && value.dim() == 0 && value.scalar_type() == at::kLong)
-      archive.write(name, c10::IValue(value.item<int64_t>()));
-    else if (value.defined())
-      archive.write(name, c10::IValue(value));
-}
-
-void RuleParamState::serialize(InputArchive &archive) {
-  tensors_.clear();
-  c10::IValue value;
-  for (const std::string &name : archive.keys()) {
-    archive.read(name, value);
-    if (value.isInt())
-      tensors_[name] = at::scalar_tensor(value.toInt(), at::kLong);
-    else if (value.isTensor())
-      tensors_[name] = value.toTensor();
-  }
-}
 
 //===-- Any rule -------------------------------------------------------------//
 
@@ -126,42 +44,31 @@ RuleOptimizer::RuleOptimizer(std::vector<Tensor> params, RuleSpec spec,
 RuleOptimizer::~RuleOptimizer() = default;
 
 void RuleOptimizer::prepare() {
-  bool none = true;
-  for (size_t g = 0; g < param_groups_.size(); ++g)
-    for (size_t i = 0; i < param_groups_[g].params().size(); ++i) {
-      const Tensor &param = param_groups_[g].params()[i];
-      if (!param.requires_grad())
-        continue;
-      checkParameter(param, {g, i});
-      binding->program(optionsOf(param_groups_[g].options()),
-                       param.scalar_type());
-      none = false;
-    }
-  if (none)
-    binding->program(optionsOf(*defaults_), at::kFloat);
+  readOptions();
+  binding->prepare(param_groups_, optionsOf(*defaults_));
 }
 
 // Fills in what `options` leave open, and refuses what the rule does not have.
 void RuleOptimizer::complete(RuleOptions &options) const {
   std::string names;
-  for (const Hyper &hyper : binding->hypers()) {
-    names += (names.empty() ? "" : ", ") + hyper.name;
-    if (options.hypers().count(hyper.name))
+  for (const Scalar &hyper : binding->hypers()) {
+    names += (names.empty() ? "" : ", ") + hyper.key;
+    if (options.hypers().count(hyper.key))
       continue;
     auto &defaults = static_cast<const RuleOptions &>(*defaults_).hypers();
-    auto found = defaults.find(hyper.name);
+    auto found = defaults.find(hyper.key);
     if (found != defaults.end())
-      options.hyper(hyper.name, found->second);
+      options.hyper(hyper.key, found->second);
     else if (hyper.byDefault)
-      options.hyper(hyper.name, *hyper.byDefault);
+      options.hyper(hyper.key, *hyper.byDefault);
     else
-      TORCH_CHECK(false, "altgrad: hyper-parameter '", hyper.name,
+      TORCH_CHECK(false, "altgrad: hyper-parameter '", hyper.key,
                   "' has no default and is not set");
   }
   for (auto &[name, value] : options.hypers()) {
     bool known = false;
-    for (const Hyper &hyper : binding->hypers())
-      known |= hyper.name == name;
+    for (const Scalar &hyper : binding->hypers())
+      known |= hyper.key == name;
     TORCH_CHECK(known, "altgrad: the rule has no hyper-parameter '", name,
                 "' (there are: ", names, ")");
   }
@@ -185,6 +92,52 @@ std::string RuleOptimizer::optionsOf(const OptimizerOptions &options) const {
   return words;
 }
 
+void RuleOptimizer::addMark(const OptimizerOptions &options,
+                            std::vector<uint64_t> &words) const {
+  static std::atomic<uint64_t> asked = 0;
+  bool own = typeid(options) == typeid(RuleOptions);
+  words.push_back(own ? static_cast<const RuleOptions &>(options).revision()
+                      : ++asked);
+}
+
+void RuleOptimizer::readOptions() {
+  Binding::Marks marks;
+  auto add = [&](const OptimizerOptions &options) {
+    addMark(options, marks.words);
+    marks.ends.push_back(marks.words.size());
+  };
+  add(*defaults_);
+  for (const OptimizerParamGroup &group : param_groups_)
+    add(group.options());
+  bool all = !marks.isSame(binding->marks, 0);
+  binding->options.resize(param_groups_.size());
+  binding->changed.resize(param_groups_.size(), true);
+  for (size_t g = 0; g < param_groups_.size(); ++g)
+    if (all || !marks.isSame(binding->marks, 1 + g)) {
+      binding->options[g] = optionsOf(param_groups_[g].options());
+      binding->changed[g] = true;
+    }
+  binding->marks = std::move(marks);
+}
+
+void RuleOptimizer::giveHypers(bool all) {
+  std::vector<char> &changed = binding->changed;
+  if (all)
+    std::fill(changed.begin(), changed.end(), true);
+  for (const Binding::Cell &cell : binding->cells) {
+    if (!changed[cell.group])
+      continue;
+    uint64_t *value = cell.values;
+    for (const Scalar &hyper : *cell.hypers) {
+      auto given = hyperOf(param_groups_[cell.group].options(), hyper.key);
+      TORCH_CHECK(given || hyper.byDefault, "altgrad: hyper-parameter '",
+                  hyper.key, "' has no default and is not set");
+      hyper.write(given ? *given : *hyper.byDefault, value++);
+    }
+  }
+  std::fill(changed.begin(), changed.end(), false);
+}
+
 Tensor RuleOptimizer::step(LossClosure closure) {
   Tensor loss;
   if (closure) {
@@ -192,21 +145,13 @@ Tensor RuleOptimizer::step(LossClosure closure) {
     loss = closure();
   }
   at::NoGradGuard disabled;
-  std::vector<std::string> options;
-  for (const OptimizerParamGroup &group : param_groups_)
-    options.push_back(optionsOf(group.options()));
-  binding->take(param_groups_, state_, options);
-  for (auto &plan : binding->plans) {
-    double *value = plan->hypers.data();
-    for (const OptimizerParamGroup &group : param_groups_)
-      for (const Hyper &hyper : plan->program->hypers) {
-        auto given = hyperOf(group.options(), hyper.name);
-        TORCH_CHECK(given || hyper.byDefault, "altgrad: hyper-parameter '",
-                    hyper.name, "' has no default and is not set");
-        *value++ = given ? *given : *hyper.byDefault;
-      }
+  readOptions();
+  giveHypers(binding->take(param_groups_, state_));
+  if (binding->table) {
+    binding->table->give(ALTGRAD_ROLE_MAX_NORM,
+                         binding->spec.max_grad_norm().value_or(0));
+    binding->table->run();
   }
-  binding->run();
   return loss;
 }
 
@@ -215,17 +160,12 @@ void RuleOptimizer::save(OutputArchive &archive) const {
 }
 
 void RuleOptimizer::load(InputArchive &archive) {
-  forgetBinding();
   torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
 }
 
-ska::flat_hash_map<void *, std::unique_ptr<torch::optim::OptimizerParamState>> &
-RuleOptimizer::state() noexcept {
-  forgetBinding();
-  return Optimizer::state();
+double RuleOptimizer::last_grad_norm() const {
+  return binding->table ? binding->table->result(ALTGRAD_ROLE_NORM) : 0;
 }
-
-double RuleOptimizer::last_grad_norm() const { return binding->norm; }
 
 void RuleOptimizer::set_max_grad_norm(double norm) {
   TORCH_CHECK(binding->spec.max_grad_norm(),
@@ -233,8 +173,6 @@ void RuleOptimizer::set_max_grad_norm(double norm) {
   TORCH_CHECK(norm >= 0, "Invalid max_grad_norm: ", norm);
   binding->spec.max_grad_norm(norm);
 }
-
-void RuleOptimizer::forgetBinding() noexcept { binding->forget(); }
 
 //===-- AdamW ----------------------------------------------------------------//
 
@@ -296,11 +234,22 @@ std::string AdamW::optionsOf(const OptimizerOptions &options) const {
   return static_cast<const AdamWOptions &>(options).amsgrad() ? "amsgrad" : "";
 }
 
+void AdamW::addMark(const OptimizerOptions &given,
+                    std::vector<uint64_t> &words) const {
+  auto &options = static_cast<const AdamWOptions &>(given);
+  auto [beta1, beta2] = options.betas();
+  for (double value : {options.lr(), beta1, beta2, options.eps(),
+                       options.weight_decay(), double(options.amsgrad())}) {
+    uint64_t word;
+    std::memcpy(&word, &value, sizeof word);
+    words.push_back(word);
+  }
+}
+
 void AdamW::save(OutputArchive &archive) const {
   torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
 }
 
 void AdamW::load(InputArchive &archive) {
-  forgetBinding();
   torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
 }

@@ -1,14 +1,12 @@
-// Compiles a rule through the C ABI and reads its manifest.
+// Asks the C ABI what a bundle holds.
 #include "Program.h"
 
 #include <c10/util/Exception.h>
 
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include <cstring>
 
 using namespace altgrad::optim;
 using c10::ScalarType;
-using nlohmann::json;
 
 namespace {
 
@@ -22,129 +20,27 @@ constexpr Format formats[] = {{ScalarType::Float, "f32"},
                               {ScalarType::Float8_e4m3fn, "ocp.e4m3fn"},
                               {ScalarType::Float8_e5m2, "ocp.e5m2"}};
 
-std::string formatName(ScalarType type) {
+ScalarType typeOf(const altgrad_stream_info &info) {
   for (const Format &format : formats)
-    if (format.type == type && type != ScalarType::Float8_e4m3fn &&
-        type != ScalarType::Float8_e5m2)
-      return format.name;
-  TORCH_CHECK(false, "altgrad: a parameter is ", toString(type),
-              ", expected Float, BFloat16 or Half");
-}
-
-ScalarType typeOf(const std::string &stream, const std::string &name) {
-  for (const Format &format : formats)
-    if (name == format.name)
+    if (info.block == 1 && strcmp(info.format, format.name) == 0)
       return format.type;
-  TORCH_CHECK(false, "altgrad: stream '", stream, "' is stored as ", name,
-              ", which torch has no type for");
+  TORCH_CHECK(false, "altgrad: stream '", info.name, "' is stored as ",
+              info.format, ", which torch has no type for");
 }
 
-std::string storageOf(const RuleSpec &spec, ScalarType paramType) {
-  std::istringstream words(spec.storage());
-  std::string format = formatName(paramType);
-  std::string line = "param=" + format + " grad=" + format;
-  for (std::string word; words >> word;) {
-    TORCH_CHECK(word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0,
-                "altgrad: storage '", word,
-                "': parameters and gradients are stored as their tensors are");
-    line += " " + word;
-  }
-  return line;
+template <typename T> void put(T value, void *cell) {
+  memcpy(cell, &value, sizeof value);
 }
 
-std::string keyOf(const RuleSpec &spec, const std::string &name,
-                  const std::string &otherwise) {
-  auto found = spec.state_names().find(name);
-  return found == spec.state_names().end() ? otherwise : found->second;
+template <typename T> double get(const void *cell) {
+  T value;
+  memcpy(&value, cell, sizeof value);
+  return double(value);
 }
 
-void readStreams(const json &manifest, const RuleSpec &spec, Program &program) {
-  for (const json &entry : manifest.at("streams")) {
-    Stream stream;
-    stream.name = entry.at("name").get<std::string>();
-    stream.type = typeOf(stream.name, entry.at("format").get<std::string>());
-    std::string role = entry.at("role").get<std::string>();
-    stream.role = role == "grad"     ? Role::Grad
-                  : role == "master" ? Role::Master
-                  : role == "copy"   ? Role::Copy
-                  : role == "param"  ? Role::Param
-                                     : Role::State;
-    if (stream.role != Role::Param && stream.role != Role::Grad)
-      stream.key = keyOf(spec, stream.name, stream.name);
-    program.streams.push_back(std::move(stream));
-  }
-}
-
-void readScalars(const json &manifest, const RuleSpec &spec, Program &program) {
-  for (const json &entry : manifest.at("scalars")) {
-    std::string name = entry.at("name").get<std::string>();
-    std::string role = entry.at("role").get<std::string>();
-    const json &value = entry.at("default");
-    if (role == "hyper") {
-      program.hypers.push_back(
-          {name, value.is_null() ? std::nullopt
-                                 : std::optional<double>(value.get<double>())});
-    } else if (role == "step") {
-      program.step = name;
-      program.stepKey = keyOf(spec, name, "step");
-      program.stepType =
-          entry.at("type") == "f32" ? ScalarType::Float : ScalarType::Long;
-    } else {
-      TORCH_CHECK(name == "max_norm" || name == "norm", "altgrad: scalar '",
-                  name, "' of the step has no place in this optimizer");
-    }
-  }
-}
-
-// The sweeps of the norm come first, and the scalars that follow them know it.
-void readPhases(const json &manifest, Program &program) {
-  bool swept = false;
-  for (const json &phase : manifest.at("phases")) {
-    ++program.normPhases;
-    swept |= phase.at("domain") == "chunks";
-    if (swept && phase.at("domain") == "once")
-      return;
-  }
-}
-
-// The states that are to be stored as the parameter is, in altgrad-opt's words.
-std::string unnamedStates(const RuleSpec &spec, const Program &program,
-                          const std::string &format) {
-  std::string words = " " + spec.storage(), line;
-  for (const Stream &stream : program.streams)
-    if (stream.role == Role::State &&
-        words.find(" " + stream.name + "=") == std::string::npos)
-      line += " " + stream.name + "=" + format;
-  return line;
-}
-
-std::shared_ptr<const Program> compileAs(const RuleSpec &spec,
-                                         const std::string &options,
-                                         const std::string &storage) {
-  std::string lines = "--rule=" + spec.rule();
-  if (!options.empty())
-    lines += "{" + options + "}";
-  lines += "\n--storage=" + storage;
-  lines += "\n--target=x86-64-v3,x86-64-v4";
-  if (spec.max_grad_norm())
-    lines += "\n--clip";
-  if (!spec.rule_path().empty())
-    lines += "\n--rule-path=" + spec.rule_path();
-
-  altgrad_bundle *bundle = nullptr;
-  const std::string &text = spec.text();
-  check(altgrad_compile(
-      text.empty() ? nullptr : text.data(), text.size(), lines.c_str(),
-      spec.compiler().empty() ? nullptr : spec.compiler().c_str(), &bundle));
-  auto program = std::make_shared<Program>();
-  program->bundle.reset(bundle, altgrad_bundle_free);
-  json manifest = json::parse(altgrad_manifest(bundle), nullptr,
-                              /*allow_exceptions=*/false);
-  TORCH_CHECK(manifest.is_object(), "altgrad: the manifest is not JSON");
-  readStreams(manifest, spec, *program);
-  readScalars(manifest, spec, *program);
-  readPhases(manifest, *program);
-  return program;
+template <typename Info> [[noreturn]] void refuse(const Info &info) {
+  TORCH_CHECK(false, "altgrad: '", info.name,
+              "' of the step has no place in an optimizer");
 }
 
 } // namespace
@@ -153,16 +49,104 @@ void altgrad::optim::check(altgrad_status status) {
   TORCH_CHECK(status == ALTGRAD_OK, "altgrad: ", altgrad_last_error());
 }
 
-std::shared_ptr<const Program>
-altgrad::optim::compile(const RuleSpec &spec, const std::string &options,
-                        ScalarType paramType) {
-  TORCH_CHECK(!spec.rule().empty() || !spec.text().empty(),
-              "altgrad: neither the name of a rule nor its text is given");
-  std::string storage = storageOf(spec, paramType);
-  auto program = compileAs(spec, options, storage);
-  // Only now are the states known.
-  std::string more = paramType == ScalarType::Float
-                         ? ""
-                         : unnamedStates(spec, *program, formatName(paramType));
-  return more.empty() ? program : compileAs(spec, options, storage + more);
+std::string altgrad::optim::formatOf(ScalarType type) {
+  for (const Format &format : formats)
+    if (format.type == type)
+      return format.name;
+  TORCH_CHECK_TYPE(false, "altgrad: no stream is stored as ", type);
+}
+
+void Scalar::write(double value, void *cell) const {
+  switch (type) {
+  case ALTGRAD_F64:
+    return put(value, cell);
+  case ALTGRAD_I64:
+    return put(int64_t(value), cell);
+  case ALTGRAD_F32:
+    return put(float(value), cell);
+  case ALTGRAD_I32:
+    return put(int32_t(value), cell);
+  default:
+    return put(value != 0, cell);
+  }
+}
+
+double Scalar::read(const void *cell) const {
+  switch (type) {
+  case ALTGRAD_F64:
+    return get<double>(cell);
+  case ALTGRAD_I64:
+    return get<int64_t>(cell);
+  case ALTGRAD_F32:
+    return get<float>(cell);
+  case ALTGRAD_I32:
+    return get<int32_t>(cell);
+  default:
+    return get<bool>(cell);
+  }
+}
+
+void Program::readStreams() {
+  for (int64_t i = 0; i < altgrad_stream_count(bundle.get()); ++i) {
+    altgrad_stream_info info{};
+    info.size = sizeof info;
+    check(altgrad_stream_at(bundle.get(), i, &info));
+    Stream stream{info.name, info.key, info.role, typeOf(info)};
+    Set &set = sets.at(size_t(info.set));
+    switch (info.role) {
+    case ALTGRAD_ROLE_PARAM:
+      set.param = stream;
+      break;
+    case ALTGRAD_ROLE_GRAD:
+      set.grad = stream;
+      break;
+    case ALTGRAD_ROLE_STATE:
+    case ALTGRAD_ROLE_MASTER:
+    case ALTGRAD_ROLE_COPY:
+      set.kept.push_back(stream);
+      break;
+    default:
+      refuse(info);
+    }
+  }
+  for (const Set &set : sets)
+    TORCH_CHECK(set.param && set.grad,
+                "altgrad: a set of the step has no parameter or no gradient");
+}
+
+void Program::readScalars() {
+  for (int64_t i = 0; i < altgrad_scalar_count(bundle.get()); ++i) {
+    altgrad_scalar_info info{};
+    info.size = sizeof info;
+    check(altgrad_scalar_at(bundle.get(), i, &info));
+    Scalar scalar{info.name, info.key, info.role, info.access, info.type, {}};
+    if (info.has_default)
+      scalar.byDefault = info.value;
+    bool ofSet = info.set >= 0 || sets.size() == 1;
+    Set &set = sets.at(size_t(std::max(info.set, 0)));
+    if (info.scope == ALTGRAD_PER_STEP)
+      singles.push_back(scalar);
+    else if (info.role == ALTGRAD_ROLE_HYPER && ofSet &&
+             info.scope == ALTGRAD_PER_GROUP)
+      set.hypers.push_back(scalar);
+    else if (info.role == ALTGRAD_ROLE_STEP && ofSet &&
+             info.scope == ALTGRAD_PER_TENSOR &&
+             (info.type == ALTGRAD_F32 || info.type == ALTGRAD_I64))
+      set.step = scalar;
+    else
+      refuse(info);
+  }
+}
+
+Program::Program(std::shared_ptr<altgrad_bundle> given)
+    : bundle(std::move(given)) {
+  sets.resize(size_t(altgrad_set_count(bundle.get())));
+  readStreams();
+  readScalars();
+  for (int64_t i = 0; i < altgrad_exchange_count(bundle.get()); ++i) {
+    altgrad_exchange_info info{};
+    info.size = sizeof info;
+    check(altgrad_exchange_at(bundle.get(), i, &info));
+    exchanges.push_back(info.phase);
+  }
 }

@@ -1,49 +1,62 @@
-// A rule compiled for one parameter type, and what its manifest says.
+// A compiled step as the C ABI describes it: found by set, role and key, never
+// by name or order.
 #ifndef ALTGRAD_TORCH_PROGRAM_H
 #define ALTGRAD_TORCH_PROGRAM_H
 
 #include "altgrad/altgrad.h"
-#include "altgrad/rule_spec.h"
 
 #include <c10/core/ScalarType.h>
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace altgrad::optim {
 
-// What a stream is bound to.
-enum class Role { Param, Grad, State, Master, Copy };
-
 struct Stream {
-  std::string name;
-  Role role;
+  std::string name, key;
+  int32_t role;
   c10::ScalarType type;
-  std::string key; // in RuleParamState; "" for parameter and gradient
 };
 
-struct Hyper {
-  std::string name;
+struct Scalar {
+  std::string name, key;
+  int32_t role, access, type;
   std::optional<double> byDefault;
+
+  // A value lies in a cell of 8 bytes, in the scalar's own type.
+  void write(double value, void *cell) const;
+  double read(const void *cell) const;
+};
+
+// What the tensors of a set have.
+struct Set {
+  std::optional<Stream> param, grad;
+  std::vector<Stream> kept;   // states, master and copy
+  std::vector<Scalar> hypers; // one value for each group
+  std::optional<Scalar> step; // counts the steps of each tensor
 };
 
 struct Program {
+  // Throws where the step has something that no tensor or optimizer provides.
+  explicit Program(std::shared_ptr<altgrad_bundle> bundle);
+
   std::shared_ptr<altgrad_bundle> bundle;
-  std::vector<Stream> streams;
-  std::vector<Hyper> hypers;
-  std::string step; // name of the step count; "" where the rule has none
-  std::string stepKey;
-  c10::ScalarType stepType = c10::ScalarType::Long;
-  int64_t normPhases = 0; // after these phases a clipped step knows its norm
+  std::vector<Set> sets;
+  std::vector<Scalar> singles;    // of the whole step
+  std::vector<int64_t> exchanges; // the phases that they come before
+
+private:
+  void readStreams();
+  void readScalars();
 };
 
 // Throws what the runtime says when `status` is not ALTGRAD_OK.
 void check(altgrad_status status);
 
-// `options`: compile-time options by commas.
-std::shared_ptr<const Program> compile(const RuleSpec &spec,
-                                       const std::string &options,
-                                       c10::ScalarType paramType);
+// How altgrad-opt spells a type that a stream may have; throws for others.
+std::string formatOf(c10::ScalarType type);
 
 } // namespace altgrad::optim
 

@@ -72,6 +72,20 @@ TEST(Resume, ReadsAndWritesTorchsFiles) {
                              1e-4, 1e-6));
 }
 
+// The states of a parameter without dimensions look like a count.
+TEST(Resume, ParametersWithoutDimensions) {
+  at::manual_seed(5);
+  Tensor a = leaf({}), b = leaf({});
+  AdamW first({a}), second({b});
+  first.step();
+  pass(first, second);
+  b.set_data(a.detach().clone());
+  b.mutable_grad() = a.grad().clone();
+  first.step();
+  second.step();
+  EXPECT_TRUE(sameBits(a.detach(), b.detach()));
+}
+
 TEST(Resume, RefusesAnotherRulesFile) {
   Tensor a = leaf({3}), b = leaf({3}), b0 = b.detach().clone();
   RuleOptimizer lion({a}, "lion"), other({b}, "ademamix");

@@ -3,7 +3,12 @@
 
 #include <altgrad/optim.h>
 
+#include <climits>
+#include <cstdio>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace altgrad::tests;
 using namespace altgrad::optim;
@@ -147,10 +152,12 @@ TEST(Rule, ClipsParametersOfTwoTypesByOneNorm) {
   at::manual_seed(9);
   for (double most : {0.5, 1e6, 0.0}) {
     Tensor a = leaf({4097}), b = leaf({33}, at::kBFloat16);
-    Tensor a0 = a.detach().clone(), ga = a.grad().clone(), gb = b.grad().clone();
+    Tensor a0 = a.detach().clone(), ga = a.grad().clone(),
+           gb = b.grad().clone();
     RuleOptimizer optimizer({a, b}, RuleSpec("sgd").max_grad_norm(most),
                             RuleOptions().hyper("lr", 0.5));
-    double norm = at::cat({ga, gb.to(at::kFloat).flatten()}).norm().item<float>();
+    double norm =
+        at::cat({ga, gb.to(at::kFloat).flatten()}).norm().item<float>();
     double ratio = std::min(most / (norm + 1e-6), 1.0);
     optimizer.step();
     EXPECT_NEAR(optimizer.last_grad_norm() / norm, 1, 1e-6);
@@ -167,6 +174,85 @@ TEST(Rule, AnInfiniteGradientOfOneTypeStopsTheOther) {
   optimizer.step();
   EXPECT_TRUE(std::isinf(optimizer.last_grad_norm()));
   EXPECT_TRUE(at::equal(a.detach(), a0)) << "torch's coefficient is 0, too";
+}
+
+TEST(Rule, ComesFromAFile) {
+  std::string path = testing::TempDir() + "heavy_ball.mlir";
+  std::ofstream(path) << heavyBall;
+  Tensor a = leaf({7}), b = twin(a);
+  RuleOptimizer byPath({a}, path), byText({b}, RuleSpec().text(heavyBall));
+  std::remove(path.c_str());
+  byPath.step();
+  byText.step();
+  EXPECT_TRUE(sameBits(a.detach(), b.detach()));
+  EXPECT_THROW(RuleOptimizer({a}, path), c10::Error);
+}
+
+// A stock name means the rule of the installation, whatever lies in the folder.
+TEST(Rule, OfAStockNameIsNotTheWorkingDirectorys) {
+  std::string folder = testing::TempDir() + "altgrad_shadow";
+  std::vector<std::string> files{"/sgd", "/sgd.mlir", "/templates/sgd.mlir"};
+  mkdir(folder.c_str(), 0700);
+  mkdir((folder + "/templates").c_str(), 0700);
+  std::string text = heavyBall;
+  text.replace(text.find("heavy_ball"), 10, "sgd");
+  for (const std::string &file : files)
+    std::ofstream(folder + file) << text;
+  char old[PATH_MAX];
+  ASSERT_TRUE(getcwd(old, sizeof old) && chdir(folder.c_str()) == 0);
+  Tensor param = at::zeros({4}).requires_grad_();
+  param.mutable_grad() = at::ones({4});
+  // In a storage that no bundle was built for.
+  RuleOptimizer stock({param}, RuleSpec("sgd").storage("step=i64"),
+                      RuleOptions(0.5));
+  stock.step();
+  stock.step();
+  EXPECT_TRUE(at::equal(param.detach(), at::full({4}, -1.0)));
+  RuleOptimizer own({param}, "sgd.mlir", RuleOptions(0.5));
+  own.step();
+  EXPECT_TRUE(at::equal(param.detach(), at::full({4}, -1.5)));
+  EXPECT_EQ(
+      static_cast<RuleOptions &>(own.param_groups()[0].options()).hyper("drag"),
+      0.5);
+  ASSERT_EQ(chdir(old), 0);
+  for (const std::string &file : files)
+    std::remove((folder + file).c_str());
+  rmdir((folder + "/templates").c_str());
+  rmdir(folder.c_str());
+}
+
+// A rule is text that somebody may have sent.
+TEST(Refusal, OfNamesThatMeet) {
+  Tensor param = leaf({5});
+  auto with = [&](RuleSpec spec) {
+    try {
+      RuleOptimizer optimizer({param}, spec);
+      ADD_FAILURE() << "no error";
+    } catch (const c10::Error &error) {
+      return std::string(error.what_without_backtrace());
+    }
+    return std::string();
+  };
+  std::string both = "altgrad: 'v' of the rule would be kept as 'm'";
+  EXPECT_EQ(with(RuleSpec("adamw").state_names({{"v", "m"}})).find(both), 0u);
+  EXPECT_NE(with(RuleSpec("adamw").state_names({{"m", "step"}})), "");
+  EXPECT_NE(with(RuleSpec("adamw").state_names({{"t", "v"}})), "");
+  EXPECT_NE(with(RuleSpec("adamw")
+                     .storage("master=f32")
+                     .state_names({{"m", "master"}})),
+            "");
+}
+
+TEST(Refusal, OfWordsThatAreOptionsOfTheCompiler) {
+  std::vector<Tensor> params{leaf({3})};
+  for (RuleSpec spec :
+       {RuleSpec("adamw\n--clip"), RuleSpec("adamw").storage("m=bf16\n--clip"),
+        RuleSpec("adamw").rule_path("/\n--clip"),
+        RuleSpec("adamw").storage(std::string("m=bf16\0--clip", 13))})
+    EXPECT_THROW(RuleOptimizer(params, spec), c10::Error);
+  EXPECT_THROW(
+      RuleOptimizer(params, "sgd", RuleOptions().option("maximize}\n--clip")),
+      c10::Error);
 }
 
 TEST(Refusal, OfRulesAndOptions) {

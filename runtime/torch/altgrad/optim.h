@@ -37,6 +37,8 @@ public:
   RuleOptions &option(const std::string &name, bool on = true);
   const std::map<std::string, double> &hypers() const { return hypers_; }
   const std::set<std::string> &options() const { return options_; }
+  // Another number after every change.
+  uint64_t revision() const { return revision_; }
 
   void serialize(torch::serialize::InputArchive &archive) override;
   void serialize(torch::serialize::OutputArchive &archive) const override;
@@ -46,23 +48,37 @@ public:
 private:
   std::map<std::string, double> hypers_;
   std::set<std::string> options_;
+  uint64_t revision_ = 0;
 };
 
-// State tensors of a parameter by name. "step" is an int64 of no dimension; in
-// a file it is a number, as torch's own optimizers have it.
+// State tensors of a parameter by name. The count of its steps, "step", is one
+// of no dimension, and in a file a number, as torch's own optimizers have it.
 class RuleParamState
     : public torch::optim::OptimizerCloneableParamState<RuleParamState> {
 public:
   // Undefined if there is none.
   const at::Tensor &tensor(const std::string &name) const;
   RuleParamState &tensor(const std::string &name, at::Tensor value);
+  // Says which of them is the count.
+  RuleParamState &count(const std::string &name);
   const std::map<std::string, at::Tensor> &tensors() const { return tensors_; }
+  // Another number after every change of any state in the process.
+  static uint64_t edits();
 
   void serialize(torch::serialize::InputArchive &archive) override;
   void serialize(torch::serialize::OutputArchive &archive) const override;
 
 private:
+  // Counts objects that come and go, too.
+  struct Edit {
+    Edit();
+    Edit(const Edit &);
+    Edit &operator=(const Edit &);
+    ~Edit();
+  };
   std::map<std::string, at::Tensor> tensors_;
+  std::string count_;
+  Edit edit_;
 };
 
 class RuleOptimizer : public torch::optim::Optimizer {
@@ -79,18 +95,6 @@ public:
   void save(torch::serialize::OutputArchive &archive) const override;
   void load(torch::serialize::InputArchive &archive) override;
 
-  // Asking for the state in order to change it makes the next step look at all
-  // of it again. Through a torch::optim::Optimizer & only a changed number of
-  // entries is noticed.
-  ska::flat_hash_map<void *,
-                     std::unique_ptr<torch::optim::OptimizerParamState>> &
-  state() noexcept;
-  const ska::flat_hash_map<void *,
-                           std::unique_ptr<torch::optim::OptimizerParamState>> &
-  state() const noexcept {
-    return torch::optim::Optimizer::state();
-  }
-
   // The global norm of the last step's gradients, before clipping.
   double last_grad_norm() const;
   // Only for an optimizer that was made with max_grad_norm.
@@ -104,7 +108,6 @@ protected:
       RuleSpec spec, std::unique_ptr<torch::optim::OptimizerOptions> defaults);
   // Compiles what the groups need now, so that a wrong rule is told early.
   void prepare();
-  void forgetBinding() noexcept;
 
   // A group's hyper-parameter; nothing where the rule's default holds.
   virtual std::optional<double>
@@ -113,9 +116,14 @@ protected:
   // A group's compile-time options, by commas.
   virtual std::string
   optionsOf(const torch::optim::OptimizerOptions &options) const;
+  // Adds words that differ when any of the above does: only then is it asked.
+  virtual void addMark(const torch::optim::OptimizerOptions &options,
+                       std::vector<uint64_t> &words) const;
 
 private:
   void complete(RuleOptions &options) const;
+  void readOptions();
+  void giveHypers(bool all);
   std::unique_ptr<Binding> binding;
 };
 
@@ -138,6 +146,8 @@ protected:
                                 const std::string &name) const override;
   std::string
   optionsOf(const torch::optim::OptimizerOptions &options) const override;
+  void addMark(const torch::optim::OptimizerOptions &options,
+               std::vector<uint64_t> &words) const override;
 };
 
 } // namespace altgrad::optim

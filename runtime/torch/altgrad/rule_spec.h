@@ -14,7 +14,8 @@ namespace altgrad::optim {
 struct RuleSpec {
   using names_t = std::map<std::string, std::string>;
 
-  // The name of a rule on the rule path, or in `text`.
+  // The name of a rule that comes with altgrad, on the rule path or in `text`,
+  // or the path of a file, with a '/' or ending in .mlir.
   RuleSpec(std::string name = "") : rule_(std::move(name)) {}
   RuleSpec(const char *name) : rule_(name) {}
 
@@ -24,7 +25,7 @@ struct RuleSpec {
   // "m=f32 master=f32"; states that it does not name are stored as their
   // parameter is.
   TORCH_ARG(std::string, storage);
-  // Folders of rules, by colons; empty: the compiler's own.
+  // Folders of further rules, by colons.
   TORCH_ARG(std::string, rule_path);
   // Path of altgrad-opt; empty: $ALTGRAD_OPT, beside libaltgrad.so, on PATH.
   TORCH_ARG(std::string, compiler);

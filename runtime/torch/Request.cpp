@@ -1,0 +1,98 @@
+// Puts a request into altgrad-opt's words.
+#include "Request.h"
+
+#include <c10/util/Exception.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+using namespace altgrad::optim;
+using c10::ScalarType;
+
+namespace {
+
+bool isPath(const std::string &rule) {
+  constexpr char ending[] = ".mlir";
+  constexpr size_t length = sizeof ending - 1;
+  return rule.find('/') != std::string::npos ||
+         (rule.size() >= length &&
+          rule.compare(rule.size() - length, length, ending) == 0);
+}
+
+std::string readText(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  TORCH_CHECK(file && text << file.rdbuf(), "altgrad: cannot read the rule '",
+              path, "': ", strerror(errno));
+  return text.str();
+}
+
+// A request has an option on each line.
+void checkLine(const char *what, const std::string &text) {
+  TORCH_CHECK(text.find_first_of(std::string("\n\r\0", 3)) == std::string::npos,
+              "altgrad: the ", what, " has more than one line");
+}
+
+} // namespace
+
+Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
+  TORCH_CHECK(!spec.rule().empty() || !spec.text().empty(),
+              "altgrad: neither the name of a rule nor its text is given");
+  checkLine("name of the rule", spec.rule());
+  checkLine("storage", spec.storage());
+  checkLine("rule path", spec.rule_path());
+  if (spec.text().empty() && isPath(spec.rule())) {
+    spec.text(readText(spec.rule()));
+    spec.rule("");
+  }
+  std::istringstream words(spec.storage());
+  for (std::string word; words >> word;)
+    TORCH_CHECK(word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0,
+                "altgrad: storage '", word,
+                "': parameters and gradients are stored as their tensors are");
+}
+
+// In the order of words that stock bundles are built with.
+std::string Compiler::setLine(const std::string &options,
+                              ScalarType type) const {
+  checkLine("list of options", options);
+  std::string line = "rule=" + spec.rule();
+  if (!options.empty())
+    line += "{" + options + "}";
+  std::string format = formatOf(type), own = " " + spec.storage();
+  line += " param=" + format + " grad=" + format;
+  // What the user says of all states and of the count holds.
+  for (const char *word : {" states=param", " step=f32"})
+    if (own.find(std::string(word, strchr(word, '=') + 1)) == std::string::npos)
+      line += word;
+  return spec.storage().empty() ? line : line + own;
+}
+
+const std::shared_ptr<const Program> &
+Compiler::compile(const std::set<std::string> &lines) {
+  std::shared_ptr<const Program> &program = programs[lines];
+  if (program)
+    return program;
+  std::string options;
+  for (const std::string &line : lines)
+    options += "--set=" + line + "\n";
+  options += "--target=x86-64-v3,x86-64-v4";
+  if (spec.max_grad_norm())
+    options += "\n--clip";
+  if (!spec.rule_path().empty())
+    options += "\n--rule-path=" + spec.rule_path();
+  altgrad_bundle *bundle = nullptr;
+  const std::string &text = spec.text(), &compiler = spec.compiler();
+  check(altgrad_compile(
+      text.empty() ? nullptr : text.data(), text.size(), options.c_str(),
+      compiler.empty() ? nullptr : compiler.c_str(), &bundle));
+  program = std::make_shared<Program>(
+      std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
+  for (const Scalar &single : program->singles)
+    TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM ||
+                    single.role == ALTGRAD_ROLE_NORM,
+                "altgrad: nobody gives the step its '", single.name, "'");
+  return program;
+}

@@ -1,0 +1,33 @@
+// What an optimizer asks of the compiler.
+#ifndef ALTGRAD_TORCH_REQUEST_H
+#define ALTGRAD_TORCH_REQUEST_H
+
+#include "Program.h"
+#include "altgrad/rule_spec.h"
+
+#include <map>
+#include <set>
+
+namespace altgrad::optim {
+
+// Programs of one RuleSpec; each is compiled once.
+class Compiler {
+public:
+  // Throws where the rule's file cannot be read.
+  explicit Compiler(RuleSpec spec);
+
+  // The set of parameters of this type in a group with these compile-time
+  // options (by commas), in the words of the request.
+  std::string setLine(const std::string &options, c10::ScalarType type) const;
+  // The program of these sets, in their order.
+  const std::shared_ptr<const Program> &
+  compile(const std::set<std::string> &lines);
+
+private:
+  RuleSpec spec;
+  std::map<std::set<std::string>, std::shared_ptr<const Program>> programs;
+};
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_TORCH_REQUEST_H

@@ -1,0 +1,123 @@
+// Tensors bound to one plan: what is looked at before every step, and the step.
+#ifndef ALTGRAD_TORCH_TENSORTABLE_H
+#define ALTGRAD_TORCH_TENSORTABLE_H
+
+#include "Program.h"
+#include "Ranges.h"
+#include "Seen.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+
+namespace altgrad::optim {
+
+// A parameter with a gradient, and what its step keeps.
+struct Row {
+  at::Tensor param;
+  int32_t set = 0;
+  int64_t group = 0;            // of the plan: of hyper-parameters
+  std::vector<at::Tensor> kept; // one for each of Set::kept
+  at::Tensor count;             // of steps; undefined where the rule has none
+};
+
+// What has changed since a table was made.
+enum class Change { None, Gradients, Tensors };
+
+// States lie in memory as their parameter does, in the types of the program. A
+// parameter that is not dense is stepped in a dense copy, after whose order its
+// states and its gradient are arranged.
+class TensorTable {
+public:
+  // Rows come set by set; `groups` has the set of each group of the plan,
+  // `idle` the parameters without a gradient. Gradients are to lie apart from
+  // `written`, where it is given.
+  TensorTable(std::shared_ptr<const Program> program, std::vector<Row> rows,
+              const std::vector<int32_t> &groups, std::vector<at::Tensor> idle,
+              std::shared_ptr<const Ranges> written);
+
+  // Takes the gradients of this step. Gradients: one came, went, or is of
+  // another kind than was bound. Tensors: a parameter or what is kept is not as
+  // it was bound. Either asks for another table. Changes no tensor.
+  Change look();
+
+  // The cells of a group's hyper-parameters, in the order of its set.
+  uint64_t *hypers(int64_t group) { return &values[firstValue[size_t(group)]]; }
+  // Step-wide values, by role.
+  void give(int32_t role, double value);
+  double result(int32_t role) const;
+
+  // Called at an exchange point with its index and the workspace.
+  using Exchange = std::function<void(size_t index, void *workspace)>;
+  // Runs the step on what look() took. What was written into a parameter from
+  // outside goes into its master first.
+  void run(const Exchange &exchange = nullptr);
+
+  const Program &program() const { return *program_; }
+  const std::vector<Row> &rows() const { return rows_; }
+
+private:
+  struct SetRows {
+    int64_t first = 0, last = 0;
+    size_t firstSeen = 0, width = 0; // entries of `seen` for a row
+    int master = -1;                 // place in Row::kept
+    caffe2::TypeMeta gradType;
+  };
+  struct Part; // of the rows, that one thread looks at
+
+  void remember();
+  void bindTensors();
+  void bindScalars(const std::vector<int32_t> &groups);
+  void *allocate(uint64_t size);
+
+  void look(const SetRows &set, int64_t begin, int64_t end, Part &part);
+  void lookAt(const SetRows &set, int64_t row, const at::Tensor &grad,
+              Part &part);
+  bool takeOddGradients();
+  bool takeOdd(const SetRows &set, int64_t row);
+  bool areIdle() const;
+
+  void bindGradients();
+  void raiseVersions(const SetRows &set, int64_t begin, int64_t end);
+  void takeEdits();
+  void runPhases(const Exchange &exchange);
+
+  const Seen &paramOf(const SetRows &set, int64_t row) const {
+    return seen[set.firstSeen + size_t(row - set.first) * set.width];
+  }
+  // The tensor in whose order the elements of a row are visited.
+  const at::Tensor &orderOf(int64_t row) const {
+    auto found = staged.find(row);
+    return found == staged.end() ? rows_[size_t(row)].param : found->second;
+  }
+
+  std::shared_ptr<const Program> program_;
+  std::vector<Row> rows_;
+  std::vector<at::Tensor> idle;
+  std::shared_ptr<const Ranges> written;
+  std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
+      nullptr, altgrad_plan_free};
+
+  std::vector<SetRows> sets;
+  std::vector<Seen> seen; // parameter, what is kept, count; row by row
+  Shapes shapes;
+  std::vector<const void *> grads;      // a row each
+  uint64_t gradKeys = 0;                // of a plain gradient
+  std::vector<at::Tensor> copies;       // of gradients that lie otherwise
+  std::map<int64_t, at::Tensor> staged; // dense copies of parameters
+  std::vector<int64_t> versions; // of parameters with a master; -1: not known
+  std::vector<char> edited;
+  bool moved = true;      // a gradient is not where it was bound
+  bool inference = false; // a tensor without a version counter is written
+
+  std::vector<uint64_t> values;
+  std::vector<size_t> firstValue;
+  std::vector<uint64_t> cells; // of Program::singles
+  std::unique_ptr<void, void (*)(void *)> memory{nullptr, free};
+  void *workspace = nullptr;
+  uint64_t bytes = 0;
+};
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_TORCH_TENSORTABLE_H

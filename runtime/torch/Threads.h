@@ -1,0 +1,52 @@
+// Work on torch's own threads: a second pool beside it would fight for the
+// cores.
+#ifndef ALTGRAD_TORCH_THREADS_H
+#define ALTGRAD_TORCH_THREADS_H
+
+#include <torch/csrc/stable/c/shim.h>
+
+#include <cstdint>
+#include <exception>
+#include <mutex>
+
+namespace altgrad::optim {
+
+// Rows for which it pays to wake another thread.
+constexpr int64_t rowsOfAThread = 128;
+
+// Calls body(begin, end) for parts of [0, count). What one part throws is
+// thrown here when all are done.
+template <typename Body> void onThreads(int64_t count, const Body &body) {
+  struct Context {
+    const Body &body;
+    std::mutex lock;
+    std::exception_ptr thrown;
+  } context{body, {}, {}};
+  auto part = [](int64_t begin, int64_t end, void *given) {
+    auto &context = *static_cast<Context *>(given);
+    try {
+      context.body(begin, end);
+    } catch (...) {
+      std::lock_guard<std::mutex> held(context.lock);
+      context.thrown = std::current_exception();
+    }
+  };
+  if (count <= rowsOfAThread)
+    part(0, count, &context);
+  else
+    (void)torch_parallel_for(0, count, rowsOfAThread, part, &context);
+  if (context.thrown)
+    std::rethrow_exception(context.thrown);
+}
+
+// The same as an altgrad_parallel_for, for kernels. The status is for a body
+// that throws; no kernel does.
+inline void runOnThreads(int64_t begin, int64_t end, int64_t grain,
+                         void (*body)(int64_t, int64_t, void *),
+                         void *context) {
+  (void)torch_parallel_for(begin, end, grain, body, context);
+}
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_TORCH_THREADS_H
