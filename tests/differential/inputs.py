@@ -29,6 +29,18 @@ def codes(rng, form, count, special=0.0, positive=False):
     return out
 
 
+def awkward(rng, count, special):
+    """f32 numbers with few bits, the middles of narrower formats among them, and neighbours of such."""
+    x = numbers(rng, count, 12, special)
+    if special:
+        x[rng.random(count) < special] = np.nan
+        x[rng.random(count) < special] = np.inf
+    x = x.view(np.uint32)
+    kept = rng.integers(0, 13, count).astype(np.uint32)
+    short = (x >> (23 - kept) << (23 - kept)) + rng.choice([0, 0, 0, 1, -1], count).astype(np.uint32)
+    return np.where((kept < 12) & np.isfinite(x.view(np.float32)), short, x).view(np.float32)
+
+
 def rows_of(sizes, groups, rng):
     """Sizes in random order over the groups."""
     sizes = [int(n) for n in rng.permutation(np.array(sizes))]

@@ -117,14 +117,22 @@ def _rows(kind, accumulate, values):
     return lanes
 
 
-def reduce_tensor(kind, values):
-    """One value for a tensor: chunks, then the chunks' partials in the same shape."""
+def reduce_chunks(kind, values):
+    """One value for each chunk of a tensor."""
     def element(acc, row):
         return np.asarray(fma32(row, row, acc)) if kind == "sumsq" else join(kind, acc, row)
     chunks = [_tree(kind, _rows(kind, element, values[i:i + CHUNK]))
               for i in range(0, len(values), CHUNK)]
-    partials = np.array(chunks, values.dtype)
+    return np.array(chunks, values.dtype)
+
+
+def fold_chunks(kind, partials):
+    """One value for a tensor, from its chunks' in the same shape."""
     return _tree(kind, _rows(kind, lambda acc, row: join(kind, acc, row), partials))
+
+
+def reduce_tensor(kind, values):
+    return fold_chunks(kind, reduce_chunks(kind, values))
 
 
 def reduce_step(kind, tensors):

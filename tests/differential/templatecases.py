@@ -18,6 +18,15 @@ OPTIONS = {
     "adopt": ["", "decoupled", "no_clip", "maximize"],
     "ademamix": ["", "maximize"]}
 STORAGES = ("f32", "bf16", "f16", "master", "copy4", "copy5", "mixed")
+# (rule with options, storage, flags): between them every way a kernel is made.
+STEPS = {
+    "adamw mixed": ("adamw", "param=bf16 grad=bf16 master=f32 m=ocp.e5m2 copy=ocp.e4m3fn",
+                    ["--unscale", "--clip"]),
+    "lamb": ("lamb", "param=f32", ["--clip"]),
+    "sgd bf16": ("sgd{momentum_on,nesterov}", "param=bf16 grad=bf16 buf=bf16", []),
+    "ademamix f16": ("ademamix", "param=f16 grad=f16", ["--scaler"]),
+    "rmsprop copy": ("rmsprop{centered}", "param=bf16 master=f32 copy=ocp.e5m2", []),
+    "lion f32": ("lion", "param=f32", ["--clip"])}
 # Hyper-parameters of the second and third group, where they differ from the defaults.
 OTHERS = ({"lr": 0.037, "decay": 0.078125, "beta1": 0.3, "momentum": 0.9, "dampening": 0.25,
            "alpha_warmup": 12.0, "beta3_warmup": 15.0, "alpha": 0.4, "lr_decay": 0.1},
@@ -70,11 +79,32 @@ def start_values(compiled, rows, rng, special=0.02):
     return values
 
 
+def still_values(compiled, rows, rng, moving=""):
+    """Hyper-parameters of 0, so that most rules store what they have read and awkward numbers meet every rounding.
+    With `lr` or `decay` of 2/3, what they multiply is 3/2 times powers of 2: sums end next to the middles of narrow
+    formats. Gradients are finite, or nothing would be stored at all."""
+    values, roles = {}, {s["name"]: s["role"] for s in compiled.manifest["streams"]}
+    for name, access, scope, kind in compiled.signature:
+        if kind.startswith("!altgrad.tensors"):
+            form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
+            count = sum(rows.sizes(name))
+            numbers = inputs.awkward(rng, count, 0 if access == "in" else 0.02)
+            if roles[name] in {"lr": ("grad",), "decay": ("param", "master")}.get(moving, ()):
+                numbers = np.copysign(np.float32(1.5), numbers) * np.exp2(-rng.integers(0, 14, count)).astype(np.float32)
+            values[name] = inputs.formats.encode(form, numbers)
+    for scalar in compiled.manifest["scalars"]:
+        start = _scalar(scalar, rows, rng)
+        fixed = {"inv_scale": 1.0, "max_norm": 3e38, "grad_scale": 1.0, "eps": 1.0,
+                 moving: 2 / 3}.get(scalar["name"], 0.0)
+        values[scalar["name"]] = start if scalar["scope"] == "tensor" else np.full(len(start), fixed)
+    return values
+
+
 def _scalar(scalar, rows, rng):
     name, scope = scalar["key"], scalar["scope"]
     count = {"step": 1, "group": max(rows.group) + 1, "tensor": len(rows.numel)}[scope]
     if scope == "tensor":  # tensors need not have the same age
-        return rng.choice([0, 0, 0, 1, 6, 100], count).astype(
+        return rng.choice([0, 0, 0, 1, 6, 100, 2**32 - 1], count).astype(
             {"i64": np.int64, "f32": np.float32}[scalar["type"]])
     if scope == "group":
         default = scalar["default"] if scalar["default"] is not None else _default(name)

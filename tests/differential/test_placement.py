@@ -81,6 +81,17 @@ def test_blocks(mixed, target, blocks, order):
 
 
 @needs_ptx
+@pytest.mark.parametrize("target", program.PTX)
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_each_row_is_done_by_one_block(target, blocks):
+    """More rows than the threads of two blocks; a row done twice would count its step twice."""
+    compiled = compiled_case("lamb", "param=f32")
+    memory = prepared(compiled, [1] * 700 + [0, 9])
+    plan = ptxrun.PtxPlan(compiled, target, (blocks,), races=True)
+    agree(compiled, memory, plan.run, expected_of(compiled, memory))
+
+
+@needs_ptx
 @pytest.mark.parametrize("rule", templatecases.OPTIONS)
 def test_no_races(rule):
     """The interpreter's race check over every template, with every reduction a step can have."""

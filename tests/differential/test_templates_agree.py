@@ -48,3 +48,33 @@ def test_every_storage(rule, full):
             check(case, sizes_of(index, full), index, ptx)
         except compare.Different as words:
             pytest.fail(f"{'-'.join(case)}: {words}")
+
+
+@pytest.mark.parametrize("moving", ["", "lr", "decay"])
+@pytest.mark.parametrize("name", templatecases.STEPS)
+def test_ties_and_special_codes_reach_every_store(name, moving):
+    rule, storage, flags = templatecases.STEPS[name]
+    templatecases.use_rule(rule.split("{")[0])
+    compiled = program.Program(program.generated(rule, storage, *flags))
+    rng = np.random.default_rng(9)
+    rows = compiled.rows([[12000, 333]], 1)
+    start = compare.Memory(compiled.signature, rows, [0, 1]).fill(templatecases.still_values(compiled, rows, rng, moving))
+    expected = start.twin(compare.reference(compiled, rows, start.values()))
+    for machine, run in compare.executors(compiled, {"races": False} if ptxrun.available() else None):
+        got = start.twin()
+        run(got)
+        compare.TOTAL.add(rows)
+        assert got.difference(expected) is None, machine
+
+
+@pytest.mark.parametrize("name", templatecases.STEPS)
+def test_a_million_elements(name):
+    """More chunks than a chunk has partial sums; roundings that a narrow format mostly hides."""
+    rule, storage, flags = templatecases.STEPS[name]
+    templatecases.use_rule(rule.split("{")[0])
+    compiled = program.Program(program.generated(rule, storage, *flags))
+    rng = np.random.default_rng(4)
+    rows = compiled.rows([[258 * ptxrun.CHUNK + 5, 7, 3]], 3)
+    values = templatecases.start_values(compiled, rows, rng)
+    compare.run_steps(compiled, rows, [0, 1, 0], values, [(0.0, {})], rng,
+                      {"races": False} if ptxrun.available() else None)
