@@ -88,6 +88,20 @@ def _unwritten(kernel):
             yield f"{kernel.name}, line {number}: nothing writes {register}"
 
 
+def _cached(kernel):
+    """What a kernel writes must not come through the read-only cache; a lane loads and stores by one register."""
+    addresses = {"ld": {}, "st": set()}
+    for number, form, operands in kernel.instructions:
+        address = re.search(r"\[(%rd\d+)", operands)
+        if address and form.startswith("st.global"):
+            addresses["st"].add(address[1])
+        elif address and form.startswith("ld.global.nc"):
+            addresses["ld"][address[1]] = number
+    for register, number in addresses["ld"].items():
+        if register in addresses["st"]:
+            yield f"{kernel.name}, line {number}: {register} is read through the cache and written"
+
+
 def _doubles(kernel):
     """Arithmetic in f64, which no element needs."""
     for number, form, _ in kernel.instructions:
@@ -126,7 +140,7 @@ def complaints(text, manifest=None):
             found += _instruction(number, form, operands)
         if any(".local" in w or ".const" in w for w in kernel.words):
             found.append(f"{kernel.name}: local or constant memory")
-        found += _unwritten(kernel)
+        found += [*_unwritten(kernel), *_cached(kernel)]
         phase = phases.get(kernel.name)
         if phase and phase["domain"] == "chunks":
             found += _doubles(kernel)

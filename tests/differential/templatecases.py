@@ -79,24 +79,39 @@ def start_values(compiled, rows, rng, special=0.02):
     return values
 
 
-def still_values(compiled, rows, rng, moving=""):
+def without_parameters(compiled, values):
+    """Every other parameter 0: the update is not lost beside it."""
+    for stream in compiled.manifest["streams"]:
+        if stream["role"] in ("param", "master"):
+            values[stream["name"]][::2] = 0
+
+
+# A hyper-parameter and the streams that it multiplies.
+MOVING = {"lr": ("grad",), "decay": ("param", "master"), "momentum": ("state",)}
+STILL = ["", *MOVING, "nothing", "far"]
+
+
+def still_values(compiled, rows, rng, moving):
     """Hyper-parameters of 0, so that most rules store what they have read and awkward numbers meet every rounding.
-    With `lr` or `decay` of 2/3, what they multiply is 3/2 times powers of 2: sums end next to the middles of narrow
-    formats. Gradients are finite, or nothing would be stored at all."""
+    One of MOVING is 2/3 and what it multiplies 3/2 times powers of 2: sums end next to the middles of narrow formats.
+    `nothing` has no gradient, `far` goes to infinity. Gradients are finite, or nothing would be stored at all."""
     values, roles = {}, {s["name"]: s["role"] for s in compiled.manifest["streams"]}
     for name, access, scope, kind in compiled.signature:
         if kind.startswith("!altgrad.tensors"):
             form = inputs.formats.named(kind.removeprefix("!altgrad.tensors<")[:-1])
             count = sum(rows.sizes(name))
             numbers = inputs.awkward(rng, count, 0 if access == "in" else 0.02)
-            if roles[name] in {"lr": ("grad",), "decay": ("param", "master")}.get(moving, ()):
+            if roles[name] in MOVING.get(moving, ()):
                 numbers = np.copysign(np.float32(1.5), numbers) * np.exp2(-rng.integers(0, 14, count)).astype(np.float32)
+            if roles[name] == "grad" and moving == "nothing":
+                numbers = np.zeros_like(numbers)
             values[name] = inputs.formats.encode(form, numbers)
+    fixed = {"inv_scale": 1.0, "max_norm": 3e38, "grad_scale": 1.0, "eps": 1.0,
+             **({"lr": 1e39} if moving == "far" else {moving: 2 / 3})}
     for scalar in compiled.manifest["scalars"]:
         start = _scalar(scalar, rows, rng)
-        fixed = {"inv_scale": 1.0, "max_norm": 3e38, "grad_scale": 1.0, "eps": 1.0,
-                 moving: 2 / 3}.get(scalar["name"], 0.0)
-        values[scalar["name"]] = start if scalar["scope"] == "tensor" else np.full(len(start), fixed)
+        values[scalar["name"]] = (start if scalar["scope"] == "tensor"
+                                  else np.full(len(start), fixed.get(scalar["name"], 0.0)))
     return values
 
 

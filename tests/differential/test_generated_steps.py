@@ -45,6 +45,26 @@ def test_unscale_tells_what_is_not_finite_and_then_changes_nothing(bad):
         assert weights == ([1.875, -5.0, 2.0] if bad is None else TENSORS["p"]), name
 
 
+@pytest.mark.parametrize("bad", [None, 0, 1])
+def test_one_set_of_two_that_is_not_finite_stops_both(bad):
+    templatecases.use_rule("sgd")
+    compiled = program.Program(program.call("--set=rule=sgd", "--set=rule=sgd{maximize}", "--unscale", "--print-step",
+                                            f"--rule-path={program.TEMPLATES}"))
+    rows = compiled.rows([[1], [1]])
+    values = {s["name"]: np.zeros(2 if s["scope"] != "step" else 1) for s in compiled.manifest["scalars"]}
+    values |= {"inv_scale": np.ones(1), "lr": np.ones(2), "lr_1": np.ones(2)}
+    for stream in compiled.manifest["streams"]:
+        number = 2.0 if stream["role"] == "param" else np.inf if stream["set"] == bad else 0.5
+        values[stream["name"]] = np.array([number], np.float32).view(np.uint32)
+    memory = compare.Memory(compiled.signature, rows, [0, 0]).fill(values)
+    for name, run in compare.executors(compiled, EXECUTORS):
+        got = memory.twin()
+        run(got)
+        weights = [b.get().view(np.float32)[0] for n, b in got.streams.items() if not n.startswith("g")]
+        assert weights == ([1.5, 2.5] if bad is None else [2.0, 2.0]), name
+        assert got.scalars["found_inf"][0] == (bad is not None), name
+
+
 @pytest.mark.parametrize("found", [0.0, 1.0])
 def test_scaler_divides_and_skips_what_it_is_told_to_skip(found):
     for name, weights, scalars in after(sgd("--scaler"), grad_scale=2.0, found_inf=found):

@@ -99,3 +99,8 @@ def test_doubles_in_a_sweep_and_narrow_accesses_are_found():
     narrow = ptx.replace("ld.global.nc.v4.b32", "ld.global.nc.v2.b32").replace(
         "ld.global.v4.b32", "ld.global.v2.b32")
     assert any("no 16-byte ld" in c for c in lint.complaints(narrow, compiled.manifest))
+
+
+def test_writes_to_what_the_read_only_cache_holds_are_found():
+    ptx = program.Program(program.generated("sgd", ""), ("sm_80",)).ptx("sm_80")
+    assert any("through the cache" in c for c in lint.complaints(ptx.replace("ld.global.v4.b32", "ld.global.nc.v4.b32")))

@@ -50,7 +50,7 @@ def test_every_storage(rule, full):
             pytest.fail(f"{'-'.join(case)}: {words}")
 
 
-@pytest.mark.parametrize("moving", ["", "lr", "decay"])
+@pytest.mark.parametrize("moving", templatecases.STILL)
 @pytest.mark.parametrize("name", templatecases.STEPS)
 def test_ties_and_special_codes_reach_every_store(name, moving):
     rule, storage, flags = templatecases.STEPS[name]
@@ -76,5 +76,6 @@ def test_a_million_elements(name):
     rng = np.random.default_rng(4)
     rows = compiled.rows([[258 * ptxrun.CHUNK + 5, 7, 3]], 3)
     values = templatecases.start_values(compiled, rows, rng)
+    templatecases.without_parameters(compiled, values)
     compare.run_steps(compiled, rows, [0, 1, 0], values, [(0.0, {})], rng,
                       {"races": False} if ptxrun.available() else None)

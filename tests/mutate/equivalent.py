@@ -77,8 +77,13 @@ def widths(lines, at, fault):
 
 def truth(lines, at, fault):
     loaded = re.search(r"ld\.global\.b32\s+(%r\d+),", fault.old)
-    if fault.kind == "widths" and loaded and any(re.search(rf"\band\.b32\s.*{loaded[1]}\b", line) for line in lines[at:]):
-        return "a conjunction is all ones or all zeros: its low half says the same"
+    if fault.kind == "widths" and loaded:
+        if any(re.search(rf"\band\.b32\s.*{loaded[1]}\b", line) for line in lines[at:]):
+            return "a conjunction is all ones or all zeros: its low half says the same"
+        if any(re.search(rf"setp\.(eq|ne)\.b32\s+%p\d+, {loaded[1]}, 0;", line) for line in lines[at:]):
+            return "a truth is 0 or 1: its low half says the same"
+    if fault.kind == "constants" and re.search(r"selp\.b32\s+%r\d+, 1, 0,", fault.old) and ", 2, 0," in fault.new:
+        return "every number but 0 is true"
     return None
 
 
@@ -112,8 +117,12 @@ def unread(lines, at, fault):
 
 def slow(lines, at, fault):
     near = "\n".join(lines[max(0, at - 2):at + 3])
-    if fault.kind == "comparisons" and re.search(r"setp\.gt\.u32.*, -(4|8|16);", fault.old) and "or.pred" in near:
+    whole = re.search(r"setp\.gt\.u32\s+%p\d+, %r\d+, (-\d+);", fault.old)
+    if whole and "or.pred" in near and (fault.kind == "comparisons" or f", {int(whole[1]) - 1};" in fault.new):
         return "the last whole vector goes element by element: the same bytes"
+    if re.search(r"setp\.ne\.b64\s+%p\d+, %rd\d+, 0;", fault.old) and re.search(", (1|-1);", fault.new) and not any(
+            re.search(r"global\S*\.b8\s", line) for line in lines):
+        return "no element is one byte wide: whole vectors go element by element, to the same bytes"
     if fault.kind == "guards" and "bra.uni" in fault.new and "or.pred" in lines[at - 1]:
         return "whole vectors go element by element: the same bytes"
     return None
@@ -121,13 +130,20 @@ def slow(lines, at, fault):
 
 def entered(lines, at, fault):
     before = "\n".join(lines[max(0, at - 4):at])
-    if fault.kind == "guards" and "//" in fault.new and re.search(
-            r"min\.u32\s.*, -\d+;\s+add\.s32.*\s+setp\.ge\.s32", before):
+    near = "\n".join(lines[max(0, at - 4):at + 1])
+    dropped = fault.kind == "guards" and "//" in fault.new or "setp.ge.s32" in fault.old and fault.kind in (
+        "comparisons", "registers")
+    if dropped and re.search(r"min\.u32\s.*, -\d+;\s+add\.s32.*\s+setp\.ge\.s32", near):
         return "a lane comes here only with an element left: the loop is never empty"
     guard = re.search(r"@(%p\d+)", fault.old)
-    if fault.kind == "guards" and "//" in fault.new and "_fold" in fault.kernel and re.search(
+    if fault.kind == "guards" and "//" in fault.new and re.search(
             rf"setp\.lt\.s64\s+{guard[1]}, %rd\d+, 1;", "\n".join(lines[:at])):
-        return "without a chunk the loop runs once and its inner tests let nothing in"
+        if "_fold" in fault.kernel:
+            return "without a chunk the loop runs once and its inner tests let nothing in"
+        if "_once" in fault.kernel:
+            return "a plan has a tensor: the loop over them is never empty"
+    if fault.kind == "comparisons" and "_fold" in fault.kernel and "setp.lt.s64" in fault.old and "@" in lines[at + 1]:
+        return "behind the last chunk the inner tests let nothing in"
     return None
 
 
@@ -140,6 +156,39 @@ def twin(lines, at, fault):
         rf"\s*{re.escape(joined[1])}\s+(%r\d+), (%r\d+), {re.escape(joined[4])};", line)]
     both = len(same) == 2 and "_reduce" in fault.kernel
     return "the element goes to both entries of a pair, and one suffices" if both else None
+
+
+def exact(lines, at, fault):
+    """Roundings that have nothing to round, or 29 more bits to lose it in."""
+    factor = re.search(r"mul\.rn\.f(?:32|64)\s.*, 0(?:f|d)([0-9A-F]+);", fault.old)
+    if fault.kind == "rounding" and factor and int(factor[1], 16) % (1 << (23 if len(factor[1]) == 8 else 52)) == 0:
+        return "a power of two multiplies without rounding"
+    last = fault.kind == "constants" and re.search(r"0d[0-9A-F]{16}", fault.old) or fault.kind == "rounding"
+    if last and ".f64" in fault.old and "cvt" not in fault.old and not fault.kernel.startswith("altgrad_s_"):
+        return "f64 is rounded to f32 behind it: its last bit moves one result in 10^8"
+    if fault.kind == "constants" and re.search(r"mov\.b64\s+%rd\d+, 0d3FF0000000000000;", fault.old) and (
+            not fault.kernel.startswith("altgrad_s_")):
+        return "f64 is rounded to f32 behind it: its last bit moves one result in 10^8"
+    return None
+
+
+def codes(lines, at, fault):
+    """The rounding of eight-bit codes by arithmetic."""
+    number = re.search(r", (-?\d+);", fault.old)
+    if not number:
+        return None
+    if "add.s32" in fault.old and "sub.s32" in fault.new and int(number[1]) % 65536 == 0:
+        return "the code is the low byte, which the number does not touch"
+    if "setp.lt.u32" in fault.old and "setp.le.u32" in fault.new and int(number[1]) % (1 << 23) == 0:
+        return "at the smallest normal number both ways of rounding agree"
+    return None
+
+
+def sign_only(lines, at, fault):
+    if fault.kernel.endswith("lion_step_update1") and fault.kind == "rounding" and any(
+            "setp.ne.f32" in line for line in lines[at:at + 14]) and "fma" not in fault.old:
+        return "only the sign of the sum is used: a last bit decides it only where two terms cancel"
+    return None
 
 
 def polynomial(lines, at, fault):
@@ -187,7 +236,8 @@ def copies(lines, at, fault):
     return "both registers hold the same number" if strip(before) == strip(after) else None
 
 
-RULES = (narrow, widths, truth, nan, sign, unread, slow, entered, twin, polynomial, tensor, power, lanes, copies)
+RULES = (narrow, widths, truth, nan, sign, unread, slow, entered, twin, exact, codes, sign_only, polynomial, tensor,
+         power, lanes, copies)
 
 
 def reason(text, fault):

@@ -147,7 +147,13 @@ class Case:
         schedule = templatecases.schedule_for(self.compiled)
         many = self._parts(*([1, 2, 0] * 200), 257, 4097)
         sizes = self._parts(*range(34), 255, 256, 1023, 1025, 4095, 4096, 8197)
-        return [*self._pairs(many, 2, True, schedule[:1]), *self._pairs(sizes, 3, True, schedule[:2])]
+        one = [self._misaligned(stream["name"]) for stream in self.compiled.manifest["streams"]]
+        return [*self._pairs(many, 2, True, schedule[:1]), *self._pairs(sizes, 3, True, schedule[:2]), *one]
+
+    def _misaligned(self, stream):
+        rng = np.random.default_rng(10)
+        rows = self.compiled.rows(self._parts(40, 300), 1)
+        return self._pair(rows, templatecases.start_values(self.compiled, rows, rng), {stream: 1})
 
     def _values(self, mutant):
         """As test_templates_agree.py: steps that follow each other, grids of 1, 3 and 2 blocks."""
@@ -168,10 +174,10 @@ class Case:
             return [self._pair(rows, test_reductions.one_wrong(self.compiled, rows, rng, wrong, infinite))
                     for wrong in (None, 0, 1234, 12001) for infinite in (False, True)]
         return [self._pair(rows, templatecases.still_values(self.compiled, rows, rng, moving))
-                for moving in ("", "lr", "decay")]
+                for moving in templatecases.STILL]
 
-    def _pair(self, rows, values):
-        start = Memory(self.compiled.signature, rows, [i % 2 for i in range(len(rows.numel))]).fill(values)
+    def _pair(self, rows, values, shifts=None):
+        start = Memory(self.compiled.signature, rows, shifts or [i % 2 for i in range(len(rows.numel))]).fill(values)
         return start, start.twin(compare.reference(self.compiled, rows, start.values()))
 
     def _still(self, mutant):
@@ -180,12 +186,15 @@ class Case:
 
     @functools.cached_property
     def _summed(self):
-        memory = test_reductions.many_tensors(self.compiled)
-        return memory, *phaserun.recorded(self.compiled, memory)
+        return [(memory, *phaserun.recorded(self.compiled, memory)) for memory in (
+            test_reductions.many_tensors(self.compiled, spoiled) for spoiled in (False, True))]
 
     def _sums(self, mutant):
         """As test_reductions.py: partial sums of chunks and tensors in the workspace."""
-        return phaserun.sums_missing(mutant, self.target, *self._summed, self._limited("sums")) if self.reduces else None
+        if not self.reduces:
+            return None
+        return next(filter(None, (phaserun.sums_missing(mutant, self.target, *memory, self._limited("sums"))
+                                  for memory in self._summed)), None)
 
     def _folds(self, mutant):
         """As test_reductions.py: tensors of any number of chunks."""
@@ -197,10 +206,14 @@ class Case:
 
     @functools.cached_property
     def _many(self):
-        return list(self._pairs(self._parts(80 * ptxrun.CHUNK + 5, 7, 3, 0), 4, False, [(0.0, {})]))
+        rng = np.random.default_rng(4)
+        rows = self.compiled.rows(self._parts(120 * ptxrun.CHUNK + 5, 7, 3, 0), 3)
+        values = templatecases.start_values(self.compiled, rows, rng)
+        templatecases.without_parameters(self.compiled, values)
+        return [self._pair(rows, values)]
 
     def _million(self, mutant):
-        """As test_templates_agree.py, a third of it: roundings that a narrow format mostly hides."""
+        """As test_templates_agree.py, half of it: roundings that a narrow format mostly hides."""
         return self._agrees(mutant, "million", self._many, blocks=(3,))
 
     @functools.cached_property
@@ -221,7 +234,10 @@ class Functions(Case):
         self.name, self.target = name, "sm_80"
         self.compiled = program.Program(FUNCTIONS, ("x86-64-v3", self.target))
         self.text = self.compiled.ptx(self.target)
-        self.stages, self.limits = {"functions": self._values}, {}
+        self.stages, self.limits = {"functions": self._scattered}, {}
+
+    def _scattered(self, mutant):
+        return self._agrees(mutant, "functions", self._plain, blocks=(3,))
 
     @functools.cached_property
     def _plain(self):

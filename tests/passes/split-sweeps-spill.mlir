@@ -36,3 +36,32 @@ altgrad.step @step(in %grads: !altgrad.tensors<f32>, inout %w: !altgrad.tensors<
   commit always %w1 to %w : !altgrad.tensors<f32>, %m1 to %m : !altgrad.tensors<f32>,
       %v1 to %v : !altgrad.tensors<f32>
 }
+
+// Keeping a value costs four bytes to write and four to read. %h + %k, six bytes
+// to load, is computed again beside the kept one that costs twelve.
+// REMARK: remark: [Passed] split | Category:altgrad | Reason=spill, recompute-bytes=40, spill-bytes=36
+// CHECK-LABEL: @loaded_again
+// CHECK: %[[KEPT:.*]] = spill : !altgrad.tensors<f32>
+// CHECK: sweep @update1 load(%{{[a-z0-9_]+}} from %[[KEPT]] : {{[^,]*}}, %{{[a-z0-9_]+}} from %h : {{[^,]*}}, %{{[a-z0-9_]+}} from %k :
+altgrad.step @loaded_again(in %a: !altgrad.tensors<f32>, in %b: !altgrad.tensors<f32>, in %c: !altgrad.tensors<f32>,
+                           in %h: !altgrad.tensors<f32>, in %k: !altgrad.tensors<bf16>, out %o: !altgrad.tensors<f32>) {
+  %ar = dequantize %a : !altgrad.tensors<f32>
+  %ae = element %ar
+  %br = dequantize %b : !altgrad.tensors<f32>
+  %be = element %br
+  %cr = dequantize %c : !altgrad.tensors<f32>
+  %ce = element %cr
+  %hr = dequantize %h : !altgrad.tensors<f32>
+  %he = element %hr
+  %kr = dequantize %k : !altgrad.tensors<bf16>
+  %ke = element %kr
+  %p = arith.addf %ae, %be : f32
+  %v = arith.mulf %p, %ce : f32
+  %u = arith.addf %he, %ke : f32
+  %both = arith.mulf %v, %u : f32
+  %sum = reduce sumsq %both over tensor : f32
+  %w = arith.mulf %v, %sum : f32
+  %x = arith.addf %w, %u : f32
+  %xs = collect %x : f32 to !altgrad.reals
+  commit always %xs to %o : !altgrad.tensors<f32>
+}
