@@ -4,7 +4,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-packages=(cmake ninja-build ccache git python3 python3-venv
+packages=(cmake ninja-build ccache git python3 python3-dev python3-venv
   clang-22 libclang-rt-22-dev lld-22 liblld-22-dev llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
   libzstd-dev zlib1g-dev libgtest-dev nlohmann-json3-dev)
 missing=()

@@ -13,12 +13,11 @@ step "1. packages"
 source tools/packages.sh
 echo "  ready; Python is $ALTGRAD_PYTHON"
 
-step "2. build (build/)"
-product=(bin/altgrad-opt lib/libaltgrad.so stock-bundles) # tools/check.sh builds the rest
+step "2. build (build/)" # what a wheel carries; tools/check.sh builds the rest
 if [ -t 1 ] && [ -z "${CI:-}" ]; then
-  tools/build.sh "${product[@]}" # ninja counts on one line
+  tools/build.sh product # ninja counts on one line
 else
-  log=$(tools/build.sh "${product[@]}" 2>&1) || { printf '%s\n' "$log"; exit 1; }
+  log=$(tools/build.sh product 2>&1) || { printf '%s\n' "$log"; exit 1; }
   tail -n 1 <<<"$log" | sed 's/^/  /'
 fi
 

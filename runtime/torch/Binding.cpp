@@ -117,7 +117,8 @@ bool Binding::isAsBound(const Groups &groups, const States &states) {
     return false;
   if (table)
     return table->look() == Change::None;
-  return std::none_of(idle.begin(), idle.end(), hasGradient);
+  return std::none_of(idle.begin(), idle.end(),
+                      [](const Tensor *param) { return hasGradient(*param); });
 }
 
 bool Binding::hasSameStates(const States &states) {
@@ -142,13 +143,12 @@ bool Binding::holdsRows(const States &states) const {
   if (!table)
     return true;
   for (const Row &row : table->rows()) {
-    const RuleParamState *state = find(states, row.param);
+    const RuleParamState *state = find(states, *row.param);
     const Keys &own = keys[size_t(row.set)];
-    if (!state ||
-        (row.count.defined() && !state->tensor(own.step).is_same(row.count)))
+    if (!state || (row.count && !state->tensor(own.step).is_same(*row.count)))
       return false;
     for (size_t i = 0; i < row.kept.size(); ++i)
-      if (!state->tensor(own.kept[i]).is_same(row.kept[i]))
+      if (!state->tensor(own.kept[i]).is_same(*row.kept[i]))
         return false;
   }
   return true;
@@ -159,13 +159,14 @@ std::vector<Binding::Draft> Binding::draft(const Groups &groups) {
   std::vector<Draft> drafts;
   std::vector<std::string> lineOf;
   idle.clear();
+  held.clear();
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i) {
       const Tensor &param = groups[g].params()[i];
       TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}),
                   " is undefined");
       if (!param.grad().defined()) {
-        idle.push_back(param);
+        idle.push_back(hold(param));
         continue;
       }
       checkParameter(param, {g, i});
@@ -239,6 +240,12 @@ void Binding::checkStates(const std::vector<Draft> &drafts,
     written.checkApart(draft.param.grad(), draft.place);
 }
 
+// Where the handle of a bound tensor lies.
+const Tensor *Binding::hold(Tensor tensor) {
+  held.push_back(std::move(tensor));
+  return &held.back();
+}
+
 // Puts into the state what the step wants and is not there as it wants it.
 Row Binding::makeRow(const Draft &draft, States &states) {
   const auto &[param, place, index] = draft;
@@ -250,19 +257,19 @@ Row Binding::makeRow(const Draft &draft, States &states) {
     slot = std::make_unique<RuleParamState>();
   auto &state = static_cast<RuleParamState &>(*slot);
   Row row;
-  row.param = param;
+  row.param = hold(param);
   row.set = index;
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
     row.kept.push_back(
-        begins ? fresh(stream, param)
-               : asStored(state.tensor(own.kept[i]), param, stream.type));
-    state.tensor(own.kept[i], row.kept.back());
+        hold(begins ? fresh(stream, param)
+                    : asStored(state.tensor(own.kept[i]), param, stream.type)));
+    state.tensor(own.kept[i], *row.kept.back());
   }
   if (set.step) {
-    row.count = begins ? at::zeros({}, countType(set))
-                       : state.tensor(own.step).to(countType(set));
-    state.count(own.step).tensor(own.step, row.count);
+    row.count = hold(begins ? at::zeros({}, countType(set))
+                            : state.tensor(own.step).to(countType(set)));
+    state.count(own.step).tensor(own.step, *row.count);
   }
   return row;
 }
@@ -287,11 +294,11 @@ void Binding::bind(const Groups &groups, States &states) {
     Row &row = rows.back();
     row.group = int64_t(cells.size()) - 1;
     const Keys &own = keys[size_t(row.set)];
-    written->add(row.param, draft.place, "");
+    written->add(*row.param, draft.place, "");
     for (size_t i = 0; i < row.kept.size(); ++i)
-      written->add(row.kept[i], draft.place, own.kept[i]);
-    if (row.count.defined())
-      written->add(row.count, draft.place, own.step);
+      written->add(*row.kept[i], draft.place, own.kept[i]);
+    if (row.count)
+      written->add(*row.count, draft.place, own.step);
   }
   written->close();
   if (!rows.empty()) {

@@ -7,6 +7,8 @@
 #include "TensorTable.h"
 #include "altgrad/optim.h"
 
+#include <deque>
+
 namespace altgrad::optim {
 
 class Binding {
@@ -68,6 +70,7 @@ private:
   std::vector<Draft> draft(const Groups &groups);
   void findKeys();
   void checkStates(const std::vector<Draft> &drafts, const States &states);
+  const at::Tensor *hold(at::Tensor tensor);
   Row makeRow(const Draft &draft, States &states);
   void remember(const Groups &groups, const States &states);
 
@@ -80,7 +83,8 @@ private:
   std::vector<c10::TensorImpl *> params;
   std::vector<size_t> sizes; // of the groups
   std::vector<std::string> boundOptions;
-  std::vector<at::Tensor> idle;
+  std::deque<at::Tensor> held; // what the table's rows and `idle` point to
+  std::vector<const at::Tensor *> idle;
   std::vector<std::pair<void *, const void *>> boundStates;
   uint64_t edits = 0;
 };

@@ -29,15 +29,16 @@ struct TensorTable::Part {
 void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
                          Part &part) {
   const Seen *first = &paramOf(set, row);
-  for (size_t i = 0; i < set.width; ++i)
-    part.changed |= !shapes.isSame(first[i]);
+  part.changed |= !shapes.isSame(*first);
+  for (size_t i = 1; i < set.width; ++i)
+    part.changed |= !isSameMemory(first[i]);
   const c10::TensorImpl &g = *grad.unsafeGetTensorImpl();
   const void *&data = grads[size_t(row)];
   if (g.key_set().raw_repr() == gradKeys && g.dtype() == set.gradType &&
       shapes.sizesAre(*first, g.sizes()) &&
       (shapes.stridesAre(*first, g.strides()) ||
        (g.is_contiguous() && first->tensor->is_contiguous()))) {
-    const void *now = g.data();
+    const void *now = firstOf(g, std::as_const(*storageOf(g)).data());
     if (now == data)
       return;
     if (!part.gaps || part.gaps->isApart(now, g.numel() * g.itemsize())) {
@@ -51,15 +52,15 @@ void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
 }
 
 // In blocks, each of which is fetched one indirection further while another one
-// is looked at.
+// is looked at. No tensor is looked into before its handle was.
 void TensorTable::look(const SetRows &set, int64_t begin, int64_t end,
                        Part &part) {
-  constexpr int64_t block = 8, stages = 5;
+  constexpr int64_t block = 8, stages = 6;
   std::array<const Tensor *, 64> now; // gradients of the last blocks
   auto tensors = [&](int64_t row, auto visit) {
     const Seen *first = &paramOf(set, row);
     for (size_t i = 0; i < set.width; ++i)
-      visit(first[i].tensor);
+      visit(first[i]);
   };
   auto gradOf = [&](int64_t row) -> const Tensor *& {
     return now[size_t(row) % now.size()];
@@ -70,33 +71,44 @@ void TensorTable::look(const SetRows &set, int64_t begin, int64_t end,
       visit(row);
   };
   for (int64_t head = begin; head < end + stages * block; head += block) {
-    rows(head, [&](int64_t row) { tensors(row, fetchObject); });
+    rows(head, [&](int64_t row) {
+      tensors(row, [](const Seen &seen) { fetch(seen.handle); });
+    });
     rows(head - block, [&](int64_t row) {
-      tensors(row, fetchStorage);
+      tensors(row, [&](const Seen &seen) {
+        part.changed |= !seen.isHeld();
+        fetchMemory(seen.tensor);
+      });
+      fetch(paramOf(set, row).tensor, 80);
+    });
+    if (part.changed)
+      return;
+    rows(head - 2 * block, [&](int64_t row) {
+      tensors(row, [](const Seen &seen) { fetchStorage(seen.tensor); });
       fetch(paramOf(set, row).tensor->autograd_meta(), 40);
     });
-    rows(head - 2 * block, [&](int64_t row) {
+    rows(head - 3 * block, [&](int64_t row) {
       gradOf(row) = &paramOf(set, row).tensor->grad();
       fetchObject(gradOf(row)->unsafeGetTensorImpl());
     });
-    rows(head - 3 * block, [&](int64_t row) {
+    rows(head - 4 * block, [&](int64_t row) {
       fetchStorage(gradOf(row)->unsafeGetTensorImpl());
     });
-    rows(head - 4 * block,
+    rows(head - 5 * block,
          [&](int64_t row) { lookAt(set, row, *gradOf(row), part); });
   }
 }
 
 bool TensorTable::areIdle() const {
-  for (const Tensor &param : idle)
-    if (param.unsafeGetTensorImpl()->grad().defined())
+  for (const Tensor *param : idle)
+    if (param->unsafeGetTensorImpl()->grad().defined())
       return false;
   return true;
 }
 
 // A gradient that is laid out otherwise, or is no plain memory, is copied.
 bool TensorTable::takeOdd(const SetRows &set, int64_t row) {
-  const Tensor &grad = rows_[size_t(row)].param.grad();
+  const Tensor &grad = rows_[size_t(row)].param->grad();
   const Seen &param = paramOf(set, row);
   if (!grad.defined() || !isStored(grad) || grad.dtype() != set.gradType ||
       !shapes.sizesAre(param, grad.sizes()))

@@ -46,7 +46,8 @@ template <typename Info> [[noreturn]] void refuse(const Info &info) {
 } // namespace
 
 void altgrad::optim::check(altgrad_status status) {
-  TORCH_CHECK(status == ALTGRAD_OK, "altgrad: ", altgrad_last_error());
+  if (status != ALTGRAD_OK)
+    throw Refusal(status, altgrad_last_error());
 }
 
 std::string altgrad::optim::formatOf(ScalarType type) {

@@ -6,6 +6,7 @@
 #include "altgrad/altgrad.h"
 
 #include <c10/core/ScalarType.h>
+#include <c10/util/Exception.h>
 
 #include <memory>
 #include <optional>
@@ -52,7 +53,17 @@ private:
   void readScalars();
 };
 
-// Throws what the runtime says when `status` is not ALTGRAD_OK.
+// What the runtime refuses, in its own words.
+struct Refusal : c10::Error {
+  Refusal(altgrad_status status, const std::string &words)
+      : c10::Error({__func__, __FILE__, uint32_t(__LINE__)},
+                   "altgrad: " + words),
+        status(status), words(words) {}
+  altgrad_status status;
+  std::string words;
+};
+
+// Throws a Refusal when `status` is not ALTGRAD_OK.
 void check(altgrad_status status);
 
 // How altgrad-opt spells a type that a stream may have; throws for others.

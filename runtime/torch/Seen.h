@@ -11,15 +11,62 @@
 
 namespace altgrad::optim {
 
+// `tensor` is alive while the handle holds it, and looked into only then.
 struct Seen {
+  bool isHeld() const { return handle->unsafeGetTensorImpl() == tensor; }
+
+  const at::Tensor *handle;
   c10::TensorImpl *tensor;
   const void *data;
-  uint64_t
-      keys; // device, layout; whether it is a negative view, zeros, a wrapper
+  // Device and layout; whether it is a negative view, zeros, a wrapper.
+  uint64_t keys;
+  int64_t numel;
+  // Its own, so that a step need not look into the tensor for it again.
+  c10::VariableVersion version;
   uint32_t shape;
   uint16_t dims;
   caffe2::TypeMeta type;
 };
+
+// Where the counter itself lies.
+inline const void *counterOf(const c10::VariableVersion &version) {
+  static_assert(sizeof version == sizeof(void *));
+  const void *counter;
+  std::memcpy(&counter, static_cast<const void *>(&version), sizeof counter);
+  return counter;
+}
+
+inline c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
+  return tensor.unsafe_storage().unsafeGetStorageImpl();
+}
+
+inline const void *firstOf(const c10::TensorImpl &tensor, const void *storage) {
+  return static_cast<const char *>(storage) +
+         size_t(tensor.storage_offset()) * tensor.itemsize();
+}
+
+// Where a tensor may be written; what shares its memory until then gets its
+// own. Null for one without memory.
+inline const void *memoryOf(const c10::TensorImpl &tensor) {
+  c10::StorageImpl *storage = storageOf(tensor);
+  return storage ? firstOf(tensor, storage->mutable_data()) : nullptr;
+}
+
+inline bool isSameList(const int64_t *known, at::IntArrayRef now) {
+  for (int64_t word : now)
+    if (word != *known++)
+      return false;
+  return true;
+}
+
+// Whether the tensor still has the memory, of the same length and type, and the
+// version counter that it had.
+inline bool isSameMemory(const Seen &seen) {
+  c10::TensorImpl &now = *seen.tensor;
+  return now.key_set().raw_repr() == seen.keys && now.dtype() == seen.type &&
+         now.numel() == seen.numel && memoryOf(now) == seen.data &&
+         counterOf(now.version_counter()) == counterOf(seen.version);
+}
 
 // Sizes and strides of tensors, close together; neighbours share theirs.
 class Shapes {
@@ -34,8 +81,11 @@ public:
       words.insert(words.end(), shape.begin(), shape.end());
     }
     c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
-    return {impl,           impl->mutable_data(),   impl->key_set().raw_repr(),
-            uint32_t(last), uint16_t(sizes.size()), impl->dtype()};
+    return {&tensor,         impl,
+            memoryOf(*impl), impl->key_set().raw_repr(),
+            impl->numel(),   impl->version_counter(),
+            uint32_t(last),  uint16_t(sizes.size()),
+            impl->dtype()};
   }
   const int64_t *sizes(const Seen &seen) const {
     return words.data() + seen.shape;
@@ -44,17 +94,14 @@ public:
     return sizes(seen) + seen.dims;
   }
   bool sizesAre(const Seen &seen, at::IntArrayRef sizes) const {
-    return sizes.size() == seen.dims &&
-           std::equal(sizes.begin(), sizes.end(), this->sizes(seen));
+    return sizes.size() == seen.dims && isSameList(this->sizes(seen), sizes);
   }
   bool stridesAre(const Seen &seen, at::IntArrayRef strides) const {
-    return std::equal(strides.begin(), strides.end(), this->strides(seen));
+    return isSameList(this->strides(seen), strides);
   }
   bool isSame(const Seen &seen) const {
-    c10::TensorImpl &now = *seen.tensor;
-    return now.key_set().raw_repr() == seen.keys && now.dtype() == seen.type &&
-           sizesAre(seen, now.sizes()) && stridesAre(seen, now.strides()) &&
-           now.mutable_data() == seen.data;
+    return sizesAre(seen, seen.tensor->sizes()) &&
+           stridesAre(seen, seen.tensor->strides()) && isSameMemory(seen);
   }
 
 private:
@@ -70,26 +117,23 @@ inline void fetch(const void *place, ptrdiff_t offset = 0) {
 }
 
 // The lines of a TensorImpl that are read: storage, autograd and version in
-// front, then sizes and strides, then type and flags.
-inline void fetchObject(const c10::TensorImpl *tensor) {
-  for (ptrdiff_t offset : {16, 80, 144})
+// front, then length, type and flags.
+inline void fetchMemory(const c10::TensorImpl *tensor) {
+  for (ptrdiff_t offset : {16, 144})
     fetch(tensor, offset);
   fetch(tensor, sizeof(c10::TensorImpl) - 1);
 }
 
-inline void fetchStorage(const c10::TensorImpl *tensor) {
-  const void *storage = tensor->unsafe_storage().unsafeGetStorageImpl();
-  fetch(storage, 16);
-  fetch(storage, 63);
+// Sizes and strides, too.
+inline void fetchObject(const c10::TensorImpl *tensor) {
+  fetchMemory(tensor);
+  fetch(tensor, 80);
 }
 
-// Where the version counter lies, for fetch().
-inline const void *counterOf(const c10::TensorImpl *tensor) {
-  static_assert(sizeof(c10::VariableVersion) == sizeof(void *));
-  const void *counter;
-  std::memcpy(&counter, static_cast<const void *>(&tensor->version_counter()),
-              sizeof counter);
-  return counter;
+inline void fetchStorage(const c10::TensorImpl *tensor) {
+  const void *storage = storageOf(*tensor);
+  fetch(storage, 16);
+  fetch(storage, 63);
 }
 
 } // namespace altgrad::optim

@@ -8,8 +8,8 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-static int64_t versionOf(c10::TensorImpl &tensor) {
-  return tensor.is_inference() ? 0 : tensor.version_counter().current_version();
+static int64_t versionOf(const c10::VariableVersion &version) {
+  return version.enabled() ? version.current_version() : 0;
 }
 
 void TensorTable::bindGradients() {
@@ -26,23 +26,20 @@ void TensorTable::bindGradients() {
 // Tells autograd, and finds the parameters into which somebody else wrote.
 void TensorTable::raiseVersions(const SetRows &set, int64_t begin,
                                 int64_t end) {
-  const Seen *first = &paramOf(set, begin);
+  Seen *first = &seen[size_t(&paramOf(set, begin) - seen.data())];
   size_t count = size_t(end - begin) * set.width;
   constexpr size_t ahead = 16;
   for (size_t i = 0; i < count; ++i) {
-    if (i + 2 * ahead < count)
-      fetch(first[i + 2 * ahead].tensor, 40);
     if (i + ahead < count)
-      fetch(counterOf(first[i + ahead].tensor));
-    c10::TensorImpl &tensor = *first[i].tensor;
+      fetch(counterOf(first[i + ahead].version));
+    c10::VariableVersion &version = first[i].version;
     if (set.master >= 0 && i % set.width == 0) {
       size_t row = size_t(begin) + i / set.width;
-      int64_t version = versionOf(tensor);
-      edited[row] = version != versions[row];
-      versions[row] = version + 1;
+      int64_t now = versionOf(version);
+      edited[row] = now != versions[row];
+      versions[row] = now + 1;
     }
-    if (!tensor.is_inference())
-      tensor.bump_version();
+    version.bump();
   }
 }
 
@@ -53,8 +50,8 @@ void TensorTable::takeEdits() {
     for (int64_t row = set.first; set.master >= 0 && row < set.last; ++row) {
       if (!edited[size_t(row)])
         continue;
-      const Tensor &param = rows_[size_t(row)].param;
-      const Tensor &master = rows_[size_t(row)].kept[size_t(set.master)];
+      const Tensor &param = *rows_[size_t(row)].param;
+      const Tensor &master = *rows_[size_t(row)].kept[size_t(set.master)];
       Tensor differs = at::ne(param, master.to(param.scalar_type()));
       if (differs.any().item<bool>())
         master.copy_(
@@ -85,12 +82,13 @@ void TensorTable::run(const Exchange &exchange) {
   });
   takeEdits();
   for (auto &[row, copy] : staged)
-    copy.copy_(rows_[size_t(row)].param);
+    copy.copy_(*rows_[size_t(row)].param);
   runPhases(exchange);
   for (auto &[row, copy] : staged) {
-    const Tensor &param = rows_[size_t(row)].param;
+    const Tensor &param = *rows_[size_t(row)].param;
     param.copy_(copy);
-    versions[size_t(row)] = versionOf(*param.unsafeGetTensorImpl());
+    versions[size_t(row)] =
+        versionOf(param.unsafeGetTensorImpl()->version_counter());
   }
   copies.clear();
 }

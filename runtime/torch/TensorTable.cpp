@@ -11,7 +11,7 @@ using at::Tensor;
 TensorTable::TensorTable(std::shared_ptr<const Program> program,
                          std::vector<Row> rows,
                          const std::vector<int32_t> &groups,
-                         std::vector<Tensor> idle,
+                         std::vector<const Tensor *> idle,
                          std::shared_ptr<const Ranges> written)
     : program_(std::move(program)), rows_(std::move(rows)),
       idle(std::move(idle)), written(std::move(written)) {
@@ -24,7 +24,7 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
   for (const Row &row : rows_) {
     altgrad_tensor tensor{};
     tensor.size = sizeof tensor;
-    tensor.numel = row.param.numel();
+    tensor.numel = row.param->numel();
     tensor.group = row.group;
     tensor.set = row.set;
     tensor.tag = -1;
@@ -56,14 +56,14 @@ void TensorTable::remember() {
     for (; row < int64_t(rows_.size()) && rows_[size_t(row)].set == int(index);
          ++row) {
       const Row &given = rows_[size_t(row)];
-      inference |= given.param.is_inference();
-      if (!given.param.is_non_overlapping_and_dense())
-        staged.emplace(row, at::empty_like(given.param));
-      seen.push_back(shapes.add(given.param));
-      for (const Tensor &kept : given.kept)
-        seen.push_back(shapes.add(kept));
+      const Tensor &param = *given.param;
+      if (!param.is_non_overlapping_and_dense() || param.is_neg())
+        staged.emplace(row, at::empty_like(param));
+      seen.push_back(shapes.add(param));
+      for (const Tensor *kept : given.kept)
+        seen.push_back(shapes.add(*kept));
       if (described.step)
-        seen.push_back(shapes.add(given.count));
+        seen.push_back(shapes.add(*given.count));
     }
     set.last = row;
   }
@@ -73,7 +73,7 @@ void TensorTable::remember() {
   versions.assign(rows_.size(), -1);
   edited.assign(rows_.size(), 0);
   if (!rows_.empty())
-    gradKeys = rows_[0].param.key_set().raw_repr();
+    gradKeys = rows_[0].param->key_set().raw_repr();
 }
 
 void TensorTable::bindTensors() {

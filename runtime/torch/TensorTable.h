@@ -12,13 +12,14 @@
 
 namespace altgrad::optim {
 
-// A parameter with a gradient, and what its step keeps.
+// A parameter with a gradient, and what its step keeps: where the handles of
+// the tensors lie. Whoever makes a table keeps them there.
 struct Row {
-  at::Tensor param;
+  const at::Tensor *param = nullptr;
   int32_t set = 0;
-  int64_t group = 0;            // of the plan: of hyper-parameters
-  std::vector<at::Tensor> kept; // one for each of Set::kept
-  at::Tensor count;             // of steps; undefined where the rule has none
+  int64_t group = 0;                    // of the plan: of hyper-parameters
+  std::vector<const at::Tensor *> kept; // one for each of Set::kept
+  const at::Tensor *count = nullptr;    // of steps, where the rule has them
 };
 
 // What has changed since a table was made.
@@ -33,7 +34,8 @@ public:
   // `idle` the parameters without a gradient. Gradients are to lie apart from
   // `written`, where it is given.
   TensorTable(std::shared_ptr<const Program> program, std::vector<Row> rows,
-              const std::vector<int32_t> &groups, std::vector<at::Tensor> idle,
+              const std::vector<int32_t> &groups,
+              std::vector<const at::Tensor *> idle,
               std::shared_ptr<const Ranges> written);
 
   // Takes the gradients of this step. Gradients: one came, went, or is of
@@ -88,12 +90,12 @@ private:
   // The tensor in whose order the elements of a row are visited.
   const at::Tensor &orderOf(int64_t row) const {
     auto found = staged.find(row);
-    return found == staged.end() ? rows_[size_t(row)].param : found->second;
+    return found == staged.end() ? *rows_[size_t(row)].param : found->second;
   }
 
   std::shared_ptr<const Program> program_;
   std::vector<Row> rows_;
-  std::vector<at::Tensor> idle;
+  std::vector<const at::Tensor *> idle;
   std::shared_ptr<const Ranges> written;
   std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
       nullptr, altgrad_plan_free};

@@ -10,7 +10,7 @@ import twins
 
 import altgrad
 from altgrad import _bundle, _library
-from altgrad.optim import _table
+from altgrad.optim import _build, _optimizer
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 HEADER = Path(__file__).resolve().parents[2] / "runtime" / "include" / "altgrad" / "bundle.h"
@@ -32,8 +32,8 @@ def groups_of(params):
 
 @pytest.fixture
 def counts(monkeypatch):
-    """How many programs were asked for and how many plans were made."""
-    seen = {"compiled": 0, "plans": 0}
+    """How many programs were asked for and how many tables, each of one plan, were made."""
+    seen = {"compiled": 0, "tables": 0}
 
     def counting(name, function):
         def call(*arguments):
@@ -43,7 +43,7 @@ def counts(monkeypatch):
 
     monkeypatch.setattr(_bundle, "_compiled", {})
     monkeypatch.setattr(_bundle, "_compile", counting("compiled", _bundle._compile))
-    monkeypatch.setattr(_table, "Plan", counting("plans", _table.Plan))
+    monkeypatch.setattr(_build, "make_table", counting("tables", _build.make_table))
     return seen
 
 
@@ -53,7 +53,7 @@ def test_one_plan_for_all_dtypes_and_options(counts):
     for _ in range(3):
         twins.give_grads(params)
         optimizer.step()
-    assert counts == {"compiled": 1, "plans": 1}
+    assert counts == {"compiled": 1, "tables": 1}
 
 
 def test_a_parameter_of_a_known_kind_compiles_nothing(counts):
@@ -66,7 +66,7 @@ def test_a_parameter_of_a_known_kind_compiles_nothing(counts):
     other, = mixed()
     twins.give_grads(other)
     altgrad.optim.AdamW(reversed(groups_of(other)), betas=(0.5, 0.5)).step()
-    assert counts == {"compiled": 1, "plans": 3}
+    assert counts == {"compiled": 1, "tables": 3}
 
 
 @pytest.mark.parametrize("name", ["AdamW", "SGD", "RMSprop"])
@@ -144,8 +144,8 @@ def test_a_quiet_step_reads_no_group_again(monkeypatch):
     optimizer = altgrad.optim.AdamW([dict(params=[p]) for p in params])
     twins.give_grads(params)
     optimizer.step()
-    monkeypatch.setattr(type(optimizer), "_look", None)
-    monkeypatch.setattr(_table.TensorTable, "set_hypers", None)
+    monkeypatch.setattr(type(optimizer), "_kind_of", None)
+    monkeypatch.setattr(_optimizer, "read_numbers", None)
     optimizer.step()
     assert all(optimizer.state[p]["step"] == 2 for p in params)
 
@@ -188,17 +188,6 @@ def test_a_runtime_of_another_abi_is_refused_in_words(monkeypatch):
     monkeypatch.setattr(_library, "_ABI", "ABI 3")
     with pytest.raises(altgrad.Error, match="is altgrad .*, ABI 2; this package needs ABI 3"):
         _library.library.__wrapped__()
-
-
-def test_binders(monkeypatch):
-    params, = twins.make([(3,)], count=1)
-    twins.give_grads(params)
-    for binder, error in (("native", altgrad.Error), ("fast", ValueError)):
-        monkeypatch.setenv("ALTGRAD_BINDER", binder)
-        with pytest.raises(error, match="ALTGRAD_BINDER"):
-            altgrad.optim.AdamW(params).step()
-    monkeypatch.setenv("ALTGRAD_BINDER", "python")
-    altgrad.optim.AdamW(params).step()
 
 
 def test_a_group_may_lack_what_the_step_does_not_need():

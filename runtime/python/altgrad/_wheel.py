@@ -18,6 +18,9 @@ def native_files():
     build = Path(os.environ.get("ALTGRAD_BUILD", "build"))
     files = [(build / "lib" / "libaltgrad.so", Path("lib/libaltgrad.so")),
              (build / "bin" / "altgrad-opt", Path("bin/altgrad-opt"))]
+    # One for the torch and the Python at hand; others do without.
+    files += [(path, Path("lib") / path.name)
+              for path in sorted((build / "lib").glob("altgrad_native.*"))]
     files += [(path, path) for path in sorted(Path("templates").glob("*.mlir"))]
     bundles = sorted((build / "bundles").glob("*.bundle")) or [build / "bundles"]
     files += [(path, Path("bundles") / path.name) for path in bundles]
@@ -41,7 +44,7 @@ class BuildPy(build_py):
 
 
 class BdistWheel(bdist_wheel):
-    """A wheel for this platform and any Python 3: native code, but none of it knows Python."""
+    """A wheel for this platform and any Python 3: what knows Python, the package does without."""
 
     def finalize_options(self):
         super().finalize_options()

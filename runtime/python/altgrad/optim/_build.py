@@ -6,9 +6,10 @@ import torch
 
 from .._bundle import compile_sets
 from .._rule import set_line
+from ._binder import make_table
 from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_mode, check_param, in_order,
                       is_dense, same_order)
-from ._table import FRESH, make_table
+from ._table import FRESH
 
 
 @dataclass(slots=True)
@@ -39,11 +40,13 @@ class Built:
     """A table and what its optimizer does for it in every step.
 
     `numbers` holds (index of a param_group, places in it) for the hyper-parameters of
-    each group of the plan, `uncounted` the step counts that the rules do not raise.
+    each group of the plan, `cells` the groups of the plan of every param_group,
+    `uncounted` the step counts that the rules do not raise.
     """
 
     table: object
     numbers: list
+    cells: list
     uncounted: list
 
 
@@ -90,7 +93,7 @@ def build(optimizer, kinds, params, left, known, asked):
         raise RuntimeError("a gradient changed while its step was prepared")
     uncounted = [optimizer.state[row.param][optimizer._count_key] for row in rows
                  if bundle.sets[row.set].step is None] if optimizer._always_counts else []
-    return Built(table, numbers, uncounted)
+    return Built(table, numbers, _of_groups(cells, len(kinds)), uncounted)
 
 
 def read_numbers(optimizer, numbers):
@@ -128,6 +131,14 @@ def _cells(rows):
     for row in rows:
         row.cell = cells.setdefault((row.group, row.set), len(cells))
     return list(cells)
+
+
+def _of_groups(cells, count):
+    """The groups of the plan that belong to each of `count` param_groups."""
+    owned = [[] for _ in range(count)]
+    for cell, (group, _) in enumerate(cells):
+        owned[group].append(cell)
+    return owned
 
 
 def _row(namer, param, group, place, kind):

@@ -1,23 +1,21 @@
 """A torch.optim.Optimizer that runs any rule: torch's contract on one side, a table on the other."""
 
 import warnings
-from itertools import chain
-from operator import itemgetter
 
 import torch
 from torch.optim.optimizer import _get_capturable_supported_devices
 
 from .._rule import parse_storage
+from ._binder import make_groups
 from ._build import build, read_numbers
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
+from ._hooks import watched
 from ._layout import FORMATS, PARAM_DTYPES, check_kind
 from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
 
 _MISSING = object()
 _BOUND = "max_grad_norm"
-_params_of = itemgetter("params")
-_PLAIN = (float, int, bool, str, type(None))
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -69,6 +67,7 @@ class Optimizer(torch.optim.Optimizer):
 
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
     _built = None
+    _watched = None
     _norm = None
     _group = None
     _left_behind = False
@@ -139,9 +138,18 @@ class Optimizer(torch.optim.Optimizer):
             del self.param_groups[-1]
             raise
 
-    @torch._disable_dynamo
+    @watched
     def step(self, closure=None):
         """Performs one step; returns what `closure` returns, if it is given."""
+        if torch.compiler.is_dynamo_compiling():
+            return self._uncompiled_step(closure)
+        return self._step(closure)
+
+    @torch._disable_dynamo
+    def _uncompiled_step(self, closure):
+        return self._step(closure)
+
+    def _step(self, closure):
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -187,29 +195,28 @@ class Optimizer(torch.optim.Optimizer):
         scaler = self.fused_amp or scale is not None or found is not None
         given = {"scale": 1.0 if scale is None else float(scale),
                  "flag": 0.0 if found is None else float(found)}
-        lists = list(map(_params_of, self.param_groups))
-        params = list(chain.from_iterable(lists))
-        shape = (list(map(len, lists)), scaler, torch.is_inference_mode_enabled(), self._group,
-                 self.fallback)
-        quiet, fit = self._quiet(), STALE
-        if self._built and shape == self._shape and (quiet or self._same_kinds()):
-            fit = self._fit(params)
+        asked = scaler, torch.is_inference_mode_enabled(), self._group, self.fallback
+        fit, changed = STALE, None
+        if self._watched and asked == self._asked:
+            changed = self._watched.changed(self.param_groups)
+            if changed is not None and self._same_kinds(changed):
+                fit = self._fit()
         if fit != FRESH:
-            self._rebuild(params, fit, shape)
-        if fit != FRESH or not quiet:
-            self._read_groups()
+            self._rebuild(fit, asked)
+        elif changed:
+            self._read_groups(changed)
         if self._clipped:
             given["max_norm"] = float(self.max_grad_norm)
             self._norm = 0.0
         self._run(given, scaler)
 
-    def _fit(self, params):
+    def _fit(self):
         """What the table says of everything that torch does not step."""
-        if self._theirs:
-            if self._theirs.changed():
-                return STALE
-            params = _without(params, self._theirs.ids)
-        return self._built.table.fresh(params, self.state)
+        if self._theirs and self._theirs.changed():
+            return STALE
+        if self._built:
+            return self._built.table.fresh(self._ours, self.state)
+        return FRESH if all([p.grad is None for p in self._ours]) else STALE
 
     def _run(self, given, scaler):
         results, table = {}, self._built and self._built.table
@@ -221,64 +228,56 @@ class Optimizer(torch.optim.Optimizer):
         if table and self._built.uncounted and given["flag"] == 0.0:
             torch._foreach_add_(self._built.uncounted, 1.0)
 
-    def _quiet(self):
-        """Whether the groups say what they said, in numbers that cannot change in place."""
-        try:
-            return (self._plain and self._clipped == (_BOUND in self.param_groups[0])
-                    and list(map(self._watch, self.param_groups)) == self._seen)
-        except (KeyError, RuntimeError, ValueError):  # a key went, a tensor came
-            return False
-
-    def _read_groups(self):
-        """Takes over what the groups say now."""
+    def _read_groups(self, changed):
+        """Takes over what these groups say now."""
         if self._built:
-            self._built.table.set_hypers(read_numbers(self, self._built.numbers))
-        try:
-            self._seen = list(map(self._watch, self.param_groups))
-        except KeyError:  # not one that the step needs
-            self._plain = False
-        else:
-            self._plain = _all_plain(self._seen)
+            cells = [cell for index in changed for cell in self._built.cells[index]]
+            numbers = [self._built.numbers[cell] for cell in cells]
+            self._built.table.set_hypers(read_numbers(self, numbers), cells)
+        self._watched.remember(self.param_groups, changed)
 
-    def _look(self):
-        """(rule, options) of every group, and who is differentiable; checks what the groups say."""
+    def _kind_of(self, group):
+        """(rule, options, whether it is differentiable); checks what the group says."""
+        self._check_flags(group)
+        _check_capturable(group)
+        return self._rule_of(group), self._options_of(group), bool(group.get("differentiable"))
+
+    def _same_kinds(self, changed):
         groups = self.param_groups
-        for group in groups:
-            self._check_flags(group)
-            _check_capturable(group)
-        bounds = {group.get(_BOUND) for group in groups}
+        if changed:
+            self._check_bounds()
+        return (self._clipped == (_BOUND in groups[0])
+                and all([self._kind_of(groups[index]) == self._kinds[index] for index in changed]))
+
+    def _check_bounds(self):
+        bounds = {group.get(_BOUND) for group in self.param_groups}
         if len(bounds) > 1:
             named = ", ".join(sorted(map(str, bounds)))
             raise ValueError(f"there is one {_BOUND} for all param_groups, not {named}")
-        return ([(self._rule_of(group), self._options_of(group)) for group in groups],
-                [bool(group.get("differentiable")) for group in groups])
 
-    def _same_kinds(self):
-        return self._look() == self._kinds and self._clipped == (_BOUND in self.param_groups[0])
-
-    def _rebuild(self, params, fit, shape):
+    def _rebuild(self, fit, asked):
         known, before = self._rows, self._theirs
-        self._built, self._rows, self._theirs = None, {}, None
-        kinds = self._look()
+        self._watched, self._built, self._rows, self._theirs = None, None, {}, None
+        kinds = list(map(self._kind_of, self.param_groups))
+        self._check_bounds()
         self._check_shards()
         clipped = _BOUND in self.param_groups[0]
+        watched = make_groups(self.param_groups, [*self._older, *[_BOUND] * clipped])
         theirs = left_to_torch(self) if self._falls_back else None
         left = theirs.ids if theirs else ()
+        ours = _without(watched.params, left)
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
         together = theirs is not None or self._group is not None
-        built = build(self, kinds[0], _without(params, left), left, known, dict(
-            clip=clipped, scaler=shape[1], exchange=clipped and together))
+        built = build(self, [kind[:2] for kind in kinds], ours, left, known, dict(
+            clip=clipped, scaler=asked[0], exchange=clipped and together))
         if built:
             self._rows = {row.place: row for row in built.table.rows}
+            built.table.set_hypers(read_numbers(self, built.numbers))
         if theirs:
             warn_once(self, theirs)
-        self._built, self._theirs = built, theirs
-        self._kinds, self._clipped, self._shape = kinds, clipped, shape
-        watched = [*self._older, *([_BOUND] if clipped else [])]
-        self._watch = lambda group, keys=watched: tuple([group[key] for key in keys])
-        if len(watched) > 1:
-            self._watch = itemgetter(*watched)
+        self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
+        self._kinds, self._clipped, self._asked = kinds, clipped, asked
 
     def _check_flags(self, group):
         # torch builds a graph through the step.
@@ -331,10 +330,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def _forget(self):
         """Lets go of the table and of private step counts: the states are others now."""
-        self._built, self._theirs, self._rows, self._counts = None, None, {}, {}
-        self._kinds = self._shape = self._seen = None
-        self._plain = self._clipped = False
-        self._watch = None
+        self._watched, self._built, self._theirs = None, None, None
+        self._rows, self._counts, self._clipped = {}, {}, False
 
     def __getstate__(self):
         kept = super().__getstate__()
@@ -379,11 +376,3 @@ def _keeps_dtype(param, value):
     """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
     return param.dtype in PARAM_DTYPES and (not isinstance(value, torch.Tensor)
                                             or value.dtype in FORMATS or value.dtype == param.dtype)
-
-
-def _all_plain(values):
-    """Whether nothing in the groups can change in place: numbers, and tuples of numbers."""
-    return all([
-        isinstance(value, _PLAIN) or (type(value) is tuple
-                                      and all([isinstance(v, _PLAIN) for v in value]))
-        for group in values for value in group])

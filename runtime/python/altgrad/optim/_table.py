@@ -1,7 +1,6 @@
 """The tensors of one step bound to one plan, and what is looked at in every step."""
 
 import ctypes
-import os
 import struct
 from itertools import chain
 from operator import attrgetter, is_
@@ -10,7 +9,6 @@ import torch
 from torch.autograd.graph import increment_version
 
 from .._bundle import IN, OUT
-from .._library import Error
 from .._plan import Plan
 from ._layout import in_order
 from ._torch_pool import torch_parallel_for
@@ -29,16 +27,6 @@ _data_ptr, _shape, _stride = torch.Tensor.data_ptr, torch.Tensor.size, torch.Ten
 _is_contiguous, _is_neg = torch.Tensor.is_contiguous, torch.Tensor.is_neg
 _dtype, _nbytes = attrgetter("dtype"), attrgetter("nbytes")
 _grad = attrgetter("grad")
-
-
-def make_table(*arguments):
-    """A table of the kind that ALTGRAD_BINDER asks for: python, native, or auto, what there is."""
-    binder = os.environ.get("ALTGRAD_BINDER", "auto")
-    if binder == "native":
-        raise Error("ALTGRAD_BINDER=native: this package was built without it", "NOT_FOUND")
-    if binder not in ("python", "auto"):
-        raise ValueError(f"ALTGRAD_BINDER is {binder!r}, not python, native or auto")
-    return TensorTable(*arguments)
 
 
 class TensorTable:
@@ -60,8 +48,9 @@ class TensorTable:
     their kind; otherwise it binds the gradients of this step and answers FRESH. It
     changes no tensor.
 
-    `set_hypers(numbers)` writes the hyper-parameters: for each group, those of its set
-    in the order of the bundle.
+    `set_hypers(numbers, groups=None)` writes the hyper-parameters of all groups of the
+    plan, or of those whose indices are in `groups`: for each, those of its set in the
+    order of the bundle.
 
     `run(given, exchange)` runs the step on the gradients bound last: takes edits of
     parameters into their master copies (known by version counters), raises the version
@@ -128,15 +117,16 @@ class TensorTable:
         self._versions = [None] * len(masters)
 
     def _bind_hypers(self, groups):
-        kinds = [scalar.type for index in groups for scalar in self.bundle.sets[index].hypers]
-        self._packer = struct.Struct("=" + "".join([_PACKED[kind] for kind in kinds]))
-        self._whole = [place for place, kind in enumerate(kinds) if kind in _WHOLE]
-        self._hypers = ctypes.create_string_buffer(max(_CELL * len(kinds), _CELL))
-        start, first = ctypes.addressof(self._hypers), 0
-        begins = []
+        kinds = [[scalar.type for scalar in part.hypers] for part in self.bundle.sets]
+        packers = [struct.Struct("=" + "".join([_PACKED[kind] for kind in of])) for of in kinds]
+        whole = [[place for place, kind in enumerate(of) if kind in _WHOLE] for of in kinds]
+        self._writers, size = [], 0
         for index in groups:
-            begins.append(start + _CELL * first)
-            first += len(self.bundle.sets[index].hypers)
+            self._writers.append((size, packers[index], whole[index], len(kinds[index])))
+            size += packers[index].size
+        self._hypers = ctypes.create_string_buffer(max(size, _CELL))
+        start = ctypes.addressof(self._hypers)
+        begins = [start + offset for offset, *_ in self._writers]
         for index, part in enumerate(self.bundle.sets):
             for position, scalar in enumerate(part.hypers):
                 self.plan.bind_scalar(scalar.name, [
@@ -198,11 +188,16 @@ class TensorTable:
                 self._bound[index] = pointers[mine]
         return True
 
-    def set_hypers(self, numbers):
-        """Writes every hyper-parameter, each by its type."""
-        for place in self._whole:
-            numbers[place] = int(numbers[place])
-        self._packer.pack_into(self._hypers, 0, *numbers)
+    def set_hypers(self, numbers, groups=None):
+        """Writes hyper-parameters, each by its type."""
+        first = 0
+        for group in range(len(self._writers)) if groups is None else groups:
+            offset, packer, whole, count = self._writers[group]
+            own = numbers[first:first + count]
+            first += count
+            for place in whole:
+                own[place] = int(own[place])
+            packer.pack_into(self._hypers, offset, *own)
 
     def run(self, given, exchange=None):
         """Runs the step; returns what it says of itself."""

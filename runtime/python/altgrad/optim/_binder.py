@@ -1,0 +1,52 @@
+"""Who looks at an optimizer's groups and tensors in every step: native code, or Python."""
+
+import os
+import warnings
+from functools import cache
+
+from .._library import Error
+from .._native import native
+from . import _groups, _table
+
+
+def binder():
+    """"native" or "python", as ALTGRAD_BINDER asks: python, native, or auto, what there is."""
+    asked = os.environ.get("ALTGRAD_BINDER", "auto")
+    if asked not in ("python", "native", "auto"):
+        raise ValueError(f"ALTGRAD_BINDER is {asked!r}, not python, native or auto")
+    if asked == "native":
+        native()
+    return _there_is() if asked == "auto" else asked
+
+
+@cache
+def _there_is():
+    try:
+        native()
+    except Error as error:
+        if error.status != "NOT_FOUND":
+            warnings.warn(f"altgrad looks at tensors in Python, more slowly: {error}")
+        return "python"
+    return "native"
+
+
+def make_groups(param_groups, keys):
+    """Groups of the kind that `binder` says."""
+    if binder() == "native":
+        return native().Groups(param_groups, tuple(keys))
+    return _groups.Groups(param_groups, keys)
+
+
+def make_table(*arguments):
+    """A TensorTable of the kind that `binder` says."""
+    return (NativeTable if binder() == "native" else _table.TensorTable)(*arguments)
+
+
+class NativeTable:
+    """TensorTable of _table.py in native code: the one that LibTorch uses."""
+
+    def __init__(self, bundle, rows, groups, params, state):
+        self.bundle, self.rows = bundle, rows
+        table = native().Table(bundle.handle.value, rows, groups, params, state,
+                               [point.words for point in bundle.exchanges])
+        self.fresh, self.set_hypers, self.run = table.fresh, table.set_hypers, table.run

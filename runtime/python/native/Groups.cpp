@@ -1,0 +1,141 @@
+#include "Groups.h"
+
+#include "Collected.h"
+
+using namespace altgrad::native;
+
+namespace {
+
+const char paramsKey[] = "params";
+
+bool isNumberOrText(PyObject *value) {
+  return PyFloat_Check(value) || PyLong_Check(value) ||
+         PyUnicode_Check(value) || value == Py_None;
+}
+
+// Whether the value says what it said as long as it is the same object.
+bool isPlain(PyObject *value) {
+  if (!value)
+    return false;
+  if (!PyTuple_CheckExact(value))
+    return isNumberOrText(value);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+    if (!isNumberOrText(PyTuple_GET_ITEM(value, i)))
+      return false;
+  return true;
+}
+
+bool isSame(PyObject *dict, const std::vector<PyObject *> &entries) {
+  if (size_t(PyDict_GET_SIZE(dict)) * 2 != entries.size())
+    return false;
+  PyObject *key, *value;
+  PyObject *const *next = entries.data();
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value); next += 2)
+    if (next[0] != key || next[1] != value)
+      return false;
+  return true;
+}
+
+// The list of a group's parameters; throws where there is none.
+PyObject *listOf(PyObject *dict) {
+  PyObject *list =
+      PyDict_Check(dict) ? PyDict_GetItemString(dict, paramsKey) : nullptr;
+  if (!list || !PyList_Check(list))
+    throw py::type_error("a param_group is no dict with a list of params");
+  return list;
+}
+
+} // namespace
+
+Groups::Groups(py::list groups, py::tuple keys) : keys(std::move(keys)) {
+  for (py::handle dict : groups) {
+    Group group;
+    group.list = listOf(dict.ptr());
+    group.firstParam = params_.size();
+    group.params = size_t(PyList_GET_SIZE(group.list));
+    for (size_t i = 0; i < group.params; ++i)
+      params_.append(py::handle(PyList_GET_ITEM(group.list, Py_ssize_t(i))));
+    read(group, dict.ptr());
+    known.push_back(std::move(group));
+  }
+}
+
+void Groups::read(Group &group, PyObject *dict) {
+  group.dict = dict;
+  group.entries.clear();
+  py::list owned;
+  owned.append(py::handle(dict));
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+    group.entries.insert(group.entries.end(), {key, value});
+    owned.append(py::handle(key));
+    owned.append(py::handle(value));
+  }
+  // Only now may what was known before go.
+  group.owned = std::move(owned);
+  group.plain = true;
+  for (py::handle watched : keys) {
+    PyObject *found = PyDict_GetItemWithError(dict, watched.ptr());
+    if (PyErr_Occurred())
+      throw py::error_already_set();
+    group.plain &= isPlain(found);
+  }
+}
+
+bool Groups::hasSameParams(const Group &group) const {
+  if (size_t(PyList_GET_SIZE(group.list)) != group.params)
+    return false;
+  for (size_t i = 0; i < group.params; ++i)
+    if (PyList_GET_ITEM(group.list, Py_ssize_t(i)) !=
+        PyList_GET_ITEM(params_.ptr(), Py_ssize_t(group.firstParam + i)))
+      return false;
+  return true;
+}
+
+py::object Groups::changed(const py::list &groups) const {
+  if (groups.size() != known.size())
+    return py::none();
+  py::list found;
+  for (size_t index = 0; index < known.size(); ++index) {
+    const Group &group = known[index];
+    PyObject *dict = PyList_GET_ITEM(groups.ptr(), Py_ssize_t(index));
+    if (dict != group.dict)
+      return py::none();
+    bool same = isSame(dict, group.entries);
+    if ((!same && listOf(dict) != group.list) || !hasSameParams(group))
+      return py::none();
+    if (!same || !group.plain)
+      found.append(index);
+  }
+  return std::move(found);
+}
+
+void Groups::remember(const py::list &groups,
+                      const std::vector<size_t> &indices) {
+  for (size_t index : indices)
+    if (index < known.size() && index < groups.size())
+      read(known[index], PyList_GET_ITEM(groups.ptr(), Py_ssize_t(index)));
+}
+
+// For Python's collector: a group may lead back to its optimizer.
+int Groups::traverse(visitproc visit, void *arg) {
+  Py_VISIT(keys.ptr());
+  Py_VISIT(params_.ptr());
+  for (const Group &group : known)
+    Py_VISIT(group.owned.ptr());
+  return 0;
+}
+
+void Groups::clear() {
+  std::vector<Group> gone;
+  gone.swap(known);
+  params_ = py::list();
+}
+
+void Groups::addTo(py::module_ &module) {
+  py::class_<Groups>(module, "Groups", collected<Groups>(), py::module_local())
+      .def(py::init<py::list, py::tuple>())
+      .def_property_readonly("params", &Groups::params)
+      .def("changed", &Groups::changed)
+      .def("remember", &Groups::remember);
+}

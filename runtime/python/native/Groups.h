@@ -1,0 +1,46 @@
+// The param_groups of an optimizer as they were last read.
+#ifndef ALTGRAD_NATIVE_GROUPS_H
+#define ALTGRAD_NATIVE_GROUPS_H
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <vector>
+
+namespace altgrad::native {
+
+// The interface is that of Groups in optim/_groups.py.
+class Groups {
+public:
+  Groups(py::list groups, py::tuple keys);
+
+  const py::list &params() const { return params_; }
+  // Indices of the groups to be read again; None if there are other groups, or
+  // other parameters in them.
+  py::object changed(const py::list &groups) const;
+  // Takes over what these groups say now.
+  void remember(const py::list &groups, const std::vector<size_t> &indices);
+
+  int traverse(visitproc visit, void *arg);
+  void clear();
+
+  static void addTo(py::module_ &module);
+
+private:
+  struct Group {
+    std::vector<PyObject *> entries; // key, value, key, value
+    py::list owned;                  // keeps the entries alive
+    PyObject *dict = nullptr, *list = nullptr;
+    size_t firstParam = 0, params = 0;
+    bool plain = false; // nothing that is watched can change in place
+  };
+  void read(Group &group, PyObject *dict);
+  bool hasSameParams(const Group &group) const;
+
+  py::tuple keys;
+  py::list params_;
+  std::vector<Group> known;
+};
+
+} // namespace altgrad::native
+
+#endif // ALTGRAD_NATIVE_GROUPS_H

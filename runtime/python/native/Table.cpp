@@ -1,0 +1,174 @@
+#include "Table.h"
+
+#include "Collected.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+using namespace altgrad::native;
+using namespace altgrad::optim;
+using at::Tensor;
+
+namespace {
+
+// The words by which optim/_table.py knows them.
+enum { stale, otherGrads, isFresh };
+
+const char *wordOf(int32_t role) {
+  switch (role) {
+#define ALTGRAD_ROLE(word, WORD)                                               \
+  case ALTGRAD_ROLE_##WORD:                                                    \
+    return #word;
+    ALTGRAD_ROLES(ALTGRAD_ROLE)
+#undef ALTGRAD_ROLE
+  default:
+    return "none";
+  }
+}
+
+} // namespace
+
+// The handle lies in the object itself, which swap_tensors gives another.
+const Tensor *Table::handleOf(py::handle tensor) {
+  if (!THPVariable_Check(tensor.ptr()))
+    throw py::type_error("a row holds something that is no tensor");
+  owned.append(tensor);
+  return &THPVariable_Unpack(tensor.ptr());
+}
+
+const Tensor *Table::hold(py::handle tensor) {
+  states.push_back(*handleOf(tensor));
+  return &states.back();
+}
+
+Row Table::makeRow(py::handle given) {
+  Row row;
+  row.param = handleOf(given.attr("param"));
+  row.set = given.attr("set").cast<int32_t>();
+  row.group = given.attr("cell").cast<int64_t>();
+  const Set &set = program->sets.at(size_t(row.set));
+  for (py::handle tensor : given.attr("tensors"))
+    row.kept.push_back(hold(tensor));
+  if (py::object count = given.attr("count"); !count.is_none())
+    row.count = hold(count);
+  TORCH_CHECK(row.kept.size() == set.kept.size() &&
+                  bool(row.count) == bool(set.step),
+              "a row of set ", row.set, " has ", row.kept.size(),
+              " states, expected ", set.kept.size());
+  return row;
+}
+
+Table::Table(uintptr_t bundle, const py::list &rows, std::vector<int32_t> given,
+             const py::list &all, const py::dict &state, py::list exchanges)
+    : program(std::make_shared<Program>(std::shared_ptr<altgrad_bundle>(
+          reinterpret_cast<altgrad_bundle *>(bundle),
+          [](altgrad_bundle *) {}))),
+      groups(std::move(given)), entries(state, owned),
+      exchanges(std::move(exchanges)) {
+  TORCH_CHECK(this->exchanges.size() == program->exchanges.size(),
+              "the step has ", program->exchanges.size(),
+              " exchange points, not ", this->exchanges.size());
+  std::vector<Row> made;
+  std::vector<char> busy(all.size());
+  for (py::handle row : rows) {
+    made.push_back(makeRow(row));
+    busy.at(row.attr("place").cast<size_t>()) = 1;
+  }
+  std::vector<const Tensor *> idle;
+  for (py::handle param : all) {
+    const Tensor *handle = handleOf(param);
+    if (!busy[params.size()])
+      idle.push_back(handle);
+    params.push_back(param.ptr());
+  }
+  for (const Scalar &scalar : program->singles)
+    singles.push_back({&scalar, py::str(wordOf(scalar.role))});
+  table = std::make_unique<TensorTable>(program, std::move(made), groups,
+                                        std::move(idle), nullptr);
+}
+
+bool Table::areSame(const py::list &now) const {
+  PyObject *const *list = PySequence_Fast_ITEMS(now.ptr());
+  return now.size() == params.size() &&
+         std::equal(params.begin(), params.end(), list);
+}
+
+int Table::fresh(const py::list &now, const py::dict &state) {
+  if (!table || !areSame(now) || !entries.areSame(state.ptr()))
+    return stale;
+  switch (table->look()) {
+  case Change::None:
+    return isFresh;
+  case Change::Gradients:
+    return otherGrads;
+  default:
+    return stale;
+  }
+}
+
+void Table::setHypers(const std::vector<double> &numbers,
+                      const std::optional<std::vector<size_t>> &some) {
+  TORCH_CHECK(table, "the table was collected");
+  const double *next = numbers.data(), *end = next + numbers.size();
+  auto write = [&](size_t group) {
+    const std::vector<Scalar> &hypers =
+        program->sets[size_t(groups.at(group))].hypers;
+    TORCH_CHECK(size_t(end - next) >= hypers.size(), "too few numbers");
+    uint64_t *cells = table->hypers(int64_t(group));
+    for (const Scalar &hyper : hypers)
+      hyper.write(*next++, cells++);
+  };
+  if (some)
+    for (size_t group : *some)
+      write(group);
+  else
+    for (size_t group = 0; group < groups.size(); ++group)
+      write(group);
+}
+
+py::dict Table::run(const py::dict &given, const py::object &exchange) {
+  TORCH_CHECK(table, "the table was collected");
+  for (const Single &single : singles)
+    if (single.scalar->access != ALTGRAD_OUT)
+      table->give(single.scalar->role,
+                  py::float_(py::object(given[single.role])));
+  TensorTable::Exchange callback;
+  if (!exchange.is_none())
+    callback = [&](size_t index, void *workspace) {
+      py::gil_scoped_acquire held;
+      exchange(reinterpret_cast<uintptr_t>(workspace), exchanges[index]);
+    };
+  {
+    py::gil_scoped_release released;
+    table->run(callback);
+  }
+  py::dict results;
+  for (const Single &single : singles)
+    if (single.scalar->access != ALTGRAD_IN)
+      results[single.role] = table->result(single.scalar->role);
+  return results;
+}
+
+// For Python's collector: a parameter may lead back to its optimizer.
+int Table::traverse(visitproc visit, void *arg) {
+  Py_VISIT(owned.ptr());
+  Py_VISIT(exchanges.ptr());
+  return 0;
+}
+
+void Table::clear() {
+  table.reset();
+  states.clear();
+  owned = py::list();
+  exchanges = py::list();
+}
+
+void Table::addTo(py::module_ &module) {
+  py::class_<Table>(module, "Table", collected<Table>(), py::module_local())
+      .def(py::init<uintptr_t, py::list, std::vector<int32_t>, py::list,
+                    py::dict, py::list>())
+      .def("fresh", &Table::fresh)
+      .def("set_hypers", &Table::setHypers, py::arg("numbers"),
+           py::arg("groups") = py::none())
+      .def("run", &Table::run, py::arg("given"),
+           py::arg("exchange") = py::none());
+}
