@@ -1,5 +1,5 @@
 // Entries of threads in shared memory; partial sums there and in registers.
-#include "codegen/kernels/gpu/LaneSums.h"
+#include "codegen/kernels/gpu/ThreadSums.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -8,19 +8,18 @@ using namespace mlir;
 using namespace altgrad;
 
 constexpr unsigned wordBytes = sizeof(float);
-constexpr unsigned pairBytes = groupWidth * wordBytes;
-constexpr unsigned memoryLimit = 24 << 10; // four blocks on a multiprocessor
 
-LaneMemory::LaneMemory(KernelBuilder &kernel, Value thread)
+ThreadMemory::ThreadMemory(KernelBuilder &kernel, Value inBlock,
+                           unsigned limit)
     : kernel(kernel), function(cast<LLVM::LLVMFuncOp>(
                           kernel.builder.getInsertionBlock()->getParentOp())),
-      thread(thread) {}
+      inBlock(inBlock), limit(limit) {}
 
-unsigned LaneMemory::room(unsigned bytes) const {
-  return (memoryLimit - used) / stride(bytes);
+unsigned ThreadMemory::room(unsigned bytes) const {
+  return (limit - used) / stride(bytes);
 }
 
-Value LaneMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
+Value ThreadMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
   ImplicitLocOpBuilder &builder = kernel.builder;
   auto space = unsigned(NVVM::NVVMMemorySpace::Shared);
   std::string symbol = (function.getSymName() + "_" + name).str();
@@ -36,91 +35,95 @@ Value LaneMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
   }
   Value all = LLVM::AddressOfOp::create(
       builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
-  return kernel.offset(all, thread, bytes);
+  return kernel.offset(all, inBlock, bytes);
 }
 
-// Maxima and conjunctions are the same in every order: one pair holds them.
+// Maxima and conjunctions are the same in every order: one vector holds them.
 static bool isOrdered(Reduction kind) {
   return kind == Reduction::Add || kind == Reduction::SumSq;
 }
 
-LaneSums::LaneSums(KernelBuilder &kernel, SweepOp sweep, LaneMemory &memory)
-    : kernel(kernel), builder(kernel.builder) {
+ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep, ThreadMemory &memory)
+    : kernel(kernel), builder(kernel.builder), width(sweep.getWidth()),
+      vectorBytes(width * wordBytes) {
   unsigned ordered = 0, registers = 0, entries = 0;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     ordered += isOrdered(sweep.getReduction(i));
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     Reduction kind = sweep.getReduction(i);
-    unsigned pairs =
-        isOrdered(kind) ? ALTGRAD_LANES / warpLanes / groupWidth : 1;
+    unsigned vectors =
+        isOrdered(kind) ? ALTGRAD_LANES / warpThreads / width : 1;
     bool shared = isOrdered(kind) && ordered > 1 &&
-                  entries + pairs <= memory.room(pairBytes);
+                  entries + vectors <= memory.room(vectorBytes);
     unsigned &end = shared ? entries : registers;
-    sums.push_back({kind, pairs, end, shared});
-    end += pairs;
+    sums.push_back({kind, vectors, end, shared});
+    end += vectors;
   }
   if (entries)
-    own = memory.allocate("sums", entries, pairBytes);
+    own = memory.allocate("sums", entries, vectorBytes);
 }
 
-VectorType LaneSums::pairType(Reduction kind) {
-  return cast<VectorType>(partialType(
-      kind, VectorType::get({groupWidth}, builder.getF32Type())));
+VectorType ThreadSums::vectorType(Reduction kind) {
+  return cast<VectorType>(
+      partialType(kind, VectorType::get({width}, builder.getF32Type())));
 }
 
-Value LaneSums::spread(Value value) {
+Value ThreadSums::spread(Value value) {
   return vector::BroadcastOp::create(
-      builder, VectorType::get({groupWidth}, value.getType()), value);
+      builder, VectorType::get({width}, value.getType()), value);
 }
 
-Value LaneSums::address(const Sum &sum, unsigned number) {
+Value ThreadSums::address(const Sum &sum, unsigned number) {
   return kernel.offset(own, kernel.i64(sum.at + number),
-                       LaneMemory::stride(pairBytes));
+                       ThreadMemory::stride(vectorBytes));
 }
 
-LaneSums::Carried LaneSums::clear() {
+ThreadSums::Carried ThreadSums::clear() {
   Carried carried;
   for (const Sum &sum : sums) {
-    Value zero = neutral(builder, sum.kind, pairType(sum.kind));
-    for (unsigned number = 0; number < sum.pairs; ++number)
+    Value zero = neutral(builder, sum.kind, vectorType(sum.kind));
+    for (unsigned number = 0; number < sum.vectors; ++number)
       if (sum.shared)
-        kernel.store(zero, address(sum, number), pairBytes);
+        kernel.store(zero, address(sum, number), vectorBytes);
       else
         carried.push_back(zero);
   }
   return carried;
 }
 
-Value LaneSums::pair(const Carried &carried, unsigned result, unsigned number) {
+Value ThreadSums::vector(const Carried &carried, unsigned result,
+                         unsigned number) {
   const Sum &sum = sums[result];
   if (sum.shared)
-    return kernel.load(pairType(sum.kind), address(sum, number), pairBytes);
-  return carried[sum.at + number % sum.pairs];
+    return kernel.load(vectorType(sum.kind), address(sum, number), vectorBytes);
+  return carried[sum.at + number % sum.vectors];
 }
 
-void LaneSums::add(Carried &carried, unsigned result, unsigned number,
-                   Value group) {
+void ThreadSums::add(Carried &carried, unsigned result, unsigned number,
+                     Value elements) {
   const Sum &sum = sums[result];
-  Value next = accumulate(builder, sum.kind, pair(carried, result, number),
-                          group);
+  Value next = accumulate(builder, sum.kind, vector(carried, result, number),
+                          elements);
   if (sum.shared)
-    kernel.store(next, address(sum, number), pairBytes);
+    kernel.store(next, address(sum, number), vectorBytes);
   else
-    carried[sum.at + number % sum.pairs] = next;
+    carried[sum.at + number % sum.vectors] = next;
 }
 
-void LaneSums::addElement(Carried &carried, unsigned result, unsigned first,
+void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first,
                           unsigned count, Value offset, Value element) {
   const Sum &sum = sums[result];
-  if (sum.pairs == 1)
+  if (sum.vectors == 1)
     return add(carried, result, 0, spread(element));
   if (sum.shared) {
-    Value number = arith::ShRUIOp::create(builder, offset, kernel.i32(1));
-    Value second = arith::AndIOp::create(builder, offset, kernel.i32(1));
+    Value number = arith::ShRUIOp::create(builder, offset,
+                                          kernel.i32(llvm::Log2_64(width)));
+    Value within =
+        arith::AndIOp::create(builder, offset, kernel.i32(width - 1));
     Value at = kernel.offset32(
         kernel.offset32(address(sum, first), number,
-                        LaneMemory::stride(pairBytes)),
-        second, wordBytes);
+                        ThreadMemory::stride(vectorBytes)),
+        within, wordBytes);
     Value before = kernel.load(element.getType(), at, wordBytes);
     return kernel.store(accumulate(builder, sum.kind, before, element), at,
                         wordBytes);
@@ -129,8 +132,8 @@ void LaneSums::addElement(Carried &carried, unsigned result, unsigned first,
     Value &own = carried[sum.at + first + i];
     Value added = accumulate(builder, sum.kind, own, spread(element));
     Value wanted = arith::ConstantOp::create(
-        builder, builder.getI32VectorAttr({int32_t(i * groupWidth),
-                                           int32_t(i * groupWidth + 1)}));
+        builder, builder.getI32VectorAttr(llvm::to_vector(
+                     llvm::seq<int32_t>(i * width, (i + 1) * width))));
     Value here = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
                                        wanted, spread(offset));
     own = arith::SelectOp::create(builder, here, added, own);
