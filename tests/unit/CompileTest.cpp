@@ -137,7 +137,7 @@ TEST_F(Compile, AnEntryOfAnotherAbiIsCompiledAgain) {
 TEST_F(Compile, ACompilerOfAnotherAbiIsAnError) {
   writeCompiler("cp " OLD_BUNDLE " \"$out\"");
   EXPECT_REFUSED(compile("old"), ALTGRAD_BROKEN,
-                 "manifest 1 (a hand), this runtime reads 2: compile it again");
+                 "manifest 1 (a hand), this runtime reads 3: compile it again");
   EXPECT_TRUE(list(cache).empty());
 }
 

@@ -12,7 +12,7 @@
 //
 // Manifest, all keys always present:
 //
-//   {"altgrad": 2, "step": "train", "producer": "...",
+//   {"altgrad": 3, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
 //    "sets": 1,             kinds of tensors: lists of other tensors are another set
 //    "row_words": 12,       words of a descriptor row, header included
@@ -28,7 +28,7 @@
 //                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",
 //                "kind": "sweep", "domain": "chunks", "set": 0, "per_block": 8,
-//                "read": 16, "written": 12.125}, ...],
+//                "block": 1, "read": 16, "written": 12.125}, ...],
 //    "exchanges": [{"phase": 3,
 //                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...]}
 //
@@ -51,7 +51,9 @@
 // gives none.
 //
 // A phase's "kind" is sweep, fold (a tensor's partial sums), total (the step's) or
-// scalars. Its "set" says whose chunks or rows it walks; null: all. "read" and
+// scalars. Its "set" says whose chunks or rows it walks; null: all. "block": how
+// many neighbouring elements it reduces to one value, or 1. The offset of a tensor
+// is a multiple of every "block" of its set's streams and phases. "read" and
 // "written": bytes per element that it moves (sweeps only).
 //
 // An exchange: before phase "phase" runs, the step words named hold this device's
@@ -68,7 +70,7 @@ extern "C" {
 #endif
 
 enum {
-  ALTGRAD_ABI = 2,           // the "altgrad" of a manifest
+  ALTGRAD_ABI = 3,           // the "altgrad" of a manifest
   ALTGRAD_CHUNK = 4096,      // elements of one tensor in a chunk
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
   ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers

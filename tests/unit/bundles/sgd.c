@@ -10,7 +10,7 @@
 #endif
 
 #ifndef VERSION
-#define VERSION "2"
+#define VERSION "3"
 #endif
 
 // clang-format off
