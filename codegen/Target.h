@@ -8,13 +8,14 @@
 
 namespace altgrad {
 
-/// How far ahead a sweep prefetches is the runtime's choice, for the CPU it finds.
+/// How far ahead a sweep prefetches is the runtime's choice, for the CPU it
+/// finds.
 struct CpuTuning {
-  // A vector's two halves exchange nothing cheaply: sweeps of bf16 alone take the
-  // halves of 32-bit words for vectors.
+  // A vector's two halves exchange nothing cheaply: sweeps of bf16 alone take
+  // the halves of 32-bit words for vectors.
   bool bf16ByHalves;
-  // In such a sweep: so many divisions and square roots in a row are more than the
-  // CPU looks ahead, and the last one waits for a second pass.
+  // In such a sweep: so many divisions and square roots in a row are more than
+  // the CPU looks ahead, and the last one waits for a second pass.
   unsigned slowInARow;
   // Elements of a pass, a power of two: what crosses to the second stays in L1.
   unsigned passElements;
@@ -28,8 +29,9 @@ struct GpuTuning {
   unsigned uniformRegisters;
   // Bytes of shared memory for a block: four are at home on a multiprocessor.
   unsigned sharedBytes;
-  // Blocks on a multiprocessor that ptxas must make room for. Without a number it
-  // aims at eight, with four (64 registers) kernels that want a few more spill.
+  // Blocks on a multiprocessor that ptxas must make room for. Without a number
+  // it aims at eight, with four (64 registers) kernels that want a few more
+  // spill.
   unsigned residentBlocks;
 };
 
@@ -39,8 +41,8 @@ struct Target {
   llvm::StringLiteral suffix; // of a host kernel's symbol; "" for PTX
   llvm::StringLiteral ptx;    // lowest PTX version of the chip; "" for a CPU
   bool convertsF8;            // packed f32 to e4m3 and e5m2 in hardware
-  // Elements that a sweep's wide body computes: f32 in a CPU's register; on a GPU
-  // the operand of conversions to 8 bits, and few enough for 64 registers.
+  // Elements that a sweep's wide body computes: f32 in a CPU's register; on a
+  // GPU the operand of conversions to 8 bits, and few enough for 64 registers.
   unsigned vectorWidth;
   CpuTuning cpu; // of PTX: unused
   GpuTuning gpu; // of a CPU: unused

@@ -1,10 +1,11 @@
-// Blocks of elements on a GPU, each done by a few neighbouring threads. What a block
-// has stored its first thread reads, for the others too: it may overwrite it. A
-// reduction is each thread's over its own elements, then the threads' among
-// themselves.
+// Blocks of elements on a GPU, each done by a few neighbouring threads. What a
+// block has stored its first thread reads, for the others too: it may overwrite
+// it. A reduction is each thread's over its own elements, then the threads'
+// among themselves.
 //
-// All threads of a warp take part, those behind the tensor's end with nothing. A
-// thread's elements are read once for each reduction and once more for the body.
+// All threads of a warp take part, those behind the tensor's end with nothing.
+// A thread's elements are read once for each reduction and once more for the
+// body.
 #include "codegen/kernels/gpu/GpuLowering.h"
 
 using namespace mlir;
@@ -39,11 +40,11 @@ Value GpuLowering::fromFirst(KernelBuilder &kernel, Chunk &chunk, Value code) {
   Value source = arith::AndIOp::create(
       builder, arith::TruncIOp::create(builder, i32, inWarp),
       kernel.i32(-threads));
-  word = LLVM::CallIntrinsicOp::create(
-             builder, i32, builder.getStringAttr("llvm.nvvm.shfl.sync.idx.i32"),
-             ValueRange{kernel.i32(-1), word, source,
-                        kernel.i32(warpThreads - 1)})
-             .getResult(0);
+  word =
+      LLVM::CallIntrinsicOp::create(
+          builder, i32, builder.getStringAttr("llvm.nvvm.shfl.sync.idx.i32"),
+          ValueRange{kernel.i32(-1), word, source, kernel.i32(warpThreads - 1)})
+          .getResult(0);
   if (type.isF32())
     return arith::BitcastOp::create(builder, type, word);
   return arith::TruncIOp::create(builder, type, word);
@@ -96,7 +97,7 @@ Value GpuLowering::joinBlock(KernelBuilder &kernel, Chunk &chunk,
 // What a thread's own elements give: as vectors where all of them exist and are
 // aligned, otherwise one after the other.
 Value GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk, Value at,
-                              unsigned part, unsigned reduction) {
+                             unsigned part, unsigned reduction) {
   SweepOp sweep = chunk.sweep;
   Type f32 = builder.getF32Type();
   int64_t first = part * warpThreads * chunk.width;

@@ -31,8 +31,9 @@ private:
     mlir::IRMapping known = {}; // scalars
     /// Where the thread's next element of each stream lies.
     llvm::MapVector<mlir::Value, mlir::Value> pointers = {};
-    /// Where threads exchange values of blocks: minus the elements of the chunk, and
-    /// the thread's first element in the warp's. All threads have the same loop.
+    /// Where threads exchange values of blocks: minus the elements of the
+    /// chunk, and the thread's first element in the warp's. All threads have
+    /// the same loop.
     mlir::Value start = {}, mine = {};
     /// What the elements in work share of streams stored per block.
     mlir::IRMapping shared = {};
@@ -52,7 +53,7 @@ private:
                       const Carried &carried, unsigned result);
   /// `part`: of the 256 lanes, which a warp visits in turn.
   Carried threadAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
-                 Carried carried, unsigned part);
+                   Carried carried, unsigned part);
   Carried vectorsAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                     Carried carried, unsigned part);
   Carried tailAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
@@ -79,7 +80,7 @@ private:
   void reduceBlocks(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                     unsigned part);
   mlir::Value reduceOwn(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
-                         unsigned part, unsigned reduction);
+                        unsigned part, unsigned reduction);
   mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, Reduction kind,
                         mlir::Value own);
 
@@ -87,7 +88,8 @@ private:
   void lowerFolds(KernelBuilder &kernel, PhaseOp phase);
   mlir::Value foldRow(KernelBuilder &kernel, FoldOp fold, Row row);
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.
-  mlir::Value joinThreads(KernelBuilder &kernel, Reduction kind, mlir::Value sum);
+  mlir::Value joinThreads(KernelBuilder &kernel, Reduction kind,
+                          mlir::Value sum);
   /// Adds the upper half of a list to the lower, down to one.
   mlir::Value joinElements(Reduction kind,
                            llvm::SmallVector<mlir::Value> elements);

@@ -24,7 +24,7 @@ Value GpuLowering::special(StringRef intrinsic) {
 }
 
 void GpuLowering::onFirstThread(KernelBuilder &kernel,
-                              function_ref<void()> body) {
+                                function_ref<void()> body) {
   Value first = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, inWarp,
                                       kernel.i64(0));
   kernel.when(first, body);
@@ -107,7 +107,8 @@ Value GpuLowering::joinElements(Reduction kind, SmallVector<Value> elements) {
   return elements[0];
 }
 
-Value GpuLowering::joinThreads(KernelBuilder &kernel, Reduction kind, Value sum) {
+Value GpuLowering::joinThreads(KernelBuilder &kernel, Reduction kind,
+                               Value sum) {
   auto type = cast<VectorType>(sum.getType());
   Type element = type.getElementType();
   StringAttr shuffle = builder.getStringAttr(
@@ -116,12 +117,11 @@ Value GpuLowering::joinThreads(KernelBuilder &kernel, Reduction kind, Value sum)
   SmallVector<Value> elements = elementsOf(sum);
   for (int32_t distance = warpThreads / 2; distance; distance /= 2)
     for (Value &mine : elements) {
-      Value other =
-          LLVM::CallIntrinsicOp::create(
-              builder, element, shuffle,
-              ValueRange{kernel.i32(-1), mine, kernel.i32(distance),
-                         kernel.i32(warpThreads - 1)})
-              .getResult(0);
+      Value other = LLVM::CallIntrinsicOp::create(
+                        builder, element, shuffle,
+                        ValueRange{kernel.i32(-1), mine, kernel.i32(distance),
+                                   kernel.i32(warpThreads - 1)})
+                        .getResult(0);
       mine = join(builder, kind, mine, other);
     }
   return vector::FromElementsOp::create(builder, type, elements);
@@ -157,9 +157,9 @@ Value GpuLowering::foldRow(KernelBuilder &kernel, FoldOp fold, Row row) {
       [&](Value base, SmallVector<Value> carried) {
         Value at = arith::AddIOp::create(builder, base, inWarp);
         for (int64_t j = 0; j < perThread; ++j)
-          carried[j] = added(carried[j],
-                             arith::AddIOp::create(
-                                 builder, at, kernel.i64(j * warpThreads)));
+          carried[j] = added(
+              carried[j],
+              arith::AddIOp::create(builder, at, kernel.i64(j * warpThreads)));
         return carried;
       });
   Value own = joinElements(kind, sums);
@@ -208,9 +208,9 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
         if (SweepOp sweep = phase.getSweep();
             sweep && (sweep.getWide().empty() ||
                       sweep.getWidth() != machine->vectorWidth)) {
-          sweep.emitOpError() << "has a body for " << sweep.getWidth()
-                              << " elements, '" << target << "' wants "
-                              << machine->vectorWidth;
+          sweep.emitOpError()
+              << "has a body for " << sweep.getWidth() << " elements, '"
+              << target << "' wants " << machine->vectorWidth;
           return signalPassFailure();
         }
       GpuLowering lowering(step, *machine, &kernels.getBodyRegion().front());

@@ -35,9 +35,9 @@ SmallVector<Value> GpuLowering::pack(ArrayRef<Value> vectors) {
   SmallVector<Value> units;
   for (Value one : vectors)
     llvm::append_range(
-        units, elementsOf(vector::BitCastOp::create(
-                   builder,
-                   VectorType::get({1}, builder.getIntegerType(bits)), one)));
+        units,
+        elementsOf(vector::BitCastOp::create(
+            builder, VectorType::get({1}, builder.getIntegerType(bits)), one)));
   Value word = vector::FromElementsOp::create(
       builder, VectorType::get({int64_t(units.size())}, units[0].getType()),
       units);

@@ -193,10 +193,11 @@ Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
   return joinElements(kind, elements);
 }
 
-// The elements of one thread: as vectors where all of them exist and are aligned.
+// The elements of one thread: as vectors where all of them exist and are
+// aligned.
 GpuLowering::Carried GpuLowering::threadAt(KernelBuilder &kernel, Chunk &chunk,
-                                         Value at, Carried carried,
-                                         unsigned part) {
+                                           Value at, Carried carried,
+                                           unsigned part) {
   int32_t before = part * warpThreads * chunk.width;
   if (chunk.exchanges()) {
     loadShared(kernel, chunk, at, part);

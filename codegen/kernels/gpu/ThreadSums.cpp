@@ -9,8 +9,7 @@ using namespace altgrad;
 
 constexpr unsigned wordBytes = sizeof(float);
 
-ThreadMemory::ThreadMemory(KernelBuilder &kernel, Value inBlock,
-                           unsigned limit)
+ThreadMemory::ThreadMemory(KernelBuilder &kernel, Value inBlock, unsigned limit)
     : kernel(kernel), function(cast<LLVM::LLVMFuncOp>(
                           kernel.builder.getInsertionBlock()->getParentOp())),
       inBlock(inBlock), limit(limit) {}
@@ -43,7 +42,8 @@ static bool isOrdered(Reduction kind) {
   return kind == Reduction::Add || kind == Reduction::SumSq;
 }
 
-ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep, ThreadMemory &memory)
+ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep,
+                       ThreadMemory &memory)
     : kernel(kernel), builder(kernel.builder), width(sweep.getWidth()),
       vectorBytes(width * wordBytes) {
   unsigned ordered = 0, registers = 0, entries = 0;
@@ -102,8 +102,8 @@ Value ThreadSums::vector(const Carried &carried, unsigned result,
 void ThreadSums::add(Carried &carried, unsigned result, unsigned number,
                      Value elements) {
   const Sum &sum = sums[result];
-  Value next = accumulate(builder, sum.kind, vector(carried, result, number),
-                          elements);
+  Value next =
+      accumulate(builder, sum.kind, vector(carried, result, number), elements);
   if (sum.shared)
     kernel.store(next, address(sum, number), vectorBytes);
   else
@@ -111,7 +111,7 @@ void ThreadSums::add(Carried &carried, unsigned result, unsigned number,
 }
 
 void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first,
-                          unsigned count, Value offset, Value element) {
+                            unsigned count, Value offset, Value element) {
   const Sum &sum = sums[result];
   if (sum.vectors == 1)
     return add(carried, result, 0, spread(element));
@@ -120,10 +120,10 @@ void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first,
                                           kernel.i32(llvm::Log2_64(width)));
     Value within =
         arith::AndIOp::create(builder, offset, kernel.i32(width - 1));
-    Value at = kernel.offset32(
-        kernel.offset32(address(sum, first), number,
-                        ThreadMemory::stride(vectorBytes)),
-        within, wordBytes);
+    Value at =
+        kernel.offset32(kernel.offset32(address(sum, first), number,
+                                        ThreadMemory::stride(vectorBytes)),
+                        within, wordBytes);
     Value before = kernel.load(element.getType(), at, wordBytes);
     return kernel.store(accumulate(builder, sum.kind, before, element), at,
                         wordBytes);

@@ -1,5 +1,5 @@
-// What a thread of a GPU keeps through a chunk: partial sums, and entries in shared
-// memory.
+// What a thread of a GPU keeps through a chunk: partial sums, and entries in
+// shared memory.
 #ifndef ALTGRAD_CODEGEN_THREADSUMS_H
 #define ALTGRAD_CODEGEN_THREADSUMS_H
 
@@ -15,8 +15,8 @@ constexpr int64_t warpsPerBlock = ALTGRAD_BLOCK_THREADS / warpThreads;
 /// its neighbours: there is no barrier, and no bank conflict.
 class ThreadMemory {
 public:
-  /// The builder is at the kernel's outermost block. `inBlock`: the thread's number;
-  /// `limit`: bytes of all threads.
+  /// The builder is at the kernel's outermost block. `inBlock`: the thread's
+  /// number; `limit`: bytes of all threads.
   ThreadMemory(KernelBuilder &kernel, mlir::Value inBlock, unsigned limit);
   /// The entries of `bytes` that every thread can still have.
   unsigned room(unsigned bytes) const;
@@ -34,9 +34,9 @@ private:
   unsigned limit, used = 0;
 };
 
-/// As vectors of a sweep's wide body. Each of the 32 threads of a warp has eight of
-/// the 256 lanes of a sum. One sum has them in registers, several have them in
-/// shared memory as far as there is room.
+/// As vectors of a sweep's wide body. Each of the 32 threads of a warp has
+/// eight of the 256 lanes of a sum. One sum has them in registers, several have
+/// them in shared memory as far as there is room.
 class ThreadSums {
 public:
   ThreadSums(KernelBuilder &kernel, SweepOp sweep, ThreadMemory &memory);

@@ -161,10 +161,11 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (SweepOp sweep = phase.getSweep();
-            sweep && (sweep.getWide().empty() || sweep.getWidth() != target->vectorWidth)) {
-          sweep.emitOpError() << "has a body for " << sweep.getWidth()
-                              << " elements, '" << level << "' wants "
-                              << target->vectorWidth;
+            sweep && (sweep.getWide().empty() ||
+                      sweep.getWidth() != target->vectorWidth)) {
+          sweep.emitOpError()
+              << "has a body for " << sweep.getWidth() << " elements, '"
+              << level << "' wants " << target->vectorWidth;
           return signalPassFailure();
         }
       if (!getOperation().lookupSymbol(prefetchVariable)) {

@@ -14,8 +14,8 @@ static bool isWide(Operation &op) {
   });
 }
 
-// The order of elements is free without a reduction: the low halves of words are
-// one vector, the high halves another.
+// The order of elements is free without a reduction: the low halves of words
+// are one vector, the high halves another.
 bool WordSweep::fits(SweepOp sweep, const Target &target) {
   auto bf16 = [](Value stream) {
     auto type = cast<TensorsType>(stream.getType());
@@ -62,8 +62,8 @@ static llvm::MapVector<Value, unsigned> slowPaths(Block &body) {
   return paths;
 }
 
-// Cut before the last of slow operations in a row, each pass has several elements
-// under way.
+// Cut before the last of slow operations in a row, each pass has several
+// elements under way.
 void WordSweep::cut() {
   auto paths = slowPaths(body);
   unsigned most = 0;

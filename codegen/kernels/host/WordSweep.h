@@ -1,5 +1,5 @@
-// A sweep between bf16 streams alone, as AVX2 does it best: by the halves of words
-// of 32 bits, and the last division in a pass of its own.
+// A sweep between bf16 streams alone, as AVX2 does it best: by the halves of
+// words of 32 bits, and the last division in a pass of its own.
 #ifndef ALTGRAD_CODEGEN_WORDSWEEP_H
 #define ALTGRAD_CODEGEN_WORDSWEEP_H
 
