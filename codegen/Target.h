@@ -42,7 +42,8 @@ struct Target {
   llvm::StringLiteral ptx;    // lowest PTX version of the chip; "" for a CPU
   bool convertsF8;            // packed f32 to e4m3 and e5m2 in hardware
   // Elements that a sweep's wide body computes: f32 in a CPU's register; on a
-  // GPU the operand of conversions to 8 bits, and few enough for 64 registers.
+  // GPU the operand of conversions to 8 bits, and few enough for 64 registers:
+  // a power of two up to accessBytes / 4.
   unsigned vectorWidth;
   CpuTuning cpu; // of PTX: unused
   GpuTuning gpu; // of a CPU: unused
