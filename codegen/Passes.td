@@ -88,14 +88,16 @@ def LowerToHostPass : Pass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
 def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
   let summary = "turn each phase of a step into a CUDA kernel";
   let description = [{
-    One warp does a chunk, 16 bytes of the narrowest stream per lane and access; a
+    One warp does a chunk, 16 bytes of the narrowest stream per thread and access; a
     chunk that is not 16-byte aligned, and the end of a tensor, go element by
-    element. Sweeps want a wide body of 2: `altgrad-vectorize{width=2}` comes first.
+    element. `altgrad-plan-phases` and `altgrad-vectorize` come first.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
                            "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
                            "::mlir::gpu::GPUDialect"];
+  let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
+                        "The GPU whose tuning is used">];
 }
 
 def ToLLVMPass : Pass<"altgrad-to-llvm"> {

@@ -1,7 +1,6 @@
 // From phases to the llvm dialect, for one target.
 #include "codegen/Passes.h"
 
-#include "codegen/kernels/gpu/GpuLowering.h"
 #include "dialect/Dialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -11,13 +10,14 @@ using namespace mlir;
 
 void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target,
                                   bool canonicalize) {
-  // A vector of the machine, or a lane's group of two elements.
   VectorizePassOptions vectors;
-  vectors.width = target.isPtx() ? groupWidth : target.lanes;
+  vectors.width = target.vectorWidth;
   manager.nest<StepOp>().addPass(createVectorizePass(vectors));
   // One function or kernel for each phase.
   if (target.isPtx()) {
-    manager.addPass(createLowerToGPUPass());
+    LowerToGPUPassOptions gpu;
+    gpu.target = target.name.str();
+    manager.addPass(createLowerToGPUPass(gpu));
   } else {
     LowerToHostPassOptions host;
     host.level = target.name.str();

@@ -4,14 +4,20 @@
 
 using namespace altgrad;
 
+static constexpr CpuTuning noCpu{}, avx512{},
+    avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512};
+static constexpr GpuTuning noGpu{},
+    anyGpu{/*accessBytes=*/16, /*uniformRegisters=*/21,
+           /*sharedBytes=*/24 << 10, /*residentBlocks=*/2};
+
 static constexpr Target targets[] = {
-    {"x86-64-v3", "x86-64-v3", "v3", "", 8, false},
-    {"x86-64-v4", "x86-64-v4", "v4", "", 16, false},
-    {"sm_80", "sm_80", "", "7.0", 0, false},
-    {"sm_86", "sm_86", "", "7.1", 0, false},
-    {"sm_89", "sm_89", "", "8.1", 0, true},
-    {"sm_90", "sm_90", "", "7.8", 0, true},
-    {"sm_90a", "sm_90a", "", "8.0", 0, true},
+    {"x86-64-v3", "x86-64-v3", "v3", "", false, 8, avx2, noGpu},
+    {"x86-64-v4", "x86-64-v4", "v4", "", false, 16, avx512, noGpu},
+    {"sm_80", "sm_80", "", "7.0", false, 2, noCpu, anyGpu},
+    {"sm_86", "sm_86", "", "7.1", false, 2, noCpu, anyGpu},
+    {"sm_89", "sm_89", "", "8.1", true, 2, noCpu, anyGpu},
+    {"sm_90", "sm_90", "", "7.8", true, 2, noCpu, anyGpu},
+    {"sm_90a", "sm_90a", "", "8.0", true, 2, noCpu, anyGpu},
 };
 
 llvm::ArrayRef<Target> altgrad::getTargets() { return targets; }

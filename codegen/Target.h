@@ -1,4 +1,4 @@
-// The machines code is generated for, as a table.
+// The machines code is generated for, and what is tuned for each: a table.
 #ifndef ALTGRAD_CODEGEN_TARGET_H
 #define ALTGRAD_CODEGEN_TARGET_H
 
@@ -8,13 +8,45 @@
 
 namespace altgrad {
 
+/// How far ahead a sweep prefetches is the runtime's choice, for the CPU it
+/// finds.
+struct CpuTuning {
+  // A vector's two halves exchange nothing cheaply: sweeps of bf16 alone take
+  // the halves of 32-bit words for vectors.
+  bool bf16ByHalves;
+  // In such a sweep: so many divisions and square roots in a row are more than
+  // the CPU looks ahead, and the last one waits for a second pass.
+  unsigned slowInARow;
+  // Elements of a pass, a power of two: what crosses to the second stays in L1.
+  unsigned passElements;
+};
+
+struct GpuTuning {
+  // Bytes of a thread's load or store: the longest there is.
+  unsigned accessBytes;
+  // Registers for pointers and uniform numbers: with more the numbers wait in
+  // shared memory, or a kernel takes more than 64.
+  unsigned uniformRegisters;
+  // Bytes of shared memory for a block: four are at home on a multiprocessor.
+  unsigned sharedBytes;
+  // Blocks on a multiprocessor that ptxas must make room for. Without a number
+  // it aims at eight, with four (64 registers) kernels that want a few more
+  // spill.
+  unsigned residentBlocks;
+};
+
 struct Target {
   llvm::StringLiteral name;   // as on the command line
   llvm::StringLiteral chip;   // as LLVM knows it
   llvm::StringLiteral suffix; // of a host kernel's symbol; "" for PTX
   llvm::StringLiteral ptx;    // lowest PTX version of the chip; "" for a CPU
-  unsigned lanes;             // f32 lanes of a CPU's vector
   bool convertsF8;            // packed f32 to e4m3 and e5m2 in hardware
+  // Elements that a sweep's wide body computes: f32 in a CPU's register; on a
+  // GPU the operand of conversions to 8 bits, and few enough for 64 registers:
+  // a power of two up to accessBytes / 4.
+  unsigned vectorWidth;
+  CpuTuning cpu; // of PTX: unused
+  GpuTuning gpu; // of a CPU: unused
 
   bool isPtx() const { return !ptx.empty(); }
 };

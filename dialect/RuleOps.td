@@ -122,7 +122,7 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
   let description = [{
     `add` is the sum, `sumsq` the sum of squares, `max` the largest (NaN if one
     is), `and` whether all hold. The order is fixed (chunk of 4096 elements,
-    lane = element mod 256, rows in order, with `fma` for `sumsq`, then the tree
+    lane = element mod 256, each in order, with `fma` for `sumsq`, then the tree
     128, 64 … 1; chunks of a tensor in the same shape; tensors in order): the
     same bits on every device and launch geometry. `over tensor` gives one value
     for each tensor, `over step` one for all.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Seeds faults in emitted PTX and in the sources of passes, code generation and templates, and tells which test notices.
-#   tools/mutate.sh [ptx] [source] [--seconds S] [--kinds A,B] [--sample N] [--only NAME,...]
+#   tools/mutate.sh [ptx] [source] [--seconds S] [--kinds A,B] [--sample N] [--only NAME]...
 # Needs a build in build/; sources are patched in a copy, build-mutate/. Interrupted, the same command goes on where it was.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -88,11 +88,11 @@ FailureOr<std::string> altgrad::emitHost(ModuleOp op, const Target &target,
     return failure();
   module->setTargetTriple(llvm::Triple(hostTriple));
   module->setDataLayout(machine->createDataLayout());
+  // An explicit vector stays one register, whatever the CPU prefers.
+  std::string bits = std::to_string(target.vectorWidth * 32);
   for (llvm::Function &function : *module) {
-    // Explicit vectors of 16 f32 stay one register, whatever the CPU prefers.
-    function.addFnAttr("prefer-vector-width", "512");
-    function.addFnAttr("min-legal-vector-width",
-                       std::to_string(target.lanes * 32));
+    function.addFnAttr("prefer-vector-width", bits);
+    function.addFnAttr("min-legal-vector-width", bits);
   }
   optimize(*module, *machine);
   if (form == HostForm::LLVMIR) {

@@ -2,7 +2,7 @@
 #include "codegen/emit/Manifest.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/kernels/KernelBuilder.h"
+#include "codegen/kernels/gpu/ThreadSums.h"
 #include "codegen/phases/Layout.h"
 
 using namespace mlir;
@@ -58,7 +58,7 @@ static int64_t perBlock(PhaseOp phase) {
     return 1;
   // A warp does a chunk or folds a row; a thread does the scalars of a row.
   bool warps = phase.getSweep() || phase.count<FoldOp>();
-  return warps ? ALTGRAD_BLOCK_THREADS / 32 : ALTGRAD_BLOCK_THREADS;
+  return warps ? warpsPerBlock : ALTGRAD_BLOCK_THREADS;
 }
 
 static llvm::json::Object describePhase(PhaseOp phase) {
@@ -69,6 +69,7 @@ static llvm::json::Object describePhase(PhaseOp phase) {
                             {"domain", stringifyDomain(phase.getDomain())},
                             {"set", setOf(phase.getSet())},
                             {"per_block", perBlock(phase)},
+                            {"block", sweep ? sweep.getBlock() : 1},
                             {"read", sweep ? sweep.getBytesRead() : 0},
                             {"written", sweep ? sweep.getBytesWritten() : 0}};
 }

@@ -9,9 +9,9 @@
 namespace altgrad {
 
 /// A word of the workspace: of the step, or of each row.
-struct Slot {
+struct Word {
   Space space;
-  unsigned word;
+  unsigned number;
 };
 
 /// A reduction on its way: a word per chunk, then per row, then (scope step) one.
@@ -46,7 +46,7 @@ struct Phase {
 
 struct PhasePlan {
   std::vector<Phase> phases;
-  llvm::MapVector<mlir::Value, Slot> slots;
+  llvm::MapVector<mlir::Value, Word> words;
   llvm::SmallVector<Partial> partials;
   RowSets sets;
 

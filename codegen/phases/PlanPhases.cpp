@@ -45,7 +45,7 @@ private:
   void addFolds(const Batch &batch, StringRef suffix);
   void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
   void addPhases();
-  void addSlots();
+  void addWords();
 
   StepOp step;
   bool exchange;
@@ -166,7 +166,7 @@ LogicalResult PhasePlanner::addWrites() {
 }
 
 // Every scalar that another kernel than its own reads gets a word.
-void PhasePlanner::addSlots() {
+void PhasePlanner::addWords() {
   DenseMap<Operation *, const Phase *> home;
   for (const Phase &phase : plan.phases)
     for (Operation *op : phase.ops)
@@ -174,20 +174,20 @@ void PhasePlanner::addSlots() {
   auto need = [&](Value value, const Phase &reader) {
     Operation *op = value.getDefiningOp();
     if (!op || isa<arith::ConstantOp, SpillOp, TagOp, DimOp>(op) ||
-        plan.slots.count(value))
+        plan.words.count(value))
       return;
     if (isa<SweepOp>(op)) {
       const Partial &partial = plan.partialOf(value);
-      plan.slots[value] = partial.scope() == Scope::Tensor
-                              ? Slot{Space::Row, partial.rowWord}
-                              : Slot{Space::Step, stepWords++};
+      plan.words[value] = partial.scope() == Scope::Tensor
+                              ? Word{Space::Row, partial.rowWord}
+                              : Word{Space::Step, stepWords++};
       return;
     }
     if (home.lookup(op) == &reader)
       return;
-    plan.slots[value] = schedule.homeOf(value).domain == Domain::Rows
-                            ? Slot{Space::Row, rowWords++}
-                            : Slot{Space::Step, stepWords++};
+    plan.words[value] = schedule.homeOf(value).domain == Domain::Rows
+                            ? Word{Space::Row, rowWords++}
+                            : Word{Space::Step, stepWords++};
   };
   for (const Phase &phase : plan.phases) {
     SweepOp sweep = phase.sweep;
@@ -284,7 +284,7 @@ FailureOr<PhasePlan> PhasePlanner::run() {
   if (failed(addWrites()))
     return failure();
   addPhases();
-  addSlots();
+  addWords();
   return plan;
 }
 

@@ -49,8 +49,8 @@ Value PhaseWriter::scalar(Value value) {
   } else if (isa<BlockArgument>(value)) {
     here = ReadOp::create(builder, value.getType(), value);
   } else {
-    Slot slot = plan.slots.lookup(value);
-    here = RecallOp::create(builder, value.getType(), slot.space, slot.word);
+    Word word = plan.words.lookup(value);
+    here = RecallOp::create(builder, value.getType(), word.space, word.number);
   }
   known.map(value, here);
   return here;
@@ -58,8 +58,8 @@ Value PhaseWriter::scalar(Value value) {
 
 void PhaseWriter::keep(Value value, Value here) {
   known.map(value, here);
-  if (auto slot = plan.slots.find(value); slot != plan.slots.end())
-    KeepOp::create(builder, here, slot->second.space, slot->second.word);
+  if (auto word = plan.words.find(value); word != plan.words.end())
+    KeepOp::create(builder, here, word->second.space, word->second.number);
 }
 
 void PhaseWriter::writeSweep(SweepOp sweep) {

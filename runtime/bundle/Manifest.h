@@ -38,7 +38,8 @@ struct Phase {
   int32_t kind;
   Domain domain;
   int64_t set; // -1: all
-  int64_t perBlock;
+  int64_t perBlock; // items of a CUDA block
+  int64_t block;    // elements that become one value
   double read, written;
 };
 

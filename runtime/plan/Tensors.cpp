@@ -42,18 +42,21 @@ private:
   altgrad_status checkGroup(const altgrad_tensor &tensor);
 
   const Manifest &manifest;
-  std::vector<const Stream *>
-      widest;                     // by set: the stream with the longest block
+  std::vector<int64_t> blocks;    // by set: elements of the longest
   std::vector<int64_t> groupSets; // empty: groups may be of several sets
   int64_t ngroups, elements = 0, set = 0, index = 0;
 };
 
 Checker::Checker(const Manifest &manifest, int64_t ngroups)
-    : manifest(manifest), widest(size_t(manifest.sets)), ngroups(ngroups) {
-  for (const Stream &stream : manifest.streams) {
-    const Stream *&most = widest[size_t(stream.set)];
-    if (!most || stream.block > most->block)
-      most = &stream;
+    : manifest(manifest), blocks(size_t(manifest.sets), 1), ngroups(ngroups) {
+  for (int64_t of = 0; of < manifest.sets; ++of) {
+    int64_t &most = blocks[size_t(of)];
+    for (const Stream &stream : manifest.streams)
+      if (stream.set == of)
+        most = std::max(most, stream.block);
+    for (const Phase &phase : manifest.phases)
+      if (phase.set == of || phase.set < 0)
+        most = std::max(most, phase.block);
   }
   for (const Scalar &scalar : manifest.scalars)
     if (scalar.scope == ALTGRAD_PER_GROUP && scalar.set >= 0)
@@ -79,13 +82,13 @@ altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
                 "%lld rows and %lld columns",
                 (long long)index, (long long)tensor.numel,
                 (long long)tensor.rows, (long long)tensor.columns);
-  const Stream *stream = widest[size_t(tensor.set)];
-  if (stream && tensor.offset % stream->block != 0)
+  int64_t block = blocks[size_t(tensor.set)];
+  if (tensor.offset % block != 0)
     return fail(ALTGRAD_INVALID,
                 "tensors[%lld].offset is %lld, not a multiple of %lld, the "
-                "block of stream %s",
-                (long long)index, (long long)tensor.offset,
-                (long long)stream->block, stream->name.c_str());
+                "elements of a block in set %lld",
+                (long long)index, (long long)tensor.offset, (long long)block,
+                (long long)tensor.set);
   return ALTGRAD_OK;
 }
 

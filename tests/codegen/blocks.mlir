@@ -15,7 +15,7 @@
 // HOST: scf.for {{.*}} step %c1_i64 {{.*}} -> (f32)
 // HOST: scf.for {{.*}} step %c1_i64
 
-// Eight lanes do a block of 32, four elements each: three exchanges.
+// Eight threads do a block of 32, four elements each: three exchanges.
 // GPU-LABEL: llvm.func @altgrad_s_go
 // GPU: "llvm.nvvm.shfl.sync.idx.i32"
 // GPU-COUNT-3: "llvm.nvvm.shfl.sync.bfly.f32"

@@ -1,11 +1,11 @@
-// RUN: altgrad-opt %s --split-input-file --altgrad-lower-to-gpu --verify-diagnostics
-// RUN: sed "s/a GPU wants 2/'x86-64-v4' wants 16/" %s > %t.mlir
+// RUN: altgrad-opt %s --split-input-file --altgrad-lower-to-gpu="target=sm_90" --verify-diagnostics
+// RUN: sed "s/'sm_90' wants 2/'x86-64-v4' wants 16/" %s > %t.mlir
 // RUN: altgrad-opt %t.mlir --split-input-file --altgrad-lower-to-host="level=x86-64-v4" --verify-diagnostics
 
 // Both want the wide body that altgrad-vectorize gives.
 altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
   phase @narrow chunks set 0 {
-    // expected-error@+1 {{'altgrad.sweep' op has a body for 1 elements, a GPU wants 2}}
+    // expected-error@+1 {{'altgrad.sweep' op has a body for 1 elements, 'sm_90' wants 2}}
     sweep @narrow load(%a from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
       emit %a : f32
     }

@@ -28,7 +28,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64, step %t: i64) {
 // CHECK: mul.rn.f64
 // CHECK: cvt.rn.f32.f64
 
-// A lane loads 16 elements in 16-byte accesses of every format and stores them
+// A thread loads 16 elements in 16-byte accesses of every format and stores them
 // so; every operation on f32 rounds to nearest; nothing is f64.
 // CHECK-LABEL: .visible .entry altgrad_s_update(
 // CHECK-NOT: f64

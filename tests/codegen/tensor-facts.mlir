@@ -15,7 +15,7 @@
 // HOST: %[[ALL:.*]] = vector.broadcast %[[FIRST]] : i64 to vector<8xi64>
 // HOST: arith.addi %[[ALL]], %{{.*}} : vector<8xi64>
 
-// A lane counts from the end of its chunk, in 32 bits; the sum has 64.
+// A thread counts from the end of its chunk, in 32 bits; the sum has 64.
 // GPU-LABEL: llvm.func @altgrad_s_go
 // GPU: %[[END:.*]] = arith.addi {{.*}} : i64
 // GPU: scf.for %[[AT:.*]] = {{.*}} iter_args

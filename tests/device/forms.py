@@ -139,13 +139,13 @@ def excuse(launch, want, got, wrong):
     for column, kind in enumerate(launch["nan"]):
         if kind and rows[:, column].any():
             word = np.dtype(f"u{NAN_ABOVE[kind][0] // 8}")
-            # Every lane of the slot: of a packed pair one half may be a NaN.
-            lanes = [np.ascontiguousarray(x.view(np.uint64).reshape(-1, columns)[:, column]).view(word)
+            # Every number of the slot: of a packed pair one half may be a NaN.
+            numbers = [np.ascontiguousarray(x.view(np.uint64).reshape(-1, columns)[:, column]).view(word)
                      for x in (want, got, rows.view(np.uint8))]
-            free = is_nan(lanes[0], kind) & is_nan(lanes[1], kind) & (lanes[2] != 0)
+            free = is_nan(numbers[0], kind) & is_nan(numbers[1], kind) & (numbers[2] != 0)
             nans += int(free.sum())
-            lanes[2][free] = 0
-            rows[:, column] = lanes[2].view(np.uint64)
+            numbers[2][free] = 0
+            rows[:, column] = numbers[2].view(np.uint64)
     return nans
 
 

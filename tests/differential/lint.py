@@ -89,7 +89,7 @@ def _unwritten(kernel):
 
 
 def _cached(kernel):
-    """What a kernel writes must not come through the read-only cache; a lane loads and stores by one register."""
+    """What a kernel writes must not come through the read-only cache; a thread loads and stores by one register."""
     addresses = {"ld": {}, "st": set()}
     for number, form, operands in kernel.instructions:
         address = re.search(r"\[(%rd\d+)", operands)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import compare
+import hostrun
 import program
 import ptxrun
 import templatecases
@@ -108,6 +109,34 @@ def test_a_block_reduction_of_another_beside_sums_and_reading():
       }""".replace("%gr, %finite", "%one = arith.constant 1.0 : f32\n%zero = arith.constant 0.0 : f32\n%gr, %finite"))
     agree(compiled)
     agree(compiled, special=0.0)
+
+
+def test_an_offset_is_at_a_whole_block_though_none_is_stored_per_block():
+    tensors = "!altgrad.tensors<f32>"
+    compiled = program.Program(f"""
+      altgrad.step @s(inout %w: {tensors}, inout %v: {tensors} set 1) {{
+        %wr = dequantize %w : {tensors}
+        %we = element %wr
+        %most = block_reduce max %we over 64 : f32
+        %ratio = arith.divf %we, %most : f32
+        %w1 = collect %ratio : f32 to !altgrad.reals
+        %vr = dequantize %v : {tensors}
+        %ve = element %vr
+        %twice = arith.addf %ve, %ve : f32
+        %v1 = collect %twice : f32 to !altgrad.reals
+        commit always %w1 to %w : {tensors}, %v1 to %v : {tensors}
+      }}""")
+    assert [(p["set"], p["block"]) for p in compiled.manifest["phases"]] == [(0, 64), (1, 1)]
+    plan = hostrun.HostPlan(compiled, "v3")
+
+    def bind(offset):
+        rows = compiled.rows([[100], [100]])
+        rows.offset = [offset, 5]
+        plan.bind(compare.Memory(compiled.signature, rows, [0, 0]))
+    bind(128)
+    words = r"tensors\[0\].offset is 32, not a multiple of 64, the elements of a block in set 0"
+    with pytest.raises(hostrun.Failed, match=words):
+        bind(32)
 
 
 def test_tops_of_a_sweep_with_a_sum():

@@ -6,7 +6,7 @@ import struct
 
 LOAD = r"ld\.global(?:\.nc)?\.b64\s+(%rd\d+), \[(%rd\d+)(?:\+(-?\d+))?\]"
 REGISTER = re.compile(r"%(?:rd|rs|r|p)\d+")
-TABLES = ("an index of rows, chunks, blocks or lanes: the tables are below 4 GB, 33 million tensors or 10^12 elements")
+TABLES = ("an index of rows, chunks, blocks or threads: the tables are below 4 GB, 33 million tensors or 10^12 elements")
 
 
 def _kernel(text, line):
@@ -134,7 +134,7 @@ def entered(lines, at, fault):
     dropped = fault.kind == "guards" and "//" in fault.new or "setp.ge.s32" in fault.old and fault.kind in (
         "comparisons", "registers")
     if dropped and re.search(r"min\.u32\s.*, -\d+;\s+add\.s32.*\s+setp\.ge\.s32", near):
-        return "a lane comes here only with an element left: the loop is never empty"
+        return "a thread comes here only with an element left: the loop is never empty"
     guard = re.search(r"@(%p\d+)", fault.old)
     if fault.kind == "guards" and "//" in fault.new and re.search(
             rf"setp\.lt\.s64\s+{guard[1]}, %rd\d+, 1;", "\n".join(lines[:at])):
@@ -220,9 +220,9 @@ def power(lines, at, fault):
     return None
 
 
-def lanes(lines, at, fault):
-    if fault.kind == "lanes" and ", 15, -1" in fault.new and int(fault.old.split(",")[2]) < 16:
-        return "lane 0, the only one that stores, adds what lanes below 16 hold: 15 bounds it as well"
+def shuffles(lines, at, fault):
+    if fault.kind == "shuffles" and ", 15, -1" in fault.new and int(fault.old.split(",")[2]) < 16:
+        return "thread 0, the only one that stores, adds what threads below 16 hold: 15 bounds it as well"
     return None
 
 
@@ -237,7 +237,7 @@ def copies(lines, at, fault):
 
 
 RULES = (narrow, widths, truth, nan, sign, unread, slow, entered, twin, exact, codes, sign_only, polynomial, tensor,
-         power, lanes, copies)
+         power, shuffles, copies)
 
 
 def reason(text, fault):

@@ -10,6 +10,7 @@ import sys
 import time
 
 import equivalent
+import sources
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build-mutate"
@@ -89,7 +90,6 @@ def judged(entry, text, fault):
 #===-- Sources -----------------------------------------------------------------===#
 
 def run_source(given, until):
-    import sources
     ledger = Ledger(FOLDER / "source.jsonl")
     tree = sources.Tree(FOLDER)
     entries = []
@@ -146,18 +146,26 @@ def details(entries):
             print(f"  {entry['level']} {entry['kind']}, {entry['case']}: {entry['words']}")
 
 
-def arguments():
+LEVELS = {"ptx": run_ptx, "source": run_source}
+
+
+def arguments(words=None):
     parser = argparse.ArgumentParser(prog="tools/mutate.sh", description=__doc__)
-    parser.add_argument("levels", nargs="*", default=["ptx", "source"], choices=["ptx", "source"])
+    parser.add_argument("levels", nargs="*", metavar="ptx|source", help="where faults are seeded; default: both")
     parser.add_argument("--kinds", type=lambda s: s.split(","), help="kinds of faults; default: all")
     parser.add_argument("--cases", type=lambda s: s.split(","), help="ptx: names of ptxcases.py; default: all")
     parser.add_argument("--again", action="store_true", help="judge once more what has survived")
     parser.add_argument("--wide", action="store_true", help="source: all other tests for what survived its own")
-    parser.add_argument("--only", type=lambda s: s.split(","), help="source: names of faults; default: all")
+    parser.add_argument("--only", action="append", choices=[fault.name for fault in sources.FAULTS], metavar="NAME",
+                        help="source: the fault of this name; may be given for several; default: all")
     parser.add_argument("--sample", type=int, default=0, help="ptx: at most so many of a kind and case; default: all")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no further fault after this time")
     parser.add_argument("--seed", type=int, default=0, help="the order of the faults")
-    return parser.parse_args()
+    given = parser.parse_args(words)
+    if unknown := [level for level in given.levels if level not in LEVELS]:
+        parser.error(f"unknown level '{unknown[0]}', expected ptx or source")
+    given.levels = given.levels or list(LEVELS)
+    return given
 
 
 def main():
@@ -165,7 +173,7 @@ def main():
     until = time.time() + given.seconds
     entries = []
     for level in given.levels:
-        entries += {"ptx": run_ptx, "source": run_source}[level](given, until)
+        entries += LEVELS[level](given, until)
     details(entries)
     table(entries)
     return any(e["verdict"] == "survived" for e in entries)

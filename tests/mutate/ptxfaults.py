@@ -99,8 +99,8 @@ def rounding(i):
                 yield i.text(i.form.replace(".rn", "." + mode))
 
 
-def lanes(i):
-    """A shuffle reaches another lane, or none."""
+def shuffles(i):
+    """A shuffle reaches another thread, or none."""
     if i.opcode == "shfl":
         value, distance, bound = i.operands[1], int(i.operands[2]), int(i.operands[3])
         for other in (distance * 2, distance // 2):
@@ -189,7 +189,7 @@ def operations(i):
             yield i.text("mov." + kind, i.operands[:2])
 
 
-KINDS = {f.__name__: f for f in (operands, predicates, comparisons, offsets, rounding, lanes, guards,
+KINDS = {f.__name__: f for f in (operands, predicates, comparisons, offsets, rounding, shuffles, guards,
                                  registers, constants, widths, stores, narrow, operations)}
 
 

@@ -46,9 +46,9 @@ def test_an_endless_loop_ends(case):
 
 
 @needs_ptx
-def test_a_reason_is_given_for_the_lane_bound_only_where_it_holds(case):
-    lanes = [f for f in ptxfaults.faults(case.text) if f.kind == "lanes" and ", 15, -1" in f.new]
-    for fault in lanes:
+def test_a_reason_is_given_for_the_bound_of_a_shuffle_only_where_it_holds(case):
+    shuffles = [f for f in ptxfaults.faults(case.text) if f.kind == "shuffles" and ", 15, -1" in f.new]
+    for fault in shuffles:
         assert bool(equivalent.reason(case.text, fault)) == (", 16, 31" not in fault.old), fault.words
 
 
@@ -56,6 +56,19 @@ def test_names_of_source_faults_and_of_their_tests():
     assert len({f.name for f in sources.FAULTS}) == len(sources.FAULTS)
     known = {*sources.TESTS, "lit", "rule"}
     assert {w.split(":")[0] for f in sources.FAULTS for w in f.tests.split()} <= known
+
+
+def test_a_fault_whose_name_has_a_comma_is_chosen_by_its_name(capsys):
+    names = ["partial sums lie chunk by chunk, some over others", "a fold uses 128 lanes"]
+    assert mutate.arguments([word for name in names for word in ("--only", name)]).only == names
+    with pytest.raises(SystemExit):
+        mutate.arguments(["--only", names[0].split(",")[0]])
+    assert "invalid choice: 'partial sums lie chunk by chunk'" in capsys.readouterr().err
+
+
+def test_without_a_level_faults_are_seeded_in_both():
+    assert mutate.arguments([]).levels == ["ptx", "source"]
+    assert mutate.arguments(["source"]).levels == ["source"]
 
 
 def test_an_interrupted_run_goes_on(tmp_path):

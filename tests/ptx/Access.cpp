@@ -17,7 +17,7 @@ uint64_t ptx::readSpecial(const Thread &t, const Operand &o) {
   // x, y and z follow each other in the enum, so a difference is the axis.
   using S = SpecialRegister;
   const Machine &m = *t.block->machine;
-  uint32_t lane = t.lane();
+  uint32_t inWarp = t.inWarp();
   auto number = [](S s) { return unsigned(s); };
   auto axis = [&](S first) { return o.index - number(first); };
   switch (S(o.index)) {
@@ -38,21 +38,21 @@ uint64_t ptx::readSpecial(const Thread &t, const Operand &o) {
   case S::NctaidZ:
     return m.options.grid[axis(S::NctaidX)];
   case S::LaneId:
-    return lane;
+    return inWarp;
   case S::WarpId:
     return t.index / 32;
   case S::NWarpId:
     return (m.threadsPerBlock() + 31) / 32;
   case S::LaneMaskEq:
-    return uint32_t(1) << lane;
+    return uint32_t(1) << inWarp;
   case S::LaneMaskLt:
-    return (uint32_t(1) << lane) - 1;
+    return (uint32_t(1) << inWarp) - 1;
   case S::LaneMaskLe:
-    return (uint64_t(2) << lane) - 1;
+    return (uint64_t(2) << inWarp) - 1;
   case S::LaneMaskGt:
-    return uint32_t(~((uint64_t(2) << lane) - 1));
+    return uint32_t(~((uint64_t(2) << inWarp) - 1));
   case S::LaneMaskGe:
-    return ~((uint32_t(1) << lane) - 1);
+    return ~((uint32_t(1) << inWarp) - 1);
   case S::DynamicSharedSize:
     return m.options.dynamicSharedBytes;
   case S::TotalSharedSize:

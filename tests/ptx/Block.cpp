@@ -106,7 +106,7 @@ void Block::reportStuck() {
   machine->running = atWarp ? atWarp : atBarrier;
   if (atWarp)
     throw Fault{FaultKind::WarpDivergence,
-                "lanes in mask " + hex(atWarp->waitMask) +
+                "threads in mask " + hex(atWarp->waitMask) +
                     " never come to this instruction"};
   const Barrier &b = barriers[atBarrier->waitMask];
   throw Fault{FaultKind::BarrierDivergence,
@@ -117,36 +117,36 @@ void Block::reportStuck() {
 }
 
 bool Block::arriveAtWarp(Thread &t, const Instruction &i, uint32_t mask) {
-  if (!(mask >> t.lane() & 1))
-    throw Fault{FaultKind::Undefined, "mask " + hex(mask) +
-                                          " does not name the executing lane " +
-                                          std::to_string(t.lane())};
+  if (!(mask >> t.inWarp() & 1))
+    throw Fault{FaultKind::Undefined,
+                "mask " + hex(mask) + " does not name the executing thread " +
+                    std::to_string(t.inWarp())};
   t.state = Thread::AtWarp;
   t.waitMask = mask;
   bool complete = true;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    if (!(mask >> lane & 1))
+  for (unsigned number = 0; number < 32; ++number) {
+    if (!(mask >> number & 1))
       continue;
-    // Convergence is not assumed: lanes meet here because the mask says so, as
-    // on hardware with independent threads.
-    const Thread *other = laneOf(t, lane);
+    // Convergence is not assumed: threads meet here because the mask says so,
+    // as on hardware with independent threads.
+    const Thread *other = ofWarp(t, number);
     if (!other || other->state == Thread::Exited)
       throw Fault{FaultKind::WarpDivergence,
-                  "lane " + std::to_string(lane) + " of mask " + hex(mask) +
+                  "thread " + std::to_string(number) + " of mask " + hex(mask) +
                       (other ? " has exited" : " does not exist")};
     if (other->state != Thread::AtWarp || other->current != &i) {
       complete = false;
     } else if (other->waitMask != mask) {
       throw Fault{FaultKind::WarpDivergence,
-                  "lanes disagree on the mask: " + hex(mask) + " and " +
+                  "threads disagree on the mask: " + hex(mask) + " and " +
                       hex(other->waitMask)};
     }
   }
   if (!complete)
     return false;
-  for (unsigned lane = 0; lane < 32; ++lane)
-    if (mask >> lane & 1)
-      laneOf(t, lane)->state = Thread::Ready;
+  for (unsigned number = 0; number < 32; ++number)
+    if (mask >> number & 1)
+      ofWarp(t, number)->state = Thread::Ready;
   return true;
 }
 

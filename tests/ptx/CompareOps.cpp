@@ -95,7 +95,7 @@ template <unsigned Results> void setp(Thread &t, const Instruction &i) {
     write(t, i.operands[1], combined(k, !r, with));
 }
 
-/// On packed halves each lane has its own predicate.
+/// On packed halves each has its own predicate.
 void setpPacked(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   uint64_t a = read(t, i.operands[2]), b = read(t, i.operands[3]);
@@ -208,7 +208,7 @@ const Named Combines[] = {{"", CombineNone},
                           {".xor", CombineXor}};
 
 void addComparison(Registry &r, const Type &type, const Named &comparison) {
-  // Two lanes of 16 bits in 32.
+  // Two halves of 16 bits in 32.
   bool isPacked = type.format && type.format->width() * 2 == type.bits;
   bool hasFtz = type.format == &F32 || type.format == &F16;
   for (const Named &combine : Combines)

@@ -91,7 +91,7 @@ void packTwo(Thread &t, const Instruction &i) {
 void pairToPair(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   uint64_t a = read(t, i.operands[1]);
-  // The same lane in and out: nothing crosses over.
+  // The same half in and out: nothing crosses over.
   unsigned from = k.source->width();
   uint64_t upper = convertOne(k, low(a >> from, from));
   uint64_t lower = convertOne(k, low(a, from));

@@ -58,19 +58,19 @@ TEST(BarrierDivergence, countsAndNumbersAreChecked) {
   EXPECT_EQ(faultOf("bar.sync 16;", 1, 32), "undefined");
 }
 
-TEST(WarpDivergence, aNamedLaneNeverComes) {
+TEST(WarpDivergence, aNamedThreadNeverComes) {
   std::string message;
   EXPECT_EQ(faultOf("setp.eq.u32 %p0, %r0, 7; @%p0 bra a; shfl.sync.idx.b32 "
                     "%r2, %r0, 0, 31, -1; a: bar.warp.sync -1;",
                     1, 32, 0, &message),
             "warp-divergence");
   EXPECT_NE(
-      message.find("lanes in mask 0xffffffff never come to this instruction"),
+      message.find("threads in mask 0xffffffff never come to this instruction"),
       std::string::npos)
       << message;
 }
 
-TEST(WarpDivergence, aNamedLaneHasExitedOrDoesNotExist) {
+TEST(WarpDivergence, aNamedThreadHasExitedOrDoesNotExist) {
   EXPECT_EQ(
       faultOf(
           "setp.eq.u32 %p0, %r0, 0; @%p0 ret; vote.sync.any.pred %p1, %p0, -1;",
@@ -79,7 +79,7 @@ TEST(WarpDivergence, aNamedLaneHasExitedOrDoesNotExist) {
   EXPECT_EQ(faultOf("bar.warp.sync -1;", 1, 20), "warp-divergence");
 }
 
-TEST(WarpDivergence, masksMustAgreeAndNameTheLane) {
+TEST(WarpDivergence, masksMustAgreeAndNameTheThread) {
   EXPECT_EQ(faultOf("setp.lt.u32 %p0, %r0, 1; selp.b32 %r2, 3, 7, %p0; "
                     "bar.warp.sync %r2;",
                     1, 3),

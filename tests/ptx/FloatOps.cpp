@@ -91,11 +91,11 @@ template <unsigned Count> void run(Thread &t, const Instruction &i) {
   uint64_t in[3] = {};
   for (unsigned n = 0; n < Count; ++n)
     in[n] = read(t, i.operands[n + 1]);
-  if (k.lanes == 1) {
+  if (k.numbers == 1) {
     write(t, i.operands[0], compute(k, in[0], in[1], in[2]));
     return;
   }
-  // Lanes are independent: a NaN in one leaves the other alone.
+  // Halves are independent: a NaN in one leaves the other alone.
   uint64_t low = compute(k, in[0] & 0xffff, in[1] & 0xffff, in[2] & 0xffff);
   uint64_t high = compute(k, in[0] >> 16, in[1] >> 16, in[2] >> 16);
   write(t, i.operands[0], high << 16 | low);
@@ -104,7 +104,7 @@ template <unsigned Count> void run(Thread &t, const Instruction &i) {
 struct Type {
   const char *name;
   const Format *format;
-  uint8_t lanes;
+  uint8_t numbers;
   const char *slot;
 };
 const Type F32Type = {".f32", &F32, 1, "f32"},
@@ -130,7 +130,7 @@ public:
   void form(const std::string &opcode, Operation operation, unsigned sources,
             const std::string &modifiers, const Type &type, Traits k) {
     k.format = type.format;
-    k.lanes = type.lanes;
+    k.numbers = type.numbers;
     k.operation = operation;
     std::string slots = std::string("=") + type.slot;
     for (unsigned n = 0; n < sources; ++n)

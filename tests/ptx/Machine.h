@@ -49,7 +49,7 @@ struct Thread {
   Clock clock;
   std::unique_ptr<Region> local;
 
-  uint32_t lane() const { return index % 32; }
+  uint32_t inWarp() const { return index % 32; }
 };
 
 struct Barrier {
@@ -71,11 +71,12 @@ struct Block {
   /// Gives each ready thread a turn; true when all have exited.
   bool run();
 
-  Thread *laneOf(const Thread &t, unsigned lane) {
-    size_t i = t.index - t.index % 32 + lane;
+  /// The thread of that number in the warp of `t`.
+  Thread *ofWarp(const Thread &t, unsigned number) {
+    size_t i = t.index - t.index % 32 + number;
     return i < threads.size() ? &threads[i] : nullptr;
   }
-  /// Blocks `t` until all lanes in `mask` stand at the same instruction; true
+  /// Blocks `t` until all threads in `mask` stand at the same instruction; true
   /// for the last one to come, when all are released.
   bool arriveAtWarp(Thread &t, const Instruction &, uint32_t mask);
   void arriveAtBarrier(Thread &t, uint32_t number, uint32_t count, bool waits,

@@ -41,7 +41,7 @@ struct Traits {
   bool ftz = false, saturate = false, relu = false, nan = false;
   bool xorSignAbs = false;
   bool isSigned = false, sourceSigned = false;
-  uint8_t lanes = 1;
+  uint8_t numbers = 1; // packed in a register
   uint8_t bits = 0, sourceBits = 0;
   uint8_t operation = 0, combine = 0; // enumerators private to a family
   Space space = Space::Generic;

@@ -8,22 +8,22 @@ using namespace ptx;
 
 namespace {
 
-/// The lanes a mask names, at the moment all of them have arrived.
-// Results are computed from all lanes before any lane is written: a
+/// The threads a mask names, at the moment all of them have arrived.
+// Results are computed from all threads before any thread is written: a
 // destination may be a source.
-class Lanes {
+class Named {
 public:
-  Lanes(Thread &t, uint32_t mask) : mask(mask) {
-    for (unsigned lane = 0; lane < 32; ++lane)
-      threads[lane] = has(lane) ? t.block->laneOf(t, lane) : nullptr;
+  Named(Thread &t, uint32_t mask) : mask(mask) {
+    for (unsigned number = 0; number < 32; ++number)
+      threads[number] = has(number) ? t.block->ofWarp(t, number) : nullptr;
   }
-  bool has(unsigned lane) const { return mask >> lane & 1; }
-  Thread *operator[](unsigned lane) const { return threads[lane]; }
+  bool has(unsigned number) const { return mask >> number & 1; }
+  Thread *operator[](unsigned number) const { return threads[number]; }
 
   template <class Visit> void each(Visit visit) const {
-    for (unsigned lane = 0; lane < 32; ++lane)
-      if (has(lane))
-        visit(*threads[lane], lane);
+    for (unsigned number = 0; number < 32; ++number)
+      if (has(number))
+        visit(*threads[number], number);
   }
 
 private:
@@ -31,55 +31,56 @@ private:
   Thread *threads[32];
 };
 
-/// Runs `collect` for the last lane to arrive; the operands of the waiting
-/// lanes are still what they were.
+/// Runs `collect` for the last thread to arrive; the operands of the waiting
+/// threads are still what they were.
 template <class Collect>
 void together(Thread &t, const Instruction &i, uint64_t mask, Collect collect) {
   if (t.block->arriveAtWarp(t, i, uint32_t(mask)))
-    collect(Lanes(t, uint32_t(mask)));
+    collect(Named(t, uint32_t(mask)));
 }
 
 enum Shuffle : uint8_t { Up, Down, Bfly, Idx };
 
 void shfl(Thread &t, const Instruction &i) {
   const Operand *o = i.operands; // d|p, a, b, c, mask
-  together(t, i, read(t, o[5]), [&](const Lanes &lanes) {
+  together(t, i, read(t, o[5]), [&](const Named &named) {
     uint64_t values[32] = {}, sources[32] = {};
     bool valid[32] = {};
-    lanes.each([&](Thread &thread, unsigned lane) {
+    named.each([&](Thread &thread, unsigned number) {
       // The ISA's pseudo-code, name by name: bval, cval, segmask.
       uint32_t b = read(thread, o[3]) & 31, c = uint32_t(read(thread, o[4]));
       uint32_t clamp = c & 31, segment = c >> 8 & 31;
-      uint32_t maxLane = (lane & segment) | (clamp & ~segment);
-      uint32_t minLane = lane & segment;
+      uint32_t most = (number & segment) | (clamp & ~segment);
+      uint32_t least = number & segment;
       int source = 0;
       switch (i.form->traits.operation) {
       case Up:
-        source = int(lane) - int(b);
-        valid[lane] = source >= int(maxLane);
+        source = int(number) - int(b);
+        valid[number] = source >= int(most);
         break;
       case Down:
-        source = int(lane + b);
-        valid[lane] = source <= int(maxLane);
+        source = int(number + b);
+        valid[number] = source <= int(most);
         break;
       case Bfly:
-        source = int(lane ^ b);
-        valid[lane] = source <= int(maxLane);
+        source = int(number ^ b);
+        valid[number] = source <= int(most);
         break;
       case Idx:
-        source = int(minLane | (b & ~segment));
-        valid[lane] = source <= int(maxLane);
+        source = int(least | (b & ~segment));
+        valid[number] = source <= int(most);
         break;
       }
-      sources[lane] = valid[lane] ? unsigned(source) : lane;
-      if (lanes.has(unsigned(sources[lane])))
-        values[lane] = read(*lanes[unsigned(sources[lane])], o[2]);
+      sources[number] = valid[number] ? unsigned(source) : number;
+      if (named.has(unsigned(sources[number])))
+        values[number] = read(*named[unsigned(sources[number])], o[2]);
     });
-    lanes.each([&](Thread &thread, unsigned lane) {
-      write(thread, o[0], values[lane]);
-      write(thread, o[1], valid[lane]);
-      // A lane outside the mask gives nothing defined: reading it will fail.
-      if (!lanes.has(unsigned(sources[lane])) && o[0].kind == Operand::Register)
+    named.each([&](Thread &thread, unsigned number) {
+      write(thread, o[0], values[number]);
+      write(thread, o[1], valid[number]);
+      // A thread outside the mask gives nothing defined: reading it will fail.
+      if (!named.has(unsigned(sources[number])) &&
+          o[0].kind == Operand::Register)
         thread.written[o[0].index] = 0;
     });
   });
@@ -89,12 +90,12 @@ enum Vote : uint8_t { All, Any, Uniform, Ballot };
 
 void vote(Thread &t, const Instruction &i) {
   const Operand *o = i.operands; // d, predicate, mask
-  together(t, i, read(t, o[2]), [&](const Lanes &lanes) {
-    // Lanes outside the mask do not vote.
+  together(t, i, read(t, o[2]), [&](const Named &named) {
+    // Threads outside the mask do not vote.
     uint32_t ballot = 0, mask = 0;
-    lanes.each([&](Thread &thread, unsigned lane) {
-      mask |= uint32_t(1) << lane;
-      ballot |= uint32_t(readPredicate(thread, o[1])) << lane;
+    named.each([&](Thread &thread, unsigned number) {
+      mask |= uint32_t(1) << number;
+      ballot |= uint32_t(readPredicate(thread, o[1])) << number;
     });
     uint64_t result = 0;
     switch (i.form->traits.operation) {
@@ -111,24 +112,24 @@ void vote(Thread &t, const Instruction &i) {
       result = ballot;
       break;
     }
-    lanes.each([&](Thread &thread, unsigned) { write(thread, o[0], result); });
+    named.each([&](Thread &thread, unsigned) { write(thread, o[0], result); });
   });
 }
 
 /// match.any: who has my value; match.all: the mask if all agree, else 0.
 template <bool All> void match(Thread &t, const Instruction &i) {
   const Operand *o = i.operands; // d|p, a, mask
-  together(t, i, read(t, o[All ? 3 : 2]), [&](const Lanes &lanes) {
+  together(t, i, read(t, o[All ? 3 : 2]), [&](const Named &named) {
     uint64_t values[32] = {};
     uint32_t mask = 0;
-    lanes.each([&](Thread &thread, unsigned lane) {
-      values[lane] = read(thread, o[All ? 2 : 1]);
-      mask |= uint32_t(1) << lane;
+    named.each([&](Thread &thread, unsigned number) {
+      values[number] = read(thread, o[All ? 2 : 1]);
+      mask |= uint32_t(1) << number;
     });
-    lanes.each([&](Thread &thread, unsigned lane) {
+    named.each([&](Thread &thread, unsigned number) {
       uint32_t same = 0;
       for (unsigned other = 0; other < 32; ++other)
-        if (lanes.has(other) && values[other] == values[lane])
+        if (named.has(other) && values[other] == values[number])
           same |= uint32_t(1) << other;
       if (!All) {
         write(thread, o[0], same);
@@ -163,30 +164,30 @@ uint32_t reduce(const Traits &k, uint32_t a, uint32_t b) {
 
 void redux(Thread &t, const Instruction &i) {
   const Operand *o = i.operands; // d, a, mask
-  together(t, i, read(t, o[2]), [&](const Lanes &lanes) {
+  together(t, i, read(t, o[2]), [&](const Named &named) {
     // Integer reductions do not depend on order.
     bool isFirst = true;
     uint32_t result = 0;
-    lanes.each([&](Thread &thread, unsigned) {
+    named.each([&](Thread &thread, unsigned) {
       uint32_t a = uint32_t(read(thread, o[1]));
       result = isFirst ? a : reduce(i.form->traits, result, a);
       isFirst = false;
     });
-    lanes.each([&](Thread &thread, unsigned) { write(thread, o[0], result); });
+    named.each([&](Thread &thread, unsigned) { write(thread, o[0], result); });
   });
 }
 
 /// The one warp operation that orders memory; shfl and vote do not.
 void barWarp(Thread &t, const Instruction &i) {
-  together(t, i, read(t, i.operands[0]), [&](const Lanes &lanes) {
+  together(t, i, read(t, i.operands[0]), [&](const Named &named) {
     uint32_t barrierClock = 0, warpClock = 0;
     KnowledgeRef known;
-    lanes.each([&](Thread &thread, unsigned) {
+    named.each([&](Thread &thread, unsigned) {
       barrierClock = std::max(barrierClock, thread.clock.now.barrierClock);
       warpClock = std::max(warpClock, thread.clock.now.warpClock);
       known = merge(known, thread.clock.known);
     });
-    lanes.each([&](Thread &thread, unsigned) {
+    named.each([&](Thread &thread, unsigned) {
       thread.clock.now.barrierClock = barrierClock;
       thread.clock.now.warpClock = warpClock + 1;
       thread.clock.known = known;

@@ -1,6 +1,6 @@
 """Sums over tensors in altgrad's one fixed shape (architecture 7.3), in NumPy f32.
 
-chunk = 4096 elements of one tensor; lane = element mod 256, rows in order; a
+chunk = 4096 elements of one tensor; lane = element mod 256, each in order; a
 tree of strides 128 ... 1; the chunks' partials again over 256 lanes by plain
 addition and the same tree; then tensor by tensor, in order.
 """
@@ -23,7 +23,7 @@ def _tree(lanes):
 
 
 def _lanes(values, accumulate):
-    """Rows of 256 in order; lanes without an element keep what they have."""
+    """256 elements after 256; lanes without an element keep what they have."""
     lanes = np.zeros(LANES, np.float32)
     for start in range(0, len(values), LANES):
         row = values[start:start + LANES]

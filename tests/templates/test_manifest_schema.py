@@ -31,7 +31,7 @@ SCHEMA = {
                  "scope": SCOPES, "slot": int, "set": {int, NULL}, "default": {int, float, NULL}},),
     "phases": ({"name": str, "symbol": str, "kind": KINDS,
                 "domain": ["chunks", "rows", "once"], "set": {int, NULL}, "per_block": int,
-                "read": {int, float}, "written": {int, float}},),
+                "block": int, "read": {int, float}, "written": {int, float}},),
     "exchanges": ({"phase": int, "words": ({"word": int, "reduction": REDUCTIONS},)},),
 }
 
@@ -144,7 +144,7 @@ def test_the_c_abi_answers_what_the_manifest_says(made):
 
     assert count("set") == manifest["sets"]
     for kind, info, left_out in (("stream", STREAM, ("slot",)), ("scalar", SCALAR, ("slot",)),
-                                 ("phase", PHASE, ("symbol", "domain", "per_block"))):
+                                 ("phase", PHASE, ("symbol", "domain", "per_block", "block"))):
         entries = manifest[kind + "s"]
         assert count(kind) == len(entries)
         for index, entry in enumerate(entries):

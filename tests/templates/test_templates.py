@@ -6,7 +6,7 @@ import pytest
 import cases
 import optimizers
 
-# Nothing; below and above a vector, a row of 256 lanes and a chunk of 4096.
+# Nothing; below and above a vector, the 256 lanes and a chunk of 4096.
 SIZES = [1, 7, 256, 4096, 0, 4099, 9001]
 DEVICES = ["cpu:v3", "cpu:v4"]
 NAN = np.uint32(0x7FC00000)

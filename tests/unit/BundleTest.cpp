@@ -205,6 +205,8 @@ const Edit edits[] = {
      "phases[1].domain is \"rows\" of a total phase"},
     {"\"kind\": \"sweep\"", "\"kind\": \"walk\"", "phases[0].kind is \"walk\""},
     {"\"per_block\": 8", "\"per_block\": 0", "phases[0].per_block is 0"},
+    {"\"block\": 1, \"read\"", "\"block\": 3, \"read\"",
+     "phases[0].block is 3, not a power of two"},
     {"\"symbol\": \"altgrad_sgd_total\"", "\"symbol\": \"a;b\"",
      "phases[1].symbol is not a name"},
     {"\"ptx\": [", "\"ptx\": [9, ", "manifest.ptx names a target"},

@@ -1,6 +1,7 @@
 // Tensors as they are declared: what is refused, and what kernels are told.
 #include "Sgd.h"
 #include "plan/Plan.h"
+#include "plan/Tensors.h"
 
 #include <cstring>
 
@@ -176,8 +177,22 @@ TEST(Runtime, AnOffsetIsAtAWholeBlock) {
   ASSERT_ALTGRAD(declare(plan, {first, second}));
   second.offset = 48;
   EXPECT_REFUSED(declare(plan, {first, second}), ALTGRAD_INVALID,
-                 "tensors[1].offset is 48, not a multiple of 32, the block of "
-                 "stream most_1");
+                 "tensors[1].offset is 48, not a multiple of 32, the elements "
+                 "of a block in set 1");
+}
+
+TEST(Runtime, AnOffsetIsAtAWholeBlockOfASweepThatStoresNonePerBlock) {
+  PlanPointer plan = planSgd();
+  altgrad::runtime::Manifest manifest = plan->bundle->manifest();
+  manifest.phases.back().block = 64;
+  altgrad_tensor tensor = declared(70);
+  tensor.offset = 128;
+  ASSERT_ALTGRAD(altgrad::runtime::checkTensors(manifest, {tensor}, 1));
+  tensor.offset = 32;
+  EXPECT_REFUSED(altgrad::runtime::checkTensors(manifest, {tensor}, 1),
+                 ALTGRAD_INVALID,
+                 "tensors[0].offset is 32, not a multiple of 64, the elements "
+                 "of a block in set 0");
 }
 
 } // namespace

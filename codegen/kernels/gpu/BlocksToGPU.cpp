@@ -1,18 +1,20 @@
-// Blocks of elements on a GPU, each of a few neighbouring lanes. What a block has
-// stored its first lane reads, for the others too: it may overwrite it. A reduction
-// is each lane's over its own elements, then the lanes' among themselves.
+// Blocks of elements on a GPU, each done by a few neighbouring threads. What a
+// block has stored its first thread reads, for the others too: it may overwrite
+// it. A reduction is each thread's over its own elements, then the threads'
+// among themselves.
 //
-// All lanes of a warp take part, those behind the tensor's end with nothing. A
-// lane's elements are read once for each reduction and once more for the body.
+// All threads of a warp take part, those behind the tensor's end with nothing.
+// A thread's elements are read once for each reduction and once more for the
+// body.
 #include "codegen/kernels/gpu/GpuLowering.h"
 
 using namespace mlir;
 using namespace altgrad;
 
 Value GpuLowering::leads(KernelBuilder &kernel, Chunk &chunk) {
-  int64_t lanes = chunk.sweep.getBlock() / chunk.width;
+  int64_t threads = chunk.sweep.getBlock() / chunk.width;
   Value number =
-      arith::AndIOp::create(builder, lane, kernel.i64(lanes - 1));
+      arith::AndIOp::create(builder, inWarp, kernel.i64(threads - 1));
   return arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, number,
                                kernel.i64(0));
 }
@@ -21,27 +23,28 @@ void GpuLowering::reduceBlocks(KernelBuilder &kernel, Chunk &chunk, Value at,
                                unsigned part) {
   Region &narrow = chunk.sweep.getBody(), &wide = chunk.sweep.getWide().front();
   for (auto [number, reduce] : llvm::enumerate(blockReductions(narrow))) {
-    Value own = reduceLane(kernel, chunk, at, part, number);
+    Value own = reduceOwn(kernel, chunk, at, part, number);
     Value all = joinBlock(kernel, chunk, reduce.getReduction(), own);
     chunk.known.map(reduce.getResult(), all);
     chunk.known.map(blockReductions(wide)[number].getResult(), all);
   }
 }
 
-// The code that the first lane of a block has.
+// The code that the first thread of a block has.
 Value GpuLowering::fromFirst(KernelBuilder &kernel, Chunk &chunk, Value code) {
   Type type = code.getType(), i32 = builder.getI32Type();
   Value word = type.isF32()
                    ? arith::BitcastOp::create(builder, i32, code).getResult()
                    : arith::ExtUIOp::create(builder, i32, code).getResult();
-  int32_t lanes = chunk.sweep.getBlock() / chunk.width;
+  int32_t threads = chunk.sweep.getBlock() / chunk.width;
   Value source = arith::AndIOp::create(
-      builder, arith::TruncIOp::create(builder, i32, lane), kernel.i32(-lanes));
-  word = LLVM::CallIntrinsicOp::create(
-             builder, i32, builder.getStringAttr("llvm.nvvm.shfl.sync.idx.i32"),
-             ValueRange{kernel.i32(-1), word, source,
-                        kernel.i32(warpLanes - 1)})
-             .getResult(0);
+      builder, arith::TruncIOp::create(builder, i32, inWarp),
+      kernel.i32(-threads));
+  word =
+      LLVM::CallIntrinsicOp::create(
+          builder, i32, builder.getStringAttr("llvm.nvvm.shfl.sync.idx.i32"),
+          ValueRange{kernel.i32(-1), word, source, kernel.i32(warpThreads - 1)})
+          .getResult(0);
   if (type.isF32())
     return arith::BitcastOp::create(builder, type, word);
   return arith::TruncIOp::create(builder, type, word);
@@ -49,7 +52,7 @@ Value GpuLowering::fromFirst(KernelBuilder &kernel, Chunk &chunk, Value code) {
 
 void GpuLowering::loadShared(KernelBuilder &kernel, Chunk &chunk, Value at,
                              unsigned part) {
-  int64_t first = part * warpLanes * chunk.width;
+  int64_t first = part * warpThreads * chunk.width;
   for (auto [argument, tensors] : llvm::zip(
            chunk.sweep.getBody().getArguments(), chunk.sweep.getLoads())) {
     if (blockOf(tensors) == 1)
@@ -75,29 +78,29 @@ void GpuLowering::loadShared(KernelBuilder &kernel, Chunk &chunk, Value at,
   }
 }
 
-// The lanes of a block are neighbours, a power of two of them.
+// The threads of a block are neighbours, a power of two of them.
 Value GpuLowering::joinBlock(KernelBuilder &kernel, Chunk &chunk,
                              Reduction kind, Value own) {
   StringAttr shuffle = builder.getStringAttr("llvm.nvvm.shfl.sync.bfly.f32");
-  int32_t lanes = chunk.sweep.getBlock() / chunk.width;
-  for (int32_t distance = lanes / 2; distance; distance /= 2) {
+  int32_t threads = chunk.sweep.getBlock() / chunk.width;
+  for (int32_t distance = threads / 2; distance; distance /= 2) {
     Value other = LLVM::CallIntrinsicOp::create(
                       builder, own.getType(), shuffle,
                       ValueRange{kernel.i32(-1), own, kernel.i32(distance),
-                                 kernel.i32(warpLanes - 1)})
+                                 kernel.i32(warpThreads - 1)})
                       .getResult(0);
     own = join(builder, kind, own, other);
   }
   return own;
 }
 
-// What a lane's own elements give: as vectors where all of them exist and are
+// What a thread's own elements give: as vectors where all of them exist and are
 // aligned, otherwise one after the other.
-Value GpuLowering::reduceLane(KernelBuilder &kernel, Chunk &chunk, Value at,
-                              unsigned part, unsigned number) {
+Value GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk, Value at,
+                             unsigned part, unsigned reduction) {
   SweepOp sweep = chunk.sweep;
   Type f32 = builder.getF32Type();
-  int64_t first = part * warpLanes * chunk.width;
+  int64_t first = part * warpThreads * chunk.width;
   Value inside = arith::CmpIOp::create(
       builder, arith::CmpIPredicate::sle, at,
       kernel.i32(-int32_t(first) - int32_t(chunk.width)));
@@ -108,11 +111,11 @@ Value GpuLowering::reduceLane(KernelBuilder &kernel, Chunk &chunk, Value at,
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   Region &wide = sweep.getWide().front();
-  BlockReduceOp reduce = blockReductions(wide)[number];
+  BlockReduceOp reduce = blockReductions(wide)[reduction];
   Reduction kind = reduce.getReduction();
   Value sum = neutral(builder, kind, reduce.getType());
-  for (unsigned group = 0; group < chunk.groups(); ++group) {
-    int64_t element = first + group * groupWidth;
+  for (unsigned number = 0; number < chunk.vectors(); ++number) {
+    int64_t element = first + number * sweep.getWidth();
     SmallVector<Value> loaded;
     for (auto [argument, tensors] :
          llvm::zip(wide.getArguments(), sweep.getLoads())) {
@@ -122,7 +125,7 @@ Value GpuLowering::reduceLane(KernelBuilder &kernel, Chunk &chunk, Value at,
                                                   one))
               : kernel.load(argument.getType(),
                             address(kernel, chunk, tensors, element),
-                            groupWidth * bytesOf(tensors)));
+                            sweep.getWidth() * bytesOf(tensors)));
     }
     Value value = cloneValues(builder, wide, reduce.getValue(),
                               {loaded, chunk.known,
@@ -133,7 +136,7 @@ Value GpuLowering::reduceLane(KernelBuilder &kernel, Chunk &chunk, Value at,
 
   builder.setInsertionPointToStart(branch.elseBlock());
   Region &narrow = sweep.getBody();
-  reduce = blockReductions(narrow)[number];
+  reduce = blockReductions(narrow)[reduction];
   Value from = arith::AddIOp::create(builder, at, kernel.i32(first));
   Value to = arith::MinSIOp::create(
       builder, arith::AddIOp::create(builder, from, kernel.i32(chunk.width)),

@@ -10,8 +10,8 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-GpuLowering::GpuLowering(StepOp step, Block *kernels)
-    : step(step), builder(step.getLoc(), step.getContext()) {
+GpuLowering::GpuLowering(StepOp step, const Target &target, Block *kernels)
+    : step(step), target(target), builder(step.getLoc(), step.getContext()) {
   builder.setInsertionPointToEnd(kernels);
 }
 
@@ -23,15 +23,16 @@ Value GpuLowering::special(StringRef intrinsic) {
   return arith::ExtUIOp::create(builder, builder.getI64Type(), value);
 }
 
-void GpuLowering::onFirstLane(KernelBuilder &kernel,
-                              function_ref<void()> body) {
-  Value first = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, lane,
+void GpuLowering::onFirstThread(KernelBuilder &kernel,
+                                function_ref<void()> body) {
+  Value first = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, inWarp,
                                       kernel.i64(0));
   kernel.when(first, body);
 }
 
 static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
-                                   KernelBuilder &kernel, StringRef name) {
+                                   KernelBuilder &kernel, StringRef name,
+                                   const GpuTuning &tuning) {
   Type i64 = builder.getI64Type();
   SmallVector<Type> types;
   for (unsigned i = 0; i < memberCount; ++i)
@@ -44,35 +45,33 @@ static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
                     builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
-  // Without a number ptxas aims at eight blocks, and spills to get there; with
-  // four, 64 registers, it spills in the kernels that want a few more.
   function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                    builder.getI32IntegerAttr(2));
+                    builder.getI32IntegerAttr(tuning.residentBlocks));
   return function;
 }
 
 void GpuLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
   KernelBuilder kernel(builder, step, /*addressSpace=*/1);
-  Block *entry = makeKernel(builder, kernel, symbolOf(phase))
+  Block *entry = makeKernel(builder, kernel, symbolOf(phase), target.gpu)
                      .addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
   for (unsigned i = 0; i < memberCount; ++i)
     kernel.members[i] = entry->getArgument(i);
   begin = entry->getArgument(memberCount);
   end = entry->getArgument(memberCount + 1);
-  thread = special("llvm.nvvm.read.ptx.sreg.tid.x");
+  inBlock = special("llvm.nvvm.read.ptx.sreg.tid.x");
   block = special("llvm.nvvm.read.ptx.sreg.ctaid.x");
   blocks = special("llvm.nvvm.read.ptx.sreg.nctaid.x");
-  lane = arith::AndIOp::create(builder, thread, kernel.i64(warpLanes - 1));
+  inWarp = arith::AndIOp::create(builder, inBlock, kernel.i64(warpThreads - 1));
   auto scaled = [&](Value count, int64_t by) -> Value {
     return arith::MulIOp::create(builder, count, kernel.i64(by));
   };
   warp = arith::AddIOp::create(
       builder, scaled(block, warpsPerBlock),
-      arith::DivUIOp::create(builder, thread, kernel.i64(warpLanes)));
+      arith::DivUIOp::create(builder, inBlock, kernel.i64(warpThreads)));
   Value global = arith::AddIOp::create(
-      builder, scaled(block, ALTGRAD_BLOCK_THREADS), thread);
+      builder, scaled(block, ALTGRAD_BLOCK_THREADS), inBlock);
   if (SweepOp sweep = phase.getSweep()) {
     lowerSweep(kernel, sweep);
   } else if (phase.count<FoldOp>()) {
@@ -108,31 +107,31 @@ Value GpuLowering::joinElements(Reduction kind, SmallVector<Value> elements) {
   return elements[0];
 }
 
-Value GpuLowering::joinLanes(KernelBuilder &kernel, Reduction kind, Value sum) {
+Value GpuLowering::joinThreads(KernelBuilder &kernel, Reduction kind,
+                               Value sum) {
   auto type = cast<VectorType>(sum.getType());
   Type element = type.getElementType();
   StringAttr shuffle = builder.getStringAttr(
       element.isInteger(32) ? "llvm.nvvm.shfl.sync.down.i32"
                             : "llvm.nvvm.shfl.sync.down.f32");
   SmallVector<Value> elements = elementsOf(sum);
-  for (int32_t distance = warpLanes / 2; distance; distance /= 2)
+  for (int32_t distance = warpThreads / 2; distance; distance /= 2)
     for (Value &mine : elements) {
-      Value other =
-          LLVM::CallIntrinsicOp::create(
-              builder, element, shuffle,
-              ValueRange{kernel.i32(-1), mine, kernel.i32(distance),
-                         kernel.i32(warpLanes - 1)})
-              .getResult(0);
+      Value other = LLVM::CallIntrinsicOp::create(
+                        builder, element, shuffle,
+                        ValueRange{kernel.i32(-1), mine, kernel.i32(distance),
+                                   kernel.i32(warpThreads - 1)})
+                        .getResult(0);
       mine = join(builder, kind, mine, other);
     }
   return vector::FromElementsOp::create(builder, type, elements);
 }
 
-// Lane t of the warp holds the partial sums t, t + 32, … t + 224.
+// Thread t of the warp holds the lanes t, t + 32, … t + 224.
 Value GpuLowering::foldRow(KernelBuilder &kernel, FoldOp fold, Row row) {
   Reduction kind = fold.getReduction();
   Type scalar = partialType(kind, builder.getF32Type());
-  constexpr int64_t perLane = ALTGRAD_LANES / warpLanes;
+  constexpr int64_t perThread = ALTGRAD_LANES / warpThreads;
   Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
   Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
   auto added = [&](Value sum, Value i) -> Value {
@@ -152,24 +151,24 @@ Value GpuLowering::foldRow(KernelBuilder &kernel, FoldOp fold, Row row) {
     scf::YieldOp::create(builder, ValueRange{sum});
     return branch.getResult(0);
   };
-  SmallVector<Value> initial(perLane, neutral(builder, kind, scalar));
+  SmallVector<Value> initial(perThread, neutral(builder, kind, scalar));
   SmallVector<Value> sums = kernel.loopWith(
       kernel.i64(0), count, kernel.i64(ALTGRAD_LANES), initial,
       [&](Value base, SmallVector<Value> carried) {
-        Value at = arith::AddIOp::create(builder, base, lane);
-        for (int64_t j = 0; j < perLane; ++j)
-          carried[j] = added(carried[j],
-                             arith::AddIOp::create(
-                                 builder, at, kernel.i64(j * warpLanes)));
+        Value at = arith::AddIOp::create(builder, base, inWarp);
+        for (int64_t j = 0; j < perThread; ++j)
+          carried[j] = added(
+              carried[j],
+              arith::AddIOp::create(builder, at, kernel.i64(j * warpThreads)));
         return carried;
       });
   Value own = joinElements(kind, sums);
   Value one = vector::FromElementsOp::create(
       builder, VectorType::get({1}, scalar), own);
-  return joinElements(kind, elementsOf(joinLanes(kernel, kind, one)));
+  return joinElements(kind, elementsOf(joinThreads(kernel, kind, one)));
 }
 
-// All lanes of a warp fold; the first one keeps.
+// All threads of a warp fold; the first one keeps.
 void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase) {
   Value stride = arith::MulIOp::create(builder, blocks,
                                        kernel.i64(warpsPerBlock));
@@ -181,7 +180,7 @@ void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase) {
       if (auto fold = dyn_cast<FoldOp>(op))
         scalars.known.map(fold.getValue(), foldRow(kernel, fold, row));
       else
-        onFirstLane(kernel, [&] { scalars.lower(op); });
+        onFirstThread(kernel, [&] { scalars.lower(op); });
   });
 }
 
@@ -191,6 +190,11 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    const Target *machine = findTarget(target);
+    if (!machine || !machine->isPtx()) {
+      module.emitError() << "unknown GPU '" << target << "'";
+      return signalPassFailure();
+    }
     SmallVector<StepOp> steps(module.getOps<StepOp>());
     if (steps.empty())
       return;
@@ -202,12 +206,14 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (SweepOp sweep = phase.getSweep();
-            sweep && (sweep.getWide().empty() || sweep.getWidth() != groupWidth)) {
-          sweep.emitOpError() << "has a body for " << sweep.getWidth()
-                              << " elements, a GPU wants " << groupWidth;
+            sweep && (sweep.getWide().empty() ||
+                      sweep.getWidth() != machine->vectorWidth)) {
+          sweep.emitOpError()
+              << "has a body for " << sweep.getWidth() << " elements, '"
+              << target << "' wants " << machine->vectorWidth;
           return signalPassFailure();
         }
-      GpuLowering lowering(step, &kernels.getBodyRegion().front());
+      GpuLowering lowering(step, *machine, &kernels.getBodyRegion().front());
       for (auto phase : step.getBody().getOps<PhaseOp>())
         lowering.lower(phase);
       step.erase();

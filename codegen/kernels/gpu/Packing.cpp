@@ -1,10 +1,10 @@
-// Codes of a lane's group in the words of an access, and back.
+// Codes of a thread's vectors in the 32-bit words of an access, and back.
 #include "codegen/kernels/gpu/GpuLowering.h"
 
 using namespace mlir;
 using namespace altgrad;
 
-// The codes of group `number`, out of the words of an access.
+// The codes of vector `number`, out of the words of an access.
 Value GpuLowering::slice(Value words, VectorType codes, unsigned number) {
   auto from = cast<VectorType>(words.getType());
   int64_t count = codes.getNumElements();
@@ -26,18 +26,18 @@ Value GpuLowering::slice(Value words, VectorType codes, unsigned number) {
   return vector::BitCastOp::create(builder, codes, one);
 }
 
-// Words of 32 bits from the codes of one group, or of two of eight-bit codes.
-SmallVector<Value> GpuLowering::pack(ArrayRef<Value> groups) {
-  auto codes = cast<VectorType>(groups[0].getType());
+// Words from the codes of one vector, or of those that share a word.
+SmallVector<Value> GpuLowering::pack(ArrayRef<Value> vectors) {
+  auto codes = cast<VectorType>(vectors[0].getType());
   unsigned bits = codes.getNumElements() * codes.getElementTypeBitWidth();
   if (bits > 32)
-    return elementsOf(groups[0]);
+    return elementsOf(vectors[0]);
   SmallVector<Value> units;
-  for (Value group : groups)
+  for (Value one : vectors)
     llvm::append_range(
-        units, elementsOf(vector::BitCastOp::create(
-                   builder,
-                   VectorType::get({1}, builder.getIntegerType(bits)), group)));
+        units,
+        elementsOf(vector::BitCastOp::create(
+            builder, VectorType::get({1}, builder.getIntegerType(bits)), one)));
   Value word = vector::FromElementsOp::create(
       builder, VectorType::get({int64_t(units.size())}, units[0].getType()),
       units);

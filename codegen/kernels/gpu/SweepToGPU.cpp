@@ -1,9 +1,9 @@
 // A sweep on a GPU: a warp for a chunk, 16 bytes of every stream per access.
 //
-// A lane does as many neighbouring elements as fill 16 bytes of the narrowest
+// A thread does as many neighbouring elements as fill 16 bytes of the narrowest
 // stream, two at a time. A stream is loaded where the codes of its last access
 // run out and stored where 16 bytes are complete; in between, codes are packed
-// in words. So a kernel's registers hardly depend on the formats.
+// in words of 32 bits. So a kernel's registers hardly depend on the formats.
 #include "codegen/kernels/gpu/GpuLowering.h"
 
 using namespace mlir;
@@ -15,17 +15,18 @@ static bool readOnly(StepOp step, Value tensors) {
   return argument && step.getAccess(argument) == "in";
 }
 
-// Elements per lane; with reductions a warp must not pass the 256 partial sums.
-// No block is of more elements than a warp does at a time.
-static int64_t widthOf(SweepOp sweep) {
+// Elements per thread; with reductions a warp must not pass the 256 lanes. No
+// block is of more elements than a warp does at a time.
+static int64_t widthOf(SweepOp sweep, int64_t accessBytes) {
   int64_t bytes = 4;
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
     for (Value tensors : streams)
       if (blockOf(tensors) == 1)
         bytes = std::min<int64_t>(bytes, bytesOf(tensors));
-  int64_t limit = sweep.getNumResults() ? ALTGRAD_LANES / warpLanes : 16;
-  return std::max<int64_t>(std::min(accessBytes / bytes, limit),
-                           sweep.getBlock() / warpLanes);
+  int64_t width = accessBytes / bytes;
+  if (sweep.getNumResults())
+    width = std::min<int64_t>(width, ALTGRAD_LANES / warpThreads);
+  return std::max<int64_t>(width, sweep.getBlock() / warpThreads);
 }
 
 // Numbers exist as f32 only between their first and last use: a code takes
@@ -54,7 +55,7 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   shortenLives(sweep.getWide().front().front());
   Value stride =
       arith::MulIOp::create(builder, blocks, kernel.i64(warpsPerBlock));
-  LaneMemory memory(kernel, thread);
+  ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
   kernel.loop(arith::AddIOp::create(builder, begin, warp), end, stride,
               [&](Value index) { sweepChunk(kernel, memory, sweep, index); });
 }
@@ -62,29 +63,30 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
 // Pointers and uniform numbers live through the whole sweep. Where they take
 // too many registers, the numbers wait in shared memory for every use.
 void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
-                               LaneMemory &memory) {
-  constexpr unsigned registers = 21;
+                               ThreadMemory &memory) {
   SmallVector<Value> numbers = chunk.sweep.getScalars();
   llvm::erase_if(numbers, [](Value value) {
     return !value.getType().isF32() || value.getDefiningOp<arith::ConstantOp>();
   });
   constexpr unsigned bytes = sizeof(float);
   unsigned count = std::min<unsigned>(numbers.size(), memory.room(bytes));
-  if (numbers.size() + 2 * chunk.pointers.size() <= registers || !count)
+  size_t registers = numbers.size() + 2 * chunk.pointers.size();
+  if (registers <= target.gpu.uniformRegisters || !count)
     return;
   Value own = memory.allocate("scalars", count, bytes);
   for (unsigned i = 0; i < count; ++i) {
-    Value to = kernel.offset(own, kernel.i64(i), LaneMemory::stride(bytes));
+    Value to = kernel.offset(own, kernel.i64(i), ThreadMemory::stride(bytes));
     kernel.store(chunk.known.lookup(numbers[i]), to, bytes);
     chunk.known.map(numbers[i], to);
   }
 }
 
 GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
-                                          LaneMemory &memory, SweepOp sweep,
+                                          ThreadMemory &memory, SweepOp sweep,
                                           Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
-  Chunk chunk{sweep, LaneSums(kernel, sweep, memory), widthOf(sweep)};
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory),
+              widthOf(sweep, target.gpu.accessBytes)};
   Value entry = kernel.offset(kernel.member(Member::Chunks), index,
                               sizeof(altgrad_chunk));
   Row row = kernel.row(kernel.load(i64, entry, 8, /*invariant=*/true));
@@ -109,7 +111,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
             builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first),
         arith::ExtSIOp::create(builder, i64, count));
 
-  Value mine = arith::MulIOp::create(builder, lane, kernel.i64(chunk.width));
+  Value mine = arith::MulIOp::create(builder, inWarp, kernel.i64(chunk.width));
   Value mine32 = arith::TruncIOp::create(builder, i32, mine);
   chunk.from = arith::SubIOp::create(builder, mine32, count);
   if (exchangesInBlocks(sweep)) {
@@ -128,22 +130,23 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
             builder, bits, LLVM::PtrToIntOp::create(builder, i64, base));
       chunk.pointers[tensors] = elementAt(kernel, tensors, base, element);
     }
-  Value low = arith::AndIOp::create(builder, bits, kernel.i64(accessBytes - 1));
+  Value low = arith::AndIOp::create(builder, bits,
+                                    kernel.i64(target.gpu.accessBytes - 1));
   chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
                                         kernel.i64(0));
   storeScalars(kernel, chunk, memory);
   return chunk;
 }
 
-void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
+void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
                              SweepOp sweep, Value index) {
   Chunk chunk = openChunk(kernel, memory, sweep, index);
-  int32_t covered = warpLanes * chunk.width;
+  int32_t covered = warpThreads * chunk.width;
   unsigned results = sweep.getNumResults();
   unsigned parts = results ? ALTGRAD_LANES / covered : 1;
   Carried initial = chunk.sums.clear();
   unsigned count = initial.size();
-  // The pointers walk with the lane: one register pair for each stream.
+  // The pointers walk with the thread: one register pair for each stream.
   for (auto &[tensors, pointer] : chunk.pointers)
     initial.push_back(pointer);
   Carried carried = kernel.loopWith(
@@ -156,7 +159,7 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
           stream.second = pointer;
         carried.truncate(count);
         for (unsigned part = 0; part < parts; ++part)
-          carried = laneAt(kernel, chunk, at, carried, part);
+          carried = threadAt(kernel, chunk, at, carried, part);
         for (auto &[tensors, pointer] : chunk.pointers)
           carried.push_back(kernel.offset(
               pointer, kernel.i64(covered * parts / blockOf(tensors)),
@@ -165,7 +168,7 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
       });
   for (unsigned i = 0; i < results; ++i) {
     Value total = totalOf(kernel, chunk, carried, i);
-    onFirstLane(kernel, [&] {
+    onFirstThread(kernel, [&] {
       kernel.store(
           total, kernel.chunkWord(sweep.getChunkWord(i), index),
           4);
@@ -173,28 +176,29 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, LaneMemory &memory,
   }
 }
 
-// The tree 128, 64 … 1: parts, then lanes, then groups and their elements.
+// The tree 128, 64 … 1: parts, then threads, then vectors and their elements.
 Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
                            const Carried &carried, unsigned result) {
   Reduction kind = chunk.sweep.getReduction(result);
-  unsigned pairs = chunk.sums.pairs(result);
-  unsigned groups = std::min(chunk.groups(), pairs);
+  unsigned all = chunk.sums.vectors(result);
+  unsigned vectors = std::min(chunk.vectors(), all);
   SmallVector<Value> elements;
-  for (unsigned group = 0; group < groups; ++group) {
-    Value sum = chunk.sums.pair(carried, result, group);
-    if (groups < pairs)
+  for (unsigned number = 0; number < vectors; ++number) {
+    Value sum = chunk.sums.vector(carried, result, number);
+    if (vectors < all)
       sum = join(builder, kind, sum,
-                 chunk.sums.pair(carried, result, groups + group));
-    llvm::append_range(elements, elementsOf(joinLanes(kernel, kind, sum)));
+                 chunk.sums.vector(carried, result, vectors + number));
+    llvm::append_range(elements, elementsOf(joinThreads(kernel, kind, sum)));
   }
   return joinElements(kind, elements);
 }
 
-// The elements of one lane: as vectors where all of them exist and are aligned.
-GpuLowering::Carried GpuLowering::laneAt(KernelBuilder &kernel, Chunk &chunk,
-                                         Value at, Carried carried,
-                                         unsigned part) {
-  int32_t before = part * warpLanes * chunk.width;
+// The elements of one thread: as vectors where all of them exist and are
+// aligned.
+GpuLowering::Carried GpuLowering::threadAt(KernelBuilder &kernel, Chunk &chunk,
+                                           Value at, Carried carried,
+                                           unsigned part) {
+  int32_t before = part * warpThreads * chunk.width;
   if (chunk.exchanges()) {
     loadShared(kernel, chunk, at, part);
     reduceBlocks(kernel, chunk, at, part);
@@ -240,16 +244,17 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
                                             Carried carried, unsigned part) {
   SweepOp sweep = chunk.sweep;
   Region &body = sweep.getWide().front();
-  unsigned results = sweep.getNumResults(), groups = chunk.groups();
-  int64_t first = part * warpLanes * chunk.width;
+  unsigned results = sweep.getNumResults(), vectors = chunk.vectors();
+  int64_t first = part * warpThreads * chunk.width;
+  int64_t accessBytes = target.gpu.accessBytes, width = sweep.getWidth();
   auto period = [&](Value tensors) { // elements of an access
     return std::min(accessBytes / bytesOf(tensors), chunk.width);
   };
   SmallVector<Value> words(sweep.getLoads().size());
   SmallVector<SmallVector<Value>> codes(sweep.getStores().size());
   SmallVector<SmallVector<Value>> packed(sweep.getStores().size());
-  for (unsigned group = 0; group < groups; ++group) {
-    int64_t element = group * groupWidth;
+  for (unsigned number = 0; number < vectors; ++number) {
+    int64_t element = number * width;
     SmallVector<Value> loaded;
     for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
       auto type = cast<VectorType>(body.getArgument(index).getType());
@@ -265,19 +270,19 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
             VectorType::get({period(tensors) * bytesOf(tensors) / 4}, word),
             address(kernel, chunk, tensors, first + element), accessBytes,
             readOnly(step, tensors));
-      loaded.push_back(slice(words[index], type, within / groupWidth));
+      loaded.push_back(slice(words[index], type, within / width));
     }
     SmallVector<Value> emitted =
         cloneSweepBody(builder, body,
                        {loaded, chunk.known,
                         indexOf(kernel, chunk, at, first + element)});
     for (unsigned i = 0; i < results; ++i)
-      chunk.sums.add(carried, i, part * groups + group, emitted[i]);
-    element += groupWidth;
+      chunk.sums.add(carried, i, part * vectors + number, emitted[i]);
+    element += width;
     for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
       Value code = emitted[results + index];
       if (blockOf(tensors) > 1) {
-        if (!group)
+        if (!number)
           kernel.when(leads(kernel, chunk), [&, stream = tensors] {
             kernel.store(
                 vector::ExtractOp::create(builder, code, ArrayRef<int64_t>{0}),
@@ -322,8 +327,8 @@ GpuLowering::Carried GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
                                          Value at, Carried carried,
                                          unsigned part) {
   SweepOp sweep = chunk.sweep;
-  unsigned results = sweep.getNumResults(), groups = chunk.groups();
-  int64_t first = part * warpLanes * chunk.width;
+  unsigned results = sweep.getNumResults(), vectors = chunk.vectors();
+  int64_t first = part * warpThreads * chunk.width;
   auto element = [&](Value tensors, Value offset) {
     if (blockOf(tensors) > 1)
       return address(kernel, chunk, tensors, first);
@@ -348,7 +353,7 @@ GpuLowering::Carried GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
                            {loaded, chunk.known,
                             indexOf(kernel, chunk, index, 0)});
         for (unsigned i = 0; i < results; ++i)
-          chunk.sums.addElement(next, i, part * groups, groups, offset,
+          chunk.sums.addElement(next, i, part * vectors, vectors, offset,
                                 emitted[i]);
         for (auto [number, tensors] : llvm::enumerate(sweep.getStores())) {
           auto store = [&, number = number, tensors = tensors] {

@@ -70,17 +70,17 @@ Value HostLowering::lane(KernelBuilder &kernel, const Lanes &lanes,
 
 void HostLowering::clear(KernelBuilder &kernel, const Lanes &lanes) {
   auto type = cast<VectorType>(partialType(
-      lanes.kind, VectorType::get({target.lanes}, builder.getF32Type())));
+      lanes.kind, VectorType::get({target.vectorWidth}, builder.getF32Type())));
   Value zero = neutral(builder, lanes.kind, type);
-  for (unsigned i = 0; i < ALTGRAD_LANES; i += target.lanes)
+  for (unsigned i = 0; i < ALTGRAD_LANES; i += target.vectorWidth)
     kernel.store(zero, lane(kernel, lanes, kernel.i64(i)),
-                 target.lanes * laneBytes);
+                 target.vectorWidth * laneBytes);
 }
 
 // The tree 128, 64 … 1: in memory while a vector holds no more than half of
 // what is left, then inside one vector.
 Value HostLowering::total(KernelBuilder &kernel, const Lanes &lanes) {
-  int64_t width = target.lanes;
+  int64_t width = target.vectorWidth;
   auto type = cast<VectorType>(partialType(
       lanes.kind, VectorType::get({width}, builder.getF32Type())));
   SmallVector<Value> sums;
@@ -161,10 +161,11 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (SweepOp sweep = phase.getSweep();
-            sweep && (sweep.getWide().empty() || sweep.getWidth() != target->lanes)) {
-          sweep.emitOpError() << "has a body for " << sweep.getWidth()
-                              << " elements, '" << level << "' wants "
-                              << target->lanes;
+            sweep && (sweep.getWide().empty() ||
+                      sweep.getWidth() != target->vectorWidth)) {
+          sweep.emitOpError()
+              << "has a body for " << sweep.getWidth() << " elements, '"
+              << level << "' wants " << target->vectorWidth;
           return signalPassFailure();
         }
       if (!getOperation().lookupSymbol(prefetchVariable)) {

@@ -16,7 +16,7 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   ahead = prefetchDistance(kernel);
   std::optional<WordSweep> words;
   if (WordSweep::fits(sweep, target))
-    words.emplace(kernel, sweep, ahead);
+    words.emplace(kernel, sweep, target.cpu, ahead);
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
     sweepChunk(kernel, sweep, chunk, lanes, words ? &*words : nullptr);
   });

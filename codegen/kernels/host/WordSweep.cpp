@@ -14,33 +14,32 @@ static bool isWide(Operation &op) {
   });
 }
 
-// The order of elements is free without a reduction. AVX2 has no cheap way
-// across its two halves: the low halves of words are one vector, the high
-// halves another.
+// The order of elements is free without a reduction: the low halves of words
+// are one vector, the high halves another.
 bool WordSweep::fits(SweepOp sweep, const Target &target) {
   auto bf16 = [](Value stream) {
     auto type = cast<TensorsType>(stream.getType());
     return type.getFormat().getKnownName() == "bf16" && type.getBlock() == 1;
   };
-  return target.lanes == 8 && sweep.getReduced().empty() &&
+  return target.cpu.bf16ByHalves && sweep.getReduced().empty() &&
          llvm::all_of(sweep.getLoads(), bf16) &&
          llvm::all_of(sweep.getStores(), bf16) &&
          sweep.getBody().getOps<BlockReduceOp>().empty() &&
          llvm::none_of(sweep.getWide().front().front(), isWide);
 }
 
-// What the first pass leaves for the last stays in L1.
-static constexpr int64_t blockElements = 512, stashBytes = 4;
+static constexpr int64_t stashBytes = 4;
 
-WordSweep::WordSweep(KernelBuilder &kernel, SweepOp sweep, Value ahead)
-    : kernel(kernel), builder(kernel.builder), sweep(sweep),
+WordSweep::WordSweep(KernelBuilder &kernel, SweepOp sweep,
+                     const CpuTuning &tuning, Value ahead)
+    : kernel(kernel), builder(kernel.builder), sweep(sweep), tuning(tuning),
       body(sweep.getWide().front().front()), width(sweep.getWidth()),
       ahead(ahead) {
   cut();
   for (size_t i = 0; i < crossing.size(); ++i)
     stash.push_back(LLVM::AllocaOp::create(
         builder, kernel.pointerType(), builder.getI32Type(),
-        kernel.i64(blockElements), /*alignment=*/64));
+        kernel.i64(tuning.passElements), /*alignment=*/64));
 }
 
 static bool isSlow(Operation *op) {
@@ -63,8 +62,8 @@ static llvm::MapVector<Value, unsigned> slowPaths(Block &body) {
   return paths;
 }
 
-// A square root and two divisions in a row take longer than a CPU looks ahead.
-// Cut before the last of them, each pass has several elements under way.
+// Cut before the last of slow operations in a row, each pass has several
+// elements under way.
 void WordSweep::cut() {
   auto paths = slowPaths(body);
   unsigned most = 0;
@@ -73,7 +72,7 @@ void WordSweep::cut() {
     most = std::max(most, slow);
   }
   auto isEarly = [&](Value value) {
-    return most < 2 || paths.lookup(value) < most;
+    return most < tuning.slowInARow || paths.lookup(value) < most;
   };
   ValueRange emitted = body.getTerminator()->getOperands();
   for (Value value : emitted)
@@ -116,9 +115,9 @@ void WordSweep::lower(Value to, ArrayRef<Value> loadPointers,
   };
   if (last.empty())
     return pass(Pass::First, kernel.i64(0), to);
-  Value block = kernel.i64(blockElements);
-  kernel.loop(kernel.i64(0), to, block, [&](Value from) {
-    Value end = arith::AddIOp::create(builder, from, block);
+  Value step = kernel.i64(tuning.passElements);
+  kernel.loop(kernel.i64(0), to, step, [&](Value from) {
+    Value end = arith::AddIOp::create(builder, from, step);
     end = arith::MinSIOp::create(builder, end, to);
     pass(Pass::First, from, end);
     pass(Pass::Last, from, end);
@@ -147,10 +146,10 @@ void WordSweep::lowerPass(Pass pass, Value from, Value to,
       high.map(argument, arith::TruncIOp::create(builder, codes, word));
     }
     auto eachStash = [&](auto visit) {
-      Value slot = arith::AndIOp::create(builder, index,
-                                         kernel.i64(blockElements - 1));
+      Value place = arith::AndIOp::create(builder, index,
+                                          kernel.i64(tuning.passElements - 1));
       for (auto [value, memory] : llvm::zip(crossing, stash)) {
-        Value at = kernel.offset(memory, slot, stashBytes);
+        Value at = kernel.offset(memory, place, stashBytes);
         visit(value, low, at);
         visit(value, high, kernel.offset(at, kernel.i64(width), stashBytes));
       }

@@ -1,5 +1,5 @@
 // A sweep between bf16 streams alone, as AVX2 does it best: by the halves of
-// words, and the last division in a pass of its own.
+// words of 32 bits, and the last division in a pass of its own.
 #ifndef ALTGRAD_CODEGEN_WORDSWEEP_H
 #define ALTGRAD_CODEGEN_WORDSWEEP_H
 
@@ -12,7 +12,8 @@ class WordSweep {
 public:
   static bool fits(SweepOp sweep, const Target &target);
   /// At the kernel's entry: takes memory on the stack.
-  WordSweep(KernelBuilder &kernel, SweepOp sweep, mlir::Value ahead);
+  WordSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning,
+            mlir::Value ahead);
 
   /// The elements from 0 to `to`, a multiple of elementsAtOnce().
   void lower(mlir::Value to, llvm::ArrayRef<mlir::Value> loadPointers,
@@ -34,6 +35,7 @@ private:
   KernelBuilder &kernel;
   mlir::ImplicitLocOpBuilder &builder;
   SweepOp sweep;
+  const CpuTuning &tuning;
   mlir::Block &body;
   int64_t width;
   mlir::Value ahead;

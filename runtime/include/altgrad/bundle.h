@@ -28,7 +28,7 @@
 //                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",
 //                "kind": "sweep", "domain": "chunks", "set": 0, "per_block": 8,
-//                "read": 16, "written": 12.125}, ...],
+//                "block": 1, "read": 16, "written": 12.125}, ...],
 //    "exchanges": [{"phase": 3,
 //                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...]}
 //
@@ -51,7 +51,9 @@
 // gives none.
 //
 // A phase's "kind" is sweep, fold (a tensor's partial sums), total (the step's) or
-// scalars. Its "set" says whose chunks or rows it walks; null: all. "read" and
+// scalars. Its "set" says whose chunks or rows it walks; null: all. "block": how
+// many neighbouring elements it reduces to one value, or 1. The offset of a tensor
+// is a multiple of every "block" of its set's streams and phases. "read" and
 // "written": bytes per element that it moves (sweeps only).
 //
 // An exchange: before phase "phase" runs, the step words named hold this device's

@@ -75,15 +75,15 @@ def run_prefetch(library, form):
     return 2
 
 
-def lanes():
-    """Threads of a block: as many as there shall be cases, within the limits."""
+def threads_of_block():
+    """As many as there shall be cases, within the limits."""
     return min(kernels.CASES, 1024)
 
 
 def run_load(library, form):
-    """Each lane loads its vector into registers of 64 bits, sign or zero extended."""
+    """Each thread loads its vector into registers of 64 bits, sign or zero extended."""
     kind, count, size = shape(form)
-    threads = lanes()
+    threads = threads_of_block()
     total, space = size * count, space_of(form)
     data = patterns(form, total * threads)
     listed = ", ".join(map(str, data))
@@ -111,8 +111,8 @@ def run_load(library, form):
     element = np.dtype(("i" if kind[0] == "s" else "u") + str(size))
     want = slots.view(element).astype(np.int64 if kind[0] == "s" else np.uint64).view(np.uint64).reshape(out.shape)
     if (wrong := np.argwhere(out != want)).size:
-        lane, n = wrong[0]
-        raise Mismatch(f"{form}: lane {lane} element {n} is {int(out[lane, n]):#x}, expected {int(want[lane, n]):#x}")
+        thread, n = wrong[0]
+        raise Mismatch(f"{form}: thread {thread} element {n} is {int(out[thread, n]):#x}, expected {int(want[thread, n]):#x}")
     return out.size
 
 
@@ -126,9 +126,9 @@ def make(library, form, text):
 
 
 def run_store(library, form):
-    """Each lane stores 64-bit registers; a canary between vectors must survive."""
+    """Each thread stores 64-bit registers; a canary between vectors must survive."""
     kind, count, size = shape(form)
-    threads = lanes()
+    threads = threads_of_block()
     total, space = size * count, space_of(form)
     pitch = 2 * max(total, 8)
     text = HEADER + ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n"
@@ -152,8 +152,8 @@ def run_store(library, form):
     want[:, :total] = slots.reshape(threads, count, 8)[:, :, :size].reshape(threads, total)
     out = out.reshape(threads, pitch)
     if (wrong := np.argwhere(out != want)).size:
-        lane = wrong[0][0]
-        raise Mismatch(f"{form}: lane {lane} stored {out[lane].tobytes().hex()}, expected {want[lane].tobytes().hex()}")
+        thread = wrong[0][0]
+        raise Mismatch(f"{form}: thread {thread} stored {out[thread].tobytes().hex()}, expected {want[thread].tobytes().hex()}")
     return threads * count
 
 
@@ -168,7 +168,7 @@ def updated(operation, kind, old, b, c):
 
 
 def run_atomic(library, form):
-    """A row each for the values, then all lanes on one address: the sum of orders."""
+    """A row each for the values, then all threads on one address: the sum of orders."""
     parts = form.split(".")
     operation, kind, returns = parts[-2], parts[-1], parts[0] == "atom"
     bits = width(kind)

@@ -1,4 +1,4 @@
-"""Warp operations against a model of 32 lanes in plain Python."""
+"""Warp operations against a model of 32 threads in plain Python."""
 
 import random
 import struct
@@ -19,7 +19,7 @@ def find(form):
 
 
 def run_warps(library, form, body, rows, sources, results):
-    """Runs `body` with one block of 32 lanes per row group; returns the outputs.
+    """Runs `body` with one block of 32 threads per row group; returns the outputs.
 
     `rows` is (warps, 32, sources) of 64-bit slots; %s0.. and %d0.. are theirs.
     """
@@ -45,8 +45,8 @@ def run_warps(library, form, body, rows, sources, results):
 def check(form, got, want, rows):
     for g, w, row in zip(got, want, rows):
         if g != w:
-            lane = next(i for i in range(32) if g[i] != w[i])
-            raise Mismatch(f"{form}: lane {lane} gave {g[lane]}, expected {w[lane]} from {row}")
+            thread = next(i for i in range(32) if g[i] != w[i])
+            raise Mismatch(f"{form}: thread {thread} gave {g[thread]}, expected {w[thread]} from {row}")
     return 32 * len(got)
 
 
@@ -63,12 +63,12 @@ def run_shfl(library, form):
     want = []
     for row in rows:
         result = []
-        for lane, (_, b, c) in enumerate(row):
+        for thread, (_, b, c) in enumerate(row):
             b, clamp, segment = b & 31, c & 31, c >> 8 & 31
-            high, low = (lane & segment) | (clamp & ~segment & 31), lane & segment
-            j = {"up": lane - b, "down": lane + b, "bfly": lane ^ b, "idx": low | (b & ~segment & 31)}[mode]
+            high, low = (thread & segment) | (clamp & ~segment & 31), thread & segment
+            j = {"up": thread - b, "down": thread + b, "bfly": thread ^ b, "idx": low | (b & ~segment & 31)}[mode]
             inside = j >= high if mode == "up" else j <= high
-            result.append([row[j if inside else lane][0], int(inside)])
+            result.append([row[j if inside else thread][0], int(inside)])
         want.append(result)
     return check(form, got, want, rows)
 
@@ -78,27 +78,27 @@ def masks(r, count):
 
 
 def run_masked(library, form, instruction, draw, expected):
-    """Lanes outside the mask take the other side of a branch.
+    """Threads outside the mask take the other side of a branch.
 
-    `expected(values, lane)` gets the values of the named lanes.
+    `expected(values, thread)` gets the values of the named threads.
     """
     r = random.Random(form)
-    rows = [[[draw(r, n, lane), mask] for lane in range(32)] for n, mask in enumerate(masks(r, 48))]
+    rows = [[[draw(r, n, thread), mask] for thread in range(32)] for n, mask in enumerate(masks(r, 48))]
     body = ".reg .b32 %one;\n.reg .pred %in_mask;\nmov.u32 %one, %lanemask_eq;\nand.b32 %one, %one, %a1;\n"
     body += "setp.ne.b32 %in_mask, %one, 0;\nsetp.ne.b32 %p, %a0, 0;\n@!%in_mask bra skip;\n" + instruction + "skip:\n"
     got = run_warps(library, form, body, rows, 2, 2)
     want = []
     for row in rows:
         mask = row[0][1]
-        values = {lane: row[lane][0] for lane in range(32) if mask >> lane & 1}
-        want.append([expected(values, lane) if lane in values else [0xDEAD, 0xDEAD] for lane in range(32)])
+        values = {thread: row[thread][0] for thread in range(32) if mask >> thread & 1}
+        want.append([expected(values, thread) if thread in values else [0xDEAD, 0xDEAD] for thread in range(32)])
     return check(form, got, want, rows)
 
 
 def run_vote(library, form):
     mode = form.split(".")[2]
-    draw = lambda r, n, lane: [0, 1, r.randrange(2), int(r.random() < 0.1), int(r.random() < 0.9)][n % 5]
-    ballot = lambda v: sum(x << lane for lane, x in v.items())
+    draw = lambda r, n, thread: [0, 1, r.randrange(2), int(r.random() < 0.1), int(r.random() < 0.9)][n % 5]
+    ballot = lambda v: sum(x << thread for thread, x in v.items())
     result = {
         "all": lambda v: all(v.values()),
         "any": lambda v: any(v.values()),
@@ -106,17 +106,17 @@ def run_vote(library, form):
         "ballot": ballot,
     }[mode]
     tail = f"{form} %r0, %p, %a1;\n" if mode == "ballot" else f"{form} %q, %p, %a1;\nselp.b32 %r0, 1, 0, %q;\n"
-    return run_masked(library, form, tail, draw, lambda v, lane: [int(result(v)), 0xDEAD])
+    return run_masked(library, form, tail, draw, lambda v, thread: [int(result(v)), 0xDEAD])
 
 
 def run_match(library, form):
     every, wide = ".all." in form, form.endswith("64")
-    draw = lambda r, n, lane: [5, r.randrange(3), r.getrandbits(32), 1 << 31][n % 4] | (r.randrange(2) << 40 if wide and n % 2 else 0)
+    draw = lambda r, n, thread: [5, r.randrange(3), r.getrandbits(32), 1 << 31][n % 4] | (r.randrange(2) << 40 if wide and n % 2 else 0)
     key = lambda x: x if wide else x & FULL
     source = "%s0" if wide else "%a0"
 
-    def expected(v, lane):
-        same = sum(1 << other for other, x in v.items() if key(x) == key(v[lane]))
+    def expected(v, thread):
+        same = sum(1 << other for other, x in v.items() if key(x) == key(v[thread]))
         if not every:
             return [same, 0xDEAD]
         agree = same == sum(1 << other for other in v)
@@ -133,6 +133,6 @@ def run_redux(library, form):
         "add": lambda a, b: a + b, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
         "min": min, "max": max,
     }[operation]
-    draw = lambda r, n, lane: [r.getrandbits(32), r.choice([0, 1, FULL, 1 << 31, (1 << 31) - 1])][n % 2]
+    draw = lambda r, n, thread: [r.getrandbits(32), r.choice([0, 1, FULL, 1 << 31, (1 << 31) - 1])][n % 2]
     result = lambda v: reduce(step, [number(x, kind) for x in v.values()]) & FULL
-    return run_masked(library, form, f"{form} %r0, %a0, %a1;\n", draw, lambda v, lane: [result(v), 0xDEAD])
+    return run_masked(library, form, f"{form} %r0, %a0, %a1;\n", draw, lambda v, thread: [result(v), 0xDEAD])

@@ -15,7 +15,7 @@
 #define PHASE(name, symbol, kind, domain, set, per_block, read, written)       \
   "{\"name\": \"" name "\", \"symbol\": \"" symbol "\", \"kind\": \"" kind     \
   "\", \"domain\": \"" domain "\", \"set\": " #set                             \
-  ", \"per_block\": " #per_block ", \"read\": " #read                          \
+  ", \"per_block\": " #per_block ", \"block\": 1, \"read\": " #read            \
   ", \"written\": " #written "}"
 #define EXCHANGE(phase, word, reduction)                                       \
   "{\"phase\": " #phase ", \"words\": [{\"word\": " #word                      \
