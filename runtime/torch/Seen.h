@@ -20,7 +20,6 @@ struct Seen {
   const void *data;
   // Device and layout; whether it is a negative view, zeros, a wrapper.
   uint64_t keys;
-  int64_t numel;
   // Its own, so that a step need not look into the tensor for it again.
   c10::VariableVersion version;
   uint32_t shape;
@@ -59,15 +58,6 @@ inline bool isSameList(const int64_t *known, at::IntArrayRef now) {
   return true;
 }
 
-// Whether the tensor still has the memory, of the same length and type, and the
-// version counter that it had.
-inline bool isSameMemory(const Seen &seen) {
-  c10::TensorImpl &now = *seen.tensor;
-  return now.key_set().raw_repr() == seen.keys && now.dtype() == seen.type &&
-         now.numel() == seen.numel && memoryOf(now) == seen.data &&
-         counterOf(now.version_counter()) == counterOf(seen.version);
-}
-
 // Sizes and strides of tensors, close together; neighbours share theirs.
 class Shapes {
 public:
@@ -81,10 +71,13 @@ public:
       words.insert(words.end(), shape.begin(), shape.end());
     }
     c10::TensorImpl *impl = tensor.unsafeGetTensorImpl();
-    return {&tensor,         impl,
-            memoryOf(*impl), impl->key_set().raw_repr(),
-            impl->numel(),   impl->version_counter(),
-            uint32_t(last),  uint16_t(sizes.size()),
+    return {&tensor,
+            impl,
+            memoryOf(*impl),
+            impl->key_set().raw_repr(),
+            impl->version_counter(),
+            uint32_t(last),
+            uint16_t(sizes.size()),
             impl->dtype()};
   }
   const int64_t *sizes(const Seen &seen) const {
@@ -100,8 +93,11 @@ public:
     return isSameList(this->strides(seen), strides);
   }
   bool isSame(const Seen &seen) const {
-    return sizesAre(seen, seen.tensor->sizes()) &&
-           stridesAre(seen, seen.tensor->strides()) && isSameMemory(seen);
+    c10::TensorImpl &now = *seen.tensor;
+    return now.key_set().raw_repr() == seen.keys && now.dtype() == seen.type &&
+           sizesAre(seen, now.sizes()) && stridesAre(seen, now.strides()) &&
+           memoryOf(now) == seen.data &&
+           counterOf(now.version_counter()) == counterOf(seen.version);
   }
 
 private:
@@ -117,17 +113,11 @@ inline void fetch(const void *place, ptrdiff_t offset = 0) {
 }
 
 // The lines of a TensorImpl that are read: storage, autograd and version in
-// front, then length, type and flags.
-inline void fetchMemory(const c10::TensorImpl *tensor) {
-  for (ptrdiff_t offset : {16, 144})
+// front, then sizes and strides, then type and flags.
+inline void fetchObject(const c10::TensorImpl *tensor) {
+  for (ptrdiff_t offset : {16, 80, 144})
     fetch(tensor, offset);
   fetch(tensor, sizeof(c10::TensorImpl) - 1);
-}
-
-// Sizes and strides, too.
-inline void fetchObject(const c10::TensorImpl *tensor) {
-  fetchMemory(tensor);
-  fetch(tensor, 80);
 }
 
 inline void fetchStorage(const c10::TensorImpl *tensor) {
