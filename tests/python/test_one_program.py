@@ -10,7 +10,7 @@ import twins
 
 import altgrad
 from altgrad import _bundle, _library
-from altgrad.optim import _build, _optimizer
+from altgrad.optim import _build
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 HEADER = Path(__file__).resolve().parents[2] / "runtime" / "include" / "altgrad" / "bundle.h"
@@ -145,7 +145,7 @@ def test_a_quiet_step_reads_no_group_again(monkeypatch):
     twins.give_grads(params)
     optimizer.step()
     monkeypatch.setattr(type(optimizer), "_kind_of", None)
-    monkeypatch.setattr(_optimizer, "read_numbers", None)
+    monkeypatch.setattr(type(optimizer), "_read_groups", None)
     optimizer.step()
     assert all(optimizer.state[p]["step"] == 2 for p in params)
 
@@ -196,6 +196,36 @@ def test_a_group_may_lack_what_the_step_does_not_need():
     del ours.param_groups[0]["foreach"]
     for lr in (0.1, 0.2, 0.2):
         ours.param_groups[0]["lr"] = theirs.param_groups[0]["lr"] = lr
+        twins.give_grads(a, b)
+        ours.step()
+        theirs.step()
+        assert torch.equal(a[0], b[0])
+
+
+def test_another_number_does_not_ask_for_the_kind_again(monkeypatch):
+    params, = twins.make([(3,)] * 4, count=1)
+    optimizer = altgrad.optim.AdamW([dict(params=[p]) for p in params], lr=0.1)
+    twins.give_grads(params)
+    optimizer.step()
+    monkeypatch.setattr(type(optimizer), "_kind_of", None)
+    before = params[2].detach().clone()
+    optimizer.param_groups[2].update(lr=0.0, weight_decay=0.0)
+    optimizer.step()
+    assert torch.equal(params[2], before) and all(optimizer.state[p]["step"] == 2 for p in params)
+    optimizer.param_groups[2]["amsgrad"] = True
+    with pytest.raises(TypeError):
+        optimizer.step()
+
+
+def test_a_kind_may_hang_on_any_key():
+    class Odd(altgrad.optim.AdamW):
+        _options = {**altgrad.optim.AdamW._options,
+                    "maximize": lambda g: any(key == "up" and value for key, value in g.items())}
+
+    a, b = twins.make([(8,)])
+    ours, theirs = Odd(a), torch.optim.AdamW(b)
+    for up in (False, True, True, False):
+        ours.param_groups[0]["up"] = theirs.param_groups[0]["maximize"] = up
         twins.give_grads(a, b)
         ours.step()
         theirs.step()

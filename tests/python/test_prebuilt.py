@@ -78,7 +78,8 @@ def installation(tmp_path):
     """A copy of the library, its templates and its bundles."""
     root = tmp_path / "altgrad"
     (root / "lib").mkdir(parents=True)
-    shutil.copy(LIBRARY, root / "lib")
+    for library in [LIBRARY, *LIBRARY.parent.glob("altgrad_native.*")]:
+        shutil.copy(library, root / "lib")
     shutil.copytree(BUNDLES, root / "bundles")
     shutil.copytree(_library.find_templates(), root / "templates")
     return root

@@ -110,6 +110,49 @@ py::object Groups::changed(const py::list &groups) const {
   return std::move(found);
 }
 
+void Groups::expect(const py::list &given, py::object how) {
+  std::vector<std::vector<Place>> now;
+  for (py::handle entry : given) {
+    auto [group, keys] = entry.cast<std::pair<size_t, py::list>>();
+    now.emplace_back();
+    for (py::handle of : keys) {
+      auto [key, part] = of.cast<std::pair<py::object, py::object>>();
+      now.back().push_back({group, key, part});
+    }
+  }
+  places = std::move(now);
+  convert = std::move(how);
+}
+
+double Groups::number(const py::list &groups, const Place &place) const {
+  if (place.group >= groups.size())
+    throw py::index_error("there are fewer param_groups than were read");
+  auto group = py::reinterpret_borrow<py::object>(groups[place.group]);
+  py::object value = group[place.key];
+  if (!place.part.is_none())
+    value = value[place.part];
+  if (PyFloat_CheckExact(value.ptr()))
+    return PyFloat_AS_DOUBLE(value.ptr());
+  return convert(place.key, value).cast<double>();
+}
+
+std::vector<double>
+Groups::numbers(const py::list &groups,
+                const std::optional<std::vector<size_t>> &cells) const {
+  std::vector<double> found;
+  auto read = [&](size_t cell) {
+    for (const Place &place : places.at(cell))
+      found.push_back(number(groups, place));
+  };
+  if (cells)
+    for (size_t cell : *cells)
+      read(cell);
+  else
+    for (size_t cell = 0; cell < places.size(); ++cell)
+      read(cell);
+  return found;
+}
+
 void Groups::remember(const py::list &groups,
                       const std::vector<size_t> &indices) {
   for (size_t index : indices)
@@ -121,6 +164,7 @@ void Groups::remember(const py::list &groups,
 int Groups::traverse(visitproc visit, void *arg) {
   Py_VISIT(keys.ptr());
   Py_VISIT(params_.ptr());
+  Py_VISIT(convert.ptr());
   for (const Group &group : known)
     Py_VISIT(group.owned.ptr());
   return 0;
@@ -130,6 +174,8 @@ void Groups::clear() {
   std::vector<Group> gone;
   gone.swap(known);
   params_ = py::list();
+  places.clear();
+  convert = py::object();
 }
 
 void Groups::addTo(py::module_ &module) {
@@ -137,5 +183,8 @@ void Groups::addTo(py::module_ &module) {
       .def(py::init<py::list, py::tuple>())
       .def_property_readonly("params", &Groups::params)
       .def("changed", &Groups::changed)
-      .def("remember", &Groups::remember);
+      .def("remember", &Groups::remember)
+      .def("expect", &Groups::expect)
+      .def("numbers", &Groups::numbers, py::arg("param_groups"),
+           py::arg("cells") = py::none());
 }

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <optional>
 #include <vector>
 
 namespace altgrad::native {
@@ -17,6 +18,12 @@ public:
   // Indices of the groups to be read again; None if there are other groups, or
   // other parameters in them.
   py::object changed(const py::list &groups) const;
+  // What each group of the plan reads, and what makes a float of what is none.
+  void expect(const py::list &places, py::object convert);
+  // Of all groups of the plan, or of `cells`.
+  std::vector<double>
+  numbers(const py::list &groups,
+          const std::optional<std::vector<size_t>> &cells) const;
   // Takes over what these groups say now.
   void remember(const py::list &groups, const std::vector<size_t> &indices);
 
@@ -33,12 +40,21 @@ private:
     size_t firstParam = 0, params = 0;
     bool plain = false; // nothing that is watched can change in place
   };
+  // A hyper-parameter of a group of the plan: the value of a key, or a part of
+  // it.
+  struct Place {
+    size_t group;
+    py::object key, part;
+  };
+  double number(const py::list &groups, const Place &place) const;
   void read(Group &group, PyObject *dict);
   bool hasSameParams(const Group &group) const;
 
   py::tuple keys;
   py::list params_;
   std::vector<Group> known;
+  std::vector<std::vector<Place>> places; // of each group of the plan
+  py::object convert;
 };
 
 } // namespace altgrad::native

@@ -39,21 +39,19 @@ class Row:
 class Built:
     """A table and what its optimizer does for it in every step.
 
-    `numbers` holds (index of a param_group, places in it) for the hyper-parameters of
-    each group of the plan, `cells` the groups of the plan of every param_group,
-    `uncounted` the step counts that the rules do not raise.
+    `cells` holds the groups of the plan that belong to each param_group, `uncounted`
+    the step counts that the rules do not raise.
     """
 
     table: object
-    numbers: list
     cells: list
     uncounted: list
 
 
-def build(optimizer, kinds, params, left, known, asked):
+def build(optimizer, watched, kinds, params, left, known, asked):
     """The Built for every parameter that has a gradient now; None if there is none.
 
-    `kinds` holds (rule, options) of each param_group, `params` every parameter but
+    `watched` are the Groups, `kinds` holds (rule, options) of each param_group, `params` every parameter but
     those whose id is in `left`, `known` finished rows by their place that may be
     used again, `asked` what the step does beside the update. Raises TypeError, ValueError,
     RuntimeError or altgrad.Error with nothing changed; only then are missing
@@ -86,28 +84,19 @@ def build(optimizer, kinds, params, left, known, asked):
     cells = _cells(rows)
     numbers = [(group, [optimizer._hyper_place(hyper.key) for hyper in bundle.sets[index].hypers])
                for group, index in cells]
-    read_numbers(optimizer, numbers)
+    watched.expect(numbers, lambda key, value: _number_of(key, value, optimizer._absent))
+    watched.numbers(optimizer.param_groups)
     _make_states(optimizer, bundle, rows)
     table = make_table(bundle, rows, [index for _, index in cells], params, optimizer.state)
     if table.fresh(params, optimizer.state) != FRESH:
         raise RuntimeError("a gradient changed while its step was prepared")
     uncounted = [optimizer.state[row.param][optimizer._count_key] for row in rows
                  if bundle.sets[row.set].step is None] if optimizer._always_counts else []
-    return Built(table, numbers, _of_groups(cells, len(kinds)), uncounted)
+    return Built(table, _of_groups(cells, len(kinds)), uncounted)
 
 
-def read_numbers(optimizer, numbers):
-    """The hyper-parameters of every group of the plan, from the param_groups as they are now."""
-    groups, absent, values = optimizer.param_groups, optimizer._absent, []
-    for index, places in numbers:
-        group = groups[index]
-        for key, part in places:
-            value = group[key] if part is None else group[key][part]
-            values.append(value if type(value) is float else _read(key, value, absent))
-    return values
-
-
-def _read(key, value, absent):
+def _number_of(key, value, absent):
+    """A float of what is none in a group."""
     if value is None:
         if key in absent:
             return 0.0

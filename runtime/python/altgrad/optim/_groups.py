@@ -21,10 +21,15 @@ class Groups:
     in them.
 
     `remember(param_groups, indices)`: these groups were read.
+
+    `expect(places, convert)` says what the groups of the plan read: `places` holds (index
+    of a param_group, ((key, index or None), ...)) for each of them, `convert(key, value)`
+    makes a float of a value that is none. `numbers(param_groups, cells=None)` reads it
+    for all groups of the plan, or for those whose indices are `cells`.
     """
 
     def __init__(self, param_groups, keys):
-        self._values_of = itemgetter(*keys, "params") if keys else lambda group: ()
+        self._values = values_of(keys)
         lists = list(map(_params_of, param_groups))
         self.params = list(chain.from_iterable(lists))
         self._lengths = list(map(len, lists))
@@ -51,16 +56,60 @@ class Groups:
         if indices:
             self._restless = self._find_restless()
 
-    def _values(self, group):
-        try:
-            # A key that came or went is a change, whatever it is.
-            return len(group), *self._values_of(group)[:-1]
-        except KeyError:  # not one that the step needs, or its reader says so
-            return None
+    def expect(self, places, convert):
+        self._places, self._convert = places, convert
+
+    def numbers(self, param_groups, cells=None):
+        values = []
+        for index, keys in self._places if cells is None else [self._places[c] for c in cells]:
+            group = param_groups[index]
+            for key, part in keys:
+                value = group[key] if part is None else group[key][part]
+                values.append(value if type(value) is float else self._convert(key, value))
+        return values
 
     def _find_restless(self):
         return [index for index, values in enumerate(self._seen)
                 if values is None or not all(map(_is_plain, values))]
+
+
+def values_of(keys):
+    """A function of a group: its length and its values of `keys`; None where one is missing."""
+    # With one key more it is a tuple, however many they are.
+    read = itemgetter("params", *keys)
+
+    def values(group):
+        try:
+            return len(group), *read(group)[1:]
+        except KeyError:
+            return None
+    return values
+
+
+class Reading(dict):
+    """A copy of a group that knows which of its keys were asked for."""
+
+    def __init__(self, group):
+        super().__init__(group)
+        self.asked = set()
+
+    def __getitem__(self, key):
+        self.asked.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key, default=None):
+        self.asked.add(key)
+        return super().get(key, default)
+
+    def _all(name):
+        def every(self, *arguments):
+            self.asked.update(dict.keys(self))
+            return getattr(dict, name)(self, *arguments)
+        return every
+
+    __contains__, __iter__, __eq__, items, keys, values, copy = map(
+        _all, ("__contains__", "__iter__", "__eq__", "items", "keys", "values", "copy"))
+    del _all
 
 
 def _is_plain(value):

@@ -7,8 +7,9 @@ from torch.optim.optimizer import _get_capturable_supported_devices
 
 from .._rule import parse_storage
 from ._binder import make_groups
-from ._build import build, read_numbers
+from ._build import build
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
+from ._groups import Reading, values_of
 from ._hooks import watched
 from ._layout import FORMATS, PARAM_DTYPES, check_kind
 from ._table import FRESH, OTHER_GRADS, STALE
@@ -232,8 +233,7 @@ class Optimizer(torch.optim.Optimizer):
         """Takes over what these groups say now."""
         if self._built:
             cells = [cell for index in changed for cell in self._built.cells[index]]
-            numbers = [self._built.numbers[cell] for cell in cells]
-            self._built.table.set_hypers(read_numbers(self, numbers), cells)
+            self._built.table.set_hypers(self._watched.numbers(self.param_groups, cells), cells)
         self._watched.remember(self.param_groups, changed)
 
     def _kind_of(self, group):
@@ -244,10 +244,18 @@ class Optimizer(torch.optim.Optimizer):
 
     def _same_kinds(self, changed):
         groups = self.param_groups
-        if changed:
-            self._check_bounds()
-        return (self._clipped == (_BOUND in groups[0])
-                and all([self._kind_of(groups[index]) == self._kinds[index] for index in changed]))
+        if self._clipped != (_BOUND in groups[0]):
+            return False
+        if not changed:
+            return True
+        self._check_bounds()
+        marks = list(map(self._mark_of, [groups[index] for index in changed]))
+        try:
+            if marks == [self._marks[index] for index in changed] and None not in marks:
+                return True
+        except (RuntimeError, ValueError):  # a tensor does not compare
+            pass
+        return all([self._kind_of(groups[index]) == self._kinds[index] for index in changed])
 
     def _check_bounds(self):
         bounds = {group.get(_BOUND) for group in self.param_groups}
@@ -258,22 +266,28 @@ class Optimizer(torch.optim.Optimizer):
     def _rebuild(self, fit, asked):
         known, before = self._rows, self._theirs
         self._watched, self._built, self._rows, self._theirs = None, None, {}, None
-        kinds = list(map(self._kind_of, self.param_groups))
+        readings = list(map(Reading, self.param_groups))
+        kinds = list(map(self._kind_of, readings))
+        # The kind of a group hangs on these of its keys alone.
+        asked_for = set().union(*[reading.asked for reading in readings])
+        self._mark_of = values_of(asked_for)
+        self._marks = list(map(self._mark_of, self.param_groups))
         self._check_bounds()
         self._check_shards()
         clipped = _BOUND in self.param_groups[0]
-        watched = make_groups(self.param_groups, [*self._older, *[_BOUND] * clipped])
+        watched = make_groups(self.param_groups,
+                              {*asked_for, *self._older, *[_BOUND] * clipped})
         theirs = left_to_torch(self) if self._falls_back else None
         left = theirs.ids if theirs else ()
         ours = _without(watched.params, left)
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
         together = theirs is not None or self._group is not None
-        built = build(self, [kind[:2] for kind in kinds], ours, left, known, dict(
+        built = build(self, watched, [kind[:2] for kind in kinds], ours, left, known, dict(
             clip=clipped, scaler=asked[0], exchange=clipped and together))
         if built:
             self._rows = {row.place: row for row in built.table.rows}
-            built.table.set_hypers(read_numbers(self, built.numbers))
+            built.table.set_hypers(watched.numbers(self.param_groups))
         if theirs:
             warn_once(self, theirs)
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
