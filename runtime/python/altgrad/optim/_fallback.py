@@ -1,11 +1,12 @@
 """What no kernel updates: torch's class of the same name steps it, inside the same optimizer."""
 
-import warnings
 from itertools import chain
+from operator import is_
 
 import torch
 
 from ._layout import check_param, find_met
+from ._warn import warn
 
 # What torch's classes step and no kernel.
 WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
@@ -54,16 +55,21 @@ class TorchPart:
     def __init__(self, optimizer, reasons):
         self._optimizer = optimizer
         self.ids = frozenset(reasons)
+        self._all = list(chain.from_iterable(g["params"] for g in optimizer.param_groups))
         self._lists = [[p for p in group["params"] if id(p) in reasons]
                        for group in optimizer.param_groups]
         self._params = list({id(p): p for p in chain.from_iterable(self._lists)}.values())
         self._seen = list(map(_look_of, self._params))
         self.first = self._params[0], reasons[id(self._params[0])]
 
-    def changed(self):
-        """Whether one of the parameters is another than it was; a gradient may be missing."""
-        return any(now != seen and (now[0] != seen[0] or now[1] is not None)
-                   for now, seen in zip(map(_look_of, self._params), self._seen))
+    def changed(self, params):
+        """Whether one of them is another or elsewhere than it was; a gradient may be missing.
+
+        `params` are all of the optimizer, in groups of the lengths that they had.
+        """
+        return not all(map(is_, params, self._all)) or any(
+            now != seen and (now[0] != seen[0] or now[1] is not None)
+            for now, seen in zip(map(_look_of, self._params), self._seen))
 
     def grads(self, inverse):
         """The gradients times `inverse`, None for those that are not there."""
@@ -117,7 +123,8 @@ class TorchPart:
 def _look_of(param):
     """What decides who steps a parameter, apart from the groups."""
     grad = param.grad
-    return (param.dtype, param.data_ptr()), None if grad is None else grad.layout
+    place = param.dtype, param.data_ptr(), param.shape, param.stride()
+    return place, None if grad is None else grad.layout
 
 
 def _ways(group, params):
@@ -135,13 +142,12 @@ def warn_once(optimizer, part):
         return
     optimizer._warned = True
     owner, (param, reason) = type(optimizer).__name__, part.first
-    warnings.warn(
-        f"altgrad.optim.{owner}: torch.optim.{optimizer._reference.__name__} steps what no kernel "
-        f"updates, first {_name_of(optimizer, param)}, which {reason}; fallback=False makes this "
-        "an error", stacklevel=2)
+    warn(f"altgrad.optim.{owner}: torch.optim.{optimizer._reference.__name__} steps what no kernel "
+         f"updates, first {name_of(optimizer, param)}, which {reason}; fallback=False makes this "
+         "an error")
 
 
-def _name_of(optimizer, param):
+def name_of(optimizer, param):
     for index, group in enumerate(optimizer.param_groups):
         for place, other in enumerate(group["params"]):
             if other is param:

@@ -1,6 +1,5 @@
 """A torch.optim.Optimizer that runs any rule: torch's contract on one side, a table on the other."""
 
-import warnings
 from itertools import chain
 from operator import itemgetter
 
@@ -13,6 +12,7 @@ from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
 from ._layout import FORMATS, PARAM_DTYPES, check_kind
 from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
+from ._warn import warn
 
 _MISSING = object()
 _BOUND = "max_grad_norm"
@@ -192,7 +192,7 @@ class Optimizer(torch.optim.Optimizer):
         shape = (list(map(len, lists)), scaler, torch.is_inference_mode_enabled(), self._group,
                  self.fallback)
         quiet, fit = self._quiet(), STALE
-        if self._built and shape == self._shape and (quiet or self._same_kinds()):
+        if shape == self._shape and (quiet or self._same_kinds()):
             fit = self._fit(params)
         if fit != FRESH:
             self._rebuild(params, fit, shape)
@@ -204,12 +204,14 @@ class Optimizer(torch.optim.Optimizer):
         self._run(given, scaler)
 
     def _fit(self, params):
-        """What the table says of everything that torch does not step."""
+        """What the table says of everything that torch does not step; without one, no gradient."""
         if self._theirs:
-            if self._theirs.changed():
+            if self._theirs.changed(params):
                 return STALE
             params = _without(params, self._theirs.ids)
-        return self._built.table.fresh(params, self.state)
+        if self._built:
+            return self._built.table.fresh(params, self.state)
+        return FRESH if all([param.grad is None for param in params]) else STALE
 
     def _run(self, given, scaler):
         results, table = {}, self._built and self._built.table
@@ -258,7 +260,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _rebuild(self, params, fit, shape):
         known, before = self._rows, self._theirs
-        self._built, self._rows, self._theirs = None, {}, None
+        self._built, self._rows, self._theirs, self._shape = None, {}, None, None
         kinds = self._look()
         self._check_shards()
         clipped = _BOUND in self.param_groups[0]
@@ -346,8 +348,8 @@ class Optimizer(torch.optim.Optimizer):
         super().__setstate__(state)
         self._forget()
         if state.get("_left_behind"):
-            warnings.warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied "
-                          "nor pickled; set it again", stacklevel=2)
+            warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied nor "
+                 "pickled; set it again")
         for group in self.param_groups:
             for key, value in self._older.items():
                 group.setdefault(key, value)
