@@ -1,6 +1,7 @@
 """A step of our kernels, torch's class and other ranks together: one norm, one flag."""
 
 import ctypes
+import math
 
 import torch
 
@@ -87,7 +88,8 @@ def _bound(theirs, grads, group, share, max_norm):
     if share is not None or group is not None:
         total = norm.item() * norm.item() + (share or 0.0)
         total = _round(total if group is None else over_ranks(group, total))
-        norm = torch.tensor(total, dtype=torch.float32, device="cpu").sqrt()
+        # torch's own sqrt of a float32 is not the nearest on every machine; the kernels' is.
+        norm = torch.tensor(_round(math.sqrt(total)), dtype=torch.float32, device="cpu")
     return total, norm.item(), torch.clamp(max_norm / (norm + 1e-6), max=1.0)
 
 
