@@ -6,8 +6,8 @@ import torch
 
 from .._bundle import compile_sets
 from .._rule import set_line
-from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_mode, check_param, in_order,
-                      is_dense, same_order)
+from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_mode, check_param,
+                      check_states_apart, in_order, is_dense, same_order)
 from ._table import FRESH, make_table
 
 
@@ -84,6 +84,8 @@ def build(optimizer, kinds, params, left, known, asked):
     numbers = [(group, [optimizer._hyper_place(hyper.key) for hyper in bundle.sets[index].hypers])
                for group, index in cells]
     read_numbers(optimizer, numbers)
+    if not all([row.finished for row in rows]):
+        check_states_apart(optimizer, list(_kept(optimizer, bundle, rows)))
     _make_states(optimizer, bundle, rows)
     table = make_table(bundle, rows, [index for _, index in cells], params, optimizer.state)
     if table.fresh(params, optimizer.state) != FRESH:
@@ -185,6 +187,26 @@ def _state_dtype(key, state, param):
     return state.dtype
 
 
+def _kept(optimizer, bundle, rows):
+    """(tensor, key, parameter) of the states and counts that are there and stay where they are."""
+    counts = {}
+    for row in rows:
+        held = optimizer.state.get(row.param) or {}
+        for stream in bundle.sets[row.set].states:
+            key = optimizer._state_key(stream)
+            state = held.get(key)
+            if state is not None and _fits(state, row):
+                yield state, key, row.param
+        count = held.get(optimizer._count_key)
+        if isinstance(count, torch.Tensor):
+            counts.setdefault(count.data_ptr(), (count, optimizer._count_key, row.param))
+    yield from counts.values()
+
+
+def _fits(state, row):
+    return same_order(state, row.strides) and not state.is_neg()
+
+
 def _make_states(optimizer, bundle, rows):
     """Puts what the kernels need and the states lack into optimizer.state.
 
@@ -217,7 +239,7 @@ def _finish(optimizer, part, row, counts):
         if state is None:
             held[key] = optimizer._first_state(stream, row, DTYPES[stream.format])
             fresh = True
-        elif not same_order(state, row.strides) or state.is_neg():
+        elif not _fits(state, row):
             held[key] = in_order(state, row.strides)
         row.tensors.append(held[key])
     if part.step and not stored:

@@ -5,7 +5,7 @@ from operator import is_
 
 import torch
 
-from ._layout import check_param, find_met
+from ._layout import check_param, find_met, name_of
 from ._warn import warn
 
 # What torch's classes step and no kernel.
@@ -145,11 +145,3 @@ def warn_once(optimizer, part):
     warn(f"altgrad.optim.{owner}: torch.optim.{optimizer._reference.__name__} steps what no kernel "
          f"updates, first {name_of(optimizer, param)}, which {reason}; fallback=False makes this "
          "an error")
-
-
-def name_of(optimizer, param):
-    for index, group in enumerate(optimizer.param_groups):
-        for place, other in enumerate(group["params"]):
-            if other is param:
-                names = group.get("param_names")
-                return repr(names[place]) if names else f"parameter {place} of group {index}"
