@@ -7,7 +7,7 @@ import torch
 from .._bundle import compile_sets
 from .._rule import set_line
 from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_mode, check_param,
-                      check_states_apart, in_order, is_dense, same_order)
+                      check_states_apart, in_order, is_dense, name_of, same_order)
 from ._table import FRESH, make_table
 
 
@@ -101,19 +101,21 @@ def read_numbers(optimizer, numbers):
     for index, places in numbers:
         group = groups[index]
         for key, part in places:
-            value = group[key] if part is None else group[key][part]
-            values.append(value if type(value) is float else _read(key, value, absent))
+            value = group[key]
+            values.append(value if type(value) is float else _read(key, part, value, absent))
     return values
 
 
-def _read(key, value, absent):
-    if value is None:
-        if key in absent:
-            return 0.0
-        raise TypeError(f"{key} is None, not a number")
-    if isinstance(value, torch.Tensor) and value.numel() != 1:
+def _read(key, part, value, absent):
+    if value is None and key in absent:
+        return 0.0
+    if part is None and isinstance(value, torch.Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {key} must be 1-element")
-    return float(value)
+    try:
+        return float(value if part is None else value[part])
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError, RuntimeError):
+        where = "" if part is None else f" at place {part}"
+        raise TypeError(f"{key} is {value!r}, not a number{where}") from None
 
 
 def _number(rows, lines):
@@ -147,7 +149,9 @@ class _Namer:
 
     def line(self, kind, param, grad):
         """The line of one parameter; checks the states that are there already."""
-        held = self.optimizer.state.get(param) or {}
+        held = self.optimizer.state.get(param, {})
+        if not isinstance(held, dict):
+            raise TypeError(f"the state of {name_of(self.optimizer, param)} is {held!r}, not a dict")
         names = self.optimizer._stored(kind[1])
         states = tuple([_state_dtype(key, held.get(key), param) for _, key in names])
         choice = kind, param.dtype, grad, states
@@ -191,7 +195,7 @@ def _kept(optimizer, bundle, rows):
     """(tensor, key, parameter) of the states and counts that are there and stay where they are."""
     counts = {}
     for row in rows:
-        held = optimizer.state.get(row.param) or {}
+        held = optimizer.state.get(row.param, {})
         for stream in bundle.sets[row.set].states:
             key = optimizer._state_key(stream)
             state = held.get(key)

@@ -91,7 +91,8 @@ class TorchPart:
             with self._grad_mode():
                 for param, grad in zip(self._params, grads):
                     if grad is not None and coefficient is not None:
-                        grad = grad * coefficient
+                        # Of two 0-dim tensors, a double would win over the gradient's dtype.
+                        grad = (grad * coefficient).to(grad.dtype)
                     if grad is not param.grad:
                         param.grad = grad
             shadow = self._shadow()

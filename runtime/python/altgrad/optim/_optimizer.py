@@ -183,6 +183,8 @@ class Optimizer(torch.optim.Optimizer):
     # One step.
 
     def _advance(self):
+        if not self.param_groups and self._group is None:
+            return
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         scaler = self.fused_amp or scale is not None or found is not None
         given = {"scale": 1.0 if scale is None else float(scale),
