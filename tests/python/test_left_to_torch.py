@@ -146,3 +146,27 @@ def test_the_warning_of_a_copy_points_at_who_copied(again, tmp_path):
         dist.destroy_process_group()
     assert seen[0].filename == __file__
     assert linecache.getline(__file__, seen[0].lineno).endswith("# here\n")
+
+
+def test_the_name_of_a_parameter_that_was_put_into_a_named_group():
+    wide = torch.nn.Parameter(torch.ones(2, dtype=WIDE))
+    wide.grad = torch.ones_like(wide)
+    optimizer = altgrad.optim.SGD(torch.nn.Linear(2, 2).named_parameters())
+    optimizer.param_groups[0]["params"].append(wide)
+    with pytest.warns(UserWarning, match="first parameter 2 of group 0, which is torch.float64"):
+        optimizer.step()
+
+
+@pytest.mark.filterwarnings("ignore:altgrad.optim:UserWarning")
+@pytest.mark.parametrize("name", ["SGD", "Adagrad"])
+def test_the_norm_of_no_gradients_is_on_the_cpu(name):
+    params = [torch.nn.Parameter(torch.ones(3, dtype=d)) for d in (PLAIN, WIDE)]
+    with torch.device("meta"):
+        optimizer = getattr(altgrad.optim, name)(params, max_grad_norm=10.0)
+        for turn in range(2):
+            for p in params:
+                p.grad = torch.ones(3, dtype=p.dtype, device="cpu")
+            if turn:
+                params[1].grad = None
+            optimizer.step()
+    torch.testing.assert_close(optimizer.grad_norm, torch.tensor(3.0).sqrt())

@@ -82,7 +82,7 @@ class TorchPart:
         """The global norm of `grads` as torch's clip_grad_norm_ computes it; 0 without any."""
         values = [g.coalesce()._values() if g.is_sparse else g for g in grads if g is not None]
         norms = [torch.linalg.vector_norm(v) for v in values]
-        return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
+        return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), device="cpu")
 
     def step(self, grads, coefficient=None):
         """torch's step on `grads`, which are multiplied by `coefficient`, a constant."""

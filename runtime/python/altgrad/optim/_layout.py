@@ -108,8 +108,9 @@ def name_of(optimizer, param):
     for index, group in enumerate(optimizer.param_groups):
         for place, other in enumerate(group["params"]):
             if other is param:
-                names = group.get("param_names")
-                return repr(names[place]) if names else f"parameter {place} of group {index}"
+                names = group.get("param_names") or ()
+                return (repr(names[place]) if len(names) == len(group["params"]) else
+                        f"parameter {place} of group {index}")
 
 
 def check_grad(owner, param, grad):
