@@ -49,8 +49,8 @@ class Optimizer(torch.optim.Optimizer):
     in every step, with or without gradients. Replicas must not be counted twice:
     DistributedDataParallel needs no group.
 
-    `step` raises TypeError, ValueError, RuntimeError or altgrad.Error before it
-    changes anything.
+    `step` raises TypeError, ValueError, RuntimeError, altgrad.Error, or KeyError for a
+    key that a group has lost, before it changes anything.
     """
 
     _reference = None
