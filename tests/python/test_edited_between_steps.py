@@ -80,6 +80,18 @@ def test_a_state_that_is_no_dict(held, late):
     assert late or list(optimizer.state) == [params[1]]
 
 
+@pytest.mark.parametrize("count", [torch.ones(7), "x", 1j, [2.0], torch.ones((), device="meta")])
+def test_a_count_that_is_no_number(count):
+    """No state is made for the parameter before it."""
+    params, = twins.make([(4,), (3, 2)], count=1)
+    optimizer = altgrad.optim.AdamW(params)
+    optimizer.state[params[1]]["step"] = count
+    twins.give_grads(params)
+    with pytest.raises(TypeError, match="^a step count is .*, not a number$"):
+        optimizer.step()
+    assert list(optimizer.state) == [params[1]]
+
+
 @pytest.mark.filterwarnings("ignore:altgrad.optim:UserWarning")
 def test_a_scalar_keeps_its_dtype_under_a_norm_of_double():
     """Everything is torch's, whose norm of a double is a double: 0-dim gradients do not become one."""

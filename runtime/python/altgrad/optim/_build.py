@@ -152,6 +152,8 @@ class _Namer:
         held = self.optimizer.state.get(param, {})
         if not isinstance(held, dict):
             raise TypeError(f"the state of {name_of(self.optimizer, param)} is {held!r}, not a dict")
+        if self.optimizer._count_key in held:
+            _count(held[self.optimizer._count_key])
         names = self.optimizer._stored(kind[1])
         states = tuple([_state_dtype(key, held.get(key), param) for _, key in names])
         choice = kind, param.dtype, grad, states
@@ -202,7 +204,7 @@ def _kept(optimizer, bundle, rows):
             if state is not None and _fits(state, row):
                 yield state, key, row.param
         count = held.get(optimizer._count_key)
-        if isinstance(count, torch.Tensor):
+        if _is_count(count):
             counts.setdefault(count.data_ptr(), (count, optimizer._count_key, row.param))
     yield from counts.values()
 
@@ -254,10 +256,18 @@ def _finish(optimizer, part, row, counts):
         row.count = private[param]
 
 
+def _is_count(value):
+    """Whether the kernels can count in `value` itself."""
+    return (isinstance(value, torch.Tensor) and value.dtype == torch.float32
+            and value.device.type == "cpu" and value.numel() == 1)
+
+
 def _count(value):
     """A step count as its own 0-dim float32 tensor on the CPU."""
-    if isinstance(value, torch.Tensor):
-        if value.dtype == torch.float32 and value.device.type == "cpu" and value.numel() == 1:
-            return value
-        value = value.item()
-    return torch.tensor(0.0 if value is None else float(value), dtype=torch.float32, device="cpu")
+    if _is_count(value):
+        return value
+    try:
+        number = 0.0 if value is None else float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"a step count is {value!r}, not a number") from None
+    return torch.tensor(number, dtype=torch.float32, device="cpu")
