@@ -200,9 +200,9 @@ class Optimizer(torch.optim.Optimizer):
             self._rebuild(params, fit, shape)
         if fit != FRESH or not quiet:
             self._read_groups()
+        self._norm = None
         if self._clipped:
-            given["max_norm"] = float(self.max_grad_norm)
-            self._norm = 0.0
+            given["max_norm"], self._norm = float(self.max_grad_norm), 0.0
         self._run(given, scaler)
 
     def _fit(self, params):
@@ -250,7 +250,7 @@ class Optimizer(torch.optim.Optimizer):
         for group in groups:
             self._check_flags(group)
             _check_capturable(group)
-        bounds = {group.get(_BOUND) for group in groups}
+        bounds = {float(_bound(g[_BOUND])) if _BOUND in g else None for g in groups}
         if len(bounds) > 1:
             named = ", ".join(sorted(map(str, bounds)))
             raise ValueError(f"there is one {_BOUND} for all param_groups, not {named}")
@@ -364,7 +364,11 @@ class Optimizer(torch.optim.Optimizer):
 
 
 def _bound(value):
-    if not float(value) >= 0.0:
+    try:
+        valid = float(value) >= 0.0
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        valid = False
+    if not valid:
         raise ValueError(f"Invalid max_grad_norm value: {value}")
     return value
 
