@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian 12 lacks: packages of the distribution, and a .venv in the checkout unless the active
-# Python already has torch. Quick when nothing is missing. Sourced or run.
+# Python already has torch or ALTGRAD_PYTHON names one, which is taken as it is. Quick when nothing is missing.
+# Sourced or run.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -19,21 +20,24 @@ if [ ${#missing[@]} -gt 0 ]; then
   DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# torch 2.11 is what the tests compare with; the CUDA wheel also imports on a machine without a driver.
-needed="import torch, numpy, ml_dtypes, sklearn, matplotlib, pytest, expecttest"
-if [ -x "$root/.venv/bin/python" ]; then
-  python=$root/.venv/bin/python
-else
-  python=$(command -v python3)
-fi
-if ! "$python" -c "$needed" 2>/dev/null; then
-  if ! "$python" -c "import torch" 2>/dev/null; then
-    echo "making .venv with torch (4.7 GB)"
-    [ -x "$root/.venv/bin/python" ] || python3 -m venv "$root/.venv"
+if [ -z "${ALTGRAD_PYTHON:-}" ]; then
+  # torch 2.11 is what the tests compare with; the CUDA wheel also imports on a machine without a driver.
+  needed="import torch, numpy, ml_dtypes, sklearn, matplotlib, pytest, expecttest"
+  if [ -x "$root/.venv/bin/python" ]; then
     python=$root/.venv/bin/python
-    "$python" -m pip install -q --disable-pip-version-check torch==2.11.0
+  else
+    python=$(command -v python3)
   fi
-  "$python" -m pip install -q --disable-pip-version-check \
-    numpy ml_dtypes==0.6.0 scikit-learn matplotlib pytest expecttest
+  if ! "$python" -c "$needed" 2>/dev/null; then
+    if ! "$python" -c "import torch" 2>/dev/null; then
+      echo "making .venv with torch (4.7 GB)"
+      [ -x "$root/.venv/bin/python" ] || python3 -m venv "$root/.venv"
+      python=$root/.venv/bin/python
+      "$python" -m pip install -q --disable-pip-version-check torch==2.11.0
+    fi
+    "$python" -m pip install -q --disable-pip-version-check \
+      numpy ml_dtypes==0.6.0 scikit-learn matplotlib pytest expecttest
+  fi
+  ALTGRAD_PYTHON=$python
 fi
-export ALTGRAD_PYTHON=$python
+export ALTGRAD_PYTHON

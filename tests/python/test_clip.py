@@ -92,3 +92,29 @@ def test_bound_changes_between_steps_and_no_gradients():
     torch.testing.assert_close((params[0] - before).norm(), torch.tensor(0.5))
     with pytest.raises(ValueError, match="Invalid max_grad_norm value: -1"):
         altgrad.optim.SGD(params, max_grad_norm=-1)
+
+
+@pytest.mark.parametrize("bound", [None, "x", [1.0], -1.0, float("nan"), 10 ** 400, 1j, torch.ones(2)])
+def test_a_bound_in_a_group_that_is_none(bound):
+    params, = twins.make([(4,), (3,)], count=1)
+    optimizer = altgrad.optim.AdamW(params, max_grad_norm=1.0)
+    twins.give_grads(params)
+    optimizer.step()
+    optimizer.param_groups[0]["max_grad_norm"] = bound
+    before = [p.detach().clone() for p in params]
+    with pytest.raises(ValueError, match="^Invalid max_grad_norm value: "):
+        optimizer.step()
+    assert all(map(torch.equal, before, params))
+
+
+def test_equal_bounds_of_two_groups_and_none_any_more():
+    lists = twins.make([(4,), (3,)])
+    optimizer = altgrad.optim.AdamW([dict(params=[p]) for p in lists[0]], max_grad_norm=torch.tensor(0.5))
+    optimizer.param_groups[1]["max_grad_norm"] = torch.tensor(0.5)
+    twins.give_grads(*lists)
+    optimizer.step()
+    torch.testing.assert_close(optimizer.grad_norm, torch.nn.utils.clip_grad_norm_(lists[1], 0.5))
+    for group in optimizer.param_groups:
+        del group["max_grad_norm"]
+    optimizer.step()
+    assert optimizer.grad_norm is None

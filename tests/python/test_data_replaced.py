@@ -104,3 +104,16 @@ def test_states_in_shared_memory():
     for p, q in zip(*params):
         torch.testing.assert_close(p, q)
     assert all(v.is_shared() for held in optimizers[0].state.values() for v in held.values())
+
+
+def test_a_state_that_was_transposed_in_place():
+    a, b = twins.make([(3, 3)])
+    ours, theirs = altgrad.optim.AdamW(a), torch.optim.AdamW(b)
+    for turn in range(3):
+        twins.give_grads(a, b)
+        if turn:
+            ours.state[a[0]]["exp_avg"].t_()
+            theirs.state[b[0]]["exp_avg"].t_()
+        ours.step()
+        theirs.step()
+    torch.testing.assert_close(a[0], b[0])

@@ -22,6 +22,9 @@ class Life:
         self.bound = self.dice.choice([None, 0.5])
         shapes = [(self.dice.randint(0, 9), self.dice.randint(1, 40)) for _ in range(6)]
         self.a, self.b = twins.make(shapes)
+        for place in range(seed % 3):  # torch's part
+            for param in (self.a[2 * place], self.b[2 * place]):
+                param.data = param.data.double()
         groups = lambda ps: [dict(params=ps[:2]), dict(params=ps[2:4], lr=0.02)]
         self.ours = getattr(altgrad.optim, self.name)(
             groups(self.a), lr=0.01, max_grad_norm=self.bound, **kwargs)
@@ -38,6 +41,18 @@ class Life:
         index, value = self.dice.randrange(len(self.ours.param_groups)), self.dice.random() < 0.5
         for optimizer in (self.ours, self.theirs):
             optimizer.param_groups[index]["maximize"] = value
+
+    def derive(self):
+        index, value = self.dice.randrange(len(self.ours.param_groups)), self.dice.random() < 0.3
+        for optimizer in (self.ours, self.theirs):
+            optimizer.param_groups[index]["differentiable"] = value
+
+    def swap(self):
+        """Two parameters change places."""
+        one, other = self.dice.randrange(2), self.dice.randrange(2)
+        for optimizer in (self.ours, self.theirs):
+            a, b = (group["params"] for group in optimizer.param_groups[:2])
+            a[one], b[other] = b[other], a[one]
 
     def decay(self):
         for group in self.ours.param_groups + self.theirs.param_groups:
@@ -60,7 +75,7 @@ class Life:
         for p, q in zip(self.a, self.b):
             p.grad = q.grad = None
             if self.dice.random() < 0.8:
-                q.grad = torch.randn(q.shape)
+                q.grad = torch.randn(q.shape, dtype=q.dtype)
                 transposed = self.dice.random() < 0.3
                 p.grad = q.grad.clone()
                 if transposed:
@@ -72,10 +87,12 @@ class Life:
         self.theirs.step()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.filterwarnings("ignore:altgrad.optim:UserWarning")
+@pytest.mark.parametrize("seed", range(30))
 def test_life(seed):
     life = Life(seed)
-    events = [life.grow, life.turn, life.decay, life.replace, life.reload, life.copy, life.rest]
+    events = [life.grow, life.turn, life.derive, life.swap, life.decay, life.replace, life.reload,
+              life.copy, life.rest]
     for _ in range(20):
         life.dice.choice(events)()
         life.step()

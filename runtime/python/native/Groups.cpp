@@ -117,7 +117,8 @@ void Groups::expect(const py::list &given, py::object how) {
     now.emplace_back();
     for (py::handle of : keys) {
       auto [key, part] = of.cast<std::pair<py::object, py::object>>();
-      now.back().push_back({group, key, part});
+      now.back().push_back(
+          {group, key, part, part.is_none() ? -1 : part.cast<Py_ssize_t>()});
     }
   }
   places = std::move(now);
@@ -129,11 +130,15 @@ double Groups::number(const py::list &groups, const Place &place) const {
     throw py::index_error("there are fewer param_groups than were read");
   auto group = py::reinterpret_borrow<py::object>(groups[place.group]);
   py::object value = group[place.key];
-  if (!place.part.is_none())
-    value = value[place.part];
-  if (PyFloat_CheckExact(value.ptr()))
-    return PyFloat_AS_DOUBLE(value.ptr());
-  return convert(place.key, value).cast<double>();
+  PyObject *number = value.ptr();
+  if (place.tuplePart >= 0)
+    number =
+        PyTuple_CheckExact(number) && place.tuplePart < PyTuple_GET_SIZE(number)
+            ? PyTuple_GET_ITEM(number, place.tuplePart)
+            : nullptr;
+  if (number && PyFloat_CheckExact(number))
+    return PyFloat_AS_DOUBLE(number);
+  return convert(place.key, place.part, value).cast<double>();
 }
 
 std::vector<double>

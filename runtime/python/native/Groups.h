@@ -45,6 +45,7 @@ private:
   struct Place {
     size_t group;
     py::object key, part;
+    Py_ssize_t tuplePart; // the same; -1: the whole value
   };
   double number(const py::list &groups, const Place &place) const;
   void read(Group &group, PyObject *dict);

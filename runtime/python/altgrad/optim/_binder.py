@@ -1,12 +1,12 @@
 """Who looks at an optimizer's groups and tensors in every step: native code, or Python."""
 
 import os
-import warnings
 from functools import cache
 
 from .._library import Error
 from .._native import native
 from . import _groups, _table
+from ._warn import warn
 
 
 def binder():
@@ -25,7 +25,7 @@ def _there_is():
         native()
     except Error as error:
         if error.status != "NOT_FOUND":
-            warnings.warn(f"altgrad looks at tensors in Python, more slowly: {error}")
+            warn(f"altgrad looks at tensors in Python, more slowly: {error}")
         return "python"
     return "native"
 

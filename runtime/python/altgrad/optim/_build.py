@@ -1,14 +1,15 @@
 """From an optimizer's groups to one table: everything is checked here before anything is changed."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
 from .._bundle import compile_sets
 from .._rule import set_line
 from ._binder import make_table
-from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_mode, check_param, in_order,
-                      is_dense, same_order)
+from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_mode, check_param,
+                      check_states_apart, in_order, is_dense, name_of, same_order)
 from ._table import FRESH
 
 
@@ -84,8 +85,10 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     cells = _cells(rows)
     numbers = [(group, [optimizer._hyper_place(hyper.key) for hyper in bundle.sets[index].hypers])
                for group, index in cells]
-    watched.expect(numbers, lambda key, value: _number_of(key, value, optimizer._absent))
+    watched.expect(numbers, partial(_to_float, absent=optimizer._absent))
     watched.numbers(optimizer.param_groups)
+    if not all([row.finished for row in rows]):
+        check_states_apart(optimizer, list(_kept(optimizer, bundle, rows)))
     _make_states(optimizer, bundle, rows)
     table = make_table(bundle, rows, [index for _, index in cells], params, optimizer.state)
     if table.fresh(params, optimizer.state) != FRESH:
@@ -95,15 +98,17 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     return Built(table, _of_groups(cells, len(kinds)), uncounted)
 
 
-def _number_of(key, value, absent):
-    """A float of what is none in a group."""
-    if value is None:
-        if key in absent:
-            return 0.0
-        raise TypeError(f"{key} is None, not a number")
-    if isinstance(value, torch.Tensor) and value.numel() != 1:
+def _to_float(key, part, value, absent):
+    """A hyper-parameter that is no float: the value of a group's key, or a part of it."""
+    if value is None and key in absent:
+        return 0.0
+    if part is None and isinstance(value, torch.Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {key} must be 1-element")
-    return float(value)
+    try:
+        return float(value if part is None else value[part])
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError, RuntimeError):
+        where = "" if part is None else f" at place {part}"
+        raise TypeError(f"{key} is {value!r}, not a number{where}") from None
 
 
 def _number(rows, lines):
@@ -145,7 +150,11 @@ class _Namer:
 
     def line(self, kind, param, grad):
         """The line of one parameter; checks the states that are there already."""
-        held = self.optimizer.state.get(param) or {}
+        held = self.optimizer.state.get(param, {})
+        if not isinstance(held, dict):
+            raise TypeError(f"the state of {name_of(self.optimizer, param)} is {held!r}, not a dict")
+        if self.optimizer._count_key in held:
+            _count(held[self.optimizer._count_key])
         names = self.optimizer._stored(kind[1])
         states = tuple([_state_dtype(key, held.get(key), param) for _, key in names])
         choice = kind, param.dtype, grad, states
@@ -185,6 +194,26 @@ def _state_dtype(key, state, param):
     return state.dtype
 
 
+def _kept(optimizer, bundle, rows):
+    """(tensor, key, parameter) of the states and counts that are there and stay where they are."""
+    counts = {}
+    for row in rows:
+        held = optimizer.state.get(row.param, {})
+        for stream in bundle.sets[row.set].states:
+            key = optimizer._state_key(stream)
+            state = held.get(key)
+            if state is not None and _fits(state, row):
+                yield state, key, row.param
+        count = held.get(optimizer._count_key)
+        if _is_count(count):
+            counts.setdefault(count.data_ptr(), (count, optimizer._count_key, row.param))
+    yield from counts.values()
+
+
+def _fits(state, row):
+    return same_order(state, row.strides) and not state.is_neg()
+
+
 def _make_states(optimizer, bundle, rows):
     """Puts what the kernels need and the states lack into optimizer.state.
 
@@ -217,7 +246,7 @@ def _finish(optimizer, part, row, counts):
         if state is None:
             held[key] = optimizer._first_state(stream, row, DTYPES[stream.format])
             fresh = True
-        elif not same_order(state, row.strides) or state.is_neg():
+        elif not _fits(state, row):
             held[key] = in_order(state, row.strides)
         row.tensors.append(held[key])
     if part.step and not stored:
@@ -228,10 +257,18 @@ def _finish(optimizer, part, row, counts):
         row.count = private[param]
 
 
+def _is_count(value):
+    """Whether the kernels can count in `value` itself."""
+    return (isinstance(value, torch.Tensor) and value.dtype == torch.float32
+            and value.device.type == "cpu" and value.numel() == 1)
+
+
 def _count(value):
     """A step count as its own 0-dim float32 tensor on the CPU."""
-    if isinstance(value, torch.Tensor):
-        if value.dtype == torch.float32 and value.device.type == "cpu" and value.numel() == 1:
-            return value
-        value = value.item()
-    return torch.tensor(0.0 if value is None else float(value), dtype=torch.float32, device="cpu")
+    if _is_count(value):
+        return value
+    try:
+        number = 0.0 if value is None else float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"a step count is {value!r}, not a number") from None
+    return torch.tensor(number, dtype=torch.float32, device="cpu")

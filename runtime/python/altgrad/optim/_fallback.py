@@ -1,11 +1,11 @@
 """What no kernel updates: torch's class of the same name steps it, inside the same optimizer."""
 
-import warnings
 from itertools import chain
 
 import torch
 
-from ._layout import check_param, find_met
+from ._layout import check_param, find_met, name_of
+from ._warn import warn
 
 # What torch's classes step and no kernel.
 WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
@@ -61,7 +61,7 @@ class TorchPart:
         self.first = self._params[0], reasons[id(self._params[0])]
 
     def changed(self):
-        """Whether one of the parameters is another than it was; a gradient may be missing."""
+        """Whether one of the parameters is elsewhere than it was; a gradient may be missing."""
         return any(now != seen and (now[0] != seen[0] or now[1] is not None)
                    for now, seen in zip(map(_look_of, self._params), self._seen))
 
@@ -76,7 +76,7 @@ class TorchPart:
         """The global norm of `grads` as torch's clip_grad_norm_ computes it; 0 without any."""
         values = [g.coalesce()._values() if g.is_sparse else g for g in grads if g is not None]
         norms = [torch.linalg.vector_norm(v) for v in values]
-        return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
+        return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), device="cpu")
 
     def step(self, grads, coefficient=None):
         """torch's step on `grads`, which are multiplied by `coefficient`, a constant."""
@@ -85,7 +85,8 @@ class TorchPart:
             with self._grad_mode():
                 for param, grad in zip(self._params, grads):
                     if grad is not None and coefficient is not None:
-                        grad = grad * coefficient
+                        # Of two 0-dim tensors, a double would win over the gradient's dtype.
+                        grad = (grad * coefficient).to(grad.dtype)
                     if grad is not param.grad:
                         param.grad = grad
             shadow = self._shadow()
@@ -117,7 +118,8 @@ class TorchPart:
 def _look_of(param):
     """What decides who steps a parameter, apart from the groups."""
     grad = param.grad
-    return (param.dtype, param.data_ptr()), None if grad is None else grad.layout
+    place = param.dtype, param.data_ptr(), param.shape, param.stride()
+    return place, None if grad is None else grad.layout
 
 
 def _ways(group, params):
@@ -135,15 +137,6 @@ def warn_once(optimizer, part):
         return
     optimizer._warned = True
     owner, (param, reason) = type(optimizer).__name__, part.first
-    warnings.warn(
-        f"altgrad.optim.{owner}: torch.optim.{optimizer._reference.__name__} steps what no kernel "
-        f"updates, first {_name_of(optimizer, param)}, which {reason}; fallback=False makes this "
-        "an error", stacklevel=2)
-
-
-def _name_of(optimizer, param):
-    for index, group in enumerate(optimizer.param_groups):
-        for place, other in enumerate(group["params"]):
-            if other is param:
-                names = group.get("param_names")
-                return repr(names[place]) if names else f"parameter {place} of group {index}"
+    warn(f"altgrad.optim.{owner}: torch.optim.{optimizer._reference.__name__} steps what no kernel "
+         f"updates, first {name_of(optimizer, param)}, which {reason}; fallback=False makes this "
+         "an error")

@@ -23,8 +23,8 @@ class Groups:
     `remember(param_groups, indices)`: these groups were read.
 
     `expect(places, convert)` says what the groups of the plan read: `places` holds (index
-    of a param_group, ((key, index or None), ...)) for each of them, `convert(key, value)`
-    makes a float of a value that is none. `numbers(param_groups, cells=None)` reads it
+    of a param_group, ((key, part or None), ...)) for each of them, `convert(key, part,
+    value)` makes a float where the value of the key is none. `numbers(param_groups, cells=None)` reads it
     for all groups of the plan, or for those whose indices are `cells`.
     """
 
@@ -64,8 +64,9 @@ class Groups:
         for index, keys in self._places if cells is None else [self._places[c] for c in cells]:
             group = param_groups[index]
             for key, part in keys:
-                value = group[key] if part is None else group[key][part]
-                values.append(value if type(value) is float else self._convert(key, value))
+                value = group[key]
+                plain = part is None and type(value) is float
+                values.append(value if plain else self._convert(key, part, value))
         return values
 
     def _find_restless(self):

@@ -103,6 +103,16 @@ def _repeats(tensor):
     return False
 
 
+def name_of(optimizer, param):
+    """What a message calls a parameter."""
+    for index, group in enumerate(optimizer.param_groups):
+        for place, other in enumerate(group["params"]):
+            if other is param:
+                names = group.get("param_names") or ()
+                return (repr(names[place]) if len(names) == len(group["params"]) else
+                        f"parameter {place} of group {index}")
+
+
 def check_grad(owner, param, grad):
     """Raises unless `grad` can be read by a kernel that updates `param`."""
     if grad.is_sparse or grad.layout != torch.strided:
@@ -122,6 +132,26 @@ def check_apart(owner, tensors):
     """Raises if two tensors share an element: the rows of a kernel run at the same time."""
     if find_met(tensors):
         raise RuntimeError(f"altgrad.optim.{owner}: two parameters share memory")
+
+
+def check_states_apart(optimizer, states):
+    """Raises if a state shares an element with another or with a parameter of the optimizer.
+
+    `states` holds (tensor, its key, its parameter) of everything that kernels write beside
+    the parameters.
+    """
+    params = [(param, None, param) for group in optimizer.param_groups for param in group["params"]
+              if param.device.type == "cpu" and param.layout == torch.strided]
+    places = [place for place in (*states, *params) if place[0].numel()]
+    met = [places[place] for place in find_met([tensor for tensor, _, _ in places])]
+    for index, (tensor, key, param) in enumerate(met):
+        for other, its, owner in met[index + 1:] if key else ():
+            if find_met([tensor, other]):
+                beside = f"state {its!r} of {name_of(optimizer, owner)}" if its else (
+                    name_of(optimizer, owner))
+                raise RuntimeError(
+                    f"altgrad.optim.{type(optimizer).__name__}: state {key!r} of "
+                    f"{name_of(optimizer, param)} shares memory with {beside}; clone() it")
 
 
 def find_met(tensors):

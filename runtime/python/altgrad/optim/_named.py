@@ -37,7 +37,7 @@ class Named(Optimizer):
         else:
             own = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=value)
                    for name, value in cls._defaults.items()]
-        cls._older = {p.name: p.default for p in own}
+        cls._older = {**{p.name: p.default for p in own}, **cls.__dict__.get("_older", {})}
         if "__init__" not in cls.__dict__:
             cls.__init__ = _constructor(cls, own)
         shown = list(inspect.signature(cls.__init__).parameters.values())
@@ -127,6 +127,8 @@ class AdamW(Adam):
     """torch.optim.AdamW on altgrad's kernels; see Adam."""
 
     _reference = torch.optim.AdamW
+    # In every group, but no argument.
+    _older = {"decoupled_weight_decay": True}
 
     def __setstate__(self, state):
         super().__setstate__(state)

@@ -1,6 +1,5 @@
 """A torch.optim.Optimizer that runs any rule: torch's contract on one side, a table on the other."""
 
-import warnings
 
 import torch
 from torch.optim.optimizer import _get_capturable_supported_devices
@@ -14,6 +13,7 @@ from ._hooks import watched
 from ._layout import FORMATS, PARAM_DTYPES, check_kind
 from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
+from ._warn import warn
 
 _MISSING = object()
 _BOUND = "max_grad_norm"
@@ -48,8 +48,8 @@ class Optimizer(torch.optim.Optimizer):
     in every step, with or without gradients. Replicas must not be counted twice:
     DistributedDataParallel needs no group.
 
-    `step` raises TypeError, ValueError, RuntimeError or altgrad.Error before it
-    changes anything.
+    `step` raises TypeError, ValueError, RuntimeError, altgrad.Error, or KeyError for a
+    key that a group has lost, before it changes anything.
     """
 
     _reference = None
@@ -192,6 +192,8 @@ class Optimizer(torch.optim.Optimizer):
     # One step.
 
     def _advance(self):
+        if not self.param_groups and self._group is None:
+            return
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         scaler = self.fused_amp or scale is not None or found is not None
         given = {"scale": 1.0 if scale is None else float(scale),
@@ -206,9 +208,9 @@ class Optimizer(torch.optim.Optimizer):
             self._rebuild(fit, asked)
         elif changed:
             self._read_groups(changed)
+        self._norm = None
         if self._clipped:
-            given["max_norm"] = float(self.max_grad_norm)
-            self._norm = 0.0
+            given["max_norm"], self._norm = float(self.max_grad_norm), 0.0
         self._run(given, scaler)
 
     def _fit(self):
@@ -258,7 +260,8 @@ class Optimizer(torch.optim.Optimizer):
         return all([self._kind_of(groups[index]) == self._kinds[index] for index in changed])
 
     def _check_bounds(self):
-        bounds = {group.get(_BOUND) for group in self.param_groups}
+        bounds = {float(_bound(group[_BOUND])) if _BOUND in group else None
+                  for group in self.param_groups}
         if len(bounds) > 1:
             named = ", ".join(sorted(map(str, bounds)))
             raise ValueError(f"there is one {_BOUND} for all param_groups, not {named}")
@@ -357,8 +360,8 @@ class Optimizer(torch.optim.Optimizer):
         super().__setstate__(state)
         self._forget()
         if state.get("_left_behind"):
-            warnings.warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied "
-                          "nor pickled; set it again", stacklevel=2)
+            warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied nor "
+                 "pickled; set it again")
         for group in self.param_groups:
             for key, value in self._older.items():
                 group.setdefault(key, value)
@@ -371,7 +374,11 @@ class Optimizer(torch.optim.Optimizer):
 
 
 def _bound(value):
-    if not float(value) >= 0.0:
+    try:
+        valid = float(value) >= 0.0
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        valid = False
+    if not valid:
         raise ValueError(f"Invalid max_grad_norm value: {value}")
     return value
 

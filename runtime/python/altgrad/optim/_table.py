@@ -44,7 +44,7 @@ class TensorTable:
     `fresh(params, state)` is called in every step. It answers STALE when a parameter is
     another object or has another address, shape, strides or dtype, when an entry of
     `state` is another object, came or went, or when a bound state or count has another
-    address, length or dtype; OTHER_GRADS when only gradients came, went or changed
+    address, length, strides or dtype; OTHER_GRADS when only gradients came, went or changed
     their kind; otherwise it binds the gradients of this step and answers FRESH. It
     changes no tensor.
 
@@ -259,7 +259,7 @@ def _identity(tensors):
 
 
 def _extent(tensors):
-    return [list(map(f, tensors)) for f in (_data_ptr, _nbytes, _dtype)]
+    return [list(map(f, tensors)) for f in (_data_ptr, _nbytes, _stride, _dtype)]
 
 
 def _version_of(tensor):

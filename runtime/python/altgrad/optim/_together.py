@@ -88,7 +88,7 @@ def _bound(theirs, grads, group, share, max_norm):
     if share is not None or group is not None:
         total = norm.item() * norm.item() + (share or 0.0)
         total = _round(total if group is None else over_ranks(group, total))
-        # torch's root of a float32 is not rounded correctly on every CPU.
+        # torch's own sqrt of a float32 is not the nearest on every machine; the kernels' is.
         norm = torch.tensor(math.sqrt(total), dtype=torch.float32, device="cpu")
     return total, norm.item(), torch.clamp(max_norm / (norm + 1e-6), max=1.0)
 
