@@ -32,6 +32,7 @@ void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
   part.changed |= !shapes.isSame(*first);
   for (size_t i = 1; i < set.width; ++i)
     part.changed |= !isSameMemory(first[i]);
+  taken[size_t(row)] = grad;
   const c10::TensorImpl &g = *grad.unsafeGetTensorImpl();
   const void *&data = grads[size_t(row)];
   if (g.key_set().raw_repr() == gradKeys && g.dtype() == set.gradType &&
@@ -139,11 +140,23 @@ bool TensorTable::takeOddGradients() {
   return true;
 }
 
+// In the calling thread: what dies here may be waiting for a lock that it
+// holds.
+void TensorTable::letGo() {
+  constexpr size_t ahead = 8;
+  for (size_t row = 0; row < taken.size(); ++row) {
+    if (row + ahead < taken.size())
+      fetch(taken[row + ahead].unsafeGetTensorImpl());
+    taken[row].reset();
+  }
+  copies.clear();
+}
+
 Change TensorTable::look() {
   TORCH_CHECK(!inference || c10::InferenceMode::is_enabled(),
               "altgrad: Inplace update to inference tensor outside "
               "InferenceMode is not allowed");
-  copies.clear();
+  letGo();
   std::atomic<bool> changed = false, oddOnes = !staged.empty();
   std::atomic<bool> anyMoved = moved;
   onThreads(int64_t(rows_.size()), [&](int64_t begin, int64_t end) {

@@ -72,8 +72,11 @@ void TensorTable::remember() {
   grads.assign(rows_.size(), nullptr);
   versions.assign(rows_.size(), -1);
   edited.assign(rows_.size(), 0);
+  taken.resize(rows_.size());
+  // A negative view is a parameter like others, but no plain gradient.
   if (!rows_.empty())
-    gradKeys = rows_[0].param->key_set().raw_repr();
+    gradKeys =
+        rows_[0].param->key_set().remove(c10::DispatchKey::Negative).raw_repr();
 }
 
 void TensorTable::bindTensors() {
