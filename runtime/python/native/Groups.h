@@ -16,7 +16,7 @@ public:
   const py::list &params() const { return params_; }
   // Indices of the groups to be read again; None if there are other groups, or
   // other parameters in them.
-  py::object changed(const py::list &groups) const;
+  py::object changed(py::handle groups) const;
   // Takes over what these groups say now.
   void remember(const py::list &groups, const std::vector<size_t> &indices);
 

@@ -86,9 +86,10 @@ def build(optimizer, kinds, params, left, known, asked):
     cells = _cells(rows)
     numbers = [(group, [optimizer._hyper_place(hyper.key) for hyper in bundle.sets[index].hypers])
                for group, index in cells]
-    read_numbers(optimizer, numbers)
+    values = read_numbers(optimizer, numbers)
     _make_states(optimizer, bundle, rows)
     table = make_table(bundle, rows, [index for _, index in cells], params, optimizer.state)
+    table.set_hypers(values)
     if table.fresh(params, optimizer.state) != FRESH:
         raise RuntimeError("a gradient changed while its step was prepared")
     uncounted = [optimizer.state[row.param][optimizer._count_key] for row in rows
