@@ -40,9 +40,10 @@ void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
       (shapes.stridesAre(*first, g.strides()) ||
        (g.is_contiguous() && first->tensor->is_contiguous()))) {
     const void *now = firstOf(g, std::as_const(*storageOf(g)).data());
-    if (now == data)
+    if (now == data && (now || g.numel() == 0))
       return;
-    if (!part.gaps || part.gaps->isApart(now, g.numel() * g.itemsize())) {
+    if (isWithin(g, now) &&
+        (!part.gaps || part.gaps->isApart(now, g.numel() * g.itemsize()))) {
       data = now;
       part.moved = true;
       return;
@@ -114,6 +115,7 @@ bool TensorTable::takeOdd(const SetRows &set, int64_t row) {
   if (!grad.defined() || !isStored(grad) || grad.dtype() != set.gradType ||
       !shapes.sizesAre(param, grad.sizes()))
     return false;
+  checkExtent(grad);
   const Tensor &order = orderOf(row);
   if (!hasLayoutOf(order, grad)) {
     copies.push_back(

@@ -1,5 +1,6 @@
 // Binds tensors to a plan, once.
 #include "TensorTable.h"
+#include "Checks.h"
 #include "Threads.h"
 
 #include <ATen/ops/empty_like.h>
@@ -64,6 +65,8 @@ void TensorTable::remember() {
         seen.push_back(shapes.add(*kept));
       if (described.step)
         seen.push_back(shapes.add(*given.count));
+      for (size_t i = seen.size() - set.width; i < seen.size(); ++i)
+        checkExtent(*seen[i].handle);
     }
     set.last = row;
   }

@@ -11,7 +11,7 @@ from torch.autograd.graph import increment_version
 
 from .._bundle import IN, OUT
 from .._plan import Plan
-from ._layout import in_order
+from ._layout import check_extent, in_order
 from ._torch_pool import torch_parallel_for
 
 # What TensorTable.fresh answers.
@@ -97,6 +97,8 @@ class TensorTable:
         states = [t for row in rows for t in row.tensors]
         self._states = states + [row.count for row in rows if row.count is not None]
         self._known_states = _extent(self._states)
+        for tensor in tensors + self._states:
+            check_extent(tensor)
         self._written = tensors + self._states
         self._bound = [None] * len(self.bundle.sets)
 
@@ -186,6 +188,8 @@ class TensorTable:
             return False
         for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
             if pointers[mine] != self._bound[index]:
+                for grad in grads[mine]:
+                    check_extent(grad)
                 self.plan.bind_stream(part.grad.name, pointers[mine])
                 self._bound[index] = pointers[mine]
         return True
@@ -275,4 +279,5 @@ def _slices(sets, count):
 
 
 def _in_memory(grad, strides):
+    check_extent(grad)
     return grad.clone() if grad._is_zerotensor() else in_order(grad, strides)
