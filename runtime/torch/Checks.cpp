@@ -101,3 +101,13 @@ size_t altgrad::optim::extentOf(const Tensor &tensor) {
     last += (tensor.size(i) - 1) * tensor.stride(i);
   return size_t(last + 1) * tensor.element_size();
 }
+
+void altgrad::optim::checkExtent(const Tensor &tensor) {
+  if (tensor.numel() == 0 || !tensor.has_storage())
+    return;
+  size_t offset = size_t(tensor.storage_offset()) * tensor.element_size(),
+         end = offset + extentOf(tensor), held = tensor.storage().nbytes();
+  TORCH_CHECK(end <= held, "altgrad: a tensor of sizes ", tensor.sizes(),
+              " ends at byte ", end, " of a storage of ", held,
+              " bytes: resize the storage before the step");
+}

@@ -30,6 +30,8 @@ bool isStored(const at::Tensor &tensor);
 bool hasLayoutOf(const at::Tensor &param, const at::Tensor &other);
 // Bytes from the first element to behind the last; there is one.
 size_t extentOf(const at::Tensor &tensor);
+// Throws where elements lie beyond the storage: somebody has resized it.
+void checkExtent(const at::Tensor &tensor);
 
 } // namespace altgrad::optim
 

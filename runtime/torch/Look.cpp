@@ -31,6 +31,7 @@ void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
   const Seen *first = &paramOf(set, row);
   for (size_t i = 0; i < set.width; ++i)
     part.changed |= !shapes.isSame(first[i]);
+  taken[size_t(row)] = grad;
   const c10::TensorImpl &g = *grad.unsafeGetTensorImpl();
   const void *&data = grads[size_t(row)];
   if (g.key_set().raw_repr() == gradKeys && g.dtype() == set.gradType &&
@@ -38,9 +39,10 @@ void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
       (shapes.stridesAre(*first, g.strides()) ||
        (g.is_contiguous() && first->tensor->is_contiguous()))) {
     const void *now = firstOf(g, std::as_const(*storageOf(g)).data());
-    if (now == data)
+    if (now == data && (now || g.numel() == 0))
       return;
-    if (!part.gaps || part.gaps->isApart(now, g.numel() * g.itemsize())) {
+    if (isWithin(g, now) &&
+        (!part.gaps || part.gaps->isApart(now, g.numel() * g.itemsize()))) {
       data = now;
       part.moved = true;
       return;
@@ -111,6 +113,7 @@ bool TensorTable::takeOdd(const SetRows &set, int64_t row) {
   if (!grad.defined() || !isStored(grad) || grad.dtype() != set.gradType ||
       !shapes.sizesAre(param, grad.sizes()))
     return false;
+  checkExtent(grad);
   const Tensor &order = orderOf(row);
   if (!hasLayoutOf(order, grad)) {
     copies.push_back(
@@ -137,11 +140,23 @@ bool TensorTable::takeOddGradients() {
   return true;
 }
 
+// In the calling thread: what dies here may be waiting for a lock that it
+// holds.
+void TensorTable::letGo() {
+  constexpr size_t ahead = 8;
+  for (size_t row = 0; row < taken.size(); ++row) {
+    if (row + ahead < taken.size())
+      fetch(taken[row + ahead].unsafeGetTensorImpl());
+    taken[row].reset();
+  }
+  copies.clear();
+}
+
 Change TensorTable::look() {
   TORCH_CHECK(!inference || c10::InferenceMode::is_enabled(),
               "altgrad: Inplace update to inference tensor outside "
               "InferenceMode is not allowed");
-  copies.clear();
+  letGo();
   std::atomic<bool> changed = false, oddOnes = !staged.empty();
   std::atomic<bool> anyMoved = moved;
   onThreads(int64_t(rows_.size()), [&](int64_t begin, int64_t end) {

@@ -44,6 +44,14 @@ inline const void *firstOf(const c10::TensorImpl &tensor, const void *storage) {
          size_t(tensor.storage_offset()) * tensor.itemsize();
 }
 
+// Whether a tensor without gaps lies within its storage.
+inline bool isWithin(const c10::TensorImpl &tensor, const void *data) {
+  const c10::StorageImpl &storage = *storageOf(tensor);
+  auto start = static_cast<const char *>(storage.data());
+  return static_cast<const char *>(data) + tensor.numel() * tensor.itemsize() <=
+         start + storage.nbytes();
+}
+
 // Where a tensor may be written; what shares its memory until then gets its
 // own. Null for one without memory.
 inline const void *memoryOf(const c10::TensorImpl &tensor) {

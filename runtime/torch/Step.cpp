@@ -4,6 +4,7 @@
 
 #include <ATen/ops/ne.h>
 #include <ATen/ops/where.h>
+#include <c10/util/ScopeExit.h>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -39,7 +40,8 @@ void TensorTable::raiseVersions(const SetRows &set, int64_t begin,
       edited[row] = now != versions[row];
       versions[row] = now + 1;
     }
-    version.bump();
+    if (version.enabled())
+      version.bump();
   }
 }
 
@@ -72,6 +74,7 @@ void TensorTable::runPhases(const Exchange &exchange) {
 }
 
 void TensorTable::run(const Exchange &exchange) {
+  auto after = c10::make_scope_exit([&] { letGo(); });
   bindGradients();
   onThreads(int64_t(rows_.size()), [&](int64_t begin, int64_t end) {
     for (const SetRows &set : sets)
@@ -90,5 +93,4 @@ void TensorTable::run(const Exchange &exchange) {
     versions[size_t(row)] =
         versionOf(param.unsafeGetTensorImpl()->version_counter());
   }
-  copies.clear();
 }

@@ -1,5 +1,6 @@
 // Binds tensors to a plan, once.
 #include "TensorTable.h"
+#include "Checks.h"
 #include "Threads.h"
 
 #include <ATen/ops/empty_like.h>
@@ -64,6 +65,8 @@ void TensorTable::remember() {
         seen.push_back(shapes.add(*kept));
       if (described.step)
         seen.push_back(shapes.add(*given.count));
+      for (size_t i = seen.size() - set.width; i < seen.size(); ++i)
+        checkExtent(*seen[i].handle);
     }
     set.last = row;
   }
@@ -72,8 +75,11 @@ void TensorTable::remember() {
   grads.assign(rows_.size(), nullptr);
   versions.assign(rows_.size(), -1);
   edited.assign(rows_.size(), 0);
+  taken.resize(rows_.size());
+  // A negative view is a parameter like others, but no plain gradient.
   if (!rows_.empty())
-    gradKeys = rows_[0].param->key_set().raw_repr();
+    gradKeys =
+        rows_[0].param->key_set().remove(c10::DispatchKey::Negative).raw_repr();
 }
 
 void TensorTable::bindTensors() {

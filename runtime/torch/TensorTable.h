@@ -38,9 +38,10 @@ public:
               std::vector<const at::Tensor *> idle,
               std::shared_ptr<const Ranges> written);
 
-  // Takes the gradients of this step. Gradients: one came, went, or is of
-  // another kind than was bound. Tensors: a parameter or what is kept is not as
-  // it was bound. Either asks for another table. Changes no tensor.
+  // Takes the gradients of this step, and keeps them alive until it has run.
+  // Gradients: one came, went, or is of another kind than was bound. Tensors: a
+  // parameter or what is kept is not as it was bound. Either asks for another
+  // table. Changes no tensor.
   Change look();
 
   // The cells of a group's hyper-parameters, in the order of its set.
@@ -78,6 +79,7 @@ private:
   bool takeOddGradients();
   bool takeOdd(const SetRows &set, int64_t row);
   bool areIdle() const;
+  void letGo();
 
   void bindGradients();
   void raiseVersions(const SetRows &set, int64_t begin, int64_t end);
@@ -105,6 +107,7 @@ private:
   Shapes shapes;
   std::vector<const void *> grads;      // a row each
   uint64_t gradKeys = 0;                // of a plain gradient
+  std::vector<at::Tensor> taken;        // whose memory it is
   std::vector<at::Tensor> copies;       // of gradients that lie otherwise
   std::map<int64_t, at::Tensor> staged; // dense copies of parameters
   std::vector<int64_t> versions; // of parameters with a master; -1: not known

@@ -38,6 +38,13 @@ def test_a_hook_that_is_removed_is_not_called(optimizer):
     assert seen == ["post"]
 
 
+def test_a_hook_that_a_closure_registers_sees_this_step(optimizer):
+    seen = []
+    closure = lambda: optimizer.register_step_post_hook(lambda *given: seen.append(given[1:]))
+    optimizer.step(closure)
+    assert seen == [((optimizer, closure), {})]
+
+
 def test_hooks_of_a_class_with_a_step_of_its_own_run_as_often_as_torchs():
     class Mine(altgrad.optim.SGD):
         def step(self, closure=None):

@@ -145,7 +145,7 @@ def test_a_quiet_step_reads_no_group_again(monkeypatch):
     twins.give_grads(params)
     optimizer.step()
     monkeypatch.setattr(type(optimizer), "_kind_of", None)
-    monkeypatch.setattr(type(optimizer), "_read_groups", None)
+    monkeypatch.setattr(type(optimizer), "_take_groups", None)
     optimizer.step()
     assert all(optimizer.state[p]["step"] == 2 for p in params)
 

@@ -36,13 +36,12 @@ bool isSame(PyObject *dict, const std::vector<PyObject *> &entries) {
   return true;
 }
 
-// The list of a group's parameters; throws where there is none.
-PyObject *listOf(PyObject *dict) {
+// The list of a group's parameters; null for what another answers for: code of
+// a class of the user's, or nobody.
+PyObject *findList(PyObject *dict) {
   PyObject *list =
-      PyDict_Check(dict) ? PyDict_GetItemString(dict, paramsKey) : nullptr;
-  if (!list || !PyList_Check(list))
-    throw py::type_error("a param_group is no dict with a list of params");
-  return list;
+      PyDict_CheckExact(dict) ? PyDict_GetItemString(dict, paramsKey) : nullptr;
+  return list && PyList_CheckExact(list) ? list : nullptr;
 }
 
 } // namespace
@@ -50,7 +49,9 @@ PyObject *listOf(PyObject *dict) {
 Groups::Groups(py::list groups, py::tuple keys) : keys(std::move(keys)) {
   for (py::handle dict : groups) {
     Group group;
-    group.list = listOf(dict.ptr());
+    group.list = findList(dict.ptr());
+    if (!group.list)
+      throw py::type_error("a param_group is no dict with a list of params");
     group.firstParam = params_.size();
     group.params = size_t(PyList_GET_SIZE(group.list));
     for (size_t i = 0; i < group.params; ++i)
@@ -92,17 +93,19 @@ bool Groups::hasSameParams(const Group &group) const {
   return true;
 }
 
-py::object Groups::changed(const py::list &groups) const {
-  if (groups.size() != known.size())
-    return py::none();
+py::object Groups::changed(py::handle groups) const {
+  // Made first: Python may collect garbage whenever a list is made.
   py::list found;
+  if (!PyList_CheckExact(groups.ptr()) ||
+      size_t(PyList_GET_SIZE(groups.ptr())) != known.size())
+    return py::none();
   for (size_t index = 0; index < known.size(); ++index) {
     const Group &group = known[index];
     PyObject *dict = PyList_GET_ITEM(groups.ptr(), Py_ssize_t(index));
     if (dict != group.dict)
       return py::none();
     bool same = isSame(dict, group.entries);
-    if ((!same && listOf(dict) != group.list) || !hasSameParams(group))
+    if ((!same && findList(dict) != group.list) || !hasSameParams(group))
       return py::none();
     if (!same || !group.plain)
       found.append(index);

@@ -17,7 +17,7 @@ public:
   const py::list &params() const { return params_; }
   // Indices of the groups to be read again; None if there are other groups, or
   // other parameters in them.
-  py::object changed(const py::list &groups) const;
+  py::object changed(py::handle groups) const;
   // What each group of the plan reads, and what makes a float of what is none.
   void expect(const py::list &places, py::object convert);
   // Of all groups of the plan, or of `cells`.

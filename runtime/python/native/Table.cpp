@@ -62,11 +62,12 @@ Table::Table(uintptr_t bundle, const py::list &rows, std::vector<int32_t> given,
     : program(std::make_shared<Program>(std::shared_ptr<altgrad_bundle>(
           reinterpret_cast<altgrad_bundle *>(bundle),
           [](altgrad_bundle *) {}))),
-      groups(std::move(given)), entries(state, owned),
-      exchanges(std::move(exchanges)) {
+      groups(std::move(given)), kind(Py_TYPE(state.ptr())),
+      entries(state, owned), exchanges(std::move(exchanges)) {
   TORCH_CHECK(this->exchanges.size() == program->exchanges.size(),
               "the step has ", program->exchanges.size(),
               " exchange points, not ", this->exchanges.size());
+  owned.append(py::type::of(state));
   std::vector<Row> made;
   std::vector<char> busy(all.size());
   for (py::handle row : rows) {
@@ -92,8 +93,9 @@ bool Table::areSame(const py::list &now) const {
          std::equal(params.begin(), params.end(), list);
 }
 
-int Table::fresh(const py::list &now, const py::dict &state) {
-  if (!table || !areSame(now) || !entries.areSame(state.ptr()))
+int Table::fresh(const py::list &now, py::handle state) {
+  if (!table || !areSame(now) || Py_TYPE(state.ptr()) != kind ||
+      !entries.areSame(state.ptr()))
     return stale;
   switch (table->look()) {
   case Change::None:

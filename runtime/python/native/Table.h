@@ -18,7 +18,7 @@ public:
   Table(uintptr_t bundle, const py::list &rows, std::vector<int32_t> groups,
         const py::list &params, const py::dict &state, py::list exchanges);
 
-  int fresh(const py::list &params, const py::dict &state);
+  int fresh(const py::list &params, py::handle state);
   // Those of all groups of the plan, or of `groups`, in their order.
   void setHypers(const std::vector<double> &numbers,
                  const std::optional<std::vector<size_t>> &groups);
@@ -48,6 +48,7 @@ private:
   // For it swap_tensors refuses a bound state; parameters it may swap.
   std::deque<at::Tensor> states;
   std::vector<PyObject *> params;
+  PyTypeObject *kind; // of the state
   Entries entries;
   py::list exchanges;
   std::vector<Single> singles;

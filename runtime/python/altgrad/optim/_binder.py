@@ -1,7 +1,10 @@
 """Who looks at an optimizer's groups and tensors in every step: native code, or Python."""
 
 import os
+from collections import defaultdict
 from functools import cache
+
+import torch
 
 from .._library import Error
 from .._native import native
@@ -31,15 +34,24 @@ def _there_is():
 
 
 def make_groups(param_groups, keys):
-    """Groups of the kind that `binder` says."""
-    if binder() == "native":
+    """Groups of the kind that `binder` says; Python looks at what is no list or dict of its own."""
+    if binder() == "native" and type(param_groups) is list and all(
+            [type(group) is dict and type(group.get("params")) is list for group in param_groups]):
         return native().Groups(param_groups, tuple(keys))
     return _groups.Groups(param_groups, keys)
 
 
-def make_table(*arguments):
-    """A TensorTable of the kind that `binder` says."""
-    return (NativeTable if binder() == "native" else _table.TensorTable)(*arguments)
+def make_table(bundle, rows, groups, params, state):
+    """A TensorTable of the kind that `binder` says; Python reads what answers by code of its own."""
+    plain = (type(state) in (dict, defaultdict)
+             and all([type(state.get(row.param, _NOTHING)) is dict for row in rows])
+             # Classes give their parameters a property of this name.
+             and all([kind.grad is torch.Tensor.grad for kind in set(map(type, params))]))
+    kind = NativeTable if binder() == "native" and plain else _table.TensorTable
+    return kind(bundle, rows, groups, params, state)
+
+
+_NOTHING = {}
 
 
 class NativeTable:

@@ -1,5 +1,6 @@
 """From an optimizer's groups to one table: everything is checked here before anything is changed."""
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -86,11 +87,12 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     numbers = [(group, [optimizer._hyper_place(hyper.key) for hyper in bundle.sets[index].hypers])
                for group, index in cells]
     watched.expect(numbers, partial(_to_float, absent=optimizer._absent))
-    watched.numbers(optimizer.param_groups)
+    values = watched.numbers(optimizer.param_groups)
     if not all([row.finished for row in rows]):
         check_states_apart(optimizer, list(_kept(optimizer, bundle, rows)))
     _make_states(optimizer, bundle, rows)
     table = make_table(bundle, rows, [index for _, index in cells], params, optimizer.state)
+    table.set_hypers(values)
     if table.fresh(params, optimizer.state) != FRESH:
         raise RuntimeError("a gradient changed while its step was prepared")
     uncounted = [optimizer.state[row.param][optimizer._count_key] for row in rows
@@ -151,7 +153,7 @@ class _Namer:
     def line(self, kind, param, grad):
         """The line of one parameter; checks the states that are there already."""
         held = self.optimizer.state.get(param, {})
-        if not isinstance(held, dict):
+        if not isinstance(held, MutableMapping):
             raise TypeError(f"the state of {name_of(self.optimizer, param)} is {held!r}, not a dict")
         if self.optimizer._count_key in held:
             _count(held[self.optimizer._count_key])

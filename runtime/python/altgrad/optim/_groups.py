@@ -92,15 +92,15 @@ class Reading(dict):
 
     def __init__(self, group):
         super().__init__(group)
-        self.asked = set()
+        self.asked, self._group = set(), group
 
     def __getitem__(self, key):
         self.asked.add(key)
-        return super().__getitem__(key)
+        return self._group[key]
 
     def get(self, key, default=None):
         self.asked.add(key)
-        return super().get(key, default)
+        return self._group.get(key, default)
 
     def _all(name):
         def every(self, *arguments):

@@ -21,7 +21,12 @@ def watched(step):
                 or self._optimizer_step_post_hooks or _global_optimizer_pre_hooks
                 or _global_optimizer_post_hooks):
             return hooked(self, *positional, **keywords)
-        return step(self, *positional, **keywords)
+        result = step(self, *positional, **keywords)
+        # A closure may have begun to watch.
+        for hooks in (self._optimizer_step_post_hooks, _global_optimizer_post_hooks):
+            for hook in hooks.values():
+                hook(self, (self, *positional), keywords)
+        return result
 
     # torch wraps what does not say so.
     wrapper.hooked = True

@@ -126,6 +126,7 @@ def check_grad(owner, param, grad):
     if grad.device != param.device or grad.shape != param.shape:
         raise RuntimeError(f"a gradient of shape {tuple(grad.shape)} on {grad.device} does not "
                            f"match its parameter of shape {tuple(param.shape)} on {param.device}")
+    check_extent(grad)
 
 
 def check_apart(owner, tensors):
@@ -184,6 +185,17 @@ def _reach(tensor):
         return tensor.nbytes
     last = sum([stride * (size - 1) for stride, size in zip(tensor.stride(), tensor.shape)])
     return (last + 1) * tensor.itemsize
+
+
+def check_extent(tensor):
+    """Raises where elements lie beyond the storage: somebody has resized it."""
+    if tensor.numel() == 0 or tensor._is_zerotensor():
+        return
+    end = tensor.storage_offset() * tensor.itemsize + _reach(tensor)
+    held = tensor.untyped_storage().nbytes()
+    if end > held:
+        raise RuntimeError(f"altgrad: a tensor of sizes {list(tensor.shape)} ends at byte {end} of "
+                           f"a storage of {held} bytes: resize the storage before the step")
 
 
 def _meeting(tensors, places):

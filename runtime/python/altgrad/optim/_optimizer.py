@@ -1,5 +1,6 @@
 """A torch.optim.Optimizer that runs any rule: torch's contract on one side, a table on the other."""
 
+import threading
 
 import torch
 from torch.optim.optimizer import _get_capturable_supported_devices
@@ -69,6 +70,8 @@ class Optimizer(torch.optim.Optimizer):
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
     _built = None
     _watched = None
+    _turns = None
+    _running = False
     _norm = None
     _group = None
     _left_behind = False
@@ -155,7 +158,7 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with torch.no_grad():
+        with torch.no_grad(), self._turns:
             self._advance()
         return loss
 
@@ -198,20 +201,30 @@ class Optimizer(torch.optim.Optimizer):
         scaler = self.fused_amp or scale is not None or found is not None
         given = {"scale": 1.0 if scale is None else float(scale),
                  "flag": 0.0 if found is None else float(found)}
+        if self._running:
+            raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a "
+                               "step of this optimizer runs; call it afterwards")
+        if _BOUND in self.param_groups[0]:
+            given["max_norm"] = float(_bound(self.max_grad_norm))
         asked = scaler, torch.is_inference_mode_enabled(), self._group, self.fallback
-        fit, changed = STALE, None
-        if self._watched and asked == self._asked:
-            changed = self._watched.changed(self.param_groups)
+        fit, changed, watched = STALE, None, self._watched
+        if watched and asked == self._asked:
+            changed = watched.changed(self.param_groups)
             if changed is not None and self._same_kinds(changed):
-                fit = self._fit()
+                # Before the tensors are looked at: a number may be an object whose code
+                # changes them, or lets go of the table.
+                numbers = self._numbers_of(changed)
+                fit = self._fit() if watched is self._watched else STALE
         if fit != FRESH:
             self._rebuild(fit, asked)
         elif changed:
-            self._read_groups(changed)
-        self._norm = None
-        if self._clipped:
-            given["max_norm"], self._norm = float(self.max_grad_norm), 0.0
-        self._run(given, scaler)
+            self._take_groups(changed, *numbers)
+        self._norm = 0.0 if self._clipped else None
+        self._running = True
+        try:
+            self._run(given, scaler)
+        finally:
+            self._running = False
 
     def _fit(self):
         """What the table says of everything that torch does not step."""
@@ -231,11 +244,17 @@ class Optimizer(torch.optim.Optimizer):
         if table and self._built.uncounted and given["flag"] == 0.0:
             torch._foreach_add_(self._built.uncounted, 1.0)
 
-    def _read_groups(self, changed):
-        """Takes over what these groups say now."""
+    def _numbers_of(self, changed):
+        """What these groups say now: (hyper-parameters, groups of the plan)."""
+        built = self._built
+        if not built or not changed:
+            return [], []
+        cells = [cell for index in changed for cell in built.cells[index]]
+        return self._watched.numbers(self.param_groups, cells), cells
+
+    def _take_groups(self, changed, numbers, cells):
         if self._built:
-            cells = [cell for index in changed for cell in self._built.cells[index]]
-            self._built.table.set_hypers(self._watched.numbers(self.param_groups, cells), cells)
+            self._built.table.set_hypers(numbers, cells)
         self._watched.remember(self.param_groups, changed)
 
     def _kind_of(self, group):
@@ -290,7 +309,6 @@ class Optimizer(torch.optim.Optimizer):
             clip=clipped, scaler=asked[0], exchange=clipped and together))
         if built:
             self._rows = {row.place: row for row in built.table.rows}
-            built.table.set_hypers(watched.numbers(self.param_groups))
         if theirs:
             warn_once(self, theirs)
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
@@ -347,6 +365,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _forget(self):
         """Lets go of the table and of private step counts: the states are others now."""
+        self._turns = self._turns or threading.RLock()
         self._watched, self._built, self._theirs = None, None, None
         self._rows, self._counts, self._clipped = {}, {}, False
 

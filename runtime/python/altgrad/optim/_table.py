@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from collections.abc import Mapping
 from itertools import chain
 from operator import attrgetter, is_
 
@@ -10,7 +11,7 @@ from torch.autograd.graph import increment_version
 
 from .._bundle import IN, OUT
 from .._plan import Plan
-from ._layout import in_order
+from ._layout import check_extent, in_order
 from ._torch_pool import torch_parallel_for
 
 # What TensorTable.fresh answers.
@@ -61,7 +62,7 @@ class TensorTable:
 
     def __init__(self, bundle, rows, groups, params, state):
         self.bundle, self.rows = bundle, rows
-        self._odd = not all([isinstance(held, dict) for held in state.values()])
+        self._odd = not all([type(held) is dict for held in state.values()])
         self._params, self._state_entries = params, list(_entries(state, self._odd))
         self._tensors = [row.param for row in rows]
         self._places = [row.place for row in rows]
@@ -73,7 +74,7 @@ class TensorTable:
         self._plain = all([row.dense and row.param.is_contiguous() for row in rows])
         self._slices = _slices([row.set for row in rows], len(bundle.sets))
         self._remember()
-        self._kept = None
+        self._taken = self._kept = None
         self.plan = Plan(bundle, torch_parallel_for(), torch.get_num_threads())
         self.plan.bind_tensors([(row.param.numel(), row.cell, row.set) for row in rows],
                                len(groups))
@@ -96,6 +97,8 @@ class TensorTable:
         states = [t for row in rows for t in row.tensors]
         self._states = states + [row.count for row in rows if row.count is not None]
         self._known_states = _extent(self._states)
+        for tensor in tensors + self._states:
+            check_extent(tensor)
         self._written = tensors + self._states
         self._bound = [None] * len(self.bundle.sets)
 
@@ -166,8 +169,9 @@ class TensorTable:
         """Binds one gradient per row; False if a row does not fit any more.
 
         A gradient in another memory order than its parameter, or without memory, is
-        copied into one that fits.
+        copied into one that fits. All are kept alive until the step has run.
         """
+        self._taken = grads
         try:
             if (list(map(_dtype, grads)) != self._grad_dtypes
                     or list(map(_shape, grads)) != self._shapes):
@@ -184,6 +188,8 @@ class TensorTable:
             return False
         for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
             if pointers[mine] != self._bound[index]:
+                for grad in grads[mine]:
+                    check_extent(grad)
                 self.plan.bind_stream(part.grad.name, pointers[mine])
                 self._bound[index] = pointers[mine]
         return True
@@ -210,7 +216,7 @@ class TensorTable:
         self._run_phases(exchange)
         for param, copy in self._staged:
             param.copy_(copy)
-        self._kept = None
+        self._taken = self._kept = None
         self._versions = [_version_of(param) for param, _ in self._masters]
         return self._read()
 
@@ -250,8 +256,9 @@ def _entries(state, odd):
 
     `odd`: the user keeps something of their own there, which is not looked at.
     """
-    each = [held for held in state.values() if isinstance(held, dict)] if odd else state.values()
-    return chain(chain.from_iterable(map(dict.values, each)), _END)
+    each = map(dict.values, state.values()) if not odd else [
+        held.values() for held in state.values() if isinstance(held, Mapping)]
+    return chain(chain.from_iterable(each), _END)
 
 
 def _identity(tensors):
@@ -272,4 +279,5 @@ def _slices(sets, count):
 
 
 def _in_memory(grad, strides):
+    check_extent(grad)
     return grad.clone() if grad._is_zerotensor() else in_order(grad, strides)

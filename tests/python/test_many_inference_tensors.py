@@ -1,0 +1,23 @@
+"""Inference tensors are stepped by several threads, of which one only is in inference mode."""
+
+import pytest
+import torch
+import twins
+
+import altgrad
+
+
+@pytest.mark.parametrize("binder", ["python", "native"])
+def test_more_than_one_thread_looks_at(binder, monkeypatch):
+    monkeypatch.setenv("ALTGRAD_BINDER", binder)
+    torch.set_num_threads(2)
+    with torch.inference_mode():
+        params = twins.make([(3,)] * 600)
+        optimizers = [library.optim.AdamW(ps, lr=0.1)
+                      for library, ps in zip((altgrad, torch), params)]
+        for _ in range(2):
+            twins.give_grads(*params)
+            for optimizer in optimizers:
+                optimizer.step()
+        for p, q in zip(*params):
+            torch.testing.assert_close(p, q)
