@@ -24,7 +24,8 @@ class Groups:
 
     `expect(places, convert)` says what the groups of the plan read: `places` holds (index
     of a param_group, ((key, part or None), ...)) for each of them, `convert(key, part,
-    value)` makes a float where the value of the key is none. `numbers(param_groups, cells=None)` reads it
+    value)` makes a float where the value of the key is none. `numbers(param_groups,
+    cells=None)` reads it
     for all groups of the plan, or for those whose indices are `cells`.
     """
 

@@ -3,21 +3,19 @@
 import threading
 
 import torch
-from torch.optim.optimizer import _get_capturable_supported_devices
 
 from .._rule import parse_storage
 from ._binder import make_groups
 from ._build import build
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
-from ._groups import Reading, values_of
 from ._hooks import watched
+from ._kinds import BOUND, Kinds, bound_of, check_capturable
 from ._layout import FORMATS, PARAM_DTYPES, check_kind
 from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
 from ._warn import warn
 
 _MISSING = object()
-_BOUND = "max_grad_norm"
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -81,7 +79,7 @@ class Optimizer(torch.optim.Optimizer):
     def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False,
                  process_group=None, fallback=True):
         if max_grad_norm is not None:
-            defaults = {**defaults, _BOUND: _bound(max_grad_norm)}
+            defaults = {**defaults, BOUND: bound_of(max_grad_norm)}
         self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
         self.process_group = process_group
         self._check_flags(defaults)
@@ -113,14 +111,14 @@ class Optimizer(torch.optim.Optimizer):
     @property
     def max_grad_norm(self):
         """The bound of the global norm or None; it lies in every param_group."""
-        return self.param_groups[0].get(_BOUND)
+        return self.param_groups[0].get(BOUND)
 
     @max_grad_norm.setter
     def max_grad_norm(self, bound):
         for entries in (self.defaults, *self.param_groups):
-            entries.pop(_BOUND, None)
+            entries.pop(BOUND, None)
             if bound is not None:
-                entries[_BOUND] = _bound(bound)
+                entries[BOUND] = bound_of(bound)
 
     @property
     def grad_norm(self):
@@ -204,13 +202,13 @@ class Optimizer(torch.optim.Optimizer):
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a "
                                "step of this optimizer runs; call it afterwards")
-        if _BOUND in self.param_groups[0]:
-            given["max_norm"] = float(_bound(self.max_grad_norm))
+        if BOUND in self.param_groups[0]:
+            given["max_norm"] = float(bound_of(self.max_grad_norm))
         asked = scaler, torch.is_inference_mode_enabled(), self._group, self.fallback
         fit, changed, watched = STALE, None, self._watched
         if watched and asked == self._asked:
             changed = watched.changed(self.param_groups)
-            if changed is not None and self._same_kinds(changed):
+            if changed is not None and self._kinds.hold(self.param_groups, changed, self._kind_of):
                 # Before the tensors are looked at: a number may be an object whose code
                 # changes them, or lets go of the table.
                 numbers = self._numbers_of(changed)
@@ -219,7 +217,7 @@ class Optimizer(torch.optim.Optimizer):
             self._rebuild(fit, asked)
         elif changed:
             self._take_groups(changed, *numbers)
-        self._norm = 0.0 if self._clipped else None
+        self._norm = 0.0 if self._kinds.clipped else None
         self._running = True
         try:
             self._run(given, scaler)
@@ -237,7 +235,8 @@ class Optimizer(torch.optim.Optimizer):
     def _run(self, given, scaler):
         results, table = {}, self._built and self._built.table
         if self._theirs or self._group is not None:
-            results = step_together(table, self._theirs, self._group, given, self._clipped, scaler)
+            results = step_together(table, self._theirs, self._group, given, self._kinds.clipped,
+                                    scaler)
         elif table:
             results = table.run(given)
         self._norm = results.get("norm", self._norm)
@@ -260,59 +259,30 @@ class Optimizer(torch.optim.Optimizer):
     def _kind_of(self, group):
         """(rule, options, whether it is differentiable); checks what the group says."""
         self._check_flags(group)
-        _check_capturable(group)
+        check_capturable(group)
         return self._rule_of(group), self._options_of(group), bool(group.get("differentiable"))
-
-    def _same_kinds(self, changed):
-        groups = self.param_groups
-        if self._clipped != (_BOUND in groups[0]):
-            return False
-        if not changed:
-            return True
-        self._check_bounds()
-        marks = list(map(self._mark_of, [groups[index] for index in changed]))
-        try:
-            if marks == [self._marks[index] for index in changed] and None not in marks:
-                return True
-        except (RuntimeError, ValueError):  # a tensor does not compare
-            pass
-        return all([self._kind_of(groups[index]) == self._kinds[index] for index in changed])
-
-    def _check_bounds(self):
-        bounds = {float(_bound(group[_BOUND])) if _BOUND in group else None
-                  for group in self.param_groups}
-        if len(bounds) > 1:
-            named = ", ".join(sorted(map(str, bounds)))
-            raise ValueError(f"there is one {_BOUND} for all param_groups, not {named}")
 
     def _rebuild(self, fit, asked):
         known, before = self._rows, self._theirs
         self._watched, self._built, self._rows, self._theirs = None, None, {}, None
-        readings = list(map(Reading, self.param_groups))
-        kinds = list(map(self._kind_of, readings))
-        # The kind of a group hangs on these of its keys alone.
-        asked_for = set().union(*[reading.asked for reading in readings])
-        self._mark_of = values_of(asked_for)
-        self._marks = list(map(self._mark_of, self.param_groups))
-        self._check_bounds()
+        kinds = Kinds(self.param_groups, self._kind_of)
         self._check_shards()
-        clipped = _BOUND in self.param_groups[0]
-        watched = make_groups(self.param_groups,
-                              {*asked_for, *self._older, *[_BOUND] * clipped})
+        clipped = kinds.clipped
+        watched = make_groups(self.param_groups, {*kinds.keys, *self._older})
         theirs = left_to_torch(self) if self._falls_back else None
         left = theirs.ids if theirs else ()
         ours = _without(watched.params, left)
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
         together = theirs is not None or self._group is not None
-        built = build(self, watched, [kind[:2] for kind in kinds], ours, left, known, dict(
+        built = build(self, watched, kinds.rules, ours, left, known, dict(
             clip=clipped, scaler=asked[0], exchange=clipped and together))
         if built:
             self._rows = {row.place: row for row in built.table.rows}
         if theirs:
             warn_once(self, theirs)
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
-        self._kinds, self._clipped, self._asked = kinds, clipped, asked
+        self._kinds, self._asked = kinds, asked
 
     def _check_flags(self, group):
         # torch builds a graph through the step.
@@ -351,7 +321,7 @@ class Optimizer(torch.optim.Optimizer):
                     if key != self._count_key and _keeps_dtype(param, value):
                         tensor = isinstance(value, torch.Tensor)
                         optimizer.state[param][key] = value.to(param.device) if tensor else value
-            if not any(_BOUND in group for group in optimizer.param_groups):
+            if not any(BOUND in group for group in optimizer.param_groups):
                 optimizer.max_grad_norm = bound
 
         hooks = (self.register_load_state_dict_pre_hook(remember),
@@ -367,7 +337,7 @@ class Optimizer(torch.optim.Optimizer):
         """Lets go of the table and of private step counts: the states are others now."""
         self._turns = self._turns or threading.RLock()
         self._watched, self._built, self._theirs = None, None, None
-        self._rows, self._counts, self._clipped = {}, {}, False
+        self._rows, self._counts = {}, {}
 
     def __getstate__(self):
         kept = super().__getstate__()
@@ -390,22 +360,6 @@ class Optimizer(torch.optim.Optimizer):
                 if count is not _MISSING and not isinstance(count, torch.Tensor):
                     held[self._count_key] = torch.tensor(float(count), dtype=torch.float32,
                                                          device="cpu")
-
-
-def _bound(value):
-    try:
-        valid = float(value) >= 0.0
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        valid = False
-    if not valid:
-        raise ValueError(f"Invalid max_grad_norm value: {value}")
-    return value
-
-
-def _check_capturable(group):
-    if group.get("capturable") and any(p.grad is not None for p in group["params"]):
-        raise AssertionError("If capturable=True, params and state_steps must be on supported "
-                             f"devices: {_get_capturable_supported_devices()}.")
 
 
 def _without(params, left):
