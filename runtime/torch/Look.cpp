@@ -29,9 +29,8 @@ struct TensorTable::Part {
 void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
                          Part &part) {
   const Seen *first = &paramOf(set, row);
-  part.changed |= !shapes.isSame(*first);
-  for (size_t i = 1; i < set.width; ++i)
-    part.changed |= !isSameMemory(first[i]);
+  for (size_t i = 0; i < set.width; ++i)
+    part.changed |= !shapes.isSame(first[i]);
   taken[size_t(row)] = grad;
   const c10::TensorImpl &g = *grad.unsafeGetTensorImpl();
   const void *&data = grads[size_t(row)];
@@ -79,9 +78,8 @@ void TensorTable::look(const SetRows &set, int64_t begin, int64_t end,
     rows(head - block, [&](int64_t row) {
       tensors(row, [&](const Seen &seen) {
         part.changed |= !seen.isHeld();
-        fetchMemory(seen.tensor);
+        fetchObject(seen.tensor);
       });
-      fetch(paramOf(set, row).tensor, 80);
     });
     if (part.changed)
       return;
