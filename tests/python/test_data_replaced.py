@@ -86,10 +86,8 @@ def test_state_moved_in_any_row(place, key):
     assert torch.equal(stale, kept)
 
 
-@pytest.mark.parametrize("binder", ["python", "native"])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_state_transposed_at_its_address(place, binder, monkeypatch):
-    monkeypatch.setenv("ALTGRAD_BINDER", binder)
+def test_state_transposed_at_its_address(place, binder):
     optimizers, params = trained()
     for optimizer, ps in zip(optimizers, params):
         optimizer.state[ps[place]]["exp_avg"].t_()
