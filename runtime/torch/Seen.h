@@ -39,17 +39,17 @@ inline c10::StorageImpl *storageOf(const c10::TensorImpl &tensor) {
   return tensor.unsafe_storage().unsafeGetStorageImpl();
 }
 
+// In numbers: a storage that was freed is at null.
 inline const void *firstOf(const c10::TensorImpl &tensor, const void *storage) {
-  return static_cast<const char *>(storage) +
-         size_t(tensor.storage_offset()) * tensor.itemsize();
+  return reinterpret_cast<const void *>(
+      uintptr_t(storage) + size_t(tensor.storage_offset()) * tensor.itemsize());
 }
 
 // Whether a tensor without gaps lies within its storage.
 inline bool isWithin(const c10::TensorImpl &tensor, const void *data) {
   const c10::StorageImpl &storage = *storageOf(tensor);
-  auto start = static_cast<const char *>(storage.data());
-  return static_cast<const char *>(data) + tensor.numel() * tensor.itemsize() <=
-         start + storage.nbytes();
+  return uintptr_t(data) + size_t(tensor.numel()) * tensor.itemsize() <=
+         uintptr_t(storage.data()) + storage.nbytes();
 }
 
 // Where a tensor may be written; what shares its memory until then gets its

@@ -62,11 +62,9 @@ def entries(optimizer):
             optimizer.state[param]["exp_avg"] = torch.full((5,), 3.0)
 
 
-@pytest.mark.parametrize("binder", ["python", "native"])
 @pytest.mark.parametrize("change", [group_of_its_own, tuples, keys, mapping, entries])
 @pytest.mark.parametrize("kind", [torch.nn.Parameter, WithMain])
-def test_as_torch_asks_it(change, kind, binder, monkeypatch):
-    monkeypatch.setenv("ALTGRAD_BINDER", binder)
+def test_as_torch_asks_it(change, kind, binder):
     values = torch.randn(3, 5)
     params = [[kind(v.clone()) for v in values] for _ in "ab"]
     optimizers = [library.optim.AdamW(ps, lr=0.1) for library, ps in zip((altgrad, torch), params)]

@@ -86,6 +86,19 @@ def test_state_moved_in_any_row(place, key):
     assert torch.equal(stale, kept)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_state_transposed_at_its_address(place, binder):
+    optimizers, params = trained()
+    for optimizer, ps in zip(optimizers, params):
+        optimizer.state[ps[place]]["exp_avg"].t_()
+    for _ in range(2):
+        twins.give_grads(*params)
+        for optimizer in optimizers:
+            optimizer.step()
+    for p, q in zip(*params):
+        torch.testing.assert_close(p, q)
+
+
 def test_state_of_fewer_elements_at_its_address():
     (ours, _), (a, _) = trained()
     ours.state[a[2]]["exp_avg"].data = ours.state[a[2]]["exp_avg"].data[:2]

@@ -21,9 +21,8 @@ class Number:
         return 0.1
 
 
-@pytest.fixture(params=["python", "native"])
-def trained(request, monkeypatch):
-    monkeypatch.setenv("ALTGRAD_BINDER", request.param)
+@pytest.fixture
+def trained(binder):
     params, = twins.make([(300,), (300,)], count=1)
     twins.give_grads(params)
     optimizer = altgrad.optim.AdamW(params, lr=0.1)

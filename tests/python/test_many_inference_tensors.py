@@ -1,15 +1,12 @@
 """Inference tensors are stepped by several threads, of which one only is in inference mode."""
 
-import pytest
 import torch
 import twins
 
 import altgrad
 
 
-@pytest.mark.parametrize("binder", ["python", "native"])
-def test_more_than_one_thread_looks_at(binder, monkeypatch):
-    monkeypatch.setenv("ALTGRAD_BINDER", binder)
+def test_more_than_one_thread_looks_at(binder):
     torch.set_num_threads(2)
     with torch.inference_mode():
         params = twins.make([(3,)] * 600)

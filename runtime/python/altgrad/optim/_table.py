@@ -26,7 +26,7 @@ _END = (None,)
 # Unbound methods under map() cost less than a comprehension, a thousand times a step.
 _data_ptr, _shape, _stride = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride
 _is_contiguous, _is_neg = torch.Tensor.is_contiguous, torch.Tensor.is_neg
-_dtype, _nbytes = attrgetter("dtype"), attrgetter("nbytes")
+_dtype = attrgetter("dtype")
 _grad = attrgetter("grad")
 
 
@@ -45,7 +45,7 @@ class TensorTable:
     `fresh(params, state)` is called in every step. It answers STALE when a parameter is
     another object or has another address, shape, strides or dtype, when an entry of
     `state` is another object, came or went, or when a bound state or count has another
-    address, length, strides or dtype; OTHER_GRADS when only gradients came, went or changed
+    address, shape, strides or dtype; OTHER_GRADS when only gradients came, went or changed
     their kind; otherwise it binds the gradients of this step and answers FRESH. It
     changes no tensor.
 
@@ -96,7 +96,7 @@ class TensorTable:
         self._empty = sum([p.numel() == 0 for p in tensors])
         states = [t for row in rows for t in row.tensors]
         self._states = states + [row.count for row in rows if row.count is not None]
-        self._known_states = _extent(self._states)
+        self._known_states = _identity(self._states)
         for tensor in tensors + self._states:
             check_extent(tensor)
         self._written = tensors + self._states
@@ -155,7 +155,7 @@ class TensorTable:
                 return STALE
         except TypeError:  # an entry that is no parameter's came
             return STALE
-        if _identity(self._tensors) != self._known or _extent(self._states) != self._known_states:
+        if _identity(self._tensors) != self._known or _identity(self._states) != self._known_states:
             return STALE
         grads = list(map(_grad, params))
         for place in self._idle:
@@ -263,10 +263,6 @@ def _entries(state, odd):
 
 def _identity(tensors):
     return [list(map(f, tensors)) for f in (_data_ptr, _shape, _stride, _dtype)]
-
-
-def _extent(tensors):
-    return [list(map(f, tensors)) for f in (_data_ptr, _nbytes, _stride, _dtype)]
 
 
 def _version_of(tensor):
