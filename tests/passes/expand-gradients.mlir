@@ -37,7 +37,8 @@ altgrad.step @clip(inout %a: !altgrad.tensors<f32>, inout %b: !altgrad.tensors<f
   // CHECK: %[[SB:.*]] = reduce sumsq %[[Y:.*]] over step : f32
   // CHECK: %[[SUM:.*]] = arith.addf %[[SA]], %[[SB]] : f32
   // CHECK: %[[NORM:.*]] = math.sqrt %[[SUM]] : f32
-  // CHECK: %[[MORE:.*]] = arith.addf %[[NORM]], %{{.*}} : f32
+  // CHECK: %[[TINY:.*]] = arith.constant 9.99999997E-7 : f32
+  // CHECK: %[[MORE:.*]] = arith.addf %[[NORM]], %[[TINY]] : f32
   // CHECK: %[[RATIO:.*]] = arith.divf %limit, %[[MORE]] : f32
   // CHECK: %[[COEF:.*]] = arith.minimumf %[[RATIO]], %{{.*}} : f32
   // CHECK: %[[BOTH:.*]] = arith.mulf %k, %[[COEF]] : f32

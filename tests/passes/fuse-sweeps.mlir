@@ -25,6 +25,34 @@ altgrad.step @merge(in %a: !altgrad.tensors<f32>, in %b: !altgrad.tensors<f32>, 
 
 // -----
 
+// Of two pairs that share a sweep the one that saves more is fused: 8 bytes, not 4.
+// REMARK: bytes-after=16, bytes-before=24, sweeps-after=2, sweeps-before=3
+// CHECK-LABEL: @best
+altgrad.step @best(in %a: !altgrad.tensors<f32>, in %b: !altgrad.tensors<f32>, in %c: !altgrad.tensors<f32>,
+                   out %s: f32, out %t: f32, out %u: f32) {
+  // CHECK: sweep @one
+  // CHECK: sweep @two {{.*}} reduce(max over step, add over step)
+  // CHECK-NOT: sweep
+  %x = sweep @one load(%p from %a : !altgrad.tensors<f32>) reduce(add over step) store() {
+    emit %p : f32
+  }
+  %y = sweep @two load(%p from %a : !altgrad.tensors<f32>, %q from %b : !altgrad.tensors<f32>,
+                       %r from %c : !altgrad.tensors<f32>) reduce(max over step) store() {
+    %d = arith.subf %p, %q : f32
+    %e = arith.subf %d, %r : f32
+    emit %e : f32
+  }
+  %z = sweep @three load(%q from %b : !altgrad.tensors<f32>, %r from %c : !altgrad.tensors<f32>)
+      reduce(add over step) store() {
+    %d = arith.subf %q, %x : f32
+    %e = arith.mulf %d, %r : f32
+    emit %e : f32
+  }
+  commit always %x to %s : f32, %y to %t : f32, %z to %u : f32
+}
+
+// -----
+
 // The second needs the value that the first reduces.
 // REMARK: bytes-after=12, bytes-before=12, sweeps-after=2, sweeps-before=2
 // CHECK-LABEL: @reduced

@@ -118,3 +118,15 @@ def test_equal_bounds_of_two_groups_and_none_any_more():
         del group["max_grad_norm"]
     optimizer.step()
     assert optimizer.grad_norm is None
+
+
+def test_a_norm_near_the_summand_of_its_bound():
+    """torch divides by the norm and 1e-6: half of the bound, where the norm is 1e-6 itself."""
+    a, b = twins.make([(4,)])
+    for p in (a[0], b[0]):
+        p.grad = torch.full((4,), 0.5e-6)
+    ours, theirs = altgrad.optim.SGD(a, lr=1e6, max_grad_norm=1e-6), torch.optim.SGD(b, lr=1e6)
+    torch.nn.utils.clip_grad_norm_(b, 1e-6)
+    ours.step()
+    theirs.step()
+    torch.testing.assert_close(a[0], b[0], rtol=1e-6, atol=0)
