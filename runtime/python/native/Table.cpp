@@ -2,6 +2,7 @@
 
 #include "Collected.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 using namespace altgrad::native;
@@ -97,6 +98,7 @@ int Table::fresh(const py::list &now, py::handle state) {
   if (!table || !areSame(now) || Py_TYPE(state.ptr()) != kind ||
       !entries.areSame(state.ptr()))
     return stale;
+  at::NoGradGuard none;
   switch (table->look()) {
   case Change::None:
     return isFresh;
@@ -141,6 +143,7 @@ py::dict Table::run(const py::dict &given, const py::object &exchange) {
     };
   {
     py::gil_scoped_release released;
+    at::NoGradGuard none;
     table->run(callback);
   }
   py::dict results;

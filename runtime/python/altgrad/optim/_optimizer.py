@@ -156,7 +156,7 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        with torch.no_grad(), self._turns:
+        with self._turns:
             self._advance()
         return loss
 
@@ -214,7 +214,8 @@ class Optimizer(torch.optim.Optimizer):
                 numbers = self._numbers_of(changed)
                 fit = self._fit() if watched is self._watched else STALE
         if fit != FRESH:
-            self._rebuild(fit, asked)
+            with torch.no_grad():
+                self._rebuild(fit, asked)
         elif changed:
             self._take_groups(changed, *numbers)
         self._norm = 0.0 if self._kinds.clipped else None
@@ -235,8 +236,9 @@ class Optimizer(torch.optim.Optimizer):
     def _run(self, given, scaler):
         results, table = {}, self._built and self._built.table
         if self._theirs or self._group is not None:
-            results = step_together(table, self._theirs, self._group, given, self._kinds.clipped,
-                                    scaler)
+            with torch.no_grad():
+                results = step_together(table, self._theirs, self._group, given,
+                                        self._kinds.clipped, scaler)
         elif table:
             results = table.run(given)
         self._norm = results.get("norm", self._norm)

@@ -145,6 +145,7 @@ class TensorTable:
 
     # Every step.
 
+    @torch.no_grad()
     def fresh(self, params, state):
         """Whether all is as it was bound; binds this step's gradients."""
         known = self._params
@@ -205,6 +206,7 @@ class TensorTable:
                 own[place] = int(own[place])
             packer.pack_into(self._hypers, offset, *own)
 
+    @torch.no_grad()
     def run(self, given, exchange=None):
         """Runs the step; returns what it says of itself."""
         self._write(given)
