@@ -59,6 +59,7 @@ inline const void *memoryOf(const c10::TensorImpl &tensor) {
   return storage ? firstOf(tensor, storage->mutable_data()) : nullptr;
 }
 
+// std::equal would call memcmp for these few words.
 inline bool isSameList(const int64_t *known, at::IntArrayRef now) {
   for (int64_t word : now)
     if (word != *known++)

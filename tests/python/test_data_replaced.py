@@ -14,10 +14,7 @@ def trained(name="AdamW", shape=(4, 4), **kwargs):
               for _ in "ab"]
     optimizers = [getattr(library.optim, name)(ps, lr=0.1, **kwargs)
                   for library, ps in zip((altgrad, torch), params)]
-    for _ in range(2):
-        twins.give_grads(*params)
-        for optimizer in optimizers:
-            optimizer.step()
+    twins.step(optimizers, params, 2)
     return optimizers, params
 
 
@@ -44,10 +41,7 @@ def test_parameter_transposed_at_its_address(place):
     optimizers, params = trained()
     for ps, optimizer in zip(params, optimizers):
         ps[place].data = ps[place].data.t()
-    for _ in range(2):
-        twins.give_grads(*params)
-        for optimizer in optimizers:
-            optimizer.step()
+    twins.step(optimizers, params, 2)
     for p, q in zip(*params):
         torch.testing.assert_close(p, q)
 
@@ -91,10 +85,7 @@ def test_state_transposed_at_its_address(place, binder):
     optimizers, params = trained()
     for optimizer, ps in zip(optimizers, params):
         optimizer.state[ps[place]]["exp_avg"].t_()
-    for _ in range(2):
-        twins.give_grads(*params)
-        for optimizer in optimizers:
-            optimizer.step()
+    twins.step(optimizers, params, 2)
     for p, q in zip(*params):
         torch.testing.assert_close(p, q)
 
@@ -110,10 +101,7 @@ def test_states_in_shared_memory():
     optimizers, params = trained("Adagrad")
     for optimizer in optimizers:
         optimizer.share_memory()
-    for _ in range(2):
-        twins.give_grads(*params)
-        for optimizer in optimizers:
-            optimizer.step()
+    twins.step(optimizers, params, 2)
     for p, q in zip(*params):
         torch.testing.assert_close(p, q)
     assert all(v.is_shared() for held in optimizers[0].state.values() for v in held.values())

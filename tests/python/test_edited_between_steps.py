@@ -13,15 +13,8 @@ def trained(name="AdamW", **kwargs):
     optimizers = [getattr(library.optim, name)([dict(params=ps[:2]), dict(params=ps[2:], lr=0.02)],
                                                lr=0.1, **kwargs)
                   for library, ps in zip((altgrad, torch), lists)]
-    step(optimizers, lists, 2)
+    twins.step(optimizers, lists, 2)
     return optimizers, lists
-
-
-def step(optimizers, lists, count=1):
-    for _ in range(count):
-        twins.give_grads(*lists)
-        for optimizer in optimizers:
-            optimizer.step()
 
 
 @pytest.mark.parametrize("name", ["Adam", "AdamW"])
@@ -30,7 +23,7 @@ def test_decoupled_weight_decay_is_turned(name):
     for value in (False, True, False):
         for optimizer in optimizers:
             optimizer.param_groups[0]["decoupled_weight_decay"] = value
-        step(optimizers, lists, 2)
+        twins.step(optimizers, lists, 2)
         for p, q in zip(*lists):
             torch.testing.assert_close(p, q)
 
@@ -41,10 +34,10 @@ def test_every_group_is_taken_away():
     groups = list(ours.param_groups)
     for optimizer in (ours, theirs):
         optimizer.param_groups.clear()
-    step((ours, theirs), lists)
+    twins.step((ours, theirs), lists)
     assert all(map(torch.equal, before, lists[0]))
     ours.param_groups.extend(groups)
-    step((ours,), lists[:1])
+    twins.step((ours,), lists[:1])
     assert not any(map(torch.equal, before, lists[0]))
 
 
@@ -72,7 +65,7 @@ def test_a_state_that_is_no_dict(held, late):
     params, = twins.make([(4,), (3, 2), (5,)], count=1)
     optimizer = altgrad.optim.AdamW(params)
     for _ in range(2 * late):
-        step((optimizer,), [params])
+        twins.step((optimizer,), [params])
     optimizer.state[params[1]] = held
     twins.give_grads(params)
     with pytest.raises(TypeError, match="^the state of parameter 1 of group 0 is .*, not a dict"):

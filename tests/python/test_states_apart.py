@@ -92,10 +92,7 @@ def test_views_of_one_buffer_and_shared_counts_are_as_good_as_tensors_of_their_o
     seconds = [flat[20:28], torch.zeros(1).expand(3, 4), empty, empty, matrix[:, 1]]
     for p, first, second in zip(lists[0], views, seconds):
         optimizers[0].state[p].update(step=count, exp_avg=first, exp_avg_sq=second)
-    for _ in range(3):
-        twins.give_grads(*lists)
-        for optimizer in optimizers:
-            optimizer.step()
+    twins.step(optimizers, lists, 3)
     assert all(map(torch.equal, *lists)) and flat[:28].all() and not flat[28:].any()
 
 

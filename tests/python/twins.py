@@ -35,6 +35,14 @@ def give_grads(*lists, scale=1.0):
             param.grad = grad.to(param.dtype).clone()
 
 
+def step(optimizers, lists, count=1):
+    """`count` steps of every optimizer, each with equal new gradients for their lists."""
+    for _ in range(count):
+        give_grads(*lists)
+        for optimizer in optimizers:
+            optimizer.step()
+
+
 def ulps(new, other, old, bits=24):
     """The largest difference in units of the last of `bits` bits of max(|old|, |new|)."""
     new, other = new.float(), other.float()

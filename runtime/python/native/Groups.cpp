@@ -144,20 +144,12 @@ double Groups::number(const py::list &groups, const Place &place) const {
   return convert(place.key, place.part, value).cast<double>();
 }
 
-std::vector<double>
-Groups::numbers(const py::list &groups,
-                const std::optional<std::vector<size_t>> &cells) const {
+std::vector<double> Groups::numbers(const py::list &groups,
+                                    const std::vector<size_t> &cells) const {
   std::vector<double> found;
-  auto read = [&](size_t cell) {
+  for (size_t cell : cells)
     for (const Place &place : places.at(cell))
       found.push_back(number(groups, place));
-  };
-  if (cells)
-    for (size_t cell : *cells)
-      read(cell);
-  else
-    for (size_t cell = 0; cell < places.size(); ++cell)
-      read(cell);
   return found;
 }
 
@@ -193,6 +185,5 @@ void Groups::addTo(py::module_ &module) {
       .def("changed", &Groups::changed)
       .def("remember", &Groups::remember)
       .def("expect", &Groups::expect)
-      .def("numbers", &Groups::numbers, py::arg("param_groups"),
-           py::arg("cells") = py::none());
+      .def("numbers", &Groups::numbers);
 }

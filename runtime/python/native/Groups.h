@@ -4,7 +4,6 @@
 
 #include <torch/csrc/utils/pybind.h>
 
-#include <optional>
 #include <vector>
 
 namespace altgrad::native {
@@ -20,10 +19,9 @@ public:
   py::object changed(py::handle groups) const;
   // What each group of the plan reads, and what makes a float of what is none.
   void expect(const py::list &places, py::object convert);
-  // Of all groups of the plan, or of `cells`.
-  std::vector<double>
-  numbers(const py::list &groups,
-          const std::optional<std::vector<size_t>> &cells) const;
+  // Of the groups of the plan whose indices are `cells`.
+  std::vector<double> numbers(const py::list &groups,
+                              const std::vector<size_t> &cells) const;
   // Takes over what these groups say now.
   void remember(const py::list &groups, const std::vector<size_t> &indices);
 

@@ -26,7 +26,6 @@ static void translate(std::exception_ptr thrown) {
 }
 
 PYBIND11_MODULE(_native, module) {
-  module.attr("torch_version") = ALTGRAD_TORCH_VERSION;
   // Where this module has found the runtime: the package checks that it uses
   // the same.
   module.attr("runtime") = reinterpret_cast<uintptr_t>(&altgrad_version);

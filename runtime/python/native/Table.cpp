@@ -110,23 +110,17 @@ int Table::fresh(const py::list &now, py::handle state) {
 }
 
 void Table::setHypers(const std::vector<double> &numbers,
-                      const std::optional<std::vector<size_t>> &some) {
+                      const std::vector<size_t> &cells) {
   TORCH_CHECK(table, "the table was collected");
   const double *next = numbers.data(), *end = next + numbers.size();
-  auto write = [&](size_t group) {
+  for (size_t group : cells) {
     const std::vector<Scalar> &hypers =
         program->sets[size_t(groups.at(group))].hypers;
     TORCH_CHECK(size_t(end - next) >= hypers.size(), "too few numbers");
-    uint64_t *cells = table->hypers(int64_t(group));
+    uint64_t *cell = table->hypers(int64_t(group));
     for (const Scalar &hyper : hypers)
-      hyper.write(*next++, cells++);
-  };
-  if (some)
-    for (size_t group : *some)
-      write(group);
-  else
-    for (size_t group = 0; group < groups.size(); ++group)
-      write(group);
+      hyper.write(*next++, cell++);
+  }
 }
 
 py::dict Table::run(const py::dict &given, const py::object &exchange) {
@@ -172,8 +166,7 @@ void Table::addTo(py::module_ &module) {
       .def(py::init<uintptr_t, py::list, std::vector<int32_t>, py::list,
                     py::dict, py::list>())
       .def("fresh", &Table::fresh)
-      .def("set_hypers", &Table::setHypers, py::arg("numbers"),
-           py::arg("groups") = py::none())
+      .def("set_hypers", &Table::setHypers)
       .def("run", &Table::run, py::arg("given"),
            py::arg("exchange") = py::none());
 }

@@ -6,7 +6,6 @@
 #include "TensorTable.h"
 
 #include <deque>
-#include <optional>
 
 namespace altgrad::native {
 
@@ -19,9 +18,9 @@ public:
         const py::list &params, const py::dict &state, py::list exchanges);
 
   int fresh(const py::list &params, py::handle state);
-  // Those of all groups of the plan, or of `groups`, in their order.
+  // Those of the groups of the plan whose indices are `cells`, in their order.
   void setHypers(const std::vector<double> &numbers,
-                 const std::optional<std::vector<size_t>> &groups);
+                 const std::vector<size_t> &cells);
   py::dict run(const py::dict &given, const py::object &exchange);
 
   int traverse(visitproc visit, void *arg);

@@ -53,9 +53,9 @@ class Built:
 def build(optimizer, watched, kinds, params, left, known, asked):
     """The Built for every parameter that has a gradient now; None if there is none.
 
-    `watched` are the Groups, `kinds` holds (rule, options) of each param_group, `params` every parameter but
-    those whose id is in `left`, `known` finished rows by their place that may be
-    used again, `asked` what the step does beside the update. Raises TypeError, ValueError,
+    `watched` are the Groups, `kinds` holds (rule, options) of each param_group, `params`
+    every parameter but those whose id is in `left`, `known` finished rows by their place
+    that may be used again, `asked` what the step does beside the update. Raises TypeError, ValueError,
     RuntimeError or altgrad.Error with nothing changed; only then are missing
     states made.
     """
@@ -87,12 +87,13 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     numbers = [(group, [optimizer._hyper_place(hyper.key) for hyper in bundle.sets[index].hypers])
                for group, index in cells]
     watched.expect(numbers, partial(_to_float, absent=optimizer._absent))
-    values = watched.numbers(optimizer.param_groups)
+    every = list(range(len(cells)))
+    values = watched.numbers(optimizer.param_groups, every)
     if not all([row.finished for row in rows]):
         check_states_apart(optimizer, list(_kept(optimizer, bundle, rows)))
     _make_states(optimizer, bundle, rows)
     table = make_table(bundle, rows, [index for _, index in cells], params, optimizer.state)
-    table.set_hypers(values)
+    table.set_hypers(values, every)
     if table.fresh(params, optimizer.state) != FRESH:
         raise RuntimeError("a gradient changed while its step was prepared")
     uncounted = [optimizer.state[row.param][optimizer._count_key] for row in rows

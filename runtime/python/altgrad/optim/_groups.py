@@ -24,9 +24,8 @@ class Groups:
 
     `expect(places, convert)` says what the groups of the plan read: `places` holds (index
     of a param_group, ((key, part or None), ...)) for each of them, `convert(key, part,
-    value)` makes a float where the value of the key is none. `numbers(param_groups,
-    cells=None)` reads it
-    for all groups of the plan, or for those whose indices are `cells`.
+    value)` makes a float where the value of the key is none. `numbers(param_groups, cells)`
+    reads it for those whose indices are `cells`.
     """
 
     def __init__(self, param_groups, keys):
@@ -60,9 +59,9 @@ class Groups:
     def expect(self, places, convert):
         self._places, self._convert = places, convert
 
-    def numbers(self, param_groups, cells=None):
+    def numbers(self, param_groups, cells):
         values = []
-        for index, keys in self._places if cells is None else [self._places[c] for c in cells]:
+        for index, keys in [self._places[cell] for cell in cells]:
             group = param_groups[index]
             for key, part in keys:
                 value = group[key]

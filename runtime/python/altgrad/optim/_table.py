@@ -49,9 +49,8 @@ class TensorTable:
     their kind; otherwise it binds the gradients of this step and answers FRESH. It
     changes no tensor.
 
-    `set_hypers(numbers, groups=None)` writes the hyper-parameters of all groups of the
-    plan, or of those whose indices are in `groups`: for each, those of its set in the
-    order of the bundle.
+    `set_hypers(numbers, cells)` writes the hyper-parameters of the groups of the plan
+    whose indices are `cells`: for each, those of its set in the order of the bundle.
 
     `run(given, exchange)` runs the step on the gradients bound last: takes edits of
     parameters into their master copies (known by version counters), raises the version
@@ -195,11 +194,11 @@ class TensorTable:
                 self._bound[index] = pointers[mine]
         return True
 
-    def set_hypers(self, numbers, groups=None):
+    def set_hypers(self, numbers, cells):
         """Writes hyper-parameters, each by its type."""
         first = 0
-        for group in range(len(self._writers)) if groups is None else groups:
-            offset, packer, whole, count = self._writers[group]
+        for cell in cells:
+            offset, packer, whole, count = self._writers[cell]
             own = numbers[first:first + count]
             first += count
             for place in whole:
