@@ -5,7 +5,10 @@
 #include "altgrad/altgrad.h"
 #include "bundle/Manifest.h"
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,16 @@ public:
   // NUL-terminated data and its length without the NUL, or null.
   const char *data(const std::string &symbol, size_t &length) const;
 
+  // What somebody keeps with the bundle for as long as it lives, by whom; one
+  // thread at a time.
+  altgrad_status
+  attached(const void *who,
+           const std::function<altgrad_status(std::shared_ptr<const void> &)>
+               &use) const {
+    std::lock_guard<std::mutex> held(attaching);
+    return use(attachments[who]);
+  }
+
 private:
   altgrad_status map(const char *bytes, size_t size);
   altgrad_status readManifest();
@@ -39,6 +52,8 @@ private:
   int descriptor = -1;
   const char *text = nullptr;
   Manifest parsed;
+  mutable std::mutex attaching;
+  mutable std::map<const void *, std::shared_ptr<const void>> attachments;
 };
 
 } // namespace altgrad::runtime

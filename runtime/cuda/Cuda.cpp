@@ -15,103 +15,50 @@ namespace {
 // the last ones end.
 constexpr int fewestBlocks = 4, mostBlocks = 8;
 
-class CudaExecutor final : public Executor {
-public:
-  explicit CudaExecutor(const Driver &driver)
-      : driver(driver), memory(driver) {}
-  ~CudaExecutor() override;
-
-  altgrad_status enterDevice(int ordinal);
-  altgrad_status load(const Bundle &bundle);
-  altgrad_status prepare(const Tables &tables) override;
-  altgrad_status run(const Tables &tables, const Launch &launch,
-                     unsigned &changed) override;
-
-private:
+// The kernels of a bundle in one context; every plan of the bundle uses them.
+struct Kernels {
   struct Entry {
     Function kernel;
     const Phase *phase;
     int64_t mostBlocks;
   };
+  ~Kernels();
 
-  altgrad_status chooseDevice(int ordinal);
-  altgrad_status choosePtx(const Bundle &bundle, std::string &target) const;
-  altgrad_status loadModule(const Bundle &bundle, const std::string &target);
-  altgrad_status loadPhase(const Bundle &bundle, const Phase &phase);
-  altgrad_status order(const Tables &tables, CudaStream stream,
-                       unsigned &changed, bool &capturing);
-  altgrad_status launchPhase(const Entry &entry, Items items,
-                             altgrad_args &args, CudaStream stream);
-  altgrad_status checkUsable() const;
-
-  const Driver &driver;
-  CudaTables memory;
-  Device device = 0;
-  Context context = nullptr;
-  bool retained = false, used = false;
+  std::shared_ptr<Gpu> gpu;
   Module module = nullptr;
-  Event last = nullptr; // after everything this plan has given to a stream
   std::vector<Entry> phases;
 };
 
-CudaExecutor::~CudaExecutor() {
-  if (driverIsParents())
+Kernels::~Kernels() {
+  if (driverIsParents() || !module)
     return;
-  {
-    Entered entered(driver, context);
-    if (context && entered.error == 0) {
-      memory.release();
-      if (last)
-        driver.cuEventDestroy(last);
-      if (module)
-        driver.cuModuleUnload(module);
-    }
-  }
-  if (retained)
-    driver.cuDevicePrimaryCtxRelease(device);
+  Entered entered(gpu->driver, gpu->context);
+  if (entered.error == 0)
+    gpu->driver.cuModuleUnload(module);
 }
 
-altgrad_status CudaExecutor::checkUsable() const {
-  if (driverIsParents())
-    return fail(ALTGRAD_UNAVAILABLE,
-                "this CUDA plan belongs to the process that was forked");
-  return ALTGRAD_OK;
-}
+// Loads the kernels of a bundle.
+class Loader {
+public:
+  Loader(Gpu &gpu, const Bundle &bundle, Kernels &kernels)
+      : gpu(gpu), driver(gpu.driver), device(gpu.device), bundle(bundle),
+        kernels(kernels) {}
+  altgrad_status load();
 
-// The current context when it is of the wanted device (whatever device it is,
-// when `ordinal` < 0), else the primary context, which is torch's.
-altgrad_status CudaExecutor::enterDevice(int ordinal) {
-  Context current = nullptr;
-  Result error = driver.cuCtxGetCurrent(&current);
-  Device currentDevice = -1;
-  if (!error && current)
-    error = driver.cuCtxGetDevice(&currentDevice);
-  if (error)
-    return driver.refuse(error, "the current CUDA context");
-  if (!current || (ordinal >= 0 && currentDevice != ordinal))
-    return chooseDevice(std::max(ordinal, 0));
-  context = current;
-  device = currentDevice;
-  return ALTGRAD_OK;
-}
+private:
+  altgrad_status choosePtx(const Bundle &bundle, std::string &target) const;
+  altgrad_status loadModule(const Bundle &bundle, const std::string &target);
+  altgrad_status loadPhase(const Bundle &bundle, const Phase &phase);
 
-altgrad_status CudaExecutor::chooseDevice(int ordinal) {
-  int count = 0;
-  if (Result error = driver.cuDeviceGetCount(&count))
-    return driver.refuse(error, "counting the CUDA devices");
-  if (ordinal >= count)
-    return fail(ALTGRAD_UNAVAILABLE, "cuda:%d of %d CUDA devices", ordinal,
-                count);
-  if (Result error = driver.cuDeviceGet(&device, ordinal))
-    return driver.refuse(error, "cuDeviceGet");
-  if (Result error = driver.cuDevicePrimaryCtxRetain(&context, device))
-    return driver.refuse(error, "the primary context of the CUDA device");
-  retained = true;
-  return ALTGRAD_OK;
-}
+  Gpu &gpu;
+  const Driver &driver;
+  Device device;
+  const Bundle &bundle;
+  Kernels &kernels;
+};
 
 // The greatest target up to the device's capability; sm_90a is for 9.0 alone.
-altgrad_status CudaExecutor::choosePtx(const Bundle &bundle,
+altgrad_status Loader::choosePtx(const Bundle &bundle,
                                        std::string &target) const {
   int major = 0, minor = 0;
   Result error = driver.cuDeviceGetAttribute(&major, attributeMajor, device);
@@ -142,7 +89,7 @@ altgrad_status CudaExecutor::choosePtx(const Bundle &bundle,
   return ALTGRAD_OK;
 }
 
-altgrad_status CudaExecutor::loadModule(const Bundle &bundle,
+altgrad_status Loader::loadModule(const Bundle &bundle,
                                         const std::string &target) {
   size_t length = 0;
   const char *ptx = bundle.data("altgrad_ptx_" + target, length);
@@ -152,10 +99,10 @@ altgrad_status CudaExecutor::loadModule(const Bundle &bundle,
   char log[4096] = "";
   int options[] = {jitErrorLog, jitErrorLogBytes};
   void *values[] = {log, (void *)(sizeof log)};
-  Result error = driver.cuModuleLoadDataEx(&module, ptx, 2, options, values);
+  Result error = driver.cuModuleLoadDataEx(&kernels.module, ptx, 2, options, values);
   if (error == 0)
     return ALTGRAD_OK;
-  module = nullptr;
+  kernels.module = nullptr;
   int version = 0;
   driver.cuDriverGetVersion(&version);
   const char *hint = error == errorPtxVersion   ? ": the driver is too old for "
@@ -173,10 +120,10 @@ altgrad_status CudaExecutor::loadModule(const Bundle &bundle,
               version / 1000, version % 1000 / 10, *log ? "\n" : "", log);
 }
 
-altgrad_status CudaExecutor::loadPhase(const Bundle &bundle,
+altgrad_status Loader::loadPhase(const Bundle &bundle,
                                        const Phase &phase) {
-  Entry entry{nullptr, &phase, 0};
-  if (Result error = driver.cuModuleGetFunction(&entry.kernel, module,
+  Kernels::Entry entry{nullptr, &phase, 0};
+  if (Result error = driver.cuModuleGetFunction(&entry.kernel, kernels.module,
                                                 phase.symbol.c_str())) {
     driver.refuse(error, phase.symbol.c_str());
     std::string words = altgrad_last_error();
@@ -193,12 +140,12 @@ altgrad_status CudaExecutor::loadPhase(const Bundle &bundle,
     return driver.refuse(error, phase.symbol.c_str());
   entry.mostBlocks =
       int64_t(processors) * std::clamp(blocks, fewestBlocks, mostBlocks);
-  phases.push_back(entry);
+  kernels.phases.push_back(entry);
   return ALTGRAD_OK;
 }
 
-altgrad_status CudaExecutor::load(const Bundle &bundle) {
-  Entered entered(driver, context);
+altgrad_status Loader::load() {
+  Entered entered(driver, gpu.context);
   if (entered.error)
     return driver.refuse(entered.error, "entering the CUDA context");
   std::string target;
@@ -209,41 +156,162 @@ altgrad_status CudaExecutor::load(const Bundle &bundle) {
   for (const Phase &phase : bundle.manifest().phases)
     if (altgrad_status status = loadPhase(bundle, phase))
       return status;
-  if (Result error = driver.cuEventCreate(&last, eventWithoutTiming))
-    return driver.refuse(error, "cuEventCreate");
+  return ALTGRAD_OK;
+}
+
+altgrad_status findKernels(std::shared_ptr<Gpu> gpu, const Bundle &bundle,
+                           std::shared_ptr<const Kernels> &out) {
+  return bundle.attached(gpu.get(), [&](std::shared_ptr<const void> &slot) {
+    if (!slot) {
+      auto kernels = std::make_shared<Kernels>();
+      kernels->gpu = gpu;
+      if (altgrad_status status = Loader(*gpu, bundle, *kernels).load())
+        return status;
+      slot = kernels;
+    }
+    out = std::static_pointer_cast<const Kernels>(slot);
+    return altgrad_status(ALTGRAD_OK);
+  });
+}
+
+altgrad_status askCapture(const Driver &driver, CudaStream stream,
+                          uint64_t &capture) {
+  int capturing = 0;
+  if (Result error = driver.cuStreamGetCaptureInfo(stream, &capturing, &capture,
+                                                   nullptr, nullptr, nullptr))
+    return driver.refuse(error, "asking whether the stream is captured");
+  capture = capturing ? capture : 0;
+  return ALTGRAD_OK;
+}
+
+class CudaExecutor final : public Executor {
+public:
+  CudaExecutor(std::shared_ptr<Gpu> gpu, std::shared_ptr<const Kernels> kernels)
+      : gpu(std::move(gpu)), driver(this->gpu->driver),
+        kernels(std::move(kernels)), memory(*this->gpu) {}
+  ~CudaExecutor() override;
+
+  altgrad_status open();
+  altgrad_status prepare(const Tables &tables) override;
+  altgrad_status run(const Tables &tables, const Launch &launch,
+                     unsigned &changed) override;
+  bool mirrors() const override { return true; }
+
+private:
+  // Tables that a captured graph reads whenever it is replayed.
+  struct Captured {
+    uint64_t capture;
+    std::unique_ptr<CudaTables> tables;
+    SharedEvent ready;
+  };
+  altgrad_status order(const Tables &tables, CudaStream stream,
+                       unsigned &changed);
+  altgrad_status orderCaptured(const Tables &tables, CudaStream stream,
+                               uint64_t capture, const CudaTables *&out);
+  altgrad_status launchAll(const Tables &tables, const Launch &launch,
+                           const CudaTables &where, CudaStream stream);
+  altgrad_status launchPhase(const Kernels::Entry &entry, Items items,
+                             altgrad_args &args, CudaStream stream);
+  altgrad_status checkUsable() const;
+
+  std::shared_ptr<Gpu> gpu;
+  const Driver &driver;
+  std::shared_ptr<const Kernels> kernels;
+  CudaTables memory;
+  std::vector<Captured> captured;
+  bool used = false;
+  SharedEvent last; // after everything this plan has given to a stream
+};
+
+CudaExecutor::~CudaExecutor() {
+  if (driverIsParents())
+    return;
+  Entered entered(driver, gpu->context);
+  if (entered.error)
+    return;
+  RelaxedCapture relaxed(driver);
+  memory.giveBack(used ? last : nullptr);
+  for (Captured &graph : captured)
+    graph.tables->giveBack(last);
+  captured.clear();
+  last.reset();
+}
+
+altgrad_status CudaExecutor::open() {
+  Entered entered(driver, gpu->context);
+  if (entered.error)
+    return driver.refuse(entered.error, "entering the CUDA context");
+  return gpu->makeEvent(last);
+}
+
+altgrad_status CudaExecutor::checkUsable() const {
+  if (driverIsParents())
+    return fail(ALTGRAD_UNAVAILABLE,
+                "this CUDA plan belongs to the process that was forked");
   return ALTGRAD_OK;
 }
 
 altgrad_status CudaExecutor::prepare(const Tables &tables) {
   if (altgrad_status status = checkUsable())
     return status;
-  Entered entered(driver, context);
+  Entered entered(driver, gpu->context);
   if (entered.error)
     return driver.refuse(entered.error, "entering the CUDA context");
-  return memory.reserve(tables);
+  RelaxedCapture relaxed(driver);
+  return memory.reserve(tables, used ? last : nullptr);
 }
 
 // Brings the tables up to date before kernels may read them. Whatever streams
-// the runs of one plan are given, they follow each other; under capture nothing
-// is ordered or uploaded, because the graph runs later.
+// the runs of one plan are given, they follow each other.
 altgrad_status CudaExecutor::order(const Tables &tables, CudaStream stream,
-                                   unsigned &changed, bool &capturing) {
-  int capture = 0;
-  if (Result error = driver.cuStreamIsCapturing(stream, &capture))
-    return driver.refuse(error, "asking whether the stream is captured");
-  capturing = capture != 0;
-  if (capturing && changed)
-    return fail(ALTGRAD_INVALID,
-                "tensors or pointers have changed since the last run, and tables "
-                "are not uploaded while a stream is captured: run once before "
-                "the capture with the pointers that it will use");
-  if (used && !capturing)
-    if (Result error = driver.cuStreamWaitEvent(stream, last, 0))
+                                   unsigned &changed) {
+  if (used)
+    if (Result error = driver.cuStreamWaitEvent(stream, last.get(), 0))
       return driver.refuse(error, "ordering after the last run");
-  return changed ? memory.upload(tables, stream, changed) : ALTGRAD_OK;
+  return memory.upload(tables, stream, changed);
 }
 
-altgrad_status CudaExecutor::launchPhase(const Entry &entry, Items items,
+// A graph runs again and again, later and among other runs: it has tables of
+// its own, which nobody changes, and which are sent before it ever runs, beside
+// it. The events are nodes of the graph, so that replays and other runs follow
+// each other, too.
+altgrad_status CudaExecutor::orderCaptured(const Tables &tables,
+                                           CudaStream stream, uint64_t capture,
+                                           const CudaTables *&out) {
+  RelaxedCapture relaxed(driver);
+  if (!captured.empty() && captured.back().capture == capture &&
+      captured.back().tables->hold(tables)) {
+    out = captured.back().tables.get();
+    return ALTGRAD_OK;
+  }
+  Captured graph{capture, std::make_unique<CudaTables>(*gpu), nullptr};
+  if (altgrad_status status = gpu->makeEvent(graph.ready))
+    return status;
+  if (altgrad_status status = graph.tables->reserve(tables, nullptr))
+    return status;
+  CudaStream beside = nullptr;
+  altgrad_status status = gpu->copyStream(beside);
+  unsigned all = ~0u;
+  if (!status)
+    status = graph.tables->upload(tables, beside, all);
+  const Event ready = graph.ready.get();
+  Result error = status ? 0 : driver.cuEventRecord(ready, beside);
+  if (!status && !error)
+    error = driver.cuStreamWaitEvent(stream, ready, externalEvent);
+  if (!status && !error)
+    error = driver.cuStreamWaitEvent(stream, last.get(), externalEvent);
+  if (error)
+    status = driver.refuse(error, "tables for a captured graph");
+  if (status) {
+    graph.tables->giveBack(graph.ready);
+    return status;
+  }
+  captured.push_back(std::move(graph));
+  out = captured.back().tables.get();
+  return ALTGRAD_OK;
+}
+
+altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry, Items items,
                                          altgrad_args &args,
                                          CudaStream stream) {
   if (items.begin >= items.end)
@@ -262,46 +330,71 @@ altgrad_status CudaExecutor::launchPhase(const Entry &entry, Items items,
   return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 
+altgrad_status CudaExecutor::launchAll(const Tables &tables,
+                                       const Launch &launch,
+                                       const CudaTables &where,
+                                       CudaStream stream) {
+  altgrad_args args = launch.args;
+  args.rows = (const uint64_t *)where.address(RowTable);
+  args.inputs = (const uint64_t *)where.address(InputTable);
+  args.chunks = (const altgrad_chunk *)where.address(ChunkTable);
+  args.groups = (const uint64_t *)where.address(GroupTable);
+  args.scalars = (const uint64_t *)where.address(ScalarTable);
+  for (int64_t i = launch.first; i < launch.last; ++i) {
+    const Kernels::Entry &entry = kernels->phases[size_t(i)];
+    if (altgrad_status status =
+            launchPhase(entry, itemsOf(*entry.phase, tables), args, stream))
+      return status;
+  }
+  return ALTGRAD_OK;
+}
+
 altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
                                  unsigned &changed) {
   if (altgrad_status status = checkUsable())
     return status;
-  Entered entered(driver, context);
+  Entered entered(driver, gpu->context);
   if (entered.error)
     return driver.refuse(entered.error, "entering the CUDA context");
   auto stream = static_cast<CudaStream>(launch.stream);
-  bool capturing = false;
-  if (altgrad_status status = order(tables, stream, changed, capturing))
+  uint64_t capture = 0;
+  if (altgrad_status status = askCapture(driver, stream, capture))
     return status;
-  altgrad_args args = launch.args;
-  args.rows = (const uint64_t *)memory.address(RowTable);
-  args.inputs = (const uint64_t *)memory.address(InputTable);
-  args.chunks = (const altgrad_chunk *)memory.address(ChunkTable);
-  args.groups = (const uint64_t *)memory.address(GroupTable);
-  args.scalars = (const uint64_t *)memory.address(ScalarTable);
-  altgrad_status status = ALTGRAD_OK;
-  for (int64_t i = launch.first; !status && i < launch.last; ++i) {
-    const Entry &entry = phases[size_t(i)];
-    status = launchPhase(entry, itemsOf(*entry.phase, tables), args, stream);
-  }
+  const CudaTables *where = &memory;
+  if (altgrad_status status =
+          capture ? orderCaptured(tables, stream, capture, where)
+                  : order(tables, stream, changed))
+    return status;
+  altgrad_status status = launchAll(tables, launch, *where, stream);
   // Also after a failure: the kernels before it may still run.
-  if (!capturing && driver.cuEventRecord(last, stream) == 0)
+  if (driver.cuEventRecordWithFlags(last.get(), stream,
+                                    capture ? externalEvent : 0) == 0)
     used = true;
   return status;
 }
 
 } // namespace
 
-altgrad_status altgrad::runtime::createCudaExecutor(const Bundle &bundle, int ordinal,
-                                           std::unique_ptr<Executor> &out) {
-  const Driver *driver = nullptr;
-  if (altgrad_status status = openDriver(driver))
+altgrad_status
+altgrad::runtime::createCudaExecutor(const Bundle &bundle, int ordinal,
+                                     std::unique_ptr<Executor> &out) {
+  std::shared_ptr<Gpu> gpu;
+  if (altgrad_status status = Gpu::find(ordinal, gpu))
     return status;
-  auto executor = std::make_unique<CudaExecutor>(*driver);
-  if (altgrad_status status = executor->enterDevice(ordinal))
+  std::shared_ptr<const Kernels> kernels;
+  if (altgrad_status status = findKernels(gpu, bundle, kernels))
     return status;
-  if (altgrad_status status = executor->load(bundle))
+  auto executor =
+      std::make_unique<CudaExecutor>(std::move(gpu), std::move(kernels));
+  if (altgrad_status status = executor->open())
     return status;
   out = std::move(executor);
   return ALTGRAD_OK;
+}
+
+altgrad_status altgrad::runtime::findCapture(void *stream, uint64_t &capture) {
+  const Driver *driver = nullptr;
+  if (altgrad_status status = openDriver(driver))
+    return status;
+  return askCapture(*driver, static_cast<CudaStream>(stream), capture);
 }

@@ -9,71 +9,99 @@ using namespace altgrad::runtime;
 
 static constexpr size_t tableAlignment = 256;
 
-altgrad_status CudaTables::reserve(const Tables &tables) {
-  size_t total = 0;
-  for (int table = 0; table < tableCount; ++table) {
-    offsets[table] = total;
-    total += (tables.bytes(table) + tableAlignment - 1) / tableAlignment *
-             tableAlignment;
+altgrad_status CudaTables::reserve(const Tables &tables,
+                                   const SharedEvent &after) {
+  offsets[0] = 0;
+  for (int table = 0; table < tableCount; ++table)
+    offsets[table + 1] = offsets[table] +
+                         (tables.bytes(table) + tableAlignment - 1) /
+                             tableAlignment * tableAlignment;
+  // Kernels may still read the old ones, whose places have moved.
+  giveBack(after);
+  return gpu.acquire(offsets[tableCount], block);
+}
+
+// Copies a table, with addresses of mirrored values as the device has them.
+void CudaTables::fill(const Tables &tables, int table, char *to) {
+  memcpy(to, tables.data(table), tables.bytes(table));
+  if (table != GroupTable && table != ScalarTable)
+    return;
+  auto *words = reinterpret_cast<uint64_t *>(to);
+  for (size_t i = 0; i < tables.bytes(table) / 8; ++i)
+    if (tables.isMirrored(words[i]))
+      words[i] += address(ValueTable) - uint64_t(tables.values);
+}
+
+altgrad_status CudaTables::findRoom(size_t bytes, size_t &begin) {
+  if (nextByte + bytes > block.pinnedBytes)
+    nextByte = 0;
+  begin = nextByte;
+  auto meets = [&](const Flight &flight) {
+    return flight.begin < begin + bytes && begin < flight.end;
+  };
+  while (flights.size() >= size_t(Block::eventCount) ||
+         std::any_of(flights.begin(), flights.end(), meets)) {
+    if (Result error = gpu.driver.cuEventSynchronize(flights.front().event))
+      return gpu.driver.refuse(error, "waiting for an upload");
+    flights.pop_front();
   }
-  if (total <= capacity)
-    return ALTGRAD_OK;
-  release(); // cuMemFree waits for the kernels that read the old tables
-  total += total / 4;
-  if (Result error = driver.cuMemAlloc(&device, total)) {
-    device = 0;
-    return driver.refuse(error, "memory for the tables of a plan");
-  }
-  for (Stage &stage : stages) {
-    void *memory = nullptr;
-    Result error = driver.cuMemHostAlloc(&memory, total, hostPortable);
-    stage.memory = static_cast<char *>(error ? nullptr : memory);
-    if (!error)
-      error = driver.cuEventCreate(&stage.copied, eventWithoutTiming);
-    if (error) {
-      release();
-      return driver.refuse(error, "pinned memory for the tables of a plan");
-    }
-  }
-  capacity = total;
   return ALTGRAD_OK;
 }
 
 altgrad_status CudaTables::upload(const Tables &tables, CudaStream stream,
                                   unsigned &changed) {
-  Stage &stage = stages[next];
-  if (stage.inFlight)
-    if (Result error = driver.cuEventSynchronize(stage.copied))
-      return driver.refuse(error, "waiting for an upload");
-  stage.inFlight = false;
-  for (int table = 0; table < tableCount; ++table) {
-    size_t bytes = tables.bytes(table);
-    if (!(changed >> table & 1) || bytes == 0)
-      continue;
-    char *pinned = stage.memory + offsets[table];
-    memcpy(pinned, tables.data(table), bytes);
-    if (Result error =
-            driver.cuMemcpyHtoDAsync(address(table), pinned, bytes, stream))
-      return driver.refuse(error, "uploading the tables of a plan");
-  }
-  if (Result error = driver.cuEventRecord(stage.copied, stream))
-    return driver.refuse(error, "uploading the tables of a plan");
-  stage.inFlight = true;
-  next = (next + 1) % stageCount;
+  const char *values = static_cast<const char *>(tables.values);
+  if (tables.valueBytes && (sent.size() != tables.valueBytes ||
+                            memcmp(sent.data(), values, sent.size()) != 0))
+    changed |= 1u << ValueTable;
+  int first = 0, last = tableCount;
+  auto differs = [&](int table) {
+    return (changed >> table & 1) && tables.bytes(table) > 0;
+  };
+  while (first < last && !differs(first))
+    ++first;
+  while (first < last && !differs(last - 1))
+    --last;
+  if (first == last)
+    return ALTGRAD_OK;
+  size_t begin = 0, bytes = offsets[last] - offsets[first];
+  if (altgrad_status status = findRoom(bytes, begin))
+    return status;
+  char *pinned = block.pinned + begin;
+  for (int table = first; table < last; ++table)
+    fill(tables, table, pinned + offsets[table] - offsets[first]);
+  Result error = gpu.driver.cuMemcpyHtoDAsync(address(first), pinned, bytes,
+                                              stream);
+  Event event = block.events[nextEvent];
+  if (!error)
+    error = gpu.driver.cuEventRecord(event, stream);
+  if (error)
+    return gpu.driver.refuse(error, "uploading the tables of a plan");
+  flights.push_back({begin, begin + bytes, event});
+  nextByte = begin + bytes;
+  nextEvent = (nextEvent + 1) % size_t(Block::eventCount);
+  sent.assign(values, values + tables.valueBytes);
   changed = 0;
   return ALTGRAD_OK;
 }
 
-void CudaTables::release() {
-  if (device)
-    driver.cuMemFree(device);
-  for (Stage &stage : stages) {
-    if (stage.memory)
-      driver.cuMemFreeHost(stage.memory);
-    if (stage.copied)
-      driver.cuEventDestroy(stage.copied);
-    stage = Stage();
+bool CudaTables::hold(const Tables &tables) {
+  std::vector<char> now;
+  for (int table = 0; table < tableCount; ++table) {
+    now.resize(tables.bytes(table));
+    if (now.size() > offsets[table + 1] - offsets[table])
+      return false;
+    fill(tables, table, now.data());
+    if (memcmp(now.data(), block.pinned + offsets[table], now.size()) != 0)
+      return false;
   }
-  device = 0;
-  capacity = 0;
+  return true;
+}
+
+void CudaTables::giveBack(const SharedEvent &after) {
+  gpu.giveBack(block, after);
+  block = Block();
+  flights.clear();
+  sent.clear();
+  nextByte = nextEvent = 0;
 }

@@ -2,40 +2,46 @@
 #ifndef ALTGRAD_RUNTIME_CUDATABLES_H
 #define ALTGRAD_RUNTIME_CUDATABLES_H
 
-#include "cuda/Driver.h"
+#include "cuda/Gpu.h"
 #include "plan/Plan.h"
+
+#include <deque>
 
 namespace altgrad::runtime {
 
+// The context must be current in all of this.
 class CudaTables {
 public:
-  explicit CudaTables(const Driver &driver) : driver(driver) {}
+  explicit CudaTables(Gpu &gpu) : gpu(gpu) {}
+  CudaTables(const CudaTables &) = delete;
 
-  // Makes room; the only place that allocates. The context must be current
-  // here and below.
-  altgrad_status reserve(const Tables &tables);
-  // Sends the tables in `changed` and clears it.
+  // Makes room; the only place that allocates. `after`: when the kernels that
+  // read the tables until now are done.
+  altgrad_status reserve(const Tables &tables, const SharedEvent &after);
+  // Sends the tables in `changed` and the mirrored values if they are others,
+  // all in one copy, and clears it.
   altgrad_status upload(const Tables &tables, CudaStream stream,
                         unsigned &changed);
-  DevicePointer address(int table) const { return device + offsets[table]; }
-  void release();
+  // Whether this is what was sent first.
+  bool hold(const Tables &tables);
+  DevicePointer address(int table) const { return block.device + offsets[table]; }
+  void giveBack(const SharedEvent &after);
 
 private:
-  // While the device still reads one stage, the host fills the next: only a
-  // host that is this many uploads ahead has to wait.
-  static constexpr int stageCount = 4;
-  struct Stage {
-    char *memory = nullptr;
-    Event copied = nullptr;
-    bool inFlight = false;
+  // A part of the pinned memory that the device still reads.
+  struct Flight {
+    size_t begin, end;
+    Event event;
   };
+  altgrad_status findRoom(size_t bytes, size_t &begin);
+  void fill(const Tables &tables, int table, char *to);
 
-  const Driver &driver;
-  DevicePointer device = 0;
-  size_t capacity = 0;
-  size_t offsets[tableCount] = {};
-  Stage stages[stageCount];
-  int next = 0;
+  Gpu &gpu;
+  Block block;
+  size_t offsets[tableCount + 1] = {};
+  std::vector<char> sent; // the mirrored values as they were last sent
+  std::deque<Flight> flights;
+  size_t nextByte = 0, nextEvent = 0;
 };
 
 } // namespace altgrad::runtime

@@ -32,6 +32,9 @@ enum : int {
   jitErrorLog = 5,
   jitErrorLogBytes = 6,
   eventWithoutTiming = 2,
+  externalEvent = 1, // of a record and of a wait: a node of a captured graph
+  captureRelaxed = 2,
+  streamNonBlocking = 1,
   hostPortable = 1
 };
 
@@ -62,6 +65,25 @@ public:
 private:
   const Driver &driver;
   bool pushed = false;
+};
+
+// While somebody captures, this thread may allocate and copy beside the capture
+// in a scope.
+class RelaxedCapture {
+public:
+  explicit RelaxedCapture(const Driver &driver) : driver(driver) {
+    exchanged = driver.cuThreadExchangeStreamCaptureMode(&mode) == 0;
+  }
+  RelaxedCapture(const RelaxedCapture &) = delete;
+  ~RelaxedCapture() {
+    if (exchanged)
+      driver.cuThreadExchangeStreamCaptureMode(&mode);
+  }
+
+private:
+  const Driver &driver;
+  int mode = captureRelaxed;
+  bool exchanged;
 };
 
 } // namespace altgrad::runtime

@@ -62,15 +62,15 @@ bool Tables::groupHas(int64_t group, int64_t set) const {
 }
 
 const void *Tables::data(int table) const {
-  const void *all[] = {rows.data(), inputs.data(), chunks.data(), groups.data(),
-                       scalars.data()};
+  const void *all[] = {chunks.data(),  rows.data(), groups.data(),
+                       scalars.data(), values,      inputs.data()};
   return all[table];
 }
 
 size_t Tables::bytes(int table) const {
-  size_t all[] = {rows.size() * 8, inputs.size() * 8,
-                  chunks.size() * sizeof(altgrad_chunk), groups.size() * 8,
-                  scalars.size() * 8};
+  size_t all[] = {chunks.size() * sizeof(altgrad_chunk), rows.size() * 8,
+                  groups.size() * 8, scalars.size() * 8, valueBytes,
+                  inputs.size() * 8};
   return all[table];
 }
 
@@ -165,6 +165,13 @@ altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
       return fail(ALTGRAD_INVALID, "scalar %s, pointer %lld: %p is %s",
                   scalar.name.c_str(), (long long)i, pointers[i],
                   pointers[i] ? "not aligned to its value" : "NULL");
+  for (int64_t i = 0; i < count; ++i)
+    if ((scalar.access != ALTGRAD_IN || scalar.scope == ALTGRAD_PER_TENSOR) &&
+        tables.isMirrored(uint64_t(pointers[i])))
+      return fail(ALTGRAD_INVALID,
+                  "scalar %s, pointer %lld lies among the mirrored values; only "
+                  "what is read once per step or group may",
+                  scalar.name.c_str(), (long long)i);
   size_t slot = size_t(scalar.slot), words = size_t(manifest.rowWords);
   bool differs = false;
   Table table = ScalarTable;
@@ -182,6 +189,22 @@ altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
   if (differs)
     changed |= 1u << table;
   checkOff(scalarBound, index);
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_plan::mirror(const void *values, uint64_t bytes) {
+  if (!executor->mirrors() ||
+      (tables.values == values && tables.valueBytes == bytes))
+    return ALTGRAD_OK;
+  tables.values = values;
+  tables.valueBytes = bytes;
+  changed = (1u << tableCount) - 1;
+  if (!declared)
+    return ALTGRAD_OK;
+  declared = false; // stays so when memory runs out
+  if (altgrad_status status = executor->prepare(tables))
+    return status;
+  declared = true;
   return ALTGRAD_OK;
 }
 

@@ -10,9 +10,17 @@
 
 namespace altgrad::runtime {
 
-// The order of the parts in device memory.
-enum Table { RowTable, InputTable, ChunkTable, GroupTable, ScalarTable };
-constexpr int tableCount = 5;
+// The order of the parts in device memory: what changes together is side by
+// side, and sent in one copy.
+enum Table {
+  ChunkTable,
+  RowTable,
+  GroupTable,
+  ScalarTable,
+  ValueTable,
+  InputTable
+};
+constexpr int tableCount = 6;
 
 struct Tables {
   std::vector<uint64_t> rows, inputs, groups, scalars;
@@ -20,7 +28,13 @@ struct Tables {
   std::vector<int64_t> setRows, setChunks; // where each set begins, and the end
   std::vector<uint64_t> groupSets; // of each group: a bit for every set it has
   int64_t nrows = 0, ngroups = 0;
+  // The caller's block of values that is mirrored on the device.
+  const void *values = nullptr;
+  size_t valueBytes = 0;
 
+  bool isMirrored(uint64_t address) const {
+    return address - uint64_t(values) < valueBytes;
+  }
   // Whether a group has a tensor of a set; of any set where it is -1.
   bool groupHas(int64_t group, int64_t set) const;
 
@@ -44,6 +58,8 @@ public:
   virtual altgrad_status prepare(const Tables &tables) = 0;
   virtual altgrad_status run(const Tables &tables, const Launch &launch,
                              unsigned &changed) = 0;
+  // Whether kernels read a copy of Tables::values.
+  virtual bool mirrors() const { return false; }
 };
 
 altgrad_status createHostExecutor(const Bundle &bundle, const char *level,
@@ -51,6 +67,9 @@ altgrad_status createHostExecutor(const Bundle &bundle, const char *level,
 // `ordinal` < 0: the device of the current context.
 altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal,
                                   std::unique_ptr<Executor> &out);
+
+// Which capture records what is given to a CUstream; 0: none.
+altgrad_status findCapture(void *stream, uint64_t &capture);
 
 // Items of a phase, or rows.
 struct Items {
@@ -77,6 +96,7 @@ struct altgrad_plan {
   // A pointer for each tensor of the stream's set.
   altgrad_status bindStream(size_t index, void *const *pointers);
   altgrad_status bindScalar(size_t index, void *const *pointers, int64_t count);
+  altgrad_status mirror(const void *values, uint64_t bytes);
   altgrad_status run(void *workspace, uint64_t bytes, int64_t first,
                      int64_t last, void *stream);
 

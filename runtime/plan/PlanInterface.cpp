@@ -12,6 +12,7 @@ using namespace altgrad::runtime;
 namespace {
 
 constexpr int64_t mostTensors = int64_t(1) << 24;
+constexpr uint64_t mostValueBytes = uint64_t(1) << 31;
 
 // Index of `name` in a list of streams or scalars, or -1.
 template <typename Entry>
@@ -142,6 +143,17 @@ altgrad_status altgrad_bind_scalar(altgrad_plan *plan, const char *name,
   });
 }
 
+altgrad_status altgrad_mirror(altgrad_plan *plan, const void *values,
+                              uint64_t bytes) {
+  if (!plan || (bytes > 0 && !values))
+    return fail(ALTGRAD_INVALID, "altgrad_mirror: %s is NULL",
+                plan ? "values" : "plan");
+  if (bytes > mostValueBytes)
+    return fail(ALTGRAD_INVALID, "altgrad_mirror: %llu bytes; at most 2^31",
+                (unsigned long long)bytes);
+  return guarded([&] { return plan->mirror(values, bytes); });
+}
+
 altgrad_status altgrad_workspace(altgrad_plan *plan, uint64_t *bytes) {
   if (!plan || !bytes)
     return fail(ALTGRAD_INVALID, "altgrad_workspace: an argument is NULL");
@@ -149,6 +161,18 @@ altgrad_status altgrad_workspace(altgrad_plan *plan, uint64_t *bytes) {
     return fail(ALTGRAD_INVALID, "no tensors bound");
   *bytes = plan->layout.bytes;
   return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_capturing(void *stream, int32_t *capturing) {
+  if (!capturing)
+    return fail(ALTGRAD_INVALID, "altgrad_capturing: capturing is NULL");
+  return guarded([&]() -> altgrad_status {
+    uint64_t capture = 0;
+    if (altgrad_status status = findCapture(stream, capture))
+      return status;
+    *capturing = capture != 0;
+    return ALTGRAD_OK;
+  });
 }
 
 altgrad_status altgrad_partials(const altgrad_plan *plan, uint64_t *offset,

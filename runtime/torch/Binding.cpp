@@ -1,6 +1,7 @@
 // Makes tables for an optimizer: everything is checked before anything is
 // changed.
 #include "Binding.h"
+#include "Together.h"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -29,6 +30,11 @@ const Tensor &valueOf(const RuleParamState &state, const std::string &key,
   TORCH_CHECK(value.defined(), "altgrad: the state of ", toString(place),
               " has no '", key, "' (there are: ", names, ")");
   return value;
+}
+
+// Whether a count can be raised where it lies.
+bool isCount(const Tensor &count, const Tensor &param, c10::ScalarType type) {
+  return count.scalar_type() == type && count.device() == param.device();
 }
 
 bool isAsStored(const Tensor &value, const Tensor &param,
@@ -68,31 +74,40 @@ bool Binding::Marks::isSame(const Marks &other, size_t index) const {
                     other.words.begin() + other.ends[index]);
 }
 
-// What all trainable parameters need, so that no gradient that comes or goes
-// has the step compiled again.
-std::set<std::string> Binding::linesOf(const Groups &groups) const {
+// What all trainable parameters of a device need, so that no gradient that
+// comes or goes has the step compiled again.
+std::set<std::string> Binding::linesOf(const Groups &groups,
+                                       at::Device device) const {
   std::set<std::string> lines;
   for (size_t g = 0; g < groups.size(); ++g)
     for (const Tensor &param : groups[g].params())
-      if (param.requires_grad() && isSupported(param.scalar_type()))
+      if (param.requires_grad() && isSupported(param.scalar_type()) &&
+          param.device() == device)
         lines.insert(compiler.setLine(options[g], param.scalar_type()));
   return lines;
 }
 
 void Binding::prepare(const Groups &groups, const std::string &otherwise) {
+  at::Device device = at::kCPU;
+  bool any = false;
   for (size_t g = 0; g < groups.size(); ++g)
-    for (size_t i = 0; i < groups[g].params().size(); ++i)
-      if (groups[g].params()[i].requires_grad())
-        checkParameter(groups[g].params()[i], {g, i});
-  std::set<std::string> lines = linesOf(groups);
+    for (size_t i = 0; i < groups[g].params().size(); ++i) {
+      const Tensor &param = groups[g].params()[i];
+      if (!param.requires_grad())
+        continue;
+      checkParameter(param, {g, i});
+      device = any ? device : param.device();
+      any = true;
+    }
+  std::set<std::string> lines = linesOf(groups, device);
   if (lines.empty())
     lines.insert(compiler.setLine(otherwise, at::kFloat));
-  program = compiler.compile(lines);
-  findKeys();
+  first = compiler.compile(lines, Where(device).isHost(), false);
+  findKeys(*first);
 }
 
 const std::vector<Scalar> &Binding::hypers() const {
-  return program->sets[0].hypers;
+  return first->sets[0].hypers;
 }
 
 bool Binding::take(const Groups &groups, States &states) {
@@ -115,10 +130,13 @@ bool Binding::isAsBound(const Groups &groups, const States &states) {
   }
   if (!hasSameStates(states))
     return false;
-  if (table)
-    return table->look() == Change::None;
-  return std::none_of(idle.begin(), idle.end(),
-                      [](const Tensor *param) { return hasGradient(*param); });
+  for (const Part &part : parts)
+    if (part.table->look() != Change::None)
+      return false;
+  return !parts.empty() ||
+         std::none_of(idle.begin(), idle.end(), [](const Tensor *param) {
+           return hasGradient(*param);
+         });
 }
 
 bool Binding::hasSameStates(const States &states) {
@@ -140,24 +158,23 @@ bool Binding::hasSameStates(const States &states) {
 }
 
 bool Binding::holdsRows(const States &states) const {
-  if (!table)
-    return true;
-  for (const Row &row : table->rows()) {
-    const RuleParamState *state = find(states, *row.param);
-    const Keys &own = keys[size_t(row.set)];
-    if (!state || (row.count && !state->tensor(own.step).is_same(*row.count)))
-      return false;
-    for (size_t i = 0; i < row.kept.size(); ++i)
-      if (!state->tensor(own.kept[i]).is_same(*row.kept[i]))
+  for (const Part &part : parts)
+    for (const Row &row : part.table->rows()) {
+      const RuleParamState *state = find(states, *row.param);
+      const Keys &own = part.keys[size_t(row.set)];
+      if (!state || (row.count && !state->tensor(own.step).is_same(*row.count)))
         return false;
-  }
+      for (size_t i = 0; i < row.kept.size(); ++i)
+        if (!state->tensor(own.kept[i]).is_same(*row.kept[i]))
+          return false;
+    }
   return true;
 }
 
-// Every parameter that has a gradient, set by set; `idle` gets the others.
-std::vector<Binding::Draft> Binding::draft(const Groups &groups) {
-  std::vector<Draft> drafts;
-  std::vector<std::string> lineOf;
+// Every parameter that has a gradient, device by device, GPUs first: they work
+// while the CPU does. `idle` gets the others.
+std::vector<Binding::Drafts> Binding::draft(const Groups &groups) {
+  std::map<std::pair<bool, int>, Drafts> devices;
   idle.clear();
   held.clear();
   for (size_t g = 0; g < groups.size(); ++g)
@@ -171,27 +188,42 @@ std::vector<Binding::Draft> Binding::draft(const Groups &groups) {
       }
       checkParameter(param, {g, i});
       checkGradient(param, param.grad(), {g, i});
-      lineOf.push_back(compiler.setLine(options[g], param.scalar_type()));
-      drafts.push_back({param, {g, i}});
+      devices[{param.is_cpu(), param.device().index()}].push_back(
+          {param, {g, i}, compiler.setLine(options[g], param.scalar_type())});
     }
-  if (drafts.empty())
-    return drafts;
-  std::set<std::string> lines = linesOf(groups);
-  lines.insert(lineOf.begin(), lineOf.end());
-  program = compiler.compile(lines);
-  findKeys();
-  for (size_t i = 0; i < drafts.size(); ++i)
-    drafts[i].set =
-        int32_t(std::distance(lines.begin(), lines.find(lineOf[i])));
-  std::stable_sort(
-      drafts.begin(), drafts.end(),
-      [](const Draft &a, const Draft &b) { return a.set < b.set; });
+  std::vector<Drafts> drafts;
+  for (auto &[device, of] : devices)
+    drafts.push_back(std::move(of));
   return drafts;
 }
 
-void Binding::findKeys() {
-  keys.clear();
-  for (const Set &set : program->sets) {
+// Compiles the sets of one device, and brings its drafts in their order.
+Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts,
+                                bool exchanged) {
+  at::Device device = drafts[0].param.device();
+  Part part{Where(device), nullptr, {}, {}, nullptr};
+  std::set<std::string> lines = linesOf(groups, device);
+  for (const Draft &draft : drafts)
+    lines.insert(draft.line);
+  part.program = compiler.compile(lines, part.where.isHost(), exchanged);
+  part.keys = findKeys(*part.program);
+  for (Draft &draft : drafts)
+    draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
+  std::stable_sort(
+      drafts.begin(), drafts.end(),
+      [](const Draft &a, const Draft &b) { return a.set < b.set; });
+  TORCH_CHECK(!part.where.isCapturing(),
+              "altgrad: the tensors of this step are not those of the last "
+              "one; a graph can be captured after a step with the same "
+              "parameters, gradients and options");
+  // A driver or a GPU that is not as it should be refuses here.
+  altgrad_plan_free(part.where.makePlan(part.program->bundle.get()));
+  return part;
+}
+
+std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
+  std::vector<Keys> keys;
+  for (const Set &set : program.sets) {
     std::set<std::string> all;
     auto keyOf = [&](const std::string &name, const std::string &otherwise) {
       auto found = spec.state_names().find(name);
@@ -209,35 +241,32 @@ void Binding::findKeys() {
       own.step = keyOf(set.step->key, "step");
     keys.push_back(std::move(own));
   }
+  return keys;
 }
 
-void Binding::checkStates(const std::vector<Draft> &drafts,
-                          const States &states) {
-  Ranges written;
+void Binding::checkStates(const Part &part, const Drafts &drafts,
+                          const States &states, Ranges &written) const {
   for (const Draft &draft : drafts) {
-    const auto &[param, place, index] = draft;
+    const auto &[param, place, line, index] = draft;
     written.add(param, place, "");
     const RuleParamState *state = find(states, param);
     if (!state)
       continue;
-    const Set &set = program->sets[size_t(index)];
-    const Keys &own = keys[size_t(index)];
+    const Set &set = part.program->sets[size_t(index)];
+    const Keys &own = part.keys[size_t(index)];
     for (size_t i = 0; i < set.kept.size(); ++i) {
       const Tensor &value = valueOf(*state, own.kept[i], place);
-      checkState(value, own.kept[i], set.kept[i].type, param.sizes(), place);
+      checkState(value, own.kept[i], set.kept[i].type, param, place);
       if (isAsStored(value, param, set.kept[i].type))
         written.add(value, place, own.kept[i]);
     }
     if (!set.step)
       continue;
     const Tensor &count = valueOf(*state, own.step, place);
-    checkState(count, own.step, count.scalar_type(), {}, place);
-    if (count.scalar_type() == countType(set))
+    checkCount(count, own.step, place);
+    if (isCount(count, param, countType(set)))
       written.add(count, place, own.step);
   }
-  written.close();
-  for (const Draft &draft : drafts)
-    written.checkApart(draft.param.grad(), draft.place);
 }
 
 // Where the handle of a bound tensor lies.
@@ -247,10 +276,11 @@ const Tensor *Binding::hold(Tensor tensor) {
 }
 
 // Puts into the state what the step wants and is not there as it wants it.
-Row Binding::makeRow(const Draft &draft, States &states) {
-  const auto &[param, place, index] = draft;
-  const Set &set = program->sets[size_t(index)];
-  const Keys &own = keys[size_t(index)];
+Row Binding::makeRow(const Part &part, const Draft &draft, States &states,
+                     Ranges &written) {
+  const auto &[param, place, line, index] = draft;
+  const Set &set = part.program->sets[size_t(index)];
+  const Keys &own = part.keys[size_t(index)];
   auto &slot = states[param.unsafeGetTensorImpl()];
   bool begins = !slot;
   if (begins)
@@ -259,58 +289,81 @@ Row Binding::makeRow(const Draft &draft, States &states) {
   Row row;
   row.param = hold(param);
   row.set = index;
+  written.add(param, place, "");
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
     row.kept.push_back(
         hold(begins ? fresh(stream, param)
                     : asStored(state.tensor(own.kept[i]), param, stream.type)));
     state.tensor(own.kept[i], *row.kept.back());
+    written.add(*row.kept.back(), place, own.kept[i]);
   }
   if (set.step) {
-    row.count = hold(begins ? at::zeros({}, countType(set))
-                            : state.tensor(own.step).to(countType(set)));
+    auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
+    row.count = hold(begins ? at::zeros({}, as) : state.tensor(own.step).to(as));
     state.count(own.step).tensor(own.step, *row.count);
+    written.add(*row.count, place, own.step);
   }
   return row;
 }
 
+std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts,
+                                   States &states, Ranges &written) {
+  std::vector<Row> rows;
+  for (const Draft &draft : drafts) {
+    std::vector<Cell> &cells = part.cells;
+    if (cells.empty() || draft.set != cells.back().set ||
+        draft.place.group != cells.back().group)
+      cells.push_back({draft.place.group, draft.set});
+    rows.push_back(makeRow(part, draft, states, written));
+    rows.back().group = int64_t(cells.size()) - 1;
+  }
+  return rows;
+}
+
 void Binding::bind(const Groups &groups, States &states) {
   bound = false;
-  table.reset();
-  cells.clear();
-  std::vector<Draft> drafts = draft(groups);
-  checkStates(drafts, states);
+  parts.clear();
+  std::vector<Drafts> drafts = draft(groups);
+  std::vector<Part> made;
+  bool exchanged = drafts.size() > 1 && spec.max_grad_norm();
+  Ranges before;
+  for (Drafts &of : drafts) {
+    made.push_back(makePart(groups, of, exchanged));
+    checkStates(made.back(), of, states, before);
+  }
+  before.close();
+  for (const Drafts &of : drafts)
+    for (const Draft &draft : of)
+      before.checkApart(draft.param.grad(), draft.place);
   // Nothing is refused from here on.
   auto written = std::make_shared<Ranges>();
-  std::vector<Row> rows;
-  std::vector<int32_t> sets;
-  for (const Draft &draft : drafts) {
-    if (rows.empty() || draft.set != sets.back() ||
-        draft.place.group != cells.back().group) {
-      cells.push_back({draft.place.group, nullptr, nullptr});
-      sets.push_back(draft.set);
-    }
-    rows.push_back(makeRow(draft, states));
-    Row &row = rows.back();
-    row.group = int64_t(cells.size()) - 1;
-    const Keys &own = keys[size_t(row.set)];
-    written->add(*row.param, draft.place, "");
-    for (size_t i = 0; i < row.kept.size(); ++i)
-      written->add(*row.kept[i], draft.place, own.kept[i]);
-    if (row.count)
-      written->add(*row.count, draft.place, own.step);
-  }
+  std::vector<std::vector<Row>> rows;
+  for (size_t i = 0; i < made.size(); ++i)
+    rows.push_back(makeRows(made[i], drafts[i], states, *written));
   written->close();
-  if (!rows.empty()) {
-    table = std::make_unique<TensorTable>(program, std::move(rows), sets, idle,
-                                          std::move(written));
-    for (size_t i = 0; i < cells.size(); ++i) {
-      cells[i].hypers = &program->sets[size_t(sets[i])].hypers;
-      cells[i].values = table->hypers(int64_t(i));
-    }
-    TORCH_INTERNAL_ASSERT(table->look() == Change::None);
+  for (size_t i = 0; i < made.size(); ++i) {
+    Part &part = made[i];
+    std::vector<int32_t> sets;
+    for (const Cell &cell : part.cells)
+      sets.push_back(cell.set);
+    part.table = std::make_unique<TensorTable>(
+        part.program, part.where, std::move(rows[i]), sets,
+        i == 0 ? idle : std::vector<const Tensor *>(), written);
+    TORCH_INTERNAL_ASSERT(part.table->look() == Change::None);
   }
+  parts = std::move(made);
   remember(groups, states);
+}
+
+void Binding::run() {
+  std::vector<TensorTable *> tables;
+  for (const Part &part : parts) {
+    part.table->values.give(ALTGRAD_ROLE_MAX_NORM,
+                            spec.max_grad_norm().value_or(0));
+    tables.push_back(part.table.get());
+  }
+  runTogether(tables);
 }
 
 void Binding::remember(const Groups &groups, const States &states) {

@@ -29,6 +29,9 @@ public:
   // every value is to be given again. Throws before a tensor is changed.
   bool take(const Groups &groups, States &states);
 
+  // Performs the step on what was taken.
+  void run();
+
   // What the groups' options were when they were last read.
   struct Marks {
     std::vector<uint64_t> words;
@@ -39,14 +42,25 @@ public:
   std::vector<std::string> options; // compile-time options of each group
   std::vector<char> changed;        // groups whose values are to be given again
 
-  // A group of the plan: the tensors of a param_group that are in one set.
+  // A group of a plan: the tensors of a param_group that are in one set.
   struct Cell {
     size_t group;
-    const std::vector<Scalar> *hypers;
-    uint64_t *values;
+    int32_t set;
   };
-  std::vector<Cell> cells;
-  std::unique_ptr<TensorTable> table; // null: no parameter has a gradient
+  // Where the states of a set are kept.
+  struct Keys {
+    std::vector<std::string> kept;
+    std::string step; // "" where the rule has none
+  };
+  // The parameters with a gradient that are on one device.
+  struct Part {
+    Where where;
+    std::shared_ptr<const Program> program;
+    std::vector<Keys> keys; // of each set
+    std::vector<Cell> cells;
+    std::unique_ptr<TensorTable> table;
+  };
+  std::vector<Part> parts; // none: no parameter has a gradient
   RuleSpec spec;
 
 private:
@@ -54,29 +68,30 @@ private:
   struct Draft {
     at::Tensor param;
     Place place;
+    std::string line; // of its set
     int32_t set = 0;
-  };
-  // Where the states of a set are kept.
-  struct Keys {
-    std::vector<std::string> kept;
-    std::string step; // "" where the rule has none
   };
 
   bool isAsBound(const Groups &groups, const States &states);
   bool hasSameStates(const States &states);
   bool holdsRows(const States &states) const;
   void bind(const Groups &groups, States &states);
-  std::set<std::string> linesOf(const Groups &groups) const;
-  std::vector<Draft> draft(const Groups &groups);
-  void findKeys();
-  void checkStates(const std::vector<Draft> &drafts, const States &states);
+  std::set<std::string> linesOf(const Groups &groups, at::Device device) const;
+  using Drafts = std::vector<Draft>;
+  std::vector<Drafts> draft(const Groups &groups);
+  Part makePart(const Groups &groups, Drafts &drafts, bool exchanged);
+  std::vector<Keys> findKeys(const Program &program) const;
+  void checkStates(const Part &part, const Drafts &drafts, const States &states,
+                   Ranges &written) const;
   const at::Tensor *hold(at::Tensor tensor);
-  Row makeRow(const Draft &draft, States &states);
+  Row makeRow(const Part &part, const Draft &draft, States &states,
+              Ranges &written);
+  std::vector<Row> makeRows(Part &part, const Drafts &drafts, States &states,
+                            Ranges &written);
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;
-  std::shared_ptr<const Program> program;
-  std::vector<Keys> keys; // of each set
+  std::shared_ptr<const Program> first; // of the constructor
 
   // What was bound.
   bool bound = false;

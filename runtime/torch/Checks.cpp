@@ -1,5 +1,6 @@
 // Says what is wrong with a tensor, in one sentence.
 #include "Checks.h"
+#include "Where.h"
 
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
@@ -13,7 +14,7 @@ std::string altgrad::optim::toString(const Place &place) {
 }
 
 bool altgrad::optim::isStored(const Tensor &tensor) {
-  return tensor.layout() == at::kStrided && tensor.device().is_cpu() &&
+  return tensor.layout() == at::kStrided && Where::isKnown(tensor.device()) &&
          !tensor.key_set().has(c10::DispatchKey::Python) &&
          (tensor.has_storage() || tensor._is_zerotensor());
 }
@@ -34,8 +35,9 @@ void altgrad::optim::checkParameter(const Tensor &param, const Place &place) {
                    ", expected Float, BFloat16 or Half");
   TORCH_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place),
               " has layout ", param.layout(), ", expected Strided");
-  TORCH_CHECK(param.device().is_cpu(), "altgrad: ", toString(place), " is on ",
-              param.device(), "; this optimizer runs on the CPU");
+  TORCH_CHECK(Where::isKnown(param.device()), "altgrad: ", toString(place),
+              " is on ", param.device(),
+              "; this optimizer runs on the CPU and on NVIDIA's GPUs");
   TORCH_CHECK(isStored(param), "altgrad: ", toString(place),
               " is a wrapper of other tensors, without memory of its own");
   checkWritable(param, toString(place));
@@ -69,18 +71,30 @@ static bool fits(c10::ScalarType from, c10::ScalarType to) {
                         c10::elementSize(from) < c10::elementSize(to));
 }
 
-void altgrad::optim::checkState(const Tensor &state, const std::string &key,
-                                c10::ScalarType type, at::IntArrayRef sizes,
-                                const Place &place) {
-  std::string name = "'" + key + "' of " + toString(place);
+static void checkKept(const Tensor &state, const std::string &name,
+                      at::IntArrayRef sizes) {
   TORCH_CHECK(state.sizes() == sizes, "altgrad: ", name, " has sizes ",
               state.sizes(), ", expected ", sizes);
+  TORCH_CHECK(isStored(state), "altgrad: ", name,
+              " is no plain tensor of the CPU or a GPU: ", state.layout(),
+              " on ", state.device());
+  checkWritable(state, name);
+}
+
+void altgrad::optim::checkState(const Tensor &state, const std::string &key,
+                                c10::ScalarType type, const Tensor &param,
+                                const Place &place) {
+  std::string name = "'" + key + "' of " + toString(place);
   TORCH_CHECK_TYPE(fits(state.scalar_type(), type), "altgrad: ", name, " is ",
                    state.scalar_type(), ", expected ", type);
-  TORCH_CHECK(isStored(state), "altgrad: ", name,
-              " is no plain tensor of the CPU: ", state.layout(), " on ",
-              state.device());
-  checkWritable(state, name);
+  checkKept(state, name, param.sizes());
+  TORCH_CHECK(state.device() == param.device(), "altgrad: ", name, " is on ",
+              state.device(), ", expected ", param.device());
+}
+
+void altgrad::optim::checkCount(const Tensor &count, const std::string &key,
+                                const Place &place) {
+  checkKept(count, "'" + key + "' of " + toString(place), {});
 }
 
 bool altgrad::optim::hasLayoutOf(const Tensor &param, const Tensor &other) {

@@ -21,10 +21,13 @@ void checkGradient(const at::Tensor &param, const at::Tensor &grad,
                    const Place &place);
 // `type` is how the step stores the state; it may be narrower.
 void checkState(const at::Tensor &state, const std::string &key,
-                c10::ScalarType type, at::IntArrayRef sizes,
+                c10::ScalarType type, const at::Tensor &param,
+                const Place &place);
+// A count of steps may lie on the CPU, from where it is taken to the parameter.
+void checkCount(const at::Tensor &count, const std::string &key,
                 const Place &place);
 
-// Whether the tensor is plain memory of the CPU.
+// Whether the tensor is plain memory of the CPU or of a GPU.
 bool isStored(const at::Tensor &tensor);
 // Whether the elements of `other` lie in memory in the order of `param`'s.
 bool hasLayoutOf(const at::Tensor &param, const at::Tensor &other);

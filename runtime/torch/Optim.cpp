@@ -124,17 +124,19 @@ void RuleOptimizer::giveHypers(bool all) {
   std::vector<char> &changed = binding->changed;
   if (all)
     std::fill(changed.begin(), changed.end(), true);
-  for (const Binding::Cell &cell : binding->cells) {
-    if (!changed[cell.group])
-      continue;
-    uint64_t *value = cell.values;
-    for (const Scalar &hyper : *cell.hypers) {
-      auto given = hyperOf(param_groups_[cell.group].options(), hyper.key);
-      TORCH_CHECK(given || hyper.byDefault, "altgrad: hyper-parameter '",
-                  hyper.key, "' has no default and is not set");
-      hyper.write(given ? *given : *hyper.byDefault, value++);
+  for (const Binding::Part &part : binding->parts)
+    for (size_t i = 0; i < part.cells.size(); ++i) {
+      const auto &[group, set] = part.cells[i];
+      if (!changed[group])
+        continue;
+      uint64_t *value = part.table->values.hypers(int64_t(i));
+      for (const Scalar &hyper : part.program->sets[size_t(set)].hypers) {
+        auto given = hyperOf(param_groups_[group].options(), hyper.key);
+        TORCH_CHECK(given || hyper.byDefault, "altgrad: hyper-parameter '",
+                    hyper.key, "' has no default and is not set");
+        hyper.write(given ? *given : *hyper.byDefault, value++);
+      }
     }
-  }
   std::fill(changed.begin(), changed.end(), false);
 }
 
@@ -147,11 +149,7 @@ Tensor RuleOptimizer::step(LossClosure closure) {
   at::NoGradGuard disabled;
   readOptions();
   giveHypers(binding->take(param_groups_, state_));
-  if (binding->table) {
-    binding->table->give(ALTGRAD_ROLE_MAX_NORM,
-                         binding->spec.max_grad_norm().value_or(0));
-    binding->table->run();
-  }
+  binding->run();
   return loss;
 }
 
@@ -164,7 +162,18 @@ void RuleOptimizer::load(InputArchive &archive) {
 }
 
 double RuleOptimizer::last_grad_norm() const {
-  return binding->table ? binding->table->result(ALTGRAD_ROLE_NORM) : 0;
+  Tensor norm = grad_norm();
+  return norm.defined() ? norm.item<double>() : 0;
+}
+
+Tensor RuleOptimizer::grad_norm() const {
+  if (!binding->spec.max_grad_norm() || binding->parts.empty())
+    return Tensor();
+  const Values &values = binding->parts[0].table->values;
+  Tensor norm = values.tensor(ALTGRAD_ROLE_NORM);
+  return norm.defined()
+             ? norm.clone()
+             : at::scalar_tensor(values.number(ALTGRAD_ROLE_NORM), at::kFloat);
 }
 
 void RuleOptimizer::set_max_grad_norm(double norm) {

@@ -148,6 +148,15 @@ Program::Program(std::shared_ptr<altgrad_bundle> given)
     altgrad_exchange_info info{};
     info.size = sizeof info;
     check(altgrad_exchange_at(bundle.get(), i, &info));
-    exchanges.push_back(info.phase);
+    Exchange exchange{info.phase, {}};
+    for (int64_t word = 0; word < info.words; ++word) {
+      altgrad_exchange_word at{};
+      at.size = sizeof at;
+      check(altgrad_exchange_word_at(bundle.get(), i, word, &at));
+      TORCH_CHECK(at.reduction == ALTGRAD_ADD || at.reduction == ALTGRAD_SUMSQ,
+                  "altgrad: an exchange of other reductions than sums");
+      exchange.words.push_back(at.offset);
+    }
+    exchanges.push_back(std::move(exchange));
   }
 }

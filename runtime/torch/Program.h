@@ -39,6 +39,12 @@ struct Set {
   std::optional<Scalar> step; // counts the steps of each tensor
 };
 
+// Where other devices' or ranks' sums may join.
+struct Exchange {
+  int64_t phase;               // it comes before
+  std::vector<uint64_t> words; // bytes into the workspace
+};
+
 struct Program {
   // Throws where the step has something that no tensor or optimizer provides.
   explicit Program(std::shared_ptr<altgrad_bundle> bundle);
@@ -46,7 +52,7 @@ struct Program {
   std::shared_ptr<altgrad_bundle> bundle;
   std::vector<Set> sets;
   std::vector<Scalar> singles;    // of the whole step
-  std::vector<int64_t> exchanges; // the phases that they come before
+  std::vector<Exchange> exchanges;
 
 private:
   void readStreams();

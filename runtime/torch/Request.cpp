@@ -71,16 +71,20 @@ std::string Compiler::setLine(const std::string &options,
 }
 
 const std::shared_ptr<const Program> &
-Compiler::compile(const std::set<std::string> &lines) {
-  std::shared_ptr<const Program> &program = programs[lines];
+Compiler::compile(const std::set<std::string> &lines, bool onHost,
+                  bool exchanged) {
+  std::shared_ptr<const Program> &program =
+      programs[{lines, onHost, exchanged}];
   if (program)
     return program;
   std::string options;
   for (const std::string &line : lines)
     options += "--set=" + line + "\n";
-  options += "--target=x86-64-v3,x86-64-v4";
+  options += onHost ? "--target=x86-64-v3,x86-64-v4" : "--target=sm_80,sm_90";
   if (spec.max_grad_norm())
     options += "\n--clip";
+  if (exchanged)
+    options += "\n--exchange";
   if (!spec.rule_path().empty())
     options += "\n--rule-path=" + spec.rule_path();
   altgrad_bundle *bundle = nullptr;

@@ -19,13 +19,16 @@ public:
   // The set of parameters of this type in a group with these compile-time
   // options (by commas), in the words of the request.
   std::string setLine(const std::string &options, c10::ScalarType type) const;
-  // The program of these sets, in their order.
+  // The program of these sets, in their order, for the CPU or for GPUs;
+  // `exchanged`: with exchange points, where sums over the step may be joined.
   const std::shared_ptr<const Program> &
-  compile(const std::set<std::string> &lines);
+  compile(const std::set<std::string> &lines, bool onHost, bool exchanged);
 
 private:
   RuleSpec spec;
-  std::map<std::set<std::string>, std::shared_ptr<const Program>> programs;
+  std::map<std::tuple<std::set<std::string>, bool, bool>,
+           std::shared_ptr<const Program>>
+      programs;
 };
 
 } // namespace altgrad::optim

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/ne.h>
 #include <ATen/ops/where.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/util/ScopeExit.h>
 
 using namespace altgrad::optim;
@@ -55,27 +56,24 @@ void TensorTable::takeEdits() {
       const Tensor &param = *rows_[size_t(row)].param;
       const Tensor &master = *rows_[size_t(row)].kept[size_t(set.master)];
       Tensor differs = at::ne(param, master.to(param.scalar_type()));
-      if (differs.any().item<bool>())
+      // Elsewhere nobody waits for the answer.
+      if (!where.isHost() || differs.any().item<bool>())
         master.copy_(
             at::where(differs, param.to(master.scalar_type()), master));
     }
 }
 
-void TensorTable::runPhases(const Exchange &exchange) {
-  auto upTo = [&, first = int64_t(0)](int64_t last) mutable {
-    check(altgrad_run(plan.get(), workspace, bytes, first, last, nullptr));
-    first = last;
-  };
-  for (size_t i = 0; exchange && i < program_->exchanges.size(); ++i) {
-    upTo(program_->exchanges[i]);
-    exchange(i, workspace);
-  }
-  upTo(-1);
+void TensorTable::runTo(int64_t phase) {
+  check(altgrad_run(plan.get(), workspace->get(), bytes, nextPhase, phase,
+                    where.stream()));
+  nextPhase = phase;
 }
 
-void TensorTable::run(const Exchange &exchange) {
-  auto after = c10::make_scope_exit([&] { letGo(); });
+void TensorTable::begin() {
+  auto failed = c10::make_scope_exit([&] { letGo(); });
+  c10::OptionalDeviceGuard guard(where.device());
   bindGradients();
+  values.send(plan.get());
   onThreads(int64_t(rows_.size()), [&](int64_t begin, int64_t end) {
     for (const SetRows &set : sets)
       if (int64_t first = std::max(begin, set.first),
@@ -86,7 +84,30 @@ void TensorTable::run(const Exchange &exchange) {
   takeEdits();
   for (auto &[row, copy] : staged)
     copy.copy_(*rows_[size_t(row)].param);
-  runPhases(exchange);
+  nextExchange = 0;
+  nextPhase = 0;
+  failed.release();
+}
+
+bool TensorTable::advance(std::vector<Tensor> *words) {
+  auto after = c10::make_scope_exit([&] { letGo(); });
+  c10::OptionalDeviceGuard guard(where.device());
+  if (!words || nextExchange == program_->exchanges.size()) {
+    runTo(-1);
+    finish();
+    return false;
+  }
+  const Exchange &exchange = program_->exchanges[nextExchange++];
+  runTo(exchange.phase);
+  words->clear();
+  for (uint64_t offset : exchange.words)
+    words->push_back(where.view(workspace, offset, at::kFloat));
+  after.release();
+  return true;
+}
+
+void TensorTable::finish() {
+  where.record(*workspace);
   for (auto &[row, copy] : staged) {
     const Tensor &param = *rows_[size_t(row)].param;
     param.copy_(copy);

@@ -4,20 +4,21 @@
 #include "Threads.h"
 
 #include <ATen/ops/empty_like.h>
-#include <c10/core/impl/alloc_cpu.h>
+#include <c10/core/DeviceGuard.h>
 
 using namespace altgrad::optim;
 using at::Tensor;
 
 TensorTable::TensorTable(std::shared_ptr<const Program> program,
-                         std::vector<Row> rows,
+                         const Where &where, std::vector<Row> rows,
                          const std::vector<int32_t> &groups,
                          std::vector<const Tensor *> idle,
                          std::shared_ptr<const Ranges> written)
-    : program_(std::move(program)), rows_(std::move(rows)),
-      idle(std::move(idle)), written(std::move(written)) {
-  altgrad_plan *handle = nullptr;
-  check(altgrad_plan_create(program_->bundle.get(), "cpu", &handle));
+    : values(*program, groups, where), program_(std::move(program)),
+      where(where), rows_(std::move(rows)), idle(std::move(idle)),
+      written(std::move(written)) {
+  c10::OptionalDeviceGuard guard(where.device());
+  altgrad_plan *handle = where.makePlan(program_->bundle.get());
   plan.reset(handle);
   check(altgrad_set_parallel_for(handle, runOnThreads));
   remember();
@@ -34,11 +35,8 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
   check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()),
                              int64_t(groups.size())));
   bindTensors();
-  bindScalars(groups);
   check(altgrad_workspace(handle, &bytes));
-  // Not by at::empty: a dispatch mode of the caller's would see it.
-  memory = {c10::alloc_cpu(bytes), c10::free_cpu};
-  workspace = memory.get();
+  workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
 }
 
 void TensorTable::remember() {
@@ -113,46 +111,4 @@ void TensorTable::bindTensors() {
     check(altgrad_bind_scalar(plan.get(), described.step->name.c_str(),
                               pointers.data(), int64_t(pointers.size())));
   }
-}
-
-void TensorTable::bindScalars(const std::vector<int32_t> &groups) {
-  size_t count = 0;
-  for (int32_t set : groups) {
-    firstValue.push_back(count);
-    count += program_->sets[size_t(set)].hypers.size();
-  }
-  // One more: the begin of a last group without any is an address, too.
-  values.assign(count + 1, 0);
-  std::vector<void *> pointers(groups.size());
-  for (size_t index = 0; index < sets.size(); ++index) {
-    const std::vector<Scalar> &hypers = program_->sets[index].hypers;
-    for (size_t i = 0; i < hypers.size(); ++i) {
-      for (size_t group = 0; group < groups.size(); ++group)
-        pointers[group] = &values[firstValue[group] +
-                                  (size_t(groups[group]) == index ? i : 0)];
-      check(altgrad_bind_scalar(plan.get(), hypers[i].name.c_str(),
-                                pointers.data(), int64_t(pointers.size())));
-    }
-  }
-  cells.assign(program_->singles.size(), 0);
-  for (size_t i = 0; i < cells.size(); ++i) {
-    void *cell = &cells[i];
-    check(altgrad_bind_scalar(plan.get(), program_->singles[i].name.c_str(),
-                              &cell, 1));
-  }
-}
-
-void TensorTable::give(int32_t role, double value) {
-  for (size_t i = 0; i < cells.size(); ++i)
-    if (const Scalar &single = program_->singles[i];
-        single.role == role && single.access != ALTGRAD_OUT)
-      single.write(value, &cells[i]);
-}
-
-double TensorTable::result(int32_t role) const {
-  for (size_t i = 0; i < cells.size(); ++i)
-    if (const Scalar &single = program_->singles[i];
-        single.role == role && single.access != ALTGRAD_IN)
-      return single.read(&cells[i]);
-  return 0;
 }

@@ -5,8 +5,8 @@
 #include "Program.h"
 #include "Ranges.h"
 #include "Seen.h"
+#include "Values.h"
 
-#include <functional>
 #include <map>
 #include <memory>
 
@@ -30,11 +30,11 @@ enum class Change { None, Gradients, Tensors };
 // states and its gradient are arranged.
 class TensorTable {
 public:
-  // Rows come set by set; `groups` has the set of each group of the plan,
-  // `idle` the parameters without a gradient. Gradients are to lie apart from
-  // `written`, where it is given.
-  TensorTable(std::shared_ptr<const Program> program, std::vector<Row> rows,
-              const std::vector<int32_t> &groups,
+  // Rows come set by set and lie on one device; `groups` has the set of each
+  // group of the plan, `idle` the parameters without a gradient. Gradients are
+  // to lie apart from `written`, where it is given.
+  TensorTable(std::shared_ptr<const Program> program, const Where &where,
+              std::vector<Row> rows, const std::vector<int32_t> &groups,
               std::vector<const at::Tensor *> idle,
               std::shared_ptr<const Ranges> written);
 
@@ -44,17 +44,21 @@ public:
   // table. Changes no tensor.
   Change look();
 
-  // The cells of a group's hyper-parameters, in the order of its set.
-  uint64_t *hypers(int64_t group) { return &values[firstValue[size_t(group)]]; }
-  // Step-wide values, by role.
-  void give(int32_t role, double value);
-  double result(int32_t role) const;
+  // Runs the step on what look() took, all of it or from one exchange point to
+  // the next. What was written into a parameter from outside goes into its master
+  // first.
+  void run() {
+    begin();
+    while (advance(nullptr)) {
+    }
+  }
+  void begin();
+  // False: the step is done. True: other devices or ranks may join in; `words`
+  // gets the sums of this one, 0-dim tensors of f32, to be overwritten in place.
+  bool advance(std::vector<at::Tensor> *words);
 
-  // Called at an exchange point with its index and the workspace.
-  using Exchange = std::function<void(size_t index, void *workspace)>;
-  // Runs the step on what look() took. What was written into a parameter from
-  // outside goes into its master first.
-  void run(const Exchange &exchange = nullptr);
+  // What the step reads and says, beside its tensors.
+  Values values;
 
   const Program &program() const { return *program_; }
   const std::vector<Row> &rows() const { return rows_; }
@@ -70,8 +74,6 @@ private:
 
   void remember();
   void bindTensors();
-  void bindScalars(const std::vector<int32_t> &groups);
-  void *allocate(uint64_t size);
 
   void look(const SetRows &set, int64_t begin, int64_t end, Part &part);
   void lookAt(const SetRows &set, int64_t row, const at::Tensor &grad,
@@ -84,7 +86,8 @@ private:
   void bindGradients();
   void raiseVersions(const SetRows &set, int64_t begin, int64_t end);
   void takeEdits();
-  void runPhases(const Exchange &exchange);
+  void runTo(int64_t phase);
+  void finish();
 
   const Seen &paramOf(const SetRows &set, int64_t row) const {
     return seen[set.firstSeen + size_t(row - set.first) * set.width];
@@ -96,6 +99,7 @@ private:
   }
 
   std::shared_ptr<const Program> program_;
+  Where where;
   std::vector<Row> rows_;
   std::vector<const at::Tensor *> idle;
   std::shared_ptr<const Ranges> written;
@@ -115,12 +119,10 @@ private:
   bool moved = true;      // a gradient is not where it was bound
   bool inference = false; // a tensor without a version counter is written
 
-  std::vector<uint64_t> values;
-  std::vector<size_t> firstValue;
-  std::vector<uint64_t> cells; // of Program::singles
-  std::unique_ptr<void, void (*)(void *)> memory{nullptr, free};
-  void *workspace = nullptr;
+  Where::Memory workspace;
   uint64_t bytes = 0;
+  size_t nextExchange = 0;
+  int64_t nextPhase = 0;
 };
 
 } // namespace altgrad::optim

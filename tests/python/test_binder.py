@@ -34,13 +34,13 @@ def step(monkeypatch):
 
 
 def test_python_can_be_asked_for(step):
-    assert type(step("python")._built.table) is _table.TensorTable
+    assert type(step("python")._built.tables[0]) is _table.TensorTable
 
 
 @needs_native
 def test_native_is_what_there_is(step):
     for asked in ("auto", "native"):
-        assert type(step(asked)._built.table) is _binder.NativeTable
+        assert type(step(asked)._built.tables[0]) is _binder.NativeTable
 
 
 def test_another_word_is_refused(step):
@@ -61,7 +61,7 @@ def test_one_built_for_another_torch_is_not_there(step, fresh, monkeypatch):
     with pytest.raises(altgrad.Error, match=r"for torch 2\.99 .* which has .*torch2\.\d+") as caught:
         step("native")
     assert caught.value.status == "NOT_FOUND"
-    assert type(step("auto")._built.table) is _table.TensorTable
+    assert type(step("auto")._built.tables[0]) is _table.TensorTable
 
 
 @needs_native
@@ -73,7 +73,7 @@ def test_a_broken_one_is_told_and_done_without(step, fresh, monkeypatch, tmp_pat
     with pytest.raises(altgrad.Error, match="does not load beside torch"):
         step("native")
     with pytest.warns(UserWarning, match="more slowly: .*does not load"):
-        assert type(step("auto")._built.table) is _table.TensorTable
+        assert type(step("auto")._built.tables[0]) is _table.TensorTable
 
 
 @needs_native
@@ -111,8 +111,8 @@ def test_swapped_tensors_are_seen(step, asked):
 @pytest.mark.parametrize("asked", ["python", pytest.param("native", marks=needs_native)])
 def test_a_refusal_of_the_runtime_has_its_status(step, asked):
     optimizer = step(asked)
-    table = optimizer._built.table
+    table = optimizer._built.tables[0]
     table.rows[0].cell = 7
     with pytest.raises(altgrad.Error, match=r"group is 7, not in") as caught:
-        _binder.make_table(table.bundle, table.rows, [0], optimizer._ours, optimizer.state)
+        _binder.make_table(table.bundle, table.rows, [0], optimizer._ours, [], optimizer.state)
     assert caught.value.status == "INVALID"

@@ -32,7 +32,7 @@ def trained(binder):
 
 def test_a_gradient_that_another_thread_drops(trained):
     optimizer, params = trained
-    table = optimizer._built.table
+    table = optimizer._built.tables[0]
     assert table.fresh(params, optimizer.state) == 2
     dropped = [StorageWeakRef(p.grad.untyped_storage()) for p in params]
     optimizer.zero_grad()

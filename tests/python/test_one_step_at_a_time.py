@@ -14,7 +14,7 @@ def test_threads_take_turns(binder, monkeypatch):
     optimizer = altgrad.optim.SGD(params, lr=1.0, max_grad_norm=1e9)
     params[0].grad, before = torch.ones(64, 64).t(), params[0].detach().clone()
     optimizer.step()
-    inside, run = [], optimizer._built.table.run
+    inside, run = [], optimizer._built.tables[0].run
 
     def watched(*given):
         inside.append(1)
@@ -23,7 +23,7 @@ def test_threads_take_turns(binder, monkeypatch):
         inside.pop()
         return result
 
-    monkeypatch.setattr(optimizer._built.table, "run", watched)
+    monkeypatch.setattr(optimizer._built.tables[0], "run", watched)
     threads = [threading.Thread(target=lambda: [optimizer.step() for _ in range(200)])
                for _ in "abc"]
     for thread in threads:

@@ -192,6 +192,14 @@ ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
                                                void *const *pointers,
                                                int64_t count);
 
+// Declares a block of the caller's memory whose values a CUDA plan's kernels are to
+// find on the device: what lies there when altgrad_run is called is sent along where
+// it differs from the last time. Pointers of "in" scalars per step or group may then
+// lead into the block. It stays where it is as long as the plan; a plan of the CPU
+// reads it in place. A captured graph keeps the values of its capture.
+ALTGRAD_API altgrad_status altgrad_mirror(altgrad_plan *plan, const void *values,
+                                          uint64_t bytes);
+
 // Bytes of workspace a run needs for the rows bound now; 64-byte aligned memory
 // on the plan's device, owned by the caller, with no content to keep between
 // runs but kept between the phases of one.
@@ -212,11 +220,17 @@ ALTGRAD_API altgrad_status altgrad_set_parallel_for(altgrad_plan *plan,
 ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 
 // Runs phases [first, last) (last < 0: to the end). `stream` is a CUstream for a
-// CUDA plan, ignored otherwise. Allocates nothing and reads nothing back. An
-// unbound name is ALTGRAD_INVALID and nothing runs.
+// CUDA plan, ignored otherwise. Reads nothing back, waits for nothing, and allocates
+// nothing unless the stream is captured: a graph keeps tables of its own in the plan,
+// which has to outlive it. Runs of a plan on several streams, and replays of its
+// graphs, follow each other. An unbound name is ALTGRAD_INVALID and nothing runs.
 ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace,
                                        uint64_t bytes, int64_t first,
                                        int64_t last, void *stream);
+
+// Whether what is given to `stream`, a CUstream of the current context, is captured
+// into a graph now.
+ALTGRAD_API altgrad_status altgrad_capturing(void *stream, int32_t *capturing);
 
 // Where the chunk partials of a run lie in its workspace, for collectives
 // between two phases (architecture: shards). NULL pointers are skipped.

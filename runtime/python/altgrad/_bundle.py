@@ -9,7 +9,8 @@ from ._library import (Error, ExchangeInfo, ExchangeWord, ScalarInfo, StreamInfo
                        library)
 
 # CPU tensors only: the machine code of both levels, no PTX.
-_TARGETS = "--target=x86-64-v3,x86-64-v4"
+# By whether the tensors lie in the host's memory.
+_TARGETS = {True: "--target=x86-64-v3,x86-64-v4", False: "--target=sm_80,sm_90"}
 
 # ALTGRAD_ROLES of bundle.h, in its order.
 ROLES = ("none", "param", "grad", "state", "master", "copy", "input", "hyper", "step", "max_norm",
@@ -113,10 +114,11 @@ _compiled = {}
 _lock = threading.Lock()
 
 
-def compile_sets(lines, rules, clip=False, scaler=False, exchange=False):
+def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host=True):
     """The Bundle of a step over several sets of tensors, compiled at most once per process.
 
-    `lines` are those of `set_line`, `rules` the Rule of each. Raises Error with
+    `lines` are those of `set_line`, `rules` the Rule of each; `on_host` asks for the CPU's
+    code, otherwise that of GPUs. Raises Error with
     the compiler's diagnostics.
     """
     texts = {rule.text: rule.origin for rule in rules if rule.text is not None}
@@ -124,7 +126,7 @@ def compile_sets(lines, rules, clip=False, scaler=False, exchange=False):
         raise Error("the rules of one optimizer come from two texts: "
                     + " and ".join(texts.values()))
     (text, origin), = texts.items() or [(None, "")]
-    options = [f"--set={line}" for line in lines] + [_TARGETS]
+    options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
     options += ["--clip"] * clip + ["--scaler"] * scaler + ["--exchange"] * exchange
     key = text, tuple(options)
     with _lock:

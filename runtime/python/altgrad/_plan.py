@@ -12,17 +12,18 @@ _TENSOR_BYTES = ctypes.sizeof(TensorWords)
 
 
 class Plan:
-    """One altgrad_plan on the CPU, on the threads behind the address `parallel_for` if given.
+    """One altgrad_plan on `device` ("cpu", "cuda:N"), on the CPU on the threads behind
+    the address `parallel_for` if given.
 
     The caller keeps alive whatever it binds; names are bytes and pointers
     Python integers. The plan knows nothing of torch but the buffer that its
     caller runs it with.
     """
 
-    def __init__(self, bundle, parallel_for=None, threads=0):
+    def __init__(self, bundle, device="cpu", parallel_for=None, threads=0):
         handle = ctypes.c_void_p()
         native = library()
-        native.altgrad_plan_create(bundle.handle, b"cpu", ctypes.byref(handle))
+        native.altgrad_plan_create(bundle.handle, device.encode(), ctypes.byref(handle))
         weakref.finalize(self, native.altgrad_plan_free, handle).atexit = False
         self.handle = handle
         self._native = native
@@ -50,12 +51,16 @@ class Plan:
         held = array(_POINTER, pointers)
         self._native.altgrad_bind_scalar(self.handle, name, held.buffer_info()[0], len(held))
 
+    def mirror(self, values, size):
+        """Declares `size` bytes at the address `values` whose numbers kernels find on the device."""
+        self._native.altgrad_mirror(self.handle, values, size)
+
     def workspace_bytes(self):
         """What a run of the tensors bound now needs."""
         count = ctypes.c_uint64()
         self._native.altgrad_workspace(self.handle, ctypes.byref(count))
         return count.value
 
-    def run(self, workspace, size, first=0, last=-1):
-        """Runs phases [first, last); `workspace` is the address of `size` bytes."""
-        self._native.altgrad_run(self.handle, workspace, size, first, last, None)
+    def run(self, workspace, size, first=0, last=-1, stream=None):
+        """Runs phases [first, last); `workspace` is the address of `size` bytes, `stream` a CUstream."""
+        self._native.altgrad_run(self.handle, workspace, size, first, last, stream)

@@ -59,32 +59,29 @@ Row Table::makeRow(py::handle given) {
 }
 
 Table::Table(uintptr_t bundle, const py::list &rows, std::vector<int32_t> given,
-             const py::list &all, const py::dict &state, py::list exchanges)
+             const py::list &all, const std::vector<size_t> &idlePlaces,
+             const py::dict &state)
     : program(std::make_shared<Program>(std::shared_ptr<altgrad_bundle>(
           reinterpret_cast<altgrad_bundle *>(bundle),
           [](altgrad_bundle *) {}))),
       groups(std::move(given)), kind(Py_TYPE(state.ptr())),
-      entries(state, owned), exchanges(std::move(exchanges)) {
-  TORCH_CHECK(this->exchanges.size() == program->exchanges.size(),
-              "the step has ", program->exchanges.size(),
-              " exchange points, not ", this->exchanges.size());
+      entries(state, owned) {
   owned.append(py::type::of(state));
   std::vector<Row> made;
-  std::vector<char> busy(all.size());
-  for (py::handle row : rows) {
+  for (py::handle row : rows)
     made.push_back(makeRow(row));
-    busy.at(row.attr("place").cast<size_t>()) = 1;
-  }
-  std::vector<const Tensor *> idle;
+  TORCH_CHECK(!made.empty(), "a table without rows");
+  std::vector<const Tensor *> handles, idle;
   for (py::handle param : all) {
-    const Tensor *handle = handleOf(param);
-    if (!busy[params.size()])
-      idle.push_back(handle);
+    handles.push_back(handleOf(param));
     params.push_back(param.ptr());
   }
+  for (size_t place : idlePlaces)
+    idle.push_back(handles.at(place));
   for (const Scalar &scalar : program->singles)
     singles.push_back({&scalar, py::str(wordOf(scalar.role))});
-  table = std::make_unique<TensorTable>(program, std::move(made), groups,
+  Where where(made[0].param->device());
+  table = std::make_unique<TensorTable>(program, where, std::move(made), groups,
                                         std::move(idle), nullptr);
 }
 
@@ -109,48 +106,86 @@ int Table::fresh(const py::list &now, py::handle state) {
   }
 }
 
+TensorTable &Table::held() const {
+  TORCH_CHECK(table, "the table was collected");
+  return *table;
+}
+
 void Table::setHypers(const std::vector<double> &numbers,
                       const std::vector<size_t> &cells) {
-  TORCH_CHECK(table, "the table was collected");
+  Values &values = held().values;
   const double *next = numbers.data(), *end = next + numbers.size();
   for (size_t group : cells) {
     const std::vector<Scalar> &hypers =
         program->sets[size_t(groups.at(group))].hypers;
     TORCH_CHECK(size_t(end - next) >= hypers.size(), "too few numbers");
-    uint64_t *cell = table->hypers(int64_t(group));
+    values.forget(int64_t(group));
+    uint64_t *cell = values.hypers(int64_t(group));
     for (const Scalar &hyper : hypers)
       hyper.write(*next++, cell++);
   }
 }
 
-py::dict Table::run(const py::dict &given, const py::object &exchange) {
-  TORCH_CHECK(table, "the table was collected");
-  for (const Single &single : singles)
-    if (single.scalar->access != ALTGRAD_OUT)
-      table->give(single.scalar->role,
-                  py::float_(py::object(given[single.role])));
-  TensorTable::Exchange callback;
-  if (!exchange.is_none())
-    callback = [&](size_t index, void *workspace) {
-      py::gil_scoped_acquire held;
-      exchange(reinterpret_cast<uintptr_t>(workspace), exchanges[index]);
-    };
+void Table::setTensors(
+    const std::vector<std::tuple<size_t, size_t, Tensor>> &given) {
+  for (auto &[group, index, value] : given) {
+    TORCH_CHECK(index < program->sets[size_t(groups.at(group))].hypers.size(),
+                "no hyper-parameter ", index);
+    held().values.hyper(int64_t(group), index, value);
+  }
+}
+
+void Table::begin(const py::dict &given) {
+  for (const Single &single : singles) {
+    if (single.scalar->access == ALTGRAD_OUT)
+      continue;
+    py::object value = given[single.role];
+    if (THPVariable_Check(value.ptr()))
+      held().values.give(single.scalar->role, THPVariable_Unpack(value.ptr()));
+    else
+      held().values.give(single.scalar->role, double(py::float_(value)));
+  }
+  py::gil_scoped_release released;
+  at::NoGradGuard none;
+  held().begin();
+}
+
+std::optional<std::vector<Tensor>> Table::advance() {
+  py::gil_scoped_release released;
+  at::NoGradGuard none;
+  std::vector<Tensor> words;
+  if (!held().advance(&words))
+    return std::nullopt;
+  return words;
+}
+
+py::dict Table::results() const {
+  py::dict results;
+  for (const Single &single : singles) {
+    if (single.scalar->access == ALTGRAD_IN)
+      continue;
+    Tensor value = held().values.tensor(single.scalar->role);
+    if (value.defined())
+      results[single.role] = value;
+    else
+      results[single.role] = held().values.number(single.scalar->role);
+  }
+  return results;
+}
+
+py::dict Table::run(const py::dict &given) {
+  begin(given);
   {
     py::gil_scoped_release released;
     at::NoGradGuard none;
-    table->run(callback);
+    held().advance(nullptr);
   }
-  py::dict results;
-  for (const Single &single : singles)
-    if (single.scalar->access != ALTGRAD_IN)
-      results[single.role] = table->result(single.scalar->role);
-  return results;
+  return results();
 }
 
 // For Python's collector: a parameter may lead back to its optimizer.
 int Table::traverse(visitproc visit, void *arg) {
   Py_VISIT(owned.ptr());
-  Py_VISIT(exchanges.ptr());
   return 0;
 }
 
@@ -158,15 +193,17 @@ void Table::clear() {
   table.reset();
   states.clear();
   owned = py::list();
-  exchanges = py::list();
 }
 
 void Table::addTo(py::module_ &module) {
   py::class_<Table>(module, "Table", collected<Table>(), py::module_local())
       .def(py::init<uintptr_t, py::list, std::vector<int32_t>, py::list,
-                    py::dict, py::list>())
+                    std::vector<size_t>, py::dict>())
       .def("fresh", &Table::fresh)
       .def("set_hypers", &Table::setHypers)
-      .def("run", &Table::run, py::arg("given"),
-           py::arg("exchange") = py::none());
+      .def("set_tensors", &Table::setTensors)
+      .def("begin", &Table::begin)
+      .def("advance", &Table::advance)
+      .def("results", &Table::results)
+      .def("run", &Table::run);
 }

@@ -12,16 +12,21 @@ namespace altgrad::native {
 // The interface is described in optim/_table.py.
 class Table {
 public:
-  // `bundle` is the address of an altgrad_bundle that is never freed,
-  // `exchanges` what run() hands to its callback, one for each exchange point.
+  // `bundle` is the address of an altgrad_bundle that is never freed.
   Table(uintptr_t bundle, const py::list &rows, std::vector<int32_t> groups,
-        const py::list &params, const py::dict &state, py::list exchanges);
+        const py::list &params, const std::vector<size_t> &idle,
+        const py::dict &state);
 
   int fresh(const py::list &params, py::handle state);
   // Those of the groups of the plan whose indices are `cells`, in their order.
   void setHypers(const std::vector<double> &numbers,
                  const std::vector<size_t> &cells);
-  py::dict run(const py::dict &given, const py::object &exchange);
+  void
+  setTensors(const std::vector<std::tuple<size_t, size_t, at::Tensor>> &given);
+  py::dict run(const py::dict &given);
+  void begin(const py::dict &given);
+  std::optional<std::vector<at::Tensor>> advance();
+  py::dict results() const;
 
   int traverse(visitproc visit, void *arg);
   void clear();
@@ -39,6 +44,7 @@ private:
   const at::Tensor *hold(py::handle tensor);
   optim::Row makeRow(py::handle row);
   bool areSame(const py::list &params) const;
+  optim::TensorTable &held() const;
 
   std::shared_ptr<const optim::Program> program;
   std::vector<int32_t> groups;
@@ -49,7 +55,6 @@ private:
   std::vector<PyObject *> params;
   PyTypeObject *kind; // of the state
   Entries entries;
-  py::list exchanges;
   std::vector<Single> singles;
   std::unique_ptr<optim::TensorTable> table;
 };

@@ -95,7 +95,10 @@ public:
   void save(torch::serialize::OutputArchive &archive) const override;
   void load(torch::serialize::InputArchive &archive) override;
 
-  // The global norm of the last step's gradients, before clipping.
+  // The global norm of the last step's gradients, before clipping: a 0-dim f32
+  // tensor on the parameters' device, where nobody has to wait for it; undefined
+  // without max_grad_norm or a step. The number waits for the device.
+  at::Tensor grad_norm() const;
   double last_grad_norm() const;
   // Only for an optimizer that was made with max_grad_norm.
   void set_max_grad_norm(double norm);

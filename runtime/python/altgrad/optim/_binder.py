@@ -10,6 +10,7 @@ from .._library import Error
 from .._native import native
 from . import _groups, _table
 from ._warn import warn
+from ._where import Where
 
 
 def binder():
@@ -41,14 +42,14 @@ def make_groups(param_groups, keys):
     return _groups.Groups(param_groups, keys)
 
 
-def make_table(bundle, rows, groups, params, state):
+def make_table(bundle, rows, groups, params, idle, state):
     """A TensorTable of the kind that `binder` says; Python reads what answers by code of its own."""
     plain = (type(state) in (dict, defaultdict)
              and all([type(state.get(row.param, _NOTHING)) is dict for row in rows])
              # Classes give their parameters a property of this name.
              and all([kind.grad is torch.Tensor.grad for kind in set(map(type, params))]))
     kind = NativeTable if binder() == "native" and plain else _table.TensorTable
-    return kind(bundle, rows, groups, params, state)
+    return kind(bundle, rows, groups, params, idle, state)
 
 
 _NOTHING = {}
@@ -57,8 +58,10 @@ _NOTHING = {}
 class NativeTable:
     """TensorTable of _table.py in native code: the one that LibTorch uses."""
 
-    def __init__(self, bundle, rows, groups, params, state):
+    def __init__(self, bundle, rows, groups, params, idle, state):
         self.bundle, self.rows = bundle, rows
-        table = native().Table(bundle.handle.value, rows, groups, params, state,
-                               [point.words for point in bundle.exchanges])
+        self.on_host = Where(rows[0].param.device).on_host
+        table = native().Table(bundle.handle.value, rows, groups, params, idle, state)
         self.fresh, self.set_hypers, self.run = table.fresh, table.set_hypers, table.run
+        self.set_tensors, self.results = table.set_tensors, table.results
+        self.begin, self.advance = table.begin, table.advance

@@ -8,10 +8,13 @@ import torch
 
 from .._bundle import compile_sets
 from .._rule import set_line
+from .._plan import Plan
 from ._binder import make_table
 from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_mode, check_param,
                       check_states_apart, in_order, is_dense, name_of, same_order)
 from ._table import FRESH
+from ._tables import Tables
+from ._where import Where, in_turn, is_known, stays_on_device
 
 
 @dataclass(slots=True)
@@ -37,21 +40,8 @@ class Row:
     count: torch.Tensor | None = None
 
 
-@dataclass(frozen=True)
-class Built:
-    """A table and what its optimizer does for it in every step.
-
-    `cells` holds the groups of the plan that belong to each param_group, `uncounted`
-    the step counts that the rules do not raise.
-    """
-
-    table: object
-    cells: list
-    uncounted: list
-
-
 def build(optimizer, watched, kinds, params, left, known, asked):
-    """The Built for every parameter that has a gradient now; None if there is none.
+    """The Tables for every parameter that has a gradient now; None if there is none.
 
     `watched` are the Groups, `kinds` holds (rule, options) of each param_group, `params`
     every parameter but those whose id is in `left`, `known` finished rows by their place
@@ -60,8 +50,43 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     states made.
     """
     owner = type(optimizer).__name__
-    namer = _Namer(optimizer)
-    rows, rules, place = [], {}, 0
+    rows, rules = _rows_of(optimizer, kinds, left, known)
+    if not rows:
+        return None
+    check_apart(owner, [row.param for row in rows])
+    devices = in_turn([row.param.device for row in rows])
+    asked["exchange"] |= asked["clip"] and len(devices) > 1
+    parts = [_Part(device, rows, rules, asked) for device in devices]
+    places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
+              for part in parts for group, index in part.cells]
+    watched.expect(places, partial(_to_float, absent=optimizer._absent))
+    every = list(range(len(places)))
+    values = watched.numbers(optimizer.param_groups, every)
+    if not all([row.finished for row in rows]):
+        check_states_apart(optimizer, [kept for part in parts
+                                       for kept in _kept(optimizer, part.bundle, part.rows)])
+    for part in parts:
+        part.check(owner)
+    for part in parts:
+        _make_states(optimizer, part.bundle, part.rows)
+    busy = {row.place for row in rows}
+    idle = [place for place in range(len(params)) if place not in busy]
+    tables = [make_table(part.bundle, part.rows, [index for _, index in part.cells], params,
+                         idle if part is parts[0] else [], optimizer.state) for part in parts]
+    uncounted = [optimizer.state[row.param][optimizer._count_key] for part in parts
+                 for row in part.rows
+                 if part.bundle.sets[row.set].step is None] if optimizer._always_counts else []
+    owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
+    built = Tables(tables, owners, places, uncounted, len(kinds))
+    built.set_hypers(optimizer.param_groups, values, every)
+    if built.fresh(params, optimizer.state) != FRESH:
+        raise RuntimeError("a gradient changed while its step was prepared")
+    return built
+
+
+def _rows_of(optimizer, kinds, left, known):
+    """(a row for each parameter that has a gradient, the rule of each line)."""
+    owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer), [], {}, 0
     for index, (group, kind) in enumerate(zip(optimizer.param_groups, kinds)):
         for param in group["params"]:
             if id(param) in left:
@@ -77,28 +102,31 @@ def build(optimizer, watched, kinds, params, left, known, asked):
                 rows.append(row)
                 rules[row.line] = kind[0]
             place += 1
-    if not rows:
-        return None
-    check_apart(owner, [row.param for row in rows])
-    lines = sorted(rules)
-    bundle = compile_sets(lines, [rules[line] for line in lines], **asked)
-    _number(rows, lines)
-    cells = _cells(rows)
-    numbers = [(group, [optimizer._hyper_place(hyper.key) for hyper in bundle.sets[index].hypers])
-               for group, index in cells]
-    watched.expect(numbers, partial(_to_float, absent=optimizer._absent))
-    every = list(range(len(cells)))
-    values = watched.numbers(optimizer.param_groups, every)
-    if not all([row.finished for row in rows]):
-        check_states_apart(optimizer, list(_kept(optimizer, bundle, rows)))
-    _make_states(optimizer, bundle, rows)
-    table = make_table(bundle, rows, [index for _, index in cells], params, optimizer.state)
-    table.set_hypers(values, every)
-    if table.fresh(params, optimizer.state) != FRESH:
-        raise RuntimeError("a gradient changed while its step was prepared")
-    uncounted = [optimizer.state[row.param][optimizer._count_key] for row in rows
-                 if bundle.sets[row.set].step is None] if optimizer._always_counts else []
-    return Built(table, _of_groups(cells, len(kinds)), uncounted)
+    return rows, rules
+
+
+class _Part:
+    """The rows of one device, in the order of their sets, and the program that steps them."""
+
+    def __init__(self, device, rows, rules, asked):
+        self.where = Where(device)
+        self.rows = [row for row in rows if row.param.device == device]
+        lines = sorted({row.line for row in self.rows})
+        self.bundle = compile_sets(lines, [rules[line] for line in lines],
+                                   on_host=self.where.on_host, **asked)
+        _number(self.rows, lines)
+        self.cells = _cells(self.rows)
+
+    def check(self, owner):
+        """Raises where the device cannot do it, or not now."""
+        with self.where.guard():
+            if self.where.is_capturing():
+                raise RuntimeError(
+                    f"altgrad.optim.{owner}: the tensors of this step are not those of the last "
+                    "one; a graph can be captured after a step with the same parameters, "
+                    "gradients and options")
+            if not self.where.on_host:
+                Plan(self.bundle, self.where.name)
 
 
 def _to_float(key, part, value, absent):
@@ -108,6 +136,9 @@ def _to_float(key, part, value, absent):
     if part is None and isinstance(value, torch.Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {key} must be 1-element")
     try:
+        of = value if part is None else value[part]
+        if stays_on_device(of) and of.numel() == 1:
+            return 0.0  # the step reads the tensor itself
         return float(value if part is None else value[part])
     except (TypeError, ValueError, IndexError, KeyError, OverflowError, RuntimeError):
         where = "" if part is None else f" at place {part}"
@@ -130,14 +161,6 @@ def _cells(rows):
     return list(cells)
 
 
-def _of_groups(cells, count):
-    """The groups of the plan that belong to each of `count` param_groups."""
-    owned = [[] for _ in range(count)]
-    for cell, (group, _) in enumerate(cells):
-        owned[group].append(cell)
-    return owned
-
-
 def _row(namer, param, group, place, kind):
     dense = is_dense(param)
     strides = (param if dense else torch.empty_like(param)).stride()
@@ -157,7 +180,7 @@ class _Namer:
         if not isinstance(held, MutableMapping):
             raise TypeError(f"the state of {name_of(self.optimizer, param)} is {held!r}, not a dict")
         if self.optimizer._count_key in held:
-            _count(held[self.optimizer._count_key])
+            _count(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
         states = tuple([_state_dtype(key, held.get(key), param) for _, key in names])
         choice = kind, param.dtype, grad, states
@@ -208,7 +231,7 @@ def _kept(optimizer, bundle, rows):
             if state is not None and _fits(state, row):
                 yield state, key, row.param
         count = held.get(optimizer._count_key)
-        if _is_count(count):
+        if _is_count(count, row.param.device):
             counts.setdefault(count.data_ptr(), (count, optimizer._count_key, row.param))
     yield from counts.values()
 
@@ -234,12 +257,12 @@ def _finish(optimizer, part, row, counts):
     param, counted = row.param, optimizer._count_key
     stored = counted and (part.step or optimizer._always_counts)
     if not part.states and not stored:
-        row.count = _count(None) if part.step else None
+        row.count = _count(None, param.device) if part.step else None
         return
     held, fresh = optimizer.state[param], False
     # The count first: torch's own states begin with "step".
     if stored:
-        count = _count(held.get(counted))
+        count = _count(held.get(counted), param.device)
         held[counted] = count = count.clone() if count.data_ptr() in counts else count
         counts.add(count.data_ptr())
         row.count = count if part.step else None
@@ -256,22 +279,25 @@ def _finish(optimizer, part, row, counts):
         # A buffer that was there before us has seen its first step.
         private = optimizer._counts
         if fresh or param not in private:
-            private[param] = _count(0.0 if fresh else 1.0)
+            private[param] = _count(0.0 if fresh else 1.0, param.device)
         row.count = private[param]
 
 
-def _is_count(value):
+def _is_count(value, device):
     """Whether the kernels can count in `value` itself."""
     return (isinstance(value, torch.Tensor) and value.dtype == torch.float32
-            and value.device.type == "cpu" and value.numel() == 1)
+            and value.device == device and value.numel() == 1)
 
 
-def _count(value):
-    """A step count as its own 0-dim float32 tensor on the CPU."""
-    if _is_count(value):
+def _count(value, device):
+    """A step count as its own 0-dim float32 tensor on the device of its parameter."""
+    if _is_count(value, device):
         return value
+    if (isinstance(value, torch.Tensor) and value.numel() == 1 and is_known(value.device)
+            and not value.is_complex()):
+        return value.detach().to(device, torch.float32).view(())
     try:
         number = 0.0 if value is None else float(value)
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(f"a step count is {value!r}, not a number") from None
-    return torch.tensor(number, dtype=torch.float32, device="cpu")
+    return torch.full((), number, dtype=torch.float32, device=device)

@@ -6,6 +6,7 @@ import torch
 
 from ._layout import check_param, find_met, name_of
 from ._warn import warn
+from ._where import is_known
 
 # What torch's classes step and no kernel.
 WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
@@ -25,7 +26,7 @@ def left_to_torch(optimizer):
                 if reason:
                     check_param(owner, param, group.get("fused"), WIDE_DTYPES)
                     reasons[id(param)] = reason
-                if param.device.type == "cpu" and param.layout == torch.strided:
+                if is_known(param.device) and param.layout == torch.strided:
                     apart.append(param)
     for place in find_met(apart):
         reasons.setdefault(id(apart[place]), "shares memory with another")
@@ -67,15 +68,19 @@ class TorchPart:
 
     def grads(self, inverse):
         """The gradients times `inverse`, None for those that are not there."""
+        if not isinstance(inverse, torch.Tensor):
+            if inverse == 1.0:
+                return [p.grad for p in self._params]
+            inverse = torch.tensor(inverse, dtype=torch.float64, device="cpu")
         with self._grad_mode():
-            return [p.grad if p.grad is None or inverse == 1.0 else p.grad * inverse
-                    for p in self._params]
+            return [_times(p.grad, inverse) for p in self._params]
 
     @torch.no_grad()
     def norm(self, grads):
         """The global norm of `grads` as torch's clip_grad_norm_ computes it; 0 without any."""
         values = [g.coalesce()._values() if g.is_sparse else g for g in grads if g is not None]
         norms = [torch.linalg.vector_norm(v) for v in values]
+        norms = [n.to(norms[0].device) for n in norms]
         return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), device="cpu")
 
     def step(self, grads, coefficient=None):
@@ -84,9 +89,8 @@ class TorchPart:
         try:
             with self._grad_mode():
                 for param, grad in zip(self._params, grads):
-                    if grad is not None and coefficient is not None:
-                        # Of two 0-dim tensors, a double would win over the gradient's dtype.
-                        grad = (grad * coefficient).to(grad.dtype)
+                    if coefficient is not None:
+                        grad = _times(grad, coefficient)
                     if grad is not param.grad:
                         param.grad = grad
             shadow = self._shadow()
@@ -113,6 +117,12 @@ class TorchPart:
         torch.optim.Optimizer.__setstate__(shadow, {
             "defaults": optimizer.defaults, "state": optimizer.state, "param_groups": groups})
         return shadow
+
+
+def _times(grad, factor):
+    """A gradient or None times a 0-dim tensor."""
+    # Of two 0-dim tensors, a double would win over the gradient's dtype.
+    return grad if grad is None else (grad * factor.to(grad.device)).to(grad.dtype)
 
 
 def _look_of(param):

@@ -65,6 +65,7 @@ def bound_of(value):
 
 def check_capturable(group):
     """Raises torch's error for what it has on no CPU."""
-    if group.get("capturable") and any(p.grad is not None for p in group["params"]):
+    if group.get("capturable") and any(p.grad is not None and p.device.type == "cpu"
+                                       for p in group["params"]):
         raise AssertionError("If capturable=True, params and state_steps must be on supported "
                              f"devices: {_get_capturable_supported_devices()}.")

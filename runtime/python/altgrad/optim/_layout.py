@@ -2,6 +2,8 @@
 
 import torch
 
+from ._where import is_known
+
 # What the kernels read and write, and how altgrad-opt's --storage spells it.
 FORMATS = {
     torch.float32: "f32",
@@ -72,9 +74,9 @@ def check_param(owner, param, fused=False, more=()):
             "`fused=True` requires all the params to be floating point Tensors of supported "
             f"devices: ['cpu'], but {param.dtype} and meta were given" if fused else
             f"altgrad.optim.{owner}: a parameter is on the meta device and has no memory")
-    if param.device.type != "cpu":
-        raise RuntimeError(f"altgrad.optim.{owner} runs on CPU tensors; a parameter is on "
-                           f"{param.device}")
+    if not is_known(param.device):
+        raise RuntimeError(f"altgrad.optim.{owner} runs on the CPU and on NVIDIA's GPUs; a "
+                           f"parameter is on {param.device}")
     if param.layout != torch.strided:
         raise RuntimeError(f"altgrad.optim.{owner} needs strided parameters, not {param.layout}")
     check_mode(param)
@@ -142,7 +144,7 @@ def check_states_apart(optimizer, states):
     the parameters.
     """
     params = [(param, None, param) for group in optimizer.param_groups for param in group["params"]
-              if param.device.type == "cpu" and param.layout == torch.strided]
+              if is_known(param.device) and param.layout == torch.strided]
     places = [place for place in (*states, *params) if place[0].numel()]
     met = [places[place] for place in find_met([tensor for tensor, _, _ in places])]
     for index, (tensor, key, param) in enumerate(met):

@@ -14,6 +14,7 @@ from ._layout import FORMATS, PARAM_DTYPES, check_kind
 from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
 from ._warn import warn
+from ._where import stays_on_device
 
 _MISSING = object()
 
@@ -124,8 +125,11 @@ class Optimizer(torch.optim.Optimizer):
     def grad_norm(self):
         """The global norm of the last step's gradients before clipping, a 0-dim float32 tensor.
 
-        None before the first step and without `max_grad_norm`.
+        It lies on the parameters' device, and nobody waits for it. None before the first
+        step and without `max_grad_norm`.
         """
+        if isinstance(self._norm, torch.Tensor):
+            return self._norm.clone()
         return None if self._norm is None else torch.tensor(
             self._norm, dtype=torch.float32, device="cpu")
 
@@ -180,7 +184,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def _first_state(self, stream, row, dtype):
         """A new state: zeros, or the parameter for its master copy and its further copy."""
-        state = torch.empty_strided(row.param.shape, row.strides, dtype=dtype, device="cpu")
+        state = torch.empty_strided(row.param.shape, row.strides, dtype=dtype,
+                                    device=row.param.device)
         return state.zero_() if stream.role == "state" else state.copy_(row.param)
 
     def _before_torch(self, param, group):
@@ -197,8 +202,7 @@ class Optimizer(torch.optim.Optimizer):
             return
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         scaler = self.fused_amp or scale is not None or found is not None
-        given = {"scale": 1.0 if scale is None else float(scale),
-                 "flag": 0.0 if found is None else float(found)}
+        given = {"scale": _number(scale, 1.0), "flag": _number(found, 0.0)}
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a "
                                "step of this optimizer runs; call it afterwards")
@@ -230,20 +234,29 @@ class Optimizer(torch.optim.Optimizer):
         if self._theirs and self._theirs.changed():
             return STALE
         if self._built:
-            return self._built.table.fresh(self._ours, self.state)
+            return self._built.fresh(self._ours, self.state)
         return FRESH if all([p.grad is None for p in self._ours]) else STALE
 
     def _run(self, given, scaler):
-        results, table = {}, self._built and self._built.table
-        if self._theirs or self._group is not None:
+        results, tables = {}, self._built.tables if self._built else []
+        if self._built and not self._built.on_host:
+            self._check_capture()
+        if self._theirs or self._group is not None or len(tables) > 1:
             with torch.no_grad():
-                results = step_together(table, self._theirs, self._group, given,
+                results = step_together(tables, self._theirs, self._group, given,
                                         self._kinds.clipped, scaler)
-        elif table:
-            results = table.run(given)
+        elif tables:
+            results = tables[0].run(given)
         self._norm = results.get("norm", self._norm)
-        if table and self._built.uncounted and given["flag"] == 0.0:
-            torch._foreach_add_(self._built.uncounted, 1.0)
+        if self._built:
+            self._built.count(given["flag"])
+
+    def _check_capture(self):
+        """Raises torch's error where a graph would keep numbers that were meant to change."""
+        if self._built.is_capturing() and not all(
+                [group.get("capturable", True) for group in self.param_groups]):
+            raise RuntimeError("Attempting CUDA graph capture of step() for an instance of "
+                               f"{type(self).__name__} but param_groups' capturable is False.")
 
     def _numbers_of(self, changed):
         """What these groups say now: (hyper-parameters, groups of the plan)."""
@@ -255,7 +268,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _take_groups(self, changed, numbers, cells):
         if self._built:
-            self._built.table.set_hypers(numbers, cells)
+            self._built.set_hypers(self.param_groups, numbers, cells)
         self._watched.remember(self.param_groups, changed)
 
     def _kind_of(self, group):
@@ -280,7 +293,7 @@ class Optimizer(torch.optim.Optimizer):
         built = build(self, watched, kinds.rules, ours, left, known, dict(
             clip=clipped, scaler=asked[0], exchange=clipped and together))
         if built:
-            self._rows = {row.place: row for row in built.table.rows}
+            self._rows = {row.place: row for row in built.rows}
         if theirs:
             warn_once(self, theirs)
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
@@ -362,6 +375,13 @@ class Optimizer(torch.optim.Optimizer):
                 if count is not _MISSING and not isinstance(count, torch.Tensor):
                     held[self._count_key] = torch.tensor(float(count), dtype=torch.float32,
                                                          device="cpu")
+
+
+def _number(value, default):
+    """A step-wide number: a float, or the tensor on whose device it is to be read."""
+    if value is None:
+        return default
+    return value if stays_on_device(value) else float(value)
 
 
 def _without(params, left):

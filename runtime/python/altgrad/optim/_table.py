@@ -1,7 +1,5 @@
 """The tensors of one step bound to one plan, and what is looked at in every step."""
 
-import ctypes
-import struct
 from collections.abc import Mapping
 from itertools import chain
 from operator import attrgetter, is_
@@ -9,19 +7,16 @@ from operator import attrgetter, is_
 import torch
 from torch.autograd.graph import increment_version
 
-from .._bundle import IN, OUT
 from .._plan import Plan
 from ._layout import check_extent, in_order
 from ._torch_pool import torch_parallel_for
+from ._values import Values
+from ._where import Where
 
 # What TensorTable.fresh answers.
 STALE, OTHER_GRADS, FRESH = range(3)
 
 _ALIGNMENT = 64
-_CELL = 8
-# f64, i64, f32, i32, i1 of altgrad.h, each in a cell of its own.
-_PACKED = ("d", "q", "f4x", "i4x", "?7x")
-_WHOLE = (1, 3, 4)
 _END = (None,)
 # Unbound methods under map() cost less than a comprehension, a thousand times a step.
 _data_ptr, _shape, _stride = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride
@@ -33,13 +28,14 @@ _grad = attrgetter("grad")
 class TensorTable:
     """All tensors of one step on one device, bound to one plan.
 
-        TensorTable(bundle, rows, groups, params, state)
+        TensorTable(bundle, rows, groups, params, idle, state)
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
       `place`, `strides`, `dense`, `grad_dtype`, `tensors` and `count` are read;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.place` counts;
+    - `idle`: the places of those that have no gradient and whose gradients are looked at here;
     - `state`: optimizer.state, a dict of dicts.
 
     `fresh(params, state)` is called in every step. It answers STALE when a parameter is
@@ -51,39 +47,46 @@ class TensorTable:
 
     `set_hypers(numbers, cells)` writes the hyper-parameters of the groups of the plan
     whose indices are `cells`: for each, those of its set in the order of the bundle.
+    `set_tensors(entries)` then takes (cell, place in it, tensor) of those that lie in a
+    tensor of the device; they are read when the step runs.
 
-    `run(given, exchange)` runs the step on the gradients bound last: takes edits of
-    parameters into their master copies (known by version counters), raises the version
-    counters of what is written, and returns {role: value} of the step's results.
-    `given` has the step-wide values by role; `exchange`, if it is given, is called at
-    every exchange point with the workspace's address and the words.
+    `run(given)` runs the step on the gradients bound last: takes edits of parameters into
+    their master copies (known by version counters), raises the version counters of what is
+    written, and returns `results()`, {role: what the step says}. `given` has the step-wide
+    values by role. `begin(given)` and then `advance()` until it answers None do the same from one exchange
+    point to the next; there it answers the words, 0-dim tensors of float32 to be
+    overwritten in place.
     """
 
-    def __init__(self, bundle, rows, groups, params, state):
+    def __init__(self, bundle, rows, groups, params, idle, state):
         self.bundle, self.rows = bundle, rows
+        self._where = Where(rows[0].param.device)
+        self.on_host = self._where.on_host
         self._odd = not all([type(held) is dict for held in state.values()])
         self._params, self._state_entries = params, list(_entries(state, self._odd))
         self._tensors = [row.param for row in rows]
         self._places = [row.place for row in rows]
-        busy = set(self._places)
-        self._idle = [place for place in range(len(params)) if place not in busy]
+        self._idle = idle
+        self._picked = self._places != list(range(len(params)))
         self._staged = [(row.param, torch.empty_strided(
-            row.param.shape, row.strides, dtype=row.param.dtype, device="cpu"))
+            row.param.shape, row.strides, dtype=row.param.dtype, device=row.param.device))
             for row in rows if not row.dense]
         self._plain = all([row.dense and row.param.is_contiguous() for row in rows])
         self._slices = _slices([row.set for row in rows], len(bundle.sets))
         self._remember()
         self._taken = self._kept = None
-        self.plan = Plan(bundle, torch_parallel_for(), torch.get_num_threads())
+        self.plan = Plan(bundle, self._where.name, torch_parallel_for(), torch.get_num_threads())
         self.plan.bind_tensors([(row.param.numel(), row.cell, row.set) for row in rows],
                                len(groups))
         self._bind_tensors()
-        self._bind_hypers(groups)
-        self._bind_singles()
+        self._values = Values(bundle, groups, self._where)
+        self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
+        self.results = self._values.results
         size = self.plan.workspace_bytes()
-        self._workspace = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device="cpu")
-        start = self._workspace.data_ptr()
-        self._memory = start + -start % _ALIGNMENT, size
+        self._workspace = torch.empty(size + _ALIGNMENT, dtype=torch.uint8,
+                                      device=self._where.device)
+        self._begin = -self._workspace.data_ptr() % _ALIGNMENT
+        self._memory = self._workspace.data_ptr() + self._begin, size
 
     # What was bound once.
 
@@ -118,30 +121,6 @@ class TensorTable:
         self._masters = masters
         self._versions = [None] * len(masters)
 
-    def _bind_hypers(self, groups):
-        kinds = [[scalar.type for scalar in part.hypers] for part in self.bundle.sets]
-        packers = [struct.Struct("=" + "".join([_PACKED[kind] for kind in of])) for of in kinds]
-        whole = [[place for place, kind in enumerate(of) if kind in _WHOLE] for of in kinds]
-        self._writers, size = [], 0
-        for index in groups:
-            self._writers.append((size, packers[index], whole[index], len(kinds[index])))
-            size += packers[index].size
-        self._hypers = ctypes.create_string_buffer(max(size, _CELL))
-        start = ctypes.addressof(self._hypers)
-        begins = [start + offset for offset, *_ in self._writers]
-        for index, part in enumerate(self.bundle.sets):
-            for position, scalar in enumerate(part.hypers):
-                self.plan.bind_scalar(scalar.name, [
-                    begin + _CELL * position if index == owner else 0
-                    for begin, owner in zip(begins, groups)])
-
-    def _bind_singles(self):
-        self._singles = []
-        for scalar in self.bundle.singles:
-            cell = ctypes.create_string_buffer(_CELL)
-            self.plan.bind_scalar(scalar.name, [ctypes.addressof(cell)])
-            self._singles.append((scalar, struct.Struct("=" + _PACKED[scalar.type]), cell))
-
     # Every step.
 
     @torch.no_grad()
@@ -161,7 +140,7 @@ class TensorTable:
         for place in self._idle:
             if grads[place] is not None:
                 return OTHER_GRADS
-        if self._idle or len(self.bundle.sets) > 1:
+        if self._picked:
             grads = [grads[place] for place in self._places]
         return FRESH if self._bind_grads(grads) else OTHER_GRADS
 
@@ -194,50 +173,49 @@ class TensorTable:
                 self._bound[index] = pointers[mine]
         return True
 
-    def set_hypers(self, numbers, cells):
-        """Writes hyper-parameters, each by its type."""
-        first = 0
-        for cell in cells:
-            offset, packer, whole, count = self._writers[cell]
-            own = numbers[first:first + count]
-            first += count
-            for place in whole:
-                own[place] = int(own[place])
-            packer.pack_into(self._hypers, offset, *own)
+    def run(self, given):
+        """Runs the step; returns what it says of itself."""
+        self.begin(given)
+        self._run_to(-1)
+        self._finish()
+        return self.results()
 
     @torch.no_grad()
-    def run(self, given, exchange=None):
-        """Runs the step; returns what it says of itself."""
-        self._write(given)
-        self._take_edits()
-        for param, copy in self._staged:
-            copy.copy_(param)
-        # Before the kernels, which push the tensors' bookkeeping out of the caches.
-        increment_version(self._written)
-        self._run_phases(exchange)
-        for param, copy in self._staged:
-            param.copy_(copy)
+    def begin(self, given):
+        """What comes before the kernels."""
+        with self._where.guard():
+            self._values.give(given)
+            self._values.send(self.plan)
+            self._take_edits()
+            for param, copy in self._staged:
+                copy.copy_(param)
+            # Before the kernels, which push the tensors' bookkeeping out of the caches.
+            increment_version(self._written)
+        self._next, self._points = 0, list(self.bundle.exchanges)
+
+    def advance(self):
+        """Runs to the next exchange point and answers its words; None at the end of the step."""
+        if not self._points:
+            self._run_to(-1)
+            return self._finish()
+        point = self._points.pop(0)
+        self._run_to(point.phase)
+        self._next = point.phase
+        begins = [self._begin + offset for offset, _ in point.words]
+        return [self._workspace[begin:begin + 4].view(torch.float32)[0] for begin in begins]
+
+    def _run_to(self, phase):
+        with self._where.guard():
+            self.plan.run(*self._memory, self._next, phase, self._where.stream())
+
+    @torch.no_grad()
+    def _finish(self):
+        with self._where.guard():
+            self._where.record(self._workspace)
+            for param, copy in self._staged:
+                param.copy_(copy)
         self._taken = self._kept = None
         self._versions = [_version_of(param) for param, _ in self._masters]
-        return self._read()
-
-    def _write(self, given):
-        for scalar, packer, cell in self._singles:
-            if scalar.access != OUT:
-                value = given[scalar.role]
-                packer.pack_into(cell, 0, int(value) if scalar.type in _WHOLE else value)
-
-    def _read(self):
-        return {scalar.role: packer.unpack_from(cell)[0] for scalar, packer, cell in self._singles
-                if scalar.access != IN}
-
-    def _run_phases(self, exchange):
-        first = 0
-        for point in self.bundle.exchanges if exchange else ():
-            self.plan.run(*self._memory, first, point.phase)
-            exchange(self._memory[0], point.words)
-            first = point.phase
-        self.plan.run(*self._memory, first)
 
     def _take_edits(self):
         """Takes what was written into a parameter from outside into its master copy.
@@ -248,7 +226,8 @@ class TensorTable:
         for (param, master), version in zip(self._masters, self._versions):
             if _version_of(param) != version:
                 edited = param != master.to(param.dtype)
-                if edited.any():
+                # Elsewhere nobody waits for the answer.
+                if not self._where.on_host or edited.any():
                     master.copy_(torch.where(edited, param.to(master.dtype), master))
 
 

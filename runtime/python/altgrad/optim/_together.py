@@ -5,22 +5,23 @@ import math
 
 import torch
 
+from ._where import stays_on_device
 
 # What FSDP calls its flat parameters, and the original ones that are views of them.
 _MARKS = "_is_flat_param", "_fsdp_flattened"
 
 
-def step_together(table, theirs, group, given, clipped, scaled):
-    """Runs one step; returns what it says of itself, by role.
+def step_together(tables, theirs, group, given, clipped, scaled):
+    """Runs one step of several devices, torch's class and ranks; returns what it says, by role.
 
-    `table` and `theirs` (a TorchPart) may be None, `group` too: the process group
-    over whose ranks norm and flag are combined. torch's part comes before our
-    parameters change, for it may refuse.
+    `tables` are TensorTables in the order in which they step, `theirs` is a TorchPart or
+    None, `group` None or the process group over whose ranks norm and flag are combined.
+    torch's part comes before our parameters change, for it may refuse.
     """
     if group is not None and scaled:
         given["flag"] = over_ranks(group, given["flag"])
-    skipped = given["flag"] != 0.0
-    grads = theirs.grads(_round(1.0 / given["scale"])) if theirs else []
+    grads = theirs.grads(_inverse(given["scale"])) if theirs else []
+    skipped = theirs and float(given["flag"]) != 0.0
     found = {}
 
     def clip(share):
@@ -30,28 +31,40 @@ def step_together(table, theirs, group, given, clipped, scaled):
             theirs.step(grads, coefficient)
         return total
 
-    if clipped and table:
-        table.run(given, lambda address, words: _exchange(address, words, clip))
-    elif clipped:
+    if clipped and not tables:
         clip(None)
-    else:
-        if theirs and not skipped:
-            theirs.step(grads)
-        if table:
-            table.run(given)
-    return found
+    elif not clipped and theirs and not skipped:
+        theirs.step(grads)
+    for table in tables:
+        table.begin(given)
+    words = [table.advance() for table in tables]
+    while any(words):
+        _join([of for of in words if of], clip if theirs or group is not None else None)
+        words = [table.advance() if of else None for table, of in zip(tables, words)]
+    return {**(tables[0].results() if tables else {}), **found}
 
 
 def over_ranks(group, share):
-    """The sum of every rank's share, added in the order of ranks: the same bits on all of them."""
+    """The sum of every rank's share, added in the order of ranks: the same bits on all of them.
+
+    `share` is a number, or a 0-dim tensor; then the sum is one, on the same device.
+    """
     import torch.distributed as dist
-    mine = torch.tensor([share], dtype=torch.float64, device="cpu")
+    own = isinstance(share, torch.Tensor)
+    mine = share if own else torch.tensor(share, device="cpu")
+    mine = mine.detach().to(_device_for(group, mine.device), torch.float64).reshape(1)
     shares = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(shares, mine, group=group)
-    total = 0.0
+    total = torch.zeros_like(mine)
     for part in shares:
-        total += part.item()
-    return total
+        total += part
+    return total.to(share.device)[0] if own else total.item()
+
+
+def _device_for(group, device):
+    """Where the group's ranks can exchange what lies on `device`."""
+    kinds = [of.type for of in group._device_types]
+    return device if device.type in kinds or not kinds else torch.device(kinds[0])
 
 
 def check_group(group):
@@ -81,28 +94,44 @@ def check_shards(optimizer):
 def _bound(theirs, grads, group, share, max_norm):
     """(square of the norm, the norm, clip_grad_norm_'s coefficient); `share`: our own squares.
 
+    All but the second are 0-dim tensors; it is a number where nobody has to wait for it.
     With nobody else, torch's part is bounded in its own precision.
     """
     norm = theirs.norm(grads) if theirs else torch.zeros((), device="cpu")
     total = None
     if share is not None or group is not None:
-        total = norm.item() * norm.item() + (share or 0.0)
-        total = _round(total if group is None else over_ranks(group, total))
-        # torch's own sqrt of a float32 is not the nearest on every machine; the kernels' is.
-        norm = torch.tensor(math.sqrt(total), dtype=torch.float32, device="cpu")
-    return total, norm.item(), torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+        device = norm.device if share is None else share.device
+        own = norm.to(device, torch.float64)
+        total = own * own + (0.0 if share is None else share.double())
+        total = (total if group is None else over_ranks(group, total)).float()
+        norm = _root(total)
+    coefficient = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
+    return total, norm if stays_on_device(norm) else norm.item(), coefficient
 
 
-def _exchange(address, words, clip):
-    """Adds the words as the kernels do, and leaves the common total in the first."""
-    cells = [ctypes.c_float.from_address(address + offset) for offset, _ in words]
-    share = 0.0
-    for cell in cells:
-        share = _round(share + cell.value)
-        cell.value = 0.0
-    cells[0].value = clip(share)
+def _root(total):
+    """The nearest float32, as the kernels' root: torch's own is another on some CPUs."""
+    if total.device.type == "cpu":
+        return torch.tensor(math.sqrt(total.item()), dtype=torch.float32, device="cpu")
+    return total.double().sqrt().float()
 
 
-def _round(value):
-    """To the nearest float32."""
-    return ctypes.c_float(value).value
+@torch.no_grad()
+def _join(words, clip):
+    """Adds the words as the kernels do, and leaves the common total in every table's first."""
+    first, *rest = [word for of in words for word in of]
+    total = first.clone()
+    for word in rest:
+        total += word.to(total.device, non_blocking=total.device.type != "cpu")
+    total = clip(total) if clip else total
+    for of in words:
+        for word in of:
+            word.zero_()
+        of[0].copy_(total)
+
+
+def _inverse(scale):
+    """1 / scale to the nearest float32."""
+    if isinstance(scale, torch.Tensor):
+        return (1.0 / scale.detach().double()).float()
+    return ctypes.c_float(1.0 / scale).value

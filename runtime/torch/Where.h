@@ -1,0 +1,51 @@
+// Where the tensors of a table lie, as torch and as the runtime call it.
+#ifndef ALTGRAD_TORCH_WHERE_H
+#define ALTGRAD_TORCH_WHERE_H
+
+#include "altgrad/altgrad.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+
+namespace altgrad::optim {
+
+// One device. All that only torch knows of a CUDA device is asked here, through
+// c10's interface for devices: nothing is linked that a torch without CUDA lacks.
+//
+// Tests without a GPU set ALTGRAD_CPU_STANDS_FOR=cuda:N: tensors in the CPU's
+// memory then stand for tensors in that device's.
+class Where {
+public:
+  // Throws for a device that no kernel is made for.
+  explicit Where(at::Device device);
+  static bool isKnown(at::Device device);
+
+  // Whether kernels run in the calling thread and read its memory.
+  bool isHost() const { return plan == "cpu"; }
+  // A plan for this device; throws what the runtime refuses.
+  altgrad_plan *makePlan(altgrad_bundle *bundle) const;
+  // torch's current stream of the device, as the driver's; null on the host.
+  void *stream() const;
+  // Whether what is done now is captured into a graph.
+  bool isCapturing() const;
+  // Memory on the device for `size` bytes, and a 0-dim tensor that lies there;
+  // not by at::empty: a dispatch mode of the caller's would see it.
+  at::DataPtr allocate(size_t size) const;
+  using Memory = std::shared_ptr<at::DataPtr>;
+  at::Tensor view(Memory memory, size_t offset, at::ScalarType type) const;
+  // Keeps memory from being used for something else before the current stream
+  // is done with it.
+  void record(const at::DataPtr &memory) const;
+
+  at::Device device() const { return place; }
+
+private:
+  at::Device place;
+  std::string plan; // as altgrad_plan_create calls it
+};
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_TORCH_WHERE_H
