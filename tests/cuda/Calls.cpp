@@ -1,7 +1,6 @@
 // Devices, contexts, modules and memory: the functions that give nothing to a
 // stream.
 #include "Fake.h"
-#include "Parser.h"
 
 #include <algorithm>
 #include <cstring>
@@ -86,30 +85,6 @@ Context *known(void *handle) {
     if (context.get() == handle)
       return context.get();
   return nullptr;
-}
-
-// "8.4" is 84; the newest PTX that a driver for CUDA 12.4 takes.
-int newestPtx(int64_t driver) {
-  int64_t major = driver / 1000, minor = driver % 1000 / 10;
-  if (major == 12 && minor >= 6)
-    --minor; // 12.6 brought none
-  return int((major - 4) * 10 + minor);
-}
-
-Result refuse(Result code, const std::string &why, unsigned count, int *options,
-              void **values) {
-  const std::string &words = state().jitLog.empty() ? why : state().jitLog;
-  char *log = nullptr;
-  size_t room = 0;
-  for (unsigned i = 0; i < count; ++i) { // CU_JIT_ERROR_LOG_BUFFER and its size
-    if (options[i] == 5)
-      log = static_cast<char *>(values[i]);
-    if (options[i] == 6)
-      room = size_t(values[i]);
-  }
-  if (log && room)
-    snprintf(log, room, "%s", words.c_str());
-  return code;
 }
 
 } // namespace
@@ -274,95 +249,6 @@ CU(cuCtxSynchronize, 2000) {
     }
   waitForContext(*call.context);
   return call.context->sticky;
-}
-
-CU(cuModuleLoadDataEx, 2010, void **out, const void *image, unsigned count,
-   int *options, void **values) {
-  state().lastPtx = static_cast<const char *>(image);
-  // A log is filled whatever it is that goes wrong.
-  if (!state().jitLog.empty())
-    refuse(0, "", count, options, values);
-  ENTER(Init | Current | Safe)
-  auto module = std::make_shared<Module>();
-  module->context = call.context;
-  try {
-    module->program = ptx::parseModule(static_cast<const char *>(image));
-  } catch (const std::exception &error) {
-    fprintf(stderr, "fakecuda: PTX refused: %s\n", error.what());
-    return refuse(InvalidPtx, error.what(), count, options, values);
-  }
-  ptx::Module &program = *module->program;
-  int major = 0, minor = 0, target = 0;
-  char exact = 0;
-  sscanf(program.version.c_str(), "%d.%d", &major, &minor);
-  sscanf(program.target.c_str(), "sm_%d%c", &target, &exact);
-  if (major * 10 + minor > newestPtx(state().get("driver")))
-    return refuse(PtxVersion, "PTX " + program.version, count, options, values);
-  int64_t capability = state().get("capability");
-  if (exact == 'a' ? target != capability : target > capability)
-    return refuse(NoBinary, "target " + program.target, count, options, values);
-  for (ptx::ModuleVariable &v : program.variables)
-    if (v.space == ptx::Space::Global)
-      module->globals.map(v.name, v.address, v.bytes.size(), v.bytes.data(), 0);
-  for (auto &[name, kernel] : program.kernels)
-    module->functions[name] = {module.get(), kernel.get()};
-  *out = module.get();
-  state().modules[*out] = module;
-  return 0;
-}
-
-CU(cuModuleUnload, 2000, void *handle) {
-  ENTER(Init | Current | Safe)
-  auto module = ::look(state().modules, handle);
-  if (!module)
-    return InvalidHandle;
-  waitForContext(*module->context);
-  module->unloaded = true; // a graph may still have its kernels
-  state().modules.erase(handle);
-  return call.context->sticky;
-}
-
-CU(cuModuleGetFunction, 2000, void **out, void *handle, const char *name) {
-  ENTER(Init | Current)
-  auto module = ::look(state().modules, handle);
-  if (!module)
-    return InvalidHandle;
-  auto found = module->functions.find(name);
-  if (found == module->functions.end())
-    return NotFound;
-  *out = &found->second;
-  return 0;
-}
-
-CU(cuFuncGetAttribute, 2020, int *out, int attribute, void *handle) {
-  ENTER(Init | Current)
-  const ptx::Kernel &kernel = *static_cast<Function *>(handle)->kernel;
-  uint64_t threads = 1024;
-  if (kernel.maxThreads[0])
-    threads = uint64_t(kernel.maxThreads[0]) *
-              std::max(kernel.maxThreads[1], 1u) *
-              std::max(kernel.maxThreads[2], 1u);
-  int64_t capability = state().get("capability");
-  // CU_FUNC_ATTRIBUTE_...: threads, shared, const, local, registers, PTX,
-  // binary
-  const int64_t values[] = {int64_t(threads),
-                            int64_t(kernel.sharedBytes),
-                            0,
-                            int64_t(kernel.localBytes),
-                            state().get("registers"),
-                            capability,
-                            capability};
-  if (attribute < 0 || attribute > 6)
-    return InvalidValue;
-  *out = int(values[attribute]);
-  return 0;
-}
-
-CU(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, int *out, void *, int,
-   size_t) {
-  ENTER(Init | Current)
-  *out = int(state().get("occupancy"));
-  return 0;
 }
 
 CU(cuMemAlloc, 3020, uint64_t *out, size_t bytes) {

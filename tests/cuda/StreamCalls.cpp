@@ -1,4 +1,4 @@
-// Streams, events, copies and launches.
+// Streams, events and copies.
 #include "Fake.h"
 
 #include <algorithm>
@@ -7,23 +7,6 @@
 using namespace fakecuda;
 
 namespace {
-
-// CUlaunchConfig and CUlaunchAttribute of cuda.h.
-struct LaunchAttribute {
-  int id;
-  char padding[4];
-  union {
-    char room[64];
-    int number;
-  } value;
-};
-struct LaunchConfig {
-  unsigned grid[3], block[3], shared;
-  void *stream;
-  LaunchAttribute *attributes;
-  unsigned count;
-};
-enum { AttributeIgnore = 0, AttributeOverlap = 6 };
 
 Result createStream(void **out, unsigned flags, Context &context) {
   if (flags > 1)
@@ -140,61 +123,6 @@ Result copy(uint64_t to, uint64_t from, size_t bytes, Way way, Stream &stream) {
     return stream.context->sticky;
   }
   return submit(stream, {run, nullptr, nullptr});
-}
-
-Result launch(Function *function, const unsigned *grid, const unsigned *block,
-              unsigned shared, void *handle, void **parameters, void **extra,
-              Context *context) {
-  Stream *stream = streamOf(handle, context);
-  std::shared_ptr<Module> module;
-  for (auto &one : state().modules) // also proves the function
-    for (auto &[name, known] : one.second->functions)
-      if (&known == function)
-        module = one.second;
-  if (!stream || !module || module->context != stream->context)
-    return InvalidHandle;
-  Launch made;
-  made.module = module;
-  made.kernel = function->kernel;
-  made.stream = handle;
-  uint64_t threads = 1, most = 1;
-  for (size_t i = 0; i < 3; ++i) {
-    made.options.grid[i] = grid[i];
-    made.options.block[i] = block[i];
-    threads *= block[i];
-    most *= std::max(made.kernel->maxThreads[i], 1u);
-    if (!grid[i] || !block[i] || grid[i] > (i ? 65535u : 0x7fffffffu))
-      return InvalidValue;
-  }
-  if (threads > 1024 || (made.kernel->maxThreads[0] && threads > most))
-    return InvalidValue;
-  if (shared > 49152)
-    return InvalidValue;
-  if (threads * uint64_t(state().get("registers")) > 65536)
-    return OutOfResources;
-  made.options.dynamicSharedBytes = shared;
-  std::vector<uint8_t> &bytes = made.options.parameters;
-  bytes.resize(made.kernel->parameterBytes);
-  if (parameters) {
-    for (size_t i = 0; i < made.kernel->parameters.size(); ++i) {
-      const ptx::Parameter &parameter = made.kernel->parameters[i];
-      memcpy(bytes.data() + parameter.offset, parameters[i], parameter.bytes);
-    }
-  } else if (extra && extra[0] == (void *)1 && extra[2] == (void *)2) {
-    size_t size = *static_cast<size_t *>(extra[3]);
-    if (size != bytes.size())
-      return InvalidValue;
-    memcpy(bytes.data(), extra[1], size);
-  } else if (!bytes.empty()) {
-    return InvalidValue;
-  }
-  Context *owner = stream->context;
-  Result error =
-      submit(*stream, {[made, owner] { return runKernel(made, *owner); },
-                       nullptr, nullptr});
-  if (!error)
-    state().launches.push_back(std::move(made));
-  return error;
 }
 
 } // namespace
@@ -375,36 +303,4 @@ CU(cuMemsetD8Async, 3020, uint64_t to, unsigned char value, size_t bytes,
                             return setBytes(to, value, bytes, device);
                           },
                           nullptr, nullptr});
-}
-
-CU(cuLaunchKernel, 4000, void *function, unsigned gridX, unsigned gridY,
-   unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ,
-   unsigned shared, void *stream, void **parameters, void **extra) {
-  ENTER(Init | Current)
-  unsigned grid[] = {gridX, gridY, gridZ}, block[] = {blockX, blockY, blockZ};
-  return launch(static_cast<Function *>(function), grid, block, shared, stream,
-                parameters, extra, call.context);
-}
-
-CU(cuLaunchKernelEx, 11060, const void *pointer, void *function,
-   void **parameters, void **extra) {
-  ENTER(Init | Current)
-  auto &config = *static_cast<const LaunchConfig *>(pointer);
-  for (unsigned i = 0; i < config.count; ++i) {
-    const LaunchAttribute &attribute = config.attributes[i];
-    if (attribute.id == AttributeIgnore)
-      continue;
-    if (attribute.id != AttributeOverlap) {
-      fprintf(stderr, "fakecuda: launch attribute %d is not known\n",
-              attribute.id);
-      return NotSupported;
-    }
-    if (attribute.value.number < 0 || attribute.value.number > 1)
-      return InvalidValue;
-    // Programmatic dependent launch came with 9.0.
-    if (attribute.value.number && state().get("capability") < 90)
-      return NotSupported;
-  }
-  return launch(static_cast<Function *>(function), config.grid, config.block,
-                config.shared, config.stream, parameters, extra, call.context);
 }

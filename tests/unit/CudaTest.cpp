@@ -174,7 +174,8 @@ TEST_F(Cuda, UploadsInFlightKeepTheirPointers) {
     expected.grads[0] = gradient;
     expected.step();
     if (&gradient == &gradients[3]) {
-      EXPECT_EQ(fakecuda_calls("cuEventSynchronize"), 0) << "4 ahead, no waiting";
+      EXPECT_EQ(fakecuda_calls("cuEventSynchronize"), 0)
+          << "4 ahead, no waiting";
     }
   }
   EXPECT_GT(fakecuda_calls("cuEventSynchronize"), 0);
@@ -219,7 +220,8 @@ TEST_F(Cuda, RunsFollowEachOtherOnAnyStream) {
                                0, -1, stream));
     EXPECT_EQ(cuLaunchAt(cuLaunchCount() - 1).stream, stream);
   }
-  EXPECT_EQ(fakecuda_calls("cuStreamWaitEvent"), 1) << "the second for the first";
+  EXPECT_EQ(fakecuda_calls("cuStreamWaitEvent"), 1)
+      << "the second for the first";
   fakecuda_drain();
 }
 
