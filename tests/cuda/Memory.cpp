@@ -157,10 +157,12 @@ public:
   std::string describe(uint64_t address) override {
     if (auto *found = rangeAt(address)) {
       const Range &range = found->second;
-      return !range.live
-                 ? "'" + range.region->name + "' has been freed"
-                 : "'" + range.region->name +
-                       "' is not memory of cuda:" + std::to_string(device);
+      std::string name = "'" + range.region->name + "'";
+      uint64_t left = found->first + range.region->size - address;
+      return !range.live ? name + " has been freed"
+             : range.device >= 0 && range.device != device
+                 ? name + " is not memory of cuda:" + std::to_string(device)
+                 : std::to_string(left) + " bytes before the end of " + name;
     }
     auto &all = ranges().all;
     auto above = all.upper_bound(address);

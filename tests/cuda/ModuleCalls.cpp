@@ -50,15 +50,20 @@ struct LaunchConfig {
 };
 enum { AttributeIgnore = 0, AttributeOverlap = 6 };
 
+// Of a kernel's handle, which may be none.
+std::shared_ptr<Module> moduleOf(const void *function) {
+  for (auto &one : state().modules)
+    for (auto &[name, known] : one.second->functions)
+      if (&known == function)
+        return one.second;
+  return nullptr;
+}
+
 Result launch(Function *function, const unsigned *grid, const unsigned *block,
               unsigned shared, void *handle, void **parameters, void **extra,
               Context *context) {
   Stream *stream = streamOf(handle, context);
-  std::shared_ptr<Module> module;
-  for (auto &one : state().modules) // also proves the function
-    for (auto &[name, known] : one.second->functions)
-      if (&known == function)
-        module = one.second;
+  std::shared_ptr<Module> module = moduleOf(function);
   if (!stream || !module || module->context != stream->context)
     return InvalidHandle;
   Launch made;
@@ -167,6 +172,8 @@ CU(cuModuleGetFunction, 2000, void **out, void *handle, const char *name) {
 
 CU(cuFuncGetAttribute, 2020, int *out, int attribute, void *handle) {
   ENTER(Init | Current)
+  if (!moduleOf(handle))
+    return InvalidHandle;
   const ptx::Kernel &kernel = *static_cast<Function *>(handle)->kernel;
   uint64_t threads = 1024;
   if (kernel.maxThreads[0])
@@ -189,9 +196,11 @@ CU(cuFuncGetAttribute, 2020, int *out, int attribute, void *handle) {
   return 0;
 }
 
-CU(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, int *out, void *, int,
-   size_t) {
+CU(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, int *out, void *handle,
+   int, size_t) {
   ENTER(Init | Current)
+  if (!moduleOf(handle))
+    return InvalidHandle;
   *out = int(state().get("occupancy"));
   return 0;
 }
