@@ -219,10 +219,12 @@ bool Memory::unmap(uint64_t base) { return regions.erase(base) != 0; }
 
 Region *Memory::find(uint64_t address) const {
   auto next = regions.upper_bound(address);
-  if (next == regions.begin())
-    return nullptr;
-  Region &r = *std::prev(next)->second;
-  return address - r.base < r.size ? &r : nullptr;
+  if (next != regions.begin()) {
+    Region &r = *std::prev(next)->second;
+    if (address - r.base < r.size)
+      return &r;
+  }
+  return beyond ? beyond->find(address) : nullptr;
 }
 
 std::string Memory::describe(uint64_t address) const {
@@ -246,5 +248,7 @@ std::string Memory::describe(uint64_t address) const {
     else
       consider(r, 0, "from the end: the access leaves");
   }
+  if (text.empty() && beyond)
+    return beyond->describe(address);
   return text.empty() ? "no region is near" : text;
 }

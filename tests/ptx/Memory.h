@@ -73,9 +73,18 @@ private:
   ShadowPage *lastPage = nullptr;
 };
 
+/// What lies beyond the regions of a Memory, which asks it last.
+struct Beyond {
+  virtual ~Beyond() = default;
+  virtual Region *find(uint64_t address) = 0;
+  virtual std::string describe(uint64_t address) = 0;
+};
+
 /// The global address space of a virtual machine.
 class Memory {
 public:
+  Beyond *beyond = nullptr;
+
   /// Throws std::invalid_argument when the range overlaps another or wraps.
   Region &map(std::string name, uint64_t base, uint64_t size, uint8_t *host,
               unsigned flags);

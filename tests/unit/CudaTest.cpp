@@ -1,47 +1,39 @@
 // CUDA plans against a fake driver: launches, uploads, capture and faults.
 #include "Folder.h"
 #include "Sgd.h"
+#include "TestDriver.h"
 #include "altgrad/bundle.h"
 #include "cuda/Driver.h"
-#include "fake/FakeCuda.h"
 
 #include <cstring>
 #include <dlfcn.h>
 
 namespace {
 
-FakeCuda &fake() {
-  static FakeCuda *state = [] {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    auto get = library ? GetFakeCuda(dlsym(library, "fakeCuda")) : nullptr;
-    if (!get) {
-      fprintf(stderr, "run by ctest, or with LD_LIBRARY_PATH at the fake\n");
-      exit(1);
-    }
-    return get();
-  }();
-  return *state;
-}
-
 // The hand-written bundle's host code stands in for what the PTX would do.
-void execute(const FakeLaunch &launch) {
+void execute(const fakecuda_launch *launch) {
   static void *code = dlopen(SGD_BUNDLE, RTLD_NOW | RTLD_LOCAL);
-  auto kernel =
-      (altgrad_host_kernel)dlsym(code, (launch.kernel + "_v3").c_str());
-  ASSERT_TRUE(kernel) << launch.kernel;
+  auto kernel = (altgrad_host_kernel)dlsym(
+      code, (std::string(launch->kernel) + "_v3").c_str());
+  ASSERT_TRUE(kernel) << launch->kernel;
   altgrad_args args;
-  ASSERT_EQ(launch.arguments.size() * 8, sizeof args + 16);
-  memcpy(&args, launch.arguments.data(), sizeof args);
-  const uint64_t *range = launch.arguments.data() + sizeof args / 8;
-  kernel(&args, int64_t(range[0]), int64_t(range[1]));
+  int64_t range[2];
+  ASSERT_EQ(launch->parameter_bytes, sizeof args + sizeof range);
+  memcpy(&args, launch->parameters, sizeof args);
+  memcpy(range, (const char *)launch->parameters + sizeof args, sizeof range);
+  kernel(&args, range[0], range[1]);
 }
 
 class Cuda : public Folder {
 protected:
   void SetUp() override {
     Folder::SetUp();
-    fake() = FakeCuda();
-    fake().onLaunch = execute;
+    start();
+  }
+  void start() {
+    fakecuda_reset();
+    fakecuda_set("devices", 2);
+    fakecuda_on_launch(execute);
   }
   // The words of a failed plan_create in a process of its own: a driver is
   // opened once.
@@ -63,19 +55,23 @@ TEST_F(Cuda, BrokenDriversSayWhatIsWrong) {
     GTEST_SKIP() << "an earlier test has opened the driver; ctest runs each "
                     "test in a process of its own";
   struct Row {
-    const char *variable, *value, *words;
-  } rows[] = {{"FAKE_CUDA_INIT", "34", "is the CUDA toolkit's stub"},
-              {"FAKE_CUDA_INIT", "100", "sees no GPU"},
-              {"FAKE_CUDA_INIT", "803", "cuInit: CUDA_ERROR_FAKE 803"},
-              {"FAKE_CUDA_MISSING", "cuStreamIsCapturing",
-               "the NVIDIA driver has no cuStreamIsCapturing"}};
+    int error;
+    const char *words;
+  } rows[] = {{34, "is the CUDA toolkit's stub"},
+              {100, "sees no GPU"},
+              {803, "cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH 803"}};
   for (const Row &row : rows) {
-    setenv(row.variable, row.value, 1);
+    fakecuda_fail("cuInit", row.error, 1, -1);
     EXPECT_NE(createWords(ALTGRAD_UNAVAILABLE, "cuda").find(row.words),
               std::string::npos)
         << printed;
-    unsetenv(row.variable);
+    fakecuda_fail("cuInit", 0, 0, 0);
   }
+  fakecuda_missing("cuStreamIsCapturing");
+  EXPECT_NE(createWords(ALTGRAD_UNAVAILABLE, "cuda")
+                .find("the NVIDIA driver has no cuStreamIsCapturing"),
+            std::string::npos)
+      << printed;
 }
 
 TEST_F(Cuda, ThePtxFitsTheDevice) {
@@ -88,11 +84,12 @@ TEST_F(Cuda, ThePtxFitsTheDevice) {
               {100, "// ptx for sm_90\n"},
               {120, "// ptx for sm_90\n"}};
   for (const Row &row : rows) {
-    fake().capability = row.capability;
+    fakecuda_set("capability", row.capability);
     PlanPointer plan = planSgd("cuda");
-    EXPECT_EQ(fake().ptx, row.ptx) << row.capability;
+    EXPECT_EQ(strncmp(fakecuda_ptx(), row.ptx, strlen(row.ptx)), 0)
+        << row.capability << fakecuda_ptx();
   }
-  fake().capability = 75;
+  fakecuda_set("capability", 75);
   EXPECT_NE(createWords(ALTGRAD_UNAVAILABLE, "cuda")
                 .find("forked after CUDA was started"),
             std::string::npos)
@@ -109,14 +106,14 @@ TEST_F(Cuda, OneRunIsOneStep) {
   actual.bind(plan.get());
   for (int i = 0; i < 3; ++i) {
     ASSERT_ALTGRAD(actual.run(plan.get()));
-    fake().drain();
+    fakecuda_drain();
     expected.step();
     ASSERT_TRUE(actual.equals(expected));
   }
 }
 
 TEST_F(Cuda, TheGridHoldsTheWorkOrTheDevice) {
-  fake().processors = 3;
+  fakecuda_set("processors", 3);
   struct Row {
     int64_t elements;
     int occupancy;
@@ -124,18 +121,18 @@ TEST_F(Cuda, TheGridHoldsTheWorkOrTheDevice) {
   } rows[] = {{4096 * 8, 6, 1},    {4096 * 8 + 1, 6, 2}, {4096 * 80, 6, 10},
               {4096 * 800, 6, 18}, {4096 * 800, 1, 12},  {4096 * 800, 32, 24}};
   for (const Row &row : rows) {
-    fake().occupancy = row.occupancy;
-    fake().launches.clear();
+    fakecuda_set("occupancy", row.occupancy);
+    fakecuda_clear_launches();
     Tensors tensors({row.elements});
     PlanPointer plan = planSgd("cuda");
     tensors.bind(plan.get());
     ASSERT_ALTGRAD(tensors.run(plan.get()));
-    fake().drain();
-    ASSERT_EQ(fake().launches.size(), 4u);
-    EXPECT_EQ(fake().launches[0].grid, row.grid);
-    EXPECT_EQ(fake().launches[0].block, 256u);
-    EXPECT_EQ(fake().launches[1].grid, 1u) << "once";
-    EXPECT_EQ(fake().launches[2].grid, 1u) << "one row";
+    fakecuda_drain();
+    ASSERT_EQ(cuLaunchCount(), 4u);
+    EXPECT_EQ(cuLaunchAt(0).grid[0], row.grid);
+    EXPECT_EQ(cuLaunchAt(0).block[0], 256u);
+    EXPECT_EQ(cuLaunchAt(1).grid[0], 1u) << "once";
+    EXPECT_EQ(cuLaunchAt(2).grid[0], 1u) << "one row";
   }
 }
 
@@ -143,12 +140,11 @@ TEST_F(Cuda, OnlyChangedTablesAreUploaded) {
   Tensors t({5000, 7}), other({5000, 7});
   PlanPointer plan = planSgd("cuda");
   t.bind(plan.get());
-  int &copies = fake().calls["cuMemcpyHtoDAsync"];
   auto uploads = [&] {
-    int before = copies;
+    int64_t before = fakecuda_calls("cuMemcpyHtoDAsync");
     EXPECT_EQ(t.run(plan.get()), ALTGRAD_OK) << altgrad_last_error();
-    fake().drain();
-    return copies - before;
+    fakecuda_drain();
+    return fakecuda_calls("cuMemcpyHtoDAsync") - before;
   };
   auto bind = [&](const char *name, std::vector<void *> pointers) {
     EXPECT_EQ(altgrad_bind_stream(plan.get(), name, pointers.data(), 2), 0);
@@ -178,44 +174,55 @@ TEST_F(Cuda, UploadsInFlightKeepTheirPointers) {
     expected.grads[0] = gradient;
     expected.step();
     if (&gradient == &gradients[3]) {
-      EXPECT_EQ(fake().calls["cuEventSynchronize"], 0) << "4 ahead, no waiting";
+      EXPECT_EQ(fakecuda_calls("cuEventSynchronize"), 0)
+          << "4 ahead, no waiting";
     }
   }
-  EXPECT_GT(fake().calls["cuEventSynchronize"], 0);
-  fake().drain();
+  EXPECT_GT(fakecuda_calls("cuEventSynchronize"), 0);
+  fakecuda_drain();
   EXPECT_TRUE(actual.equals(expected));
 }
 
 TEST_F(Cuda, NothingIsUploadedUnderCapture) {
   Tensors t({5000}), other({5000});
-  PlanPointer plan = planSgd("cuda");
+  PlanPointer plan = planSgd("cuda:0");
   t.bind(plan.get());
-  fake().capturing = true;
-  EXPECT_REFUSED(t.run(plan.get()), ALTGRAD_INVALID, "run once before");
-  EXPECT_TRUE(fake().launches.empty());
-  fake().capturing = false;
-  ASSERT_ALTGRAD(t.run(plan.get()));
-  fake().capturing = true;
-  fake().calls.clear();
-  ASSERT_ALTGRAD(t.run(plan.get()));
-  EXPECT_EQ(fake().launches.size(), 8u);
+  cu("cuCtxPushCurrent", cuPrimaryContext());
+  void *stream = cuNewStream(), *graph = nullptr;
+  auto run = [&] {
+    return altgrad_run(plan.get(), t.workspace.get(), t.workspaceBytes, 0, -1,
+                       stream);
+  };
+  ASSERT_EQ(cu("cuStreamBeginCapture", stream, 0), 0);
+  EXPECT_REFUSED(run(), ALTGRAD_INVALID, "run once before");
+  EXPECT_EQ(cuLaunchCount(), 0u);
+  ASSERT_EQ(cu("cuStreamEndCapture", stream, &graph), 0);
+  ASSERT_ALTGRAD(run());
+  ASSERT_EQ(cu("cuStreamBeginCapture", stream, 0), 0);
+  fakecuda_clear_calls();
+  ASSERT_ALTGRAD(run());
+  EXPECT_EQ(cuLaunchCount(), 8u);
   for (const char *outside : {"cuMemcpyHtoDAsync", "cuEventRecord",
                               "cuStreamWaitEvent", "cuEventSynchronize"})
-    EXPECT_EQ(fake().calls[outside], 0) << outside;
-  fake().drain();
+    EXPECT_EQ(fakecuda_calls(outside), 0) << outside;
+  EXPECT_EQ(cu("cuStreamEndCapture", stream, &graph), 0);
+  fakecuda_drain();
+  EXPECT_EQ(fakecuda_get("launches"), 4) << "what is captured is not done";
 }
 
 TEST_F(Cuda, RunsFollowEachOtherOnAnyStream) {
   Tensors t({5000});
-  PlanPointer plan = planSgd("cuda");
+  PlanPointer plan = planSgd("cuda:0");
   t.bind(plan.get());
-  for (void *stream : {(void *)16, (void *)32}) {
+  cu("cuCtxPushCurrent", cuPrimaryContext());
+  for (void *stream : {cuNewStream(), cuNewStream()}) {
     ASSERT_ALTGRAD(altgrad_run(plan.get(), t.workspace.get(), t.workspaceBytes,
                                0, -1, stream));
-    EXPECT_EQ(fake().launches.back().stream, stream);
+    EXPECT_EQ(cuLaunchAt(cuLaunchCount() - 1).stream, stream);
   }
-  EXPECT_EQ(fake().calls["cuStreamWaitEvent"], 1) << "the second for the first";
-  fake().drain();
+  EXPECT_EQ(fakecuda_calls("cuStreamWaitEvent"), 1)
+      << "the second for the first";
+  fakecuda_drain();
 }
 
 TEST_F(Cuda, ZeroRowsLaunchOnlyWhatRunsOnce) {
@@ -223,24 +230,28 @@ TEST_F(Cuda, ZeroRowsLaunchOnlyWhatRunsOnce) {
   PlanPointer plan = planSgd("cuda");
   none.bind(plan.get());
   ASSERT_ALTGRAD(none.run(plan.get()));
-  fake().drain();
-  ASSERT_EQ(fake().launches.size(), 1u);
-  EXPECT_EQ(fake().launches[0].kernel, "altgrad_sgd_total");
+  fakecuda_drain();
+  ASSERT_EQ(cuLaunchCount(), 1u);
+  EXPECT_STREQ(cuLaunchAt(0).kernel, "altgrad_sgd_total");
 }
 
 TEST_F(Cuda, ContextsAreFoundAndLeftAsTheyWere) {
   PlanPointer first = planSgd("cuda");
-  EXPECT_EQ(fake().retained[0], 1) << "no current one: device 0";
+  EXPECT_EQ(fakecuda_retained(0), 1) << "no current one: device 0";
   PlanPointer second = planSgd("cuda:1");
-  EXPECT_EQ(fake().retained[1], 1);
-  fake().contexts = {2};
+  EXPECT_EQ(fakecuda_retained(1), 1);
+  void *current = cuPrimaryContext(1), *found = nullptr;
+  cu("cuCtxPushCurrent", current);
   PlanPointer third = planSgd("cuda"), fourth = planSgd("cuda:1");
-  EXPECT_EQ(fake().retained[1], 1) << "the current one is of device 1";
+  EXPECT_EQ(fakecuda_retained(1), 2) << "the current one is of device 1";
   Tensors t({10});
   t.bind(first.get());
   ASSERT_ALTGRAD(t.run(first.get()));
-  fake().drain();
-  EXPECT_EQ(fake().contexts, std::vector<uint64_t>{2});
+  fakecuda_drain();
+  EXPECT_EQ(cu("cuCtxGetCurrent", &found), 0);
+  EXPECT_EQ(found, current);
+  EXPECT_EQ(cu("cuCtxPopCurrent", &found), 0);
+  EXPECT_EQ(cu("cuCtxPopCurrent", &found), 201) << "one was there";
   altgrad_plan *plan = nullptr;
   EXPECT_REFUSED(altgrad_plan_create(loadSgd().get(), "cuda:7", &plan),
                  ALTGRAD_UNAVAILABLE, "cuda:7 of 2 CUDA devices");
@@ -253,12 +264,14 @@ TEST_F(Cuda, EverythingIsGivenBack) {
       Tensors t({size, size});
       t.bind(plan.get());
       ASSERT_ALTGRAD(t.run(plan.get()));
-      fake().drain();
+      fakecuda_drain();
     }
   }
-  EXPECT_EQ(fake().alive, 0);
-  EXPECT_EQ(fake().retained[1], 0);
-  EXPECT_TRUE(fake().contexts.empty());
+  EXPECT_EQ(fakecuda_get("alive"), 0);
+  EXPECT_EQ(fakecuda_retained(1), 0);
+  void *current = nullptr;
+  EXPECT_EQ(cu("cuCtxGetCurrent", &current), 0);
+  EXPECT_EQ(current, nullptr);
 }
 
 TEST_F(Cuda, LoadingErrorsHaveTheDriversWords) {
@@ -269,48 +282,47 @@ TEST_F(Cuda, LoadingErrorsHaveTheDriversWords) {
               {209, "no code for this GPU"},
               {218, "the driver refuses the PTX"},
               {221, "has no compiler for PTX"},
-              {2, "CUDA_ERROR_OUT_OF_MEMORY 2 (as the test wants)"}};
-  fake().jitLog = "ptxas line 7: error";
+              {2, "CUDA_ERROR_OUT_OF_MEMORY 2 (out of memory)"}};
+  fakecuda_jit_log("ptxas line 7: error");
   BundlePointer bundle = loadSgd();
   for (const Row &row : rows) {
-    fake().failures["cuModuleLoadDataEx"] = row.error;
+    fakecuda_fail("cuModuleLoadDataEx", row.error, 1, -1);
     altgrad_plan *plan = nullptr;
     EXPECT_REFUSED(altgrad_plan_create(bundle.get(), "cuda", &plan),
                    ALTGRAD_CUDA, row.words);
-    EXPECT_NE(strstr(altgrad_last_error(), "sm_90, driver for CUDA 12.4"),
+    EXPECT_NE(strstr(altgrad_last_error(), "sm_90, driver for CUDA 12.8"),
               nullptr);
     EXPECT_NE(strstr(altgrad_last_error(), "ptxas line 7"), nullptr);
   }
-  EXPECT_EQ(fake().alive, 0);
-  EXPECT_EQ(fake().retained[0], 0);
+  EXPECT_EQ(fakecuda_get("alive"), 0);
+  EXPECT_EQ(fakecuda_retained(0), 0);
 }
 
 TEST_F(Cuda, AMissingKernelIsABrokenBundle) {
-  fake().failures["cuModuleGetFunction"] = 500;
+  fakecuda_fail("cuModuleGetFunction", 500, 1, -1);
   altgrad_plan *plan = nullptr;
   EXPECT_REFUSED(altgrad_plan_create(loadSgd().get(), "cuda", &plan),
                  ALTGRAD_BROKEN, "kernel altgrad_sgd_norm");
-  EXPECT_EQ(fake().alive, 0);
+  EXPECT_EQ(fakecuda_get("alive"), 0);
 }
 
 TEST_F(Cuda, OutOfMemoryCanBeTriedAgain) {
   for (const char *call : {"cuMemAlloc", "cuMemHostAlloc", "cuEventCreate"}) {
-    fake() = FakeCuda();
-    fake().onLaunch = execute;
+    start();
     PlanPointer plan = planSgd("cuda");
     altgrad_tensor tensor = declared(5000);
-    int before = fake().alive;
-    fake().failures[call] = 2;
+    int64_t before = fakecuda_get("alive");
+    fakecuda_fail(call, 2, 1, -1);
     EXPECT_REFUSED(altgrad_bind_tensors(plan.get(), &tensor, 1, 1),
                    ALTGRAD_CUDA, "memory for the tables of a plan");
     EXPECT_REFUSED(altgrad_run(plan.get(), nullptr, 0, 0, -1, nullptr),
                    ALTGRAD_INVALID, "no tensors bound");
-    EXPECT_EQ(fake().alive, before) << call;
-    fake().failures.clear();
+    EXPECT_EQ(fakecuda_get("alive"), before) << call;
+    fakecuda_fail(nullptr, 0, 0, 0);
     Tensors actual({5000}), expected({5000});
     actual.bind(plan.get());
     ASSERT_ALTGRAD(actual.run(plan.get()));
-    fake().drain();
+    fakecuda_drain();
     expected.step();
     EXPECT_TRUE(actual.equals(expected)) << call;
   }
@@ -320,12 +332,12 @@ TEST_F(Cuda, AFailedUploadIsRepeated) {
   Tensors actual({5000}), expected({5000});
   PlanPointer plan = planSgd("cuda");
   actual.bind(plan.get());
-  fake().failures["cuMemcpyHtoDAsync"] = 1;
+  fakecuda_fail("cuMemcpyHtoDAsync", 1, 1, -1);
   EXPECT_REFUSED(actual.run(plan.get()), ALTGRAD_CUDA, "uploading the tables");
-  EXPECT_TRUE(fake().launches.empty());
-  fake().failures.clear();
+  EXPECT_EQ(cuLaunchCount(), 0u);
+  fakecuda_fail(nullptr, 0, 0, 0);
   ASSERT_ALTGRAD(actual.run(plan.get()));
-  fake().drain();
+  fakecuda_drain();
   expected.step();
   EXPECT_TRUE(actual.equals(expected));
 }
@@ -334,15 +346,15 @@ TEST_F(Cuda, LaunchErrorsNameTheKernel) {
   Tensors t({5000});
   PlanPointer plan = planSgd("cuda");
   t.bind(plan.get());
-  fake().failures["cuLaunchKernel"] = 701;
+  fakecuda_fail("cuLaunchKernel", 701, 1, -1);
   EXPECT_REFUSED(t.run(plan.get()), ALTGRAD_CUDA,
                  "altgrad_sgd_norm: CUDA_ERROR");
   EXPECT_EQ(strstr(altgrad_last_error(), "context is lost"), nullptr);
   for (int sticky : {700, 702, 714, 719}) {
-    fake().failures["cuLaunchKernel"] = sticky;
+    fakecuda_fail("cuLaunchKernel", sticky, 1, -1);
     EXPECT_REFUSED(t.run(plan.get()), ALTGRAD_CUDA, "the CUDA context is lost");
   }
-  fake().drain();
+  fakecuda_drain();
 }
 
 TEST_F(Cuda, AChildOfForkIsRefused) {
@@ -350,11 +362,11 @@ TEST_F(Cuda, AChildOfForkIsRefused) {
   PlanPointer plan = planSgd("cuda");
   t.bind(plan.get());
   EXPECT_EQ(inChild([&] {
-              fake().calls.clear();
+              fakecuda_clear_calls();
               altgrad_status status = t.run(plan.get());
               fprintf(stderr, "%s", altgrad_last_error());
               altgrad_plan_free(plan.release());
-              return fake().calls.empty() ? status : 77;
+              return fakecuda_calls(nullptr) ? 77 : status;
             }),
             ALTGRAD_UNAVAILABLE);
   EXPECT_NE(printed.find("belongs to the process that was forked"),

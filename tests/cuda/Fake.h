@@ -1,0 +1,252 @@
+// What the files of the test driver share: its objects, its memory, its queues.
+#ifndef ALTGRAD_TESTS_FAKE_H
+#define ALTGRAD_TESTS_FAKE_H
+
+#include "Machine.h"
+#include "fakecuda.h"
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace fakecuda {
+
+using Result = int;
+
+// What cuda.h calls CUDA_ERROR_...
+enum : Result {
+  InvalidValue = 1,
+  OutOfMemory = 2,
+  NotInitialised = 3,
+  NoDevice = 100,
+  InvalidDevice = 101,
+  InvalidContext = 201,
+  NoBinary = 209,
+  InvalidPtx = 218,
+  PtxVersion = 222,
+  InvalidHandle = 400,
+  IllegalState = 401,
+  NotFound = 500,
+  NotReady = 600,
+  IllegalAddress = 700,
+  OutOfResources = 701,
+  LaunchTimeout = 702,
+  ContextDestroyed = 709,
+  MisalignedAddress = 716,
+  AddressSpace = 717,
+  LaunchFailed = 719,
+  NotSupported = 801,
+  CaptureUnsupported = 900,
+  CaptureInvalidated = 901,
+  CaptureMerge = 902,
+  CaptureUnmatched = 903,
+  CaptureUnjoined = 904,
+  CaptureIsolation = 905,
+  CaptureImplicit = 906,
+  CapturedEvent = 907,
+  CaptureWrongThread = 908
+};
+
+struct Stream;
+struct Event;
+
+struct Context {
+  int device = 0;
+  int64_t retained = 0;
+  Result sticky = 0; // of a kernel that faulted: every later call has it
+  std::shared_ptr<Stream> legacy;
+};
+
+// A point in a stream that is passed or not.
+struct Mark {
+  bool done = false;
+  Stream *stream = nullptr;
+};
+using MarkPointer = std::shared_ptr<Mark>;
+
+// Something for a stream to do, once or in every replay of a graph.
+struct Work {
+  std::function<Result()> run;
+  std::shared_ptr<Event> record, wait; // external, in a graph
+};
+
+struct Task {
+  std::function<Result()> run;
+  std::vector<MarkPointer> after;
+  MarkPointer mark = std::make_shared<Mark>();
+};
+
+struct Node {
+  Work work;
+  std::set<size_t> after;
+};
+
+struct Capture {
+  uint64_t id = 0;
+  Stream *origin = nullptr;
+  int mode = 0;
+  std::thread::id thread;
+  bool invalid = false, ended = false;
+  std::vector<Node> nodes;
+};
+
+struct Stream {
+  Context *context = nullptr;
+  bool blocking = true; // ordered with the legacy default stream
+  std::deque<Task> tasks;
+  MarkPointer last;
+  std::shared_ptr<Capture> capture;
+  std::set<size_t> heads; // the nodes after which its next one comes
+};
+
+struct Event {
+  Context *context = nullptr;
+  MarkPointer mark;
+  std::shared_ptr<Capture> capture; // recorded in it, after these nodes
+  std::set<size_t> heads;
+  bool destroyed = false;
+};
+
+struct Graph {
+  Context *context = nullptr;
+  std::vector<Node> nodes;
+  MarkPointer last; // launches of one executable graph follow each other
+};
+
+struct Module;
+struct Function {
+  Module *module = nullptr;
+  const ptx::Kernel *kernel = nullptr;
+};
+
+struct Module {
+  Context *context = nullptr;
+  std::unique_ptr<ptx::Module> program;
+  ptx::Memory globals;
+  std::map<std::string, Function> functions;
+  bool unloaded = false;
+};
+
+// Memory.cpp
+Result allocate(uint64_t bytes, int device, uint64_t &out); // -1: pinned
+bool release(uint64_t base, int device);
+bool isPinned(uint64_t address, uint64_t bytes);
+// Whether a device (-1: the host) may touch the range; if not, why.
+bool mayTouch(uint64_t address, uint64_t bytes, int device, std::string &why);
+Result copyBytes(uint64_t to, uint64_t from, uint64_t bytes, int device);
+Result setBytes(uint64_t to, uint8_t value, uint64_t bytes, int device);
+ptx::Beyond &memoryOf(int device);
+bool mapRange(uint64_t base, uint64_t bytes, int device);
+bool unmapRange(uint64_t base);
+size_t liveAllocations();
+void forgetMemory();
+// While one exists, the memory of the devices can be touched by this process.
+class Opened {
+public:
+  Opened();
+  ~Opened();
+};
+
+// Work.cpp
+Result submit(Stream &stream, Work work);
+MarkPointer enqueue(Stream &stream, Task task);
+void waitFor(const MarkPointer &mark);
+void waitForStream(Stream &stream);
+void waitForContext(Context &context);
+void drain();
+void progress(); // what the device happens to have done meanwhile
+size_t pending();
+Stream *streamOf(void *handle, Context *context);
+Result fault(Result code, const std::string &words);
+struct Launch {
+  std::shared_ptr<Module> module;
+  const ptx::Kernel *kernel = nullptr;
+  ptx::LaunchOptions options;
+  void *stream = nullptr;
+};
+Result runKernel(const Launch &launch, Context &context);
+
+// Capture.cpp
+// 900 where a call that is unsafe under capture is made beside one.
+Result checkSafe();
+void invalidate(Capture &capture);
+// 906 where the legacy stream would wait for a captured one.
+Result checkImplicit(const Stream &stream);
+
+// The driver's state; State.cpp.
+struct Failure {
+  Result code;
+  int64_t skip, times;
+};
+
+struct State {
+  State();
+  // Settings.
+  std::map<std::string, int64_t> settings;
+  std::map<std::string, std::vector<Failure>> failures;
+  std::set<std::string> missing;
+  std::string jitLog;
+  void (*onLaunch)(const fakecuda_launch *) = nullptr;
+  // Objects.
+  std::vector<std::unique_ptr<Context>> contexts; // of the devices
+  std::map<void *, std::shared_ptr<Stream>> streams;
+  std::vector<std::shared_ptr<Stream>> allStreams; // destroyed ones included
+  std::map<void *, std::shared_ptr<Event>> events;
+  std::map<void *, std::shared_ptr<Module>> modules;
+  std::map<void *, std::shared_ptr<Graph>> graphs, executables;
+  std::vector<std::shared_ptr<Capture>> captures;
+  // What has happened.
+  std::map<std::string, int64_t> calls;
+  std::vector<Launch> launches;
+  int64_t executed = 0, instructions = 0, waits = 0;
+  std::string lastFault, lastPtx;
+  uint64_t random = 0, captureCount = 0;
+
+  int64_t get(const char *name) const { return settings.at(name); }
+  Context *context(int device);
+  uint64_t next(); // random number
+};
+State &state();
+std::recursive_mutex &lock();
+std::vector<Context *> &contextStack();
+
+template <class Map> auto look(Map &map, void *handle) {
+  auto found = map.find(handle);
+  return found == map.end() ? nullptr : found->second;
+}
+
+// What a function needs before it does anything.
+enum Needs : unsigned { Init = 1, Current = 2, Safe = 4 };
+
+class Call {
+public:
+  Call(const char *name, unsigned needs);
+  Result error = 0;
+  Context *context = nullptr;
+
+private:
+  std::lock_guard<std::recursive_mutex> held;
+};
+
+struct Entry {
+  Entry(const char *name, int since, void *function);
+};
+
+#define CU(name, since, ...)                                                   \
+  static Result name(__VA_ARGS__);                                             \
+  static const Entry name##Entry(#name, since, (void *)&name);                 \
+  static Result name(__VA_ARGS__)
+#define ENTER(needs)                                                           \
+  Call call(__func__, needs);                                                  \
+  if (call.error)                                                              \
+    return call.error;
+
+} // namespace fakecuda
+
+#endif

@@ -1,0 +1,238 @@
+// Modules, their kernels and launches of them.
+#include "Fake.h"
+#include "Parser.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace fakecuda;
+
+namespace {
+
+// "8.4" is 84; the newest PTX that a driver for CUDA 12.4 takes.
+int newestPtx(int64_t driver) {
+  int64_t major = driver / 1000, minor = driver % 1000 / 10;
+  if (major == 12 && minor >= 6)
+    --minor; // 12.6 brought none
+  return int((major - 4) * 10 + minor);
+}
+
+Result refuse(Result code, const std::string &why, unsigned count, int *options,
+              void **values) {
+  const std::string &words = state().jitLog.empty() ? why : state().jitLog;
+  char *log = nullptr;
+  size_t room = 0;
+  for (unsigned i = 0; i < count; ++i) { // CU_JIT_ERROR_LOG_BUFFER and its size
+    if (options[i] == 5)
+      log = static_cast<char *>(values[i]);
+    if (options[i] == 6)
+      room = size_t(values[i]);
+  }
+  if (log && room)
+    snprintf(log, room, "%s", words.c_str());
+  return code;
+}
+
+// CUlaunchConfig and CUlaunchAttribute of cuda.h.
+struct LaunchAttribute {
+  int id;
+  char padding[4];
+  union {
+    char room[64];
+    int number;
+  } value;
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared;
+  void *stream;
+  LaunchAttribute *attributes;
+  unsigned count;
+};
+enum { AttributeIgnore = 0, AttributeOverlap = 6 };
+
+// Of a kernel's handle, which may be none.
+std::shared_ptr<Module> moduleOf(const void *function) {
+  for (auto &one : state().modules)
+    for (auto &[name, known] : one.second->functions)
+      if (&known == function)
+        return one.second;
+  return nullptr;
+}
+
+Result launch(Function *function, const unsigned *grid, const unsigned *block,
+              unsigned shared, void *handle, void **parameters, void **extra,
+              Context *context) {
+  Stream *stream = streamOf(handle, context);
+  std::shared_ptr<Module> module = moduleOf(function);
+  if (!stream || !module || module->context != stream->context)
+    return InvalidHandle;
+  Launch made;
+  made.module = module;
+  made.kernel = function->kernel;
+  made.stream = handle;
+  uint64_t threads = 1, most = 1;
+  for (size_t i = 0; i < 3; ++i) {
+    made.options.grid[i] = grid[i];
+    made.options.block[i] = block[i];
+    threads *= block[i];
+    most *= std::max(made.kernel->maxThreads[i], 1u);
+    if (!grid[i] || !block[i] || grid[i] > (i ? 65535u : 0x7fffffffu))
+      return InvalidValue;
+  }
+  if (threads > 1024 || (made.kernel->maxThreads[0] && threads > most))
+    return InvalidValue;
+  if (shared > 49152)
+    return InvalidValue;
+  if (threads * uint64_t(state().get("registers")) > 65536)
+    return OutOfResources;
+  made.options.dynamicSharedBytes = shared;
+  std::vector<uint8_t> &bytes = made.options.parameters;
+  bytes.resize(made.kernel->parameterBytes);
+  if (parameters) {
+    for (size_t i = 0; i < made.kernel->parameters.size(); ++i) {
+      const ptx::Parameter &parameter = made.kernel->parameters[i];
+      memcpy(bytes.data() + parameter.offset, parameters[i], parameter.bytes);
+    }
+  } else if (extra && extra[0] == (void *)1 && extra[2] == (void *)2) {
+    size_t size = *static_cast<size_t *>(extra[3]);
+    if (size != bytes.size())
+      return InvalidValue;
+    memcpy(bytes.data(), extra[1], size);
+  } else if (!bytes.empty()) {
+    return InvalidValue;
+  }
+  Context *owner = stream->context;
+  Result error =
+      submit(*stream, {[made, owner] { return runKernel(made, *owner); },
+                       nullptr, nullptr});
+  if (!error)
+    state().launches.push_back(std::move(made));
+  return error;
+}
+
+} // namespace
+
+CU(cuModuleLoadDataEx, 2010, void **out, const void *image, unsigned count,
+   int *options, void **values) {
+  state().lastPtx = static_cast<const char *>(image);
+  // A log is filled whatever it is that goes wrong.
+  if (!state().jitLog.empty())
+    refuse(0, "", count, options, values);
+  ENTER(Init | Current | Safe)
+  auto module = std::make_shared<Module>();
+  module->context = call.context;
+  try {
+    module->program = ptx::parseModule(static_cast<const char *>(image));
+  } catch (const std::exception &error) {
+    fprintf(stderr, "fakecuda: PTX refused: %s\n", error.what());
+    return refuse(InvalidPtx, error.what(), count, options, values);
+  }
+  ptx::Module &program = *module->program;
+  int major = 0, minor = 0, target = 0;
+  char exact = 0;
+  sscanf(program.version.c_str(), "%d.%d", &major, &minor);
+  sscanf(program.target.c_str(), "sm_%d%c", &target, &exact);
+  if (major * 10 + minor > newestPtx(state().get("driver")))
+    return refuse(PtxVersion, "PTX " + program.version, count, options, values);
+  int64_t capability = state().get("capability");
+  if (exact == 'a' ? target != capability : target > capability)
+    return refuse(NoBinary, "target " + program.target, count, options, values);
+  for (ptx::ModuleVariable &v : program.variables)
+    if (v.space == ptx::Space::Global)
+      module->globals.map(v.name, v.address, v.bytes.size(), v.bytes.data(), 0);
+  for (auto &[name, kernel] : program.kernels)
+    module->functions[name] = {module.get(), kernel.get()};
+  *out = module.get();
+  state().modules[*out] = module;
+  return 0;
+}
+
+CU(cuModuleUnload, 2000, void *handle) {
+  ENTER(Init | Current | Safe)
+  auto module = look(state().modules, handle);
+  if (!module)
+    return InvalidHandle;
+  waitForContext(*module->context);
+  module->unloaded = true; // a graph may still have its kernels
+  state().modules.erase(handle);
+  return call.context->sticky;
+}
+
+CU(cuModuleGetFunction, 2000, void **out, void *handle, const char *name) {
+  ENTER(Init | Current)
+  auto module = look(state().modules, handle);
+  if (!module)
+    return InvalidHandle;
+  auto found = module->functions.find(name);
+  if (found == module->functions.end())
+    return NotFound;
+  *out = &found->second;
+  return 0;
+}
+
+CU(cuFuncGetAttribute, 2020, int *out, int attribute, void *handle) {
+  ENTER(Init | Current)
+  if (!moduleOf(handle))
+    return InvalidHandle;
+  const ptx::Kernel &kernel = *static_cast<Function *>(handle)->kernel;
+  uint64_t threads = 1024;
+  if (kernel.maxThreads[0])
+    threads = uint64_t(kernel.maxThreads[0]) *
+              std::max(kernel.maxThreads[1], 1u) *
+              std::max(kernel.maxThreads[2], 1u);
+  int64_t capability = state().get("capability");
+  // CU_FUNC_ATTRIBUTE_...: threads, shared, const, local, registers, PTX,
+  // binary
+  const int64_t values[] = {int64_t(threads),
+                            int64_t(kernel.sharedBytes),
+                            0,
+                            int64_t(kernel.localBytes),
+                            state().get("registers"),
+                            capability,
+                            capability};
+  if (attribute < 0 || attribute > 6)
+    return InvalidValue;
+  *out = int(values[attribute]);
+  return 0;
+}
+
+CU(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, int *out, void *handle,
+   int, size_t) {
+  ENTER(Init | Current)
+  if (!moduleOf(handle))
+    return InvalidHandle;
+  *out = int(state().get("occupancy"));
+  return 0;
+}
+
+CU(cuLaunchKernel, 4000, void *function, unsigned gridX, unsigned gridY,
+   unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ,
+   unsigned shared, void *stream, void **parameters, void **extra) {
+  ENTER(Init | Current)
+  unsigned grid[] = {gridX, gridY, gridZ}, block[] = {blockX, blockY, blockZ};
+  return launch(static_cast<Function *>(function), grid, block, shared, stream,
+                parameters, extra, call.context);
+}
+
+CU(cuLaunchKernelEx, 11060, const void *pointer, void *function,
+   void **parameters, void **extra) {
+  ENTER(Init | Current)
+  auto &config = *static_cast<const LaunchConfig *>(pointer);
+  for (unsigned i = 0; i < config.count; ++i) {
+    const LaunchAttribute &attribute = config.attributes[i];
+    if (attribute.id == AttributeIgnore)
+      continue;
+    if (attribute.id != AttributeOverlap) {
+      fprintf(stderr, "fakecuda: launch attribute %d is not known\n",
+              attribute.id);
+      return NotSupported;
+    }
+    if (attribute.value.number < 0 || attribute.value.number > 1)
+      return InvalidValue;
+    // Programmatic dependent launch came with 9.0.
+    if (attribute.value.number && state().get("capability") < 90)
+      return NotSupported;
+  }
+  return launch(static_cast<Function *>(function), config.grid, config.block,
+                config.shared, config.stream, parameters, extra, call.context);
+}

@@ -1,0 +1,242 @@
+// Queues: what is submitted is done when somebody waits, as late and in as
+// awkward an order as events allow.
+#include "Fake.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace fakecuda;
+
+namespace {
+
+bool isReady(const Task &task) {
+  return std::all_of(task.after.begin(), task.after.end(),
+                     [](const MarkPointer &mark) { return mark->done; });
+}
+
+void doFirst(Stream &stream) {
+  Task task = std::move(stream.tasks.front());
+  stream.tasks.pop_front();
+  // After a fault the context does nothing more.
+  Context &context = *stream.context;
+  if (task.run && !context.sticky)
+    context.sticky = task.run();
+  task.mark->done = true;
+}
+
+// Only what has to be done before the mark is passed.
+void force(const MarkPointer &mark) {
+  while (!mark->done) {
+    Stream &stream = *mark->stream;
+    auto after = stream.tasks.front().after;
+    for (const MarkPointer &other : after)
+      force(other);
+    doFirst(stream);
+  }
+}
+
+// A stream whose first task may run; the youngest one, or any when there is a
+// seed. Null when nothing is left.
+Stream *pickReady(const Stream *last) {
+  std::vector<Stream *> ready;
+  for (auto &stream : state().allStreams)
+    if (!stream->tasks.empty() && isReady(stream->tasks.front()))
+      ready.push_back(stream.get());
+  if (ready.size() > 1) // it overtakes, if anything can
+    ready.erase(std::remove(ready.begin(), ready.end(), last), ready.end());
+  if (ready.empty())
+    return nullptr;
+  return state().get("seed") ? ready[state().next() % ready.size()]
+                             : ready.back();
+}
+
+void dropFinished() {
+  State &s = state();
+  auto &all = s.allStreams;
+  all.erase(std::remove_if(all.begin(), all.end(),
+                           [&](const std::shared_ptr<Stream> &stream) {
+                             return stream.use_count() == 1 &&
+                                    stream->tasks.empty();
+                           }),
+            all.end());
+}
+
+Result codeOf(ptx::FaultKind kind) {
+  switch (kind) {
+  case ptx::FaultKind::OutOfBounds:
+  case ptx::FaultKind::ReadOnly:
+    return IllegalAddress;
+  case ptx::FaultKind::Misaligned:
+    return MisalignedAddress;
+  case ptx::FaultKind::WrongStateSpace:
+    return AddressSpace;
+  case ptx::FaultKind::StepLimit:
+    return LaunchTimeout;
+  default:
+    return LaunchFailed;
+  }
+}
+
+} // namespace
+
+Result fakecuda::fault(Result code, const std::string &words) {
+  state().lastFault = words;
+  fprintf(stderr, "fakecuda: fault %d: %s\n", code, words.c_str());
+  return code;
+}
+
+size_t fakecuda::pending() {
+  size_t count = 0;
+  for (auto &stream : state().allStreams)
+    count += stream->tasks.size();
+  return count;
+}
+
+MarkPointer fakecuda::enqueue(Stream &stream, Task task) {
+  Context &context = *stream.context;
+  // The legacy stream and the blocking ones of a context follow each other.
+  if (&stream == context.legacy.get()) {
+    for (auto &other : state().allStreams)
+      if (other->context == &context && other->blocking && other->last)
+        task.after.push_back(other->last);
+  } else if (stream.blocking && context.legacy->last) {
+    task.after.push_back(context.legacy->last);
+  }
+  task.mark->stream = &stream;
+  stream.last = task.mark;
+  stream.tasks.push_back(std::move(task));
+  MarkPointer mark = stream.last;
+  if (state().get("eager"))
+    drain();
+  return mark;
+}
+
+Result fakecuda::submit(Stream &stream, Work work) {
+  if (stream.context->sticky)
+    return stream.context->sticky;
+  if (Result error = checkImplicit(stream))
+    return error;
+  if (stream.capture) {
+    if (stream.capture->invalid)
+      return CaptureInvalidated;
+    std::vector<Node> &nodes = stream.capture->nodes;
+    nodes.push_back({std::move(work), stream.heads});
+    stream.heads = {nodes.size() - 1};
+    return 0;
+  }
+  Task task;
+  task.run = std::move(work.run);
+  enqueue(stream, std::move(task));
+  return 0;
+}
+
+void fakecuda::waitFor(const MarkPointer &mark) {
+  if (!mark || mark->done)
+    return;
+  ++state().waits;
+  Opened opened;
+  // What nobody waits for may come first as well as last.
+  if (state().get("seed") && state().next() % 2)
+    for (Stream *next = nullptr;
+         !mark->done && (next = pickReady(mark->stream));)
+      doFirst(*next);
+  force(mark);
+  dropFinished();
+}
+
+void fakecuda::waitForStream(Stream &stream) { waitFor(stream.last); }
+
+void fakecuda::waitForContext(Context &context) {
+  auto all = state().allStreams;
+  for (auto &stream : all)
+    if (stream->context == &context)
+      waitForStream(*stream);
+}
+
+void fakecuda::drain() {
+  if (!pending())
+    return;
+  Opened opened;
+  Stream *last = nullptr;
+  while (Stream *next = pickReady(last)) {
+    doFirst(*next);
+    last = next;
+  }
+  dropFinished();
+}
+
+// Without a seed the device does nothing until it must; with one it may be
+// quick.
+void fakecuda::progress() {
+  if (!state().get("seed") || !pending() || state().next() % 4)
+    return;
+  Opened opened;
+  for (uint64_t count = state().next() % 3 + 1; count; --count)
+    if (Stream *next = pickReady(nullptr))
+      doFirst(*next);
+}
+
+Stream *fakecuda::streamOf(void *handle, Context *context) {
+  State &s = state();
+  // CU_STREAM_LEGACY is 1, CU_STREAM_PER_THREAD 2.
+  if (uint64_t(handle) <= 1)
+    return context ? context->legacy.get() : nullptr;
+  if (uint64_t(handle) == 2) {
+    static thread_local std::map<Context *, std::weak_ptr<Stream>> mine;
+    std::shared_ptr<Stream> stream = mine[context].lock();
+    if (!stream) {
+      stream = std::make_shared<Stream>();
+      stream->context = context;
+      mine[context] = stream;
+      s.allStreams.push_back(stream);
+    }
+    return stream.get();
+  }
+  auto found = s.streams.find(handle);
+  return found == s.streams.end() ? nullptr : found->second.get();
+}
+
+Result fakecuda::runKernel(const Launch &launch, Context &context) {
+  State &s = state();
+  const std::string &name = launch.kernel->name;
+  if (launch.module->unloaded)
+    return fault(LaunchFailed,
+                 "kernel '" + name + "': its module has been unloaded");
+  ++s.executed;
+  if (s.onLaunch) {
+    fakecuda_launch told{name.c_str(),
+                         {},
+                         {},
+                         launch.stream,
+                         context.device,
+                         launch.options.parameters.data(),
+                         launch.options.parameters.size()};
+    for (size_t i = 0; i < 3; ++i) {
+      told.grid[i] = launch.options.grid[i];
+      told.block[i] = launch.options.block[i];
+    }
+    s.onLaunch(&told);
+    return 0;
+  }
+  ptx::LaunchOptions options = launch.options;
+  if (s.get("seed")) {
+    options.order = ptx::BlockOrder::Shuffled;
+    options.seed = s.next() % 1000003;
+    options.residentBlocks = uint32_t(s.next() % 4 + 1);
+  }
+  launch.module->globals.beyond = &memoryOf(context.device);
+  ptx::LaunchResult result;
+  try {
+    result = ptx::Machine(*launch.module->program, *launch.kernel,
+                          launch.module->globals, options)
+                 .run();
+  } catch (const std::exception &error) { // the interpreter's own
+    return fault(LaunchFailed, "kernel '" + name + "': " + error.what());
+  }
+  s.instructions += int64_t(result.steps);
+  if (result.fault == ptx::FaultKind::None)
+    return 0;
+  return fault(codeOf(result.fault), "kernel '" + name + "' on cuda:" +
+                                         std::to_string(context.device) + ": " +
+                                         result.message);
+}
