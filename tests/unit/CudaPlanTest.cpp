@@ -3,6 +3,7 @@
 #include "Folder.h"
 #include "Sgd.h"
 #include "TestDriver.h"
+#include "cuda/Gpu.h"
 
 #include <map>
 
@@ -225,6 +226,7 @@ TEST_F(CudaPlan, BytesOfTheHostOnEveryTargetAndInEveryOrder) {
       for (int seed : {0, 1, 2, 3}) {
         SCOPED_TRACE(options + " sm_" + std::to_string(capability) + " seed " +
                      std::to_string(seed));
+        altgrad::runtime::Gpu::forgetAll();
         fakecuda_reset();
         fakecuda_set("capability", capability);
         fakecuda_set("seed", seed);
