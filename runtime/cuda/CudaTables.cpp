@@ -41,8 +41,10 @@ altgrad_status CudaTables::findRoom(size_t bytes, size_t &begin) {
   };
   while (flights.size() >= size_t(Block::eventCount) ||
          std::any_of(flights.begin(), flights.end(), meets)) {
-    if (Result error = gpu.driver.cuEventSynchronize(flights.front().event))
-      return gpu.driver.refuse(error, "waiting for an upload");
+    Event oldest = flights.front().event;
+    if (gpu.driver.cuEventQuery(oldest) != 0)
+      if (Result error = gpu.driver.cuEventSynchronize(oldest))
+        return gpu.driver.refuse(error, "waiting for an upload");
     flights.pop_front();
   }
   return ALTGRAD_OK;

@@ -47,7 +47,7 @@ void *Where::stream() const {
 
 bool Where::isCapturing() const {
   int32_t capturing = 0;
-  if (!isHost()) {
+  if (!place.is_cpu()) {
     c10::OptionalDeviceGuard guard(place);
     check(altgrad_capturing(stream(), &capturing));
   }

@@ -152,7 +152,7 @@ TEST(Changed, StateThatDoesNotFitAnyMore) {
   twins.stateOf(1).tensor("exp_avg_sq",
                           at::zeros({4, 4}, at::device(at::kMeta)));
   twins.giveGradients();
-  expectRefusal(twins, "is no plain tensor of the CPU: Strided on meta");
+  expectRefusal(twins, "is no plain tensor of the CPU or a GPU: Strided on meta");
 }
 
 TEST(Changed, StateIsLaidOutOtherwise) {
