@@ -1,0 +1,29 @@
+// The code of a bundle in a context, loaded once for all plans of the bundle.
+#ifndef ALTGRAD_RUNTIME_KERNELS_H
+#define ALTGRAD_RUNTIME_KERNELS_H
+
+#include "bundle/Bundle.h"
+#include "cuda/Gpu.h"
+
+namespace altgrad::runtime {
+
+struct Kernels {
+  struct Entry {
+    Function kernel;
+    const Phase *phase;
+    int64_t mostBlocks;
+  };
+  ~Kernels();
+
+  std::shared_ptr<Gpu> gpu;
+  Module module = nullptr;
+  std::vector<Entry> phases;
+};
+
+// Loads them where no plan has before; they live as long as the bundle.
+altgrad_status findKernels(std::shared_ptr<Gpu> gpu, const Bundle &bundle,
+                           std::shared_ptr<const Kernels> &out);
+
+} // namespace altgrad::runtime
+
+#endif // ALTGRAD_RUNTIME_KERNELS_H
