@@ -134,13 +134,17 @@ struct Module {
 };
 
 // Memory.cpp
-Result allocate(uint64_t bytes, int device, uint64_t &out); // -1: pinned
+Result allocate(uint64_t bytes, int device, uint64_t &out); // TheHost: pinned
 bool release(uint64_t base, int device);
 bool isPinned(uint64_t address, uint64_t bytes);
-// Whether a device (-1: the host) may touch the range; if not, why.
+// Where what is behind a pointer has to be found out: TheHost or AnyDevice.
+int sideOf(uint64_t address);
+// Who touches memory, besides a device by its number.
+enum : int { TheHost = -1, AnyDevice = -2 };
+// Whether that one may touch the range; if not, why.
 bool mayTouch(uint64_t address, uint64_t bytes, int device, std::string &why);
-Result copyBytes(uint64_t to, uint64_t from, uint64_t bytes, int device);
-Result setBytes(uint64_t to, uint8_t value, uint64_t bytes, int device);
+Result copyBytes(uint64_t to, uint64_t from, uint64_t bytes);
+void setBytes(uint64_t to, uint8_t value, uint64_t bytes);
 ptx::Beyond &memoryOf(int device);
 bool mapRange(uint64_t base, uint64_t bytes, int device);
 bool unmapRange(uint64_t base);
@@ -169,6 +173,7 @@ struct Launch {
   const ptx::Kernel *kernel = nullptr;
   ptx::LaunchOptions options;
   void *stream = nullptr;
+  bool overlaps = false; // may begin before the one before it has ended
 };
 Result runKernel(const Launch &launch, Context &context);
 

@@ -246,7 +246,7 @@ bool fakecuda::mayTouch(uint64_t address, uint64_t bytes, int device,
                         std::string &why) {
   // The host's own memory is for the host to know, all but what is the
   // device's.
-  if (device < 0 && !rangeAt(address) && !isOfArena(address))
+  if (device == TheHost && !rangeAt(address) && !isOfArena(address))
     return true;
   ptx::Region *region = memoryOf(device).find(address);
   if (region && region->contains(address, bytes))
@@ -257,12 +257,18 @@ bool fakecuda::mayTouch(uint64_t address, uint64_t bytes, int device,
   return false;
 }
 
-Result fakecuda::copyBytes(uint64_t to, uint64_t from, uint64_t bytes,
-                           int device) {
+int fakecuda::sideOf(uint64_t address) {
+  auto *found = rangeAt(address);
+  bool isDevices = found ? found->second.kind != Pinned
+                         : isOfArena(address) || state().get("host");
+  return isDevices ? AnyDevice : TheHost;
+}
+
+Result fakecuda::copyBytes(uint64_t to, uint64_t from, uint64_t bytes) {
   Opened opened;
   std::vector<uint8_t> between(bytes);
-  auto *source = rangeAt(from), *target = rangeAt(to);
-  if (source) {
+  auto *source = rangeAt(from);
+  if (source && source->second.region->flags & ptx::RegionUninitialised) {
     try {
       for (uint64_t i = 0; i < bytes; ++i)
         source->second.region->checkInitialised(from + i, 1);
@@ -271,22 +277,20 @@ Result fakecuda::copyBytes(uint64_t to, uint64_t from, uint64_t bytes,
     }
   }
   memcpy(between.data(), (const void *)from, bytes);
-  if (target)
+  if (auto *target = rangeAt(to))
     target->second.region->poke(to, between.data(), bytes);
   else
     memcpy((void *)to, between.data(), bytes);
-  (void)device;
   return 0;
 }
 
-Result fakecuda::setBytes(uint64_t to, uint8_t value, uint64_t bytes, int) {
+void fakecuda::setBytes(uint64_t to, uint8_t value, uint64_t bytes) {
   Opened opened;
   std::vector<uint8_t> all(bytes, value);
   if (auto *target = rangeAt(to))
     target->second.region->poke(to, all.data(), bytes);
   else
     memcpy((void *)to, all.data(), bytes);
-  return 0;
 }
 
 bool fakecuda::mapRange(uint64_t base, uint64_t bytes, int device) {

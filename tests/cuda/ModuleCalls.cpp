@@ -61,7 +61,7 @@ std::shared_ptr<Module> moduleOf(const void *function) {
 
 Result launch(Function *function, const unsigned *grid, const unsigned *block,
               unsigned shared, void *handle, void **parameters, void **extra,
-              Context *context) {
+              Context *context, bool overlaps) {
   Stream *stream = streamOf(handle, context);
   std::shared_ptr<Module> module = moduleOf(function);
   if (!stream || !module || module->context != stream->context)
@@ -70,6 +70,7 @@ Result launch(Function *function, const unsigned *grid, const unsigned *block,
   made.module = module;
   made.kernel = function->kernel;
   made.stream = handle;
+  made.overlaps = overlaps;
   uint64_t threads = 1, most = 1;
   for (size_t i = 0; i < 3; ++i) {
     made.options.grid[i] = grid[i];
@@ -211,13 +212,14 @@ CU(cuLaunchKernel, 4000, void *function, unsigned gridX, unsigned gridY,
   ENTER(Init | Current)
   unsigned grid[] = {gridX, gridY, gridZ}, block[] = {blockX, blockY, blockZ};
   return launch(static_cast<Function *>(function), grid, block, shared, stream,
-                parameters, extra, call.context);
+                parameters, extra, call.context, false);
 }
 
 CU(cuLaunchKernelEx, 11060, const void *pointer, void *function,
    void **parameters, void **extra) {
   ENTER(Init | Current)
   auto &config = *static_cast<const LaunchConfig *>(pointer);
+  bool overlaps = false;
   for (unsigned i = 0; i < config.count; ++i) {
     const LaunchAttribute &attribute = config.attributes[i];
     if (attribute.id == AttributeIgnore)
@@ -232,7 +234,9 @@ CU(cuLaunchKernelEx, 11060, const void *pointer, void *function,
     // Programmatic dependent launch came with 9.0.
     if (attribute.value.number && state().get("capability") < 90)
       return NotSupported;
+    overlaps = attribute.value.number;
   }
   return launch(static_cast<Function *>(function), config.grid, config.block,
-                config.shared, config.stream, parameters, extra, call.context);
+                config.shared, config.stream, parameters, extra, call.context,
+                overlaps);
 }

@@ -202,6 +202,23 @@ void fakecuda_reset(void) {
   forgetMemory();
 }
 
+void fakecuda_forget(void) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  State &s = state();
+  State fresh;
+  s.settings = fresh.settings;
+  s.random = fresh.random;
+  s.failures = fresh.failures;
+  s.missing = fresh.missing;
+  s.jitLog.clear();
+  s.onLaunch = nullptr;
+  s.calls.clear();
+  s.launches.clear();
+  s.executed = s.instructions = s.waits = 0;
+  s.lastFault.clear();
+  s.lastPtx.clear();
+}
+
 int fakecuda_set(const char *name, int64_t value) {
   std::lock_guard<std::recursive_mutex> held(lock());
   auto found = state().settings.find(name);

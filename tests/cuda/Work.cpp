@@ -202,6 +202,14 @@ Result fakecuda::runKernel(const Launch &launch, Context &context) {
   if (launch.module->unloaded)
     return fault(LaunchFailed,
                  "kernel '" + name + "': its module has been unloaded");
+  auto waits = [](const ptx::Instruction &i) {
+    return i.form->name == "griddepcontrol.wait";
+  };
+  const auto &code = launch.kernel->code;
+  if (launch.overlaps && std::none_of(code.begin(), code.end(), waits))
+    return fault(LaunchFailed, "kernel '" + name +
+                                   "' may overlap with the one before it, and "
+                                   "never waits for it");
   ++s.executed;
   if (s.onLaunch) {
     fakecuda_launch told{name.c_str(),

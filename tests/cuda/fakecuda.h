@@ -17,6 +17,8 @@ FAKECUDA_API int cuGetProcAddress_v2(const char *name, void **out, int version,
 
 // Every object, count and fault is forgotten and the environment is read again.
 FAKECUDA_API void fakecuda_reset(void);
+// The same, but objects, memory and their owners stay.
+FAKECUDA_API void fakecuda_forget(void);
 
 // Names: devices capability processors occupancy registers driver memory seed
 // eager host races, as in the environment (FAKE_CUDA_DEVICES and so on);

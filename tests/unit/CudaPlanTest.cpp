@@ -166,10 +166,6 @@ class CudaPlan : public Folder {
 protected:
   static constexpr int steps = 5;
 
-  void SetUp() override {
-    Folder::SetUp();
-    fakecuda_reset();
-  }
   static BundlePointer compile(const std::string &options) {
     altgrad_bundle *bundle = nullptr;
     std::string all = options + "\n--target=x86-64-v3,sm_80,sm_90";
@@ -215,52 +211,61 @@ protected:
   }
 };
 
+// Each run in a process of its own: the runtime keeps modules and contexts.
 TEST_F(CudaPlan, BytesOfTheHostOnEveryTargetAndInEveryOrder) {
-  int64_t kernels = 0, instructions = 0;
   for (const std::string &options : stepsOfUsers) {
     BundlePointer bundle = compile(options);
-    Model host = start(bundle.get());
-    runOnHost(bundle.get(), host);
     for (int capability : {80, 90})
-      for (int seed : {0, 1, 2, 3}) {
-        SCOPED_TRACE(options + " sm_" + std::to_string(capability) + " seed " +
-                     std::to_string(seed));
-        fakecuda_reset();
-        fakecuda_set("capability", capability);
-        fakecuda_set("seed", seed);
-        fakecuda_set("races", seed == 3);
-        Model device = start(bundle.get());
-        runOnDevice(bundle.get(), device, true);
-        device.expectBytesOf(host);
-        kernels += fakecuda_get("launches");
-        instructions += fakecuda_get("instructions");
-      }
+      for (int seed : {0, 1, 2, 3})
+        EXPECT_EQ(inChild([&] {
+                    fakecuda_set("capability", capability);
+                    fakecuda_set("seed", seed);
+                    fakecuda_set("races", seed == 3);
+                    Model host = start(bundle.get());
+                    Model device = start(bundle.get());
+                    runOnHost(bundle.get(), host);
+                    runOnDevice(bundle.get(), device, true);
+                    device.expectBytesOf(host);
+                    return int(HasFailure());
+                  }),
+                  0)
+            << options << " sm_" << capability << " seed " << seed << "\n"
+            << printed;
   }
-  printf("%lld kernels, %lld thread-instructions\n", (long long)kernels,
-         (long long)instructions);
 }
 
 TEST_F(CudaPlan, MemoryOfTheProcessStandsForADevices) {
   BundlePointer bundle = compile(stepsOfUsers[1]);
-  Model host = start(bundle.get()), device = start(bundle.get());
-  runOnHost(bundle.get(), host);
-  fakecuda_set("host", 1);
-  fakecuda_set("eager", 1);
-  runOnDevice(bundle.get(), device, false);
-  device.expectBytesOf(host);
+  EXPECT_EQ(inChild([&] {
+              Model host = start(bundle.get()), device = start(bundle.get());
+              runOnHost(bundle.get(), host);
+              fakecuda_set("host", 1);
+              fakecuda_set("eager", 1);
+              runOnDevice(bundle.get(), device, false);
+              device.expectBytesOf(host);
+              return int(HasFailure());
+            }),
+            0)
+      << printed;
 }
 
 TEST_F(CudaPlan, MemoryNobodyKnowsIsAFaultThatStays) {
   BundlePointer bundle = compile(stepsOfUsers[0]);
-  Model model = start(bundle.get());
-  PlanPointer plan = create(bundle.get(), "cuda:0");
-  model.bind(plan.get());
-  model.run(plan.get(), nullptr);
-  fakecuda_drain();
-  EXPECT_NE(strstr(fakecuda_fault(), "nor known to fakecuda_map"), nullptr)
-      << fakecuda_fault();
-  EXPECT_REFUSED(model.status(plan.get(), nullptr), ALTGRAD_CUDA,
-                 "the CUDA context is lost");
+  EXPECT_EQ(
+      inChild([&] {
+        Model model = start(bundle.get());
+        PlanPointer plan = create(bundle.get(), "cuda:0");
+        model.bind(plan.get());
+        model.run(plan.get(), nullptr);
+        fakecuda_drain();
+        EXPECT_NE(strstr(fakecuda_fault(), "known to fakecuda_map"), nullptr)
+            << fakecuda_fault();
+        EXPECT_REFUSED(model.status(plan.get(), nullptr), ALTGRAD_CUDA,
+                       "the CUDA context is lost");
+        return int(HasFailure());
+      }),
+      0)
+      << printed;
 }
 
 } // namespace
