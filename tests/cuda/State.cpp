@@ -173,7 +173,14 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t,
   std::lock_guard<std::recursive_mutex> held(lock());
   *out = nullptr;
   auto one = functions().find(name);
-  bool exists = one != functions().end() && !state().missing.count(name);
+  // From these versions on the name means a function with other parameters.
+  static const std::map<std::string, int> ends = {
+      {"cuStreamGetCaptureInfo", 12030},
+      {"cuCtxGetDevice", 13000},
+      {"cuCtxSynchronize", 13000}};
+  auto end = ends.find(name);
+  bool exists = one != functions().end() && !state().missing.count(name) &&
+                (end == ends.end() || version < end->second);
   // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, _VERSION_NOT_SUFFICIENT
   int why = !exists ? 1 : version < one->second.since ? 2 : 0;
   if (found)

@@ -183,10 +183,11 @@ protected:
   static Model start(altgrad_bundle *bundle) {
     return Model(bundle, {1, 4097, 0, 300, 4096 + 13}, steps);
   }
-  static void runOnHost(altgrad_bundle *bundle, Model &model) {
+  static void runOnHost(altgrad_bundle *bundle, Model &model,
+                        const std::vector<int> &order = {0, 1, 2, 3, 4}) {
     PlanPointer plan = create(bundle, "cpu:v3");
     model.bind(plan.get());
-    for (int step = 0; step < steps; ++step) {
+    for (int step : order) {
       model.bindStep(plan.get(), step);
       model.run(plan.get(), nullptr);
     }
@@ -232,6 +233,42 @@ TEST_F(CudaPlan, BytesOfTheHostOnEveryTargetAndInEveryOrder) {
             << options << " sm_" << capability << " seed " << seed << "\n"
             << printed;
   }
+}
+
+// The tables of a graph are its own, and its replays and eager runs on another
+// stream follow each other.
+TEST_F(CudaPlan, ReplaysOfACapturedStepAmongEagerOnes) {
+  BundlePointer bundle = compile(stepsOfUsers[1]);
+  for (int seed : {0, 1, 2, 3, 4, 5})
+    EXPECT_EQ(inChild([&] {
+                fakecuda_set("seed", seed);
+                Model host = start(bundle.get()), model = start(bundle.get());
+                runOnHost(bundle.get(), host, {0, 0, 1, 0, 0, 2});
+                PlanPointer plan = create(bundle.get(), "cuda:0");
+                model.bind(plan.get());
+                model.map();
+                cu("cuCtxPushCurrent", cuPrimaryContext());
+                void *one = cuNewStream(), *two = cuNewStream(), *graph, *ready;
+                model.run(plan.get(), one);
+                EXPECT_EQ(cu("cuStreamBeginCapture", one, 0), 0);
+                model.run(plan.get(), one);
+                EXPECT_EQ(cu("cuStreamEndCapture", one, &graph), 0);
+                cu("cuGraphInstantiateWithFlags", &ready, graph, uint64_t(0));
+                for (int step : {-1, 1, -1, -1, 2}) {
+                  if (step < 0) {
+                    EXPECT_EQ(cu("cuGraphLaunch", ready, one), 0);
+                    continue;
+                  }
+                  model.bindStep(plan.get(), step);
+                  model.run(plan.get(), two);
+                }
+                fakecuda_drain();
+                EXPECT_STREQ(fakecuda_fault(), "");
+                model.expectBytesOf(host);
+                return int(HasFailure());
+              }),
+              0)
+        << "seed " << seed << printed;
 }
 
 TEST_F(CudaPlan, MemoryOfTheProcessStandsForADevices) {

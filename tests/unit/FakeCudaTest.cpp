@@ -22,6 +22,8 @@ TEST_F(FakeCuda, FunctionsAreFoundByNameAndVersion) {
   EXPECT_EQ(find("cuLaunchKernelEx", 11030), 500) << "it came with 11.6";
   EXPECT_EQ(why, 2) << "the version is not sufficient";
   EXPECT_EQ(function, nullptr);
+  EXPECT_EQ(find("cuStreamGetCaptureInfo", 11030), 0);
+  EXPECT_EQ(find("cuStreamGetCaptureInfo", 12030), 500) << "has 7 parameters";
   fakecuda_missing("cuMemAlloc");
   EXPECT_EQ(find("cuMemAlloc", 11030), 500);
 #define ALTGRAD_DRIVER(name, ...)                                              \
