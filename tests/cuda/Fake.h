@@ -100,6 +100,7 @@ struct Stream {
   Context *context = nullptr;
   bool blocking = true; // ordered with the legacy default stream
   std::deque<Task> tasks;
+  uint64_t urgency = 0;
   MarkPointer last;
   std::shared_ptr<Capture> capture;
   std::set<size_t> heads; // the nodes after which its next one comes

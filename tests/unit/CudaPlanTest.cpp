@@ -5,6 +5,7 @@
 #include "TestDriver.h"
 
 #include <map>
+#include <numeric>
 
 namespace {
 
@@ -164,8 +165,6 @@ const std::vector<std::string> stepsOfUsers = {
 
 class CudaPlan : public Folder {
 protected:
-  static constexpr int steps = 5;
-
   static BundlePointer compile(const std::string &options) {
     altgrad_bundle *bundle = nullptr;
     std::string all = options + "\n--target=x86-64-v3,sm_80,sm_90";
@@ -181,7 +180,7 @@ protected:
     return PlanPointer(plan);
   }
   static Model start(altgrad_bundle *bundle) {
-    return Model(bundle, {1, 4097, 0, 300, 4096 + 13}, steps);
+    return Model(bundle, {1, 4097, 0, 300, 4096 + 13}, 5);
   }
   static void runOnHost(altgrad_bundle *bundle, Model &model,
                         const std::vector<int> &order = {0, 1, 2, 3, 4}) {
@@ -194,7 +193,8 @@ protected:
   }
   // Steps on two streams in turn, with other gradients each time, nobody
   // waiting.
-  static void runOnDevice(altgrad_bundle *bundle, Model &model, bool maps) {
+  static void runOnDevice(altgrad_bundle *bundle, Model &model, bool maps,
+                          int steps = 5) {
     PlanPointer plan = create(bundle, "cuda:0");
     model.bind(plan.get());
     if (maps)
@@ -265,6 +265,24 @@ TEST_F(CudaPlan, ReplaysOfACapturedStepAmongEagerOnes) {
                 fakecuda_drain();
                 EXPECT_STREQ(fakecuda_fault(), "");
                 model.expectBytesOf(host);
+                return int(HasFailure());
+              }),
+              0)
+        << "seed " << seed << printed;
+}
+
+// The host is as far ahead of the device as it likes.
+TEST_F(CudaPlan, AHundredStepsThatNobodyWaitsFor) {
+  BundlePointer bundle = compile(stepsOfUsers[0]);
+  std::vector<int> all(100);
+  std::iota(all.begin(), all.end(), 0);
+  for (int seed : {0, 1, 2})
+    EXPECT_EQ(inChild([&] {
+                fakecuda_set("seed", seed);
+                Model host(bundle.get(), {3, 50}, 100), device = host;
+                runOnHost(bundle.get(), host, all);
+                runOnDevice(bundle.get(), device, true, 100);
+                device.expectBytesOf(host);
                 return int(HasFailure());
               }),
               0)
