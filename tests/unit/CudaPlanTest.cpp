@@ -272,16 +272,16 @@ TEST_F(CudaPlan, ReplaysOfACapturedStepAmongEagerOnes) {
 }
 
 // The host is as far ahead of the device as it likes.
-TEST_F(CudaPlan, AHundredStepsThatNobodyWaitsFor) {
+TEST_F(CudaPlan, HundredsOfStepsThatNobodyWaitsFor) {
   BundlePointer bundle = compile(stepsOfUsers[0]);
-  std::vector<int> all(100);
+  std::vector<int> all(300);
   std::iota(all.begin(), all.end(), 0);
   for (int seed : {0, 1, 2})
     EXPECT_EQ(inChild([&] {
                 fakecuda_set("seed", seed);
-                Model host(bundle.get(), {3, 50}, 100), device = host;
+                Model host(bundle.get(), {3, 50}, 300), device = host;
                 runOnHost(bundle.get(), host, all);
-                runOnDevice(bundle.get(), device, true, 100);
+                runOnDevice(bundle.get(), device, true, 300);
                 device.expectBytesOf(host);
                 return int(HasFailure());
               }),
