@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 using namespace fakecuda;
 
@@ -96,13 +96,21 @@ bool isOfArena(uint64_t address) {
   return false;
 }
 
+// Once for every launch in a process with a thousand libraries: no streams.
 void readMappings() {
-  std::ifstream file("/proc/self/maps");
-  for (std::string line; std::getline(file, line);) {
-    unsigned long begin = 0, end = 0;
-    char rights[5] = "";
-    if (sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, rights) == 3)
-      ranges().host.push_back({begin, end, rights[0] == 'r', rights[1] == 'w'});
+  int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  static std::string text;
+  text.clear();
+  static char part[1 << 16];
+  for (ssize_t got; (got = read(file, part, sizeof part)) > 0;)
+    text.append(part, size_t(got));
+  close(file);
+  for (const char *line = text.c_str(); *line;) {
+    char *end = nullptr;
+    uint64_t first = strtoul(line, &end, 16), last = strtoul(end + 1, &end, 16);
+    ranges().host.push_back({first, last, end[1] == 'r', end[2] == 'w'});
+    const char *newline = strchr(end, '\n');
+    line = newline ? newline + 1 : "";
   }
 }
 
