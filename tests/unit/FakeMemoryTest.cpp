@@ -1,4 +1,4 @@
-// What the test driver promises: memory: whose it is, who may touch it, and
+// What the test driver promises of memory: whose it is, who may touch it, and
 // when.
 #include "PtxOfTests.h"
 
@@ -120,7 +120,7 @@ TEST_F(FakeMemory, KernelsMayOnlyTouchWhatTheirDeviceHas) {
 }
 
 TEST_F(FakeMemory, MappedRangesComeAndGo) {
-  static uint32_t words[4];
+  static uint32_t all[5], *words = all + 1;
   EXPECT_TRUE(fakecuda_map(words, 8));
   EXPECT_FALSE(fakecuda_map(words + 1, 8)) << "overlaps";
   EXPECT_FALSE(fakecuda_map(words - 1, 8)) << "overlaps";
@@ -164,11 +164,11 @@ TEST_F(FakeMemory, TheHostCannotTouchADevicesMemory) {
   pid_t child = fork();
   if (child == 0) {
     volatile uint32_t value = *(uint32_t *)memory;
-    _exit(int(value & 1));
+    _exit(int(value * 0));
   }
   int status = 0;
   waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_NE(status, 0);
 }
 
 TEST_F(FakeMemory, MemoryRunsOutAndComesBack) {
