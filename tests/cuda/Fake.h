@@ -132,6 +132,7 @@ struct Module {
   ptx::Memory globals;
   std::map<std::string, Function> functions;
   bool unloaded = false;
+  Result lacking = 0; // what asking for a kernel returns
 };
 
 // Memory.cpp
@@ -197,7 +198,8 @@ struct State {
   std::map<std::string, int64_t> settings;
   std::map<std::string, std::vector<Failure>> failures;
   std::set<std::string> missing;
-  std::string jitLog;
+  std::string jitLog, name = "altgrad's interpreter of PTX";
+  std::map<std::string, Result> refused, lacking; // images, by words in them
   void (*onLaunch)(const fakecuda_launch *) = nullptr;
   // Objects.
   std::vector<std::unique_ptr<Context>> contexts; // of the devices
@@ -212,6 +214,8 @@ struct State {
   std::vector<Launch> launches;
   int64_t executed = 0, instructions = 0, waits = 0;
   std::string lastFault, lastPtx;
+  std::vector<std::string> images;
+  int64_t linking = 0; // not yet destroyed
   uint64_t random = 0, captureCount = 0;
 
   int64_t get(const char *name) const { return settings.at(name); }
@@ -226,6 +230,10 @@ template <class Map> auto look(Map &map, void *handle) {
   auto found = map.find(handle);
   return found == map.end() ? nullptr : found->second;
 }
+
+// The code for the first words that stand in a text, or 0.
+Result findWords(const std::map<std::string, Result> &codes,
+                 const std::string &text);
 
 // What a function needs before it does anything.
 enum Needs : unsigned { Init = 1, Current = 2, Safe = 4 };

@@ -244,6 +244,66 @@ TEST_F(FakeCuda, ModulesAreForDevicesAndDrivers) {
   EXPECT_EQ(cu("cuModuleGetFunction", &out, module, "nothing"), 500);
 }
 
+TEST_F(FakeCuda, LinkedPtxIsACubinThatRuns) {
+  std::string text = ptxOfTests("7.8", "sm_90");
+  void *state = nullptr, *cubin = nullptr, *loaded = nullptr;
+  size_t size = 0;
+  auto link = [&](int type, size_t bytes) {
+    return cu("cuLinkAddData", state, type, (void *)text.c_str(), bytes,
+              (const char *)"name", 0u, (int *)nullptr, (void **)nullptr);
+  };
+  auto load = [&](const void *image) {
+    return cu("cuModuleLoadDataEx", &loaded, image, 0u, (int *)nullptr,
+              (void **)nullptr);
+  };
+  EXPECT_EQ(cu("cuLinkCreate", 0u, (int *)nullptr, (void **)nullptr, &state),
+            0);
+  EXPECT_EQ(cu("cuLinkComplete", state, &cubin, &size), 1) << "of nothing";
+  EXPECT_EQ(link(0, text.size() + 1), 1) << "not as PTX";
+  EXPECT_EQ(link(1, text.size()), 1) << "without its end";
+  fakecuda_set("capability", 80);
+  EXPECT_EQ(link(1, text.size() + 1), 209);
+  fakecuda_set("capability", 90);
+  EXPECT_EQ(link(1, text.size() + 1), 0);
+  EXPECT_EQ(cu("cuLinkComplete", state, &cubin, &size), 0);
+  std::string image((char *)cubin, size);
+  int64_t alive = fakecuda_get("alive");
+  EXPECT_EQ(cu("cuLinkDestroy", state), 0);
+  EXPECT_EQ(cu("cuLinkDestroy", state), 400);
+  EXPECT_EQ(fakecuda_get("alive"), alive - 1);
+  fakecuda_clear_images();
+  EXPECT_EQ(load(image.c_str()), 0);
+  EXPECT_EQ(fakecuda_image(0), "cubin of " + text);
+  module = loaded, functions.clear();
+  increment(&number, nullptr);
+  fakecuda_drain();
+  EXPECT_EQ(number, 1u);
+}
+
+TEST_F(FakeCuda, ImagesAreRefusedOnDemand) {
+  std::string text = ptxOfTests();
+  void *loaded = nullptr;
+  auto load = [&](const char *image) {
+    return cu("cuModuleLoadDataEx", &loaded, (const void *)image, 0u,
+              (int *)nullptr, (void **)nullptr);
+  };
+  EXPECT_EQ(load("\x7f"
+                 "ELF"),
+            209)
+      << "real cubins are not run";
+  fakecuda_refuse("increment", 222);
+  EXPECT_EQ(load(text.c_str()), 222);
+  fakecuda_refuse("increment", 0);
+  fakecuda_lack("increment", 500);
+  EXPECT_EQ(load(text.c_str()), 0);
+  void *kernel = nullptr;
+  EXPECT_EQ(cu("cuModuleGetFunction", &kernel, loaded, "add"), 500);
+  char name[20] = "";
+  fakecuda_name("a GPU");
+  EXPECT_EQ(cu("cuDeviceGetName", name, 20, 0), 0);
+  EXPECT_STREQ(name, "a GPU");
+}
+
 TEST_F(FakeCuda, LaunchesAreChecked) {
   void *other = nullptr, *stream = nullptr;
   cu("cuCtxPushCurrent", cuPrimaryContext(1));
