@@ -68,13 +68,13 @@ public:
   void run(altgrad_plan *plan, void *stream) {
     ASSERT_ALTGRAD(status(plan, stream));
   }
-  // Tells the driver that all of it is memory of device 0.
-  void map() {
-    forEach([](Bytes &bytes) {
-      ASSERT_TRUE(fakecuda_map_device(bytes.data(), bytes.size(), 0));
+  // Tells the driver that all of it is memory of one device.
+  void map(int device = 0) {
+    forEach([=](Bytes &bytes) {
+      ASSERT_TRUE(fakecuda_map_device(bytes.data(), bytes.size(), device));
     });
   }
-  void expectBytesOf(const Model &other) {
+  void expectBytesOf(const Model &other) const {
     for (auto &[key, buffers] : streams)
       EXPECT_EQ(buffers, other.streams.at(key)) << streamAt(key.first).name;
     for (auto &[key, buffers] : scalars)
@@ -283,6 +283,36 @@ TEST_F(CudaPlan, HundredsOfStepsThatNobodyWaitsFor) {
                 runOnHost(bundle.get(), host, all);
                 runOnDevice(bundle.get(), device, true, 300);
                 device.expectBytesOf(host);
+                return int(HasFailure());
+              }),
+              0)
+        << "seed " << seed << printed;
+}
+
+TEST_F(CudaPlan, TwoDevicesAtTheSameTime) {
+  BundlePointer bundle = compile(stepsOfUsers[1]);
+  for (int seed : {0, 1, 2})
+    EXPECT_EQ(inChild([&] {
+                fakecuda_set("devices", 2);
+                fakecuda_set("seed", seed);
+                Model host = start(bundle.get());
+                Model models[] = {host, host};
+                runOnHost(bundle.get(), host);
+                PlanPointer plans[] = {create(bundle.get(), "cuda:0"),
+                                       create(bundle.get(), "cuda:1")};
+                for (int device : {0, 1}) {
+                  models[device].bind(plans[device].get());
+                  models[device].map(device);
+                }
+                for (int step = 0; step < 5; ++step)
+                  for (int device : {0, 1}) {
+                    models[device].bindStep(plans[device].get(), step);
+                    models[device].run(plans[device].get(), nullptr);
+                  }
+                fakecuda_drain();
+                EXPECT_STREQ(fakecuda_fault(), "");
+                for (const Model &model : models)
+                  model.expectBytesOf(host);
                 return int(HasFailure());
               }),
               0)
