@@ -1,6 +1,6 @@
 // Runs a bundle's PTX on a CUDA device.
-#include "cuda/CudaTables.h"
 #include "Status.h"
+#include "cuda/CudaTables.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -33,6 +33,7 @@ Kernels::~Kernels() {
   if (driverIsParents() || !module)
     return;
   Entered entered(gpu->driver, gpu->context);
+  RelaxedCapture relaxed(gpu->driver);
   if (entered.error == 0)
     gpu->driver.cuModuleUnload(module);
 }
@@ -59,7 +60,7 @@ private:
 
 // The greatest target up to the device's capability; sm_90a is for 9.0 alone.
 altgrad_status Loader::choosePtx(const Bundle &bundle,
-                                       std::string &target) const {
+                                 std::string &target) const {
   int major = 0, minor = 0;
   Result error = driver.cuDeviceGetAttribute(&major, attributeMajor, device);
   if (!error)
@@ -90,7 +91,7 @@ altgrad_status Loader::choosePtx(const Bundle &bundle,
 }
 
 altgrad_status Loader::loadModule(const Bundle &bundle,
-                                        const std::string &target) {
+                                  const std::string &target) {
   size_t length = 0;
   const char *ptx = bundle.data("altgrad_ptx_" + target, length);
   if (!ptx)
@@ -99,7 +100,8 @@ altgrad_status Loader::loadModule(const Bundle &bundle,
   char log[4096] = "";
   int options[] = {jitErrorLog, jitErrorLogBytes};
   void *values[] = {log, (void *)(sizeof log)};
-  Result error = driver.cuModuleLoadDataEx(&kernels.module, ptx, 2, options, values);
+  Result error =
+      driver.cuModuleLoadDataEx(&kernels.module, ptx, 2, options, values);
   if (error == 0)
     return ALTGRAD_OK;
   kernels.module = nullptr;
@@ -120,8 +122,7 @@ altgrad_status Loader::loadModule(const Bundle &bundle,
               version / 1000, version % 1000 / 10, *log ? "\n" : "", log);
 }
 
-altgrad_status Loader::loadPhase(const Bundle &bundle,
-                                       const Phase &phase) {
+altgrad_status Loader::loadPhase(const Bundle &bundle, const Phase &phase) {
   Kernels::Entry entry{nullptr, &phase, 0};
   if (Result error = driver.cuModuleGetFunction(&entry.kernel, kernels.module,
                                                 phase.symbol.c_str())) {
@@ -311,8 +312,8 @@ altgrad_status CudaExecutor::orderCaptured(const Tables &tables,
   return ALTGRAD_OK;
 }
 
-altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry, Items items,
-                                         altgrad_args &args,
+altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
+                                         Items items, altgrad_args &args,
                                          CudaStream stream) {
   if (items.begin >= items.end)
     return ALTGRAD_OK;
@@ -320,8 +321,8 @@ altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry, Items item
   int64_t blocks = (items.end - items.begin + perBlock - 1) / perBlock;
 #define ALTGRAD_POINTER(type, name, Name) &args.name,
 #define ALTGRAD_COUNT(name, Name) &args.name,
-  void *parameters[] = {ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT)
-                            &items.begin, &items.end};
+  void *parameters[] = {
+      ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT) & items.begin, &items.end};
 #undef ALTGRAD_POINTER
 #undef ALTGRAD_COUNT
   Result error = driver.cuLaunchKernel(

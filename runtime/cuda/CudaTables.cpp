@@ -13,8 +13,8 @@ altgrad_status CudaTables::reserve(const Tables &tables,
                                    const SharedEvent &after) {
   offsets[0] = 0;
   for (int table = 0; table < tableCount; ++table)
-    offsets[table + 1] = offsets[table] +
-                         (tables.bytes(table) + tableAlignment - 1) /
+    offsets[table + 1] =
+        offsets[table] + (tables.bytes(table) + tableAlignment - 1) /
                              tableAlignment * tableAlignment;
   // Kernels may still read the old ones, whose places have moved.
   giveBack(after);
@@ -70,8 +70,8 @@ altgrad_status CudaTables::upload(const Tables &tables, CudaStream stream,
   char *pinned = block.pinned + begin;
   for (int table = first; table < last; ++table)
     fill(tables, table, pinned + offsets[table] - offsets[first]);
-  Result error = gpu.driver.cuMemcpyHtoDAsync(address(first), pinned, bytes,
-                                              stream);
+  Result error =
+      gpu.driver.cuMemcpyHtoDAsync(address(first), pinned, bytes, stream);
   Event event = block.events[nextEvent];
   if (!error)
     error = gpu.driver.cuEventRecord(event, stream);

@@ -24,7 +24,9 @@ public:
                         unsigned &changed);
   // Whether this is what was sent first.
   bool hold(const Tables &tables);
-  DevicePointer address(int table) const { return block.device + offsets[table]; }
+  DevicePointer address(int table) const {
+    return block.device + offsets[table];
+  }
   void giveBack(const SharedEvent &after);
 
 private:

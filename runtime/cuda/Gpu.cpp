@@ -55,8 +55,8 @@ altgrad_status Gpu::find(int ordinal, std::shared_ptr<Gpu> &out) {
     return driver->refuse(error, "the current CUDA context");
   bool own = !context || (ordinal >= 0 && device != ordinal);
   if (own)
-    if (altgrad_status status = retainPrimary(*driver, std::max(ordinal, 0),
-                                              device, context))
+    if (altgrad_status status =
+            retainPrimary(*driver, std::max(ordinal, 0), device, context))
       return status;
   Registry &all = registry();
   std::lock_guard<std::mutex> held(all.lock);
@@ -70,6 +70,13 @@ altgrad_status Gpu::find(int ordinal, std::shared_ptr<Gpu> &out) {
     driver->cuDevicePrimaryCtxRelease(device); // it is retained already
   }
   return ALTGRAD_OK;
+}
+
+void Gpu::forgetAll() {
+  Registry &all = registry();
+  std::lock_guard<std::mutex> held(all.lock);
+  all.known.clear();
+  all.primary.clear();
 }
 
 Gpu::~Gpu() {

@@ -29,6 +29,8 @@ public:
   // `ordinal` < 0: the device of the current context. The current context, if
   // it is of that device, else the primary one, which is torch's.
   static altgrad_status find(int ordinal, std::shared_ptr<Gpu> &out);
+  // For tests, which let the driver start over.
+  static void forgetAll();
   Gpu(const Driver &driver, Device device, Context context, bool retained)
       : driver(driver), device(device), context(context), retained(retained) {}
   Gpu(const Gpu &) = delete;

@@ -68,8 +68,11 @@ const void *Tables::data(int table) const {
 }
 
 size_t Tables::bytes(int table) const {
-  size_t all[] = {chunks.size() * sizeof(altgrad_chunk), rows.size() * 8,
-                  groups.size() * 8, scalars.size() * 8, valueBytes,
+  size_t all[] = {chunks.size() * sizeof(altgrad_chunk),
+                  rows.size() * 8,
+                  groups.size() * 8,
+                  scalars.size() * 8,
+                  valueBytes,
                   inputs.size() * 8};
   return all[table];
 }
@@ -168,10 +171,11 @@ altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
   for (int64_t i = 0; i < count; ++i)
     if ((scalar.access != ALTGRAD_IN || scalar.scope == ALTGRAD_PER_TENSOR) &&
         tables.isMirrored(uint64_t(pointers[i])))
-      return fail(ALTGRAD_INVALID,
-                  "scalar %s, pointer %lld lies among the mirrored values; only "
-                  "what is read once per step or group may",
-                  scalar.name.c_str(), (long long)i);
+      return fail(
+          ALTGRAD_INVALID,
+          "scalar %s, pointer %lld lies among the mirrored values; only "
+          "what is read once per step or group may",
+          scalar.name.c_str(), (long long)i);
   size_t slot = size_t(scalar.slot), words = size_t(manifest.rowWords);
   bool differs = false;
   Table table = ScalarTable;

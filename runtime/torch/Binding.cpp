@@ -134,9 +134,8 @@ bool Binding::isAsBound(const Groups &groups, const States &states) {
     if (part.table->look() != Change::None)
       return false;
   return !parts.empty() ||
-         std::none_of(idle.begin(), idle.end(), [](const Tensor *param) {
-           return hasGradient(*param);
-         });
+         std::none_of(idle.begin(), idle.end(),
+                      [](const Tensor *param) { return hasGradient(*param); });
 }
 
 bool Binding::hasSameStates(const States &states) {
@@ -300,7 +299,8 @@ Row Binding::makeRow(const Part &part, const Draft &draft, States &states,
   }
   if (set.step) {
     auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
-    row.count = hold(begins ? at::zeros({}, as) : state.tensor(own.step).to(as));
+    row.count =
+        hold(begins ? at::zeros({}, as) : state.tensor(own.step).to(as));
     state.count(own.step).tensor(own.step, *row.count);
     written.add(*row.count, place, own.step);
   }

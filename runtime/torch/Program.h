@@ -51,7 +51,7 @@ struct Program {
 
   std::shared_ptr<altgrad_bundle> bundle;
   std::vector<Set> sets;
-  std::vector<Scalar> singles;    // of the whole step
+  std::vector<Scalar> singles; // of the whole step
   std::vector<Exchange> exchanges;
 
 private:

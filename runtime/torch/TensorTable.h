@@ -45,8 +45,8 @@ public:
   Change look();
 
   // Runs the step on what look() took, all of it or from one exchange point to
-  // the next. What was written into a parameter from outside goes into its master
-  // first.
+  // the next. What was written into a parameter from outside goes into its
+  // master first.
   void run() {
     begin();
     while (advance(nullptr)) {
@@ -54,7 +54,8 @@ public:
   }
   void begin();
   // False: the step is done. True: other devices or ranks may join in; `words`
-  // gets the sums of this one, 0-dim tensors of f32, to be overwritten in place.
+  // gets the sums of this one, 0-dim tensors of f32, to be overwritten in
+  // place.
   bool advance(std::vector<at::Tensor> *words);
 
   // What the step reads and says, beside its tensors.

@@ -36,8 +36,8 @@ Values::Values(const Program &program, std::vector<int32_t> given,
   host.assign(scalars.size() + 1, 0);
   sources.resize(scalars.size());
   if (!where.isHost())
-    device = std::make_shared<at::DataPtr>(
-        where.allocate(host.size() * cellBytes));
+    device =
+        std::make_shared<at::DataPtr>(where.allocate(host.size() * cellBytes));
 }
 
 void *Values::pointerTo(size_t cell) const {
@@ -68,7 +68,8 @@ void Values::send(altgrad_plan *plan) {
     bindHypers(plan);
     for (size_t cell = firstSingle; cell < scalars.size(); ++cell) {
       void *pointer = pointerTo(cell);
-      check(altgrad_bind_scalar(plan, scalars[cell]->name.c_str(), &pointer, 1));
+      check(
+          altgrad_bind_scalar(plan, scalars[cell]->name.c_str(), &pointer, 1));
     }
     bound = true;
   }
@@ -79,7 +80,7 @@ void Values::send(altgrad_plan *plan) {
     if (sources[cell].defined()) {
       to.push_back(
           where.view(device, cell * cellBytes, typeOf(*scalars[cell])));
-      from.push_back(sources[cell].dim() ? sources[cell].view({})
+      from.push_back(sources[cell].dim() ? sources[cell].view(at::IntArrayRef())
                                          : sources[cell]);
     }
   at::_foreach_copy_(to, from, /*non_blocking=*/true);

@@ -8,8 +8,8 @@
 
 namespace altgrad::optim {
 
-// Each has a cell of 8 bytes on the host, whose values the runtime brings to the
-// device, and one on the device: for a number that lies in a tensor there,
+// Each has a cell of 8 bytes on the host, whose values the runtime brings to
+// the device, and one on the device: for a number that lies in a tensor there,
 // which nobody reads back, and for results. On the host the two are one.
 class Values {
 public:
@@ -32,7 +32,8 @@ public:
   void send(altgrad_plan *plan);
 
   // What the step says: a number that has been computed, on the host; elsewhere
-  // a 0-dim tensor that the next step overwrites. Without the role: 0, undefined.
+  // a 0-dim tensor that the next step overwrites. Without the role: 0,
+  // undefined.
   double number(int32_t role) const;
   at::Tensor tensor(int32_t role) const;
 

@@ -26,7 +26,8 @@ bool Where::isKnown(at::Device device) {
 
 Where::Where(at::Device device)
     : place(device),
-      plan(device.is_cpu() ? standsFor() : "cuda:" + std::to_string(device.index())) {
+      plan(device.is_cpu() ? standsFor()
+                           : "cuda:" + std::to_string(device.index())) {
   TORCH_CHECK(isKnown(device), "altgrad: no kernels for tensors on ", device);
 }
 

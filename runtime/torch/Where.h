@@ -12,7 +12,8 @@
 namespace altgrad::optim {
 
 // One device. All that only torch knows of a CUDA device is asked here, through
-// c10's interface for devices: nothing is linked that a torch without CUDA lacks.
+// c10's interface for devices: nothing is linked that a torch without CUDA
+// lacks.
 //
 // Tests without a GPU set ALTGRAD_CPU_STANDS_FOR=cuda:N: tensors in the CPU's
 // memory then stand for tensors in that device's.

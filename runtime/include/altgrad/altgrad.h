@@ -2,12 +2,12 @@
 //
 // Every function returns a status; ALTGRAD_OK is 0. After a failure
 // altgrad_last_error() has the words, per thread. No function throws or aborts;
-// nothing is printed but one warning of each kind about bundles on disk, on stderr.
-// Loading this library starts no thread and opens no driver.
+// nothing is printed but one warning of each kind about bundles on disk, on
+// stderr. Loading this library starts no thread and opens no driver.
 //
-// Environment: ALTGRAD_OPT (the compiler), ALTGRAD_CACHE_DIR, ALTGRAD_CACHE_MAXSIZE
-// (bytes, 512 MiB), ALTGRAD_COMPILE_TIMEOUT (seconds, 120), TMPDIR.
-// Handles are not locked: one thread at a time per handle.
+// Environment: ALTGRAD_OPT (the compiler), ALTGRAD_CACHE_DIR,
+// ALTGRAD_CACHE_MAXSIZE (bytes, 512 MiB), ALTGRAD_COMPILE_TIMEOUT (seconds,
+// 120), TMPDIR. Handles are not locked: one thread at a time per handle.
 #ifndef ALTGRAD_H
 #define ALTGRAD_H
 
@@ -54,10 +54,11 @@ ALTGRAD_API altgrad_status altgrad_load(const char *path, altgrad_bundle **out);
 // A newline ends an option wherever it stands, and other control characters are
 // refused: whoever puts foreign words into an option refuses both in them.
 //
-// Without `spec`, a request whose rules are stock ones is looked up first among the
-// bundles that were built with this library (../bundles), word for word. They are
-// asked for as "--set=rule=NAME{options} param=F grad=F states=param step=f32" for
-// each set, options and lines sorted, then "--target=x86-64-v3,x86-64-v4", "--clip",
+// Without `spec`, a request whose rules are stock ones is looked up first among
+// the bundles that were built with this library (../bundles), word for word.
+// They are asked for as "--set=rule=NAME{options} param=F grad=F states=param
+// step=f32" for each set, options and lines sorted, then
+// "--target=x86-64-v3,x86-64-v4", "--clip",
 // "--scaler", "--exchange", as far as they apply.
 ALTGRAD_API altgrad_status altgrad_compile(const char *spec, uint64_t size,
                                            const char *options,
@@ -67,34 +68,34 @@ ALTGRAD_API altgrad_status altgrad_compile(const char *spec, uint64_t size,
 // The manifest described in bundle.h, alive as long as the bundle.
 ALTGRAD_API const char *altgrad_manifest(const altgrad_bundle *bundle);
 
-// What a manifest says, for front ends: nobody has to parse it. `size` is the size
-// of the struct that the caller knows and is set by the caller; more than that is
-// not written. Strings live as long as the bundle. An index out of range is
-// ALTGRAD_INVALID. Meanings are those of bundle.h.
-enum { ALTGRAD_IN, ALTGRAD_OUT, ALTGRAD_INOUT };                  // access
-enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR }; // scope
+// What a manifest says, for front ends: nobody has to parse it. `size` is the
+// size of the struct that the caller knows and is set by the caller; more than
+// that is not written. Strings live as long as the bundle. An index out of
+// range is ALTGRAD_INVALID. Meanings are those of bundle.h.
+enum { ALTGRAD_IN, ALTGRAD_OUT, ALTGRAD_INOUT };                      // access
+enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR };     // scope
 enum { ALTGRAD_SWEEP, ALTGRAD_FOLD, ALTGRAD_TOTAL, ALTGRAD_SCALARS }; // kind
-enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND };    // reduction
+enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND }; // reduction
 enum { ALTGRAD_F64, ALTGRAD_I64, ALTGRAD_F32, ALTGRAD_I32, ALTGRAD_I1 }; // type
 
 typedef struct altgrad_stream_info {
   uint64_t size;
   const char *name, *key, *format;
-  int32_t role;   // enum altgrad_role
+  int32_t role; // enum altgrad_role
   int32_t access;
   int32_t set;
-  int32_t bits;   // of one stored value
-  int32_t block;  // elements that share one
+  int32_t bits;  // of one stored value
+  int32_t block; // elements that share one
 } altgrad_stream_info;
 
 typedef struct altgrad_scalar_info {
   uint64_t size;
   const char *name, *key;
   int32_t role, access, type, scope;
-  int32_t set;         // -1: of every set
-  int32_t bytes;       // of one value
+  int32_t set;   // -1: of every set
+  int32_t bytes; // of one value
   int32_t has_default;
-  double value;        // the default
+  double value; // the default
 } altgrad_scalar_info;
 
 typedef struct altgrad_phase_info {
@@ -120,20 +121,20 @@ typedef struct altgrad_exchange_word {
 ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_stream_at(const altgrad_bundle *bundle,
-                                          int64_t index,
-                                          altgrad_stream_info *out);
+                                             int64_t index,
+                                             altgrad_stream_info *out);
 ALTGRAD_API int64_t altgrad_scalar_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_scalar_at(const altgrad_bundle *bundle,
-                                          int64_t index,
-                                          altgrad_scalar_info *out);
+                                             int64_t index,
+                                             altgrad_scalar_info *out);
 ALTGRAD_API int64_t altgrad_phase_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_phase_at(const altgrad_bundle *bundle,
-                                         int64_t index,
-                                         altgrad_phase_info *out);
+                                            int64_t index,
+                                            altgrad_phase_info *out);
 ALTGRAD_API int64_t altgrad_exchange_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_exchange_at(const altgrad_bundle *bundle,
-                                            int64_t index,
-                                            altgrad_exchange_info *out);
+                                               int64_t index,
+                                               altgrad_exchange_info *out);
 ALTGRAD_API altgrad_status
 altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
                          int64_t word, altgrad_exchange_word *out);
@@ -152,20 +153,21 @@ ALTGRAD_API altgrad_status altgrad_plan_create(altgrad_bundle *bundle,
 ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 
 // One tensor of a step. Its elements are those of `batch` matrices of `rows` by
-// `columns` in row-major order, numel = batch * rows * columns; rows and columns 0:
-// one row of numel columns.
+// `columns` in row-major order, numel = batch * rows * columns; rows and
+// columns 0: one row of numel columns.
 typedef struct altgrad_tensor {
-  uint64_t size;   // sizeof(altgrad_tensor), the distance to the next one
-  int64_t numel;   // elements
-  int64_t offset;  // global index of its first element, a multiple of every block
+  uint64_t size; // sizeof(altgrad_tensor), the distance to the next one
+  int64_t numel; // elements
+  int64_t
+      offset; // global index of its first element, a multiple of every block
   int64_t rows, columns;
-  int64_t group;   // in [0, ngroups)
-  int64_t set;     // never less than the one before
-  int64_t tag;     // key of its random bits; negative: its index
+  int64_t group; // in [0, ngroups)
+  int64_t set;   // never less than the one before
+  int64_t tag;   // key of its random bits; negative: its index
 } altgrad_tensor;
 
-// Declares the tensors, set by set. Forgets all pointers bound before. A set, or the
-// whole step, may have no tensors: what runs once per step still runs.
+// Declares the tensors, set by set. Forgets all pointers bound before. A set,
+// or the whole step, may have no tensors: what runs once per step still runs.
 ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
                                                 const altgrad_tensor *tensors,
                                                 int64_t count, int64_t ngroups);
@@ -173,12 +175,11 @@ ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
 // Binds a stream: one pointer for each tensor of its set, in order (any, NULL
 // included, where the tensor has no elements). May be called before every run;
 // pointers of "in" streams are the cheap ones to move. A step that commits some
-// tensors always and others on a condition may read an "out" stream to write its
-// old bytes back.
-// What a run writes may share no byte with anything else that it reads or writes:
-// tensors are updated at the same time. Nobody looks for that here, where pointers
-// of a million tensors may come every step; the optimizers do when they bind
-// (optim/_layout.py, torch/Checks.cpp).
+// tensors always and others on a condition may read an "out" stream to write
+// its old bytes back. What a run writes may share no byte with anything else
+// that it reads or writes: tensors are updated at the same time. Nobody looks
+// for that here, where pointers of a million tensors may come every step; the
+// optimizers do when they bind (optim/_layout.py, torch/Checks.cpp).
 ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
                                                const char *name,
                                                void *const *pointers,
@@ -192,13 +193,14 @@ ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
                                                void *const *pointers,
                                                int64_t count);
 
-// Declares a block of the caller's memory whose values a CUDA plan's kernels are to
-// find on the device: what lies there when altgrad_run is called is sent along where
-// it differs from the last time. Pointers of "in" scalars per step or group may then
-// lead into the block. It stays where it is as long as the plan; a plan of the CPU
-// reads it in place. A captured graph keeps the values of its capture.
-ALTGRAD_API altgrad_status altgrad_mirror(altgrad_plan *plan, const void *values,
-                                          uint64_t bytes);
+// Declares a block of the caller's memory whose values a CUDA plan's kernels
+// are to find on the device: what lies there when altgrad_run is called is sent
+// along where it differs from the last time. Pointers of "in" scalars per step
+// or group may then lead into the block. It stays where it is as long as the
+// plan; a plan of the CPU reads it in place. A captured graph keeps the values
+// of its capture.
+ALTGRAD_API altgrad_status altgrad_mirror(altgrad_plan *plan,
+                                          const void *values, uint64_t bytes);
 
 // Bytes of workspace a run needs for the rows bound now; 64-byte aligned memory
 // on the plan's device, owned by the caller, with no content to keep between
@@ -206,8 +208,8 @@ ALTGRAD_API altgrad_status altgrad_mirror(altgrad_plan *plan, const void *values
 ALTGRAD_API altgrad_status altgrad_workspace(altgrad_plan *plan,
                                              uint64_t *bytes);
 
-// Runs body(begin, end, context) over parts of [begin, end) and returns when all
-// are done: the signature of torch_parallel_for in libtorch_cpu (2.11).
+// Runs body(begin, end, context) over parts of [begin, end) and returns when
+// all are done: the signature of torch_parallel_for in libtorch_cpu (2.11).
 typedef void (*altgrad_parallel_for)(int64_t begin, int64_t end, int64_t grain,
                                      void (*body)(int64_t, int64_t, void *),
                                      void *context);
@@ -219,17 +221,18 @@ ALTGRAD_API altgrad_status altgrad_set_parallel_for(altgrad_plan *plan,
 // Own threads for host phases; 0: one per CPU this process may use.
 ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 
-// Runs phases [first, last) (last < 0: to the end). `stream` is a CUstream for a
-// CUDA plan, ignored otherwise. Reads nothing back, waits for nothing, and allocates
-// nothing unless the stream is captured: a graph keeps tables of its own in the plan,
-// which has to outlive it. Runs of a plan on several streams, and replays of its
-// graphs, follow each other. An unbound name is ALTGRAD_INVALID and nothing runs.
+// Runs phases [first, last) (last < 0: to the end). `stream` is a CUstream for
+// a CUDA plan, ignored otherwise. Reads nothing back, waits for nothing, and
+// allocates nothing unless the stream is captured: a graph keeps tables of its
+// own in the plan, which has to outlive it. Runs of a plan on several streams,
+// and replays of its graphs, follow each other. An unbound name is
+// ALTGRAD_INVALID and nothing runs.
 ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace,
                                        uint64_t bytes, int64_t first,
                                        int64_t last, void *stream);
 
-// Whether what is given to `stream`, a CUstream of the current context, is captured
-// into a graph now.
+// Whether what is given to `stream`, a CUstream of the current context, is
+// captured into a graph now.
 ALTGRAD_API altgrad_status altgrad_capturing(void *stream, int32_t *capturing);
 
 // Where the chunk partials of a run lie in its workspace, for collectives

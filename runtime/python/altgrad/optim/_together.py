@@ -106,7 +106,7 @@ def _bound(theirs, grads, group, share, max_norm):
         total = (total if group is None else over_ranks(group, total)).float()
         norm = _root(total)
     coefficient = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
-    return total, norm if stays_on_device(norm) else norm.item(), coefficient
+    return total, norm.float() if stays_on_device(norm) else norm.item(), coefficient
 
 
 def _root(total):
