@@ -40,7 +40,7 @@ struct Ranges {
   std::map<uint64_t, Range> all; // by address
   std::map<int, Arena> arenas;
   int opened = 0;
-  // What /proc/self/maps said, and regions made of it, for one opening.
+  // What /proc/self/maps said, for one opening, and regions made of it.
   std::vector<Mapping> host;
   std::map<uint64_t, std::unique_ptr<ptx::Region>> hostRegions;
 };
@@ -137,6 +137,15 @@ ptx::Region *hostRegion(uint64_t address) {
       auto &below = *std::prev(above);
       begin = std::max(begin, below.first + below.second.region->size);
     }
+    // Regions of an earlier opening are in use: a mapping that has grown gets
+    // another one for its new part.
+    auto older = r.hostRegions.upper_bound(address);
+    if (older != r.hostRegions.end())
+      end = std::min(end, older->first);
+    if (older != r.hostRegions.begin()) {
+      ptx::Region &below = *std::prev(older)->second;
+      begin = std::max(begin, below.base + below.size);
+    }
     unsigned flags = (mapping.writable ? 0u : unsigned(ptx::RegionReadOnly)) |
                      (state().get("races") ? 0u : unsigned(ptx::RegionNoRaces));
     auto &made = r.hostRegions[begin];
@@ -145,6 +154,23 @@ ptx::Region *hostRegion(uint64_t address) {
     return made.get();
   }
   return nullptr;
+}
+
+void forgetHost() {
+  ranges().host.clear();
+  ranges().hostRegions.clear();
+}
+
+// Reading the maps takes longer than a small kernel: regions stay for as long
+// as nothing in them is unmapped, which msync says.
+void checkHost() {
+  Ranges &r = ranges();
+  r.host.clear();
+  for (auto &[begin, region] : r.hostRegions)
+    if (state().get("races") ||
+        msync((void *)(begin / page * page), begin % page + region->size,
+              MS_ASYNC) != 0)
+      return forgetHost();
 }
 
 class View final : public ptx::Beyond {
@@ -256,13 +282,17 @@ bool fakecuda::mayTouch(uint64_t address, uint64_t bytes, int device,
   // device's.
   if (device == TheHost && !rangeAt(address) && !isOfArena(address))
     return true;
-  ptx::Region *region = memoryOf(device).find(address);
-  if (region && region->contains(address, bytes))
-    return true;
-  why = std::to_string(bytes) + " bytes at " + ptx::hex(address) + ": " +
-        (region ? "'" + region->name + "' is shorter"
-                : memoryOf(device).describe(address));
-  return false;
+  // Memory of the process may lie in several regions.
+  for (uint64_t end = address + bytes, at = address; at < end;) {
+    ptx::Region *region = memoryOf(device).find(at);
+    if (!region) {
+      why = std::to_string(bytes) + " bytes at " + ptx::hex(address) + ": " +
+            memoryOf(device).describe(at);
+      return false;
+    }
+    at = region->base + region->size;
+  }
+  return true;
 }
 
 int fakecuda::sideOf(uint64_t address) {
@@ -310,6 +340,7 @@ bool fakecuda::mapRange(uint64_t base, uint64_t bytes, int device) {
     return false;
   if (rangeAt(base))
     return false;
+  forgetHost();
   Range &range = all[base];
   range.kind = Mapped;
   range.device = device;
@@ -341,15 +372,13 @@ void fakecuda::forgetMemory() {
     if (range.live && range.kind != Mapped)
       release(base, range.device);
   ranges().all.clear();
-  ranges().hostRegions.clear();
+  forgetHost();
 }
 
 Opened::Opened() {
   if (ranges().opened++)
     return;
-  // What the process had mapped may have changed since.
-  ranges().host.clear();
-  ranges().hostRegions.clear();
+  checkHost();
   protectDevices(PROT_READ | PROT_WRITE);
 }
 

@@ -3,6 +3,7 @@
 #include "PtxOfTests.h"
 
 #include <cstdint>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,6 +156,36 @@ TEST_F(FakeMemory, AnyMemoryOfTheProcessWhereThatIsAskedFor) {
   EXPECT_EQ(cu("cuCtxSynchronize"), 700) << "a wild address is no signal";
   EXPECT_NE(faultWords().find("this process has no memory there"),
             std::string::npos);
+}
+
+// What the process maps and unmaps between two launches is noticed.
+TEST_F(FakeMemory, MemoryOfTheProcessMayChange) {
+  fakecuda_set("host", 1);
+  constexpr size_t page = 4096;
+  auto *memory = (uint32_t *)mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  auto at = [&](size_t byte) { return memory + byte / 4; };
+  ASSERT_EQ(munmap(at(page), page), 0);
+  increment(memory, nullptr);
+  fakecuda_drain();
+  ASSERT_EQ(mmap(at(page), page, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+            at(page));
+  increment(at(page), nullptr);
+  fakecuda_drain();
+  EXPECT_EQ(memory[0] + *at(page), 2u);
+  EXPECT_EQ(cu("cuMemcpyDtoDAsync", uint64_t(at(page)) - 8,
+               uint64_t(at(page)) - 16, size_t(16), (void *)nullptr),
+            0)
+      << "across two regions";
+  fakecuda_drain();
+  EXPECT_STREQ(fakecuda_fault(), "");
+  ASSERT_EQ(munmap(memory, page), 0);
+  increment(memory, nullptr);
+  EXPECT_EQ(cu("cuCtxSynchronize"), 700);
+  EXPECT_NE(faultWords().find("this process has no memory there"),
+            std::string::npos);
+  munmap(at(page), page);
 }
 
 // A device's memory is not for the host to read, as on a machine with one.
