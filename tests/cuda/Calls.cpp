@@ -132,7 +132,7 @@ CU(cuDeviceGetName, 2000, char *out, int size, int device) {
   ENTER(Init)
   if (!isDevice(device))
     return InvalidDevice;
-  snprintf(out, size_t(size), "altgrad's interpreter of PTX");
+  snprintf(out, size_t(size), "%s", state().name.c_str());
   return 0;
 }
 

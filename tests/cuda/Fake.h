@@ -100,6 +100,7 @@ struct Stream {
   Context *context = nullptr;
   bool blocking = true; // ordered with the legacy default stream
   std::deque<Task> tasks;
+  uint64_t urgency = 0;
   MarkPointer last;
   std::shared_ptr<Capture> capture;
   std::set<size_t> heads; // the nodes after which its next one comes
@@ -131,16 +132,21 @@ struct Module {
   ptx::Memory globals;
   std::map<std::string, Function> functions;
   bool unloaded = false;
+  Result lacking = 0; // what asking for a kernel returns
 };
 
 // Memory.cpp
-Result allocate(uint64_t bytes, int device, uint64_t &out); // -1: pinned
+Result allocate(uint64_t bytes, int device, uint64_t &out); // TheHost: pinned
 bool release(uint64_t base, int device);
 bool isPinned(uint64_t address, uint64_t bytes);
-// Whether a device (-1: the host) may touch the range; if not, why.
+// Where what is behind a pointer has to be found out: TheHost or AnyDevice.
+int sideOf(uint64_t address);
+// Who touches memory, besides a device by its number.
+enum : int { TheHost = -1, AnyDevice = -2 };
+// Whether that one may touch the range; if not, why.
 bool mayTouch(uint64_t address, uint64_t bytes, int device, std::string &why);
-Result copyBytes(uint64_t to, uint64_t from, uint64_t bytes, int device);
-Result setBytes(uint64_t to, uint8_t value, uint64_t bytes, int device);
+Result copyBytes(uint64_t to, uint64_t from, uint64_t bytes);
+void setBytes(uint64_t to, uint8_t value, uint64_t bytes);
 ptx::Beyond &memoryOf(int device);
 bool mapRange(uint64_t base, uint64_t bytes, int device);
 bool unmapRange(uint64_t base);
@@ -169,6 +175,7 @@ struct Launch {
   const ptx::Kernel *kernel = nullptr;
   ptx::LaunchOptions options;
   void *stream = nullptr;
+  bool overlaps = false; // may begin before the one before it has ended
 };
 Result runKernel(const Launch &launch, Context &context);
 
@@ -191,7 +198,8 @@ struct State {
   std::map<std::string, int64_t> settings;
   std::map<std::string, std::vector<Failure>> failures;
   std::set<std::string> missing;
-  std::string jitLog;
+  std::string jitLog, name = "altgrad's interpreter of PTX";
+  std::map<std::string, Result> refused, lacking; // images, by words in them
   void (*onLaunch)(const fakecuda_launch *) = nullptr;
   // Objects.
   std::vector<std::unique_ptr<Context>> contexts; // of the devices
@@ -206,6 +214,8 @@ struct State {
   std::vector<Launch> launches;
   int64_t executed = 0, instructions = 0, waits = 0;
   std::string lastFault, lastPtx;
+  std::vector<std::string> images;
+  int64_t linking = 0; // not yet destroyed
   uint64_t random = 0, captureCount = 0;
 
   int64_t get(const char *name) const { return settings.at(name); }
@@ -220,6 +230,10 @@ template <class Map> auto look(Map &map, void *handle) {
   auto found = map.find(handle);
   return found == map.end() ? nullptr : found->second;
 }
+
+// The code for the first words that stand in a text, or 0.
+Result findWords(const std::map<std::string, Result> &codes,
+                 const std::string &text);
 
 // What a function needs before it does anything.
 enum Needs : unsigned { Init = 1, Current = 2, Safe = 4 };

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 using namespace fakecuda;
 
@@ -40,7 +40,7 @@ struct Ranges {
   std::map<uint64_t, Range> all; // by address
   std::map<int, Arena> arenas;
   int opened = 0;
-  // What /proc/self/maps said, and regions made of it, for one opening.
+  // What /proc/self/maps said, for one opening, and regions made of it.
   std::vector<Mapping> host;
   std::map<uint64_t, std::unique_ptr<ptx::Region>> hostRegions;
 };
@@ -96,13 +96,21 @@ bool isOfArena(uint64_t address) {
   return false;
 }
 
+// Once for every launch in a process with a thousand libraries: no streams.
 void readMappings() {
-  std::ifstream file("/proc/self/maps");
-  for (std::string line; std::getline(file, line);) {
-    unsigned long begin = 0, end = 0;
-    char rights[5] = "";
-    if (sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, rights) == 3)
-      ranges().host.push_back({begin, end, rights[0] == 'r', rights[1] == 'w'});
+  int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  static std::string text;
+  text.clear();
+  static char part[1 << 16];
+  for (ssize_t got; (got = read(file, part, sizeof part)) > 0;)
+    text.append(part, size_t(got));
+  close(file);
+  for (const char *line = text.c_str(); *line;) {
+    char *end = nullptr;
+    uint64_t first = strtoul(line, &end, 16), last = strtoul(end + 1, &end, 16);
+    ranges().host.push_back({first, last, end[1] == 'r', end[2] == 'w'});
+    const char *newline = strchr(end, '\n');
+    line = newline ? newline + 1 : "";
   }
 }
 
@@ -129,6 +137,15 @@ ptx::Region *hostRegion(uint64_t address) {
       auto &below = *std::prev(above);
       begin = std::max(begin, below.first + below.second.region->size);
     }
+    // Regions of an earlier opening are in use: a mapping that has grown gets
+    // another one for its new part.
+    auto older = r.hostRegions.upper_bound(address);
+    if (older != r.hostRegions.end())
+      end = std::min(end, older->first);
+    if (older != r.hostRegions.begin()) {
+      ptx::Region &below = *std::prev(older)->second;
+      begin = std::max(begin, below.base + below.size);
+    }
     unsigned flags = (mapping.writable ? 0u : unsigned(ptx::RegionReadOnly)) |
                      (state().get("races") ? 0u : unsigned(ptx::RegionNoRaces));
     auto &made = r.hostRegions[begin];
@@ -137,6 +154,23 @@ ptx::Region *hostRegion(uint64_t address) {
     return made.get();
   }
   return nullptr;
+}
+
+void forgetHost() {
+  ranges().host.clear();
+  ranges().hostRegions.clear();
+}
+
+// Reading the maps takes longer than a small kernel: regions stay for as long
+// as nothing in them is unmapped, which msync says.
+void checkHost() {
+  Ranges &r = ranges();
+  r.host.clear();
+  for (auto &[begin, region] : r.hostRegions)
+    if (state().get("races") ||
+        msync((void *)(begin / page * page), begin % page + region->size,
+              MS_ASYNC) != 0)
+      return forgetHost();
 }
 
 class View final : public ptx::Beyond {
@@ -246,23 +280,33 @@ bool fakecuda::mayTouch(uint64_t address, uint64_t bytes, int device,
                         std::string &why) {
   // The host's own memory is for the host to know, all but what is the
   // device's.
-  if (device < 0 && !rangeAt(address) && !isOfArena(address))
+  if (device == TheHost && !rangeAt(address) && !isOfArena(address))
     return true;
-  ptx::Region *region = memoryOf(device).find(address);
-  if (region && region->contains(address, bytes))
-    return true;
-  why = std::to_string(bytes) + " bytes at " + ptx::hex(address) + ": " +
-        (region ? "'" + region->name + "' is shorter"
-                : memoryOf(device).describe(address));
-  return false;
+  // Memory of the process may lie in several regions.
+  for (uint64_t end = address + bytes, at = address; at < end;) {
+    ptx::Region *region = memoryOf(device).find(at);
+    if (!region) {
+      why = std::to_string(bytes) + " bytes at " + ptx::hex(address) + ": " +
+            memoryOf(device).describe(at);
+      return false;
+    }
+    at = region->base + region->size;
+  }
+  return true;
 }
 
-Result fakecuda::copyBytes(uint64_t to, uint64_t from, uint64_t bytes,
-                           int device) {
+int fakecuda::sideOf(uint64_t address) {
+  auto *found = rangeAt(address);
+  bool isDevices = found ? found->second.kind != Pinned
+                         : isOfArena(address) || state().get("host");
+  return isDevices ? AnyDevice : TheHost;
+}
+
+Result fakecuda::copyBytes(uint64_t to, uint64_t from, uint64_t bytes) {
   Opened opened;
   std::vector<uint8_t> between(bytes);
-  auto *source = rangeAt(from), *target = rangeAt(to);
-  if (source) {
+  auto *source = rangeAt(from);
+  if (source && source->second.region->flags & ptx::RegionUninitialised) {
     try {
       for (uint64_t i = 0; i < bytes; ++i)
         source->second.region->checkInitialised(from + i, 1);
@@ -271,22 +315,20 @@ Result fakecuda::copyBytes(uint64_t to, uint64_t from, uint64_t bytes,
     }
   }
   memcpy(between.data(), (const void *)from, bytes);
-  if (target)
+  if (auto *target = rangeAt(to))
     target->second.region->poke(to, between.data(), bytes);
   else
     memcpy((void *)to, between.data(), bytes);
-  (void)device;
   return 0;
 }
 
-Result fakecuda::setBytes(uint64_t to, uint8_t value, uint64_t bytes, int) {
+void fakecuda::setBytes(uint64_t to, uint8_t value, uint64_t bytes) {
   Opened opened;
   std::vector<uint8_t> all(bytes, value);
   if (auto *target = rangeAt(to))
     target->second.region->poke(to, all.data(), bytes);
   else
     memcpy((void *)to, all.data(), bytes);
-  return 0;
 }
 
 bool fakecuda::mapRange(uint64_t base, uint64_t bytes, int device) {
@@ -298,6 +340,7 @@ bool fakecuda::mapRange(uint64_t base, uint64_t bytes, int device) {
     return false;
   if (rangeAt(base))
     return false;
+  forgetHost();
   Range &range = all[base];
   range.kind = Mapped;
   range.device = device;
@@ -329,15 +372,13 @@ void fakecuda::forgetMemory() {
     if (range.live && range.kind != Mapped)
       release(base, range.device);
   ranges().all.clear();
-  ranges().hostRegions.clear();
+  forgetHost();
 }
 
 Opened::Opened() {
   if (ranges().opened++)
     return;
-  // What the process had mapped may have changed since.
-  ranges().host.clear();
-  ranges().hostRegions.clear();
+  checkHost();
   protectDevices(PROT_READ | PROT_WRITE);
 }
 

@@ -33,6 +33,46 @@ Result refuse(Result code, const std::string &why, unsigned count, int *options,
   return code;
 }
 
+// What a driver for this device makes of PTX; if nothing, why.
+Result compile(const char *text, std::unique_ptr<ptx::Module> &out,
+               std::string &why) {
+  try {
+    out = ptx::parseModule(text);
+  } catch (const std::exception &error) {
+    fprintf(stderr, "fakecuda: PTX refused: %s\n", error.what());
+    why = error.what();
+    return InvalidPtx;
+  }
+  int major = 0, minor = 0, target = 0;
+  char exact = 0;
+  sscanf(out->version.c_str(), "%d.%d", &major, &minor);
+  sscanf(out->target.c_str(), "sm_%d%c", &target, &exact);
+  int64_t capability = state().get("capability");
+  if (major * 10 + minor > newestPtx(state().get("driver"))) {
+    why = "PTX " + out->version;
+    return PtxVersion;
+  }
+  if (exact == 'a' ? target != capability : target > capability) {
+    why = "target " + out->target;
+    return NoBinary;
+  }
+  return 0;
+}
+
+// What linking makes of PTX: a text that begins so. Real cubins are not run.
+const std::string cubinMark = "cubin of ";
+
+struct Linking {
+  std::string cubin;
+  unsigned count;
+  int *options;
+  void **values;
+};
+std::map<void *, std::unique_ptr<Linking>> &linkings() {
+  static auto *all = new std::map<void *, std::unique_ptr<Linking>>;
+  return *all;
+}
+
 // CUlaunchConfig and CUlaunchAttribute of cuda.h.
 struct LaunchAttribute {
   int id;
@@ -61,7 +101,7 @@ std::shared_ptr<Module> moduleOf(const void *function) {
 
 Result launch(Function *function, const unsigned *grid, const unsigned *block,
               unsigned shared, void *handle, void **parameters, void **extra,
-              Context *context) {
+              Context *context, bool overlaps) {
   Stream *stream = streamOf(handle, context);
   std::shared_ptr<Module> module = moduleOf(function);
   if (!stream || !module || module->context != stream->context)
@@ -70,6 +110,7 @@ Result launch(Function *function, const unsigned *grid, const unsigned *block,
   made.module = module;
   made.kernel = function->kernel;
   made.stream = handle;
+  made.overlaps = overlaps;
   uint64_t threads = 1, most = 1;
   for (size_t i = 0; i < 3; ++i) {
     made.options.grid[i] = grid[i];
@@ -114,29 +155,30 @@ Result launch(Function *function, const unsigned *grid, const unsigned *block,
 
 CU(cuModuleLoadDataEx, 2010, void **out, const void *image, unsigned count,
    int *options, void **values) {
-  state().lastPtx = static_cast<const char *>(image);
+  std::lock_guard<std::recursive_mutex> held(lock());
+  std::string text = static_cast<const char *>(image);
+  state().images.push_back(text);
   // A log is filled whatever it is that goes wrong.
   if (!state().jitLog.empty())
     refuse(0, "", count, options, values);
   ENTER(Init | Current | Safe)
+  if (Result error = findWords(state().refused, text))
+    return refuse(error, "as the test wants", count, options, values);
+  if (text.compare(0, 4,
+                   "\x7f"
+                   "ELF") == 0)
+    return refuse(NoBinary, "a real cubin", count, options, values);
+  if (text.compare(0, cubinMark.size(), cubinMark) == 0)
+    text = text.substr(cubinMark.size());
+  else
+    state().lastPtx = text;
   auto module = std::make_shared<Module>();
   module->context = call.context;
-  try {
-    module->program = ptx::parseModule(static_cast<const char *>(image));
-  } catch (const std::exception &error) {
-    fprintf(stderr, "fakecuda: PTX refused: %s\n", error.what());
-    return refuse(InvalidPtx, error.what(), count, options, values);
-  }
+  module->lacking = findWords(state().lacking, state().images.back());
+  std::string why;
+  if (Result error = compile(text.c_str(), module->program, why))
+    return refuse(error, why, count, options, values);
   ptx::Module &program = *module->program;
-  int major = 0, minor = 0, target = 0;
-  char exact = 0;
-  sscanf(program.version.c_str(), "%d.%d", &major, &minor);
-  sscanf(program.target.c_str(), "sm_%d%c", &target, &exact);
-  if (major * 10 + minor > newestPtx(state().get("driver")))
-    return refuse(PtxVersion, "PTX " + program.version, count, options, values);
-  int64_t capability = state().get("capability");
-  if (exact == 'a' ? target != capability : target > capability)
-    return refuse(NoBinary, "target " + program.target, count, options, values);
   for (ptx::ModuleVariable &v : program.variables)
     if (v.space == ptx::Space::Global)
       module->globals.map(v.name, v.address, v.bytes.size(), v.bytes.data(), 0);
@@ -144,6 +186,58 @@ CU(cuModuleLoadDataEx, 2010, void **out, const void *image, unsigned count,
     module->functions[name] = {module.get(), kernel.get()};
   *out = module.get();
   state().modules[*out] = module;
+  return 0;
+}
+
+CU(cuLinkCreate, 6050, unsigned count, int *options, void **values,
+   void **out) {
+  ENTER(Init | Current)
+  auto linking = std::make_unique<Linking>();
+  *linking = {"", count, options, values};
+  *out = linking.get();
+  linkings()[*out] = std::move(linking);
+  ++state().linking;
+  return 0;
+}
+
+CU(cuLinkAddData, 6050, void *handle, int type, void *data, size_t size,
+   const char *, unsigned, int *, void **) {
+  ENTER(Init | Current)
+  auto found = linkings().find(handle);
+  if (found == linkings().end())
+    return InvalidHandle;
+  Linking &linking = *found->second;
+  auto *text = static_cast<const char *>(data);
+  // CU_JIT_INPUT_PTX, with the zero at its end.
+  if (type != 1 || size != strlen(text) + 1)
+    return InvalidValue;
+  state().lastPtx = text;
+  std::unique_ptr<ptx::Module> program;
+  std::string why;
+  if (Result error = compile(text, program, why))
+    return refuse(error, why, linking.count, linking.options, linking.values);
+  linking.cubin = cubinMark + text;
+  return 0;
+}
+
+CU(cuLinkComplete, 5050, void *handle, void **out, size_t *size) {
+  ENTER(Init | Current)
+  auto found = linkings().find(handle);
+  if (found == linkings().end())
+    return InvalidHandle;
+  std::string &cubin = found->second->cubin;
+  if (cubin.empty())
+    return InvalidValue;
+  *out = cubin.data();
+  *size = cubin.size() + 1;
+  return 0;
+}
+
+CU(cuLinkDestroy, 5050, void *handle) {
+  ENTER(Init | Current)
+  if (!linkings().erase(handle))
+    return InvalidHandle;
+  --state().linking;
   return 0;
 }
 
@@ -163,6 +257,8 @@ CU(cuModuleGetFunction, 2000, void **out, void *handle, const char *name) {
   auto module = look(state().modules, handle);
   if (!module)
     return InvalidHandle;
+  if (module->lacking)
+    return module->lacking;
   auto found = module->functions.find(name);
   if (found == module->functions.end())
     return NotFound;
@@ -211,13 +307,14 @@ CU(cuLaunchKernel, 4000, void *function, unsigned gridX, unsigned gridY,
   ENTER(Init | Current)
   unsigned grid[] = {gridX, gridY, gridZ}, block[] = {blockX, blockY, blockZ};
   return launch(static_cast<Function *>(function), grid, block, shared, stream,
-                parameters, extra, call.context);
+                parameters, extra, call.context, false);
 }
 
 CU(cuLaunchKernelEx, 11060, const void *pointer, void *function,
    void **parameters, void **extra) {
   ENTER(Init | Current)
   auto &config = *static_cast<const LaunchConfig *>(pointer);
+  bool overlaps = false;
   for (unsigned i = 0; i < config.count; ++i) {
     const LaunchAttribute &attribute = config.attributes[i];
     if (attribute.id == AttributeIgnore)
@@ -232,7 +329,9 @@ CU(cuLaunchKernelEx, 11060, const void *pointer, void *function,
     // Programmatic dependent launch came with 9.0.
     if (attribute.value.number && state().get("capability") < 90)
       return NotSupported;
+    overlaps = attribute.value.number;
   }
   return launch(static_cast<Function *>(function), config.grid, config.block,
-                config.shared, config.stream, parameters, extra, call.context);
+                config.shared, config.stream, parameters, extra, call.context,
+                overlaps);
 }

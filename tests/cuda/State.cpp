@@ -128,6 +128,14 @@ Context *State::context(int device) {
   return context;
 }
 
+Result fakecuda::findWords(const std::map<std::string, Result> &codes,
+                           const std::string &text) {
+  for (auto &[words, code] : codes)
+    if (text.find(words) != std::string::npos)
+      return code;
+  return 0;
+}
+
 uint64_t State::next() {
   uint64_t z = random += 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -173,7 +181,14 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t,
   std::lock_guard<std::recursive_mutex> held(lock());
   *out = nullptr;
   auto one = functions().find(name);
-  bool exists = one != functions().end() && !state().missing.count(name);
+  // From these versions on the name means a function with other parameters.
+  static const std::map<std::string, int> ends = {
+      {"cuStreamGetCaptureInfo", 12030},
+      {"cuCtxGetDevice", 13000},
+      {"cuCtxSynchronize", 13000}};
+  auto end = ends.find(name);
+  bool exists = one != functions().end() && !state().missing.count(name) &&
+                (end == ends.end() || version < end->second);
   // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, _VERSION_NOT_SUFFICIENT
   int why = !exists ? 1 : version < one->second.since ? 2 : 0;
   if (found)
@@ -202,6 +217,27 @@ void fakecuda_reset(void) {
   forgetMemory();
 }
 
+void fakecuda_forget(void) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  State &s = state();
+  State fresh;
+  s.settings = fresh.settings;
+  s.random = fresh.random;
+  s.failures = fresh.failures;
+  s.missing = fresh.missing;
+  s.jitLog.clear();
+  s.name = fresh.name;
+  s.refused.clear();
+  s.lacking.clear();
+  s.images.clear();
+  s.onLaunch = nullptr;
+  s.calls.clear();
+  s.launches.clear();
+  s.executed = s.instructions = s.waits = 0;
+  s.lastFault.clear();
+  s.lastPtx.clear();
+}
+
 int fakecuda_set(const char *name, int64_t value) {
   std::lock_guard<std::recursive_mutex> held(lock());
   auto found = state().settings.find(name);
@@ -219,7 +255,8 @@ int64_t fakecuda_get(const char *name) {
   std::string what = name;
   if (what == "alive")
     return int64_t(liveAllocations() + s.events.size() + s.modules.size() +
-                   s.streams.size() + s.graphs.size() + s.executables.size());
+                   s.streams.size() + s.graphs.size() + s.executables.size()) +
+           s.linking;
   if (what == "launches")
     return s.executed;
   if (what == "instructions")
@@ -250,6 +287,32 @@ void fakecuda_missing(const char *function) {
 void fakecuda_jit_log(const char *words) {
   std::lock_guard<std::recursive_mutex> held(lock());
   state().jitLog = words;
+}
+
+void fakecuda_name(const char *device) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  state().name = device;
+}
+
+void fakecuda_refuse(const char *words, int code) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  state().refused[words] = code;
+}
+
+void fakecuda_lack(const char *words, int code) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  state().lacking[words] = code;
+}
+
+const char *fakecuda_image(size_t index) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  auto &images = state().images;
+  return index < images.size() ? images[index].c_str() : nullptr;
+}
+
+void fakecuda_clear_images(void) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  state().images.clear();
 }
 
 int64_t fakecuda_calls(const char *function) {

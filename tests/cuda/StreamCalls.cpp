@@ -86,12 +86,10 @@ Result join(Stream &stream, const Event &event) {
   return 0;
 }
 
-enum Way { HostToDevice, DeviceToHost, DeviceToDevice };
-
-Result copy(uint64_t to, uint64_t from, size_t bytes, Way way, Stream &stream) {
-  int device = stream.context->device;
-  int writer = way == DeviceToHost ? -1 : device;
-  int reader = way == HostToDevice ? -1 : device;
+// Who reads and who writes: TheHost or, because all devices share one address
+// space, AnyDevice.
+Result copy(uint64_t to, int writer, uint64_t from, int reader, size_t bytes,
+            Stream &stream) {
   auto check = [=](std::string &why) {
     return mayTouch(to, bytes, writer, why) &&
            mayTouch(from, bytes, reader, why);
@@ -107,22 +105,20 @@ Result copy(uint64_t to, uint64_t from, size_t bytes, Way way, Stream &stream) {
     std::string reason;
     if (!check(reason))
       return fault(IllegalAddress, "copy: " + reason);
-    return copyBytes(to, from, bytes, device);
+    return copyBytes(to, from, bytes);
   };
-  bool pageable = (reader < 0 && !isPinned(from, bytes)) ||
-                  (writer < 0 && !isPinned(to, bytes));
-  if (pageable) {
-    // The driver waits for its staging buffer: what is called asynchronous
-    // isn't.
-    ++state().calls["pageable copy"];
-    if (Result error = checkWaitable(stream))
-      return error;
-    if (Result error = submit(stream, {run, nullptr, nullptr}))
-      return error;
-    waitForStream(stream);
-    return stream.context->sticky;
-  }
-  return submit(stream, {run, nullptr, nullptr});
+  bool pageable = (reader == TheHost && !isPinned(from, bytes)) ||
+                  (writer == TheHost && !isPinned(to, bytes));
+  if (!pageable)
+    return submit(stream, {run, nullptr, nullptr});
+  // The driver waits for its staging buffer: what is called asynchronous isn't.
+  ++state().calls["pageable copy"];
+  if (Result error = checkWaitable(stream))
+    return error;
+  if (Result error = submit(stream, {run, nullptr, nullptr}))
+    return error;
+  waitForStream(stream);
+  return stream.context->sticky;
 }
 
 } // namespace
@@ -256,32 +252,43 @@ CU(cuEventSynchronize, 2000, void *handle) {
   return event->context->sticky;
 }
 
-#define ALTGRAD_COPY(name, since, To, from, way)                               \
-  CU(name, since, To to, from, size_t bytes, void *handle) {                   \
+#define ALTGRAD_COPY(name, since, To, From, writer, reader)                    \
+  CU(name, since, To to, From from, size_t bytes, void *handle) {              \
     ENTER(Init | Current)                                                      \
     Stream *stream = streamOf(handle, call.context);                           \
-    return stream ? copy(uint64_t(to), uint64_t(source), bytes, way, *stream)  \
+    return stream ? copy(uint64_t(to), writer, uint64_t(from), reader, bytes,  \
+                         *stream)                                              \
                   : InvalidHandle;                                             \
   }
-ALTGRAD_COPY(cuMemcpyHtoDAsync, 3020, uint64_t, const void *source,
-             HostToDevice)
-ALTGRAD_COPY(cuMemcpyDtoHAsync, 3020, void *, uint64_t source, DeviceToHost)
-ALTGRAD_COPY(cuMemcpyDtoDAsync, 3020, uint64_t, uint64_t source, DeviceToDevice)
+ALTGRAD_COPY(cuMemcpyHtoDAsync, 3020, uint64_t, const void *, AnyDevice,
+             TheHost)
+ALTGRAD_COPY(cuMemcpyDtoHAsync, 3020, void *, uint64_t, TheHost, AnyDevice)
+ALTGRAD_COPY(cuMemcpyDtoDAsync, 3020, uint64_t, uint64_t, AnyDevice, AnyDevice)
+ALTGRAD_COPY(cuMemcpyAsync, 4000, uint64_t, uint64_t, sideOf(to), sideOf(from))
 #undef ALTGRAD_COPY
 
+CU(cuMemcpyPeerAsync, 4000, uint64_t to, void *, uint64_t from, void *,
+   size_t bytes, void *handle) {
+  ENTER(Init | Current)
+  Stream *stream = streamOf(handle, call.context);
+  return stream ? copy(to, AnyDevice, from, AnyDevice, bytes, *stream)
+                : InvalidHandle;
+}
+
 // The plain copies are the legacy stream's, and wait.
-#define ALTGRAD_COPY(name, To, from, way)                                      \
-  CU(name, 3020, To to, from, size_t bytes) {                                  \
+#define ALTGRAD_COPY(name, To, From, writer, reader)                           \
+  CU(name, 3020, To to, From from, size_t bytes) {                             \
     ENTER(Init | Current | Safe)                                               \
     Stream &stream = *call.context->legacy;                                    \
-    Result error = copy(uint64_t(to), uint64_t(source), bytes, way, stream);   \
+    Result error =                                                             \
+        copy(uint64_t(to), writer, uint64_t(from), reader, bytes, stream);     \
     if (!error)                                                                \
       waitForStream(stream);                                                   \
     return error ? error : call.context->sticky;                               \
   }
-ALTGRAD_COPY(cuMemcpyHtoD, uint64_t, const void *source, HostToDevice)
-ALTGRAD_COPY(cuMemcpyDtoH, void *, uint64_t source, DeviceToHost)
-ALTGRAD_COPY(cuMemcpyDtoD, uint64_t, uint64_t source, DeviceToDevice)
+ALTGRAD_COPY(cuMemcpyHtoD, uint64_t, const void *, AnyDevice, TheHost)
+ALTGRAD_COPY(cuMemcpyDtoH, void *, uint64_t, TheHost, AnyDevice)
+ALTGRAD_COPY(cuMemcpyDtoD, uint64_t, uint64_t, AnyDevice, AnyDevice)
 #undef ALTGRAD_COPY
 
 CU(cuMemsetD8Async, 3020, uint64_t to, unsigned char value, size_t bytes,
@@ -300,7 +307,8 @@ CU(cuMemsetD8Async, 3020, uint64_t to, unsigned char value, size_t bytes,
                             std::string reason;
                             if (!mayTouch(to, bytes, device, reason))
                               return fault(IllegalAddress, "memset: " + reason);
-                            return setBytes(to, value, bytes, device);
+                            setBytes(to, value, bytes);
+                            return 0;
                           },
                           nullptr, nullptr});
 }

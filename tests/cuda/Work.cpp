@@ -35,19 +35,20 @@ void force(const MarkPointer &mark) {
   }
 }
 
-// A stream whose first task may run; the youngest one, or any when there is a
-// seed. Null when nothing is left.
-Stream *pickReady(const Stream *last) {
-  std::vector<Stream *> ready;
-  for (auto &stream : state().allStreams)
-    if (!stream->tasks.empty() && isReady(stream->tasks.front()))
-      ready.push_back(stream.get());
-  if (ready.size() > 1) // it overtakes, if anything can
-    ready.erase(std::remove(ready.begin(), ready.end(), last), ready.end());
-  if (ready.empty())
-    return nullptr;
-  return state().get("seed") ? ready[state().next() % ready.size()]
-                             : ready.back();
+// Of the streams whose first task may run the most urgent one: the youngest, or
+// with a seed any, for as long as it likes, so that others starve. Null when
+// nothing is left.
+Stream *pickReady() {
+  State &s = state();
+  Stream *best = nullptr;
+  for (auto &stream : s.allStreams) {
+    if (s.get("seed") && (!stream->urgency || s.next() % 32 == 0))
+      stream->urgency = s.next();
+    if (!stream->tasks.empty() && isReady(stream->tasks.front()) &&
+        (!best || stream->urgency >= best->urgency))
+      best = stream.get();
+  }
+  return best;
 }
 
 void dropFinished() {
@@ -137,9 +138,8 @@ void fakecuda::waitFor(const MarkPointer &mark) {
   Opened opened;
   // What nobody waits for may come first as well as last.
   if (state().get("seed") && state().next() % 2)
-    for (Stream *next = nullptr;
-         !mark->done && (next = pickReady(mark->stream));)
-      doFirst(*next);
+    while (!mark->done)
+      doFirst(*pickReady());
   force(mark);
   dropFinished();
 }
@@ -157,22 +157,18 @@ void fakecuda::drain() {
   if (!pending())
     return;
   Opened opened;
-  Stream *last = nullptr;
-  while (Stream *next = pickReady(last)) {
+  while (Stream *next = pickReady())
     doFirst(*next);
-    last = next;
-  }
   dropFinished();
 }
 
-// Without a seed the device does nothing until it must; with one it may be
-// quick.
+// With an odd seed the device may be quick; else it does nothing until it must.
 void fakecuda::progress() {
-  if (!state().get("seed") || !pending() || state().next() % 4)
+  if (state().get("seed") % 2 == 0 || !pending() || state().next() % 4)
     return;
   Opened opened;
   for (uint64_t count = state().next() % 3 + 1; count; --count)
-    if (Stream *next = pickReady(nullptr))
+    if (Stream *next = pickReady())
       doFirst(*next);
 }
 
@@ -202,6 +198,14 @@ Result fakecuda::runKernel(const Launch &launch, Context &context) {
   if (launch.module->unloaded)
     return fault(LaunchFailed,
                  "kernel '" + name + "': its module has been unloaded");
+  auto waits = [](const ptx::Instruction &i) {
+    return i.form->name == "griddepcontrol.wait";
+  };
+  const auto &code = launch.kernel->code;
+  if (launch.overlaps && std::none_of(code.begin(), code.end(), waits))
+    return fault(LaunchFailed, "kernel '" + name +
+                                   "' may overlap with the one before it, and "
+                                   "never waits for it");
   ++s.executed;
   if (s.onLaunch) {
     fakecuda_launch told{name.c_str(),

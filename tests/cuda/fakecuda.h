@@ -17,6 +17,8 @@ FAKECUDA_API int cuGetProcAddress_v2(const char *name, void **out, int version,
 
 // Every object, count and fault is forgotten and the environment is read again.
 FAKECUDA_API void fakecuda_reset(void);
+// The same, but objects, memory and their owners stay.
+FAKECUDA_API void fakecuda_forget(void);
 
 // Names: devices capability processors occupancy registers driver memory seed
 // eager host races, as in the environment (FAKE_CUDA_DEVICES and so on);
@@ -55,7 +57,18 @@ FAKECUDA_API void fakecuda_drain(void);
 
 // How often a primary context is retained.
 FAKECUDA_API int64_t fakecuda_retained(int device);
-// The PTX that was loaded last.
+// What cuDeviceGetName says.
+FAKECUDA_API void fakecuda_name(const char *device);
+
+// Loading an image with these words in it returns `code`, or asking what was
+// loaded for a kernel does; 0 as usual.
+FAKECUDA_API void fakecuda_refuse(const char *words, int code);
+FAKECUDA_API void fakecuda_lack(const char *words, int code);
+// What was given to cuModuleLoadDataEx, up to a zero: PTX, or a "cubin of " PTX
+// as linking makes it. Null past the end.
+FAKECUDA_API const char *fakecuda_image(size_t index);
+FAKECUDA_API void fakecuda_clear_images(void);
+// The PTX that was loaded or linked last.
 FAKECUDA_API const char *fakecuda_ptx(void);
 
 typedef struct fakecuda_launch {

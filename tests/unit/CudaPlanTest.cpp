@@ -3,9 +3,9 @@
 #include "Folder.h"
 #include "Sgd.h"
 #include "TestDriver.h"
-#include "cuda/Gpu.h"
 
 #include <map>
+#include <numeric>
 
 namespace {
 
@@ -68,13 +68,13 @@ public:
   void run(altgrad_plan *plan, void *stream) {
     ASSERT_ALTGRAD(status(plan, stream));
   }
-  // Tells the driver that all of it is memory of device 0.
-  void map() {
-    forEach([](Bytes &bytes) {
-      ASSERT_TRUE(fakecuda_map_device(bytes.data(), bytes.size(), 0));
+  // Tells the driver that all of it is memory of one device.
+  void map(int device = 0) {
+    forEach([=](Bytes &bytes) {
+      ASSERT_TRUE(fakecuda_map_device(bytes.data(), bytes.size(), device));
     });
   }
-  void expectBytesOf(const Model &other) {
+  void expectBytesOf(const Model &other) const {
     for (auto &[key, buffers] : streams)
       EXPECT_EQ(buffers, other.streams.at(key)) << streamAt(key.first).name;
     for (auto &[key, buffers] : scalars)
@@ -165,12 +165,6 @@ const std::vector<std::string> stepsOfUsers = {
 
 class CudaPlan : public Folder {
 protected:
-  static constexpr int steps = 5;
-
-  void SetUp() override {
-    Folder::SetUp();
-    fakecuda_reset();
-  }
   static BundlePointer compile(const std::string &options) {
     altgrad_bundle *bundle = nullptr;
     std::string all = options + "\n--target=x86-64-v3,sm_80,sm_90";
@@ -186,19 +180,21 @@ protected:
     return PlanPointer(plan);
   }
   static Model start(altgrad_bundle *bundle) {
-    return Model(bundle, {1, 4097, 0, 300, 4096 + 13}, steps);
+    return Model(bundle, {1, 4097, 0, 300, 4096 + 13}, 5);
   }
-  static void runOnHost(altgrad_bundle *bundle, Model &model) {
+  static void runOnHost(altgrad_bundle *bundle, Model &model,
+                        const std::vector<int> &order = {0, 1, 2, 3, 4}) {
     PlanPointer plan = create(bundle, "cpu:v3");
     model.bind(plan.get());
-    for (int step = 0; step < steps; ++step) {
+    for (int step : order) {
       model.bindStep(plan.get(), step);
       model.run(plan.get(), nullptr);
     }
   }
   // Steps on two streams in turn, with other gradients each time, nobody
   // waiting.
-  static void runOnDevice(altgrad_bundle *bundle, Model &model, bool maps) {
+  static void runOnDevice(altgrad_bundle *bundle, Model &model, bool maps,
+                          int steps = 5) {
     PlanPointer plan = create(bundle, "cuda:0");
     model.bind(plan.get());
     if (maps)
@@ -216,53 +212,145 @@ protected:
   }
 };
 
+// Each run in a process of its own: the runtime keeps modules and contexts.
 TEST_F(CudaPlan, BytesOfTheHostOnEveryTargetAndInEveryOrder) {
-  int64_t kernels = 0, instructions = 0;
   for (const std::string &options : stepsOfUsers) {
     BundlePointer bundle = compile(options);
-    Model host = start(bundle.get());
-    runOnHost(bundle.get(), host);
     for (int capability : {80, 90})
-      for (int seed : {0, 1, 2, 3}) {
-        SCOPED_TRACE(options + " sm_" + std::to_string(capability) + " seed " +
-                     std::to_string(seed));
-        altgrad::runtime::Gpu::forgetAll();
-        fakecuda_reset();
-        fakecuda_set("capability", capability);
-        fakecuda_set("seed", seed);
-        fakecuda_set("races", seed == 3);
-        Model device = start(bundle.get());
-        runOnDevice(bundle.get(), device, true);
-        device.expectBytesOf(host);
-        kernels += fakecuda_get("launches");
-        instructions += fakecuda_get("instructions");
-      }
+      for (int seed : {0, 1, 2, 3})
+        EXPECT_EQ(inChild([&] {
+                    fakecuda_set("capability", capability);
+                    fakecuda_set("seed", seed);
+                    fakecuda_set("races", seed == 3);
+                    Model host = start(bundle.get());
+                    Model device = start(bundle.get());
+                    runOnHost(bundle.get(), host);
+                    runOnDevice(bundle.get(), device, true);
+                    device.expectBytesOf(host);
+                    return int(HasFailure());
+                  }),
+                  0)
+            << options << " sm_" << capability << " seed " << seed << "\n"
+            << printed;
   }
-  printf("%lld kernels, %lld thread-instructions\n", (long long)kernels,
-         (long long)instructions);
+}
+
+// The tables of a graph are its own, and its replays and eager runs on another
+// stream follow each other.
+TEST_F(CudaPlan, ReplaysOfACapturedStepAmongEagerOnes) {
+  BundlePointer bundle = compile(stepsOfUsers[1]);
+  for (int seed : {0, 1, 2, 3, 4, 5})
+    EXPECT_EQ(inChild([&] {
+                fakecuda_set("seed", seed);
+                Model host = start(bundle.get()), model = start(bundle.get());
+                runOnHost(bundle.get(), host, {0, 0, 1, 0, 0, 2});
+                PlanPointer plan = create(bundle.get(), "cuda:0");
+                model.bind(plan.get());
+                model.map();
+                cu("cuCtxPushCurrent", cuPrimaryContext());
+                void *one = cuNewStream(), *two = cuNewStream(), *graph, *ready;
+                model.run(plan.get(), one);
+                EXPECT_EQ(cu("cuStreamBeginCapture", one, 0), 0);
+                model.run(plan.get(), one);
+                EXPECT_EQ(cu("cuStreamEndCapture", one, &graph), 0);
+                cu("cuGraphInstantiateWithFlags", &ready, graph, uint64_t(0));
+                for (int step : {-1, 1, -1, -1, 2}) {
+                  if (step < 0) {
+                    EXPECT_EQ(cu("cuGraphLaunch", ready, one), 0);
+                    continue;
+                  }
+                  model.bindStep(plan.get(), step);
+                  model.run(plan.get(), two);
+                }
+                fakecuda_drain();
+                EXPECT_STREQ(fakecuda_fault(), "");
+                model.expectBytesOf(host);
+                return int(HasFailure());
+              }),
+              0)
+        << "seed " << seed << printed;
+}
+
+// The host is as far ahead of the device as it likes.
+TEST_F(CudaPlan, HundredsOfStepsThatNobodyWaitsFor) {
+  BundlePointer bundle = compile(stepsOfUsers[0]);
+  std::vector<int> all(300);
+  std::iota(all.begin(), all.end(), 0);
+  for (int seed : {0, 1, 2})
+    EXPECT_EQ(inChild([&] {
+                fakecuda_set("seed", seed);
+                Model host(bundle.get(), {3, 50}, 300), device = host;
+                runOnHost(bundle.get(), host, all);
+                runOnDevice(bundle.get(), device, true, 300);
+                device.expectBytesOf(host);
+                return int(HasFailure());
+              }),
+              0)
+        << "seed " << seed << printed;
+}
+
+TEST_F(CudaPlan, TwoDevicesAtTheSameTime) {
+  BundlePointer bundle = compile(stepsOfUsers[1]);
+  for (int seed : {0, 1, 2})
+    EXPECT_EQ(inChild([&] {
+                fakecuda_set("devices", 2);
+                fakecuda_set("seed", seed);
+                Model host = start(bundle.get());
+                Model models[] = {host, host};
+                runOnHost(bundle.get(), host);
+                PlanPointer plans[] = {create(bundle.get(), "cuda:0"),
+                                       create(bundle.get(), "cuda:1")};
+                for (int device : {0, 1}) {
+                  models[device].bind(plans[device].get());
+                  models[device].map(device);
+                }
+                for (int step = 0; step < 5; ++step)
+                  for (int device : {0, 1}) {
+                    models[device].bindStep(plans[device].get(), step);
+                    models[device].run(plans[device].get(), nullptr);
+                  }
+                fakecuda_drain();
+                EXPECT_STREQ(fakecuda_fault(), "");
+                for (const Model &model : models)
+                  model.expectBytesOf(host);
+                return int(HasFailure());
+              }),
+              0)
+        << "seed " << seed << printed;
 }
 
 TEST_F(CudaPlan, MemoryOfTheProcessStandsForADevices) {
   BundlePointer bundle = compile(stepsOfUsers[1]);
-  Model host = start(bundle.get()), device = start(bundle.get());
-  runOnHost(bundle.get(), host);
-  fakecuda_set("host", 1);
-  fakecuda_set("eager", 1);
-  runOnDevice(bundle.get(), device, false);
-  device.expectBytesOf(host);
+  EXPECT_EQ(inChild([&] {
+              Model host = start(bundle.get()), device = start(bundle.get());
+              runOnHost(bundle.get(), host);
+              fakecuda_set("host", 1);
+              fakecuda_set("eager", 1);
+              runOnDevice(bundle.get(), device, false);
+              device.expectBytesOf(host);
+              return int(HasFailure());
+            }),
+            0)
+      << printed;
 }
 
 TEST_F(CudaPlan, MemoryNobodyKnowsIsAFaultThatStays) {
   BundlePointer bundle = compile(stepsOfUsers[0]);
-  Model model = start(bundle.get());
-  PlanPointer plan = create(bundle.get(), "cuda:0");
-  model.bind(plan.get());
-  model.run(plan.get(), nullptr);
-  fakecuda_drain();
-  EXPECT_NE(strstr(fakecuda_fault(), "nor known to fakecuda_map"), nullptr)
-      << fakecuda_fault();
-  EXPECT_REFUSED(model.status(plan.get(), nullptr), ALTGRAD_CUDA,
-                 "the CUDA context is lost");
+  EXPECT_EQ(
+      inChild([&] {
+        Model model = start(bundle.get());
+        PlanPointer plan = create(bundle.get(), "cuda:0");
+        model.bind(plan.get());
+        model.run(plan.get(), nullptr);
+        fakecuda_drain();
+        EXPECT_NE(strstr(fakecuda_fault(), "known to fakecuda_map"), nullptr)
+            << fakecuda_fault();
+        EXPECT_REFUSED(model.status(plan.get(), nullptr), ALTGRAD_CUDA,
+                       "the CUDA context is lost");
+        return int(HasFailure());
+      }),
+      0)
+      << printed;
 }
 
 } // namespace
