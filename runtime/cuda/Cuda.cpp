@@ -1,10 +1,9 @@
 // Runs a bundle's PTX on a CUDA device.
 #include "Status.h"
 #include "cuda/CudaTables.h"
+#include "cuda/Kernels.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 using namespace altgrad::runtime;
 

@@ -1,0 +1,82 @@
+// Captured graphs, and numbers that a plan brings to the device.
+#include "CudaFixture.h"
+
+namespace {
+
+// What a graph is captured with stays as it was, whatever is bound afterwards;
+// its replays and other runs of the plan follow each other.
+TEST_F(Cuda, CapturedGraphsHaveTablesOfTheirOwn) {
+  Tensors actual({5000, 7}), other({5000, 7}), expected({5000, 7});
+  PlanPointer plan = planSgd("cuda:0");
+  actual.bind(plan.get());
+  cu("cuCtxPushCurrent", cuPrimaryContext());
+  void *streams[] = {cuNewStream(), cuNewStream()};
+  Graph graph = capture(streams[0], [&] {
+    ASSERT_ALTGRAD(altgrad_run(plan.get(), actual.workspace.get(),
+                               actual.workspaceBytes, 0, -1, streams[0]));
+  });
+  EXPECT_EQ(fakecuda_get("launches"), 0) << "what is captured is not done";
+  auto grads = Tensors::pointers(other.grads);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(cu("cuGraphLaunch", graph.get(), streams[i % 2]), 0);
+    expected.step();
+    ASSERT_ALTGRAD(altgrad_bind_stream(plan.get(), "grads", grads.data(), 2));
+    ASSERT_ALTGRAD(altgrad_run(plan.get(), actual.workspace.get(),
+                               actual.workspaceBytes, 0, -1, streams[1]));
+    expected.grads.swap(other.grads);
+    expected.step();
+    expected.grads.swap(other.grads);
+  }
+  fakecuda_drain();
+  EXPECT_STREQ(fakecuda_fault(), "");
+  EXPECT_TRUE(actual.equals(expected));
+}
+
+TEST_F(Cuda, NothingUnderCaptureIsRefusedByTheDriver) {
+  Tensors t({5000});
+  PlanPointer plan = planSgd("cuda:0"), gone = planSgd("cuda:0");
+  t.bind(gone.get());
+  ASSERT_ALTGRAD(t.run(gone.get()));
+  fakecuda_drain();
+  t.bind(plan.get());
+  cu("cuCtxPushCurrent", cuPrimaryContext());
+  void *stream = cuNewStream();
+  fakecuda_clear_calls();
+  Graph graph = capture(stream, [&] {
+    for (int64_t phase = 0; phase < 4; ++phase)
+      ASSERT_ALTGRAD(altgrad_run(plan.get(), t.workspace.get(),
+                                 t.workspaceBytes, phase, phase + 1, stream));
+    gone.reset();
+  });
+  EXPECT_EQ(fakecuda_calls("cuMemcpyHtoDAsync"), 1) << "one copy of the tables";
+  EXPECT_EQ(fakecuda_calls("cuMemFree"), 0);
+}
+
+TEST_F(Cuda, MirroredValuesAreSentWhereTheyDiffer) {
+  Tensors actual({5000}), expected({5000});
+  PlanPointer plan = planSgd("cuda:0");
+  actual.bind(plan.get());
+  double rates[2] = {0.5, 0.25};
+  void *pointers[] = {&rates[0], &rates[1]};
+  ASSERT_ALTGRAD(altgrad_mirror(plan.get(), rates, sizeof rates));
+  ASSERT_ALTGRAD(altgrad_bind_scalar(plan.get(), "lr", pointers, 2));
+  double sent = 0;
+  for (double rate : {0.5, 0.5, 0.125}) {
+    rates[0] = rate;
+    fakecuda_clear_calls();
+    ASSERT_ALTGRAD(actual.run(plan.get()));
+    rates[0] = 1e9; // what is sent is what it was
+    fakecuda_drain();
+    expected.lr[0] = rate;
+    expected.step();
+    EXPECT_TRUE(actual.equals(expected)) << rate;
+    bool another = rate != sent;
+    EXPECT_EQ(fakecuda_calls("cuMemcpyHtoDAsync"), another) << rate;
+    rates[0] = sent = rate;
+  }
+  EXPECT_REFUSED(altgrad_bind_scalar(plan.get(), "gnorm", pointers, 1),
+                 ALTGRAD_INVALID, "lies among the mirrored values");
+  fakecuda_drain();
+}
+
+} // namespace
