@@ -11,24 +11,23 @@
 
 using namespace altgrad::optim;
 
-// What tensors of the CPU stand for in tests; "cpu" elsewhere.
-static const std::string &standsFor() {
-  static const std::string word = [] {
-    const char *given = getenv("ALTGRAD_CPU_STANDS_FOR");
-    return std::string(given && *given ? given : "cpu");
+// Which of torch's devices stands for CUDA ones in tests without a GPU.
+static bool standsForCuda(at::Device device) {
+  static const std::string given = [] {
+    const char *word = getenv("ALTGRAD_STANDS_FOR_CUDA");
+    return std::string(word ? word : "");
   }();
-  return word;
+  return !given.empty() && given == c10::DeviceTypeName(device.type(), true);
 }
 
 bool Where::isKnown(at::Device device) {
-  return device.is_cpu() || device.is_cuda();
+  return device.is_cpu() || device.is_cuda() || standsForCuda(device);
 }
 
-Where::Where(at::Device device)
-    : place(device),
-      plan(device.is_cpu() ? standsFor()
-                           : "cuda:" + std::to_string(device.index())) {
+Where::Where(at::Device device) : place(device), plan("cpu") {
   TORCH_CHECK(isKnown(device), "altgrad: no kernels for tensors on ", device);
+  if (!device.is_cpu() || standsForCuda(device))
+    plan = "cuda:" + std::to_string(std::max<int>(device.index(), 0));
 }
 
 altgrad_plan *Where::makePlan(altgrad_bundle *bundle) const {

@@ -15,8 +15,9 @@ namespace altgrad::optim {
 // c10's interface for devices: nothing is linked that a torch without CUDA
 // lacks.
 //
-// Tests without a GPU set ALTGRAD_CPU_STANDS_FOR=cuda:N: tensors in the CPU's
-// memory then stand for tensors in that device's.
+// Tests without a GPU say which torch device stands for CUDA's, in
+// ALTGRAD_STANDS_FOR_CUDA: cpu, whose memory is then that of cuda:0, or
+// privateuseone, a device of tests/devices.
 class Where {
 public:
   // Throws for a device that no kernel is made for.

@@ -15,7 +15,7 @@ import altgrad.optim
 from altgrad.optim import _where
 
 pytestmark = pytest.mark.skipif(
-    "ALTGRAD_CPU_STANDS_FOR" not in os.environ, reason="needs the test driver (ctest -R sm90)")
+    "ALTGRAD_STANDS_FOR_CUDA" not in os.environ, reason="needs the test driver (ctest -R sm90)")
 
 WAITS = ["cuEventSynchronize", "cuStreamSynchronize", "cuCtxSynchronize", "cuMemFree",
          "cuMemcpyDtoHAsync", "cuMemAlloc", "cuMemHostAlloc", "cuModuleLoadDataEx"]

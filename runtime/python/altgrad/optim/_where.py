@@ -6,14 +6,10 @@ from functools import cache
 
 import torch
 
-# What the kernels are compiled for, by whether tensors lie in the host's memory.
-_KINDS = ("cpu", "cuda")
-
-
 @cache
-def _stands_for():
-    """What tensors of the CPU stand for in tests without a GPU ("cuda:0"); "cpu" elsewhere."""
-    return os.environ.get("ALTGRAD_CPU_STANDS_FOR") or "cpu"
+def _stand_in():
+    """The type of the device that stands for CUDA's in tests without a GPU."""
+    return os.environ.get("ALTGRAD_STANDS_FOR_CUDA", "")
 
 
 class Where:
@@ -21,37 +17,36 @@ class Where:
 
     def __init__(self, device):
         self.device = device
-        self.name = _stands_for() if device.type == "cpu" else f"cuda:{device.index}"
-        self.on_host = self.name == "cpu"
+        self.on_host = device.type == "cpu" != _stand_in()
+        self.name = "cpu" if self.on_host else f"cuda:{device.index or 0}"
+        self._cuda = device.type == "cuda"
 
     def guard(self):
         """Makes the device the current one of torch in a `with`."""
-        return nullcontext() if self.device.type == "cpu" else torch.cuda.device(self.device)
+        return torch.cuda.device(self.device) if self._cuda else nullcontext()
 
     def stream(self):
         """The address of torch's current stream of the device; None for the driver's default."""
-        if self.device.type == "cpu":
-            return None
-        return torch.cuda.current_stream(self.device).cuda_stream
+        return torch.cuda.current_stream(self.device).cuda_stream if self._cuda else None
 
     def record(self, tensor):
         """Keeps a tensor's memory for itself until the current stream is done with it."""
-        if self.device.type != "cpu":
+        if self._cuda:
             tensor.record_stream(torch.cuda.current_stream(self.device))
 
     def is_capturing(self):
         """Whether what is done now is captured into a graph."""
-        return self.device.type != "cpu" and torch.cuda.is_current_stream_capturing()
+        return self._cuda and torch.cuda.is_current_stream_capturing()
 
 
 def is_known(device):
     """Whether kernels are made for tensors on this device."""
-    return device.type in _KINDS
+    return device.type in ("cpu", "cuda", _stand_in())
 
 
 def stays_on_device(value):
     """Whether a number lies in a tensor that the host would have to wait for."""
-    return isinstance(value, torch.Tensor) and (value.device.type != "cpu" or _stands_for() != "cpu")
+    return isinstance(value, torch.Tensor) and not Where(value.device).on_host
 
 
 def in_turn(devices):
