@@ -1,0 +1,132 @@
+"""The way that a warp takes through a sweep when nothing is special: full chunks, aligned streams, ordinary numbers.
+
+The manifest says how many bytes an element moves, so the way is known by its accesses: those in front of the vector
+loop, those of as many rounds as it takes, and those behind it add up to a chunk. Of such ways it is the shortest."""
+
+import math
+
+import flow
+
+CHUNK, THREADS, WARP = 4096, 256, 32
+
+
+class NoVectorLoop(Exception):
+    """No way through a sweep moves a chunk by 16-byte accesses."""
+
+
+class Sweep:
+    """Of one kernel: what a warp does before its chunks, before and after the vector loop of each, in the loop,
+    and at the end, as pairs (instruction, whether it jumps away)."""
+
+    def __init__(self, function, phase):
+        self.name, self.registers, self.shared = function.name, function.registers, function.shared
+        self.warps_per_chunk = THREADS // WARP // phase["per_block"]
+        self.bytes = phase["read"] + phase["written"]
+        # A sweep that only reduces single bytes loads 8 at a time, as words for as many sums.
+        self.width = flow.WIDE // 2 if self.bytes == 1 else flow.WIDE
+        self.flow = flow.Flow(function, lambda i: i.bytes() == self.width)
+        if self.width < flow.WIDE:
+            self.flow.forget_outside_loops()
+        share = CHUNK / (self.warps_per_chunk * WARP * self.width)  # accesses of a thread for a byte of an element
+        self.wanted = (phase["read"] * share, phase["written"] * share)
+        self._choose(self._found())
+
+    def _found(self):
+        # What the last block does after the sweep has loops of its own, behind that over chunks.
+        loops = self.flow.loops
+        outer = next((h for h in self.flow.order if h in loops), None)
+        for inner in loops if outer is not None else ():
+            if inner == outer:
+                yield from self._straight(outer)
+            elif inner in loops[outer]:
+                yield from self._looped(outer, inner)
+
+    def _straight(self, outer):
+        """Ways that move a chunk without a loop."""
+        for accesses, way in self.flow.around(outer).items():
+            if accesses == self.wanted:
+                yield self.flow.cost(way), outer, None, 1, way, way
+
+    def _looped(self, outer, inner):
+        around = self.flow.around(inner)
+        for rest, way in self.flow.around(outer, inner).items():
+            for accesses, once in around.items():
+                rounds = self._rounds(rest, accesses)
+                if rounds:
+                    cost = self.flow.cost(way) + rounds * self.flow.cost(once)
+                    yield cost, outer, inner, rounds, way, once
+
+    def _rounds(self, rest, accesses):
+        """How many rounds of a loop make up what is wanted; 0 if no number does."""
+        left = [w - r for w, r in zip(self.wanted, rest)]
+        kind = 0 if accesses[0] else 1
+        if not accesses[kind] or left[kind] <= 0 or left[kind] % accesses[kind]:
+            return 0
+        rounds = int(left[kind] // accesses[kind])
+        return rounds if all(rounds * a == l for a, l in zip(accesses, left)) else 0
+
+    def _choose(self, found):
+        found = list(found)
+        if not found:
+            raise NoVectorLoop(f"{self.name}: no way through it loads {self.wanted[0]:g} and stores {self.wanted[1]:g} "
+                               f"times {self.width} bytes in a thread, which a chunk takes")
+        _, outer, inner, self.rounds, way, once = min(found, key=lambda f: f[:2])
+        first = self.flow.blocks[outer].first
+        entry = self.flow.ways(0, {a for a in self.flow.order if outer in self.flow.blocks[a].after}
+                               - self.flow.loops[outer])
+        self.entry = self._shortest(entry, outer) if first else []
+        self.unrolled = inner is None
+        if self.unrolled:
+            self.before, self.loop, self.after = [], self.flow.code(once, outer), []
+        else:
+            at = way.index(inner)
+            self.before = self.flow.code(way[:at], inner)
+            self.loop = self.flow.code(once, inner)
+            self.after = self.flow.code(way[at:], outer)
+        self.end = self._end(outer, way)
+        self.last = self._wide(self.after) // max(1, self._wide(self.loop))
+
+    def _end(self, outer, way):
+        """From the end of the last chunk to the end of the kernel."""
+        for n in reversed(way):
+            if n in self.flow.exits():
+                return []
+            for after in self.flow.blocks[n].after:
+                if after not in self.flow.loops[outer]:
+                    return self._shortest(self.flow.ways(after, self.flow.exits()), None)
+        return []
+
+    def _shortest(self, ways, following):
+        return self.flow.code(min(ways.values(), key=self.flow.cost), following) if ways else []
+
+    def _wide(self, code):
+        return sum(i.bytes() == self.width for i, _ in code)
+
+    def elements(self):
+        """What a thread does in one round of the loop."""
+        return self.width * self._wide(self.loop) / self.bytes
+
+    def instructions_per_byte(self):
+        """Of a chunk, what is around the loop included, per thread."""
+        count = len(self.before) + self.rounds * len(self.loop) + len(self.after)
+        return count / (self.width * sum(self.wanted))
+
+    def rounds_of(self, warp, elements):
+        """How often a warp runs the loop for a chunk of `elements`, -1 where none of them is its own. Its last round
+        may be behind the loop."""
+        lanes = self.warps_per_chunk * WARP
+        access = min(8, self.elements())  # neighbouring elements of a thread: not more are loaded at a time
+        mine = elements - warp * WARP * access
+        return max(0, math.ceil(mine / (lanes * self.elements())) - self.last) if mine > 0 else -1
+
+
+def in_flight(code, width=flow.WIDE):
+    """The most bytes that a warp has asked for on its way through `code` and not yet waited for."""
+    waited, pending, most = set(), [], 0
+    for instruction, _ in code:
+        waited = {b for b in range(6) if instruction.waits >> b & 1}
+        pending = [(b, size) for b, size in pending if b not in waited]
+        if instruction.base in ("LDG", "LD") and instruction.bytes() == width:
+            pending.append((instruction.sets, width * WARP))
+            most = max(most, sum(size for _, size in pending))
+    return most

@@ -1,0 +1,52 @@
+"""The GPUs that the model assumes. Their figures are in machines.json and nowhere else, for measurements to correct.
+
+`copy_tb_s` is what a large copy reaches, reads and writes together; latencies are those of a loaded machine. Throughputs
+are those of the CUDA C++ Programming Guide's table of arithmetic instructions, as cycles between two warp instructions of
+a scheduler: 128 (8.0: 64) FMAs, 64 integer operations and 16 special functions per processor and cycle."""
+
+import json
+import os
+
+WARP, BLOCK_WARPS, SCHEDULERS = 32, 8, 4
+SHARE = 12  # a simulation has about so many processors, and their part of the bandwidth
+
+
+class Machine:
+    def __init__(self, target, figures):
+        self.target = target
+        self.__dict__.update(figures)
+
+    def seconds(self, cycles):
+        return cycles / (self.clock_ghz * 1e9)
+
+    def bytes_per_cycle(self):
+        return self.copy_tb_s * 1e3 / self.clock_ghz
+
+    def instructions_per_byte(self):
+        """What the schedulers can issue while a byte of each lane is copied."""
+        return self.processors * SCHEDULERS * WARP / self.bytes_per_cycle()
+
+    def resident_blocks(self, registers, shared):
+        """Blocks of 256 threads that fit on a processor: registers are given out in eights, to warps."""
+        for_warp = WARP * ((registers + 7) // 8 * 8)
+        warps = self.registers // for_warp
+        blocks = min(warps // BLOCK_WARPS, self.warps // BLOCK_WARPS, self.blocks)
+        return min(blocks, self.shared_bytes // (shared + 1024)) if shared else blocks
+
+    def part(self):
+        """The processors of a simulation, and how many such parts the machine is."""
+        processors = next(p for p in range(SHARE, 0, -1) if self.processors % p == 0)
+        return processors, self.processors // processors
+
+    def words(self, blocks):
+        """As the simulator reads it."""
+        processors, parts = self.part()
+        values = [processors, blocks, self.bytes_per_cycle() / parts, self.fill_bytes_cycle, self.memory_cycles,
+                  self.cache_cycles, self.block_start_cycles, self.jump_cycles, self.multi_cycles, self.shared_cycles,
+                  self.load_queue, *self.intervals.values()]
+        return " ".join(map(str, values))
+
+
+def machines(path=os.path.join(os.path.dirname(__file__), "machines.json")):
+    with open(path) as file:
+        return {target: Machine(target, figures) for target, figures in json.load(file).items()}

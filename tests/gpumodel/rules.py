@@ -1,0 +1,62 @@
+"""What a GPU's kernels have to keep to, read from their machine code; and the steps that are looked at."""
+
+import pathlib
+
+import flow
+import kernels
+from machine import BLOCK_WARPS
+from steps import Shape
+
+REGISTERS, FLIGHT, SHARE = 64, 40 << 10, 0.95
+PLAIN = [Shape("2 M", 1, 2_000_000)]
+REDUCING = [Shape("8 M", 1, 8_000_000)]
+
+
+class Miss:
+    """A rule that a step breaks: by `value`, which is worse the further it is from `bound`."""
+
+    def __init__(self, step, rule, where, value, bound):
+        self.request, self.target, self.rule, self.where = step.name, step.machine.target, rule, where
+        self.value, self.bound = value, bound
+
+    def __str__(self):
+        return f"{self.request} on {self.target}: {self.where}: {self.rule} {self.value:.4g}, bound {self.bound:.4g}"
+
+
+def _sweep(step, phase):
+    sweep, machine, where = step.sweeps[phase["symbol"]], step.machine, phase["name"]
+    loop = [i for i, _ in sweep.loop]
+    # The wide accesses are all that a chunk takes. Outside a loop the others are those of tables.
+    narrow = [i for i in loop if i.bytes() and i.bytes() != sweep.width and not sweep.unrolled]
+    yield Miss(step, "accesses", where, len(narrow), 0), len(narrow) == 0
+    resident = machine.resident_blocks(sweep.registers, sweep.shared)
+    flight = kernels.in_flight(sweep.before + 2 * sweep.loop + sweep.after, sweep.width) * BLOCK_WARPS * resident
+    yield Miss(step, "flight", where, flight, FLIGHT), flight >= FLIGHT
+    issued, budget = sweep.instructions_per_byte(), machine.instructions_per_byte() / 2
+    yield Miss(step, "instructions", where, issued, budget), issued <= budget
+    accesses = max(1, sweep.elements() * step.narrowest(phase) / flow.WIDE)
+    regions = sum(i.base == "BSSY" for i in loop) / accesses
+    yield Miss(step, "regions", where, regions, 1), regions <= 1
+
+
+def _function(step, function):
+    yield Miss(step, "registers", function.name, function.registers, REGISTERS), function.registers <= REGISTERS
+    memory = function.stack + function.local
+    yield Miss(step, "stack", function.name, memory, 0), memory == 0
+
+
+def _shares(step):
+    reduces = any(not phase["written"] for phase in step.of("sweep"))
+    for shape in REDUCING if reduces else PLAIN:
+        for rule, share in (("sweeps", step.share_of_sweeps(shape)), ("step", step.share(shape))):
+            yield Miss(step, rule, shape.name, share, SHARE), share >= SHARE
+
+
+def misses(step, simulated=True):
+    """Every rule that a step breaks."""
+    found = [Miss(step, "accesses", phase["name"], 1, 0) for phase, _ in step.faults]
+    checks = [check for function in step.functions.values() for check in _function(step, function)]
+    checks += [c for phase in step.of("sweep") if phase["symbol"] in step.sweeps for c in _sweep(step, phase)]
+    if simulated and not step.faults:
+        checks += _shares(step)
+    return found + [miss for miss, good in checks if not good]
