@@ -1,7 +1,5 @@
 """What a GPU's kernels have to keep to, read from their machine code; and the steps that are looked at."""
 
-import pathlib
-
 import flow
 import kernels
 from machine import BLOCK_WARPS
@@ -46,8 +44,7 @@ def _function(step, function):
 
 
 def _shares(step):
-    reduces = any(not phase["written"] for phase in step.of("sweep"))
-    for shape in REDUCING if reduces else PLAIN:
+    for shape in REDUCING if step.of("fold") else PLAIN:
         for rule, share in (("sweeps", step.share_of_sweeps(shape)), ("step", step.share(shape))):
             yield Miss(step, rule, shape.name, share, SHARE), share >= SHARE
 

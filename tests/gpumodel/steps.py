@@ -15,7 +15,7 @@ from small import Small
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHUNK = kernels.CHUNK
 LAST_BLOCK_ROWS = 4096  # runtime/cuda/Cuda.cpp launches what a last block could do for more rows than these
-SQUEEZED = 8            # a simulation of more than so many waves tells what a further one takes
+WAVES = 3               # twice as many are simulated; what one more takes is known then
 
 
 def compiler(*arguments):
@@ -76,18 +76,18 @@ class Step:
         sweep, machine = self.sweeps[phase["symbol"]], self.machine
         chunks = shape.chunks(self.manifest["sets"])
         wave = machine.processors * machine.resident_blocks(sweep.registers, sweep.shared) * phase["per_block"]
-        if chunks <= 2 * SQUEEZED * wave:
+        if chunks <= 2 * WAVES * wave:
             result = simulate.run([simulate.Job(machine, sweep, chunks, shape.in_chunk())])[0]
             return machine.seconds(result.cycles)
-        less, more = (simulate.Job(machine, sweep, n * wave, shape.in_chunk()) for n in (SQUEEZED, 2 * SQUEEZED))
+        less, more = (simulate.Job(machine, sweep, n * wave, shape.in_chunk()) for n in (WAVES, 2 * WAVES))
         less, more = (result.cycles for result in simulate.run([less, more]))
-        return machine.seconds(more + (more - less) * (chunks / wave / SQUEEZED - 2))
+        return machine.seconds(more + (more - less) * (chunks / wave / WAVES - 2))
 
     def small_seconds(self, phase, shape, in_last_block):
         function, machine = self.functions[phase["symbol"]], self.machine
         rows = shape.tensors
-        # Tables have been driven out of the cache since the last step; partial sums were written just now.
-        latency = machine.memory_cycles if phase["domain"] == "rows" and phase["kind"] == "scalars" else machine.cache_cycles
+        # Since the last step tables have been driven out of the cache, and the first launch fetches them.
+        latency = machine.memory_cycles if phase is self.phases[0] else machine.cache_cycles
         small = Small(function, machine, latency)
         if phase["domain"] == "once":
             return machine.seconds(small.once(rows))

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Predicted times of AdamW's step on GPUs, from the kernels' machine code. A model: nothing of it is measured.
+
+    tools/gpu_model.py                    the table of the README, for sm_90
+    tools/gpu_model.py --target sm_80
+    tools/gpu_model.py --machines mine.json   figures of a machine as tests/gpumodel/machines.json has them
+    tools/gpu_model.py --json             the same numbers for a program
+    tools/gpu_model.py --gate             every rule of the gate that a stock kernel breaks, and by how much
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv" / "bin" / "python"
+sys.path.insert(0, str(ROOT / "tests" / "gpumodel"))
+import cases  # noqa: E402
+import machine  # noqa: E402
+import rules  # noqa: E402
+import sass  # noqa: E402
+from steps import Shape, Step  # noqa: E402
+
+SHAPES = [Shape("1 M", 1, 10**6), Shape("10 M", 1, 10**7), Shape("100 M", 1, 10**8), Shape("1 G", 1, 10**9),
+          Shape("1000 × 1024", 1000, 1024)]
+STORAGES = {"f32": "param=f32 grad=f32 states=param", "bf16": "param=bf16 grad=bf16 states=param",
+            "bf16 + master": "param=bf16 grad=bf16 master=f32"}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", default="sm_90", choices=cases.TARGETS)
+    parser.add_argument("--machines", help="a file of figures")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--gate", action="store_true")
+    parser.add_argument("--every", type=int, default=1, help="with --gate: only each so manieth step")
+    return parser.parse_args()
+
+
+def rows(target):
+    """(name, [(predicted seconds, share of the copy rate) for each shape]) of each step in the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, storage in STORAGES.items():
+            for way, flags in (("", []), (", clip", ["--clip"])):
+                step = Step([f"--set=rule=adamw {storage} step=f32", *flags], target, folder)
+                if step.faults:
+                    sys.exit("\n".join(fault for _, fault in step.faults))
+                yield name + way, [(step.seconds(shape), step.share(shape)) for shape in SHAPES]
+
+
+def spoken(seconds):
+    return f"{seconds * 1e6:.1f} µs" if seconds < 1e-4 else f"{seconds * 1e3:.2f} ms"
+
+
+def table(target):
+    print(f"AdamW on {target.name}, {target.target}, model, not measured: {target.processors} SMs at {target.clock_ghz} GHz, "
+          f"a copy at {target.copy_tb_s} TB/s, {target.memory_cycles} cycles to memory and {target.cache_cycles} to L2, "
+          f"{target.launch_us} µs between launches.\n")
+    print("| | " + " | ".join(shape.name for shape in SHAPES) + " |\n|" + "---|" * (len(SHAPES) + 1))
+    for name, cells in rows(target):
+        print(f"| {name} | " + " | ".join(f"{spoken(t)} ({share:.2f})" for t, share in cells) + " |")
+
+
+def gate(machines, every):
+    count = 0
+    for request, target in cases.some(every):
+        with tempfile.TemporaryDirectory() as folder:
+            for miss in rules.misses(Step(request, machines[target], folder)):
+                print(miss, flush=True)
+                count += 1
+    print(f"{len(cases.some(every))} steps, {count} misses")
+
+
+def main():
+    options = arguments()
+    machines = machine.machines(*([options.machines] if options.machines else []))
+    target = machines[options.target]
+    if options.gate:
+        gate(machines, options.every)
+    elif options.json:
+        names = [shape.name for shape in SHAPES]
+        cells = {name: [{"shape": s, "seconds": t, "share": r} for s, (t, r) in zip(names, row)] for name, row in rows(target)}
+        print(json.dumps({"model": True, "machine": vars(target), "steps": cells}, indent=1))
+    else:
+        table(target)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except sass.MissingTool as missing:
+        sys.exit(str(missing))
