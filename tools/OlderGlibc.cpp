@@ -1,5 +1,6 @@
-// LLVM's archives were built with glibc 2.36 and want its arc4random, which systems
-// with 2.34 and 2.35 lack: without it here a wheel would not start there.
+// LLVM's archives were built with glibc 2.36 and want its arc4random, which
+// systems with 2.34 and 2.35 lack: without it here a wheel would not start
+// there.
 #include <cstdint>
 #include <sys/random.h>
 

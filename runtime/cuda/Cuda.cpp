@@ -1,10 +1,9 @@
-// Runs a bundle's PTX on a CUDA device.
+// Runs a bundle's kernels on a CUDA device.
 #include "cuda/CudaTables.h"
+#include "cuda/Module.h"
 #include "Status.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 using namespace altgrad::runtime;
 
@@ -35,8 +34,6 @@ private:
   };
 
   altgrad_status chooseDevice(int ordinal);
-  altgrad_status choosePtx(const Bundle &bundle, std::string &target) const;
-  altgrad_status loadModule(const Bundle &bundle, const std::string &target);
   altgrad_status loadPhase(const Bundle &bundle, const Phase &phase);
   altgrad_status order(const Tables &tables, CudaStream stream,
                        unsigned &changed, bool &capturing);
@@ -110,69 +107,6 @@ altgrad_status CudaExecutor::chooseDevice(int ordinal) {
   return ALTGRAD_OK;
 }
 
-// The greatest target up to the device's capability; sm_90a is for 9.0 alone.
-altgrad_status CudaExecutor::choosePtx(const Bundle &bundle,
-                                       std::string &target) const {
-  int major = 0, minor = 0;
-  Result error = driver.cuDeviceGetAttribute(&major, attributeMajor, device);
-  if (!error)
-    error = driver.cuDeviceGetAttribute(&minor, attributeMinor, device);
-  if (error)
-    return driver.refuse(error, "the capability of the CUDA device");
-  int capability = major * 10 + minor, best = -1;
-  std::string all;
-  for (const std::string &name : bundle.manifest().ptx) {
-    all += (all.empty() ? "" : ", ") + name;
-    char *end = nullptr;
-    bool named = name.compare(0, 3, "sm_") == 0;
-    int number = named ? int(strtol(name.c_str() + 3, &end, 10)) : 0;
-    bool exact = named && *end == 'a';
-    if (number <= 0 || (exact ? number != capability : number > capability))
-      continue;
-    if (number * 2 + exact > best) {
-      best = number * 2 + exact;
-      target = name;
-    }
-  }
-  if (best < 0)
-    return fail(ALTGRAD_UNAVAILABLE,
-                "%s has no PTX for a device of capability %d.%d (it has: %s)",
-                bundle.name().c_str(), major, minor,
-                all.empty() ? "none" : all.c_str());
-  return ALTGRAD_OK;
-}
-
-altgrad_status CudaExecutor::loadModule(const Bundle &bundle,
-                                        const std::string &target) {
-  size_t length = 0;
-  const char *ptx = bundle.data("altgrad_ptx_" + target, length);
-  if (!ptx)
-    return fail(ALTGRAD_BROKEN, "%s has no altgrad_ptx_%s",
-                bundle.name().c_str(), target.c_str());
-  char log[4096] = "";
-  int options[] = {jitErrorLog, jitErrorLogBytes};
-  void *values[] = {log, (void *)(sizeof log)};
-  Result error = driver.cuModuleLoadDataEx(&module, ptx, 2, options, values);
-  if (error == 0)
-    return ALTGRAD_OK;
-  module = nullptr;
-  int version = 0;
-  driver.cuDriverGetVersion(&version);
-  const char *hint = error == errorPtxVersion   ? ": the driver is too old for "
-                                                  "this PTX"
-                     : error == errorNoBinary   ? ": no code for this GPU"
-                     : error == errorInvalidPtx ? ": the driver refuses the PTX"
-                     : error == errorNoJitCompiler
-                         ? ": the driver has no compiler for PTX"
-                         : "";
-  altgrad_status status = driver.refuse(error, "loading PTX");
-  std::string words = altgrad_last_error();
-  log[sizeof log - 1] = 0;
-  return fail(status, "%s%s (%s for %s, driver for CUDA %d.%d)%s%s",
-              words.c_str(), hint, bundle.name().c_str(), target.c_str(),
-              version / 1000, version % 1000 / 10, *log ? "\n" : "", log);
-}
-
 altgrad_status CudaExecutor::loadPhase(const Bundle &bundle,
                                        const Phase &phase) {
   Entry entry{nullptr, &phase, 0};
@@ -201,10 +135,7 @@ altgrad_status CudaExecutor::load(const Bundle &bundle) {
   Entered entered(driver, context);
   if (entered.error)
     return driver.refuse(entered.error, "entering the CUDA context");
-  std::string target;
-  if (altgrad_status status = choosePtx(bundle, target))
-    return status;
-  if (altgrad_status status = loadModule(bundle, target))
+  if (altgrad_status status = loadModule(driver, bundle, device, module))
     return status;
   for (const Phase &phase : bundle.manifest().phases)
     if (altgrad_status status = loadPhase(bundle, phase))

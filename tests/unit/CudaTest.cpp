@@ -3,25 +3,12 @@
 #include "Sgd.h"
 #include "altgrad/bundle.h"
 #include "cuda/Driver.h"
-#include "fake/FakeCuda.h"
+#include "fake/OpenFake.h"
 
 #include <cstring>
 #include <dlfcn.h>
 
 namespace {
-
-FakeCuda &fake() {
-  static FakeCuda *state = [] {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    auto get = library ? GetFakeCuda(dlsym(library, "fakeCuda")) : nullptr;
-    if (!get) {
-      fprintf(stderr, "run by ctest, or with LD_LIBRARY_PATH at the fake\n");
-      exit(1);
-    }
-    return get();
-  }();
-  return *state;
-}
 
 // The hand-written bundle's host code stands in for what the PTX would do.
 void execute(const FakeLaunch &launch) {

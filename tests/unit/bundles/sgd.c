@@ -41,6 +41,9 @@ const char altgrad_manifest[] =
 
 const char altgrad_ptx_sm_80[] = "// ptx for sm_80\n";
 const char altgrad_ptx_sm_90[] = "// ptx for sm_90\n";
+#ifdef CUBIN
+const char altgrad_cubin_sm_90[] = "cubin in the bundle";
+#endif
 
 enum { rowWords = 13 };
 

@@ -1,5 +1,6 @@
 // The functions of DriverTable.def over the state in FakeCuda.h.
 #include "FakeCuda.h"
+#include "FakeLink.h"
 #include "altgrad/bundle.h"
 #include "cuda/Driver.h"
 
@@ -21,6 +22,13 @@ int enter(const char *name) {
   ++state.calls[name];
   auto failure = state.failures.find(name);
   return failure == state.failures.end() ? 0 : failure->second;
+}
+
+int errorOf(const std::map<std::string, int> &errors, const std::string &text) {
+  for (const auto &[words, error] : errors)
+    if (text.find(words) != std::string::npos)
+      return error;
+  return 0;
 }
 
 #define ENTER(name)                                                            \
@@ -49,7 +57,7 @@ Result cuInit(unsigned) {
   return enter("cuInit");
 }
 Result cuDriverGetVersion(int *out) {
-  *out = 12040;
+  *out = state.version;
   return 0;
 }
 Result cuDeviceGetCount(int *out) {
@@ -101,23 +109,29 @@ Result cuCtxPopCurrent(Context *) {
 }
 Result cuModuleLoadDataEx(Module *out, const void *text, unsigned count,
                           int *options, void **values) {
-  state.ptx = static_cast<const char *>(text);
+  state.images.push_back(static_cast<const char *>(text));
+  if (state.images.back().rfind("cubin", 0) != 0)
+    state.ptx = state.images.back();
   for (unsigned i = 0; i < count; ++i)
     if (options[i] == jitErrorLog)
       strcpy(static_cast<char *>(values[i]), state.jitLog.c_str());
   ENTER_CONTEXT(cuModuleLoadDataEx)
+  if (int error = errorOf(state.refused, state.images.back()))
+    return error;
   ++state.alive;
-  *out = (Module) new char;
+  *out = (Module) new std::string(state.images.back());
   return 0;
 }
 Result cuModuleUnload(Module module) {
   ENTER_CONTEXT(cuModuleUnload)
   --state.alive;
-  delete (char *)module;
+  delete (std::string *)module;
   return 0;
 }
-Result cuModuleGetFunction(Function *out, Module, const char *name) {
+Result cuModuleGetFunction(Function *out, Module module, const char *name) {
   ENTER_CONTEXT(cuModuleGetFunction)
+  if (int error = errorOf(state.lacking, *(std::string *)module))
+    return error;
   static std::set<std::string> names;
   *out = (Function)names.insert(name).first->c_str();
   return 0;

@@ -25,6 +25,10 @@ struct FakeCuda {
   // Function name -> the error it returns; 500 for cuGetProcAddress names.
   std::map<std::string, int> failures;
   std::set<std::string> missing;
+  std::string name = "Fake GPU";
+  int version = 12040;
+  // Of an image with these words: the error of loading it, or of finding its kernels.
+  std::map<std::string, int> refused, lacking;
   std::function<void(const FakeLaunch &)> onLaunch;
 
   // What has happened.
@@ -33,6 +37,7 @@ struct FakeCuda {
   std::vector<uint64_t> contexts; // the stack; device + 1
   std::map<int, int> retained;
   std::string ptx;
+  std::vector<std::string> images; // that were loaded or refused
   int alive = 0; // allocations, events and modules not yet freed
   std::vector<std::function<void()>> queue;
 
