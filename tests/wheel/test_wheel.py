@@ -231,10 +231,9 @@ def test_with_another_torch_python_does_it(installed):
     folder, package, take = installed
     native, = package.glob("lib/altgrad_native.*")
     take(native)
-    code = TRAIN.format(venv=str(folder))
-    assert run(folder, "-c", code).split() == ["trained", "python"]
     text = run(folder, "-m", "altgrad", "doctor")
     assert "note  native module" in text and "-> none needed" in text
+    assert "tensors are looked at in Python" in text and text.endswith("altgrad works here\n")
 
 
 def test_without_the_compiler_stock_rules_go_on(installed):
@@ -243,4 +242,3 @@ def test_without_the_compiler_stock_rules_go_on(installed):
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     said = run(folder, "-c", TRAIN.format(venv=str(folder)) + OWN)
     assert said.startswith("trained native\nrefused no compiler: altgrad-opt is neither")
-    assert "note  compiler" in run(folder, "-m", "altgrad", "doctor")

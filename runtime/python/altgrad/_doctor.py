@@ -20,8 +20,9 @@ OK, NOTE, BAD = "ok", "note", "BAD"
 _LEVELS = {"x86-64-v3": "avx avx2 bmi1 bmi2 f16c fma abm movbe",
            "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl"}
 
-# The capabilities that bundles have code for, and the driver that each of them needs.
-_GPU_TARGETS = ((90, 11080), (80, 11030))
+# The capabilities that bundles have code for; as runtime/cuda/Driver.cpp, the oldest driver.
+_GPU_TARGETS = (90, 80)
+_OLDEST_DRIVER = 11030
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,8 @@ _INIT_FAILS = {
 
 
 def driver(found, environment, torch_cuda):
-    """The driver and each of its GPUs; `torch_cuda` is what torch was built for, or None."""
+    """The driver and each of its GPUs; `torch_cuda` is what torch was built for: None for
+    CPUs only, "" where there is no torch."""
     if "missing" in found:
         return [Line(NOTE, "driver", f"no NVIDIA driver ({found['missing']})",
                      "for parameters on a GPU install NVIDIA's driver; on the CPU all is well")]
@@ -209,12 +211,12 @@ def driver(found, environment, torch_cuda):
     if "failed" in found:
         return [Line(NOTE, "driver", found["failed"], "nvidia-smi may say more")]
     return [_version(found["version"] or 0, torch_cuda),
-            *(_gpu(ordinal, found["version"] or 0, *gpu) for ordinal, gpu in enumerate(gpus))]
+            *(_gpu(ordinal, *gpu) for ordinal, gpu in enumerate(gpus))]
 
 
 def _version(version, torch_cuda):
     words = f"for CUDA {version // 1000}.{version % 1000 // 10}"
-    if version < _GPU_TARGETS[-1][1]:
+    if version < _OLDEST_DRIVER:
         return Line(NOTE, "driver", words, "altgrad's kernels need one for CUDA 11.3 or newer")
     if torch_cuda is None:
         return Line(NOTE, "driver", words + ", and this torch is for CPUs only",
@@ -225,13 +227,13 @@ def _version(version, torch_cuda):
     return Line(OK, "driver", words)
 
 
-def _gpu(ordinal, version, name, major, minor):
+def _gpu(ordinal, name, major, minor):
     place = f"cuda:{ordinal}"
     if major is None or minor is None:
         return Line(NOTE, place, f"{name} does not say its capability", "nvidia-smi may say more")
     words = f"{name}, capability {major}.{minor}"
-    for target, needed in _GPU_TARGETS:
-        if target <= 10 * major + minor and needed <= version:
+    for target in _GPU_TARGETS:
+        if target <= 10 * major + minor:
             return Line(OK, place, f"{words}: code for sm_{target}")
     return Line(NOTE, place, words, "altgrad's kernels are for capability 8.0 (Ampere) and newer; "
                                     "parameters on the CPU are stepped")
@@ -258,7 +260,8 @@ def examine(environment):
     found = _probe.ask(_probe.TORCH, str(Path(__file__).resolve().parents[1]))
     lines += _guard(torch, found)
     lines += _guard(compiler, environment) + _guard(bundles) + _guard(cache, environment)
-    return lines + _guard(driver, _probe.ask(_probe.DRIVER), environment, found.get("cuda"))
+    torch_cuda = found.get("cuda") if "version" in found else ""
+    return lines + _guard(driver, _probe.ask(_probe.DRIVER), environment, torch_cuda)
 
 
 def main():

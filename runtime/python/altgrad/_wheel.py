@@ -67,13 +67,13 @@ class BuildPy(build_py):
     """Copies the native files beside the Python ones; an editable install finds them in place."""
 
     def run(self):
-        super().run()
         if self.editable_mode:
+            super().run()
             return
         # What an earlier build left there, bundles of another compiler, is not this wheel's.
         package = Path(self.build_lib) / "altgrad"
-        for folder in ("lib", "bin", "templates", "bundles"):
-            shutil.rmtree(package / folder, ignore_errors=True)
+        shutil.rmtree(package, ignore_errors=True)
+        super().run()
         for source, place in native_files():
             self.mkpath(str((package / place).parent))
             self.copy_file(str(source), str(package / place))
