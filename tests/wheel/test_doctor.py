@@ -189,6 +189,17 @@ def test_without_torch_and_with_one_that_crashes(no_torch):
     assert text.endswith("does not work here: torch\n"), text
 
 
+def test_words_that_cannot_be_written(no_torch):
+    (no_torch / "torch.py").write_text("raise ImportError('t\xf6rch')", encoding="utf-8")
+    _, text = doctor(no_torch, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert r"ImportError: t\xf6rch" in text
+    command = f"exec {sys.executable} -m altgrad doctor >/dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env={
+        **os.environ, "PYTHONPATH": f"{no_torch}:{PACKAGE}"})
+    assert done.returncode == 1
+    assert done.stderr == "the doctor's words cannot be written: [Errno 28] No space left on device\n"
+
+
 def test_without_the_runtime(no_torch):
     status, text = doctor(no_torch, ALTGRAD_LIBRARY="/nowhere/libaltgrad.so")
     assert status == 1 and "BAD   runtime        libaltgrad.so not found at /nowhere" in text

@@ -266,12 +266,26 @@ def examine(environment):
 
 def main():
     """Prints what was found; gives the exit status."""
-    print(f"altgrad {__version__} in {Path(__file__).resolve().parent}")
     lines = examine(dict(os.environ))
+    text = [f"altgrad {__version__} in {Path(__file__).resolve().parent}"]
     for line in lines:
-        print(f"  {line.state:<5} {line.name:<14} {' '.join(line.words.split())}")
+        text.append(f"  {line.state:<5} {line.name:<14} {' '.join(line.words.split())}")
         if line.advice:
-            print(f"{'':<23}-> {line.advice}")
+            text.append(f"{'':<23}-> {line.advice}")
     bad = [line.name for line in lines if line.state == BAD]
-    print(f"altgrad does not work here: {', '.join(bad)}" if bad else "altgrad works here")
-    return 1 if bad else 0
+    text.append(f"altgrad does not work here: {', '.join(bad)}" if bad else "altgrad works here")
+    return _write("\n".join(text)) or (1 if bad else 0)
+
+
+def _write(text):
+    """0, or 1 where nobody can read it; a path may have letters that stdout has not."""
+    try:
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="backslashreplace")
+        print(text, flush=True)
+        return 0
+    except OSError as error:
+        print(f"the doctor's words cannot be written: {error}", file=sys.stderr)
+        # Else Python writes them once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
