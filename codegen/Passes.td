@@ -47,6 +47,50 @@ def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
                         "Sums over the step are a phase of their own">];
 }
 
+def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
+  let summary = "give sweeps a body that divides and takes roots by products";
+  let description = [{
+    Within limits the products give the bits of `arith.divf` and `math.sqrt`; the
+    guard says where they did (`numerics/Quotients.h`). A divisor that is the same
+    for all elements takes three instructions, from its reciprocal, which is
+    computed before the sweep; on a GPU another divisor takes six, a root nine. Of
+    a NaN the guard says so, and nothing stored is looked at again. A CPU gets such
+    a body only where its tuning says so, and for quotients that need no test.
+
+    ```mlir
+    sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
+      %q = arith.divf %x, %k : f32
+      %c = encode %q format<f32> round<nearest_even> overflow<nonfinite> : f32 to f32
+      emit %c : f32
+    } wide 2 (%y) { ... }
+    ```
+    ==>
+    ```mlir
+    %z = arith.divf %one, %k : f32
+    %ok = arith.andi %normal, %notAllOnes : i1
+    %spoilt = arith.select %ok, %z, %nan : f32
+    sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
+      ...
+    } wide 2 (%y) { ... } quick (%y, %low, %sum) {
+      %least = arith.minui %low, %bitsOfY : vector<2xi32>
+      %r = vector.broadcast %spoilt : f32 to vector<2xf32>
+      %q0 = arith.mulf %y, %r : vector<2xf32>
+      %d = vector.broadcast %k : f32 to vector<2xf32>
+      %e = math.fma %d, %q0, %minusY : vector<2xf32>
+      %q = math.fma %minusR, %e, %q0 : vector<2xf32>
+      %all = math.fma %q, %zero, %sum : vector<2xf32>
+      %c = encode %q format<f32> round<nearest_even> overflow<nonfinite> never_nan : vector<2xf32> to vector<2xf32>
+      emit %c, %least, %all : vector<2xf32>, vector<2xi32>, vector<2xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
+                           "::mlir::LLVM::LLVMDialect"];
+  let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
+                        "Whose instructions may be used">];
+}
+
 def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
   let summary = "replace decode, encode and f64 functions by operations a target has";
   let description = [{

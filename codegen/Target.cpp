@@ -4,8 +4,11 @@
 
 using namespace altgrad;
 
-static constexpr CpuTuning noCpu{}, avx512{},
-    avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512};
+static constexpr CpuTuning noCpu{},
+    avx512{/*bf16ByHalves=*/false, /*slowInARow=*/0, /*passElements=*/0,
+           /*quickQuotients=*/true},
+    avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512,
+         /*quickQuotients=*/false};
 static constexpr GpuTuning noGpu{},
     anyGpu{/*accessBytes=*/16, /*uniformRegisters=*/21,
            /*sharedBytes=*/24 << 10, /*residentBlocks=*/2};

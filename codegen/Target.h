@@ -19,6 +19,8 @@ struct CpuTuning {
   unsigned slowInARow;
   // Elements of a pass, a power of two: what crosses to the second stays in L1.
   unsigned passElements;
+  // A root's quotient by a scalar is faster by products than by a division.
+  bool quickQuotients;
 };
 
 struct GpuTuning {

@@ -53,9 +53,8 @@ static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
   if (hasPairs(op, target))
     return encodePairs(b, op);
   if (hasConversion(op.getFormat(), target))
-    return encodeByConversion(b, op.getNumber(), op.getFormat(),
-                              op.getOverflow());
-  return encodeByBits(b, op.getNumber(), op.getFormat(), op.getOverflow());
+    return encodeByConversion(b, op);
+  return encodeByBits(b, op);
 }
 
 static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op) {
