@@ -11,7 +11,7 @@ static constexpr CpuTuning noCpu{},
          /*quickQuotients=*/false};
 static constexpr GpuTuning noGpu{},
     anyGpu{/*accessBytes=*/16, /*uniformRegisters=*/21,
-           /*sharedBytes=*/24 << 10, /*residentBlocks=*/2};
+           /*sharedBytes=*/24 << 10, /*residentBlocks=*/4};
 
 static constexpr Target targets[] = {
     {"x86-64-v3", "x86-64-v3", "v3", "", false, 8, avx2, noGpu},

@@ -11,17 +11,14 @@ int64_t GpuLowering::periodOf(Chunk &chunk, Value tensors) {
                            chunk.width);
 }
 
-// What is stored last is computed under the guard that is asked first: no code is
-// in memory before.
+// More elements at once have more registers than a thread has. Nothing that a
+// guard is about is stored before it is asked: an access ends with its elements.
 unsigned GpuLowering::vectorsOfGuard(Chunk &chunk) {
   SweepOp sweep = chunk.sweep;
   if (!sweep.getQuick())
     return 1;
-  int64_t elements = chunk.width;
-  for (Value tensors :
-       sweep.getStores().empty() ? sweep.getLoads() : sweep.getStores())
-    elements = std::min(elements, periodOf(chunk, tensors));
-  return std::max<int64_t>(elements / sweep.getWidth(), 1);
+  int64_t elements = target.gpu.accessBytes / sizeof(float);
+  return std::min(elements, chunk.width) / sweep.getWidth();
 }
 
 // `again`: volatile, or LLVM would keep the codes in registers for it.
