@@ -53,7 +53,7 @@ def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
     Within limits the products give the bits of `arith.divf` and `math.sqrt`; the
     guard says where they did (`numerics/Quotients.h`). A divisor that is the same
     for all elements takes three instructions, from its reciprocal, which is
-    computed before the sweep; on a GPU another divisor takes six, a root nine. Of
+    computed before the sweep; on a GPU another divisor takes seven, a root nine. Of
     a NaN the guard says so, and nothing stored is looked at again. A CPU gets such
     a body only where its tuning says so, and for quotients that need no test.
 

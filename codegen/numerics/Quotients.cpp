@@ -1,6 +1,7 @@
 // The sequences that tests/numeric/quotients.cpp proves.
 //
-// A residual is taken as d*q - n, not n - d*q: what it adds to q = ±0 is then a
+// Without .ftz, ptxas would scale subnormal numbers around an approximation. A
+// residual is taken as d*q - n, not n - d*q: what it adds to q = ±0 is then a
 // zero of the other sign's, and a numerator of either zero needs no choice.
 #include "codegen/numerics/Quotients.h"
 
@@ -25,14 +26,16 @@ struct Floats {
   Value fma(Value x, Value y, Value z) const {
     return math::FmaOp::create(b, x, y, z);
   }
-  // .ftz: without it ptxas scales subnormal numbers around the instruction.
-  Value approximate(StringRef intrinsic, Value x) const {
+  Value each(StringRef intrinsic, ValueRange operands) const {
     SmallVector<Value> all;
     for (int64_t i = 0; i < type.getNumElements(); ++i) {
-      Value one = vector::ExtractOp::create(b, x, ArrayRef<int64_t>{i});
-      all.push_back(LLVM::CallIntrinsicOp::create(b, one.getType(),
+      SmallVector<Value> own;
+      for (Value x : operands)
+        own.push_back(
+            vector::ExtractOp::create(b, x, ArrayRef<int64_t>{i}));
+      all.push_back(LLVM::CallIntrinsicOp::create(b, type.getElementType(),
                                                   b.getStringAttr(intrinsic),
-                                                  ValueRange{one})
+                                                  own)
                         .getResult(0));
     }
     return vector::FromElementsOp::create(b, type, all);
@@ -54,8 +57,12 @@ Value altgrad::uniformQuotient(ImplicitLocOpBuilder &b, Value n, Value d,
 Value altgrad::quotient(ImplicitLocOpBuilder &b, Value n, Value d,
                         bool anySign) {
   Floats f = floatsOf(b, n);
-  Value r = f.approximate("llvm.nvvm.rcp.approx.ftz.f", d);
-  Value y = f.fma(r, f.fma(f.negated(d), r, f.splat(1.0f)), r);
+  Value r = f.each("llvm.nvvm.rcp.approx.ftz.f", d);
+  // With r (1 + t) alone, or with t + t^2 to nearest, 1 / d would be rounded wrongly
+  // for some divisors just below a power of two, and a quotient of each.
+  Value t = f.fma(f.negated(d), r, f.splat(1.0f));
+  Value more = f.each("llvm.nvvm.fma.rp.f", {t, t, t});
+  Value y = f.fma(r, more, r);
   Value q = f.mul(n, y);
   Value better = f.fma(f.negated(y), f.fma(d, q, f.negated(n)), q);
   if (!anySign)
@@ -69,7 +76,7 @@ Value altgrad::squareRoot(ImplicitLocOpBuilder &b, Value x) {
   Floats f = floatsOf(b, x);
   // Changes 0 alone, whose root would be 0 times infinity.
   Value some = arith::AddFOp::create(b, x, f.splat(0x1p-126f));
-  Value r = f.approximate("llvm.nvvm.rsqrt.approx.ftz.f", some);
+  Value r = f.each("llvm.nvvm.rsqrt.approx.ftz.f", some);
   Value s = f.mul(x, r), h = f.mul(r, f.splat(0.5f));
   Value error = f.fma(f.negated(h), s, f.splat(0.5f));
   s = f.fma(s, error, s);
