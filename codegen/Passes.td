@@ -67,8 +67,7 @@ def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
     ==>
     ```mlir
     %z = arith.divf %one, %k : f32
-    %ok = arith.andi %normal, %notAllOnes : i1
-    %spoilt = arith.select %ok, %z, %nan : f32
+    %spoilt = arith.select %normal, %z, %nan : f32
     sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
       ...
     } wide 2 (%y) { ... } quick (%y, %low, %sum) {

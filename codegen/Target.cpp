@@ -5,7 +5,7 @@
 using namespace altgrad;
 
 static constexpr CpuTuning noCpu{},
-    avx512{/*bf16ByHalves=*/false, /*slowInARow=*/0, /*passElements=*/0,
+    avx512{/*bf16ByHalves=*/true, /*slowInARow=*/0, /*passElements=*/0,
            /*quickQuotients=*/true},
     avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512,
          /*quickQuotients=*/false};

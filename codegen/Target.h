@@ -11,11 +11,11 @@ namespace altgrad {
 /// How far ahead a sweep prefetches is the runtime's choice, for the CPU it
 /// finds.
 struct CpuTuning {
-  // A vector's two halves exchange nothing cheaply: sweeps of bf16 alone take
-  // the halves of 32-bit words for vectors.
+  // What widens 16 bits to 32 and narrows them crosses lanes of a vector and is
+  // slow: sweeps of bf16 alone take the halves of 32-bit words for vectors.
   bool bf16ByHalves;
   // In such a sweep: so many divisions and square roots in a row are more than
-  // the CPU looks ahead, and the last one waits for a second pass.
+  // the CPU looks ahead, and the last one waits for a second pass. 0: none are.
   unsigned slowInARow;
   // Elements of a pass, a power of two: what crosses to the second stays in L1.
   unsigned passElements;

@@ -118,11 +118,6 @@ Value QuickBody::lowerUniform(arith::DivFOp op, Value scalar) {
     };
     limit(arith::CmpFPredicate::OGE, -divisorLimit);
     limit(arith::CmpFPredicate::OLE, divisorLimit);
-    Value ones = arith::ConstantIntOp::create(before, before.getI32Type(), 0x7fffff);
-    Value raw = arith::BitcastOp::create(before, before.getI32Type(), scalar);
-    presume(arith::CmpIOp::create(before, arith::CmpIPredicate::ne,
-                                  arith::AndIOp::create(before, raw, ones),
-                                  ones));
     z = arith::DivFOp::create(before, f32(1.0f), scalar);
   }
   magnitudes.setUniformQuotient(op.getResult(), op.getLhs());

@@ -13,8 +13,9 @@ namespace altgrad {
 constexpr int leastExact = -100, leastTested = -76, divisorLimit = 24,
               leastQuotient = -124;
 
-/// n / d from z = RN(1/d), where d is in 2^±divisorLimit and its mantissa is not
-/// all ones (Markstein). NaN where n or the quotient is not finite.
+/// n / d from z = RN(1/d), where d is in 2^±divisorLimit (Markstein; of the
+/// mantissa that his theorem leaves out, all ones, every quotient was tried). NaN
+/// where n or the quotient is not finite.
 mlir::Value uniformQuotient(mlir::ImplicitLocOpBuilder &b, mlir::Value n,
                             mlir::Value d, mlir::Value z);
 
