@@ -50,36 +50,37 @@ def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
 def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
   let summary = "give sweeps a body that divides and takes roots by products";
   let description = [{
-    Within limits the products give the bits of `arith.divf` and `math.sqrt`; the
-    guard says where they did (`numerics/Quotients.h`). A divisor that is the same
-    for all elements takes three instructions, from its reciprocal, which is
-    computed before the sweep; on a GPU another divisor takes seven, a root nine. Of
-    a NaN the guard says so, and nothing stored is looked at again. A CPU gets such
-    a body only where its tuning says so, and for quotients that need no test.
+    Within limits the products give the bits of `arith.divf` and `math.sqrt`, and
+    the guard says where they did (`numerics/Quotients.h`). A divisor that is the
+    same for all elements takes three instructions, from its reciprocal, which is
+    computed before the sweep; on a GPU another divisor takes seven, a root nine.
+    Numbers that may be too small are tested one by one; NaN, infinity and scalars
+    out of limits show in what is stored, which is looked at once and then is
+    `never_nan`. A CPU gets such a body only where its tuning says so, and for
+    quotients that need no test. Sweeps that exchange values in blocks have none.
+
+    What becomes of a quotient that is known to be large enough:
 
     ```mlir
-    sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
-      %q = arith.divf %x, %k : f32
-      %c = encode %q format<f32> round<nearest_even> overflow<nonfinite> : f32 to f32
-      emit %c : f32
-    } wide 2 (%y) { ... }
-    ```
-    ==>
-    ```mlir
     %z = arith.divf %one, %k : f32
-    %spoilt = arith.select %normal, %z, %nan : f32
-    sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
-      ...
-    } wide 2 (%y) { ... } quick (%y, %low, %sum) {
-      %least = arith.minui %low, %bitsOfY : vector<2xi32>
-      %r = vector.broadcast %spoilt : f32 to vector<2xf32>
-      %q0 = arith.mulf %y, %r : vector<2xf32>
+    sweep @s load(%x from %master : !altgrad.tensors<f32>) reduce() store(%master : !altgrad.tensors<f32>) {
+      %q = arith.divf %x, %k : f32
+      emit %q : f32
+    } wide 2 (%x) {
       %d = vector.broadcast %k : f32 to vector<2xf32>
-      %e = math.fma %d, %q0, %minusY : vector<2xf32>
-      %q = math.fma %minusR, %e, %q0 : vector<2xf32>
+      %q = arith.divf %x, %d : vector<2xf32>
+      emit %q : vector<2xf32>
+    } quick (%x, %low, %sum) {
+      %d = vector.broadcast %k : f32 to vector<2xf32>
+      %r = vector.broadcast %z : f32 to vector<2xf32>
+      %q0 = arith.mulf %x, %r : vector<2xf32>
+      %minus = arith.negf %x : vector<2xf32>
+      %e = math.fma %d, %q0, %minus : vector<2xf32>
+      %back = arith.negf %r : vector<2xf32>
+      %q = math.fma %back, %e, %q0 : vector<2xf32>
+      %zero = arith.constant dense<0.0> : vector<2xf32>
       %all = math.fma %q, %zero, %sum : vector<2xf32>
-      %c = encode %q format<f32> round<nearest_even> overflow<nonfinite> never_nan : vector<2xf32> to vector<2xf32>
-      emit %c, %least, %all : vector<2xf32>, vector<2xi32>, vector<2xf32>
+      emit %q, %low, %all : vector<2xf32>, vector<2xi32>, vector<2xf32>
     }
     ```
   }];
