@@ -40,16 +40,16 @@ static LogicalResult verifyConversion(Operation *op, Type number, Type code,
   if (vector) {
     // conversion_c1
     if (vector.getRank() != 1 || vector.isScalable())
-      return op->emitOpError() << "converts " << number
-                               << ", expected f32 or a vector of it";
+      return op->emitOpError()
+             << "converts " << number << ", expected f32 or a vector of it";
     expectedNumber = VectorType::get(vector.getShape(), expectedNumber);
     expectedCode = VectorType::get(vector.getShape(), expectedCode);
   }
   // conversion_c2
   if (number != expectedNumber || code != expectedCode)
-    return op->emitOpError() << "converts between " << code << " and " << number
-                             << ", expected " << expectedCode << " and "
-                             << expectedNumber;
+    return op->emitOpError()
+           << "converts between " << code << " and " << number << ", expected "
+           << expectedCode << " and " << expectedNumber;
   return success();
 }
 

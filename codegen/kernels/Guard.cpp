@@ -16,9 +16,8 @@ static constexpr int32_t leastBits = 2 * ((127 + leastTested) << 23) - 1;
 static Value splat(ImplicitLocOpBuilder &builder, TypedAttr value,
                    int64_t width) {
   return arith::ConstantOp::create(
-      builder,
-      DenseElementsAttr::get(VectorType::get({width}, value.getType()),
-                             Attribute(value)));
+      builder, DenseElementsAttr::get(VectorType::get({width}, value.getType()),
+                                      Attribute(value)));
 }
 
 Guard::Guard(ImplicitLocOpBuilder &builder, int64_t width)
@@ -44,27 +43,26 @@ Value Guard::holds() {
     };
     low = vector::FromElementsOp::create(
         builder, VectorType::get({1}, builder.getI32Type()),
-        ValueRange{arith::MinUIOp::create(builder, element(low, 0),
-                                          element(low, 1))});
+        ValueRange{
+            arith::MinUIOp::create(builder, element(low, 0), element(low, 1))});
     sum = vector::FromElementsOp::create(
         builder, VectorType::get({1}, builder.getF32Type()),
-        ValueRange{arith::AddFOp::create(builder, element(sum, 0),
-                                         element(sum, 1))});
+        ValueRange{
+            arith::AddFOp::create(builder, element(sum, 0), element(sum, 1))});
     width = 1;
   }
   Value large = arith::CmpIOp::create(
       builder, arith::CmpIPredicate::uge, low,
       splat(builder, builder.getI32IntegerAttr(leastBits), width));
-  Value infinity =
-      splat(builder,
-            builder.getF32FloatAttr(std::numeric_limits<float>::infinity()),
-            width);
-  Value finite = arith::CmpFOp::create(builder, arith::CmpFPredicate::OLT,
-                                       math::AbsFOp::create(builder, sum),
-                                       infinity);
+  Value infinity = splat(
+      builder, builder.getF32FloatAttr(std::numeric_limits<float>::infinity()),
+      width);
+  Value finite =
+      arith::CmpFOp::create(builder, arith::CmpFPredicate::OLT,
+                            math::AbsFOp::create(builder, sum), infinity);
   Value each = arith::AndIOp::create(builder, large, finite);
-  Value all = vector::ReductionOp::create(builder, vector::CombiningKind::AND,
-                                          each);
+  Value all =
+      vector::ReductionOp::create(builder, vector::CombiningKind::AND, each);
   Value yes = arith::ConstantIntOp::create(builder, builder.getI1Type(), 1);
   return LLVM::ExpectOp::create(builder, all, yes);
 }

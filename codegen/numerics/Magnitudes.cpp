@@ -15,7 +15,10 @@ static constexpr unsigned farthest = 8;
 
 Value altgrad::uniformOf(Value vector) {
   auto broadcast = vector.getDefiningOp<vector::BroadcastOp>();
-  return broadcast ? broadcast.getSource() : Value();
+  if (!broadcast || broadcast->getParentRegion() ==
+                        broadcast.getSource().getParentRegion())
+    return {};
+  return broadcast.getSource();
 }
 
 static Magnitude magnitudeOf(const APFloat &value) {

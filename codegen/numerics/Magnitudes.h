@@ -15,7 +15,7 @@ struct Magnitude {
   int low = -149, high = 128;
 };
 
-/// The scalar that all elements of a vector are, or null.
+/// The scalar from outside the body that all elements of a vector are, or null.
 mlir::Value uniformOf(mlir::Value vector);
 
 class Magnitudes {

@@ -1,7 +1,7 @@
 // Divisions and square roots of a wide body ==> products, in a quick body.
 #include "codegen/Passes.h"
-#include "codegen/numerics/Magnitudes.h"
 #include "codegen/kernels/SweepBody.h"
+#include "codegen/numerics/Magnitudes.h"
 #include "codegen/numerics/Quotients.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -76,7 +76,8 @@ static bool isDivision(Operation &op) {
 // A root's magnitude is known: its quotients by scalars need no test.
 bool QuickBody::isQuick(Operation &op) {
   if (target.isPtx())
-    return isDivision(op) || (isa<math::SqrtOp>(op) && isNumbers(op.getResult(0)));
+    return isDivision(op) ||
+           (isa<math::SqrtOp>(op) && isNumbers(op.getResult(0)));
   llvm::SetVector<Value> scalars;
   return target.cpu.quickQuotients && isDivision(op) &&
          uniformOf(op.getOperand(1)) &&
@@ -153,7 +154,8 @@ Value QuickBody::lower(Operation &op) {
 // What is presumed of scalars fails ==> NaN in what is made of one of them.
 void QuickBody::poison() {
   for (Value scalar : nonNegative) {
-    presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OGE, scalar, f32(0.0f)));
+    presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OGE, scalar,
+                                  f32(0.0f)));
     presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OLE, scalar,
                                   f32(std::ldexp(1.0f, divisorLimit))));
   }
@@ -174,8 +176,9 @@ static bool passesNan(Operation *op) {
              math::SqrtOp, math::AbsFOp>(op);
 }
 
-// Backwards: `checked` ends with all values whose NaN cannot pass unnoticed. What is
-// stored is among them: one product is less than making its NaN canonical.
+// Backwards: `checked` ends with all values whose NaN cannot pass unnoticed.
+// What is stored is among them: one product is less than making its NaN
+// canonical.
 void QuickBody::check() {
   SmallVector<Value> values(wide.getArguments());
   for (Operation &op : wide.without_terminator())
@@ -230,9 +233,9 @@ void QuickBody::build() {
 // The operation has a region more: another one takes its place.
 void QuickBody::append(std::unique_ptr<Region> quick) {
   auto with = SweepOp::create(
-      before, sweep.getResultTypes(), sweep.getNameAttr(),
-      sweep.getCondition(), sweep.getLoads(), sweep.getStores(),
-      sweep.getReductions(), sweep.getScopes(), sweep.getWidthAttr(),
+      before, sweep.getResultTypes(), sweep.getNameAttr(), sweep.getCondition(),
+      sweep.getLoads(), sweep.getStores(), sweep.getReductions(),
+      sweep.getScopes(), sweep.getWidthAttr(),
       /*wideRegionsCount=*/2);
   with.getBody().takeBody(sweep.getBody());
   with.getWide()[0].takeBody(sweep.getWide()[0]);

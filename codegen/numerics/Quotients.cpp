@@ -31,8 +31,7 @@ struct Floats {
     for (int64_t i = 0; i < type.getNumElements(); ++i) {
       SmallVector<Value> own;
       for (Value x : operands)
-        own.push_back(
-            vector::ExtractOp::create(b, x, ArrayRef<int64_t>{i}));
+        own.push_back(vector::ExtractOp::create(b, x, ArrayRef<int64_t>{i}));
       all.push_back(LLVM::CallIntrinsicOp::create(b, type.getElementType(),
                                                   b.getStringAttr(intrinsic),
                                                   own)
@@ -58,8 +57,9 @@ Value altgrad::quotient(ImplicitLocOpBuilder &b, Value n, Value d,
                         bool anySign) {
   Floats f = floatsOf(b, n);
   Value r = f.each("llvm.nvvm.rcp.approx.ftz.f", d);
-  // With r (1 + t) alone, or with t + t^2 to nearest, 1 / d would be rounded wrongly
-  // for some divisors just below a power of two, and a quotient of each.
+  // With r (1 + t) alone, or with t + t^2 to nearest, 1 / d would be rounded
+  // wrongly for some divisors just below a power of two, and a quotient of
+  // each.
   Value t = f.fma(f.negated(d), r, f.splat(1.0f));
   Value more = f.each("llvm.nvvm.fma.rp.f", {t, t, t});
   Value y = f.fma(r, more, r);
@@ -67,8 +67,8 @@ Value altgrad::quotient(ImplicitLocOpBuilder &b, Value n, Value d,
   Value better = f.fma(f.negated(y), f.fma(d, q, f.negated(n)), q);
   if (!anySign)
     return better;
-  Value zero = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, q,
-                                     f.splat(0.0f));
+  Value zero =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, q, f.splat(0.0f));
   return arith::SelectOp::create(b, zero, q, better);
 }
 

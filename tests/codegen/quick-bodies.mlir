@@ -89,3 +89,21 @@ altgrad.step @others(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
   }
   commit
 }
+
+// A scalar that is computed in the body has no reciprocal before the sweep.
+// CHECK-LABEL: @inside
+altgrad.step @inside(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
+  phase @p chunks set 0 {
+    %k = read %norm : f32
+    // V4-NOT: quick
+    sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
+      %d = arith.negf %k : f32
+      %r = math.sqrt %x : f32
+      %q = arith.divf %r, %d : f32
+      emit %q : f32
+    }
+    // GPU: quick
+    // GPU: rcp.approx
+  }
+  commit
+}

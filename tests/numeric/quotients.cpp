@@ -1,14 +1,15 @@
-// The sequences of codegen/numerics/Quotients.cpp against the CPU's own division and
-// square root, for every reciprocal that a GPU may give.
+// The sequences of codegen/numerics/Quotients.cpp against the CPU's own
+// division and square root, for every reciprocal that a GPU may give.
 //
 //   quotients [stride]     stride 1: every divisor and every root
 //
-// Before its last rounding a sequence is off by less than 2^-21 units of the quotient:
-// 2 units times 2^-23 for the reciprocal, as much for the residual. So only a quotient
-// nearer than that to the middle of two floats can go wrong. With integer mantissas N
-// and D the middle M gives N 2^s - D M = R, s being 24 or 25, and R / 2D is the
-// distance: |R| is at most 16. For each divisor all numerators with |R| up to 64 are
-// found by solving D M = -R modulo 2^s, and tried. Roots are few enough to try all.
+// Before its last rounding a sequence is off by less than 2^-21 units of the
+// quotient: 2 units times 2^-23 for the reciprocal, as much for the residual.
+// So only a quotient nearer than that to the middle of two floats can go wrong.
+// With integer mantissas N and D the middle M gives N 2^s - D M = R, s being 24
+// or 25, and R / 2D is the distance: |R| is at most 16. For each divisor all
+// numerators with |R| up to 64 are found by solving D M = -R modulo 2^s, and
+// tried. Roots are few enough to try all.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -135,7 +136,8 @@ uint64_t divisors(uint32_t stride) {
     for (int i = 0; i < 4; ++i)
       both(random());
   }
-  // By the mantissa of all ones, which Markstein's theorem leaves out, everything.
+  // By the mantissa of all ones, which Markstein's theorem leaves out,
+  // everything.
   for (uint32_t m : {0x7fffffu, 0x7ffffeu, 0u, 1u})
     for (uint32_t n = 0; n < 1u << 23; n += m == 0x7fffff ? 1 : stride) {
       float d = mantissa(m), z = 1.0f / d, want = mantissa(n) / d;
@@ -144,15 +146,20 @@ uint64_t divisors(uint32_t stride) {
         each(quotient(mantissa(n), d, off(z, units)), want);
     }
   if (!negative.print())
-    return std::puts("a wrong reciprocal goes unnoticed: the test tests nothing"), 1;
+    return std::puts(
+               "a wrong reciprocal goes unnoticed: the test tests nothing"),
+           1;
   return uniform.print() + each.print();
 }
 
 uint64_t roots(uint32_t stride) {
   Count count{"square root from 1/sqrt(x) off by -3 to 3"};
-  // All mantissas, of either parity of the exponent; then the ends of the range.
-  for (uint32_t first : {0x3f800000u, (127u - 100) << 23, (127u - 76) << 23, 252u << 23})
-    for (uint32_t i = 0; i < 1u << 24; i += first == 0x3f800000u ? stride : 64 * stride) {
+  // All mantissas, of either parity of the exponent; then the ends of the
+  // range.
+  for (uint32_t first :
+       {0x3f800000u, (127u - 100) << 23, (127u - 76) << 23, 252u << 23})
+    for (uint32_t i = 0; i < 1u << 24;
+         i += first == 0x3f800000u ? stride : 64 * stride) {
       float x = fromBits(first + i);
       for (int units = -3; units <= 3; ++units)
         count(squareRoot(x, off(reciprocalRoot(x), units)), std::sqrt(x));
@@ -163,7 +170,9 @@ uint64_t roots(uint32_t stride) {
 }
 
 bool isLow(float x) { return x != 0 && std::fabs(x) < 0x1p-76f; }
-float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+float flushed(float x) {
+  return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x;
+}
 float approximate(float x, int units) {
   bool moves = std::isnormal(x);
   return flushed(moves ? off(x, units) : x);
@@ -172,11 +181,13 @@ float approximate(float x, int units) {
 // Any two floats: what the guard lets pass is right, and it lets enough pass.
 uint64_t guards(uint32_t stride) {
   Count uniform{"any n by any uniform d, past the guard"},
-      each{"any n by any d >= 0, past the guard"}, root{"root of any x, past the guard"};
+      each{"any n by any d >= 0, past the guard"},
+      root{"root of any x, past the guard"};
   Random random;
   uint64_t rounds = (1ull << 31) / stride;
   for (uint64_t i = 0; i < rounds; ++i) {
-    float n = fromBits(random() ^ random() << 13), d = fromBits(random() ^ random() << 13);
+    float n = fromBits(random() ^ random() << 13),
+          d = fromBits(random() ^ random() << 13);
     if (i % 8 == 0)
       n = std::copysign(0.0f, n);
     if (i % 4 == 1)
@@ -192,7 +203,8 @@ uint64_t guards(uint32_t stride) {
     if (!isLow(n) && std::isfinite(q) && std::isfinite(d * 0x1p80f))
       each(q, n / d);
     float x = n, some = flushed(x + 0x1p-126f);
-    float s = squareRoot(x, some < 0 ? NAN : approximate(reciprocalRoot(some), units));
+    float s = squareRoot(
+        x, some < 0 ? NAN : approximate(reciprocalRoot(some), units));
     if (!isLow(x) && std::isfinite(s))
       root(s, std::sqrt(x));
   }

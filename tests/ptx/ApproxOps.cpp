@@ -1,7 +1,7 @@
-// rcp.approx and rsqrt.approx: the ISA says how far off they may be, not where. They
-// are rounded correctly here, or, where a launch has a perturbation, off by as many
-// units in the last place as the operand and that number draw. Programs whose
-// results may depend on the drawing are wrong.
+// rcp.approx and rsqrt.approx: the ISA says how far off they may be, not where.
+// They are rounded correctly here, or, where a launch has a perturbation, off
+// by as many units in the last place as the operand and that number draw.
+// Programs whose results may depend on the drawing are wrong.
 #include "Machine.h"
 #include "Registry.h"
 #include "SoftFloat.h"
@@ -10,7 +10,8 @@ using namespace ptx;
 
 namespace {
 
-// The ISA's bounds and one more: 1 unit, and 2^-22.9 relative, which is below 3.
+// The ISA's bounds and one more: 1 unit, and 2^-22.9 relative, which is
+// below 3.
 constexpr int rcpUnits = 2, rsqrtUnits = 3;
 
 int drawn(const Thread &t, uint64_t operand, int units) {

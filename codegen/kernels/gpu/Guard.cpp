@@ -1,5 +1,5 @@
-// The vectors of an access under one guard: by the quick body, or, where its guard
-// says no, once more by the wide one.
+// The vectors of an access under one guard: by the quick body, or, where its
+// guard says no, once more by the wide one.
 #include "codegen/kernels/Guard.h"
 #include "codegen/kernels/gpu/GpuLowering.h"
 
@@ -12,7 +12,8 @@ int64_t GpuLowering::periodOf(Chunk &chunk, Value tensors) {
 }
 
 // More elements at once have more registers than a thread has. Nothing that a
-// guard is about is stored before it is asked: an access ends with its elements.
+// guard is about is stored before it is asked: an access ends with its
+// elements.
 unsigned GpuLowering::vectorsOfGuard(Chunk &chunk) {
   SweepOp sweep = chunk.sweep;
   if (!sweep.getQuick())
@@ -95,8 +96,9 @@ GpuLowering::vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, Value at,
   builder.setInsertionPointToStart(branch.elseBlock());
   SmallVector<Value> own(words.size());
   for (unsigned i = number; i < number + count; ++i)
-    for (Value value : compute(wide, i, loadVector(kernel, chunk, own, first, i,
-                                                   /*again=*/true)))
+    for (Value value : compute(wide, i,
+                               loadVector(kernel, chunk, own, first, i,
+                                          /*again=*/true)))
       exact.push_back(joined(builder, value));
   scf::YieldOp::create(builder, exact);
   builder.setInsertionPointAfter(branch);
