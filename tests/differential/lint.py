@@ -99,7 +99,10 @@ def _unrefined(kernel):
     for number, form, operands in kernel.instructions:
         if wanted := APPROXIMATE.get(form):
             register = operands.split(",")[0].strip()
-            if set(uses.get(register, ())) != {wanted} or len(uses[register]) < 2:
+            # Of a divisor that is the constant 1 or -1 the first product is none.
+            found = [wanted if use in ("add.rn.f32", "sub.rn.f32") and _opcode(form) == "rcp" else use
+                     for use in uses.get(register, ())]
+            if set(found) != {wanted} or len(found) < 2:
                 yield f"{kernel.name}, line {number}: {register} of {form} is not refined by two {wanted}"
 
 

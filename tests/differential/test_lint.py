@@ -70,7 +70,7 @@ PLANTED = {
     "ex2.approx.f32 %r1, %r2;": "opcode",
     "fma.rp.f32 %r1, %r2, %r2, %r3;": "does not say how it rounds",
     "rcp.approx.f32 %r1, %r2;": "inexact",
-    "rcp.approx.ftz.f32 %r9999, %r2; add.rn.f32 %r1, %r9999, %r9999;": "not refined by two fma",
+    "rcp.approx.ftz.f32 %r9999, %r2; mul.rn.f32 %r1, %r9999, %r9999;": "not refined by two fma",
     "rsqrt.approx.ftz.f32 %r9999, %r2; mul.rn.f32 %r1, %r9999, %r2;": "not refined by two mul",
     "atom.global.add.f32 %r1, [%rd1], %r2;": "opcode",
     "call.uni f;": "opcode",
