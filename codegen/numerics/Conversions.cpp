@@ -176,11 +176,13 @@ static Value roundBits(const Bits &bits, Value number, FormatAttr format,
   unsigned drop = 23 - format.getMantissa();
   Value raw = bits.cast(number, bits.i32());
   Value odd = bits.both(bits.right(raw, drop), bits.constant(1u));
-  Value most = bits.add(raw, bits.constant((1u << (drop - 1)) - 1));
-  if (!neverNan)
-    most = bits.choose(arith::CmpFOp::create(
-                           bits.b, arith::CmpFPredicate::UNO, number, number),
-                       bits.constant(codesOf(format).nan << drop), most);
+  Value half = bits.constant((1u << (drop - 1)) - 1);
+  if (neverNan)
+    return bits.right(bits.add(bits.add(raw, half), odd), drop);
+  Value nan =
+      arith::CmpFOp::create(bits.b, arith::CmpFPredicate::UNO, number, number);
+  Value most = bits.choose(nan, bits.constant(codesOf(format).nan << drop),
+                           bits.add(raw, half));
   return bits.right(bits.add(most, odd), drop);
 }
 
