@@ -31,9 +31,8 @@ struct GpuTuning {
   unsigned uniformRegisters;
   // Bytes of shared memory for a block: four are at home on a multiprocessor.
   unsigned sharedBytes;
-  // Blocks on a multiprocessor that ptxas must make room for. Without a number
-  // it aims at eight, with four (64 registers) kernels that want a few more
-  // spill.
+  // Blocks on a multiprocessor that ptxas must make room for: four leave 64
+  // registers, which all stock kernels do with. Without a number it aims at eight.
   unsigned residentBlocks;
 };
 
