@@ -22,7 +22,8 @@ class Options(ctypes.Structure):
                 ("parameters", ctypes.c_void_p), ("parameter_bytes", ctypes.c_uint64),
                 ("first_block", ctypes.c_uint64), ("last_block", ctypes.c_uint64),
                 ("step_limit", ctypes.c_uint64), ("order", ctypes.c_uint32),
-                ("skip_race_check", ctypes.c_uint32), ("seed", ctypes.c_uint64)]
+                ("skip_race_check", ctypes.c_uint32), ("seed", ctypes.c_uint64),
+                ("perturbation", ctypes.c_uint64)]
 
 
 def available():
@@ -138,12 +139,14 @@ def _garbage(size):
 
 
 class PtxPlan:
-    """`blocks`: grid sizes that runs take in turn; `races`: whether to look for them."""
+    """`blocks`: grid sizes that runs take in turn; `races`: whether to look for them; `perturbation`: the first run's
+    drawing of errors of .approx instructions, the next run has the next."""
 
-    def __init__(self, compiled, target, blocks=(1, 3, 2), races=False, order=0):
+    def __init__(self, compiled, target, blocks=(1, 3, 2), races=False, order=0, perturbation=1):
         self.lib, self.manifest = _library(), compiled.manifest
         self.reads_out = compiled.keeps_old
         self.blocks, self.races, self.order, self.runs = blocks, races, order, 0
+        self.perturbation = perturbation
         self.vm = self.lib.ptx_create(compiled.ptx(target).encode())
         if not self.vm:
             raise Fault(f"{target}: {self.lib.ptx_error().decode()}")
@@ -169,6 +172,7 @@ class PtxPlan:
         options.grid[:], options.block[:] = (grid, 1, 1), (THREADS, 1, 1)
         options.parameters, options.parameter_bytes = parameters.ctypes.data, parameters.nbytes
         options.skip_race_check, options.order = not self.races, self.order
+        options.perturbation = self.perturbation + self.runs
         self._check(self.lib.ptx_launch(self.vm, symbol.encode(), ctypes.byref(options)), symbol)
 
     def _check(self, done, what):

@@ -206,6 +206,8 @@ TEST_F(Compile, OptionsThatAreNoneAreRefused) {
                    "does not begin with --");
   for (const char *ours : {"--emit=ptx", "--emit", "--o=x", "--o"})
     EXPECT_REFUSED(compile("s", ours), ALTGRAD_INVALID, "by the runtime");
+  for (const char *program : {"--ptxas=/bin/true", "--ptxas"})
+    EXPECT_REFUSED(compile("s", program), ALTGRAD_INVALID, "are built ahead");
   for (const char *bare : {"--rule\n--x", "--rule-path\n--x", "--set"})
     EXPECT_REFUSED(compile("s", bare), ALTGRAD_INVALID, "has no value: write");
   for (const char *bad : {"--storage=a\rb", "--storage=a\tb", "--rule=\x01",

@@ -67,6 +67,23 @@ private:
                           mlir::Value tensors, int64_t first,
                           mlir::Value offset, mlir::Type type);
 
+  bool readOnly(mlir::Value tensors);
+
+  // Guard.cpp
+  /// Elements of a thread's access.
+  int64_t periodOf(Chunk &chunk, mlir::Value tensors);
+  /// Vectors that a quick body does before its guard is asked; 1 without one.
+  unsigned vectorsOfGuard(Chunk &chunk);
+  /// What they emit, from vector `number` on. `words`: of each load's last access.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>>
+  vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                    int64_t first, unsigned number,
+                    llvm::SmallVector<mlir::Value> &words);
+  llvm::SmallVector<mlir::Value>
+  loadVector(KernelBuilder &kernel, Chunk &chunk,
+             llvm::SmallVector<mlir::Value> &words, int64_t first,
+             unsigned number, bool again);
+
   // Packing.cpp
   mlir::Value slice(mlir::Value words, mlir::VectorType codes, unsigned number);
   llvm::SmallVector<mlir::Value> pack(llvm::ArrayRef<mlir::Value> vectors);

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace altgrad;
 
 // No phase writes an `in` stream: it may come through the read-only cache.
-static bool readOnly(StepOp step, Value tensors) {
+bool GpuLowering::readOnly(Value tensors) {
   auto argument = dyn_cast<BlockArgument>(tensors);
   return argument && step.getAccess(argument) == "in";
 }
@@ -52,7 +52,8 @@ static void shortenLives(Block &body) {
 }
 
 void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
-  shortenLives(sweep.getWide().front().front());
+  for (Region &wide : sweep.getWide())
+    shortenLives(wide.front());
   Value stride =
       arith::MulIOp::create(builder, blocks, kernel.i64(warpsPerBlock));
   ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
@@ -243,42 +244,21 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
                                             Chunk &chunk, Value at,
                                             Carried carried, unsigned part) {
   SweepOp sweep = chunk.sweep;
-  Region &body = sweep.getWide().front();
   unsigned results = sweep.getNumResults(), vectors = chunk.vectors();
+  unsigned guarded = vectorsOfGuard(chunk);
   int64_t first = part * warpThreads * chunk.width;
-  int64_t accessBytes = target.gpu.accessBytes, width = sweep.getWidth();
-  auto period = [&](Value tensors) { // elements of an access
-    return std::min(accessBytes / bytesOf(tensors), chunk.width);
-  };
+  int64_t width = sweep.getWidth();
   SmallVector<Value> words(sweep.getLoads().size());
+  SmallVector<SmallVector<Value>> ready;
   SmallVector<SmallVector<Value>> codes(sweep.getStores().size());
   SmallVector<SmallVector<Value>> packed(sweep.getStores().size());
   for (unsigned number = 0; number < vectors; ++number) {
-    int64_t element = number * width;
-    SmallVector<Value> loaded;
-    for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
-      auto type = cast<VectorType>(body.getArgument(index).getType());
-      if (Value one = chunk.shared.lookupOrNull(tensors)) {
-        loaded.push_back(vector::BroadcastOp::create(builder, type, one));
-        continue;
-      }
-      int64_t within = element % period(tensors);
-      Type word = bytesOf(tensors) == 4 ? type.getElementType()
-                                        : Type(builder.getI32Type());
-      if (!within)
-        words[index] = kernel.load(
-            VectorType::get({period(tensors) * bytesOf(tensors) / 4}, word),
-            address(kernel, chunk, tensors, first + element), accessBytes,
-            readOnly(step, tensors));
-      loaded.push_back(slice(words[index], type, within / width));
-    }
-    SmallVector<Value> emitted =
-        cloneSweepBody(builder, body,
-                       {loaded, chunk.known,
-                        indexOf(kernel, chunk, at, first + element)});
+    if (number % guarded == 0)
+      ready = vectorsUnderGuard(kernel, chunk, at, first, number, words);
+    SmallVector<Value> &emitted = ready[number % guarded];
     for (unsigned i = 0; i < results; ++i)
       chunk.sums.add(carried, i, part * vectors + number, emitted[i]);
-    element += width;
+    int64_t element = (number + 1) * width;
     for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
       Value code = emitted[results + index];
       if (blockOf(tensors) > 1) {
@@ -295,7 +275,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
         continue;
       llvm::append_range(packed[index], pack(codes[index]));
       codes[index].clear();
-      if (element % period(tensors))
+      if (element % periodOf(chunk, tensors))
         continue;
       Value all = vector::FromElementsOp::create(
           builder,
@@ -305,8 +285,8 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
       packed[index].clear();
       kernel.store(
           all,
-          address(kernel, chunk, tensors, first + element - period(tensors)),
-          accessBytes);
+          address(kernel, chunk, tensors, first + element - periodOf(chunk, tensors)),
+          target.gpu.accessBytes);
     }
   }
   return carried;
@@ -319,7 +299,7 @@ Value GpuLowering::loadElement(KernelBuilder &kernel, Chunk &chunk,
     return one;
   Value from = kernel.offset32(address(kernel, chunk, tensors, first), offset,
                                bytesOf(tensors));
-  return kernel.load(type, from, bytesOf(tensors), readOnly(step, tensors));
+  return kernel.load(type, from, bytesOf(tensors), readOnly(tensors));
 }
 
 // One element after the other; each goes to its own lane of the partial sums.

@@ -5,6 +5,7 @@
 //
 //   const char altgrad_manifest[];        JSON, NUL-terminated
 //   const char altgrad_ptx_<target>[];    PTX text, NUL-terminated (sm_80, ...)
+//   const char altgrad_cubin_<target>[];  the same as machine code, if it was made
 //   void <phase symbol>_<level>(...)      one host kernel per phase and level
 //                                         ("v3", "v4": x86-64-v3, x86-64-v4)
 //   int64_t altgrad_prefetch;             bytes a sweep prefetches ahead on a

@@ -54,6 +54,9 @@ const char altgrad_manifest[] =
 // clang-format on
 const char altgrad_ptx_sm_80[] = PTX("sm_80");
 const char altgrad_ptx_sm_90[] = PTX("sm_90");
+#ifdef CUBIN
+const char altgrad_cubin_sm_90[] = "cubin of // in the bundle\n" PTX("sm_90");
+#endif
 
 enum { rowWords = 13 };
 
