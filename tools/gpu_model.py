@@ -92,4 +92,6 @@ if __name__ == "__main__":
     try:
         main()
     except sass.MissingTool as missing:
-        sys.exit(str(missing))
+        if not VENV.exists() or sys.prefix == str(VENV.parents[1]):
+            sys.exit(str(missing))
+        os.execv(VENV, [str(VENV), *sys.argv])  # its triton has the tools

@@ -121,6 +121,16 @@ def test_time_between_launches(monkeypatch):
         assert "step" in broken(Step(("--rule=adamw", "--clip"), slow, folder), simulated=True)
 
 
+def test_small_phases_take_longer_for_more():
+    with tempfile.TemporaryDirectory() as folder:
+        step = Step(("--rule=adamw", "--clip"), MACHINE, folder)
+    one, large, many = Shape("1", 1, 10**6), Shape("2", 1, 10**9), Shape("3", 1000, 1024)
+    for kind, less, more in (("fold", one, large), ("scalars", one, many)):
+        phases = [phase for phase in step.of(kind) if kind == "fold" or phase["domain"] == "once"]
+        times = [sum(step.small_seconds(phase, shape, True) for phase in phases) for shape in (less, more)]
+        assert 0 < 2 * times[0] < times[1]
+
+
 def test_an_exception_has_an_end():
     class Step:
         name, machine = "--rule=sgd", MACHINE
