@@ -2,8 +2,8 @@
 #include "codegen/emit/Manifest.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/kernels/gpu/ThreadSums.h"
-#include "codegen/phases/Layout.h"
+#include "codegen/kernels/KernelBuilder.h"
+#include "codegen/phases/Launches.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -53,14 +53,6 @@ static llvm::json::Object describeScalar(StepOp step, const Binding &binding) {
   return scalar;
 }
 
-static int64_t perBlock(PhaseOp phase) {
-  if (phase.getDomain() == Domain::Once)
-    return 1;
-  // A warp does a chunk or folds a row; a thread does the scalars of a row.
-  bool warps = phase.getSweep() || phase.count<FoldOp>();
-  return warps ? warpsPerBlock : ALTGRAD_BLOCK_THREADS;
-}
-
 static llvm::json::Object describePhase(PhaseOp phase) {
   SweepOp sweep = phase.getSweep();
   return llvm::json::Object{{"name", phase.getName()},
@@ -68,7 +60,7 @@ static llvm::json::Object describePhase(PhaseOp phase) {
                             {"kind", phase.getKind()},
                             {"domain", stringifyDomain(phase.getDomain())},
                             {"set", setOf(phase.getSet())},
-                            {"per_block", perBlock(phase)},
+                            {"per_block", itemsPerBlock(phase)},
                             {"block", sweep ? sweep.getBlock() : 1},
                             {"read", sweep ? sweep.getBytesRead() : 0},
                             {"written", sweep ? sweep.getBytesWritten() : 0}};

@@ -10,10 +10,12 @@ using namespace altgrad::runtime;
 
 namespace {
 
-// Blocks walk their domain with a grid-sized stride, so a grid needs no more of
-// them than the device can hold; fewer than 4 a processor would starve it while
-// the last ones end.
+// Blocks walk their domain with a grid-sized stride. Where a block does several
+// items at a time, a grid needs no more of them than the device can hold; fewer
+// than 4 a processor would starve it while the last ones end. A block for an item
+// is scheduled by the hardware, up to the largest grid there is.
 constexpr int fewestBlocks = 4, mostBlocks = 8;
+constexpr int64_t largestGrid = INT32_MAX;
 
 class CudaExecutor final : public Executor {
 public:
@@ -192,7 +194,9 @@ altgrad_status CudaExecutor::loadPhase(const Bundle &bundle,
   if (error)
     return driver.refuse(error, phase.symbol.c_str());
   entry.mostBlocks =
-      int64_t(processors) * std::clamp(blocks, fewestBlocks, mostBlocks);
+      phase.perBlock == 1
+          ? largestGrid
+          : int64_t(processors) * std::clamp(blocks, fewestBlocks, mostBlocks);
   phases.push_back(entry);
   return ALTGRAD_OK;
 }

@@ -136,6 +136,8 @@ TEST_F(Cuda, TheGridHoldsTheWorkOrTheDevice) {
     EXPECT_EQ(fake().launches[0].block, 256u);
     EXPECT_EQ(fake().launches[1].grid, 1u) << "once";
     EXPECT_EQ(fake().launches[2].grid, 1u) << "one row";
+    EXPECT_EQ(fake().launches[3].grid, (row.elements + 4095) / 4096)
+        << "a block for a chunk";
   }
 }
 

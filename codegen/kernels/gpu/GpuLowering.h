@@ -22,6 +22,7 @@ private:
   struct Chunk {
     SweepOp sweep;
     ThreadSums sums;
+    int64_t threads; // that share it: a warp or a block
     int64_t width;
     /// The thread's first element, from the chunk's end: negative.
     mlir::Value from = {};
@@ -101,7 +102,7 @@ private:
   const Target &target;
   mlir::ImplicitLocOpBuilder builder;
   mlir::Value inBlock, inWarp;     // the thread's number, i64
-  mlir::Value block, blocks, warp; // i64
+  mlir::Value block, blocks, warp, warps; // i64, of the grid
   mlir::Value begin, end; // items of the phase's domain, i64
 };
 

@@ -70,6 +70,7 @@ void GpuLowering::lower(PhaseOp phase) {
   warp = arith::AddIOp::create(
       builder, scaled(block, warpsPerBlock),
       arith::DivUIOp::create(builder, inBlock, kernel.i64(warpThreads)));
+  warps = scaled(blocks, warpsPerBlock);
   Value global = arith::AddIOp::create(
       builder, scaled(block, ALTGRAD_BLOCK_THREADS), inBlock);
   if (SweepOp sweep = phase.getSweep()) {
@@ -170,10 +171,8 @@ Value GpuLowering::foldRow(KernelBuilder &kernel, FoldOp fold, Row row) {
 
 // All threads of a warp fold; the first one keeps.
 void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase) {
-  Value stride = arith::MulIOp::create(builder, blocks,
-                                       kernel.i64(warpsPerBlock));
   Value from = arith::AddIOp::create(builder, begin, warp);
-  kernel.loop(from, end, stride, [&](Value index) {
+  kernel.loop(from, end, warps, [&](Value index) {
     Row row = kernel.row(index);
     ScalarLowering scalars(kernel, row);
     for (Operation &op : phase.getBody().front())

@@ -1,10 +1,12 @@
-// A sweep on a GPU: a warp for a chunk, 16 bytes of every stream per access.
+// A sweep on a GPU: a block for a chunk, or a warp where sums are to be kept
+// apart; 16 bytes of every stream per access.
 //
 // A thread does as many neighbouring elements as fill 16 bytes of the narrowest
 // stream, two at a time. A stream is loaded where the codes of its last access
 // run out and stored where 16 bytes are complete; in between, codes are packed
 // in words of 32 bits. So a kernel's registers hardly depend on the formats.
 #include "codegen/kernels/gpu/GpuLowering.h"
+#include "codegen/phases/Launches.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -53,11 +55,20 @@ static void shortenLives(Block &body) {
 
 void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   shortenLives(sweep.getWide().front().front());
-  Value stride =
-      arith::MulIOp::create(builder, blocks, kernel.i64(warpsPerBlock));
+  bool byBlock = chunkThreads(sweep) == ALTGRAD_BLOCK_THREADS;
+  Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
+  auto phase = sweep->getParentOfType<PhaseOp>();
+  Value last;
+  if (runsBackwards(phase))
+    last = arith::SubIOp::create(
+        builder, arith::AddIOp::create(builder, begin, end), kernel.i64(1));
   ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
-  kernel.loop(arith::AddIOp::create(builder, begin, warp), end, stride,
-              [&](Value index) { sweepChunk(kernel, memory, sweep, index); });
+  kernel.loop(arith::AddIOp::create(builder, begin, first), end, stride,
+              [&](Value index) {
+                if (last)
+                  index = arith::SubIOp::create(builder, last, index);
+                sweepChunk(kernel, memory, sweep, index);
+              });
 }
 
 // Pointers and uniform numbers live through the whole sweep. Where they take
@@ -85,7 +96,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
                                           ThreadMemory &memory, SweepOp sweep,
                                           Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
-  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory),
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), chunkThreads(sweep),
               widthOf(sweep, target.gpu.accessBytes)};
   Value entry = kernel.offset(kernel.member(Member::Chunks), index,
                               sizeof(altgrad_chunk));
@@ -111,7 +122,9 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
             builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first),
         arith::ExtSIOp::create(builder, i64, count));
 
-  Value mine = arith::MulIOp::create(builder, inWarp, kernel.i64(chunk.width));
+  Value mine = arith::MulIOp::create(
+      builder, chunk.threads == warpThreads ? inWarp : inBlock,
+      kernel.i64(chunk.width));
   Value mine32 = arith::TruncIOp::create(builder, i32, mine);
   chunk.from = arith::SubIOp::create(builder, mine32, count);
   if (exchangesInBlocks(sweep)) {
@@ -141,7 +154,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
 void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
                              SweepOp sweep, Value index) {
   Chunk chunk = openChunk(kernel, memory, sweep, index);
-  int32_t covered = warpThreads * chunk.width;
+  int32_t covered = chunk.threads * chunk.width;
   unsigned results = sweep.getNumResults();
   unsigned parts = results ? ALTGRAD_LANES / covered : 1;
   Carried initial = chunk.sums.clear();

@@ -35,7 +35,7 @@ const char altgrad_manifest[] =
     PHASE("total", "altgrad_sgd_total", "total", "once", null, 1, 0, 0) ","
     PHASE("advance", "altgrad_sgd_advance", "scalars", "rows", null, 256, 0, 0)
     ","
-    PHASE("update", "altgrad_sgd_update", "sweep", "chunks", 0, 8, 8, 6) "],"
+    PHASE("update", "altgrad_sgd_update", "sweep", "chunks", 0, 1, 8, 6) "],"
     " \"exchanges\": []}";
 // clang-format on
 
