@@ -33,6 +33,9 @@ struct GpuTuning {
   // it aims at eight, with four (64 registers) kernels that want a few more
   // spill.
   unsigned residentBlocks;
+  // The same for kernels with folds and scalars in them, whose loops ptxas
+  // unrolls until they have as many registers as they may.
+  unsigned residentSmall;
 };
 
 struct Target {

@@ -6,6 +6,12 @@
 using namespace mlir;
 using namespace altgrad;
 
+// Only a sweep that stores nothing has registers to spare for what comes after it.
+static bool mayGoOn(PhaseOp phase) {
+  SweepOp sweep = phase.getSweep();
+  return !phase.getExchange() && (!sweep || sweep.getStores().empty());
+}
+
 // A launch goes on to the next sweep or exchange.
 static SmallVector<SmallVector<PhaseOp>> launchesOf(StepOp step) {
   SmallVector<SmallVector<PhaseOp>> launches;
@@ -14,7 +20,7 @@ static SmallVector<SmallVector<PhaseOp>> launchesOf(StepOp step) {
     if (ended || phase.getSweep())
       launches.emplace_back();
     launches.back().push_back(phase);
-    ended = phase.getExchange();
+    ended = !mayGoOn(phase);
   }
   return launches;
 }

@@ -8,7 +8,7 @@ namespace altgrad {
 
 /// The phases after this one that the last block of its launch may do as well:
 /// all up to the next sweep or exchange. Empty for a phase that is itself in such
-/// a list.
+/// a list, and for a sweep that stores.
 llvm::SmallVector<PhaseOp> finishedBy(PhaseOp phase);
 /// How many launches the phases of a step are, where last blocks do what they may.
 unsigned countLaunches(StepOp step);

@@ -188,6 +188,7 @@ void Reader::readPhase(const Fields &fields) {
                                 fields.text("kind") + " phase");
   phase.set = fields.integerOrNull("set", manifest.sets - 1);
   phase.perBlock = fields.integer("per_block", 1, mostPerBlock);
+  phase.finishes = fields.integer("finishes", 0, mostWords);
   phase.block = fields.power("block", ALTGRAD_CHUNK);
   phase.read = fields.number("read", mostTraffic);
   phase.written = fields.number("written", mostTraffic);

@@ -16,6 +16,9 @@ namespace {
 // is scheduled by the hardware, up to the largest grid there is.
 constexpr int fewestBlocks = 4, mostBlocks = 8;
 constexpr int64_t largestGrid = INT32_MAX;
+// With more rows than these a block takes longer for the phases between two
+// sweeps than their launches do.
+constexpr int64_t mostRowsOfLastBlock = 4096;
 
 class CudaExecutor final : public Executor {
 public:
@@ -42,6 +45,7 @@ private:
   altgrad_status loadPhase(const Bundle &bundle, const Phase &phase);
   altgrad_status order(const Tables &tables, CudaStream stream,
                        unsigned &changed, bool &capturing);
+  int64_t finishedBy(int64_t phase, int64_t last, const Tables &tables) const;
   altgrad_status launchPhase(const Entry &entry, Items items,
                              altgrad_args &args, CudaStream stream);
   altgrad_status checkUsable() const;
@@ -247,13 +251,22 @@ altgrad_status CudaExecutor::order(const Tables &tables, CudaStream stream,
   return changed ? memory.upload(tables, stream, changed) : ALTGRAD_OK;
 }
 
+// How many of the phases after this one its last block does: all it can, or none.
+int64_t CudaExecutor::finishedBy(int64_t phase, int64_t last,
+                                 const Tables &tables) const {
+  int64_t finishes = phases[size_t(phase)].phase->finishes;
+  bool fits = phase + finishes < last && tables.nrows <= mostRowsOfLastBlock;
+  return fits ? finishes : 0;
+}
+
 altgrad_status CudaExecutor::launchPhase(const Entry &entry, Items items,
                                          altgrad_args &args,
                                          CudaStream stream) {
-  if (items.begin >= items.end)
+  if (items.begin >= items.end && !args.finished)
     return ALTGRAD_OK;
   int64_t perBlock = entry.phase->perBlock;
   int64_t blocks = (items.end - items.begin + perBlock - 1) / perBlock;
+  blocks = std::clamp<int64_t>(blocks, 1, entry.mostBlocks);
 #define ALTGRAD_POINTER(type, name, Name) &args.name,
 #define ALTGRAD_COUNT(name, Name) &args.name,
   void *parameters[] = {ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT)
@@ -261,8 +274,7 @@ altgrad_status CudaExecutor::launchPhase(const Entry &entry, Items items,
 #undef ALTGRAD_POINTER
 #undef ALTGRAD_COUNT
   Result error = driver.cuLaunchKernel(
-      entry.kernel, unsigned(std::min(blocks, entry.mostBlocks)), 1, 1,
-      ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream, parameters, nullptr);
+      entry.kernel, unsigned(blocks), 1, 1, ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream, parameters, nullptr);
   return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 
@@ -283,9 +295,14 @@ altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
   args.chunks = (const altgrad_chunk *)memory.address(ChunkTable);
   args.groups = (const uint64_t *)memory.address(GroupTable);
   args.scalars = (const uint64_t *)memory.address(ScalarTable);
+  args.sets = (const int64_t *)memory.address(SetTable);
   altgrad_status status = ALTGRAD_OK;
   for (int64_t i = launch.first; !status && i < launch.last; ++i) {
     const Entry &entry = phases[size_t(i)];
+    int64_t others = finishedBy(i, launch.last, tables);
+    args.finished =
+        others ? (uint32_t *)memory.address(FinishedTable) : nullptr;
+    i += others;
     status = launchPhase(entry, itemsOf(*entry.phase, tables), args, stream);
   }
   // Also after a failure: the kernels before it may still run.

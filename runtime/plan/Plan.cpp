@@ -63,14 +63,16 @@ bool Tables::groupHas(int64_t group, int64_t set) const {
 
 const void *Tables::data(int table) const {
   const void *all[] = {rows.data(), inputs.data(), chunks.data(), groups.data(),
-                       scalars.data()};
+                       scalars.data(), setRows.data(), &finished};
   return all[table];
 }
 
 size_t Tables::bytes(int table) const {
   size_t all[] = {rows.size() * 8, inputs.size() * 8,
                   chunks.size() * sizeof(altgrad_chunk), groups.size() * 8,
-                  scalars.size() * 8};
+                  scalars.size() * 8,
+                  setRows.size() * 8,
+                  sizeof finished};
   return all[table];
 }
 
@@ -225,6 +227,7 @@ altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
   args.chunks = tables.chunks.data();
   args.groups = tables.groups.data();
   args.scalars = tables.scalars.data();
+  args.sets = tables.setRows.data();
   args.step_words = (uint64_t *)base;
   args.row_words = (uint64_t *)(base + layout.rowWords);
   args.chunk_words = (uint32_t *)(base + layout.chunkWords);

@@ -10,9 +10,18 @@
 
 namespace altgrad::runtime {
 
-// The order of the parts in device memory.
-enum Table { RowTable, InputTable, ChunkTable, GroupTable, ScalarTable };
-constexpr int tableCount = 5;
+// The order of the parts in device memory. The last one counts blocks and is 0
+// whenever nothing runs, so it is uploaded like the others.
+enum Table {
+  RowTable,
+  InputTable,
+  ChunkTable,
+  GroupTable,
+  ScalarTable,
+  SetTable,
+  FinishedTable
+};
+constexpr int tableCount = 7;
 
 struct Tables {
   std::vector<uint64_t> rows, inputs, groups, scalars;
@@ -20,6 +29,7 @@ struct Tables {
   std::vector<int64_t> setRows, setChunks; // where each set begins, and the end
   std::vector<uint64_t> groupSets; // of each group: a bit for every set it has
   int64_t nrows = 0, ngroups = 0;
+  uint32_t finished = 0;
 
   // Whether a group has a tensor of a set; of any set where it is -1.
   bool groupHas(int64_t group, int64_t set) const;

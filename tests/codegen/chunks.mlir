@@ -17,12 +17,10 @@
 // The second one begins with the last: its elements are in the cache.
 // CHECK-LABEL: llvm.func @altgrad_s_scale(
 // CHECK-SAME: %[[BEGIN:arg[0-9]+]]: i64, %[[END:arg[0-9]+]]: i64) attributes
-// CHECK: %[[BLOCK:.*]] = arith.extui
-// CHECK: %[[BOTH:.*]] = arith.addi %[[BEGIN]], %[[END]] : i64
-// CHECK: %[[LAST:.*]] = arith.subi %[[BOTH]], %c1_i64
-// CHECK: scf.for %[[INDEX:.*]] = %{{.*}} to %[[END]] step
-// CHECK-NEXT: %[[CHUNK:.*]] = arith.subi %[[LAST]], %[[INDEX]]
-// CHECK-NEXT: arith.muli %[[CHUNK]],
+// CHECK: %[[BEYOND:.*]] = arith.subi %[[END]],
+// CHECK: %[[LAST:.*]] = arith.subi %[[BEYOND]], %c1_i64
+// CHECK: scf.while (%[[INDEX:.*]] = %[[LAST]])
+// CHECK-NEXT: arith.cmpi sge, %[[INDEX]], %[[BEGIN]]
 // CHECK: scf.for {{.*}} to %c0_i32 step %c1024_i32
 
 // Another set's are not.

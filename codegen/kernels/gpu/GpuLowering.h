@@ -85,9 +85,52 @@ private:
   mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, Reduction kind,
                         mlir::Value own);
 
+  // SmallPhases.cpp
+  /// Who does a small phase, and its items.
+  struct Crew {
+    mlir::Value block, blocks; // i64
+    mlir::Value begin, end;
+  };
+  /// A tensor's partial sums.
+  struct Fold {
+    FoldOp op;
+    Reduction kind;
+    mlir::Type type;
+    mlir::Value first, count; // chunks
+  };
+  using FoldWay = mlir::Value (GpuLowering::*)(KernelBuilder &, const Fold &);
+  /// Whether the kernel of a phase needs words of shared memory.
+  bool sharesWords(PhaseOp phase);
+  void allocateWords();
+  mlir::Value sharedWord(KernelBuilder &kernel, mlir::Value index);
+  void barrier();
+  void lowerSmall(KernelBuilder &kernel, PhaseOp phase, const Crew &crew);
+  void lowerFolds(KernelBuilder &kernel, PhaseOp phase, const Crew &crew);
+  void foldRow(KernelBuilder &kernel, PhaseOp phase, mlir::Value index,
+               mlir::Value keeper, FoldWay way);
+  mlir::Value foldFew(KernelBuilder &kernel, const Fold &fold);
+  mlir::Value foldByWarp(KernelBuilder &kernel, const Fold &fold);
+  mlir::Value foldByBlock(KernelBuilder &kernel, const Fold &fold);
+  llvm::SmallVector<mlir::Value> foldLanes(KernelBuilder &kernel,
+                                           const Fold &fold, mlir::Value lane,
+                                           int64_t perThread);
+  mlir::Value partialsFrom(KernelBuilder &kernel, const Fold &fold,
+                           mlir::Value index);
+  mlir::Value partialAt(KernelBuilder &kernel, const Fold &fold,
+                        mlir::Value index);
+  mlir::Value orNeutral(KernelBuilder &kernel, const Fold &fold,
+                        mlir::Value inside, mlir::Value partial);
+  mlir::Value joinLanes(KernelBuilder &kernel, Reduction kind,
+                        llvm::SmallVector<mlir::Value> lanes);
+  void forEachBit(KernelBuilder &kernel, mlir::Value mask,
+                  llvm::function_ref<void(mlir::Value)> body);
+  void lowerOnce(KernelBuilder &kernel, PhaseOp phase);
+  mlir::Value total(KernelBuilder &kernel, TotalOp op);
+  mlir::Value comesLast(KernelBuilder &kernel);
+  mlir::Value again(llvm::StringRef name);
+  void finish(KernelBuilder &kernel, llvm::ArrayRef<PhaseOp> phases);
+
   // LowerToGPU.cpp
-  void lowerFolds(KernelBuilder &kernel, PhaseOp phase);
-  mlir::Value foldRow(KernelBuilder &kernel, FoldOp fold, Row row);
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.
   mlir::Value joinThreads(KernelBuilder &kernel, Reduction kind,
                           mlir::Value sum);
@@ -104,6 +147,7 @@ private:
   mlir::Value inBlock, inWarp;     // the thread's number, i64
   mlir::Value block, blocks, warp, warps; // i64, of the grid
   mlir::Value begin, end; // items of the phase's domain, i64
+  mlir::Value words;      // of shared memory, for small phases
 };
 
 } // namespace altgrad

@@ -57,18 +57,14 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   shortenLives(sweep.getWide().front().front());
   bool byBlock = chunkThreads(sweep) == ALTGRAD_BLOCK_THREADS;
   Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
-  auto phase = sweep->getParentOfType<PhaseOp>();
-  Value last;
-  if (runsBackwards(phase))
-    last = arith::SubIOp::create(
-        builder, arith::AddIOp::create(builder, begin, end), kernel.i64(1));
   ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
-  kernel.loop(arith::AddIOp::create(builder, begin, first), end, stride,
-              [&](Value index) {
-                if (last)
-                  index = arith::SubIOp::create(builder, last, index);
-                sweepChunk(kernel, memory, sweep, index);
-              });
+  auto body = [&](Value index) { sweepChunk(kernel, memory, sweep, index); };
+  if (!runsBackwards(sweep->getParentOfType<PhaseOp>()))
+    return kernel.loop(arith::AddIOp::create(builder, begin, first), end, stride,
+                       body);
+  Value beyond = arith::SubIOp::create(builder, end, first);
+  kernel.loopDown(arith::SubIOp::create(builder, beyond, kernel.i64(1)), begin,
+                  stride, body);
 }
 
 // Pointers and uniform numbers live through the whole sweep. Where they take

@@ -134,10 +134,12 @@ typedef struct altgrad_chunk {
   POINTER(const altgrad_chunk *, chunks, Chunks) /* [nchunks] */               \
   POINTER(const uint64_t *, groups, Groups)    /* [ngroups][group_scalars] */  \
   POINTER(const uint64_t *, scalars, Scalars)  /* [step_scalars] */            \
+  POINTER(const int64_t *, sets, Sets) /* first row of each, and the end */    \
   POINTER(uint64_t *, step_words, StepWords)   /* [step_words] */              \
   POINTER(uint64_t *, row_words, RowWords)     /* [nrows][workspace's] */      \
   POINTER(uint32_t *, chunk_words, ChunkWords) /* [chunk_words][nchunks] */    \
   POINTER(float *, spills, Spills) /* [spills][nchunks * ALTGRAD_CHUNK] */     \
+  POINTER(uint32_t *, finished, Finished) /* blocks; see below */              \
   COUNT(nrows, RowCount)                                                       \
   COUNT(nchunks, ChunkCount)
 
