@@ -6,7 +6,8 @@
 using namespace mlir;
 using namespace altgrad;
 
-// Only a sweep that stores nothing has registers to spare for what comes after it.
+// Only a sweep that stores nothing has registers to spare for what comes after
+// it.
 static bool mayGoOn(PhaseOp phase) {
   SweepOp sweep = phase.getSweep();
   return !phase.getExchange() && (!sweep || sweep.getStores().empty());
@@ -33,9 +34,7 @@ SmallVector<PhaseOp> altgrad::finishedBy(PhaseOp phase) {
   return {};
 }
 
-unsigned altgrad::countLaunches(StepOp step) {
-  return launchesOf(step).size();
-}
+unsigned altgrad::countLaunches(StepOp step) { return launchesOf(step).size(); }
 
 int64_t altgrad::chunkThreads(SweepOp sweep) {
   return sweep.getNumResults() ? warpThreads : ALTGRAD_BLOCK_THREADS;

@@ -274,7 +274,8 @@ altgrad_status CudaExecutor::launchPhase(const Entry &entry, Items items,
 #undef ALTGRAD_POINTER
 #undef ALTGRAD_COUNT
   Result error = driver.cuLaunchKernel(
-      entry.kernel, unsigned(blocks), 1, 1, ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream, parameters, nullptr);
+      entry.kernel, unsigned(blocks), 1, 1, ALTGRAD_BLOCK_THREADS, 1, 1, 0,
+      stream, parameters, nullptr);
   return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 

@@ -141,6 +141,37 @@ TEST_F(Cuda, TheGridHoldsTheWorkOrTheDevice) {
   }
 }
 
+std::vector<std::string> launched(Tensors &tensors, int64_t last = -1) {
+  fake().launches.clear();
+  PlanPointer plan = planSgd("cuda", FINISHING_BUNDLE);
+  tensors.bind(plan.get());
+  EXPECT_EQ(tensors.run(plan.get(), 0, last), 0) << altgrad_last_error();
+  fake().drain();
+  std::vector<std::string> names;
+  for (const FakeLaunch &launch : fake().launches)
+    names.push_back(launch.kernel.substr(strlen("altgrad_sgd_")));
+  return names;
+}
+
+// Unless there are too many rows, or the run ends before. It is launched for it
+// where there is no chunk.
+TEST_F(Cuda, TheLastBlockGoesOnToWhatItCan) {
+  using Names = std::vector<std::string>;
+  const Names apart{"norm", "total", "advance", "update"};
+  Tensors some(awkwardSizes()), expected(awkwardSizes()), none({});
+  EXPECT_EQ(launched(some), Names({"norm", "update"}));
+  expected.step();
+  EXPECT_TRUE(some.equals(expected));
+  EXPECT_EQ(launched(some, 3), Names({"norm"}));
+  EXPECT_EQ(launched(some, 2), Names({"norm", "total"}));
+  EXPECT_EQ(launched(none), Names({"norm"}));
+  EXPECT_EQ(fake().launches[0].grid, 1u);
+  Tensors most(std::vector<int64_t>(4096, 1)),
+      more(std::vector<int64_t>(4097, 1));
+  EXPECT_EQ(launched(most), Names({"norm", "update"}));
+  EXPECT_EQ(launched(more), apart);
+}
+
 TEST_F(Cuda, OnlyChangedTablesAreUploaded) {
   Tensors t({5000, 7}), other({5000, 7});
   PlanPointer plan = planSgd("cuda");
@@ -155,7 +186,7 @@ TEST_F(Cuda, OnlyChangedTablesAreUploaded) {
   auto bind = [&](const char *name, std::vector<void *> pointers) {
     EXPECT_EQ(altgrad_bind_stream(plan.get(), name, pointers.data(), 2), 0);
   };
-  EXPECT_EQ(uploads(), 5);
+  EXPECT_EQ(uploads(), 7);
   EXPECT_EQ(uploads(), 0);
   bind("grads", Tensors::pointers(t.grads));
   EXPECT_EQ(uploads(), 0) << "the same pointers";

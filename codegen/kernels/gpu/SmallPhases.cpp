@@ -14,7 +14,8 @@ constexpr int64_t loadsAhead = 8;
 // The same memory for all small phases of a kernel: a word of each thread, one
 // of each warp, one of the block.
 constexpr int64_t warpWord = ALTGRAD_BLOCK_THREADS,
-                  blockWord = warpWord + warpsPerBlock, wordCount = blockWord + 1;
+                  blockWord = warpWord + warpsPerBlock,
+                  wordCount = blockWord + 1;
 constexpr unsigned wordBytes = 4;
 
 bool GpuLowering::sharesWords(PhaseOp phase) {
@@ -50,21 +51,20 @@ void GpuLowering::lowerSmall(KernelBuilder &kernel, PhaseOp phase,
     return arith::MulIOp::create(builder, count,
                                  kernel.i64(ALTGRAD_BLOCK_THREADS));
   };
-  Value thread =
-      arith::AddIOp::create(builder, threadsOf(crew.block), inBlock);
+  Value thread = arith::AddIOp::create(builder, threadsOf(crew.block), inBlock);
   kernel.loop(arith::AddIOp::create(builder, crew.begin, thread), crew.end,
               threadsOf(crew.blocks), [&](Value index) {
                 ScalarLowering(kernel, kernel.row(index)).lower(phase);
               });
 }
 
-//===-- Folds ---------------------------------------------------------------===//
+//===-- Folds
+//---------------------------------------------------------------===//
 
 Value GpuLowering::partialsFrom(KernelBuilder &kernel, const Fold &fold,
                                 Value index) {
-  return kernel.chunkWord(
-      FoldOp(fold.op).getWord(),
-      arith::AddIOp::create(builder, fold.first, index));
+  return kernel.chunkWord(FoldOp(fold.op).getWord(),
+                          arith::AddIOp::create(builder, fold.first, index));
 }
 
 // A partial sum that exists, for every index.
@@ -75,8 +75,8 @@ Value GpuLowering::partialAt(KernelBuilder &kernel, const Fold &fold,
   return kernel.load(fold.type, partialsFrom(kernel, fold, index), wordBytes);
 }
 
-Value GpuLowering::orNeutral(KernelBuilder &kernel, const Fold &fold, Value inside,
-                             Value partial) {
+Value GpuLowering::orNeutral(KernelBuilder &kernel, const Fold &fold,
+                             Value inside, Value partial) {
   return arith::SelectOp::create(builder, inside, partial,
                                  neutral(builder, fold.kind, fold.type));
 }
@@ -97,8 +97,8 @@ Value GpuLowering::foldFew(KernelBuilder &kernel, const Fold &fold) {
     lanes.push_back(partialAt(kernel, fold, kernel.i64(i)));
   }
   for (auto [lane, exists] : llvm::zip(lanes, inside))
-    lane = join(builder, fold.kind, none,
-                orNeutral(kernel, fold, exists, lane));
+    lane =
+        join(builder, fold.kind, none, orNeutral(kernel, fold, exists, lane));
   scf::YieldOp::create(builder, joinElements(fold.kind, lanes));
   builder.setInsertionPointToStart(branch.elseBlock());
   scf::YieldOp::create(builder, none);
@@ -106,10 +106,11 @@ Value GpuLowering::foldFew(KernelBuilder &kernel, const Fold &fold) {
 }
 
 // The lanes `lane`, lane + 256 / perThread … of a tensor's partial sums: whole
-// rounds of 256 first, then one that lacks some. All loads of several rounds come
-// before their first sum.
-SmallVector<Value> GpuLowering::foldLanes(KernelBuilder &kernel, const Fold &fold,
-                                          Value lane, int64_t perThread) {
+// rounds of 256 first, then one that lacks some. All loads of several rounds
+// come before their first sum.
+SmallVector<Value> GpuLowering::foldLanes(KernelBuilder &kernel,
+                                          const Fold &fold, Value lane,
+                                          int64_t perThread) {
   int64_t ahead = loadsAhead / perThread, step = ALTGRAD_LANES / perThread;
   auto joined = [&](SmallVector<Value> sums, ArrayRef<Value> partials) {
     for (auto [i, partial] : llvm::enumerate(partials))
@@ -123,8 +124,8 @@ SmallVector<Value> GpuLowering::foldLanes(KernelBuilder &kernel, const Fold &fol
   SmallVector<Value> sums = kernel.loopWith(
       kernel.i64(0), whole, kernel.i64(ahead * ALTGRAD_LANES), none,
       [&](Value base, SmallVector<Value> sums) {
-        Value from = partialsFrom(
-            kernel, fold, arith::AddIOp::create(builder, base, lane));
+        Value from = partialsFrom(kernel, fold,
+                                  arith::AddIOp::create(builder, base, lane));
         SmallVector<Value> partials;
         for (int64_t i = 0; i < loadsAhead; ++i)
           partials.push_back(kernel.load(
@@ -142,8 +143,8 @@ SmallVector<Value> GpuLowering::foldLanes(KernelBuilder &kernel, const Fold &fol
               kernel.i64(i * step));
           Value inside = arith::CmpIOp::create(
               builder, arith::CmpIPredicate::slt, index, fold.count);
-          partials.push_back(orNeutral(kernel, fold, inside,
-                                       partialAt(kernel, fold, index)));
+          partials.push_back(
+              orNeutral(kernel, fold, inside, partialAt(kernel, fold, index)));
         }
         return joined(sums, partials);
       });
@@ -172,8 +173,8 @@ Value GpuLowering::foldByBlock(KernelBuilder &kernel, const Fold &fold) {
   barrier();
   SmallVector<Value> lanes;
   for (int64_t i = 0; i < ALTGRAD_LANES / warpThreads; ++i) {
-    Value lane = arith::AddIOp::create(builder, inWarp,
-                                       kernel.i64(i * warpThreads));
+    Value lane =
+        arith::AddIOp::create(builder, inWarp, kernel.i64(i * warpThreads));
     lanes.push_back(
         kernel.load(fold.type, sharedWord(kernel, lane), wordBytes));
   }
@@ -197,22 +198,21 @@ void GpuLowering::foldRow(KernelBuilder &kernel, PhaseOp phase, Value index,
 
 void GpuLowering::forEachBit(KernelBuilder &kernel, Value mask,
                              function_ref<void(Value)> body) {
-  kernel.loop(kernel.i64(0), kernel.i64(warpThreads), kernel.i64(1),
-              [&](Value number) {
-                Type i32 = builder.getI32Type();
-                Value shift = arith::TruncIOp::create(builder, i32, number);
-                Value bit = arith::AndIOp::create(
-                    builder, arith::ShRUIOp::create(builder, mask, shift),
-                    kernel.i32(1));
-                kernel.when(arith::CmpIOp::create(builder,
-                                                  arith::CmpIPredicate::ne,
-                                                  bit, kernel.i32(0)),
-                            [&] { body(number); });
-              });
+  kernel.loop(
+      kernel.i64(0), kernel.i64(warpThreads), kernel.i64(1), [&](Value number) {
+        Type i32 = builder.getI32Type();
+        Value shift = arith::TruncIOp::create(builder, i32, number);
+        Value bit = arith::AndIOp::create(
+            builder, arith::ShRUIOp::create(builder, mask, shift),
+            kernel.i32(1));
+        kernel.when(arith::CmpIOp::create(builder, arith::CmpIPredicate::ne,
+                                          bit, kernel.i32(0)),
+                    [&] { body(number); });
+      });
 }
 
-// Thread t of a warp looks at every 32nd of its rows, does the short ones itself
-// and leaves the others to the warp, or to the block.
+// Thread t of a warp looks at every 32nd of its rows, does the short ones
+// itself and leaves the others to the warp, or to the block.
 void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase,
                              const Crew &crew) {
   auto times = [&](Value a, int64_t b) -> Value {
@@ -256,8 +256,8 @@ void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase,
     });
     Value none = arith::ConstantIntOp::create(builder, true, 1);
     Value longer = both(inside, arith::XOrIOp::create(builder, few, none));
-    Value mine = ballot(
-        both(longer, arith::XOrIOp::create(builder, many, none)));
+    Value mine =
+        ballot(both(longer, arith::XOrIOp::create(builder, many, none)));
     forEachBit(kernel, mine, [&](Value number) {
       foldRow(kernel, phase, rowOf(own, number),
               is(P::eq, inWarp, kernel.i64(0)), &GpuLowering::foldByWarp);
@@ -265,8 +265,7 @@ void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase,
     Value blocks = ballot(both(inside, many));
     barrier();
     onFirstThread(kernel, [&] {
-      kernel.store(blocks,
-                   sharedWord(kernel, plus(own, kernel.i64(warpWord))),
+      kernel.store(blocks, sharedWord(kernel, plus(own, kernel.i64(warpWord))),
                    wordBytes);
     });
     barrier();
@@ -287,10 +286,11 @@ void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase,
   });
 }
 
-//===-- Once ----------------------------------------------------------------===//
+//===-- Once
+//----------------------------------------------------------------===//
 
-// All threads of the block load, the first adds, rows in order. Words behind the
-// last row are neutral.
+// All threads of the block load, the first adds, rows in order. Words behind
+// the last row are neutral.
 Value GpuLowering::total(KernelBuilder &kernel, TotalOp op) {
   constexpr int64_t unroll = 16, width = 4;
   Reduction kind = op.getReduction();
@@ -305,8 +305,7 @@ Value GpuLowering::total(KernelBuilder &kernel, TotalOp op) {
     for (int64_t i = 0; i < unroll; i += width)
       four.push_back(kernel.load(
           VectorType::get({width}, type),
-          sharedWord(kernel,
-                     arith::AddIOp::create(builder, at, kernel.i64(i))),
+          sharedWord(kernel, arith::AddIOp::create(builder, at, kernel.i64(i))),
           width * wordBytes));
     for (Value some : four)
       for (Value word : elementsOf(some))
@@ -323,8 +322,8 @@ Value GpuLowering::total(KernelBuilder &kernel, TotalOp op) {
             kernel.word(Space::Row, op.getWord(),
                         Row{arith::MinSIOp::create(builder, index, last), {}}),
             wordBytes);
-        Value inside = arith::CmpIOp::create(
-            builder, arith::CmpIPredicate::slt, index, to);
+        Value inside = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt,
+                                             index, to);
         own = arith::SelectOp::create(builder, inside, own, none);
         barrier(); // nobody still reads what was there
         kernel.store(own, sharedWord(kernel, inBlock), wordBytes);
@@ -351,10 +350,11 @@ void GpuLowering::lowerOnce(KernelBuilder &kernel, PhaseOp phase) {
   kernel.when(first, [&] { scalars.lower(phase); });
 }
 
-//===-- The last block ------------------------------------------------------===//
+//===-- The last block
+//------------------------------------------------------===//
 
-// Whether this block is the last of its grid to come here. Then it sees what all
-// others have done. The count is 0 again.
+// Whether this block is the last of its grid to come here. Then it sees what
+// all others have done. The count is 0 again.
 Value GpuLowering::comesLast(KernelBuilder &kernel) {
   Type i32 = builder.getI32Type();
   Value word = sharedWord(kernel, kernel.i64(blockWord));
@@ -366,15 +366,14 @@ Value GpuLowering::comesLast(KernelBuilder &kernel) {
       LLVM::FenceOp::create(builder, LLVM::AtomicOrdering::acq_rel, "device");
     };
     Value most = arith::SubIOp::create(
-        builder, arith::TruncIOp::create(builder, i32, blocks),
-        kernel.i32(1));
+        builder, arith::TruncIOp::create(builder, i32, blocks), kernel.i32(1));
     fence();
     Value before = LLVM::AtomicRMWOp::create(
         builder, LLVM::AtomicBinOp::uinc_wrap, kernel.member(Member::Finished),
         most, LLVM::AtomicOrdering::monotonic, "device");
     fence();
-    Value last = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
-                                       before, most);
+    Value last =
+        arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, before, most);
     kernel.store(arith::ExtUIOp::create(builder, i32, last), word, wordBytes);
   });
   barrier();
