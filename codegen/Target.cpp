@@ -7,7 +7,7 @@ using namespace altgrad;
 static constexpr CpuTuning noCpu{}, avx512{},
     avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512};
 static constexpr GpuTuning noGpu{},
-    anyGpu{/*accessBytes=*/16, /*uniformRegisters=*/21,
+    anyGpu{/*accessBytes=*/16, /*uniformRegisters=*/21, /*bytesAhead=*/128,
            /*sharedBytes=*/24 << 10, /*residentBlocks=*/2,
            /*residentSmall=*/4};
 

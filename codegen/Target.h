@@ -27,6 +27,9 @@ struct GpuTuning {
   // Registers for pointers and uniform numbers: with more the numbers wait in
   // shared memory, or a kernel takes more than 64.
   unsigned uniformRegisters;
+  // Bytes of a thread's loads that come before the first of them is used, where a
+  // warp does a chunk.
+  unsigned bytesAhead;
   // Bytes of shared memory for a block: four are at home on a multiprocessor.
   unsigned sharedBytes;
   // Blocks on a multiprocessor that ptxas must make room for. Without a number

@@ -24,6 +24,7 @@ private:
     ThreadSums sums;
     int64_t threads; // that share it: a warp or a block
     int64_t width;
+    mlir::Value count = {}; // elements, i32
     /// The thread's first element, from the chunk's end: negative.
     mlir::Value from = {};
     mlir::Value aligned = {};   // i1: all streams
@@ -67,6 +68,19 @@ private:
   mlir::Value loadElement(KernelBuilder &kernel, Chunk &chunk,
                           mlir::Value tensors, int64_t first,
                           mlir::Value offset, mlir::Type type);
+
+  /// Elements of an access to a stream.
+  int64_t periodOf(const Chunk &chunk, mlir::Value tensors);
+  /// The words of one.
+  mlir::Value loadAccess(KernelBuilder &kernel, Chunk &chunk,
+                         mlir::Value tensors, int64_t element);
+
+  // RowsAhead.cpp
+  int64_t rowsAhead(const Chunk &chunk);
+  mlir::Value elementsInGroups(KernelBuilder &kernel, Chunk &chunk,
+                               int64_t rows);
+  Carried rowsAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                 Carried carried, int64_t rows);
 
   // Packing.cpp
   mlir::Value slice(mlir::Value words, mlir::VectorType codes, unsigned number);

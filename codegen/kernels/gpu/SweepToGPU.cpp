@@ -122,6 +122,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
       builder, chunk.threads == warpThreads ? inWarp : inBlock,
       kernel.i64(chunk.width));
   Value mine32 = arith::TruncIOp::create(builder, i32, mine);
+  chunk.count = count;
   chunk.from = arith::SubIOp::create(builder, mine32, count);
   if (exchangesInBlocks(sweep)) {
     chunk.start = arith::SubIOp::create(builder, kernel.i32(0), count);
@@ -158,23 +159,42 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
   // The pointers walk with the thread: one register pair for each stream.
   for (auto &[tensors, pointer] : chunk.pointers)
     initial.push_back(pointer);
-  Carried carried = kernel.loopWith(
-      chunk.exchanges() ? chunk.start : chunk.from, kernel.i32(0),
-      kernel.i32(covered * parts), initial, [&](Value at, Carried carried) {
-        if (chunk.exchanges())
-          at = arith::AddIOp::create(builder, at, chunk.mine);
-        for (auto [stream, pointer] : llvm::zip(
-                 chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
-          stream.second = pointer;
-        carried.truncate(count);
-        for (unsigned part = 0; part < parts; ++part)
-          carried = threadAt(kernel, chunk, at, carried, part);
-        for (auto &[tensors, pointer] : chunk.pointers)
-          carried.push_back(kernel.offset(
-              pointer, kernel.i64(covered * parts / blockOf(tensors)),
-              bytesOf(tensors)));
-        return carried;
-      });
+  auto walk = [&](Value from, Value to, int32_t elements, Carried initial,
+                  function_ref<Carried(Value, Carried)> body) {
+    return kernel.loopWith(
+        from, to, kernel.i32(elements), initial,
+        [&](Value at, Carried carried) {
+          for (auto [stream, pointer] : llvm::zip(
+                   chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
+            stream.second = pointer;
+          carried.truncate(count);
+          carried = body(at, carried);
+          for (auto &[tensors, pointer] : chunk.pointers)
+            carried.push_back(kernel.offset(
+                pointer, kernel.i64(elements / blockOf(tensors)),
+                bytesOf(tensors)));
+          return carried;
+        });
+  };
+  Value from = chunk.exchanges() ? chunk.start : chunk.from;
+  Carried carried = initial;
+  if (int64_t rows = rowsAhead(chunk); rows > 1) {
+    Value to = arith::AddIOp::create(builder, from,
+                                     elementsInGroups(kernel, chunk, rows));
+    carried = walk(from, to, rows * ALTGRAD_LANES, carried,
+                   [&](Value at, Carried carried) {
+                     return rowsAt(kernel, chunk, at, carried, rows);
+                   });
+    from = to;
+  }
+  carried = walk(from, kernel.i32(0), covered * parts, carried,
+                 [&](Value at, Carried carried) {
+                   if (chunk.exchanges())
+                     at = arith::AddIOp::create(builder, at, chunk.mine);
+                   for (unsigned part = 0; part < parts; ++part)
+                     carried = threadAt(kernel, chunk, at, carried, part);
+                   return carried;
+                 });
   for (unsigned i = 0; i < results; ++i) {
     Value total = totalOf(kernel, chunk, carried, i);
     onFirstThread(kernel, [&] {
@@ -248,6 +268,22 @@ Value GpuLowering::indexOf(KernelBuilder &kernel, Chunk &chunk, Value at,
       kernel.i64(further));
 }
 
+int64_t GpuLowering::periodOf(const Chunk &chunk, Value tensors) {
+  int64_t most = target.gpu.accessBytes / bytesOf(tensors);
+  return std::min(most, chunk.width);
+}
+
+Value GpuLowering::loadAccess(KernelBuilder &kernel, Chunk &chunk,
+                              Value tensors, int64_t element) {
+  int64_t bytes = periodOf(chunk, tensors) * bytesOf(tensors);
+  Type word = builder.getI32Type();
+  if (bytesOf(tensors) == 4)
+    word = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
+  return kernel.load(VectorType::get({bytes / 4}, word),
+                     address(kernel, chunk, tensors, element), bytes,
+                     readOnly(step, tensors));
+}
+
 GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
                                             Chunk &chunk, Value at,
                                             Carried carried, unsigned part) {
@@ -255,10 +291,8 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
   Region &body = sweep.getWide().front();
   unsigned results = sweep.getNumResults(), vectors = chunk.vectors();
   int64_t first = part * warpThreads * chunk.width;
-  int64_t accessBytes = target.gpu.accessBytes, width = sweep.getWidth();
-  auto period = [&](Value tensors) { // elements of an access
-    return std::min(accessBytes / bytesOf(tensors), chunk.width);
-  };
+  int64_t width = sweep.getWidth();
+  auto period = [&](Value tensors) { return periodOf(chunk, tensors); };
   SmallVector<Value> words(sweep.getLoads().size());
   SmallVector<SmallVector<Value>> codes(sweep.getStores().size());
   SmallVector<SmallVector<Value>> packed(sweep.getStores().size());
@@ -272,13 +306,8 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
         continue;
       }
       int64_t within = element % period(tensors);
-      Type word = bytesOf(tensors) == 4 ? type.getElementType()
-                                        : Type(builder.getI32Type());
       if (!within)
-        words[index] = kernel.load(
-            VectorType::get({period(tensors) * bytesOf(tensors) / 4}, word),
-            address(kernel, chunk, tensors, first + element), accessBytes,
-            readOnly(step, tensors));
+        words[index] = loadAccess(kernel, chunk, tensors, first + element);
       loaded.push_back(slice(words[index], type, within / width));
     }
     SmallVector<Value> emitted =
@@ -315,7 +344,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
       kernel.store(
           all,
           address(kernel, chunk, tensors, first + element - period(tensors)),
-          accessBytes);
+          period(tensors) * bytesOf(tensors));
     }
   }
   return carried;
