@@ -137,7 +137,8 @@ def test_every_partial_sum_is_the_references(name, target):
         assert phaserun.sums_missing(compiled, target, *memory) is None
 
 
-COUNTS = [0, 1, 2, 31, 32, 33, 63, 64, 65, 96, 97, 130, 161, 193, 225, 255, 256, 257, 300, 513, 0, 7, *range(257, 300, 2)]
+COUNTS = [0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 96, 97, 130, 161, 193, 225, 255, 256, 257, 300, 513, 0, 7, *range(257, 300, 2),
+          1023, 1024, 1025, 2303, 16384, 16385, 20011, 3]
 FOLDS = {"sum": ("add", np.float32), "maximum": ("max", np.float32), "conjunction": ("and", np.int32)}
 
 
@@ -155,11 +156,12 @@ def partials(rng, starts):
 
 def folded(compiled, target, *make_plan):
     """Per word of a chunk what the fold phases make of such words: a sum, a maximum, a conjunction or None."""
+    manifest = {**compiled.manifest, "workspace": {**compiled.manifest["workspace"], "spills": 0}}
     rows = compiled.rows([[n * ptxrun.CHUNK for n in COUNTS]] * compiled.manifest["sets"])
     nothing = compare.Rows([0] * len(rows.numel), rows.group, rows.set, rows.streams)
     memory = compare.Memory(compiled.signature, nothing, [0] * len(rows.numel))
     nothing.numel = rows.numel
-    tables = ptxrun.Tables(compiled.manifest, memory)
+    tables = ptxrun.Tables(manifest, memory)
     chunks, _ = phaserun.words(tables)
     starts = np.searchsorted([r for r, _ in tables.chunk_list], np.arange(len(rows.numel) + 1))
     on = phaserun.machine(compiled, target, *make_plan)

@@ -69,8 +69,12 @@ private:
                           mlir::Value tensors, int64_t first,
                           mlir::Value offset, mlir::Type type);
 
+  // Accesses.cpp
+  bool readOnly(mlir::Value tensors);
   /// Elements of an access to a stream.
   int64_t periodOf(const Chunk &chunk, mlir::Value tensors);
+  mlir::Value isAligned(KernelBuilder &kernel, const Chunk &chunk,
+                        mlir::Value tensors, mlir::Value base);
   /// The words of one.
   mlir::Value loadAccess(KernelBuilder &kernel, Chunk &chunk,
                          mlir::Value tensors, int64_t element);
@@ -140,6 +144,8 @@ private:
                   llvm::function_ref<void(mlir::Value)> body);
   void lowerOnce(KernelBuilder &kernel, PhaseOp phase);
   mlir::Value total(KernelBuilder &kernel, TotalOp op);
+
+  // LastBlock.cpp
   mlir::Value comesLast(KernelBuilder &kernel);
   mlir::Value again(llvm::StringRef name);
   void finish(KernelBuilder &kernel, llvm::ArrayRef<PhaseOp> phases);
@@ -161,7 +167,11 @@ private:
   mlir::Value inBlock, inWarp;     // the thread's number, i64
   mlir::Value block, blocks, warp, warps; // i64, of the grid
   mlir::Value begin, end; // items of the phase's domain, i64
-  mlir::Value words;      // of shared memory, for small phases
+  /// Of shared memory, for small phases: of every thread, every warp, the block.
+  mlir::Value words;
+  static constexpr int64_t warpWord = ALTGRAD_BLOCK_THREADS,
+                           blockWord = warpWord + warpsPerBlock,
+                           wordCount = blockWord + 1;
 };
 
 } // namespace altgrad

@@ -11,12 +11,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-// No phase writes an `in` stream: it may come through the read-only cache.
-static bool readOnly(StepOp step, Value tensors) {
-  auto argument = dyn_cast<BlockArgument>(tensors);
-  return argument && step.getAccess(argument) == "in";
-}
-
 // Elements per thread; with reductions a warp must not pass the 256 lanes. No
 // block is of more elements than a warp does at a time.
 static int64_t widthOf(SweepOp sweep, int64_t accessBytes) {
@@ -129,21 +123,18 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
     chunk.mine = mine32;
   }
   Value element = arith::AddIOp::create(builder, first, mine);
-  Value bits = kernel.i64(0);
+  chunk.aligned = arith::ConstantIntOp::create(builder, true, 1);
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
     for (Value tensors : streams) {
       if (chunk.pointers.contains(tensors))
         continue;
       Value base = kernel.stream(tensors, row);
       if (blockOf(tensors) == 1) // others are moved value by value
-        bits = arith::OrIOp::create(
-            builder, bits, LLVM::PtrToIntOp::create(builder, i64, base));
+        chunk.aligned =
+            arith::AndIOp::create(builder, chunk.aligned,
+                                  isAligned(kernel, chunk, tensors, base));
       chunk.pointers[tensors] = elementAt(kernel, tensors, base, element);
     }
-  Value low = arith::AndIOp::create(builder, bits,
-                                    kernel.i64(target.gpu.accessBytes - 1));
-  chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
-                                        kernel.i64(0));
   storeScalars(kernel, chunk, memory);
   return chunk;
 }
@@ -268,22 +259,6 @@ Value GpuLowering::indexOf(KernelBuilder &kernel, Chunk &chunk, Value at,
       kernel.i64(further));
 }
 
-int64_t GpuLowering::periodOf(const Chunk &chunk, Value tensors) {
-  int64_t most = target.gpu.accessBytes / bytesOf(tensors);
-  return std::min(most, chunk.width);
-}
-
-Value GpuLowering::loadAccess(KernelBuilder &kernel, Chunk &chunk,
-                              Value tensors, int64_t element) {
-  int64_t bytes = periodOf(chunk, tensors) * bytesOf(tensors);
-  Type word = builder.getI32Type();
-  if (bytesOf(tensors) == 4)
-    word = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
-  return kernel.load(VectorType::get({bytes / 4}, word),
-                     address(kernel, chunk, tensors, element), bytes,
-                     readOnly(step, tensors));
-}
-
 GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
                                             Chunk &chunk, Value at,
                                             Carried carried, unsigned part) {
@@ -357,7 +332,7 @@ Value GpuLowering::loadElement(KernelBuilder &kernel, Chunk &chunk,
     return one;
   Value from = kernel.offset32(address(kernel, chunk, tensors, first), offset,
                                bytesOf(tensors));
-  return kernel.load(type, from, bytesOf(tensors), readOnly(step, tensors));
+  return kernel.load(type, from, bytesOf(tensors), readOnly(tensors));
 }
 
 // One element after the other; each goes to its own lane of the partial sums.
