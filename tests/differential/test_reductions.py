@@ -1,6 +1,7 @@
 """Many reductions in one sweep: more sums than shared memory holds, and words whose order does not matter."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -155,7 +156,8 @@ def partials(rng, starts):
 
 
 def folded(compiled, target, *make_plan):
-    """Per word of a chunk what the fold phases make of such words: a sum, a maximum, a conjunction or None."""
+    """Per word of a chunk what the fold phases make of such words: a sum, a maximum, a conjunction or None. On a GPU
+    they are a grid's, then the last block's of a sweep over nothing."""
     manifest = {**compiled.manifest, "workspace": {**compiled.manifest["workspace"], "spills": 0}}
     rows = compiled.rows([[n * ptxrun.CHUNK for n in COUNTS]] * compiled.manifest["sets"])
     nothing = compare.Rows([0] * len(rows.numel), rows.group, rows.set, rows.streams)
@@ -167,11 +169,15 @@ def folded(compiled, target, *make_plan):
     on = phaserun.machine(compiled, target, *make_plan)
     on.map(tables)
     names = [set(FOLDS) for _ in chunks]
-    for fill in partials(np.random.default_rng(6), starts):
+    for fill, by_last in itertools.product(partials(np.random.default_rng(6), starts), (False, True)):
         chunks[:] = fill.view(np.uint32)
-        for phase in tables.manifest["phases"]:
-            if phase["name"].startswith("fold"):
-                on.launch(phase["symbol"], tables.parameters(phase))
+        tables.row_words[:] = 0xA5
+        for phase, goes_on in ptxrun.launches(tables.manifest, by_last and target.startswith("sm_")):
+            if goes_on or phase["name"].startswith("fold"):
+                words = tables.parameters(phase, goes_on)
+                if phase["kind"] == "sweep":
+                    words[-2:] = 0
+                on.launch(phase["symbol"], words)
         _, sums = phaserun.words(tables)
         for number, known in enumerate(names):
             known &= {name for name, (kind, dtype) in FOLDS.items() if any(
