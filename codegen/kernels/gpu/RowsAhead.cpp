@@ -7,16 +7,17 @@
 using namespace mlir;
 using namespace altgrad;
 
-// Whether a body needs its registers for itself.
+// Whether a body needs its registers for itself: it divides, or decodes bytes.
 static bool isLong(SweepOp sweep) {
-  return llvm::any_of(sweep.getBody().front(), [](Operation &op) {
+  auto isByte = [](Value tensors) { return bytesOf(tensors) == 1; };
+  return llvm::any_of(sweep.getLoads(), isByte) || llvm::any_of(sweep.getBody().front(), [](Operation &op) {
     return isa<arith::DivFOp, math::SqrtOp>(op);
   });
 }
 
 // A row is 256 elements, eight of every thread.
 int64_t GpuLowering::rowsAhead(const Chunk &chunk) {
-  constexpr int64_t perThread = ALTGRAD_LANES / warpThreads, most = 8;
+  constexpr int64_t perThread = ALTGRAD_LANES / warpThreads, most = 4;
   SweepOp sweep = chunk.sweep;
   if (!sweep.getNumResults() || chunk.exchanges() ||
       !sweep.getStores().empty() || sweep.getLoads().empty() || isLong(sweep))
