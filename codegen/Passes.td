@@ -132,9 +132,10 @@ def LowerToHostPass : Pass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
 def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
   let summary = "turn each phase of a step into a CUDA kernel";
   let description = [{
-    One warp does a chunk, 16 bytes of the narrowest stream per thread and access; a
-    chunk that is not 16-byte aligned, and the end of a tensor, go element by
-    element. `altgrad-plan-phases` and `altgrad-vectorize` come first.
+    A block does a chunk, or a warp where there are sums to keep apart, 16 bytes of
+    the narrowest stream per thread and access; a chunk that is not aligned, and the
+    end of a tensor, go element by element. The last block of a launch may go on to
+    folds and scalars. `altgrad-plan-phases` and `altgrad-vectorize` come first.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",

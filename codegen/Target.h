@@ -29,11 +29,17 @@ struct GpuTuning {
   // Registers for pointers and uniform numbers: with more the numbers wait in
   // shared memory, or a kernel takes more than 64.
   unsigned uniformRegisters;
+  // Bytes of a thread's loads that come before the first of them is used, where a
+  // warp does a chunk.
+  unsigned bytesAhead;
   // Bytes of shared memory for a block: four are at home on a multiprocessor.
   unsigned sharedBytes;
   // Blocks on a multiprocessor that ptxas must make room for: four leave 64
   // registers, which all stock kernels do with. Without a number it aims at eight.
   unsigned residentBlocks;
+  // The same for kernels with folds and scalars in them, whose loops ptxas
+  // unrolls until they have as many registers as they may.
+  unsigned residentSmall;
 };
 
 struct Target {

@@ -9,10 +9,12 @@ using namespace altgrad::runtime;
 
 namespace {
 
-// Blocks walk their domain with a grid-sized stride, so a grid needs no more of
-// them than the device can hold; fewer than 4 a processor would starve it while
-// the last ones end.
+// Blocks walk their domain with a grid-sized stride. Where a block does several
+// items at a time, a grid needs no more of them than the device can hold; fewer
+// than 4 a processor would starve it while the last ones end. A block for an item
+// is scheduled by the hardware, up to the largest grid there is.
 constexpr int fewestBlocks = 4, mostBlocks = 8;
+constexpr int64_t largestGrid = INT32_MAX;
 
 altgrad_status loadPhase(const Bundle &bundle, const Phase &phase,
                          Kernels &kernels) {
@@ -34,7 +36,9 @@ altgrad_status loadPhase(const Bundle &bundle, const Phase &phase,
   if (error)
     return driver.refuse(error, phase.symbol.c_str());
   entry.mostBlocks =
-      int64_t(processors) * std::clamp(blocks, fewestBlocks, mostBlocks);
+      phase.perBlock == 1
+          ? largestGrid
+          : int64_t(processors) * std::clamp(blocks, fewestBlocks, mostBlocks);
   kernels.phases.push_back(entry);
   return ALTGRAD_OK;
 }

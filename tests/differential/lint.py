@@ -4,13 +4,14 @@ no register read that nothing writes."""
 import re
 
 OPCODES = set("""
-abs add and bar bfe bra copysign cvt div fma ld mad max min mov mul neg not or prmt rcp ret rem selp
+abs add and atom bar bfe bra copysign cvt div fence fma ld mad max min mov mul neg not or prmt rcp ret rem selp
 setp shf shfl shl shr sqrt st sub xor lop3 popc clz vote redux rsqrt
 """.split())
 DIRECTIVES = set("""
 .version .target .address_size .visible .entry .param .maxntid .minnctapersm .reg .pragma .shared
 .reqntid
 """.split())
+SYNCHRONISES = {"atom.global.inc.u32", "fence.acq_rel.gpu"}
 SPACES = {"ld": {"param", "global", "shared"}, "st": {"global", "shared"}}
 ROUNDED = re.compile(r"^(add|sub|mul|fma|div|rcp|sqrt)(\.\w+)*\.f(32|64)$")
 APPROXIMATE = {"rcp.approx.ftz.f32": "fma.rn.f32", "rsqrt.approx.ftz.f32": "mul.rn.f32"}  # and who refines the result
@@ -67,6 +68,8 @@ def _instruction(number, form, operands):
     square = form == "fma.rp.f32" and len(set(operands.split(", ")[1:])) == 1  # t + t^2 of a reciprocal's refinement
     if ROUNDED.match(form) and "rn" not in modifiers and form not in APPROXIMATE and not square:
         yield f"line {number}: {form} does not say how it rounds"
+    if opcode in ("atom", "fence") and form not in SYNCHRONISES:
+        yield f"line {number}: {form} is no way to find the last block"
     if opcode in SPACES and not SPACES[opcode] & set(modifiers):
         yield f"line {number}: state space of {form}"
     if opcode in SPACES and "param" not in modifiers:
@@ -121,8 +124,10 @@ def _cached(kernel):
 
 
 def _doubles(kernel):
-    """Arithmetic in f64, which no element needs."""
+    """Arithmetic in f64, which no element needs; the last block may go on to scalars."""
     for number, form, _ in kernel.instructions:
+        if _opcode(form) == "atom":
+            return
         if form.endswith("f64") and _opcode(form) not in ("mov", "ld", "st", "selp"):
             yield f"{kernel.name}, line {number}: {form} in a sweep"
 

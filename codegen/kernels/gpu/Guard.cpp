@@ -6,11 +6,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-int64_t GpuLowering::periodOf(Chunk &chunk, Value tensors) {
-  return std::min<int64_t>(target.gpu.accessBytes / bytesOf(tensors),
-                           chunk.width);
-}
-
 // More elements at once have more registers than a thread has. Nothing that a
 // guard is about is stored before it is asked: an access ends with its
 // elements.
@@ -22,7 +17,6 @@ unsigned GpuLowering::vectorsOfGuard(Chunk &chunk) {
   return std::min(elements, chunk.width) / sweep.getWidth();
 }
 
-// `again`: volatile, or LLVM would keep the codes in registers for it.
 SmallVector<Value> GpuLowering::loadVector(KernelBuilder &kernel, Chunk &chunk,
                                            SmallVector<Value> &words,
                                            int64_t first, unsigned number,
@@ -38,14 +32,9 @@ SmallVector<Value> GpuLowering::loadVector(KernelBuilder &kernel, Chunk &chunk,
       continue;
     }
     int64_t period = periodOf(chunk, tensors), within = element % period;
-    Type word = bytesOf(tensors) == 4 ? type.getElementType()
-                                      : Type(builder.getI32Type());
     if (!within || !words[index])
-      words[index] = LLVM::LoadOp::create(
-          builder, VectorType::get({period * bytesOf(tensors) / 4}, word),
-          address(kernel, chunk, tensors, first + element - within),
-          target.gpu.accessBytes, again, /*isNonTemporal=*/false,
-          !again && readOnly(tensors));
+      words[index] =
+          loadAccess(kernel, chunk, tensors, first + element - within, again);
     loaded.push_back(slice(words[index], type, within / width));
   }
   return loaded;
