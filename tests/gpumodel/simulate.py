@@ -48,7 +48,7 @@ class Job:
         resident = machine.resident_blocks(sweep.registers, sweep.shared)
         processors, parts = machine.part()
         per_block = BLOCK_WARPS // sweep.warps_per_chunk
-        # As runtime/cuda/Cuda.cpp launches: a block for an item, or as many as the device holds, 4 to 8 a processor.
+        # As runtime/cuda/Kernels.cpp launches: a block for an item, or as many as the device holds, 4 to 8 a processor.
         most = 2**31 - 1 if per_block == 1 else processors * min(max(resident, 4), 8)
         self.header = [max(1, round(chunks / parts)), most, per_block, sweep.warps_per_chunk]
         self.resident = resident
