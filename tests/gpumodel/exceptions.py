@@ -20,7 +20,7 @@ KNOWN = [
     ("instructions", r"rule=adagrad param.*sm_90: update", 3.96, LITTLE),
     ("instructions", r"rule=ademamix param.*sm_90: update", 3.94, LITTLE),
     ("stack", r"amsgrad\} param=(bf16|f16).*_update", 8, FRAME),
-    ("stack", r"rule=lamb.*_reduce", 24, FRAME),
+    ("stack", r"rule=lamb.*_(reduce|fold)", 24, FRAME),
     ("stack", r"rule=adamw param=bf16.*rule=adamw param=f32.*sm_80: .*_reduce0_1", 8, FRAME),
     ("sweeps", r"sm_80: 2 M", 0.84, START),
     ("sweeps", r"sm_90: 2 M", 0.73, START),
