@@ -76,6 +76,8 @@ def gate(machines, every):
 
 def main():
     options = arguments()
+    for name in ("ptxas", "cuobjdump", "nvdisasm"):
+        sass.tool(name)
     machines = machine.machines(*([options.machines] if options.machines else []))
     target = machines[options.target]
     if options.gate:
