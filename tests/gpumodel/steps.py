@@ -14,7 +14,7 @@ from small import Small
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHUNK = kernels.CHUNK
-LAST_BLOCK_ROWS = 4096  # runtime/cuda/Cuda.cpp launches what a last block could do for more rows than these
+LAST_BLOCK_ROWS = 512  # runtime/cuda/Cuda.cpp launches what a last block could do for more rows than these
 WAVES = 3               # twice as many are simulated; what one more takes is known then
 
 

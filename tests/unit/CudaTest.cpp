@@ -116,8 +116,8 @@ TEST_F(Cuda, TheLastBlockGoesOnToWhatItCan) {
   EXPECT_EQ(launched(some, 2), Names({"norm", "total"}));
   EXPECT_EQ(launched(none), Names({"norm"}));
   EXPECT_EQ(cuLaunchAt(0).grid[0], 1u);
-  Tensors most(std::vector<int64_t>(4096, 1)),
-      more(std::vector<int64_t>(4097, 1));
+  Tensors most(std::vector<int64_t>(512, 1)),
+      more(std::vector<int64_t>(513, 1));
   EXPECT_EQ(launched(most), Names({"norm", "update"}));
   EXPECT_EQ(launched(more), apart);
 }
