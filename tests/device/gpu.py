@@ -77,7 +77,11 @@ class Cuda:
         captured = torch.cuda.CUDAGraph()
         with torch.cuda.graph(captured):
             body()
-        return captured.replay
+
+        def replay():
+            captured.replay()
+        replay.kept = body  # what the graph reads belongs to it
+        return replay
 
     def timed(self, body, ahead=0.0):
         """(ms on the device, ms of the CPU, whether the device had to wait for nobody); `ahead` ms of sleep come first."""

@@ -6,7 +6,6 @@ import time
 import torch
 
 import gpu as gpus
-from inputs import program
 from optimizers import AMP, CLIP, SMALL, maker
 from pairs import Pair, equal, every, twins
 
@@ -304,26 +303,5 @@ def several_devices(bundles, device):
     return words + ("" if others else ", one GPU: no two in one optimizer")
 
 
-def kernels_launched(bundles, device):
-    """How many launches and copies a steady step is, by torch's profiler; all of them asynchronous."""
-    gpu = gpus.find(device)
-    words = []
-    for name, (ways, scaler) in zip(NAMES, WAYS):
-        training = Training(gpu.device, ways)
-        if scaler:
-            where = gpu.device
-            training.optimizer.grad_scale, training.optimizer.found_inf = (
-                torch.tensor(x).to(where) for x in (4.0, 0.0))
-        for p in training.params:
-            p.grad = torch.ones_like(p)
-        for _ in range(3):
-            training.optimizer.step()
-        gpu.synchronize()
-        seen = gpu.launches(training.optimizer.step)
-        words.append(f"{name} {len(seen)}")
-        print(f"    {name}: {', '.join(n if us is None else f'{n[:40]} {us:.1f} us' for n, us in seen)}", flush=True)
-    return ", ".join(words)
-
-
 CHECKS = [nothing_waits, tensors_off_the_gpu, graph_of_training, graph_among_eager, two_graphs,
-          streams_and_the_allocator, rows_of_zeros, several_devices, kernels_launched]
+          streams_and_the_allocator, rows_of_zeros, several_devices]
