@@ -188,7 +188,7 @@ def run_checks(checks, bundles, device, deadline):
             if not isinstance(error, AssertionError):
                 traceback.print_exc()
         rows.append((check.__name__, verdict, words, round(time.monotonic() - start, 1)))
-        print(f"  {check.__name__:<28}{verdict:<8} {words} ({rows[-1][-1]} s)", flush=True)
+        print(f"  {check.__name__:<36}{verdict:<8} {words} ({rows[-1][-1]} s)", flush=True)
         if verdict == "FAILED" and poisoned(device):
             rows.append(("the rest", "not run", "the CUDA context is poisoned; run again without that check", 0.0))
             break
@@ -198,16 +198,16 @@ def run_checks(checks, bundles, device, deadline):
 def print_table(report, curve):
     print(f"\n{report['where']}")
     for name, verdict, words, seconds in report["checks"]:
-        print(f"  {name:<34}{verdict:<9}{words} ({seconds} s)")
+        print(f"  {name:<36}{verdict:<9}{words} ({seconds} s)")
     if report.get("startup"):
-        print(f"  {'first step':<34}{'measured':<9}{report['startup']['words']}")
+        print(f"  {'first step':<36}{'measured':<9}{report['startup']['words']}")
     if not curve:
         return
-    print(f"\n  {'AdamW':<26}{'':<22}{'ms':>9}{'CPU ms':>9}{'GB/s':>8}{'of copy':>9}{'x fused':>9}")
+    print(f"\n  {'AdamW':<27}{'':<22}{'ms':>9}{'CPU ms':>9}{'GB/s':>8}{'of copy':>9}{'x fused':>9}")
     for case, name, *numbers in curve:
         formats = ("{:9.4f}", "{:9.4f}", "{:8.0f}", "{:9.2f}", "{:9.2f}")
         cells = [f.format(x) if x is not None else " " * len(f.format(0)) for f, x in zip(formats, numbers)]
-        print(f"  {case:<26}{name:<22}{''.join(cells)}")
+        print(f"  {case:<27}{name:<22}{''.join(cells)}")
     for line in report["curve"]["not_measured"]:
         print(f"  not measured: {line}")
 
@@ -221,6 +221,7 @@ def run(options):
         print(f"not run on a GPU: {why}")
         return NOT_RUN
     os.environ.setdefault("ALTGRAD_LIBRARY", str(LIBRARY))
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3] + [os.environ.get("PYTHONPATH", "")])
     if COMPILER.exists():
         os.environ.setdefault("ALTGRAD_OPT", str(COMPILER))
     seconds = options.minutes * 60

@@ -34,7 +34,7 @@ class Case:
         self.bytes = sum(sizes) * kind.itemsize * (7 if mode == "plain" else 8)
 
     def label(self):
-        n = f"{len(self.sizes)} x {self.sizes[0]}" if len(self.sizes) > 1 else f"{self.sizes[0] / MILLION:g} M"
+        n = f"{len(self.sizes)} x {self.sizes[0]}" if len(self.sizes) > 1 else f"{self.sizes[0] / MILLION:.4g} M"
         return f"{n} {self.dtype} {self.mode}"
 
     def own(self, optimizer):

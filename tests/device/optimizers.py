@@ -42,8 +42,10 @@ def stock_classes(bundles, device):
             pair.step(5, before=scaled if "fused_amp" in ways else None).same()
         return f"{name} {options} {dtype} {list(ways)}", body
     plain = [case(name, options, dtype, {}) for (name, options), dtype in itertools.product(CASES, DTYPES.values())]
-    return every(plain + [case(name, options, dtype, ways) for (name, options), dtype, ways in itertools.product(
-        FIRST, DTYPES.values(), (CLIP, AMP, CLIP | AMP))])
+    further = [case(name, options, dtype, ways) for (name, options), dtype, ways in itertools.product(
+        FIRST, DTYPES.values(), (CLIP, AMP, CLIP | AMP))]
+    # On the test driver tests/python has them all; here the code of this file is tried.
+    return every(plain + further if gpu.real else plain[::4] + further[::4])
 
 
 def mixed_and_stored(bundles, device):

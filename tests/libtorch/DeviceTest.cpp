@@ -125,8 +125,8 @@ TEST_F(DeviceTest, FilesGoThereAndBack) {
     std::stringstream mine, theirs;
     torch::save(a, mine);
     torch::save(b, theirs);
-    torch::load(b, mine);
-    torch::load(a, theirs);
+    torch::load(b, mine, device);
+    torch::load(a, theirs, at::kCPU);
   }
   step(host, there, a, b, 2);
   same(host, there, a, b);
