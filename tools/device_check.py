@@ -25,7 +25,8 @@ import time
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "device"), str(ROOT / "runtime" / "python")]
+PATHS = [str(ROOT / "tools"), str(ROOT / "tests" / "device"), str(ROOT / "runtime" / "python")]
+sys.path[:0] = PATHS
 COMPILER = pathlib.Path(os.environ.get("ALTGRAD_OPT", ROOT / "build" / "bin" / "altgrad-opt"))
 LIBRARY = ROOT / "build" / "lib" / "libaltgrad.so"
 BUNDLES = ROOT / "build" / "device" / "bundles"
@@ -221,7 +222,8 @@ def run(options):
         print(f"not run on a GPU: {why}")
         return NOT_RUN
     os.environ.setdefault("ALTGRAD_LIBRARY", str(LIBRARY))
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:3] + [os.environ.get("PYTHONPATH", "")])
+    # For processes of their own, which some checks are.
+    os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, *filter(None, [os.environ.get("PYTHONPATH")])])
     if COMPILER.exists():
         os.environ.setdefault("ALTGRAD_OPT", str(COMPILER))
     seconds = options.minutes * 60
@@ -257,7 +259,8 @@ def run(options):
         keep()
     if wanted("curve") and not poisoned(options.device):
         import gpu_bench
-        report["curve"] = gpu_bench.run(options.device, options.elements, begun + seconds)
+        report["curve"] = {}
+        gpu_bench.run(options.device, options.elements, begun + seconds, report["curve"], keep)
         curve = gpu_bench.table(report["curve"])
         report["device_after"] = gpu.find(options.device).state()
     keep()

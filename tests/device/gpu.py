@@ -115,8 +115,9 @@ class Cuda:
         """What a model of the device needs: its name, sizes, clocks."""
         p = torch.cuda.get_device_properties(self.device)
         found = {"name": p.name, "processors": p.multi_processor_count, "memory_bytes": p.total_memory,
-                 "l2_bytes": p.L2_cache_size, "capability": f"{p.major}{p.minor}", "torch": torch.__version__,
-                 "cuda": torch.version.cuda}
+                 "l2_bytes": p.L2_cache_size, "capability": f"{p.major}{p.minor}", "clock_khz": p.clock_rate,
+                 "memory_clock_khz": p.memory_clock_rate, "memory_bits": p.memory_bus_width,
+                 "registers": p.regs_per_multiprocessor, "torch": torch.__version__, "cuda": torch.version.cuda}
         try:
             line = subprocess.run(["nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader",
                                    f"--id={self.device.index}"], capture_output=True, text=True, timeout=20).stdout

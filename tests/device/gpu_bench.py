@@ -180,13 +180,13 @@ def nothing(gpu):
     return {"device_ms": statistics.median(s[0] for s in samples), "cpu_ms": statistics.median(s[1] for s in samples)}
 
 
-def run(device, most, deadline):
-    """{"nothing": ..., "points": [...], "kernels": [...], "not_measured": [...]}.
+def run(device, most, deadline, found, keep):
+    """Fills `found` with {"nothing": ..., "points": [...], "kernels": [...], "not_measured": [...]}; `keep` is called often.
 
     The largest come last, then torch.compile, then each kernel alone: the profiler stays in the way of what follows it.
     """
     gpu = gpus.find(device)
-    found = {"nothing": nothing(gpu), "points": [], "kernels": [], "not_measured": []}
+    found |= {"nothing": nothing(gpu), "points": [], "kernels": [], "not_measured": []}
     points = [(sizes, dtype, mode) for sizes in (SIZES if gpu.real else QUICK) for dtype in DTYPES for mode in MODES
               if sum(sizes) <= most]
     # p, g, m, v; a copy of 8 streams and what foreach makes beside them.
@@ -196,7 +196,8 @@ def run(device, most, deadline):
         sizes, dtype, mode = point
         label = f"{len(sizes)} x {sizes[0]} {dtype} {mode} {what}"
         gc.collect()
-        short = time.monotonic() > deadline and "no time left"
+        # The first compilation may take a minute.
+        short = time.monotonic() > deadline - 60 * (what == "compiled" and gpu.real) and "no time left"
         if not short and gpu.real and needs(sizes, dtype) > gpu.free():
             short = f"needs {needs(sizes, dtype) / 1e9:.0f} GB, {gpu.free() / 1e9:.0f} are free"
         start = time.monotonic()
@@ -210,7 +211,7 @@ def run(device, most, deadline):
         if short:
             found["not_measured"].append(f"{label}: {short}")
         print(f"    {label}: {short or f'{time.monotonic() - start:.1f} s'}", flush=True)
-    return found
+        keep()
 
 
 def table(found):
