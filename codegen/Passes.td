@@ -47,6 +47,50 @@ def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
                         "Sums over the step are a phase of their own">];
 }
 
+def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
+  let summary = "give sweeps a body that divides and takes roots by products";
+  let description = [{
+    Within limits the products give the bits of `arith.divf` and `math.sqrt`, and
+    the guard says where they did (`numerics/Quotients.h`). A divisor that is the
+    same for all elements takes three instructions, from its reciprocal, which is
+    computed before the sweep; on a GPU another divisor takes seven, a root nine.
+    Numbers that may be too small are tested one by one; NaN, infinity and scalars
+    out of limits show in what is stored, which is looked at once and then is
+    `never_nan`. A CPU gets such a body only where its tuning says so, and for
+    quotients that need no test. Sweeps that exchange values in blocks have none.
+
+    What becomes of a quotient that is known to be large enough:
+
+    ```mlir
+    %z = arith.divf %one, %k : f32
+    sweep @s load(%x from %master : !altgrad.tensors<f32>) reduce() store(%master : !altgrad.tensors<f32>) {
+      %q = arith.divf %x, %k : f32
+      emit %q : f32
+    } wide 2 (%x) {
+      %d = vector.broadcast %k : f32 to vector<2xf32>
+      %q = arith.divf %x, %d : vector<2xf32>
+      emit %q : vector<2xf32>
+    } quick (%x, %low, %sum) {
+      %d = vector.broadcast %k : f32 to vector<2xf32>
+      %r = vector.broadcast %z : f32 to vector<2xf32>
+      %q0 = arith.mulf %x, %r : vector<2xf32>
+      %minus = arith.negf %x : vector<2xf32>
+      %e = math.fma %d, %q0, %minus : vector<2xf32>
+      %back = arith.negf %r : vector<2xf32>
+      %q = math.fma %back, %e, %q0 : vector<2xf32>
+      %zero = arith.constant dense<0.0> : vector<2xf32>
+      %all = math.fma %q, %zero, %sum : vector<2xf32>
+      emit %q, %low, %all : vector<2xf32>, vector<2xi32>, vector<2xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
+                           "::mlir::LLVM::LLVMDialect"];
+  let options = [Option<"target", "target", "std::string", /*default=*/"\"sm_80\"",
+                        "Whose instructions may be used">];
+}
+
 def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
   let summary = "replace decode, encode and f64 functions by operations a target has";
   let description = [{
@@ -88,9 +132,10 @@ def LowerToHostPass : Pass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
 def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
   let summary = "turn each phase of a step into a CUDA kernel";
   let description = [{
-    One warp does a chunk, 16 bytes of the narrowest stream per thread and access; a
-    chunk that is not 16-byte aligned, and the end of a tensor, go element by
-    element. `altgrad-plan-phases` and `altgrad-vectorize` come first.
+    A block does a chunk, or a warp where there are sums to keep apart, 16 bytes of
+    the narrowest stream per thread and access; a chunk that is not aligned, and the
+    end of a tensor, go element by element. The last block of a launch may go on to
+    folds and scalars. `altgrad-plan-phases` and `altgrad-vectorize` come first.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",

@@ -13,6 +13,9 @@ void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target,
   VectorizePassOptions vectors;
   vectors.width = target.vectorWidth;
   manager.nest<StepOp>().addPass(createVectorizePass(vectors));
+  QuickBodiesPassOptions quick;
+  quick.target = target.name.str();
+  manager.nest<StepOp>().addPass(createQuickBodiesPass(quick));
   // One function or kernel for each phase.
   if (target.isPtx()) {
     LowerToGPUPassOptions gpu;

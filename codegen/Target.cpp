@@ -4,11 +4,15 @@
 
 using namespace altgrad;
 
-static constexpr CpuTuning noCpu{}, avx512{},
-    avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512};
+static constexpr CpuTuning noCpu{},
+    avx512{/*bf16ByHalves=*/true, /*slowInARow=*/0, /*passElements=*/0,
+           /*quickQuotients=*/true},
+    avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512,
+         /*quickQuotients=*/false};
 static constexpr GpuTuning noGpu{},
-    anyGpu{/*accessBytes=*/16, /*uniformRegisters=*/21,
-           /*sharedBytes=*/24 << 10, /*residentBlocks=*/2};
+    anyGpu{/*accessBytes=*/16, /*uniformRegisters=*/21, /*bytesAhead=*/128,
+           /*sharedBytes=*/24 << 10, /*residentBlocks=*/4,
+           /*residentSmall=*/4};
 
 static constexpr Target targets[] = {
     {"x86-64-v3", "x86-64-v3", "v3", "", false, 8, avx2, noGpu},

@@ -11,14 +11,16 @@ namespace altgrad {
 /// How far ahead a sweep prefetches is the runtime's choice, for the CPU it
 /// finds.
 struct CpuTuning {
-  // A vector's two halves exchange nothing cheaply: sweeps of bf16 alone take
-  // the halves of 32-bit words for vectors.
+  // What widens 16 bits to 32 and narrows them crosses lanes of a vector and is
+  // slow: sweeps of bf16 alone take the halves of 32-bit words for vectors.
   bool bf16ByHalves;
   // In such a sweep: so many divisions and square roots in a row are more than
-  // the CPU looks ahead, and the last one waits for a second pass.
+  // the CPU looks ahead, and the last one waits for a second pass. 0: none are.
   unsigned slowInARow;
   // Elements of a pass, a power of two: what crosses to the second stays in L1.
   unsigned passElements;
+  // A root's quotient by a scalar is faster by products than by a division.
+  bool quickQuotients;
 };
 
 struct GpuTuning {
@@ -27,12 +29,17 @@ struct GpuTuning {
   // Registers for pointers and uniform numbers: with more the numbers wait in
   // shared memory, or a kernel takes more than 64.
   unsigned uniformRegisters;
+  // Bytes of a thread's loads that come before the first of them is used, where a
+  // warp does a chunk.
+  unsigned bytesAhead;
   // Bytes of shared memory for a block: four are at home on a multiprocessor.
   unsigned sharedBytes;
-  // Blocks on a multiprocessor that ptxas must make room for. Without a number
-  // it aims at eight, with four (64 registers) kernels that want a few more
-  // spill.
+  // Blocks on a multiprocessor that ptxas must make room for: four leave 64
+  // registers, which all stock kernels do with. Without a number it aims at eight.
   unsigned residentBlocks;
+  // The same for kernels with folds and scalars in them, whose loops ptxas
+  // unrolls until they have as many registers as they may.
+  unsigned residentSmall;
 };
 
 struct Target {

@@ -1,5 +1,4 @@
-// Text and verification of sweeps, and of the element form between step and
-// sweep.
+// Text and verification of sweeps.
 #include "dialect/Dialect.h"
 
 #include "mlir/IR/Builders.h"
@@ -11,79 +10,6 @@ using namespace altgrad;
 
 #define GET_OP_CLASSES
 #include "dialect/Ops.cpp.inc"
-
-//===-- Element form --------------------------------------------------------===//
-
-ParseResult LoadOp::parse(OpAsmParser &parser, OperationState &result) {
-  OpAsmParser::UnresolvedOperand tensors;
-  TensorsType type;
-  if (parser.parseOperand(tensors) ||
-      parser.parseOptionalAttrDict(result.attributes) ||
-      parser.parseColonType(type) ||
-      parser.resolveOperand(tensors, type, result.operands))
-    return failure();
-  result.addTypes(type.getFormat().getCodeType());
-  return success();
-}
-
-void LoadOp::print(OpAsmPrinter &printer) {
-  printer << ' ' << getTensors();
-  printer.printOptionalAttrDict((*this)->getAttrs());
-  printer << " : " << getTensors().getType();
-}
-
-LogicalResult LoadOp::verify() {
-  Type code = getTensors().getType().getFormat().getCodeType();
-  // load_c1
-  if (getCode().getType() != code)
-    return emitOpError() << "gives " << getCode().getType()
-                         << ", the codes of this stream are " << code;
-  return success();
-}
-
-// A number is f32, its code what the format says; both vectors of one length.
-static LogicalResult verifyConversion(Operation *op, Type number, Type code,
-                                      FormatAttr format) {
-  auto vector = dyn_cast<VectorType>(number);
-  Type expectedNumber = Float32Type::get(op->getContext());
-  Type expectedCode = format.getCodeType();
-  if (vector) {
-    // conversion_c1
-    if (vector.getRank() != 1 || vector.isScalable())
-      return op->emitOpError() << "converts " << number
-                               << ", expected f32 or a vector of it";
-    expectedNumber = VectorType::get(vector.getShape(), expectedNumber);
-    expectedCode = VectorType::get(vector.getShape(), expectedCode);
-  }
-  // conversion_c2
-  if (number != expectedNumber || code != expectedCode)
-    return op->emitOpError() << "converts between " << code << " and " << number
-                             << ", expected " << expectedCode << " and "
-                             << expectedNumber;
-  return success();
-}
-
-LogicalResult DecodeOp::verify() {
-  return verifyConversion(*this, getNumber().getType(), getCode().getType(),
-                          getFormat());
-}
-
-LogicalResult EncodeOp::verify() {
-  return verifyConversion(*this, getNumber().getType(), getCode().getType(),
-                          getFormat());
-}
-
-LogicalResult CollectOp::verify() {
-  Type element = getElement().getType();
-  if (isa<RealsType>(getList().getType()) && element.isF32())
-    return success();
-  auto tensors = dyn_cast<TensorsType>(getList().getType());
-  // collect_c1
-  if (!tensors || element != tensors.getFormat().getCodeType() || getFactor())
-    return emitOpError() << "collects " << element << " to "
-                         << getList().getType();
-  return success();
-}
 
 //===-- Sweep ---------------------------------------------------------------===//
 
@@ -171,7 +97,24 @@ static ParseResult parseWide(OpAsmParser &parser, OperationState &result,
   for (auto [wide, narrow] : llvm::zip(arguments, scalar))
     wide.type = VectorType::get({width}, narrow.type);
   result.addAttribute("width", builder.getI64IntegerAttr(width));
-  return parser.parseRegion(*result.addRegion(), arguments);
+  if (parser.parseRegion(*result.addRegion(), arguments))
+    return failure();
+  if (failed(parser.parseOptionalKeyword("quick")))
+    return success();
+  SmallVector<OpAsmParser::Argument> quick;
+  if (parser.parseArgumentList(quick, OpAsmParser::Delimiter::Paren))
+    return failure();
+  if (quick.size() != scalar.size() + 2)
+    return parser.emitError(parser.getNameLoc())
+           << "has " << quick.size() << " quick arguments, expected "
+           << scalar.size() + 2;
+  for (auto [index, argument] : llvm::enumerate(quick)) {
+    Type type = index < scalar.size()    ? scalar[index].type
+                : index == scalar.size() ? Type(builder.getI32Type())
+                                         : Type(builder.getF32Type());
+    argument.type = VectorType::get({width}, type);
+  }
+  return parser.parseRegion(*result.addRegion(), quick);
 }
 
 ParseResult SweepOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -229,6 +172,13 @@ void SweepOp::print(OpAsmPrinter &printer) {
   llvm::interleaveComma(getWide().front().getArguments(), printer);
   printer << ") ";
   printer.printRegion(getWide().front(), /*printEntryBlockArgs=*/false);
+  Region *quick = getQuick();
+  if (!quick)
+    return;
+  printer << " quick (";
+  llvm::interleaveComma(quick->getArguments(), printer);
+  printer << ") ";
+  printer.printRegion(*quick, /*printEntryBlockArgs=*/false);
 }
 
 void SweepOp::getAsmBlockArgumentNames(Region &region,
@@ -241,6 +191,10 @@ void SweepOp::getAsmBlockArgumentNames(Region &region,
 
 EmitOp SweepOp::getEmit() {
   return cast<EmitOp>(getBody().front().getTerminator());
+}
+
+Region *SweepOp::getQuick() {
+  return getWide().size() > 1 ? &getWide()[1] : nullptr;
 }
 
 Reduction SweepOp::getReduction(unsigned index) {
@@ -326,6 +280,30 @@ static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
   return success();
 }
 
+// The third body: the second one's types, then a guard of an i32 and an f32.
+static LogicalResult verifyQuick(SweepOp sweep, Region &wide, Region &quick) {
+  Builder builder(sweep.getContext());
+  SmallVector<Type> guard;
+  for (Type type : {Type(builder.getI32Type()), Type(builder.getF32Type())})
+    guard.push_back(VectorType::get({int64_t(sweep.getWidth())}, type));
+  auto matches = [&](TypeRange wide, TypeRange quick) {
+    SmallVector<Type> expected(wide);
+    expected.append(guard);
+    return TypeRange(expected) == quick;
+  };
+  auto emit = dyn_cast<EmitOp>(quick.front().getTerminator());
+  // sweep_c11
+  if (!emit ||
+      !matches(wide.front().getTerminator()->getOperandTypes(),
+               emit.getOperandTypes()) ||
+      !matches(wide.getArgumentTypes(), quick.getArgumentTypes()))
+    return sweep.emitOpError("has a quick body of other types than its wide "
+                             "body's and a guard's");
+  if (!quick.getOps<BlockReduceOp>().empty())
+    return sweep.emitOpError("has a quick body with block reductions");
+  return success();
+}
+
 LogicalResult SweepOp::verify() {
   // Before MLIR's own check of the terminator.
   auto emit = dyn_cast<EmitOp>(getBody().front().getTerminator());
@@ -367,7 +345,12 @@ LogicalResult SweepOp::verify() {
              << result.getType();
   }
   // sweep_c7
-  if (getWide().size() > 1)
-    return emitOpError("has more than one wide body");
-  return getWide().empty() ? success() : verifyWide(*this, getWide().front());
+  if (getWide().size() > 2)
+    return emitOpError("has more than one wide and one quick body");
+  if (getWide().empty())
+    return success();
+  if (failed(verifyWide(*this, getWide().front())))
+    return failure();
+  Region *quick = getQuick();
+  return quick ? verifyQuick(*this, getWide().front(), *quick) : success();
 }

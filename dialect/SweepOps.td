@@ -50,7 +50,8 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
   let summary = "the code of a number";
   let description = [{
     As `quantize`, for one element or a vector of them. In the format f32 the
-    code is the number itself with its NaN made canonical.
+    code is the number itself with its NaN made canonical. What is `never_nan`
+    is a number wherever the code is used.
 
     ```mlir
     %c = altgrad.encode %x format<bf16> round<nearest_even> overflow<nonfinite> : f32 to i16
@@ -60,10 +61,11 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
   }];
   let arguments = (ins AnyType:$number, Altgrad_FormatAttr:$format,
                        Altgrad_RoundingAttr:$rounding,
-                       Altgrad_OverflowAttr:$overflow);
+                       Altgrad_OverflowAttr:$overflow, UnitAttr:$neverNan);
   let results = (outs AnyType:$code);
   let assemblyFormat = [{
-    $number `format` `` $format `round` `` $rounding `overflow` `` $overflow attr-dict
+    $number `format` `` $format `round` `` $rounding `overflow` `` $overflow
+    (`never_nan` $neverNan^)? attr-dict
     `:` type($number) `to` type($code)
   }];
   let hasVerifier = 1;
@@ -124,7 +126,11 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     and `emit` gives the reduced values, then the stored codes. Scalars of the
     step may be used inside. With a condition that is false it touches no
     memory. After vectorization a second region does `width` elements at once;
-    the first one then serves what does not fill a vector.
+    the first one then serves what does not fill a vector. A third one may do the
+    same faster, within limits: it is handed a guard, an i32 and an f32 of each
+    element, and gives it on after its values. Of a guard that began with -1 and 0,
+    the values are right where the first is at least 32ffffff, unsigned, and the
+    second finite; elsewhere the wide body has them.
 
     ```mlir
     %sum = altgrad.sweep @norm load(%g from %grads : !altgrad.tensors<bf16>)
@@ -142,10 +148,12 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c4) the body has one argument for each load;
     - (sweep_c5) a stored code has the type of its stream;
     - (sweep_c6) a reduced value has the type of its result: i1 for `and`, else f32;
-    - (sweep_c7) there is at most one wide body;
+    - (sweep_c7) there is at most one wide body, and one quick one;
     - (sweep_c8) it does at least two elements;
     - (sweep_c9) its types are vectors of the body's;
-    - (sweep_c10) it has as many block reductions.
+    - (sweep_c10) it has as many block reductions;
+    - (sweep_c11) the quick body has the wide one's types and the guard's, and no
+      block reductions.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
@@ -160,6 +168,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
   let extraClassDeclaration = [{
     static ::llvm::StringRef getDefaultDialect() { return "altgrad"; }
     EmitOp getEmit();
+    /// The quick body, or null.
+    ::mlir::Region *getQuick();
     Reduction getReduction(unsigned index);
     Scope getScope(unsigned index);
     /// The scalars of the step that the bodies and the condition use.

@@ -17,3 +17,4 @@ if os.path.isfile(config.ptxas):
     config.available_features.add("ptxas")
     strict = " --warning-as-error --warn-on-spills --warn-on-local-memory-usage"
     config.substitutions.append(("%ptxas", config.ptxas + strict))
+    config.substitutions.append(("%assembler", config.ptxas))

@@ -22,7 +22,7 @@ fi
 
 if [ -z "${ALTGRAD_PYTHON:-}" ]; then
   # torch 2.11 is what the tests compare with; the CUDA wheel also imports on a machine without a driver.
-  needed="import torch, numpy, ml_dtypes, sklearn, matplotlib, pytest, expecttest"
+  needed="import torch, numpy, ml_dtypes, sklearn, matplotlib, pytest, expecttest, auditwheel"
   if [ -x "$root/.venv/bin/python" ]; then
     python=$root/.venv/bin/python
   else
@@ -36,7 +36,7 @@ if [ -z "${ALTGRAD_PYTHON:-}" ]; then
       "$python" -m pip install -q --disable-pip-version-check torch==2.11.0
     fi
     "$python" -m pip install -q --disable-pip-version-check \
-      numpy ml_dtypes==0.6.0 scikit-learn matplotlib pytest expecttest
+      numpy ml_dtypes==0.6.0 scikit-learn matplotlib pytest expecttest auditwheel
   fi
   ALTGRAD_PYTHON=$python
 fi

@@ -1,5 +1,7 @@
-// Builds the bundles of the stock rules, which the runtime uses before it looks for a
-// compiler: stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER
+// Builds the bundles of the stock rules, which the runtime uses before it looks
+// for a compiler: stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER [PTXAS]
+// With a ptxas those for GPUs hold cubins. A key says nothing of them: they are
+// the PTX beside them once more.
 #include "Status.h"
 #include "compile/Cache.h"
 #include "compile/Compiler.h"
@@ -19,17 +21,23 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The lines of one request, in the order in which runtime/python/altgrad/_bundle.py
-// and every other front end that wants to meet these bundles writes them.
-Strings linesOf(const std::string &rule, const std::string &formats, bool clip,
-                bool scaler) {
+// What front ends ask for where parameters lie on the CPU, and on GPUs; the former is
+// the line of runtime/python/altgrad/_bundle.py.
+const char *const machines[] = {"--target=x86-64-v3,x86-64-v4",
+                                "--target=sm_80,sm_90"};
+
+// The lines of one request, in the order in which
+// runtime/python/altgrad/_bundle.py and every other front end that wants to
+// meet these bundles writes them.
+Strings linesOf(const std::string &rule, const std::string &formats,
+                const char *machine, bool clip, bool scaler) {
   Strings lines;
   std::istringstream each(formats);
   for (std::string format; std::getline(each, format, '+');)
     lines.push_back("--set=rule=" + rule + " param=" + format +
                     " grad=" + format + " states=param step=f32");
   std::sort(lines.begin(), lines.end());
-  lines.push_back("--target=x86-64-v3,x86-64-v4");
+  lines.push_back(machine);
   if (clip)
     lines.push_back("--clip");
   if (scaler)
@@ -48,19 +56,25 @@ std::vector<Strings> readRequests(const char *path) {
     for (std::string rule; rules >> rule;) {
       std::istringstream storages(line.substr(0, colon));
       for (std::string formats; storages >> formats;)
-        for (int way = 0; way < 4; ++way)
-          requests.push_back(linesOf(rule, formats, way & 1, way & 2));
+        for (const char *machine : machines)
+          for (int way = 0; way < 4; ++way)
+            requests.push_back(
+                linesOf(rule, formats, machine, way & 1, way & 2));
     }
   }
   return requests;
 }
 
-// Compiles one request and writes its file; says so and gives false if it cannot.
+// Compiles one request and writes its file; says so and gives false if it
+// cannot.
 bool build(const Compiler &compiler, const std::string &templates,
-           const Strings &lines, const fs::path &folder) {
+           const Strings &lines, const Strings &further,
+           const fs::path &folder) {
   std::string key = prebuiltKey({templates}, lines);
   std::vector<char> bundle;
-  if (key.empty() || runCompiler(compiler, lines, nullptr, 0, bundle)) {
+  Strings all = lines;
+  all.insert(all.end(), further.begin(), further.end());
+  if (key.empty() || runCompiler(compiler, all, nullptr, 0, bundle)) {
     fprintf(stderr, "stock-bundles: %s: %s\n", lines[0].c_str(),
             key.empty() ? "not a stock rule" : altgrad_last_error());
     return false;
@@ -76,7 +90,8 @@ bool build(const Compiler &compiler, const std::string &templates,
 }
 
 bool buildAll(const Compiler &compiler, const std::string &templates,
-              const std::vector<Strings> &requests, const fs::path &folder) {
+              const std::vector<Strings> &requests, const Strings &further,
+              const fs::path &folder) {
   std::atomic<size_t> next{0};
   std::atomic<bool> good{!requests.empty()};
   std::vector<std::thread> threads;
@@ -84,7 +99,7 @@ bool buildAll(const Compiler &compiler, const std::string &templates,
        ++i)
     threads.emplace_back([&] {
       for (size_t one; good && (one = next++) < requests.size();)
-        if (!build(compiler, templates, requests[one], folder))
+        if (!build(compiler, templates, requests[one], further, folder))
           good = false;
     });
   for (std::thread &thread : threads)
@@ -95,8 +110,9 @@ bool buildAll(const Compiler &compiler, const std::string &templates,
 } // namespace
 
 int main(int count, char **arguments) {
-  if (count != 5) {
-    fprintf(stderr, "stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER\n");
+  if (count != 5 && count != 6) {
+    fprintf(stderr,
+            "stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER [PTXAS]\n");
     return 2;
   }
   fs::path folder = arguments[4];
@@ -106,8 +122,12 @@ int main(int count, char **arguments) {
       fs::remove(entry.path());
   Compiler compiler{arguments[1], ""};
   std::vector<Strings> requests = readRequests(arguments[3]);
-  if (!buildAll(compiler, arguments[2], requests, folder))
+  Strings further;
+  if (count == 6)
+    further.push_back(std::string("--ptxas=") + arguments[5]);
+  if (!buildAll(compiler, arguments[2], requests, further, folder))
     return 1;
-  printf("%zu bundles of stock rules\n", requests.size());
+  printf("%zu bundles of stock rules, %s cubins\n", requests.size(),
+         count == 6 ? "with" : "without");
   return 0;
 }

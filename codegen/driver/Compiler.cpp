@@ -156,23 +156,29 @@ FailureOr<std::string> Compiler::hostOf(const Target &target, HostForm form) {
 
 FailureOr<std::string> Compiler::bundle() {
   std::vector<std::string> objects;
-  std::vector<std::pair<std::string, std::string>> ptx;
+  std::vector<GpuCode> gpu;
   for (const Target *target : targets) {
     FailureOr<std::string> code = target->isPtx()
                                       ? ptxOf(*target)
                                       : hostOf(*target, HostForm::Object);
     if (failed(code))
       return failure();
-    if (target->isPtx())
-      ptx.push_back({target->name.str(), *code});
-    else
+    if (!target->isPtx()) {
       objects.push_back(*code);
+      continue;
+    }
+    FailureOr<std::string> cubin = std::string();
+    if (!request.ptxas.empty())
+      cubin = assemble(*code, *target, request.ptxas);
+    if (failed(cubin))
+      return failure();
+    gpu.push_back({target->name, *code, *cubin});
   }
   std::string manifest;
   llvm::raw_string_ostream(manifest) << llvm::json::Value(
       writeManifest(theStep(), targets));
   FailureOr<std::string> constants =
-      emitConstants(module->getLoc(), manifest, ptx);
+      emitConstants(module->getLoc(), manifest, gpu);
   if (failed(constants))
     return failure();
   objects.push_back(*constants);

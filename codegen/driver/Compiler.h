@@ -19,6 +19,7 @@ struct CompileRequest {
   StepRequest step;                 // has sets where a step is generated
   bool printStep = false;           // stop at the generated text
   std::string rulePath;
+  std::string ptxas; // makes a bundle's cubins; "": there are none
   bool canonicalize = true;
   bool exchange = false; // step-wide sums may be combined with other devices'
   bool generates() const { return !step.sets.empty(); }

@@ -68,6 +68,10 @@ struct Options {
   cl::opt<std::string> rulePath{"rule-path",
                                 cl::desc("Folders of rules that are not stock, by colons"),
                                 cl::cat(category)};
+  cl::opt<std::string> ptxas{
+      "ptxas", cl::desc("With --emit=bundle: add a cubin for each GPU target, made "
+                        "by this program"),
+      cl::value_desc("path"), cl::cat(category)};
   cl::opt<bool> printStep{"print-step", cl::desc("With --rule: print the step as "
                                             "generated and stop"),
                      cl::cat(category)};
@@ -243,12 +247,15 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.printStep = options.printStep;
   request.canonicalize = options.canonicalize;
   request.rulePath = options.rulePath;
+  request.ptxas = options.ptxas;
   request.step.clip = options.clip;
   request.step.unscale = options.unscale;
   request.step.scaler = options.scaler;
   request.exchange = options.exchange;
   if (options.listTargets || options.listRules)
     return list(options);
+  if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
+    return complain("--ptxas wants --emit=bundle");
   if (options.unscale && options.scaler)
     return complain("--unscale and --scaler exclude each other");
   if (readSets(options, request.step))

@@ -17,10 +17,20 @@ enum class HostForm { LLVMIR, Assembly, Object };
 mlir::FailureOr<std::string> emitHost(mlir::ModuleOp module,
                                       const Target &target, HostForm form);
 
-/// An object file with the manifest and the PTX texts as constants.
-mlir::FailureOr<std::string>
-emitConstants(mlir::Location loc, llvm::StringRef manifest,
-              llvm::ArrayRef<std::pair<std::string, std::string>> ptx);
+/// A cubin of PTX text, made by the program `ptxas`; words about a failure go
+/// to stderr.
+mlir::FailureOr<std::string> assemble(llvm::StringRef ptx, const Target &target,
+                                      llvm::StringRef ptxas);
+
+struct GpuCode {
+  llvm::StringRef target;
+  std::string ptx, cubin; // no cubin: ""
+};
+
+/// An object file with the manifest, the PTX texts and the cubins as constants.
+mlir::FailureOr<std::string> emitConstants(mlir::Location loc,
+                                           llvm::StringRef manifest,
+                                           llvm::ArrayRef<GpuCode> gpu);
 
 /// Links object files to a shared object, in process. A failure has no place in
 /// the spec: its words go to stderr.

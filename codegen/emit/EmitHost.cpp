@@ -107,9 +107,8 @@ FailureOr<std::string> altgrad::emitHost(ModuleOp op, const Target &target,
                   op.getLoc());
 }
 
-FailureOr<std::string> altgrad::emitConstants(
-    Location loc, StringRef manifest,
-    ArrayRef<std::pair<std::string, std::string>> ptx) {
+FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest,
+                                              ArrayRef<GpuCode> gpu) {
   auto machine = makeMachine("x86-64-v3");
   if (!machine)
     return failure();
@@ -117,8 +116,8 @@ FailureOr<std::string> altgrad::emitConstants(
   llvm::Module module("altgrad", context);
   module.setTargetTriple(llvm::Triple(hostTriple));
   module.setDataLayout(machine->createDataLayout());
-  auto add = [&](StringRef name, StringRef text) {
-    auto *data = llvm::ConstantDataArray::getString(context, text);
+  auto add = [&](const Twine &name, StringRef bytes, bool text = true) {
+    auto *data = llvm::ConstantDataArray::getString(context, bytes, text);
     auto *global = new llvm::GlobalVariable(
         module, data->getType(), /*isConstant=*/true,
         llvm::GlobalValue::ExternalLinkage, data, name);
@@ -129,8 +128,11 @@ FailureOr<std::string> altgrad::emitConstants(
   new llvm::GlobalVariable(module, word, /*isConstant=*/false,
                            llvm::GlobalValue::ExternalLinkage,
                            llvm::ConstantInt::get(word, 0), "altgrad_prefetch");
-  for (const auto &[target, text] : ptx)
-    add("altgrad_ptx_" + target, text);
+  for (const GpuCode &code : gpu) {
+    add("altgrad_ptx_" + code.target, code.ptx);
+    if (!code.cubin.empty())
+      add("altgrad_cubin_" + code.target, code.cubin, /*text=*/false);
+  }
   return generate(module, *machine, llvm::CodeGenFileType::ObjectFile, loc);
 }
 

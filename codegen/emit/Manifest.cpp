@@ -2,8 +2,8 @@
 #include "codegen/emit/Manifest.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/kernels/gpu/ThreadSums.h"
-#include "codegen/phases/Layout.h"
+#include "codegen/kernels/KernelBuilder.h"
+#include "codegen/phases/Launches.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -53,14 +53,6 @@ static llvm::json::Object describeScalar(StepOp step, const Binding &binding) {
   return scalar;
 }
 
-static int64_t perBlock(PhaseOp phase) {
-  if (phase.getDomain() == Domain::Once)
-    return 1;
-  // A warp does a chunk or folds a row; a thread does the scalars of a row.
-  bool warps = phase.getSweep() || phase.count<FoldOp>();
-  return warps ? warpsPerBlock : ALTGRAD_BLOCK_THREADS;
-}
-
 static llvm::json::Object describePhase(PhaseOp phase) {
   SweepOp sweep = phase.getSweep();
   return llvm::json::Object{{"name", phase.getName()},
@@ -68,7 +60,8 @@ static llvm::json::Object describePhase(PhaseOp phase) {
                             {"kind", phase.getKind()},
                             {"domain", stringifyDomain(phase.getDomain())},
                             {"set", setOf(phase.getSet())},
-                            {"per_block", perBlock(phase)},
+                            {"per_block", itemsPerBlock(phase)},
+                            {"finishes", int64_t(finishedBy(phase).size())},
                             {"block", sweep ? sweep.getBlock() : 1},
                             {"read", sweep ? sweep.getBytesRead() : 0},
                             {"written", sweep ? sweep.getBytesWritten() : 0}};
@@ -150,7 +143,8 @@ static std::vector<Traffic> trafficOf(StepOp step) {
   return traffic;
 }
 
-static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets) {
+static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets,
+                       bool finishes) {
   out << "  " << llvm::left_justify(phase.getName(), 10) << " "
       << llvm::left_justify(stringifyDomain(phase.getDomain()), 7);
   if (SweepOp sweep = phase.getSweep())
@@ -164,7 +158,7 @@ static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets) {
     out << phase.countScalars() << " scalar operations";
   if (sets && phase.getSet())
     out << ", set " << *phase.getSet();
-  out << "\n";
+  out << (finishes ? ", by the last block\n" : "\n");
 }
 
 std::string altgrad::writeReport(StepOp step) {
@@ -186,10 +180,13 @@ std::string altgrad::writeReport(StepOp step) {
     out << traffic.size() << " sets of tensors";
   else
     bytes(traffic[0]);
-  out << ", " << phases.size()
-      << (phases.size() == 1 ? " launch\n" : " launches\n");
-  for (PhaseOp phase : phases)
-    writePhase(out, phase, sets);
+  unsigned launches = countLaunches(step);
+  out << ", " << launches << (launches == 1 ? " launch\n" : " launches\n");
+  size_t finished = 0; // of the phases to come, by the last launch's last block
+  for (PhaseOp phase : phases) {
+    writePhase(out, phase, sets, finished);
+    finished = finished ? finished - 1 : finishedBy(phase).size();
+  }
   for (auto [index, set] : llvm::enumerate(traffic)) {
     if (sets) {
       out << "  set " << index << ": ";

@@ -12,7 +12,7 @@ namespace altgrad {
 llvm::json::Object writeManifest(StepOp step,
                                  llvm::ArrayRef<const Target *> targets);
 
-/// Sweeps, bytes per element, launches, and the time that the bytes take.
+/// Sweeps, bytes per element, launches of a GPU, and the time that the bytes take.
 std::string writeReport(StepOp step);
 
 } // namespace altgrad

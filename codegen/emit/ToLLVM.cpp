@@ -36,7 +36,12 @@ struct ToLLVM : altgrad::impl::ToLLVMPassBase<ToLLVM> {
     target.markUnknownOpDynamicallyLegal([](Operation *) { return false; });
     if (failed(applyFullConversion(getOperation(), target,
                                    std::move(patterns))))
-      signalPassFailure();
+      return signalPassFailure();
+    // The conversion of loops leaves it where the translation does not look.
+    getOperation()->walk([](LLVM::BrOp branch) {
+      if (Attribute loop = branch->removeDiscardableAttr("llvm.loop_annotation"))
+        branch.setLoopAnnotationAttr(cast<LLVM::LoopAnnotationAttr>(loop));
+    });
   }
 };
 } // namespace

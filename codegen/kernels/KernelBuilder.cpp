@@ -46,6 +46,14 @@ void KernelBuilder::store(Value value, Value to, unsigned alignment) {
   LLVM::StoreOp::create(builder, value, to, alignment);
 }
 
+static Attribute rolled(OpBuilder &builder) {
+  auto unroll = LLVM::LoopUnrollAttr::get(
+      builder.getContext(), /*disable=*/builder.getBoolAttr(true), {}, {}, {}, {},
+      {}, {});
+  return LLVM::LoopAnnotationAttr::get(builder.getContext(), {}, {}, {}, unroll,
+                                       {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});
+}
+
 SmallVector<Value> KernelBuilder::loopWith(
     Value from, Value to, Value by, ValueRange initial,
     function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body) {
@@ -58,6 +66,8 @@ SmallVector<Value> KernelBuilder::loopWith(
         SmallVector<Value> next = body(index, SmallVector<Value>(carried));
         scf::YieldOp::create(builder, next);
       });
+  if (keepsRolled)
+    loop->setAttr("llvm.loop_annotation", rolled(builder));
   return SmallVector<Value>(loop.getResults());
 }
 
@@ -67,6 +77,24 @@ void KernelBuilder::loop(Value from, Value to, Value by,
     body(index);
     return none;
   });
+}
+
+void KernelBuilder::loopDown(Value from, Value to, Value by,
+                             function_ref<void(Value)> body) {
+  OpBuilder::InsertionGuard guard(builder);
+  auto loop = scf::WhileOp::create(builder, from.getType(), from);
+  Value index = builder.createBlock(&loop.getBefore(), {}, from.getType(),
+                                    builder.getLoc())
+                    ->getArgument(0);
+  Value inside = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, index,
+                                       to);
+  scf::ConditionOp::create(builder, inside, index);
+  index = builder.createBlock(&loop.getAfter(), {}, from.getType(),
+                              builder.getLoc())
+              ->getArgument(0);
+  body(index);
+  Value next = arith::SubIOp::create(builder, index, by);
+  scf::YieldOp::create(builder, next);
 }
 
 void KernelBuilder::when(Value condition, function_ref<void()> body) {
@@ -87,6 +115,17 @@ Value KernelBuilder::rowHeader(Row row, altgrad_row_word word) {
   return load(builder.getI64Type(),
               offset(row.pointer, i64(word), wordBytes), wordBytes,
               /*invariant=*/true);
+}
+
+std::pair<Value, Value> KernelBuilder::rowsOf(std::optional<uint64_t> set) {
+  if (!set || step.getSetCount() == 1)
+    return {i64(0), member(Member::RowCount)};
+  auto bound = [&](uint64_t index) {
+    return load(builder.getI64Type(),
+                offset(member(Member::Sets), i64(index), wordBytes), wordBytes,
+                /*invariant=*/true);
+  };
+  return {bound(*set), bound(*set + 1)};
 }
 
 Value KernelBuilder::stream(Value tensors, Row row) {

@@ -63,6 +63,12 @@ public:
   void store(mlir::Value value, mlir::Value pointer, unsigned alignment);
   void loop(mlir::Value from, mlir::Value to, mlir::Value by,
             llvm::function_ref<void(mlir::Value)> body);
+  /// From `from` down to `to`.
+  void loopDown(mlir::Value from, mlir::Value to, mlir::Value by,
+                llvm::function_ref<void(mlir::Value)> body);
+  /// Loops of the next calls are not unrolled by a back end, which may take every
+  /// register it is allowed for that.
+  bool keepsRolled = false;
   /// A loop that carries values; `body` gives their next ones.
   llvm::SmallVector<mlir::Value>
   loopWith(mlir::Value from, mlir::Value to, mlir::Value by,
@@ -74,6 +80,8 @@ public:
 
   Row row(mlir::Value index);
   mlir::Value rowHeader(Row row, altgrad_row_word word);
+  /// The first row of a set and the one after its last; without one, of all.
+  std::pair<mlir::Value, mlir::Value> rowsOf(std::optional<uint64_t> set);
   /// Where the tensor of a stream begins.
   mlir::Value stream(mlir::Value tensors, Row row);
   /// Where the pointer to an argument's memory lies.

@@ -24,39 +24,17 @@ void ScalarLowering::write(WriteOp op) {
     store();
 }
 
-// The sum with a row's share, if the row is of the total's set.
-Value ScalarLowering::joinRow(TotalOp op, Value sum, Value index) {
-  ImplicitLocOpBuilder &builder = kernel.builder;
-  auto joined = [&]() -> Value {
-    Value word =
-        kernel.load(sum.getType(),
-                    kernel.word(Space::Row, op.getWord(), Row{index, {}}), 4);
-    return join(builder, op.getReduction(), sum, word);
-  };
-  if (!op.getSet())
-    return joined();
-  Value set = kernel.rowHeader(kernel.row(index), ALTGRAD_ROW_SET);
-  Value own = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, set,
-                                    kernel.i64(*op.getSet()));
-  auto branch = scf::IfOp::create(builder, TypeRange{sum.getType()}, own,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(builder, joined());
-  builder.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(builder, sum);
-  return branch.getResult(0);
-}
-
 // Rows in order: this sum has no other shape.
 Value ScalarLowering::total(TotalOp op) {
   ImplicitLocOpBuilder &builder = kernel.builder;
   Type type = partialType(op.getReduction(), op.getValue().getType());
+  auto [begin, end] = kernel.rowsOf(op.getSet());
   Value sum = kernel.loopWith(
-      kernel.i64(0), kernel.member(Member::RowCount), kernel.i64(1),
-      neutral(builder, op.getReduction(), type),
+      begin, end, kernel.i64(1), neutral(builder, op.getReduction(), type),
       [&](Value index, SmallVector<Value> carried) -> SmallVector<Value> {
-        return {joinRow(op, carried[0], index)};
+        Value word = kernel.word(Space::Row, op.getWord(), Row{index, {}});
+        return {join(builder, op.getReduction(), carried[0],
+                     kernel.load(type, word, 4))};
       })[0];
   if (op.getReduction() == Reduction::And)
     return arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, sum,
@@ -102,9 +80,21 @@ void ScalarLowering::lower(Operation &op) {
     kernel.builder.clone(op, known);
 }
 
+// What is in memory before the first write is loaded before anything is stored:
+// loads wait for each other otherwise.
 void ScalarLowering::lower(PhaseOp phase) {
+  auto isKnown = [&](Operation &op) {
+    return op.getNumResults() && known.contains(op.getResult(0));
+  };
+  for (Operation &op : phase.getBody().front()) {
+    if (isa<WriteOp>(op))
+      break;
+    if (isa<ReadOp, RecallOp>(op))
+      lower(op);
+  }
   for (Operation &op : phase.getBody().front())
-    lower(op);
+    if (!isKnown(op))
+      lower(op);
 }
 
 void ScalarLowering::lowerInside(SweepOp sweep) {

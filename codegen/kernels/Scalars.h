@@ -13,6 +13,7 @@ public:
   ScalarLowering(KernelBuilder &kernel, Row row) : kernel(kernel), row(row) {}
 
   void lower(mlir::Operation &op);
+  /// All of a phase but what is in `known` already.
   void lower(PhaseOp phase);
   /// The scalars before a sweep. When its condition is known, `conditional` is
   /// called with it.
@@ -26,7 +27,6 @@ public:
 
 private:
   mlir::Value total(TotalOp op);
-  mlir::Value joinRow(TotalOp op, mlir::Value sum, mlir::Value index);
   void write(WriteOp op);
 
   KernelBuilder &kernel;

@@ -171,11 +171,14 @@ Value altgrad::copySign(ImplicitLocOpBuilder &b, Value x, Value y) {
 
 // A format with the exponents of f32: half an ulp is added to the bits as they
 // stand, sign included, and the carry of the largest number runs into infinity.
-static Value roundBits(const Bits &bits, Value number, FormatAttr format) {
+static Value roundBits(const Bits &bits, Value number, FormatAttr format,
+                       bool neverNan) {
   unsigned drop = 23 - format.getMantissa();
   Value raw = bits.cast(number, bits.i32());
   Value odd = bits.both(bits.right(raw, drop), bits.constant(1u));
   Value half = bits.constant((1u << (drop - 1)) - 1);
+  if (neverNan)
+    return bits.right(bits.add(bits.add(raw, half), odd), drop);
   Value nan =
       arith::CmpFOp::create(bits.b, arith::CmpFPredicate::UNO, number, number);
   Value most = bits.choose(nan, bits.constant(codesOf(format).nan << drop),
@@ -183,13 +186,16 @@ static Value roundBits(const Bits &bits, Value number, FormatAttr format) {
   return bits.right(bits.add(most, odd), drop);
 }
 
-Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, Value number,
-                            FormatAttr format, OverflowMode overflow) {
+Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
+  Value number = op.getNumber();
+  FormatAttr format = op.getFormat();
+  OverflowMode overflow = op.getOverflow();
   Bits bits{b, number.getType()};
   if (format.isF32())
-    return canonicalNan(b, number);
+    return op.getNeverNan() ? number : canonicalNan(b, number);
   if (format.getKnownName() == "bf16" && overflow == OverflowMode::NonFinite)
-    return truncate(bits, roundBits(bits, number, format), format);
+    return truncate(bits, roundBits(bits, number, format, op.getNeverNan()),
+                    format);
   Codes codes = codesOf(format);
   Value raw = bits.cast(number, bits.i32());
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
@@ -209,8 +215,9 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, Value number,
                   format);
 }
 
-Value altgrad::encodeByConversion(ImplicitLocOpBuilder &b, Value number,
-                                  FormatAttr format, OverflowMode overflow) {
+Value altgrad::encodeByConversion(ImplicitLocOpBuilder &b, EncodeOp op) {
+  Value number = op.getNumber();
+  FormatAttr format = op.getFormat();
   Bits bits{b, number.getType()};
   Codes codes = codesOf(format);
   Type half = format.getKnownName() == "f16" ? Type(b.getF16Type())
@@ -221,7 +228,7 @@ Value altgrad::encodeByConversion(ImplicitLocOpBuilder &b, Value number,
     return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value)),
                       code.getType());
   };
-  if (overflow == OverflowMode::Saturate) {
+  if (op.getOverflow() == OverflowMode::Saturate) {
     Value magnitude = bits.both(code, constant(0x7fff));
     Value infinite = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
                                            magnitude, constant(codes.infinity));
@@ -230,6 +237,8 @@ Value altgrad::encodeByConversion(ImplicitLocOpBuilder &b, Value number,
                                    constant(codes.largest)),
                        code);
   }
+  if (op.getNeverNan())
+    return code;
   Value nan =
       arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
   return bits.choose(nan, constant(codes.nan), code);

@@ -53,12 +53,41 @@ static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
   if (hasPairs(op, target))
     return encodePairs(b, op);
   if (hasConversion(op.getFormat(), target))
-    return encodeByConversion(b, op.getNumber(), op.getFormat(),
-                              op.getOverflow());
-  return encodeByBits(b, op.getNumber(), op.getFormat(), op.getOverflow());
+    return encodeByConversion(b, op);
+  return encodeByBits(b, op);
 }
 
-static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op) {
+// The halves of a word are one instruction each; a GPU has registers of 16 bits on
+// paper alone.
+static Value decodeHalves(ImplicitLocOpBuilder &b, DecodeOp op) {
+  auto type = cast<VectorType>(op.getNumber().getType());
+  Type i32 = b.getI32Type(), f32 = b.getF32Type();
+  auto constant = [&](uint32_t value) -> Value {
+    return arith::ConstantIntOp::create(b, i32, int32_t(value));
+  };
+  Value words = vector::BitCastOp::create(
+      b, VectorType::get({type.getNumElements() / 2}, i32), op.getCode());
+  SmallVector<Value> numbers;
+  for (int64_t i = 0; i < type.getNumElements() / 2; ++i) {
+    Value word = vector::ExtractOp::create(b, words, ArrayRef<int64_t>{i});
+    Value low = arith::ShLIOp::create(b, word, constant(16));
+    Value high = arith::AndIOp::create(b, word, constant(0xffff0000));
+    for (Value bits : {low, high})
+      numbers.push_back(arith::BitcastOp::create(b, f32, bits));
+  }
+  return vector::FromElementsOp::create(b, type, numbers);
+}
+
+static bool hasHalves(DecodeOp op, const Target &target) {
+  auto type = dyn_cast<VectorType>(op.getCode().getType());
+  return target.isPtx() && op.getFormat().getKnownName() == "bf16" && type &&
+         type.getNumElements() % 2 == 0;
+}
+
+static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
+                         const Target &target) {
+  if (hasHalves(op, target))
+    return decodeHalves(b, op);
   if (op.getFormat().getKnownName() == "f16")
     return decodeByConversion(b, op.getCode());
   return decodeByBits(b, op.getCode(), op.getFormat());
@@ -82,7 +111,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       if (auto encode = dyn_cast<EncodeOp>(op))
         lowered = lowerEncode(b, encode, *machine);
       else if (auto decode = dyn_cast<DecodeOp>(op))
-        lowered = lowerDecode(b, decode);
+        lowered = lowerDecode(b, decode, *machine);
       else if (auto power = dyn_cast<math::FPowIOp>(op))
         lowered = powerBySquaring(b, power.getLhs(), power.getRhs());
       else if (auto exp = dyn_cast<math::ExpOp>(op))

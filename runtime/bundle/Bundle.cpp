@@ -139,16 +139,22 @@ void *Bundle::function(const std::string &symbol) const {
   return dlsym(library, symbol.c_str());
 }
 
-const char *Bundle::data(const std::string &symbol, size_t &length) const {
+const char *Bundle::bytes(const std::string &symbol, size_t &size) const {
   auto *address = static_cast<const char *>(dlsym(library, symbol.c_str()));
   Dl_info info;
   const ElfW(Sym) *entry = nullptr;
-  // The symbol's size bounds the search for the NUL.
   if (!address || !dladdr1(address, &info, (void **)(&entry), RTLD_DL_SYMENT) ||
       !entry)
     return nullptr;
-  length = strnlen(address, entry->st_size);
-  return length < entry->st_size ? address : nullptr;
+  size = entry->st_size;
+  return address;
+}
+
+const char *Bundle::data(const std::string &symbol, size_t &length) const {
+  size_t size = 0;
+  const char *text = bytes(symbol, size);
+  length = text ? strnlen(text, size) : 0;
+  return length < size ? text : nullptr;
 }
 
 altgrad_status altgrad_load(const char *path, altgrad_bundle **out) {

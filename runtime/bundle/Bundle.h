@@ -32,6 +32,8 @@ public:
   void *function(const std::string &symbol) const;
   // NUL-terminated data and its length without the NUL, or null.
   const char *data(const std::string &symbol, size_t &length) const;
+  // Any data and its size, or null.
+  const char *bytes(const std::string &symbol, size_t &size) const;
 
   // What somebody keeps with the bundle for as long as it lives, by whom; one
   // thread at a time.

@@ -87,6 +87,7 @@ public:
   Manifest read();
 
 private:
+  void checkLaunches();
   void checkVersion();
   void readCounts();
   void readTargets(const char *key, std::vector<std::string> &out);
@@ -188,6 +189,7 @@ void Reader::readPhase(const Fields &fields) {
                                 fields.text("kind") + " phase");
   phase.set = fields.integerOrNull("set", manifest.sets - 1);
   phase.perBlock = fields.integer("per_block", 1, mostPerBlock);
+  phase.finishes = fields.integer("finishes", 0, mostWords);
   phase.block = fields.power("block", ALTGRAD_CHUNK);
   phase.read = fields.number("read", mostTraffic);
   phase.written = fields.number("written", mostTraffic);
@@ -243,6 +245,22 @@ void Reader::readCounts() {
   stepSlots = Slots("scalars", manifest.stepScalars);
 }
 
+// A launch ends before the next sweep and at an exchange.
+void Reader::checkLaunches() {
+  for (size_t i = 0; i < manifest.phases.size(); ++i) {
+    size_t count = size_t(manifest.phases[i].finishes);
+    bool fits = count < manifest.phases.size() - i;
+    for (size_t j = i + 1; fits && j <= i + count; ++j)
+      fits = manifest.phases[j].kind != ALTGRAD_SWEEP;
+    for (const Exchange &exchange : manifest.exchanges)
+      fits &= size_t(exchange.phase) <= i || size_t(exchange.phase) > i + count;
+    if (!fits)
+      throw std::runtime_error("phases[" + std::to_string(i) +
+                               "].finishes is " + std::to_string(count) +
+                               ", but the launch ends before");
+  }
+}
+
 Manifest Reader::read() {
   checkVersion();
   readCounts();
@@ -252,6 +270,7 @@ Manifest Reader::read() {
   forEach("scalars", [&](const Fields &entry) { readScalar(entry); });
   forEach("phases", [&](const Fields &entry) { readPhase(entry); });
   forEach("exchanges", [&](const Fields &entry) { readExchange(entry); });
+  checkLaunches();
   return std::move(manifest);
 }
 

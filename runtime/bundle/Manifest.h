@@ -39,6 +39,7 @@ struct Phase {
   Domain domain;
   int64_t set; // -1: all
   int64_t perBlock; // items of a CUDA block
+  int64_t finishes; // phases after it that its last block may do
   int64_t block;    // elements that become one value
   double read, written;
 };

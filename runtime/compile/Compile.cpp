@@ -36,6 +36,11 @@ altgrad_status checkOption(const std::string &line) {
     if (name == ours)
       return fail(ALTGRAD_INVALID, "option \"%.200s\" is set by the runtime",
                   text);
+  if (name == "--ptxas")
+    return fail(ALTGRAD_INVALID,
+                "option \"%.200s\" is for bundles that are built ahead; the "
+                "runtime keeps what the driver makes of PTX",
+                text);
   for (const char *valued :
        {"--rule", "--set", "--storage", "--rule-path", "--target"})
     if (line == valued)

@@ -9,6 +9,10 @@ using namespace altgrad::runtime;
 
 namespace {
 
+// With more rows than these a block takes longer for the phases between two
+// sweeps than their launches do.
+constexpr int64_t mostRowsOfLastBlock = 4096;
+
 altgrad_status askCapture(const Driver &driver, CudaStream stream,
                           uint64_t &capture) {
   int capturing = 0;
@@ -45,6 +49,7 @@ private:
                                uint64_t capture, const CudaTables *&out);
   altgrad_status launchAll(const Tables &tables, const Launch &launch,
                            const CudaTables &where, CudaStream stream);
+  int64_t finishedBy(int64_t phase, int64_t last, const Tables &tables) const;
   altgrad_status launchPhase(const Kernels::Entry &entry, Items items,
                              altgrad_args &args, CudaStream stream);
   altgrad_status checkUsable() const;
@@ -146,13 +151,22 @@ altgrad_status CudaExecutor::orderCaptured(const Tables &tables,
   return ALTGRAD_OK;
 }
 
+// How many of the phases after this one its last block does: all it can, or none.
+int64_t CudaExecutor::finishedBy(int64_t phase, int64_t last,
+                                 const Tables &tables) const {
+  int64_t finishes = kernels->phases[size_t(phase)].phase->finishes;
+  bool fits = phase + finishes < last && tables.nrows <= mostRowsOfLastBlock;
+  return fits ? finishes : 0;
+}
+
 altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
                                          Items items, altgrad_args &args,
                                          CudaStream stream) {
-  if (items.begin >= items.end)
+  if (items.begin >= items.end && !args.finished)
     return ALTGRAD_OK;
   int64_t perBlock = entry.phase->perBlock;
   int64_t blocks = (items.end - items.begin + perBlock - 1) / perBlock;
+  blocks = std::clamp<int64_t>(blocks, 1, entry.mostBlocks);
 #define ALTGRAD_POINTER(type, name, Name) &args.name,
 #define ALTGRAD_COUNT(name, Name) &args.name,
   void *parameters[] = {
@@ -160,8 +174,8 @@ altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
 #undef ALTGRAD_POINTER
 #undef ALTGRAD_COUNT
   Result error = driver.cuLaunchKernel(
-      entry.kernel, unsigned(std::min(blocks, entry.mostBlocks)), 1, 1,
-      ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream, parameters, nullptr);
+      entry.kernel, unsigned(blocks), 1, 1, ALTGRAD_BLOCK_THREADS, 1, 1, 0,
+      stream, parameters, nullptr);
   return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 
@@ -175,11 +189,16 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables,
   args.chunks = (const altgrad_chunk *)where.address(ChunkTable);
   args.groups = (const uint64_t *)where.address(GroupTable);
   args.scalars = (const uint64_t *)where.address(ScalarTable);
+  args.sets = (const int64_t *)where.address(SetTable);
   for (int64_t i = launch.first; i < launch.last; ++i) {
     const Kernels::Entry &entry = kernels->phases[size_t(i)];
+    int64_t others = finishedBy(i, launch.last, tables);
+    args.finished =
+        others ? (uint32_t *)where.address(FinishedTable) : nullptr;
     if (altgrad_status status =
             launchPhase(entry, itemsOf(*entry.phase, tables), args, stream))
       return status;
+    i += others;
   }
   return ALTGRAD_OK;
 }

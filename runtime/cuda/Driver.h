@@ -17,6 +17,7 @@ using Module = struct ModuleOpaque *;
 using Function = struct FunctionOpaque *;
 using CudaStream = struct StreamOpaque *;
 using Event = struct EventOpaque *;
+using LinkState = struct LinkOpaque *;
 
 // What cuda.h calls CUDA_ERROR_..., CU_DEVICE_ATTRIBUTE_... and so on.
 enum : int {
@@ -31,6 +32,7 @@ enum : int {
   attributeMinor = 76,
   jitErrorLog = 5,
   jitErrorLogBytes = 6,
+  jitInputPtx = 1,
   eventWithoutTiming = 2,
   externalEvent = 1, // of a record and of a wait: a node of a captured graph
   captureRelaxed = 2,

@@ -62,13 +62,15 @@ bool Tables::groupHas(int64_t group, int64_t set) const {
 }
 
 const void *Tables::data(int table) const {
-  const void *all[] = {chunks.data(),  rows.data(), groups.data(),
-                       scalars.data(), values,      inputs.data()};
+  const void *all[] = {setRows.data(), &finished, chunks.data(), rows.data(),
+                       groups.data(),  scalars.data(), values, inputs.data()};
   return all[table];
 }
 
 size_t Tables::bytes(int table) const {
-  size_t all[] = {chunks.size() * sizeof(altgrad_chunk),
+  size_t all[] = {setRows.size() * 8,
+                  sizeof finished,
+                  chunks.size() * sizeof(altgrad_chunk),
                   rows.size() * 8,
                   groups.size() * 8,
                   scalars.size() * 8,
@@ -252,6 +254,7 @@ altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
   args.chunks = tables.chunks.data();
   args.groups = tables.groups.data();
   args.scalars = tables.scalars.data();
+  args.sets = tables.setRows.data();
   args.step_words = (uint64_t *)base;
   args.row_words = (uint64_t *)(base + layout.rowWords);
   args.chunk_words = (uint32_t *)(base + layout.chunkWords);

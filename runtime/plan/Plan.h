@@ -11,8 +11,11 @@
 namespace altgrad::runtime {
 
 // The order of the parts in device memory: what changes together is side by
-// side, and sent in one copy.
+// side, and sent in one copy. The second one counts blocks and is 0 whenever
+// nothing runs, so it is sent like the others.
 enum Table {
+  SetTable,
+  FinishedTable,
   ChunkTable,
   RowTable,
   GroupTable,
@@ -20,7 +23,7 @@ enum Table {
   ValueTable,
   InputTable
 };
-constexpr int tableCount = 6;
+constexpr int tableCount = 8;
 
 struct Tables {
   std::vector<uint64_t> rows, inputs, groups, scalars;
@@ -31,6 +34,7 @@ struct Tables {
   // The caller's block of values that is mirrored on the device.
   const void *values = nullptr;
   size_t valueBytes = 0;
+  uint32_t finished = 0;
 
   bool isMirrored(uint64_t address) const {
     return address - uint64_t(values) < valueBytes;

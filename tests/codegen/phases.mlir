@@ -1,14 +1,14 @@
 // RUN: altgrad-opt %s --emit=report | FileCheck %s --check-prefix=REPORT
 // RUN: altgrad-opt %s --emit=manifest --target=x86-64-v3,sm_80 | FileCheck %s --check-prefix=MANIFEST
 
-// A step becomes phases, one launch each: a sweep, the fold of its partial sums,
+// A step becomes phases: a sweep, the fold of its partial sums,
 // what scalars of the step decide (once), what differs between tensors (rows).
-// REPORT: step train: 2 sweeps, 12 bytes per element (8 read, 4 written), 5 launches
+// REPORT: step train: 2 sweeps, 12 bytes per element (8 read, 4 written), 2 launches
 // REPORT-NEXT: reduce0 chunks 4 read, 0 written
-// REPORT-NEXT: fold1 rows 1 reductions
-// REPORT-NEXT: once1 once 4 scalar operations
-// REPORT-NEXT: rows1 rows 3 scalar operations
-// REPORT-NEXT: update1 chunks 4 read, 4 written
+// REPORT-NEXT: fold1 rows 1 reductions, by the last block
+// REPORT-NEXT: once1 once 4 scalar operations, by the last block
+// REPORT-NEXT: rows1 rows 3 scalar operations, by the last block
+// REPORT-NEXT: update1 chunks 4 read, 4 written{{$}}
 // REPORT-NEXT: at the copy rate of H200: 2.79 ms for 10^9 elements
 
 // The manifest says the same to the runtime.
@@ -17,6 +17,7 @@
 // MANIFEST-NEXT: "v3"
 // MANIFEST: "inputs": 0
 // MANIFEST: "domain": "chunks"
+// MANIFEST-NEXT: "finishes": 3
 // MANIFEST-NEXT: "kind": "sweep"
 // MANIFEST-NEXT: "name": "reduce0"
 // MANIFEST: "read": 4

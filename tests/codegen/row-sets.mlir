@@ -4,15 +4,15 @@
 
 // Folds and scalars of several sets wait for each other, not each for its own
 // launch. What a tensor's own norm decides is computed in rows of its set.
-// CHECK: step train: 4 sweeps, 2 sets of tensors, 9 launches
+// CHECK: step train: 4 sweeps, 2 sets of tensors, 5 launches
 // CHECK-NEXT: reduce0 chunks 4 read, 0 written, set 0
 // CHECK-NEXT: reduce0_1 chunks 4 read, 0 written, set 1
-// CHECK-NEXT: fold2 rows 1 reductions, set 0
-// CHECK-NEXT: fold2_1 rows 1 reductions, set 1
+// CHECK-NEXT: fold2 rows 1 reductions, set 0, by the last block
+// CHECK-NEXT: fold2_1 rows 1 reductions, set 1, by the last block
 // CHECK-NEXT: once2 once
-// CHECK-NEXT: rows2 rows {{.*}} operations{{$}}
+// CHECK-NEXT: rows2 rows {{[0-9]*}} scalar operations, by the last block
 // CHECK-NEXT: update1 chunks 4 read, 4 written, set 0
-// CHECK-NEXT: rows3 rows {{.*}} operations, set 1
+// CHECK-NEXT: rows3 rows {{[0-9]*}} scalar operations, set 1{{$}}
 // CHECK-NEXT: update1_1 chunks 4 read, 4 written, set 1
 // CHECK-NEXT: set 0: 12 bytes per element (8 read, 4 written)
 
@@ -28,9 +28,11 @@
 // MANIFEST: "name": "b"
 // MANIFEST: "set": 1
 
-// The sum over the tensors of the step asks each row for its set, at word 6.
+// The sum over the tensors of a set walks the rows between two entries of a table.
 // PTX: .visible .entry altgrad_train_once2(
-// PTX: ld.global.nc.b64 %{{.*}}, [%{{.*}}+48];
+// PTX: ld.param.b64 [[SETS:%rd[0-9]+]], [altgrad_train_once2_param_5];
+// PTX-DAG: ld.global.nc.b64 %{{.*}}, {{\[}}[[SETS]]];
+// PTX-DAG: ld.global.nc.b64 %{{.*}}, {{\[}}[[SETS]]+8];
 altgrad.step @train(inout %a: !altgrad.tensors<f32>, inout %b: !altgrad.tensors<f32> set 1,
                     inout %t: i64 per_tensor) {
   %one = arith.constant 1 : i64

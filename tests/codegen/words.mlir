@@ -7,8 +7,8 @@
 // V4: vpmaxsd {{.*}}%zmm
 // CHECK: retq
 
-// Between bf16 streams AVX2 takes the halves of words, and shuffles nothing;
-// a NaN is found by one comparison.
+// Between bf16 streams a CPU takes the halves of words; AVX2 shuffles nothing, AVX-512
+// once. A NaN is found by one comparison.
 // CHECK-LABEL: altgrad_s_update1_v{{[34]}}:
 // V3-NOT: {{vpmovzxwd|vpack|vperm|vextract}}
 // V3: vpblendw $170, {{.*}}%ymm
@@ -16,8 +16,11 @@
 // V3-NOT: {{vpmovzxwd|vpack|vperm|vextract}}
 // V3: vpblendw $170, {{.*}}%ymm
 // V3-NEXT: vmovdqu %ymm
-// V4: vpmovzxwd {{.*}}%zmm
-// V4: vpmovdw %zmm
+// V4-NOT: {{vpmovzxwd|vpmovdw}}
+// V4: vpslld $16, {{.*}}%zmm
+// V4: vcmpordps {{.*}}%zmm
+// V4: vpermt2w {{.*}}%zmm
+// V4: vmovdqu64 %zmm
 // CHECK: retq
 altgrad.rule @sgd(param %w: f32, grad %g: f32) {
   %w1 = subf %w, %g : f32

@@ -1,9 +1,9 @@
 // RUN: altgrad-opt %s --emit=report | FileCheck %s
 
 // The rows read %s, so the phase that overwrites it comes after them.
-// CHECK: step late: 1 sweep, {{.*}}, 4 launches
+// CHECK: step late: 1 sweep, {{.*}}, 3 launches
 // CHECK-NEXT: once once 1 scalar operations
-// CHECK-NEXT: rows rows 1 scalar operations
+// CHECK-NEXT: rows rows 1 scalar operations, by the last block
 // CHECK-NEXT: update chunks
 // CHECK-NEXT: once1 once 0 scalar operations
 altgrad.step @late(inout %a: !altgrad.tensors<f32>, inout %s: f32, in %u: f32 per_tensor) {

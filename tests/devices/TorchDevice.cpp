@@ -12,6 +12,7 @@
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/library.h>
 
 #include <dlfcn.h>
@@ -29,10 +30,14 @@ constexpr DeviceIndex deviceCount = 2;
 thread_local DeviceIndex currentDevice = 0;
 thread_local c10::StreamId currentStream[deviceCount] = {};
 
+thread_local bool inFallback = false; // its copies are no user's
+
 std::mutex lock;
 std::vector<std::string> written; // what was asked, in order
 
 void note(std::string what) {
+  if (inFallback)
+    return;
   std::lock_guard<std::mutex> held(lock);
   written.push_back(std::move(what));
 }
@@ -157,10 +162,10 @@ Tensor empty(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
              std::optional<at::Layout>, std::optional<Device> device,
              std::optional<bool>, std::optional<at::MemoryFormat> format) {
   c10::OptionalDeviceGuard guard(chosen(device));
-  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(size), &memory,
-                                   c10::DispatchKeySet(
-                                       c10::DispatchKey::PrivateUse1),
-                                   c10::dtype_or_default(dtype), format);
+  return at::detail::empty_generic(
+      C10_AS_INTARRAYREF_SLOW(size), &memory,
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::dtype_or_default(dtype), format);
 }
 
 Tensor emptyStrided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
@@ -220,6 +225,9 @@ at::Scalar localScalar(const Tensor &self) {
 }
 
 void fallback(const c10::OperatorHandle &op, torch::jit::Stack *stack) {
+  bool outer = inFallback;
+  inFallback = true;
+  auto after = c10::make_scope_exit([&] { inFallback = outer; });
   at::native::cpu_fallback(op, stack);
 }
 
@@ -270,10 +278,17 @@ int64_t useStream(int64_t device, int64_t id) {
   return guard.exchangeStream(Stream(Stream::UNSAFE, place, id)).id();
 }
 
+int64_t useDevice(int64_t device) {
+  return Guard()
+      .exchangeDevice(Device(DeviceType::PrivateUse1, DeviceIndex(device)))
+      .index();
+}
+
 TORCH_LIBRARY(altgrad_test_device, m) {
   at::RegisterPrivateUse1HooksInterface(&hooks);
   m.def("take_notes() -> str[]", takeNotes);
   m.def("use_stream(int device, int stream) -> int", useStream);
+  m.def("use_device(int device) -> int", useDevice);
   m.def("current_device() -> int", [] { return int64_t(currentDevice); });
 }
 

@@ -15,6 +15,7 @@ else:
     module = types.ModuleType(f"torch.{KIND}")
     module.is_available, module.device_count = (lambda: True), (lambda: 2)
     module._is_in_bad_fork, module._lazy_init = (lambda: False), (lambda: None)
+    module.manual_seed_all = lambda seed: None
     module.current_device = torch.ops.altgrad_test_device.current_device
     torch._register_device_module(KIND, module)
 

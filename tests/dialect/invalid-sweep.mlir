@@ -152,7 +152,7 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   // sweep_c7
-  // expected-error@+1 {{'altgrad.sweep' op has more than one wide body}}
+  // expected-error@+1 {{'altgrad.sweep' op has more than one wide and one quick body}}
   "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
                         reductions = [], scopes = [], width = 4 : i64}> ({
   ^bb0(%a: f32):
@@ -163,6 +163,38 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   }, {
   ^bb0(%a: vector<4xf32>):
     "altgrad.emit"() : () -> ()
+  }, {
+  ^bb0(%a: vector<4xf32>):
+    "altgrad.emit"() : () -> ()
   }) : (!altgrad.tensors<f32>) -> ()
+  commit
+}
+
+// -----
+
+altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  // sweep_c11
+  // expected-error@+1 {{'altgrad.sweep' op has a quick body of other types than its wide body's and a guard's}}
+  sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
+    emit %a : f32
+  } wide 4 (%a) {
+    emit %a : vector<4xf32>
+  } quick (%a, %low, %sum) {
+    emit %a, %sum, %sum : vector<4xf32>, vector<4xf32>, vector<4xf32>
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  // expected-error@+1 {{custom op 'altgrad.sweep' has 1 quick arguments, expected 3}}
+  sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
+    emit %a : f32
+  } wide 4 (%a) {
+    emit %a : vector<4xf32>
+  } quick (%a) {
+    emit %a : vector<4xf32>
+  }
   commit
 }

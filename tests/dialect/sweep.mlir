@@ -18,7 +18,7 @@ altgrad.step @reduced(in %grads: !altgrad.tensors<bf16>, out %sum: f32, out %n: 
   commit always %s to %sum : f32, %n1 to %n : f32
 }
 
-// A condition, a spilled list, a body for whole vectors.
+// A condition, a spilled list, a body for whole vectors and a quick one.
 // CHECK-LABEL: @wide
 altgrad.step @wide(inout %w: !altgrad.tensors<f32>, in %limit: f32) {
   // CHECK: %[[KEPT:.*]] = spill : !altgrad.tensors<f32>
@@ -37,6 +37,12 @@ altgrad.step @wide(inout %w: !altgrad.tensors<f32>, in %limit: f32) {
     %s = arith.addf %a, %b : vector<4xf32>
     %c = encode %s format<f32> round<nearest_even> overflow<nonfinite> : vector<4xf32> to vector<4xf32>
     emit %c : vector<4xf32>
+  // CHECK: } quick (%[[QA:.*]], %{{.*}}, %[[LOW:.*]], %[[SUM:.*]]) {
+  } quick (%a, %b, %low, %sum) {
+    // CHECK: encode %[[QA]] format<f32> round<nearest_even> overflow<nonfinite> never_nan : vector<4xf32> to vector<4xf32>
+    %c = encode %a format<f32> round<nearest_even> overflow<nonfinite> never_nan : vector<4xf32> to vector<4xf32>
+    // CHECK: emit %{{.*}}, %[[LOW]], %[[SUM]] : vector<4xf32>, vector<4xi32>, vector<4xf32>
+    emit %c, %low, %sum : vector<4xf32>, vector<4xi32>, vector<4xf32>
   }
   commit
 }

@@ -4,15 +4,17 @@ no register read that nothing writes."""
 import re
 
 OPCODES = set("""
-abs add and bar bfe bra copysign cvt div fma ld mad max min mov mul neg not or prmt rcp ret rem selp
-setp shf shfl shl shr sqrt st sub xor lop3 popc clz vote redux
+abs add and atom bar bfe bra copysign cvt div fence fma ld mad max min mov mul neg not or prmt rcp ret rem selp
+setp shf shfl shl shr sqrt st sub xor lop3 popc clz vote redux rsqrt
 """.split())
 DIRECTIVES = set("""
 .version .target .address_size .visible .entry .param .maxntid .minnctapersm .reg .pragma .shared
 .reqntid
 """.split())
+SYNCHRONISES = {"atom.global.inc.u32", "fence.acq_rel.gpu"}
 SPACES = {"ld": {"param", "global", "shared"}, "st": {"global", "shared"}}
 ROUNDED = re.compile(r"^(add|sub|mul|fma|div|rcp|sqrt)(\.\w+)*\.f(32|64)$")
+APPROXIMATE = {"rcp.approx.ftz.f32": "fma.rn.f32", "rsqrt.approx.ftz.f32": "mul.rn.f32"}  # and who refines the result
 REGISTERS = 64  # four blocks of 256 threads on a multiprocessor
 
 _INSTRUCTION = re.compile(r"^(?:@!?%p\d+\s+)?([a-z]\w*(?:[.:]+\w+)*)(?:\s+(.*))?;$")
@@ -61,10 +63,13 @@ def _instruction(number, form, operands):
     opcode, modifiers = _opcode(form), re.split(r"[.:]+", form)[1:]
     if opcode not in OPCODES:
         yield f"line {number}: opcode {form}"
-    if {"approx", "ftz", "full"} & set(modifiers):
+    if {"approx", "ftz", "full"} & set(modifiers) and form not in APPROXIMATE:
         yield f"line {number}: inexact {form}"
-    if ROUNDED.match(form) and "rn" not in modifiers:
+    square = form == "fma.rp.f32" and len(set(operands.split(", ")[1:])) == 1  # t + t^2 of a reciprocal's refinement
+    if ROUNDED.match(form) and "rn" not in modifiers and form not in APPROXIMATE and not square:
         yield f"line {number}: {form} does not say how it rounds"
+    if opcode in ("atom", "fence") and form not in SYNCHRONISES:
+        yield f"line {number}: {form} is no way to find the last block"
     if opcode in SPACES and not SPACES[opcode] & set(modifiers):
         yield f"line {number}: state space of {form}"
     if opcode in SPACES and "param" not in modifiers:
@@ -88,6 +93,22 @@ def _unwritten(kernel):
             yield f"{kernel.name}, line {number}: nothing writes {register}"
 
 
+def _unrefined(kernel):
+    """Approximate results that something else than the two operations of their refinement reads."""
+    uses = {}
+    for _, form, operands in kernel.instructions:
+        for register in set(_REGISTER.findall(operands.split(",", 1)[-1])):
+            uses.setdefault(register, []).append(form)
+    for number, form, operands in kernel.instructions:
+        if wanted := APPROXIMATE.get(form):
+            register = operands.split(",")[0].strip()
+            # Of a divisor that is the constant 1 or -1 the first product is none.
+            found = [wanted if use in ("add.rn.f32", "sub.rn.f32") and _opcode(form) == "rcp" else use
+                     for use in uses.get(register, ())]
+            if set(found) != {wanted} or len(found) < 2:
+                yield f"{kernel.name}, line {number}: {register} of {form} is not refined by two {wanted}"
+
+
 def _cached(kernel):
     """What a kernel writes must not come through the read-only cache; a thread loads and stores by one register."""
     addresses = {"ld": {}, "st": set()}
@@ -103,8 +124,10 @@ def _cached(kernel):
 
 
 def _doubles(kernel):
-    """Arithmetic in f64, which no element needs."""
+    """Arithmetic in f64, which no element needs; the last block may go on to scalars."""
     for number, form, _ in kernel.instructions:
+        if _opcode(form) == "atom":
+            return
         if form.endswith("f64") and _opcode(form) not in ("mov", "ld", "st", "selp"):
             yield f"{kernel.name}, line {number}: {form} in a sweep"
 
@@ -140,7 +163,7 @@ def complaints(text, manifest=None):
             found += _instruction(number, form, operands)
         if any(".local" in w or ".const" in w for w in kernel.words):
             found.append(f"{kernel.name}: local or constant memory")
-        found += [*_unwritten(kernel), *_cached(kernel)]
+        found += [*_unwritten(kernel), *_unrefined(kernel), *_cached(kernel)]
         phase = phases.get(kernel.name)
         if phase and phase["domain"] == "chunks":
             found += _doubles(kernel)

@@ -22,7 +22,8 @@ class Options(ctypes.Structure):
                 ("parameters", ctypes.c_void_p), ("parameter_bytes", ctypes.c_uint64),
                 ("first_block", ctypes.c_uint64), ("last_block", ctypes.c_uint64),
                 ("step_limit", ctypes.c_uint64), ("order", ctypes.c_uint32),
-                ("skip_race_check", ctypes.c_uint32), ("seed", ctypes.c_uint64)]
+                ("skip_race_check", ctypes.c_uint32), ("seed", ctypes.c_uint64),
+                ("perturbation", ctypes.c_uint64)]
 
 
 def available():
@@ -58,6 +59,8 @@ class Tables:
         self.chunks = np.array(self.chunk_list or [(0, 0)], np.int64)
         self.groups = np.zeros((max(rows.group) + 1, max(1, manifest["group_scalars"])), np.uint64)
         self.scalars = np.zeros(max(1, manifest["step_scalars"]), np.uint64)
+        self.sets = np.searchsorted(rows.set, np.arange(manifest["sets"] + 1)).astype(np.int64)
+        self.finished = np.zeros(1, np.uint32)
         self.step_words = _garbage(space["step_words"] * 8)
         self.row_words = _garbage(count * space["row_words"] * 8)
         self.chunk_words = _garbage(chunks * space["chunk_words"] * 4)
@@ -110,16 +113,18 @@ class Tables:
             return 0, len(sets)
         return sum(s < phase["set"] for s in sets), sum(s <= phase["set"] for s in sets)
 
-    def parameters(self, phase):
-        arrays = [self.rows, self.inputs, self.chunks, self.groups, self.scalars, self.step_words,
+    def parameters(self, phase, finishes=False):
+        """`finishes`: the last block does the phases after this one that it may."""
+        arrays = [self.rows, self.inputs, self.chunks, self.groups, self.scalars, self.sets, self.step_words,
                   self.row_words, self.chunk_words, self.spills]
-        return np.array([a.ctypes.data for a in arrays]
+        return np.array([a.ctypes.data for a in arrays] + [self.finished.ctypes.data * finishes]
                         + [len(self.rows), len(self.chunk_list), *self.items(phase)], np.uint64)
 
     def regions(self, reads_out):
         """(address, bytes, flags) of all that a kernel may touch; tensors one by one."""
-        for array in (self.rows, self.inputs, self.chunks, self.groups, self.scalars):
+        for array in (self.rows, self.inputs, self.chunks, self.groups, self.scalars, self.sets):
             yield array.ctypes.data, array.nbytes, READ_ONLY
+        yield self.finished.ctypes.data, self.finished.nbytes, 0
         for array in (self.step_words, self.row_words, self.chunk_words, self.spills):
             yield array.ctypes.data, array.nbytes, UNINITIALISED
         flags = {"in": READ_ONLY, "out": 0 if reads_out else UNINITIALISED, "inout": 0}
@@ -137,13 +142,24 @@ def _garbage(size):
     return raw[-raw.ctypes.data % 64:][:size]
 
 
-class PtxPlan:
-    """`blocks`: grid sizes that runs take in turn; `races`: whether to look for them."""
+def launches(manifest, finishing):
+    """(phase, whether its last block goes on) as the runtime launches them."""
+    phases, at = manifest["phases"], 0
+    while at < len(phases):
+        yield phases[at], finishing and phases[at]["finishes"] > 0
+        at += 1 + finishing * phases[at]["finishes"]
 
-    def __init__(self, compiled, target, blocks=(1, 3, 2), races=False, order=0):
+
+class PtxPlan:
+    """`blocks`: grid sizes that runs take in turn; `races`: whether to look for them; `perturbation`: the first run's
+    drawing of errors of .approx instructions, the next run has the next. Every other run, from the first one on, has
+    the last block of a launch do the phases after it."""
+
+    def __init__(self, compiled, target, blocks=(1, 3, 2), races=False, order=0, perturbation=1):
         self.lib, self.manifest = _library(), compiled.manifest
         self.reads_out = compiled.keeps_old
         self.blocks, self.races, self.order, self.runs = blocks, races, order, 0
+        self.perturbation = perturbation
         self.vm = self.lib.ptx_create(compiled.ptx(target).encode())
         if not self.vm:
             raise Fault(f"{target}: {self.lib.ptx_error().decode()}")
@@ -156,8 +172,10 @@ class PtxPlan:
                 if size:
                     self._check(self.lib.ptx_map(self.vm, address, address, size, flags), "map")
                     mapped.append(address)
-            for phase in self.manifest["phases"]:
-                self._launch(phase["symbol"], tables.parameters(phase))
+            for phase, finishes in launches(self.manifest, self.runs % 2 == 0):
+                self._launch(phase["symbol"], tables.parameters(phase, finishes))
+                if tables.finished[0]:
+                    raise Fault(f"{phase['symbol']} leaves {tables.finished[0]} finished blocks")
         finally:
             for address in mapped:
                 self.lib.ptx_unmap(self.vm, address)
@@ -169,6 +187,7 @@ class PtxPlan:
         options.grid[:], options.block[:] = (grid, 1, 1), (THREADS, 1, 1)
         options.parameters, options.parameter_bytes = parameters.ctypes.data, parameters.nbytes
         options.skip_race_check, options.order = not self.races, self.order
+        options.perturbation = self.perturbation + self.runs
         self._check(self.lib.ptx_launch(self.vm, symbol.encode(), ctypes.byref(options)), symbol)
 
     def _check(self, done, what):

@@ -68,7 +68,12 @@ PLANTED = {
     "add.rn.ftz.f32 %r1, %r2, %r3;": "inexact",
     "div.full.f32 %r1, %r2, %r3;": "inexact",
     "ex2.approx.f32 %r1, %r2;": "opcode",
-    "atom.global.add.f32 %r1, [%rd1], %r2;": "opcode",
+    "fma.rp.f32 %r1, %r2, %r2, %r3;": "does not say how it rounds",
+    "rcp.approx.f32 %r1, %r2;": "inexact",
+    "rcp.approx.ftz.f32 %r9999, %r2; mul.rn.f32 %r1, %r9999, %r9999;": "not refined by two fma",
+    "rsqrt.approx.ftz.f32 %r9999, %r2; mul.rn.f32 %r1, %r9999, %r2;": "not refined by two mul",
+    "atom.global.add.f32 %r1, [%rd1], %r2;": "no way to find the last block",
+    "fence.acq_rel.cta;": "no way to find the last block",
     "call.uni f;": "opcode",
     "ld.b32 %r1, [%rd1];": "state space",
     "ld.local.b32 %r1, [%rd1];": "state space",
@@ -83,7 +88,7 @@ def test_planted_faults_are_found(line):
     ptx = program.call("--rule=sgd", f"--rule-path={program.TEMPLATES}", "--target=sm_80",
                        "--emit=ptx")
     assert lint.complaints(ptx) == []
-    spoilt = re.sub(r"\n\tret;", f"\n\t{line}\n\tret;", ptx, count=1)
+    spoilt = re.sub(r"\n\tret;", "\n\t" + line.replace("; ", ";\n\t") + "\n\tret;", ptx, count=1)
     assert any(PLANTED[line] in c for c in lint.complaints(spoilt))
 
 

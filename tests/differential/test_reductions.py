@@ -1,6 +1,7 @@
 """Many reductions in one sweep: more sums than shared memory holds, and words whose order does not matter."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -137,7 +138,8 @@ def test_every_partial_sum_is_the_references(name, target):
         assert phaserun.sums_missing(compiled, target, *memory) is None
 
 
-COUNTS = [0, 1, 2, 31, 32, 33, 63, 64, 65, 96, 97, 130, 161, 193, 225, 255, 256, 257, 300, 513, 0, 7, *range(257, 300, 2)]
+COUNTS = [0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 96, 97, 130, 161, 193, 225, 255, 256, 257, 300, 513, 0, 7, *range(257, 300, 2),
+          1023, 1024, 1025, 2303, 16384, 16385, 20011, 3]
 FOLDS = {"sum": ("add", np.float32), "maximum": ("max", np.float32), "conjunction": ("and", np.int32)}
 
 
@@ -154,22 +156,28 @@ def partials(rng, starts):
 
 
 def folded(compiled, target, *make_plan):
-    """Per word of a chunk what the fold phases make of such words: a sum, a maximum, a conjunction or None."""
+    """Per word of a chunk what the fold phases make of such words: a sum, a maximum, a conjunction or None. On a GPU
+    they are a grid's, then the last block's of a sweep over nothing."""
+    manifest = {**compiled.manifest, "workspace": {**compiled.manifest["workspace"], "spills": 0}}
     rows = compiled.rows([[n * ptxrun.CHUNK for n in COUNTS]] * compiled.manifest["sets"])
     nothing = compare.Rows([0] * len(rows.numel), rows.group, rows.set, rows.streams)
     memory = compare.Memory(compiled.signature, nothing, [0] * len(rows.numel))
     nothing.numel = rows.numel
-    tables = ptxrun.Tables(compiled.manifest, memory)
+    tables = ptxrun.Tables(manifest, memory)
     chunks, _ = phaserun.words(tables)
     starts = np.searchsorted([r for r, _ in tables.chunk_list], np.arange(len(rows.numel) + 1))
     on = phaserun.machine(compiled, target, *make_plan)
     on.map(tables)
     names = [set(FOLDS) for _ in chunks]
-    for fill in partials(np.random.default_rng(6), starts):
+    for fill, by_last in itertools.product(partials(np.random.default_rng(6), starts), (False, True)):
         chunks[:] = fill.view(np.uint32)
-        for phase in tables.manifest["phases"]:
-            if phase["name"].startswith("fold"):
-                on.launch(phase["symbol"], tables.parameters(phase))
+        tables.row_words[:] = 0xA5
+        for phase, goes_on in ptxrun.launches(tables.manifest, by_last and target.startswith("sm_")):
+            if goes_on or phase["name"].startswith("fold"):
+                words = tables.parameters(phase, goes_on)
+                if phase["kind"] == "sweep":
+                    words[-2:] = 0
+                on.launch(phase["symbol"], words)
         _, sums = phaserun.words(tables)
         for number, known in enumerate(names):
             known &= {name for name, (kind, dtype) in FOLDS.items() if any(

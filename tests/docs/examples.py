@@ -106,6 +106,7 @@ CONTEXTS = {
     "SplitSweepsPass": lambda text: "altgrad.step @s(in %grads: !altgrad.tensors<f32>, "
                                     f"out %out: !altgrad.tensors<f32>) {{\n{text}\n}}",
     "PlanPhasesPass": lambda text: "altgrad.step @s(in %g: !altgrad.tensors<f32>, out %norm: f32) {\n" + text + "\n}",
+    "QuickBodiesPass": lambda text: step(text, ", in %k: f32", prelude="%one = arith.constant 1.0 : f32\n", end="commit"),
     "LowerNumericsPass": lambda text: "llvm.func @f(%c: i16) -> f32 {\n%c16 = arith.constant 16 : i32\n"
                                       f"{text}\nllvm.return %x : f32\n}}",
 }

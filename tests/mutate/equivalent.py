@@ -106,7 +106,7 @@ def unread(lines, at, fault):
     store = re.match(r"\s*st\.global\.\w+\s+\[(%rd\d+)(?:\+(\d+))?\]", fault.old)
     if not store or fault.kind not in ("stores", "offsets", "widths", "registers"):
         return None
-    words = lambda kernel: set(re.findall(r"ld\.param\.b64\s+(%rd\d+), \[\w+_param_5\]", kernel))  # noqa: E731
+    words = lambda kernel: set(re.findall(r"ld\.param\.b64\s+(%rd\d+), \[\w+_param_6\]", kernel))  # noqa: E731
     kernels = fault.module.split(".entry")
     if store[1] not in words("\n".join(lines)):
         return None

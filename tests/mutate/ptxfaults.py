@@ -208,7 +208,7 @@ def faults(text):
         for kind, make in KINDS.items():
             for new in make(instruction):
                 yield Fault(kind, number, line, new, kernel)
-        if instruction.opcode not in ("st", *NOT_DATA):
+        if instruction.operands and instruction.opcode not in ("st", *NOT_DATA):
             for register in REGISTER.findall(instruction.operands[0]):
                 name = re.match(r"%[a-z]+", register)[0]
                 earlier.setdefault(name, []).append(register)

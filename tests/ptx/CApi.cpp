@@ -116,6 +116,7 @@ static LaunchOptions decode(const ptx_launch_options &from) {
     o.residentBlocks = from.resident_blocks;
   o.order = BlockOrder(from.order % 3);
   o.seed = from.seed;
+  o.perturbation = from.perturbation;
   o.checkRaces = !from.skip_race_check;
   return o;
 }

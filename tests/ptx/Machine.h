@@ -20,6 +20,7 @@ struct LaunchOptions {
   uint32_t residentBlocks = 1; // more: they take turns, for spinning kernels
   BlockOrder order = BlockOrder::Forward;
   uint64_t seed = 0;
+  uint64_t perturbation = 0; // of .approx results
   bool checkRaces = true;
 };
 

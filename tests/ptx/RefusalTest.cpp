@@ -21,6 +21,7 @@ TEST_P(Refusal, namesTheLineAndTheReason) {
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(Rows, Refusal, testing::Values(
   Row{"div.approx.f32 %f0, %f1, %f2;", "'div.approx.f32' is refused: its result is not exactly defined"},
+  Row{"rcp.approx.f32 %f0, %f1;", "'rcp.approx.f32' is refused: its result is not exactly defined"},
   Row{"ex2.approx.f32 %f0, %f1;", "'ex2.approx.f32' is refused: its result is not exactly defined"},
   Row{"div.full.f32 %f0, %f1, %f2;", "'div.full.f32' is refused: its result is not exactly defined"},
   Row{"mul.f32 %f0, %f1, %f2;", "'mul.f32' is refused: it states no rounding, write 'mul.rn.f32'"},

@@ -12,6 +12,7 @@ const Registry &Registry::get() {
 
 Registry::Registry() {
   addFloatForms(*this);
+  addApproxForms(*this);
   addCompareForms(*this);
   addConvertForms(*this);
   addIntegerForms(*this);

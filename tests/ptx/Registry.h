@@ -34,6 +34,7 @@ private:
 
 // Each family of opcodes registers itself; one function per source file.
 void addFloatForms(Registry &);
+void addApproxForms(Registry &);
 void addCompareForms(Registry &);
 void addConvertForms(Registry &);
 void addIntegerForms(Registry &);

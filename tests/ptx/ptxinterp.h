@@ -35,6 +35,7 @@ typedef struct {
   uint32_t order;
   uint32_t skip_race_check;
   uint64_t seed; /* of PTX_SHUFFLED */
+  uint64_t perturbation; /* draws errors of .approx; 0: rounded correctly */
 } ptx_launch_options;
 
 /* A module from text; null when it is refused: "line 7: ...". */

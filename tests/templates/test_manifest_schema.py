@@ -30,7 +30,7 @@ SCHEMA = {
     "scalars": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "type": TYPES,
                  "scope": SCOPES, "slot": int, "set": {int, NULL}, "default": {int, float, NULL}},),
     "phases": ({"name": str, "symbol": str, "kind": KINDS,
-                "domain": ["chunks", "rows", "once"], "set": {int, NULL}, "per_block": int,
+                "domain": ["chunks", "rows", "once"], "set": {int, NULL}, "per_block": int, "finishes": int,
                 "block": int, "read": {int, float}, "written": {int, float}},),
     "exchanges": ({"phase": int, "words": ({"word": int, "reduction": REDUCTIONS},)},),
 }
@@ -76,7 +76,7 @@ def test_the_compiler_writes_the_schema(made):
     name, path = made
     manifest = runner.Runner(path).manifest
     check(manifest, SCHEMA)
-    assert manifest["altgrad"] == 2 and (manifest["host"], manifest["ptx"]) == (["v3"], ["sm_80"])
+    assert manifest["altgrad"] == 3 and (manifest["host"], manifest["ptx"]) == (["v3"], ["sm_80"])
     assert manifest["sets"] == max(1, sum("--set" in word for word in REQUESTS[name]))
     assert bool(manifest["exchanges"]) == ("--exchange" in REQUESTS[name])
     assert (manifest["workspace"]["spills"] > 0) == (name == "spills" or name == "exchange")
@@ -144,7 +144,7 @@ def test_the_c_abi_answers_what_the_manifest_says(made):
 
     assert count("set") == manifest["sets"]
     for kind, info, left_out in (("stream", STREAM, ("slot",)), ("scalar", SCALAR, ("slot",)),
-                                 ("phase", PHASE, ("symbol", "domain", "per_block", "block"))):
+                                 ("phase", PHASE, ("symbol", "domain", "per_block", "finishes", "block"))):
         entries = manifest[kind + "s"]
         assert count(kind) == len(entries)
         for index, entry in enumerate(entries):

@@ -143,9 +143,9 @@ TEST_P(ManifestEdit, IsRefusedWithPlaceAndValue) {
 }
 
 const Edit edits[] = {
-    {"\"altgrad\": 2", "\"altgrad\": 3",
-     "manifest 3 (a hand), this runtime reads 2: compile it again"},
-    {"\"altgrad\": 2", "\"altgrad\": \"2\"", "manifest.altgrad is \"2\""},
+    {"\"altgrad\": 3", "\"altgrad\": 4",
+     "manifest 4 (a hand), this runtime reads 3: compile it again"},
+    {"\"altgrad\": 3", "\"altgrad\": \"2\"", "manifest.altgrad is \"2\""},
     {"\"producer\"", "\"made by\"", "manifest has no \"producer\""},
     {"\"inputs\": 1", "\"inputs\": 1.5", "manifest.inputs is 1.5"},
     {"\"inputs\": 1", "\"inputs\": 18446744073709551615", "manifest.inputs is"},
@@ -205,6 +205,8 @@ const Edit edits[] = {
      "phases[1].domain is \"rows\" of a total phase"},
     {"\"kind\": \"sweep\"", "\"kind\": \"walk\"", "phases[0].kind is \"walk\""},
     {"\"per_block\": 8", "\"per_block\": 0", "phases[0].per_block is 0"},
+    {"\"finishes\": 0", "\"finishes\": 3",
+     "phases[0].finishes is 3, but the launch ends before"},
     {"\"block\": 1, \"read\"", "\"block\": 3, \"read\"",
      "phases[0].block is 3, not a power of two"},
     {"\"symbol\": \"altgrad_sgd_total\"", "\"symbol\": \"a;b\"",
@@ -261,7 +263,7 @@ TEST(Manifest, SetsShareWordsOnlyWithEachOther) {
 
 TEST_F(BundleFile, AnotherVersionSaysWhatToDo) {
   EXPECT_REFUSED(load(contents(OLD_BUNDLE)), ALTGRAD_BROKEN,
-                 path + ": manifest 1 (a hand), this runtime reads 2: compile "
+                 path + ": manifest 1 (a hand), this runtime reads 3: compile "
                         "it again");
 }
 

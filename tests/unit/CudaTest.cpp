@@ -86,7 +86,40 @@ TEST_F(Cuda, TheGridHoldsTheWorkOrTheDevice) {
     EXPECT_EQ(cuLaunchAt(0).block[0], 256u);
     EXPECT_EQ(cuLaunchAt(1).grid[0], 1u) << "once";
     EXPECT_EQ(cuLaunchAt(2).grid[0], 1u) << "one row";
+    EXPECT_EQ(cuLaunchAt(3).grid[0], (row.elements + 4095) / 4096)
+        << "a block for a chunk";
   }
+}
+
+std::vector<std::string> launched(Tensors &tensors, int64_t last = -1) {
+  fakecuda_clear_launches();
+  PlanPointer plan = planSgd("cuda", FINISHING_BUNDLE);
+  tensors.bind(plan.get());
+  EXPECT_EQ(tensors.run(plan.get(), 0, last), 0) << altgrad_last_error();
+  fakecuda_drain();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < cuLaunchCount(); ++i)
+    names.push_back(cuLaunchAt(i).kernel + strlen("altgrad_sgd_"));
+  return names;
+}
+
+// Unless there are too many rows, or the run ends before. It is launched for it
+// where there is no chunk.
+TEST_F(Cuda, TheLastBlockGoesOnToWhatItCan) {
+  using Names = std::vector<std::string>;
+  const Names apart{"norm", "total", "advance", "update"};
+  Tensors some(awkwardSizes()), expected(awkwardSizes()), none({});
+  EXPECT_EQ(launched(some), Names({"norm", "update"}));
+  expected.step();
+  EXPECT_TRUE(some.equals(expected));
+  EXPECT_EQ(launched(some, 3), Names({"norm"}));
+  EXPECT_EQ(launched(some, 2), Names({"norm", "total"}));
+  EXPECT_EQ(launched(none), Names({"norm"}));
+  EXPECT_EQ(cuLaunchAt(0).grid[0], 1u);
+  Tensors most(std::vector<int64_t>(4096, 1)),
+      more(std::vector<int64_t>(4097, 1));
+  EXPECT_EQ(launched(most), Names({"norm", "update"}));
+  EXPECT_EQ(launched(more), apart);
 }
 
 TEST_F(Cuda, OnlyChangedTablesAreUploaded) {

@@ -22,7 +22,9 @@ private:
   struct Chunk {
     SweepOp sweep;
     ThreadSums sums;
+    int64_t threads; // that share it: a warp or a block
     int64_t width;
+    mlir::Value count = {}; // elements, i32
     /// The thread's first element, from the chunk's end: negative.
     mlir::Value from = {};
     mlir::Value aligned = {};   // i1: all streams
@@ -67,6 +69,38 @@ private:
                           mlir::Value tensors, int64_t first,
                           mlir::Value offset, mlir::Type type);
 
+  // Accesses.cpp
+  bool readOnly(mlir::Value tensors);
+  /// Elements of an access to a stream.
+  int64_t periodOf(const Chunk &chunk, mlir::Value tensors);
+  mlir::Value isAligned(KernelBuilder &kernel, const Chunk &chunk,
+                        mlir::Value tensors, mlir::Value base);
+  /// The words of one. `again`: volatile, or LLVM would keep what was loaded
+  /// before in registers for it.
+  mlir::Value loadAccess(KernelBuilder &kernel, Chunk &chunk,
+                         mlir::Value tensors, int64_t element,
+                         bool again = false);
+
+  // Guard.cpp
+  /// Vectors that a quick body does before its guard is asked; 1 without one.
+  unsigned vectorsOfGuard(Chunk &chunk);
+  /// What they emit, from vector `number` on. `words`: of each load's last access.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>>
+  vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                    int64_t first, unsigned number,
+                    llvm::SmallVector<mlir::Value> &words);
+  llvm::SmallVector<mlir::Value>
+  loadVector(KernelBuilder &kernel, Chunk &chunk,
+             llvm::SmallVector<mlir::Value> &words, int64_t first,
+             unsigned number, bool again);
+
+  // RowsAhead.cpp
+  int64_t rowsAhead(const Chunk &chunk);
+  mlir::Value elementsInGroups(KernelBuilder &kernel, Chunk &chunk,
+                               int64_t rows);
+  Carried rowsAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                 Carried carried, int64_t rows);
+
   // Packing.cpp
   mlir::Value slice(mlir::Value words, mlir::VectorType codes, unsigned number);
   llvm::SmallVector<mlir::Value> pack(llvm::ArrayRef<mlir::Value> vectors);
@@ -84,9 +118,54 @@ private:
   mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, Reduction kind,
                         mlir::Value own);
 
+  // SmallPhases.cpp
+  /// Who does a small phase, and its items.
+  struct Crew {
+    mlir::Value block, blocks; // i64
+    mlir::Value begin, end;
+  };
+  /// A tensor's partial sums.
+  struct Fold {
+    FoldOp op;
+    Reduction kind;
+    mlir::Type type;
+    mlir::Value first, count; // chunks
+  };
+  using FoldWay = mlir::Value (GpuLowering::*)(KernelBuilder &, const Fold &);
+  /// Whether the kernel of a phase needs words of shared memory.
+  bool sharesWords(PhaseOp phase);
+  void allocateWords();
+  mlir::Value sharedWord(KernelBuilder &kernel, mlir::Value index);
+  void barrier();
+  void lowerSmall(KernelBuilder &kernel, PhaseOp phase, const Crew &crew);
+  void lowerFolds(KernelBuilder &kernel, PhaseOp phase, const Crew &crew);
+  void foldRow(KernelBuilder &kernel, PhaseOp phase, mlir::Value index,
+               mlir::Value keeper, FoldWay way);
+  mlir::Value foldFew(KernelBuilder &kernel, const Fold &fold);
+  mlir::Value foldByWarp(KernelBuilder &kernel, const Fold &fold);
+  mlir::Value foldByBlock(KernelBuilder &kernel, const Fold &fold);
+  llvm::SmallVector<mlir::Value> foldLanes(KernelBuilder &kernel,
+                                           const Fold &fold, mlir::Value lane,
+                                           int64_t perThread);
+  mlir::Value partialsFrom(KernelBuilder &kernel, const Fold &fold,
+                           mlir::Value index);
+  mlir::Value partialAt(KernelBuilder &kernel, const Fold &fold,
+                        mlir::Value index);
+  mlir::Value orNeutral(KernelBuilder &kernel, const Fold &fold,
+                        mlir::Value inside, mlir::Value partial);
+  mlir::Value joinLanes(KernelBuilder &kernel, Reduction kind,
+                        llvm::SmallVector<mlir::Value> lanes);
+  void forEachBit(KernelBuilder &kernel, mlir::Value mask,
+                  llvm::function_ref<void(mlir::Value)> body);
+  void lowerOnce(KernelBuilder &kernel, PhaseOp phase);
+  mlir::Value total(KernelBuilder &kernel, TotalOp op);
+
+  // LastBlock.cpp
+  mlir::Value comesLast(KernelBuilder &kernel);
+  mlir::Value again(llvm::StringRef name);
+  void finish(KernelBuilder &kernel, llvm::ArrayRef<PhaseOp> phases);
+
   // LowerToGPU.cpp
-  void lowerFolds(KernelBuilder &kernel, PhaseOp phase);
-  mlir::Value foldRow(KernelBuilder &kernel, FoldOp fold, Row row);
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.
   mlir::Value joinThreads(KernelBuilder &kernel, Reduction kind,
                           mlir::Value sum);
@@ -101,8 +180,13 @@ private:
   const Target &target;
   mlir::ImplicitLocOpBuilder builder;
   mlir::Value inBlock, inWarp;     // the thread's number, i64
-  mlir::Value block, blocks, warp; // i64
+  mlir::Value block, blocks, warp, warps; // i64, of the grid
   mlir::Value begin, end; // items of the phase's domain, i64
+  /// Of shared memory, for small phases: of every thread, every warp, the block.
+  mlir::Value words;
+  static constexpr int64_t warpWord = ALTGRAD_BLOCK_THREADS,
+                           blockWord = warpWord + warpsPerBlock,
+                           wordCount = blockWord + 1;
 };
 
 } // namespace altgrad

@@ -1,6 +1,7 @@
 // A step in sweeps ==> one CUDA kernel per phase.
 #include "codegen/kernels/gpu/GpuLowering.h"
 #include "codegen/Passes.h"
+#include "codegen/phases/Launches.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_LOWERTOGPUPASS
@@ -32,7 +33,7 @@ void GpuLowering::onFirstThread(KernelBuilder &kernel,
 
 static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
                                    KernelBuilder &kernel, StringRef name,
-                                   const GpuTuning &tuning) {
+                                   unsigned residentBlocks) {
   Type i64 = builder.getI64Type();
   SmallVector<Type> types;
   for (unsigned i = 0; i < memberCount; ++i)
@@ -46,14 +47,17 @@ static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
   function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                    builder.getI32IntegerAttr(tuning.residentBlocks));
+                    builder.getI32IntegerAttr(residentBlocks));
   return function;
 }
 
 void GpuLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
   KernelBuilder kernel(builder, step, /*addressSpace=*/1);
-  Block *entry = makeKernel(builder, kernel, symbolOf(phase), target.gpu)
+  const GpuTuning &tuning = target.gpu;
+  Block *entry = makeKernel(builder, kernel, symbolOf(phase),
+                            sharesWords(phase) ? tuning.residentSmall
+                                               : tuning.residentBlocks)
                      .addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
   for (unsigned i = 0; i < memberCount; ++i)
@@ -70,22 +74,15 @@ void GpuLowering::lower(PhaseOp phase) {
   warp = arith::AddIOp::create(
       builder, scaled(block, warpsPerBlock),
       arith::DivUIOp::create(builder, inBlock, kernel.i64(warpThreads)));
-  Value global = arith::AddIOp::create(
-      builder, scaled(block, ALTGRAD_BLOCK_THREADS), inBlock);
-  if (SweepOp sweep = phase.getSweep()) {
+  warps = scaled(blocks, warpsPerBlock);
+  if (sharesWords(phase))
+    allocateWords();
+  if (SweepOp sweep = phase.getSweep())
     lowerSweep(kernel, sweep);
-  } else if (phase.count<FoldOp>()) {
-    lowerFolds(kernel, phase);
-  } else if (phase.getDomain() == Domain::Once) {
-    Value first = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
-                                        global, kernel.i64(0));
-    kernel.when(first, [&] { ScalarLowering(kernel, Row{}).lower(phase); });
-  } else {
-    kernel.loop(arith::AddIOp::create(builder, begin, global), end,
-                scaled(blocks, ALTGRAD_BLOCK_THREADS), [&](Value index) {
-                  ScalarLowering(kernel, kernel.row(index)).lower(phase);
-                });
-  }
+  else
+    lowerSmall(kernel, phase, {block, blocks, begin, end});
+  if (SmallVector<PhaseOp> others = finishedBy(phase); !others.empty())
+    finish(kernel, others);
   LLVM::ReturnOp::create(builder, ValueRange{});
 }
 
@@ -125,63 +122,6 @@ Value GpuLowering::joinThreads(KernelBuilder &kernel, Reduction kind,
       mine = join(builder, kind, mine, other);
     }
   return vector::FromElementsOp::create(builder, type, elements);
-}
-
-// Thread t of the warp holds the lanes t, t + 32, … t + 224.
-Value GpuLowering::foldRow(KernelBuilder &kernel, FoldOp fold, Row row) {
-  Reduction kind = fold.getReduction();
-  Type scalar = partialType(kind, builder.getF32Type());
-  constexpr int64_t perThread = ALTGRAD_LANES / warpThreads;
-  Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
-  Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
-  auto added = [&](Value sum, Value i) -> Value {
-    Value inside = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, i,
-                                         count);
-    auto branch = scf::IfOp::create(builder, TypeRange{scalar}, inside,
-                                    /*addThenBlock=*/true,
-                                    /*addElseBlock=*/true);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    Value from = kernel.chunkWord(fold.getWord(),
-                                  arith::AddIOp::create(builder, first, i));
-    scf::YieldOp::create(
-        builder, ValueRange{join(builder, kind, sum,
-                                 kernel.load(scalar, from, 4))});
-    builder.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(builder, ValueRange{sum});
-    return branch.getResult(0);
-  };
-  SmallVector<Value> initial(perThread, neutral(builder, kind, scalar));
-  SmallVector<Value> sums = kernel.loopWith(
-      kernel.i64(0), count, kernel.i64(ALTGRAD_LANES), initial,
-      [&](Value base, SmallVector<Value> carried) {
-        Value at = arith::AddIOp::create(builder, base, inWarp);
-        for (int64_t j = 0; j < perThread; ++j)
-          carried[j] = added(
-              carried[j],
-              arith::AddIOp::create(builder, at, kernel.i64(j * warpThreads)));
-        return carried;
-      });
-  Value own = joinElements(kind, sums);
-  Value one = vector::FromElementsOp::create(
-      builder, VectorType::get({1}, scalar), own);
-  return joinElements(kind, elementsOf(joinThreads(kernel, kind, one)));
-}
-
-// All threads of a warp fold; the first one keeps.
-void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase) {
-  Value stride = arith::MulIOp::create(builder, blocks,
-                                       kernel.i64(warpsPerBlock));
-  Value from = arith::AddIOp::create(builder, begin, warp);
-  kernel.loop(from, end, stride, [&](Value index) {
-    Row row = kernel.row(index);
-    ScalarLowering scalars(kernel, row);
-    for (Operation &op : phase.getBody().front())
-      if (auto fold = dyn_cast<FoldOp>(op))
-        scalars.known.map(fold.getValue(), foldRow(kernel, fold, row));
-      else
-        onFirstThread(kernel, [&] { scalars.lower(op); });
-  });
 }
 
 namespace {

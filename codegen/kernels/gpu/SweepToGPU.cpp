@@ -1,19 +1,15 @@
-// A sweep on a GPU: a warp for a chunk, 16 bytes of every stream per access.
+// A sweep on a GPU: a block for a chunk, or a warp where sums are to be kept
+// apart; 16 bytes of every stream per access.
 //
 // A thread does as many neighbouring elements as fill 16 bytes of the narrowest
 // stream, two at a time. A stream is loaded where the codes of its last access
 // run out and stored where 16 bytes are complete; in between, codes are packed
 // in words of 32 bits. So a kernel's registers hardly depend on the formats.
 #include "codegen/kernels/gpu/GpuLowering.h"
+#include "codegen/phases/Launches.h"
 
 using namespace mlir;
 using namespace altgrad;
-
-// No phase writes an `in` stream: it may come through the read-only cache.
-static bool readOnly(StepOp step, Value tensors) {
-  auto argument = dyn_cast<BlockArgument>(tensors);
-  return argument && step.getAccess(argument) == "in";
-}
 
 // Elements per thread; with reductions a warp must not pass the 256 lanes. No
 // block is of more elements than a warp does at a time.
@@ -52,12 +48,18 @@ static void shortenLives(Block &body) {
 }
 
 void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
-  shortenLives(sweep.getWide().front().front());
-  Value stride =
-      arith::MulIOp::create(builder, blocks, kernel.i64(warpsPerBlock));
+  for (Region &wide : sweep.getWide())
+    shortenLives(wide.front());
+  bool byBlock = chunkThreads(sweep) == ALTGRAD_BLOCK_THREADS;
+  Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
   ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
-  kernel.loop(arith::AddIOp::create(builder, begin, warp), end, stride,
-              [&](Value index) { sweepChunk(kernel, memory, sweep, index); });
+  auto body = [&](Value index) { sweepChunk(kernel, memory, sweep, index); };
+  if (!runsBackwards(sweep->getParentOfType<PhaseOp>()))
+    return kernel.loop(arith::AddIOp::create(builder, begin, first), end, stride,
+                       body);
+  Value beyond = arith::SubIOp::create(builder, end, first);
+  kernel.loopDown(arith::SubIOp::create(builder, beyond, kernel.i64(1)), begin,
+                  stride, body);
 }
 
 // Pointers and uniform numbers live through the whole sweep. Where they take
@@ -85,7 +87,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
                                           ThreadMemory &memory, SweepOp sweep,
                                           Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
-  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory),
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), chunkThreads(sweep),
               widthOf(sweep, target.gpu.accessBytes)};
   Value entry = kernel.offset(kernel.member(Member::Chunks), index,
                               sizeof(altgrad_chunk));
@@ -111,29 +113,29 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
             builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first),
         arith::ExtSIOp::create(builder, i64, count));
 
-  Value mine = arith::MulIOp::create(builder, inWarp, kernel.i64(chunk.width));
+  Value mine = arith::MulIOp::create(
+      builder, chunk.threads == warpThreads ? inWarp : inBlock,
+      kernel.i64(chunk.width));
   Value mine32 = arith::TruncIOp::create(builder, i32, mine);
+  chunk.count = count;
   chunk.from = arith::SubIOp::create(builder, mine32, count);
   if (exchangesInBlocks(sweep)) {
     chunk.start = arith::SubIOp::create(builder, kernel.i32(0), count);
     chunk.mine = mine32;
   }
   Value element = arith::AddIOp::create(builder, first, mine);
-  Value bits = kernel.i64(0);
+  chunk.aligned = arith::ConstantIntOp::create(builder, true, 1);
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
     for (Value tensors : streams) {
       if (chunk.pointers.contains(tensors))
         continue;
       Value base = kernel.stream(tensors, row);
       if (blockOf(tensors) == 1) // others are moved value by value
-        bits = arith::OrIOp::create(
-            builder, bits, LLVM::PtrToIntOp::create(builder, i64, base));
+        chunk.aligned =
+            arith::AndIOp::create(builder, chunk.aligned,
+                                  isAligned(kernel, chunk, tensors, base));
       chunk.pointers[tensors] = elementAt(kernel, tensors, base, element);
     }
-  Value low = arith::AndIOp::create(builder, bits,
-                                    kernel.i64(target.gpu.accessBytes - 1));
-  chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
-                                        kernel.i64(0));
   storeScalars(kernel, chunk, memory);
   return chunk;
 }
@@ -141,7 +143,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
 void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
                              SweepOp sweep, Value index) {
   Chunk chunk = openChunk(kernel, memory, sweep, index);
-  int32_t covered = warpThreads * chunk.width;
+  int32_t covered = chunk.threads * chunk.width;
   unsigned results = sweep.getNumResults();
   unsigned parts = results ? ALTGRAD_LANES / covered : 1;
   Carried initial = chunk.sums.clear();
@@ -149,23 +151,42 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
   // The pointers walk with the thread: one register pair for each stream.
   for (auto &[tensors, pointer] : chunk.pointers)
     initial.push_back(pointer);
-  Carried carried = kernel.loopWith(
-      chunk.exchanges() ? chunk.start : chunk.from, kernel.i32(0),
-      kernel.i32(covered * parts), initial, [&](Value at, Carried carried) {
-        if (chunk.exchanges())
-          at = arith::AddIOp::create(builder, at, chunk.mine);
-        for (auto [stream, pointer] : llvm::zip(
-                 chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
-          stream.second = pointer;
-        carried.truncate(count);
-        for (unsigned part = 0; part < parts; ++part)
-          carried = threadAt(kernel, chunk, at, carried, part);
-        for (auto &[tensors, pointer] : chunk.pointers)
-          carried.push_back(kernel.offset(
-              pointer, kernel.i64(covered * parts / blockOf(tensors)),
-              bytesOf(tensors)));
-        return carried;
-      });
+  auto walk = [&](Value from, Value to, int32_t elements, Carried initial,
+                  function_ref<Carried(Value, Carried)> body) {
+    return kernel.loopWith(
+        from, to, kernel.i32(elements), initial,
+        [&](Value at, Carried carried) {
+          for (auto [stream, pointer] : llvm::zip(
+                   chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
+            stream.second = pointer;
+          carried.truncate(count);
+          carried = body(at, carried);
+          for (auto &[tensors, pointer] : chunk.pointers)
+            carried.push_back(kernel.offset(
+                pointer, kernel.i64(elements / blockOf(tensors)),
+                bytesOf(tensors)));
+          return carried;
+        });
+  };
+  Value from = chunk.exchanges() ? chunk.start : chunk.from;
+  Carried carried = initial;
+  if (int64_t rows = rowsAhead(chunk); rows > 1) {
+    Value to = arith::AddIOp::create(builder, from,
+                                     elementsInGroups(kernel, chunk, rows));
+    carried = walk(from, to, rows * ALTGRAD_LANES, carried,
+                   [&](Value at, Carried carried) {
+                     return rowsAt(kernel, chunk, at, carried, rows);
+                   });
+    from = to;
+  }
+  carried = walk(from, kernel.i32(0), covered * parts, carried,
+                 [&](Value at, Carried carried) {
+                   if (chunk.exchanges())
+                     at = arith::AddIOp::create(builder, at, chunk.mine);
+                   for (unsigned part = 0; part < parts; ++part)
+                     carried = threadAt(kernel, chunk, at, carried, part);
+                   return carried;
+                 });
   for (unsigned i = 0; i < results; ++i) {
     Value total = totalOf(kernel, chunk, carried, i);
     onFirstThread(kernel, [&] {
@@ -243,42 +264,22 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
                                             Chunk &chunk, Value at,
                                             Carried carried, unsigned part) {
   SweepOp sweep = chunk.sweep;
-  Region &body = sweep.getWide().front();
   unsigned results = sweep.getNumResults(), vectors = chunk.vectors();
+  unsigned guarded = vectorsOfGuard(chunk);
   int64_t first = part * warpThreads * chunk.width;
-  int64_t accessBytes = target.gpu.accessBytes, width = sweep.getWidth();
-  auto period = [&](Value tensors) { // elements of an access
-    return std::min(accessBytes / bytesOf(tensors), chunk.width);
-  };
+  int64_t width = sweep.getWidth();
+  auto period = [&](Value tensors) { return periodOf(chunk, tensors); };
   SmallVector<Value> words(sweep.getLoads().size());
+  SmallVector<SmallVector<Value>> ready;
   SmallVector<SmallVector<Value>> codes(sweep.getStores().size());
   SmallVector<SmallVector<Value>> packed(sweep.getStores().size());
   for (unsigned number = 0; number < vectors; ++number) {
-    int64_t element = number * width;
-    SmallVector<Value> loaded;
-    for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
-      auto type = cast<VectorType>(body.getArgument(index).getType());
-      if (Value one = chunk.shared.lookupOrNull(tensors)) {
-        loaded.push_back(vector::BroadcastOp::create(builder, type, one));
-        continue;
-      }
-      int64_t within = element % period(tensors);
-      Type word = bytesOf(tensors) == 4 ? type.getElementType()
-                                        : Type(builder.getI32Type());
-      if (!within)
-        words[index] = kernel.load(
-            VectorType::get({period(tensors) * bytesOf(tensors) / 4}, word),
-            address(kernel, chunk, tensors, first + element), accessBytes,
-            readOnly(step, tensors));
-      loaded.push_back(slice(words[index], type, within / width));
-    }
-    SmallVector<Value> emitted =
-        cloneSweepBody(builder, body,
-                       {loaded, chunk.known,
-                        indexOf(kernel, chunk, at, first + element)});
+    if (number % guarded == 0)
+      ready = vectorsUnderGuard(kernel, chunk, at, first, number, words);
+    SmallVector<Value> &emitted = ready[number % guarded];
     for (unsigned i = 0; i < results; ++i)
       chunk.sums.add(carried, i, part * vectors + number, emitted[i]);
-    element += width;
+    int64_t element = (number + 1) * width;
     for (auto [index, tensors] : llvm::enumerate(sweep.getStores())) {
       Value code = emitted[results + index];
       if (blockOf(tensors) > 1) {
@@ -295,7 +296,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
         continue;
       llvm::append_range(packed[index], pack(codes[index]));
       codes[index].clear();
-      if (element % period(tensors))
+      if (element % periodOf(chunk, tensors))
         continue;
       Value all = vector::FromElementsOp::create(
           builder,
@@ -306,7 +307,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
       kernel.store(
           all,
           address(kernel, chunk, tensors, first + element - period(tensors)),
-          accessBytes);
+          period(tensors) * bytesOf(tensors));
     }
   }
   return carried;
@@ -319,7 +320,7 @@ Value GpuLowering::loadElement(KernelBuilder &kernel, Chunk &chunk,
     return one;
   Value from = kernel.offset32(address(kernel, chunk, tensors, first), offset,
                                bytesOf(tensors));
-  return kernel.load(type, from, bytesOf(tensors), readOnly(step, tensors));
+  return kernel.load(type, from, bytesOf(tensors), readOnly(tensors));
 }
 
 // One element after the other; each goes to its own lane of the partial sums.

@@ -9,6 +9,23 @@ using namespace altgrad;
 
 constexpr unsigned wordBytes = sizeof(float);
 
+Value altgrad::sharedMemory(ImplicitLocOpBuilder &builder,
+                            LLVM::LLVMFuncOp function, StringRef name,
+                            unsigned bytes, unsigned alignment) {
+  auto space = unsigned(NVVM::NVVMMemorySpace::Shared);
+  std::string symbol = (function.getSymName() + "_" + name).str();
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(function);
+    LLVM::GlobalOp::create(builder,
+                           LLVM::LLVMArrayType::get(builder.getI8Type(), bytes),
+                           /*isConstant=*/false, LLVM::Linkage::Internal,
+                           symbol, Attribute(), alignment, space);
+  }
+  return LLVM::AddressOfOp::create(
+      builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
+}
+
 ThreadMemory::ThreadMemory(KernelBuilder &kernel, Value inBlock, unsigned limit)
     : kernel(kernel), function(cast<LLVM::LLVMFuncOp>(
                           kernel.builder.getInsertionBlock()->getParentOp())),
@@ -19,21 +36,9 @@ unsigned ThreadMemory::room(unsigned bytes) const {
 }
 
 Value ThreadMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
-  ImplicitLocOpBuilder &builder = kernel.builder;
-  auto space = unsigned(NVVM::NVVMMemorySpace::Shared);
-  std::string symbol = (function.getSymName() + "_" + name).str();
   used += count * stride(bytes);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(function);
-    LLVM::GlobalOp::create(
-        builder,
-        LLVM::LLVMArrayType::get(builder.getI8Type(), count * stride(bytes)),
-        /*isConstant=*/false, LLVM::Linkage::Internal, symbol, Attribute(),
-        bytes, space);
-  }
-  Value all = LLVM::AddressOfOp::create(
-      builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
+  Value all = sharedMemory(kernel.builder, function, name,
+                           count * stride(bytes), bytes);
   return kernel.offset(all, inBlock, bytes);
 }
 

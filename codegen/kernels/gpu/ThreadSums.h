@@ -11,6 +11,11 @@ namespace altgrad {
 constexpr int64_t warpThreads = 32;
 constexpr int64_t warpsPerBlock = ALTGRAD_BLOCK_THREADS / warpThreads;
 
+/// Bytes that the threads of a block share.
+mlir::Value sharedMemory(mlir::ImplicitLocOpBuilder &builder,
+                         mlir::LLVM::LLVMFuncOp kernel, llvm::StringRef name,
+                         unsigned bytes, unsigned alignment);
+
 /// Shared memory in which every thread has entries of its own, beside those of
 /// its neighbours: there is no barrier, and no bank conflict.
 class ThreadMemory {

@@ -54,6 +54,9 @@ private:
                                       mlir::Region &body, int64_t width,
                                       mlir::Value index, bool prefetch);
   mlir::Value indexOf(HostChunk &chunk, mlir::Value index);
+  llvm::SmallVector<mlir::Value> compute(HostChunk &chunk, mlir::Region &body,
+                                         llvm::SmallVector<mlir::Value> loaded,
+                                         mlir::Value index);
   void blocks(KernelBuilder &kernel, HostChunk &chunk, mlir::Value count);
   void loadShared(KernelBuilder &kernel, HostChunk &chunk, mlir::Value from);
   void reduceBlock(KernelBuilder &kernel, HostChunk &chunk, mlir::Region &body,

@@ -1,5 +1,6 @@
 // A sweep on a host: a chunk after the other, as vectors and then element by element;
 // block by block where elements of a block exchange values.
+#include "codegen/kernels/Guard.h"
 #include "codegen/kernels/host/HostLowering.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -170,6 +171,33 @@ void HostLowering::blocks(KernelBuilder &kernel, HostChunk &chunk,
   });
 }
 
+// By the quick body where there is one and its guard holds.
+SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body,
+                                         SmallVector<Value> loaded,
+                                         Value index) {
+  auto exact = [&] {
+    return cloneSweepBody(builder, body, {loaded, chunk.known, index});
+  };
+  Region *quick = chunk.sweep.getQuick();
+  if (!quick || &body == &chunk.sweep.getBody())
+    return exact();
+  Guard guard(builder, chunk.sweep.getWidth());
+  SmallVector<Value> arguments(loaded);
+  guard.appendTo(arguments);
+  SmallVector<Value> fast =
+      cloneSweepBody(builder, *quick, {arguments, chunk.known, index});
+  guard.takeFrom(fast);
+  auto branch = scf::IfOp::create(builder, ValueRange(fast).getTypes(),
+                                  guard.holds(), /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard insertion(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, fast);
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, exact());
+  return SmallVector<Value>(branch.getResults());
+}
+
 // `width` elements at a time from `from` to `to`. Those of a block store the
 // same value to the same place.
 void HostLowering::elements(KernelBuilder &kernel, HostChunk &chunk,
@@ -179,8 +207,8 @@ void HostLowering::elements(KernelBuilder &kernel, HostChunk &chunk,
   kernel.loop(from, to, kernel.i64(width), [&](Value index) {
     SmallVector<Value> loaded =
         load(kernel, chunk, body, width, index, prefetch);
-    SmallVector<Value> emitted = cloneSweepBody(
-        builder, body, {loaded, chunk.known, indexOf(chunk, index)});
+    SmallVector<Value> emitted =
+        compute(chunk, body, loaded, indexOf(chunk, index));
     for (auto [value, one] : llvm::zip(emitted, chunk.lanes)) {
       Value at = lane(kernel, one,
                       arith::AndIOp::create(builder, index,

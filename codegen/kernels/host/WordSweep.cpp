@@ -1,4 +1,4 @@
-// A sweep between bf16 streams alone, for AVX2.
+// A sweep between bf16 streams alone.
 #include "codegen/kernels/host/WordSweep.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -72,7 +72,8 @@ void WordSweep::cut() {
     most = std::max(most, slow);
   }
   auto isEarly = [&](Value value) {
-    return most < tuning.slowInARow || paths.lookup(value) < most;
+    return !tuning.slowInARow || most < tuning.slowInARow ||
+           paths.lookup(value) < most;
   };
   ValueRange emitted = body.getTerminator()->getOperands();
   for (Value value : emitted)

@@ -5,6 +5,7 @@
 //
 //   const char altgrad_manifest[];        JSON, NUL-terminated
 //   const char altgrad_ptx_<target>[];    PTX text, NUL-terminated (sm_80, ...)
+//   const char altgrad_cubin_<target>[];  the same as machine code, if it was made
 //   void <phase symbol>_<level>(...)      one host kernel per phase and level
 //                                         ("v3", "v4": x86-64-v3, x86-64-v4)
 //   int64_t altgrad_prefetch;             bytes a sweep prefetches ahead on a
@@ -12,7 +13,7 @@
 //
 // Manifest, all keys always present:
 //
-//   {"altgrad": 2, "step": "train", "producer": "...",
+//   {"altgrad": 3, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
 //    "sets": 1,             kinds of tensors: lists of other tensors are another set
 //    "row_words": 12,       words of a descriptor row, header included
@@ -27,8 +28,8 @@
 //    "workspace": {"step_words": 4, "row_words": 9, "chunk_words": 1,
 //                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",
-//                "kind": "sweep", "domain": "chunks", "set": 0, "per_block": 8,
-//                "block": 1, "read": 16, "written": 12.125}, ...],
+//                "kind": "sweep", "domain": "chunks", "set": 0, "per_block": 1,
+//                "finishes": 0, "block": 1, "read": 16, "written": 12.125}, ...],
 //    "exchanges": [{"phase": 3,
 //                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...]}
 //
@@ -50,6 +51,11 @@
 // header (shared with the streams' numbering). "default" is null where the rule
 // gives none.
 //
+// "per_block": how many items a block of a CUDA kernel does at a time.
+// "finishes": how many phases after this one the last block of its launch can do
+// as well; none of them is a sweep, and an exchange comes after them at the
+// earliest.
+//
 // A phase's "kind" is sweep, fold (a tensor's partial sums), total (the step's) or
 // scalars. Its "set" says whose chunks or rows it walks; null: all. "block": how
 // many neighbouring elements it reduces to one value, or 1. The offset of a tensor
@@ -70,7 +76,7 @@ extern "C" {
 #endif
 
 enum {
-  ALTGRAD_ABI = 2,           // the "altgrad" of a manifest
+  ALTGRAD_ABI = 3,           // the "altgrad" of a manifest
   ALTGRAD_CHUNK = 4096,      // elements of one tensor in a chunk
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
   ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers
@@ -134,10 +140,12 @@ typedef struct altgrad_chunk {
   POINTER(const altgrad_chunk *, chunks, Chunks) /* [nchunks] */               \
   POINTER(const uint64_t *, groups, Groups)    /* [ngroups][group_scalars] */  \
   POINTER(const uint64_t *, scalars, Scalars)  /* [step_scalars] */            \
+  POINTER(const int64_t *, sets, Sets) /* first row of each, and the end */    \
   POINTER(uint64_t *, step_words, StepWords)   /* [step_words] */              \
   POINTER(uint64_t *, row_words, RowWords)     /* [nrows][workspace's] */      \
   POINTER(uint32_t *, chunk_words, ChunkWords) /* [chunk_words][nchunks] */    \
   POINTER(float *, spills, Spills) /* [spills][nchunks * ALTGRAD_CHUNK] */     \
+  POINTER(uint32_t *, finished, Finished) /* blocks; see below */              \
   COUNT(nrows, RowCount)                                                       \
   COUNT(nchunks, ChunkCount)
 
@@ -158,7 +166,11 @@ typedef void (*altgrad_host_kernel)(const altgrad_args *args, int64_t begin,
 // A CUDA kernel has the members of altgrad_args, begin and end as its
 // parameters, in this order, each 8 bytes. The grid walks the items with its own
 // size as stride; a block of ALTGRAD_BLOCK_THREADS threads does `per_block` at a
-// time.
+// time. Where `finished` is not NULL, the kernel counts its blocks there, from 0 to
+// their number and back to 0; the last one does the phases that its own finishes,
+// all of their items. The count belongs to a plan and to one launch at a time. It
+// needs no care beyond a 0 before the first launch: a launch that is refused leaves
+// it alone, and after one that breaks off the context can launch nothing more.
 
 #ifdef __cplusplus
 }

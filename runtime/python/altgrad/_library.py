@@ -96,7 +96,7 @@ _FUNCTIONS = {
 }
 
 # What this package was written for; runtime_version() ends with it.
-_ABI = "ABI 2"
+_ABI = "ABI 3"
 
 
 def find_library():
@@ -158,5 +158,5 @@ def library():
 
 
 def runtime_version():
-    """What the runtime says of itself, for example "altgrad 0.1.0, ABI 2"."""
+    """What the runtime says of itself, for example "altgrad 0.1.0, ABI 3"."""
     return library().altgrad_version().decode()

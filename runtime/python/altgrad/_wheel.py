@@ -1,16 +1,24 @@
-"""What a wheel carries beside the Python files: the runtime, the compiler, the templates and
-the bundles that were compiled from them.
+"""What a wheel carries beside the Python files: the runtime, the compiler without its symbols,
+the templates and the bundles that were compiled from them.
 
 Used by setuptools alone (pyproject.toml). $ALTGRAD_BUILD names another CMake
 build folder than build/.
 """
 
 import os
+import re
+import shutil
+import struct
+import subprocess
 from pathlib import Path
 
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.errors import SetupError
+
+# The glibc of Ubuntu 22.04, RHEL 9 and all that came later.
+_GLIBC = 34
+_STRIP = ("strip", "llvm-strip-22", "llvm-strip")
 
 
 def native_files():
@@ -30,25 +38,63 @@ def native_files():
     return files
 
 
+def needed_glibc(path):
+    """The n of the newest glibc 2.n whose symbols an x86-64 program or library needs, or 0."""
+    data = Path(path).read_bytes()
+    start, = struct.unpack_from("<Q", data, 32)
+    size, count = struct.unpack_from("<HH", data, 54)
+    segments = [struct.unpack_from("<IIQQQQ", data, start + size * i) for i in range(count)]
+    dynamic = {}
+    for kind, _, offset, _, _, length in segments:
+        if kind == 2:
+            dynamic.update(struct.iter_unpack("<QQ", data[offset:offset + length]))
+    for kind, _, offset, address, _, length in segments:
+        # The names of versions are strings (5) among those of symbols, so many bytes (10).
+        if kind == 1 and address <= dynamic.get(5, -1) < address + length:
+            names = data[offset + dynamic[5] - address:][:dynamic[10]]
+            return max(map(int, re.findall(rb"\0GLIBC_2\.(\d+)[.\0]", names)), default=0)
+    return 0
+
+
+def _strip(path):
+    tool = next(filter(None, map(shutil.which, _STRIP)), None)
+    if not tool:
+        raise SetupError(f"none of {', '.join(_STRIP)} is on PATH: install binutils or llvm-22")
+    subprocess.run([tool, str(path)], check=True)
+
+
 class BuildPy(build_py):
     """Copies the native files beside the Python ones; an editable install finds them in place."""
 
     def run(self):
-        super().run()
         if self.editable_mode:
+            super().run()
             return
+        # What an earlier build left there, bundles of another compiler, is not this wheel's.
+        package = Path(self.build_lib) / "altgrad"
+        shutil.rmtree(package, ignore_errors=True)
+        super().run()
         for source, place in native_files():
-            target = Path(self.build_lib) / "altgrad" / place
-            self.mkpath(str(target.parent))
-            self.copy_file(str(source), str(target))
+            self.mkpath(str((package / place).parent))
+            self.copy_file(str(source), str(package / place))
+            if place.parts[0] in ("bin", "lib"):
+                _strip(package / place)
 
 
 class BdistWheel(bdist_wheel):
-    """A wheel for this platform and any Python 3: what knows Python, the package does without."""
+    """A wheel for Linux on x86-64 and any Python 3: what knows Python, the package does without."""
 
     def finalize_options(self):
+        # Else all of it would lie among the files that are for every platform.
+        self.distribution.has_ext_modules = lambda: True
         super().finalize_options()
-        self.root_is_pure = False
 
     def get_tag(self):
-        return "py3", "none", super().get_tag()[2]
+        platform = super().get_tag()[2]
+        if platform == "linux_x86_64" and "bdist_wheel" in self.distribution.commands:
+            # torch's libraries are not looked at: they are the user's, and the native module
+            # is loaded beside the torch that its name says or not at all.
+            newest = max(needed_glibc(source) for source, place in native_files()
+                         if place.parts[0] in ("bin", "lib"))
+            platform = f"manylinux_2_{max(newest, _GLIBC)}_x86_64"
+        return "py3", "none", platform

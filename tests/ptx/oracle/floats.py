@@ -70,6 +70,16 @@ def sqrt(f, mode, a):
     return f.encode(False, Fraction(2 * root + (not exact), 2 ** (k + 1)), mode)
 
 
+def rsqrt(f, a):
+    """In f64 with its two roundings, as the interpreter says: the ISA bounds the error and defines no bits."""
+    negative, value = f.decode(a)
+    if value == NAN or (negative and value != 0):
+        return f.nan
+    if value in (0, INF):
+        return f.encode(negative, INF if value == 0 else Fraction(0), "even")
+    return f.encode(False, Fraction(1 / math.sqrt(value)), "even")
+
+
 def pick(f, larger, propagate, a, b):
     (sa, x), (sb, y) = f.decode(a), f.decode(b)
     if (x == NAN and y == NAN) or (propagate and NAN in (x, y)):
@@ -118,6 +128,7 @@ def scalar(opcode, f, modifiers):
         "div": lambda a, b: div(f, mode, a, b),
         "rcp": lambda a: div(f, mode, one, a),
         "sqrt": lambda a: sqrt(f, mode, a),
+        "rsqrt": lambda a: rsqrt(f, a),
         "min": lambda a, b: min_max(f, False, propagate, xor_sign, a, b),
         "max": lambda a, b: min_max(f, True, propagate, xor_sign, a, b),
         "abs": lambda a: a & (f.sign_bit - 1),
@@ -138,7 +149,7 @@ def scalar(opcode, f, modifiers):
     return run
 
 
-SOURCES = {"fma": 3, "mad": 3, "rcp": 1, "sqrt": 1, "abs": 1, "neg": 1}
+SOURCES = {"fma": 3, "mad": 3, "rcp": 1, "sqrt": 1, "rsqrt": 1, "abs": 1, "neg": 1}
 
 
 def expected(parts):

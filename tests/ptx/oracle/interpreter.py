@@ -20,6 +20,7 @@ class Options(ctypes.Structure):
         ("order", ctypes.c_uint32),
         ("skip_race_check", ctypes.c_uint32),
         ("seed", ctypes.c_uint64),
+        ("perturbation", ctypes.c_uint64),
     ]
 
 

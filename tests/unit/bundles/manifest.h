@@ -13,9 +13,13 @@
   "\", \"scope\": \"" scope "\", \"slot\": " #slot ", \"set\": " #set          \
   ", \"default\": " #fallback "}"
 #define PHASE(name, symbol, kind, domain, set, per_block, read, written)       \
+  LAUNCH(name, symbol, kind, domain, set, per_block, 0, read, written)
+#define LAUNCH(name, symbol, kind, domain, set, per_block, finishes, read,     \
+               written)                                                        \
   "{\"name\": \"" name "\", \"symbol\": \"" symbol "\", \"kind\": \"" kind     \
   "\", \"domain\": \"" domain "\", \"set\": " #set                             \
-  ", \"per_block\": " #per_block ", \"block\": 1, \"read\": " #read            \
+  ", \"per_block\": " #per_block ", \"finishes\": " #finishes                  \
+  ", \"block\": 1, \"read\": " #read            \
   ", \"written\": " #written "}"
 #define EXCHANGE(phase, word, reduction)                                       \
   "{\"phase\": " #phase ", \"words\": [{\"word\": " #word                      \

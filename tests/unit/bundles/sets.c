@@ -11,7 +11,7 @@
 
 // clang-format off
 const char altgrad_manifest[] =
-    "{\"altgrad\": 2, \"step\": \"sets\", \"producer\": \"a hand\","
+    "{\"altgrad\": 3, \"step\": \"sets\", \"producer\": \"a hand\","
     " \"host\": [\"v3\", \"v4\"], \"ptx\": [],"
     " \"sets\": 2, \"row_words\": 13, \"inputs\": 1,"
     " \"streams\": ["

@@ -1,0 +1,264 @@
+// Divisions and square roots of a wide body ==> products, in a quick body.
+#include "codegen/Passes.h"
+#include "codegen/kernels/SweepBody.h"
+#include "codegen/numerics/Magnitudes.h"
+#include "codegen/numerics/Quotients.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_QUICKBODIESPASS
+#include "codegen/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+class QuickBody {
+public:
+  QuickBody(SweepOp sweep, const Target &target)
+      : sweep(sweep), wide(sweep.getWide().front().front()), target(target),
+        before(sweep.getLoc(), sweep), b(sweep.getLoc(), sweep.getContext()) {}
+
+  /// Appends it to the sweep, where it has something to do.
+  void build();
+
+private:
+  bool isQuick(Operation &op);
+  Value lower(Operation &op);
+  Value lowerUniform(arith::DivFOp op, Value scalar);
+  Value lowerQuotient(arith::DivFOp op);
+  int testedLow(Value value);
+  void presume(Value condition) {
+    presumed = presumed ? arith::AndIOp::create(before, presumed, condition)
+                        : condition;
+  }
+  void poison();
+  void check();
+  void append(std::unique_ptr<Region> quick);
+  void addToSum(Value value, float factor);
+
+  Value f32(float value) {
+    return arith::ConstantOp::create(before, before.getF32FloatAttr(value));
+  }
+  VectorType vectorOf(Type type) {
+    return VectorType::get({int64_t(sweep.getWidth())}, type);
+  }
+  Value splat(TypedAttr value) {
+    return arith::ConstantOp::create(
+        b, DenseElementsAttr::get(vectorOf(value.getType()), Attribute(value)));
+  }
+
+  SweepOp sweep;
+  Block &wide;
+  const Target &target;
+  ImplicitLocOpBuilder before; // scalars
+  ImplicitLocOpBuilder b;      // the quick body
+  IRMapping map;
+  Magnitudes magnitudes;
+  llvm::MapVector<Value, Value> reciprocals; // of scalars
+  llvm::SetVector<Value> nonNegative;        // scalars presumed to be so
+  DenseSet<Value> made, checked; // NaN in one of `checked` spoils the guard
+  Value presumed, low, sum;
+};
+} // namespace
+
+static bool isNumbers(Value value) {
+  auto vector = dyn_cast<VectorType>(value.getType());
+  return vector && vector.getElementType().isF32();
+}
+
+// A scalar that is a constant is a splat by now.
+static bool isDivision(Operation &op) {
+  return isa<arith::DivFOp>(op) && isNumbers(op.getResult(0));
+}
+
+// A root's magnitude is known: its quotients by scalars need no test.
+bool QuickBody::isQuick(Operation &op) {
+  if (target.isPtx())
+    return isDivision(op) ||
+           (isa<math::SqrtOp>(op) && isNumbers(op.getResult(0)));
+  llvm::SetVector<Value> scalars;
+  return target.cpu.quickQuotients && isDivision(op) &&
+         uniformOf(op.getOperand(1)) &&
+         magnitudes.of(op.getOperand(0), scalars).low >= leastExact &&
+         scalars.empty();
+}
+
+// The value's least exponent; it is tested unless that is at least leastExact.
+// Twice the bits less one have no sign, and make 0 the largest number.
+int QuickBody::testedLow(Value value) {
+  llvm::SetVector<Value> scalars;
+  int known = magnitudes.of(value, scalars).low;
+  if (known >= leastExact) {
+    nonNegative.insert_range(scalars);
+    return known;
+  }
+  magnitudes.setTested(value);
+  Value raw = arith::BitcastOp::create(b, vectorOf(b.getI32Type()),
+                                       map.lookupOrDefault(value));
+  Value twice = arith::AddIOp::create(b, raw, raw);
+  Value less = arith::SubIOp::create(b, twice, splat(b.getI32IntegerAttr(1)));
+  low = arith::MinUIOp::create(b, low, less);
+  return leastTested;
+}
+
+// Infinity and NaN make the sum NaN.
+void QuickBody::addToSum(Value value, float factor) {
+  sum = math::FmaOp::create(b, value, splat(b.getF32FloatAttr(factor)), sum);
+}
+
+// RN(1/d), or NaN where the sequence does not hold.
+Value QuickBody::lowerUniform(arith::DivFOp op, Value scalar) {
+  testedLow(op.getLhs());
+  Value &z = reciprocals[scalar];
+  if (!z) {
+    auto limit = [&](arith::CmpFPredicate predicate, int exponent) {
+      presume(arith::CmpFOp::create(before, predicate, scalar,
+                                    f32(std::ldexp(1.0f, exponent))));
+    };
+    limit(arith::CmpFPredicate::OGE, -divisorLimit);
+    limit(arith::CmpFPredicate::OLE, divisorLimit);
+    z = arith::DivFOp::create(before, f32(1.0f), scalar);
+  }
+  magnitudes.setUniformQuotient(op.getResult(), op.getLhs());
+  Value n = map.lookupOrDefault(op.getLhs());
+  return uniformQuotient(b, n, map.lookupOrDefault(op.getRhs()),
+                         vector::BroadcastOp::create(b, n.getType(), z));
+}
+
+// The quotient is no subnormal number: the divisor is below 2^high.
+Value QuickBody::lowerQuotient(arith::DivFOp op) {
+  int high = std::min(testedLow(op.getLhs()) - leastQuotient, -leastQuotient);
+  llvm::SetVector<Value> scalars;
+  Magnitude divisor = magnitudes.of(op.getRhs(), scalars);
+  Value d = map.lookupOrDefault(op.getRhs());
+  if (!divisor.negative)
+    nonNegative.insert_range(scalars);
+  if (divisor.negative || divisor.high > high)
+    addToSum(d, std::ldexp(1.0f, 128 - high));
+  return quotient(b, map.lookupOrDefault(op.getLhs()), d, divisor.negative);
+}
+
+Value QuickBody::lower(Operation &op) {
+  if (isa<math::SqrtOp>(op)) {
+    testedLow(op.getOperand(0));
+    return squareRoot(b, map.lookupOrDefault(op.getOperand(0)));
+  }
+  auto division = cast<arith::DivFOp>(op);
+  if (Value scalar = uniformOf(division.getRhs()))
+    return lowerUniform(division, scalar);
+  return lowerQuotient(division);
+}
+
+// What is presumed of scalars fails ==> NaN in what is made of one of them.
+void QuickBody::poison() {
+  for (Value scalar : nonNegative) {
+    presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OGE, scalar,
+                                  f32(0.0f)));
+    presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OLE, scalar,
+                                  f32(std::ldexp(1.0f, divisorLimit))));
+  }
+  if (!presumed)
+    return;
+  Value wrong = f32(std::numeric_limits<float>::quiet_NaN());
+  bool divides = !reciprocals.empty();
+  Value victim = divides ? reciprocals.front().second : nonNegative.front();
+  Value spoilt = arith::SelectOp::create(before, presumed, victim, wrong);
+  for (OpOperand &use : llvm::make_early_inc_range(victim.getUses()))
+    if (use.getOwner()->getBlock() == b.getInsertionBlock())
+      use.set(spoilt);
+}
+
+static bool passesNan(Operation *op) {
+  return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp,
+             arith::NegFOp, arith::MaximumFOp, arith::MinimumFOp, math::FmaOp,
+             math::SqrtOp, math::AbsFOp>(op);
+}
+
+// Backwards: `checked` ends with all values whose NaN cannot pass unnoticed.
+// What is stored is among them: one product is less than making its NaN
+// canonical.
+void QuickBody::check() {
+  SmallVector<Value> values(wide.getArguments());
+  for (Operation &op : wide.without_terminator())
+    values.push_back(op.getResult(0));
+  for (Value value : llvm::reverse(values)) {
+    if (!isNumbers(value))
+      continue;
+    bool stored = llvm::any_of(value.getUsers(),
+                               [](Operation *op) { return isa<EncodeOp>(op); });
+    bool noticed = llvm::any_of(value.getUsers(), [&](Operation *op) {
+      return passesNan(op) && checked.contains(op->getResult(0));
+    });
+    if (!noticed && !stored && !made.contains(value))
+      continue;
+    checked.insert(value);
+    if (!noticed)
+      addToSum(map.lookup(value), 0.0f);
+  }
+  for (auto encode : wide.getOps<EncodeOp>())
+    if (checked.contains(encode.getNumber()))
+      map.lookup(encode.getCode()).getDefiningOp<EncodeOp>().setNeverNan(true);
+}
+
+void QuickBody::build() {
+  if (llvm::none_of(wide, [&](Operation &op) { return isQuick(op); }))
+    return;
+  auto quick = std::make_unique<Region>();
+  Block &block = quick->emplaceBlock();
+  Location loc = sweep.getLoc();
+  for (BlockArgument argument : wide.getArguments())
+    map.map(argument, block.addArgument(argument.getType(), loc));
+  low = block.addArgument(vectorOf(b.getI32Type()), loc);
+  sum = block.addArgument(vectorOf(b.getF32Type()), loc);
+  b.setInsertionPointToStart(&block);
+  for (Operation &op : wide.without_terminator())
+    if (isQuick(op)) {
+      made.insert(op.getResult(0));
+      map.map(op.getResult(0), lower(op));
+    } else {
+      b.clone(op, map);
+    }
+  check();
+  poison();
+  SmallVector<Value> emitted;
+  for (Value value : wide.getTerminator()->getOperands())
+    emitted.push_back(map.lookupOrDefault(value));
+  emitted.append({low, sum});
+  EmitOp::create(b, emitted);
+  append(std::move(quick));
+}
+
+// The operation has a region more: another one takes its place.
+void QuickBody::append(std::unique_ptr<Region> quick) {
+  auto with = SweepOp::create(
+      before, sweep.getResultTypes(), sweep.getNameAttr(), sweep.getCondition(),
+      sweep.getLoads(), sweep.getStores(), sweep.getReductions(),
+      sweep.getScopes(), sweep.getWidthAttr(),
+      /*wideRegionsCount=*/2);
+  with.getBody().takeBody(sweep.getBody());
+  with.getWide()[0].takeBody(sweep.getWide()[0]);
+  with.getWide()[1].takeBody(*quick);
+  sweep.replaceAllUsesWith(with.getReduced());
+  sweep.erase();
+}
+
+namespace {
+struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
+  using QuickBodiesPassBase::QuickBodiesPassBase;
+
+  void runOnOperation() override {
+    const Target *machine = findTarget(target);
+    if (!machine) {
+      getOperation().emitError() << "unknown target '" << target << "'";
+      return signalPassFailure();
+    }
+    SmallVector<SweepOp> sweeps;
+    getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
+    for (SweepOp sweep : sweeps)
+      if (sweep.getWide().size() == 1 && !exchangesInBlocks(sweep))
+        QuickBody(sweep, *machine).build();
+  }
+};
+} // namespace

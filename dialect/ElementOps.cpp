@@ -1,0 +1,76 @@
+// Text and verification of the element form between step and sweep.
+#include "dialect/Dialect.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+ParseResult LoadOp::parse(OpAsmParser &parser, OperationState &result) {
+  OpAsmParser::UnresolvedOperand tensors;
+  TensorsType type;
+  if (parser.parseOperand(tensors) ||
+      parser.parseOptionalAttrDict(result.attributes) ||
+      parser.parseColonType(type) ||
+      parser.resolveOperand(tensors, type, result.operands))
+    return failure();
+  result.addTypes(type.getFormat().getCodeType());
+  return success();
+}
+
+void LoadOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getTensors();
+  printer.printOptionalAttrDict((*this)->getAttrs());
+  printer << " : " << getTensors().getType();
+}
+
+LogicalResult LoadOp::verify() {
+  Type code = getTensors().getType().getFormat().getCodeType();
+  // load_c1
+  if (getCode().getType() != code)
+    return emitOpError() << "gives " << getCode().getType()
+                         << ", the codes of this stream are " << code;
+  return success();
+}
+
+// A number is f32, its code what the format says; both vectors of one length.
+static LogicalResult verifyConversion(Operation *op, Type number, Type code,
+                                      FormatAttr format) {
+  auto vector = dyn_cast<VectorType>(number);
+  Type expectedNumber = Float32Type::get(op->getContext());
+  Type expectedCode = format.getCodeType();
+  if (vector) {
+    // conversion_c1
+    if (vector.getRank() != 1 || vector.isScalable())
+      return op->emitOpError()
+             << "converts " << number << ", expected f32 or a vector of it";
+    expectedNumber = VectorType::get(vector.getShape(), expectedNumber);
+    expectedCode = VectorType::get(vector.getShape(), expectedCode);
+  }
+  // conversion_c2
+  if (number != expectedNumber || code != expectedCode)
+    return op->emitOpError()
+           << "converts between " << code << " and " << number << ", expected "
+           << expectedCode << " and " << expectedNumber;
+  return success();
+}
+
+LogicalResult DecodeOp::verify() {
+  return verifyConversion(*this, getNumber().getType(), getCode().getType(),
+                          getFormat());
+}
+
+LogicalResult EncodeOp::verify() {
+  return verifyConversion(*this, getNumber().getType(), getCode().getType(),
+                          getFormat());
+}
+
+LogicalResult CollectOp::verify() {
+  Type element = getElement().getType();
+  if (isa<RealsType>(getList().getType()) && element.isF32())
+    return success();
+  auto tensors = dyn_cast<TensorsType>(getList().getType());
+  // collect_c1
+  if (!tensors || element != tensors.getFormat().getCodeType() || getFactor())
+    return emitOpError() << "collects " << element << " to "
+                         << getList().getType();
+  return success();
+}

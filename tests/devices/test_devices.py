@@ -1,0 +1,171 @@
+"""Parameters on several devices in one optimizer: the bits of one on the CPU, one norm, one file."""
+
+import ctypes
+
+import pytest
+import torch
+from conftest import KIND
+
+import altgrad.optim
+
+SIZES = [(100,), (33, 5), (7,), (5000,), (3, 4)]
+MIXES = {"one": [f"{KIND}:0"] * 5, "two": [f"{KIND}:{i % 2}" for i in range(5)],
+         "and the CPU": ["cpu", f"{KIND}:0", f"{KIND}:1", "cpu", f"{KIND}:0"]}
+
+
+def twins(mix, dtype=torch.float32):
+    """(parameters where the mix says, equal ones on the CPU)."""
+    values = [torch.randn(size).to(dtype) for size in SIZES]
+    return ([torch.nn.Parameter(v.to(place)) for v, place in zip(values, MIXES[mix])],
+            [torch.nn.Parameter(v.clone()) for v in values])
+
+
+def give_grads(params, reference, scale=1.0):
+    for there, here in zip(params, reference):
+        here.grad = torch.randn_like(here) * scale
+        there.grad = here.grad.to(there.device)
+
+
+def check_equal(params, reference, optimizers):
+    for there, here in zip(params, reference):
+        assert torch.equal(there.detach().cpu(), here.detach())
+        mine, its = [optimizer.state[p] for optimizer, p in zip(optimizers, (there, here))]
+        assert list(mine) == list(its)
+        for key, value in mine.items():
+            assert value.device == there.device and torch.equal(value.cpu(), its[key]), key
+
+
+Mixed = altgrad.optim.FromRule("adamw", storage="master=f32 m=bf16")
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("made, options, dtype", [
+    (altgrad.optim.AdamW, dict(lr=1e-2), torch.float32),
+    (altgrad.optim.AdamW, dict(lr=1e-2, amsgrad=True), torch.bfloat16),
+    (altgrad.optim.SGD, dict(lr=1e-2, momentum=0.9), torch.float16),
+    (altgrad.optim.LAMB, dict(lr=1e-2), torch.float32), (Mixed, dict(lr=1e-2), torch.bfloat16)])
+def test_bits_are_the_cpus(mix, made, options, dtype):
+    params, reference = twins(mix, dtype)
+    optimizers = made(params, **options), made(reference, **options)
+    for step in range(4):
+        give_grads(params, reference)
+        if step == 2:
+            params[1].grad = reference[1].grad = None
+        for optimizer in optimizers:
+            optimizer.param_groups[0]["lr"] *= 0.9
+            optimizer.step()
+    check_equal(params, reference, optimizers)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("bound", [0.5, 1e9])
+def test_one_norm(mix, bound):
+    """The sum of the devices' sums, which may differ from one list's in the last place."""
+    params, reference = twins(mix)
+    optimizers = [altgrad.optim.AdamW(of, lr=1e-2, max_grad_norm=bound)
+                  for of in (params, reference)]
+    for _ in range(3):
+        give_grads(params, reference)
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(optimizers[0].grad_norm.cpu(), optimizers[1].grad_norm)
+    for there, here in zip(params, reference):
+        torch.testing.assert_close(there.detach().cpu(), here.detach(), rtol=1e-6, atol=1e-8)
+
+
+def test_nobody_waits(notes):
+    params, reference = twins("two")
+    lr = torch.tensor(1e-2, device=f"{KIND}:0")
+    optimizer = altgrad.optim.AdamW(params, lr=lr, foreach=False, max_grad_norm=1.0, fused_amp=True)
+    optimizer.grad_scale = torch.full((1,), 8.0, device=f"{KIND}:0")
+    optimizer.found_inf = torch.zeros(1, device=f"{KIND}:0")
+    for _ in range(3):
+        give_grads(params, reference)
+        notes()
+        optimizer.step()
+        norm = optimizer.grad_norm
+    assert norm.device == params[0].device
+    assert [note for note in notes() if note.startswith("wait")] == []
+    assert norm.item() > 0
+    assert notes()[-1] == "wait: read a scalar"
+
+
+def copy_of(file):
+    return {**file, "state": {index: {key: value.clone() for key, value in held.items()}
+                              for index, held in file["state"].items()}}
+
+
+def test_a_file_goes_from_device_to_device():
+    params, reference = twins("and the CPU")
+    there, here = altgrad.optim.AdamW(params, lr=1e-2), altgrad.optim.AdamW(reference, lr=1e-2)
+    for round in range(3):
+        give_grads(params, reference)
+        there.step()
+        here.step()
+        files = [copy_of(optimizer.state_dict()) for optimizer in (there, here)]
+        there, here = altgrad.optim.AdamW(params), altgrad.optim.AdamW(reference)
+        there.load_state_dict(files[1])
+        here.load_state_dict(files[0])
+    give_grads(params, reference)
+    there.step()
+    here.step()
+    check_equal(params, reference, (there, here))
+
+
+def test_a_gradient_on_another_device():
+    """torch lets nobody assign one; a parameter that moved leaves one behind."""
+    params, reference = twins("two")
+    optimizer = altgrad.optim.AdamW(params)
+    give_grads(params, reference)
+    optimizer.step()
+    kept = [p.detach().cpu() for p in params]
+    params[2].data = params[2].data.to(f"{KIND}:1")
+    with pytest.raises(RuntimeError, match=f"on {KIND}:0 does not match .* on {KIND}:1"):
+        optimizer.step()
+    assert all(torch.equal(p.detach().cpu(), k) for p, k in zip(params, kept))
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_the_current_device_stays_and_memory_is_where_it_belongs(device):
+    params, reference = twins("two")
+    optimizer = altgrad.optim.AdamW(params, max_grad_norm=1.0)
+    before = torch.ops.altgrad_test_device.use_device(device)
+    for _ in range(2):
+        give_grads(params, reference)
+        optimizer.step()
+    assert torch.ops.altgrad_test_device.use_device(before) == device
+    for param in params:
+        assert all(state.device == param.device for state in optimizer.state[param].values())
+
+
+def test_a_step_runs_on_the_current_stream(notes):
+    params, reference = twins("one")
+    optimizer = altgrad.optim.AdamW(params)
+    give_grads(params, reference)
+    optimizer.step()
+    before = torch.ops.altgrad_test_device.use_stream(0, -1)
+    give_grads(params, reference)
+    notes()
+    optimizer.step()
+    mine = torch.ops.altgrad_test_device.use_stream(0, before)
+    assert mine != before and "record 0 on stream 1" in notes()
+    assert last_stream() == mine
+
+
+def last_stream():
+    """The stream of the last launch, as the test driver saw it."""
+    library, launch, last = ctypes.CDLL("libcuda.so.1"), Launch(), None
+    library.fakecuda_launch_at.argtypes = [ctypes.c_size_t, ctypes.POINTER(Launch)]
+    for index in range(10 ** 6):
+        if not library.fakecuda_launch_at(index, launch):
+            return last
+        last = launch.stream
+
+
+class Launch(ctypes.Structure):
+    """fakecuda_launch of tests/cuda/fakecuda.h."""
+
+    _fields_ = [("kernel", ctypes.c_char_p), ("grid", ctypes.c_uint32 * 3),
+                ("block", ctypes.c_uint32 * 3), ("stream", ctypes.c_void_p),
+                ("device", ctypes.c_int), ("parameters", ctypes.c_void_p),
+                ("parameter_bytes", ctypes.c_uint64)]
