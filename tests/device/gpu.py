@@ -16,6 +16,11 @@ FIELDS = ("name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem
           "temperature.gpu,ecc.mode.current,mig.mode.current,pcie.link.gen.current")
 
 
+def patience(device):
+    """Seconds after which a process of its own is given up; the test driver's machine may be a busy one."""
+    return 120 if device.startswith("cuda") else 900
+
+
 class Skipped(Exception):
     """The check does not apply here, with the reason."""
 

@@ -24,7 +24,7 @@ def libtorch_cases(bundles, device):
         raise Skipped(f"{TEST.name} was built for torch {built}; here is {torch.__version__}")
     folders = [ROOT / "build" / "lib", pathlib.Path(torch.__file__).parent / "lib"]
     found = ":".join([*map(str, folders), *os.environ.get("LD_LIBRARY_PATH", "").split(":")]).rstrip(":")
-    done = subprocess.run([TEST, "--gtest_filter=DeviceTest.*"], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([TEST, "--gtest_filter=DeviceTest.*"], capture_output=True, text=True, timeout=gpus.patience(device),
                           env=os.environ | {"LD_LIBRARY_PATH": found, "ALTGRAD_TEST_ON": str(gpu.device)})
     if done.returncode == 127 or "symbol lookup error" in done.stderr:
         raise Skipped(f"{TEST.name} does not start here: {done.stderr.strip()[:300]}")

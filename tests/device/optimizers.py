@@ -67,7 +67,7 @@ def mixed_and_stored(bundles, device):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "largest.mlir")
         path.write_text(RULE)
-        return every(cases + [("a rule of the user's", case(altgrad.optim.FromRule(path)))])
+        return every(cases[::1 if gpu.real else 4] + [("a rule of the user's", case(altgrad.optim.FromRule(path)))])
 
 
 RULE = """

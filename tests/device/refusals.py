@@ -209,9 +209,9 @@ def child(name, device):
         environment |= {"CUDA_VISIBLE_DEVICES": "", "FAKE_CUDA_DEVICES": "0"}
     try:
         done = subprocess.run([sys.executable, "-W", "ignore", __file__, name, device], env=environment,
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=gpus.patience(device))
     except subprocess.TimeoutExpired:
-        raise AssertionError("still running after 120 s") from None
+        raise AssertionError(f"still running after {gpus.patience(device)} s") from None
     print(done.stdout, end="", flush=True)
     if done.returncode == 77:
         raise gpus.Skipped(done.stdout.strip())

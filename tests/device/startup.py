@@ -57,7 +57,7 @@ def run(device):
             environment = os.environ | {"ALTGRAD_CACHE_DIR": folder + "/altgrad", "CUDA_CACHE_PATH": folder + "/nv"}
             for caches in ["empty"] + ["warm"] * repeat:
                 done = subprocess.run([sys.executable, "-W", "ignore", __file__, device, way], env=environment,
-                                      capture_output=True, text=True, timeout=120)
+                                      capture_output=True, text=True, timeout=gpus.patience(device))
                 if done.returncode:
                     raise RuntimeError(f"{way}, {caches}: {done.stderr.splitlines()[-1:]}")
                 rows.append({"caches": caches, "way": way} | json.loads(done.stdout.splitlines()[-1]))

@@ -70,7 +70,7 @@ def test_all_of_it_from_the_archive_on_the_test_driver(archive, tmp_path, test_d
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     done = subprocess.run([sys.executable, "tools/device_check.py", "run", "--device", test_driver,
-                           "--json", tmp_path / "report.json"],
+                           "--minutes", "60", "--json", tmp_path / "report.json"],
                           cwd=tmp_path / "altgrad-device", capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     report = json.loads((tmp_path / "report.json").read_text())
