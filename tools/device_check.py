@@ -2,30 +2,44 @@
 """A GPU day: packs what a machine without a compiler needs, and checks and measures there.
 
     tools/device_check.py pack          build/device/altgrad-device.tar.gz, from the compiler built here
-    tools/device_check.py run           on the GPU of this machine: the checks, the benchmark, one table
-    tools/device_check.py run --device cpu:v4     the checks that need no GPU
+    tools/device_check.py run           on the GPU of this machine: the checks, start-up, the curve; one table, one JSON
+    tools/device_check.py run --device cpu:v4          the checks that need no GPU
+    tools/device_check.py run --device privateuseone:0     all of it on the test driver (tests/device/test_device.py)
 
 Ends with 0 when everything held, 1 when something did not, 77 when there is no GPU to run on.
 """
 
 import argparse
+import faulthandler
+import importlib
 import json
 import os
 import pathlib
 import platform
+import shutil
+import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "device"), str(ROOT / "runtime" / "python")]
+PATHS = [str(ROOT / "tools"), str(ROOT / "tests" / "device"), str(ROOT / "runtime" / "python")]
+sys.path[:0] = PATHS
 COMPILER = pathlib.Path(os.environ.get("ALTGRAD_OPT", ROOT / "build" / "bin" / "altgrad-opt"))
 LIBRARY = ROOT / "build" / "lib" / "libaltgrad.so"
 BUNDLES = ROOT / "build" / "device" / "bundles"
 FORMS = ROOT / "build" / "device" / "forms"
+LIBTORCH = ROOT / "build" / "bin" / "altgrad_libtorch_test"
+PACKED = ROOT / "build" / "device" / "packed.json"
+REPORT = ROOT / "build" / "device" / "device_check.json"
 ARCHIVE = ROOT / "build" / "device" / "altgrad-device.tar.gz"
 NOT_RUN, MINUTES = 77, 9
+# Seconds that start-up and the curve are to have when the checks are long.
+KEPT = 200
+MODULES = "checks", "optimizers", "steady", "refusals", "libtorch"
+STAND_IN = "privateuseone"
 TARGETS = "x86-64-v3,x86-64-v4,sm_80,sm_90"
 
 BF16 = "param=bf16 grad=bf16 m=bf16 v=bf16"
@@ -73,17 +87,42 @@ def pack(out=ARCHIVE):
     else:
         print(f"not packed: the opcode forms: no {formpack.INTERPRETER}")
     out.parent.mkdir(parents=True, exist_ok=True)
-    files = [LIBRARY, *BUNDLES.glob("*.so"), *FORMS.glob("*"),
+    import torch
+    PACKED.write_text(json.dumps({"torch": torch.__version__, "commit": commit()}) + "\n")
+    files = [LIBRARY, PACKED, *BUNDLES.glob("*.so"), *FORMS.glob("*"), *(ROOT / "build" / "bundles").glob("*.bundle"),
+             *(ROOT / "build" / "lib").glob("altgrad_native.*.so"),
              ROOT / "tools" / "device_check.sh", ROOT / "tools" / "device_check.py", ROOT / "tools" / "bench" / "__init__.py", ROOT / "tools" / "bench" / "program.py",
              *(ROOT / "tests" / "device").glob("*.py"), *(ROOT / "templates").glob("*.mlir"),
+             ROOT / "tests" / "python" / "twins.py", ROOT / "tests" / "devices" / "conftest.py",
              *(ROOT / "runtime" / "python" / "altgrad").rglob("*.py")]
     part = out.with_suffix(".part")
     with tarfile.open(part, "w:gz") as archive:
         for file in sorted(files):
             archive.add(file, f"altgrad-device/{file.relative_to(ROOT)}")
+        for file in (COMPILER, LIBTORCH):
+            if file.exists():
+                add_stripped(archive, file, f"altgrad-device/build/bin/{file.name}")
+            else:
+                print(f"not packed: no {file}")
     part.rename(out)
     print(f"{out}: {len(specs) - len(missed)} bundles for {TARGETS}, {out.stat().st_size / 1e6:.1f} MB")
     return out
+
+
+def commit():
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=12"],
+                          capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def add_stripped(archive, file, name):
+    """A program without the names that only a debugger reads, where there is a tool for it."""
+    tool = next(filter(None, map(shutil.which, ("llvm-strip-22", "strip", "llvm-strip"))), None)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder, file.name)
+        if tool and subprocess.run([tool, "-o", copy, file]).returncode == 0:
+            file = copy
+        archive.add(file, name)
 
 
 def why_not(device):
@@ -92,6 +131,8 @@ def why_not(device):
         import torch
     except ImportError as error:
         return f"{error}"
+    if device.startswith(STAND_IN) and "ALTGRAD_TEST_DEVICE" not in os.environ:
+        return "ALTGRAD_TEST_DEVICE names no library with a torch device"
     if not device.startswith("cuda"):
         return None
     if not torch.version.cuda:
@@ -121,42 +162,55 @@ def poisoned(device):
         return True
 
 
-def run_checks(bundles, device, deadline):
-    """Rows (name, verdict, words)."""
-    import checks
+def find_checks(only):
+    found = [check for name in MODULES for check in importlib.import_module(name).CHECKS]
+    unknown = set(only) - {check.__name__ for check in found} - {"startup", "curve"}
+    if unknown:
+        raise SystemExit(f"no checks named {', '.join(sorted(unknown))}; there are startup, curve, "
+                         f"{', '.join(check.__name__ for check in found)}")
+    return [check for check in found if not only or check.__name__ in only]
+
+
+def run_checks(checks, bundles, device, deadline):
+    """Rows (name, verdict, words, seconds)."""
+    from gpu import Skipped
     rows = []
-    for check in checks.CHECKS:
+    for check in checks:
         start = time.monotonic()
         if start > deadline:
-            rows.append((check.__name__, "not run", "no time left"))
+            rows.append((check.__name__, "not run", "no time left", 0.0))
             continue
         try:
             verdict, words = "passed", check(bundles, device)
-        except checks.Skipped as reason:
+        except Skipped as reason:
             verdict, words = "skipped", str(reason)
         except Exception as error:
             verdict, words = "FAILED", f"{type(error).__name__}: {error}".splitlines()[0]
             if not isinstance(error, AssertionError):
                 traceback.print_exc()
-        words += f" ({time.monotonic() - start:.1f} s)"
-        rows.append((check.__name__, verdict, words))
-        print(f"  {check.__name__:<20} {verdict:<8} {words}", flush=True)
+        rows.append((check.__name__, verdict, words, round(time.monotonic() - start, 1)))
+        print(f"  {check.__name__:<36}{verdict:<8} {words} ({rows[-1][-1]} s)", flush=True)
         if verdict == "FAILED" and poisoned(device):
-            rows.append(("the rest", "not run", "the CUDA context is poisoned; run again without that check"))
+            rows.append(("the rest", "not run", "the CUDA context is poisoned; run again without that check", 0.0))
             break
     return rows
 
 
-def print_table(where, rows, measured):
-    print(f"\n{where}")
-    for name, verdict, words in rows:
-        print(f"  {name:<22}{verdict:<9}{words}")
-    if measured:
-        print(f"\n  {'AdamW':<34}{'':<14}{'ms':>9}{'CPU ms':>9}{'GB/s':>8}{'of copy':>9}{'x fused':>9}")
-    for case, name, *numbers in measured:
-        formats = ("{:9.3f}", "{:9.3f}", "{:8.0f}", "{:9.2f}", "{:9.2f}")
+def print_table(report, curve):
+    print(f"\n{report['where']}")
+    for name, verdict, words, seconds in report["checks"]:
+        print(f"  {name:<36}{verdict:<9}{words} ({seconds} s)")
+    if report.get("startup"):
+        print(f"  {'first step':<36}{'measured':<9}{report['startup']['words']}")
+    if not curve:
+        return
+    print(f"\n  {'AdamW':<27}{'':<22}{'ms':>9}{'CPU ms':>9}{'GB/s':>8}{'of copy':>9}{'x fused':>9}")
+    for case, name, *numbers in curve:
+        formats = ("{:9.4f}", "{:9.4f}", "{:8.0f}", "{:9.2f}", "{:9.2f}")
         cells = [f.format(x) if x is not None else " " * len(f.format(0)) for f, x in zip(formats, numbers)]
-        print(f"  {case:<34}{name:<14}{''.join(cells)}")
+        print(f"  {case:<27}{name:<22}{''.join(cells)}")
+    for line in report["curve"]["not_measured"]:
+        print(f"  not measured: {line}")
 
 
 def run(options):
@@ -168,29 +222,62 @@ def run(options):
         print(f"not run on a GPU: {why}")
         return NOT_RUN
     os.environ.setdefault("ALTGRAD_LIBRARY", str(LIBRARY))
-    deadline = time.monotonic() + options.minutes * 60
-    where = place(options.device)
-    print(f"{where}, {len(bundles)} bundles", flush=True)
-    rows = run_checks(bundles, options.device, deadline - 120)
-    failed = any(verdict in ("FAILED", "not run") for _, verdict, _ in rows)
-    measured = []
-    if options.device.startswith("cuda") and not options.no_bench and not poisoned(options.device):
+    # For processes of their own, which some checks are.
+    os.environ["PYTHONPATH"] = os.pathsep.join([*PATHS, *filter(None, [os.environ.get("PYTHONPATH")])])
+    if COMPILER.exists():
+        os.environ.setdefault("ALTGRAD_OPT", str(COMPILER))
+    seconds = options.minutes * 60
+    begun = time.monotonic()
+    # Whatever hangs: its stack on stderr, and what was found so far in the JSON.
+    faulthandler.dump_traceback_later(seconds + 45, exit=True)
+    report, curve = {"where": place(options.device)}, []
+
+    def keep():
+        report["seconds"] = round(time.monotonic() - begun, 1)
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+    on_gpu = options.device.startswith(("cuda", STAND_IN))
+    if on_gpu:
+        import gpu
+        from altgrad.optim._binder import binder
+        report["device"] = gpu.find(options.device).state()
+        report["packed"] = json.loads(PACKED.read_text()) if PACKED.exists() else {"commit": commit()}
+        report["where"] += f", tensors looked at by {binder()}"
+    print(f"{report['where']}, {len(bundles)} bundles", flush=True)
+    wanted = lambda name: on_gpu and (name in options.only if options.only else not options.no_bench)
+    kept = KEPT if wanted("curve") else 0
+    report["checks"] = run_checks(find_checks(options.only), bundles, options.device, begun + seconds - kept)
+    keep()
+    if wanted("startup") and not poisoned(options.device):
+        import startup
+        try:
+            rows = startup.run(options.device)
+            report["startup"] = {"rows": rows, "words": startup.words(rows)}
+        except Exception as error:
+            report["checks"].append(("startup", "FAILED", f"{type(error).__name__}: {error}", 0.0))
+        keep()
+    if wanted("curve") and not poisoned(options.device):
         import gpu_bench
-        measured = gpu_bench.run(bundles, options.device, options.elements, deadline)
-    print_table(where, rows, measured)
-    if options.json:
-        options.json.write_text(json.dumps({"device": where, "checks": rows, "bench": measured}, indent=1) + "\n")
-    return 1 if failed else 0
+        report["curve"] = {}
+        gpu_bench.run(options.device, options.elements, begun + seconds, report["curve"], keep)
+        curve = gpu_bench.table(report["curve"])
+        report["device_after"] = gpu.find(options.device).state()
+    keep()
+    print_table(report, curve)
+    print(f"\n{options.json}: everything above and more, {report['seconds']:.0f} s")
+    return 1 if any(verdict in ("FAILED", "not run") for _, verdict, *_ in report["checks"]) else 0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["pack", "run"])
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--elements", type=float, default=1e9, help="of the large tensor of the benchmark, at most")
+    parser.add_argument("--elements", type=float, default=2e9, help="of the curve's tensors, at most")
     parser.add_argument("--minutes", type=float, default=MINUTES)
     parser.add_argument("--no-bench", action="store_true")
-    parser.add_argument("--json", type=pathlib.Path, help="write the table there as well")
+    parser.add_argument("--json", type=pathlib.Path, default=REPORT, help="where the report is written")
+    parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="checks, startup, curve: by comma")
     options = parser.parse_args()
     if options.what == "pack":
         pack()

@@ -5,11 +5,8 @@ import ctypes
 import torch
 
 import forms
+from gpu import Skipped
 from inputs import ROOT, SIZES, Side, compare, draw, program, same
-
-
-class Skipped(Exception):
-    """The check does not apply here, with the reason."""
 
 
 def every_bundle_loads(bundles, device):
@@ -82,7 +79,7 @@ def deterministic(bundles, device):
 def several_streams(bundles, device):
     """Four plans on four streams at once; one plan on streams in turn; a gradient that arrives late."""
     if not device.startswith("cuda"):
-        raise Skipped("host")
+        raise Skipped("no GPU")
     path, generator = bundles["adamw-clip"], torch.Generator().manual_seed(3)
     sizes, rows = [200003, 4099, 1], [0, 0, 0]
     manifest = program.Program(path, "cpu:v3").manifest
@@ -118,7 +115,7 @@ def several_streams(bundles, device):
 def graph_replay(bundles, device):
     """A captured step, replayed with new gradients and a new learning rate in the same memory."""
     if not device.startswith("cuda"):
-        raise Skipped("host")
+        raise Skipped("no GPU")
     for name in ("adamw", "adamw-clip", "adamw-clip-unscale"):
         generator = torch.Generator().manual_seed(5)
         sizes, rows = [70001, 4096, 33], [0, 0, 0]
@@ -147,7 +144,7 @@ def graph_replay(bundles, device):
 def above_two_billion(bundles, device):
     """2^31 + 4099 elements in one tensor; windows compared where 32-bit arithmetic would break."""
     if not device.startswith("cuda"):
-        raise Skipped("host")
+        raise Skipped("no GPU")
     n = 2**31 + 4099
     free = torch.cuda.mem_get_info()[0]
     if free < 9.5 * n:
@@ -171,29 +168,10 @@ def above_two_billion(bundles, device):
     return "4 windows"
 
 
-def python_package(bundles, device):
-    """altgrad.optim.AdamW, where the package takes tensors of this device."""
-    import altgrad
-    mine = [torch.nn.Parameter(torch.randn(257, 33, generator=torch.Generator().manual_seed(1)).to(place))
-            for place in ("cpu", device.split(":")[0])]
-    try:
-        both = [altgrad.optim.AdamW([p], lr=1e-2, max_grad_norm=1.0) for p in mine]
-        for step in range(3):
-            value = torch.randn(257, 33, generator=torch.Generator().manual_seed(2 + step))
-            for p, optimizer in zip(mine, both):
-                p.grad = value.to(p.device)
-                optimizer.step()
-    except (TypeError, ValueError, NotImplementedError, altgrad.Error) as error:
-        raise Skipped(f"the package says: {error}") from None
-    if not torch.equal(mine[0].detach(), mine[1].detach().cpu()):
-        raise AssertionError("parameters differ")
-    return "AdamW, 3 steps"
-
-
 def opcode_forms(bundles, device):
     """Every opcode form of the interpreter on special values, against the oracles' bytes."""
     if not device.startswith("cuda"):
-        raise Skipped("host")
+        raise Skipped("no GPU")
     folder = ROOT / "build" / "device" / "forms"
     if not (folder / "index.json").exists():
         raise Skipped(f"no {folder}: packed where the interpreter is built")
@@ -212,4 +190,4 @@ def opcode_forms(bundles, device):
 
 
 CHECKS = [every_bundle_loads, bytes_equal_host, every_alignment, special_values, clip_and_scaler, many_tensors,
-          deterministic, several_streams, graph_replay, above_two_billion, python_package, opcode_forms]
+          deterministic, several_streams, graph_replay, above_two_billion, opcode_forms]

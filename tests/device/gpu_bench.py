@@ -1,111 +1,227 @@
-"""AdamW on a GPU: the copy ceiling, torch's fused step and altgrad's, in turn, on the same memory."""
+"""AdamW on a GPU from 1 M to 1 G elements: altgrad's step, eager and in a graph, torch's three, and a copy of as many bytes."""
 
+import gc
 import statistics
 import time
 
 import torch
 
-from inputs import program
+import gpu as gpus
 
-BYTES = {"f32": 4, "bf16": 2}
-ROUNDS = 15
-
-
-def milliseconds(step):
-    """Of the device, for one call."""
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    step()
-    last.record()
-    last.synchronize()
-    return first.elapsed_time(last)
+MILLION = 1 << 20
+SIZES = [[n * MILLION] for n in (1, 2, 4, 8, 18, 40, 100)] + [[1024] * 1000] + [[1000 * MILLION]]
+QUICK = [[1 << 12], [64] * 10]
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+MODES = ("plain", "clip", "scaler+clip")
+ROUNDS, LARGE_ROUNDS = 15, 7
+# torch.compile writes and loads kernels for each shape anew: a few seconds for one tensor, minutes for a thousand.
+COMPILED = [([n * MILLION], dtype, "plain") for n in (1, 100) for dtype in DTYPES]
+COLUMNS = "case", "candidate", "device ms", "CPU ms", "GB/s", "of copy", "x fused"
 
 
-def enqueue(step):
-    """Of the CPU, until the call returns."""
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    step()
-    return (time.perf_counter() - start) * 1e3
+class Case:
+    """Parameters, gradients and both moments of one size, which every candidate steps in its turn."""
 
+    def __init__(self, gpu, sizes, dtype, mode):
+        self.gpu, self.sizes, self.dtype, self.mode = gpu, sizes, dtype, mode
+        kind = DTYPES[dtype]
+        make = lambda scale: [torch.empty(n, dtype=kind, device=gpu.device).normal_().mul_(scale) for n in sizes]
+        self.params = [torch.nn.Parameter(p) for p in make(1.0)]
+        for p, grad in zip(self.params, make(0.01)):
+            p.grad = grad
+        self.m, self.v = make(0.01), [v.square_() for v in make(0.01)]
+        # What the mathematics needs: p, m and v read and written, g read, and once more for a norm.
+        self.bytes = sum(sizes) * kind.itemsize * (7 if mode == "plain" else 8)
 
-def interleaved(steps):
-    """name -> (median device ms, median CPU ms); every candidate once in each round."""
-    for step in steps.values():
-        for _ in range(3):
-            step()
-    torch.cuda.synchronize()
-    device, host = {n: [] for n in steps}, {n: [] for n in steps}
-    for _ in range(ROUNDS):
-        for name, step in steps.items():
-            device[name].append(milliseconds(step))
-            host[name].append(enqueue(step))
-    torch.cuda.synchronize()
-    return {n: (statistics.median(device[n]), statistics.median(host[n])) for n in steps}
+    def label(self):
+        n = f"{len(self.sizes)} x {self.sizes[0]}" if len(self.sizes) > 1 else f"{self.sizes[0] / MILLION:.4g} M"
+        return f"{n} {self.dtype} {self.mode}"
 
+    def own(self, optimizer):
+        """Gives an optimizer the moments that are there: as many bytes for every candidate, once."""
+        group = optimizer.param_groups[0]
+        # torch's foreach reads counts on the CPU, and would wait for others.
+        where = "cpu" if group["foreach"] and not group["capturable"] else self.gpu.device
+        for p, m, v in zip(self.params, self.m, self.v):
+            optimizer.state[p] = {"step": torch.zeros((), device=where), "exp_avg": m, "exp_avg_sq": v}
+        return optimizer
 
-def copy_ceiling(device):
-    """GB/s of a large copy, read and write counted; the yardstick of every row."""
-    n = min(4 << 30, int(torch.cuda.mem_get_info()[0] * 0.2))
-    source, target = (torch.empty(n, dtype=torch.uint8, device=device) for _ in range(2))
-    source.random_()
-    ms = interleaved({"copy": lambda: target.copy_(source)})["copy"][0]
-    return 2 * n / ms / 1e6
+    def scaler(self):
+        # A scale of 1 that never grows: the same gradients can be unscaled in every round.
+        found = torch.amp.GradScaler(self.gpu.device.type, init_scale=1.0, growth_interval=1 << 30)
+        found.scale(torch.ones((), device=self.gpu.device))
+        return found
 
+    def torchs(self, wrap=lambda step: step, **choice):
+        optimizer = self.own(torch.optim.AdamW(self.params, lr=1e-4, **choice))
+        if self.mode == "plain":
+            return wrap(optimizer.step)
+        scaler, clip = self.scaler(), torch.nn.utils.clip_grad_norm_
 
-def candidates(bundles, device, sizes, dtype, mode):
-    kind = program.FORMATS[dtype]
-    torch.manual_seed(0)
-    params = [torch.randn(n, device=device, dtype=kind).requires_grad_() for n in sizes]
-    m, v = ([torch.zeros_like(p, requires_grad=False) for p in params] for _ in range(2))
-    for p in params:
-        p.grad = torch.randn_like(p).mul_(0.01)
-    optimizer = torch.optim.AdamW(params, lr=1e-4, fused=True)
-    for p, a, b in zip(params, m, v):
-        optimizer.state[p] = {"step": torch.zeros((), device=device), "exp_avg": a, "exp_avg_sq": b}
-    scaler = torch.amp.GradScaler(device.split(":")[0], init_scale=1.0, growth_interval=1 << 30)
-    scaler.scale(torch.ones((), device=device))
-
-    def torch_step():
-        if mode == "scaler+clip":
+        def step():
+            if self.mode == "clip":
+                clip(self.params, 1.0)
+                return optimizer.step()
             scaler.unscale_(optimizer)
-        if mode != "plain":
-            torch.nn.utils.clip_grad_norm_(params, 1.0)
-        if mode == "scaler+clip":
+            clip(self.params, 1.0)
             scaler.step(optimizer)
             scaler.update()
-        else:
-            optimizer.step()
+        return step
 
-    name = "adamw" + ("-bf16" if dtype == "bf16" else "")
-    name += {"plain": "", "clip": "-clip", "scaler+clip": "-clip-unscale"}[mode]
-    ours = program.Program(bundles[name], device)
-    ours.bind({"w": [p.detach() for p in params], "g": [p.grad for p in params], "m": m, "v": v},
-              {"max_norm": [1.0], "inv_scale": [1.0]})
-    return {"torch fused": torch_step, "altgrad": ours.step}
+    def ours(self, **choice):
+        import altgrad.optim
+        if self.mode != "plain":
+            choice["max_grad_norm"] = 1.0
+        amp = self.mode == "scaler+clip"
+        optimizer = self.own(altgrad.optim.AdamW(self.params, lr=1e-4, fused_amp=amp, **choice))
+        if amp:
+            # As GradScaler hands them over; its own pass over the gradients is another's business.
+            optimizer.grad_scale, optimizer.found_inf = (torch.tensor(x).to(self.gpu.device) for x in (1.0, 0.0))
+        return optimizer.step
+
+    def ours_in_scaler(self):
+        """The whole of GradScaler.step, which looks for infinities in a pass of its own."""
+        import altgrad.optim
+        optimizer = self.own(altgrad.optim.AdamW(self.params, lr=1e-4, fused_amp=True, max_grad_norm=1.0))
+        scaler = self.scaler()
+
+        def step():
+            scaler.step(optimizer)
+            scaler.update()
+        return step
+
+    def ours_in_a_graph(self):
+        step = self.ours(capturable=True)
+        for _ in range(3):
+            step()
+        self.gpu.synchronize()
+        return self.gpu.graph(step)
+
+    def copy(self):
+        source, target = (torch.empty(self.bytes // 2, dtype=torch.uint8, device=self.gpu.device) for _ in range(2))
+        source.random_()
+        return lambda: target.copy_(source)
+
+    def compiled(self):
+        torch._dynamo.reset()
+        # A number would be compiled in, and again when it changes.
+        choice = dict(lr=torch.tensor(1e-4, device=self.gpu.device), capturable=True) if self.gpu.real else dict(lr=1e-4)
+        optimizer = self.own(torch.optim.AdamW(self.params, foreach=True, **choice))
+        return torch.compile(optimizer.step, fullgraph=False, backend="inductor" if self.gpu.real else "eager")
+
+    def candidates(self, compiles):
+        real = self.gpu.real
+        makers = {"copy": self.copy, "altgrad": self.ours, "altgrad, graph": self.ours_in_a_graph}
+        if self.mode == "scaler+clip":
+            makers["altgrad, GradScaler"] = self.ours_in_scaler
+        makers |= {"torch fused": lambda: self.torchs(fused=real), "torch foreach": lambda: self.torchs(foreach=real)}
+        return makers | ({"torch compile": self.compiled} if compiles else {})
 
 
-def run(bundles, device, most, deadline):
-    """Rows of the table: (case, candidate, ms, CPU ms, GB/s, fraction of the copy rate, times torch)."""
-    ceiling = copy_ceiling(device)
-    rows = [("copy", "torch copy_", None, None, ceiling, 1.0, None)]
-    workloads = [(None, ("plain", "clip", "scaler+clip")), ([1024] * 1000, ("plain", "clip"))]
-    for sizes, modes in workloads:
-        for dtype in BYTES:
-            for mode in modes:
-                if time.monotonic() > deadline:
-                    rows.append((f"{dtype} {mode}", "no time left", None, None, None, None, None))
-                    continue
-                free = torch.cuda.mem_get_info()[0] * 0.8
-                shape = sizes or [int(min(most, free / (5 * BYTES[dtype]))) // 4096 * 4096]
-                steps = candidates(bundles, device, shape, dtype, mode)
-                times = interleaved(steps)
-                # What the mathematics needs: 7 streams, and the gradients once more for a norm.
-                moved = sum(shape) * BYTES[dtype] * (7 if mode == "plain" else 8)
-                label = f"{len(shape)} x {shape[0] / 1e6:.4g} M {dtype} {mode}"
-                for name, (ms, cpu) in times.items():
-                    rate = moved / ms / 1e6
-                    rows.append((label, name, ms, cpu, rate, rate / ceiling, times["torch fused"][0] / ms))
-                del steps
-                torch.cuda.empty_cache()
+def interleaved(gpu, steps, rounds):
+    """name -> {times}; every candidate once in each round, in turning order."""
+    ahead = {}
+    for name, step in steps.items():
+        for _ in range(3):
+            step()
+        gpu.synchronize()
+        cpu = min(gpu.timed(step)[1] for _ in range(3))
+        ahead[name] = min(2 * cpu + 0.2, 100.0)
+    seen, names = {name: [] for name in steps}, list(steps)
+    for turn in range(rounds):
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            # The GPU sleeps while the CPU enqueues the whole step.
+            seen[name].append(gpu.timed(steps[name], ahead[name]))
+    found = {}
+    for name, samples in seen.items():
+        device, cpu, pure = zip(*samples)
+        found[name] = {"device_ms": statistics.median(device), "device_ms_min": min(device),
+                       "device_ms_max": max(device), "cpu_ms": statistics.median(cpu),
+                       # Below 1 the device waited for the CPU: for a verdict that was read, or a late launch.
+                       "ahead_of_device": sum(pure) / len(pure)}
+    return found
+
+
+def measure(gpu, sizes, dtype, mode, compiles):
+    """One point of the curve: a dict, with every candidate's times, and altgrad's launches."""
+    case = Case(gpu, sizes, dtype, mode)
+    found = {"case": case.label(), "elements": sum(sizes), "tensors": len(sizes), "dtype": dtype, "mode": mode,
+             "bytes": case.bytes, "left_out": {}}
+    steps = {}
+    for name, make in case.candidates(compiles).items():
+        try:
+            steps[name] = make()
+            steps[name]()
+            gpu.synchronize()
+        except Exception as error:
+            steps.pop(name, None)
+            found["left_out"][name] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
+            print(f"    {case.label()}: {name} left out: {found['left_out'][name]}", flush=True)
+    rounds = ROUNDS if sum(sizes) < 200 * MILLION else LARGE_ROUNDS
+    found["candidates"] = interleaved(gpu, steps, rounds if gpu.real else 2)
+    if mode == MODES[-1]:
+        found["clocks"] = {k: v for k, v in gpu.state().items() if k.startswith(("clocks", "power", "temp"))}
+    return found
+
+
+def kernels(gpu, sizes, dtype, mode):
+    """Each launch and copy of three steps of altgrad's, with its µs."""
+    case = Case(gpu, sizes, dtype, mode)
+    step = case.ours()
+    for _ in range(3):
+        step()
+    return {"case": case.label(), "elements": sum(sizes), "tensors": len(sizes), "dtype": dtype, "mode": mode,
+            "bytes": case.bytes, "steps": 3, "launches": gpu.launches(lambda: [step() for _ in range(3)])}
+
+
+def nothing(gpu):
+    """What two events with nothing between them say, ms; and the CPU's time for it."""
+    samples = [gpu.timed(lambda: None, 0.2) for _ in range(20)]
+    return {"device_ms": statistics.median(s[0] for s in samples), "cpu_ms": statistics.median(s[1] for s in samples)}
+
+
+def run(device, most, deadline, found, keep):
+    """Fills `found` with {"nothing": ..., "points": [...], "kernels": [...], "not_measured": [...]}; `keep` is called often.
+
+    The largest come last, then torch.compile, then each kernel alone: the profiler stays in the way of what follows it.
+    """
+    gpu = gpus.find(device)
+    found |= {"nothing": nothing(gpu), "points": [], "kernels": [], "not_measured": []}
+    points = [(sizes, dtype, mode) for sizes in (SIZES if gpu.real else QUICK) for dtype in DTYPES for mode in MODES
+              if sum(sizes) <= most]
+    # p, g, m, v; a copy of 8 streams and what foreach makes beside them.
+    needs = lambda sizes, dtype: sum(sizes) * DTYPES[dtype].itemsize * 13
+    slow = [point for point in points if point in COMPILED or not gpu.real and point[2] == "plain"]
+    for what, point in [("times", p) for p in points] + [("compiled", p) for p in slow] + [("kernels", p) for p in points]:
+        sizes, dtype, mode = point
+        label = f"{len(sizes)} x {sizes[0]} {dtype} {mode} {what}"
+        gc.collect()
+        # The first compilation may take a minute.
+        short = time.monotonic() > deadline - 60 * (what == "compiled" and gpu.real) and "no time left"
+        if not short and gpu.real and needs(sizes, dtype) > gpu.free():
+            short = f"needs {needs(sizes, dtype) / 1e9:.0f} GB, {gpu.free() / 1e9:.0f} are free"
+        start = time.monotonic()
+        try:
+            if not short and what == "kernels":
+                found["kernels"].append(kernels(gpu, *point))
+            elif not short:
+                found["points"].append(measure(gpu, *point, what == "compiled"))
+        except Exception as error:
+            short = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+        if short:
+            found["not_measured"].append(f"{label}: {short}")
+        print(f"    {label}: {short or f'{time.monotonic() - start:.1f} s'}", flush=True)
+        keep()
+
+
+def table(found):
+    """Rows of COLUMNS."""
+    rows = []
+    for point in found["points"]:
+        times = point["candidates"]
+        copy, fused = (times.get(name, {}).get("device_ms") for name in ("copy", "torch fused"))
+        for name, of in times.items():
+            ms = of["device_ms"]
+            rows.append((point["case"], name + ("" if of["ahead_of_device"] == 1 else " (waits)"), ms, of["cpu_ms"],
+                         point["bytes"] / ms / 1e6, copy / ms if copy else None, fused / ms if fused else None))
     return rows

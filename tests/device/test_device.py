@@ -1,5 +1,7 @@
 """The device checks under pytest: packing and the host half everywhere, the rest where there is a GPU."""
 
+import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -50,6 +52,66 @@ def test_says_why_not(archive):
     done = subprocess.run([sys.executable, ROOT / "tools" / "device_check.py", "run"], capture_output=True, text=True)
     assert done.returncode == device_check.NOT_RUN
     assert "not run on a GPU: " in done.stdout
+
+
+@pytest.fixture
+def test_driver(monkeypatch):
+    """The torch device of tests/devices on the test driver; the name of it."""
+    if "ALTGRAD_TEST_DEVICE" not in os.environ or "ALTGRAD_FAKE_CUDA" not in os.environ:
+        pytest.skip("needs the test driver (ctest -R pytest-device)")
+    for name, value in (("LD_LIBRARY_PATH", os.environ["ALTGRAD_FAKE_CUDA"]), ("FAKE_CUDA_EAGER", "1"),
+                        ("FAKE_CUDA_HOST", "1"), ("FAKE_CUDA_DEVICES", "2"), ("PYTHONWARNINGS", "ignore")):
+        monkeypatch.setenv(name, value)
+    return "privateuseone:0"
+
+
+def test_all_of_it_from_the_archive_on_the_test_driver(archive, tmp_path, test_driver):
+    """Every check, the start-up and the curve, so that the first run on a GPU is not the first run."""
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    done = subprocess.run([sys.executable, "tools/device_check.py", "run", "--device", test_driver,
+                           "--minutes", "60", "--json", tmp_path / "report.json"],
+                          cwd=tmp_path / "altgrad-device", capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    report = json.loads((tmp_path / "report.json").read_text())
+    skipped = {name for name, verdict, *_ in report["checks"] if verdict != "passed"}
+    assert skipped <= {"several_streams", "graph_replay", "above_two_billion", "opcode_forms", "libtorch_cases"}
+    assert len(report["checks"]) > 25 and len(report["startup"]["rows"]) == 4
+    curve = report["curve"]
+    assert len(curve["points"]) == 16 and len(curve["kernels"]) == 12 and not curve["not_measured"]
+    for point in curve["points"]:
+        assert not point["left_out"]
+        assert {"copy", "altgrad", "altgrad, graph", "torch fused", "torch foreach"} <= set(point["candidates"])
+    assert all(entry["launches"] for entry in curve["kernels"])
+    assert sum("torch compile" in point["candidates"] for point in curve["points"]) == 4
+
+
+def test_a_difference_and_a_wait_are_noticed(test_driver, tmp_path):
+    """One bit of a parameter; a tensor that is read while nobody may wait."""
+    script = """
+import torch, gpu, pairs
+device = gpu.find("privateuseone:0")
+pair = pairs.Pair(device, lambda ps: torch.optim.SGD(ps), [(7,), (5, 3)])
+pair.same()
+def spoil():
+    pair.params[1][1].data.view(-1)[4].mul_(1.0000001)
+    pair.same("spoilt,")
+def wait():
+    with device.no_waiting():
+        pair.params[1][0].sum().item()
+print(pairs.every([("none", pair.same)]))
+for case in spoil, wait:
+    try:
+        pairs.every([(case.__name__, case)])
+    except AssertionError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[:3])})
+    first, second, third = [line for line in done.stdout.splitlines() if not line.startswith("    ")]
+    assert first == "1 cases"
+    assert "spoil: AssertionError: spoilt, parameter 1: 1 of 60 bytes differ, element 4 is" in second
+    assert third == "1 of 1 cases: wait: AssertionError: a tensor of the device was read"
 
 
 def test_on_a_gpu(archive, tmp_path):

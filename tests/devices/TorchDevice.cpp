@@ -197,6 +197,8 @@ Tensor copyFrom(const Tensor &self, const Tensor &to, bool nonBlocking) {
 const Tensor &resize(const Tensor &self, c10::SymIntArrayRef size,
                      std::optional<at::MemoryFormat>) {
   at::IntArrayRef sizes = C10_AS_INTARRAYREF_SLOW(size);
+  if (self.sizes() == sizes) // which keeps the strides
+    return self;
   c10::StorageImpl &storage = *self.storage().unsafeGetStorageImpl();
   size_t bytes = size_t(self.storage_offset() + c10::multiply_integers(sizes)) *
                  self.itemsize();

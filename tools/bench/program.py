@@ -63,7 +63,7 @@ def pointers(tensors):
 
 
 class Program:
-    """`device`: "cpu", "cpu:v3", "cpu:v4" or "cuda:0".
+    """`device`: "cpu", "cpu:v3", "cpu:v4", "cuda:0", or a device of torch that stands for that in tests.
 
     bind() takes lists of tensors by stream name. Scalars start at the values given, else at the rule's default, else at
     0, and lie in self.scalars, one tensor each on the program's device.
@@ -71,11 +71,12 @@ class Program:
 
     def __init__(self, path, device="cpu", parallel_for=None):
         self.lib, self.device = library(), device
-        self.memory = torch.device(device if device.startswith("cuda") else "cpu")
+        self.memory = torch.device("cpu" if device.startswith("cpu") else device)
         self.bundle, self.plan = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("load", str(path).encode(), ctypes.byref(self.bundle))
         self.manifest = json.loads(self.lib.altgrad_manifest(self.bundle))
-        self.call("plan_create", self.bundle, device.encode(), ctypes.byref(self.plan))
+        name = f"cuda:{self.memory.index or 0}" if self.memory.type != "cpu" else device
+        self.call("plan_create", self.bundle, name.encode(), ctypes.byref(self.plan))
         if parallel_for:
             self.call("set_parallel_for", self.plan, ctypes.cast(parallel_for, ctypes.c_void_p))
 
