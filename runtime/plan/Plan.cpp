@@ -62,8 +62,9 @@ bool Tables::groupHas(int64_t group, int64_t set) const {
 }
 
 const void *Tables::data(int table) const {
-  const void *all[] = {setRows.data(), &finished, chunks.data(), rows.data(),
-                       groups.data(),  scalars.data(), values, inputs.data()};
+  const void *all[] = {setRows.data(), &finished,     chunks.data(),
+                       rows.data(),    groups.data(), scalars.data(),
+                       values,         inputs.data()};
   return all[table];
 }
 
@@ -98,9 +99,17 @@ altgrad_plan::bindTensors(const std::vector<altgrad_tensor> &tensors,
   unbound = std::count(streamBound.begin(), streamBound.end(), 0) +
             std::count(scalarBound.begin(), scalarBound.end(), 0);
   changed = (1u << tableCount) - 1;
-  if (altgrad_status status = executor->prepare(tables))
+  if (altgrad_status status = prepare())
     return status;
   declared = true;
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_plan::prepare() {
+  prepared = false; // stays so when memory runs out
+  if (altgrad_status status = executor->prepare(tables))
+    return status;
+  prepared = true;
   return ALTGRAD_OK;
 }
 
@@ -205,13 +214,8 @@ altgrad_status altgrad_plan::mirror(const void *values, uint64_t bytes) {
   tables.values = values;
   tables.valueBytes = bytes;
   changed = (1u << tableCount) - 1;
-  if (!declared)
-    return ALTGRAD_OK;
-  declared = false; // stays so when memory runs out
-  if (altgrad_status status = executor->prepare(tables))
-    return status;
-  declared = true;
-  return ALTGRAD_OK;
+  prepared = false;
+  return declared ? prepare() : ALTGRAD_OK;
 }
 
 altgrad_status altgrad_plan::nameUnbound() const {
@@ -245,6 +249,9 @@ altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
       (!workspace || uint64_t(workspace) % workspaceAlignment != 0))
     return fail(ALTGRAD_INVALID, "workspace %p is not 64-byte aligned memory",
                 workspace);
+  if (!prepared)
+    if (altgrad_status status = prepare())
+      return status;
   // An integer sum: an empty workspace may be NULL.
   uint64_t base = uint64_t(workspace);
   Launch launch{};

@@ -111,11 +111,13 @@ struct altgrad_plan {
   std::vector<char> streamBound, scalarBound;
   int64_t unbound = 0;
   bool declared = false;
+  bool prepared = false; // the executor has room for the tables
   unsigned changed = 0;
   altgrad_parallel_for parallelFor = nullptr;
   int threads = 1;
 
 private:
+  altgrad_status prepare();
   bool placeGroups(const altgrad::runtime::Scalar &scalar,
                    void *const *pointers);
   void checkOff(std::vector<char> &bound, size_t index);

@@ -79,4 +79,27 @@ TEST_F(Cuda, MirroredValuesAreSentWhereTheyDiffer) {
   fakecuda_drain();
 }
 
+TEST_F(Cuda, OutOfMemoryForMirroredValuesCanBeTriedAgain) {
+  Tensors actual({5000}), expected({5000});
+  PlanPointer plan = planSgd("cuda:0");
+  actual.bind(plan.get());
+  std::vector<double> rates(100000, 0.5); // more than the tables' block has
+  void *pointers[] = {&rates[0], &rates[99999]};
+  fakecuda_fail("cuMemAlloc", 2, 1, -1);
+  for (int i = 0; i < 2; ++i) {
+    altgrad_status status =
+        altgrad_mirror(plan.get(), rates.data(), rates.size() * sizeof(double));
+    if (!i)
+      EXPECT_REFUSED(status, ALTGRAD_CUDA, "memory for the tables of a plan");
+    EXPECT_REFUSED(actual.run(plan.get()), ALTGRAD_CUDA, "memory for the");
+  }
+  fakecuda_fail(nullptr, 0, 0, 0);
+  ASSERT_ALTGRAD(altgrad_bind_scalar(plan.get(), "lr", pointers, 2));
+  ASSERT_ALTGRAD(actual.run(plan.get()));
+  fakecuda_drain();
+  expected.lr[0] = expected.lr[1] = 0.5;
+  expected.step();
+  EXPECT_TRUE(actual.equals(expected));
+}
+
 } // namespace
