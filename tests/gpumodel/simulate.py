@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 from flow import WIDE
 from machine import BLOCK_WARPS, WARP
@@ -63,8 +64,12 @@ class Job:
 
 
 def simulator():
+    """The path of the program; leaves with words where it has not been built."""
     here = os.path.join(os.path.dirname(__file__), "..", "..", "build", "bin", "gpu-simulator")
-    return os.environ.get("ALTGRAD_GPU_SIMULATOR", here)
+    path = os.path.normpath(os.environ.get("ALTGRAD_GPU_SIMULATOR", here))
+    if not os.path.exists(path):
+        sys.exit(f"no simulator at {path}: build it with ninja -C build gpu-simulator")
+    return path
 
 
 def run(jobs):
