@@ -10,7 +10,7 @@ from .._bundle import compile_sets
 from .._rule import set_line
 from .._plan import Plan
 from ._binder import make_table
-from ._layout import (DTYPES, FORMATS, check_apart, check_grad, check_mode, check_param,
+from ._layout import (DTYPES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, in_order, is_dense, name_of, same_order)
 from ._table import FRESH
 from ._tables import Tables
@@ -95,6 +95,8 @@ def _rows_of(optimizer, kinds, left, known):
                 row = known.get(place)
                 if row is None or row.grad_dtype is not param.grad.dtype:
                     check_param(owner, param, fused=group.get("fused"))
+                    # Before anybody asks what overlaps: a shrunken storage has neighbours.
+                    check_extent(param)
                     check_grad(owner, param, param.grad)
                     row = _row(namer, param, index, place, kind)
                 else:
@@ -229,6 +231,7 @@ def _kept(optimizer, bundle, rows):
             key = optimizer._state_key(stream)
             state = held.get(key)
             if state is not None and _fits(state, row):
+                check_extent(state)
                 yield state, key, row.param
         count = held.get(optimizer._count_key)
         if _is_count(count, row.param.device):
