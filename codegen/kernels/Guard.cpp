@@ -66,3 +66,16 @@ Value Guard::holds() {
   Value yes = arith::ConstantIntOp::create(builder, builder.getI1Type(), 1);
   return LLVM::ExpectOp::create(builder, all, yes);
 }
+
+ResultRange Guard::choose(ValueRange fast,
+                          llvm::function_ref<SmallVector<Value>()> exact) {
+  auto branch =
+      scf::IfOp::create(builder, fast.getTypes(), holds(),
+                        /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard insertion(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, fast);
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, exact());
+  return branch.getResults();
+}

@@ -66,7 +66,7 @@ GpuLowering::vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, Value at,
     return {compute(wide, number,
                     loadVector(kernel, chunk, words, first, number, false))};
   Guard guard(builder, sweep.getWidth());
-  SmallVector<Value> fast, exact;
+  SmallVector<Value> fast;
   for (unsigned i = number; i < number + count; ++i) {
     SmallVector<Value> loaded =
         loadVector(kernel, chunk, words, first, i, /*again=*/false);
@@ -76,24 +76,18 @@ GpuLowering::vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, Value at,
     for (Value value : emitted)
       fast.push_back(joined(builder, value));
   }
-  auto branch = scf::IfOp::create(builder, ValueRange(fast).getTypes(),
-                                  guard.holds(), /*addThenBlock=*/true,
-                                  /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard insertion(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(builder, fast);
-  builder.setInsertionPointToStart(branch.elseBlock());
-  SmallVector<Value> own(words.size());
-  for (unsigned i = number; i < number + count; ++i)
-    for (Value value : compute(wide, i,
-                               loadVector(kernel, chunk, own, first, i,
-                                          /*again=*/true)))
-      exact.push_back(joined(builder, value));
-  scf::YieldOp::create(builder, exact);
-  builder.setInsertionPointAfter(branch);
+  auto exact = [&] {
+    SmallVector<Value> all, own(words.size());
+    for (unsigned i = number; i < number + count; ++i)
+      for (Value value : compute(wide, i,
+                                 loadVector(kernel, chunk, own, first, i,
+                                            /*again=*/true)))
+        all.push_back(joined(builder, value));
+    return all;
+  };
   SmallVector<SmallVector<Value>> vectors(count);
   ValueRange emitted = wide.front().getTerminator()->getOperands();
-  for (auto [i, value] : llvm::enumerate(branch.getResults())) {
+  for (auto [i, value] : llvm::enumerate(guard.choose(fast, exact))) {
     Type type = emitted[i % emitted.size()].getType();
     vectors[i / emitted.size()].push_back(
         value.getType() == type

@@ -187,15 +187,7 @@ SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body,
   SmallVector<Value> fast =
       cloneSweepBody(builder, *quick, {arguments, chunk.known, index});
   guard.takeFrom(fast);
-  auto branch = scf::IfOp::create(builder, ValueRange(fast).getTypes(),
-                                  guard.holds(), /*addThenBlock=*/true,
-                                  /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard insertion(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(builder, fast);
-  builder.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(builder, exact());
-  return SmallVector<Value>(branch.getResults());
+  return SmallVector<Value>(guard.choose(fast, exact));
 }
 
 // `width` elements at a time from `from` to `to`. Those of a block store the
