@@ -62,8 +62,12 @@ void Values::bindHypers(altgrad_plan *plan) {
   }
 }
 
-void Values::send(altgrad_plan *plan) {
-  if (!bound) {
+void Values::bind(altgrad_plan *plan) {
+  std::vector<char> now;
+  for (const Tensor &source : sources)
+    now.push_back(source.defined());
+  now.push_back(0); // never empty
+  if (now != bound) {
     check(altgrad_mirror(plan, host.data(), host.size() * cellBytes));
     bindHypers(plan);
     for (size_t cell = firstSingle; cell < scalars.size(); ++cell) {
@@ -71,8 +75,14 @@ void Values::send(altgrad_plan *plan) {
       check(
           altgrad_bind_scalar(plan, scalars[cell]->name.c_str(), &pointer, 1));
     }
-    bound = true;
+    bound = std::move(now);
   }
+  toggled = false;
+}
+
+void Values::send(altgrad_plan *plan) {
+  if (toggled)
+    bind(plan);
   if (sourceCount == 0)
     return;
   std::vector<Tensor> to, from;
@@ -91,7 +101,7 @@ void Values::setSource(size_t cell, Tensor value) {
     scalars[cell]->write(value.item<double>(), &host[cell]);
     return;
   }
-  bound &= value.defined() == sources[cell].defined();
+  toggled |= value.defined() != sources[cell].defined();
   sourceCount += value.defined();
   sourceCount -= sources[cell].defined();
   sources[cell] = std::move(value);

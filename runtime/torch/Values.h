@@ -43,6 +43,7 @@ private:
   size_t cellOf(int32_t role, bool result) const;
   void *pointerTo(size_t cell) const;
   void setSource(size_t cell, at::Tensor value);
+  void bind(altgrad_plan *plan);
   void bindHypers(altgrad_plan *plan);
 
   const Program &program;
@@ -55,7 +56,9 @@ private:
   std::vector<at::Tensor> sources; // of each cell; undefined: the number counts
   size_t sourceCount = 0;
   Where::Memory device; // null on the host
-  bool bound = false;
+  // Which cells had a source when all were bound; empty: they never were.
+  std::vector<char> bound;
+  bool toggled = true; // a source came or went since
 };
 
 } // namespace altgrad::optim

@@ -40,7 +40,7 @@ class Values:
         self._host = ctypes.create_string_buffer(self._size)
         self._device = None if where.on_host else torch.empty(
             self._size // _CELL, dtype=torch.float64, device=where.device)
-        self._sources, self._bound = {}, False
+        self._sources, self._bound = {}, None  # the cells that had a source when all were bound
 
     def set_hypers(self, numbers, cells):
         """Writes hyper-parameters of the groups of the plan `cells`, each by its type."""
@@ -74,16 +74,14 @@ class Values:
                 packer.pack_into(self._host, offset, int(value) if scalar.type in _WHOLE else value)
 
     def _take(self, offset, value):
-        known = offset in self._sources
         if value is None:
             self._sources.pop(offset, None)
         else:
             self._sources[offset] = value
-        self._bound &= known == (value is not None)
 
     def send(self, plan):
         """Binds what is not bound to its cells yet, and queues copies of the tensors."""
-        if not self._bound:
+        if self._bound != self._sources.keys():
             plan.mirror(ctypes.addressof(self._host), self._size)
             for index, part in enumerate(self._bundle.sets):
                 for position, scalar in enumerate(part.hypers):
@@ -92,7 +90,7 @@ class Values:
                         for (begin, *_), owner in zip(self._writers, self._groups)])
             for scalar, _, offset in self._singles:
                 plan.bind_scalar(scalar.name, [self._address(offset, scalar.access != IN)])
-            self._bound = True
+            self._bound = set(self._sources)
         if self._sources:
             places = list(self._sources)
             torch._foreach_copy_([self._view(place) for place in places], [
