@@ -60,7 +60,7 @@ class NativeTable:
 
     def __init__(self, bundle, rows, groups, params, idle, state):
         self.bundle, self.rows = bundle, rows
-        self.on_host = Where(rows[0].param.device).on_host
+        self.where = Where(rows[0].param.device)
         table = native().Table(bundle.handle.value, rows, groups, params, idle, state)
         self.fresh, self.set_hypers, self.run = table.fresh, table.set_hypers, table.run
         self.set_tensors, self.results = table.set_tensors, table.results

@@ -30,6 +30,8 @@ class TensorTable:
 
         TensorTable(bundle, rows, groups, params, idle, state)
 
+    `where` is the device.
+
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
       `place`, `strides`, `dense`, `grad_dtype`, `tensors` and `count` are read;
@@ -60,8 +62,7 @@ class TensorTable:
 
     def __init__(self, bundle, rows, groups, params, idle, state):
         self.bundle, self.rows = bundle, rows
-        self._where = Where(rows[0].param.device)
-        self.on_host = self._where.on_host
+        self.where = Where(rows[0].param.device)
         self._odd = not all([type(held) is dict for held in state.values()])
         self._params, self._state_entries = params, list(_entries(state, self._odd))
         self._tensors = [row.param for row in rows]
@@ -75,16 +76,16 @@ class TensorTable:
         self._slices = _slices([row.set for row in rows], len(bundle.sets))
         self._remember()
         self._taken = self._kept = None
-        self.plan = Plan(bundle, self._where.name, torch_parallel_for(), torch.get_num_threads())
+        self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
         self.plan.bind_tensors([(row.param.numel(), row.cell, row.set) for row in rows],
                                len(groups))
         self._bind_tensors()
-        self._values = Values(bundle, groups, self._where)
+        self._values = Values(bundle, groups, self.where)
         self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
         self.results = self._values.results
         size = self.plan.workspace_bytes()
         self._workspace = torch.empty(size + _ALIGNMENT, dtype=torch.uint8,
-                                      device=self._where.device)
+                                      device=self.where.device)
         self._begin = -self._workspace.data_ptr() % _ALIGNMENT
         self._memory = self._workspace.data_ptr() + self._begin, size
 
@@ -183,7 +184,7 @@ class TensorTable:
     @torch.no_grad()
     def begin(self, given):
         """What comes before the kernels."""
-        with self._where.guard():
+        with self.where.guard():
             self._values.give(given)
             self._values.send(self.plan)
             self._take_edits()
@@ -205,13 +206,13 @@ class TensorTable:
         return [self._workspace[begin:begin + 4].view(torch.float32)[0] for begin in begins]
 
     def _run_to(self, phase):
-        with self._where.guard():
-            self.plan.run(*self._memory, self._next, phase, self._where.stream())
+        with self.where.guard():
+            self.plan.run(*self._memory, self._next, phase, self.where.stream())
 
     @torch.no_grad()
     def _finish(self):
-        with self._where.guard():
-            self._where.record(self._workspace)
+        with self.where.guard():
+            self.where.record(self._workspace)
             for param, copy in self._staged:
                 param.copy_(copy)
         self._taken = self._kept = None
@@ -227,7 +228,7 @@ class TensorTable:
             if _version_of(param) != version:
                 edited = param != master.to(param.dtype)
                 # Elsewhere nobody waits for the answer.
-                if not self._where.on_host or edited.any():
+                if not self.where.on_host or edited.any():
                     master.copy_(torch.where(edited, param.to(master.dtype), master))
 
 

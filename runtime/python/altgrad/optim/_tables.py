@@ -3,7 +3,7 @@
 import torch
 
 from ._table import FRESH
-from ._where import Where, stays_on_device
+from ._where import stays_on_device
 
 
 class Tables:
@@ -21,7 +21,7 @@ class Tables:
 
     def __init__(self, tables, owners, places, uncounted, param_groups):
         self.tables, self.uncounted = tables, uncounted
-        self.on_host = all([table.on_host for table in tables])
+        self.on_host = all([table.where.on_host for table in tables])
         self.cells = [[] for _ in range(param_groups)]
         for cell, (group, _) in enumerate(places):
             self.cells[group].append(cell)
@@ -41,7 +41,7 @@ class Tables:
 
     def is_capturing(self):
         """Whether what is done now is captured into a graph."""
-        return any([Where(table.rows[0].param.device).is_capturing() for table in self.tables])
+        return any([table.where.is_capturing() for table in self.tables])
 
     def count(self, flag):
         """Raises the counts that no rule raises, where `flag` has not skipped the step."""
@@ -78,5 +78,5 @@ class Tables:
                 value = value if part is None else value[part]
                 if stays_on_device(value):
                     entries.append((own, place, value))
-            if entries and not self.tables[table].on_host:
+            if entries and not self.tables[table].where.on_host:
                 self.tables[table].set_tensors(entries)
