@@ -26,9 +26,13 @@ struct CpuTuning {
 struct GpuTuning {
   // Bytes of a thread's load or store: the longest there is.
   unsigned accessBytes;
-  // Registers for pointers and uniform numbers: with more the numbers wait in
-  // shared memory, or a kernel takes more than 64.
+  // Registers for pointers, uniform numbers and codes that wait for others of
+  // their access. Numbers beyond that wait in shared memory, or a kernel takes
+  // more than 64.
   unsigned uniformRegisters;
+  // As many fewer where a thread needs others: to find several sums in shared
+  // memory, or to make codes of 8 bits without an instruction for it.
+  unsigned otherRegisters;
   // Bytes of a thread's loads that come before the first of them is used, where a
   // warp does a chunk.
   unsigned bytesAhead;

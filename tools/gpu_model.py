@@ -6,6 +6,7 @@
     tools/gpu_model.py --machines mine.json   figures of a machine as tests/gpumodel/machines.json has them
     tools/gpu_model.py --json             the same numbers for a program
     tools/gpu_model.py --gate             every rule of the gate that a stock kernel breaks, and by how much
+    tools/gpu_model.py --instructions     what a thread executes for an element of each stock step's sweeps
 """
 
 import argparse
@@ -36,6 +37,8 @@ def arguments():
     parser.add_argument("--machines", help="a file of figures")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--gate", action="store_true")
+    parser.add_argument("--instructions", action="store_true")
+    parser.add_argument("--only", default="", help="with --instructions: steps whose request has all of these words, after commas")
     parser.add_argument("--every", type=int, default=1, help="with --gate: only each so manieth step")
     return parser.parse_args()
 
@@ -74,6 +77,23 @@ def gate(machines, every):
     print(f"{len(cases.some(every))} steps, {count} misses")
 
 
+def instructions(target, words):
+    """Of the loop over a chunk's vectors, where quick bodies serve and where every guard says no; then of the whole chunk,
+    for an element and for the bytes it moves, which is what the gate bounds."""
+    print("| sweep | registers | loop | guards say no | chunk | a byte | bound |\n|---|---|---|---|---|---|---|")
+    for request, on in cases.every():
+        if on != target.target or not all(word in " ".join(request) for word in words):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            step = Step(request, target, folder)
+        for phase in step.of("sweep"):
+            sweep = step.sweeps[phase["symbol"]]
+            loop, exact = (len(way) / sweep.elements() for way in (sweep.loop, sweep.exact()))
+            byte = sweep.instructions_per_byte()
+            print(f"| {step.name}: {phase['name']} | {sweep.registers} | {loop:.1f} | {exact:.1f} | {byte * sweep.bytes:.1f} "
+                  f"| {byte:.2f} | {target.instructions_per_byte() / 2:.2f} |", flush=True)
+
+
 def main():
     options = arguments()
     for name in ("ptxas", "cuobjdump", "nvdisasm"):
@@ -82,6 +102,8 @@ def main():
     target = machines[options.target]
     if options.gate:
         gate(machines, options.every)
+    elif options.instructions:
+        instructions(target, [word for word in options.only.split(",") if word])
     elif options.json:
         names = [shape.name for shape in SHAPES]
         cells = {name: [{"shape": s, "seconds": t, "share": r} for s, (t, r) in zip(names, row)] for name, row in rows(target)}

@@ -256,13 +256,8 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
     }
     SmallVector<SweepOp> sweeps;
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
-    // Several sums leave a thread of a GPU no registers for two bodies.
-    auto isFull = [&](SweepOp sweep) {
-      return machine->isPtx() && sweep.getNumResults() > 1;
-    };
     for (SweepOp sweep : sweeps)
-      if (sweep.getWide().size() == 1 && !exchangesInBlocks(sweep) &&
-          !isFull(sweep))
+      if (sweep.getWide().size() == 1 && !exchangesInBlocks(sweep))
         QuickBody(sweep, *machine).build();
   }
 };

@@ -24,7 +24,8 @@ class Sweep:
         self.bytes = phase["read"] + phase["written"]
         # A sweep that only reduces single bytes loads 8 at a time, as words for as many sums.
         self.width = flow.WIDE // 2 if self.bytes == 1 else flow.WIDE
-        self.flow = flow.Flow(function, lambda i: i.bytes() == self.width)
+        self.function = function
+        self.flow = flow.Flow(function, lambda i: i.bytes() == self.width and not i.again())
         if self.width < flow.WIDE:
             self.flow.forget_outside_loops()
         share = CHUNK / (self.warps_per_chunk * WARP * self.width)  # accesses of a thread for a byte of an element
@@ -71,6 +72,7 @@ class Sweep:
             raise NoVectorLoop(f"{self.name}: no way through it loads {self.wanted[0]:g} and stores {self.wanted[1]:g} "
                                f"times {self.width} bytes in a thread, which a chunk takes")
         _, outer, inner, self.rounds, way, once = min(found, key=lambda f: f[:2])
+        self.head = outer if inner is None else inner
         first = self.flow.blocks[outer].first
         entry = self.flow.ways(0, {a for a in self.flow.order if outer in self.flow.blocks[a].after}
                                - self.flow.loops[outer])
@@ -95,6 +97,12 @@ class Sweep:
                 if after not in self.flow.loops[outer]:
                     return self._shortest(self.flow.ways(after, self.flow.exits()), None)
         return []
+
+    def exact(self):
+        """The loop where every guard says no: what it is about is loaded again, and stored once."""
+        ways = flow.Flow(self.function, lambda i: i.bytes() == self.width).around(self.head)
+        stores = sum(i.bytes() == self.width and i.base in ("STG", "ST") for i, _ in self.loop)
+        return self.flow.code(ways[max(key for key in ways if key[1] == stores)], self.head)
 
     def _shortest(self, ways, following):
         return self.flow.code(min(ways.values(), key=self.flow.cost), following) if ways else []

@@ -56,6 +56,10 @@ class Instruction:
         """Whether a jump may fall through: by a guard, or by a predicate among its operands."""
         return self.guarded or bool(re.match(r"!?U?P\d|UR\d", self.operands))
 
+    def again(self):
+        """Whether it is a volatile access: of what a thread has had and let go, for an exact body."""
+        return "STRONG" in self.modifiers
+
     def bytes(self):
         """What one thread moves between global memory and registers."""
         if self.base not in ("LDG", "STG", "LD", "ST"):

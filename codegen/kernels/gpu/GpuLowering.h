@@ -50,7 +50,6 @@ private:
                   mlir::Value index);
   Chunk openChunk(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
                   mlir::Value index);
-  void storeScalars(KernelBuilder &kernel, Chunk &chunk, ThreadMemory &memory);
   mlir::Value totalOf(KernelBuilder &kernel, Chunk &chunk,
                       const Carried &carried, unsigned result);
   /// `part`: of the 256 lanes, which a warp visits in turn.
@@ -100,6 +99,10 @@ private:
                                int64_t rows);
   Carried rowsAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                  Carried carried, int64_t rows);
+
+  // SharedScalars.cpp
+  unsigned waitingWords(Chunk &chunk);
+  void storeScalars(KernelBuilder &kernel, Chunk &chunk, ThreadMemory &memory);
 
   // Packing.cpp
   mlir::Value slice(mlir::Value words, mlir::VectorType codes, unsigned number);

@@ -62,27 +62,6 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
                   stride, body);
 }
 
-// Pointers and uniform numbers live through the whole sweep. Where they take
-// too many registers, the numbers wait in shared memory for every use.
-void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
-                               ThreadMemory &memory) {
-  SmallVector<Value> numbers = chunk.sweep.getScalars();
-  llvm::erase_if(numbers, [](Value value) {
-    return !value.getType().isF32() || value.getDefiningOp<arith::ConstantOp>();
-  });
-  constexpr unsigned bytes = sizeof(float);
-  unsigned count = std::min<unsigned>(numbers.size(), memory.room(bytes));
-  size_t registers = numbers.size() + 2 * chunk.pointers.size();
-  if (registers <= target.gpu.uniformRegisters || !count)
-    return;
-  Value own = memory.allocate("scalars", count, bytes);
-  for (unsigned i = 0; i < count; ++i) {
-    Value to = kernel.offset(own, kernel.i64(i), ThreadMemory::stride(bytes));
-    kernel.store(chunk.known.lookup(numbers[i]), to, bytes);
-    chunk.known.map(numbers[i], to);
-  }
-}
-
 GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
                                           ThreadMemory &memory, SweepOp sweep,
                                           Value index) {
