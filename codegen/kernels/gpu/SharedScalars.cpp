@@ -34,10 +34,10 @@ void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
   unsigned registers =
       numbers.size() + 2 * chunk.pointers.size() + waitingWords(chunk);
   unsigned limit = target.gpu.uniformRegisters;
-  bool makesBytes = !target.convertsF8 &&
-                    llvm::any_of(chunk.sweep.getStores(),
-                                 [](Value t) { return bytesOf(t) == 1; });
-  if (chunk.sweep.getNumResults() > 1 || makesBytes)
+  llvm::SmallDenseSet<unsigned> widths;
+  for (auto &[tensors, pointer] : chunk.pointers)
+    widths.insert(bytesOf(tensors));
+  if (chunk.sweep.getNumResults() > 1 || widths.size() > 1)
     limit -= target.gpu.otherRegisters;
   if (registers <= limit)
     return;
