@@ -8,9 +8,8 @@ import program
 import ptxrun
 import templatecases
 
-# LAMB divides exactly: its sums leave no room for quick bodies.
 RULES = {"adamw": "", "adam": "param=bf16 grad=bf16 m=bf16 v=bf16", "adopt": "", "ademamix": "",
-         "rmsprop": "", "adagrad": "param=bf16 master=f32"}
+         "rmsprop": "", "adagrad": "param=bf16 master=f32", "lamb": "param=bf16 grad=bf16 m=bf16 v=bf16"}
 
 
 @pytest.mark.skipif(not ptxrun.available(), reason="no interpreter: PTX was not run")

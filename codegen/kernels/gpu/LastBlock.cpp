@@ -53,17 +53,22 @@ void GpuLowering::finish(KernelBuilder &kernel, ArrayRef<PhaseOp> phases) {
                                          kernel.member(Member::Finished));
   Value asked = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, count,
                                       kernel.i64(0));
-  kernel.when(asked, [&] {
+  auto readThread = [&] {
     inBlock = again("tid.x");
     inWarp =
         arith::AndIOp::create(builder, inBlock, kernel.i64(warpThreads - 1));
+  };
+  kernel.when(asked, [&] {
+    readThread();
     blocks = again("nctaid.x");
     kernel.when(comesLast(kernel), [&] {
       for (PhaseOp phase : phases) {
         auto [from, to] = kernel.rowsOf(PhaseOp(phase).getSet());
         lowerSmall(kernel, phase, {kernel.i64(0), kernel.i64(1), from, to});
-        if (phase != phases.back())
-          barrier();
+        if (phase == phases.back())
+          break;
+        barrier();
+        readThread();
       }
     });
   });
