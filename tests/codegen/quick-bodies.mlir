@@ -107,3 +107,17 @@ altgrad.step @inside(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
   }
   commit
 }
+
+// Several sums are no reason against one.
+// GPU-LABEL: @sums
+altgrad.step @sums(in %w: !altgrad.tensors<f32>, out %x: f32, out %y: f32) {
+  %two = arith.constant 2.0 : f32
+  // GPU: sweep @s
+  %a, %b = sweep @s load(%n from %w : !altgrad.tensors<f32>) reduce(sumsq over step, sumsq over step) store() {
+    %q = arith.divf %n, %two : f32
+    emit %n, %q : f32, f32
+  }
+  // GPU: quick
+  // GPU: arith.minui
+  commit always %a to %x : f32, %b to %y : f32
+}

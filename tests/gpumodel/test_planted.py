@@ -131,6 +131,16 @@ def test_small_phases_take_longer_for_more():
         assert 0 < 2 * times[0] < times[1]
 
 
+def test_what_is_loaded_again_is_not_more_of_a_chunk():
+    """A guard that says no: without a store to tell the ways apart, loading again would pass for getting on faster."""
+    with tempfile.TemporaryDirectory() as folder:
+        step = Step(("--rule=lamb", "--storage=param=bf16 grad=bf16 states=param"), MACHINE, folder)
+    sweep = step.sweeps[step.of("sweep")[0]["symbol"]]
+    assert not any(i.again() for i, _ in sweep.loop)
+    assert sum(i.again() for i, _ in sweep.exact()) == 2 * sum(i.bytes() == 16 for i, _ in sweep.loop)
+    assert len(sweep.exact()) > 1.5 * len(sweep.loop)
+
+
 def test_an_exception_has_an_end():
     class Step:
         name, machine = "--rule=sgd", MACHINE
