@@ -49,6 +49,7 @@ def test_a_fit_has_the_bits_of_a_plain_loop(config):
     assert same(module.net, net) and module.seen == {config.dtype}
     ours, = trainer.optimizers
     assert ours.max_grad_norm == CLIP and ours.fused_amp is half
+    assert (ours.param_groups[0]["lr"], ours.param_groups[0]["eps"]) == (digits.LR, 1e-8), "no dtype changes them"
     assert torch.equal(ours.grad_norm, optimizer.grad_norm) and trainer.global_step == 16
     assert any(norm > CLIP for norm in module.norms[1:]), "nothing is clipped"
     if half:
