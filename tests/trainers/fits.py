@@ -1,5 +1,7 @@
 """What tests of Lightning share: a module on the digits, and a short way to fit it."""
 
+from functools import partial
+
 import digits
 import torch
 from lightning.pytorch import LightningModule, Trainer
@@ -15,7 +17,7 @@ class Digits(LightningModule):
 
     def __init__(self, make=altgrad.optim.AdamW, **options):
         super().__init__()
-        self.net, self._make = digits.network(), lambda params: make(params, lr=digits.LR, **options)
+        self.net, self._make = digits.network(), partial(make, lr=digits.LR, **options)
         self.seen, self.norms = set(), []
 
     def training_step(self, batch, index):

@@ -170,13 +170,31 @@ def test_manual_optimization_of_two_optimizers():
 
 
 def test_two_bounds_are_an_error():
-    with pytest.raises(MisconfigurationException, match="clipped to 0.25, and AdamW was made with max_grad_norm=2.0; say one"):
+    with pytest.raises(MisconfigurationException, match="to 0.25, and AdamW was made with max_grad_norm=2.0; say"):
         fit(Digits(max_grad_norm=2.0), FusedPrecision(HALF))
     fit(Digits(max_grad_norm=CLIP), FusedPrecision(HALF), max_epochs=1)
 
 
-def test_a_config_for_another_device_and_a_scaler_without_float16():
-    with pytest.raises(MisconfigurationException, match=r"for cuda, the model is on cpu; pass AmpConfig.auto\(\['cpu'\]\)"):
+class Kept(Digits):
+    """Its optimizer is the same in every fit."""
+
+    def configure_optimizers(self):
+        self.kept = getattr(self, "kept", None) or super().configure_optimizers()
+        return self.kept
+
+
+def test_a_second_fit_may_have_another_bound():
+    module, plugin = Kept(), FusedPrecision(HALF)
+    for bound in (CLIP, 2 * CLIP):
+        fit(module, plugin, max_epochs=1, gradient_clip_val=bound)
+        assert module.kept.max_grad_norm == bound
+
+
+def test_a_config_for_another_device_no_config_and_a_scaler_without_float16():
+    words = r"for cuda, the model is on cpu; pass AmpConfig.auto\(\['cpu'\]\)"
+    with pytest.raises(MisconfigurationException, match=words):
         fit(Digits(), FusedPrecision(AmpConfig(torch.bfloat16, "cuda")))
+    with pytest.raises(TypeError, match="config is an AmpConfig or None, not '16-mixed'"):
+        FusedPrecision("16-mixed")
     with pytest.raises(MisconfigurationException, match="32-true has no loss scale; a scaler was given: GradScaler"):
         FusedPrecision(AmpConfig(torch.float32), scaler())

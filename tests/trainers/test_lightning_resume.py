@@ -92,6 +92,12 @@ def test_statistics_of_what_has_none():
     log, module = Log(), Digits(make=torch.optim.AdamW)
     fit(module, FusedPrecision(CONFIGS[1]), callbacks=[StepStatistics("step/")], logger=log)
     assert not any(name.startswith("step/") for line in log.lines for name in line)
+    for fused in (True, False):
+        log = Log()
+        fit(Digits(make=torch.optim.AdamW, fused=fused), FusedPrecision(CONFIGS[0], scaler()),
+            callbacks=[StepStatistics()], logger=log)
+        assert len(log.column("altgrad/loss_scale")) == 16
+        assert [count > 2 for count in log.column("altgrad/skipped_steps")[-1:]] == [True] * fused
     log = Log()
     run(CONFIGS[1], logger=log)
     assert len(log.column("altgrad/grad_norm")) == 16 and not log.column("altgrad/loss_scale")

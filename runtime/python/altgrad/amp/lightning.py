@@ -8,6 +8,7 @@ This module imports the package `lightning`; altgrad does not import this module
 """
 
 import math
+from weakref import WeakSet
 
 import torch
 from lightning.pytorch import Callback
@@ -35,6 +36,8 @@ class FusedPrecision(MixedPrecision):
 
     def __init__(self, config=None, scaler=None):
         self.config = config = AmpConfig.auto() if config is None else config
+        if not isinstance(config, AmpConfig):
+            raise TypeError(f"FusedPrecision: config is an AmpConfig or None, not {config!r}")
         half = config.dtype == torch.float16
         if scaler is not None and not half:
             raise MisconfigurationException(f"FusedPrecision: {config.precision} has no loss scale; a scaler "
@@ -42,9 +45,9 @@ class FusedPrecision(MixedPrecision):
         super().__init__("16-mixed" if half else "bf16-mixed", config.device_type,
                          scaler or (config.scaler() if half else None))
         self.precision = config.precision
-        # Of the Trainer's optimizers those whose bound the user chose, those whose bound is set here, and those clipped
-        # since their last step.
-        self._optimizers, self._chosen, self._bounded, self._clipped = [], {}, set(), set()
+        # Of the Trainer's optimizers those whose bound the user chose, and those clipped since their last step;
+        # of all that there are those whose bound is set here.
+        self._optimizers, self._chosen, self._clipped, self._bounded = [], {}, set(), WeakSet()
 
     def autocast_context_manager(self):
         """torch.autocast of the config."""
@@ -52,15 +55,15 @@ class FusedPrecision(MixedPrecision):
 
     def connect(self, model, optimizers, lr_schedulers):
         """Looks at the optimizers before a checkpoint is loaded into them."""
-        kinds = {param.device.type for param in model.parameters()} - {self.device}
-        if kinds:
+        kinds = {param.device.type for param in model.parameters()}
+        if kinds and self.device not in kinds:
             raise MisconfigurationException(f"FusedPrecision: its config is for {self.device}, the model is on "
                                             f"{', '.join(kinds)}; pass AmpConfig.auto({sorted(kinds)})")
         self._optimizers = list(optimizers)
         ours = [optimizer for optimizer in optimizers if isinstance(optimizer, Optimizer)]
         self._chosen = {optimizer: optimizer.max_grad_norm for optimizer in ours
-                        if optimizer.max_grad_norm is not None}
-        self._bounded, self._clipped = set(), set()
+                        if optimizer.max_grad_norm is not None and optimizer not in self._bounded}
+        self._clipped.clear()
         for optimizer in ours:
             optimizer.fused_amp = self.scaler is not None
         return super().connect(model, optimizers, lr_schedulers)
@@ -78,8 +81,9 @@ class FusedPrecision(MixedPrecision):
                 raise MisconfigurationException(
                     f"gradients are to be clipped to {clip_val}, and {type(optimizer).__name__} was made with "
                     f"max_grad_norm={chosen}; say one of them")
-            self._bounded.add(optimizer)
             self._clipped.add(optimizer)
+            if optimizer not in self._chosen:
+                self._bounded.add(optimizer)
             if optimizer.max_grad_norm != clip_val:
                 optimizer.max_grad_norm = clip_val
             return
@@ -89,7 +93,7 @@ class FusedPrecision(MixedPrecision):
 
     def _after_closure(self, model, optimizer):
         super()._after_closure(model, optimizer)
-        if optimizer in self._bounded - self._clipped - self._chosen.keys():
+        if optimizer in self._bounded and optimizer not in self._clipped:
             # A configure_gradient_clipping that does not clip every step.
             optimizer.max_grad_norm = math.inf
         self._clipped.discard(optimizer)
@@ -97,7 +101,7 @@ class FusedPrecision(MixedPrecision):
     def on_save_checkpoint(self, checkpoint):
         """Leaves out bounds that were not the user's: a resumed Trainer may have another or none."""
         for optimizer, state in zip(self._optimizers, checkpoint.get("optimizer_states", ())):
-            if optimizer in self._bounded and optimizer not in self._chosen:
+            if optimizer in self._bounded:
                 for group in state["param_groups"]:
                     group.pop(BOUND, None)
 
@@ -113,7 +117,8 @@ class StepStatistics(Callback):
 
     Names are `prefix` and "grad_norm", "loss_scale", "skipped_steps"; with several optimizers
     their index follows. Tensors stay where they lie: nobody waits for a GPU. What is not
-    known (a norm without clipping, a scale without float16) is not logged.
+    known is not logged: a norm without clipping, a scale without float16, the skipped steps
+    of an optimizer that a scaler skips without calling it.
     """
 
     def __init__(self, prefix="altgrad/"):
@@ -141,7 +146,9 @@ class StepStatistics(Callback):
         for index, optimizer in enumerate(trainer.optimizers):
             values = {"grad_norm": getattr(optimizer, "grad_norm", None)}
             if scaler is not None:
-                values.update(loss_scale=_scale_of(scaler), skipped_steps=self.skipped[index])
+                values["loss_scale"] = _scale_of(scaler)
+                if getattr(optimizer, "_step_supports_amp_scaling", False):
+                    values["skipped_steps"] = self.skipped[index]
             suffix = f"_{index}" if len(trainer.optimizers) > 1 else ""
             for name, value in values.items():
                 if value is not None:
