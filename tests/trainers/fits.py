@@ -8,8 +8,19 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.loggers.logger import DummyLogger
 
 import altgrad
+from altgrad.amp import AmpConfig
+from altgrad.amp._config import scaler_class
 
 CLIP = 0.25
+
+# (config, class of the scaler): float16 with torch's and with altgrad's, where there is one.
+CASES = [(AmpConfig(torch.float16), kind) for kind in dict.fromkeys([torch.amp.GradScaler, scaler_class()])]
+CASES += [(AmpConfig(torch.bfloat16), None), (AmpConfig(torch.float32), None)]
+
+
+def name_of(case):
+    """What pytest calls a case."""
+    return case[0].precision + (f"-{case[1].__module__.partition('.')[0]}" if case[1] else "")
 
 
 class Digits(LightningModule):

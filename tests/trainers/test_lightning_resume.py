@@ -8,11 +8,11 @@ for package in ("sklearn", "lightning"):
 
 from altgrad.amp import AmpConfig  # noqa: E402
 from altgrad.amp.lightning import FusedPrecision, StepStatistics  # noqa: E402
-from fits import CLIP, Digits, Log, fit, same  # noqa: E402
+from fits import CASES, CLIP, Digits, Log, fit, name_of, same  # noqa: E402
 from lightning.pytorch.callbacks import ModelCheckpoint  # noqa: E402
 from lightning.pytorch.plugins.precision import MixedPrecision  # noqa: E402
 
-CONFIGS = [AmpConfig(torch.float16), AmpConfig(torch.bfloat16), AmpConfig(torch.float32)]
+HALF, BF16 = AmpConfig(torch.float16), AmpConfig(torch.bfloat16)
 
 
 class Scheduled(Digits):
@@ -24,43 +24,44 @@ class Scheduled(Digits):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
-def scaler():
+def scaler(kind=torch.amp.GradScaler):
     """Its scale overflows float16 in the first steps."""
-    return torch.amp.GradScaler("cpu", init_scale=2.0**24, growth_interval=5)
+    return kind("cpu", init_scale=2.0**24, growth_interval=5)
 
 
-def run(config, **options):
+def run(case, **options):
+    config, kind = case
     module, statistics = Scheduled(weight_decay=0.1), StepStatistics()
-    plugin = FusedPrecision(config, scaler() if config.dtype == torch.float16 else None)
+    plugin = FusedPrecision(config, scaler(kind) if kind else None)
     trainer = fit(module, plugin, callbacks=[statistics, *options.pop("callbacks", [])], **options)
     return module, trainer, statistics
 
 
 @pytest.mark.parametrize("step", [2, 5, 8, 11], ids="step{}".format)
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.precision)
-def test_a_resumed_fit_has_the_bits_of_an_uninterrupted_one(config, step, tmp_path):
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_a_resumed_fit_has_the_bits_of_an_uninterrupted_one(case, step, tmp_path):
     """In the first epoch, while steps are skipped; at its end (8); in the second."""
-    whole, trainer, counts = run(config)
+    whole, trainer, counts = run(case)
     keep = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=step)
-    first, *_ = run(config, callbacks=[keep], max_steps=step, max_epochs=-1, enable_checkpointing=True)
+    first, *_ = run(case, callbacks=[keep], max_steps=step, max_epochs=-1, enable_checkpointing=True)
     assert not same(whole.net, first.net)
-    resumed, again, counted = run(config, checkpoint=keep.best_model_path)
+    resumed, again, counted = run(case, checkpoint=keep.best_model_path)
     assert same(whole.net, resumed.net) and again.global_step == trainer.global_step == 16
     for mine, other in zip(trainer.optimizers[0].state.values(), again.optimizers[0].state.values()):
         assert all(map(torch.equal, mine.values(), other.values()))
     assert trainer.precision_plugin.state_dict() == again.precision_plugin.state_dict()
     assert counts.state_dict() == counted.state_dict()
-    if config.dtype == torch.float16:
+    if case[1]:
         assert 2 < counted.skipped[0] == 16 - trainer.optimizers[0].state[whole.net[0].weight]["step"]
 
 
 def test_another_bound_after_resuming(tmp_path):
     """The Trainer's bound is not the optimizer's, and not in its checkpoint."""
     keep = ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=5)
-    run(CONFIGS[1], callbacks=[keep], max_steps=5, max_epochs=-1, enable_checkpointing=True)
-    _, trainer, _ = run(CONFIGS[1], checkpoint=keep.best_model_path, gradient_clip_val=2 * CLIP)
+    run((BF16, None), callbacks=[keep], max_steps=5, max_epochs=-1, enable_checkpointing=True)
+    _, trainer, _ = run((BF16, None), checkpoint=keep.best_model_path, gradient_clip_val=2 * CLIP)
     assert trainer.optimizers[0].max_grad_norm == 2 * CLIP
-    _, trainer, _ = run(CONFIGS[1], checkpoint=keep.best_model_path, gradient_clip_val=None)
+    _, trainer, _ = run((BF16, None), checkpoint=keep.best_model_path, gradient_clip_val=None)
     assert trainer.optimizers[0].max_grad_norm is None
 
 
@@ -70,14 +71,15 @@ def test_a_checkpoint_of_lightnings_own_plugin(tmp_path):
     fit(Digits(), theirs, callbacks=[keep], gradient_clip_val=None, enable_checkpointing=True, max_epochs=1)
     whole, resumed = Digits(), Digits()
     fit(whole, MixedPrecision("16-mixed", "cpu", scaler()), gradient_clip_val=None)
-    trainer = fit(resumed, FusedPrecision(CONFIGS[0]), checkpoint=keep.best_model_path, gradient_clip_val=None)
+    trainer = fit(resumed, FusedPrecision(HALF), checkpoint=keep.best_model_path, gradient_clip_val=None)
     assert same(whole.net, resumed.net)
     assert trainer.precision_plugin.scaler.get_growth_interval() == 5
 
 
-def test_statistics_are_numbers_in_the_log_of_every_step():
+@pytest.mark.parametrize("case", CASES[:-2], ids=name_of)
+def test_statistics_are_numbers_in_the_log_of_every_step(case):
     log = Log()
-    module, trainer, statistics = run(CONFIGS[0], logger=log)
+    module, trainer, statistics = run(case, logger=log)
     norms, scales, skipped = (log.column(f"altgrad/{name}") for name in ("grad_norm", "loss_scale", "skipped_steps"))
     assert len(norms) == len(scales) == len(skipped) == 16
     assert skipped[-1] == statistics.skipped[0] > 2 and skipped == sorted(skipped)
@@ -90,14 +92,14 @@ def test_statistics_are_numbers_in_the_log_of_every_step():
 
 def test_statistics_of_what_has_none():
     log, module = Log(), Digits(make=torch.optim.AdamW)
-    fit(module, FusedPrecision(CONFIGS[1]), callbacks=[StepStatistics("step/")], logger=log)
+    fit(module, FusedPrecision(BF16), callbacks=[StepStatistics("step/")], logger=log)
     assert not any(name.startswith("step/") for line in log.lines for name in line)
     for fused in (True, False):
         log = Log()
-        fit(Digits(make=torch.optim.AdamW, fused=fused), FusedPrecision(CONFIGS[0], scaler()),
+        fit(Digits(make=torch.optim.AdamW, fused=fused), FusedPrecision(HALF, scaler()),
             callbacks=[StepStatistics()], logger=log)
         assert len(log.column("altgrad/loss_scale")) == 16
         assert [count > 2 for count in log.column("altgrad/skipped_steps")[-1:]] == [True] * fused
     log = Log()
-    run(CONFIGS[1], logger=log)
+    run((BF16, None), logger=log)
     assert len(log.column("altgrad/grad_norm")) == 16 and not log.column("altgrad/loss_scale")

@@ -123,38 +123,49 @@ class StepStatistics(Callback):
 
     def __init__(self, prefix="altgrad/"):
         self.prefix = prefix
-        self.skipped = []
-        self._hooks, self._logged = [], 0
+        # Of each optimizer: what earlier fits and torch's scaler skipped, and what it had counted before.
+        self._skipped, self._before = [], []
+        self._optimizers, self._hooks, self._logged = [], [], 0
+
+    @property
+    def skipped(self):
+        """[skipped steps of an optimizer], 0-dim tensors."""
+        counts = list(self._skipped)
+        for index, (optimizer, before) in enumerate(zip(self._optimizers, self._before)):
+            counts[index] = counts[index] + (_counted(optimizer) - before)
+        return counts
 
     def on_train_start(self, trainer, pl_module):
-        self.skipped += [torch.zeros(())] * (len(trainer.optimizers) - len(self.skipped))
-        self._logged = trainer.global_step
-        for index, optimizer in enumerate(trainer.optimizers):
+        self._optimizers, self._logged = list(trainer.optimizers), trainer.global_step
+        self._before = list(map(_counted, self._optimizers))
+        self._skipped += [torch.zeros(())] * (len(self._optimizers) - len(self._skipped))
+        for index, optimizer in enumerate(self._optimizers):
             self._hooks.append(optimizer.register_step_post_hook(
                 lambda optimizer, *_, index=index: self._count(index, optimizer)))
 
     def _count(self, index, optimizer):
         found = getattr(optimizer, "found_inf", None)
         if found is not None:
-            self.skipped[index] = self.skipped[index].to(found.device) + (found != 0)
+            self._skipped[index] = self._skipped[index].to(found.device) + (found != 0)
 
     def on_train_batch_end(self, trainer, pl_module, *_):
         if trainer.global_step == self._logged:
             return
         self._logged = trainer.global_step
-        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        scaler, skipped = getattr(trainer.precision_plugin, "scaler", None), self.skipped
         for index, optimizer in enumerate(trainer.optimizers):
             values = {"grad_norm": getattr(optimizer, "grad_norm", None)}
             if scaler is not None:
                 values["loss_scale"] = _scale_of(scaler)
                 if getattr(optimizer, "_step_supports_amp_scaling", False):
-                    values["skipped_steps"] = self.skipped[index]
+                    values["skipped_steps"] = skipped[index]
             suffix = f"_{index}" if len(trainer.optimizers) > 1 else ""
             for name, value in values.items():
                 if value is not None:
                     pl_module.log(f"{self.prefix}{name}{suffix}", value)
 
     def on_train_end(self, *_):
+        self._skipped, self._optimizers, self._before = self.skipped, [], []
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
@@ -165,7 +176,12 @@ class StepStatistics(Callback):
         return {"skipped": [count.item() for count in self.skipped]}
 
     def load_state_dict(self, state_dict):
-        self.skipped = [torch.tensor(count) for count in state_dict["skipped"]]
+        self._skipped = [torch.tensor(float(count)) for count in state_dict["skipped"]]
+
+
+def _counted(optimizer):
+    """The steps of an optimizer of ours that altgrad's scaler skipped; it tells nobody else."""
+    return getattr(optimizer, "skipped_steps", 0)
 
 
 def _scale_of(scaler):
