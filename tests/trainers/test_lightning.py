@@ -120,6 +120,16 @@ def test_a_module_that_does_not_clip_every_step():
     assert same(module.net, net)
 
 
+def test_two_processes_with_the_same_batches_have_the_bits_of_one():
+    """Their gradients' mean is exact."""
+    nets = []
+    for options in ({}, dict(strategy="ddp_spawn", devices=2)):
+        module = Digits()
+        fit(module, FusedPrecision(HALF, scaler()), **options)
+        nets.append(module.net)
+    assert same(*nets)
+
+
 class Skipping(Digits):
     """Has no loss for some batches."""
 

@@ -8,7 +8,6 @@ This module imports the package `lightning`; altgrad does not import this module
 """
 
 import math
-from weakref import WeakSet
 
 import torch
 from lightning.pytorch import Callback
@@ -42,12 +41,15 @@ class FusedPrecision(MixedPrecision):
         if scaler is not None and not half:
             raise MisconfigurationException(f"FusedPrecision: {config.precision} has no loss scale; a scaler "
                                             f"was given: {type(scaler).__name__}")
-        super().__init__("16-mixed" if half else "bf16-mixed", config.device_type,
-                         scaler or (config.scaler() if half else None))
+        if scaler is None and half:
+            scaler = config.scaler()
+        super().__init__("16-mixed" if half else "bf16-mixed", config.device_type, scaler)
         self.precision = config.precision
-        # Of the Trainer's optimizers those whose bound the user chose, and those clipped since their last step;
-        # of all that there are those whose bound is set here.
-        self._optimizers, self._chosen, self._clipped, self._bounded = [], {}, set(), WeakSet()
+        vars(self).update(_no_optimizers())
+
+    def __getstate__(self):
+        """Without optimizers: those of another process are others."""
+        return {**self.__dict__, **_no_optimizers()}
 
     def autocast_context_manager(self):
         """torch.autocast of the config."""
@@ -60,6 +62,7 @@ class FusedPrecision(MixedPrecision):
             raise MisconfigurationException(f"FusedPrecision: its config is for {self.device}, the model is on "
                                             f"{', '.join(kinds)}; pass AmpConfig.auto({sorted(kinds)})")
         self._optimizers = list(optimizers)
+        self._bounded.intersection_update(optimizers)
         ours = [optimizer for optimizer in optimizers if isinstance(optimizer, Optimizer)]
         self._chosen = {optimizer: optimizer.max_grad_norm for optimizer in ours
                         if optimizer.max_grad_norm is not None and optimizer not in self._bounded}
@@ -110,6 +113,12 @@ class FusedPrecision(MixedPrecision):
         theirs = checkpoint.get(MixedPrecision.__qualname__)
         if theirs and type(self).__qualname__ not in checkpoint:
             self.load_state_dict(theirs)
+
+
+def _no_optimizers():
+    """The Trainer's optimizers; of these whose bound the user chose, whose bound the plugin sets, and
+    those clipped since their last step."""
+    return dict(_optimizers=[], _chosen={}, _bounded=set(), _clipped=set())
 
 
 class StepStatistics(Callback):
