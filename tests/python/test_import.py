@@ -14,7 +14,8 @@ import altgrad
 assert "torch" not in sys.modules and "libaltgrad" not in mapped()
 import torch
 before = tasks()
-import altgrad.optim
+import altgrad.amp, altgrad.optim
+assert "lightning" not in sys.modules and not torch.cuda.is_initialized()
 assert tasks() == before, (tasks(), before)
 assert "libaltgrad" not in mapped() and "libcuda.so" not in mapped()
 altgrad.optim.AdamW([torch.nn.Parameter(torch.ones(3))])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import altgrad
-from altgrad import _doctor, _probe
+from altgrad import _cpu, _doctor, _probe
 from altgrad._doctor import BAD, NOTE, OK
 
 PACKAGE = Path(altgrad.__file__).resolve().parents[1]
@@ -39,7 +39,7 @@ V4 = V3 + " avx512f avx512bw avx512cd avx512dq avx512vl"
     (V3, "aarch64", "BAD cpu: aarch64 -> altgrad's host code is for x86-64")])
 def test_the_level_of_the_cpu(flags, machine, words):
     text = f"processor : 0\nmodel name\t: Old Faithful\nflags\t\t: {flags}\n\n"
-    assert shown(_doctor.cpu(text, machine)).startswith(words)
+    assert shown(_doctor.cpu(_cpu.parse(text, machine))).startswith(words)
 
 
 STEPPED = dict(version="2.11.0+cu130", cuda="13.0", native="", binder="native", ms=3.0)
@@ -89,6 +89,21 @@ def test_the_driver_and_its_gpus(found, torch_cuda, words):
     said = [shown(line) for line in _doctor.driver(found, {}, torch_cuda)]
     assert any(words in line for line in said), said
     assert not any(line.startswith(BAD) for line in said), "the CPU works without"
+
+
+@pytest.mark.parametrize("found, torch_cuda, words", [
+    (GOOD, "13.0", "ok precision: bfloat16: cuda:0 (H100) has capability 9.0"),
+    ({**GOOD, "gpus": [GPU, ["T4", 7, 5]]}, "13.0",
+     "ok precision: float16: cuda:1 (T4) has capability 7.5, and bfloat16 needs 8.0 (the weakest of 2 devices)"),
+    ({**GOOD, "gpus": [["?", None, None]]}, "13.0", "float32: cuda:0 (?) has capability 0.0"),
+    (GOOD, None, "bfloat16: cpu (Old Faithful) has amx_bf16"),
+    (GOOD, "", "bfloat16: cpu"),
+    ({**GOOD, "version": 12040}, "13.0", "bfloat16: cpu"),
+    ({**GOOD, "failed": "ended by signal 6"}, "13.0", "bfloat16: cpu"),
+    (dict(missing="no such file"), "13.0", "bfloat16: cpu")])
+def test_the_precision_that_would_be_chosen(found, torch_cuda, words):
+    cpu = _cpu.Cpu("Old Faithful", "x86_64", frozenset(["amx_bf16"]))
+    assert words in shown(_doctor.precision(cpu, found, torch_cuda))
 
 
 def test_hidden_gpus_are_named():

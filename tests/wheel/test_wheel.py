@@ -111,7 +111,8 @@ def test_it_is_for_any_python_and_glibc_2_34(wheel):
         programs = {name: archive.read(name) for name in names
                     if name.startswith(("altgrad/bin/", "altgrad/lib/"))}
     expected = {"altgrad/bin/altgrad-opt", "altgrad/lib/libaltgrad.so", "altgrad/__main__.py",
-                "altgrad/optim/__init__.py", "altgrad/templates/adamw.mlir", "altgrad/py.typed"}
+                "altgrad/amp/__init__.py", "altgrad/optim/__init__.py", "altgrad/templates/adamw.mlir",
+                "altgrad/py.typed"}
     assert expected <= names
     assert all(name.split("/")[0] in ("altgrad", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info")
                for name in names)

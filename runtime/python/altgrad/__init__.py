@@ -5,7 +5,8 @@
     Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16")
 
 Importing this package loads no shared library, starts no thread and opens no
-driver; `altgrad.optim` (and with it torch) is imported when it is first named.
+driver; `altgrad.optim` and `altgrad.amp` (and with them torch) are imported when
+they are first named.
 """
 
 from importlib import import_module
@@ -13,10 +14,10 @@ from importlib import import_module
 from ._library import Error, runtime_version
 
 __version__ = "0.1.0"
-__all__ = ["Error", "__version__", "optim", "runtime_version"]
+__all__ = ["Error", "__version__", "amp", "optim", "runtime_version"]
 
 
 def __getattr__(name):
-    if name == "optim":
-        return import_module(".optim", __name__)
+    if name in ("amp", "optim"):
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

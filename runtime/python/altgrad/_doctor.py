@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import __version__, _library, _probe
+from . import __version__, _cpu, _library, _precision, _probe
 
 OK, NOTE, BAD = "ok", "note", "BAD"
 
@@ -56,11 +56,9 @@ def runtime():
                     "install altgrad again; this wheel is for Linux on x86-64 with glibc 2.34")
 
 
-def cpu(text, machine):
-    """`text` is /proc/cpuinfo."""
-    facts = dict([part.strip() for part in line.split(":", 1)]
-                 for line in text.splitlines() if ":" in line)
-    flags, name = set(facts.get("flags", "").split()), facts.get("model name", "unknown CPU")
+def cpu(found):
+    """`found` is a Cpu."""
+    flags, name, machine = found.flags, found.name, found.machine
     if machine != "x86_64":
         return Line(BAD, "cpu", f"{machine}", "altgrad's host code is for x86-64")
     level = None
@@ -239,6 +237,16 @@ def _gpu(ordinal, name, major, minor):
                                     "parameters on the CPU are stepped")
 
 
+def precision(cpu, found, torch_cuda):
+    """What AmpConfig.auto() chooses: for the GPUs, where torch can use them, else for the CPU."""
+    usable = found.get("gpus") and "failed" not in found and torch_cuda and (
+        _version(found.get("version") or 0, torch_cuda).state == OK)
+    devices = [_precision.Device(f"cuda:{ordinal}", name, (major or 0, minor or 0))
+               for ordinal, (name, major, minor) in enumerate(found["gpus"] if usable else [])]
+    devices = devices or [_precision.Device("cpu", cpu.name, flags=cpu.flags)]
+    return Line(OK, "precision", str(_precision.weakest(map(_precision.choose, devices))))
+
+
 def _guard(check, *arguments):
     """The lines of a check; what it did not foresee is a line, too."""
     try:
@@ -250,7 +258,11 @@ def _guard(check, *arguments):
 
 
 def _cpuinfo():
-    return cpu(Path("/proc/cpuinfo").read_text(errors="replace"), platform.machine())
+    return cpu(_cpu.read())
+
+
+def _chosen(found, torch_cuda):
+    return precision(_cpu.read(), found, torch_cuda)
 
 
 def examine(environment):
@@ -261,7 +273,9 @@ def examine(environment):
     lines += _guard(torch, found)
     lines += _guard(compiler, environment) + _guard(bundles) + _guard(cache, environment)
     torch_cuda = found.get("cuda") if "version" in found else ""
-    return lines + _guard(driver, _probe.ask(_probe.DRIVER), environment, torch_cuda)
+    gpus = _probe.ask(_probe.DRIVER)
+    return (lines + _guard(driver, gpus, environment, torch_cuda)
+            + _guard(_chosen, gpus, torch_cuda))
 
 
 def main():
