@@ -153,9 +153,7 @@ Program::Program(std::shared_ptr<altgrad_bundle> given)
       altgrad_exchange_word at{};
       at.size = sizeof at;
       check(altgrad_exchange_word_at(bundle.get(), i, word, &at));
-      TORCH_CHECK(at.reduction == ALTGRAD_ADD || at.reduction == ALTGRAD_SUMSQ,
-                  "altgrad: an exchange of other reductions than sums");
-      exchange.words.push_back(at.offset);
+      exchange.words.push_back({at.offset, at.reduction});
     }
     exchanges.push_back(std::move(exchange));
   }

@@ -25,6 +25,12 @@ struct Row {
 // What has changed since a table was made.
 enum class Change { None, Gradients, Tensors };
 
+// What one device has of a reduction over the step.
+struct Share {
+  at::Tensor word;
+  int32_t reduction; // of the C ABI
+};
+
 // States lie in memory as their parameter does, in the types of the program. A
 // parameter that is not dense is stepped in a dense copy, after whose order its
 // states and its gradient are arranged.
@@ -54,9 +60,9 @@ public:
   }
   void begin();
   // False: the step is done. True: other devices or ranks may join in; `words`
-  // gets the sums of this one, 0-dim tensors of f32, to be overwritten in
-  // place.
-  bool advance(std::vector<at::Tensor> *words);
+  // gets the shares of this one, 0-dim tensors, to be overwritten in
+  // place: of f32, or of i32 where they say whether all hold.
+  bool advance(std::vector<Share> *words);
 
   // What the step reads and says, beside its tensors.
   Values values;

@@ -13,10 +13,10 @@ from importlib import import_module
 from ._library import Error, runtime_version
 
 __version__ = "0.1.0"
-__all__ = ["Error", "__version__", "optim", "runtime_version"]
+__all__ = ["Error", "__version__", "amp", "optim", "runtime_version"]
 
 
 def __getattr__(name):
-    if name == "optim":
-        return import_module(".optim", __name__)
+    if name in ("amp", "optim"):
+        return import_module("." + name, __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

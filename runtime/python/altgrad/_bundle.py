@@ -14,8 +14,10 @@ _TARGETS = {True: "--target=x86-64-v3,x86-64-v4", False: "--target=sm_80,sm_90"}
 
 # ALTGRAD_ROLES of bundle.h, in its order.
 ROLES = ("none", "param", "grad", "state", "master", "copy", "input", "hyper", "step", "max_norm",
-         "norm", "scale", "inv_scale", "flag", "random")
+         "norm", "scale", "inv_scale", "flag", "scaler", "random")
 IN, OUT, INOUT = range(3)
+# Reductions of altgrad.h; MAX and the sums are of float32, ALL of int32.
+ADD, SUMSQ, MAX, ALL = range(4)
 _PER_STEP = 0
 
 
@@ -64,7 +66,10 @@ class Exchange:
 
 
 class Bundle:
-    """A compiled step: `sets` in the order of the request, `singles` of the step as a whole."""
+    """A compiled step: `sets` in the order of the request, `singles` of the step as a whole.
+
+    A step of scalars alone has no sets.
+    """
 
     def __init__(self, handle):
         self.handle = handle
@@ -75,8 +80,8 @@ class Bundle:
                    for s in self._all("scalar", ScalarInfo)]
         self.singles = tuple(s for s in scalars if s.scope == _PER_STEP)
         rest = [s for s in scalars if s.scope != _PER_STEP]
-        self.sets = tuple(_set(streams, rest, index)
-                          for index in range(library().altgrad_set_count(handle)))
+        count = library().altgrad_set_count(handle) if streams else 0
+        self.sets = tuple(_set(streams, rest, index) for index in range(count))
         self.exchanges = tuple(Exchange(e.phase, tuple(self._words(index, e.words)))
                                for index, e in enumerate(self._all("exchange", ExchangeInfo)))
 
@@ -117,9 +122,10 @@ _lock = threading.Lock()
 def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host=True):
     """The Bundle of a step over several sets of tensors, compiled at most once per process.
 
-    `lines` are those of `set_line`, `rules` the Rule of each; `on_host` asks for the CPU's
-    code, otherwise that of GPUs. Raises Error with
-    the compiler's diagnostics.
+    `lines` are those of `set_line`, `rules` the Rule of each. `scaler` is True where torch's
+    GradScaler says scale and verdict, or the variant of a loss scaler of ours; `on_host`
+    asks for the CPU's code, otherwise that of GPUs. Raises Error with the compiler's
+    diagnostics.
     """
     texts = {rule.text: rule.origin for rule in rules if rule.text is not None}
     if len(texts) > 1:
@@ -127,12 +133,16 @@ def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host
                     + " and ".join(texts.values()))
     (text, origin), = texts.items() or [(None, "")]
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
-    options += ["--clip"] * clip + ["--scaler"] * scaler + ["--exchange"] * exchange
+    options += ["--clip"] * clip + _scaler_words(scaler) + ["--exchange"] * exchange
     key = text, tuple(options)
     with _lock:
         if key not in _compiled:
             _compiled[key] = _compile(text, origin, options)
         return _compiled[key]
+
+
+def _scaler_words(scaler):
+    return [f"--loss-scaler={scaler}"] if isinstance(scaler, str) else ["--scaler"] * scaler
 
 
 def _compile(text, origin, options):

@@ -6,11 +6,12 @@ import torch
 
 from .._rule import parse_storage
 from ._binder import make_groups
-from ._build import build
+from ._checkpoint import kept_dtypes
+from ._build import build, is_common
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
 from ._hooks import watched
 from ._kinds import BOUND, Kinds, bound_of, check_capturable
-from ._layout import FORMATS, PARAM_DTYPES, check_kind
+from ._layout import check_kind
 from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
 from ._warn import warn
@@ -72,6 +73,8 @@ class Optimizer(torch.optim.Optimizer):
     _turns = None
     _running = False
     _norm = None
+    _scaling = None  # a Scaling while altgrad.amp.GradScaler steps
+    _skips = {}
     _group = None
     _left_behind = False
     _warned = False
@@ -132,6 +135,16 @@ class Optimizer(torch.optim.Optimizer):
             return self._norm.clone()
         return None if self._norm is None else torch.tensor(
             self._norm, dtype=torch.float32, device="cpu")
+
+    @property
+    def skipped_steps(self):
+        """How many steps altgrad.amp.GradScaler skipped, a 0-dim int64 tensor.
+
+        It lies on the parameters' device, and nobody waits for it. 0 before the first.
+        """
+        for count in self._skips.values():
+            return count.clone()
+        return torch.zeros((), dtype=torch.int64, device="cpu")
 
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
@@ -202,6 +215,8 @@ class Optimizer(torch.optim.Optimizer):
             return
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         scaler = self.fused_amp or scale is not None or found is not None
+        if self._scaling:
+            scale, scaler = self._scaling.scale, self._scaling.variant
         given = {"scale": _number(scale, 1.0), "flag": _number(found, 0.0)}
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a "
@@ -241,6 +256,8 @@ class Optimizer(torch.optim.Optimizer):
         results, tables = {}, self._built.tables if self._built else []
         if self._built and not self._built.on_host:
             self._check_capture()
+        if self._scaling:
+            self._skips = self._scaling.bind(tables, self._skips)
         if self._theirs or self._group is not None or len(tables) > 1:
             with torch.no_grad():
                 results = step_together(tables, self._theirs, self._group, given,
@@ -248,6 +265,8 @@ class Optimizer(torch.optim.Optimizer):
         elif tables:
             results = tables[0].run(given)
         self._norm = results.get("norm", self._norm)
+        if self._scaling:
+            self._scaling.flag = given["flag"] = results.get("flag", 0.0)
         if self._built:
             self._built.count(given["flag"])
 
@@ -290,8 +309,9 @@ class Optimizer(torch.optim.Optimizer):
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
         together = theirs is not None or self._group is not None
+        wanted = dict(clip=clipped, scaler=asked[0])
         built = build(self, watched, kinds.rules, ours, left, known, dict(
-            clip=clipped, scaler=asked[0], exchange=clipped and together))
+            wanted, exchange=is_common(wanted) and together))
         if built:
             self._rows = {row.place: row for row in built.rows}
         if theirs:
@@ -323,30 +343,11 @@ class Optimizer(torch.optim.Optimizer):
         dtype, except "step"; the values that it cast are put back between the
         hooks of the user, where the kernels can read them. A file that says nothing of max_grad_norm leaves it.
         """
-        last, bound = [], self.max_grad_norm
-
-        def remember(optimizer, given):
-            last.append(given)
-
-        def restore(optimizer):
-            flat = lambda groups: [p for group in groups for p in group["params"]]
-            given = last[-1]
-            for index, param in zip(flat(given["param_groups"]), flat(optimizer.param_groups)):
-                for key, value in given["state"].get(index, {}).items():
-                    if key != self._count_key and _keeps_dtype(param, value):
-                        tensor = isinstance(value, torch.Tensor)
-                        optimizer.state[param][key] = value.to(param.device) if tensor else value
-            if not any(BOUND in group for group in optimizer.param_groups):
-                optimizer.max_grad_norm = bound
-
-        hooks = (self.register_load_state_dict_pre_hook(remember),
-                 self.register_load_state_dict_post_hook(restore, prepend=True))
         try:
-            super().load_state_dict(state_dict)
+            with kept_dtypes(self):
+                super().load_state_dict(state_dict)
         finally:
             self._forget()
-            for hook in hooks:
-                hook.remove()
 
     def _forget(self):
         """Lets go of the table and of private step counts: the states are others now."""
@@ -386,9 +387,3 @@ def _number(value, default):
 
 def _without(params, left):
     return [p for p in params if id(p) not in left] if left else params
-
-
-def _keeps_dtype(param, value):
-    """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
-    return param.dtype in PARAM_DTYPES and (not isinstance(value, torch.Tensor)
-                                            or value.dtype in FORMATS or value.dtype == param.dtype)
