@@ -164,3 +164,26 @@ def test_variants_differ_when_the_interval_is_lowered():
                                                      variant=variant), [0])
             for variant in ("torch", "boostr")}
     assert huge == {"torch": [2.0**127], "boostr": [float("inf")]}
+
+
+@pytest.mark.parametrize("bound", [None, 0.5])
+@pytest.mark.parametrize("spoiled", [0, 1, None])
+def test_what_torch_steps_beside_us_has_the_same_verdict(bound, spoiled):
+    """float64 is torch's class's; either part's gradients stop both."""
+    params = [torch.nn.Parameter(torch.ones(9, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
+    optimizer = altgrad.optim.SGD(params, lr=1.0, max_grad_norm=bound)
+    scaler, _ = scalers()
+    scaler.scale(sum(p.sum() for p in params).float()).backward()
+    if spoiled is not None:
+        params[spoiled].grad[3] = float("nan")
+    scaler.step(optimizer)
+    scaler.update()
+    share = 1.0 if bound is None else bound / (18**0.5 + 1e-6)
+    wanted = 1.0 - share if spoiled is None else 1.0
+    for p in params:
+        torch.testing.assert_close(p.detach(), torch.full_like(p, wanted))
+    assert scaler.get_scale() == (128.0 if spoiled is None else 64.0)
+    params[0].grad = None  # torch's part alone
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == (64.0 if spoiled == 0 else 256.0 if spoiled is None else 32.0)
