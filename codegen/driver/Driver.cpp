@@ -74,6 +74,10 @@ struct Options {
                  clEnumValN(Scaler::Boostr, "boostr", "grows at the interval or "
                                                       "beyond it")),
       cl::cat(category)};
+  cl::opt<bool> statistics{
+      "statistics", cl::desc("Say norms and counts of each tensor, in the same "
+                             "passes over memory"),
+      cl::cat(category)};
   cl::opt<std::string> rulePath{"rule-path",
                                 cl::desc("Folders of rules that are not stock, by colons"),
                                 cl::cat(category)};
@@ -227,7 +231,8 @@ static int readSets(const Options &options, StepRequest &step) {
     return complain(why);
   for (const cl::Option *option :
        std::initializer_list<const cl::Option *>{
-           &options.clip, &options.unscale, &options.scaler, &options.printStep})
+           &options.clip, &options.unscale, &options.scaler, &options.statistics,
+           &options.printStep})
     if (option->getNumOccurrences() && step.sets.empty() &&
         !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
@@ -262,6 +267,7 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.clip = options.clip;
   request.step.unscale = options.unscale;
   request.step.scaler = options.scaler;
+  request.step.statistics = options.statistics;
   request.exchange = options.exchange;
   if (options.listTargets || options.listRules)
     return list(options);

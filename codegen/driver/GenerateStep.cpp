@@ -21,6 +21,22 @@ static void clip(StepText &text, MutableArrayRef<SetWriter> sets) {
   text.always.push_back("%clip.norm to %norm : f32");
 }
 
+// How many steps there were, and how many of them were clipped.
+static void countSteps(StepText &text, bool clipped) {
+  text.argument("inout statistic %steps: i64");
+  text.line("%steps.one = arith.constant 1 : i64");
+  text.line("%steps.next = arith.addi %steps, %steps.one : i64");
+  text.always.push_back("%steps.next to %steps : i64");
+  if (!clipped)
+    return;
+  text.argument("inout statistic %clipped_steps: i64");
+  text.line("%clip.more = arith.addi %clipped_steps, %steps.one : i64");
+  text.line("%clip.over = arith.cmpf ogt, %clip.norm, %max_norm : f32");
+  text.line("%clip.count = arith.select %clip.over, %clip.more, "
+            "%clipped_steps : i64");
+  text.always.push_back("%clip.count to %clipped_steps : i64");
+}
+
 static std::string commitOf(const StepText &text) {
   SmallVector<std::string> always(text.always);
   if (text.condition.empty())
@@ -78,7 +94,7 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
     return "altgrad.step @update_loss_scale(\n    " + text.signature + ") {\n" +
            text.body + commitOf(text) + "}\n";
   }
-  for (StringRef name : {"inv_scale", "max_norm", "norm"})
+  for (StringRef name : {"inv_scale", "max_norm", "norm", "steps", "clipped_steps"})
     text.name(name);
   nameScaler(text);
   std::vector<SetWriter> sets;
@@ -106,6 +122,10 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
     clip(text, sets);
   for (SetWriter &set : sets)
     set.update();
+  if (request.statistics) {
+    countSteps(text, request.clip);
+    llvm::for_each(sets, [](SetWriter &set) { set.measure(); });
+  }
   return "altgrad.step @" + llvm::join(names, "_") + "_step(\n    " +
          text.signature + ") {\n" + text.body + commitOf(text) + "}\n";
 }

@@ -123,17 +123,22 @@ void Program::readScalars() {
     Scalar scalar{info.name, info.key, info.role, info.access, info.type, {}};
     if (info.has_default)
       scalar.byDefault = info.value;
+    if (info.scope == ALTGRAD_PER_STEP) {
+      singles.push_back(scalar);
+      continue;
+    }
     bool ofSet = info.set >= 0 || sets.size() == 1;
     Set &set = sets.at(size_t(std::max(info.set, 0)));
-    if (info.scope == ALTGRAD_PER_STEP)
-      singles.push_back(scalar);
-    else if (info.role == ALTGRAD_ROLE_HYPER && ofSet &&
+    if (info.role == ALTGRAD_ROLE_HYPER && ofSet &&
              info.scope == ALTGRAD_PER_GROUP)
       set.hypers.push_back(scalar);
     else if (info.role == ALTGRAD_ROLE_STEP && ofSet &&
              info.scope == ALTGRAD_PER_TENSOR &&
              (info.type == ALTGRAD_F32 || info.type == ALTGRAD_I64))
       set.step = scalar;
+    else if (info.role == ALTGRAD_ROLE_STATISTIC && ofSet &&
+             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
+      set.statistics.push_back(scalar);
     else
       refuse(info);
   }

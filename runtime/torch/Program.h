@@ -37,6 +37,7 @@ struct Set {
   std::vector<Stream> kept;   // states, master and copy
   std::vector<Scalar> hypers; // one value for each group
   std::optional<Scalar> step; // counts the steps of each tensor
+  std::vector<Scalar> statistics; // f32, what a step says of each tensor
 };
 
 // Where other devices' or ranks' sums may join.

@@ -67,6 +67,12 @@ public:
   // What the step reads and says, beside its tensors.
   Values values;
 
+  // What the last step said of each row, f32, by keys; a step that was skipped
+  // leaves some of it.
+  const std::map<std::string, at::Tensor> &statistics() const {
+    return statistics_;
+  }
+
   const Program &program() const { return *program_; }
   const std::vector<Row> &rows() const { return rows_; }
 
@@ -81,6 +87,7 @@ private:
 
   void remember();
   void bindTensors();
+  void bindStatistics();
 
   void look(const SetRows &set, int64_t begin, int64_t end, Part &part);
   void lookAt(const SetRows &set, int64_t row, const at::Tensor &grad,
@@ -126,6 +133,7 @@ private:
   bool moved = true;      // a gradient is not where it was bound
   bool inference = false; // a tensor without a version counter is written
 
+  std::map<std::string, at::Tensor> statistics_;
   Where::Memory workspace;
   uint64_t bytes = 0;
   size_t nextExchange = 0;

@@ -183,6 +183,10 @@ py::dict Table::results() const {
   return results;
 }
 
+std::map<std::string, Tensor> Table::statistics() const {
+  return held().statistics();
+}
+
 py::dict Table::run(const py::dict &given) {
   begin(given);
   {
@@ -216,5 +220,6 @@ void Table::addTo(py::module_ &module) {
       .def("begin", &Table::begin)
       .def("advance", &Table::advance)
       .def("results", &Table::results)
+      .def("statistics", &Table::statistics)
       .def("run", &Table::run);
 }

@@ -29,6 +29,7 @@ public:
   // (the reduction of the C ABI, what this device has of it)
   std::optional<std::vector<std::pair<int, at::Tensor>>> advance();
   py::dict results() const;
+  std::map<std::string, at::Tensor> statistics() const;
 
   int traverse(visitproc visit, void *arg);
   void clear();

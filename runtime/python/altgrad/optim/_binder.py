@@ -65,3 +65,4 @@ class NativeTable:
         self.fresh, self.set_hypers, self.run = table.fresh, table.set_hypers, table.run
         self.set_tensors, self.results = table.set_tensors, table.results
         self.begin, self.advance, self.place = table.begin, table.advance, table.place
+        self.statistics = table.statistics

@@ -12,6 +12,7 @@ from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
 from ._hooks import watched
 from ._kinds import BOUND, Kinds, bound_of, check_capturable
 from ._layout import check_kind
+from ._statistics import Statistics, Tallies
 from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
 from ._warn import warn
@@ -49,6 +50,9 @@ class Optimizer(torch.optim.Optimizer):
     in every step, with or without gradients. Replicas must not be counted twice:
     DistributedDataParallel needs no group.
 
+    `statistics=True` has the step say norms and counts of each parameter, in the passes over
+    memory that it makes anyway: `statistics()`.
+
     `step` raises TypeError, ValueError, RuntimeError, altgrad.Error, or KeyError for a
     key that a group has lost, before it changes anything.
     """
@@ -74,18 +78,19 @@ class Optimizer(torch.optim.Optimizer):
     _running = False
     _norm = None
     _scaling = None  # a Scaling while altgrad.amp.GradScaler steps
-    _skips = {}
+    _tallies = None
     _group = None
     _left_behind = False
     _warned = False
     fallback = True
+    _measures = False
 
     def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False,
-                 process_group=None, fallback=True):
+                 process_group=None, fallback=True, statistics=False):
         if max_grad_norm is not None:
             defaults = {**defaults, BOUND: bound_of(max_grad_norm)}
         self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
-        self.process_group = process_group
+        self.process_group, self._measures = process_group, bool(statistics)
         self._check_flags(defaults)
         self._forget()
         super().__init__(params, defaults)
@@ -142,9 +147,15 @@ class Optimizer(torch.optim.Optimizer):
 
         It lies on the parameters' device, and nobody waits for it. 0 before the first.
         """
-        for count in self._skips.values():
-            return count.clone()
-        return torch.zeros((), dtype=torch.int64, device="cpu")
+        return self._tallies.value("skipped")
+
+    def statistics(self):
+        """What the last step said of every parameter, and all steps of the optimizer: Statistics.
+
+        Its tensors lie on the device of the first parameter; nobody waits for them. Raises
+        RuntimeError unless the optimizer was made with `statistics=True`.
+        """
+        return Statistics(self)
 
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
@@ -256,8 +267,10 @@ class Optimizer(torch.optim.Optimizer):
         results, tables = {}, self._built.tables if self._built else []
         if self._built and not self._built.on_host:
             self._check_capture()
+        for table in tables:
+            self._tallies.place(table)
         if self._scaling:
-            self._skips = self._scaling.bind(tables, self._skips)
+            self._scaling.bind(tables)
         if self._theirs or self._group is not None or len(tables) > 1:
             with torch.no_grad():
                 results = step_together(tables, self._theirs, self._group, given,
@@ -305,11 +318,11 @@ class Optimizer(torch.optim.Optimizer):
         watched = make_groups(self.param_groups, {*kinds.keys, *self._older})
         theirs = left_to_torch(self) if self._falls_back else None
         left = theirs.ids if theirs else ()
-        ours = _without(watched.params, left)
+        ours = [p for p in watched.params if id(p) not in left]
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
         together = theirs is not None or self._group is not None
-        wanted = dict(clip=clipped, scaler=asked[0])
+        wanted = dict(clip=clipped, scaler=asked[0], statistics=self._measures)
         built = build(self, watched, kinds.rules, ours, left, known, dict(
             wanted, exchange=is_common(wanted) and together))
         if built:
@@ -354,10 +367,11 @@ class Optimizer(torch.optim.Optimizer):
         self._turns = self._turns or threading.RLock()
         self._watched, self._built, self._theirs = None, None, None
         self._rows, self._counts = {}, {}
+        self._tallies = self._tallies or Tallies()
 
     def __getstate__(self):
         kept = super().__getstate__()
-        kept.update(fused_amp=self.fused_amp, fallback=self.fallback,
+        kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._group is not None)
         return kept
 
@@ -383,7 +397,3 @@ def _number(value, default):
     if value is None:
         return default
     return value if stays_on_device(value) else float(value)
-
-
-def _without(params, left):
-    return [p for p in params if id(p) not in left] if left else params

@@ -60,6 +60,9 @@ class TensorTable:
     memory of its own. `begin(given)` and then `advance()` until it answers None do the same from one exchange
     point to the next; there it answers (reduction, word) of what this device has: 0-dim
     tensors of float32, or of int32 for ALL, to be overwritten in place.
+
+    `statistics()` is what the last step said of each row, float32 tensors by keys; a step
+    that was skipped leaves some of it.
     """
 
     def __init__(self, bundle, rows, groups, params, idle, state):
@@ -82,6 +85,7 @@ class TensorTable:
         self.plan.bind_tensors([(row.param.numel(), row.cell, row.set) for row in rows],
                                len(groups))
         self._bind_tensors()
+        self._bind_statistics()
         self._values = Values(bundle, groups, self.where)
         self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
         self.results, self.place = self._values.results, self._values.place
@@ -123,6 +127,17 @@ class TensorTable:
                 self.plan.bind_scalar(part.step.name, [row.count.data_ptr() for row in rows])
         self._masters = masters
         self._versions = [None] * len(masters)
+
+    def _bind_statistics(self):
+        self._statistics = {}
+        for part, mine in zip(self.bundle.sets, self._slices):
+            for scalar in part.statistics:
+                memory = self._statistics.setdefault(scalar.key, torch.zeros(
+                    len(self.rows), dtype=torch.float32, device=self.where.device))
+                self.plan.bind_scalar(scalar.name, list(map(_data_ptr, memory[mine].unbind())))
+
+    def statistics(self):
+        return self._statistics
 
     # Every step.
 
