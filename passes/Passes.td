@@ -59,19 +59,7 @@ def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> 
 def ExpandLossScalePass : Pass<"altgrad-expand-loss-scale", "::altgrad::StepOp"> {
   let summary = "replace update_loss_scale by arithmetic on scalars";
   let description = [{
-    ```mlir
-    %s1, %n1, %left1 = update_loss_scale<torch> %s if %found tracker(%n every %interval)
-        hysteresis(%left of %times) growth(%up) backoff(%down) limits(%least, %most)
-    ```
-    ==>
-    ```mlir
-    %one = arith.constant 1 : i64
-    %counted = arith.addi %n, %one : i64
-    %full = arith.cmpi eq, %counted, %interval : i64
-    %wide = arith.extf %s : f32 to f64
-    %grown = arith.mulf %wide, %up : f64
-    ```
-    and what chooses between the cases.
+    Both cases are computed, and the results chosen by what was found.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }

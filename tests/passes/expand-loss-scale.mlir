@@ -18,7 +18,8 @@ altgrad.step @torch(inout scale %s: f32, inout scaler %n: i64, inout scaler %lef
   // CHECK: arith.cmpf olt, %{{.*}}, %{{.*}} : f32
   // CHECK: arith.select %[[FULL]], %times, %left : i64
   // CHECK: %[[S1:.*]] = arith.select %[[FOUND]]
-  // CHECK: commit always %[[S1]] to %s : f32
+  // CHECK: commit always
+  // CHECK-NEXT: %[[S1]] to %s : f32
   %s1, %n1, %left1 = update_loss_scale<torch> %s if %found tracker(%n every %every)
       hysteresis(%left of %times) growth(%up) backoff(%down) limits(%least, %most)
   commit always %s1 to %s : f32, %n1 to %n : i64, %left1 to %left : i64
