@@ -8,7 +8,7 @@ import program
 
 MODES = {"plain": [], "clip": ["--clip"], "unscale": ["--unscale"],
          "both": ["--unscale", "--clip"], "scaler": ["--scaler", "--clip"],
-         "loss": ["--loss-scaler=torch", "--clip"]}
+         "loss": ["--loss-scaler=torch", "--clip", "--statistics"]}
 OPTIONS = {
     "sgd": ["", "momentum_on", "momentum_on,nesterov", "maximize", "momentum_on,maximize"],
     "adam": ["", "amsgrad", "maximize"], "adamw": ["", "amsgrad", "maximize"],
@@ -133,7 +133,8 @@ def _scalar(scalar, rows, rng):
         return np.array([default if g == 0 else OTHERS[(g - 1) % 2].get(name, default)
                          for g in range(count)])
     choices = SCALARS.get(name, [0.0])
-    return np.array([choices[0] if len(choices) == 1 else rng.choice(choices)], np.float32)
+    dtype = {"f32": np.float32, "f64": np.float64, "i64": np.int64}[scalar["type"]]
+    return np.array([choices[0] if len(choices) == 1 else rng.choice(choices)], dtype)
 
 
 _defaults = {}
