@@ -51,6 +51,15 @@ def Altgrad_Reduction : I32Enum<"Reduction", "how elements are combined", [
   let cppNamespace = "::altgrad";
 }
 def Altgrad_ReductionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Reduction, "reduction">;
+// Whose loss scaler: definitions differ in when a scale grows, and whether it may overflow.
+def Altgrad_Scaler : I32Enum<"Scaler", "how a loss scale follows what was found", [
+    I32EnumCase<"Torch", 0, "torch">,
+    I32EnumCase<"Boostr", 1, "boostr">]> {
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_ScalerAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scaler, "scaler"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 def Altgrad_RoundingAttr : EnumAttr<Altgrad_Dialect, Altgrad_Rounding, "rounding"> {
   let assemblyFormat = "`<` $value `>`";
 }

@@ -13,7 +13,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     is, its role: `param`, `grad`, `state`, `master`, `copy` and `input` are lists
     of tensors, `hyper`, `step`, `max_norm`, `norm`, `scale`, `inv_scale`, `flag`
     and `random` are scalars in memory (f64, f32 or i64): one for the step, or
-    `per_group`, or `per_tensor`. Front ends find an argument by its role and its
+    `per_group`, or `per_tensor`; `scaler` are the numbers of a loss scaler. Front ends find an argument by its role and its
     key, which is its name unless `as` gives another; a `hyper` may have a default.
     The body is pure; `commit`, its last operation, is the only write.
 
@@ -151,6 +151,37 @@ def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure]> {
   let results = (outs Variadic<Altgrad_RealsType>:$clipped, F32:$norm);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+}
+
+def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
+  let summary = "the loss scale of the next step, by what this one found";
+  let description = [{
+    Where `found` (a gradient was not finite), the scale is multiplied by `backoff`,
+    not below the lower limit, once this has happened `hysteresis` times since the
+    scale last grew, and the tracker begins at 0. Otherwise the tracker counts the
+    step; at `interval` the scale is multiplied by `growth`, up to the upper limit,
+    and the tracker begins again. Products are of f64 and rounded to f32.
+
+    `torch` grows when the tracker is equal to the interval, and not to an infinity;
+    `boostr` when it is at least the interval, to whatever the product is. Sources:
+    torch/amp/grad_scaler.py and its `_amp_update_scale_`, with a hysteresis of 1
+    and without limits; boostr's `dynamic_loss_scale_update`; hysteresis as in
+    Megatron-LM's DynamicGradScaler.
+
+    ```mlir
+    %s1, %n1, %left1 = update_loss_scale<torch> %s if %found tracker(%n every %interval)
+        hysteresis(%left of %times) growth(%up) backoff(%down) limits(%least, %most)
+    ```
+  }];
+  let arguments = (ins Altgrad_ScalerAttr:$variant, F32:$scale, I1:$found,
+                       I64:$tracker, I64:$interval, I64:$left, I64:$hysteresis,
+                       F64:$growth, F64:$backoff, F64:$least, F64:$most);
+  let results = (outs F32:$nextScale, I64:$nextTracker, I64:$nextLeft);
+  let assemblyFormat = [{
+    `` $variant $scale `if` $found `tracker` `(` $tracker `every` $interval `)`
+    `hysteresis` `(` $left `of` $hysteresis `)` `growth` `(` $growth `)`
+    `backoff` `(` $backoff `)` `limits` `(` $least `,` $most `)` attr-dict
+  }];
 }
 
 def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,

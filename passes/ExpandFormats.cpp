@@ -20,11 +20,27 @@ static Value elementOf(OpBuilder &builder, Location loc, Value list) {
                                collect.getFactor());
 }
 
+// What was quantized in this step lies in no memory: its code is at hand.
+static Value codeOf(OpBuilder &builder, Location loc, Value tensors) {
+  if (auto collect = tensors.getDefiningOp<CollectOp>())
+    return collect.getElement();
+  FormatAttr format = cast<TensorsType>(tensors.getType()).getFormat();
+  return LoadOp::create(builder, loc, format.getCodeType(), tensors);
+}
+
+// unscale has made a load of whatever it was given.
+static void expandLoad(LoadOp op) {
+  if (!op.getTensors().getDefiningOp<CollectOp>())
+    return;
+  OpBuilder builder(op);
+  op.replaceAllUsesWith(codeOf(builder, op.getLoc(), op.getTensors()));
+  op.erase();
+}
+
 static void expandDequantize(DequantizeOp op) {
   OpBuilder builder(op);
   FormatAttr format = op.getTensors().getType().getFormat();
-  Value number = LoadOp::create(builder, op.getLoc(), format.getCodeType(),
-                                op.getTensors());
+  Value number = codeOf(builder, op.getLoc(), op.getTensors());
   if (!format.isF32())
     number = DecodeOp::create(builder, op.getLoc(), builder.getF32Type(),
                               number, format);
@@ -90,6 +106,8 @@ struct ExpandFormats : altgrad::impl::ExpandFormatsPassBase<ExpandFormats> {
     for (Operation &op : llvm::make_early_inc_range(body)) {
       if (auto dequantize = dyn_cast<DequantizeOp>(op))
         expandDequantize(dequantize);
+      else if (auto load = dyn_cast<LoadOp>(op))
+        expandLoad(load);
       else if (auto element = dyn_cast<ElementOp>(op))
         result = expandElement(element);
       else if (auto quantize = dyn_cast<QuantizeOp>(op))

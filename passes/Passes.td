@@ -56,6 +56,14 @@ def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> 
                            "::mlir::math::MathDialect"];
 }
 
+def ExpandLossScalePass : Pass<"altgrad-expand-loss-scale", "::altgrad::StepOp"> {
+  let summary = "replace update_loss_scale by arithmetic on scalars";
+  let description = [{
+    Both cases are computed, and the results chosen by what was found.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 def ExpandFormatsPass : Pass<"altgrad-expand-formats", "::altgrad::StepOp"> {
   let summary = "replace lists of values by the element that is loaded, computed and stored";
   let description = [{

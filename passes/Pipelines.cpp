@@ -15,6 +15,7 @@ void altgrad::buildSweepPipeline(OpPassManager &manager,
   manager.addPass(createInlineRulesPass(inlining));
   OpPassManager &step = manager.nest<StepOp>();
   step.addPass(createExpandGradientsPass());
+  step.addPass(createExpandLossScalePass());
   step.addPass(createExpandFormatsPass());
   if (options.canonicalize)
     step.addPass(createCSEPass());

@@ -30,7 +30,7 @@ const char *const machines[] = {"--target=x86-64-v3,x86-64-v4",
 // runtime/python/altgrad/_bundle.py and every other front end that wants to
 // meet these bundles writes them.
 Strings linesOf(const std::string &rule, const std::string &formats,
-                const char *machine, bool clip, bool scaler) {
+                const char *machine, bool clip, const char *scaler) {
   Strings lines;
   std::istringstream each(formats);
   for (std::string format; std::getline(each, format, '+');)
@@ -40,8 +40,8 @@ Strings linesOf(const std::string &rule, const std::string &formats,
   lines.push_back(machine);
   if (clip)
     lines.push_back("--clip");
-  if (scaler)
-    lines.push_back("--scaler");
+  if (*scaler)
+    lines.push_back(scaler);
   return lines;
 }
 
@@ -57,11 +57,16 @@ std::vector<Strings> readRequests(const char *path) {
       std::istringstream storages(line.substr(0, colon));
       for (std::string formats; storages >> formats;)
         for (const char *machine : machines)
-          for (int way = 0; way < 4; ++way)
-            requests.push_back(
-                linesOf(rule, formats, machine, way & 1, way & 2));
+          for (bool clip : {false, true})
+            for (const char *scaler : {"", "--scaler", "--loss-scaler=torch"})
+              requests.push_back(
+                  linesOf(rule, formats, machine, clip, scaler));
     }
   }
+  // What an optimizer of somebody else's leaves to be done.
+  for (const char *machine : machines)
+    for (const char *variant : {"torch", "boostr"})
+      requests.push_back({machine, std::string("--loss-scaler=") + variant});
   return requests;
 }
 

@@ -22,7 +22,7 @@ struct CompileRequest {
   std::string ptxas; // makes a bundle's cubins; "": there are none
   bool canonicalize = true;
   bool exchange = false; // step-wide sums may be combined with other devices'
-  bool generates() const { return !step.sets.empty(); }
+  bool generates() const { return !step.sets.empty() || step.lossScaler; }
 };
 
 class Compiler {

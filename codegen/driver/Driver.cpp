@@ -65,6 +65,19 @@ struct Options {
   cl::opt<bool> scaler{"scaler",
                        cl::desc("Take torch's grad_scale and found_inf"),
                        cl::cat(category)};
+  cl::opt<Scaler> lossScaler{
+      "loss-scaler",
+      cl::desc("Unscale, skip if a gradient is not finite, and compute the next "
+               "loss scale; without --rule or --set only this"),
+      cl::values(clEnumValN(Scaler::Torch, "torch", "grows at the interval, never "
+                                                    "to an infinity"),
+                 clEnumValN(Scaler::Boostr, "boostr", "grows at the interval or "
+                                                      "beyond it")),
+      cl::cat(category)};
+  cl::opt<bool> statistics{
+      "statistics", cl::desc("Say norms and counts of each tensor, in the same "
+                             "passes over memory"),
+      cl::cat(category)};
   cl::opt<std::string> rulePath{"rule-path",
                                 cl::desc("Folders of rules that are not stock, by colons"),
                                 cl::cat(category)};
@@ -91,8 +104,8 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     StringRef word(argv[i]);
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
-    for (StringRef own : {"emit", "rule", "set", "list-rules", "list-targets",
-                          "version", "help"})
+    for (StringRef own : {"emit", "rule", "set", "loss-scaler", "list-rules",
+                          "list-targets", "version", "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
                           word[own.size()] == '='))
         return true;
@@ -216,9 +229,12 @@ static int readSets(const Options &options, StepRequest &step) {
       why = readSet(text, step.sets.back());
   if (!why.empty())
     return complain(why);
-  for (const cl::opt<bool> *option : {&options.clip, &options.unscale,
-                                      &options.scaler, &options.printStep})
-    if (option->getNumOccurrences() && step.sets.empty())
+  for (const cl::Option *option :
+       std::initializer_list<const cl::Option *>{
+           &options.clip, &options.unscale, &options.scaler, &options.statistics,
+           &options.printStep})
+    if (option->getNumOccurrences() && step.sets.empty() &&
+        !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
   return 0;
 }
@@ -251,13 +267,16 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.clip = options.clip;
   request.step.unscale = options.unscale;
   request.step.scaler = options.scaler;
+  request.step.statistics = options.statistics;
   request.exchange = options.exchange;
   if (options.listTargets || options.listRules)
     return list(options);
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");
-  if (options.unscale && options.scaler)
-    return complain("--unscale and --scaler exclude each other");
+  if (options.lossScaler.getNumOccurrences())
+    request.step.lossScaler = options.lossScaler;
+  if (options.unscale + options.scaler + request.step.lossScaler.has_value() > 1)
+    return complain("--unscale, --scaler and --loss-scaler exclude each other");
   if (readSets(options, request.step))
     return 1;
 

@@ -1,48 +1,11 @@
 // Sets of tensors ==> the text of a step that updates all of them.
-#include "codegen/driver/SetWriter.h"
+#include "codegen/driver/LossScaler.h"
 
 #include "passes/RulePath.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace altgrad;
-
-// torch's protocol: the scale to divide by, and whether to skip.
-static void takeScaler(StepText &text, MutableArrayRef<SetWriter> sets) {
-  text.argument("in scale %grad_scale: f32");
-  text.argument("in flag %found_inf: f32");
-  text.line("%scale.scale64 = arith.extf %grad_scale : f32 to f64");
-  text.line("%scale.one64 = arith.constant 1.0 : f64");
-  text.line("%scale.inverse64 = arith.divf %scale.one64, %scale.scale64 : f64");
-  text.line("%scale.inverse = arith.truncf %scale.inverse64 : f64 to f32");
-  text.line("%skip.none = arith.constant 0.0 : f32");
-  text.line("%skip.not = arith.cmpf oeq, %found_inf, %skip.none : f32");
-  for (SetWriter &set : sets)
-    set.unscaleGradient("%scale.inverse");
-  text.condition = "%skip.not";
-}
-
-// A check of our own: skip where a gradient is not finite, and say so.
-static void takeInverseScale(StepText &text, MutableArrayRef<SetWriter> sets) {
-  text.argument("in inv_scale %inv_scale: f32");
-  text.argument("out flag %found_inf: f32");
-  for (auto [index, set] : llvm::enumerate(sets)) {
-    set.unscaleGradient("%inv_scale");
-    std::string finite = "%" + set.grad.name + ".finite";
-    if (index) {
-      std::string all = "%skip.not" + std::to_string(index);
-      text.line(all + " = arith.andi " + text.condition + ", " + finite +
-                " : i1");
-      finite = all;
-    }
-    text.condition = finite;
-  }
-  text.line("%skip.none = arith.constant 0.0 : f32");
-  text.line("%skip.some = arith.constant 1.0 : f32");
-  text.line("%skip.found = arith.select " + text.condition +
-            ", %skip.none, %skip.some : f32");
-  text.always.push_back("%skip.found to %found_inf : f32");
-}
 
 static void clip(StepText &text, MutableArrayRef<SetWriter> sets) {
   text.argument("in max_norm %max_norm: f32");
@@ -56,6 +19,22 @@ static void clip(StepText &text, MutableArrayRef<SetWriter> sets) {
   text.line(llvm::join(clipped, ", ") + ", %clip.norm = clip_by_global_norm " +
             llvm::join(given, ", ") + " to %max_norm");
   text.always.push_back("%clip.norm to %norm : f32");
+}
+
+// How many steps there were, and how many of them were clipped.
+static void countSteps(StepText &text, bool clipped) {
+  text.argument("inout statistic %steps: i64");
+  text.line("%steps.one = arith.constant 1 : i64");
+  text.line("%steps.next = arith.addi %steps, %steps.one : i64");
+  text.always.push_back("%steps.next to %steps : i64");
+  if (!clipped)
+    return;
+  text.argument("inout statistic %clipped_steps: i64");
+  text.line("%clip.more = arith.addi %clipped_steps, %steps.one : i64");
+  text.line("%clip.over = arith.cmpf ogt, %clip.norm, %max_norm : f32");
+  text.line("%clip.count = arith.select %clip.over, %clip.more, "
+            "%clipped_steps : i64");
+  text.always.push_back("%clip.count to %clipped_steps : i64");
 }
 
 static std::string commitOf(const StepText &text) {
@@ -110,9 +89,14 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
 FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
                                              ArrayRef<RuleOp> rules) {
   StepText text;
-  for (StringRef name :
-       {"grad_scale", "found_inf", "inv_scale", "max_norm", "norm"})
+  if (request.sets.empty()) {
+    takeLossScale(text, *request.lossScaler);
+    return "altgrad.step @update_loss_scale(\n    " + text.signature + ") {\n" +
+           text.body + commitOf(text) + "}\n";
+  }
+  for (StringRef name : {"inv_scale", "max_norm", "norm", "steps", "clipped_steps"})
     text.name(name);
+  nameScaler(text);
   std::vector<SetWriter> sets;
   SmallVector<StringRef> names;
   bool several = rules.size() > 1;
@@ -126,7 +110,9 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
   }
   for (SetWriter &set : sets)
     set.takeGradient();
-  if (request.scaler)
+  if (request.lossScaler)
+    takeLossScaler(text, sets, *request.lossScaler);
+  else if (request.scaler)
     takeScaler(text, sets);
   else if (request.unscale)
     takeInverseScale(text, sets);
@@ -136,6 +122,10 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
     clip(text, sets);
   for (SetWriter &set : sets)
     set.update();
+  if (request.statistics) {
+    countSteps(text, request.clip);
+    llvm::for_each(sets, [](SetWriter &set) { set.measure(); });
+  }
   return "altgrad.step @" + llvm::join(names, "_") + "_step(\n    " +
          text.signature + ") {\n" + text.body + commitOf(text) + "}\n";
 }

@@ -20,6 +20,8 @@ struct StepRequest {
   bool clip = false;
   bool unscale = false; // by inv_scale, with a check of its own
   bool scaler = false;  // torch's grad_scale and found_inf
+  std::optional<Scaler> lossScaler; // the scale and what becomes of it
+  bool statistics = false; // of each tensor, and of the clip
 };
 
 /// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".

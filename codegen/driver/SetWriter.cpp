@@ -117,7 +117,7 @@ void SetWriter::stored(const Named &target, StringRef value, StringRef type) {
 void SetWriter::takeGradient() {
   grad = only("grad");
   stream("in", "grad", grad, typeOf("grad"));
-  gradient = "%" + grad.name + ".value";
+  gradient = unclipped = "%" + grad.name + ".value";
 }
 
 void SetWriter::dequantizeGradient() {
@@ -177,6 +177,7 @@ void SetWriter::update() {
   std::string old = keepsMaster ? load(master, typeOf("master"))
                                 : load(param, typeOf("param"));
   std::string updated = "%" + param.name + ".new";
+  before = old, after = updated;
   SmallVector<std::string> operands, results{updated};
   SmallVector<Named> stateNames;
   for (BlockArgument state : states) {
@@ -192,6 +193,7 @@ void SetWriter::update() {
   text.line(llvm::join(results, ", ") + " = update @" + rule.getSymName() +
             options + " param(" + old + ") grad(" + gradient + ") state(" +
             llvm::join(operands, ", ") + ") hyper(" + hypers + ")" + step);
+  code = "%" + param.name + ".code";
   stored(param, updated, typeOf("param"));
   if (keepsMaster)
     stored(master, updated, typeOf("master"));

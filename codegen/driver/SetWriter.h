@@ -47,8 +47,12 @@ public:
   void dequantizeGradient();
   void unscaleGradient(llvm::StringRef factor);
   void update();
+  /// Norms and counts of each tensor, as arguments of role `statistic`; after the
+  /// others.
+  void measure();
 
   std::string gradient; // the value that the update takes
+  std::string unclipped; // the one before it was clipped
   Named grad;
 
 private:
@@ -67,6 +71,10 @@ private:
   std::string load(const Named &name, llvm::StringRef type);
   void stored(const Named &target, llvm::StringRef value, llvm::StringRef type);
   std::string countStep();
+  void measured(llvm::StringRef key, llvm::StringRef value, bool always);
+  std::string element(llvm::StringRef list, llvm::StringRef name);
+  std::string norm(llvm::StringRef element, llvm::StringRef name);
+  std::string countOf(llvm::StringRef condition, llvm::StringRef name);
   std::string takeHypers();
   mlir::InFlightDiagnostic error() { return mlir::emitError(rule.getLoc()); }
 
@@ -76,6 +84,8 @@ private:
   bool several;
   StepText &text;
   llvm::StringMap<std::string> formats;
+  std::string before, after; // the parameter, or its master
+  std::string code;          // what is stored of it
   llvm::SmallVector<mlir::BlockArgument> states;
 };
 

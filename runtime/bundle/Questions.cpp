@@ -66,7 +66,9 @@ altgrad_status find(const char *function, const char *what,
 } // namespace
 
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
-  return bundle ? manifestOf(bundle)->sets : 0;
+  if (!bundle || manifestOf(bundle)->streams.empty())
+    return 0;
+  return manifestOf(bundle)->sets;
 }
 
 int64_t altgrad_stream_count(const altgrad_bundle *bundle) {

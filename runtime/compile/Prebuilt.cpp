@@ -29,6 +29,13 @@ const char *defectOf(const Descriptor &file, const struct stat &library) {
   return info.st_mode & 002 ? "is writable by others" : nullptr;
 }
 
+bool startsWithAny(const Strings &options, const std::string &word) {
+  for (const std::string &option : options)
+    if (option.compare(0, word.size(), word) == 0)
+      return true;
+  return false;
+}
+
 } // namespace
 
 Strings altgrad::runtime::templateFolders(const std::string &folder) {
@@ -39,7 +46,10 @@ Strings altgrad::runtime::templateFolders(const std::string &folder) {
 std::string altgrad::runtime::prebuiltKey(const Strings &templates,
                                           const Strings &options) {
   Strings names;
-  if (!plainRules(options, names) || names.empty())
+  if (!plainRules(options, names))
+    return "";
+  // Without a rule there is one request: what becomes of a loss scale.
+  if (names.empty() && !startsWithAny(options, "--loss-scaler="))
     return "";
   std::string key = "altgrad stock 1\n";
   addPart(key, "version", altgrad_version());

@@ -102,7 +102,7 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
   std::set<std::string> lines = linesOf(groups, device);
   if (lines.empty())
     lines.insert(compiler.setLine(otherwise, at::kFloat));
-  first = compiler.compile(lines, Where(device).isHost(), false);
+  first = compiler.compile(lines, Where(device).isHost(), false, "");
   findKeys(*first);
 }
 
@@ -118,7 +118,8 @@ bool Binding::take(const Groups &groups, States &states) {
 }
 
 bool Binding::isAsBound(const Groups &groups, const States &states) {
-  if (!bound || options != boundOptions || groups.size() != sizes.size())
+  if (!bound || options != boundOptions || scaler != boundScaler ||
+      groups.size() != sizes.size())
     return false;
   auto known = params.begin();
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -204,7 +205,8 @@ Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts,
   std::set<std::string> lines = linesOf(groups, device);
   for (const Draft &draft : drafts)
     lines.insert(draft.line);
-  part.program = compiler.compile(lines, part.where.isHost(), exchanged);
+  part.program =
+      compiler.compile(lines, part.where.isHost(), exchanged, scaler);
   part.keys = findKeys(*part.program);
   for (Draft &draft : drafts)
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
@@ -326,7 +328,8 @@ void Binding::bind(const Groups &groups, States &states) {
   parts.clear();
   std::vector<Drafts> drafts = draft(groups);
   std::vector<Part> made;
-  bool exchanged = drafts.size() > 1 && spec.max_grad_norm();
+  bool exchanged =
+      drafts.size() > 1 && (spec.max_grad_norm() || !scaler.empty());
   Ranges before;
   for (Drafts &of : drafts) {
     made.push_back(makePart(groups, of, exchanged));
@@ -356,6 +359,31 @@ void Binding::bind(const Groups &groups, States &states) {
   remember(groups, states);
 }
 
+// The count of skipped steps on a device; a new one goes on from the others.
+static Tensor countOn(at::Device device, std::vector<Tensor> &skips) {
+  for (const Tensor &count : skips)
+    if (count.device() == device)
+      return count;
+  Tensor begin = at::zeros({}, at::TensorOptions().dtype(at::kLong));
+  skips.push_back((skips.empty() ? begin : skips[0]).to(device).clone());
+  return skips.back();
+}
+
+void Binding::place(Scaling &scaling) {
+  for (const Part &part : parts) {
+    at::Device device = part.where.device();
+    LossScale &numbers = scaling.numbersOn(device);
+    const std::vector<Scalar> &singles = part.program->singles;
+    for (size_t i = 0; i < singles.size(); ++i)
+      if (singles[i].key == "skipped")
+        part.table->values.place(i, countOn(device, skips));
+      else if (singles[i].role == ALTGRAD_ROLE_SCALE ||
+               singles[i].role == ALTGRAD_ROLE_SCALER)
+        part.table->values.place(i, numbers.at(singles[i].key));
+    scaling.devices.push_back(device);
+  }
+}
+
 void Binding::run() {
   std::vector<TensorTable *> tables;
   for (const Part &part : parts) {
@@ -375,6 +403,7 @@ void Binding::remember(const Groups &groups, const States &states) {
       params.push_back(param.unsafeGetTensorImpl());
   }
   boundOptions = options;
+  boundScaler = scaler;
   boundStates.clear();
   for (auto &[param, state] : states)
     boundStates.emplace_back(param, state.get());

@@ -3,6 +3,7 @@
 #ifndef ALTGRAD_TORCH_BINDING_H
 #define ALTGRAD_TORCH_BINDING_H
 
+#include "LossScale.h"
 #include "Request.h"
 #include "TensorTable.h"
 #include "altgrad/optim.h"
@@ -29,6 +30,9 @@ public:
   // every value is to be given again. Throws before a tensor is changed.
   bool take(const Groups &groups, States &states);
 
+  // Where a scaler's numbers are for the step that was taken.
+  void place(Scaling &scaling);
+
   // Performs the step on what was taken.
   void run();
 
@@ -41,6 +45,8 @@ public:
   Marks marks;
   std::vector<std::string> options; // compile-time options of each group
   std::vector<char> changed;        // groups whose values are to be given again
+  std::string scaler;               // the variant of a loss scaler, or ""
+  std::vector<at::Tensor> skips;    // steps that were skipped, a device each
 
   // A group of a plan: the tensors of a param_group that are in one set.
   struct Cell {
@@ -98,6 +104,7 @@ private:
   std::vector<c10::TensorImpl *> params;
   std::vector<size_t> sizes; // of the groups
   std::vector<std::string> boundOptions;
+  std::string boundScaler;
   std::deque<at::Tensor> held; // what the table's rows and `idle` point to
   std::vector<const at::Tensor *> idle;
   std::vector<std::pair<void *, const void *>> boundStates;

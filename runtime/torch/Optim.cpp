@@ -2,6 +2,7 @@
 #include "altgrad/optim.h"
 #include "Binding.h"
 
+#include <ATen/ops/zeros.h>
 #include <torch/optim/serialize.h>
 #include <torch/serialize/archive.h>
 
@@ -146,11 +147,23 @@ Tensor RuleOptimizer::step(LossClosure closure) {
     at::AutoGradMode enabled(true);
     loss = closure();
   }
+  advance(nullptr);
+  return loss;
+}
+
+void RuleOptimizer::advance(Scaling *scaling) {
   at::NoGradGuard disabled;
   readOptions();
+  binding->scaler = scaling ? scaling->variant : "";
   giveHypers(binding->take(param_groups_, state_));
+  if (scaling)
+    binding->place(*scaling);
   binding->run();
-  return loss;
+}
+
+Tensor RuleOptimizer::skipped_steps() const {
+  const auto &skips = binding->skips;
+  return skips.empty() ? at::zeros({}, at::kLong) : skips[0].clone();
 }
 
 void RuleOptimizer::save(OutputArchive &archive) const {

@@ -123,17 +123,22 @@ void Program::readScalars() {
     Scalar scalar{info.name, info.key, info.role, info.access, info.type, {}};
     if (info.has_default)
       scalar.byDefault = info.value;
+    if (info.scope == ALTGRAD_PER_STEP) {
+      singles.push_back(scalar);
+      continue;
+    }
     bool ofSet = info.set >= 0 || sets.size() == 1;
     Set &set = sets.at(size_t(std::max(info.set, 0)));
-    if (info.scope == ALTGRAD_PER_STEP)
-      singles.push_back(scalar);
-    else if (info.role == ALTGRAD_ROLE_HYPER && ofSet &&
+    if (info.role == ALTGRAD_ROLE_HYPER && ofSet &&
              info.scope == ALTGRAD_PER_GROUP)
       set.hypers.push_back(scalar);
     else if (info.role == ALTGRAD_ROLE_STEP && ofSet &&
              info.scope == ALTGRAD_PER_TENSOR &&
              (info.type == ALTGRAD_F32 || info.type == ALTGRAD_I64))
       set.step = scalar;
+    else if (info.role == ALTGRAD_ROLE_STATISTIC && ofSet &&
+             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
+      set.statistics.push_back(scalar);
     else
       refuse(info);
   }
@@ -153,9 +158,7 @@ Program::Program(std::shared_ptr<altgrad_bundle> given)
       altgrad_exchange_word at{};
       at.size = sizeof at;
       check(altgrad_exchange_word_at(bundle.get(), i, word, &at));
-      TORCH_CHECK(at.reduction == ALTGRAD_ADD || at.reduction == ALTGRAD_SUMSQ,
-                  "altgrad: an exchange of other reductions than sums");
-      exchange.words.push_back(at.offset);
+      exchange.words.push_back({at.offset, at.reduction});
     }
     exchanges.push_back(std::move(exchange));
   }

@@ -37,12 +37,17 @@ struct Set {
   std::vector<Stream> kept;   // states, master and copy
   std::vector<Scalar> hypers; // one value for each group
   std::optional<Scalar> step; // counts the steps of each tensor
+  std::vector<Scalar> statistics; // f32, what a step says of each tensor
 };
 
 // Where other devices' or ranks' sums may join.
+struct ExchangeWord {
+  uint64_t offset;   // bytes into the workspace
+  int32_t reduction; // ALTGRAD_AND: of an i32; else of an f32
+};
 struct Exchange {
-  int64_t phase;               // it comes before
-  std::vector<uint64_t> words; // bytes into the workspace
+  int64_t phase; // it comes before
+  std::vector<ExchangeWord> words;
 };
 
 struct Program {

@@ -72,9 +72,9 @@ std::string Compiler::setLine(const std::string &options,
 
 const std::shared_ptr<const Program> &
 Compiler::compile(const std::set<std::string> &lines, bool onHost,
-                  bool exchanged) {
+                  bool exchanged, const std::string &scaler) {
   std::shared_ptr<const Program> &program =
-      programs[{lines, onHost, exchanged}];
+      programs[{lines, onHost, exchanged, scaler}];
   if (program)
     return program;
   std::string options;
@@ -83,6 +83,8 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
   options += onHost ? "--target=x86-64-v3,x86-64-v4" : "--target=sm_80,sm_90";
   if (spec.max_grad_norm())
     options += "\n--clip";
+  if (!scaler.empty())
+    options += "\n--loss-scaler=" + scaler;
   if (exchanged)
     options += "\n--exchange";
   if (!spec.rule_path().empty())
@@ -94,9 +96,14 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
       compiler.empty() ? nullptr : compiler.c_str(), &bundle));
   program = std::make_shared<Program>(
       std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
-  for (const Scalar &single : program->singles)
+  for (const Scalar &single : program->singles) {
+    bool ofScaler = single.role == ALTGRAD_ROLE_SCALE ||
+                    single.role == ALTGRAD_ROLE_SCALER ||
+                    single.role == ALTGRAD_ROLE_FLAG;
     TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM ||
-                    single.role == ALTGRAD_ROLE_NORM,
+                    single.role == ALTGRAD_ROLE_NORM ||
+                    (ofScaler && !scaler.empty()),
                 "altgrad: nobody gives the step its '", single.name, "'");
+  }
   return program;
 }

@@ -20,13 +20,15 @@ public:
   // options (by commas), in the words of the request.
   std::string setLine(const std::string &options, c10::ScalarType type) const;
   // The program of these sets, in their order, for the CPU or for GPUs;
-  // `exchanged`: with exchange points, where sums over the step may be joined.
+  // `exchanged`: with exchange points, where shares of a step may be joined;
+  // `scaler`: the variant of a loss scaler, or "".
   const std::shared_ptr<const Program> &
-  compile(const std::set<std::string> &lines, bool onHost, bool exchanged);
+  compile(const std::set<std::string> &lines, bool onHost, bool exchanged,
+          const std::string &scaler);
 
 private:
   RuleSpec spec;
-  std::map<std::tuple<std::set<std::string>, bool, bool>,
+  std::map<std::tuple<std::set<std::string>, bool, bool, std::string>,
            std::shared_ptr<const Program>>
       programs;
 };

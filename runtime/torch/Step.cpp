@@ -89,7 +89,7 @@ void TensorTable::begin() {
   failed.release();
 }
 
-bool TensorTable::advance(std::vector<Tensor> *words) {
+bool TensorTable::advance(std::vector<Share> *words) {
   auto after = c10::make_scope_exit([&] { letGo(); });
   c10::OptionalDeviceGuard guard(where.device());
   if (!words || nextExchange == program_->exchanges.size()) {
@@ -100,8 +100,11 @@ bool TensorTable::advance(std::vector<Tensor> *words) {
   const Exchange &exchange = program_->exchanges[nextExchange++];
   runTo(exchange.phase);
   words->clear();
-  for (uint64_t offset : exchange.words)
-    words->push_back(where.view(workspace, offset, at::kFloat));
+  for (const ExchangeWord &word : exchange.words)
+    words->push_back(
+        {where.view(workspace, word.offset,
+                    word.reduction == ALTGRAD_AND ? at::kInt : at::kFloat),
+         word.reduction});
   after.release();
   return true;
 }

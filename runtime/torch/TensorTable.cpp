@@ -4,6 +4,7 @@
 #include "Threads.h"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
 using namespace altgrad::optim;
@@ -35,6 +36,7 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
   check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()),
                              int64_t(groups.size())));
   bindTensors();
+  bindStatistics();
   check(altgrad_workspace(handle, &bytes));
   workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
 }
@@ -111,4 +113,19 @@ void TensorTable::bindTensors() {
     check(altgrad_bind_scalar(plan.get(), described.step->name.c_str(),
                               pointers.data(), int64_t(pointers.size())));
   }
+}
+
+void TensorTable::bindStatistics() {
+  auto as = at::TensorOptions().dtype(at::kFloat).device(where.device());
+  for (size_t index = 0; index < sets.size(); ++index)
+    for (const Scalar &scalar : program_->sets[index].statistics) {
+      auto [it, isNew] = statistics_.try_emplace(scalar.key);
+      if (isNew)
+        it->second = at::zeros({int64_t(rows_.size())}, as);
+      std::vector<void *> pointers;
+      for (int64_t row = sets[index].first; row < sets[index].last; ++row)
+        pointers.push_back(static_cast<float *>(it->second.data_ptr()) + row);
+      check(altgrad_bind_scalar(plan.get(), scalar.name.c_str(),
+                                pointers.data(), int64_t(pointers.size())));
+    }
 }

@@ -25,6 +25,12 @@ struct Row {
 // What has changed since a table was made.
 enum class Change { None, Gradients, Tensors };
 
+// What one device has of a reduction over the step.
+struct Share {
+  at::Tensor word;
+  int32_t reduction; // of the C ABI
+};
+
 // States lie in memory as their parameter does, in the types of the program. A
 // parameter that is not dense is stepped in a dense copy, after whose order its
 // states and its gradient are arranged.
@@ -54,12 +60,18 @@ public:
   }
   void begin();
   // False: the step is done. True: other devices or ranks may join in; `words`
-  // gets the sums of this one, 0-dim tensors of f32, to be overwritten in
-  // place.
-  bool advance(std::vector<at::Tensor> *words);
+  // gets the shares of this one, 0-dim tensors, to be overwritten in
+  // place: of f32, or of i32 where they say whether all hold.
+  bool advance(std::vector<Share> *words);
 
   // What the step reads and says, beside its tensors.
   Values values;
+
+  // What the last step said of each row, f32, by keys; a step that was skipped
+  // leaves some of it.
+  const std::map<std::string, at::Tensor> &statistics() const {
+    return statistics_;
+  }
 
   const Program &program() const { return *program_; }
   const std::vector<Row> &rows() const { return rows_; }
@@ -75,6 +87,7 @@ private:
 
   void remember();
   void bindTensors();
+  void bindStatistics();
 
   void look(const SetRows &set, int64_t begin, int64_t end, Part &part);
   void lookAt(const SetRows &set, int64_t row, const at::Tensor &grad,
@@ -120,6 +133,7 @@ private:
   bool moved = true;      // a gradient is not where it was bound
   bool inference = false; // a tensor without a version counter is written
 
+  std::map<std::string, at::Tensor> statistics_;
   Where::Memory workspace;
   uint64_t bytes = 0;
   size_t nextExchange = 0;

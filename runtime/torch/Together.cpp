@@ -10,18 +10,36 @@ static Tensor to(const Tensor &value, const at::Device &device) {
   return value.to(device, /*non_blocking=*/!device.is_cpu());
 }
 
-// The kernels add the words of their sets: the total goes into the first.
-static void join(std::vector<std::vector<Tensor>> &words) {
-  at::Device device = words[0][0].device();
-  Tensor total;
-  for (const std::vector<Tensor> &of : words)
-    for (const Tensor &word : of)
-      total = total.defined() ? total.add(to(word, device)) : word.clone();
-  for (std::vector<Tensor> &of : words) {
-    Tensor own = to(total, of[0].device());
-    for (Tensor &word : of)
-      word.zero_();
-    of[0].copy_(own);
+// What all devices have together; of a sum the total goes into a device's first
+// word and 0 into its others, because the kernels add the words of their sets.
+static void join(std::vector<std::vector<Share>> &words, bool verdicts) {
+  auto belongs = [&](const Share &share) {
+    return (share.reduction == ALTGRAD_AND) == verdicts;
+  };
+  Tensor all;
+  for (const std::vector<Share> &of : words)
+    for (const auto &[word, reduction] : of) {
+      if (!belongs({word, reduction}))
+        continue;
+      TORCH_CHECK(reduction != ALTGRAD_MAX,
+                  "altgrad: an exchange of other reductions than sums");
+      if (!all.defined())
+        all = word.clone();
+      else if (verdicts)
+        all = all.bitwise_and(to(word, all.device()));
+      else
+        all = all.add(to(word, all.device()));
+    }
+  for (std::vector<Share> &of : words) {
+    bool first = true;
+    for (Share &share : of)
+      if (belongs(share)) {
+        if (verdicts || first)
+          share.word.copy_(to(all, share.word.device()));
+        else
+          share.word.zero_();
+        first = false;
+      }
   }
 }
 
@@ -32,11 +50,12 @@ void altgrad::optim::runTogether(const std::vector<TensorTable *> &tables) {
     table->begin();
   bool more = !tables.empty();
   while (more) {
-    std::vector<std::vector<Tensor>> words(tables.size());
+    std::vector<std::vector<Share>> words(tables.size());
     more = false;
     for (size_t i = 0; i < tables.size(); ++i)
       more |= tables[i]->advance(&words[i]);
-    if (more)
-      join(words);
+    for (bool verdicts : {false, true})
+      if (more)
+        join(words, verdicts);
   }
 }

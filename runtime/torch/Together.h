@@ -7,8 +7,8 @@
 namespace altgrad::optim {
 
 // Runs the tables' steps. Where their programs have exchange points, every
-// device goes on with the sum of all devices' words, which are added in the
-// order of the tables, in f32. Nobody waits for a GPU but the CPU's own table.
+// device goes on with what all devices have: sums are added in the order of the
+// tables, in f32. Nobody waits for a GPU but the CPU's own table.
 void runTogether(const std::vector<TensorTable *> &tables);
 
 } // namespace altgrad::optim

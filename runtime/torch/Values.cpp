@@ -35,12 +35,16 @@ Values::Values(const Program &program, std::vector<int32_t> given,
   // One more: the begin of a last group without any is an address, too.
   host.assign(scalars.size() + 1, 0);
   sources.resize(scalars.size());
+  placed.resize(program.singles.size());
   if (!where.isHost())
     device =
         std::make_shared<at::DataPtr>(where.allocate(host.size() * cellBytes));
 }
 
 void *Values::pointerTo(size_t cell) const {
+  if (cell >= firstSingle && cell < scalars.size())
+    if (const Tensor &memory = placed[cell - firstSingle]; memory.defined())
+      return memory.data_ptr();
   bool result = cell >= firstSingle && cell < scalars.size() &&
                 scalars[cell]->access != ALTGRAD_IN;
   if (device && (result || (cell < sources.size() && sources[cell].defined())))
@@ -109,6 +113,18 @@ void Values::setSource(size_t cell, Tensor value) {
 
 void Values::hyper(int64_t group, size_t index, const Tensor &value) {
   setSource(firstCell[size_t(group)] + index, value);
+}
+
+void Values::place(size_t index, const Tensor &memory) {
+  Tensor &held = placed.at(index);
+  if (held.is_same(memory))
+    return;
+  TORCH_CHECK(memory.scalar_type() == typeOf(*scalars[firstSingle + index]) &&
+                  memory.numel() == 1 && memory.device() == where.device(),
+              "altgrad: no place for ", program.singles[index].name);
+  held = memory;
+  bound.clear();
+  toggled = true;
 }
 
 void Values::forget(int64_t group) {

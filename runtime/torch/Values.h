@@ -28,6 +28,10 @@ public:
   void give(int32_t role, double value);
   void give(int32_t role, const at::Tensor &value);
 
+  // From now on the `index`-th of the program's singles lies in `memory`, on
+  // the plan's device, where the step reads it and writes it.
+  void place(size_t index, const at::Tensor &memory);
+
   // Binds what is not bound to its cells yet, and queues copies of the tensors.
   void send(altgrad_plan *plan);
 
@@ -55,7 +59,8 @@ private:
   std::vector<uint64_t> host;
   std::vector<at::Tensor> sources; // of each cell; undefined: the number counts
   size_t sourceCount = 0;
-  Where::Memory device; // null on the host
+  std::vector<at::Tensor> placed; // of each single; undefined: it has a cell
+  Where::Memory device;           // null on the host
   // Which cells had a source when all were bound; empty: they never were.
   std::vector<char> bound;
   bool toggled = true; // a source came or went since

@@ -46,9 +46,9 @@ class Case:
             optimizer.state[p] = {"step": torch.zeros((), device=where), "exp_avg": m, "exp_avg_sq": v}
         return optimizer
 
-    def scaler(self):
+    def scaler(self, made=torch.amp.GradScaler):
         # A scale of 1 that never grows: the same gradients can be unscaled in every round.
-        found = torch.amp.GradScaler(self.gpu.device.type, init_scale=1.0, growth_interval=1 << 30)
+        found = made(self.gpu.device.type, init_scale=1.0, growth_interval=1 << 30)
         found.scale(torch.ones((), device=self.gpu.device))
         return found
 
@@ -80,10 +80,10 @@ class Case:
         return optimizer.step
 
     def ours_in_scaler(self):
-        """The whole of GradScaler.step, which looks for infinities in a pass of its own."""
-        import altgrad.optim
-        optimizer = self.own(altgrad.optim.AdamW(self.params, lr=1e-4, fused_amp=True, max_grad_norm=1.0))
-        scaler = self.scaler()
+        """A GradScaler of ours: the step checks and scales, `update` takes the next scale over."""
+        import altgrad
+        optimizer = self.own(altgrad.optim.AdamW(self.params, lr=1e-4, max_grad_norm=1.0))
+        scaler = self.scaler(altgrad.amp.GradScaler)
 
         def step():
             scaler.step(optimizer)

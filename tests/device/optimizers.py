@@ -281,11 +281,12 @@ def checkpoints(bundles, device):
 
 def grad_scaler(bundles, device):
     """GradScaler's whole protocol, with a spoilt step, as on the CPU; what torch steps beside the kernels."""
+    import altgrad.amp
     gpu = gpus.find(device)
 
-    def scaler_runs(name, ways, unscale):
+    def scaler_runs(name, ways, unscale, made=torch.amp.GradScaler):
         pair = Pair(gpu, maker(name, lr=0.1, **ways), SMALL)
-        scalers = [torch.amp.GradScaler(p[0].device.type, init_scale=128.0, growth_interval=2) for p in pair.params]
+        scalers = [made(p[0].device.type, init_scale=128.0, growth_interval=2) for p in pair.params]
         for number in range(6):
             factors = [torch.randn(shape) for shape in SMALL]
             for params, optimizer, scaler in zip(pair.params, pair.optimizers, scalers):
@@ -309,6 +310,9 @@ def grad_scaler(bundles, device):
 
     cases = [(f"{name} {list(ways)}, unscale_ {unscale}", lambda a=(name, ways, unscale): scaler_runs(*a))
              for name, ways, unscale in itertools.product(("AdamW", "SGD", "Lion"), ({}, AMP, CLIP | AMP), (False, True))]
+    own = altgrad.amp.GradScaler
+    cases += [(f"{name} {list(ways)}, a GradScaler of ours", lambda a=(name, ways, False, own): scaler_runs(*a))
+              for name, ways in itertools.product(("AdamW", "SGD", "Lion"), ({}, CLIP))]
     return every(cases + [(f"float64 beside, {list(ways)}", lambda w=ways: beside_torch(w)) for ways in ({}, CLIP)])
 
 

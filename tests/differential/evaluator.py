@@ -183,6 +183,24 @@ class Evaluator:
             clipped.append(Reals(reals.elements, Value(factor, False), reals.set))
         return [*clipped, Value(norm, False)]
 
+    def _update_loss_scale(self, op, *inputs):
+        """By the words of definitions 3.1 and 3.4, one Python number at a time: all rows have the same."""
+        scale, found, tracker, interval, left, times, growth, backoff, least, most = [v.array[0] for v in inputs]
+        boostr = "boostr" in op.attributes["variant"]
+        if found:
+            tracker, left = 0, left - 1
+            if left <= 0:
+                scale = np.float32(max(float(scale) * float(backoff), float(least)))
+        elif tracker + 1 == interval or (boostr and tracker + 1 > interval):
+            more = np.float32(min(float(scale) * float(growth), float(most)))
+            tracker, left = 0, times
+            scale = more if boostr or np.isfinite(more) else scale
+        else:
+            tracker += 1
+        count = len(self.rows.numel)
+        return [Value(np.full(count, scale, np.float32), False), Value(np.full(count, tracker, np.int64), False),
+                Value(np.full(count, left, np.int64), False)]
+
     def _quantize(self, op, reals):
         overflow = re.search(r"overflow<(\w+)>", op.attributes["overflow"])[1]
         form = self._format(op.result_types[0])

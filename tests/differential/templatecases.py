@@ -7,7 +7,8 @@ import inputs
 import program
 
 MODES = {"plain": [], "clip": ["--clip"], "unscale": ["--unscale"],
-         "both": ["--unscale", "--clip"], "scaler": ["--scaler", "--clip"]}
+         "both": ["--unscale", "--clip"], "scaler": ["--scaler", "--clip"],
+         "loss": ["--loss-scaler=torch", "--clip", "--statistics"]}
 OPTIONS = {
     "sgd": ["", "momentum_on", "momentum_on,nesterov", "maximize", "momentum_on,maximize"],
     "adam": ["", "amsgrad", "maximize"], "adamw": ["", "amsgrad", "maximize"],
@@ -18,6 +19,11 @@ OPTIONS = {
     "adopt": ["", "decoupled", "no_clip", "maximize"],
     "ademamix": ["", "maximize"]}
 STORAGES = ("f32", "bf16", "f16", "master", "copy4", "copy5", "mixed")
+# What a number of the whole step may be.
+SCALARS = {"inv_scale": [0.37], "max_norm": [1.0], "grad_scale": [3.0], "growth_factor": [1.1],
+           "backoff_factor": [0.3], "min_scale": [0.5, 1.0], "max_scale": [3.25, np.inf],
+           "growth_interval": [3], "growth_tracker": [0, 1, 2, 3, 4], "hysteresis": [2],
+           "hysteresis_tracker": [1, 2], "skipped": [5], "found": [0, 0, 1]}
 # (rule with options, storage, flags): between them every way a kernel is made.
 STEPS = {
     "adamw mixed": ("adamw", "param=bf16 grad=bf16 master=f32 m=ocp.e5m2 copy=ocp.e4m3fn",
@@ -26,7 +32,8 @@ STEPS = {
     "sgd bf16": ("sgd{momentum_on,nesterov}", "param=bf16 grad=bf16 buf=bf16", []),
     "ademamix f16": ("ademamix", "param=f16 grad=f16", ["--scaler"]),
     "rmsprop copy": ("rmsprop{centered}", "param=bf16 master=f32 copy=ocp.e5m2", []),
-    "lion f32": ("lion", "param=f32", ["--clip"])}
+    "lion f32": ("lion", "param=f32", ["--clip"]),
+    "sgd boostr": ("sgd", "param=f16 grad=f16 master=f32", ["--loss-scaler=boostr"])}
 # Hyper-parameters of the second and third group, where they differ from the defaults.
 OTHERS = ({"lr": 0.037, "decay": 0.078125, "beta1": 0.3, "momentum": 0.9, "dampening": 0.25,
            "alpha_warmup": 12.0, "beta3_warmup": 15.0, "alpha": 0.4, "lr_decay": 0.1},
@@ -125,8 +132,9 @@ def _scalar(scalar, rows, rng):
         default = scalar["default"] if scalar["default"] is not None else _default(name)
         return np.array([default if g == 0 else OTHERS[(g - 1) % 2].get(name, default)
                          for g in range(count)])
-    fixed = {"inv_scale": 0.37, "max_norm": 1.0, "grad_scale": 3.0}
-    return np.array([fixed.get(name, 0.0)], np.float32)
+    choices = SCALARS.get(name, [0.0])
+    dtype = {"f32": np.float32, "f64": np.float64, "i64": np.int64}[scalar["type"]]
+    return np.array([choices[0] if len(choices) == 1 else rng.choice(choices)], dtype)
 
 
 _defaults = {}

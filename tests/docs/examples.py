@@ -68,6 +68,10 @@ CONTEXTS = {
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
     "Altgrad_UnscaleOp": lambda text: step(rename(text, g="v"), ", in %inv_scale: f32"),
     "Altgrad_ClipOp": lambda text: step(rename(text, a="g", b="w"), ", in %max_norm: f32"),
+    "Altgrad_UpdateLossScaleOp": lambda text: step(
+        text, ", in %s: f32" + "".join(f", in %{name}: i64" for name in ("n", "interval", "left", "times"))
+        + "".join(f", in %{name}: f64" for name in ("up", "down", "least", "most")),
+        prelude=REALS + "%found = arith.cmpf une, %s, %s : f32\n"),
     "Altgrad_UpdateOp": lambda text: step(
         rename(text, m="w", v="w", x="w", y="g"),
         "".join(f", in %{name}: f64" for name in ("lr", "b1", "b2", "eps", "decay")) + ", in %t: i64"),

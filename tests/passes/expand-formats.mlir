@@ -32,6 +32,19 @@ altgrad.step @factor(inout %w: !altgrad.tensors<f32>, in %u: !altgrad.tensors<f3
   commit always %l to %w : !altgrad.tensors<f32>
 }
 
+// What was quantized in this step lies in no memory: its code is decoded, not loaded.
+// CHECK-LABEL: @twice
+altgrad.step @twice(inout %w: !altgrad.tensors<f32>, in %k: f32) {
+  // CHECK: load %w
+  %x = dequantize %w : !altgrad.tensors<f32>
+  // CHECK: %[[C:.*]] = encode %{{.*}} format<bf16>
+  %c = quantize %x round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
+  // CHECK-NOT: load
+  // CHECK: decode %[[C]] format<bf16> : i16 to f32
+  %y = dequantize %c : !altgrad.tensors<bf16>
+  commit always %y to %w : !altgrad.tensors<f32>
+}
+
 // -----
 
 altgrad.step @order(inout %w: !altgrad.tensors<f32>) {

@@ -103,6 +103,22 @@ def fully_sharded(rank, group, original):
     return "equal"
 
 
+def loss_scaled(rank, group, label):
+    """The scales of altgrad's GradScaler where one rank's gradient is infinite by turns."""
+    params = shards(SHARDS[label], 0)[rank]
+    optimizer = altgrad.optim.SGD(params, lr=0.1, max_grad_norm=0.5, process_group=group)
+    scaler, scales = altgrad.amp.GradScaler("cpu", 8.0, growth_interval=1), []
+    scaler.scale(torch.ones(1))
+    for step in range(STEPS):
+        give_grads([params], [SHARDS[label][rank]], 10 + step)
+        if params[0].grad is not None and step == 1 + rank:
+            params[0].grad.view(-1)[0] = float("inf")
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    return scales
+
+
 CASES = [*((label, "SGD", None) for label in SHARDS), ("one kind", "AdamW", None),
          ("one kind", "LAMB", None), ("torch's part on one", "SGD", ("0100", "0010"))]
 
@@ -112,6 +128,7 @@ def answers(tmp_path_factory):
     """Both ranks' answers to everything here: two processes are started once."""
     asked = {case: partial(train, name=case[1], label=case[0], flags=case[2]) for case in CASES}
     asked["scaled"] = scaled
+    asked.update({("loss", label): partial(loss_scaled, label=label) for label in SHARDS})
     asked.update({original: partial(fully_sharded, original=original) for original in (True, False)})
     return dict(zip(asked, ranks.run(list(asked.values()), tmp_path_factory.mktemp("ranks"))))
 
@@ -139,6 +156,13 @@ def test_the_norm_of_the_union(answers, case):
 
 def test_one_flag_over_the_ranks(answers):
     assert answers["scaled"] == ([0.0, 0.0, 0.0, -1.0],) * 2
+
+
+@pytest.mark.parametrize("label", SHARDS)
+def test_one_loss_scale_over_the_ranks(answers, label):
+    bad = [8.0] if label == "one without gradients" else [8.0, 4.0]
+    wanted = [16.0, *bad, *[bad[-1] * 2**i for i in range(1, STEPS - len(bad))]]
+    assert answers["loss", label] == (wanted,) * 2
 
 
 @pytest.mark.parametrize("original", [True, False])

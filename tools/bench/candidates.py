@@ -41,8 +41,11 @@ class Torch:
         self.mode = mode
         self.optimizer = self.make(choice)
         # A scale of 1 that never grows: the same gradients can be unscaled in every round.
-        self.scaler = torch.amp.GradScaler("cpu", init_scale=1.0, growth_interval=1 << 30)
+        self.scaler = self.scaler_class()("cpu", init_scale=1.0, growth_interval=1 << 30)
         self.scaler.scale(torch.ones(()))
+
+    def scaler_class(self):
+        return torch.amp.GradScaler
 
     def make(self, choice):
         return torch.optim.AdamW(self.params, lr=1e-4, **choice)
@@ -64,14 +67,16 @@ class Torch:
 
 
 class Package(Torch):
-    """altgrad.optim.AdamW. With a scaler, GradScaler.step still passes over the gradients once to look for infinities."""
+    """altgrad.optim.AdamW, with altgrad.amp.GradScaler."""
+
+    def scaler_class(self):
+        import altgrad.amp
+        return altgrad.amp.GradScaler
 
     def make(self, choice):
         import altgrad
         if self.mode != "plain":
             choice["max_grad_norm"] = 1.0
-        if self.mode == "scaler+clip":
-            choice["fused_amp"] = True
         return altgrad.optim.AdamW(self.params, lr=1e-4, **choice)
 
     def step(self):

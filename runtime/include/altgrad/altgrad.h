@@ -118,6 +118,7 @@ typedef struct altgrad_exchange_word {
   int32_t reduction; // ALTGRAD_AND is over an i32, the others over an f32
 } altgrad_exchange_word;
 
+// 0 for a step of scalars alone, for which no tensors are bound.
 ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_stream_at(const altgrad_bundle *bundle,

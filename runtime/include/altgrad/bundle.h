@@ -86,7 +86,9 @@ enum {
 
 // What a stream or a scalar of a step is: X(word, WORD). Streams first; `max_norm`
 // is the bound of a clip and `norm` what it found, `scale` a loss scale and
-// `inv_scale` its inverse, `flag` 1.0 where a gradient was not finite.
+// `inv_scale` its inverse, `flag` 1.0 where a gradient was not finite; `scaler` are
+// the numbers of a loss scaler, by keys that `altgrad-opt --loss-scaler` gives them,
+// and `statistic` what `--statistics` says of each tensor and of the step.
 #define ALTGRAD_ROLES(X)                                                       \
   X(param, PARAM)                                                              \
   X(grad, GRAD)                                                                \
@@ -101,6 +103,8 @@ enum {
   X(scale, SCALE)                                                              \
   X(inv_scale, INV_SCALE)                                                      \
   X(flag, FLAG)                                                                \
+  X(scaler, SCALER)                                                            \
+  X(statistic, STATISTIC)                                                      \
   X(random, RANDOM)
 
 enum altgrad_role {

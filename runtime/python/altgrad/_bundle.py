@@ -14,8 +14,10 @@ _TARGETS = {True: "--target=x86-64-v3,x86-64-v4", False: "--target=sm_80,sm_90"}
 
 # ALTGRAD_ROLES of bundle.h, in its order.
 ROLES = ("none", "param", "grad", "state", "master", "copy", "input", "hyper", "step", "max_norm",
-         "norm", "scale", "inv_scale", "flag", "random")
+         "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random")
 IN, OUT, INOUT = range(3)
+# Reductions of altgrad.h; MAX and the sums are of float32, ALL of int32.
+ADD, SUMSQ, MAX, ALL = range(4)
 _PER_STEP = 0
 
 
@@ -46,13 +48,17 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Set:
-    """What one kind of tensors is bound to; `states` holds master and further copies, too."""
+    """What one kind of tensors is bound to; `states` holds master and further copies, too.
+
+    `statistics` are what the step says of each tensor, in float32.
+    """
 
     param: Stream
     grad: Stream
     states: tuple
     hypers: tuple
     step: Scalar | None
+    statistics: tuple
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,10 @@ class Exchange:
 
 
 class Bundle:
-    """A compiled step: `sets` in the order of the request, `singles` of the step as a whole."""
+    """A compiled step: `sets` in the order of the request, `singles` of the step as a whole.
+
+    A step of scalars alone has no sets.
+    """
 
     def __init__(self, handle):
         self.handle = handle
@@ -99,7 +108,7 @@ def _set(streams, scalars, index):
     scalars = [s for s in scalars if s.set in (-1, index)]
     by_role = lambda entries, *roles: tuple(e for e in entries if e.role in roles)
     known = by_role(streams, "param", "grad", "state", "master", "copy")
-    known += by_role(scalars, "hyper", "step")
+    known += by_role(scalars, "hyper", "step", "statistic")
     for entry in (*streams, *scalars):
         if entry not in known:
             raise Error(f"the step asks for a {entry.role} {entry.key!r}, which no optimizer has")
@@ -107,19 +116,21 @@ def _set(streams, scalars, index):
     grad, = by_role(streams, "grad")
     step = by_role(scalars, "step")
     return Set(param, grad, by_role(streams, "state", "master", "copy"), by_role(scalars, "hyper"),
-               step[0] if step else None)
+               step[0] if step else None, by_role(scalars, "statistic"))
 
 
 _compiled = {}
 _lock = threading.Lock()
 
 
-def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host=True):
+def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host=True,
+                 statistics=False):
     """The Bundle of a step over several sets of tensors, compiled at most once per process.
 
-    `lines` are those of `set_line`, `rules` the Rule of each; `on_host` asks for the CPU's
-    code, otherwise that of GPUs. Raises Error with
-    the compiler's diagnostics.
+    `lines` are those of `set_line`, `rules` the Rule of each. `scaler` is True where torch's
+    GradScaler says scale and verdict, or the variant of a loss scaler of ours; `on_host`
+    asks for the CPU's code, otherwise that of GPUs. Raises Error with the compiler's
+    diagnostics.
     """
     texts = {rule.text: rule.origin for rule in rules if rule.text is not None}
     if len(texts) > 1:
@@ -127,12 +138,17 @@ def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host
                     + " and ".join(texts.values()))
     (text, origin), = texts.items() or [(None, "")]
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
-    options += ["--clip"] * clip + ["--scaler"] * scaler + ["--exchange"] * exchange
+    options += ["--clip"] * clip + _scaler_words(scaler) + ["--exchange"] * exchange
+    options += ["--statistics"] * statistics
     key = text, tuple(options)
     with _lock:
         if key not in _compiled:
             _compiled[key] = _compile(text, origin, options)
         return _compiled[key]
+
+
+def _scaler_words(scaler):
+    return [f"--loss-scaler={scaler}"] if isinstance(scaler, str) else ["--scaler"] * scaler
 
 
 def _compile(text, origin, options):

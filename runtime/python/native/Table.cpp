@@ -135,9 +135,16 @@ void Table::setTensors(
   }
 }
 
+void Table::place(const std::vector<std::pair<size_t, Tensor>> &given) {
+  for (auto &[index, memory] : given) {
+    held().values.place(index, memory);
+    singles.at(index).placed = true;
+  }
+}
+
 void Table::begin(const py::dict &given) {
   for (const Single &single : singles) {
-    if (single.scalar->access == ALTGRAD_OUT)
+    if (single.scalar->access == ALTGRAD_OUT || single.placed)
       continue;
     py::object value = given[single.role];
     if (THPVariable_Check(value.ptr()))
@@ -150,19 +157,22 @@ void Table::begin(const py::dict &given) {
   held().begin();
 }
 
-std::optional<std::vector<Tensor>> Table::advance() {
+std::optional<std::vector<std::pair<int, Tensor>>> Table::advance() {
   py::gil_scoped_release released;
   at::NoGradGuard none;
-  std::vector<Tensor> words;
-  if (!held().advance(&words))
+  std::vector<Share> shares;
+  if (!held().advance(&shares))
     return std::nullopt;
+  std::vector<std::pair<int, Tensor>> words;
+  for (Share &share : shares)
+    words.emplace_back(share.reduction, std::move(share.word));
   return words;
 }
 
 py::dict Table::results() const {
   py::dict results;
   for (const Single &single : singles) {
-    if (single.scalar->access == ALTGRAD_IN)
+    if (single.scalar->access == ALTGRAD_IN || single.placed)
       continue;
     Tensor value = held().values.tensor(single.scalar->role);
     if (value.defined())
@@ -171,6 +181,10 @@ py::dict Table::results() const {
       results[single.role] = held().values.number(single.scalar->role);
   }
   return results;
+}
+
+std::map<std::string, Tensor> Table::statistics() const {
+  return held().statistics();
 }
 
 py::dict Table::run(const py::dict &given) {
@@ -202,8 +216,10 @@ void Table::addTo(py::module_ &module) {
       .def("fresh", &Table::fresh)
       .def("set_hypers", &Table::setHypers)
       .def("set_tensors", &Table::setTensors)
+      .def("place", &Table::place)
       .def("begin", &Table::begin)
       .def("advance", &Table::advance)
       .def("results", &Table::results)
+      .def("statistics", &Table::statistics)
       .def("run", &Table::run);
 }

@@ -23,10 +23,13 @@ public:
                  const std::vector<size_t> &cells);
   void
   setTensors(const std::vector<std::tuple<size_t, size_t, at::Tensor>> &given);
+  void place(const std::vector<std::pair<size_t, at::Tensor>> &given);
   py::dict run(const py::dict &given);
   void begin(const py::dict &given);
-  std::optional<std::vector<at::Tensor>> advance();
+  // (the reduction of the C ABI, what this device has of it)
+  std::optional<std::vector<std::pair<int, at::Tensor>>> advance();
   py::dict results() const;
+  std::map<std::string, at::Tensor> statistics() const;
 
   int traverse(visitproc visit, void *arg);
   void clear();
@@ -38,6 +41,7 @@ private:
   struct Single {
     const optim::Scalar *scalar;
     py::object role;
+    bool placed = false; // lies in memory that was given
   };
 
   const at::Tensor *handleOf(py::handle tensor);

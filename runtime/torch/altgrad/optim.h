@@ -19,9 +19,14 @@
 #include <set>
 #include <vector>
 
+namespace altgrad::amp {
+class GradScaler;
+}
+
 namespace altgrad::optim {
 
 class Binding;
+struct Scaling;
 
 // Hyper-parameters of a group by the rule's names. What a group does not set
 // comes from the optimizer's defaults, then from the rule.
@@ -96,10 +101,13 @@ public:
   void load(torch::serialize::InputArchive &archive) override;
 
   // The global norm of the last step's gradients, before clipping: a 0-dim f32
-  // tensor on the parameters' device, where nobody has to wait for it; undefined
-  // without max_grad_norm or a step. The number waits for the device.
+  // tensor on the parameters' device, where nobody has to wait for it;
+  // undefined without max_grad_norm or a step. The number waits for the device.
   at::Tensor grad_norm() const;
   double last_grad_norm() const;
+  // How many steps a GradScaler of altgrad::amp skipped, a 0-dim i64 tensor on
+  // the parameters' device.
+  at::Tensor skipped_steps() const;
   // Only for an optimizer that was made with max_grad_norm.
   void set_max_grad_norm(double norm);
 
@@ -124,6 +132,8 @@ protected:
                        std::vector<uint64_t> &words) const;
 
 private:
+  friend class altgrad::amp::GradScaler;
+  void advance(Scaling *scaling);
   void complete(RuleOptions &options) const;
   void readOptions();
   void giveHypers(bool all);

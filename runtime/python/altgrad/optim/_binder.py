@@ -64,4 +64,5 @@ class NativeTable:
         table = native().Table(bundle.handle.value, rows, groups, params, idle, state)
         self.fresh, self.set_hypers, self.run = table.fresh, table.set_hypers, table.run
         self.set_tensors, self.results = table.set_tensors, table.results
-        self.begin, self.advance = table.begin, table.advance
+        self.begin, self.advance, self.place = table.begin, table.advance, table.place
+        self.statistics = table.statistics

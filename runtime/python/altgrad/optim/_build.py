@@ -55,7 +55,7 @@ def build(optimizer, watched, kinds, params, left, known, asked):
         return None
     check_apart(owner, [row.param for row in rows])
     devices = in_turn([row.param.device for row in rows])
-    asked["exchange"] |= asked["clip"] and len(devices) > 1
+    asked["exchange"] |= is_common(asked) and len(devices) > 1
     parts = [_Part(device, rows, rules, asked) for device in devices]
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
@@ -82,6 +82,11 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     if built.fresh(params, optimizer.state) != FRESH:
         raise RuntimeError("a gradient changed while its step was prepared")
     return built
+
+
+def is_common(asked):
+    """Whether the step finds out something that all devices and ranks have to share."""
+    return asked["clip"] or isinstance(asked["scaler"], str)
 
 
 def _rows_of(optimizer, kinds, left, known):

@@ -76,6 +76,14 @@ class TorchPart:
             return [_times(p.grad, inverse) for p in self._params]
 
     @torch.no_grad()
+    def finite(self):
+        """Whether all gradients are, an int32 on the CPU."""
+        values = [p.grad.coalesce()._values() if p.grad.is_sparse else p.grad
+                  for p in self._params if p.grad is not None]
+        return torch.tensor(all([bool(v.isfinite().all()) for v in values]),
+                            dtype=torch.int32, device="cpu")
+
+    @torch.no_grad()
     def norm(self, grads):
         """The global norm of `grads` as torch's clip_grad_norm_ computes it; 0 without any."""
         values = [g.coalesce()._values() if g.is_sparse else g for g in grads if g is not None]

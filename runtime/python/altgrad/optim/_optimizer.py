@@ -6,11 +6,13 @@ import torch
 
 from .._rule import parse_storage
 from ._binder import make_groups
-from ._build import build
+from ._checkpoint import kept_dtypes
+from ._build import build, is_common
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
 from ._hooks import watched
 from ._kinds import BOUND, Kinds, bound_of, check_capturable
-from ._layout import FORMATS, PARAM_DTYPES, check_kind
+from ._layout import check_kind
+from ._statistics import Statistics, Tallies
 from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
 from ._warn import warn
@@ -48,6 +50,9 @@ class Optimizer(torch.optim.Optimizer):
     in every step, with or without gradients. Replicas must not be counted twice:
     DistributedDataParallel needs no group.
 
+    `statistics=True` has the step say norms and counts of each parameter, in the passes over
+    memory that it makes anyway: `statistics()`.
+
     `step` raises TypeError, ValueError, RuntimeError, altgrad.Error, or KeyError for a
     key that a group has lost, before it changes anything.
     """
@@ -72,17 +77,20 @@ class Optimizer(torch.optim.Optimizer):
     _turns = None
     _running = False
     _norm = None
+    _scaling = None  # a Scaling while altgrad.amp.GradScaler steps
+    _tallies = None
     _group = None
     _left_behind = False
     _warned = False
     fallback = True
+    _measures = False
 
     def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False,
-                 process_group=None, fallback=True):
+                 process_group=None, fallback=True, statistics=False):
         if max_grad_norm is not None:
             defaults = {**defaults, BOUND: bound_of(max_grad_norm)}
         self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
-        self.process_group = process_group
+        self.process_group, self._measures = process_group, bool(statistics)
         self._check_flags(defaults)
         self._forget()
         super().__init__(params, defaults)
@@ -132,6 +140,22 @@ class Optimizer(torch.optim.Optimizer):
             return self._norm.clone()
         return None if self._norm is None else torch.tensor(
             self._norm, dtype=torch.float32, device="cpu")
+
+    @property
+    def skipped_steps(self):
+        """How many steps altgrad.amp.GradScaler skipped, a 0-dim int64 tensor.
+
+        It lies on the parameters' device, and nobody waits for it. 0 before the first.
+        """
+        return self._tallies.value("skipped")
+
+    def statistics(self):
+        """What the last step said of every parameter, and all steps of the optimizer: Statistics.
+
+        Its tensors lie on the device of the first parameter; nobody waits for them. Raises
+        RuntimeError unless the optimizer was made with `statistics=True`.
+        """
+        return Statistics(self)
 
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
@@ -202,6 +226,8 @@ class Optimizer(torch.optim.Optimizer):
             return
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         scaler = self.fused_amp or scale is not None or found is not None
+        if self._scaling:
+            scale, scaler = self._scaling.scale, self._scaling.variant
         given = {"scale": _number(scale, 1.0), "flag": _number(found, 0.0)}
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a "
@@ -241,6 +267,10 @@ class Optimizer(torch.optim.Optimizer):
         results, tables = {}, self._built.tables if self._built else []
         if self._built and not self._built.on_host:
             self._check_capture()
+        for table in tables:
+            self._tallies.place(table)
+        if self._scaling:
+            self._scaling.bind(tables)
         if self._theirs or self._group is not None or len(tables) > 1:
             with torch.no_grad():
                 results = step_together(tables, self._theirs, self._group, given,
@@ -248,6 +278,8 @@ class Optimizer(torch.optim.Optimizer):
         elif tables:
             results = tables[0].run(given)
         self._norm = results.get("norm", self._norm)
+        if self._scaling:
+            self._scaling.flag = given["flag"] = results.get("flag", 0.0)
         if self._built:
             self._built.count(given["flag"])
 
@@ -286,12 +318,13 @@ class Optimizer(torch.optim.Optimizer):
         watched = make_groups(self.param_groups, {*kinds.keys, *self._older})
         theirs = left_to_torch(self) if self._falls_back else None
         left = theirs.ids if theirs else ()
-        ours = _without(watched.params, left)
+        ours = [p for p in watched.params if id(p) not in left]
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
         together = theirs is not None or self._group is not None
+        wanted = dict(clip=clipped, scaler=asked[0], statistics=self._measures)
         built = build(self, watched, kinds.rules, ours, left, known, dict(
-            clip=clipped, scaler=asked[0], exchange=clipped and together))
+            wanted, exchange=is_common(wanted) and together))
         if built:
             self._rows = {row.place: row for row in built.rows}
         if theirs:
@@ -323,40 +356,22 @@ class Optimizer(torch.optim.Optimizer):
         dtype, except "step"; the values that it cast are put back between the
         hooks of the user, where the kernels can read them. A file that says nothing of max_grad_norm leaves it.
         """
-        last, bound = [], self.max_grad_norm
-
-        def remember(optimizer, given):
-            last.append(given)
-
-        def restore(optimizer):
-            flat = lambda groups: [p for group in groups for p in group["params"]]
-            given = last[-1]
-            for index, param in zip(flat(given["param_groups"]), flat(optimizer.param_groups)):
-                for key, value in given["state"].get(index, {}).items():
-                    if key != self._count_key and _keeps_dtype(param, value):
-                        tensor = isinstance(value, torch.Tensor)
-                        optimizer.state[param][key] = value.to(param.device) if tensor else value
-            if not any(BOUND in group for group in optimizer.param_groups):
-                optimizer.max_grad_norm = bound
-
-        hooks = (self.register_load_state_dict_pre_hook(remember),
-                 self.register_load_state_dict_post_hook(restore, prepend=True))
         try:
-            super().load_state_dict(state_dict)
+            with kept_dtypes(self):
+                super().load_state_dict(state_dict)
         finally:
             self._forget()
-            for hook in hooks:
-                hook.remove()
 
     def _forget(self):
         """Lets go of the table and of private step counts: the states are others now."""
         self._turns = self._turns or threading.RLock()
         self._watched, self._built, self._theirs = None, None, None
         self._rows, self._counts = {}, {}
+        self._tallies = self._tallies or Tallies()
 
     def __getstate__(self):
         kept = super().__getstate__()
-        kept.update(fused_amp=self.fused_amp, fallback=self.fallback,
+        kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._group is not None)
         return kept
 
@@ -382,13 +397,3 @@ def _number(value, default):
     if value is None:
         return default
     return value if stays_on_device(value) else float(value)
-
-
-def _without(params, left):
-    return [p for p in params if id(p) not in left] if left else params
-
-
-def _keeps_dtype(param, value):
-    """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
-    return param.dtype in PARAM_DTYPES and (not isinstance(value, torch.Tensor)
-                                            or value.dtype in FORMATS or value.dtype == param.dtype)

@@ -7,6 +7,7 @@ from operator import attrgetter, is_
 import torch
 from torch.autograd.graph import increment_version
 
+from .._bundle import ALL
 from .._plan import Plan
 from ._layout import check_extent, in_order
 from ._torch_pool import torch_parallel_for
@@ -55,9 +56,13 @@ class TensorTable:
     `run(given)` runs the step on the gradients bound last: takes edits of parameters into
     their master copies (known by version counters), raises the version counters of what is
     written, and returns `results()`, {role: what the step says}. `given` has the step-wide
-    values by role. `begin(given)` and then `advance()` until it answers None do the same from one exchange
-    point to the next; there it answers the words, 0-dim tensors of float32 to be
-    overwritten in place.
+    values by role, but for those of `place(entries)`: (index in bundle.singles, 0-dim tensor) of what lies in
+    memory of its own. `begin(given)` and then `advance()` until it answers None do the same from one exchange
+    point to the next; there it answers (reduction, word) of what this device has: 0-dim
+    tensors of float32, or of int32 for ALL, to be overwritten in place.
+
+    `statistics()` is what the last step said of each row, float32 tensors by keys; a step
+    that was skipped leaves some of it.
     """
 
     def __init__(self, bundle, rows, groups, params, idle, state):
@@ -80,9 +85,10 @@ class TensorTable:
         self.plan.bind_tensors([(row.param.numel(), row.cell, row.set) for row in rows],
                                len(groups))
         self._bind_tensors()
+        self._bind_statistics()
         self._values = Values(bundle, groups, self.where)
         self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
-        self.results = self._values.results
+        self.results, self.place = self._values.results, self._values.place
         size = self.plan.workspace_bytes()
         self._workspace = torch.empty(size + _ALIGNMENT, dtype=torch.uint8,
                                       device=self.where.device)
@@ -121,6 +127,17 @@ class TensorTable:
                 self.plan.bind_scalar(part.step.name, [row.count.data_ptr() for row in rows])
         self._masters = masters
         self._versions = [None] * len(masters)
+
+    def _bind_statistics(self):
+        self._statistics = {}
+        for part, mine in zip(self.bundle.sets, self._slices):
+            for scalar in part.statistics:
+                memory = self._statistics.setdefault(scalar.key, torch.zeros(
+                    len(self.rows), dtype=torch.float32, device=self.where.device))
+                self.plan.bind_scalar(scalar.name, list(map(_data_ptr, memory[mine].unbind())))
+
+    def statistics(self):
+        return self._statistics
 
     # Every step.
 
@@ -202,8 +219,12 @@ class TensorTable:
         point = self._points.pop(0)
         self._run_to(point.phase)
         self._next = point.phase
-        begins = [self._begin + offset for offset, _ in point.words]
-        return [self._workspace[begin:begin + 4].view(torch.float32)[0] for begin in begins]
+        return [(reduction, self._word(self._begin + offset, reduction))
+                for offset, reduction in point.words]
+
+    def _word(self, begin, reduction):
+        dtype = torch.int32 if reduction == ALL else torch.float32
+        return self._workspace[begin:begin + 4].view(dtype)[0]
 
     def _run_to(self, phase):
         with self.where.guard():

@@ -5,43 +5,80 @@ import math
 
 import torch
 
+from .._bundle import ADD, ALL, SUMSQ
 from ._where import stays_on_device
 
 # What FSDP calls its flat parameters, and the original ones that are views of them.
 _MARKS = "_is_flat_param", "_fsdp_flattened"
 
 
-def step_together(tables, theirs, group, given, clipped, scaled):
+def step_together(tables, theirs, group, given, clipped, scaler):
     """Runs one step of several devices, torch's class and ranks; returns what it says, by role.
 
     `tables` are TensorTables in the order in which they step, `theirs` is a TorchPart or
-    None, `group` None or the process group over whose ranks norm and flag are combined.
-    torch's part comes before our parameters change, for it may refuse.
+    None, `group` None or the process group over whose ranks norm and flag are combined,
+    `scaler` as compile_sets has it. torch's part comes before our parameters change, for it
+    may refuse.
     """
-    if group is not None and scaled:
+    if group is not None and scaler is True:
         given["flag"] = over_ranks(group, given["flag"])
-    grads = theirs.grads(_inverse(given["scale"])) if theirs else []
-    skipped = theirs and float(given["flag"]) != 0.0
-    found = {}
-
-    def clip(share):
-        """The square of the common norm; torch's part is stepped by it."""
-        total, found["norm"], coefficient = _bound(theirs, grads, group, share, given["max_norm"])
-        if theirs and not skipped:
-            theirs.step(grads, coefficient)
-        return total
-
-    if clipped and not tables:
-        clip(None)
-    elif not clipped and theirs and not skipped:
-        theirs.step(grads)
+    others = _Others(theirs, group, given, clipped, checked=isinstance(scaler, str))
+    if not (tables and others.wait):
+        others.norm(None), others.finite(None), others.step()
     for table in tables:
         table.begin(given)
     words = [table.advance() for table in tables]
     while any(words):
-        _join([of for of in words if of], clip if theirs or group is not None else None)
+        _join([of for of in words if of], others)
         words = [table.advance() if of else None for table, of in zip(tables, words)]
-    return {**(tables[0].results() if tables else {}), **found}
+    return {**(tables[0].results() if tables else {}), **others.results}
+
+
+class _Others:
+    """What takes part in a step beside our tables: torch's class and other ranks.
+
+    `checked`: the step finds out itself whether all gradients are finite. `wait`: they need
+    what our tables find out. `results` is what the step says by role, as far as it is known here.
+    """
+
+    def __init__(self, theirs, group, given, clipped, checked):
+        self._theirs, self._group, self._given = theirs, group, given
+        self._clipped, self._checked = clipped, checked
+        self._inverse = _inverse(given["scale"]) if theirs else 1.0
+        self._grads = theirs.grads(self._inverse) if theirs else []
+        self._coefficient, self._finite = None, None
+        self.results, self.wait = {}, clipped or checked
+
+    def norm(self, share):
+        """The square of the common norm; `share`: our own squares, or None."""
+        if not self._clipped or (share is not None and self._theirs is None and self._group is None):
+            return share
+        total, self.results["norm"], self._coefficient = _bound(
+            self._theirs, self._grads, self._group, share, self._given["max_norm"])
+        return total
+
+    def finite(self, share):
+        """Whether everybody's gradients are finite, an int32; `share`: ours, or None."""
+        if not self._checked:
+            return share
+        fine = torch.ones((), dtype=torch.int32, device="cpu") if share is None else share
+        if self._theirs:
+            own = self._theirs.finite() & (0.0 < torch.as_tensor(self._inverse) < math.inf)
+            fine = fine & own.to(fine.device)
+        if self._group is not None:
+            fine = (over_ranks(self._group, (1 - fine).float()) == 0.0).int()
+        self._finite = fine
+        if share is None:
+            self.results["flag"] = float(1 - fine)
+        return fine
+
+    def step(self):
+        """Steps torch's part, unless this step is skipped."""
+        if not self._theirs:
+            return
+        skipped = not self._finite if self._checked else float(self._given["flag"]) != 0.0
+        if not skipped:
+            self._theirs.step(self._grads, self._coefficient)
 
 
 def over_ranks(group, share):
@@ -117,17 +154,35 @@ def _root(total):
 
 
 @torch.no_grad()
-def _join(words, clip):
-    """Adds the words as the kernels do, and leaves the common total in every table's first."""
-    first, *rest = [word for of in words for word in of]
-    total = first.clone()
-    for word in rest:
-        total += word.to(total.device, non_blocking=total.device.type != "cpu")
-    total = clip(total) if clip else total
-    for of in words:
+def _join(shares, others):
+    """Combines the (reduction, word) of all tables with the others' part, and steps that.
+
+    A sum goes into a table's first word and 0 into the rest, which the kernels add.
+    """
+    sums = [[word for kind, word in of if kind in (ADD, SUMSQ)] for of in shares]
+    verdicts = [word for of in shares for kind, word in of if kind == ALL]
+    if any(sums):
+        first, *rest = [word for of in sums for word in of]
+        total = first.clone()
+        for word in rest:
+            total += _beside(word, total)
+        total = others.norm(total)
+    if verdicts:
+        fine = verdicts[0].clone()
+        for word in verdicts[1:]:
+            fine &= _beside(word, fine)
+        fine = others.finite(fine)
+        for word in verdicts:
+            word.copy_(fine)
+    others.step()
+    for of in filter(None, sums):
         for word in of:
             word.zero_()
         of[0].copy_(total)
+
+
+def _beside(word, other):
+    return word.to(other.device, non_blocking=other.device.type != "cpu")
 
 
 def _inverse(scale):

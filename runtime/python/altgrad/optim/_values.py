@@ -41,6 +41,7 @@ class Values:
         self._device = None if where.on_host else torch.empty(
             self._size // _CELL, dtype=torch.float64, device=where.device)
         self._sources, self._bound = {}, None  # the cells that had a source when all were bound
+        self._placed = {}  # offset of a cell that is not used -> the memory that is
 
     def set_hypers(self, numbers, cells):
         """Writes hyper-parameters of the groups of the plan `cells`, each by its type."""
@@ -61,10 +62,21 @@ class Values:
         for cell, place, value in entries:
             self._take(self._writers[cell][0] + _CELL * place, value)
 
+    def place(self, entries):
+        """Takes (index in `bundle.singles`, 0-dim tensor) of step-wide values that lie, from now
+        on, in memory of the plan's device, where the step reads and writes them."""
+        for index, memory in entries:
+            scalar, _, offset = self._singles[index]
+            if self._placed.get(offset) is memory:
+                continue
+            if memory.dtype != _DTYPES[scalar.type] or memory.numel() != 1:
+                raise ValueError(f"no place for {scalar.key}: {memory.dtype}")
+            self._placed[offset], self._bound = memory, None
+
     def give(self, given):
-        """Takes the step-wide values by role: numbers, or tensors of the device."""
+        """Takes the other step-wide values by role: numbers, or tensors of the device."""
         for scalar, packer, offset in self._singles:
-            if scalar.access != OUT:
+            if scalar.access != OUT and offset not in self._placed:
                 value = given[scalar.role]
                 if self._device is not None and isinstance(value, torch.Tensor):
                     self._take(offset, value)
@@ -98,6 +110,8 @@ class Values:
                 non_blocking=True)
 
     def _address(self, offset, result=False):
+        if offset in self._placed:
+            return self._placed[offset].data_ptr()
         if self._device is not None and (result or offset in self._sources):
             return self._device.data_ptr() + offset
         return ctypes.addressof(self._host) + offset
@@ -120,4 +134,4 @@ class Values:
         where it lies on another device."""
         return {scalar.role: packer.unpack_from(self._host, offset)[0] if self._device is None
                 else self._view(offset) for scalar, packer, offset in self._singles
-                if scalar.access != IN}
+                if scalar.access != IN and offset not in self._placed}

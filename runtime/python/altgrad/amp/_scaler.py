@@ -1,0 +1,201 @@
+"""torch.amp.GradScaler whose work is part of the optimizer's step."""
+
+import math
+from collections import defaultdict
+
+import torch
+from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
+
+from ..optim import Optimizer
+from ..optim._where import stays_on_device
+from ._cells import Cells
+from ._scaling import Scaling
+
+VARIANTS = "torch", "boostr"
+
+
+class GradScaler(torch.amp.GradScaler):
+    """Scales losses and keeps the scale as torch.amp.GradScaler does, its arguments included.
+
+        scaler = altgrad.amp.GradScaler("cuda")
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    With an optimizer of altgrad.optim `step` is one program: it unscales, checks, clips by
+    `max_grad_norm`, updates or skips, and computes the next scale, without a pass over the
+    gradients of its own, which stay scaled, and without reading anything back. `update` then
+    takes that scale over. With any other optimizer, and after `unscale_`, it does what torch
+    does. Several optimizers, of either kind and on any devices, may share a scaler.
+
+    Beyond torch: the scale stays within `min_scale` and `max_scale` when it changes; it is
+    lowered by the `hysteresis`-th step since it last grew that finds a gradient which is
+    not finite (Megatron-LM's DynamicGradScaler), so by each one with 1; `variant="boostr"`
+    grows at the interval or beyond it, and does not keep an infinite scale away. A step whose
+    scale is 0, negative or not finite is skipped.
+
+    Raises ValueError for a number that is no scale, factor, interval or limit.
+    """
+
+    def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5,
+                 growth_interval=2000, enabled=True, *, min_scale=0.0, max_scale=math.inf,
+                 hysteresis=1, variant="torch"):
+        super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval,
+                         enabled)
+        self._all_cells, self._used = {}, set()
+        if not self._enabled:
+            return
+        if variant not in VARIANTS:
+            raise ValueError(f"variant is {variant!r}, not {' or '.join(VARIANTS)}")
+        self._variant = variant
+        self._init_scale = _scale_of(init_scale, "init_scale")
+        self._hysteresis = self._init_left = _count_of(hysteresis, "hysteresis")
+        _count_of(growth_interval, "growth_interval")
+        self._min_scale, self._max_scale = float(min_scale), float(max_scale)
+        if not 0.0 <= self._min_scale <= self._max_scale:
+            raise ValueError(f"limits {min_scale} and {max_scale}: 0 <= min_scale <= max_scale")
+
+    # The numbers.
+
+    def _lazy_init_scale_growth_tracker(self, dev):
+        cells = self._all_cells[dev] = Cells(dev, self._variant)
+        cells.set(grad_scale=self._init_scale, growth_tracker=self._init_growth_tracker,
+                  hysteresis_tracker=self._init_left)
+        self._scale, self._growth_tracker = cells.at["grad_scale"], cells.torch_tracker
+        self._main = cells
+
+    def _cells_of(self, device):
+        """The numbers on a device, as this step needs them."""
+        cells = self._all_cells.get(device)
+        if cells is None:
+            cells = self._all_cells[device] = Cells(device, self._variant)
+            cells.follow(self._main)
+        cells.take_settings({
+            "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval, "hysteresis": self._hysteresis,
+            "min_scale": self._min_scale, "max_scale": self._max_scale})
+        return cells
+
+    def _spread(self):
+        for cells in self._all_cells.values():
+            if cells is not self._main:
+                cells.follow(self._main)
+
+    # Steps.
+
+    def step(self, optimizer, *args, **kwargs):
+        """Steps `optimizer` unless a gradient is not finite; returns what its step does.
+
+        Raises RuntimeError for a closure, and for a second step before `update`.
+        """
+        if not self._enabled or not isinstance(optimizer, Optimizer):
+            return super().step(optimizer, *args, **kwargs)
+        if args or "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._check_scale_growth_tracker("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        own = getattr(optimizer, "grad_scale", None)
+        if state["stage"] is OptState.UNSCALED or own is not None:
+            result = self._step_checked(optimizer, state, own, kwargs)
+        else:
+            result = self._step_fused(optimizer, state, kwargs)
+        state["stage"] = OptState.STEPPED
+        return result
+
+    def _step_checked(self, optimizer, state, own, kwargs):
+        """torch's way: the check is done, or somebody has scaled the gradients once more."""
+        if state["stage"] is OptState.READY:
+            self._check_inf_per_device(optimizer)
+            own = self._scale * own
+        shares = [share.to(self._scale.device) for share in state["found_inf_per_device"].values()]
+        optimizer.grad_scale, optimizer.found_inf = own, sum(shares)
+        try:
+            return optimizer.step(**kwargs)
+        finally:
+            del optimizer.grad_scale, optimizer.found_inf
+
+    def _step_fused(self, optimizer, state, kwargs):
+        scale = self._scale if stays_on_device(self._scale) else self._scale.item()
+        scaling = optimizer._scaling = Scaling(self._cells_of, self._variant, scale)
+        try:
+            result = optimizer.step(**kwargs)
+        finally:
+            del optimizer._scaling
+        self._used.update(scaling.devices)
+        if not scaling.devices:  # no kernel saw a gradient
+            state["found_inf_per_device"] = {self._scale.device: torch.tensor(
+                scaling.flag, dtype=torch.float32, device=self._scale.device)}
+        return result
+
+    def update(self, new_scale=None):
+        """Takes over the next scale, or `new_scale`, a number or a tensor of one element."""
+        if not self._enabled:
+            return
+        self._check_scale_growth_tracker("update")
+        if new_scale is not None:
+            tensor = isinstance(new_scale, torch.Tensor)
+            super().update(new_scale if tensor else _scale_of(new_scale, "new_scale"))
+            self._main.set(found=0.0)
+        else:
+            self._take_next()
+        self._spread()
+        self._used = set()
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+
+    def _take_next(self):
+        shares = [share for state in self._per_optimizer_states.values()
+                  for share in state["found_inf_per_device"].values()]
+        if not shares and not self._used:
+            raise AssertionError("No inf checks were recorded prior to update.")
+        main = self._scale.device
+        shares += [self._all_cells[device].at["found"] for device in self._used - {main}]
+        if shares:
+            self._cells_of(main).compute_next(shares)
+        self._main.advance()
+
+    # Files and copies.
+
+    def state_dict(self):
+        """torch's entries, which its scaler loads, and those that it does not have."""
+        state = super().state_dict()
+        if self._enabled:
+            state.update(hysteresis=self._hysteresis, hysteresis_tracker=self._left(),
+                         min_scale=self._min_scale, max_scale=self._max_scale)
+        return state
+
+    def load_state_dict(self, state_dict):
+        """Takes a state_dict of this class or of torch's; what torch's lacks stays as it is."""
+        if not self._enabled:
+            return
+        super().load_state_dict(state_dict)
+        self._hysteresis = state_dict.get("hysteresis", self._hysteresis)
+        self._init_left = state_dict.get("hysteresis_tracker", self._hysteresis)
+        self._min_scale = state_dict.get("min_scale", self._min_scale)
+        self._max_scale = state_dict.get("max_scale", self._max_scale)
+        if self._scale is not None:
+            self._main.set(hysteresis_tracker=self._init_left, found=0.0)
+            self._spread()
+
+    def _left(self):
+        return int(self._main.at["hysteresis_tracker"]) if self._scale is not None else self._init_left
+
+    def __getstate__(self):
+        left = self._left() if self._enabled else None
+        state = super().__getstate__()
+        state.update(_all_cells={}, _used=set(), _main=None, _init_left=left)
+        return state
+
+
+def _scale_of(value, name):
+    number = float(value)
+    if not 0.0 < number < math.inf:
+        raise ValueError(f"{name} is {value}, not a finite number above 0")
+    return number
+
+
+def _count_of(value, name):
+    if int(value) != value or value < 1:
+        raise ValueError(f"{name} is {value}, not a whole number of at least 1")
+    return int(value)

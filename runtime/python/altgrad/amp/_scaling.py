@@ -1,0 +1,28 @@
+"""One step of an optimizer of ours under a GradScaler of ours."""
+
+
+class Scaling:
+    """What the step is told, and what it says.
+
+        Scaling(cells_of, variant, scale)
+
+    `cells_of(device)` gives the Cells of a device, `variant` is the scaler's, `scale` the
+    loss scale for whatever is not stepped by kernels: a number or a tensor. Afterwards
+    `devices` are those whose cells know the next scale, and `flag` is not 0 where the
+    step was skipped.
+    """
+
+    def __init__(self, cells_of, variant, scale):
+        self._cells_of, self.variant, self.scale = cells_of, variant, scale
+        self.devices, self.flag = [], 0.0
+
+    def bind(self, tables):
+        """Places the scaler's numbers where these tables find them."""
+        for table in tables:
+            cells = self._cells_of(table.where.device)
+            if getattr(table, "scaler", None) is not cells:
+                table.place([(index, cells.at[scalar.key])
+                             for index, scalar in enumerate(table.bundle.singles)
+                             if scalar.key in cells.at and scalar.role in ("scale", "scaler")])
+                table.scaler = cells
+            self.devices.append(table.where.device)

@@ -1,0 +1,49 @@
+"""What torch does to a state_dict when it loads one, and kernels could not read."""
+
+from contextlib import contextmanager
+
+import torch
+
+from ._kinds import BOUND
+from ._layout import FORMATS, PARAM_DTYPES
+
+
+@contextmanager
+def kept_dtypes(optimizer):
+    """While torch's load_state_dict runs: puts back the values that it casts to the parameter's dtype.
+
+    This happens between the hooks of the user. The bound of the norm stays where the file
+    says nothing of it.
+    """
+    last, bound = [], optimizer.max_grad_norm
+
+    def remember(_, given):
+        last.append(given)
+
+    def restore(_):
+        given = last[-1]
+        for index, param in zip(_flat(given["param_groups"]), _flat(optimizer.param_groups)):
+            for key, value in given["state"].get(index, {}).items():
+                if key != optimizer._count_key and _keeps_dtype(param, value):
+                    tensor = isinstance(value, torch.Tensor)
+                    optimizer.state[param][key] = value.to(param.device) if tensor else value
+        if not any(BOUND in group for group in optimizer.param_groups):
+            optimizer.max_grad_norm = bound
+
+    hooks = (optimizer.register_load_state_dict_pre_hook(remember),
+             optimizer.register_load_state_dict_post_hook(restore, prepend=True))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _flat(groups):
+    return [param for group in groups for param in group["params"]]
+
+
+def _keeps_dtype(param, value):
+    """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
+    return param.dtype in PARAM_DTYPES and (not isinstance(value, torch.Tensor)
+                                            or value.dtype in FORMATS or value.dtype == param.dtype)

@@ -1,0 +1,91 @@
+"""What steps say of parameters and of themselves, beside the update."""
+
+import torch
+
+from .._bundle import INOUT
+
+# What steps count, from the first one on.
+_TALLIES = "steps", "skipped", "clipped_steps"
+_OF_TENSORS = "grad_norm", "param_norm", "update_norm", "nonfinite", "lost"
+
+
+class Tallies:
+    """The counts of an optimizer, on every device on which it has parameters."""
+
+    def __init__(self):
+        self._on = {}
+
+    def place(self, table):
+        """Lets the steps of a table count here."""
+        device = table.where.device
+        if getattr(table, "tallies", None) is self._on.get(device, self):
+            return
+        counts = table.tallies = self._on.get(device) or self._begin(device)
+        table.place([(index, counts[scalar.key]) for index, scalar in enumerate(table.bundle.singles)
+                     if scalar.key in counts and scalar.access == INOUT])
+
+    def _begin(self, device):
+        """Counts on one more device, which go on from the others'."""
+        with torch.inference_mode(False):
+            counts = {key: self.value(key).to(device) for key in _TALLIES}
+        self._on[device] = counts
+        return counts
+
+    def value(self, key):
+        """A 0-dim int64 tensor of its own."""
+        for counts in self._on.values():
+            return counts[key].clone()
+        return torch.zeros((), dtype=torch.int64, device="cpu")
+
+
+class Statistics:
+    """What the last step of an optimizer said; made by `optimizer.statistics()`.
+
+    Tensors with an element for each parameter, in the order of the groups, NaN for one that
+    no kernel has stepped:
+
+    - `grad_norm`: of the unscaled gradient, before it is clipped;
+    - `nonfinite`: how many elements of the gradient are no finite numbers;
+    - `param_norm`, `update_norm`: of the parameter (its master) before the step, and of the
+      difference, in float32; `ratio` is their quotient;
+    - `lost`: how many elements were to change, and are too coarse in their format.
+
+    Counts of elements are exact up to 2^24. The last three are of the last step that was not skipped.
+    `steps`, `skipped` and `clipped_steps` count all steps, `clip_rate` is their quotient.
+    """
+
+    def __init__(self, optimizer):
+        owner = f"altgrad.optim.{type(optimizer).__name__}"
+        if not optimizer._measures:
+            raise RuntimeError(f"{owner}: made without statistics=True, its steps say nothing")
+        params = [(group, place, param) for group, entries in enumerate(optimizer.param_groups)
+                  for place, param in enumerate(entries["params"])]
+        self._names = [(group, place) for group, place, _ in params]
+        for key in _TALLIES:
+            setattr(self, key, optimizer._tallies.value(key))
+        tables = optimizer._built.tables if optimizer._built else []
+        # torch's class steps some of them: what a row calls its place is not the one here.
+        index = {id(param): place for place, (*_, param) in enumerate(params)}
+        for key in _OF_TENSORS:
+            setattr(self, key, _gathered(key, tables, index))
+        self.ratio = self.update_norm / self.param_norm
+        self.clip_rate = self.clipped_steps / self.steps
+
+    def table(self):
+        """{column: list}, a row for each parameter, as pandas.DataFrame takes it; waits for the device."""
+        columns = {"group": [group for group, _ in self._names],
+                   "param": [place for _, place in self._names]}
+        return columns | {key: getattr(self, key).tolist() for key in (*_OF_TENSORS, "ratio")}
+
+
+@torch.no_grad()
+def _gathered(key, tables, index):
+    device = tables[0].where.device if tables else torch.device("cpu")
+    every = torch.full((len(index),), float("nan"), dtype=torch.float32, device=device)
+    for table in tables:
+        values = table.statistics().get(key)
+        if values is None:  # what float32 holds is not lost
+            values = torch.zeros(len(table.rows), dtype=torch.float32, device=device)
+        places = torch.tensor([index[id(row.param)] for row in table.rows], device=device)
+        every[places] = values.to(device, non_blocking=device.type != "cpu")
+    return every
