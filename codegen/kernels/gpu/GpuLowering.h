@@ -165,6 +165,13 @@ private:
   mlir::Value again(llvm::StringRef name);
   void finish(KernelBuilder &kernel, llvm::ArrayRef<PhaseOp> phases);
 
+  // Overlap.cpp
+  void markModule();
+  void letNextBegin(PhaseOp phase);
+  bool waits(PhaseOp phase);
+  void waitForLaunches(PhaseOp phase);
+  void control(llvm::StringRef what, llvm::StringRef clobbers);
+
   // LowerToGPU.cpp
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.
   mlir::Value joinThreads(KernelBuilder &kernel, Reduction kind,

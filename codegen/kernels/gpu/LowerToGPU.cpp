@@ -14,6 +14,7 @@ using namespace altgrad;
 GpuLowering::GpuLowering(StepOp step, const Target &target, Block *kernels)
     : step(step), target(target), builder(step.getLoc(), step.getContext()) {
   builder.setInsertionPointToEnd(kernels);
+  markModule();
 }
 
 Value GpuLowering::special(StringRef intrinsic) {
@@ -77,6 +78,10 @@ void GpuLowering::lower(PhaseOp phase) {
   warps = scaled(blocks, warpsPerBlock);
   if (sharesWords(phase))
     allocateWords();
+  if (!followsLaunch(phase))
+    letNextBegin(phase);
+  else if (!phase.getSweep())
+    waitForLaunches(phase);
   if (SweepOp sweep = phase.getSweep())
     lowerSweep(kernel, sweep);
   else
