@@ -2,12 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 
-import inputs
+import compare
 import lint
 import program
 import ptxrun
+import templatecases
 
 STEPS = (("adamw", "", "--clip"), ("lamb", ""), ("adamw", "param=bf16 grad=bf16 master=f32", "--clip", "--scaler"))
 WAIT = "griddepcontrol.wait;"
@@ -16,6 +18,7 @@ LETS = "griddepcontrol.launch_dependents;"
 
 def _compiled(step, *targets):
     rule, storage, *flags = step
+    templatecases.use_rule(rule)
     return program.Program(program.generated(rule, storage, *flags), targets or ("sm_90",))
 
 
@@ -28,8 +31,7 @@ def _edited(ptx, symbol, edit):
 PLANTED = {
     "never waits": lambda text: text.replace(WAIT, ""),
     "before it has waited": lambda text: text.replace(WAIT, "").replace("ret;", WAIT + "\n\tret;"),
-    "exits on a path": lambda text: re.sub(r"(?s)(.*)griddepcontrol\.wait;", r"\1", text, count=1)
-    if text.count(WAIT) > 1 else text.replace(WAIT, "@%p1 " + WAIT),
+    "exits on a path": lambda text: text.replace(WAIT, "@%p1 ret;\n\t" + WAIT),
     "lets the next launch begin before": lambda text: text.replace(WAIT, LETS + "\n\t" + WAIT),
     "st.global": lambda text: text.replace(WAIT, "st.global.b64 [%rd1], %rd1;\n\t" + WAIT, 1),
     "does not let|lets nobody in": lambda text: text.replace(LETS, "") if LETS in text else text + "\n\t" + LETS,
@@ -47,3 +49,32 @@ def test_planted_orders_are_found(step):
             found = lint.complaints(_edited(ptx, phase["symbol"], edit), manifest)
             assert any(re.search(words, complaint) for complaint in found), (phase["symbol"], words, found)
     assert any("missing" in c for c in lint.complaints(re.sub(r"\.visible \.global.*\n", "", ptx), manifest))
+
+
+@pytest.mark.skipif(not ptxrun.available(), reason="no PTX interpreter is built")
+def test_the_interpreter_looks_at_what_comes_before_the_wait():
+    """Of every thread that runs, in launches of their own and in the last block's."""
+    compiled = _compiled(STEPS[0])
+    rows = compiled.rows([[20000, 3, 0]])
+    memory = compare.Memory(compiled.signature, rows, [0] * 3)
+    memory.fill(templatecases.start_values(compiled, rows, np.random.default_rng(4)))
+    last = compiled.manifest["phases"][-1]["symbol"]
+
+    def outcome(edit):
+        class Edited:
+            manifest, keeps_old = compiled.manifest, compiled.keeps_old
+
+            def ptx(self, target):
+                return _edited(compiled.ptx(target), last, edit)
+        try:
+            plan = ptxrun.PtxPlan(Edited(), "sm_90")
+            for _ in range(2):
+                plan.run(memory.twin())
+        except ptxrun.Fault as fault:
+            return str(fault)
+        return "right"
+
+    assert outcome(lambda text: text) == "right"
+    assert "the thread exits and has not waited" in outcome(lambda text: text.replace(WAIT, "ret;"))
+    assert "before the thread has waited" in outcome(PLANTED["before it has waited"])
+    assert "three would overlap" in outcome(PLANTED["lets the next launch begin before"])

@@ -10,7 +10,7 @@ namespace {
 
 constexpr char waits[] = "griddepcontrol.wait;\n",
                lets[] = "griddepcontrol.launch_dependents;\n",
-               loads[] = "ld.global.b32 %r2, [%rd0];\n",
+               loads[] = "ld.global.b32 %r2, [%rd1];\n",
                stores[] = "st.global.b32 [%rd1], 1;\n";
 
 std::string followerFault(const std::string &body, unsigned flags = 0) {
