@@ -89,7 +89,8 @@ MarkPointer fakecuda::enqueue(Stream &stream, Task task) {
   // The legacy stream and the blocking ones of a context follow each other.
   if (&stream == context.legacy.get()) {
     for (auto &other : state().allStreams)
-      if (other->context == &context && other->blocking && other->last)
+      if (other.get() != &stream && other->context == &context &&
+          other->blocking && other->last)
         task.after.push_back(other->last);
   } else if (stream.blocking && context.legacy->last) {
     task.after.push_back(context.legacy->last);
