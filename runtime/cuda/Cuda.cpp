@@ -193,11 +193,11 @@ altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
                             &attribute,
                             1};
   Result error =
-      overlaps ? driver.cuLaunchKernelEx(&config, entry.kernel, parameters,
-                                         nullptr)
-               : driver.cuLaunchKernel(entry.kernel, unsigned(blocks), 1, 1,
-                                       ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream,
-                                       parameters, nullptr);
+      overlaps
+          ? driver.cuLaunchKernelEx(&config, entry.kernel, parameters, nullptr)
+          : driver.cuLaunchKernel(entry.kernel, unsigned(blocks), 1, 1,
+                                  ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream,
+                                  parameters, nullptr);
   return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 
@@ -223,9 +223,8 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables,
         others ? (uint32_t *)where.address(FinishedTable) : nullptr;
     Items items = itemsOf(*entry.phase, tables);
     if (items.begin < items.end || others) {
-      if (altgrad_status status =
-              launchPhase(entry, items, args, stream,
-                          follows && mayOverlap && !captured))
+      if (altgrad_status status = launchPhase(
+              entry, items, args, stream, follows && mayOverlap && !captured))
         return status;
       follows = true;
     }

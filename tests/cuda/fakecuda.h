@@ -80,8 +80,8 @@ typedef struct fakecuda_launch {
   uint64_t parameter_bytes;
 } fakecuda_launch;
 
-// What is loaded from now on is what `edit` makes of its PTX, for free(); null: the
-// PTX itself.
+// What is loaded from now on is what `edit` makes of its PTX, for free(); null:
+// the PTX itself.
 FAKECUDA_API void fakecuda_edit(char *(*edit)(const char *ptx));
 
 // The launches in the order of the calls, captured ones included; 0 past the

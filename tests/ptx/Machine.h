@@ -25,9 +25,9 @@ struct LaunchOptions {
   uint64_t perturbation = 0; // of .approx results
   bool checkRaces = true;
   // Programmatic dependent launch: it may begin before the one before it has
-  // ended, and each thread has to wait for that (griddepcontrol.wait). `before`:
-  // the number of that launch, with which accesses are compared; 0: no thread
-  // may touch anything but read-only memory before it has waited.
+  // ended, and each thread has to wait for that (griddepcontrol.wait).
+  // `before`: the number of that launch, with which accesses are compared; 0:
+  // no thread may touch anything but read-only memory before it has waited.
   bool follows = false;
   uint32_t before = 0;
 };
@@ -122,7 +122,7 @@ public:
   uint32_t launchNumber;
   uint64_t steps = 0;
   uint32_t next = 0;
-  bool isAhead = false; // the launch before has not ended
+  bool isAhead = false;            // the launch before has not ended
   const Thread *running = nullptr; // whom a fault is about
 
   uint32_t threadsPerBlock() const {

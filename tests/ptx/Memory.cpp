@@ -100,6 +100,10 @@ void Region::split(ShadowPage &p, unsigned granule) {
 void Region::race(uint64_t address, const Access &access, const Stamp &other,
                   bool otherWrote) {
   const Stamp &now = access.clock->now;
+  const char *whose = "";
+  if (other.launch != now.launch)
+    whose = other.launch == access.clock->next ? " of the next launch"
+                                               : " of the launch before";
   throw Fault{raceKind, std::string(access.isWrite ? "write" : "read") +
                             " at " + hex(address) + " in '" + name +
                             "' by block " + std::to_string(now.block) +
@@ -108,11 +112,7 @@ void Region::race(uint64_t address, const Access &access, const Stamp &other,
                             (otherWrote ? "write" : "read") + " by block " +
                             std::to_string(other.block) + " thread " +
                             std::to_string(other.thread) + " at line " +
-                            std::to_string(other.line) +
-                            (other.launch == now.launch      ? ""
-                             : other.launch == access.clock->next
-                                 ? " of the next launch"
-                                 : " of the launch before")};
+                            std::to_string(other.line) + whose};
 }
 
 static bool conflicts(const Access &access, const Stamp &other) {

@@ -1,5 +1,5 @@
-// Programmatic dependent launch: what a thread may not do before it has waited for
-// the launch before.
+// Programmatic dependent launch: what a thread may not do before it has waited
+// for the launch before.
 #include "Machine.h"
 #include "Parser.h"
 #include "TestVm.h"

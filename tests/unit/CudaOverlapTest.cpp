@@ -28,8 +28,8 @@ protected:
       return HasFailure() ? 99 : int(calls);
     });
   }
-  // What the driver says of five steps with changed PTX, or whether the bytes are
-  // others.
+  // What the driver says of five steps with changed PTX, or whether the bytes
+  // are others.
   std::string planted(char *(*edit)(const char *), bool races) {
     BundlePointer bundle = compile(stepsOfUsers[1]);
     EXPECT_EQ(inChild([&] {
@@ -74,9 +74,7 @@ TEST_F(CudaOverlap, NotWithCodeThatDoesNotWaitOrADriverThatCannot) {
   EXPECT_EQ(dependent([] {}, 80), 0) << printed;
   EXPECT_EQ(dependent([] {}, 90, "x86-64-v3,sm_80"), 0) << printed;
   EXPECT_EQ(dependent([] { fakecuda_missing("cuLaunchKernelEx"); }), 0);
-  EXPECT_EQ(dependent([] {
-              setenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH", "0", 1);
-            }),
+  EXPECT_EQ(dependent([] { setenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH", "0", 1); }),
             0);
 }
 

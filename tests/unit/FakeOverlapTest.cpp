@@ -1,11 +1,11 @@
-// Programmatic dependent launch on the test driver: what the rules allow is done
-// in the order that hurts most.
+// Programmatic dependent launch on the test driver: what the rules allow is
+// done in the order that hurts most.
 #include "PtxOfTests.h"
 
 namespace {
 
-// `set` copies a word and lets the next launch begin; `early` loads it before it
-// waits, `good` after.
+// `set` copies a word and lets the next launch begin; `early` loads it before
+// it waits, `good` after.
 const char ptxOfOverlaps[] = R"(.version 7.8
 .target sm_90
 .address_size 64

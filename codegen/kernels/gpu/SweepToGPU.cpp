@@ -56,7 +56,8 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
   auto body = [&](Value index) { sweepChunk(kernel, memory, sweep, index); };
   if (!runsBackwards(phase)) {
-    kernel.loop(arith::AddIOp::create(builder, begin, first), end, stride, body);
+    kernel.loop(arith::AddIOp::create(builder, begin, first), end, stride,
+                body);
   } else {
     Value beyond = arith::SubIOp::create(builder, end, first);
     kernel.loopDown(arith::SubIOp::create(builder, beyond, kernel.i64(1)),
@@ -97,8 +98,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   auto phase = sweep->getParentOfType<PhaseOp>();
   kernel.keepsTablesInOrder = waits(phase);
   Row row = kernel.row(kernel.loadTable(i64, entry));
-  Value first =
-      kernel.loadTable(i64, kernel.offset(entry, kernel.i64(1), 8));
+  Value first = kernel.loadTable(i64, kernel.offset(entry, kernel.i64(1), 8));
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
   Value count = arith::TruncIOp::create(
       builder, i32,
@@ -138,9 +138,8 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   chunk.aligned = arith::ConstantIntOp::create(builder, true, 1);
   for (auto &[tensors, pointer] : chunk.pointers) {
     if (blockOf(tensors) == 1) // others are moved value by value
-      chunk.aligned =
-          arith::AndIOp::create(builder, chunk.aligned,
-                                isAligned(kernel, chunk, tensors, pointer));
+      chunk.aligned = arith::AndIOp::create(
+          builder, chunk.aligned, isAligned(kernel, chunk, tensors, pointer));
     pointer = elementAt(kernel, tensors, pointer, element);
   }
   storeScalars(kernel, chunk, memory);
