@@ -166,7 +166,6 @@ private:
   void finish(KernelBuilder &kernel, llvm::ArrayRef<PhaseOp> phases);
 
   // Overlap.cpp
-  void markModule();
   void letNextBegin(PhaseOp phase);
   bool waits(PhaseOp phase);
   void waitForLaunches(PhaseOp phase);
@@ -195,6 +194,9 @@ private:
                            blockWord = warpWord + warpsPerBlock,
                            wordCount = blockWord + 1;
 };
+
+/// Says in a module of kernels that they wait for other launches.
+void markOverlap(mlir::gpu::GPUModuleOp kernels, const Target &target);
 
 } // namespace altgrad
 

@@ -14,7 +14,6 @@ using namespace altgrad;
 GpuLowering::GpuLowering(StepOp step, const Target &target, Block *kernels)
     : step(step), target(target), builder(step.getLoc(), step.getContext()) {
   builder.setInsertionPointToEnd(kernels);
-  markModule();
 }
 
 Value GpuLowering::special(StringRef intrinsic) {
@@ -146,6 +145,7 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto kernels =
         gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
+    markOverlap(kernels, *machine);
     for (StepOp step : steps) {
       if (failed(checkPhases(step)))
         return signalPassFailure();

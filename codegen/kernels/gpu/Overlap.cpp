@@ -17,11 +17,12 @@ void GpuLowering::control(StringRef what, StringRef clobbers) {
 }
 
 // What the runtime asks a loaded module for (bundle.h).
-void GpuLowering::markModule() {
+void altgrad::markOverlap(gpu::GPUModuleOp kernels, const Target &target) {
   if (!target.overlapsLaunches)
     return;
+  auto builder = OpBuilder::atBlockEnd(kernels.getBody());
   Type i32 = builder.getI32Type();
-  LLVM::GlobalOp::create(builder, i32, /*isConstant=*/false,
+  LLVM::GlobalOp::create(builder, kernels.getLoc(), i32, /*isConstant=*/false,
                          LLVM::Linkage::External, ALTGRAD_KERNELS_WAIT,
                          builder.getI32IntegerAttr(1), /*alignment=*/4,
                          /*addrSpace=*/1);
