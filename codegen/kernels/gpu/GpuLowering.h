@@ -7,6 +7,7 @@
 #include "codegen/Target.h"
 #include "codegen/kernels/Scalars.h"
 #include "codegen/kernels/gpu/ThreadSums.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace altgrad {
