@@ -16,13 +16,13 @@ static constexpr GpuTuning noGpu{},
            /*residentSmall=*/4};
 
 static constexpr Target targets[] = {
-    {"x86-64-v3", "x86-64-v3", "v3", "", false, 8, avx2, noGpu},
-    {"x86-64-v4", "x86-64-v4", "v4", "", false, 16, avx512, noGpu},
-    {"sm_80", "sm_80", "", "7.0", false, 2, noCpu, anyGpu},
-    {"sm_86", "sm_86", "", "7.1", false, 2, noCpu, anyGpu},
-    {"sm_89", "sm_89", "", "8.1", true, 2, noCpu, anyGpu},
-    {"sm_90", "sm_90", "", "7.8", true, 2, noCpu, anyGpu},
-    {"sm_90a", "sm_90a", "", "8.0", true, 2, noCpu, anyGpu},
+    {"x86-64-v3", "x86-64-v3", "v3", "", false, false, 8, avx2, noGpu},
+    {"x86-64-v4", "x86-64-v4", "v4", "", false, false, 16, avx512, noGpu},
+    {"sm_80", "sm_80", "", "7.0", false, false, 2, noCpu, anyGpu},
+    {"sm_86", "sm_86", "", "7.1", false, false, 2, noCpu, anyGpu},
+    {"sm_89", "sm_89", "", "8.1", true, false, 2, noCpu, anyGpu},
+    {"sm_90", "sm_90", "", "7.8", true, true, 2, noCpu, anyGpu},
+    {"sm_90a", "sm_90a", "", "8.0", true, true, 2, noCpu, anyGpu},
 };
 
 llvm::ArrayRef<Target> altgrad::getTargets() { return targets; }

@@ -52,6 +52,7 @@ struct Target {
   llvm::StringLiteral suffix; // of a host kernel's symbol; "" for PTX
   llvm::StringLiteral ptx;    // lowest PTX version of the chip; "" for a CPU
   bool convertsF8;            // packed f32 to e4m3 and e5m2 in hardware
+  bool overlapsLaunches;      // griddepcontrol, which LLVM aborts at elsewhere
   // Elements that a sweep's wide body computes: f32 in a CPU's register; on a
   // GPU the operand of conversions to 8 bits, and few enough for 64 registers:
   // a power of two up to accessBytes / 4.

@@ -42,6 +42,10 @@ Value KernelBuilder::load(Type type, Value from, unsigned alignment,
                               invariant);
 }
 
+Value KernelBuilder::loadTable(Type type, Value from) {
+  return load(type, from, wordBytes, /*invariant=*/!keepsTablesInOrder);
+}
+
 void KernelBuilder::store(Value value, Value to, unsigned alignment) {
   LLVM::StoreOp::create(builder, value, to, alignment);
 }
@@ -112,18 +116,16 @@ Row KernelBuilder::row(Value index) {
 }
 
 Value KernelBuilder::rowHeader(Row row, altgrad_row_word word) {
-  return load(builder.getI64Type(),
-              offset(row.pointer, i64(word), wordBytes), wordBytes,
-              /*invariant=*/true);
+  return loadTable(builder.getI64Type(),
+                   offset(row.pointer, i64(word), wordBytes));
 }
 
 std::pair<Value, Value> KernelBuilder::rowsOf(std::optional<uint64_t> set) {
   if (!set || step.getSetCount() == 1)
     return {i64(0), member(Member::RowCount)};
   auto bound = [&](uint64_t index) {
-    return load(builder.getI64Type(),
-                offset(member(Member::Sets), i64(index), wordBytes), wordBytes,
-                /*invariant=*/true);
+    return loadTable(builder.getI64Type(),
+                     offset(member(Member::Sets), i64(index), wordBytes));
   };
   return {bound(*set), bound(*set + 1)};
 }
@@ -139,8 +141,7 @@ Value KernelBuilder::stream(Value tensors, Row row) {
     return offset(member(Member::Spills), chunk,
                   ALTGRAD_CHUNK * sizeof(float));
   }
-  return load(pointer, argumentPointer(cast<BlockArgument>(tensors), row),
-              wordBytes, /*invariant=*/true);
+  return loadTable(pointer, argumentPointer(cast<BlockArgument>(tensors), row));
 }
 
 // Where the pointer to an argument's memory lies.

@@ -69,6 +69,11 @@ public:
   /// Loops of the next calls are not unrolled by a back end, which may take every
   /// register it is allowed for that.
   bool keepsRolled = false;
+  /// Tables are loaded where it says so: the next calls' loads of them stay
+  /// before a wait for other launches, which ptxas lets those of constant
+  /// memory pass.
+  bool keepsTablesInOrder = false;
+  mlir::Value loadTable(mlir::Type type, mlir::Value pointer);
   /// A loop that carries values; `body` gives their next ones.
   llvm::SmallVector<mlir::Value>
   loopWith(mlir::Value from, mlir::Value to, mlir::Value by,

@@ -36,6 +36,24 @@ SmallVector<PhaseOp> altgrad::finishedBy(PhaseOp phase) {
 
 unsigned altgrad::countLaunches(StepOp step) { return launchesOf(step).size(); }
 
+static PhaseOp nextOf(PhaseOp phase) {
+  Operation *next = phase->getNextNode();
+  while (next && !isa<PhaseOp>(next))
+    next = next->getNextNode();
+  return cast_or_null<PhaseOp>(next);
+}
+
+bool altgrad::followsLaunch(PhaseOp phase) {
+  auto step = phase->getParentOfType<StepOp>();
+  return phase != *step.getBody().getOps<PhaseOp>().begin();
+}
+
+bool altgrad::precedesLaunch(PhaseOp phase) {
+  SmallVector<PhaseOp> others = finishedBy(phase);
+  PhaseOp last = others.empty() ? phase : others.back();
+  return !last.getExchange() && nextOf(last);
+}
+
 int64_t altgrad::chunkThreads(SweepOp sweep) {
   return sweep.getNumResults() ? warpThreads : ALTGRAD_BLOCK_THREADS;
 }

@@ -14,6 +14,12 @@ llvm::SmallVector<PhaseOp> finishedBy(PhaseOp phase);
 /// may.
 unsigned countLaunches(StepOp step);
 
+/// Whether the launch of a phase may come after another one of the same run,
+/// and whether another one may come after it and what its last block does. A
+/// run ends at an exchange.
+bool followsLaunch(PhaseOp phase);
+bool precedesLaunch(PhaseOp phase);
+
 /// How many threads of a block do a chunk: a warp where there are sums to keep
 /// apart, otherwise all.
 int64_t chunkThreads(SweepOp sweep);

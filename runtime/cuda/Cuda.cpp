@@ -4,6 +4,8 @@
 #include "cuda/Kernels.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 using namespace altgrad::runtime;
 
@@ -13,6 +15,12 @@ namespace {
 // sweeps than their launches do: 17 us of 1000 tensors where launches take 11,
 // by tools/gpu_model.py.
 constexpr int64_t mostRowsOfLastBlock = 512;
+
+// For measurements, and where a driver goes wrong.
+bool wantsOverlap() {
+  const char *word = getenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH");
+  return !word || strcmp(word, "0") != 0;
+}
 
 altgrad_status askCapture(const Driver &driver, CudaStream stream,
                           uint64_t &capture) {
@@ -28,7 +36,9 @@ class CudaExecutor final : public Executor {
 public:
   CudaExecutor(std::shared_ptr<Gpu> gpu, std::shared_ptr<const Kernels> kernels)
       : gpu(std::move(gpu)), driver(this->gpu->driver),
-        kernels(std::move(kernels)), memory(*this->gpu) {}
+        kernels(std::move(kernels)),
+        mayOverlap(this->kernels->mayOverlap && wantsOverlap()),
+        memory(*this->gpu) {}
   ~CudaExecutor() override;
 
   altgrad_status open();
@@ -49,15 +59,18 @@ private:
   altgrad_status orderCaptured(const Tables &tables, CudaStream stream,
                                uint64_t capture, const CudaTables *&out);
   altgrad_status launchAll(const Tables &tables, const Launch &launch,
-                           const CudaTables &where, CudaStream stream);
+                           const CudaTables &where, CudaStream stream,
+                           bool captured);
   int64_t finishedBy(int64_t phase, int64_t last, const Tables &tables) const;
   altgrad_status launchPhase(const Kernels::Entry &entry, Items items,
-                             altgrad_args &args, CudaStream stream);
+                             altgrad_args &args, CudaStream stream,
+                             bool overlaps);
   altgrad_status checkUsable() const;
 
   std::shared_ptr<Gpu> gpu;
   const Driver &driver;
   std::shared_ptr<const Kernels> kernels;
+  const bool mayOverlap;
   CudaTables memory;
   std::vector<Captured> captured;
   bool used = false;
@@ -162,9 +175,7 @@ int64_t CudaExecutor::finishedBy(int64_t phase, int64_t last,
 
 altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
                                          Items items, altgrad_args &args,
-                                         CudaStream stream) {
-  if (items.begin >= items.end && !args.finished)
-    return ALTGRAD_OK;
+                                         CudaStream stream, bool overlaps) {
   int64_t perBlock = entry.phase->perBlock;
   int64_t blocks = (items.end - items.begin + perBlock - 1) / perBlock;
   blocks = std::clamp<int64_t>(blocks, 1, entry.mostBlocks);
@@ -174,16 +185,29 @@ altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
       ALTGRAD_ARGS(ALTGRAD_POINTER, ALTGRAD_COUNT) & items.begin, &items.end};
 #undef ALTGRAD_POINTER
 #undef ALTGRAD_COUNT
-  Result error = driver.cuLaunchKernel(
-      entry.kernel, unsigned(blocks), 1, 1, ALTGRAD_BLOCK_THREADS, 1, 1, 0,
-      stream, parameters, nullptr);
+  const LaunchAttribute attribute{attributeOverlaps, 0, 1};
+  const LaunchConfig config{{unsigned(blocks), 1, 1},
+                            {ALTGRAD_BLOCK_THREADS, 1, 1},
+                            0,
+                            stream,
+                            &attribute,
+                            1};
+  Result error =
+      overlaps
+          ? driver.cuLaunchKernelEx(&config, entry.kernel, parameters, nullptr)
+          : driver.cuLaunchKernel(entry.kernel, unsigned(blocks), 1, 1,
+                                  ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream,
+                                  parameters, nullptr);
   return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 
+// The first launch comes after whatever is on the stream; the next ones may
+// overlap with the one before, and wait themselves. Not in a graph: drivers
+// before 12.3 know no such edge of one.
 altgrad_status CudaExecutor::launchAll(const Tables &tables,
                                        const Launch &launch,
                                        const CudaTables &where,
-                                       CudaStream stream) {
+                                       CudaStream stream, bool captured) {
   altgrad_args args = launch.args;
   args.rows = (const uint64_t *)where.address(RowTable);
   args.inputs = (const uint64_t *)where.address(InputTable);
@@ -191,14 +215,19 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables,
   args.groups = (const uint64_t *)where.address(GroupTable);
   args.scalars = (const uint64_t *)where.address(ScalarTable);
   args.sets = (const int64_t *)where.address(SetTable);
+  bool follows = false;
   for (int64_t i = launch.first; i < launch.last; ++i) {
     const Kernels::Entry &entry = kernels->phases[size_t(i)];
     int64_t others = finishedBy(i, launch.last, tables);
     args.finished =
         others ? (uint32_t *)where.address(FinishedTable) : nullptr;
-    if (altgrad_status status =
-            launchPhase(entry, itemsOf(*entry.phase, tables), args, stream))
-      return status;
+    Items items = itemsOf(*entry.phase, tables);
+    if (items.begin < items.end || others) {
+      if (altgrad_status status = launchPhase(
+              entry, items, args, stream, follows && mayOverlap && !captured))
+        return status;
+      follows = true;
+    }
     i += others;
   }
   return ALTGRAD_OK;
@@ -220,7 +249,8 @@ altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
           capture ? orderCaptured(tables, stream, capture, where)
                   : order(tables, stream, changed))
     return status;
-  altgrad_status status = launchAll(tables, launch, *where, stream);
+  altgrad_status status =
+      launchAll(tables, launch, *where, stream, capture != 0);
   // Also after a failure: the kernels before it may still run.
   if (driver.cuEventRecordWithFlags(last.get(), stream,
                                     capture ? externalEvent : 0) == 0)

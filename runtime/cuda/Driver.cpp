@@ -43,6 +43,12 @@ altgrad_status loadTable(void *library) {
   table.name = reinterpret_cast<Result (*)(__VA_ARGS__)>(address);
 #include "cuda/DriverTable.def"
 #undef ALTGRAD_DRIVER
+  constexpr int launchKernelEx = 11060;
+  address = nullptr;
+  if (find("cuLaunchKernelEx", &address, launchKernelEx, 0, &found) != 0)
+    address = nullptr;
+  table.cuLaunchKernelEx =
+      reinterpret_cast<decltype(table.cuLaunchKernelEx)>(address);
   return ALTGRAD_OK;
 }
 

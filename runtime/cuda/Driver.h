@@ -34,16 +34,32 @@ enum : int {
   jitErrorLogBytes = 6,
   jitInputPtx = 1,
   eventWithoutTiming = 2,
+  attributeOverlaps = 6, // PROGRAMMATIC_STREAM_SERIALIZATION of a launch
   externalEvent = 1, // of a record and of a wait: a node of a captured graph
   captureRelaxed = 2,
   streamNonBlocking = 1,
   hostPortable = 1
 };
 
+// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id, padding = 0;
+  int value, rest[15] = {};
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3], shared;
+  CudaStream stream;
+  const LaunchAttribute *attributes;
+  unsigned count;
+};
+
 struct Driver {
 #define ALTGRAD_DRIVER(name, ...) Result (*name)(__VA_ARGS__);
 #include "cuda/DriverTable.def"
 #undef ALTGRAD_DRIVER
+  // Of CUDA 11.6; null where the driver is older.
+  Result (*cuLaunchKernelEx)(const LaunchConfig *, Function, void **,
+                             void **) = nullptr;
 
   // "CUDA_ERROR_OUT_OF_MEMORY (out of memory)" by the driver's own words.
   altgrad_status refuse(Result error, const char *what) const;

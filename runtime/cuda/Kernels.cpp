@@ -43,6 +43,16 @@ altgrad_status loadPhase(const Bundle &bundle, const Phase &phase,
   return ALTGRAD_OK;
 }
 
+// The code itself says whether it waits: of what a bundle has, a device takes
+// what it can, and older bundles have code that does not.
+bool mayOverlap(const Driver &driver, Module module) {
+  DevicePointer mark = 0;
+  size_t bytes = 0;
+  return driver.cuLaunchKernelEx &&
+         driver.cuModuleGetGlobal(&mark, &bytes, module,
+                                  ALTGRAD_KERNELS_WAIT) == 0;
+}
+
 altgrad_status load(const Bundle &bundle, Kernels &kernels) {
   Gpu &gpu = *kernels.gpu;
   Entered entered(gpu.driver, gpu.context);
@@ -54,6 +64,7 @@ altgrad_status load(const Bundle &bundle, Kernels &kernels) {
   for (const Phase &phase : bundle.manifest().phases)
     if (altgrad_status status = loadPhase(bundle, phase, kernels))
       return status;
+  kernels.mayOverlap = mayOverlap(gpu.driver, kernels.module);
   return ALTGRAD_OK;
 }
 

@@ -18,6 +18,9 @@ struct Kernels {
   std::shared_ptr<Gpu> gpu;
   Module module = nullptr;
   std::vector<Entry> phases;
+  // Whether a launch that follows another one of its run may begin before that
+  // has ended.
+  bool mayOverlap = false;
 };
 
 // Loads them where no plan has before; they live as long as the bundle.

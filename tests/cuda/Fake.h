@@ -70,14 +70,19 @@ struct Mark {
 };
 using MarkPointer = std::shared_ptr<Mark>;
 
+struct Launch;
+class Running;
+
 // Something for a stream to do, once or in every replay of a graph.
 struct Work {
   std::function<Result()> run;
   std::shared_ptr<Event> record, wait; // external, in a graph
+  std::shared_ptr<const Launch> launch = nullptr; // what run does
 };
 
 struct Task {
   std::function<Result()> run;
+  std::shared_ptr<Running> kernel; // instead of run
   std::vector<MarkPointer> after;
   MarkPointer mark = std::make_shared<Mark>();
 };
@@ -102,6 +107,7 @@ struct Stream {
   std::deque<Task> tasks;
   uint64_t urgency = 0;
   MarkPointer last;
+  uint32_t lastKernel = 0; // its number, where it was the last thing done
   std::shared_ptr<Capture> capture;
   std::set<size_t> heads; // the nodes after which its next one comes
 };
@@ -177,7 +183,25 @@ struct Launch {
   void *stream = nullptr;
   bool overlaps = false; // may begin before the one before it has ended
 };
-Result runKernel(const Launch &launch, Context &context);
+
+// Kernels.cpp
+class Running {
+public:
+  Running(const Launch &launch, Context &context);
+  // Up to its waits, before `other`, the one before it. `lastKernel`: the one
+  // before that.
+  Result begin(Running &other, uint32_t lastKernel);
+  Result run(uint32_t before);
+  uint32_t number() const { return machine ? machine->launchNumber : 0; }
+
+private:
+  Result prepare(uint32_t before);
+  Result check(const ptx::LaunchResult &result) const;
+
+  Launch launch;
+  Context &context;
+  std::unique_ptr<ptx::Machine> machine;
+};
 
 // Capture.cpp
 // 900 where a call that is unsafe under capture is made beside one.
@@ -201,6 +225,7 @@ struct State {
   std::string jitLog, name = "altgrad's interpreter of PTX";
   std::map<std::string, Result> refused, lacking; // images, by words in them
   void (*onLaunch)(const fakecuda_launch *) = nullptr;
+  char *(*edit)(const char *) = nullptr; // what is loaded
   // Objects.
   std::vector<std::unique_ptr<Context>> contexts; // of the devices
   std::map<void *, std::shared_ptr<Stream>> streams;
@@ -212,7 +237,7 @@ struct State {
   // What has happened.
   std::map<std::string, int64_t> calls;
   std::vector<Launch> launches;
-  int64_t executed = 0, instructions = 0, waits = 0;
+  int64_t executed = 0, overlapped = 0, instructions = 0, waits = 0;
   std::string lastFault, lastPtx;
   std::vector<std::string> images;
   int64_t linking = 0; // not yet destroyed

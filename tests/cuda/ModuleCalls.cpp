@@ -106,6 +106,10 @@ Result launch(Function *function, const unsigned *grid, const unsigned *block,
   std::shared_ptr<Module> module = moduleOf(function);
   if (!stream || !module || module->context != stream->context)
     return InvalidHandle;
+  if (overlaps && stream->capture) { // since 12.3, and not here
+    invalidate(*stream->capture);
+    return CaptureUnsupported;
+  }
   Launch made;
   made.module = module;
   made.kernel = function->kernel;
@@ -143,9 +147,9 @@ Result launch(Function *function, const unsigned *grid, const unsigned *block,
     return InvalidValue;
   }
   Context *owner = stream->context;
-  Result error =
-      submit(*stream, {[made, owner] { return runKernel(made, *owner); },
-                       nullptr, nullptr});
+  auto replay = [made, owner] { return Running(made, *owner).run(0); };
+  Result error = submit(*stream, {replay, nullptr, nullptr,
+                                  std::make_shared<const Launch>(made)});
   if (!error)
     state().launches.push_back(std::move(made));
   return error;
@@ -172,6 +176,11 @@ CU(cuModuleLoadDataEx, 2010, void **out, const void *image, unsigned count,
     text = text.substr(cubinMark.size());
   else
     state().lastPtx = text;
+  if (state().edit) {
+    std::unique_ptr<char, void (*)(void *)> edited(state().edit(text.c_str()),
+                                                   free);
+    text = edited.get();
+  }
   auto module = std::make_shared<Module>();
   module->context = call.context;
   module->lacking = findWords(state().lacking, state().images.back());
@@ -187,6 +196,11 @@ CU(cuModuleLoadDataEx, 2010, void **out, const void *image, unsigned count,
   *out = module.get();
   state().modules[*out] = module;
   return 0;
+}
+
+void fakecuda_edit(char *(*edit)(const char *)) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  state().edit = edit;
 }
 
 CU(cuLinkCreate, 6050, unsigned count, int *options, void **values,
@@ -264,6 +278,21 @@ CU(cuModuleGetFunction, 2000, void **out, void *handle, const char *name) {
     return NotFound;
   *out = &found->second;
   return 0;
+}
+
+CU(cuModuleGetGlobal, 3020, uint64_t *out, size_t *bytes, void *handle,
+   const char *name) {
+  ENTER(Init | Current)
+  auto module = look(state().modules, handle);
+  if (!module)
+    return InvalidHandle;
+  for (const ptx::ModuleVariable &v : module->program->variables)
+    if (v.space == ptx::Space::Global && v.name == name) {
+      *out = v.address;
+      *bytes = v.bytes.size();
+      return 0;
+    }
+  return NotFound;
 }
 
 CU(cuFuncGetAttribute, 2020, int *out, int attribute, void *handle) {

@@ -233,7 +233,7 @@ void fakecuda_forget(void) {
   s.onLaunch = nullptr;
   s.calls.clear();
   s.launches.clear();
-  s.executed = s.instructions = s.waits = 0;
+  s.executed = s.overlapped = s.instructions = s.waits = 0;
   s.lastFault.clear();
   s.lastPtx.clear();
 }
@@ -259,6 +259,8 @@ int64_t fakecuda_get(const char *name) {
            s.linking;
   if (what == "launches")
     return s.executed;
+  if (what == "overlapped")
+    return s.overlapped;
   if (what == "instructions")
     return s.instructions;
   if (what == "waits")

@@ -19,8 +19,15 @@ void doFirst(Stream &stream) {
   stream.tasks.pop_front();
   // After a fault the context does nothing more.
   Context &context = *stream.context;
-  if (task.run && !context.sticky)
+  // What may overlap with this kernel begins first, for as long as it may.
+  Task *next = stream.tasks.empty() ? nullptr : &stream.tasks.front();
+  if (task.kernel && next && next->kernel && isReady(*next) && !context.sticky)
+    context.sticky = next->kernel->begin(*task.kernel, stream.lastKernel);
+  if (task.kernel && !context.sticky)
+    context.sticky = task.kernel->run(stream.lastKernel);
+  else if (task.run && !context.sticky)
     context.sticky = task.run();
+  stream.lastKernel = task.kernel ? task.kernel->number() : 0;
   task.mark->done = true;
 }
 
@@ -62,22 +69,6 @@ void dropFinished() {
             all.end());
 }
 
-Result codeOf(ptx::FaultKind kind) {
-  switch (kind) {
-  case ptx::FaultKind::OutOfBounds:
-  case ptx::FaultKind::ReadOnly:
-    return IllegalAddress;
-  case ptx::FaultKind::Misaligned:
-    return MisalignedAddress;
-  case ptx::FaultKind::WrongStateSpace:
-    return AddressSpace;
-  case ptx::FaultKind::StepLimit:
-    return LaunchTimeout;
-  default:
-    return LaunchFailed;
-  }
-}
-
 } // namespace
 
 Result fakecuda::fault(Result code, const std::string &words) {
@@ -98,7 +89,8 @@ MarkPointer fakecuda::enqueue(Stream &stream, Task task) {
   // The legacy stream and the blocking ones of a context follow each other.
   if (&stream == context.legacy.get()) {
     for (auto &other : state().allStreams)
-      if (other->context == &context && other->blocking && other->last)
+      if (other.get() != &stream && other->context == &context &&
+          other->blocking && other->last)
         task.after.push_back(other->last);
   } else if (stream.blocking && context.legacy->last) {
     task.after.push_back(context.legacy->last);
@@ -127,6 +119,8 @@ Result fakecuda::submit(Stream &stream, Work work) {
   }
   Task task;
   task.run = std::move(work.run);
+  if (work.launch)
+    task.kernel = std::make_shared<Running>(*work.launch, *stream.context);
   enqueue(stream, std::move(task));
   return 0;
 }
@@ -190,57 +184,4 @@ Stream *fakecuda::streamOf(void *handle, Context *context) {
   }
   auto found = s.streams.find(handle);
   return found == s.streams.end() ? nullptr : found->second.get();
-}
-
-Result fakecuda::runKernel(const Launch &launch, Context &context) {
-  State &s = state();
-  const std::string &name = launch.kernel->name;
-  if (launch.module->unloaded)
-    return fault(LaunchFailed,
-                 "kernel '" + name + "': its module has been unloaded");
-  auto waits = [](const ptx::Instruction &i) {
-    return i.form->name == "griddepcontrol.wait";
-  };
-  const auto &code = launch.kernel->code;
-  if (launch.overlaps && std::none_of(code.begin(), code.end(), waits))
-    return fault(LaunchFailed, "kernel '" + name +
-                                   "' may overlap with the one before it, and "
-                                   "never waits for it");
-  ++s.executed;
-  if (s.onLaunch) {
-    fakecuda_launch told{name.c_str(),
-                         {},
-                         {},
-                         launch.stream,
-                         context.device,
-                         launch.options.parameters.data(),
-                         launch.options.parameters.size()};
-    for (size_t i = 0; i < 3; ++i) {
-      told.grid[i] = launch.options.grid[i];
-      told.block[i] = launch.options.block[i];
-    }
-    s.onLaunch(&told);
-    return 0;
-  }
-  ptx::LaunchOptions options = launch.options;
-  if (s.get("seed")) {
-    options.order = ptx::BlockOrder::Shuffled;
-    options.seed = s.next() % 1000003;
-    options.residentBlocks = uint32_t(s.next() % 4 + 1);
-  }
-  launch.module->globals.beyond = &memoryOf(context.device);
-  ptx::LaunchResult result;
-  try {
-    result = ptx::Machine(*launch.module->program, *launch.kernel,
-                          launch.module->globals, options)
-                 .run();
-  } catch (const std::exception &error) { // the interpreter's own
-    return fault(LaunchFailed, "kernel '" + name + "': " + error.what());
-  }
-  s.instructions += int64_t(result.steps);
-  if (result.fault == ptx::FaultKind::None)
-    return 0;
-  return fault(codeOf(result.fault), "kernel '" + name + "' on cuda:" +
-                                         std::to_string(context.device) + ": " +
-                                         result.message);
 }

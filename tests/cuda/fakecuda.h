@@ -22,8 +22,8 @@ FAKECUDA_API void fakecuda_forget(void);
 
 // Names: devices capability processors occupancy registers driver memory seed
 // eager host races, as in the environment (FAKE_CUDA_DEVICES and so on);
-// besides these, to be read: alive launches instructions waits pending. -1: no
-// such name.
+// besides these, to be read: alive launches overlapped instructions waits
+// pending. -1: no such name.
 FAKECUDA_API int fakecuda_set(const char *name, int64_t value);
 FAKECUDA_API int64_t fakecuda_get(const char *name);
 
@@ -79,6 +79,10 @@ typedef struct fakecuda_launch {
   const void *parameters; // laid out as the kernel's .param list
   uint64_t parameter_bytes;
 } fakecuda_launch;
+
+// What is loaded from now on is what `edit` makes of its PTX, for free(); null:
+// the PTX itself.
+FAKECUDA_API void fakecuda_edit(char *(*edit)(const char *ptx));
 
 // The launches in the order of the calls, captured ones included; 0 past the
 // end.

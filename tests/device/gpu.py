@@ -56,6 +56,9 @@ class Cuda:
         finally:
             torch.cuda.set_sync_debug_mode(before)
 
+    def overlaps(self):
+        return torch.cuda.get_device_capability(self.device) >= (9, 0)
+
     def stream(self):
         return torch.cuda.Stream(self.device)
 
@@ -176,6 +179,9 @@ class StandIn:
 
     def on(self, stream):
         return contextlib.nullcontext()
+
+    def overlaps(self):
+        return True
 
     def after(self, later, earlier):
         pass

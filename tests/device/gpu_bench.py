@@ -1,6 +1,7 @@
 """AdamW on a GPU from 1 M to 1 G elements: altgrad's step, eager and in a graph, torch's three, and a copy of as many bytes."""
 
 import gc
+import os
 import statistics
 import time
 
@@ -14,6 +15,8 @@ QUICK = [[1 << 12], [64] * 10]
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 MODES = ("plain", "clip", "scaler+clip")
 ROUNDS, LARGE_ROUNDS = 15, 7
+# Elements up to which what launches cost can be seen: a microsecond of 100.
+OVERLAP_MOST = 18 * MILLION
 # torch.compile writes and loads kernels for each shape anew: a few seconds for one tensor, minutes for a thousand.
 COMPILED = [([n * MILLION], dtype, "plain") for n in (1, 100) for dtype in DTYPES]
 COLUMNS = "case", "candidate", "device ms", "CPU ms", "GB/s", "of copy", "x fused"
@@ -79,6 +82,16 @@ class Case:
             optimizer.grad_scale, optimizer.found_inf = (torch.tensor(x).to(self.gpu.device) for x in (1.0, 0.0))
         return optimizer.step
 
+    def ours_in_turn(self):
+        """No launch begins before the one before it has ended, as below capability 9.0."""
+        os.environ["ALTGRAD_CUDA_DEPENDENT_LAUNCH"] = "0"
+        try:
+            step = self.ours()
+            step()  # makes the plan, which asks
+            return step
+        finally:
+            del os.environ["ALTGRAD_CUDA_DEPENDENT_LAUNCH"]
+
     def ours_in_scaler(self):
         """A GradScaler of ours: the step checks and scales, `update` takes the next scale over."""
         import altgrad
@@ -112,6 +125,8 @@ class Case:
     def candidates(self, compiles):
         real = self.gpu.real
         makers = {"copy": self.copy, "altgrad": self.ours, "altgrad, graph": self.ours_in_a_graph}
+        if self.gpu.overlaps() and sum(self.sizes) <= OVERLAP_MOST:
+            makers["altgrad, in turn"] = self.ours_in_turn
         if self.mode == "scaler+clip":
             makers["altgrad, GradScaler"] = self.ours_in_scaler
         makers |= {"torch fused": lambda: self.torchs(fused=real), "torch foreach": lambda: self.torchs(foreach=real)}

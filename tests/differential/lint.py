@@ -3,9 +3,11 @@ no register read that nothing writes."""
 
 import re
 
+import lintoverlap
+
 OPCODES = set("""
 abs add and atom bar bfe bra copysign cvt div fence fma ld mad max min mov mul neg not or prmt rcp ret rem selp
-setp shf shfl shl shr sqrt st sub xor lop3 popc clz vote redux rsqrt
+setp shf shfl shl shr sqrt st sub xor lop3 popc clz vote redux rsqrt griddepcontrol
 """.split())
 DIRECTIVES = set("""
 .version .target .address_size .visible .entry .param .maxntid .minnctapersm .reg .pragma .shared
@@ -168,7 +170,7 @@ def complaints(text, manifest=None):
         if phase and phase["domain"] == "chunks":
             found += _doubles(kernel)
             found += _vectors(kernel, phase)
-    return found
+    return found + list(lintoverlap.complaints(text, manifest))
 
 
 def resources(log):

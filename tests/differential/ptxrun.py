@@ -23,7 +23,7 @@ class Options(ctypes.Structure):
                 ("first_block", ctypes.c_uint64), ("last_block", ctypes.c_uint64),
                 ("step_limit", ctypes.c_uint64), ("order", ctypes.c_uint32),
                 ("skip_race_check", ctypes.c_uint32), ("seed", ctypes.c_uint64),
-                ("perturbation", ctypes.c_uint64)]
+                ("perturbation", ctypes.c_uint64), ("follows", ctypes.c_uint32)]
 
 
 def available():
@@ -160,7 +160,9 @@ class PtxPlan:
         self.reads_out = compiled.keeps_old
         self.blocks, self.races, self.order, self.runs = blocks, races, order, 0
         self.perturbation = perturbation
-        self.vm = self.lib.ptx_create(compiled.ptx(target).encode())
+        text = compiled.ptx(target)
+        self.overlaps = "altgrad_kernels_wait" in text
+        self.vm = self.lib.ptx_create(text.encode())
         if not self.vm:
             raise Fault(f"{target}: {self.lib.ptx_error().decode()}")
 
@@ -173,7 +175,8 @@ class PtxPlan:
                     self._check(self.lib.ptx_map(self.vm, address, address, size, flags), "map")
                     mapped.append(address)
             for phase, finishes in launches(self.manifest, self.runs % 2 == 0):
-                self._launch(phase["symbol"], tables.parameters(phase, finishes))
+                follows = self.overlaps and phase != self.manifest["phases"][0]
+                self._launch(phase["symbol"], tables.parameters(phase, finishes), follows)
                 if tables.finished[0]:
                     raise Fault(f"{phase['symbol']} leaves {tables.finished[0]} finished blocks")
         finally:
@@ -181,13 +184,14 @@ class PtxPlan:
                 self.lib.ptx_unmap(self.vm, address)
         self.runs += 1
 
-    def _launch(self, symbol, parameters):
+    def _launch(self, symbol, parameters, follows=False):
         options = Options()
         grid = self.blocks[self.runs % len(self.blocks)]
         options.grid[:], options.block[:] = (grid, 1, 1), (THREADS, 1, 1)
         options.parameters, options.parameter_bytes = parameters.ctypes.data, parameters.nbytes
         options.skip_race_check, options.order = not self.races, self.order
         options.perturbation = self.perturbation + self.runs
+        options.follows = follows
         self._check(self.lib.ptx_launch(self.vm, symbol.encode(), ctypes.byref(options)), symbol)
 
     def _check(self, done, what):

@@ -6,6 +6,7 @@ from machine import BLOCK_WARPS
 from steps import Shape
 
 REGISTERS, FLIGHT, SHARE = 64, 40 << 10, 0.95
+TABLES = 4  # a chunk's row and begin, its tensor's length and a pointer at the least
 PLAIN = [Shape("2 M", 1, 2_000_000)]
 REDUCING = [Shape("8 M", 1, 8_000_000)]
 
@@ -35,6 +36,11 @@ def _sweep(step, phase):
     accesses = max(1, sweep.elements() * step.narrowest(phase) / flow.WIDE)
     regions = sum(i.base == "BSSY" for i in loop) / accesses
     yield Miss(step, "regions", where, regions, 1), regions <= 1
+    # Tables are loaded before a sweep waits for the launch before; ptxas moves what it may behind that.
+    way = [i for i, _ in sweep.before] + loop
+    wait = next((n for n, i in enumerate(way) if i.base == "ACQBULK"), None)
+    early = sum(i.base == "LDG" for i in way[:wait])
+    yield Miss(step, "wait", where, early, TABLES), wait is None or early >= TABLES
 
 
 def _function(step, function):

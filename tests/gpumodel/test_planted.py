@@ -104,6 +104,12 @@ def test_regions_of_divergence(monkeypatch):
     assert "regions" in broken(step)
 
 
+def test_tables_behind_the_wait(monkeypatch):
+    def constant(text):
+        return re.sub(r"ld\.global\.b64", "ld.global.nc.b64", text)
+    assert "wait" in broken(spoilt(monkeypatch, constant, ("--rule=adamw", "--storage=param=f32")))
+
+
 def test_work_that_takes_longer_than_the_copy(monkeypatch):
     shape = Shape("8 M", 1, 8_000_000)
     with tempfile.TemporaryDirectory() as folder:

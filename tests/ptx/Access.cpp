@@ -190,6 +190,12 @@ Region &ptx::checkAccess(Thread &t, const MemoryAccess &a) {
   if (a.isWrite && (region->flags & RegionReadOnly))
     throw Fault{FaultKind::ReadOnly,
                 "write to " + hex(address) + " in '" + region->name + "'"};
+  if (!t.clock.waited && !t.clock.before && space == Space::Global &&
+      !(region->flags & RegionReadOnly))
+    throw Fault{FaultKind::Overlap,
+                std::string(a.isWrite ? "write to " : "read of ") +
+                    hex(address) + " in '" + region->name +
+                    "' before the thread has waited for the launch before"};
   if (m.options.checkRaces && !(region->flags & RegionNoRaces)) {
     // Only now, when the access is known to be in range, does it leave a stamp.
     t.clock.now.line = t.current->line;

@@ -32,6 +32,9 @@ void Block::start(Machine &m, uint32_t number) {
     t.clock.now.launch = m.launchNumber;
     t.clock.now.block = number;
     t.clock.now.thread = i;
+    t.clock.before = m.options.before;
+    t.clock.next = m.next;
+    t.clock.waited = !m.options.follows;
     if (m.kernel.localBytes)
       t.local = std::make_unique<Region>("local memory", LocalBase,
                                          m.kernel.localBytes, nullptr,
@@ -76,20 +79,37 @@ void Block::runThread(Thread &t) {
                                           " instructions"};
 }
 
-bool Block::run() {
-  // Waiting threads become ready inside others' turns, in this pass or the
-  // next; a pass in which nobody ran is the end or a deadlock.
-  bool anyRan = false, allExited = true;
+bool Block::giveTurns(bool &anyRan) {
+  bool allExited = true;
   for (Thread &t : threads) {
+    if (t.state == Thread::AtLaunch && !machine->isAhead) {
+      t.clock.waited = true;
+      t.state = Thread::Ready;
+    }
     if (t.state == Thread::Ready) {
       runThread(t);
       anyRan = true;
     }
     allExited &= t.state == Thread::Exited;
   }
+  return allExited;
+}
+
+bool Block::run() {
+  // Waiting threads become ready inside others' turns, in this pass or the
+  // next; a pass in which nobody ran is the end or a deadlock.
+  bool anyRan = false, allExited = giveTurns(anyRan);
   if (!anyRan && !allExited)
     reportStuck();
   return allExited;
+}
+
+void Block::runAhead() {
+  bool anyRan = true;
+  while (anyRan) {
+    anyRan = false;
+    giveTurns(anyRan);
+  }
 }
 
 void Block::reportStuck() {

@@ -118,6 +118,7 @@ static LaunchOptions decode(const ptx_launch_options &from) {
   o.seed = from.seed;
   o.perturbation = from.perturbation;
   o.checkRaces = !from.skip_race_check;
+  o.follows = from.follows;
   return o;
 }
 

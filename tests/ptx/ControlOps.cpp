@@ -19,14 +19,32 @@ void branchIndexed(Thread &t, const Instruction &i) {
 }
 
 // ret and exit are the same: there are no calls.
-void leave(Thread &t, const Instruction &) { t.state = Thread::Exited; }
+void leave(Thread &t, const Instruction &) {
+  if (!t.clock.waited)
+    throw Fault{FaultKind::Overlap,
+                "the thread exits and has not waited for the launch before: "
+                "the next one may begin while that goes on"};
+  t.state = Thread::Exited;
+}
 
 void trap(Thread &, const Instruction &) {
   throw Fault{FaultKind::Trap, "the kernel trapped"};
 }
 
-/// Dependent launches are ordered already: launches run one after the other.
-void nothing(Thread &, const Instruction &) {}
+void waitForLaunch(Thread &t, const Instruction &) {
+  if (t.block->machine->isAhead)
+    t.state = Thread::AtLaunch;
+  else
+    t.clock.waited = true;
+}
+
+/// More than two launches at a time are not simulated.
+void letNextBegin(Thread &t, const Instruction &) {
+  if (!t.clock.waited)
+    throw Fault{FaultKind::Overlap,
+                "the next launch is let in before the thread has waited for "
+                "the launch before: three would overlap"};
+}
 
 void sleep(Thread &t, const Instruction &i) { read(t, i.operands[0]); }
 
@@ -59,8 +77,8 @@ void ptx::addControlForms(Registry &r) {
   r.add("exit", leave, "");
   r.add("trap", trap, "");
   r.add("nanosleep.u32", sleep, "32");
-  r.add("griddepcontrol.wait", nothing, "");
-  r.add("griddepcontrol.launch_dependents", nothing, "");
+  r.add("griddepcontrol.wait", waitForLaunch, "");
+  r.add("griddepcontrol.launch_dependents", letNextBegin, "");
 
   // Two spellings of one barrier: "bar" is aligned, "barrier" only if it says
   // so.

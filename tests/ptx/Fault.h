@@ -23,7 +23,8 @@ enum class FaultKind : uint8_t {
   BarrierDivergence,
   WarpDivergence,
   Undefined,
-  Trap
+  Trap,
+  Overlap
 };
 
 inline const char *nameOf(FaultKind kind) {
@@ -41,7 +42,8 @@ inline const char *nameOf(FaultKind kind) {
                                       "barrier-divergence",
                                       "warp-divergence",
                                       "undefined",
-                                      "trap"};
+                                      "trap",
+                                      "overlap"};
   return names[unsigned(kind)];
 }
 

@@ -107,49 +107,80 @@ uint64_t Machine::blockAt(uint64_t position, uint64_t count) const {
   return options.firstBlock + offset;
 }
 
-void Machine::runBlocks() {
-  uint64_t count =
+// With one resident block they run in order. With several they take turns, and
+// a block may wait for another that is resident.
+void Machine::prepare(uint32_t atOnce) {
+  if (!resident.empty())
+    return;
+  checkOptions();
+  // Regions never write to read-only memory: the casts are sound.
+  parameters = std::make_unique<Region>(
+      "parameters", ParamBase, options.parameters.size(),
+      const_cast<uint8_t *>(options.parameters.data()),
+      RegionReadOnly | RegionNoRaces);
+  for (const ModuleVariable &v : module.variables)
+    if (v.space == Space::Const)
+      constants[v.address] =
+          std::make_unique<Region>(v.name, v.address, v.bytes.size(),
+                                   const_cast<uint8_t *>(v.bytes.data()),
+                                   RegionReadOnly | RegionNoRaces);
+  count =
       std::min(options.lastBlock, product(options.grid)) - options.firstBlock;
-  // With one resident block they run in order. With several they take turns,
-  // and a block may wait for another that is resident.
-  uint64_t started = 0, finished = 0;
-  resident.resize(std::min<uint64_t>(options.residentBlocks, count));
-  std::vector<bool> isBusy(resident.size(), false);
-  while (finished < count) {
-    for (size_t i = 0; i < resident.size(); ++i) {
-      if (!isBusy[i]) {
-        if (started == count)
-          continue;
-        resident[i].start(*this, uint32_t(blockAt(started++, count)));
-        isBusy[i] = true;
-      }
-      if (resident[i].run()) {
+  resident.resize(std::min<uint64_t>(atOnce, count));
+  isBusy.resize(resident.size(), false);
+}
+
+bool Machine::startBlock(size_t slot) {
+  if (!isBusy[slot] && started < count) {
+    resident[slot].start(*this, uint32_t(blockAt(started++, count)));
+    isBusy[slot] = true;
+  }
+  return isBusy[slot];
+}
+
+void Machine::runBlocks() {
+  for (uint64_t finished = 0; finished < count;)
+    for (size_t i = 0; i < resident.size(); ++i)
+      if (startBlock(i) && resident[i].run()) {
         isBusy[i] = false;
         ++finished;
       }
-    }
-  }
 }
 
-LaunchResult Machine::run() {
+LaunchResult Machine::guarded(const std::function<void()> &body) {
   try {
-    checkOptions();
-    // Regions never write to read-only memory: the casts are sound.
-    parameters = std::make_unique<Region>(
-        "parameters", ParamBase, options.parameters.size(),
-        const_cast<uint8_t *>(options.parameters.data()),
-        RegionReadOnly | RegionNoRaces);
-    for (const ModuleVariable &v : module.variables)
-      if (v.space == Space::Const)
-        constants[v.address] =
-            std::make_unique<Region>(v.name, v.address, v.bytes.size(),
-                                     const_cast<uint8_t *>(v.bytes.data()),
-                                     RegionReadOnly | RegionNoRaces);
-    runBlocks();
+    body();
   } catch (const Fault &fault) {
     return describe(fault, running);
   }
   LaunchResult r;
   r.steps = steps;
   return r;
+}
+
+LaunchResult Machine::run() {
+  return guarded([&] {
+    prepare(options.residentBlocks);
+    // Memory may be another one since it began.
+    std::fill(lastRegion.begin(), lastRegion.end(), nullptr);
+    runBlocks();
+  });
+}
+
+LaunchResult Machine::begin(uint32_t blocks) {
+  return guarded([&] {
+    prepare(std::max(blocks, options.residentBlocks));
+    isAhead = true;
+    for (size_t i = 0; i < std::min<size_t>(blocks, resident.size()); ++i)
+      if (startBlock(i))
+        resident[i].runAhead();
+    isAhead = false;
+  });
+}
+
+void Machine::overlapWith(uint32_t number) {
+  next = number;
+  for (Block &block : resident)
+    for (Thread &t : block.threads)
+      t.clock.next = number;
 }

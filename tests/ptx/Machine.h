@@ -5,6 +5,8 @@
 #include "Memory.h"
 #include "Program.h"
 
+#include <functional>
+
 namespace ptx {
 
 using Dimensions = std::array<uint32_t, 3>;
@@ -22,6 +24,12 @@ struct LaunchOptions {
   uint64_t seed = 0;
   uint64_t perturbation = 0; // of .approx results
   bool checkRaces = true;
+  // Programmatic dependent launch: it may begin before the one before it has
+  // ended, and each thread has to wait for that (griddepcontrol.wait).
+  // `before`: the number of that launch, with which accesses are compared; 0:
+  // no thread may touch anything but read-only memory before it has waited.
+  bool follows = false;
+  uint32_t before = 0;
 };
 
 struct LaunchResult {
@@ -35,7 +43,7 @@ class Machine;
 struct Block;
 
 struct Thread {
-  enum State : uint8_t { Ready, AtBarrier, AtWarp, Exited };
+  enum State : uint8_t { Ready, AtBarrier, AtWarp, AtLaunch, Exited };
 
   uint64_t *registers = nullptr;
   uint8_t *written = nullptr;
@@ -71,6 +79,8 @@ struct Block {
   void start(Machine &, uint32_t index);
   /// Gives each ready thread a turn; true when all have exited.
   bool run();
+  /// Until nobody can go on before the launch before has ended.
+  void runAhead();
 
   /// The thread of that number in the warp of `t`.
   Thread *ofWarp(const Thread &t, unsigned number) {
@@ -84,6 +94,7 @@ struct Block {
                        bool aligned);
 
 private:
+  bool giveTurns(bool &anyRan);
   void runThread(Thread &);
   [[noreturn]] void reportStuck();
   void release(Barrier &, bool aligned);
@@ -94,6 +105,11 @@ class Machine {
 public:
   Machine(const Module &, const Kernel &, Memory &, const LaunchOptions &);
   LaunchResult run();
+  /// The first blocks of a launch that follows, before the one before it has
+  /// ended; run() does the rest.
+  LaunchResult begin(uint32_t blocks);
+  /// That launch `number`, the next one, has begun.
+  void overlapWith(uint32_t number);
 
   const Module &module;
   const Kernel &kernel;
@@ -105,6 +121,8 @@ public:
   std::vector<Region *> lastRegion; // per instruction
   uint32_t launchNumber;
   uint64_t steps = 0;
+  uint32_t next = 0;
+  bool isAhead = false;            // the launch before has not ended
   const Thread *running = nullptr; // whom a fault is about
 
   uint32_t threadsPerBlock() const {
@@ -113,10 +131,15 @@ public:
 
 private:
   void checkOptions() const;
+  void prepare(uint32_t atOnce);
+  bool startBlock(size_t slot);
+  LaunchResult guarded(const std::function<void()> &body);
   LaunchResult describe(const Fault &, const Thread *) const;
   void runBlocks();
   uint64_t blockAt(uint64_t position, uint64_t count) const;
   std::vector<Block> resident;
+  std::vector<bool> isBusy;
+  uint64_t count = 0, started = 0;
 };
 
 [[noreturn]] void throwUnwritten(const Thread &, const Operand &);

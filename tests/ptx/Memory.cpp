@@ -100,6 +100,10 @@ void Region::split(ShadowPage &p, unsigned granule) {
 void Region::race(uint64_t address, const Access &access, const Stamp &other,
                   bool otherWrote) {
   const Stamp &now = access.clock->now;
+  const char *whose = "";
+  if (other.launch != now.launch)
+    whose = other.launch == access.clock->next ? " of the next launch"
+                                               : " of the launch before";
   throw Fault{raceKind, std::string(access.isWrite ? "write" : "read") +
                             " at " + hex(address) + " in '" + name +
                             "' by block " + std::to_string(now.block) +
@@ -108,12 +112,14 @@ void Region::race(uint64_t address, const Access &access, const Stamp &other,
                             (otherWrote ? "write" : "read") + " by block " +
                             std::to_string(other.block) + " thread " +
                             std::to_string(other.thread) + " at line " +
-                            std::to_string(other.line)};
+                            std::to_string(other.line) + whose};
 }
 
 static bool conflicts(const Access &access, const Stamp &other) {
   const Clock &clock = *access.clock;
-  if (other.launch != clock.now.launch || clock.isOrderedAfter(other))
+  if (other.launch != clock.now.launch)
+    return clock.overlaps(other.launch);
+  if (clock.isOrderedAfter(other))
     return false;
   // The narrower of the two scopes must include the other thread.
   bool sameBlock = other.block == clock.now.block;
@@ -126,9 +132,11 @@ void Region::checkRace(uint64_t address, unsigned bytes, const Access &access) {
   const Stamp &now = access.clock->now;
   // Lazily: a launch need not visit pages it never touches.
   if (p.launch != now.launch) {
+    if (p.launch != access.clock->before && p.launch != access.clock->next) {
+      p.granule = 0;
+      p.cells.clear();
+    }
     p.launch = now.launch;
-    p.granule = 0;
-    p.cells.clear();
   }
   // The granule is the smallest access the page has seen, so that a cell is
   // always touched as a whole.

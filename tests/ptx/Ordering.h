@@ -53,9 +53,16 @@ struct Clock {
   KnowledgeRef
       observed; // read from messages; an acquiring fence makes it known
   KnowledgeRef observedHere; // the same, written by this block: enough for .cta
+  // Numbers of the launches that overlap with this one: the one before until
+  // this thread has waited for it, and what has begun of the next one.
+  uint32_t before = 0, next = 0;
+  bool waited = true;
   uint32_t releasedBlockOnly = 0; // the last fence had .cta scope
 
   bool isOrderedAfter(const Stamp &) const;
+  bool overlaps(uint32_t launch) const {
+    return launch && ((launch == before && !waited) || launch == next);
+  }
 };
 
 struct Access {

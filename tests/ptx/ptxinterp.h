@@ -36,6 +36,9 @@ typedef struct {
   uint32_t skip_race_check;
   uint64_t seed; /* of PTX_SHUFFLED */
   uint64_t perturbation; /* draws errors of .approx; 0: rounded correctly */
+  /* 1: a dependent launch. Each thread executes griddepcontrol.wait before it
+   * exits or touches memory that is not PTX_READ_ONLY. */
+  uint32_t follows;
 } ptx_launch_options;
 
 /* A module from text; null when it is refused: "line 7: ...". */

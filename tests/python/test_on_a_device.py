@@ -32,9 +32,9 @@ def driver():
         library.fakecuda_clear_calls()
         body()
         counts = {name: library.fakecuda_calls(name.encode())
-                  for name in [*WAITS, "cuLaunchKernel", "cuMemcpyHtoDAsync"]}
+                  for name in [*WAITS, "cuLaunchKernel", "cuLaunchKernelEx", "cuMemcpyHtoDAsync"]}
         assert not any([counts[name] for name in WAITS]), counts
-        return counts["cuLaunchKernel"], counts["cuMemcpyHtoDAsync"]
+        return counts["cuLaunchKernel"] + counts["cuLaunchKernelEx"], counts["cuMemcpyHtoDAsync"]
     return calls
 
 

@@ -9,12 +9,11 @@ from lightning.pytorch.loggers.logger import DummyLogger
 
 import altgrad
 from altgrad.amp import AmpConfig
-from altgrad.amp._config import scaler_class
 
 CLIP = 0.25
 
 # (config, class of the scaler): float16 with torch's and with altgrad's, where there is one.
-CASES = [(AmpConfig(torch.float16), kind) for kind in dict.fromkeys([torch.amp.GradScaler, scaler_class()])]
+CASES = [(AmpConfig(torch.float16), kind) for kind in (torch.amp.GradScaler, altgrad.amp.GradScaler)]
 CASES += [(AmpConfig(torch.bfloat16), None), (AmpConfig(torch.float32), None)]
 
 

@@ -7,6 +7,7 @@
 #include "codegen/Target.h"
 #include "codegen/kernels/Scalars.h"
 #include "codegen/kernels/gpu/ThreadSums.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace altgrad {
@@ -168,6 +169,12 @@ private:
   mlir::Value again(llvm::StringRef name);
   void finish(KernelBuilder &kernel, llvm::ArrayRef<PhaseOp> phases);
 
+  // Overlap.cpp
+  void letNextBegin(PhaseOp phase);
+  bool waits(PhaseOp phase);
+  void waitForLaunches(PhaseOp phase);
+  void control(llvm::StringRef what, llvm::StringRef clobbers);
+
   // LowerToGPU.cpp
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.
   mlir::Value joinThreads(KernelBuilder &kernel, Reduction kind,
@@ -191,6 +198,9 @@ private:
                            blockWord = warpWord + warpsPerBlock,
                            wordCount = blockWord + 1;
 };
+
+/// Says in a module of kernels that they wait for other launches.
+void markOverlap(mlir::gpu::GPUModuleOp kernels, const Target &target);
 
 } // namespace altgrad
 

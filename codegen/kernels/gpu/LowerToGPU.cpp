@@ -77,6 +77,10 @@ void GpuLowering::lower(PhaseOp phase) {
   warps = scaled(blocks, warpsPerBlock);
   if (sharesWords(phase))
     allocateWords();
+  if (!followsLaunch(phase))
+    letNextBegin(phase);
+  else if (!phase.getSweep())
+    waitForLaunches(phase);
   if (SweepOp sweep = phase.getSweep())
     lowerSweep(kernel, sweep);
   else
@@ -141,6 +145,7 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
     auto kernels =
         gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
+    markOverlap(kernels, *machine);
     for (StepOp step : steps) {
       if (failed(checkPhases(step)))
         return signalPassFailure();

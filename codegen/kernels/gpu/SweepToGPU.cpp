@@ -50,16 +50,20 @@ static void shortenLives(Block &body) {
 void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   for (Region &wide : sweep.getWide())
     shortenLives(wide.front());
+  auto phase = sweep->getParentOfType<PhaseOp>();
   bool byBlock = chunkThreads(sweep) == ALTGRAD_BLOCK_THREADS;
   Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
   ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
   auto body = [&](Value index) { sweepChunk(kernel, memory, sweep, index); };
-  if (!runsBackwards(sweep->getParentOfType<PhaseOp>()))
-    return kernel.loop(arith::AddIOp::create(builder, begin, first), end, stride,
-                       body);
-  Value beyond = arith::SubIOp::create(builder, end, first);
-  kernel.loopDown(arith::SubIOp::create(builder, beyond, kernel.i64(1)), begin,
-                  stride, body);
+  if (!runsBackwards(phase)) {
+    kernel.loop(arith::AddIOp::create(builder, begin, first), end, stride,
+                body);
+  } else {
+    Value beyond = arith::SubIOp::create(builder, end, first);
+    kernel.loopDown(arith::SubIOp::create(builder, beyond, kernel.i64(1)),
+                    begin, stride, body);
+  }
+  waitForLaunches(phase); // who had no chunk
 }
 
 GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
@@ -70,15 +74,22 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
               widthOf(sweep, target.gpu.accessBytes)};
   Value entry = kernel.offset(kernel.member(Member::Chunks), index,
                               sizeof(altgrad_chunk));
-  Row row = kernel.row(kernel.load(i64, entry, 8, /*invariant=*/true));
-  Value first =
-      kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8, true);
+  auto phase = sweep->getParentOfType<PhaseOp>();
+  kernel.keepsTablesInOrder = waits(phase);
+  Row row = kernel.row(kernel.loadTable(i64, entry));
+  Value first = kernel.loadTable(i64, kernel.offset(entry, kernel.i64(1), 8));
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
   Value count = arith::TruncIOp::create(
       builder, i32,
       arith::MinSIOp::create(builder,
                              arith::SubIOp::create(builder, numel, first),
                              kernel.i64(ALTGRAD_CHUNK)));
+  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
+    for (Value tensors : streams)
+      if (!chunk.pointers.contains(tensors))
+        chunk.pointers[tensors] = kernel.stream(tensors, row);
+  waitForLaunches(phase);
+  kernel.keepsTablesInOrder = false;
   ScalarLowering scalars(kernel, row);
   scalars.lowerBefore(sweep, [&](Value condition) {
     count = arith::SelectOp::create(builder, condition, count, kernel.i32(0));
@@ -104,17 +115,12 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   }
   Value element = arith::AddIOp::create(builder, first, mine);
   chunk.aligned = arith::ConstantIntOp::create(builder, true, 1);
-  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
-    for (Value tensors : streams) {
-      if (chunk.pointers.contains(tensors))
-        continue;
-      Value base = kernel.stream(tensors, row);
-      if (blockOf(tensors) == 1) // others are moved value by value
-        chunk.aligned =
-            arith::AndIOp::create(builder, chunk.aligned,
-                                  isAligned(kernel, chunk, tensors, base));
-      chunk.pointers[tensors] = elementAt(kernel, tensors, base, element);
-    }
+  for (auto &[tensors, pointer] : chunk.pointers) {
+    if (blockOf(tensors) == 1) // others are moved value by value
+      chunk.aligned = arith::AndIOp::create(
+          builder, chunk.aligned, isAligned(kernel, chunk, tensors, pointer));
+    pointer = elementAt(kernel, tensors, pointer, element);
+  }
   storeScalars(kernel, chunk, memory);
   return chunk;
 }

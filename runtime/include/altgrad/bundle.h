@@ -175,6 +175,13 @@ typedef void (*altgrad_host_kernel)(const altgrad_args *args, int64_t begin,
 // all of their items. The count belongs to a plan and to one launch at a time. It
 // needs no care beyond a 0 before the first launch: a launch that is refused leaves
 // it alone, and after one that breaks off the context can launch nothing more.
+//
+// A module of CUDA code that has a global variable ALTGRAD_KERNELS_WAIT keeps a
+// promise about all its kernels but that of the first phase: every thread waits
+// (griddepcontrol.wait) until the launch before has ended, before it exits, stores
+// or loads anything but rows, inputs, chunks and sets. So they may be launched
+// while a launch of the same run goes on. The first launch of a run may not.
+#define ALTGRAD_KERNELS_WAIT "altgrad_kernels_wait"
 
 #ifdef __cplusplus
 }

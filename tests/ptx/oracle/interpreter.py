@@ -21,6 +21,7 @@ class Options(ctypes.Structure):
         ("skip_race_check", ctypes.c_uint32),
         ("seed", ctypes.c_uint64),
         ("perturbation", ctypes.c_uint64),
+        ("follows", ctypes.c_uint32),
     ]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import torch
 
 from ._devices import choose_for, job_devices
+from ._scaler import GradScaler
 
 _log = logging.getLogger("altgrad.amp")
 
@@ -89,16 +90,7 @@ class AmpConfig:
     def scaler(self, **options):
         """A GradScaler that scales for float16 and otherwise passes through."""
         options.setdefault("enabled", self.dtype == torch.float16)
-        return scaler_class()(self.device_type, **options)
-
-
-def scaler_class():
-    """altgrad's GradScaler, or torch's in a package that has none yet."""
-    try:
-        from ._scaler import GradScaler
-    except ImportError:
-        return torch.amp.GradScaler
-    return GradScaler
+        return GradScaler(self.device_type, **options)
 
 
 def _kind(devices, query):

@@ -1,0 +1,124 @@
+// Kernels on their way: in the interpreter, one after the other or, by
+// programmatic dependent launch, with the beginning of the next one first.
+#include "Fake.h"
+
+#include <algorithm>
+
+using namespace fakecuda;
+
+namespace {
+
+Result codeOf(ptx::FaultKind kind) {
+  switch (kind) {
+  case ptx::FaultKind::OutOfBounds:
+  case ptx::FaultKind::ReadOnly:
+    return IllegalAddress;
+  case ptx::FaultKind::Misaligned:
+    return MisalignedAddress;
+  case ptx::FaultKind::WrongStateSpace:
+    return AddressSpace;
+  case ptx::FaultKind::StepLimit:
+    return LaunchTimeout;
+  default:
+    return LaunchFailed;
+  }
+}
+
+} // namespace
+
+Running::Running(const Launch &launch, Context &context)
+    : launch(launch), context(context) {}
+
+Result Running::prepare(uint32_t before) {
+  State &s = state();
+  const std::string &name = launch.kernel->name;
+  if (launch.module->unloaded)
+    return fault(LaunchFailed,
+                 "kernel '" + name + "': its module has been unloaded");
+  auto waits = [](const ptx::Instruction &i) {
+    return i.form->name == "griddepcontrol.wait";
+  };
+  const auto &code = launch.kernel->code;
+  if (launch.overlaps && std::none_of(code.begin(), code.end(), waits))
+    return fault(LaunchFailed, "kernel '" + name +
+                                   "' may overlap with the one before it, and "
+                                   "never waits for it");
+  if (s.onLaunch)
+    return 0;
+  ptx::LaunchOptions &options = launch.options;
+  if (s.get("seed")) {
+    options.order = ptx::BlockOrder::Shuffled;
+    options.seed = s.next() % 1000003;
+    options.residentBlocks = uint32_t(s.next() % 4 + 1);
+  }
+  options.follows = launch.overlaps && before;
+  options.before = before;
+  launch.module->globals.beyond = &memoryOf(context.device);
+  machine = std::make_unique<ptx::Machine>(
+      *launch.module->program, *launch.kernel, launch.module->globals, options);
+  return 0;
+}
+
+Result Running::check(const ptx::LaunchResult &result) const {
+  if (result.fault == ptx::FaultKind::None)
+    return 0;
+  return fault(codeOf(result.fault),
+               "kernel '" + launch.kernel->name + "' on cuda:" +
+                   std::to_string(context.device) + ": " + result.message);
+}
+
+// As much as the rules allow: up to its waits, before the one before it does
+// anything. That one lets it in first thing.
+Result Running::begin(Running &other, uint32_t lastKernel) {
+  State &s = state();
+  if (!launch.overlaps || s.onLaunch || (s.get("seed") && s.next() % 4 == 0))
+    return 0;
+  if (!other.machine)
+    if (Result error = other.prepare(lastKernel))
+      return error;
+  if (Result error = prepare(other.number()))
+    return error;
+  ++s.overlapped;
+  uint32_t blocks = s.get("seed") ? uint32_t(s.next() % 6 + 1) : 4;
+  try {
+    if (Result error = check(machine->begin(blocks)))
+      return error;
+  } catch (const std::exception &error) { // the interpreter's own
+    return fault(LaunchFailed,
+                 "kernel '" + launch.kernel->name + "': " + error.what());
+  }
+  other.machine->overlapWith(number());
+  return 0;
+}
+
+Result Running::run(uint32_t before) {
+  State &s = state();
+  if (!machine)
+    if (Result error = prepare(before))
+      return error;
+  ++s.executed;
+  if (s.onLaunch) {
+    fakecuda_launch told{launch.kernel->name.c_str(),
+                         {},
+                         {},
+                         launch.stream,
+                         context.device,
+                         launch.options.parameters.data(),
+                         launch.options.parameters.size()};
+    for (size_t i = 0; i < 3; ++i) {
+      told.grid[i] = launch.options.grid[i];
+      told.block[i] = launch.options.block[i];
+    }
+    s.onLaunch(&told);
+    return 0;
+  }
+  ptx::LaunchResult result;
+  try {
+    result = machine->run();
+  } catch (const std::exception &error) { // the interpreter's own
+    return fault(LaunchFailed,
+                 "kernel '" + launch.kernel->name + "': " + error.what());
+  }
+  s.instructions += int64_t(result.steps);
+  return check(result);
+}
