@@ -31,6 +31,23 @@ void GpuLowering::onFirstThread(KernelBuilder &kernel,
   kernel.when(first, body);
 }
 
+SmallVector<Value> GpuLowering::either(
+    Value condition, SmallVector<Value> carried,
+    function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
+    function_ref<SmallVector<Value>(SmallVector<Value>)> no) {
+  SmallVector<Type> types;
+  for (Value value : carried)
+    types.push_back(value.getType());
+  auto branch = scf::IfOp::create(builder, types, condition,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, yes(carried));
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, no ? no(carried) : carried);
+  return SmallVector<Value>(branch.getResults());
+}
+
 static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
                                    KernelBuilder &kernel, StringRef name,
                                    unsigned residentBlocks) {
