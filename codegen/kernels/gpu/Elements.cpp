@@ -146,7 +146,7 @@ GpuLowering::Carried GpuLowering::groupAt(KernelBuilder &kernel, Chunk &chunk,
   carried = either(inside, carried, [&](Carried next) {
     next.pop_back();
     unsigned all = elements / width;
-    unsigned together = target.gpu.accessBytes / sizeof(float) / width;
+    unsigned together = !chunk.sweep.getNumResults() || rowsAhead(chunk) > 1 ? all : 1;
     Value done;
     for (unsigned first = 0; first < all; first += together)
       done = vectorsApart(kernel, chunk, at, next, first, together);
