@@ -73,7 +73,8 @@ SmallVector<Value> altgrad::cloneValues(ImplicitLocOpBuilder &builder,
                                         const BodyInputs &inputs) {
   IRMapping map(inputs.known);
   for (auto op : body.getOps<IndexOp>())
-    map.map(op.getIndex(), indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
+    map.map(op.getIndex(),
+            indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
   for (auto op : body.getOps<BlockReduceOp>())
     if (Value one = map.lookupOrNull(op.getResult());
         one && one.getType() != op.getType())

@@ -13,9 +13,10 @@ using namespace altgrad;
 
 // The elements of one thread: as vectors where all of them exist and are
 // aligned.
-GpuLowering::Carried
-GpuLowering::threadInBlock(KernelBuilder &kernel, Chunk &chunk, Value at,
-                           Carried carried, unsigned part) {
+GpuLowering::Carried GpuLowering::threadInBlock(KernelBuilder &kernel,
+                                                Chunk &chunk, Value at,
+                                                Carried carried,
+                                                unsigned part) {
   int32_t first = part * warpThreads * chunk.width;
   loadShared(kernel, chunk, at, part);
   reduceBlocks(kernel, chunk, at, part);

@@ -8,8 +8,9 @@
 using namespace mlir;
 using namespace altgrad;
 
-// What a thread's place is moved by where vectors do nothing: beyond any end.
-static constexpr int32_t beyond = 1 << 20;
+// Where vectors do nothing a thread's place is so much further on, which no other
+// place is and has the bit `moved` wherever the thread is.
+static constexpr int32_t moved = 1 << 20, beyond = moved + moved / 2;
 
 // Where a thread's vectors begin. The lanes of sums are other threads' where
 // elements are done one by one: then vectors do all of a chunk or nothing.
@@ -22,20 +23,26 @@ Value GpuLowering::vectorsFrom(KernelBuilder &kernel, Chunk &chunk) {
         arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, rest,
                               kernel.i32(0)));
   }
-  Value further = arith::SelectOp::create(
-      builder, chunk.aligned, kernel.i32(0), kernel.i32(beyond));
+  Value further = arith::SelectOp::create(builder, chunk.aligned, kernel.i32(0),
+                                          kernel.i32(beyond));
   return arith::AddIOp::create(builder, chunk.from, further);
 }
 
-// The first element that a thread does by itself, from the chunk's end, when its
-// vectors have come to `at`.
+// The bits that the place of any thread behind its vectors has if the chunk is not
+// done.
+Value GpuLowering::leftOver(KernelBuilder &kernel, Chunk &chunk) {
+  return kernel.i32(moved | int32_t(chunk.width - 1));
+}
+
+// The first element that a thread does by itself, from the chunk's end, when
+// its vectors have come to `at`.
 Value GpuLowering::elementsFrom(KernelBuilder &kernel, Chunk &chunk, Value at) {
-  Value own = arith::TruncIOp::create(builder, builder.getI32Type(),
-                                      again("tid.x"));
+  Value own =
+      arith::TruncIOp::create(builder, builder.getI32Type(), again("tid.x"));
   if (chunk.threads == warpThreads)
     own = arith::AndIOp::create(builder, own, kernel.i32(warpThreads - 1));
   Value skipped = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, at,
-                                        kernel.i32(beyond / 2));
+                                        kernel.i32(moved));
   Value behind = arith::SubIOp::create(builder, kernel.i32(0), at);
   Value rest =
       arith::AndIOp::create(builder, behind, kernel.i32(chunk.width - 1));
@@ -94,9 +101,10 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
   auto compute = [&](unsigned i) {
     if (quick)
       guard.appendTo(loaded[i]);
-    Value index = indexOf(kernel, chunk, at, (first + i) * width * chunk.threads);
-    emitted[i] = cloneSweepBody(
-        builder, body, {loaded[i], chunk.known, index, chunk.threads});
+    Value index =
+        indexOf(kernel, chunk, at, (first + i) * width * chunk.threads);
+    emitted[i] = cloneSweepBody(builder, body,
+                                {loaded[i], chunk.known, index, chunk.threads});
     if (quick)
       guard.takeFrom(emitted[i]);
   };
@@ -129,8 +137,9 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
 
 int64_t GpuLowering::elementsOfGroup(const Chunk &chunk) {
   // With sums a thread's lanes; otherwise what a guard is about.
-  return SweepOp(chunk.sweep).getNumResults() ? ALTGRAD_LANES / chunk.threads
-                                     : target.gpu.accessBytes / sizeof(float);
+  return SweepOp(chunk.sweep).getNumResults()
+             ? ALTGRAD_LANES / chunk.threads
+             : target.gpu.accessBytes / sizeof(float);
 }
 
 // A group of a thread's elements, each `threads` behind the one before: as
@@ -146,7 +155,8 @@ GpuLowering::Carried GpuLowering::groupAt(KernelBuilder &kernel, Chunk &chunk,
   carried = either(inside, carried, [&](Carried next) {
     next.pop_back();
     unsigned all = elements / width;
-    unsigned together = !chunk.sweep.getNumResults() || rowsAhead(chunk) > 1 ? all : 1;
+    unsigned together =
+        !chunk.sweep.getNumResults() || rowsAhead(chunk) > 1 ? all : 1;
     Value done;
     for (unsigned first = 0; first < all; first += together)
       done = vectorsApart(kernel, chunk, at, next, first, together);
@@ -175,14 +185,15 @@ Value GpuLowering::loadElement(KernelBuilder &kernel, Chunk &chunk,
 
 // Each goes to its own lane of the partial sums, from that of vector `lane` on;
 // the pointers are `first` elements before `from`.
-GpuLowering::Carried
-GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk, Value from, Value to,
-                      int64_t apart, int64_t first, Carried carried,
-                      unsigned lane) {
+GpuLowering::Carried GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk,
+                                           Value from, Value to, int64_t apart,
+                                           int64_t first, Carried carried,
+                                           unsigned lane) {
   SweepOp sweep = chunk.sweep;
   unsigned results = sweep.getNumResults();
-  unsigned lanes = apart == 1 ? chunk.vectors()
-                              : ALTGRAD_LANES / chunk.threads / sweep.getWidth();
+  unsigned lanes = apart == 1
+                       ? chunk.vectors()
+                       : ALTGRAD_LANES / chunk.threads / sweep.getWidth();
   auto element = [&](Value tensors, Value offset) {
     if (blockOf(tensors) > 1)
       return address(kernel, chunk, tensors, first);
@@ -197,14 +208,13 @@ GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk, Value from, Value to,
              llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
           loaded.push_back(loadElement(kernel, chunk, tensors, first, offset,
                                        argument.getType()));
-        SmallVector<Value> emitted =
-            cloneSweepBody(builder, sweep.getBody(),
-                           {loaded, chunk.known,
-                            indexOf(kernel, chunk, index, 0)});
+        SmallVector<Value> emitted = cloneSweepBody(
+            builder, sweep.getBody(),
+            {loaded, chunk.known, indexOf(kernel, chunk, index, 0)});
         Value number = offset;
         if (apart > 1 && results)
-          number = arith::ShRUIOp::create(
-              builder, offset, kernel.i32(llvm::Log2_64(apart)));
+          number = arith::ShRUIOp::create(builder, offset,
+                                          kernel.i32(llvm::Log2_64(apart)));
         for (unsigned i = 0; i < results; ++i)
           chunk.sums.addElement(next, i, lane, lanes, number, emitted[i]);
         for (auto [number, tensors] : llvm::enumerate(sweep.getStores())) {
@@ -218,9 +228,9 @@ GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk, Value from, Value to,
           }
           Value begins = arith::CmpIOp::create(
               builder, arith::CmpIPredicate::eq, index, from);
-          kernel.when(arith::AndIOp::create(builder, begins,
-                                            leads(kernel, chunk)),
-                      store);
+          kernel.when(
+              arith::AndIOp::create(builder, begins, leads(kernel, chunk)),
+              store);
         }
         return next;
       });

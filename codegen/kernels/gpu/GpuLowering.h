@@ -81,6 +81,7 @@ private:
 
   // Elements.cpp
   mlir::Value vectorsFrom(KernelBuilder &kernel, Chunk &chunk);
+  mlir::Value leftOver(KernelBuilder &kernel, Chunk &chunk);
   mlir::Value elementsFrom(KernelBuilder &kernel, Chunk &chunk, mlir::Value at);
   void reopen(KernelBuilder &kernel, Chunk &chunk, mlir::Value index,
               mlir::Value from);
@@ -210,11 +211,11 @@ private:
   /// What one of two branches makes of `carried`; without a second it is kept.
   llvm::SmallVector<mlir::Value>
   either(mlir::Value condition, llvm::SmallVector<mlir::Value> carried,
-         llvm::function_ref<llvm::SmallVector<mlir::Value>(
-             llvm::SmallVector<mlir::Value>)>
+         llvm::function_ref<
+             llvm::SmallVector<mlir::Value>(llvm::SmallVector<mlir::Value>)>
              yes,
-         llvm::function_ref<llvm::SmallVector<mlir::Value>(
-             llvm::SmallVector<mlir::Value>)>
+         llvm::function_ref<
+             llvm::SmallVector<mlir::Value>(llvm::SmallVector<mlir::Value>)>
              no = {});
   mlir::Value special(llvm::StringRef intrinsic);
   void onFirstThread(KernelBuilder &kernel, llvm::function_ref<void()> body);

@@ -31,10 +31,10 @@ void GpuLowering::onFirstThread(KernelBuilder &kernel,
   kernel.when(first, body);
 }
 
-SmallVector<Value> GpuLowering::either(
-    Value condition, SmallVector<Value> carried,
-    function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
-    function_ref<SmallVector<Value>(SmallVector<Value>)> no) {
+SmallVector<Value>
+GpuLowering::either(Value condition, SmallVector<Value> carried,
+                    function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
+                    function_ref<SmallVector<Value>(SmallVector<Value>)> no) {
   SmallVector<Type> types;
   for (Value value : carried)
     types.push_back(value.getType());

@@ -146,9 +146,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
         chunk.aligned =
             arith::AndIOp::create(builder, chunk.aligned,
                                   isAligned(kernel, chunk, tensors, base));
-      // Or LLVM would add their common part in each round, to other registers.
-      chunk.pointers[tensors] =
-          opaque(elementAt(kernel, tensors, base, element));
+      chunk.pointers[tensors] = elementAt(kernel, tensors, base, element);
     }
   storeScalars(kernel, chunk, memory);
   return chunk;
@@ -182,11 +180,18 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
         from, to, kernel.i32(elements), carried,
         [&](Value at, Carried carried) {
           take(carried);
+          // Moved on at once, and beyond LLVM's sight: the next round's would
+          // be other registers.
+          SmallVector<Value> next;
+          for (auto &[tensors, pointer] : chunk.pointers) {
+            int64_t count = elements / blockOf(tensors);
+            unsigned bytes = bytesOf(tensors);
+            next.push_back(
+                opaque(kernel.offset(pointer, kernel.i64(count), bytes)));
+            pointer = kernel.offset(next.back(), kernel.i64(-count), bytes);
+          }
           carried = body(at, carried);
-          for (auto &[tensors, pointer] : chunk.pointers)
-            carried.push_back(kernel.offset(
-                pointer, kernel.i64(elements / blockOf(tensors)),
-                bytesOf(tensors)));
+          llvm::append_range(carried, next);
           carried.push_back(
               arith::AddIOp::create(builder, at, kernel.i32(elements)));
           return carried;
@@ -233,11 +238,13 @@ void GpuLowering::sweepAlone(KernelBuilder &kernel, Chunk &chunk, Value index,
                 carried = vectorsInside(kernel, chunk, at, carried, part);
               return carried;
             });
-  Value from = elementsFrom(kernel, chunk, at);
-  Value any = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, from,
-                                    kernel.i32(0));
+  Value any = arith::CmpIOp::create(
+      builder, arith::CmpIPredicate::ne,
+      arith::AndIOp::create(builder, at, leftOver(kernel, chunk)),
+      kernel.i32(0));
   sums = either(any, sums, [&](Carried carried) {
     sums = carried;
+    Value from = elementsFrom(kernel, chunk, at);
     reopen(kernel, chunk, index, from);
     walk(from, kernel.i32(0), elementsOfGroup(chunk) * chunk.threads,
          [&](Value at, Carried carried) {
@@ -256,9 +263,8 @@ Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
     return ofElements();
   if (chunk.exchanges())
     return ofVectors();
-  auto branch = scf::IfOp::create(
-      builder, builder.getF32Type(), chunk.aligned,
-      /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto branch = scf::IfOp::create(builder, builder.getF32Type(), chunk.aligned,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   scf::YieldOp::create(builder, ofVectors());
@@ -291,8 +297,8 @@ Value GpuLowering::totalApart(KernelBuilder &kernel, Chunk &chunk,
   Reduction kind = chunk.sweep.getReduction(result);
   SmallVector<Value> elements;
   for (unsigned number = 0; number < chunk.sums.vectors(result); ++number)
-    llvm::append_range(
-        elements, elementsOf(chunk.sums.vector(carried, result, number)));
+    llvm::append_range(elements,
+                       elementsOf(chunk.sums.vector(carried, result, number)));
   Value own = joinElements(kind, elements);
   auto one = VectorType::get({1}, own.getType());
   own = vector::FromElementsOp::create(builder, one, own);
@@ -300,9 +306,10 @@ Value GpuLowering::totalApart(KernelBuilder &kernel, Chunk &chunk,
 }
 
 // What a thread does of a part if all of its elements exist.
-GpuLowering::Carried
-GpuLowering::vectorsInside(KernelBuilder &kernel, Chunk &chunk, Value at,
-                           Carried carried, unsigned part) {
+GpuLowering::Carried GpuLowering::vectorsInside(KernelBuilder &kernel,
+                                                Chunk &chunk, Value at,
+                                                Carried carried,
+                                                unsigned part) {
   int32_t before = part * warpThreads * chunk.width;
   Value inside =
       arith::CmpIOp::create(builder, arith::CmpIPredicate::sle, at,
