@@ -61,6 +61,10 @@ private:
   using Walk = llvm::function_ref<mlir::Value(
       mlir::Value from, mlir::Value to, int32_t elements,
       llvm::function_ref<Carried(mlir::Value, Carried)> body)>;
+  mlir::Value
+  walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums, mlir::Value from,
+       mlir::Value to, int32_t elements,
+       llvm::function_ref<Carried(mlir::Value, Carried)> body);
   void sweepAlone(KernelBuilder &kernel, Chunk &chunk, mlir::Value index,
                   Carried &sums, Walk walk);
   /// `part`: of the 256 lanes, which a warp visits in turn.

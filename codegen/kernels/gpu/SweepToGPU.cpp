@@ -152,51 +152,70 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   return chunk;
 }
 
+// Goes on from `from` as far as rounds of `elements` begin before `to`; gives
+// where it is then. The pointers walk with the thread: one register pair for
+// each stream. They are moved behind the jump that ends the last round, out of
+// LLVM's sight: earlier, ptxas would keep old and new ones.
+Value GpuLowering::walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums,
+                        Value from, Value to, int32_t elements,
+                        function_ref<Carried(Value, Carried)> body) {
+  size_t count = sums.size();
+  auto take = [&](Carried carried) {
+    for (auto [stream, pointer] : llvm::zip(
+             chunk.pointers, ArrayRef<Value>(carried).drop_front(count + 1)))
+      stream.second = pointer;
+    sums = carried;
+    sums.truncate(count);
+    return carried[count];
+  };
+  auto all = [&](Value at) {
+    Carried carried = sums;
+    carried.push_back(at);
+    for (auto &[tensors, pointer] : chunk.pointers)
+      carried.push_back(pointer);
+    return carried;
+  };
+  auto goesOn = [&](Value at) -> Value {
+    return arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, at, to);
+  };
+  auto next = [&](Value tensors, Value pointer) {
+    return kernel.offset(pointer, kernel.i64(elements / blockOf(tensors)),
+                         bytesOf(tensors));
+  };
+  return take(either(goesOn(from), all(from), [&](Carried initial) {
+    TypeRange types = ValueRange(initial).getTypes();
+    SmallVector<Location> places(types.size(), builder.getLoc());
+    auto loop = scf::WhileOp::create(builder, types, initial);
+    OpBuilder::InsertionGuard guard(builder);
+    auto open = [&](Region &region) {
+      Block *block = builder.createBlock(&region, {}, types, places);
+      return take(Carried(block->getArguments()));
+    };
+    Value at = open(loop.getBefore());
+    sums = body(at, sums);
+    at = arith::AddIOp::create(builder, at, kernel.i32(elements));
+    scf::ConditionOp::create(builder, goesOn(at), all(at));
+    at = open(loop.getAfter());
+    for (auto &[tensors, pointer] : chunk.pointers)
+      pointer = opaque(next(tensors, pointer));
+    scf::YieldOp::create(builder, all(at));
+    builder.setInsertionPointAfter(loop);
+    at = take(Carried(loop.getResults()));
+    for (auto &[tensors, pointer] : chunk.pointers)
+      pointer = next(tensors, pointer);
+    return all(at);
+  }));
+}
+
 void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
                              SweepOp sweep, Value index) {
   Chunk chunk = openChunk(kernel, memory, sweep, index);
   int32_t covered = chunk.threads * chunk.width;
   unsigned results = sweep.getNumResults(), parts = partsOf(chunk);
   Carried sums = chunk.sums.clear();
-  // Goes on from `from` as far as rounds of `elements` fit before `to`; gives
-  // where it is then. The pointers walk with the thread: one register pair for
-  // each stream.
   auto walk = [&](Value from, Value to, int32_t elements,
                   function_ref<Carried(Value, Carried)> body) -> Value {
-    unsigned count = sums.size();
-    Carried carried = sums;
-    for (auto &[tensors, pointer] : chunk.pointers)
-      carried.push_back(pointer);
-    carried.push_back(from);
-    auto take = [&](Carried &carried) {
-      for (auto [stream, pointer] : llvm::zip(
-               chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
-        stream.second = pointer;
-      Value at = carried.back();
-      carried.truncate(count);
-      return at;
-    };
-    sums = kernel.loopWith(
-        from, to, kernel.i32(elements), carried,
-        [&](Value at, Carried carried) {
-          take(carried);
-          // Moved on at once, and beyond LLVM's sight: the next round's would
-          // be other registers.
-          SmallVector<Value> next;
-          for (auto &[tensors, pointer] : chunk.pointers) {
-            int64_t count = elements / blockOf(tensors);
-            unsigned bytes = bytesOf(tensors);
-            next.push_back(
-                opaque(kernel.offset(pointer, kernel.i64(count), bytes)));
-            pointer = kernel.offset(next.back(), kernel.i64(-count), bytes);
-          }
-          carried = body(at, carried);
-          llvm::append_range(carried, next);
-          carried.push_back(
-              arith::AddIOp::create(builder, at, kernel.i32(elements)));
-          return carried;
-        });
-    return take(sums);
+    return this->walk(kernel, chunk, sums, from, to, elements, body);
   };
   if (!chunk.exchanges())
     sweepAlone(kernel, chunk, index, sums, walk);
