@@ -146,7 +146,9 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
         chunk.aligned =
             arith::AndIOp::create(builder, chunk.aligned,
                                   isAligned(kernel, chunk, tensors, base));
-      chunk.pointers[tensors] = elementAt(kernel, tensors, base, element);
+      // Or LLVM would add their common part in each round, to other registers.
+      chunk.pointers[tensors] =
+          opaque(elementAt(kernel, tensors, base, element));
     }
   storeScalars(kernel, chunk, memory);
   return chunk;
@@ -154,8 +156,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
 
 // Goes on from `from` as far as rounds of `elements` begin before `to`; gives
 // where it is then. The pointers walk with the thread: one register pair for
-// each stream. They are moved behind the jump that ends the last round, out of
-// LLVM's sight: earlier, ptxas would keep old and new ones.
+// each stream.
 Value GpuLowering::walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums,
                         Value from, Value to, int32_t elements,
                         function_ref<Carried(Value, Carried)> body) {
@@ -182,6 +183,20 @@ Value GpuLowering::walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums,
     return kernel.offset(pointer, kernel.i64(elements / blockOf(tensors)),
                          bytesOf(tensors));
   };
+  if (!chunk.sweep.getQuick())
+    return take(kernel.loopWith(
+        from, to, kernel.i32(elements), all(from),
+        [&](Value at, Carried carried) {
+          take(carried);
+          sums = body(at, sums);
+          for (auto &[tensors, pointer] : chunk.pointers)
+            pointer = next(tensors, pointer);
+          return all(
+              arith::AddIOp::create(builder, at, kernel.i32(elements)));
+        }));
+  // Where a round has branches, ptxas moves pointers before it stores by the old
+  // ones and then keeps both, unless they are moved behind the jump that ends the
+  // last round.
   return take(either(goesOn(from), all(from), [&](Carried initial) {
     TypeRange types = ValueRange(initial).getTypes();
     SmallVector<Location> places(types.size(), builder.getLoc());
