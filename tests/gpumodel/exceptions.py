@@ -12,14 +12,15 @@ START = "the first loads' latency and the last blocks' wait: of 12 MB a bare cop
 BETWEEN = "a first launch for rows, or a last block for folds, the norm and rows, and the gap to the next launch"
 KNOWN = [
     ("regions", r": update", 3, ENDS),
-    ("regions", r"copy=ocp.*: update", 8, ENDS + ", of 16 in an access"),
+    ("regions", r"copy=ocp.*: update", 9, ENDS + ", of 16 in an access"),
     ("regions", r"rule=lamb.*: (reduce|update)", 33, SUMS),
     ("instructions", r"rule=lamb.*sm_80: reduce", 8.09, SUMS),
     ("instructions", r"rule=lamb.*sm_90: reduce", 7.68, SUMS),
     ("instructions", r"rule=lamb param.*sm_90: update", 3.77, LITTLE),
     ("instructions", r"rule=rmsprop param.*sm_90: update", 4.17, LITTLE),
-    ("instructions", r"rule=adagrad param.*sm_90: update", 3.96, LITTLE),
+    ("instructions", r"rule=adagrad param.*sm_90: update", 3.99, LITTLE),
     ("instructions", r"rule=ademamix param.*sm_90: update", 3.94, LITTLE),
+    ("unaligned", r"rule=lamb", 1.45, SUMS),
     ("stack", r"amsgrad\} param=(bf16|f16).*_update", 8, FRAME),
     ("stack", r"rule=lamb.*_(reduce|fold)", 24, FRAME),
     ("stack", r"rule=adamw param=bf16.*rule=adamw param=f32.*sm_80: .*_reduce0_1", 8, FRAME),

@@ -8,8 +8,8 @@
 using namespace mlir;
 using namespace altgrad;
 
-// Where vectors do nothing a thread's place is so much further on, which no other
-// place is and has the bit `moved` wherever the thread is.
+// Where vectors do nothing a thread's place is so much further on, which no
+// other place is and has the bit `moved` wherever the thread is.
 static constexpr int32_t moved = 1 << 20, beyond = moved + moved / 2;
 
 // Where a thread's vectors begin. The lanes of sums are other threads' where
@@ -28,8 +28,8 @@ Value GpuLowering::vectorsFrom(KernelBuilder &kernel, Chunk &chunk) {
   return arith::AddIOp::create(builder, chunk.from, further);
 }
 
-// The bits that the place of any thread behind its vectors has if the chunk is not
-// done.
+// The bits that the place of any thread behind its vectors has if the chunk is
+// not done.
 Value GpuLowering::leftOver(KernelBuilder &kernel, Chunk &chunk) {
   return kernel.i32(moved | int32_t(chunk.width - 1));
 }

@@ -52,21 +52,11 @@ private:
   Chunk openChunk(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
                   mlir::Value index);
   void storeScalars(KernelBuilder &kernel, Chunk &chunk, ThreadMemory &memory);
-  mlir::Value totalOf(KernelBuilder &kernel, Chunk &chunk,
-                      const Carried &carried, unsigned result);
-  mlir::Value totalInRow(KernelBuilder &kernel, Chunk &chunk,
-                         const Carried &carried, unsigned result);
-  mlir::Value totalApart(KernelBuilder &kernel, Chunk &chunk,
-                         const Carried &carried, unsigned result);
-  using Walk = llvm::function_ref<mlir::Value(
-      mlir::Value from, mlir::Value to, int32_t elements,
-      llvm::function_ref<Carried(mlir::Value, Carried)> body)>;
-  mlir::Value
-  walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums, mlir::Value from,
-       mlir::Value to, int32_t elements,
-       llvm::function_ref<Carried(mlir::Value, Carried)> body);
+  mlir::Value walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums,
+                   mlir::Value from, mlir::Value to, int32_t elements,
+                   llvm::function_ref<Carried(mlir::Value, Carried)> body);
   void sweepAlone(KernelBuilder &kernel, Chunk &chunk, mlir::Value index,
-                  Carried &sums, Walk walk);
+                  Carried &sums);
   /// `part`: of the 256 lanes, which a warp visits in turn.
   static unsigned partsOf(const Chunk &chunk) {
     return SweepOp(chunk.sweep).getNumResults()
@@ -212,6 +202,12 @@ private:
   mlir::Value joinElements(Reduction kind,
                            llvm::SmallVector<mlir::Value> elements);
   llvm::SmallVector<mlir::Value> elementsOf(mlir::Value vector);
+  mlir::Value totalOf(KernelBuilder &kernel, Chunk &chunk,
+                      const Carried &carried, unsigned result);
+  mlir::Value totalInRow(KernelBuilder &kernel, Chunk &chunk,
+                         const Carried &carried, unsigned result);
+  mlir::Value totalApart(KernelBuilder &kernel, Chunk &chunk,
+                         const Carried &carried, unsigned result);
   /// What one of two branches makes of `carried`; without a second it is kept.
   llvm::SmallVector<mlir::Value>
   either(mlir::Value condition, llvm::SmallVector<mlir::Value> carried,

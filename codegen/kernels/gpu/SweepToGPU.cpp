@@ -191,12 +191,11 @@ Value GpuLowering::walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums,
           sums = body(at, sums);
           for (auto &[tensors, pointer] : chunk.pointers)
             pointer = next(tensors, pointer);
-          return all(
-              arith::AddIOp::create(builder, at, kernel.i32(elements)));
+          return all(arith::AddIOp::create(builder, at, kernel.i32(elements)));
         }));
-  // Where a round has branches, ptxas moves pointers before it stores by the old
-  // ones and then keeps both, unless they are moved behind the jump that ends the
-  // last round.
+  // Where a round has branches, ptxas moves pointers before it stores by the
+  // old ones and then keeps both, unless they are moved behind the jump that
+  // ends the last round.
   return take(either(goesOn(from), all(from), [&](Carried initial) {
     TypeRange types = ValueRange(initial).getTypes();
     SmallVector<Location> places(types.size(), builder.getLoc());
@@ -228,14 +227,10 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
   int32_t covered = chunk.threads * chunk.width;
   unsigned results = sweep.getNumResults(), parts = partsOf(chunk);
   Carried sums = chunk.sums.clear();
-  auto walk = [&](Value from, Value to, int32_t elements,
-                  function_ref<Carried(Value, Carried)> body) -> Value {
-    return this->walk(kernel, chunk, sums, from, to, elements, body);
-  };
   if (!chunk.exchanges())
-    sweepAlone(kernel, chunk, index, sums, walk);
+    sweepAlone(kernel, chunk, index, sums);
   else
-    walk(chunk.start, kernel.i32(0), covered * parts,
+    walk(kernel, chunk, sums, chunk.start, kernel.i32(0), covered * parts,
          [&](Value at, Carried carried) {
            at = arith::AddIOp::create(builder, at, chunk.mine);
            for (unsigned part = 0; part < parts; ++part)
@@ -254,19 +249,19 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
 
 // Vectors as far as they go, then elements.
 void GpuLowering::sweepAlone(KernelBuilder &kernel, Chunk &chunk, Value index,
-                             Carried &sums, Walk walk) {
+                             Carried &sums) {
   int64_t rows = rowsAhead(chunk), covered = chunk.threads * chunk.width;
   unsigned parts = partsOf(chunk);
   Value at = vectorsFrom(kernel, chunk);
   if (rows > 1)
-    at = walk(at,
+    at = walk(kernel, chunk, sums, at,
               arith::AddIOp::create(builder, at,
                                     elementsInGroups(kernel, chunk, rows)),
               rows * ALTGRAD_LANES, [&](Value at, Carried carried) {
                 return rowsAt(kernel, chunk, at, carried, rows);
               });
-  at = walk(at, kernel.i32(1 - int32_t(chunk.width)), covered * parts,
-            [&](Value at, Carried carried) {
+  at = walk(kernel, chunk, sums, at, kernel.i32(1 - int32_t(chunk.width)),
+            covered * parts, [&](Value at, Carried carried) {
               carried = vectorsAt(kernel, chunk, at, carried, 0);
               for (unsigned part = 1; part < parts; ++part)
                 carried = vectorsInside(kernel, chunk, at, carried, part);
@@ -280,63 +275,13 @@ void GpuLowering::sweepAlone(KernelBuilder &kernel, Chunk &chunk, Value index,
     sums = carried;
     Value from = elementsFrom(kernel, chunk, at);
     reopen(kernel, chunk, index, from);
-    walk(from, kernel.i32(0), elementsOfGroup(chunk) * chunk.threads,
+    walk(kernel, chunk, sums, from, kernel.i32(0),
+         elementsOfGroup(chunk) * chunk.threads,
          [&](Value at, Carried carried) {
            return groupAt(kernel, chunk, at, carried);
          });
     return sums;
   });
-}
-
-// The tree 128, 64 … 1.
-Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
-                           const Carried &carried, unsigned result) {
-  auto ofElements = [&] { return totalApart(kernel, chunk, carried, result); };
-  auto ofVectors = [&] { return totalInRow(kernel, chunk, carried, result); };
-  if (chunk.sums.vectors(result) == 1) // in any order
-    return ofElements();
-  if (chunk.exchanges())
-    return ofVectors();
-  auto branch = scf::IfOp::create(builder, builder.getF32Type(), chunk.aligned,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(builder, ofVectors());
-  builder.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(builder, ofElements());
-  return branch.getResult(0);
-}
-
-// Of neighbours in a thread: parts, then threads, then vectors and their
-// elements.
-Value GpuLowering::totalInRow(KernelBuilder &kernel, Chunk &chunk,
-                              const Carried &carried, unsigned result) {
-  Reduction kind = chunk.sweep.getReduction(result);
-  unsigned all = chunk.sums.vectors(result);
-  unsigned vectors = std::min(chunk.vectors(), all);
-  SmallVector<Value> elements;
-  for (unsigned number = 0; number < vectors; ++number) {
-    Value sum = chunk.sums.vector(carried, result, number);
-    if (vectors < all)
-      sum = join(builder, kind, sum,
-                 chunk.sums.vector(carried, result, vectors + number));
-    llvm::append_range(elements, elementsOf(joinThreads(kernel, kind, sum)));
-  }
-  return joinElements(kind, elements);
-}
-
-// Of elements a warp apart: a thread's own come first.
-Value GpuLowering::totalApart(KernelBuilder &kernel, Chunk &chunk,
-                              const Carried &carried, unsigned result) {
-  Reduction kind = chunk.sweep.getReduction(result);
-  SmallVector<Value> elements;
-  for (unsigned number = 0; number < chunk.sums.vectors(result); ++number)
-    llvm::append_range(elements,
-                       elementsOf(chunk.sums.vector(carried, result, number)));
-  Value own = joinElements(kind, elements);
-  auto one = VectorType::get({1}, own.getType());
-  own = vector::FromElementsOp::create(builder, one, own);
-  return elementsOf(joinThreads(kernel, kind, own))[0];
 }
 
 // What a thread does of a part if all of its elements exist.
