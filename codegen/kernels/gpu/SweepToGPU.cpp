@@ -146,9 +146,11 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
         chunk.aligned =
             arith::AndIOp::create(builder, chunk.aligned,
                                   isAligned(kernel, chunk, tensors, base));
+      Value pointer = elementAt(kernel, tensors, base, element);
       // Or LLVM would add their common part in each round, to other registers.
-      chunk.pointers[tensors] =
-          opaque(elementAt(kernel, tensors, base, element));
+      if (!sweep.getQuick())
+        pointer = opaque(pointer);
+      chunk.pointers[tensors] = pointer;
     }
   storeScalars(kernel, chunk, memory);
   return chunk;
