@@ -5,6 +5,7 @@
     tools/gpu_model.py --target sm_80
     tools/gpu_model.py --machines mine.json   figures of a machine as tests/gpumodel/machines.json has them
     tools/gpu_model.py --json             the same numbers for a program
+    tools/gpu_model.py --unaligned        what gradients that begin an element later cost
     tools/gpu_model.py --gate             every rule of the gate that a stock kernel breaks, and by how much
     tools/gpu_model.py --instructions     what a thread executes for an element of each stock step's sweeps
 """
@@ -36,6 +37,7 @@ def arguments():
     parser.add_argument("--target", default="sm_90", choices=cases.TARGETS)
     parser.add_argument("--machines", help="a file of figures")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--unaligned", action="store_true")
     parser.add_argument("--gate", action="store_true")
     parser.add_argument("--instructions", action="store_true")
     parser.add_argument("--only", default="", help="with --instructions: steps whose request has all of these words, after commas")
@@ -43,28 +45,36 @@ def arguments():
     return parser.parse_args()
 
 
-def rows(target):
-    """(name, [(predicted seconds, share of the copy rate) for each shape]) of each step in the table."""
+def rows(target, unaligned=False):
+    """(name, [(predicted seconds, share of the copy rate) for each shape]) of each step in the table; of unaligned
+    gradients the times that aligned ones take instead of the share."""
+    def cell(step, shape):
+        if not unaligned:
+            return step.seconds(shape), step.share(shape)
+        slow = step.seconds(shape, unaligned=True)
+        return slow, slow / step.seconds(shape)
+
     with tempfile.TemporaryDirectory() as folder:
         for name, storage in STORAGES.items():
             for way, flags in (("", []), (", clip", ["--clip"])):
                 step = Step([f"--set=rule=adamw {storage} step=f32", *flags], target, folder)
                 if step.faults:
                     sys.exit("\n".join(fault for _, fault in step.faults))
-                yield name + way, [(step.seconds(shape), step.share(shape)) for shape in SHAPES]
+                yield name + way, [cell(step, shape) for shape in SHAPES]
 
 
 def spoken(seconds):
     return f"{seconds * 1e6:.1f} µs" if seconds < 1e-4 else f"{seconds * 1e3:.2f} ms"
 
 
-def table(target):
+def table(target, unaligned):
+    times = " ×" if unaligned else ""
     print(f"AdamW on {target.name}, {target.target}, model, not measured: {target.processors} SMs at {target.clock_ghz} GHz, "
           f"a copy at {target.copy_tb_s} TB/s, {target.memory_cycles} cycles to memory and {target.cache_cycles} to L2, "
-          f"{target.launch_us} µs between launches.\n")
+          f"{target.launch_us} µs between launches." + unaligned * " Gradients begin an element behind 16 bytes; in brackets times aligned ones." + "\n")
     print("| | " + " | ".join(shape.name for shape in SHAPES) + " |\n|" + "---|" * (len(SHAPES) + 1))
-    for name, cells in rows(target):
-        print(f"| {name} | " + " | ".join(f"{spoken(t)} ({share:.2f})" for t, share in cells) + " |")
+    for name, cells in rows(target, unaligned):
+        print(f"| {name} | " + " | ".join(f"{spoken(t)} ({share:.2f}{times})" for t, share in cells) + " |", flush=True)
 
 
 def gate(machines, every):
@@ -106,10 +116,12 @@ def main():
         instructions(target, [word for word in options.only.split(",") if word])
     elif options.json:
         names = [shape.name for shape in SHAPES]
-        cells = {name: [{"shape": s, "seconds": t, "share": r} for s, (t, r) in zip(names, row)] for name, row in rows(target)}
+        share = "times aligned" if options.unaligned else "share"
+        cells = {name: [{"shape": s, "seconds": t, share: r} for s, (t, r) in zip(names, row)]
+                 for name, row in rows(target, options.unaligned)}
         print(json.dumps({"model": True, "machine": vars(target), "steps": cells}, indent=1))
     else:
-        table(target)
+        table(target, options.unaligned)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ public:
   /// A quick body's last arguments, and the last values that it emits.
   void appendTo(llvm::SmallVectorImpl<mlir::Value> &arguments);
   void takeFrom(llvm::SmallVectorImpl<mlir::Value> &emitted);
-  /// `fast` where what was emitted is right, which it mostly is; else what
-  /// `exact` makes, of the same types.
+  /// Whether what was emitted is right, which it mostly is: i1.
+  mlir::Value holds();
+  /// `fast` where that holds; else what `exact` makes, of the same types.
   mlir::ResultRange
   choose(mlir::ValueRange fast,
          llvm::function_ref<llvm::SmallVector<mlir::Value>()> exact);
 
 private:
-  mlir::Value holds(); // i1
   mlir::ImplicitLocOpBuilder &builder;
   mlir::Value low, sum; // of each element
 };

@@ -38,13 +38,15 @@ Value altgrad::elementAt(KernelBuilder &kernel, Value stream, Value base,
   return kernel.offset(base, index, bytesOf(stream));
 }
 
-// The global indices of an element, or of the neighbours in a vector.
+// The global indices of an element, or of those in a vector.
 static Value indicesFrom(ImplicitLocOpBuilder &builder, Value first,
-                         Type type) {
+                         int64_t apart, Type type) {
   auto vector = dyn_cast<VectorType>(type);
   if (!vector)
     return first;
-  auto steps = llvm::to_vector(llvm::seq<int64_t>(vector.getNumElements()));
+  SmallVector<int64_t> steps;
+  for (int64_t i = 0; i < vector.getNumElements(); ++i)
+    steps.push_back(i * apart);
   return arith::AddIOp::create(
       builder, vector::BroadcastOp::create(builder, vector, first),
       arith::ConstantOp::create(
@@ -71,7 +73,8 @@ SmallVector<Value> altgrad::cloneValues(ImplicitLocOpBuilder &builder,
                                         const BodyInputs &inputs) {
   IRMapping map(inputs.known);
   for (auto op : body.getOps<IndexOp>())
-    map.map(op.getIndex(), indicesFrom(builder, inputs.index, op.getType()));
+    map.map(op.getIndex(),
+            indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
   for (auto op : body.getOps<BlockReduceOp>())
     if (Value one = map.lookupOrNull(op.getResult());
         one && one.getType() != op.getType())

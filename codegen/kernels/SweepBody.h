@@ -27,6 +27,8 @@ struct BodyInputs {
   const mlir::IRMapping &known;
   /// The global index of the first element; null where usesIndex() is false.
   mlir::Value index;
+  /// How far apart the elements of a vector are.
+  int64_t apart = 1;
 };
 /// Copies what computes `wanted` values of a body.
 llvm::SmallVector<mlir::Value>

@@ -11,7 +11,7 @@
 // CHECK: st.shared.v2.b32 {{\[}}[[OWN]]+22528], {0f00000000, 0f00000000};
 // CHECK-NOT: {{st.shared|bar.sync}}
 // CHECK: ld.global{{.*}}v4
-// CHECK: ld.shared.v2.b32
+// CHECK: ld.volatile.shared.v2.b32
 // CHECK-NOT: bar.sync
 // CHECK: st.global.b32
 

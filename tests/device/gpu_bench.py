@@ -1,4 +1,4 @@
-"""AdamW on a GPU from 1 M to 1 G elements: altgrad's step, eager and in a graph, torch's three, and a copy of as many bytes."""
+"""AdamW on a GPU from 1 M to 1 G elements: altgrad's step, eager, in a graph and on unaligned gradients, torch's three, and a copy of as many bytes."""
 
 import gc
 import os
@@ -110,6 +110,14 @@ class Case:
         self.gpu.synchronize()
         return self.gpu.graph(step)
 
+    def ours_unaligned(self):
+        """The same parameters and moments; gradients as views that begin an element behind 16 bytes."""
+        own = Case.__new__(Case)
+        own.__dict__ = self.__dict__ | {"params": [torch.nn.Parameter(p.data) for p in self.params]}
+        for p, like in zip(own.params, self.params):
+            p.grad = torch.empty(p.numel() + 1, dtype=p.dtype, device=p.device)[1:].copy_(like.grad)
+        return own.ours()
+
     def copy(self):
         source, target = (torch.empty(self.bytes // 2, dtype=torch.uint8, device=self.gpu.device) for _ in range(2))
         source.random_()
@@ -124,7 +132,8 @@ class Case:
 
     def candidates(self, compiles):
         real = self.gpu.real
-        makers = {"copy": self.copy, "altgrad": self.ours, "altgrad, graph": self.ours_in_a_graph}
+        makers = {"copy": self.copy, "altgrad": self.ours, "altgrad, graph": self.ours_in_a_graph,
+                  "altgrad, unaligned": self.ours_unaligned}
         if self.gpu.overlaps() and sum(self.sizes) <= OVERLAP_MOST:
             makers["altgrad, in turn"] = self.ours_in_turn
         if self.mode == "scaler+clip":
@@ -204,8 +213,8 @@ def run(device, most, deadline, found, keep):
     found |= {"nothing": nothing(gpu), "points": [], "kernels": [], "not_measured": []}
     points = [(sizes, dtype, mode) for sizes in (SIZES if gpu.real else QUICK) for dtype in DTYPES for mode in MODES
               if sum(sizes) <= most]
-    # p, g, m, v; a copy of 8 streams and what foreach makes beside them.
-    needs = lambda sizes, dtype: sum(sizes) * DTYPES[dtype].itemsize * 13
+    # p, g twice, m, v; a copy of 8 streams and what foreach makes beside them.
+    needs = lambda sizes, dtype: sum(sizes) * DTYPES[dtype].itemsize * 14
     slow = [point for point in points if point in COMPILED or not gpu.real and point[2] == "plain"]
     for what, point in [("times", p) for p in points] + [("compiled", p) for p in slow] + [("kernels", p) for p in points]:
         sizes, dtype, mode = point

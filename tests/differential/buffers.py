@@ -49,14 +49,14 @@ class Memory:
     """Every argument of a step: a buffer per stream, an array per scalar."""
 
     def __init__(self, signature, rows, shifts):
-        """`shifts`: a number of elements per row, which streams turn into others; or {a stream: its own}."""
+        """`shifts`: a number of elements per row, which streams turn into others; or {a stream: its own, of all or each}."""
         self.streams, self.scalars = {}, {}
         self.signature, self.rows, self.shifts = signature, rows, shifts
         count = {"step": 1, "group": max(rows.group) + 1, "tensor": len(rows.numel)}
         for index, (name, _, scope, kind) in enumerate(signature):
             if kind.startswith("!altgrad.tensors"):
                 form = formats.of_list(kind)[0]
-                moved = ([shifts.get(name, 0)] * len(rows.numel) if isinstance(shifts, dict)
+                moved = (np.broadcast_to(shifts.get(name, 0), len(rows.numel)).tolist() if isinstance(shifts, dict)
                          else [(s + 5 * index * (s > 0)) % 16 for s in shifts])
                 self.streams[name] = Buffer(form, rows.sizes(name), moved)
             else:

@@ -53,15 +53,6 @@ def test_every_misalignment(mixed, size):
         agree(mixed, memory, run, expected)
 
 
-@pytest.mark.parametrize("stream", ["g", "w", "master", "m", "v", "copy"])
-def test_one_stream_of_all_is_misaligned(mixed, stream):
-    """By its smallest step: who looks at the others alone takes whole vectors."""
-    memory = prepared(mixed, [40, 300], shifts={stream: 1})
-    expected = expected_of(mixed, memory)
-    for name, run in compare.executors(mixed, {"races": False} if ptxrun.available() else None):
-        agree(mixed, memory, run, expected)
-
-
 @pytest.mark.parametrize("sizes", [[0], [0, 0, 0], [0, 5, 0], [1], [4096 * 3], [256] * 40])
 def test_empty_and_even_tensors(mixed, sizes):
     memory = prepared(mixed, sizes)

@@ -11,15 +11,16 @@ START = "the first loads' latency and the last blocks' wait: of 12 MB a bare cop
 BETWEEN = "a first launch for rows, or a last block for folds, the norm and rows, and the gap to the next launch"
 KNOWN = [
     ("regions", r": update", 3, ENDS),
-    ("regions", r"copy=ocp.*: update", 8, ENDS + ", of 16 in an access"),
+    ("regions", r"copy=ocp.*: update", 9, ENDS + ", of 16 in an access"),
     ("regions", r"rule=lamb.*: reduce", 3, ENDS),
     ("instructions", r"rule=lamb.*sm_80: reduce", 7.11, SUMS),
     ("instructions", r"rule=lamb.*sm_90: reduce", 6.69, SUMS),
     ("instructions", r"rule=lamb param.*sm_90: update", 3.86, LITTLE),
     ("instructions", r"rule=rmsprop param.*sm_90: update", 4.17, LITTLE),
-    ("instructions", r"rule=adagrad param.*sm_90: update", 3.96, LITTLE),
+    ("instructions", r"rule=adagrad param.*sm_90: update", 3.99, LITTLE),
     ("instructions", r"rule=ademamix param.*sm_90: update", 3.76, LITTLE),
     ("stack", r"rule=lamb.*sm_90: .*_fold2", 8, FRAME),
+    ("unaligned", r"rule=lamb", 1.45, SUMS),
     ("sweeps", r"sm_80: 2 M", 0.84, START),
     ("sweeps", r"sm_90: 2 M", 0.73, START),
     ("sweeps", r"sm_80: 8 M", 0.84, START),

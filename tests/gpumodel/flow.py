@@ -1,4 +1,5 @@
-"""Loops of a kernel, and the shortest ways through it for each number of (16-byte) loads and stores on them."""
+"""Loops of a kernel, and the shortest ways through it for each number of (16-byte) loads and stores on them, or for
+what else a function counts."""
 
 WIDE = 16  # bytes of the access that every stream should have
 NEVER = 10_000  # what a call of a slow path weighs, in instructions
@@ -11,8 +12,7 @@ def is_wide(instruction):
 class Block:
     def __init__(self, first, code, counted):
         self.first, self.code, self.after = first, code, []
-        wide = [i.base for i in code if counted(i)]
-        self.counts = (len([b for b in wide if b[0] == "L"]), len([b for b in wide if b[0] == "S"]))
+        self.counts = tuple(sum(int(counted(i)) for i in code if i.base[0] == kind) for kind in "LS")
         self.cost = sum(NEVER if i.base == "CALL" and not i.guarded else 1 for i in code)
 
 

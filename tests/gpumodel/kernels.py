@@ -17,20 +17,32 @@ class NoVectorLoop(Exception):
 class Sweep:
     """Of one kernel: what a warp does before its chunks, before and after the vector loop of each, in the loop,
     and at the end, as pairs (instruction, whether it jumps away)."""
+    neighbours = 8  # elements of a thread: not more are loaded at a time
 
     def __init__(self, function, phase):
         self.name, self.registers, self.shared = function.name, function.registers, function.shared
         self.warps_per_chunk = THREADS // WARP // phase["per_block"]
         self.bytes = phase["read"] + phase["written"]
-        # A sweep that only reduces single bytes loads 8 at a time, as words for as many sums.
-        self.width = flow.WIDE // 2 if self.bytes == 1 else flow.WIDE
+        self.width = self._width()
         self.function = function
-        self.flow = flow.Flow(function, lambda i: i.bytes() == self.width and not i.again())
+        self.flow = flow.Flow(function, self.counts)
         if self.width < flow.WIDE:
             self.flow.forget_outside_loops()
         share = CHUNK / (self.warps_per_chunk * WARP * self.width)  # accesses of a thread for a byte of an element
         self.wanted = (phase["read"] * share, phase["written"] * share)
         self._choose(self._found())
+
+    def _width(self):
+        """Bytes of an access. A sweep that only reduces single bytes loads 8 at a time, as words for as many sums."""
+        return flow.WIDE // 2 if self.bytes == 1 else flow.WIDE
+
+    def counts(self, instruction):
+        """Whether it brings a thread on; what a guard loads again does not."""
+        return instruction.bytes() == self.width and not instruction.again()
+
+    def moved(self, instruction):
+        """Bytes of streams that a thread moves."""
+        return instruction.bytes() if instruction.bytes() == self.width else 0
 
     def _found(self):
         # What the last block does after the sweep has loops of its own, behind that over chunks.
@@ -86,7 +98,7 @@ class Sweep:
             self.loop = self.flow.code(once, inner)
             self.after = self.flow.code(way[at:], outer)
         self.end = self._end(outer, way)
-        self.last = self._wide(self.after) // max(1, self._wide(self.loop))
+        self.last = self._moved(self.after) // max(1, self._moved(self.loop))
 
     def _end(self, outer, way):
         """From the end of the last chunk to the end of the kernel."""
@@ -107,12 +119,12 @@ class Sweep:
     def _shortest(self, ways, following):
         return self.flow.code(min(ways.values(), key=self.flow.cost), following) if ways else []
 
-    def _wide(self, code):
-        return sum(i.bytes() == self.width for i, _ in code)
+    def _moved(self, code):
+        return sum(self.moved(i) for i, _ in code)
 
     def elements(self):
         """What a thread does in one round of the loop."""
-        return self.width * self._wide(self.loop) / self.bytes
+        return self._moved(self.loop) / self.bytes
 
     def instructions_per_byte(self):
         """Of a chunk, what is around the loop included, per thread."""
@@ -123,9 +135,26 @@ class Sweep:
         """How often a warp runs the loop for a chunk of `elements`, -1 where none of them is its own. Its last round
         may be behind the loop."""
         lanes = self.warps_per_chunk * WARP
-        access = min(8, self.elements())  # neighbouring elements of a thread: not more are loaded at a time
+        access = min(self.neighbours, self.elements())
         mine = elements - warp * WARP * access
         return max(0, math.ceil(mine / (lanes * self.elements())) - self.last) if mine > 0 else -1
+
+
+class Unaligned(Sweep):
+    """The way through chunks of which a stream is not 16-byte aligned: each access is one element's."""
+    neighbours = 1
+
+    def __init__(self, function, phase, sizes):
+        self.sizes = sizes  # bytes of an element of each stream
+        super().__init__(function, phase)
+
+    def _width(self):
+        return 1  # what differs between streams: bytes are counted
+
+    def counts(self, instruction):
+        return instruction.bytes() if instruction.bytes() in self.sizes else 0
+
+    moved = counts
 
 
 def in_flight(code, width=flow.WIDE):

@@ -7,6 +7,7 @@ from steps import Shape
 
 REGISTERS, FLIGHT, SHARE = 64, 40 << 10, 0.95
 TABLES = 4  # a chunk's row and begin, its tensor's length and a pointer at the least
+UNALIGNED = {4: 1.15, 2: 1.3, 1: 1.3}  # by bytes of the narrowest stream: of the time that aligned streams take
 PLAIN = [Shape("2 M", 1, 2_000_000)]
 REDUCING = [Shape("8 M", 1, 8_000_000)]
 
@@ -50,7 +51,10 @@ def _function(step, function):
 
 
 def _shares(step):
+    bound = UNALIGNED[min(min(step.sizes(phase)) for phase in step.of("sweep"))]
     for shape in REDUCING if step.of("fold") else PLAIN:
+        slower = step.seconds(shape, unaligned=True) / step.seconds(shape)
+        yield Miss(step, "unaligned", shape.name, slower, bound), slower <= bound
         for rule, share in (("sweeps", step.share_of_sweeps(shape)), ("step", step.share(shape))):
             yield Miss(step, rule, shape.name, share, SHARE), share >= SHARE
 

@@ -26,11 +26,11 @@ def unit(instruction):
     return "alu"
 
 
-def lines(code, width):
-    """Of a part of a trace, as the simulator reads it. Accesses of `width` bytes are those of streams."""
+def lines(code, moved_by):
+    """Of a part of a trace, as the simulator reads it. `moved_by`: bytes of streams that an instruction moves."""
     yield str(len(code))
     for i, jumps in code:
-        moved = width * WARP if width and i.bytes() == width else 0
+        moved = moved_by(i) * WARP
         yield f"{UNITS.index(unit(i))} {i.stall} {i.sets} {i.releases} {i.waits} {moved} {int(jumps)}"
 
 
@@ -57,8 +57,10 @@ class Job:
 
     def text(self):
         sweep = self.sweep
-        ahead = sweep.width if sweep.width == WIDE else 0  # tables are read 8 bytes at a time, too
-        parts = ((sweep.entry, 0), (sweep.before, ahead), (sweep.loop, sweep.width), (sweep.after, sweep.width), (sweep.end, 0))
+        none = lambda instruction: 0  # noqa: E731
+        ahead = sweep.moved if sweep.width == WIDE else none  # tables are read by fewer bytes, too
+        parts = ((sweep.entry, none), (sweep.before, ahead), (sweep.loop, sweep.moved), (sweep.after, sweep.moved),
+                 (sweep.end, none))
         rows = [self.machine.words(self.resident), " ".join(map(str, self.header)), " ".join(map(str, self.rounds))]
         return "\n".join(rows + [line for part in parts for line in lines(*part)])
 

@@ -50,30 +50,37 @@ class Step:
         ptx = compiler(*arguments, f"--target={machine.target}", "--emit=ptx")
         sass.assemble(ptx, machine.target, cubin)
         self.functions, self.phases = sass.read(cubin), self.manifest["phases"]
-        self.sweeps, self.faults, self._times = {}, [], {}
+        self.sweeps, self.unaligned, self.faults, self._times = {}, {}, [], {}
         for phase in self.phases:
             if phase["kind"] == "sweep":
                 try:
-                    self.sweeps[phase["symbol"]] = kernels.Sweep(self.functions[phase["symbol"]], phase)
+                    function = self.functions[phase["symbol"]]
+                    self.sweeps[phase["symbol"]] = kernels.Sweep(function, phase)
+                    self.unaligned[phase["symbol"]] = kernels.Unaligned(function, phase, self.sizes(phase))
                 except kernels.NoVectorLoop as fault:
                     self.faults.append((phase, str(fault)))
 
     def bytes(self, phase):
         return phase["read"] + phase["written"]
 
+    def sizes(self, phase):
+        """Bytes of an element in each stream of a sweep's set."""
+        return [s["bits"] // 8 for s in self.manifest["streams"] if s["set"] == phase["set"] and s["block"] == 1]
+
     def narrowest(self, phase):
         """Bytes of an element in the narrowest stream that a sweep moves 16 bytes at a time."""
-        sizes = [s["bits"] / 8 for s in self.manifest["streams"] if s["set"] == phase["set"] and s["block"] == 1]
+        sizes = self.sizes(phase)
         return phase["read"] if not phase["written"] and phase["read"] in sizes else min(sizes)
 
-    def sweep_seconds(self, phase, shape):
-        key = (phase["symbol"], shape.name)
+    def sweep_seconds(self, phase, shape, unaligned=False):
+        """`unaligned`: of tensors that have a stream which is not 16-byte aligned."""
+        key = (phase["symbol"], shape.name, unaligned)
         if key not in self._times:
-            self._times[key] = self._sweep_seconds(phase, shape)
+            self._times[key] = self._sweep_seconds((self.unaligned if unaligned else self.sweeps)[phase["symbol"]], phase, shape)
         return self._times[key]
 
-    def _sweep_seconds(self, phase, shape):
-        sweep, machine = self.sweeps[phase["symbol"]], self.machine
+    def _sweep_seconds(self, sweep, phase, shape):
+        machine = self.machine
         chunks = shape.chunks(self.manifest["sets"])
         wave = machine.processors * machine.resident_blocks(sweep.registers, sweep.shared) * phase["per_block"]
         if chunks <= 2 * WAVES * wave:
@@ -105,13 +112,14 @@ class Step:
             yield self.phases[at:at + 1 + more]
             at += 1 + more
 
-    def seconds(self, shape):
-        """Of the step: its launches one after the other, with what lies between two."""
+    def seconds(self, shape, unaligned=False):
+        """Of the step: its launches one after the other, with what lies between two. `unaligned`: in every sweep a
+        stream is not 16-byte aligned, as where gradients begin an element later."""
         total, launches = 0, 0
         for first, *others in self.launches(shape):
             launches += 1
             if first["kind"] == "sweep":
-                total += self.sweep_seconds(first, shape)
+                total += self.sweep_seconds(first, shape, unaligned)
             else:
                 total += self.small_seconds(first, shape, False)
             total += sum(self.small_seconds(phase, shape, True) for phase in others)

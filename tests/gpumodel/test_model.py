@@ -5,7 +5,7 @@ import pytest
 import flow
 import machine
 import simulate
-from kernels import in_flight
+from kernels import Unaligned, in_flight
 from sass import Function, Instruction
 
 MACHINE = machine.machines()["sm_90"]
@@ -27,6 +27,9 @@ class Sweep:
 
     def __init__(self, loop, rounds):
         self.loop, self.rounds = loop, rounds
+
+    def moved(self, instruction):
+        return self.width if instruction.bytes() == self.width else 0
 
     def rounds_of(self, warp, elements):
         return self.rounds
@@ -93,6 +96,17 @@ def test_ways_are_told_apart_by_their_accesses():
         "FADD R0, R4, R4", "STG.E.128 [R8.64], R4", "@P1 BRA 0x10", "EXIT"))
     (head,) = loop.loops
     assert {key: loop.cost(way) for key, way in loop.around(head).items()} == {(1, 1): 4, (2, 1): 7}
+
+
+def test_elements_of_unaligned_streams_are_counted_by_their_bytes():
+    made = function(
+        "S2R R0, SR_TID.X", "LDG.E.64.CONSTANT R2, [R2.64]", "LDG.E R4, [R2.64]", "LDG.E.U16 R5, [R6.64]", "STG.E.U16 [R6.64], R5",
+        "@P1 BRA 0x20", "@P0 BRA 0x10", "EXIT")
+    phase = {"read": 6, "written": 2, "per_block": 1}
+    sweep = Unaligned(made, phase, [4, 2])
+    assert (sweep.rounds + sweep.last, sweep.elements(), len(sweep.loop)) == (16, 1, 4)
+    assert [sweep.moved(i) for i in made.instructions] == [0, 0, 4, 2, 2, 0, 0, 0]
+    assert sweep.rounds_of(7, 4096) + sweep.last == 16 and sweep.rounds_of(7, 224) == -1
 
 
 def test_a_call_that_does_not_return_is_a_jump():

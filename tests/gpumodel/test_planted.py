@@ -120,6 +120,12 @@ def test_work_that_takes_longer_than_the_copy(monkeypatch):
     assert {"sweeps", "step"} <= broken(step, simulated=True)
 
 
+def test_elements_of_unaligned_streams_that_take_longer(monkeypatch):
+    one = re.compile(r"(\tld\.global(?:\.nc)?\.b32 \t(%\w+), \[%\w+(?:\+\d+)?\];)")
+    step = spoilt(monkeypatch, lambda text: one.sub(r"\1" + "\n\tsin.approx.f32 \t\\2, \\2;" * 80, text))
+    assert "unaligned" in broken(step, simulated=True)
+
+
 def test_time_between_launches(monkeypatch):
     slow = machine.machines()["sm_90"]
     slow.launch_us = 1000.0

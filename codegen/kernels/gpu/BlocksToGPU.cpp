@@ -11,6 +11,35 @@
 using namespace mlir;
 using namespace altgrad;
 
+// The elements of one thread: as vectors where all of them exist and are
+// aligned.
+GpuLowering::Carried GpuLowering::threadInBlock(KernelBuilder &kernel,
+                                                Chunk &chunk, Value at,
+                                                Carried carried,
+                                                unsigned part) {
+  int32_t first = part * warpThreads * chunk.width;
+  loadShared(kernel, chunk, at, part);
+  reduceBlocks(kernel, chunk, at, part);
+  Value inside =
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::sle, at,
+                            kernel.i32(-first - int32_t(chunk.width)));
+  inside = arith::AndIOp::create(builder, inside, chunk.aligned);
+  return either(
+      inside, carried,
+      [&](Carried carried) {
+        return vectorsAt(kernel, chunk, at, carried, part);
+      },
+      [&](Carried carried) {
+        Value from = arith::AddIOp::create(builder, at, kernel.i32(first));
+        Value to = arith::MinSIOp::create(
+            builder,
+            arith::AddIOp::create(builder, from, kernel.i32(chunk.width)),
+            kernel.i32(0));
+        return oneByOne(kernel, chunk, from, to, 1, first, carried,
+                        part * chunk.vectors());
+      });
+}
+
 Value GpuLowering::leads(KernelBuilder &kernel, Chunk &chunk) {
   int64_t threads = chunk.sweep.getBlock() / chunk.width;
   Value number =

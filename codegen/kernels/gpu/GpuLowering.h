@@ -49,25 +49,50 @@ private:
   void lowerSweep(KernelBuilder &kernel, SweepOp sweep);
   void sweepChunk(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
                   mlir::Value index);
+  std::pair<Row, mlir::Value> placeOf(KernelBuilder &kernel, mlir::Value index);
   Chunk openChunk(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
                   mlir::Value index);
-  mlir::Value totalOf(KernelBuilder &kernel, Chunk &chunk,
-                      const Carried &carried, unsigned result);
+  mlir::Value walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums,
+                   mlir::Value from, mlir::Value to, int32_t elements,
+                   llvm::function_ref<Carried(mlir::Value, Carried)> body);
+  void sweepAlone(KernelBuilder &kernel, Chunk &chunk, mlir::Value index,
+                  Carried &sums);
   /// `part`: of the 256 lanes, which a warp visits in turn.
-  Carried threadAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
-                   Carried carried, unsigned part);
+  static unsigned partsOf(const Chunk &chunk) {
+    return SweepOp(chunk.sweep).getNumResults()
+               ? ALTGRAD_LANES / (chunk.threads * chunk.width)
+               : 1;
+  }
   Carried vectorsAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                     Carried carried, unsigned part);
-  Carried tailAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
-                 Carried carried, unsigned part);
+  Carried vectorsInside(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                        Carried carried, unsigned part);
   /// The global index of the element `further` after `at`, or null.
   mlir::Value indexOf(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                       int64_t further);
   mlir::Value address(KernelBuilder &kernel, Chunk &chunk, mlir::Value tensors,
                       int64_t element);
+
+  // Elements.cpp
+  mlir::Value vectorsFrom(KernelBuilder &kernel, Chunk &chunk);
+  mlir::Value leftOver(KernelBuilder &kernel, Chunk &chunk);
+  mlir::Value elementsFrom(KernelBuilder &kernel, Chunk &chunk, mlir::Value at);
+  void reopen(KernelBuilder &kernel, Chunk &chunk, mlir::Value index,
+              mlir::Value from);
+  mlir::Value loadApart(KernelBuilder &kernel, Chunk &chunk,
+                        mlir::Value tensors, int64_t number,
+                        mlir::VectorType type);
+  mlir::Value vectorsApart(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                           Carried &carried, unsigned first, unsigned vectors);
+  int64_t elementsOfGroup(const Chunk &chunk);
+  Carried groupAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                  Carried carried);
   mlir::Value loadElement(KernelBuilder &kernel, Chunk &chunk,
                           mlir::Value tensors, int64_t first,
                           mlir::Value offset, mlir::Type type);
+  Carried oneByOne(KernelBuilder &kernel, Chunk &chunk, mlir::Value from,
+                   mlir::Value to, int64_t apart, int64_t first,
+                   Carried carried, unsigned lane);
 
   // Accesses.cpp
   bool readOnly(mlir::Value tensors);
@@ -110,6 +135,8 @@ private:
   llvm::SmallVector<mlir::Value> pack(llvm::ArrayRef<mlir::Value> vectors);
 
   // BlocksToGPU.cpp
+  Carried threadInBlock(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
+                        Carried carried, unsigned part);
   /// Whether the thread is the first of its block.
   mlir::Value leads(KernelBuilder &kernel, Chunk &chunk);
   void loadShared(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
@@ -167,6 +194,8 @@ private:
   // LastBlock.cpp
   mlir::Value comesLast(KernelBuilder &kernel);
   mlir::Value again(llvm::StringRef name);
+  /// 64 bits, whose origin LLVM does not know.
+  mlir::Value opaque(mlir::Value value);
   void finish(KernelBuilder &kernel, llvm::ArrayRef<PhaseOp> phases);
 
   // Overlap.cpp
@@ -183,6 +212,21 @@ private:
   mlir::Value joinElements(Reduction kind,
                            llvm::SmallVector<mlir::Value> elements);
   llvm::SmallVector<mlir::Value> elementsOf(mlir::Value vector);
+  mlir::Value totalOf(KernelBuilder &kernel, Chunk &chunk,
+                      const Carried &carried, unsigned result);
+  mlir::Value totalInRow(KernelBuilder &kernel, Chunk &chunk,
+                         const Carried &carried, unsigned result);
+  mlir::Value totalApart(KernelBuilder &kernel, Chunk &chunk,
+                         const Carried &carried, unsigned result);
+  /// What one of two branches makes of `carried`; without a second it is kept.
+  llvm::SmallVector<mlir::Value>
+  either(mlir::Value condition, llvm::SmallVector<mlir::Value> carried,
+         llvm::function_ref<
+             llvm::SmallVector<mlir::Value>(llvm::SmallVector<mlir::Value>)>
+             yes,
+         llvm::function_ref<
+             llvm::SmallVector<mlir::Value>(llvm::SmallVector<mlir::Value>)>
+             no = {});
   mlir::Value special(llvm::StringRef intrinsic);
   void onFirstThread(KernelBuilder &kernel, llvm::function_ref<void()> body);
 

@@ -48,6 +48,16 @@ Value GpuLowering::again(StringRef name) {
                                 read.getResult(0));
 }
 
+Value GpuLowering::opaque(Value value) {
+  return LLVM::InlineAsmOp::create(
+             builder, value.getType(), value,
+             builder.getStringAttr("mov.b64 $0, $1;"),
+             builder.getStringAttr("=l,l"), /*has_side_effects=*/true,
+             /*is_align_stack=*/false, LLVM::TailCallKind::None,
+             LLVM::AsmDialectAttr(), ArrayAttr())
+      .getResult(0);
+}
+
 void GpuLowering::finish(KernelBuilder &kernel, ArrayRef<PhaseOp> phases) {
   Value count = LLVM::PtrToIntOp::create(builder, builder.getI64Type(),
                                          kernel.member(Member::Finished));

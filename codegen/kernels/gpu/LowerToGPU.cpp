@@ -31,6 +31,23 @@ void GpuLowering::onFirstThread(KernelBuilder &kernel,
   kernel.when(first, body);
 }
 
+SmallVector<Value>
+GpuLowering::either(Value condition, SmallVector<Value> carried,
+                    function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
+                    function_ref<SmallVector<Value>(SmallVector<Value>)> no) {
+  SmallVector<Type> types;
+  for (Value value : carried)
+    types.push_back(value.getType());
+  auto branch = scf::IfOp::create(builder, types, condition,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, yes(carried));
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, no ? no(carried) : carried);
+  return SmallVector<Value>(branch.getResults());
+}
+
 static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
                                    KernelBuilder &kernel, StringRef name,
                                    unsigned residentBlocks) {
@@ -126,6 +143,57 @@ Value GpuLowering::joinThreads(KernelBuilder &kernel, Reduction kind,
       mine = join(builder, kind, mine, other);
     }
   return vector::FromElementsOp::create(builder, type, elements);
+}
+
+// The tree 128, 64 … 1.
+Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
+                           const Carried &carried, unsigned result) {
+  auto ofElements = [&] { return totalApart(kernel, chunk, carried, result); };
+  auto ofVectors = [&] { return totalInRow(kernel, chunk, carried, result); };
+  if (chunk.sums.vectors(result) == 1) // in any order
+    return ofElements();
+  if (chunk.exchanges())
+    return ofVectors();
+  auto branch = scf::IfOp::create(builder, builder.getF32Type(), chunk.aligned,
+                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(builder, ofVectors());
+  builder.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(builder, ofElements());
+  return branch.getResult(0);
+}
+
+// Of neighbours in a thread: parts, then threads, then vectors and their
+// elements.
+Value GpuLowering::totalInRow(KernelBuilder &kernel, Chunk &chunk,
+                              const Carried &carried, unsigned result) {
+  Reduction kind = chunk.sweep.getReduction(result);
+  unsigned all = chunk.sums.vectors(result);
+  unsigned vectors = std::min(chunk.vectors(), all);
+  SmallVector<Value> elements;
+  for (unsigned number = 0; number < vectors; ++number) {
+    Value sum = chunk.sums.vector(carried, result, number);
+    if (vectors < all)
+      sum = join(builder, kind, sum,
+                 chunk.sums.vector(carried, result, vectors + number));
+    llvm::append_range(elements, elementsOf(joinThreads(kernel, kind, sum)));
+  }
+  return joinElements(kind, elements);
+}
+
+// Of elements a warp apart: a thread's own come first.
+Value GpuLowering::totalApart(KernelBuilder &kernel, Chunk &chunk,
+                              const Carried &carried, unsigned result) {
+  Reduction kind = chunk.sweep.getReduction(result);
+  SmallVector<Value> elements;
+  for (unsigned number = 0; number < chunk.sums.vectors(result); ++number)
+    llvm::append_range(elements,
+                       elementsOf(chunk.sums.vector(carried, result, number)));
+  Value own = joinElements(kind, elements);
+  auto one = VectorType::get({1}, own.getType());
+  own = vector::FromElementsOp::create(builder, one, own);
+  return elementsOf(joinThreads(kernel, kind, own))[0];
 }
 
 namespace {

@@ -25,6 +25,11 @@ static int64_t widthOf(SweepOp sweep, int64_t accessBytes) {
   return std::max<int64_t>(width, sweep.getBlock() / warpThreads);
 }
 
+static bool storesInBlocks(SweepOp sweep) {
+  return llvm::any_of(sweep.getStores(),
+                      [](Value stream) { return blockOf(stream) > 1; });
+}
+
 // Numbers exist as f32 only between their first and last use: a code takes
 // fewer registers. The back ends keep this order.
 static void shortenLives(Block &body) {
@@ -66,18 +71,25 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   waitForLaunches(phase); // who had no chunk
 }
 
+// The row of a chunk, and its first element there.
+std::pair<Row, Value> GpuLowering::placeOf(KernelBuilder &kernel, Value index) {
+  Type i64 = builder.getI64Type();
+  Value entry = kernel.offset(kernel.member(Member::Chunks), index,
+                              sizeof(altgrad_chunk));
+  Value row = kernel.loadTable(i64, entry);
+  Value first = kernel.loadTable(i64, kernel.offset(entry, kernel.i64(1), 8));
+  return {kernel.row(row), first};
+}
+
 GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
                                           ThreadMemory &memory, SweepOp sweep,
                                           Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
   Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), chunkThreads(sweep),
               widthOf(sweep, target.gpu.accessBytes)};
-  Value entry = kernel.offset(kernel.member(Member::Chunks), index,
-                              sizeof(altgrad_chunk));
   auto phase = sweep->getParentOfType<PhaseOp>();
   kernel.keepsTablesInOrder = waits(phase);
-  Row row = kernel.row(kernel.loadTable(i64, entry));
-  Value first = kernel.loadTable(i64, kernel.offset(entry, kernel.i64(1), 8));
+  auto [row, first] = placeOf(kernel, index);
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
   Value count = arith::TruncIOp::create(
       builder, i32,
@@ -109,7 +121,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   Value mine32 = arith::TruncIOp::create(builder, i32, mine);
   chunk.count = count;
   chunk.from = arith::SubIOp::create(builder, mine32, count);
-  if (exchangesInBlocks(sweep)) {
+  if (exchangesInBlocks(sweep) || storesInBlocks(sweep)) {
     chunk.start = arith::SubIOp::create(builder, kernel.i32(0), count);
     chunk.mine = mine32;
   }
@@ -120,60 +132,99 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
       chunk.aligned = arith::AndIOp::create(
           builder, chunk.aligned, isAligned(kernel, chunk, tensors, pointer));
     pointer = elementAt(kernel, tensors, pointer, element);
+    // Or LLVM would add their common part in each round, to other registers.
+    if (!sweep.getQuick())
+      pointer = opaque(pointer);
   }
   storeScalars(kernel, chunk, memory);
   return chunk;
+}
+
+// Goes on from `from` as far as rounds of `elements` begin before `to`; gives
+// where it is then. The pointers walk with the thread: one register pair for
+// each stream.
+Value GpuLowering::walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums,
+                        Value from, Value to, int32_t elements,
+                        function_ref<Carried(Value, Carried)> body) {
+  size_t count = sums.size();
+  auto take = [&](Carried carried) {
+    for (auto [stream, pointer] : llvm::zip(
+             chunk.pointers, ArrayRef<Value>(carried).drop_front(count + 1)))
+      stream.second = pointer;
+    sums = carried;
+    sums.truncate(count);
+    return carried[count];
+  };
+  auto all = [&](Value at) {
+    Carried carried = sums;
+    carried.push_back(at);
+    for (auto &[tensors, pointer] : chunk.pointers)
+      carried.push_back(pointer);
+    return carried;
+  };
+  auto goesOn = [&](Value at) -> Value {
+    return arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, at, to);
+  };
+  auto next = [&](Value tensors, Value pointer) {
+    return kernel.offset(pointer, kernel.i64(elements / blockOf(tensors)),
+                         bytesOf(tensors));
+  };
+  if (!chunk.sweep.getQuick())
+    return take(kernel.loopWith(
+        from, to, kernel.i32(elements), all(from),
+        [&](Value at, Carried carried) {
+          take(carried);
+          sums = body(at, sums);
+          for (auto &[tensors, pointer] : chunk.pointers)
+            pointer = next(tensors, pointer);
+          return all(arith::AddIOp::create(builder, at, kernel.i32(elements)));
+        }));
+  // Where a round has branches, ptxas moves pointers before it stores by the
+  // old ones and then keeps both, unless they are moved behind the jump that
+  // ends the last round.
+  return take(either(goesOn(from), all(from), [&](Carried initial) {
+    TypeRange types = ValueRange(initial).getTypes();
+    SmallVector<Location> places(types.size(), builder.getLoc());
+    auto loop = scf::WhileOp::create(builder, types, initial);
+    OpBuilder::InsertionGuard guard(builder);
+    auto open = [&](Region &region) {
+      Block *block = builder.createBlock(&region, {}, types, places);
+      return take(Carried(block->getArguments()));
+    };
+    Value at = open(loop.getBefore());
+    sums = body(at, sums);
+    at = arith::AddIOp::create(builder, at, kernel.i32(elements));
+    scf::ConditionOp::create(builder, goesOn(at), all(at));
+    at = open(loop.getAfter());
+    for (auto &[tensors, pointer] : chunk.pointers)
+      pointer = opaque(next(tensors, pointer));
+    scf::YieldOp::create(builder, all(at));
+    builder.setInsertionPointAfter(loop);
+    at = take(Carried(loop.getResults()));
+    for (auto &[tensors, pointer] : chunk.pointers)
+      pointer = next(tensors, pointer);
+    return all(at);
+  }));
 }
 
 void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
                              SweepOp sweep, Value index) {
   Chunk chunk = openChunk(kernel, memory, sweep, index);
   int32_t covered = chunk.threads * chunk.width;
-  unsigned results = sweep.getNumResults();
-  unsigned parts = results ? ALTGRAD_LANES / covered : 1;
-  Carried initial = chunk.sums.clear();
-  unsigned count = initial.size();
-  // The pointers walk with the thread: one register pair for each stream.
-  for (auto &[tensors, pointer] : chunk.pointers)
-    initial.push_back(pointer);
-  auto walk = [&](Value from, Value to, int32_t elements, Carried initial,
-                  function_ref<Carried(Value, Carried)> body) {
-    return kernel.loopWith(
-        from, to, kernel.i32(elements), initial,
-        [&](Value at, Carried carried) {
-          for (auto [stream, pointer] : llvm::zip(
-                   chunk.pointers, ArrayRef<Value>(carried).drop_front(count)))
-            stream.second = pointer;
-          carried.truncate(count);
-          carried = body(at, carried);
-          for (auto &[tensors, pointer] : chunk.pointers)
-            carried.push_back(kernel.offset(
-                pointer, kernel.i64(elements / blockOf(tensors)),
-                bytesOf(tensors)));
-          return carried;
-        });
-  };
-  Value from = chunk.exchanges() ? chunk.start : chunk.from;
-  Carried carried = initial;
-  if (int64_t rows = rowsAhead(chunk); rows > 1) {
-    Value to = arith::AddIOp::create(builder, from,
-                                     elementsInGroups(kernel, chunk, rows));
-    carried = walk(from, to, rows * ALTGRAD_LANES, carried,
-                   [&](Value at, Carried carried) {
-                     return rowsAt(kernel, chunk, at, carried, rows);
-                   });
-    from = to;
-  }
-  carried = walk(from, kernel.i32(0), covered * parts, carried,
-                 [&](Value at, Carried carried) {
-                   if (chunk.exchanges())
-                     at = arith::AddIOp::create(builder, at, chunk.mine);
-                   for (unsigned part = 0; part < parts; ++part)
-                     carried = threadAt(kernel, chunk, at, carried, part);
-                   return carried;
-                 });
+  unsigned results = sweep.getNumResults(), parts = partsOf(chunk);
+  Carried sums = chunk.sums.clear();
+  if (!chunk.exchanges())
+    sweepAlone(kernel, chunk, index, sums);
+  else
+    walk(kernel, chunk, sums, chunk.start, kernel.i32(0), covered * parts,
+         [&](Value at, Carried carried) {
+           at = arith::AddIOp::create(builder, at, chunk.mine);
+           for (unsigned part = 0; part < parts; ++part)
+             carried = threadInBlock(kernel, chunk, at, carried, part);
+           return carried;
+         });
   for (unsigned i = 0; i < results; ++i) {
-    Value total = totalOf(kernel, chunk, carried, i);
+    Value total = totalOf(kernel, chunk, sums, i);
     onFirstThread(kernel, [&] {
       kernel.store(
           total, kernel.chunkWord(sweep.getChunkWord(i), index),
@@ -182,50 +233,55 @@ void GpuLowering::sweepChunk(KernelBuilder &kernel, ThreadMemory &memory,
   }
 }
 
-// The tree 128, 64 … 1: parts, then threads, then vectors and their elements.
-Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
-                           const Carried &carried, unsigned result) {
-  Reduction kind = chunk.sweep.getReduction(result);
-  unsigned all = chunk.sums.vectors(result);
-  unsigned vectors = std::min(chunk.vectors(), all);
-  SmallVector<Value> elements;
-  for (unsigned number = 0; number < vectors; ++number) {
-    Value sum = chunk.sums.vector(carried, result, number);
-    if (vectors < all)
-      sum = join(builder, kind, sum,
-                 chunk.sums.vector(carried, result, vectors + number));
-    llvm::append_range(elements, elementsOf(joinThreads(kernel, kind, sum)));
-  }
-  return joinElements(kind, elements);
+// Vectors as far as they go, then elements.
+void GpuLowering::sweepAlone(KernelBuilder &kernel, Chunk &chunk, Value index,
+                             Carried &sums) {
+  int64_t rows = rowsAhead(chunk), covered = chunk.threads * chunk.width;
+  unsigned parts = partsOf(chunk);
+  Value at = vectorsFrom(kernel, chunk);
+  if (rows > 1)
+    at = walk(kernel, chunk, sums, at,
+              arith::AddIOp::create(builder, at,
+                                    elementsInGroups(kernel, chunk, rows)),
+              rows * ALTGRAD_LANES, [&](Value at, Carried carried) {
+                return rowsAt(kernel, chunk, at, carried, rows);
+              });
+  at = walk(kernel, chunk, sums, at, kernel.i32(1 - int32_t(chunk.width)),
+            covered * parts, [&](Value at, Carried carried) {
+              carried = vectorsAt(kernel, chunk, at, carried, 0);
+              for (unsigned part = 1; part < parts; ++part)
+                carried = vectorsInside(kernel, chunk, at, carried, part);
+              return carried;
+            });
+  Value any = arith::CmpIOp::create(
+      builder, arith::CmpIPredicate::ne,
+      arith::AndIOp::create(builder, at, leftOver(kernel, chunk)),
+      kernel.i32(0));
+  sums = either(any, sums, [&](Carried carried) {
+    sums = carried;
+    Value from = elementsFrom(kernel, chunk, at);
+    reopen(kernel, chunk, index, from);
+    walk(kernel, chunk, sums, from, kernel.i32(0),
+         elementsOfGroup(chunk) * chunk.threads,
+         [&](Value at, Carried carried) {
+           return groupAt(kernel, chunk, at, carried);
+         });
+    return sums;
+  });
 }
 
-// The elements of one thread: as vectors where all of them exist and are
-// aligned.
-GpuLowering::Carried GpuLowering::threadAt(KernelBuilder &kernel, Chunk &chunk,
-                                           Value at, Carried carried,
-                                           unsigned part) {
+// What a thread does of a part if all of its elements exist.
+GpuLowering::Carried GpuLowering::vectorsInside(KernelBuilder &kernel,
+                                                Chunk &chunk, Value at,
+                                                Carried carried,
+                                                unsigned part) {
   int32_t before = part * warpThreads * chunk.width;
-  if (chunk.exchanges()) {
-    loadShared(kernel, chunk, at, part);
-    reduceBlocks(kernel, chunk, at, part);
-  }
   Value inside =
       arith::CmpIOp::create(builder, arith::CmpIPredicate::sle, at,
                             kernel.i32(-before - int32_t(chunk.width)));
-  SmallVector<Type> types;
-  for (Value value : carried)
-    types.push_back(value.getType());
-  auto branch = scf::IfOp::create(
-      builder, types, arith::AndIOp::create(builder, inside, chunk.aligned),
-      /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  Carried fast = vectorsAt(kernel, chunk, at, carried, part);
-  scf::YieldOp::create(builder, fast);
-  builder.setInsertionPointToStart(branch.elseBlock());
-  Carried slow = tailAt(kernel, chunk, at, carried, part);
-  scf::YieldOp::create(builder, slow);
-  return Carried(branch.getResults());
+  return either(inside, carried, [&](Carried carried) {
+    return vectorsAt(kernel, chunk, at, carried, part);
+  });
 }
 
 Value GpuLowering::address(KernelBuilder &kernel, Chunk &chunk, Value tensors,
@@ -296,66 +352,4 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
     }
   }
   return carried;
-}
-
-Value GpuLowering::loadElement(KernelBuilder &kernel, Chunk &chunk,
-                               Value tensors, int64_t first, Value offset,
-                               Type type) {
-  if (Value one = chunk.shared.lookupOrNull(tensors))
-    return one;
-  Value from = kernel.offset32(address(kernel, chunk, tensors, first), offset,
-                               bytesOf(tensors));
-  return kernel.load(type, from, bytesOf(tensors), readOnly(tensors));
-}
-
-// One element after the other; each goes to its own lane of the partial sums.
-GpuLowering::Carried GpuLowering::tailAt(KernelBuilder &kernel, Chunk &chunk,
-                                         Value at, Carried carried,
-                                         unsigned part) {
-  SweepOp sweep = chunk.sweep;
-  unsigned results = sweep.getNumResults(), vectors = chunk.vectors();
-  int64_t first = part * warpThreads * chunk.width;
-  auto element = [&](Value tensors, Value offset) {
-    if (blockOf(tensors) > 1)
-      return address(kernel, chunk, tensors, first);
-    return kernel.offset32(address(kernel, chunk, tensors, first), offset,
-                           bytesOf(tensors));
-  };
-  Value from = arith::AddIOp::create(builder, at, kernel.i32(first));
-  Value to = arith::MinSIOp::create(
-      builder,
-      arith::AddIOp::create(builder, from, kernel.i32(chunk.width)),
-      kernel.i32(0));
-  return kernel.loopWith(
-      from, to, kernel.i32(1), carried, [&](Value index, Carried next) {
-        Value offset = arith::SubIOp::create(builder, index, from);
-        SmallVector<Value> loaded;
-        for (auto [argument, tensors] :
-             llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
-          loaded.push_back(loadElement(kernel, chunk, tensors, first, offset,
-                                       argument.getType()));
-        SmallVector<Value> emitted =
-            cloneSweepBody(builder, sweep.getBody(),
-                           {loaded, chunk.known,
-                            indexOf(kernel, chunk, index, 0)});
-        for (unsigned i = 0; i < results; ++i)
-          chunk.sums.addElement(next, i, part * vectors, vectors, offset,
-                                emitted[i]);
-        for (auto [number, tensors] : llvm::enumerate(sweep.getStores())) {
-          auto store = [&, number = number, tensors = tensors] {
-            kernel.store(emitted[results + number], element(tensors, offset),
-                         bytesOf(tensors));
-          };
-          if (blockOf(tensors) == 1) {
-            store();
-            continue;
-          }
-          Value begins = arith::CmpIOp::create(
-              builder, arith::CmpIPredicate::eq, index, from);
-          kernel.when(arith::AndIOp::create(builder, begins,
-                                            leads(kernel, chunk)),
-                      store);
-        }
-        return next;
-      });
 }

@@ -99,8 +99,10 @@ ThreadSums::Carried ThreadSums::clear() {
 Value ThreadSums::vector(const Carried &carried, unsigned result,
                          unsigned number) {
   const Sum &sum = sums[result];
-  if (sum.shared)
-    return kernel.load(vectorType(sum.kind), address(sum, number), vectorBytes);
+  if (sum.shared) // volatile, or LLVM would keep it in a register
+    return LLVM::LoadOp::create(builder, vectorType(sum.kind),
+                                address(sum, number), vectorBytes,
+                                /*isVolatile=*/true);
   return carried[sum.at + number % sum.vectors];
 }
 
