@@ -71,6 +71,10 @@ LogicalResult Compiler::generate(std::string &text) {
   std::map<StringRef, RuleOp> names;
   llvm::raw_string_ostream out(text);
   for (const SetRequest &set : request.step.sets) {
+    if (!set.ruled) {
+      found.emplace_back();
+      continue;
+    }
     if (found.push_back(ruleOf(set, file ? *file : ModuleOp())); !found.back())
       return failure();
     auto [it, isNew] = names.try_emplace(found.back().getSymName(), found.back());
@@ -82,7 +86,10 @@ LogicalResult Compiler::generate(std::string &text) {
     if (ours && isNew)
       out << (text.empty() ? "" : "\n") << *found.back() << "\n";
   }
-  FailureOr<std::string> generated = generateStep(request.step, found);
+  FailureOr<std::string> generated = generateStep(
+      request.step, found,
+      FileLineColLoc::get(context.get(), "--set=" + request.step.sets[0].storage,
+                          1, 1));
   if (failed(generated))
     return failure();
   text += text.empty() ? *generated : "\n" + *generated;

@@ -3,6 +3,7 @@
 #include "Status.h"
 #include "compile/Cache.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -39,7 +40,9 @@ Strings altgrad::runtime::templateFolders(const std::string &folder) {
 std::string altgrad::runtime::prebuiltKey(const Strings &templates,
                                           const Strings &options) {
   Strings names;
-  if (!plainRules(options, names) || names.empty())
+  if (!plainRules(options, names) ||
+      (names.empty() &&
+       std::none_of(options.begin(), options.end(), isWithoutRule)))
     return "";
   std::string key = "altgrad stock 1\n";
   addPart(key, "version", altgrad_version());

@@ -68,6 +68,8 @@ CONTEXTS = {
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
     "Altgrad_UnscaleOp": lambda text: step(rename(text, g="v"), ", in %inv_scale: f32"),
     "Altgrad_ClipOp": lambda text: step(rename(text, a="g", b="w"), ", in %max_norm: f32"),
+    "Altgrad_NormOp": step,
+    "Altgrad_ScaleOp": lambda text: step(text, ", in %k: f32"),
     "Altgrad_UpdateOp": lambda text: step(
         rename(text, m="w", v="w", x="w", y="g"),
         "".join(f", in %{name}: f64" for name in ("lr", "b1", "b2", "eps", "decay")) + ", in %t: i64"),

@@ -3,9 +3,11 @@
     import altgrad
     optimizer = altgrad.optim.AdamW(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16")
+    norm = altgrad.clip_grad_norm_(model.parameters(), 1.0)
 
 Importing this package loads no shared library, starts no thread and opens no
-driver; `altgrad.optim` (and with it torch) is imported when it is first named.
+driver; `altgrad.optim` and `altgrad.ops` (and with them torch) are imported when they or
+the functions of the latter are first named.
 """
 
 from importlib import import_module
@@ -13,10 +15,14 @@ from importlib import import_module
 from ._library import Error, runtime_version
 
 __version__ = "0.1.0"
-__all__ = ["Error", "__version__", "optim", "runtime_version"]
+_OPS = ("clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm",
+        "dynamic_loss_scale_update", "fused_grad_unscale_clip")
+__all__ = ["Error", "__version__", "ops", "optim", "runtime_version", *_OPS]
 
 
 def __getattr__(name):
-    if name == "optim":
-        return import_module(".optim", __name__)
+    if name in ("ops", "optim"):
+        return import_module("." + name, __name__)
+    if name in _OPS:
+        return getattr(import_module(".ops", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -46,13 +46,17 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Set:
-    """What one kind of tensors is bound to; `states` holds master and further copies, too."""
+    """What one kind of tensors is bound to; `states` holds master and further copies, too.
 
-    param: Stream
+    Without a rule there is no `param`; `norm` is that of each tensor, where it was asked for.
+    """
+
+    param: Stream | None
     grad: Stream
     states: tuple
     hypers: tuple
     step: Scalar | None
+    norm: Scalar | None = None
 
 
 @dataclass(frozen=True)
@@ -99,15 +103,16 @@ def _set(streams, scalars, index):
     scalars = [s for s in scalars if s.set in (-1, index)]
     by_role = lambda entries, *roles: tuple(e for e in entries if e.role in roles)
     known = by_role(streams, "param", "grad", "state", "master", "copy")
-    known += by_role(scalars, "hyper", "step")
+    known += by_role(scalars, "hyper", "step", "norm")
     for entry in (*streams, *scalars):
         if entry not in known:
             raise Error(f"the step asks for a {entry.role} {entry.key!r}, which no optimizer has")
-    param, = by_role(streams, "param")
+    param, = by_role(streams, "param") or [None]
     grad, = by_role(streams, "grad")
-    step = by_role(scalars, "step")
+    step, = by_role(scalars, "step") or [None]
+    norm, = by_role(scalars, "norm") or [None]
     return Set(param, grad, by_role(streams, "state", "master", "copy"), by_role(scalars, "hyper"),
-               step[0] if step else None)
+               step, norm)
 
 
 _compiled = {}
@@ -128,6 +133,16 @@ def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host
     (text, origin), = texts.items() or [(None, "")]
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
     options += ["--clip"] * clip + ["--scaler"] * scaler + ["--exchange"] * exchange
+    return _compile_once(text, origin, options)
+
+
+def compile_gradients(lines, flags, on_host=True):
+    """The Bundle of a step over gradients alone: `lines` are sets without a rule, `flags`
+    what is done to them."""
+    return _compile_once(None, "", [*[f"--set={line}" for line in lines], _TARGETS[on_host], *flags])
+
+
+def _compile_once(text, origin, options):
     key = text, tuple(options)
     with _lock:
         if key not in _compiled:
