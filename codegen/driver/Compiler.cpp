@@ -71,7 +71,8 @@ LogicalResult Compiler::generate(std::string &text) {
   std::map<StringRef, RuleOp> names;
   llvm::raw_string_ostream out(text);
   for (const SetRequest &set : request.step.sets) {
-    if (!set.ruled) {
+    if (!set.ruled) { // no text has been read that would have loaded it
+      context->loadDialect<AltgradDialect>();
       found.emplace_back();
       continue;
     }
@@ -86,10 +87,7 @@ LogicalResult Compiler::generate(std::string &text) {
     if (ours && isNew)
       out << (text.empty() ? "" : "\n") << *found.back() << "\n";
   }
-  FailureOr<std::string> generated = generateStep(
-      request.step, found,
-      FileLineColLoc::get(context.get(), "--set=" + request.step.sets[0].storage,
-                          1, 1));
+  FailureOr<std::string> generated = generateStep(request.step, found, *context);
   if (failed(generated))
     return failure();
   text += text.empty() ? *generated : "\n" + *generated;

@@ -240,7 +240,7 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
 
 FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
                                              ArrayRef<RuleOp> rules,
-                                             Location loc) {
+                                             MLIRContext &context) {
   StepText text;
   for (StringRef name :
        {"grad_scale", "found_inf", "inv_scale", "max_norm", "clip_value"})
@@ -252,6 +252,9 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
   bool several = rules.size() > 1;
   for (auto [index, set] : llvm::enumerate(request.sets)) {
     RuleOp rule = rules[index];
+    Location loc =
+        rule ? rule.getLoc()
+             : FileLineColLoc::get(&context, "--set=" + set.storage, 1, 1);
     sets.emplace_back(set, rule, loc, index, several, text);
     if (failed(sets.back().read()))
       return failure();

@@ -40,7 +40,7 @@ std::string readSet(llvm::StringRef text, SetRequest &set);
 /// scaler and one commit are over all sets.
 mlir::FailureOr<std::string> generateStep(const StepRequest &request,
                                           llvm::ArrayRef<RuleOp> rules,
-                                          mlir::Location loc);
+                                          mlir::MLIRContext &context);
 
 } // namespace altgrad
 

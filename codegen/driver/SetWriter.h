@@ -39,11 +39,11 @@ struct Named {
 // One set: its part of the signature, its update and its writes.
 class SetWriter {
 public:
-  // `rule` is null for a set without one, which `loc` stands for then.
+  // `rule` is null for a set without one.
   SetWriter(const SetRequest &request, RuleOp rule, mlir::Location loc,
             unsigned set, bool several, StepText &text)
-      : request(request), rule(rule), loc(rule ? rule.getLoc() : loc), set(set),
-        several(several), text(text) {}
+      : request(request), rule(rule), loc(loc), set(set), several(several),
+        text(text) {}
   mlir::LogicalResult read();
   // `changes`: without a rule they are written, too.
   void takeGradient(bool changes);

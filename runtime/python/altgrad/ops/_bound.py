@@ -57,25 +57,26 @@ class Bound:
         self._begin = -self._workspace.data_ptr() % _ALIGNMENT
         self._memory = self._workspace.data_ptr() + self._begin, size
 
-    def _point(self, name, tensors, pointers):
-        if self._seen.get(name) == pointers:
+    def _point(self, name, tensors, seen):
+        if self._seen.get(name) == seen.pointers:
             return
-        check_extents(tensors)
-        words = array("Q", pointers)
+        if not seen.within:
+            check_extents(tensors)
+        words = array("Q", seen.pointers)
         for part, places in zip(self.bundle.sets, self._places):
             stream = part.grad if name == "grad" else part.states[0]
             self.plan.bind_stream(stream.name, words if len(self._places) == 1 else [
                 words[place] for place in places])
-        self._seen[name] = pointers
+        self._seen[name] = seen.pointers
 
     def run(self, tensors, seen, given, copies=None, check=None):
         """Runs the program; answers its results by role, tensors that are the caller's.
 
-        `copies`: (tensors, pointers) of where results go. `check` gets the sum of the norm's
+        `copies`: (tensors, Look) of where results go. `check` gets the sum of the norm's
         shares before anything is written.
         """
         with self.where.guard():
-            self._point("grad", tensors, seen.pointers)
+            self._point("grad", tensors, seen)
             if copies:
                 self._point("copy", *copies)
             self._values.give(given)

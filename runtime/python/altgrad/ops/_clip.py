@@ -6,7 +6,7 @@ from . import _by_torch
 from ._bound import run
 from ._lists import (KINDS, are_fake, bound_of, check_finite, coefficient_for, grads_of, is_traced,
                      list_of, single)
-from ._look import look
+from ._look import look, raise_versions
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None, *,
@@ -112,7 +112,7 @@ def clip_by_value(grads, clip_value):
 
 def written(grads, seen):
     """Brings back what lay in dense copies, and tells autograd."""
-    torch.autograd.graph.increment_version(grads)
+    raise_versions(grads)
     for grad, copy in seen.staged:
         grad.copy_(copy)
 

@@ -6,6 +6,8 @@ from operator import attrgetter
 
 import torch
 
+from .._native import native
+from ..optim._binder import binder
 from ..optim._layout import PARAM_DTYPES, check_extent, check_mode, find_met, in_order, is_dense
 from ..optim._where import is_known
 
@@ -19,13 +21,15 @@ _is_contiguous, _is_inference = torch.Tensor.is_contiguous, torch.Tensor.is_infe
 @dataclass(slots=True)
 class Look:
     """A list of tensors on one `device`: of each the place of its dtype in PARAM_DTYPES,
-    its elements and its address, as bytes; `staged` are (tensor, dense copy)."""
+    its elements and its address, as bytes; `staged` are (tensor, dense copy), `within` says
+    that all lie within their storages."""
 
     device: torch.device
     kinds: bytes
     numels: bytes
     pointers: bytes
     staged: list = field(default_factory=list)
+    within: bool = False
 
 
 def look(tensors, written, order=None):
@@ -34,6 +38,9 @@ def look(tensors, written, order=None):
     `written`: the kernel changes the tensors, so no two may share memory. `order`: tensors in
     the order of whose elements these are read. Raises what torch raises where nobody may write.
     """
+    found = native().look(tensors, written) if binder() == "native" else None
+    if found and is_known(tensors[0].device):
+        return Look(tensors[0].device, *found, within=True)
     devices = set(map(_device, tensors))
     if (not set(map(type, tensors)) <= _PLAIN or len(devices) > 1
             or set(map(_layout, tensors)) != {torch.strided}):
@@ -58,6 +65,14 @@ def look(tensors, written, order=None):
         return None
     return Look(device, bytes(map(_CODES.__getitem__, dtypes)), numels.tobytes(),
                 pointers.tobytes(), staged)
+
+
+def raise_versions(tensors):
+    """Tells autograd that these were written."""
+    if binder() == "native":
+        native().raise_versions(tensors)
+    else:
+        torch.autograd.graph.increment_version(tensors)
 
 
 def _dense(tensor, like):

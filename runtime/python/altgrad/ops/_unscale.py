@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from ..optim._where import stays_on_device
 from . import _by_torch
 from ._bound import run
 from ._clip import _each, _kind, written
@@ -73,7 +74,7 @@ def dynamic_loss_scale_update(found_inf, loss_scale, growth_tracker, growth_inte
 def _inverse(scale):
     """1 / scale to the nearest float32: a number, or a tensor that nobody waits for."""
     if isinstance(scale, torch.Tensor):
-        if is_traced() or scale.device.type != "cpu":
+        if is_traced() or stays_on_device(scale):
             return scale.detach().double().reciprocal().float().view(())
         scale = scale.item()
     if not 0.0 < scale < math.inf:
@@ -91,7 +92,7 @@ def unscale_clip(grads, max_norm, inverse, norm_type, per_tensor):
         seen, places = look(grads, False, order=copies), look(copies, False)
     if copies and seen and places:
         results = run(grads, seen, _flags(kind, per_tensor), _given(max_norm, inverse),
-                      copies=(copies, places.pointers))
+                      copies=(copies, places))
         return copies, results["norm"], results["flag"]
     if are_fake(grads):
         return torch.ops.altgrad.unscale_clip(
