@@ -3,7 +3,7 @@
 import torch
 from torch.nn.utils import get_total_norm
 
-from ._lists import coefficient_for, norm_dtype
+from ._lists import as_tensor, coefficient_for, norm_dtype
 
 
 def norm_of(grads, norm_type, per_tensor):
@@ -37,7 +37,7 @@ def clip_value_(grads, value):
 
 def unscale_clip(grads, max_norm, inverse, norm_type, per_tensor):
     """(unscaled and clipped copies, norm, found_inf)."""
-    inverse = torch.as_tensor(inverse, dtype=torch.float32, device=grads[0].device)
+    inverse = as_tensor(inverse, grads)
     finite = [torch.isfinite(grad.coalesce()._values() if grad.is_sparse else grad).all()
               for grad in grads]
     finite = torch.stack([of.to(grads[0].device) for of in finite]).all()

@@ -33,6 +33,16 @@ def single(number):
     return ctypes.c_float(number).value
 
 
+def as_tensor(number, grads):
+    """A number, or a 0-dim tensor, as one of float32 beside `grads`."""
+    if isinstance(number, torch.Tensor):
+        return number.to(grads[0].device, torch.float32)
+    like = grads[0]
+    if like.layout != torch.strided:
+        return torch.full((), number, dtype=torch.float64, device=like.device).float()
+    return like.new_full((), number, dtype=torch.float64).float()
+
+
 def is_traced():
     """Whether somebody wants to see an operator instead of its kernel."""
     return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
@@ -59,5 +69,6 @@ def check_finite(total, norm_type):
 
 def coefficient_for(norm, max_norm):
     """What clipping multiplies by: the kernels' number, bit by bit."""
-    bound = torch.full_like(norm, max_norm)
+    # Beyond float32 a bound is infinite, which no tensor of it may be made of.
+    bound = torch.full_like(norm, max_norm, dtype=torch.float64).to(norm.dtype)
     return torch.clamp(torch.div(bound, norm + 1e-6), max=1.0)

@@ -8,7 +8,7 @@ from ..optim._where import stays_on_device
 from . import _by_torch
 from ._bound import run
 from ._clip import _each, _kind, written
-from ._lists import KINDS, are_fake, bound_of, is_traced, list_of, single
+from ._lists import KINDS, are_fake, as_tensor, bound_of, is_traced, list_of, single
 from ._look import look
 
 
@@ -33,7 +33,7 @@ def fused_grad_unscale_clip(grads, max_norm, loss_scale, *, norm_type=2.0, per_t
         return grads, torch.zeros((0,) * per_tensor), torch.zeros(())
     if is_traced():
         ways = torch.ops.altgrad.unscale_clip, torch.ops.altgrad.unscale_clip_
-        inverse = torch.as_tensor(inverse, dtype=torch.float32, device=given[0].device)
+        inverse = as_tensor(inverse, given)
     else:
         ways = unscale_clip, unscale_clip_
     if inplace:
@@ -72,14 +72,14 @@ def dynamic_loss_scale_update(found_inf, loss_scale, growth_tracker, growth_inte
 
 
 def _inverse(scale):
-    """1 / scale to the nearest float32: a number, or a tensor that nobody waits for."""
+    """1 / scale: a number, or a tensor of float32 that nobody waits for."""
     if isinstance(scale, torch.Tensor):
         if is_traced() or stays_on_device(scale):
             return scale.detach().double().reciprocal().float().view(())
         scale = scale.item()
     if not 0.0 < scale < math.inf:
         raise ValueError(f"loss_scale is {scale}; it is positive and finite")
-    return single(1.0 / scale)
+    return 1.0 / scale
 
 
 # What the operators do.
@@ -96,7 +96,7 @@ def unscale_clip(grads, max_norm, inverse, norm_type, per_tensor):
         return copies, results["norm"], results["flag"]
     if are_fake(grads):
         return torch.ops.altgrad.unscale_clip(
-            grads, max_norm, torch.as_tensor(inverse), norm_type, per_tensor)
+            grads, max_norm, as_tensor(inverse, grads), norm_type, per_tensor)
     return _by_torch.unscale_clip(grads, max_norm, inverse, norm_type, per_tensor)
 
 
@@ -110,7 +110,7 @@ def unscale_clip_(grads, max_norm, inverse, norm_type, per_tensor):
         return results["norm"], results["flag"]
     if are_fake(grads):
         return torch.ops.altgrad.unscale_clip_(
-            grads, max_norm, torch.as_tensor(inverse), norm_type, per_tensor)
+            grads, max_norm, as_tensor(inverse, grads), norm_type, per_tensor)
     clipped, norm, found = _by_torch.unscale_clip(grads, max_norm, inverse, norm_type, per_tensor)
     for grad, new in zip(grads, clipped):
         grad.copy_(new)
@@ -122,6 +122,7 @@ def _flags(kind, per_tensor):
 
 
 def _given(max_norm, inverse):
+    inverse = inverse if isinstance(inverse, torch.Tensor) else single(inverse)
     return {"max_norm": single(max_norm), "inv_scale": inverse}
 
 
