@@ -65,6 +65,19 @@ def test_an_error_comes_before_any_change(kind, per_tensor):
     assert norm.isfinite().all() and params[0].grad[0] < 1
 
 
+@pytest.mark.parametrize("kind", lists.KINDS)
+def test_an_error_is_of_the_joined_norm(kind):
+    """Two dtypes have a share each; only a sum of them may overflow."""
+    grads = [torch.tensor([3e38]), torch.tensor([3e38]).bfloat16()]
+    params = lists.params(grads)
+    if kind == math.inf:
+        assert altgrad.clip_grad_norm_(params, 1.0, kind, error_if_nonfinite=True) == grads[1]
+    else:
+        with pytest.raises(RuntimeError, match="non-finite, so it cannot be clipped"):
+            altgrad.clip_grad_norm_(params, 1.0, kind, error_if_nonfinite=True)
+        assert lists.same([p.grad for p in params], grads)
+
+
 def test_a_bound_of_zero_and_none_that_are_none():
     params = lists.params(lists.grads())
     assert altgrad.clip_grad_norm_(params, 0.0) > 0

@@ -1,5 +1,8 @@
 """The operators of torch.library: opcheck, fake tensors, and compiled functions that call the public ones."""
 
+import os
+import shutil
+
 import lists
 import pytest
 import torch
@@ -37,7 +40,8 @@ def unscaled(grads, scale):
     return [g * 2 for g in clipped], norm + 1, found
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
+@pytest.mark.parametrize("backend", ["aot_eager", "eager", pytest.param("inductor", marks=pytest.mark.skipif(
+    not shutil.which("g++") or "ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="inductor wants g++"))])
 def test_a_compiled_function_gives_the_same_bits(backend):
     compiled = torch.compile(unscaled, backend=backend, fullgraph=True)
     for scale in (2.0, torch.tensor(4.0)):

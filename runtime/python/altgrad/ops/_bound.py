@@ -72,7 +72,7 @@ class Bound:
     def run(self, tensors, seen, given, copies=None, check=None):
         """Runs the program; answers its results by role, tensors that are the caller's.
 
-        `copies`: (tensors, Look) of where results go. `check` gets the sum of the norm's
+        `copies`: (tensors, Look) of where results go. `check` gets the norm's
         shares before anything is written.
         """
         with self.where.guard():
@@ -85,7 +85,7 @@ class Bound:
             if check:
                 point, = self.bundle.exchanges
                 self.plan.run(*self._memory, 0, point.phase, stream)
-                check(self._total(point.words))
+                check(self._shares(point.words))
                 first = point.phase
             self.plan.run(*self._memory, first, -1, stream)
             self.where.record(self._workspace)
@@ -98,9 +98,9 @@ class Bound:
                 results["norm"] = self.norms.clone()
             return results
 
-    def _total(self, words):
+    def _shares(self, words):
         begins = [self._begin + offset for offset, _ in words]
-        return sum([self._workspace[begin:begin + 4].view(torch.float32)[0] for begin in begins])
+        return [self._workspace[begin:begin + 4].view(torch.float32)[0] for begin in begins]
 
 
 class _Kept(threading.local):

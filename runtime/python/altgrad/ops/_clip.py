@@ -83,7 +83,8 @@ def clip_by_norm(grads, max_norm, norm_type, error_if_nonfinite, per_tensor):
         if error_if_nonfinite and per_tensor:
             check_finite(norm_of(grads, norm_type, True), norm_type)
         elif error_if_nonfinite:
-            check = lambda total: check_finite(total, norm_type)
+            joined = torch.stack if kind == "linf" else sum
+            check = lambda shares: check_finite(joined(shares), norm_type)
         flags = ("--clip", *_kind(kind), *_each(per_tensor), *["--exchange"] * bool(check))
         results = run(grads, seen, flags, {"max_norm": single(max_norm)}, check=check)
         written(grads, seen)
