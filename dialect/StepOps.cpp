@@ -27,7 +27,8 @@ LogicalResult StepOp::verifyRegions() {
     auto scale = dyn_cast<ScaleOp>(op);
     // scale_c1
     if (scale && variances.isElement(scale.getFactor()))
-      return op.emitOpError("multiplies by a factor that differs between elements");
+      return op.emitOpError(
+          "multiplies by a factor that differs between elements");
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
     bool element = llvm::any_of(op.getResults(), [&](Value result) {

@@ -1,4 +1,5 @@
-// unscale, clip_by_global_norm, norm, scale ==> reductions, and factors of lists.
+// unscale, clip_by_global_norm, norm, scale ==> reductions, and factors of
+// lists.
 #include "passes/Passes.h"
 
 namespace altgrad {
@@ -54,7 +55,8 @@ static Value share(OpBuilder &builder, Location loc, NormKind kind, Value list,
 }
 
 static Value constant(OpBuilder &builder, Location loc, float value) {
-  return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
+  return arith::ConstantOp::create(builder, loc,
+                                   builder.getF32FloatAttr(value));
 }
 
 // The norm of all lists: their shares joined in order.
@@ -80,8 +82,7 @@ static Value scaled(OpBuilder &builder, Location loc, Value list,
   if (auto collect = list.getDefiningOp<CollectOp>()) {
     element = collect.getElement();
     if (collect.getFactor())
-      factor =
-          arith::MulFOp::create(builder, loc, collect.getFactor(), factor);
+      factor = arith::MulFOp::create(builder, loc, collect.getFactor(), factor);
   } else {
     element = ElementOp::create(builder, loc, list);
   }

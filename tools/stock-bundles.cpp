@@ -53,9 +53,9 @@ Strings gradientLines(const std::string &formats, const char *machine,
   std::istringstream each(formats), words(flags);
   for (std::string format; std::getline(each, format, '+');) {
     size_t to = format.find('>');
-    lines.push_back("--set=grad=" + format.substr(0, to) +
-                    (to == std::string::npos ? ""
-                                             : " copy=" + format.substr(to + 1)));
+    lines.push_back(
+        "--set=grad=" + format.substr(0, to) +
+        (to == std::string::npos ? "" : " copy=" + format.substr(to + 1)));
   }
   std::sort(lines.begin(), lines.end());
   lines.push_back(machine);

@@ -87,7 +87,8 @@ LogicalResult Compiler::generate(std::string &text) {
     if (ours && isNew)
       out << (text.empty() ? "" : "\n") << *found.back() << "\n";
   }
-  FailureOr<std::string> generated = generateStep(request.step, found, *context);
+  FailureOr<std::string> generated =
+      generateStep(request.step, found, *context);
   if (failed(generated))
     return failure();
   text += text.empty() ? *generated : "\n" + *generated;

@@ -48,11 +48,12 @@ struct Options {
                "f32 where unnamed, the step count i64"),
       cl::cat(category)};
   cl::list<std::string> sets{
-      "set", cl::desc("A set of tensors of the generated step, its rule and its "
-                      "storage: \"rule=adamw{amsgrad} param=bf16 states=param\"; "
-                      "may be given for every kind of tensors. Without a rule "
-                      "gradients are the result, in place or elsewhere: "
-                      "\"grad=bf16\", \"grad=bf16 copy=f32\""),
+      "set",
+      cl::desc("A set of tensors of the generated step, its rule and its "
+               "storage: \"rule=adamw{amsgrad} param=bf16 states=param\"; "
+               "may be given for every kind of tensors. Without a rule "
+               "gradients are the result, in place or elsewhere: "
+               "\"grad=bf16\", \"grad=bf16 copy=f32\""),
       cl::cat(category)};
   cl::opt<bool> exchange{
       "exchange", cl::desc("Let step-wide sums be combined with other devices' "
@@ -60,18 +61,18 @@ struct Options {
       cl::cat(category)};
   cl::opt<bool> clip{"clip", cl::desc("Clip by the global norm, to max_norm"),
                      cl::cat(category)};
-  cl::opt<bool> clipValue{"clip-value",
-                          cl::desc("Clip each element of a gradient, to clip_value"),
-                          cl::cat(category)};
+  cl::opt<bool> clipValue{
+      "clip-value", cl::desc("Clip each element of a gradient, to clip_value"),
+      cl::cat(category)};
   cl::opt<NormKind> norm{
       "norm", cl::desc("Give the norm of all gradients; what --clip clips by"),
       cl::values(clEnumValN(NormKind::L1, "l1", "the sum of magnitudes"),
                  clEnumValN(NormKind::L2, "l2", "the Euclidean norm"),
                  clEnumValN(NormKind::LInf, "linf", "the largest magnitude")),
       cl::init(NormKind::L2), cl::cat(category)};
-  cl::opt<bool> perTensor{"per-tensor",
-                          cl::desc("With --clip or --norm: a norm for each tensor"),
-                          cl::cat(category)};
+  cl::opt<bool> perTensor{
+      "per-tensor", cl::desc("With --clip or --norm: a norm for each tensor"),
+      cl::cat(category)};
   cl::opt<bool> unscale{
       "unscale", cl::desc("Multiply gradients by inv_scale, skip if one is not "
                           "finite, say so in found_inf"),
@@ -254,8 +255,9 @@ static int checkStep(const StepRequest &step) {
   if (step.scaler)
     return complain("--scaler wants a rule; gradients alone take --unscale");
   if (!step.changes() && !step.norm)
-    return complain("a set without a rule wants --clip, --clip-value, --norm or "
-                    "--unscale");
+    return complain(
+        "a set without a rule wants --clip, --clip-value, --norm or "
+        "--unscale");
   return 0;
 }
 

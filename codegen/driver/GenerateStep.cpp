@@ -71,13 +71,14 @@ static std::string coefficientFor(StepText &text, StringRef suffix,
   line("most", "minimumf %clip.ratio" + suffix + ", %clip.one" + suffix);
   if (finite.empty())
     return ("%clip.most" + suffix).str();
-  line("kept", "select " + finite + ", %clip.most" + suffix + ", %clip.one" +
-                   suffix);
+  line("kept",
+       "select " + finite + ", %clip.most" + suffix + ", %clip.one" + suffix);
   return ("%clip.kept" + suffix).str();
 }
 
-// A norm of any kind, of all or of each tensor, by which lists are clipped or not.
-// Returns the factor that is common to all tensors, "" where there is none.
+// A norm of any kind, of all or of each tensor, by which lists are clipped or
+// not. Returns the factor that is common to all tensors, "" where there is
+// none.
 static std::string takeNorms(StepText &text, MutableArrayRef<SetWriter> sets,
                              const StepRequest &request, StringRef finite) {
   StringRef kind = stringifyNormKind(request.norm.value_or(NormKind::L2));
@@ -130,8 +131,9 @@ static void clipValue(StepText &text, MutableArrayRef<SetWriter> sets) {
   }
 }
 
-// Sets without a rule: nothing is skipped, and a gradient that is not finite leaves
-// all of them unclipped. Where every gradient would be multiplied by 1, none is written.
+// Sets without a rule: nothing is skipped, and a gradient that is not finite
+// leaves all of them unclipped. Where every gradient would be multiplied by 1,
+// none is written.
 static void changeGradients(StepText &text, MutableArrayRef<SetWriter> sets,
                             const StepRequest &request) {
   std::string finite, factor;

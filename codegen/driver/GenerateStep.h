@@ -32,12 +32,13 @@ struct StepRequest {
 
 /// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".
 std::string readRule(llvm::StringRef spelled, SetRequest &set);
-/// Reads "rule=adam{amsgrad} param=bf16", or "grad=bf16 copy=f32" without a rule. Returns why it is no set, or "".
+/// Reads "rule=adam{amsgrad} param=bf16", or "grad=bf16 copy=f32" without a
+/// rule. Returns why it is no set, or "".
 std::string readSet(llvm::StringRef text, SetRequest &set);
 
 /// The text of a step that updates each set by its rule, as a person would
-/// write it; `rules` are those of the sets, null where one has none. One clip, one
-/// scaler and one commit are over all sets.
+/// write it; `rules` are those of the sets, null where one has none. One clip,
+/// one scaler and one commit are over all sets.
 mlir::FailureOr<std::string> generateStep(const StepRequest &request,
                                           llvm::ArrayRef<RuleOp> rules,
                                           mlir::MLIRContext &context);

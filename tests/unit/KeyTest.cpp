@@ -78,7 +78,8 @@ TEST_F(RuleKey, ATextMayNameAnyRule) {
 }
 
 TEST_F(RuleKey, GradientsAloneReadNoRule) {
-  Strings options = {"--set=grad=bf16", "--set=grad=f32 copy=f32", "--clip"}, names;
+  Strings options = {"--set=grad=bf16", "--set=grad=f32 copy=f32", "--clip"},
+          names;
   EXPECT_TRUE(plainRules(options, names));
   EXPECT_TRUE(names.empty());
   EXPECT_FALSE(reads("/templates/adamw.mlir", options));

@@ -95,8 +95,8 @@ private:
     for (size_t i = 0; i < pointers.size(); ++i)
       if (numels[i])
         spans.emplace_back(pointers[i],
-                           pointers[i] + uint64_t(numels[i]) *
-                                             (kinds[i] == 0 ? 4 : 2));
+                           pointers[i] +
+                               uint64_t(numels[i]) * (kinds[i] == 0 ? 4 : 2));
     if (!std::is_sorted(spans.begin(), spans.end()))
       std::sort(spans.begin(), spans.end());
     for (size_t i = 1; i < spans.size(); ++i)

@@ -6,8 +6,8 @@
 
 namespace altgrad::native {
 
-// (kinds, numels, pointers) as Look has them, of tensors that are each one run of
-// elements, all of one device, within their storages and, if they are to be
+// (kinds, numels, pointers) as Look has them, of tensors that are each one run
+// of elements, all of one device, within their storages and, if they are to be
 // `written`, apart; None for any other list.
 py::object look(const py::list &tensors, bool written);
 
