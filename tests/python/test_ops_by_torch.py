@@ -39,8 +39,14 @@ def test_sparse_gradients():
     assert clipped[0].to_dense()[0] == 1.5 and found == 0.0
 
 
-def test_a_storage_that_was_shrunk_is_refused():
+@pytest.mark.parametrize("left", [0, 40])
+def test_a_storage_that_was_shrunk_is_refused(left):
     grad = torch.randn(100)
-    grad.untyped_storage().resize_(40)
-    with pytest.raises(RuntimeError, match="ends at byte 400 of a storage of 40 bytes"):
+    grad.untyped_storage().resize_(left)
+    with pytest.raises(RuntimeError, match=f"ends at byte 400 of a storage of {left} bytes"):
         altgrad.clip_grad_norm_(holders([grad, torch.randn(3)]), 1.0)
+
+
+def test_zeros_without_memory_are_torchs():
+    zeros = torch._efficientzerotensor((5,))
+    assert altgrad.compute_global_grad_norm([zeros, torch.tensor([3.0, 4.0])]) == 5.0

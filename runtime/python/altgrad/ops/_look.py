@@ -60,6 +60,7 @@ def look(tensors, written, order=None):
     numels = array("q", map(_numel, tensors))
     pointers = array("Q", map(_data_ptr, read))
     if pointers.count(0) != numels.count(0):
+        check_extents(tensors)
         return None  # zeros without memory
     if written and _may_meet(tensors, pointers) and find_met(tensors):
         return None
