@@ -71,8 +71,9 @@ GradientStep &GradientStep::of(const Listed &listed, at::Device device,
   constexpr size_t most = 32;
   using Key = std::tuple<std::string, bool, std::string, std::string,
                          std::vector<int64_t>>;
-  // The last one used comes first.
-  thread_local std::list<std::pair<Key, GradientStep>> kept;
+  // The last one used comes first. Never destroyed: when a thread ends with its
+  // process, the driver may have gone before.
+  thread_local auto &kept = *new std::list<std::pair<Key, GradientStep>>;
   Key key(flags, copies, device.str(), listed.kinds, listed.numels);
   auto found = std::find_if(kept.begin(), kept.end(),
                             [&](auto &one) { return one.first == key; });

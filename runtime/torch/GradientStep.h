@@ -33,9 +33,9 @@ private:
   Where where;
   std::shared_ptr<const Program> program;
   std::vector<std::vector<size_t>> places; // of each set in the list
+  std::unique_ptr<Values> values_; // outlives the plan, which reads it
   std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
       nullptr, altgrad_plan_free};
-  std::unique_ptr<Values> values_;
   Where::Memory workspace;
   uint64_t bytes = 0;
   bool captured = false;

@@ -89,7 +89,11 @@ Tensor coefficientFor(const Tensor &norm, double maxNorm) {
 }
 
 Tensor inverseOf(const Tensor &scale) {
-  return scale.detach().to(at::kDouble).reciprocal().to(at::kFloat).view(at::IntArrayRef());
+  return scale.detach()
+      .to(at::kDouble)
+      .reciprocal()
+      .to(at::kFloat)
+      .view(at::IntArrayRef());
 }
 
 Unscaled unscaledByTorch(const Tensors &grads, double maxNorm,
