@@ -60,6 +60,13 @@ def Altgrad_Scaler : I32Enum<"Scaler", "how a loss scale follows what was found"
 def Altgrad_ScalerAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scaler, "scaler"> {
   let assemblyFormat = "`<` $value `>`";
 }
+def Altgrad_NormKind : I32Enum<"NormKind", "what a norm is of: magnitudes, squares, the largest", [
+    I32EnumCase<"L1", 0, "l1">,
+    I32EnumCase<"L2", 1, "l2">,
+    I32EnumCase<"LInf", 2, "linf">]> {
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_NormKindAttr : EnumAttr<Altgrad_Dialect, Altgrad_NormKind, "norm_kind">;
 def Altgrad_RoundingAttr : EnumAttr<Altgrad_Dialect, Altgrad_Rounding, "rounding"> {
   let assemblyFormat = "`<` $value `>`";
 }

@@ -64,6 +64,9 @@ void RowSets::visit(Operation &op) {
         members[clipped] = *set;
     return;
   }
+  auto norm = dyn_cast<NormOp>(op);
+  if (norm && norm.getScope() == Scope::Step)
+    return;
   std::optional<unsigned> set = meet(SmallVector<Value>(op.getOperands()), op);
   auto reduce = dyn_cast<ReduceOp>(op);
   if (!set || (reduce && reduce.getScope() == Scope::Step))

@@ -24,6 +24,11 @@ LogicalResult StepOp::verifyRegions() {
     // step_c5
     if (reduce && !variances.isElement(reduce.getValue()))
       return op.emitOpError("reduces a value that is the same for all elements");
+    auto scale = dyn_cast<ScaleOp>(op);
+    // scale_c1
+    if (scale && variances.isElement(scale.getFactor()))
+      return op.emitOpError(
+          "multiplies by a factor that differs between elements");
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
     bool element = llvm::any_of(op.getResults(), [&](Value result) {
@@ -113,6 +118,20 @@ LogicalResult ClipOp::verify() {
   if (getValues().size() != getClipped().size())
     return emitOpError() << "has " << getClipped().size() << " results for "
                          << getValues().size() << " lists";
+  return success();
+}
+
+LogicalResult NormOp::verify() {
+  // norm_c1
+  if (getValues().empty())
+    return emitOpError("is of no list");
+  // norm_c2
+  if (getScope() == Scope::Group)
+    return emitOpError("is over tensor or step, not over a group");
+  // norm_c3
+  if (getScope() == Scope::Tensor && getValues().size() > 1)
+    return emitOpError() << "over tensor is of one list, not of "
+                         << getValues().size();
   return success();
 }
 

@@ -184,6 +184,50 @@ def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
   }];
 }
 
+def Altgrad_NormOp : Altgrad_Op<"norm", [Pure]> {
+  let summary = "the norm of lists of values";
+  let description = [{
+    `l1` is the sum of magnitudes, `l2` the root of the sum of squares, `linf` the
+    largest magnitude; 0 of no element at all, NaN where one is. `over step` is of all
+    lists together, their shares joined in order, `over tensor` of each tensor of one list.
+
+    ```mlir
+    %n = norm l1 %g, %w over step
+    %each = norm linf %g over tensor
+    ```
+
+    Constraints:
+
+    - (norm_c1) there is at least one list;
+    - (norm_c2) the scope is a tensor or the step, not a group;
+    - (norm_c3) over a tensor there is one list.
+  }];
+  let arguments = (ins Altgrad_NormKindAttr:$kind, Variadic<Altgrad_RealsType>:$values,
+                       Altgrad_ScopeAttr:$scope);
+  let results = (outs F32:$norm);
+  let assemblyFormat = "`` $kind $values `over` `` $scope attr-dict";
+  let hasVerifier = 1;
+}
+
+def Altgrad_ScaleOp : Altgrad_Op<"scale", [Pure]> {
+  let summary = "a list of values times a common factor";
+  let description = [{
+    Joins the factor that is still to be multiplied in, as `clip_by_global_norm`
+    does: an element is multiplied once. The factor may differ between tensors.
+
+    ```mlir
+    %half = scale %g by %k
+    ```
+
+    Constraints:
+
+    - (scale_c1) the factor is the same for all elements of a tensor.
+  }];
+  let arguments = (ins Altgrad_RealsType:$values, F32:$factor);
+  let results = (outs Altgrad_RealsType:$scaled);
+  let assemblyFormat = "$values `by` $factor attr-dict";
+}
+
 def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "apply a rule to every element";

@@ -43,7 +43,7 @@ def Altgrad_RealsType : TypeDef<Altgrad_Dialect, "Reals">,
   let summary = "a list of tensors as f32 values, never stored";
   let description = [{
     The one type of values inside a step: f32 elements of a list of tensors,
-    with one common factor that is still to be multiplied in. `unscale` and
+    with one common factor that is still to be multiplied in. `unscale`, `scale` and
     `clip_by_global_norm` change the factor alone; every other operation first
     multiplies each element by it, once, in f32. So a gradient that is both
     unscaled and clipped is rounded once.

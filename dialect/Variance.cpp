@@ -36,6 +36,8 @@ static unsigned spanOf(Operation &op, Value result, unsigned least) {
     return ofTensor;
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return spanOf(reduce.getScope());
+  if (auto norm = dyn_cast<NormOp>(op))
+    return spanOf(norm.getScope());
   if (auto reduce = dyn_cast<BlockReduceOp>(op))
     return reduce.getBlock();
   if (auto recall = dyn_cast<RecallOp>(op))

@@ -1,4 +1,5 @@
-// unscale, clip_by_global_norm ==> reductions, and factors of lists.
+// unscale, clip_by_global_norm, norm, scale ==> reductions, and factors of
+// lists.
 #include "passes/Passes.h"
 
 namespace altgrad {
@@ -41,49 +42,84 @@ static void expandUnscale(UnscaleOp unscale) {
   unscale.erase();
 }
 
-// The Euclidean norm of all lists: their sums of squares added in order.
-static Value globalNorm(OpBuilder &builder, ClipOp clip) {
-  Location loc = clip.getLoc();
-  Value total;
-  for (Value list : clip.getValues()) {
-    Value element = ElementOp::create(builder, loc, list);
-    Value sum = ReduceOp::create(builder, loc, Reduction::SumSq, element,
-                                 Scope::Step);
-    total = total ? Value(arith::AddFOp::create(builder, loc, total, sum)) : sum;
+// What a norm of this kind sums up: the element, or its magnitude.
+static Value share(OpBuilder &builder, Location loc, NormKind kind, Value list,
+                   Scope scope) {
+  Value element = ElementOp::create(builder, loc, list);
+  if (kind == NormKind::L2)
+    return ReduceOp::create(builder, loc, Reduction::SumSq, element, scope);
+  Value magnitude = math::AbsFOp::create(builder, loc, element);
+  return ReduceOp::create(
+      builder, loc, kind == NormKind::L1 ? Reduction::Add : Reduction::Max,
+      magnitude, scope);
+}
+
+static Value constant(OpBuilder &builder, Location loc, float value) {
+  return arith::ConstantOp::create(builder, loc,
+                                   builder.getF32FloatAttr(value));
+}
+
+// The norm of all lists: their shares joined in order.
+static Value normOf(OpBuilder &builder, Location loc, NormKind kind,
+                    ValueRange lists, Scope scope) {
+  // The largest of nothing is -inf.
+  Value total = kind == NormKind::LInf ? constant(builder, loc, 0) : Value();
+  for (Value list : lists) {
+    Value part = share(builder, loc, kind, list, scope);
+    if (kind == NormKind::LInf)
+      total = arith::MaximumFOp::create(builder, loc, total, part);
+    else
+      total = total ? arith::AddFOp::create(builder, loc, total, part) : part;
   }
-  return math::SqrtOp::create(builder, loc, total);
+  return kind == NormKind::L2 ? math::SqrtOp::create(builder, loc, total)
+                              : total;
+}
+
+// The list with one factor more: its own joins this one.
+static Value scaled(OpBuilder &builder, Location loc, Value list,
+                    Value factor) {
+  Value element;
+  if (auto collect = list.getDefiningOp<CollectOp>()) {
+    element = collect.getElement();
+    if (collect.getFactor())
+      factor = arith::MulFOp::create(builder, loc, collect.getFactor(), factor);
+  } else {
+    element = ElementOp::create(builder, loc, list);
+  }
+  return CollectOp::create(builder, loc, RealsType::get(builder.getContext()),
+                           element, factor);
 }
 
 static void expandClip(ClipOp clip) {
   OpBuilder builder(clip);
   Location loc = clip.getLoc();
-  auto constant = [&](float value) -> Value {
-    return arith::ConstantOp::create(builder, loc,
-                                     builder.getF32FloatAttr(value));
-  };
-  Value norm = globalNorm(builder, clip);
-  Value more = arith::AddFOp::create(builder, loc, norm, constant(1e-6f));
+  Value norm =
+      normOf(builder, loc, NormKind::L2, clip.getValues(), Scope::Step);
+  Value more =
+      arith::AddFOp::create(builder, loc, norm, constant(builder, loc, 1e-6f));
   Value ratio = arith::DivFOp::create(builder, loc, clip.getMaxNorm(), more);
-  Value coefficient =
-      arith::MinimumFOp::create(builder, loc, ratio, constant(1.0f));
+  Value coefficient = arith::MinimumFOp::create(builder, loc, ratio,
+                                                constant(builder, loc, 1.0f));
   SmallVector<Value> results;
-  for (Value list : clip.getValues()) {
-    auto collect = list.getDefiningOp<CollectOp>();
-    Value element, factor = coefficient;
-    if (collect) { // its own factor joins this one
-      element = collect.getElement();
-      if (collect.getFactor())
-        factor = arith::MulFOp::create(builder, loc, collect.getFactor(),
-                                       coefficient);
-    } else {
-      element = ElementOp::create(builder, loc, list);
-    }
-    results.push_back(CollectOp::create(
-        builder, loc, RealsType::get(builder.getContext()), element, factor));
-  }
+  for (Value list : clip.getValues())
+    results.push_back(scaled(builder, loc, list, coefficient));
   results.push_back(norm);
   clip.replaceAllUsesWith(results);
   clip.erase();
+}
+
+static void expandNorm(NormOp norm) {
+  OpBuilder builder(norm);
+  norm.replaceAllUsesWith(normOf(builder, norm.getLoc(), norm.getKind(),
+                                 norm.getValues(), norm.getScope()));
+  norm.erase();
+}
+
+static void expandScale(ScaleOp scale) {
+  OpBuilder builder(scale);
+  scale.replaceAllUsesWith(
+      scaled(builder, scale.getLoc(), scale.getValues(), scale.getFactor()));
+  scale.erase();
 }
 
 namespace {
@@ -96,6 +132,10 @@ struct ExpandGradients
         expandUnscale(unscale);
       else if (auto clip = dyn_cast<ClipOp>(op))
         expandClip(clip);
+      else if (auto norm = dyn_cast<NormOp>(op))
+        expandNorm(norm);
+      else if (auto scale = dyn_cast<ScaleOp>(op))
+        expandScale(scale);
     }
   }
 };

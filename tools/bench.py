@@ -4,6 +4,7 @@
     tools/bench.py --quick                small tensors, few rounds: does it run?
     tools/bench.py                        the whole table; about 15 minutes on 2 cores
     tools/bench.py --only 64M,f32,clip    cases whose name has all of these words
+    tools/bench.py --only ops             the functions of gradients beside torch's
 """
 
 import argparse
@@ -22,7 +23,7 @@ except ImportError:
     os.execv(VENV, [str(VENV), *sys.argv])
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
-from bench import candidates, floor, latency, measure, program, report  # noqa: E402
+from bench import candidates, floor, latency, measure, ops, program, report  # noqa: E402
 
 
 def arguments():
@@ -98,6 +99,13 @@ def main():
                     print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
                 data["cases"][name] = measure.summarise(times)
                 report.print_case(name, data["cases"][name])
+    data["ops"] = {}
+    for workload, shape in workloads.items():
+        for dtype in candidates.DTYPES:
+            for op in ops.OPS:
+                name = f"ops {workload} {dtype} {op}"
+                if wanted(name, only):
+                    data["ops"][name] = ops.run(name, shape, dtype, op, rounds, options.clock, progress(name))
     small = data["cases"].get("1000x1024 f32 plain", {})
     if "torch fused" in small:
         data["libtorch"] = libtorch(1000, 1024, options.threads)

@@ -45,6 +45,36 @@ Strings linesOf(const std::string &rule, const std::string &formats,
   return lines;
 }
 
+// The same for gradients alone, as runtime/python/altgrad/ops/_bound.py writes
+// them: of each set "f32", or "bf16>f32" where results go elsewhere.
+Strings gradientLines(const std::string &formats, const char *machine,
+                      const std::string &flags) {
+  Strings lines;
+  std::istringstream each(formats), words(flags);
+  for (std::string format; std::getline(each, format, '+');) {
+    size_t to = format.find('>');
+    lines.push_back(
+        "--set=grad=" + format.substr(0, to) +
+        (to == std::string::npos ? "" : " copy=" + format.substr(to + 1)));
+  }
+  std::sort(lines.begin(), lines.end());
+  lines.push_back(machine);
+  for (std::string flag; words >> flag;)
+    lines.push_back(flag);
+  return lines;
+}
+
+void addGradients(const std::string &formats, const std::string &ways,
+                  std::vector<Strings> &requests) {
+  std::istringstream flags(ways);
+  for (std::string way; std::getline(flags, way, '|');) {
+    std::istringstream storages(formats);
+    for (std::string one; storages >> one;)
+      for (const char *machine : machines)
+        requests.push_back(gradientLines(one, machine, way));
+  }
+}
+
 std::vector<Strings> readRequests(const char *path) {
   std::vector<Strings> requests;
   std::ifstream file(path);
@@ -52,6 +82,10 @@ std::vector<Strings> readRequests(const char *path) {
     size_t colon = line.find(':');
     if (line.empty() || line[0] == '#' || colon == std::string::npos)
       continue;
+    if (line.compare(colon, 2, "::") == 0) {
+      addGradients(line.substr(0, colon), line.substr(colon + 2), requests);
+      continue;
+    }
     std::istringstream rules(line.substr(colon + 1));
     for (std::string rule; rules >> rule;) {
       std::istringstream storages(line.substr(0, colon));

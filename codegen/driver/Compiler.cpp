@@ -71,6 +71,11 @@ LogicalResult Compiler::generate(std::string &text) {
   std::map<StringRef, RuleOp> names;
   llvm::raw_string_ostream out(text);
   for (const SetRequest &set : request.step.sets) {
+    if (!set.ruled) { // no text has been read that would have loaded it
+      context->loadDialect<AltgradDialect>();
+      found.emplace_back();
+      continue;
+    }
     if (found.push_back(ruleOf(set, file ? *file : ModuleOp())); !found.back())
       return failure();
     auto [it, isNew] = names.try_emplace(found.back().getSymName(), found.back());
@@ -82,7 +87,8 @@ LogicalResult Compiler::generate(std::string &text) {
     if (ours && isNew)
       out << (text.empty() ? "" : "\n") << *found.back() << "\n";
   }
-  FailureOr<std::string> generated = generateStep(request.step, found);
+  FailureOr<std::string> generated =
+      generateStep(request.step, found, *context);
   if (failed(generated))
     return failure();
   text += text.empty() ? *generated : "\n" + *generated;

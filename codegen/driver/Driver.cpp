@@ -48,9 +48,12 @@ struct Options {
                "f32 where unnamed, the step count i64"),
       cl::cat(category)};
   cl::list<std::string> sets{
-      "set", cl::desc("A set of tensors of the generated step, its rule and its "
-                      "storage: \"rule=adamw{amsgrad} param=bf16 states=param\"; "
-                      "may be given for every kind of tensors"),
+      "set",
+      cl::desc("A set of tensors of the generated step, its rule and its "
+               "storage: \"rule=adamw{amsgrad} param=bf16 states=param\"; "
+               "may be given for every kind of tensors. Without a rule "
+               "gradients are the result, in place or elsewhere: "
+               "\"grad=bf16\", \"grad=bf16 copy=f32\""),
       cl::cat(category)};
   cl::opt<bool> exchange{
       "exchange", cl::desc("Let step-wide sums be combined with other devices' "
@@ -58,6 +61,18 @@ struct Options {
       cl::cat(category)};
   cl::opt<bool> clip{"clip", cl::desc("Clip by the global norm, to max_norm"),
                      cl::cat(category)};
+  cl::opt<bool> clipValue{
+      "clip-value", cl::desc("Clip each element of a gradient, to clip_value"),
+      cl::cat(category)};
+  cl::opt<NormKind> norm{
+      "norm", cl::desc("Give the norm of all gradients; what --clip clips by"),
+      cl::values(clEnumValN(NormKind::L1, "l1", "the sum of magnitudes"),
+                 clEnumValN(NormKind::L2, "l2", "the Euclidean norm"),
+                 clEnumValN(NormKind::LInf, "linf", "the largest magnitude")),
+      cl::init(NormKind::L2), cl::cat(category)};
+  cl::opt<bool> perTensor{
+      "per-tensor", cl::desc("With --clip or --norm: a norm for each tensor"),
+      cl::cat(category)};
   cl::opt<bool> unscale{
       "unscale", cl::desc("Multiply gradients by inv_scale, skip if one is not "
                           "finite, say so in found_inf"),
@@ -229,13 +244,38 @@ static int readSets(const Options &options, StepRequest &step) {
       why = readSet(text, step.sets.back());
   if (!why.empty())
     return complain(why);
-  for (const cl::Option *option :
-       std::initializer_list<const cl::Option *>{
-           &options.clip, &options.unscale, &options.scaler, &options.statistics,
+  for (const cl::Option *option : std::initializer_list<const cl::Option *>{
+           &options.clip, &options.clipValue, &options.norm, &options.perTensor,
+           &options.unscale, &options.scaler, &options.statistics,
            &options.printStep})
     if (option->getNumOccurrences() && step.sets.empty() &&
         !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
+  return 0;
+}
+
+// What does not go together. 0, or 1 after a diagnostic.
+static int checkStep(const StepRequest &step) {
+  if (step.unscale + step.scaler + step.lossScaler.has_value() > 1)
+    return complain("--unscale, --scaler and --loss-scaler exclude each other");
+  if (step.clip && step.clipValue)
+    return complain("--clip and --clip-value exclude each other");
+  if (step.perTensor && !step.clip && !step.norm)
+    return complain("--per-tensor wants --clip or --norm");
+  auto isRuled = [](const SetRequest &set) { return set.ruled; };
+  if (step.sets.empty() || llvm::all_of(step.sets, isRuled))
+    return 0;
+  if (llvm::any_of(step.sets, isRuled))
+    return complain("a set without a rule beside one with a rule");
+  if (step.scaler || step.lossScaler)
+    return complain((step.scaler ? "--scaler" : "--loss-scaler") +
+                    Twine(" wants a rule; gradients alone take --unscale"));
+  if (step.statistics)
+    return complain("--statistics wants a rule");
+  if (!step.changes() && !step.norm)
+    return complain(
+        "a set without a rule wants --clip, --clip-value, --norm or "
+        "--unscale");
   return 0;
 }
 
@@ -265,6 +305,10 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.rulePath = options.rulePath;
   request.ptxas = options.ptxas;
   request.step.clip = options.clip;
+  request.step.clipValue = options.clipValue;
+  if (options.norm.getNumOccurrences())
+    request.step.norm = options.norm;
+  request.step.perTensor = options.perTensor;
   request.step.unscale = options.unscale;
   request.step.scaler = options.scaler;
   request.step.statistics = options.statistics;
@@ -275,9 +319,7 @@ int altgrad::emitProduct(int argc, char **argv) {
     return complain("--ptxas wants --emit=bundle");
   if (options.lossScaler.getNumOccurrences())
     request.step.lossScaler = options.lossScaler;
-  if (options.unscale + options.scaler + request.step.lossScaler.has_value() > 1)
-    return complain("--unscale, --scaler and --loss-scaler exclude each other");
-  if (readSets(options, request.step))
+  if (readSets(options, request.step) || checkStep(request.step))
     return 1;
 
   std::string product;

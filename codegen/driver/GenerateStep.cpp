@@ -37,6 +37,140 @@ static void countSteps(StepText &text, bool clipped) {
   text.always.push_back("%clip.count to %clipped_steps : i64");
 }
 
+// The factor that clips to one norm: at most 1, and 1 unless `finite`.
+static std::string coefficientFor(StepText &text, StringRef suffix,
+                                  StringRef finite) {
+  auto line = [&](const Twine &name, const Twine &value) {
+    text.line("%clip." + name + suffix + " = arith." + value + " : f32");
+  };
+  line("tiny", "constant 1.0e-6");
+  line("one", "constant 1.0");
+  line("more", "addf %clip.norm" + suffix + ", %clip.tiny" + suffix);
+  line("ratio", "divf %max_norm, %clip.more" + suffix);
+  line("most", "minimumf %clip.ratio" + suffix + ", %clip.one" + suffix);
+  if (finite.empty())
+    return ("%clip.most" + suffix).str();
+  line("kept",
+       "select " + finite + ", %clip.most" + suffix + ", %clip.one" + suffix);
+  return ("%clip.kept" + suffix).str();
+}
+
+// A norm of any kind, of all or of each tensor, by which lists are clipped or
+// not. Returns the factor that is common to all tensors, "" where there is
+// none.
+static std::string takeNorms(StepText &text, MutableArrayRef<SetWriter> sets,
+                             const StepRequest &request, StringRef finite) {
+  StringRef kind = stringifyNormKind(request.norm.value_or(NormKind::L2));
+  if (request.clip)
+    text.argument("in max_norm %max_norm: f32");
+  auto scale = [&](SetWriter &set, StringRef factor) {
+    std::string clipped = "%" + set.grad.name + ".clipped";
+    text.line(clipped + " = scale " + set.gradient + " by " + factor);
+    set.gradient = clipped;
+  };
+  if (request.perTensor) {
+    for (SetWriter &set : sets) {
+      text.line("%clip.norm" + set.suffix() + " = norm " + kind + " " +
+                set.gradient + " over tensor");
+      set.takeNorm();
+      if (request.clip)
+        scale(set, coefficientFor(text, set.suffix(), finite));
+    }
+    return "";
+  }
+  text.argument("out norm %norm: f32");
+  SmallVector<std::string> given;
+  for (SetWriter &set : sets)
+    given.push_back(set.gradient);
+  text.line("%clip.norm = norm " + kind + " " + llvm::join(given, ", ") +
+            " over step");
+  text.always.push_back("%clip.norm to %norm : f32");
+  if (!request.clip)
+    return "";
+  std::string factor = coefficientFor(text, "", finite);
+  for (SetWriter &set : sets)
+    scale(set, factor);
+  return factor;
+}
+
+// torch.nn.utils.clip_grad_value_: a NaN stays one.
+static void clipValue(StepText &text, MutableArrayRef<SetWriter> sets) {
+  text.argument("in max_norm %clip_value: f32");
+  text.line("%clip.least = arith.negf %clip_value : f32");
+  for (SetWriter &set : sets) {
+    std::string name = "%" + set.grad.name;
+    text.line(name + ".element = element " + set.gradient);
+    text.line(name + ".raised = arith.maximumf " + name +
+              ".element, %clip.least : f32");
+    text.line(name + ".bounded = arith.minimumf " + name +
+              ".raised, %clip_value : f32");
+    set.gradient = name + ".clipped";
+    text.line(set.gradient + " = collect " + name +
+              ".bounded : f32 to !altgrad.reals");
+  }
+}
+
+// Sets without a rule: nothing is skipped, and a gradient that is not finite
+// leaves all of them unclipped. Where every gradient would be multiplied by 1,
+// none is written.
+static void changeGradients(StepText &text, MutableArrayRef<SetWriter> sets,
+                            const StepRequest &request) {
+  std::string finite, factor;
+  if (request.unscale) {
+    takeInverseScale(text, sets);
+    finite = std::exchange(text.condition, "");
+    factor = "%inv_scale";
+  } else {
+    llvm::for_each(sets, [](SetWriter &set) { set.dequantizeGradient(); });
+  }
+  if (request.clip || request.norm) {
+    std::string clip = takeNorms(text, sets, request, finite);
+    if (request.clip && !clip.empty() && !factor.empty())
+      text.line("%change.factor = arith.mulf " + factor + ", " + clip +
+                " : f32");
+    factor = !request.clip    ? factor
+             : factor.empty() ? clip
+             : clip.empty()   ? ""
+                              : "%change.factor";
+  }
+  if (request.clipValue)
+    clipValue(text, sets), factor = "";
+  if (!request.changes())
+    return;
+  if (!factor.empty()) {
+    text.line("%change.not = arith.constant 1.0 : f32");
+    text.line("%change.some = arith.cmpf une, " + factor +
+              ", %change.not : f32");
+  }
+  for (SetWriter &set : sets)
+    set.writeGradient(factor.empty() ? "" : "%change.some");
+  text.condition = text.writes.empty() ? "" : "%change.some";
+}
+
+static void updateParameters(StepText &text, MutableArrayRef<SetWriter> sets,
+                             const StepRequest &request) {
+  if (request.lossScaler)
+    takeLossScaler(text, sets, *request.lossScaler);
+  else if (request.scaler)
+    takeScaler(text, sets);
+  else if (request.unscale)
+    takeInverseScale(text, sets);
+  else
+    llvm::for_each(sets, [](SetWriter &set) { set.dequantizeGradient(); });
+  if (request.clip && !request.norm && !request.perTensor)
+    clip(text, sets);
+  else if (request.clip || request.norm)
+    takeNorms(text, sets, request, "");
+  if (request.clipValue)
+    clipValue(text, sets);
+  for (SetWriter &set : sets)
+    set.update();
+  if (request.statistics) {
+    countSteps(text, request.clip && !request.perTensor);
+    llvm::for_each(sets, [](SetWriter &set) { set.measure(); });
+  }
+}
+
 static std::string commitOf(const StepText &text) {
   SmallVector<std::string> always(text.always);
   if (text.condition.empty())
@@ -75,8 +209,13 @@ static size_t endOfRule(StringRef text) {
 
 std::string altgrad::readSet(StringRef text, SetRequest &set) {
   StringRef rest = text.trim(' ');
+  if (rest.starts_with("grad=")) {
+    set.ruled = false;
+    set.storage = rest.str();
+    return "";
+  }
   if (!rest.consume_front("rule="))
-    return ("set '" + text + "' does not begin with rule=").str();
+    return ("set '" + text + "' does not begin with rule= or grad=").str();
   size_t end = endOfRule(rest);
   if (rest.substr(end).starts_with("{"))
     end = std::min(rest.find('}', end), rest.size() - 1) + 1;
@@ -87,45 +226,41 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
 }
 
 FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
-                                             ArrayRef<RuleOp> rules) {
+                                             ArrayRef<RuleOp> rules,
+                                             MLIRContext &context) {
   StepText text;
   if (request.sets.empty()) {
     takeLossScale(text, *request.lossScaler);
     return "altgrad.step @update_loss_scale(\n    " + text.signature + ") {\n" +
            text.body + commitOf(text) + "}\n";
   }
-  for (StringRef name : {"inv_scale", "max_norm", "norm", "steps", "clipped_steps"})
+  for (StringRef name :
+       {"inv_scale", "max_norm", "clip_value", "steps", "clipped_steps"})
     text.name(name);
   nameScaler(text);
+  if (!request.perTensor)
+    text.name("norm");
   std::vector<SetWriter> sets;
   SmallVector<StringRef> names;
   bool several = rules.size() > 1;
   for (auto [index, set] : llvm::enumerate(request.sets)) {
     RuleOp rule = rules[index];
-    sets.emplace_back(set, rule, index, several, text);
+    Location loc =
+        rule ? rule.getLoc()
+             : FileLineColLoc::get(&context, "--set=" + set.storage, 1, 1);
+    sets.emplace_back(set, rule, loc, index, several, text);
     if (failed(sets.back().read()))
       return failure();
-    if (!llvm::is_contained(names, rule.getSymName()))
-      names.push_back(rule.getSymName());
+    StringRef name = rule ? rule.getSymName() : "gradients";
+    if (!llvm::is_contained(names, name))
+      names.push_back(name);
   }
   for (SetWriter &set : sets)
-    set.takeGradient();
-  if (request.lossScaler)
-    takeLossScaler(text, sets, *request.lossScaler);
-  else if (request.scaler)
-    takeScaler(text, sets);
-  else if (request.unscale)
-    takeInverseScale(text, sets);
+    set.takeGradient(request.changes());
+  if (!sets[0].isRuled())
+    changeGradients(text, sets, request);
   else
-    llvm::for_each(sets, [](SetWriter &set) { set.dequantizeGradient(); });
-  if (request.clip)
-    clip(text, sets);
-  for (SetWriter &set : sets)
-    set.update();
-  if (request.statistics) {
-    countSteps(text, request.clip);
-    llvm::for_each(sets, [](SetWriter &set) { set.measure(); });
-  }
+    updateParameters(text, sets, request);
   return "altgrad.step @" + llvm::join(names, "_") + "_step(\n    " +
          text.signature + ") {\n" + text.body + commitOf(text) + "}\n";
 }

@@ -3,13 +3,16 @@
 #define ALTGRAD_CODEGEN_DRIVER_GENERATESTEP_H
 
 #include "dialect/Dialect.h"
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace altgrad {
 
 /// One set of tensors: the rule that updates them and how they are stored.
+/// Without a rule its gradients are the result, in place or in a further copy.
 struct SetRequest {
+  bool ruled = true;
   std::string rule;
   std::vector<std::string> options; // that are on
   std::string storage;              // "param=bf16 master=f32 states=param"
@@ -18,22 +21,29 @@ struct SetRequest {
 struct StepRequest {
   std::vector<SetRequest> sets;
   bool clip = false;
-  bool unscale = false; // by inv_scale, with a check of its own
+  bool clipValue = false;       // each element, to +-clip_value
+  std::optional<NormKind> norm; // that is asked for; that of a clip is l2
+  bool perTensor = false;       // a norm for each tensor
+  bool unscale = false;         // by inv_scale, with a check of its own
   bool scaler = false;  // torch's grad_scale and found_inf
   std::optional<Scaler> lossScaler; // the scale and what becomes of it
   bool statistics = false; // of each tensor, and of the clip
+  /// Whether gradients are other ones afterwards.
+  bool changes() const { return clip || clipValue || unscale; }
 };
 
 /// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".
 std::string readRule(llvm::StringRef spelled, SetRequest &set);
-/// Reads "rule=adam{amsgrad} param=bf16". Returns why it is no set, or "".
+/// Reads "rule=adam{amsgrad} param=bf16", or "grad=bf16 copy=f32" without a
+/// rule. Returns why it is no set, or "".
 std::string readSet(llvm::StringRef text, SetRequest &set);
 
 /// The text of a step that updates each set by its rule, as a person would
-/// write it; `rules` are those of the sets. One clip, one scaler and one commit
-/// are over all sets.
+/// write it; `rules` are those of the sets, null where one has none. One clip,
+/// one scaler and one commit are over all sets.
 mlir::FailureOr<std::string> generateStep(const StepRequest &request,
-                                          llvm::ArrayRef<RuleOp> rules);
+                                          llvm::ArrayRef<RuleOp> rules,
+                                          mlir::MLIRContext &context);
 
 } // namespace altgrad
 

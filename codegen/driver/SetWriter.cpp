@@ -37,7 +37,26 @@ LogicalResult SetWriter::readWord(StringRef word) {
   return success();
 }
 
+// Of a set without a rule.
+LogicalResult SetWriter::readGradientWord(StringRef word) {
+  auto [name, format] = word.split('=');
+  if (name != "grad" && name != "copy")
+    return error() << "storage '" << word
+                   << "' of a set without a rule, which has a grad and a copy";
+  if (!FormatAttr::getNamed(loc.getContext(), format))
+    return error() << "storage '" << word << "' has an unknown format";
+  if (!formats.try_emplace(name, format.str()).second)
+    return error() << "storage names '" << name << "' twice";
+  return success();
+}
+
 LogicalResult SetWriter::read() {
+  SmallVector<StringRef> words;
+  StringRef(request.storage).split(words, ' ', -1, /*KeepEmpty=*/false);
+  if (!isRuled())
+    return success(llvm::all_of(words, [&](StringRef word) {
+      return succeeded(readGradientWord(word));
+    }));
   SmallVector<StringRef> options(request.options.begin(),
                                  request.options.end());
   for (StringRef option : options)
@@ -49,8 +68,6 @@ LogicalResult SetWriter::read() {
   states = rule.getStoredStates(options);
   if (failed(checkNames()))
     return failure();
-  SmallVector<StringRef> words;
-  StringRef(request.storage).split(words, ' ', -1, /*KeepEmpty=*/false);
   for (StringRef word : words)
     if (failed(readWord(word)))
       return failure();
@@ -86,8 +103,7 @@ std::string SetWriter::typeOf(StringRef stream) {
 //--------------------------------------------------===//
 
 Named SetWriter::named(StringRef key) {
-  std::string suffix = set ? "_" + std::to_string(set) : "";
-  return {text.name((key + suffix).str()), key.str()};
+  return {text.name((key + suffix()).str()), key.str()};
 }
 
 void SetWriter::stream(StringRef access, StringRef role, const Named &name,
@@ -114,9 +130,10 @@ void SetWriter::stored(const Named &target, StringRef value, StringRef type) {
   text.writes.push_back(code + " to " + name + " : " + type.str());
 }
 
-void SetWriter::takeGradient() {
-  grad = only("grad");
-  stream("in", "grad", grad, typeOf("grad"));
+void SetWriter::takeGradient(bool changes) {
+  grad = isRuled() ? only("grad") : named("grad");
+  bool inPlace = changes && !isRuled() && !formats.count("copy");
+  stream(inPlace ? "inout" : "in", "grad", grad, typeOf("grad"));
   gradient = unclipped = "%" + grad.name + ".value";
 }
 
@@ -144,6 +161,26 @@ std::string SetWriter::takeHypers() {
     values.push_back("%" + name.name);
   }
   return llvm::join(values, ", ");
+}
+
+// A norm of each tensor.
+void SetWriter::takeNorm() {
+  Named norm = named("norm");
+  text.argument("out norm " + norm.declared() + ": f32 per_tensor" +
+                ofSet(/*list=*/false));
+  text.always.push_back("%clip.norm" + suffix() + " to %" + norm.name +
+                        " : f32");
+}
+
+void SetWriter::writeGradient(StringRef condition) {
+  Named target = grad;
+  if (formats.count("copy")) {
+    target = named("copy");
+    stream("out", "copy", target, typeOf("copy"));
+  }
+  stored(target, gradient, typeOf(target.key));
+  if (formats.count("copy") || condition.empty())
+    text.always.push_back(text.writes.pop_back_val());
 }
 
 // The number of this step, one more than the last; "" where the rule counts

@@ -39,24 +39,34 @@ struct Named {
 // One set: its part of the signature, its update and its writes.
 class SetWriter {
 public:
-  SetWriter(const SetRequest &request, RuleOp rule, unsigned set, bool several,
-            StepText &text)
-      : request(request), rule(rule), set(set), several(several), text(text) {}
+  // `rule` is null for a set without one.
+  SetWriter(const SetRequest &request, RuleOp rule, mlir::Location loc,
+            unsigned set, bool several, StepText &text)
+      : request(request), rule(rule), loc(loc), set(set), several(several),
+        text(text) {}
   mlir::LogicalResult read();
-  void takeGradient();
+  // `changes`: without a rule they are written, too.
+  void takeGradient(bool changes);
   void dequantizeGradient();
   void unscaleGradient(llvm::StringRef factor);
+  void takeNorm();
   void update();
   /// Norms and counts of each tensor, as arguments of role `statistic`; after the
   /// others.
   void measure();
 
+  // Without a rule: to the further copy, or where it was, if `condition` holds.
+  void writeGradient(llvm::StringRef condition);
+
+  bool isRuled() const { return bool(rule); }
+  std::string suffix() const { return set ? "_" + std::to_string(set) : ""; }
   std::string gradient; // the value that the update takes
   std::string unclipped; // the one before it was clipped
   Named grad;
 
 private:
   mlir::LogicalResult readWord(llvm::StringRef word);
+  mlir::LogicalResult readGradientWord(llvm::StringRef word);
   mlir::LogicalResult checkNames();
   std::string typeOf(llvm::StringRef stream);
   Named named(llvm::StringRef key);
@@ -76,10 +86,11 @@ private:
   std::string norm(llvm::StringRef element, llvm::StringRef name);
   std::string countOf(llvm::StringRef condition, llvm::StringRef name);
   std::string takeHypers();
-  mlir::InFlightDiagnostic error() { return mlir::emitError(rule.getLoc()); }
+  mlir::InFlightDiagnostic error() { return mlir::emitError(loc); }
 
   const SetRequest &request;
   RuleOp rule;
+  mlir::Location loc;
   unsigned set;
   bool several;
   StepText &text;

@@ -3,6 +3,7 @@
 #include "Status.h"
 #include "compile/Cache.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -29,11 +30,9 @@ const char *defectOf(const Descriptor &file, const struct stat &library) {
   return info.st_mode & 002 ? "is writable by others" : nullptr;
 }
 
-bool startsWithAny(const Strings &options, const std::string &word) {
-  for (const std::string &option : options)
-    if (option.compare(0, word.size(), word) == 0)
-      return true;
-  return false;
+// What becomes of a loss scale needs no rule.
+bool isOfLossScale(const std::string &option) {
+  return option.rfind("--loss-scaler=", 0) == 0;
 }
 
 } // namespace
@@ -46,10 +45,11 @@ Strings altgrad::runtime::templateFolders(const std::string &folder) {
 std::string altgrad::runtime::prebuiltKey(const Strings &templates,
                                           const Strings &options) {
   Strings names;
-  if (!plainRules(options, names))
-    return "";
-  // Without a rule there is one request: what becomes of a loss scale.
-  if (names.empty() && !startsWithAny(options, "--loss-scaler="))
+  auto isKnown = [](const std::string &option) {
+    return isWithoutRule(option) || isOfLossScale(option);
+  };
+  if (!plainRules(options, names) ||
+      (names.empty() && std::none_of(options.begin(), options.end(), isKnown)))
     return "";
   std::string key = "altgrad stock 1\n";
   addPart(key, "version", altgrad_version());

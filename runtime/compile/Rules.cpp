@@ -109,11 +109,17 @@ Strings altgrad::runtime::stockFolders(const std::string &folder) {
           folder + "/../share/altgrad/templates"};
 }
 
+bool altgrad::runtime::isWithoutRule(const std::string &line) {
+  return line.compare(0, 11, "--set=grad=") == 0;
+}
+
 bool altgrad::runtime::plainRules(const Strings &options, Strings &names) {
   for (const std::string &line : options) {
     if (line.compare(0, 11, "--rule-path") == 0)
       return false;
     if (line.compare(0, 5, "--set") != 0 && line.compare(0, 6, "--rule") != 0)
+      continue;
+    if (isWithoutRule(line))
       continue;
     Strings spelled = spellings(line);
     if (spelled.empty() || !isWord(spelled.front()))

@@ -14,8 +14,12 @@ std::string folderOf(const std::string &path);
 // Where the stock rules of an installation lie, seen from its bin or lib.
 Strings stockFolders(const std::string &folder);
 
-// The names in "--rule=NAME{...}" and "--set=rule=NAME{...} ...", in order; false
-// where a rule is not of these words alone or --rule-path is given.
+// Whether it is a set of gradients alone.
+bool isWithoutRule(const std::string &line);
+
+// The names in "--rule=NAME{...}" and "--set=rule=NAME{...} ...", in order;
+// false where a rule is not of these words alone or --rule-path is given. Sets
+// without a rule name none.
 bool plainRules(const Strings &options, Strings &names);
 
 // The digest of NAME.mlir in the first folder that has it; "" if none has.

@@ -111,8 +111,7 @@ void Program::readStreams() {
     }
   }
   for (const Set &set : sets)
-    TORCH_CHECK(set.param && set.grad,
-                "altgrad: a set of the step has no parameter or no gradient");
+    TORCH_CHECK(set.grad, "altgrad: a set of the step has no gradient");
 }
 
 void Program::readScalars() {

@@ -243,6 +243,49 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, in %limit: f32) {
 
 // -----
 
+//===-- Norm, scale ---------------------------------------------------------===//
+
+altgrad.step @s(in %k: f32) {
+  // norm_c1
+  // expected-error@+1 {{'altgrad.norm' op is of no list}}
+  %n = norm l1 over step
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // norm_c2
+  // expected-error@+1 {{'altgrad.norm' op is over tensor or step, not over a group}}
+  %n = norm l2 %v over group
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  %w = dequantize %y : !altgrad.tensors<f32>
+  // norm_c3
+  // expected-error@+1 {{'altgrad.norm' op over tensor is of one list, not of 2}}
+  %n = norm linf %v, %w over tensor
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  %e = element %v
+  // scale_c1
+  // expected-error@+1 {{'altgrad.scale' op multiplies by a factor that differs between elements}}
+  %w = scale %v by %e
+  commit
+}
+
+// -----
+
 // step_c9
 // expected-error@+1 {{'altgrad.step' op has a set 2 and 1 in all; sets are numbered from 0 without a gap, at most 64}}
 altgrad.step @gap(in %g: !altgrad.tensors<f32> set 2) {

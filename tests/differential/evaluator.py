@@ -201,6 +201,29 @@ class Evaluator:
         return [Value(np.full(count, scale, np.float32), False), Value(np.full(count, tracker, np.int64), False),
                 Value(np.full(count, left, np.int64), False)]
 
+    def _norm(self, op, *lists):
+        """Shares of lists joined in order: magnitudes and squares are added, the largest stays."""
+        kind = re.search(r"norm_kind (\w+)", op.attributes["kind"])[1]
+        scope = re.search(r"scope (\w+)", op.attributes["scope"])[1]
+        total = None
+        for reals in lists:
+            elements = self._elements(reals)
+            elements = elements if kind == "l2" else np.abs(elements)
+            name = {"l1": "add", "l2": "sumsq", "linf": "max"}[kind]
+            part = self._fold(name, elements, scope, reals.set).array
+            if kind == "linf":
+                part = soft.maximum(np.zeros_like(part), part)
+            if total is None:
+                total = part
+            else:
+                total = soft.maximum(total, part) if kind == "linf" else total + part
+        total = np.sqrt(total) if kind == "l2" else total
+        return [Value(total, False, lists[0].set if scope == "tensor" else None)]
+
+    def _scale(self, op, reals, factor):
+        pending = factor.array if reals.factor is None else reals.factor.array * factor.array
+        return [Reals(reals.elements, Value(pending, False), reals.set)]
+
     def _quantize(self, op, reals):
         overflow = re.search(r"overflow<(\w+)>", op.attributes["overflow"])[1]
         form = self._format(op.result_types[0])

@@ -72,6 +72,8 @@ CONTEXTS = {
         text, ", in %s: f32" + "".join(f", in %{name}: i64" for name in ("n", "interval", "left", "times"))
         + "".join(f", in %{name}: f64" for name in ("up", "down", "least", "most")),
         prelude=REALS + "%found = arith.cmpf une, %s, %s : f32\n"),
+    "Altgrad_NormOp": step,
+    "Altgrad_ScaleOp": lambda text: step(text, ", in %k: f32"),
     "Altgrad_UpdateOp": lambda text: step(
         rename(text, m="w", v="w", x="w", y="g"),
         "".join(f", in %{name}: f64" for name in ("lr", "b1", "b2", "eps", "decay")) + ", in %t: i64"),

@@ -47,3 +47,27 @@ altgrad.step @clip(inout %a: !altgrad.tensors<f32>, inout %b: !altgrad.tensors<f
   %x1, %y1, %norm = clip_by_global_norm %x, %y to %limit
   commit always %x1 to %a : !altgrad.tensors<f32>, %y1 to %b : !altgrad.tensors<f32>
 }
+
+// Magnitudes are added, or the largest is taken, which of nothing is 0; scale joins a
+// factor that is there.
+// CHECK-LABEL: @norms
+altgrad.step @norms(inout %a: !altgrad.tensors<f32>, in %b: !altgrad.tensors<f32> set 1,
+                    in %k: f32, out %sum: f32, out %each: f32 per_tensor set 0) {
+  %x, %finite = unscale %a by %k : !altgrad.tensors<f32>
+  %y = dequantize %b : !altgrad.tensors<f32>
+  // CHECK: %[[X:.*]] = math.absf %{{.*}} : f32
+  // CHECK: %[[SX:.*]] = reduce add %[[X]] over step : f32
+  // CHECK: %[[Y:.*]] = math.absf %{{.*}} : f32
+  // CHECK: %[[SY:.*]] = reduce add %[[Y]] over step : f32
+  // CHECK: %[[SUM:.*]] = arith.addf %[[SX]], %[[SY]] : f32
+  %n = norm l1 %x, %y over step
+  // CHECK: %[[ZERO:.*]] = arith.constant 0.0
+  // CHECK: %[[MX:.*]] = reduce max %{{.*}} over tensor : f32
+  // CHECK: %[[MOST:.*]] = arith.maximumf %[[ZERO]], %[[MX]] : f32
+  %m = norm linf %x over tensor
+  // CHECK: %[[BOTH:.*]] = arith.mulf %k, %[[MOST]] : f32
+  // CHECK: collect %{{.*}} by %[[BOTH]]
+  %x1 = scale %x by %m
+  // CHECK: %[[SUM]] to %sum
+  commit always %n to %sum : f32, %m to %each : f32, %x1 to %a : !altgrad.tensors<f32>
+}

@@ -1,5 +1,6 @@
 // Which rules are in the key of a compilation: those that the compiler may read.
 #include "Folder.h"
+#include "compile/Prebuilt.h"
 #include "compile/Rules.h"
 
 using namespace altgrad::runtime;
@@ -74,6 +75,18 @@ TEST_F(RuleKey, ATextMayNameAnyRule) {
   EXPECT_TRUE(reads("/mine/other.mlir", options, true));
   EXPECT_TRUE(reads("/templates/lion.mlir", {}, true));
   EXPECT_FALSE(reads("/mine/other.txt", options, true));
+}
+
+TEST_F(RuleKey, GradientsAloneReadNoRule) {
+  Strings options = {"--set=grad=bf16", "--set=grad=f32 copy=f32", "--clip"},
+          names;
+  EXPECT_TRUE(plainRules(options, names));
+  EXPECT_TRUE(names.empty());
+  EXPECT_FALSE(reads("/templates/adamw.mlir", options));
+  EXPECT_FALSE(prebuiltKey({folder + "/templates"}, options).empty());
+  EXPECT_TRUE(prebuiltKey({folder + "/templates"}, {"--clip"}).empty());
+  options.push_back("--rule-path=" + folder);
+  EXPECT_FALSE(plainRules(options, names));
 }
 
 TEST(Key, NoTwoListsOfPartsGiveOneKey) {

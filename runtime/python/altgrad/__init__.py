@@ -3,10 +3,11 @@
     import altgrad
     optimizer = altgrad.optim.AdamW(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16")
+    norm = altgrad.clip_grad_norm_(model.parameters(), 1.0)
 
 Importing this package loads no shared library, starts no thread and opens no
-driver; `altgrad.optim` and `altgrad.amp` (and with them torch) are imported when
-they are first named.
+driver; `altgrad.optim`, `altgrad.amp` and `altgrad.ops` (and with them torch) are imported
+when they or the functions of the latter are first named.
 """
 
 from importlib import import_module
@@ -14,10 +15,14 @@ from importlib import import_module
 from ._library import Error, runtime_version
 
 __version__ = "0.1.0"
-__all__ = ["Error", "__version__", "amp", "optim", "runtime_version"]
+_OPS = ("clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm",
+        "dynamic_loss_scale_update", "fused_grad_unscale_clip")
+__all__ = ["Error", "__version__", "amp", "ops", "optim", "runtime_version", *_OPS]
 
 
 def __getattr__(name):
-    if name in ("amp", "optim"):
+    if name in ("amp", "ops", "optim"):
         return import_module(f".{name}", __name__)
+    if name in _OPS:
+        return getattr(import_module(".ops", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

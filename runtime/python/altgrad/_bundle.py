@@ -51,14 +51,17 @@ class Set:
     """What one kind of tensors is bound to; `states` holds master and further copies, too.
 
     `statistics` are what the step says of each tensor, in float32.
+
+    Without a rule there is no `param`; `norm` is that of each tensor, where it was asked for.
     """
 
-    param: Stream
+    param: Stream | None
     grad: Stream
     states: tuple
     hypers: tuple
     step: Scalar | None
     statistics: tuple
+    norm: Scalar | None = None
 
 
 @dataclass(frozen=True)
@@ -108,15 +111,16 @@ def _set(streams, scalars, index):
     scalars = [s for s in scalars if s.set in (-1, index)]
     by_role = lambda entries, *roles: tuple(e for e in entries if e.role in roles)
     known = by_role(streams, "param", "grad", "state", "master", "copy")
-    known += by_role(scalars, "hyper", "step", "statistic")
+    known += by_role(scalars, "hyper", "step", "norm", "statistic")
     for entry in (*streams, *scalars):
         if entry not in known:
             raise Error(f"the step asks for a {entry.role} {entry.key!r}, which no optimizer has")
-    param, = by_role(streams, "param")
+    param, = by_role(streams, "param") or [None]
     grad, = by_role(streams, "grad")
-    step = by_role(scalars, "step")
+    step, = by_role(scalars, "step") or [None]
+    norm, = by_role(scalars, "norm") or [None]
     return Set(param, grad, by_role(streams, "state", "master", "copy"), by_role(scalars, "hyper"),
-               step[0] if step else None, by_role(scalars, "statistic"))
+               step, by_role(scalars, "statistic"), norm)
 
 
 _compiled = {}
@@ -140,6 +144,16 @@ def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
     options += ["--clip"] * clip + _scaler_words(scaler) + ["--exchange"] * exchange
     options += ["--statistics"] * statistics
+    return _compile_once(text, origin, options)
+
+
+def compile_gradients(lines, flags, on_host=True):
+    """The Bundle of a step over gradients alone: `lines` are sets without a rule, `flags`
+    what is done to them."""
+    return _compile_once(None, "", [*[f"--set={line}" for line in lines], _TARGETS[on_host], *flags])
+
+
+def _compile_once(text, origin, options):
     key = text, tuple(options)
     with _lock:
         if key not in _compiled:

@@ -1,5 +1,6 @@
 // altgrad._native; altgrad/_native.py finds and checks it.
 #include "Groups.h"
+#include "Lists.h"
 #include "Table.h"
 
 using namespace altgrad;
@@ -36,4 +37,6 @@ PYBIND11_MODULE(_native, module) {
   py::register_local_exception_translator(translate);
   native::Groups::addTo(module);
   native::Table::addTo(module);
+  module.def("look", native::look);
+  module.def("raise_versions", native::raiseVersions);
 }

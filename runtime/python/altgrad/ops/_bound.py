@@ -1,0 +1,127 @@
+"""A program of gradients bound to lists of one kind, kept for the next list of that kind."""
+
+import threading
+from array import array
+from collections import OrderedDict
+
+import torch
+
+from .._bundle import compile_gradients
+from .._plan import Plan
+from ..optim._layout import FORMATS, PARAM_DTYPES
+from ..optim._torch_pool import torch_parallel_for
+from ..optim._values import Values
+from ..optim._where import Where
+from ._look import check_extents
+
+_ALIGNMENT = 64
+_WORDS = [FORMATS[dtype] for dtype in PARAM_DTYPES]
+_MOST = 32
+
+
+class Bound:
+    """One plan for lists of tensors of these dtypes and sizes on one device.
+
+    It keeps no tensor: `run` is given the addresses, and binds them where they are others
+    than those of the last run. `norms`: it gives a norm of each tensor.
+    """
+
+    def __init__(self, seen, flags, copies):
+        self.where = Where(seen.device)
+        if self.where.is_capturing():
+            raise RuntimeError("altgrad.ops: this is the first call with a list of these dtypes and "
+                               "sizes; a graph can be captured after one such call")
+        kinds = sorted(set(seen.kinds), key=_WORDS.__getitem__)
+        self._places = [[i for i, kind in enumerate(seen.kinds) if kind == own] for own in kinds]
+        lines = ["grad={0} copy={0}".format(word) if copies else f"grad={word}"
+                 for word in map(_WORDS.__getitem__, kinds)]
+        self.bundle = compile_gradients(lines, flags, self.where.on_host)
+        with self.where.guard():
+            self._bind(seen, len(kinds))
+        self._seen = {}
+
+    def _bind(self, seen, sets):
+        numels = array("q", seen.numels)
+        self.plan = Plan(self.bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
+        self.plan.bind_tensors([(numels[place], index, index)
+                                for index, places in enumerate(self._places) for place in places], sets)
+        self.norms = None
+        if self.bundle.sets[0].norm:
+            self.norms = torch.empty(len(numels), dtype=torch.float32, device=seen.device)
+            for part, places in zip(self.bundle.sets, self._places):
+                self.plan.bind_scalar(part.norm.name, [
+                    self.norms.data_ptr() + place * self.norms.itemsize for place in places])
+        self._values = Values(self.bundle, range(sets), self.where)
+        size = self.plan.workspace_bytes()
+        self._workspace = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=seen.device)
+        self._begin = -self._workspace.data_ptr() % _ALIGNMENT
+        self._memory = self._workspace.data_ptr() + self._begin, size
+
+    def _point(self, name, tensors, seen):
+        if self._seen.get(name) == seen.pointers:
+            return
+        if not seen.within:
+            check_extents(tensors)
+        words = array("Q", seen.pointers)
+        for part, places in zip(self.bundle.sets, self._places):
+            stream = part.grad if name == "grad" else part.states[0]
+            self.plan.bind_stream(stream.name, words if len(self._places) == 1 else [
+                words[place] for place in places])
+        self._seen[name] = seen.pointers
+
+    def run(self, tensors, seen, given, copies=None, check=None):
+        """Runs the program; answers its results by role, tensors that are the caller's.
+
+        `copies`: (tensors, Look) of where results go. `check` gets the norm's
+        shares before anything is written.
+        """
+        with self.where.guard():
+            self._point("grad", tensors, seen)
+            if copies:
+                self._point("copy", *copies)
+            self._values.give(given)
+            self._values.send(self.plan)
+            stream, first = self.where.stream(), 0
+            if check:
+                point, = self.bundle.exchanges
+                self.plan.run(*self._memory, 0, point.phase, stream)
+                check(self._shares(point.words))
+                first = point.phase
+            self.plan.run(*self._memory, first, -1, stream)
+            self.where.record(self._workspace)
+            if self.where.is_capturing():
+                _captured.append(self)
+            results = {role: value.clone() if isinstance(value, torch.Tensor)
+                       else torch.tensor(value, dtype=torch.float32, device="cpu")
+                       for role, value in self._values.results().items()}
+            if self.norms is not None:
+                results["norm"] = self.norms.clone()
+            return results
+
+    def _shares(self, words):
+        begins = [self._begin + offset for offset, _ in words]
+        return [self._workspace[begin:begin + 4].view(torch.float32)[0] for begin in begins]
+
+
+class _Kept(threading.local):
+    """Plans are used by one thread at a time."""
+
+    def __init__(self):
+        self.bound = OrderedDict()
+
+
+_kept = _Kept()
+_captured = []  # a graph replays what lies in its plan's memory
+
+
+def run(tensors, seen, flags, given, copies=None, check=None):
+    """Runs the program of `flags` on the tensors that were looked at, and writes back what was staged."""
+    key = flags, copies is not None, seen.device, seen.kinds, seen.numels
+    bound = _kept.bound.get(key)
+    if bound is None:
+        bound = _kept.bound[key] = Bound(seen, flags, copies is not None)
+        if len(_kept.bound) > _MOST:
+            _kept.bound.popitem(last=False)
+    else:
+        _kept.bound.move_to_end(key)
+    return bound.run(tensors, seen, given, copies, check)

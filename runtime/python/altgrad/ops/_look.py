@@ -1,0 +1,100 @@
+"""Which lists of tensors a kernel takes, and where their elements lie."""
+
+from array import array
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+import torch
+
+from .._native import native
+from ..optim._binder import binder
+from ..optim._layout import PARAM_DTYPES, check_extent, check_mode, find_met, in_order, is_dense
+from ..optim._where import is_known
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+_CODES = {dtype: code for code, dtype in enumerate(PARAM_DTYPES)}
+_dtype, _device, _layout = attrgetter("dtype"), attrgetter("device"), attrgetter("layout")
+_data_ptr, _numel, _is_neg = torch.Tensor.data_ptr, torch.Tensor.numel, torch.Tensor.is_neg
+_is_contiguous, _is_inference = torch.Tensor.is_contiguous, torch.Tensor.is_inference
+
+
+@dataclass(slots=True)
+class Look:
+    """A list of tensors on one `device`: of each the place of its dtype in PARAM_DTYPES,
+    its elements and its address, as bytes; `staged` are (tensor, dense copy), `within` says
+    that all lie within their storages."""
+
+    device: torch.device
+    kinds: bytes
+    numels: bytes
+    pointers: bytes
+    staged: list = field(default_factory=list)
+    within: bool = False
+
+
+def look(tensors, written, order=None):
+    """The Look of a list that is not empty; None where torch has to do it.
+
+    `written`: the kernel changes the tensors, so no two may share memory. `order`: tensors in
+    the order of whose elements these are read. Raises what torch raises where nobody may write.
+    """
+    found = native().look(tensors, written) if binder() == "native" else None
+    if found and is_known(tensors[0].device):
+        return Look(tensors[0].device, *found, within=True)
+    devices = set(map(_device, tensors))
+    if (not set(map(type, tensors)) <= _PLAIN or len(devices) > 1
+            or set(map(_layout, tensors)) != {torch.strided}):
+        return None
+    device, = devices
+    dtypes = list(map(_dtype, tensors))
+    if not is_known(device) or not _CODES.keys() >= set(dtypes):
+        return None
+    if written and any(map(_is_inference, tensors)):
+        for tensor in tensors:
+            check_mode(tensor)
+    staged, read = [], tensors
+    # A negative view in place: whatever is done there is done to either sign.
+    if not all(map(_is_contiguous, tensors)) or (order and any(map(_is_neg, tensors))):
+        read = [_dense(tensor, like) for tensor, like in zip(tensors, order or tensors)]
+        staged = [pair for pair in zip(tensors, read) if pair[0] is not pair[1]]
+    numels = array("q", map(_numel, tensors))
+    pointers = array("Q", map(_data_ptr, read))
+    if pointers.count(0) != numels.count(0):
+        check_extents(tensors)
+        return None  # zeros without memory
+    if written and _may_meet(tensors, pointers) and find_met(tensors):
+        return None
+    return Look(device, bytes(map(_CODES.__getitem__, dtypes)), numels.tobytes(),
+                pointers.tobytes(), staged)
+
+
+def raise_versions(tensors):
+    """Tells autograd that these were written."""
+    if binder() == "native":
+        native().raise_versions(tensors)
+    else:
+        torch.autograd.graph.increment_version(tensors)
+
+
+def _dense(tensor, like):
+    """`tensor`, or a copy of it whose elements lie in a row."""
+    if like is not tensor:
+        return in_order(tensor, like.stride())
+    return tensor if is_dense(tensor) or tensor.numel() == 0 else tensor.contiguous().resolve_neg()
+
+
+def _may_meet(tensors, pointers):
+    """Whether the bytes from one tensor's begin to its end reach another's."""
+    spans = sorted(zip(pointers, [tensor.nbytes for tensor in tensors]))
+    end = 0
+    for begin, size in spans:
+        if begin < end and size:
+            return True
+        end = max(end, begin + size)
+    return False
+
+
+def check_extents(tensors):
+    """Raises where elements lie beyond a storage."""
+    for tensor in tensors:
+        check_extent(tensor)

@@ -1,0 +1,126 @@
+#include "GradientStep.h"
+
+#include "Threads.h"
+
+#include <ATen/ops/full.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+#include <list>
+#include <tuple>
+
+using namespace altgrad::optim;
+using at::Tensor;
+
+// In the order of words that stock bundles are built with.
+static std::string optionsFor(const std::vector<std::string> &formats,
+                              bool isHost, const std::string &flags,
+                              bool copies) {
+  std::string options;
+  for (const std::string &format : formats)
+    options +=
+        "--set=grad=" + format + (copies ? " copy=" + format : "") + "\n";
+  options += isHost ? "--target=x86-64-v3,x86-64-v4" : "--target=sm_80,sm_90";
+  return options + "\n" + flags;
+}
+
+GradientStep::GradientStep(const Listed &listed, at::Device device,
+                           const std::string &flags, bool copies)
+    : where(device) {
+  TORCH_CHECK(!where.isCapturing(),
+              "altgrad: this is the first call with a list of these types and "
+              "sizes; a graph can be captured after one such call");
+  std::map<std::string, std::vector<size_t>> sets;
+  for (size_t i = 0; i < listed.kinds.size(); ++i)
+    sets[listFormats[size_t(listed.kinds[i])]].push_back(i);
+  std::vector<std::string> formats;
+  std::vector<altgrad_tensor> tensors;
+  std::vector<int32_t> groups;
+  for (auto &[format, own] : sets) {
+    auto set = int32_t(formats.size());
+    formats.push_back(format);
+    places.push_back(own);
+    groups.push_back(set);
+    for (size_t place : own) {
+      altgrad_tensor tensor{};
+      tensor.size = sizeof tensor;
+      tensor.numel = listed.numels[place];
+      tensor.group = tensor.set = set;
+      tensor.tag = -1;
+      tensors.push_back(tensor);
+    }
+  }
+  altgrad_bundle *bundle = nullptr;
+  check(altgrad_compile(
+      nullptr, 0, optionsFor(formats, where.isHost(), flags, copies).c_str(),
+      nullptr, &bundle));
+  program = std::make_shared<Program>(
+      std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
+  c10::OptionalDeviceGuard guard(device);
+  plan.reset(where.makePlan(bundle));
+  check(altgrad_set_parallel_for(plan.get(), runOnThreads));
+  check(altgrad_bind_tensors(plan.get(), tensors.data(),
+                             int64_t(tensors.size()), int64_t(groups.size())));
+  values_ = std::make_unique<Values>(*program, groups, where);
+  check(altgrad_workspace(plan.get(), &bytes));
+  workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
+}
+
+GradientStep &GradientStep::of(const Listed &listed, at::Device device,
+                               const std::string &flags, bool copies) {
+  constexpr size_t most = 32;
+  using Key = std::tuple<std::string, bool, std::string, std::string,
+                         std::vector<int64_t>>;
+  // The last one used comes first. Never destroyed: when a thread ends with its
+  // process, the driver may have gone before.
+  thread_local auto &kept = *new std::list<std::pair<Key, GradientStep>>;
+  Key key(flags, copies, device.str(), listed.kinds, listed.numels);
+  auto found = std::find_if(kept.begin(), kept.end(),
+                            [&](auto &one) { return one.first == key; });
+  if (found == kept.end()) {
+    kept.emplace_front(std::piecewise_construct, std::forward_as_tuple(key),
+                       std::forward_as_tuple(listed, device, flags, copies));
+    // A graph replays what lies in its plan's memory.
+    auto last = std::prev(kept.end());
+    if (kept.size() > most && !last->second.captured)
+      kept.erase(last);
+  } else {
+    kept.splice(kept.begin(), kept, found);
+  }
+  return kept.front().second;
+}
+
+void GradientStep::bind(const Stream &stream, size_t set,
+                        const std::vector<uint64_t> &pointers) {
+  std::vector<void *> own;
+  for (size_t place : places[set])
+    own.push_back(reinterpret_cast<void *>(uintptr_t(pointers[place])));
+  check(altgrad_bind_stream(plan.get(), stream.name.c_str(), own.data(),
+                            int64_t(own.size())));
+}
+
+GradientResults GradientStep::run(const Listed &listed, const Listed *copies) {
+  c10::OptionalDeviceGuard guard(where.device());
+  for (size_t set = 0; set < places.size(); ++set) {
+    if (bound != listed.pointers)
+      bind(*program->sets[set].grad, set, listed.pointers);
+    if (copies && boundCopies != copies->pointers)
+      bind(program->sets[set].kept[0], set, copies->pointers);
+  }
+  bound = listed.pointers;
+  if (copies)
+    boundCopies = copies->pointers;
+  values_->send(plan.get());
+  check(
+      altgrad_run(plan.get(), workspace->get(), bytes, 0, -1, where.stream()));
+  where.record(*workspace);
+  captured |= where.isCapturing();
+  auto result = [&](int32_t role) {
+    for (const Scalar &single : program->singles)
+      if (single.role == role && single.access == ALTGRAD_OUT)
+        return where.isHost() ? at::full({}, values_->number(role), at::kFloat)
+                              : values_->tensor(role).clone();
+    return Tensor();
+  };
+  return {result(ALTGRAD_ROLE_NORM), result(ALTGRAD_ROLE_FLAG)};
+}
