@@ -280,6 +280,7 @@ class Optimizer(torch.optim.Optimizer):
         self._norm = results.get("norm", self._norm)
         if self._scaling:
             self._scaling.flag = given["flag"] = results.get("flag", 0.0)
+            self._scaling.stepped(tables)
         if self._built:
             self._built.count(given["flag"])
 
