@@ -127,3 +127,13 @@ def test_scale_of_the_optimizer_itself_joins_the_scalers():
     scaler.step(optimizer)
     torch.testing.assert_close(a[0], b[0] - 3.0 / 4.0)
     scaler.update()
+
+
+@pytest.mark.parametrize("entry", [{"min_scale": math.nan}, {"max_scale": -1.0}, {"hysteresis": 0},
+                                   {"hysteresis": 1.5}])
+def test_a_file_with_numbers_that_are_none_changes_nothing(entry):
+    _, _, scaler = one()
+    kept = scaler.state_dict()
+    with pytest.raises(ValueError, match="hysteresis|limits"):
+        scaler.load_state_dict({**kept, "scale": 3.0, **entry})
+    assert scaler.state_dict() == kept

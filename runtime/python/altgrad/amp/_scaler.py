@@ -53,9 +53,7 @@ class GradScaler(torch.amp.GradScaler):
         self._init_scale = _scale_of(init_scale, "init_scale")
         self._hysteresis = self._init_left = _count_of(hysteresis, "hysteresis")
         _count_of(growth_interval, "growth_interval")
-        self._min_scale, self._max_scale = float(min_scale), float(max_scale)
-        if not 0.0 <= self._min_scale <= self._max_scale:
-            raise ValueError(f"limits {min_scale} and {max_scale}: 0 <= min_scale <= max_scale")
+        self._min_scale, self._max_scale = _limits_of(min_scale, max_scale)
 
     # The numbers.
 
@@ -200,11 +198,13 @@ class GradScaler(torch.amp.GradScaler):
         """Takes a state_dict of this class or of torch's; what torch's lacks stays as it is."""
         if not self._enabled:
             return
+        hysteresis = _count_of(state_dict.get("hysteresis", self._hysteresis), "hysteresis")
+        left = int(state_dict.get("hysteresis_tracker", hysteresis))
+        limits = _limits_of(state_dict.get("min_scale", self._min_scale),
+                            state_dict.get("max_scale", self._max_scale))
         super().load_state_dict(state_dict)
-        self._hysteresis = state_dict.get("hysteresis", self._hysteresis)
-        self._init_left = state_dict.get("hysteresis_tracker", self._hysteresis)
-        self._min_scale = state_dict.get("min_scale", self._min_scale)
-        self._max_scale = state_dict.get("max_scale", self._max_scale)
+        self._hysteresis, self._init_left = hysteresis, left
+        self._min_scale, self._max_scale = limits
         if self._scale is not None:
             self._main.set(growth_tracker=self._init_growth_tracker,
                            hysteresis_tracker=self._init_left)
@@ -230,3 +230,10 @@ def _count_of(value, name):
     if int(value) != value or value < 1:
         raise ValueError(f"{name} is {value}, not a whole number of at least 1")
     return int(value)
+
+
+def _limits_of(least, most):
+    limits = float(least), float(most)
+    if not 0.0 <= limits[0] <= limits[1]:
+        raise ValueError(f"limits {least} and {most}: 0 <= min_scale <= max_scale")
+    return limits
