@@ -7,6 +7,7 @@ import torch
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from ..optim import Optimizer
+from ..optim._together import over_ranks
 from ..optim._where import stays_on_device
 from ._cells import Cells
 from ._scaling import Scaling
@@ -132,7 +133,11 @@ class GradScaler(torch.amp.GradScaler):
             self._check_inf_per_device(optimizer)
             own = self._scale * own
         shares = [share.to(self._scale.device) for share in state["found_inf_per_device"].values()]
-        optimizer.grad_scale, optimizer.found_inf = own, sum(shares)
+        found = sum(shares, torch.zeros_like(self._scale))
+        if optimizer.process_group is not None:  # whose scales stay the same, too
+            found = over_ranks(optimizer.process_group, found).float()
+            state["found_inf_per_device"] = {found.device: found}
+        optimizer.grad_scale, optimizer.found_inf = own, found
         try:
             return optimizer.step(**kwargs)
         finally:
