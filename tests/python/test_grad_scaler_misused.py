@@ -40,6 +40,7 @@ def test_order_of_calls():
 @pytest.mark.parametrize("options, words", [
     (dict(init_scale=0.0), "init_scale"), (dict(init_scale=math.inf), "init_scale"),
     (dict(init_scale=-1.0), "init_scale"), (dict(init_scale=math.nan), "init_scale"),
+    (dict(init_scale=1e-46), "init_scale"), (dict(init_scale=1e39), "init_scale"),
     (dict(hysteresis=0), "hysteresis"), (dict(growth_interval=0), "growth_interval"),
     (dict(min_scale=4.0, max_scale=2.0), "min_scale"), (dict(min_scale=math.nan), "limits"),
     (dict(variant="apex"), "variant")])

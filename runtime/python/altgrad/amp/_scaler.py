@@ -1,5 +1,6 @@
 """torch.amp.GradScaler whose work is part of the optimizer's step."""
 
+import ctypes
 import math
 from collections import defaultdict
 
@@ -225,9 +226,9 @@ class GradScaler(torch.amp.GradScaler):
 
 
 def _scale_of(value, name):
-    number = float(value)
+    number = ctypes.c_float(float(value)).value
     if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} is {value}, not a finite number above 0")
+        raise ValueError(f"{name} is {value}, not a finite number above 0 in float32")
     return number
 
 
