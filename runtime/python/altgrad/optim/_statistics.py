@@ -52,7 +52,8 @@ class Tallies:
         if not self._now:
             self._bring([torch.device("cpu")])
         for device in self._now:
-            self._on[device][key] += torch.as_tensor(number).to(device, non_blocking=device.type != "cpu")
+            number = torch.as_tensor(number).reshape(())
+            self._on[device][key] += number.to(device, non_blocking=device.type != "cpu")
 
     def value(self, key):
         """A 0-dim int64 tensor of its own."""
