@@ -34,7 +34,8 @@ static void countSteps(StepText &text, bool clipped) {
   text.line("%clip.over = arith.cmpf ogt, %clip.norm, %max_norm : f32");
   text.line("%clip.count = arith.select %clip.over, %clip.more, "
             "%clipped_steps : i64");
-  text.always.push_back("%clip.count to %clipped_steps : i64");
+  // A skipped step is none, whatever its norm.
+  text.writes.push_back("%clip.count to %clipped_steps : i64");
 }
 
 // The factor that clips to one norm: at most 1, and 1 unless `finite`.

@@ -63,7 +63,7 @@ void SetWriter::measure() {
   std::string same = element(prefix + ".kept", "same");
   text.line(prefix + ".still = arith.cmpf oeq, " + same + ", " + old + " : f32");
   text.line(prefix + ".none = arith.constant 0.0 : f32");
-  text.line(prefix + ".moving = arith.cmpf une, " + prefix + ".change, " +
+  text.line(prefix + ".moving = arith.cmpf one, " + prefix + ".change, " +
             prefix + ".none : f32");
   text.line(prefix + ".missed = arith.andi " + prefix + ".still, " + prefix +
             ".moving : i1");

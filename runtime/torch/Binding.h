@@ -32,6 +32,8 @@ public:
 
   // Where a scaler's numbers are for the step that was taken.
   void place(Scaling &scaling);
+  // Counts a step that a scaler has skipped without asking for it.
+  void skip();
 
   // Performs the step on what was taken.
   void run();
@@ -47,6 +49,7 @@ public:
   std::vector<char> changed;        // groups whose values are to be given again
   std::string scaler;               // the variant of a loss scaler, or ""
   std::vector<at::Tensor> skips;    // steps that were skipped, a device each
+  size_t counting = 0;              // how many of them know the last step
 
   // A group of a plan: the tensors of a param_group that are in one set.
   struct Cell {
@@ -70,6 +73,7 @@ public:
   RuleSpec spec;
 
 private:
+  void bringSkips();
   // A parameter of a set, before anything is made for it.
   struct Draft {
     at::Tensor param;

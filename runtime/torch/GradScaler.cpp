@@ -149,6 +149,8 @@ void GradScaler::step(torch::optim::Optimizer &optimizer) {
     }
     if (found == 0)
       optimizer.step();
+    else if (ours)
+      ours->countSkip();
   }
   state->stepped.insert(&optimizer);
 }
@@ -208,19 +210,29 @@ static const char *const saved[] = {"grad_scale", "growth_tracker",
                                     "hysteresis_tracker"};
 
 void GradScaler::save(torch::serialize::OutputArchive &archive) const {
-  TORCH_CHECK(state->main, "altgrad: nothing to save before scale()");
-  for (const char *key : saved)
-    archive.write(key, state->main->at(key).item<double>());
+  if (!options.enabled())
+    return;
+  const double first[] = {options.init_scale(), 0,
+                          double(options.hysteresis())};
+  for (size_t i = 0; i < std::size(saved); ++i)
+    archive.write(saved[i], state->main
+                                ? state->main->at(saved[i]).item<double>()
+                                : first[i]);
 }
 
 void GradScaler::load(torch::serialize::InputArchive &archive) {
+  if (!options.enabled())
+    return;
+  double numbers[std::size(saved)];
+  for (size_t i = 0; i < std::size(saved); ++i) {
+    c10::IValue value;
+    archive.read(saved[i], value);
+    numbers[i] = value.toDouble();
+  }
   begin(at::kCPU);
   at::NoGradGuard none;
-  for (const char *key : saved) {
-    c10::IValue value;
-    archive.read(key, value);
-    state->main->set(key, value.toDouble());
-  }
+  for (size_t i = 0; i < std::size(saved); ++i)
+    state->main->set(saved[i], numbers[i]);
   state->main->set("found", 0);
   finish();
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -30,6 +31,8 @@ static constexpr int64_t nowCount = 4;
 
 LossScale::LossScale(std::string given, const Where &where)
     : variant(std::move(given)), where(where) {
+  // Whoever begins in inference mode updates the scale outside of it.
+  c10::InferenceMode off(false);
   auto as = at::TensorOptions().dtype(at::kDouble).device(where.device());
   memory = at::zeros({int64_t(std::size(cells))}, as);
   for (size_t i = 0; i < std::size(cells); ++i)

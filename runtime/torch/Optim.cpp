@@ -161,6 +161,8 @@ void RuleOptimizer::advance(Scaling *scaling) {
   binding->run();
 }
 
+void RuleOptimizer::countSkip() { binding->skip(); }
+
 Tensor RuleOptimizer::skipped_steps() const {
   const auto &skips = binding->skips;
   return skips.empty() ? at::zeros({}, at::kLong) : skips[0].clone();

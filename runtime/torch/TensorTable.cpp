@@ -7,6 +7,8 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <cmath>
+
 using namespace altgrad::optim;
 using at::Tensor;
 
@@ -122,6 +124,10 @@ void TensorTable::bindStatistics() {
       auto [it, isNew] = statistics_.try_emplace(scalar.key);
       if (isNew)
         it->second = at::zeros({int64_t(rows_.size())}, as);
+      // Until a step says it.
+      it->second
+          .narrow(0, sets[index].first, sets[index].last - sets[index].first)
+          .fill_(NAN);
       std::vector<void *> pointers;
       for (int64_t row = sets[index].first; row < sets[index].last; ++row)
         pointers.push_back(static_cast<float *>(it->second.data_ptr()) + row);

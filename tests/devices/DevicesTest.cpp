@@ -1,5 +1,6 @@
 // LibTorch's optimizers with parameters on several devices: the bits of one on
 // the CPU, one norm.
+#include "altgrad/amp.h"
 #include "altgrad/optim.h"
 
 #include <gtest/gtest.h>
@@ -95,6 +96,23 @@ TEST(Devices, WhatIsOnNoDeviceOfOursIsRefused) {
     EXPECT_NE(strstr(error.what_without_backtrace(), "is on meta; this"),
               nullptr)
         << error.what_without_backtrace();
+  }
+}
+
+TEST(Devices, SkipsAreCountedWhereDevicesTakeTurns) {
+  Twins twins({host, first, second}, at::kFloat);
+  AdamW optimizer(twins.there, AdamWOptions(1e-2));
+  altgrad::amp::GradScaler scaler;
+  scaler.scale(at::ones({}, first));
+  for (size_t step = 0; step < 8; ++step) {
+    for (size_t i = 0; i < 3; ++i)
+      twins.there[i].mutable_grad() =
+          step % 4 == i || step % 4 == 3
+              ? at::full_like(twins.there[i].detach(), NAN)
+              : Tensor();
+    scaler.step(optimizer);
+    scaler.update();
+    EXPECT_EQ(optimizer.skipped_steps().item<int64_t>(), int64_t(step) + 1);
   }
 }
 

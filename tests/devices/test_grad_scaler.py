@@ -64,3 +64,47 @@ def test_nobody_waits(notes):
         skipped = optimizer.skipped_steps
     assert [note for note in notes() if note.startswith("wait")] == []
     assert skipped.item() == 0
+
+
+def test_counts_go_on_where_devices_take_turns():
+    params = [torch.nn.Parameter(torch.ones(9, device=place)) for place in ("cpu", f"{KIND}:0", f"{KIND}:1")]
+    optimizer = altgrad.optim.SGD(params, lr=1.0, statistics=True)
+    scaler = scaler_on(params)
+    for step in range(9):
+        for place, p in enumerate(params):
+            p.grad = torch.full_like(p, float("nan")) if step % 3 == place or step == 6 else None
+        scaler.step(optimizer)
+        scaler.update()
+        assert optimizer.skipped_steps == optimizer.statistics().steps == step + 1
+
+
+def test_a_verdict_outlives_a_hook_that_raises():
+    params = [torch.nn.Parameter(torch.ones(9, device=f"{KIND}:{i}")) for i in range(2)]
+    first, second = [altgrad.optim.SGD([p], lr=1.0) for p in params]
+    scaler = scaler_on(params)
+
+    def fail(*_):
+        raise KeyError("a hook")
+
+    second.register_step_post_hook(fail)
+    params[0].grad, params[1].grad = torch.ones_like(params[0]), torch.full_like(params[1], float("nan"))
+    scaler.step(first)
+    with pytest.raises(KeyError):
+        scaler.step(second)
+    scaler.update()
+    assert scaler.get_scale() == 32.0
+
+
+def test_a_scale_that_changes_between_steps_is_every_devices():
+    params = [torch.nn.Parameter(torch.ones(9, device=f"{KIND}:{i}")) for i in range(2)]
+    optimizers = [altgrad.optim.SGD([p], lr=1.0) for p in params]
+    scaler = scaler_on(params)
+    for p in params:
+        p.grad = torch.full_like(p, 64.0)
+    for scale, kept in ((None, 0.0), (128.0, -0.5), (32.0, -2.5)):
+        if scale:
+            scaler._scale.fill_(scale)
+        for optimizer in optimizers:
+            scaler.step(optimizer)
+        assert all(p.tolist() == [kept] * 9 for p in params)
+        scaler.update()

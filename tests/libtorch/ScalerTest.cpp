@@ -143,4 +143,49 @@ TEST(GradScaler, PassesThroughWhereItIsDisabled) {
   EXPECT_TRUE(at::allclose(param.detach(), before - 1.5));
 }
 
+TEST(GradScaler, CountsASkipOfWhatWasUnscaledBefore) {
+  Tensor param = leaf({5});
+  RuleOptimizer optimizer({param}, "sgd", RuleOptions(0.1));
+  GradScaler scaler(small());
+  for (bool unscaled : {true, false, true}) {
+    backward(scaler, param, /*spoiled=*/true);
+    if (unscaled)
+      scaler.unscale_(optimizer);
+    scaler.step(optimizer);
+    scaler.update();
+  }
+  EXPECT_EQ(optimizer.skipped_steps().item<int64_t>(), 3);
+}
+
+// A program saves whatever it has: before the first loss, and where nothing is
+// scaled.
+TEST(GradScaler, SavesAtAnyTime) {
+  for (bool enabled : {true, false}) {
+    GradScaler first(small().enabled(enabled).hysteresis(3)),
+        second(GradScalerOptions().enabled(enabled));
+    std::stringstream file;
+    torch::serialize::OutputArchive out;
+    first.save(out);
+    out.save_to(file);
+    torch::serialize::InputArchive in;
+    in.load_from(file);
+    second.load(in);
+    EXPECT_EQ(second.get_scale(), first.get_scale());
+  }
+}
+
+TEST(GradScaler, MayBeginInInferenceMode) {
+  Tensor param = leaf({5});
+  RuleOptimizer optimizer({param}, "sgd", RuleOptions(0.1));
+  GradScaler scaler(small());
+  {
+    c10::InferenceMode inference;
+    scaler.scale(at::ones({}));
+  }
+  backward(scaler, param, true);
+  scaler.step(optimizer);
+  scaler.update();
+  EXPECT_EQ(scaler.get_scale(), 4);
+}
+
 } // namespace

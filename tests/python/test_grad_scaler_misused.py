@@ -40,6 +40,7 @@ def test_order_of_calls():
 @pytest.mark.parametrize("options, words", [
     (dict(init_scale=0.0), "init_scale"), (dict(init_scale=math.inf), "init_scale"),
     (dict(init_scale=-1.0), "init_scale"), (dict(init_scale=math.nan), "init_scale"),
+    (dict(init_scale=1e-46), "init_scale"), (dict(init_scale=1e39), "init_scale"),
     (dict(hysteresis=0), "hysteresis"), (dict(growth_interval=0), "growth_interval"),
     (dict(min_scale=4.0, max_scale=2.0), "min_scale"), (dict(min_scale=math.nan), "limits"),
     (dict(variant="apex"), "variant")])
@@ -127,3 +128,13 @@ def test_scale_of_the_optimizer_itself_joins_the_scalers():
     scaler.step(optimizer)
     torch.testing.assert_close(a[0], b[0] - 3.0 / 4.0)
     scaler.update()
+
+
+@pytest.mark.parametrize("entry", [{"min_scale": math.nan}, {"max_scale": -1.0}, {"hysteresis": 0},
+                                   {"hysteresis": 1.5}])
+def test_a_file_with_numbers_that_are_none_changes_nothing(entry):
+    _, _, scaler = one()
+    kept = scaler.state_dict()
+    with pytest.raises(ValueError, match="hysteresis|limits"):
+        scaler.load_state_dict({**kept, "scale": 3.0, **entry})
+    assert scaler.state_dict() == kept

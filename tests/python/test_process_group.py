@@ -103,7 +103,7 @@ def fully_sharded(rank, group, original):
     return "equal"
 
 
-def loss_scaled(rank, group, label):
+def loss_scaled(rank, group, label, unscale):
     """The scales of altgrad's GradScaler where one rank's gradient is infinite by turns."""
     params = shards(SHARDS[label], 0)[rank]
     optimizer = altgrad.optim.SGD(params, lr=0.1, max_grad_norm=0.5, process_group=group)
@@ -113,6 +113,8 @@ def loss_scaled(rank, group, label):
         give_grads([params], [SHARDS[label][rank]], 10 + step)
         if params[0].grad is not None and step == 1 + rank:
             params[0].grad.view(-1)[0] = float("inf")
+        if unscale:
+            scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
         scales.append(scaler.get_scale())
@@ -121,6 +123,9 @@ def loss_scaled(rank, group, label):
 
 CASES = [*((label, "SGD", None) for label in SHARDS), ("one kind", "AdamW", None),
          ("one kind", "LAMB", None), ("torch's part on one", "SGD", ("0100", "0010"))]
+# torch's unscale_ refuses float16 and complex gradients.
+LOSSES = [*((label, False) for label in SHARDS), ("one kind", True), ("the same kinds", True),
+          ("one without gradients", True)]
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +133,8 @@ def answers(tmp_path_factory):
     """Both ranks' answers to everything here: two processes are started once."""
     asked = {case: partial(train, name=case[1], label=case[0], flags=case[2]) for case in CASES}
     asked["scaled"] = scaled
-    asked.update({("loss", label): partial(loss_scaled, label=label) for label in SHARDS})
+    asked.update({("loss", *case): partial(loss_scaled, label=case[0], unscale=case[1])
+                  for case in LOSSES})
     asked.update({original: partial(fully_sharded, original=original) for original in (True, False)})
     return dict(zip(asked, ranks.run(list(asked.values()), tmp_path_factory.mktemp("ranks"))))
 
@@ -158,11 +164,11 @@ def test_one_flag_over_the_ranks(answers):
     assert answers["scaled"] == ([0.0, 0.0, 0.0, -1.0],) * 2
 
 
-@pytest.mark.parametrize("label", SHARDS)
-def test_one_loss_scale_over_the_ranks(answers, label):
+@pytest.mark.parametrize("label, unscale", LOSSES)
+def test_one_loss_scale_over_the_ranks(answers, label, unscale):
     bad = [8.0] if label == "one without gradients" else [8.0, 4.0]
     wanted = [16.0, *bad, *[bad[-1] * 2**i for i in range(1, STEPS - len(bad))]]
-    assert answers["loss", label] == (wanted,) * 2
+    assert answers["loss", label, unscale] == (wanted,) * 2
 
 
 @pytest.mark.parametrize("original", [True, False])

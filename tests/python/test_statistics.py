@@ -49,6 +49,10 @@ def test_updates_that_bfloat16_has_no_room_for_are_counted():
     param.grad[:7] = 0.0
     optimizer.step()
     assert optimizer.statistics().lost.tolist() == [93.0]
+    with torch.no_grad():  # what is no number, or no finite one, is not lost
+        param[7:9] = torch.tensor([math.inf, math.nan])
+    optimizer.step()
+    assert optimizer.statistics().lost.tolist() == [91.0]
 
 
 def test_a_skipped_step_is_counted_with_what_stopped_it():

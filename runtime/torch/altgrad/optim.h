@@ -134,6 +134,7 @@ protected:
 private:
   friend class altgrad::amp::GradScaler;
   void advance(Scaling *scaling);
+  void countSkip();
   void complete(RuleOptions &options) const;
   void readOptions();
   void giveHypers(bool all);

@@ -26,6 +26,7 @@ class Cells:
 
     def __init__(self, device, variant):
         self.where, self._variant, self._plan = Where(device), variant, None
+        self._settings = self._ahead_of = self._followed = None
         # Whoever makes a step under inference mode updates the scale outside of it.
         with torch.inference_mode(False):
             self._memory = torch.zeros(len(_ORDER), dtype=torch.float64, device=device)
@@ -33,9 +34,10 @@ class Cells:
             self.at = {key: halves[2 * place] if key in _FLOATS
                        else self._memory[place] if key in _FACTORS else whole[place]
                        for key, place in _ORDER.items()}
+            # A graph that has the scale is not disturbed by factors, which a step may write.
+            self.at.update({key: self.at[key].data for key in _FACTORS + _COUNTS})
             # x86 and GPUs store the low half of an int64 first, and no tracker needs another.
             self.torch_tracker = self._memory.view(torch.int32)[2 * _ORDER["growth_tracker"]]
-        self._settings = None
 
     @torch.no_grad()
     def set(self, **numbers):
@@ -46,8 +48,20 @@ class Cells:
     def take_settings(self, settings):
         """Writes factors and counts, a dict, where they are others than the last time."""
         if settings != self._settings:
+            self._settings = self._ahead_of = None
             self.set(**settings)
             self._settings = dict(settings)
+
+    def _version(self):
+        return self.at["grad_scale"]._version
+
+    def stepped(self):
+        """Says that a step has computed the next numbers of those that are here now."""
+        self._ahead_of = self._version()
+
+    def is_ahead(self):
+        """Whether nobody has written a number or a setting since then."""
+        return self._ahead_of == self._version()
 
     @torch.no_grad()
     def advance(self):
@@ -56,9 +70,13 @@ class Cells:
         self._memory[:count].copy_(self._memory[count:2 * count])
 
     @torch.no_grad()
-    def follow(self, other):
-        """Takes the current numbers of another device."""
-        self._memory[:len(_NOW)].copy_(other._memory[:len(_NOW)], non_blocking=True)
+    def follow(self, other, forget=False):
+        """Takes the current numbers of another device, where they have changed; `forget` what
+        was found."""
+        if forget or self._followed != other._version():
+            count = len(_NOW) - (not forget)
+            self._memory[:count].copy_(other._memory[:count], non_blocking=True)
+            self._followed = other._version()
 
     @torch.no_grad()
     def compute_next(self, shares):

@@ -1,5 +1,6 @@
 """torch.amp.GradScaler whose work is part of the optimizer's step."""
 
+import ctypes
 import math
 from collections import defaultdict
 
@@ -7,6 +8,7 @@ import torch
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from ..optim import Optimizer
+from ..optim._together import over_ranks
 from ..optim._where import stays_on_device
 from ._cells import Cells
 from ._scaling import Scaling
@@ -37,12 +39,14 @@ class GradScaler(torch.amp.GradScaler):
     Raises ValueError for a number that is no scale, factor, interval or limit.
     """
 
+    _main = None  # the Cells in which the scale lives
+
     def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5,
                  growth_interval=2000, enabled=True, *, min_scale=0.0, max_scale=math.inf,
                  hysteresis=1, variant="torch"):
         super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval,
                          enabled)
-        self._all_cells, self._used = {}, set()
+        self._used = set()
         if not self._enabled:
             return
         if variant not in VARIANTS:
@@ -51,9 +55,7 @@ class GradScaler(torch.amp.GradScaler):
         self._init_scale = _scale_of(init_scale, "init_scale")
         self._hysteresis = self._init_left = _count_of(hysteresis, "hysteresis")
         _count_of(growth_interval, "growth_interval")
-        self._min_scale, self._max_scale = float(min_scale), float(max_scale)
-        if not 0.0 <= self._min_scale <= self._max_scale:
-            raise ValueError(f"limits {min_scale} and {max_scale}: 0 <= min_scale <= max_scale")
+        self._min_scale, self._max_scale = _limits_of(min_scale, max_scale)
 
     # The numbers.
 
@@ -61,14 +63,40 @@ class GradScaler(torch.amp.GradScaler):
         cells = self._all_cells[dev] = Cells(dev, self._variant)
         cells.set(grad_scale=self._init_scale, growth_tracker=self._init_growth_tracker,
                   hysteresis_tracker=self._init_left)
-        self._scale, self._growth_tracker = cells.at["grad_scale"], cells.torch_tracker
         self._main = cells
+
+    # torch's names. Some programs assign to them.
+
+    @property
+    def _scale(self):
+        return self._main and self._main.at["grad_scale"]
+
+    @_scale.setter
+    def _scale(self, value):
+        self._assign(grad_scale=value)
+
+    @property
+    def _growth_tracker(self):
+        return self._main and self._main.torch_tracker
+
+    @_growth_tracker.setter
+    def _growth_tracker(self, value):
+        self._assign(growth_tracker=value)
+
+    def _assign(self, **numbers):
+        if None in numbers.values():
+            self._main, self._all_cells = None, {}
+            return
+        if self._main is None:
+            self._lazy_init_scale_growth_tracker(*[value.device for value in numbers.values()])
+        self._main.set(**numbers)
 
     def _cells_of(self, device):
         """The numbers on a device, as this step needs them."""
         cells = self._all_cells.get(device)
         if cells is None:
             cells = self._all_cells[device] = Cells(device, self._variant)
+        if cells is not self._main:
             cells.follow(self._main)
         cells.take_settings({
             "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
@@ -76,13 +104,9 @@ class GradScaler(torch.amp.GradScaler):
             "min_scale": self._min_scale, "max_scale": self._max_scale})
         return cells
 
-    def _spread(self):
-        for cells in self._all_cells.values():
-            if cells is not self._main:
-                cells.follow(self._main)
-
     # Steps.
 
+    @torch._disable_dynamo
     def step(self, optimizer, *args, **kwargs):
         """Steps `optimizer` unless a gradient is not finite; returns what its step does.
 
@@ -110,7 +134,11 @@ class GradScaler(torch.amp.GradScaler):
             self._check_inf_per_device(optimizer)
             own = self._scale * own
         shares = [share.to(self._scale.device) for share in state["found_inf_per_device"].values()]
-        optimizer.grad_scale, optimizer.found_inf = own, sum(shares)
+        found = sum(shares, torch.zeros_like(self._scale))
+        if optimizer.process_group is not None:  # whose scales stay the same, too
+            found = over_ranks(optimizer.process_group, found).float()
+            state["found_inf_per_device"] = {found.device: found}
+        optimizer.grad_scale, optimizer.found_inf = own, found
         try:
             return optimizer.step(**kwargs)
         finally:
@@ -118,17 +146,21 @@ class GradScaler(torch.amp.GradScaler):
 
     def _step_fused(self, optimizer, state, kwargs):
         scale = self._scale if stays_on_device(self._scale) else self._scale.item()
-        scaling = optimizer._scaling = Scaling(self._cells_of, self._variant, scale)
-        try:
-            result = optimizer.step(**kwargs)
-        finally:
-            del optimizer._scaling
-        self._used.update(scaling.devices)
+        scaling = Scaling(self._cells_of, self._variant, scale)
+        with optimizer._turns:
+            optimizer._scaling = scaling
+            try:
+                result = optimizer.step(**kwargs)
+            finally:
+                optimizer._scaling = None
+                # A hook may have raised after the step.
+                self._used.update(scaling.devices)
         if not scaling.devices:  # no kernel saw a gradient
             state["found_inf_per_device"] = {self._scale.device: torch.tensor(
                 scaling.flag, dtype=torch.float32, device=self._scale.device)}
         return result
 
+    @torch._disable_dynamo
     def update(self, new_scale=None):
         """Takes over the next scale, or `new_scale`, a number or a tensor of one element."""
         if not self._enabled:
@@ -140,7 +172,9 @@ class GradScaler(torch.amp.GradScaler):
             self._main.set(found=0.0)
         else:
             self._take_next()
-        self._spread()
+        for cells in self._all_cells.values():
+            if cells is not self._main:
+                cells.follow(self._main, forget=True)
         self._used = set()
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
@@ -151,9 +185,10 @@ class GradScaler(torch.amp.GradScaler):
             raise AssertionError("No inf checks were recorded prior to update.")
         main = self._scale.device
         shares += [self._all_cells[device].at["found"] for device in self._used - {main}]
-        if shares:
-            self._cells_of(main).compute_next(shares)
-        self._main.advance()
+        cells = self._cells_of(main)
+        if shares or not cells.is_ahead():
+            cells.compute_next(shares)
+        cells.advance()
 
     # Files and copies.
 
@@ -169,14 +204,16 @@ class GradScaler(torch.amp.GradScaler):
         """Takes a state_dict of this class or of torch's; what torch's lacks stays as it is."""
         if not self._enabled:
             return
+        hysteresis = _count_of(state_dict.get("hysteresis", self._hysteresis), "hysteresis")
+        left = int(state_dict.get("hysteresis_tracker", hysteresis))
+        limits = _limits_of(state_dict.get("min_scale", self._min_scale),
+                            state_dict.get("max_scale", self._max_scale))
         super().load_state_dict(state_dict)
-        self._hysteresis = state_dict.get("hysteresis", self._hysteresis)
-        self._init_left = state_dict.get("hysteresis_tracker", self._hysteresis)
-        self._min_scale = state_dict.get("min_scale", self._min_scale)
-        self._max_scale = state_dict.get("max_scale", self._max_scale)
+        self._hysteresis, self._init_left = hysteresis, left
+        self._min_scale, self._max_scale = limits
         if self._scale is not None:
-            self._main.set(hysteresis_tracker=self._init_left, found=0.0)
-            self._spread()
+            self._main.set(growth_tracker=self._init_growth_tracker,
+                           hysteresis_tracker=self._init_left)
 
     def _left(self):
         return int(self._main.at["hysteresis_tracker"]) if self._scale is not None else self._init_left
@@ -189,9 +226,9 @@ class GradScaler(torch.amp.GradScaler):
 
 
 def _scale_of(value, name):
-    number = float(value)
+    number = ctypes.c_float(float(value)).value
     if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} is {value}, not a finite number above 0")
+        raise ValueError(f"{name} is {value}, not a finite number above 0 in float32")
     return number
 
 
@@ -199,3 +236,10 @@ def _count_of(value, name):
     if int(value) != value or value < 1:
         raise ValueError(f"{name} is {value}, not a whole number of at least 1")
     return int(value)
+
+
+def _limits_of(least, most):
+    limits = float(least), float(most)
+    if not 0.0 <= limits[0] <= limits[1]:
+        raise ValueError(f"limits {least} and {most}: 0 <= min_scale <= max_scale")
+    return limits

@@ -7,9 +7,9 @@ class Scaling:
         Scaling(cells_of, variant, scale)
 
     `cells_of(device)` gives the Cells of a device, `variant` is the scaler's, `scale` the
-    loss scale for whatever is not stepped by kernels: a number or a tensor. Afterwards
-    `devices` are those whose cells know the next scale, and `flag` is not 0 where the
-    step was skipped.
+    loss scale for whatever is not stepped by kernels: a number or a tensor. After the kernels
+    `devices` are those whose cells know the next scale; `flag` is not 0 where the step
+    was skipped.
     """
 
     def __init__(self, cells_of, variant, scale):
@@ -25,4 +25,9 @@ class Scaling:
                              for index, scalar in enumerate(table.bundle.singles)
                              if scalar.key in cells.at and scalar.role in ("scale", "scaler")])
                 table.scaler = cells
+
+    def stepped(self, tables):
+        """Says that the kernels have run."""
+        for table in tables:
+            self._cells_of(table.where.device).stepped()
             self.devices.append(table.where.device)

@@ -132,7 +132,7 @@ class StepStatistics(Callback):
 
     def __init__(self, prefix="altgrad/"):
         self.prefix = prefix
-        # Of each optimizer: what earlier fits and torch's scaler skipped, and what it had counted before.
+        # Of each optimizer: what was skipped in earlier fits or is counted here, and what it had counted itself before.
         self._skipped, self._before = [], []
         self._optimizers, self._hooks, self._logged = [], [], 0
 
@@ -154,7 +154,7 @@ class StepStatistics(Callback):
 
     def _count(self, index, optimizer):
         found = getattr(optimizer, "found_inf", None)
-        if found is not None:
+        if found is not None and not hasattr(optimizer, "skipped_steps"):
             self._skipped[index] = self._skipped[index].to(found.device) + (found != 0)
 
     def on_train_batch_end(self, trainer, pl_module, *_):
@@ -189,7 +189,7 @@ class StepStatistics(Callback):
 
 
 def _counted(optimizer):
-    """The steps of an optimizer of ours that altgrad's scaler skipped; it tells nobody else."""
+    """The skipped steps of an optimizer of ours, which counts them itself."""
     return getattr(optimizer, "skipped_steps", 0)
 
 

@@ -143,7 +143,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def skipped_steps(self):
-        """How many steps altgrad.amp.GradScaler skipped, a 0-dim int64 tensor.
+        """How many steps of it a GradScaler skipped, a 0-dim int64 tensor.
 
         It lies on the parameters' device, and nobody waits for it. 0 before the first.
         """
@@ -267,8 +267,7 @@ class Optimizer(torch.optim.Optimizer):
         results, tables = {}, self._built.tables if self._built else []
         if self._built and not self._built.on_host:
             self._check_capture()
-        for table in tables:
-            self._tallies.place(table)
+        self._tallies.place(tables)
         if self._scaling:
             self._scaling.bind(tables)
         if self._theirs or self._group is not None or len(tables) > 1:
@@ -280,6 +279,8 @@ class Optimizer(torch.optim.Optimizer):
         self._norm = results.get("norm", self._norm)
         if self._scaling:
             self._scaling.flag = given["flag"] = results.get("flag", 0.0)
+            self._scaling.stepped(tables)
+        self._tallies.finish(tables, self._scaling, self._measures, given, self._norm)
         if self._built:
             self._built.count(given["flag"])
 

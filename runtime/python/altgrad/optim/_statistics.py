@@ -13,28 +13,52 @@ class Tallies:
     """The counts of an optimizer, on every device on which it has parameters."""
 
     def __init__(self):
-        self._on = {}
+        self._on, self._now = {}, []  # `_now`: the devices whose counts know the last step
 
-    def place(self, table):
-        """Lets the steps of a table count here."""
-        device = table.where.device
-        if getattr(table, "tallies", None) is self._on.get(device, self):
-            return
-        counts = table.tallies = self._on.get(device) or self._begin(device)
-        table.place([(index, counts[scalar.key]) for index, scalar in enumerate(table.bundle.singles)
-                     if scalar.key in counts and scalar.access == INOUT])
+    def place(self, tables):
+        """Lets the step of these tables count here."""
+        if tables:
+            self._bring([table.where.device for table in tables])
+        for table in tables:
+            counts = self._on[table.where.device]
+            if getattr(table, "tallies", None) is not counts:
+                table.tallies = counts
+                table.place([(index, counts[scalar.key])
+                             for index, scalar in enumerate(table.bundle.singles)
+                             if scalar.key in counts and scalar.access == INOUT])
 
-    def _begin(self, device):
-        """Counts on one more device, which go on from the others'."""
-        with torch.inference_mode(False):
-            counts = {key: self.value(key).to(device) for key in _TALLIES}
-        self._on[device] = counts
-        return counts
+    def _bring(self, devices):
+        """Has the counts on these devices go on from the others'."""
+        for device in devices:
+            if device not in self._now:
+                with torch.inference_mode(False), torch.no_grad():
+                    counts = self._on.setdefault(device, {
+                        key: torch.zeros((), dtype=torch.int64, device=device) for key in _TALLIES})
+                    for key, count in counts.items():
+                        count.copy_(self.value(key), non_blocking=device.type != "cpu")
+        self._now = devices
+
+    def finish(self, tables, scaling, measures, given, norm):
+        """Counts what no kernel has counted of this step."""
+        flag = given["flag"]
+        if not (tables and scaling) and (isinstance(flag, torch.Tensor) or flag):
+            self._add("skipped", flag != 0.0)
+        if measures and not tables:
+            self._add("steps", 1)
+            if "max_norm" in given:
+                self._add("clipped_steps", (norm > given["max_norm"]) & (flag == 0.0))
+
+    def _add(self, key, number):
+        if not self._now:
+            self._bring([torch.device("cpu")])
+        for device in self._now:
+            number = torch.as_tensor(number).reshape(())
+            self._on[device][key] += number.to(device, non_blocking=device.type != "cpu")
 
     def value(self, key):
         """A 0-dim int64 tensor of its own."""
-        for counts in self._on.values():
-            return counts[key].clone()
+        if self._now:
+            return self._on[self._now[0]][key].clone()
         return torch.zeros((), dtype=torch.int64, device="cpu")
 
 
@@ -50,8 +74,9 @@ class Statistics:
       difference, in float32; `ratio` is their quotient;
     - `lost`: how many elements were to change, and are too coarse in their format.
 
-    Counts of elements are exact up to 2^24. The last three are of the last step that was not skipped.
-    `steps`, `skipped` and `clipped_steps` count all steps, `clip_rate` is their quotient.
+    Counts of elements are exact up to 2^24. The last three are of the last step that was not skipped,
+    NaN where there was none since gradients last came or went. `steps` counts all steps, `skipped` and
+    `clipped_steps` those, `clip_rate` is their quotient.
     """
 
     def __init__(self, optimizer):
@@ -86,6 +111,9 @@ def _gathered(key, tables, index):
         values = table.statistics().get(key)
         if values is None:  # what float32 holds is not lost
             values = torch.zeros(len(table.rows), dtype=torch.float32, device=device)
-        places = torch.tensor([index[id(row.param)] for row in table.rows], device=device)
-        every[places] = values.to(device, non_blocking=device.type != "cpu")
+        # Some may have left the groups since.
+        kept = [(index[id(row.param)], place) for place, row in enumerate(table.rows)
+                if id(row.param) in index]
+        to, of = torch.tensor(kept, dtype=torch.int64).view(-1, 2).unbind(1)
+        every[to.to(device)] = values[of.to(values.device)].to(device, non_blocking=device.type != "cpu")
     return every

@@ -134,6 +134,7 @@ class TensorTable:
             for scalar in part.statistics:
                 memory = self._statistics.setdefault(scalar.key, torch.zeros(
                     len(self.rows), dtype=torch.float32, device=self.where.device))
+                memory[mine] = float("nan")  # until a step says it
                 self.plan.bind_scalar(scalar.name, list(map(_data_ptr, memory[mine].unbind())))
 
     def statistics(self):

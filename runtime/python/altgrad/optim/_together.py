@@ -189,4 +189,4 @@ def _inverse(scale):
     """1 / scale to the nearest float32."""
     if isinstance(scale, torch.Tensor):
         return (1.0 / scale.detach().double()).float()
-    return ctypes.c_float(1.0 / scale).value
+    return ctypes.c_float(1.0 / scale if scale else math.copysign(math.inf, scale)).value
