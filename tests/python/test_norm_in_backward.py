@@ -1,5 +1,6 @@
 """norm_in_backward=True: the bits of the step that reads gradients twice, and when it has to."""
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -149,6 +150,7 @@ def test_a_later_hook_that_changes_gradients_is_noticed():
     assert pair.step() == (3, 1)
 
 
+@pytest.mark.filterwarnings("ignore:.*changed after backward")
 def test_gradients_set_by_hand_at_the_same_address():
     pair = ready()
     for _ in range(20):
@@ -213,6 +215,7 @@ def test_copies_have_hooks_of_their_own(how):
     pair.backward()
     other = how(pair)
     assert other.one.norm_in_backward and not other.params[0][2]._post_accumulate_grad_hooks
+    other.backward()
     assert other.step() == (0, 0) and pair.step() == (4, 0)
     for one in (pair, other):
         one.backward()
@@ -253,21 +256,19 @@ def test_under_our_scaler_with_scales_that_change(bad):
     scalers = [altgrad.amp.GradScaler("cpu", init_scale=3.0, growth_interval=3) for _ in range(2)]
     counted = []
     for turn in range(8):
-        pair.backward(scale=scalers[0].scale(torch.ones(())))
-        for params, optimizer, scaler in zip(pair.params, (pair.one, pair.two), scalers):
+        spoiled = bad and turn == 5
+        pair.backward(scale=scalers[0].scale(torch.ones(())) * (float("inf") if spoiled else 1))
+        for optimizer, scaler in zip((pair.one, pair.two), scalers):
             scaler.scale(torch.ones(()))
-            if bad and turn == 5:
-                params[1].grad[0] = float("nan")
             scaler.step(optimizer)
             scaler.update()
         assert torch.equal(pair.one.skipped_steps, pair.two.skipped_steps)
         counted.append(pair.one._built.tables[0].summed_rows())
-        assert torch.equal(pair.one.grad_norm, pair.two.grad_norm) or (bad and turn == 5)
+        assert torch.equal(pair.one.grad_norm, pair.two.grad_norm) or spoiled
         assert all(map(torch.equal, *pair.params))
         pair.zero()
-    # The third step's scale is the first that grows; a step sums again after each change.
-    same = {False: [1, 2, 4, 5, 7], True: [1, 2, 4, 7]}[bad]
-    assert [turn for turn, of in enumerate(counted) if of == (4, 0)] == same
+    # The scale grows after three steps, and after three more or the skipped one it changes.
+    assert [turn for turn, of in enumerate(counted) if of == (4, 0)] == [1, 2, 4, 5, 7]
     assert pair.one.skipped_steps == bad
 
 
@@ -288,6 +289,7 @@ def test_under_torchs_scaler():
         pair.zero()
 
 
+@pytest.mark.filterwarnings("ignore:.*what no kernel updates")
 def test_mixed_types_statistics_and_torchs_part():
     params = twins.make([(4097,), (33,)])
     for dtype in (torch.bfloat16, torch.float64):
@@ -295,14 +297,15 @@ def test_mixed_types_statistics_and_torchs_part():
             of += more
     one, two = [altgrad.optim.AdamW(of, lr=0.1, max_grad_norm=0.5, statistics=True,
                                     norm_in_backward=of is params[0]) for of in params]
-    for turn in range(3):
+    for turn in range(4):
         for of in params:
             torch.manual_seed(turn)
             sum([(p * torch.randn(p.shape)).sum() for p in of]).backward()
         one.step(), two.step()
         assert all(map(torch.equal, *params)) and torch.equal(one.grad_norm, two.grad_norm)
         assert torch.equal(one.statistics().grad_norm[:3], two.statistics().grad_norm[:3])
-        assert one._built.tables[0].summed_rows() == ((3, 0) if turn else (0, 0))
+        # torch's class makes states in the first step, which asks for another table.
+        assert one._built.tables[0].summed_rows() == ((3, 0) if turn > 1 else (0, 0))
         one.zero_grad(), two.zero_grad()
 
 
@@ -328,11 +331,14 @@ def test_what_cannot_be_summed_in_backward_is_said_once():
     params, = twins.make([(8,), (33,)], count=1)
     optimizer = altgrad.optim.LAMB(params, lr=0.1, max_grad_norm=0.5, statistics=True,
                                    norm_in_backward=True)
-    twins.give_grads(params)
-    with pytest.warns(UserWarning, match="reads more than gradients"):
-        optimizer.step()
-    params[0].grad = None
-    optimizer.step()
+    scaler = altgrad.amp.GradScaler("cpu")
+    for of in (params, params[1:]):
+        optimizer.zero_grad()
+        scaler.scale(sum([p.sum() for p in of])).backward()
+        with (pytest.warns(UserWarning, match="reads more than gradients") if of is params
+              else contextlib.nullcontext()):
+            scaler.step(optimizer)
+        scaler.update()
     plain = altgrad.optim.AdamW(params, norm_in_backward=True)  # nothing to sum
     plain.step()
     assert not params[0]._post_accumulate_grad_hooks
