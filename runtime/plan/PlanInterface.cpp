@@ -232,6 +232,7 @@ altgrad_status altgrad_run_rows(altgrad_plan *plan, void *workspace,
                                 int64_t last) {
   if (!plan)
     return fail(ALTGRAD_INVALID, "altgrad_run_rows: plan is NULL");
-  return guarded(
-      [&] { return plan->runRows(workspace, bytes, phase, {first, last}); });
+  return guarded([&] {
+    return plan->runRows(workspace, bytes, phase, {first, last});
+  });
 }

@@ -28,9 +28,9 @@ void TensorTable::sum(int64_t row) {
     return;
   Summed now{decltype(Summed::grad)(grad.getIntrusivePtr()), data,
              int64_t(version.current_version())};
-  check(altgrad_bind_tensor(
-      plan.get(), program_->sets[index].grad->name.c_str(), row - set->first,
-      const_cast<void *>(data)));
+  check(altgrad_bind_tensor(plan.get(),
+                            program_->sets[index].grad->name.c_str(),
+                            row - set->first, const_cast<void *>(data)));
   grads[size_t(row)] = data;
   check(altgrad_run_rows(plan.get(), workspace->get(), bytes,
                          program_->sums[index], row, row + 1));
@@ -51,8 +51,9 @@ void TensorTable::sumRest(size_t set, const std::vector<char> &done) {
   int64_t first = sets[set].first;
   while (first < sets[set].last) {
     auto from = done.begin() + first;
-    int64_t last = std::find(from, done.begin() + sets[set].last,
-                             char(!*from)) - done.begin();
+    int64_t last =
+        std::find(from, done.begin() + sets[set].last, char(!*from)) -
+        done.begin();
     if (!*from)
       check(altgrad_run_rows(plan.get(), workspace->get(), bytes,
                              program_->sums[set], first, last));
@@ -73,8 +74,8 @@ void TensorTable::runSums() {
     (done.back() ? counted.first : counted.second) +=
         summed[size_t(row)].has_value();
   }
-  auto ofSweeps = std::minmax_element(program_->sums.begin(),
-                                      program_->sums.end());
+  auto ofSweeps =
+      std::minmax_element(program_->sums.begin(), program_->sums.end());
   const int64_t first = *ofSweeps.first, last = *ofSweeps.second + 1;
   uint64_t words = 0;
   check(altgrad_partials(plan.get(), &words, nullptr, nullptr));

@@ -98,7 +98,8 @@ private:
   };
   static const char odd; // see Look.cpp
   struct Part; // of the rows, that one thread looks at
-  // Which gradient was summed. The weak reference keeps its address from others.
+  // Which gradient was summed. The weak reference keeps its address from
+  // others.
   struct Summed {
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> grad;
     const void *data;

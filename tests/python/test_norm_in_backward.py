@@ -3,19 +3,29 @@
 import contextlib
 import copy
 import gc
+import os
 import pickle
 import threading
+import warnings
 import weakref
 
 import pytest
 import ranks
 import torch
 import twins
+from torch.nn.parallel import DistributedDataParallel
 
 import altgrad
 
 SHAPES = [(8,), (5, 3), (4097,), (0,), (300, 200)]
-pytestmark = pytest.mark.usefixtures("binder")
+pytestmark = [pytest.mark.usefixtures("binder", "every_size"), pytest.mark.skipif(
+    "ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="test_on_a_device.py: GPUs sum in the step")]
+
+
+@pytest.fixture
+def every_size(monkeypatch):
+    """Small gradients are summed in backward, too."""
+    monkeypatch.setattr(altgrad.optim._sums, "WORTH_A_HOOK", 0)
 
 
 class Pair:
@@ -351,6 +361,14 @@ def test_what_cannot_be_summed_in_backward_is_said_once():
     assert not params[0]._post_accumulate_grad_hooks
 
 
+def test_gradients_that_are_not_worth_a_hook_are_summed_in_the_step(monkeypatch):
+    monkeypatch.setattr(altgrad.optim._sums, "WORTH_A_HOOK", 1 << 16)
+    pair = ready(shapes=[(16_383,), (16_384,), (5,), (200, 200)])
+    pair.backward()
+    assert pair.step() == (2, 0)
+    assert not pair.params[0][0]._post_accumulate_grad_hooks
+
+
 def test_backward_in_several_threads_at_once():
     pair = ready(shapes=[(50_000,)] * 16)
     for _ in range(5):
@@ -369,8 +387,8 @@ def test_backward_in_several_threads_at_once():
         assert counted[1] == 0 and counted[0] <= 16
 
 
-def _train(rank, views):
-    from torch.nn.parallel import DistributedDataParallel
+def _train(views, rank):
+    altgrad.optim._sums.WORTH_A_HOOK = 0
     torch.manual_seed(0)
     models = [torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Linear(30, 2)) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
@@ -382,7 +400,6 @@ def _train(rank, views):
         torch.manual_seed(10 * turn + rank)
         data = torch.randn(16, 20)
         for model, optimizer in zip(wrapped, optimizers):
-            import warnings
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 optimizer.zero_grad(set_to_none=not views)
@@ -394,11 +411,11 @@ def _train(rank, views):
 
 
 def with_copies(rank, group):
-    return _train(rank, False)
+    return _train(False, rank)
 
 
 def with_views(rank, group):
-    return _train(rank, True)
+    return _train(True, rank)
 
 
 def test_data_parallel_ranks_sum_in_the_step(tmp_path):

@@ -86,6 +86,10 @@ def _is_plain(grad, row):
     return grad.data_ptr() != 0
 
 
+# Bytes of a gradient from which on a hook, three microseconds, costs less than it saves.
+WORTH_A_HOOK = 1 << 16
+
+
 class NormHooks:
     """Hooks on parameters that sum each gradient as backward finishes it."""
 
@@ -111,7 +115,8 @@ class NormHooks:
             if table.sums():
                 self._handles += [row.param.register_post_accumulate_grad_hook(
                     _hook(weakref.ref(table), turns, index))
-                    for index, row in enumerate(table.rows) if row.param.requires_grad]
+                    for index, row in enumerate(table.rows) if row.param.requires_grad
+                    and row.param.numel() * row.grad_dtype.itemsize >= WORTH_A_HOOK]
             elif not table.where.on_host:
                 self._say(f"kernels on {table.where.device} read all gradients once more in the step")
             elif table.bundle.sets and any([s.role == "max_norm" for s in table.bundle.singles]):
@@ -120,9 +125,7 @@ class NormHooks:
 
     def look(self, tables):
         """Says once why sums of the last step were not taken."""
-        if not self._handles:
-            return
-        if _in_ranks():
+        if self._handles and _in_ranks():
             self._say("other ranks may change gradients after backward without a trace, so the "
                       "step reads all of them once more")
         elif changed := sum([table.summed_rows()[1] for table in tables]):
