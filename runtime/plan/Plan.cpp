@@ -276,31 +276,23 @@ altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
   return launch(all, workspace, bytes);
 }
 
-altgrad_status altgrad_plan::runRows(void *workspace, uint64_t bytes,
-                                     int64_t phase, Items rows) {
+altgrad_status altgrad_plan::runChunks(void *workspace, uint64_t bytes,
+                                       int64_t phase, Items part) {
   if (altgrad_status status = checkPhases(phase, phase + 1))
     return status;
-  const Manifest &manifest = bundle->manifest();
-  const Phase &sweep = manifest.phases[size_t(phase)];
+  const Phase &sweep = bundle->manifest().phases[size_t(phase)];
   if (sweep.domain != Domain::Chunks)
     return fail(ALTGRAD_INVALID, "phase %s is no sweep", sweep.name.c_str());
   if (!executor->runsParts())
-    return fail(ALTGRAD_UNAVAILABLE, "only a plan of the CPU runs some rows");
-  if (rows.begin < 0 || rows.begin > rows.end || rows.end > tables.nrows)
-    return fail(ALTGRAD_INVALID, "tensors [%lld, %lld) of %lld",
-                (long long)rows.begin, (long long)rows.end,
-                (long long)tables.nrows);
-  // Behind the last row there are no chunks more.
-  auto firstChunk = [&](int64_t row) {
-    return row == tables.nrows
-               ? int64_t(tables.chunks.size())
-               : int64_t(tables.rows[size_t(row * manifest.rowWords) +
-                                     ALTGRAD_ROW_FIRST_CHUNK]);
-  };
+    return fail(ALTGRAD_UNAVAILABLE, "only a plan of the CPU runs some chunks");
+  const int64_t chunks = int64_t(tables.chunks.size());
+  if (part.begin < 0 || part.begin > part.end || part.end > chunks)
+    return fail(ALTGRAD_INVALID, "chunks [%lld, %lld) of %lld",
+                (long long)part.begin, (long long)part.end, (long long)chunks);
   Launch some{};
   some.first = phase;
   some.last = phase + 1;
-  some.part = {firstChunk(rows.begin), firstChunk(rows.end)};
+  some.part = part;
   return launch(some, workspace, bytes);
 }
 

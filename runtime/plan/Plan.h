@@ -109,9 +109,9 @@ struct altgrad_plan {
   altgrad_status mirror(const void *values, uint64_t bytes);
   altgrad_status run(void *workspace, uint64_t bytes, int64_t first,
                      int64_t last, void *stream);
-  // What a sweep does for the tensors of the rows given.
-  altgrad_status runRows(void *workspace, uint64_t bytes, int64_t phase,
-                         altgrad::runtime::Items rows);
+  // A sweep over some chunks.
+  altgrad_status runChunks(void *workspace, uint64_t bytes, int64_t phase,
+                           altgrad::runtime::Items part);
 
   std::shared_ptr<const altgrad::runtime::Bundle> bundle;
   std::unique_ptr<altgrad::runtime::Executor> executor;

@@ -227,12 +227,11 @@ altgrad_status altgrad_run(altgrad_plan *plan, void *workspace, uint64_t bytes,
       [&] { return plan->run(workspace, bytes, first, last, stream); });
 }
 
-altgrad_status altgrad_run_rows(altgrad_plan *plan, void *workspace,
-                                uint64_t bytes, int64_t phase, int64_t first,
-                                int64_t last) {
+altgrad_status altgrad_run_chunks(altgrad_plan *plan, void *workspace,
+                                  uint64_t bytes, int64_t phase, int64_t first,
+                                  int64_t last) {
   if (!plan)
-    return fail(ALTGRAD_INVALID, "altgrad_run_rows: plan is NULL");
-  return guarded([&] {
-    return plan->runRows(workspace, bytes, phase, {first, last});
-  });
+    return fail(ALTGRAD_INVALID, "altgrad_run_chunks: plan is NULL");
+  return guarded(
+      [&] { return plan->runChunks(workspace, bytes, phase, {first, last}); });
 }

@@ -11,6 +11,13 @@ void TensorTable::sum(int64_t row) {
   if (!sums() || !hasRun)
     return;
   summed.resize(rows_.size());
+  if (firstChunks.empty()) {
+    firstChunks.push_back(0);
+    for (const Row &of : rows_)
+      firstChunks.push_back(firstChunks.back() +
+                            (of.param->numel() + ALTGRAD_CHUNK - 1) /
+                                ALTGRAD_CHUNK);
+  }
   std::optional<Summed> &of = summed[size_t(row)];
   of.reset();
   const auto set = std::find_if(sets.begin(), sets.end(), [&](const auto &one) {
@@ -32,9 +39,23 @@ void TensorTable::sum(int64_t row) {
                             program_->sets[index].grad->name.c_str(),
                             row - set->first, const_cast<void *>(data)));
   grads[size_t(row)] = data;
-  check(altgrad_run_rows(plan.get(), workspace->get(), bytes,
-                         program_->sums[index], row, row + 1));
+  // What is not 0 afterwards is of this sweep.
+  const int64_t first = firstChunks[size_t(row)];
+  const int64_t last = firstChunks[size_t(row) + 1];
+  const Words words = chunkWords();
+  for (int64_t word = 0; word < words.count; ++word)
+    std::fill(&words.at(word, first), &words.at(word, last), 0);
+  sweep(index, first, last);
   of = std::move(now);
+}
+
+TensorTable::Words TensorTable::chunkWords() const {
+  Words words{nullptr, 0, 0};
+  uint64_t offset = 0;
+  check(altgrad_partials(plan.get(), &offset, &words.count, &words.chunks));
+  void *first = static_cast<char *>(workspace->get()) + offset;
+  words.first = static_cast<uint32_t *>(first);
+  return words;
 }
 
 // Whether the gradient of this step is the one that was summed, untouched.
@@ -47,18 +68,36 @@ bool TensorTable::isSummed(int64_t row) const {
          grad->version_counter().current_version() == of->version;
 }
 
-void TensorTable::sumRest(size_t set, const std::vector<char> &done) {
-  int64_t first = sets[set].first;
-  while (first < sets[set].last) {
-    auto from = done.begin() + first;
-    int64_t last =
-        std::find(from, done.begin() + sets[set].last, char(!*from)) -
-        done.begin();
-    if (!*from)
-      check(altgrad_run_rows(plan.get(), workspace->get(), bytes,
-                             program_->sums[set], first, last));
-    first = last;
-  }
+// A chunk of the row that shows whether its gradient was changed without a
+// trace in its version: one with a sum, which is neither 0 nor a verdict's 1.
+int64_t TensorTable::tellingChunk(int64_t row) const {
+  const int64_t first = firstChunks[size_t(row)];
+  const Words words = chunkWords();
+  for (int64_t word = 0; word < words.count; ++word)
+    for (int64_t chunk = first; chunk < firstChunks[size_t(row) + 1]; ++chunk)
+      if (words.at(word, chunk) > 1)
+        return chunk;
+  return first;
+}
+
+// Sums one chunk again: unscale_ and collectives write whole gradients and
+// raise no version.
+bool TensorTable::isUntouched(size_t set, int64_t row) {
+  const int64_t chunk = tellingChunk(row);
+  const Words words = chunkWords();
+  std::vector<uint32_t> before;
+  for (int64_t word = 0; word < words.count; ++word)
+    before.push_back(words.at(word, chunk));
+  sweep(set, chunk, chunk + 1);
+  for (int64_t word = 0; word < words.count; ++word)
+    if (words.at(word, chunk) != before[size_t(word)])
+      return false;
+  return true;
+}
+
+void TensorTable::sweep(size_t set, int64_t first, int64_t last) {
+  check(altgrad_run_chunks(plan.get(), workspace->get(), bytes,
+                           program_->sums[set], first, last));
 }
 
 // Runs the phases up to the end of the first sweeps, whose words do not depend
@@ -68,25 +107,27 @@ void TensorTable::runSums() {
   counted = {0, 0};
   if (summed.empty())
     return;
-  std::vector<char> done;
-  for (int64_t row = 0; row < int64_t(rows_.size()); ++row) {
-    done.push_back(isSummed(row));
-    (done.back() ? counted.first : counted.second) +=
-        summed[size_t(row)].has_value();
-  }
   auto ofSweeps =
       std::minmax_element(program_->sums.begin(), program_->sums.end());
   const int64_t first = *ofSweeps.first, last = *ofSweeps.second + 1;
-  uint64_t words = 0;
-  check(altgrad_partials(plan.get(), &words, nullptr, nullptr));
   const char *memory = static_cast<const char *>(workspace->get());
-  const std::vector<char> before(memory, memory + (first > 0 ? words : 0));
+  const void *chunks = chunkWords().first;
+  const std::vector<char> before(
+      memory, first > 0 ? static_cast<const char *>(chunks) : memory);
   check(altgrad_run(plan.get(), workspace->get(), bytes, 0, first, nullptr));
-  if (!std::equal(before.begin(), before.end(), memory)) {
-    counted.first = 0;
-    done.assign(done.size(), 0);
+  const bool asBefore = std::equal(before.begin(), before.end(), memory);
+  for (size_t set = 0; set < sets.size(); ++set) {
+    int64_t from = sets[set].first; // rows that are still to be swept
+    for (int64_t row = from; row <= sets[set].last; ++row) {
+      bool done = row < sets[set].last && asBefore && isSummed(row) &&
+                  isUntouched(set, row);
+      if (row < sets[set].last && asBefore && summed[size_t(row)])
+        ++(done ? counted.first : counted.second);
+      if (!done && row < sets[set].last)
+        continue;
+      sweep(set, firstChunks[size_t(from)], firstChunks[size_t(row)]);
+      from = row + 1;
+    }
   }
-  for (size_t set = 0; set < sets.size(); ++set)
-    sumRest(set, done);
   nextPhase = last;
 }

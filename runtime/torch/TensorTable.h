@@ -126,7 +126,18 @@ private:
   void runTo(int64_t phase);
   bool isSummed(int64_t row) const;
   void runSums();
-  void sumRest(size_t set, const std::vector<char> &done);
+  void sweep(size_t set, int64_t first, int64_t last);
+  // Of the workspace: what sweeps leave of each chunk.
+  struct Words {
+    uint32_t *first;
+    int64_t count, chunks;
+    uint32_t &at(int64_t word, int64_t chunk) const {
+      return first[word * chunks + chunk];
+    }
+  };
+  Words chunkWords() const;
+  int64_t tellingChunk(int64_t row) const;
+  bool isUntouched(size_t set, int64_t row);
   void finish();
 
   const Seen &paramOf(const SetRows &set, int64_t row) const {
@@ -160,6 +171,7 @@ private:
   bool inference = false; // a tensor without a version counter is written
 
   std::vector<std::optional<Summed>> summed; // a row each, or none at all
+  std::vector<int64_t> firstChunks;             // of each row, and the end
   std::pair<int64_t, int64_t> counted{0, 0};
   bool hasRun = false;
 

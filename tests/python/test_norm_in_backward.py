@@ -13,11 +13,11 @@ import pytest
 import ranks
 import torch
 import twins
+from summed import Pair, ready
 from torch.nn.parallel import DistributedDataParallel
 
 import altgrad
 
-SHAPES = [(8,), (5, 3), (4097,), (0,), (300, 200)]
 pytestmark = [pytest.mark.usefixtures("binder", "every_size"), pytest.mark.skipif(
     "ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="test_on_a_device.py: GPUs sum in the step")]
 
@@ -26,55 +26,6 @@ pytestmark = [pytest.mark.usefixtures("binder", "every_size"), pytest.mark.skipi
 def every_size(monkeypatch):
     """Small gradients are summed in backward, too."""
     monkeypatch.setattr(altgrad.optim._sums, "WORTH_A_HOOK", 0)
-
-
-class Pair:
-    """Twins with the same gradients: `one` sums in backward, `two` does not."""
-
-    def __init__(self, name="AdamW", shapes=SHAPES, dtype=torch.float32, **more):
-        more = {"lr": 0.1, "max_grad_norm": 0.5, **more}
-        self.params = twins.make(shapes, dtype)
-        cls = getattr(altgrad.optim, name)
-        self.one = cls(self.params[0], norm_in_backward=True, **more)
-        self.two = cls(self.params[1], **more)
-
-    def backward(self, of=None, scale=1.0, sides=(0, 1)):
-        weights = [torch.randn(p.shape).to(p.dtype) for p in self.params[0]]
-        for side in sides:
-            loss = sum([(p * w).sum() for p, w in zip(self.params[side], weights)
-                        if of is None or p is self.params[side][of]])
-            (loss * scale).backward()
-
-    def change(self, function):
-        for params in self.params:
-            with torch.no_grad():
-                function(params)
-
-    def step(self):
-        """(rows taken as they were summed, rows summed in vain); zeroes the gradients."""
-        for optimizer in (self.one, self.two):
-            optimizer.step()
-        for p, q in zip(*self.params):
-            assert torch.equal(p, q)
-            for key, value in self.two.state[q].items():
-                assert torch.equal(self.one.state[p][key], value), key
-        assert torch.equal(self.one.grad_norm, self.two.grad_norm)
-        rows = [table.summed_rows() for table in self.one._built.tables]
-        self.zero()
-        return tuple(map(sum, zip(*rows)))
-
-    def zero(self):
-        for params in self.params:
-            for p in params:
-                p.grad = None
-
-
-def ready(**more):
-    """A Pair that has made its first step, which sums everything itself."""
-    pair = Pair(**more)
-    pair.backward()
-    assert pair.step() == (0, 0)
-    return pair
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -119,6 +70,8 @@ def test_frozen_parameters_and_gradients_that_come_and_go():
 
 
 CHANGES = {
+    "without a trace": lambda params: params[2].grad.data.mul_(0.5),
+    "through numpy": lambda params: params[2].grad.numpy().__imul__(3.0),
     "in place": lambda params: params[2].grad.mul_(2.0),
     "of one element": lambda params: params[2].grad[7].fill_(3.0),
     "through a view": lambda params: params[2].grad.view(-1)[1:].neg_(),
@@ -143,6 +96,15 @@ def test_a_gradient_changed_after_its_sum_is_summed_again(how):
     assert pair.step()[1] == 1  # and says so once
     pair.backward()
     assert pair.step() == (4, 0)
+
+
+def test_a_gradient_that_begins_with_zeros_is_looked_at_elsewhere():
+    pair = ready(statistics=True)
+    for params in pair.params:
+        (params[4].view(-1)[5000:].sum() + sum([p.sum() for p in params[:3]])).backward()
+    pair.change(lambda params: params[4].grad.data.mul_(0.5))
+    with pytest.warns(UserWarning, match="1 gradients were changed after backward"):
+        assert pair.step() == (3, 1)
 
 
 def clamp(param):
@@ -296,6 +258,23 @@ def test_under_torchs_scaler():
         assert torch.equal(pair.one.grad_norm, pair.two.grad_norm)
         counted = pair.one._built.tables[0].summed_rows()
         assert counted == ((0, 0) if not turn else (4, 0) if turn % 2 else (0, 0))
+        pair.zero()
+
+
+@pytest.mark.parametrize("scaler", [torch.amp.GradScaler, altgrad.amp.GradScaler])
+@pytest.mark.filterwarnings("ignore:.*changed after backward")
+def test_gradients_that_a_scaler_unscales_are_summed_again(scaler):
+    pair = Pair()
+    scalers = [scaler("cpu", init_scale=3.0) for _ in range(2)]
+    for turn in range(4):
+        pair.backward(scale=scalers[0].scale(torch.ones(())))
+        for optimizer, of in zip((pair.one, pair.two), scalers):
+            of.scale(torch.ones(()))
+            of.unscale_(optimizer)
+            of.step(optimizer)
+            of.update()
+        assert all(map(torch.equal, *pair.params)) and torch.equal(pair.one.grad_norm, pair.two.grad_norm)
+        assert pair.one._built.tables[0].summed_rows() == ((0, 4) if turn else (0, 0))
         pair.zero()
 
 

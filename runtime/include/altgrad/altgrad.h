@@ -238,14 +238,16 @@ ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace,
                                        uint64_t bytes, int64_t first,
                                        int64_t last, void *stream);
 
-// Runs a sweep for the tensors [first, last) alone, of those of its set, on the
-// CPU: of as many calls as there are tensors the words in the workspace are
-// those of one run of that phase. So a sweep that writes no stream can come
+// Runs a sweep over the chunks [first, last) alone, of those of its set, on the
+// CPU. Chunks are counted over all tensors in their order; a tensor has one for
+// each ALTGRAD_CHUNK elements that it begins. Their words in the workspace are
+// then those of a run of that phase: so a sweep that writes no stream can come
 // before its run, tensor by tensor, where what it needs of the phases before it
 // is there already.
-ALTGRAD_API altgrad_status altgrad_run_rows(altgrad_plan *plan, void *workspace,
-                                            uint64_t bytes, int64_t phase,
-                                            int64_t first, int64_t last);
+ALTGRAD_API altgrad_status altgrad_run_chunks(altgrad_plan *plan,
+                                              void *workspace, uint64_t bytes,
+                                              int64_t phase, int64_t first,
+                                              int64_t last);
 
 // Whether what is given to `stream`, a CUstream of the current context, is
 // captured into a graph now.

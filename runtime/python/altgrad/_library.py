@@ -88,7 +88,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_set_threads": (c_void_p, c_int32),
     "altgrad_run": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_void_p),
     "altgrad_partials": (c_void_p, POINTER(c_uint64), POINTER(c_int64), POINTER(c_int64)),
-    "altgrad_run_rows": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_int64),
+    "altgrad_run_chunks": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_int64),
 }
 
 # The other functions: the result, then the arguments.

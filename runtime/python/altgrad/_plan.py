@@ -66,14 +66,15 @@ class Plan:
         return count.value
 
     def partials(self):
-        """Where in a workspace the words of chunks begin."""
-        offset = ctypes.c_uint64()
-        self._native.altgrad_partials(self.handle, ctypes.byref(offset), None, None)
-        return offset.value
+        """Where in a workspace the words of chunks begin, how many a chunk has, how many chunks."""
+        offset, words, chunks = ctypes.c_uint64(), ctypes.c_int64(), ctypes.c_int64()
+        self._native.altgrad_partials(self.handle, ctypes.byref(offset), ctypes.byref(words),
+                                      ctypes.byref(chunks))
+        return offset.value, words.value, chunks.value
 
-    def run_rows(self, workspace, size, phase, first, last):
-        """Runs a sweep for the tensors [first, last) alone, on the CPU."""
-        self._native.altgrad_run_rows(self.handle, workspace, size, phase, first, last)
+    def run_chunks(self, workspace, size, phase, first, last):
+        """Runs a sweep over the chunks [first, last) alone, on the CPU."""
+        self._native.altgrad_run_chunks(self.handle, workspace, size, phase, first, last)
 
     def run(self, workspace, size, first=0, last=-1, stream=None):
         """Runs phases [first, last); `workspace` is the address of `size` bytes, `stream` a CUstream."""

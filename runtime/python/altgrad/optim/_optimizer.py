@@ -52,7 +52,7 @@ class Optimizer(torch.optim.Optimizer):
     `norm_in_backward=True` sums each gradient for the norm while backward has it in the
     caches, on the CPU and from the second step on: the step then reads gradients once. One
     that is changed afterwards is summed again; but what leaves no trace in its version
-    counter (`.data`, NumPy) must not change it.
+    counter (`.data`, NumPy) must not change a part of it.
 
     `statistics=True` has the step say norms and counts of each parameter, in the passes over
     memory that it makes anyway: `statistics()`.

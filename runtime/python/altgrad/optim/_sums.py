@@ -2,11 +2,14 @@
 
 import ctypes
 import weakref
+from itertools import accumulate
 
 import torch
 
 from ._layout import check_extent, same_order
 from ._warn import warn
+
+_CHUNK = 4096  # ALTGRAD_CHUNK of bundle.h
 
 
 class Sums:
@@ -21,6 +24,8 @@ class Sums:
         self._bundle, self._slices, self._bound = table.bundle, table._slices, table._bound
         self._on_host = table.where.on_host
         self._summed, self._counted, self.has_run = {}, (0, 0), False
+        self._chunks = list(accumulate([-(-row.param.numel() // _CHUNK) for row in table.rows],
+                                       initial=0))
 
     def can(self):
         return self._on_host and bool(self._bundle.sums)
@@ -41,7 +46,12 @@ class Sums:
         place, version = row - self._slices[set].start, grad._version
         self._plan.bind_tensor(self._bundle.sets[set].grad.name, place, grad.data_ptr())
         self._bound[set][place] = grad.data_ptr()
-        self._plan.run_rows(*self._memory, self._bundle.sums[set], row, row + 1)
+        # What is not 0 afterwards is of this sweep.
+        words, chunks = self._words()
+        first, last = self._chunks[row:row + 2]
+        for word in range(0, len(words), chunks):
+            words[word + first:word + last] = [0] * (last - first)
+        self._sweep(set, first, last)
         self._summed[row] = weakref.ref(grad), grad.data_ptr(), version
 
     def run(self, grads):
@@ -49,24 +59,44 @@ class Sums:
         summed, self._summed, self._counted = self._summed, {}, (0, 0)
         if not summed:
             return 0
-        done = {row for row, of in summed.items() if self._is_same(row, grads[row], *of)}
-        sums = self._bundle.sums
+        sums, (offset, *_) = self._bundle.sums, self._plan.partials()
         # The sums depend on what the phases before them say.
-        size = self._plan.partials() if min(sums) else 0
+        size = offset if min(sums) else 0
         before = ctypes.string_at(self._memory[0], size)
         self._plan.run(*self._memory, 0, min(sums))
-        changed = len(summed) - len(done)
         if ctypes.string_at(self._memory[0], size) != before:
-            done = set()
-        self._counted = len(done), changed
-        for phase, mine in zip(sums, self._slices):
+            summed = {}
+        done = {row for row, of in summed.items()
+                if self._is_same(row, grads[row], *of) and self._is_untouched(row)}
+        self._counted = len(done), len(summed) - len(done)
+        for set, mine in enumerate(self._slices):
             first = mine.start
             for row in range(mine.start, mine.stop + 1):
                 if row == mine.stop or row in done:
-                    if first < row:
-                        self._plan.run_rows(*self._memory, phase, first, row)
+                    self._sweep(set, self._chunks[first], self._chunks[row])
                     first = row + 1
         return max(sums) + 1
+
+    def _sweep(self, set, first, last):
+        self._plan.run_chunks(*self._memory, self._bundle.sums[set], first, last)
+
+    def _words(self):
+        """What sweeps leave of each chunk, and how many chunks there are."""
+        offset, count, chunks = self._plan.partials()
+        return (ctypes.c_uint32 * (count * chunks)).from_address(self._memory[0] + offset), chunks
+
+    def _is_untouched(self, row):
+        """Sums one chunk again: unscale_ and collectives write whole gradients and raise no version.
+
+        It is one that has a sum, neither 0 nor a verdict's 1.
+        """
+        words, chunks = self._words()
+        mine = range(self._chunks[row], self._chunks[row + 1])
+        chunk = next((chunk for word in range(0, len(words), chunks) for chunk in mine
+                      if words[word + chunk] > 1), mine.start)
+        before = words[chunk::chunks]
+        self._sweep(self._rows[row].set, chunk, chunk + 1)
+        return words[chunk::chunks] == before
 
     def _is_same(self, row, grad, summed, pointer, version):
         of = self._rows[row].set
