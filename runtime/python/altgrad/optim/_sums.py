@@ -116,8 +116,8 @@ def _is_plain(grad, row):
     return grad.data_ptr() != 0
 
 
-# Bytes of a gradient from which on a hook, three microseconds, costs less than it saves.
-WORTH_A_HOOK = 1 << 16
+# Bytes of a gradient from which on a hook costs less than it saves, as tools/bench.py found.
+WORTH_A_HOOK = 1 << 20
 
 
 class NormHooks:
