@@ -5,7 +5,7 @@ import statistics
 
 import torch
 
-# name -> (width, layers, samples): gradients of 256 KB, 1 MB and 4 MB each in f32.
+# name -> (width, layers, samples): gradients of 256 KB (too small for a hook), 1 MB and 4 MB each in f32.
 MODELS = {"width 256": (256, 96, 16), "width 512": (512, 48, 16), "width 1024": (1024, 24, 16)}
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
 
