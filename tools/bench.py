@@ -23,13 +23,14 @@ except ImportError:
     os.execv(VENV, [str(VENV), *sys.argv])
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
-from bench import candidates, floor, latency, measure, ops, program, report  # noqa: E402
+from bench import backward, candidates, floor, latency, measure, ops, program, report  # noqa: E402
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small tensors, 3 rounds")
-    parser.add_argument("--only", default="", help="comma-separated words of a case's name; 'latency' for compile times")
+    parser.add_argument("--only", default="", help="comma-separated words of a case's name; 'latency' for compile times, "
+                        "'backward' for iterations with the norm in backward")
     parser.add_argument("--without", default="", help="comma-separated candidates to leave out")
     parser.add_argument("--rounds", type=int, help="rounds of each case (default 25)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all cores")
@@ -80,7 +81,7 @@ def main():
     only = [word for word in options.only.split(",") if word]
     torch.set_num_threads(options.threads)
     os.environ.setdefault("ALTGRAD_OPT", str(program.compiler()))
-    data = {"machine": {**report.machine(), "clock": options.clock}, "cases": {}, "latency": {}, "libtorch": None}
+    data = {"machine": {**report.machine(), "clock": options.clock}, "cases": {}, "latency": {}, "libtorch": None, "backward": {}}
     report.print_machine(data["machine"])
     if options.threads > 1 and not floor.torch_parallel_for():
         print("warning: this torch does not export torch_parallel_for; the floor runs on one thread")
@@ -111,6 +112,11 @@ def main():
         data["libtorch"] = libtorch(1000, 1024, options.threads)
         if data["libtorch"]:
             print_libtorch("1000x1024 f32 plain", data["libtorch"], small)
+    for name in backward.MODELS if not only or "backward" in only else ():
+        for word, dtype in candidates.DTYPES.items():
+            found = data["backward"][f"{name} {word}"] = backward.measure(
+                name, dtype, options.rounds or (5 if options.quick else 25), measure.CLOCKS[options.clock])
+            backward.show(f"{name} {word}", found)
     if not only or "latency" in only:
         data["latency"] = latency.measure(3 if options.quick else options.processes, options.clock)
         print()

@@ -35,6 +35,7 @@ public:
   altgrad_status prepare(const Tables &) override { return ALTGRAD_OK; }
   altgrad_status run(const Tables &tables, const Launch &launch,
                      unsigned &changed) override;
+  bool runsParts() const override { return true; }
 
 private:
   struct Entry {
@@ -78,7 +79,9 @@ altgrad_status HostExecutor::run(const Tables &tables, const Launch &launch,
     const auto &[kernel, phase] = phases[size_t(i)];
     Range range{kernel, &launch.args};
     bool chunks = phase->domain == Domain::Chunks;
-    const auto [begin, end] = itemsOf(*phase, tables);
+    const Items all = itemsOf(*phase, tables);
+    const int64_t begin = std::max(all.begin, launch.part.begin);
+    const int64_t end = std::min(all.end, launch.part.end);
     int64_t grain = chunks ? chunkGrain : rowGrain;
     if (end - begin <= grain) {
       if (begin < end)

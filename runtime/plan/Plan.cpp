@@ -130,20 +130,47 @@ static bool place(std::vector<uint64_t> &words, size_t first, size_t step,
   return difference != 0;
 }
 
+altgrad_status altgrad_plan::checkPointer(const Stream &stream, int64_t tensor,
+                                          void *pointer) const {
+  int64_t row = rowsOf(stream.set, tables).begin + tensor;
+  size_t words = size_t(row * bundle->manifest().rowWords);
+  bool missing = !pointer;
+  if (tables.rows[words + ALTGRAD_ROW_NUMEL] != 0 &&
+      (missing || (uint64_t(pointer) & (uint64_t(stream.alignment()) - 1))))
+    return fail(ALTGRAD_INVALID, "stream %s, tensor %lld: pointer %p is %s",
+                stream.name.c_str(), (long long)tensor, pointer,
+                missing ? "NULL" : "not aligned to its elements");
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_plan::bindTensor(size_t index, int64_t tensor,
+                                        void *pointer) {
+  const Manifest &manifest = bundle->manifest();
+  const Stream &stream = manifest.streams[index];
+  const Items rows = rowsOf(stream.set, tables);
+  if (tensor < 0 || tensor >= rows.count())
+    return fail(ALTGRAD_INVALID, "stream %s: tensor %lld of %lld",
+                stream.name.c_str(), (long long)tensor,
+                (long long)rows.count());
+  if (stream.access != ALTGRAD_IN || !streamBound[index])
+    return fail(ALTGRAD_INVALID, "stream %s %s", stream.name.c_str(),
+                streamBound[index] ? "is written: it moves as a whole"
+                                   : "is not bound");
+  if (altgrad_status status = checkPointer(stream, tensor, pointer))
+    return status;
+  size_t word = size_t((rows.begin + tensor) * manifest.inputs + stream.slot);
+  if (place(tables.inputs, word, 0, &pointer, 1))
+    changed |= 1u << InputTable;
+  return ALTGRAD_OK;
+}
+
 altgrad_status altgrad_plan::bindStream(size_t index, void *const *pointers) {
   const Manifest &manifest = bundle->manifest();
   const Stream &stream = manifest.streams[index];
   const Items rows = rowsOf(stream.set, tables);
-  const uint64_t unaligned = uint64_t(stream.alignment()) - 1;
-  for (int64_t i = 0; i < rows.count(); ++i) {
-    size_t row = size_t((rows.begin + i) * manifest.rowWords);
-    bool missing = !pointers[i];
-    if (tables.rows[row + ALTGRAD_ROW_NUMEL] != 0 &&
-        (missing || (uint64_t(pointers[i]) & unaligned)))
-      return fail(ALTGRAD_INVALID, "stream %s, tensor %lld: pointer %p is %s",
-                  stream.name.c_str(), (long long)i, pointers[i],
-                  missing ? "NULL" : "not aligned to its elements");
-  }
+  for (int64_t i = 0; i < rows.count(); ++i)
+    if (altgrad_status status = checkPointer(stream, i, pointers[i]))
+      return status;
   bool moves = stream.access == ALTGRAD_IN;
   std::vector<uint64_t> &table = moves ? tables.inputs : tables.rows;
   size_t step = size_t(moves ? manifest.inputs : manifest.rowWords);
@@ -230,14 +257,47 @@ altgrad_status altgrad_plan::nameUnbound() const {
   return fail(ALTGRAD_INVALID, "not bound: %s", names.c_str());
 }
 
-altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
-                                 int64_t last, void *stream) {
+altgrad_status altgrad_plan::checkPhases(int64_t first, int64_t last) const {
   int64_t phases = int64_t(bundle->manifest().phases.size());
-  if (last < 0)
-    last = phases;
   if (first < 0 || first > last || last > phases)
     return fail(ALTGRAD_INVALID, "phases [%lld, %lld) of %lld",
                 (long long)first, (long long)last, (long long)phases);
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
+                                 int64_t last, void *stream) {
+  Launch all{};
+  all.first = first;
+  all.last = last < 0 ? int64_t(bundle->manifest().phases.size()) : last;
+  all.stream = stream;
+  if (altgrad_status status = checkPhases(all.first, all.last))
+    return status;
+  return launch(all, workspace, bytes);
+}
+
+altgrad_status altgrad_plan::runChunks(void *workspace, uint64_t bytes,
+                                       int64_t phase, Items part) {
+  if (altgrad_status status = checkPhases(phase, phase + 1))
+    return status;
+  const Phase &sweep = bundle->manifest().phases[size_t(phase)];
+  if (sweep.domain != Domain::Chunks)
+    return fail(ALTGRAD_INVALID, "phase %s is no sweep", sweep.name.c_str());
+  if (!executor->runsParts())
+    return fail(ALTGRAD_UNAVAILABLE, "only a plan of the CPU runs some chunks");
+  const int64_t chunks = int64_t(tables.chunks.size());
+  if (part.begin < 0 || part.begin > part.end || part.end > chunks)
+    return fail(ALTGRAD_INVALID, "chunks [%lld, %lld) of %lld",
+                (long long)part.begin, (long long)part.end, (long long)chunks);
+  Launch some{};
+  some.first = phase;
+  some.last = phase + 1;
+  some.part = part;
+  return launch(some, workspace, bytes);
+}
+
+altgrad_status altgrad_plan::launch(Launch &launch, void *workspace,
+                                    uint64_t bytes) {
   if (!declared)
     return fail(ALTGRAD_INVALID, "no tensors bound");
   if (unbound > 0)
@@ -254,7 +314,6 @@ altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
       return status;
   // An integer sum: an empty workspace may be NULL.
   uint64_t base = uint64_t(workspace);
-  Launch launch{};
   altgrad_args &args = launch.args;
   args.rows = tables.rows.data();
   args.inputs = tables.inputs.data();
@@ -268,9 +327,6 @@ altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
   args.spills = (float *)(base + layout.spills);
   args.nrows = tables.nrows;
   args.nchunks = int64_t(tables.chunks.size());
-  launch.first = first;
-  launch.last = last;
-  launch.stream = stream;
   launch.parallelFor = parallelFor;
   launch.threads = threads;
   return executor->run(tables, launch, changed);

@@ -46,9 +46,16 @@ struct Tables {
   size_t bytes(int table) const;
 };
 
+// Items of a phase, or rows.
+struct Items {
+  int64_t begin, end;
+  int64_t count() const { return end - begin; }
+};
+
 struct Launch {
   altgrad_args args; // host pointers of the tables, workspace on the device
   int64_t first, last;
+  Items part{0, INT64_MAX}; // no others of a phase
   void *stream;
   altgrad_parallel_for parallelFor;
   int threads;
@@ -64,6 +71,8 @@ public:
                              unsigned &changed) = 0;
   // Whether kernels read a copy of Tables::values.
   virtual bool mirrors() const { return false; }
+  // Whether run() can do a part of a phase.
+  virtual bool runsParts() const { return false; }
 };
 
 altgrad_status createHostExecutor(const Bundle &bundle, const char *level,
@@ -75,11 +84,6 @@ altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal,
 // Which capture records what is given to a CUstream; 0: none.
 altgrad_status findCapture(void *stream, uint64_t &capture);
 
-// Items of a phase, or rows.
-struct Items {
-  int64_t begin, end;
-  int64_t count() const { return end - begin; }
-};
 Items itemsOf(const Phase &phase, const Tables &tables);
 // The rows of a set; all where it is -1.
 Items rowsOf(int64_t set, const Tables &tables);
@@ -99,10 +103,15 @@ struct altgrad_plan {
                              int64_t ngroups);
   // A pointer for each tensor of the stream's set.
   altgrad_status bindStream(size_t index, void *const *pointers);
+  // The pointer of one tensor of the stream's set, for a stream that is bound.
+  altgrad_status bindTensor(size_t index, int64_t tensor, void *pointer);
   altgrad_status bindScalar(size_t index, void *const *pointers, int64_t count);
   altgrad_status mirror(const void *values, uint64_t bytes);
   altgrad_status run(void *workspace, uint64_t bytes, int64_t first,
                      int64_t last, void *stream);
+  // A sweep over some chunks.
+  altgrad_status runChunks(void *workspace, uint64_t bytes, int64_t phase,
+                           altgrad::runtime::Items part);
 
   std::shared_ptr<const altgrad::runtime::Bundle> bundle;
   std::unique_ptr<altgrad::runtime::Executor> executor;
@@ -118,6 +127,11 @@ struct altgrad_plan {
 
 private:
   altgrad_status prepare();
+  altgrad_status checkPhases(int64_t first, int64_t last) const;
+  altgrad_status launch(altgrad::runtime::Launch &launch, void *workspace,
+                        uint64_t bytes);
+  altgrad_status checkPointer(const altgrad::runtime::Stream &stream,
+                              int64_t tensor, void *pointer) const;
   bool placeGroups(const altgrad::runtime::Scalar &scalar,
                    void *const *pointers);
   void checkOff(std::vector<char> &bound, size_t index);

@@ -126,6 +126,19 @@ altgrad_status altgrad_bind_stream(altgrad_plan *plan, const char *name,
   });
 }
 
+altgrad_status altgrad_bind_tensor(altgrad_plan *plan, const char *name,
+                                   int64_t tensor, void *pointer) {
+  if (!plan || !name)
+    return fail(ALTGRAD_INVALID, "altgrad_bind_tensor: an argument is NULL");
+  return guarded([&]() -> altgrad_status {
+    int64_t index;
+    const auto &streams = plan->bundle->manifest().streams;
+    if (altgrad_status status = findName(plan, "stream", streams, name, index))
+      return status;
+    return plan->bindTensor(size_t(index), tensor, pointer);
+  });
+}
+
 altgrad_status altgrad_bind_scalar(altgrad_plan *plan, const char *name,
                                    void *const *pointers, int64_t count) {
   if (!plan || !name)
@@ -212,4 +225,13 @@ altgrad_status altgrad_run(altgrad_plan *plan, void *workspace, uint64_t bytes,
     return fail(ALTGRAD_INVALID, "altgrad_run: plan is NULL");
   return guarded(
       [&] { return plan->run(workspace, bytes, first, last, stream); });
+}
+
+altgrad_status altgrad_run_chunks(altgrad_plan *plan, void *workspace,
+                                  uint64_t bytes, int64_t phase, int64_t first,
+                                  int64_t last) {
+  if (!plan)
+    return fail(ALTGRAD_INVALID, "altgrad_run_chunks: plan is NULL");
+  return guarded(
+      [&] { return plan->runChunks(workspace, bytes, phase, {first, last}); });
 }

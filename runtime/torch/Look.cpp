@@ -13,7 +13,7 @@ using namespace altgrad::optim;
 using at::Tensor;
 
 // Stands for a gradient that is not simply read where it lies.
-static const char odd = 0;
+const char TensorTable::odd = 0;
 
 struct TensorTable::Part {
   explicit Part(const Ranges *written) : written(written) {
@@ -25,6 +25,17 @@ struct TensorTable::Part {
   bool changed = false, odd = false, moved = false;
 };
 
+// Where a gradient lies that needs no copy and no wrapper's answer; else &odd.
+const void *TensorTable::plainGradient(const SetRows &set, const Seen &param,
+                                       const c10::TensorImpl &grad) const {
+  if (grad.key_set().raw_repr() != gradKeys || grad.dtype() != set.gradType ||
+      !shapes.sizesAre(param, grad.sizes()) ||
+      !(shapes.stridesAre(param, grad.strides()) ||
+        (grad.is_contiguous() && param.tensor->is_contiguous())))
+    return &odd;
+  return firstOf(grad, std::as_const(*storageOf(grad)).data());
+}
+
 // Takes a gradient that lies as the elements of its row are visited.
 void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
                          Part &part) {
@@ -34,11 +45,8 @@ void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
   taken[size_t(row)] = grad;
   const c10::TensorImpl &g = *grad.unsafeGetTensorImpl();
   const void *&data = grads[size_t(row)];
-  if (g.key_set().raw_repr() == gradKeys && g.dtype() == set.gradType &&
-      shapes.sizesAre(*first, g.sizes()) &&
-      (shapes.stridesAre(*first, g.strides()) ||
-       (g.is_contiguous() && first->tensor->is_contiguous()))) {
-    const void *now = firstOf(g, std::as_const(*storageOf(g)).data());
+  const void *now = plainGradient(set, *first, g);
+  if (now != &odd) {
     if (now == data && (now || g.numel() == 0))
       return;
     if (isWithin(g, now) &&

@@ -58,8 +58,12 @@ struct Program {
   std::vector<Set> sets;
   std::vector<Scalar> singles; // of the whole step
   std::vector<Exchange> exchanges;
+  // Of each set, side by side, the sweep that comes before whatever depends on
+  // it and reads gradients alone; none where a set has no such.
+  std::vector<int64_t> sums;
 
 private:
+  void findSums();
   void readStreams();
   void readScalars();
 };

@@ -64,6 +64,8 @@ void TensorTable::takeEdits() {
 }
 
 void TensorTable::runTo(int64_t phase) {
+  if (nextPhase == 0)
+    runSums();
   check(altgrad_run(plan.get(), workspace->get(), bytes, nextPhase, phase,
                     where.stream()));
   nextPhase = phase;
@@ -110,6 +112,7 @@ bool TensorTable::advance(std::vector<Share> *words) {
 }
 
 void TensorTable::finish() {
+  hasRun = true;
   where.record(*workspace);
   for (auto &[row, copy] : staged) {
     const Tensor &param = *rows_[size_t(row)].param;

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace altgrad::optim {
 
@@ -64,6 +65,18 @@ public:
   // place: of f32, or of i32 where they say whether all hold.
   bool advance(std::vector<Share> *words);
 
+  // Whether sum() can do anything for the steps of this program and device.
+  bool sums() const { return where.isHost() && !program_->sums.empty(); }
+  // Does at once what the first sweep of a step does for this row, whose
+  // gradient was just made: the next step takes it if the gradient and the loss
+  // scale still are the same then, and otherwise does it again. Does nothing
+  // before the first step, and for a gradient that would be copied.
+  void sum(int64_t row);
+  void forgetSums() { summed.clear(); }
+  // How many rows the last step took so, and how many it did not because
+  // their gradients were changed.
+  std::pair<int64_t, int64_t> summedRows() const { return counted; }
+
   // What the step reads and says, beside its tensors.
   Values values;
 
@@ -83,7 +96,15 @@ private:
     int master = -1;                 // place in Row::kept
     caffe2::TypeMeta gradType;
   };
+  static const char odd; // see Look.cpp
   struct Part; // of the rows, that one thread looks at
+  // Which gradient was summed. The weak reference keeps its address from
+  // others.
+  struct Summed {
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> grad;
+    const void *data;
+    int64_t version;
+  };
 
   void remember();
   void bindTensors();
@@ -92,6 +113,8 @@ private:
   void look(const SetRows &set, int64_t begin, int64_t end, Part &part);
   void lookAt(const SetRows &set, int64_t row, const at::Tensor &grad,
               Part &part);
+  const void *plainGradient(const SetRows &set, const Seen &param,
+                            const c10::TensorImpl &grad) const;
   bool takeOddGradients();
   bool takeOdd(const SetRows &set, int64_t row);
   bool areIdle() const;
@@ -101,6 +124,20 @@ private:
   void raiseVersions(const SetRows &set, int64_t begin, int64_t end);
   void takeEdits();
   void runTo(int64_t phase);
+  bool isSummed(int64_t row) const;
+  void runSums();
+  void sweep(size_t set, int64_t first, int64_t last);
+  // Of the workspace: what sweeps leave of each chunk.
+  struct Words {
+    uint32_t *first;
+    int64_t count, chunks;
+    uint32_t &at(int64_t word, int64_t chunk) const {
+      return first[word * chunks + chunk];
+    }
+  };
+  Words chunkWords() const;
+  int64_t tellingChunk(int64_t row) const;
+  bool isUntouched(size_t set, int64_t row);
   void finish();
 
   const Seen &paramOf(const SetRows &set, int64_t row) const {
@@ -132,6 +169,11 @@ private:
   std::vector<char> edited;
   bool moved = true;      // a gradient is not where it was bound
   bool inference = false; // a tensor without a version counter is written
+
+  std::vector<std::optional<Summed>> summed; // a row each, or none at all
+  std::vector<int64_t> firstChunks;             // of each row, and the end
+  std::pair<int64_t, int64_t> counted{0, 0};
+  bool hasRun = false;
 
   std::map<std::string, at::Tensor> statistics_;
   Where::Memory workspace;

@@ -114,3 +114,16 @@ def test_a_norm_is_the_users_own():
 
 def test_it_is_a_device():
     assert not _where.Where(torch.device("cpu")).on_host
+
+
+def test_norm_in_backward_is_said_to_be_in_the_step():
+    a, b = twins.make([(8,), (40_000,)])
+    one = altgrad.optim.AdamW(a, lr=0.1, max_grad_norm=0.5, norm_in_backward=True)
+    two = altgrad.optim.AdamW(b, lr=0.1, max_grad_norm=0.5)
+    twins.give_grads(a, b)
+    with pytest.warns(UserWarning, match="norm_in_backward: kernels on cpu read all gradients"):
+        one.step()
+    two.step()
+    for _ in range(2):
+        twins.step([one, two], [a, b])
+    assert all(map(torch.equal, a, b)) and not a[1]._post_accumulate_grad_hooks

@@ -186,6 +186,12 @@ ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
                                                void *const *pointers,
                                                int64_t count);
 
+// Moves the pointer of one tensor, counted within its set, of an "in" stream
+// that is bound.
+ALTGRAD_API altgrad_status altgrad_bind_tensor(altgrad_plan *plan,
+                                               const char *name, int64_t tensor,
+                                               void *pointer);
+
 // Binds a scalar to the memory that holds it: 1 pointer (scope "step"), ngroups
 // ("group"; any where the group has no tensor of the scalar's set), or one for
 // each tensor of its set, of all sets where it has none ("tensor").
@@ -231,6 +237,17 @@ ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace,
                                        uint64_t bytes, int64_t first,
                                        int64_t last, void *stream);
+
+// Runs a sweep over the chunks [first, last) alone, of those of its set, on the
+// CPU. Chunks are counted over all tensors in their order; a tensor has one for
+// each ALTGRAD_CHUNK elements that it begins. Their words in the workspace are
+// then those of a run of that phase: so a sweep that writes no stream can come
+// before its run, tensor by tensor, where what it needs of the phases before it
+// is there already.
+ALTGRAD_API altgrad_status altgrad_run_chunks(altgrad_plan *plan,
+                                              void *workspace, uint64_t bytes,
+                                              int64_t phase, int64_t first,
+                                              int64_t last);
 
 // Whether what is given to `stream`, a CUstream of the current context, is
 // captured into a graph now.

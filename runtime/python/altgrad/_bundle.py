@@ -5,8 +5,8 @@ import re
 import threading
 from dataclasses import dataclass
 
-from ._library import (Error, ExchangeInfo, ExchangeWord, ScalarInfo, StreamInfo, find_compiler,
-                       library)
+from ._library import (Error, ExchangeInfo, ExchangeWord, PhaseInfo, ScalarInfo, StreamInfo,
+                       find_compiler, library)
 
 # CPU tensors only: the machine code of both levels, no PTX.
 # By whether the tensors lie in the host's memory.
@@ -19,6 +19,9 @@ IN, OUT, INOUT = range(3)
 # Reductions of altgrad.h; MAX and the sums are of float32, ALL of int32.
 ADD, SUMSQ, MAX, ALL = range(4)
 _PER_STEP = 0
+# Kinds of phases.
+_SWEEP, _SCALARS = 0, 3
+_BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,9 @@ class Exchange:
 class Bundle:
     """A compiled step: `sets` in the order of the request, `singles` of the step as a whole.
 
-    A step of scalars alone has no sets.
+    A step of scalars alone has no sets. `sums` has, for each set, the index of the sweep
+    that comes before whatever depends on it and reads gradients alone; it is empty where a
+    set has none.
     """
 
     def __init__(self, handle):
@@ -91,6 +96,7 @@ class Bundle:
                           for index in range(library().altgrad_set_count(handle)))
         self.exchanges = tuple(Exchange(e.phase, tuple(self._words(index, e.words)))
                                for index, e in enumerate(self._all("exchange", ExchangeInfo)))
+        self.sums = _sums(self._all("phase", PhaseInfo), self.sets)
 
     def _all(self, kind, info):
         native = library()
@@ -121,6 +127,19 @@ def _set(streams, scalars, index):
     norm, = by_role(scalars, "norm") or [None]
     return Set(param, grad, by_role(streams, "state", "master", "copy"), by_role(scalars, "hyper"),
                step, by_role(scalars, "statistic"), norm)
+
+
+def _sums(phases, sets):
+    found = {}
+    for index, phase in enumerate(phases):
+        if phase.kind == _SCALARS and not found:
+            continue
+        of = max(phase.set, 0)
+        if (phase.kind != _SWEEP or phase.written or of in found
+                or phase.read != _BYTES.get(sets[of].grad.format)):
+            break
+        found[of] = index
+    return tuple(found[of] for of in range(len(sets))) if len(found) == len(sets) else ()
 
 
 _compiled = {}

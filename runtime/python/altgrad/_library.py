@@ -55,6 +55,11 @@ class ScalarInfo(_Info):
                 ("bytes", c_int32), ("has_default", c_int32), ("value", c_double)]
 
 
+class PhaseInfo(_Info):
+    _fields_ = [("size", c_uint64), ("name", c_char_p), ("kind", c_int32), ("set", c_int32),
+                ("read", c_double), ("written", c_double)]
+
+
 class ExchangeInfo(_Info):
     _fields_ = [("size", c_uint64), ("phase", c_int64), ("words", c_int64)]
 
@@ -69,17 +74,21 @@ _STATUS_FUNCTIONS = {
     "altgrad_compile": (c_char_p, c_uint64, c_char_p, c_char_p, POINTER(c_void_p)),
     "altgrad_stream_at": (c_void_p, c_int64, POINTER(StreamInfo)),
     "altgrad_scalar_at": (c_void_p, c_int64, POINTER(ScalarInfo)),
+    "altgrad_phase_at": (c_void_p, c_int64, POINTER(PhaseInfo)),
     "altgrad_exchange_at": (c_void_p, c_int64, POINTER(ExchangeInfo)),
     "altgrad_exchange_word_at": (c_void_p, c_int64, c_int64, POINTER(ExchangeWord)),
     "altgrad_plan_create": (c_void_p, c_char_p, POINTER(c_void_p)),
     "altgrad_bind_tensors": (c_void_p, c_void_p, c_int64, c_int64),
     "altgrad_bind_stream": (c_void_p, c_char_p, c_void_p, c_int64),
+    "altgrad_bind_tensor": (c_void_p, c_char_p, c_int64, c_void_p),
     "altgrad_bind_scalar": (c_void_p, c_char_p, c_void_p, c_int64),
     "altgrad_mirror": (c_void_p, c_void_p, c_uint64),
     "altgrad_workspace": (c_void_p, POINTER(c_uint64)),
     "altgrad_set_parallel_for": (c_void_p, c_void_p),
     "altgrad_set_threads": (c_void_p, c_int32),
     "altgrad_run": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_void_p),
+    "altgrad_partials": (c_void_p, POINTER(c_uint64), POINTER(c_int64), POINTER(c_int64)),
+    "altgrad_run_chunks": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_int64),
 }
 
 # The other functions: the result, then the arguments.
@@ -90,6 +99,7 @@ _FUNCTIONS = {
     "altgrad_set_count": (c_int64, c_void_p),
     "altgrad_stream_count": (c_int64, c_void_p),
     "altgrad_scalar_count": (c_int64, c_void_p),
+    "altgrad_phase_count": (c_int64, c_void_p),
     "altgrad_exchange_count": (c_int64, c_void_p),
     "altgrad_plan_free": (None, c_void_p),
     "altgrad_bundle_free": (None, c_void_p),

@@ -46,6 +46,10 @@ class Plan:
         held = array(_POINTER, pointers)
         self._native.altgrad_bind_stream(self.handle, name, held.buffer_info()[0], len(held))
 
+    def bind_tensor(self, name, tensor, pointer):
+        """Moves the pointer of one tensor of an "in" stream, counted within its set."""
+        self._native.altgrad_bind_tensor(self.handle, name, tensor, pointer)
+
     def bind_scalar(self, name, pointers):
         """Binds a scalar: one pointer, one per group or one per tensor, as its scope asks."""
         held = array(_POINTER, pointers)
@@ -60,6 +64,17 @@ class Plan:
         count = ctypes.c_uint64()
         self._native.altgrad_workspace(self.handle, ctypes.byref(count))
         return count.value
+
+    def partials(self):
+        """Where in a workspace the words of chunks begin, how many a chunk has, how many chunks."""
+        offset, words, chunks = ctypes.c_uint64(), ctypes.c_int64(), ctypes.c_int64()
+        self._native.altgrad_partials(self.handle, ctypes.byref(offset), ctypes.byref(words),
+                                      ctypes.byref(chunks))
+        return offset.value, words.value, chunks.value
+
+    def run_chunks(self, workspace, size, phase, first, last):
+        """Runs a sweep over the chunks [first, last) alone, on the CPU."""
+        self._native.altgrad_run_chunks(self.handle, workspace, size, phase, first, last)
 
     def run(self, workspace, size, first=0, last=-1, stream=None):
         """Runs phases [first, last); `workspace` is the address of `size` bytes, `stream` a CUstream."""

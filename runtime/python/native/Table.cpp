@@ -169,6 +169,16 @@ std::optional<std::vector<std::pair<int, Tensor>>> Table::advance() {
   return words;
 }
 
+// Whoever lets go of the lock may wait for it: only a long sum does.
+void Table::sum(int64_t row) {
+  constexpr int64_t longOne = 1 << 16;
+  const Row &of = held().rows().at(size_t(row));
+  std::optional<py::gil_scoped_release> released;
+  if (of.param->numel() >= longOne)
+    released.emplace();
+  held().sum(row);
+}
+
 py::dict Table::results() const {
   py::dict results;
   for (const Single &single : singles) {
@@ -221,5 +231,9 @@ void Table::addTo(py::module_ &module) {
       .def("advance", &Table::advance)
       .def("results", &Table::results)
       .def("statistics", &Table::statistics)
+      .def("sums", &Table::sums)
+      .def("sum", &Table::sum)
+      .def("forget_sums", &Table::forgetSums)
+      .def("summed_rows", &Table::summedRows)
       .def("run", &Table::run);
 }

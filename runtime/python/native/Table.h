@@ -29,6 +29,10 @@ public:
   // (the reduction of the C ABI, what this device has of it)
   std::optional<std::vector<std::pair<int, at::Tensor>>> advance();
   py::dict results() const;
+  bool sums() const { return held().sums(); }
+  void sum(int64_t row);
+  void forgetSums() { held().forgetSums(); }
+  std::pair<int64_t, int64_t> summedRows() const { return held().summedRows(); }
   std::map<std::string, at::Tensor> statistics() const;
 
   int traverse(visitproc visit, void *arg);

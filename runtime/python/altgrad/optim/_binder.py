@@ -65,4 +65,5 @@ class NativeTable:
         self.fresh, self.set_hypers, self.run = table.fresh, table.set_hypers, table.run
         self.set_tensors, self.results = table.set_tensors, table.results
         self.begin, self.advance, self.place = table.begin, table.advance, table.place
-        self.statistics = table.statistics
+        self.statistics, self.sums, self.sum = table.statistics, table.sums, table.sum
+        self.forget_sums, self.summed_rows = table.forget_sums, table.summed_rows

@@ -8,6 +8,9 @@ from ._kinds import BOUND
 from ._layout import FORMATS, PARAM_DTYPES
 
 
+_MISSING = object()
+
+
 @contextmanager
 def kept_dtypes(optimizer):
     """While torch's load_state_dict runs: puts back the values that it casts to the parameter's dtype.
@@ -47,3 +50,16 @@ def _keeps_dtype(param, value):
     """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
     return param.dtype in PARAM_DTYPES and (not isinstance(value, torch.Tensor)
                                             or value.dtype in FORMATS or value.dtype == param.dtype)
+
+
+def fill_older(optimizer):
+    """Gives groups and counts of an older file what they lack."""
+    for group in optimizer.param_groups:
+        for key, value in optimizer._older.items():
+            group.setdefault(key, value)
+        for param in group["params"]:
+            held = optimizer.state.get(param) or {}
+            count = held.get(optimizer._count_key, _MISSING)
+            if count is not _MISSING and not isinstance(count, torch.Tensor):
+                held[optimizer._count_key] = torch.tensor(float(count), dtype=torch.float32,
+                                                          device="cpu")

@@ -12,7 +12,7 @@ from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
 _TAKEN = {"self", "params", "param_names", "max_grad_norm", "fused_amp", "process_group",
-          "statistics", "fallback", "differentiable", "capturable", "foreach", "fused"}
+          "statistics", "norm_in_backward", "fallback", "differentiable", "capturable", "foreach", "fused"}
 
 
 class _Made(type(Optimizer)):
@@ -25,7 +25,7 @@ class _FromRule(Optimizer, metaclass=_Made):
 
     @torch._disable_dynamo
     def __init__(self, params, *, max_grad_norm=None, fused_amp=False, process_group=None,
-                 statistics=False, **hypers):
+                 statistics=False, norm_in_backward=False, **hypers):
         unknown = sorted(set(hypers) - set(self._older))
         if unknown:
             raise TypeError(f"rule @{self._rule.name} has no hyper-parameter "
@@ -35,7 +35,8 @@ class _FromRule(Optimizer, metaclass=_Made):
             raise TypeError(f"rule @{self._rule.name} gives no default to {', '.join(missing)}")
         super().__init__(params, {**self._older, **hypers},
                          max_grad_norm=max_grad_norm, fused_amp=fused_amp,
-                         process_group=process_group, statistics=statistics)
+                         process_group=process_group, statistics=statistics,
+                         norm_in_backward=norm_in_backward)
 
     def _rule_of(self, group):
         return self._rule
@@ -114,7 +115,8 @@ def _check_names(rule, part, hypers):
 def _signature(hypers):
     kind, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     own = {key: empty if value is None else value for key, value in hypers.items()}
-    own.update(max_grad_norm=None, fused_amp=False, process_group=None, statistics=False)
+    own.update(max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
+               norm_in_backward=False)
     return inspect.Signature(
         [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
         + [inspect.Parameter(key, kind, default=value) for key, value in own.items()])

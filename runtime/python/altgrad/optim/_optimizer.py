@@ -6,19 +6,18 @@ import torch
 
 from .._rule import parse_storage
 from ._binder import make_groups
-from ._checkpoint import kept_dtypes
+from ._checkpoint import fill_older, kept_dtypes
 from ._build import build, is_common
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
 from ._hooks import watched
 from ._kinds import BOUND, Kinds, bound_of, check_capturable
 from ._layout import check_kind
 from ._statistics import Statistics, Tallies
+from ._sums import NormHooks
 from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
 from ._warn import warn
-from ._where import stays_on_device
-
-_MISSING = object()
+from ._where import number_of
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -50,6 +49,11 @@ class Optimizer(torch.optim.Optimizer):
     in every step, with or without gradients. Replicas must not be counted twice:
     DistributedDataParallel needs no group.
 
+    `norm_in_backward=True` sums each gradient for the norm while backward has it in the
+    caches, on the CPU and from the second step on: the step then reads gradients once. One
+    that is changed afterwards is summed again; but what leaves no trace in its version
+    counter (`.data`, NumPy) must not change a part of it.
+
     `statistics=True` has the step say norms and counts of each parameter, in the passes over
     memory that it makes anyway: `statistics()`.
 
@@ -79,6 +83,8 @@ class Optimizer(torch.optim.Optimizer):
     _norm = None
     _scaling = None  # a Scaling while altgrad.amp.GradScaler steps
     _tallies = None
+    _hooks = None
+    norm_in_backward = False
     _group = None
     _left_behind = False
     _warned = False
@@ -86,11 +92,12 @@ class Optimizer(torch.optim.Optimizer):
     _measures = False
 
     def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False,
-                 process_group=None, fallback=True, statistics=False):
+                 process_group=None, fallback=True, statistics=False, norm_in_backward=False):
         if max_grad_norm is not None:
             defaults = {**defaults, BOUND: bound_of(max_grad_norm)}
         self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
         self.process_group, self._measures = process_group, bool(statistics)
+        self.norm_in_backward = bool(norm_in_backward)
         self._check_flags(defaults)
         self._forget()
         super().__init__(params, defaults)
@@ -228,13 +235,14 @@ class Optimizer(torch.optim.Optimizer):
         scaler = self.fused_amp or scale is not None or found is not None
         if self._scaling:
             scale, scaler = self._scaling.scale, self._scaling.variant
-        given = {"scale": _number(scale, 1.0), "flag": _number(found, 0.0)}
+        given = {"scale": number_of(scale, 1.0), "flag": number_of(found, 0.0)}
         if self._running:
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a "
                                "step of this optimizer runs; call it afterwards")
         if BOUND in self.param_groups[0]:
             given["max_norm"] = float(bound_of(self.max_grad_norm))
-        asked = scaler, torch.is_inference_mode_enabled(), self._group, self.fallback
+        asked = (scaler, torch.is_inference_mode_enabled(), self._group, self.fallback,
+                 self.norm_in_backward)
         fit, changed, watched = STALE, None, self._watched
         if watched and asked == self._asked:
             changed = watched.changed(self.param_groups)
@@ -283,6 +291,8 @@ class Optimizer(torch.optim.Optimizer):
         self._tallies.finish(tables, self._scaling, self._measures, given, self._norm)
         if self._built:
             self._built.count(given["flag"])
+        if self.norm_in_backward:
+            self._hooks.look(tables)
 
     def _check_capture(self):
         """Raises torch's error where a graph would keep numbers that were meant to change."""
@@ -328,6 +338,8 @@ class Optimizer(torch.optim.Optimizer):
             wanted, exchange=is_common(wanted) and together))
         if built:
             self._rows = {row.place: row for row in built.rows}
+        self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward
+                           else (), self._turns)
         if theirs:
             warn_once(self, theirs)
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
@@ -369,11 +381,14 @@ class Optimizer(torch.optim.Optimizer):
         self._watched, self._built, self._theirs = None, None, None
         self._rows, self._counts = {}, {}
         self._tallies = self._tallies or Tallies()
+        self._hooks = self._hooks or NormHooks()
+        self._hooks.remove()
 
     def __getstate__(self):
         kept = super().__getstate__()
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
-                    _left_behind=self._left_behind or self._group is not None)
+                    _left_behind=self._left_behind or self._group is not None,
+                    norm_in_backward=self.norm_in_backward)
         return kept
 
     def __setstate__(self, state):
@@ -382,19 +397,4 @@ class Optimizer(torch.optim.Optimizer):
         if state.get("_left_behind"):
             warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied nor "
                  "pickled; set it again")
-        for group in self.param_groups:
-            for key, value in self._older.items():
-                group.setdefault(key, value)
-            for param in group["params"]:
-                held = self.state.get(param) or {}
-                count = held.get(self._count_key, _MISSING)
-                if count is not _MISSING and not isinstance(count, torch.Tensor):
-                    held[self._count_key] = torch.tensor(float(count), dtype=torch.float32,
-                                                         device="cpu")
-
-
-def _number(value, default):
-    """A step-wide number: a float, or the tensor on whose device it is to be read."""
-    if value is None:
-        return default
-    return value if stays_on_device(value) else float(value)
+        fill_older(self)

@@ -10,6 +10,7 @@ from torch.autograd.graph import increment_version
 from .._bundle import ALL
 from .._plan import Plan
 from ._layout import check_extent, in_order
+from ._sums import Sums
 from ._torch_pool import torch_parallel_for
 from ._values import Values
 from ._where import Where
@@ -61,6 +62,12 @@ class TensorTable:
     point to the next; there it answers (reduction, word) of what this device has: 0-dim
     tensors of float32, or of int32 for ALL, to be overwritten in place.
 
+    `sum(row)` does at once what the first sweep of the next step does for a row whose gradient
+    was just made, where `sums()` says that it can; that step takes it unless the gradient is
+    another one by then or was changed, or the loss scale is another one. `forget_sums()` has it
+    take none. `summed_rows()`: how many rows the last step took so, and how many it did not,
+    because their gradients were changed.
+
     `statistics()` is what the last step said of each row, float32 tensors by keys; a step
     that was skipped leaves some of it.
     """
@@ -94,6 +101,9 @@ class TensorTable:
                                       device=self.where.device)
         self._begin = -self._workspace.data_ptr() % _ALIGNMENT
         self._memory = self._workspace.data_ptr() + self._begin, size
+        self._sums = Sums(self)
+        self.sums, self.sum = self._sums.can, self._sums.sum
+        self.forget_sums, self.summed_rows = self._sums.forget, self._sums.counts
 
     # What was bound once.
 
@@ -229,11 +239,13 @@ class TensorTable:
 
     def _run_to(self, phase):
         with self.where.guard():
-            self.plan.run(*self._memory, self._next, phase, self.where.stream())
+            first = self._next or self._sums.run(self._taken)
+            self.plan.run(*self._memory, first, phase, self.where.stream())
 
     @torch.no_grad()
     def _finish(self):
         with self.where.guard():
+            self._sums.has_run = True
             self.where.record(self._workspace)
             for param, copy in self._staged:
                 param.copy_(copy)

@@ -52,3 +52,10 @@ def stays_on_device(value):
 def in_turn(devices):
     """Devices in the order in which they step: GPUs first, which work while the CPU does."""
     return sorted(set(devices), key=lambda device: (device.type == "cpu", device.index or 0))
+
+
+def number_of(value, default):
+    """A step-wide number: a float, or the tensor on whose device it is to be read."""
+    if value is None:
+        return default
+    return value if stays_on_device(value) else float(value)
