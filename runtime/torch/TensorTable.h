@@ -72,7 +72,6 @@ public:
   // scale still are the same then, and otherwise does it again. Does nothing
   // before the first step, and for a gradient that would be copied.
   void sum(int64_t row);
-  void forgetSums() { summed.clear(); }
   // How many rows the last step took so, and how many it did not because
   // their gradients were changed.
   std::pair<int64_t, int64_t> summedRows() const { return counted; }

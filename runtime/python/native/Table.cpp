@@ -233,7 +233,6 @@ void Table::addTo(py::module_ &module) {
       .def("statistics", &Table::statistics)
       .def("sums", &Table::sums)
       .def("sum", &Table::sum)
-      .def("forget_sums", &Table::forgetSums)
       .def("summed_rows", &Table::summedRows)
       .def("run", &Table::run);
 }

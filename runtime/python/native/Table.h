@@ -31,7 +31,6 @@ public:
   py::dict results() const;
   bool sums() const { return held().sums(); }
   void sum(int64_t row);
-  void forgetSums() { held().forgetSums(); }
   std::pair<int64_t, int64_t> summedRows() const { return held().summedRows(); }
   std::map<std::string, at::Tensor> statistics() const;
 

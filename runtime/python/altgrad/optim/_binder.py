@@ -66,4 +66,4 @@ class NativeTable:
         self.set_tensors, self.results = table.set_tensors, table.results
         self.begin, self.advance, self.place = table.begin, table.advance, table.place
         self.statistics, self.sums, self.sum = table.statistics, table.sums, table.sum
-        self.forget_sums, self.summed_rows = table.forget_sums, table.summed_rows
+        self.summed_rows = table.summed_rows

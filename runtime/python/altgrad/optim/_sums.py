@@ -30,9 +30,6 @@ class Sums:
     def can(self):
         return self._on_host and bool(self._bundle.sums)
 
-    def forget(self):
-        self._summed = {}
-
     def counts(self):
         return self._counted
 

@@ -64,8 +64,7 @@ class TensorTable:
 
     `sum(row)` does at once what the first sweep of the next step does for a row whose gradient
     was just made, where `sums()` says that it can; that step takes it unless the gradient is
-    another one by then or was changed, or the loss scale is another one. `forget_sums()` has it
-    take none. `summed_rows()`: how many rows the last step took so, and how many it did not,
+    another one by then or was changed, or the loss scale is another one. `summed_rows()`: how many rows the last step took so, and how many it did not,
     because their gradients were changed.
 
     `statistics()` is what the last step said of each row, float32 tensors by keys; a step
@@ -103,7 +102,7 @@ class TensorTable:
         self._memory = self._workspace.data_ptr() + self._begin, size
         self._sums = Sums(self)
         self.sums, self.sum = self._sums.can, self._sums.sum
-        self.forget_sums, self.summed_rows = self._sums.forget, self._sums.counts
+        self.summed_rows = self._sums.counts
 
     # What was bound once.
 
