@@ -10,8 +10,8 @@ static constexpr CpuTuning noCpu{},
     avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512,
          /*quickQuotients=*/false};
 static constexpr GpuTuning noGpu{},
-    anyGpu{/*accessBytes=*/16,       /*uniformRegisters=*/26,
-           /*otherRegisters=*/6,     /*bytesAhead=*/128,
+    anyGpu{/*accessBytes=*/16,       /*uniformRegisters=*/24,
+           /*otherRegisters=*/8,     /*bytesAhead=*/128,
            /*sharedBytes=*/24 << 10, /*residentBlocks=*/4,
            /*residentSmall=*/4};
 

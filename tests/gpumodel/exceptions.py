@@ -20,7 +20,7 @@ KNOWN = [
     ("instructions", r"rule=adagrad param.*sm_90: update", 3.99, LITTLE),
     ("instructions", r"rule=ademamix param.*sm_90: update", 3.76, LITTLE),
     ("stack", r"rule=lamb.*(sm_80: .*_reduce0|sm_90: .*_fold2)", 8, FRAME),
-    ("unaligned", r"rule=lamb", 1.64, SUMS + "; aligned ones have quick bodies"),
+    ("unaligned", r"rule=lamb", 1.67, SUMS + "; aligned ones have quick bodies"),
     ("sweeps", r"sm_80: 2 M", 0.83, START),
     ("sweeps", r"sm_90: 2 M", 0.73, START),
     ("sweeps", r"sm_80: 8 M", 0.84, START),
