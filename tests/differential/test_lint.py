@@ -16,8 +16,8 @@ PTXAS = next((p for p in (os.environ.get("ALTGRAD_PTXAS", ""), "/usr/local/cuda/
               if p and os.access(p, os.X_OK)), None)
 STRICT = ["-v", "--warning-as-error", "--warn-on-spills", "--warn-on-local-memory-usage"]
 # What ptxas keeps on the stack all the same, in bytes of frame, stores and loads: a number too many for 64 registers, in a kernel of few blocks.
-# No bundle of the project is for this target.
-KNOWN = {("sm_86", "altgrad_lamb_step_fold1"): 16}
+# No bundle of the project is for these targets.
+KNOWN = {(target, "altgrad_lamb_step_fold1"): 16 for target in ("sm_86", "sm_89")}
 
 
 def cases():
