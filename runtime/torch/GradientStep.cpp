@@ -20,8 +20,7 @@ static std::string optionsFor(const std::vector<std::string> &formats,
   for (const std::string &format : formats)
     options +=
         "--set=grad=" + format + (copies ? " copy=" + format : "") + "\n";
-  options += isHost ? "--target=x86-64-v3,x86-64-v4" : "--target=sm_80,sm_90";
-  return options + "\n" + flags;
+  return options + targetsFor(isHost) + "\n" + flags;
 }
 
 GradientStep::GradientStep(const Listed &listed, at::Device device,
@@ -50,14 +49,9 @@ GradientStep::GradientStep(const Listed &listed, at::Device device,
       tensors.push_back(tensor);
     }
   }
-  altgrad_bundle *bundle = nullptr;
-  check(altgrad_compile(
-      nullptr, 0, optionsFor(formats, where.isHost(), flags, copies).c_str(),
-      nullptr, &bundle));
-  program = std::make_shared<Program>(
-      std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
+  program = compileProgram(optionsFor(formats, where.isHost(), flags, copies));
   c10::OptionalDeviceGuard guard(device);
-  plan.reset(where.makePlan(bundle));
+  plan.reset(where.makePlan(program->bundle.get()));
   check(altgrad_set_parallel_for(plan.get(), runOnThreads));
   check(altgrad_bind_tensors(plan.get(), tensors.data(),
                              int64_t(tensors.size()), int64_t(groups.size())));

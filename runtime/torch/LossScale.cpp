@@ -62,14 +62,9 @@ void LossScale::computeNext(const std::vector<Tensor> &shares) {
   for (const Tensor &share : shares)
     found.add_(share.to(found.device(), !found.is_cpu()));
   if (!plan) {
-    std::string request = where.isHost() ? "--target=x86-64-v3,x86-64-v4"
-                                         : "--target=sm_80,sm_90";
-    request += "\n--loss-scaler=" + variant;
-    altgrad_bundle *bundle = nullptr;
-    check(altgrad_compile(nullptr, 0, request.c_str(), nullptr, &bundle));
-    program = std::make_shared<Program>(
-        std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
-    plan.reset(where.makePlan(bundle));
+    program = compileProgram(std::string(targetsFor(where.isHost())) +
+                             "\n--loss-scaler=" + variant);
+    plan.reset(where.makePlan(program->bundle.get()));
     check(altgrad_bind_tensors(plan.get(), nullptr, 0, 0));
     for (const Scalar &single : program->singles) {
       void *pointer = at(single.key).data_ptr();

@@ -129,7 +129,7 @@ void Program::readScalars() {
     bool ofSet = info.set >= 0 || sets.size() == 1;
     Set &set = sets.at(size_t(std::max(info.set, 0)));
     if (info.role == ALTGRAD_ROLE_HYPER && ofSet &&
-             info.scope == ALTGRAD_PER_GROUP)
+        info.scope == ALTGRAD_PER_GROUP)
       set.hypers.push_back(scalar);
     else if (info.role == ALTGRAD_ROLE_STEP && ofSet &&
              info.scope == ALTGRAD_PER_TENSOR &&
@@ -182,4 +182,20 @@ Program::Program(std::shared_ptr<altgrad_bundle> given)
     exchanges.push_back(std::move(exchange));
   }
   findSums();
+}
+
+const char *altgrad::optim::targetsFor(bool onHost) {
+  return onHost ? "--target=x86-64-v3,x86-64-v4" : "--target=sm_80,sm_90";
+}
+
+std::shared_ptr<const Program>
+altgrad::optim::compileProgram(const std::string &options,
+                               const std::string &text,
+                               const std::string &compiler) {
+  altgrad_bundle *bundle = nullptr;
+  check(altgrad_compile(
+      text.empty() ? nullptr : text.data(), text.size(), options.c_str(),
+      compiler.empty() ? nullptr : compiler.c_str(), &bundle));
+  return std::make_shared<Program>(
+      std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
 }

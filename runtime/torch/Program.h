@@ -34,9 +34,9 @@ struct Scalar {
 // What the tensors of a set have.
 struct Set {
   std::optional<Stream> param, grad;
-  std::vector<Stream> kept;   // states, master and copy
-  std::vector<Scalar> hypers; // one value for each group
-  std::optional<Scalar> step; // counts the steps of each tensor
+  std::vector<Stream> kept;       // states, master and copy
+  std::vector<Scalar> hypers;     // one value for each group
+  std::optional<Scalar> step;     // counts the steps of each tensor
   std::vector<Scalar> statistics; // f32, what a step says of each tensor
 };
 
@@ -80,6 +80,16 @@ struct Refusal : c10::Error {
 
 // Throws a Refusal when `status` is not ALTGRAD_OK.
 void check(altgrad_status status);
+
+// Asks for the CPU's code, or for that of GPUs, in the word that stock bundles
+// are built with.
+const char *targetsFor(bool onHost);
+
+// The program of a request, an option on each line; `text` is the user's own
+// rules, `compiler` a path. Throws the compiler's diagnostics.
+std::shared_ptr<const Program> compileProgram(const std::string &options,
+                                              const std::string &text = "",
+                                              const std::string &compiler = "");
 
 // How altgrad-opt spells a type that a stream may have; throws for others.
 std::string formatOf(c10::ScalarType type);

@@ -80,7 +80,7 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
   std::string options;
   for (const std::string &line : lines)
     options += "--set=" + line + "\n";
-  options += onHost ? "--target=x86-64-v3,x86-64-v4" : "--target=sm_80,sm_90";
+  options += targetsFor(onHost);
   if (spec.max_grad_norm())
     options += "\n--clip";
   if (!scaler.empty())
@@ -89,13 +89,7 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
     options += "\n--exchange";
   if (!spec.rule_path().empty())
     options += "\n--rule-path=" + spec.rule_path();
-  altgrad_bundle *bundle = nullptr;
-  const std::string &text = spec.text(), &compiler = spec.compiler();
-  check(altgrad_compile(
-      text.empty() ? nullptr : text.data(), text.size(), options.c_str(),
-      compiler.empty() ? nullptr : compiler.c_str(), &bundle));
-  program = std::make_shared<Program>(
-      std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
+  program = compileProgram(options, spec.text(), spec.compiler());
   for (const Scalar &single : program->singles) {
     bool ofScaler = single.role == ALTGRAD_ROLE_SCALE ||
                     single.role == ALTGRAD_ROLE_SCALER ||
