@@ -275,7 +275,6 @@ class Optimizer(torch.optim.Optimizer):
         results, tables = {}, self._built.tables if self._built else []
         if self._built and not self._built.on_host:
             self._check_capture()
-        self._tallies.place(tables)
         if self._scaling:
             self._scaling.bind(tables)
         if self._theirs or self._group is not None or len(tables) > 1:
@@ -338,6 +337,7 @@ class Optimizer(torch.optim.Optimizer):
             wanted, exchange=is_common(wanted) and together))
         if built:
             self._rows = {row.place: row for row in built.rows}
+            self._tallies.place(built.tables)
         self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward
                            else (), self._turns)
         if theirs:

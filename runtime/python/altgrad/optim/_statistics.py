@@ -16,16 +16,13 @@ class Tallies:
         self._on, self._now = {}, []  # `_now`: the devices whose counts know the last step
 
     def place(self, tables):
-        """Lets the step of these tables count here."""
-        if tables:
-            self._bring([table.where.device for table in tables])
+        """Lets the steps of these tables, which are new, count here."""
+        self._bring([table.where.device for table in tables])
         for table in tables:
             counts = self._on[table.where.device]
-            if getattr(table, "tallies", None) is not counts:
-                table.tallies = counts
-                table.place([(index, counts[scalar.key])
-                             for index, scalar in enumerate(table.bundle.singles)
-                             if scalar.key in counts and scalar.access == INOUT])
+            table.place([(index, counts[scalar.key])
+                         for index, scalar in enumerate(table.bundle.singles)
+                         if scalar.key in counts and scalar.access == INOUT])
 
     def _bring(self, devices):
         """Has the counts on these devices go on from the others'."""
@@ -91,8 +88,9 @@ class Statistics:
         tables = optimizer._built.tables if optimizer._built else []
         # torch's class steps some of them: what a row calls its place is not the one here.
         index = {id(param): place for place, (*_, param) in enumerate(params)}
+        places = [_places(table, index) for table in tables]
         for key in _OF_TENSORS:
-            setattr(self, key, _gathered(key, tables, index))
+            setattr(self, key, _gathered(key, tables, places, len(params)))
         self.ratio = self.update_norm / self.param_norm
         self.clip_rate = self.clipped_steps / self.steps
 
@@ -103,17 +101,20 @@ class Statistics:
         return columns | {key: getattr(self, key).tolist() for key in (*_OF_TENSORS, "ratio")}
 
 
+def _places(table, index):
+    """(place in the statistics, row) of a table's parameters; some may have left the groups since."""
+    kept = [(index[id(row.param)], place) for place, row in enumerate(table.rows)
+            if id(row.param) in index]
+    return torch.tensor(kept, dtype=torch.int64).view(-1, 2).unbind(1)
+
+
 @torch.no_grad()
-def _gathered(key, tables, index):
+def _gathered(key, tables, places, count):
     device = tables[0].where.device if tables else torch.device("cpu")
-    every = torch.full((len(index),), float("nan"), dtype=torch.float32, device=device)
-    for table in tables:
+    every = torch.full((count,), float("nan"), dtype=torch.float32, device=device)
+    for table, (to, of) in zip(tables, places):
         values = table.statistics().get(key)
         if values is None:  # what float32 holds is not lost
             values = torch.zeros(len(table.rows), dtype=torch.float32, device=device)
-        # Some may have left the groups since.
-        kept = [(index[id(row.param)], place) for place, row in enumerate(table.rows)
-                if id(row.param) in index]
-        to, of = torch.tensor(kept, dtype=torch.int64).view(-1, 2).unbind(1)
         every[to.to(device)] = values[of.to(values.device)].to(device, non_blocking=device.type != "cpu")
     return every
