@@ -107,6 +107,17 @@ TEST(GradScaler, RefusesWhatIsOutOfOrder) {
     EXPECT_THROW((GradScaler(bad)), c10::Error);
 }
 
+// What `from` saves goes into `to`.
+void passThroughFile(const GradScaler &from, GradScaler &to) {
+  std::stringstream file;
+  torch::serialize::OutputArchive out;
+  from.save(out);
+  out.save_to(file);
+  torch::serialize::InputArchive in;
+  in.load_from(file);
+  to.load(in);
+}
+
 TEST(GradScaler, GoesOnFromAFile) {
   Tensor param = leaf({5});
   RuleOptimizer optimizer({param}, "sgd", RuleOptions(0.1));
@@ -116,13 +127,7 @@ TEST(GradScaler, GoesOnFromAFile) {
     first.step(optimizer);
     first.update();
   }
-  std::stringstream file;
-  torch::serialize::OutputArchive out;
-  first.save(out);
-  out.save_to(file);
-  torch::serialize::InputArchive in;
-  in.load_from(file);
-  second.load(in);
+  passThroughFile(first, second);
   EXPECT_EQ(second.get_scale(), 4);
   EXPECT_EQ(second.get_growth_tracker(), 1);
   backward(second, param, false);
@@ -163,13 +168,7 @@ TEST(GradScaler, SavesAtAnyTime) {
   for (bool enabled : {true, false}) {
     GradScaler first(small().enabled(enabled).hysteresis(3)),
         second(GradScalerOptions().enabled(enabled));
-    std::stringstream file;
-    torch::serialize::OutputArchive out;
-    first.save(out);
-    out.save_to(file);
-    torch::serialize::InputArchive in;
-    in.load_from(file);
-    second.load(in);
+    passThroughFile(first, second);
     EXPECT_EQ(second.get_scale(), first.get_scale());
   }
 }
