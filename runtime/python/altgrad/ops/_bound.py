@@ -12,9 +12,9 @@ from ..optim._layout import FORMATS, PARAM_DTYPES
 from ..optim._torch_pool import torch_parallel_for
 from ..optim._values import Values
 from ..optim._where import Where
+from ..optim._workspace import Workspace
 from ._look import check_extents
 
-_ALIGNMENT = 64
 _WORDS = [FORMATS[dtype] for dtype in PARAM_DTYPES]
 _MOST = 32
 
@@ -52,10 +52,7 @@ class Bound:
                 self.plan.bind_scalar(part.norm.name, [
                     self.norms.data_ptr() + place * self.norms.itemsize for place in places])
         self._values = Values(self.bundle, range(sets), self.where)
-        size = self.plan.workspace_bytes()
-        self._workspace = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=seen.device)
-        self._begin = -self._workspace.data_ptr() % _ALIGNMENT
-        self._memory = self._workspace.data_ptr() + self._begin, size
+        self._workspace = Workspace(self.plan, self.where)
 
     def _point(self, name, tensors, seen):
         if self._seen.get(name) == seen.pointers:
@@ -81,14 +78,14 @@ class Bound:
                 self._point("copy", *copies)
             self._values.give(given)
             self._values.send(self.plan)
-            stream, first = self.where.stream(), 0
+            memory, stream, first = self._workspace.memory, self.where.stream(), 0
             if check:
                 point, = self.bundle.exchanges
-                self.plan.run(*self._memory, 0, point.phase, stream)
-                check(self._shares(point.words))
+                self.plan.run(*memory, 0, point.phase, stream)
+                check([word for _, word in self._workspace.words(point)])
                 first = point.phase
-            self.plan.run(*self._memory, first, -1, stream)
-            self.where.record(self._workspace)
+            self.plan.run(*memory, first, -1, stream)
+            self._workspace.record()
             if self.where.is_capturing():
                 _captured.append(self)
             results = {role: value.clone() if isinstance(value, torch.Tensor)
@@ -97,10 +94,6 @@ class Bound:
             if self.norms is not None:
                 results["norm"] = self.norms.clone()
             return results
-
-    def _shares(self, words):
-        begins = [self._begin + offset for offset, _ in words]
-        return [self._workspace[begin:begin + 4].view(torch.float32)[0] for begin in begins]
 
 
 class _Kept(threading.local):

@@ -20,7 +20,7 @@ class Sums:
     """
 
     def __init__(self, table):
-        self._rows, self._plan, self._memory = table.rows, table.plan, table._memory
+        self._rows, self._plan, self._memory = table.rows, table.plan, table.memory
         self._bundle, self._slices, self._bound = table.bundle, table._slices, table._bound
         self._on_host = table.where.on_host
         self._summed, self._counted, self.has_run = {}, (0, 0), False

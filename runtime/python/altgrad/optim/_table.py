@@ -7,18 +7,17 @@ from operator import attrgetter, is_
 import torch
 from torch.autograd.graph import increment_version
 
-from .._bundle import ALL
 from .._plan import Plan
 from ._layout import check_extent, in_order
 from ._sums import Sums
 from ._torch_pool import torch_parallel_for
 from ._values import Values
 from ._where import Where
+from ._workspace import Workspace
 
 # What TensorTable.fresh answers.
 STALE, OTHER_GRADS, FRESH = range(3)
 
-_ALIGNMENT = 64
 _END = (None,)
 # Unbound methods under map() cost less than a comprehension, a thousand times a step.
 _data_ptr, _shape, _stride = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride
@@ -95,11 +94,8 @@ class TensorTable:
         self._values = Values(bundle, groups, self.where)
         self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
         self.results, self.place = self._values.results, self._values.place
-        size = self.plan.workspace_bytes()
-        self._workspace = torch.empty(size + _ALIGNMENT, dtype=torch.uint8,
-                                      device=self.where.device)
-        self._begin = -self._workspace.data_ptr() % _ALIGNMENT
-        self._memory = self._workspace.data_ptr() + self._begin, size
+        self._workspace = Workspace(self.plan, self.where)
+        self.memory = self._workspace.memory
         self._sums = Sums(self)
         self.sums, self.sum = self._sums.can, self._sums.sum
         self.summed_rows = self._sums.counts
@@ -229,23 +225,18 @@ class TensorTable:
         point = self._points.pop(0)
         self._run_to(point.phase)
         self._next = point.phase
-        return [(reduction, self._word(self._begin + offset, reduction))
-                for offset, reduction in point.words]
-
-    def _word(self, begin, reduction):
-        dtype = torch.int32 if reduction == ALL else torch.float32
-        return self._workspace[begin:begin + 4].view(dtype)[0]
+        return self._workspace.words(point)
 
     def _run_to(self, phase):
         with self.where.guard():
             first = self._next or self._sums.run(self._taken)
-            self.plan.run(*self._memory, first, phase, self.where.stream())
+            self.plan.run(*self.memory, first, phase, self.where.stream())
 
     @torch.no_grad()
     def _finish(self):
         with self.where.guard():
             self._sums.has_run = True
-            self.where.record(self._workspace)
+            self._workspace.record()
             for param, copy in self._staged:
                 param.copy_(copy)
         self._taken = self._kept = None

@@ -1,0 +1,31 @@
+"""The memory in which values wait from one phase of a step to a later one."""
+
+import torch
+
+from .._bundle import ALL
+
+_ALIGNMENT = 64
+
+
+class Workspace:
+    """What the runs of a plan need: `memory` is (address, bytes) as Plan.run takes them."""
+
+    def __init__(self, plan, where):
+        size = plan.workspace_bytes()
+        self._bytes = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=where.device)
+        self._begin = -self._bytes.data_ptr() % _ALIGNMENT
+        self._where = where
+        self.memory = self._bytes.data_ptr() + self._begin, size
+
+    def words(self, exchange):
+        """(reduction, word) of an exchange: 0-dim tensors of float32, of int32 for ALL."""
+        return [(reduction, self._word(self._begin + offset, reduction))
+                for offset, reduction in exchange.words]
+
+    def _word(self, begin, reduction):
+        dtype = torch.int32 if reduction == ALL else torch.float32
+        return self._bytes[begin:begin + 4].view(dtype)[0]
+
+    def record(self):
+        """Keeps the memory until the current stream is done with it."""
+        self._where.record(self._bytes)
