@@ -10,10 +10,12 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
   let summary = "a whole training step: what is stored how, and what happens in which order";
   let description = [{
     Every argument says how it is used (`in`, `out`, `inout`) and may say what it
-    is, its role: `param`, `grad`, `state`, `master`, `copy` and `input` are lists
-    of tensors, `hyper`, `step`, `max_norm`, `norm`, `scale`, `inv_scale`, `flag`
+    is, its role: `param`, `grad`, `state`, `master`, `copy`, `block_scale` and `input`
+    are lists of tensors, `hyper`, `step`, `max_norm`, `norm`, `scale`, `inv_scale`, `flag`
     and `random` are scalars in memory (f64, f32 or i64): one for the step, or
-    `per_group`, or `per_tensor`; `scaler` are the numbers of a loss scaler. Front ends find an argument by its role and its
+    `per_group`, or `per_tensor`; `scaler` are the numbers of a loss scaler. A
+    `block_scale` has the key of another list of its set, whose elements are codes times
+    the scale of their block. Front ends find an argument by its role and its
     key, which is its name unless `as` gives another; a `hyper` may have a default.
     The body is pure; `commit`, its last operation, is the only write.
 
@@ -70,7 +72,8 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c19) what is stored per block is the same for all its elements;
     - (step_c20) all blocks of a step are of one size;
     - (step_c21) a set has at most 128 lists;
-    - (step_c22) what differs within one is reduced at most 32 times.
+    - (step_c22) what differs within one is reduced at most 32 times;
+    - (step_c23) a `block_scale` is stored per block, and another list of its set has its key.
 
     Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.
   }];

@@ -271,6 +271,24 @@ static LogicalResult verifyKeys(StepOp step) {
              << step.getName(argument) << "' with role '" << role
              << "' and key '" << key << "' in one set";
   }
+  for (BlockArgument argument : step.getBody().getArguments()) {
+    if (step.getRole(argument) != "block_scale")
+      continue;
+    StringRef key = step.getKey(argument);
+    bool scales = llvm::any_of(
+        step.getBody().getArguments(), [&](BlockArgument other) {
+          return other != argument && isa<TensorsType>(other.getType()) &&
+                 step.getSet(other) == step.getSet(argument) &&
+                 step.getKey(other) == key;
+        });
+    // step_c23
+    if (!scales || cast<TensorsType>(argument.getType()).getBlock() == 1)
+      return step.emitOpError()
+             << "has the block_scale '%" << step.getName(argument) << "' of "
+             << argument.getType() << " with key '" << key
+             << "', expected one value per block and another list of its set "
+                "with this key";
+  }
   return success();
 }
 

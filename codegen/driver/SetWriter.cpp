@@ -14,7 +14,8 @@ static constexpr StringLiteral storageWords[] = {"param", "grad", "master",
 
 // A word of a storage line: a stream, `states` or `step`, and a format.
 LogicalResult SetWriter::readWord(StringRef word) {
-  auto [name, format] = word.split('=');
+  auto [name, stored] = word.split('=');
+  auto [format, block] = stored.split(':');
   bool state = llvm::any_of(states, [&, name = name](BlockArgument state) {
     return rule.getName(state) == name;
   });
@@ -34,7 +35,8 @@ LogicalResult SetWriter::readWord(StringRef word) {
     return error() << "storage '" << word << "' has an unknown format";
   if (!formats.try_emplace(name, format.str()).second)
     return error() << "storage names '" << name << "' twice";
-  return success();
+  return stored.contains(':') ? readBlock(word, name, format, block)
+                              : success();
 }
 
 // Of a set without a rule.
@@ -89,14 +91,17 @@ LogicalResult SetWriter::checkNames() {
   return success();
 }
 
-std::string SetWriter::typeOf(StringRef stream) {
+StringRef SetWriter::formatOf(StringRef stream) {
   auto it = formats.find(stream);
   bool state = !llvm::is_contained(storageWords, stream);
   if (it == formats.end() && state && formats.count("states"))
-    return typeOf("states");
-  std::string format = it == formats.end() ? "f32" : it->second;
-  return format == "param" ? typeOf("param")
-                           : "!altgrad.tensors<" + format + ">";
+    return formatOf("states");
+  StringRef format = it == formats.end() ? "f32" : StringRef(it->second);
+  return format == "param" ? formatOf("param") : format;
+}
+
+std::string SetWriter::typeOf(StringRef stream) {
+  return ("!altgrad.tensors<" + formatOf(stream) + ">").str();
 }
 
 //===-- Signature and body
@@ -117,15 +122,18 @@ std::string SetWriter::load(const Named &name, StringRef type) {
   return "%" + name.name + ".old";
 }
 
-// `value` goes to `target`, rounded where its format is not f32.
-void SetWriter::stored(const Named &target, StringRef value, StringRef type) {
+// `value` goes to `target`, rounded where its format is not f32. No `overflow`:
+// that of the format.
+void SetWriter::stored(const Named &target, StringRef value, StringRef type,
+                       StringRef overflow) {
   StringRef format = type.drop_front(StringRef("!altgrad.tensors<").size());
   std::string name = "%" + target.name, code = value.str();
-  if (format != "f32>") {
+  if (overflow.empty())
+    overflow = format.starts_with("ocp.") ? "saturate" : "nonfinite";
+  if (!format.starts_with("f32")) {
     code = name + ".code";
     text.line(code + " = quantize " + value + " round<nearest_even> overflow<" +
-              (format.starts_with("ocp.") ? "saturate" : "nonfinite") +
-              "> : " + type);
+              overflow + "> : " + type);
   }
   text.writes.push_back(code + " to " + name + " : " + type.str());
 }
@@ -217,10 +225,15 @@ void SetWriter::update() {
   before = old, after = updated;
   SmallVector<std::string> operands, results{updated};
   SmallVector<Named> stateNames;
+  llvm::StringMap<Named> scales;
   for (BlockArgument state : states) {
     Named name = stateNames.emplace_back(named(rule.getName(state)));
     stream("inout", "state", name, typeOf(name.key));
-    operands.push_back(load(name, typeOf(name.key)));
+    bool blocked = blockOf(name.key) > 1;
+    if (blocked)
+      scales[name.key] = takeScales(name.key);
+    operands.push_back(blocked ? loadBlocks(name, scales[name.key])
+                               : load(name, typeOf(name.key)));
     results.push_back("%" + name.name + ".new");
   }
   std::string hypers = takeHypers(), step = countStep();
@@ -240,7 +253,10 @@ void SetWriter::update() {
     stored(copy, updated, typeOf("copy"));
   }
   for (const Named &state : stateNames)
-    stored(state, "%" + state.name + ".new", typeOf(state.key));
+    if (blockOf(state.key) > 1)
+      storeBlocks(state, scales[state.key], "%" + state.name + ".new");
+    else
+      stored(state, "%" + state.name + ".new", typeOf(state.key));
 }
 
 //===-- The step

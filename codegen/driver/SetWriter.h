@@ -68,6 +68,7 @@ private:
   mlir::LogicalResult readWord(llvm::StringRef word);
   mlir::LogicalResult readGradientWord(llvm::StringRef word);
   mlir::LogicalResult checkNames();
+  llvm::StringRef formatOf(llvm::StringRef stream);
   std::string typeOf(llvm::StringRef stream);
   Named named(llvm::StringRef key);
   Named only(llvm::StringRef role) {
@@ -79,7 +80,15 @@ private:
   void stream(llvm::StringRef access, llvm::StringRef role, const Named &name,
               llvm::StringRef type);
   std::string load(const Named &name, llvm::StringRef type);
-  void stored(const Named &target, llvm::StringRef value, llvm::StringRef type);
+  void stored(const Named &target, llvm::StringRef value, llvm::StringRef type,
+              llvm::StringRef overflow = "");
+  mlir::LogicalResult readBlock(llvm::StringRef word, llvm::StringRef name,
+                                llvm::StringRef format, llvm::StringRef block);
+  // The elements that share a scale: 0 where a state has none.
+  unsigned blockOf(llvm::StringRef state);
+  Named takeScales(llvm::StringRef state);
+  std::string loadBlocks(const Named &state, const Named &scales);
+  void storeBlocks(const Named &state, const Named &scales, llvm::StringRef value);
   std::string countStep();
   void measured(llvm::StringRef key, llvm::StringRef value, bool always);
   std::string element(llvm::StringRef list, llvm::StringRef name);
@@ -95,6 +104,7 @@ private:
   bool several;
   StepText &text;
   llvm::StringMap<std::string> formats;
+  llvm::StringMap<unsigned> blocks;
   std::string before, after; // the parameter, or its master
   std::string code;          // what is stored of it
   llvm::SmallVector<mlir::BlockArgument> states;

@@ -1,11 +1,10 @@
 // Makes tables for an optimizer: everything is checked before anything is
 // changed.
 #include "Binding.h"
+#include "Kept.h"
 #include "Together.h"
 
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
@@ -37,25 +36,6 @@ bool isCount(const Tensor &count, const Tensor &param, c10::ScalarType type) {
   return count.scalar_type() == type && count.device() == param.device();
 }
 
-bool isAsStored(const Tensor &value, const Tensor &param,
-                c10::ScalarType type) {
-  return value.scalar_type() == type && hasLayoutOf(param, value);
-}
-
-Tensor asStored(const Tensor &value, const Tensor &param,
-                c10::ScalarType type) {
-  if (isAsStored(value, param, type))
-    return value;
-  return at::empty_like(param, param.options().dtype(type)).copy_(value);
-}
-
-Tensor fresh(const Stream &stream, const Tensor &param) {
-  auto options = param.options().dtype(stream.type);
-  if (stream.role == ALTGRAD_ROLE_STATE)
-    return at::zeros_like(param, options);
-  return at::empty_like(param, options).copy_(param);
-}
-
 bool hasGradient(const Tensor &param) { return param.grad().defined(); }
 
 c10::ScalarType countType(const Set &set) {
@@ -74,6 +54,11 @@ bool Binding::Marks::isSame(const Marks &other, size_t index) const {
                     other.words.begin() + other.ends[index]);
 }
 
+std::string Binding::lineOf(size_t group, const Tensor &param) const {
+  return compiler.setLine(options[group], param.scalar_type(),
+                          param.numel() < ALTGRAD_BLOCKED_NUMEL);
+}
+
 // What all trainable parameters of a device need, so that no gradient that
 // comes or goes has the step compiled again.
 std::set<std::string> Binding::linesOf(const Groups &groups,
@@ -83,7 +68,7 @@ std::set<std::string> Binding::linesOf(const Groups &groups,
     for (const Tensor &param : groups[g].params())
       if (param.requires_grad() && isSupported(param.scalar_type()) &&
           param.device() == device)
-        lines.insert(compiler.setLine(options[g], param.scalar_type()));
+        lines.insert(lineOf(g, param));
   return lines;
 }
 
@@ -101,7 +86,7 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
     }
   std::set<std::string> lines = linesOf(groups, device);
   if (lines.empty())
-    lines.insert(compiler.setLine(otherwise, at::kFloat));
+    lines.insert(compiler.setLine(otherwise, at::kFloat, /*small=*/false));
   first = compiler.compile(lines, Where(device).isHost(), false, "");
   findKeys(*first);
 }
@@ -189,7 +174,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups) {
       checkParameter(param, {g, i});
       checkGradient(param, param.grad(), {g, i});
       devices[{param.is_cpu(), param.device().index()}].push_back(
-          {param, {g, i}, compiler.setLine(options[g], param.scalar_type())});
+          {param, {g, i}, lineOf(g, param)});
     }
   std::vector<Drafts> drafts;
   for (auto &[device, of] : devices)
@@ -235,9 +220,22 @@ std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
                   "', as another state is; see RuleSpec::state_names");
       return key;
     };
+    // Behind the key of what it scales.
+    auto scaleKeyOf = [&](const std::string &name) {
+      auto found = spec.state_names().find(name);
+      std::string key =
+          (found == spec.state_names().end() ? name : found->second) + "_scale";
+      TORCH_CHECK(all.insert(key).second, "altgrad: the scales of '", name,
+                  "' would be kept as '", key,
+                  "', as another state is; see RuleSpec::state_names");
+      return key;
+    };
     Keys own;
     for (const Stream &stream : set.kept)
-      own.kept.push_back(keyOf(stream.key, stream.key));
+      if (stream.role == ALTGRAD_ROLE_BLOCK_SCALE)
+        own.kept.push_back(scaleKeyOf(stream.key));
+      else
+        own.kept.push_back(keyOf(stream.key, stream.key));
     if (set.step)
       own.step = keyOf(set.step->key, "step");
     keys.push_back(std::move(own));
@@ -257,8 +255,19 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
     const Keys &own = part.keys[size_t(index)];
     for (size_t i = 0; i < set.kept.size(); ++i) {
       const Tensor &value = valueOf(*state, own.kept[i], place);
-      checkState(value, own.kept[i], set.kept[i].type, param, place);
-      if (isAsStored(value, param, set.kept[i].type))
+      const Stream &stream = set.kept[i];
+      if (stream.block > 1)
+        checkScales(value, own.kept[i], stream.type, stream.block, param,
+                    place);
+      else
+        checkState(value, own.kept[i], stream.type, param, place);
+      TORCH_CHECK(
+          stream.scaled == 1 || isAsStored(value, param, stream), "altgrad: '",
+          own.kept[i], "' of ", toString(place), " is ", value.scalar_type(),
+          " with strides ", value.strides(), ", expected ", stream.type,
+          " with those of the parameter, ", param.strides(),
+          ": blocks that share a scale cannot be put into another order");
+      if (isAsStored(value, param, stream))
         written.add(value, place, own.kept[i]);
     }
     if (!set.step)
@@ -295,7 +304,7 @@ Row Binding::makeRow(const Part &part, const Draft &draft, States &states,
     const Stream &stream = set.kept[i];
     row.kept.push_back(
         hold(begins ? fresh(stream, param)
-                    : asStored(state.tensor(own.kept[i]), param, stream.type)));
+                    : asStored(state.tensor(own.kept[i]), param, stream)));
     state.tensor(own.kept[i], *row.kept.back());
     written.add(*row.kept.back(), place, own.kept[i]);
   }

@@ -86,6 +86,7 @@ private:
   bool hasSameStates(const States &states);
   bool holdsRows(const States &states) const;
   void bind(const Groups &groups, States &states);
+  std::string lineOf(size_t group, const at::Tensor &param) const;
   std::set<std::string> linesOf(const Groups &groups, at::Device device) const;
   using Drafts = std::vector<Draft>;
   std::vector<Drafts> draft(const Groups &groups);

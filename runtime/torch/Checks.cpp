@@ -92,6 +92,23 @@ void altgrad::optim::checkState(const Tensor &state, const std::string &key,
               state.device(), ", expected ", param.device());
 }
 
+int64_t altgrad::optim::blocksOf(const Tensor &param, int64_t block) {
+  return (param.numel() + block - 1) / block;
+}
+
+void altgrad::optim::checkScales(const Tensor &scales, const std::string &key,
+                                 c10::ScalarType type, int64_t block,
+                                 const Tensor &param, const Place &place) {
+  std::string name = "'" + key + "' of " + toString(place);
+  TORCH_CHECK_TYPE(scales.scalar_type() == type, "altgrad: ", name, " is ",
+                   scales.scalar_type(), ", expected ", type);
+  checkKept(scales, name, {blocksOf(param, block)});
+  TORCH_CHECK(scales.is_contiguous() && scales.device() == param.device(),
+              "altgrad: ", name, " has strides ", scales.strides(), " on ",
+              scales.device(), ", expected contiguous memory on ",
+              param.device());
+}
+
 void altgrad::optim::checkCount(const Tensor &count, const std::string &key,
                                 const Place &place) {
   checkKept(count, "'" + key + "' of " + toString(place), {});

@@ -22,7 +22,7 @@ constexpr Format formats[] = {{ScalarType::Float, "f32"},
 
 ScalarType typeOf(const altgrad_stream_info &info) {
   for (const Format &format : formats)
-    if (info.block == 1 && strcmp(info.format, format.name) == 0)
+    if (strcmp(info.format, format.name) == 0)
       return format.type;
   TORCH_CHECK(false, "altgrad: stream '", info.name, "' is stored as ",
               info.format, ", which torch has no type for");
@@ -92,7 +92,7 @@ void Program::readStreams() {
     altgrad_stream_info info{};
     info.size = sizeof info;
     check(altgrad_stream_at(bundle.get(), i, &info));
-    Stream stream{info.name, info.key, info.role, typeOf(info)};
+    Stream stream{info.name, info.key, info.role, typeOf(info), info.block};
     Set &set = sets.at(size_t(info.set));
     switch (info.role) {
     case ALTGRAD_ROLE_PARAM:
@@ -104,14 +104,21 @@ void Program::readStreams() {
     case ALTGRAD_ROLE_STATE:
     case ALTGRAD_ROLE_MASTER:
     case ALTGRAD_ROLE_COPY:
+    case ALTGRAD_ROLE_BLOCK_SCALE:
       set.kept.push_back(stream);
       break;
     default:
       refuse(info);
     }
   }
-  for (const Set &set : sets)
+  for (Set &set : sets) {
     TORCH_CHECK(set.grad, "altgrad: a set of the step has no gradient");
+    for (const Stream &scale : set.kept)
+      for (Stream &of : set.kept)
+        if (scale.role == ALTGRAD_ROLE_BLOCK_SCALE && &of != &scale &&
+            of.key == scale.key)
+          of.scaled = scale.block;
+  }
 }
 
 void Program::readScalars() {

@@ -19,6 +19,8 @@ struct Stream {
   std::string name, key;
   int32_t role;
   c10::ScalarType type;
+  int32_t block;      // elements that share one value
+  int32_t scaled = 1; // elements that share a scale, which is another stream
 };
 
 struct Scalar {
@@ -34,7 +36,7 @@ struct Scalar {
 // What the tensors of a set have.
 struct Set {
   std::optional<Stream> param, grad;
-  std::vector<Stream> kept;       // states, master and copy
+  std::vector<Stream> kept;       // states, master, copy and scales
   std::vector<Scalar> hypers;     // one value for each group
   std::optional<Scalar> step;     // counts the steps of each tensor
   std::vector<Scalar> statistics; // f32, what a step says of each tensor

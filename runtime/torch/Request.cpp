@@ -55,19 +55,24 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
 }
 
 // In the order of words that stock bundles are built with.
-std::string Compiler::setLine(const std::string &options,
-                              ScalarType type) const {
+std::string Compiler::setLine(const std::string &options, ScalarType type,
+                              bool small) const {
   checkLine("list of options", options);
   std::string line = "rule=" + spec.rule();
   if (!options.empty())
     line += "{" + options + "}";
-  std::string format = formatOf(type), own = " " + spec.storage();
+  std::string format = formatOf(type), own;
+  std::istringstream words(spec.storage());
+  for (std::string word; words >> word;)
+    own += " " + (small && word.find(':') != std::string::npos
+                      ? word.substr(0, word.find('=')) + "=f32"
+                      : word);
   line += " param=" + format + " grad=" + format;
   // What the user says of all states and of the count holds.
   for (const char *word : {" states=param", " step=f32"})
     if (own.find(std::string(word, strchr(word, '=') + 1)) == std::string::npos)
       line += word;
-  return spec.storage().empty() ? line : line + own;
+  return line + own;
 }
 
 const std::shared_ptr<const Program> &

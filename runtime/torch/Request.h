@@ -18,7 +18,9 @@ public:
 
   // The set of parameters of this type in a group with these compile-time
   // options (by commas), in the words of the request.
-  std::string setLine(const std::string &options, c10::ScalarType type) const;
+  // `small`: of a tensor for which no state has scales.
+  std::string setLine(const std::string &options, c10::ScalarType type,
+                      bool small) const;
   // The program of these sets, in their order, for the CPU or for GPUs;
   // `exchanged`: with exchange points, where shares of a step may be joined;
   // `scaler`: the variant of a loss scaler, or "".

@@ -78,6 +78,10 @@ enum { ALTGRAD_SWEEP, ALTGRAD_FOLD, ALTGRAD_TOTAL, ALTGRAD_SCALARS }; // kind
 enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND }; // reduction
 enum { ALTGRAD_F64, ALTGRAD_I64, ALTGRAD_F32, ALTGRAD_I32, ALTGRAD_I1 }; // type
 
+// Front ends keep a state whose blocks have a scale as f32 where a tensor has fewer
+// elements: there a scale would save nothing.
+enum { ALTGRAD_BLOCKED_NUMEL = 4096 };
+
 typedef struct altgrad_stream_info {
   uint64_t size;
   const char *name, *key, *format;

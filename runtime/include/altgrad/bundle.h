@@ -88,13 +88,16 @@ enum {
 // is the bound of a clip and `norm` what it found, `scale` a loss scale and
 // `inv_scale` its inverse, `flag` 1.0 where a gradient was not finite; `scaler` are
 // the numbers of a loss scaler, by keys that `altgrad-opt --loss-scaler` gives them,
-// and `statistic` what `--statistics` says of each tensor and of the step.
+// and `statistic` what `--statistics` says of each tensor and of the step. A
+// `block_scale` belongs to the list of its set that has the same key: an element of
+// that one is its code times the scale of its block.
 #define ALTGRAD_ROLES(X)                                                       \
   X(param, PARAM)                                                              \
   X(grad, GRAD)                                                                \
   X(state, STATE)                                                              \
   X(master, MASTER)                                                            \
   X(copy, COPY)                                                                \
+  X(block_scale, BLOCK_SCALE)                                                  \
   X(input, INPUT)                                                              \
   X(hyper, HYPER)                                                              \
   X(step, STEP)                                                                \

@@ -13,26 +13,33 @@ from ._library import (Error, ExchangeInfo, ExchangeWord, PhaseInfo, ScalarInfo,
 _TARGETS = {True: "--target=x86-64-v3,x86-64-v4", False: "--target=sm_80,sm_90"}
 
 # ALTGRAD_ROLES of bundle.h, in its order.
-ROLES = ("none", "param", "grad", "state", "master", "copy", "input", "hyper", "step", "max_norm",
-         "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random")
+ROLES = ("none", "param", "grad", "state", "master", "copy", "block_scale", "input", "hyper",
+         "step", "max_norm", "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random")
 IN, OUT, INOUT = range(3)
 # Reductions of altgrad.h; MAX and the sums are of float32, ALL of int32.
 ADD, SUMSQ, MAX, ALL = range(4)
 _PER_STEP = 0
 # Kinds of phases.
 _SWEEP, _SCALARS = 0, 3
+# Roles of what lies beside the parameter, in torch's optimizer.state.
+_KEPT = "state", "master", "copy", "block_scale"
 _BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A list of tensors of one set: `key` is the rule's name for it, `format` how it is stored."""
+    """A list of tensors of one set: `key` is the rule's name for it, `format` how it is stored.
+
+    `block` elements share one value; the values of a `block_scale` belong to the list of the
+    same key.
+    """
 
     name: bytes
     key: str
     role: str
     format: str
     set: int
+    block: int
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Set:
-    """What one kind of tensors is bound to; `states` holds master and further copies, too.
+    """What one kind of tensors is bound to; `states` holds master, further copies and scales, too.
 
     `statistics` are what the step says of each tensor, in float32.
 
@@ -85,7 +92,8 @@ class Bundle:
 
     def __init__(self, handle):
         self.handle = handle
-        streams = [Stream(s.name, s.key.decode(), ROLES[s.role], s.format.decode(), s.set)
+        streams = [Stream(s.name, s.key.decode(), ROLES[s.role], s.format.decode(), s.set,
+                          s.block)
                    for s in self._all("stream", StreamInfo)]
         scalars = [Scalar(s.name, s.key.decode(), ROLES[s.role], s.access, s.type, s.scope, s.set,
                           s.value if s.has_default else None)
@@ -116,7 +124,7 @@ def _set(streams, scalars, index):
     streams = [s for s in streams if s.set == index]
     scalars = [s for s in scalars if s.set in (-1, index)]
     by_role = lambda entries, *roles: tuple(e for e in entries if e.role in roles)
-    known = by_role(streams, "param", "grad", "state", "master", "copy")
+    known = by_role(streams, "param", "grad", *_KEPT)
     known += by_role(scalars, "hyper", "step", "norm", "statistic")
     for entry in (*streams, *scalars):
         if entry not in known:
@@ -125,7 +133,7 @@ def _set(streams, scalars, index):
     grad, = by_role(streams, "grad")
     step, = by_role(scalars, "step") or [None]
     norm, = by_role(scalars, "norm") or [None]
-    return Set(param, grad, by_role(streams, "state", "master", "copy"), by_role(scalars, "hyper"),
+    return Set(param, grad, by_role(streams, *_KEPT), by_role(scalars, "hyper"),
                step, by_role(scalars, "statistic"), norm)
 
 

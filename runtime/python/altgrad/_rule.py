@@ -10,7 +10,7 @@ from ._library import Error, find_templates
 
 _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
-_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.]+)", re.ASCII)
+_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.:,]+)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][\w.$-]*", re.ASCII)
 
 

@@ -2,7 +2,8 @@
 
 from ._from_rule import FromRule
 from ._named import ADOPT, LAMB, SGD, Adagrad, Adam, AdamW, AdEMAMix, Lion, RMSprop
+from ._narrow import AdamWFp8, LionFp8
 from ._optimizer import Optimizer
 
-__all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdEMAMix", "FromRule", "LAMB", "Lion",
-           "Optimizer", "RMSprop", "SGD"]
+__all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdamWFp8", "AdEMAMix", "FromRule", "LAMB",
+           "Lion", "LionFp8", "Optimizer", "RMSprop", "SGD"]

@@ -10,6 +10,8 @@ from .._bundle import compile_sets
 from .._rule import set_line
 from .._plan import Plan
 from ._binder import make_table
+from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, format_of, scales_for,
+                      unblocked)
 from ._layout import (DTYPES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, in_order, is_dense, name_of, same_order)
 from ._table import FRESH
@@ -171,7 +173,7 @@ def _cells(rows):
 def _row(namer, param, group, place, kind):
     dense = is_dense(param)
     strides = (param if dense else torch.empty_like(param)).stride()
-    line = namer.line(kind, param, param.grad.dtype)
+    line = namer.line(kind, param, param.grad.dtype, strides)
     return Row(param, group, place, strides, dense, param.grad.dtype, line)
 
 
@@ -180,8 +182,9 @@ class _Namer:
 
     def __init__(self, optimizer):
         self.optimizer, self.lines = optimizer, {}
+        self.blocked = unblocked(optimizer._words) != optimizer._words
 
-    def line(self, kind, param, grad):
+    def line(self, kind, param, grad, strides):
         """The line of one parameter; checks the states that are there already."""
         held = self.optimizer.state.get(param, {})
         if not isinstance(held, MutableMapping):
@@ -190,22 +193,33 @@ class _Namer:
             _count(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
         states = tuple([_state_dtype(key, held.get(key), param) for _, key in names])
-        choice = kind, param.dtype, grad, states
+        small = self.blocked and param.numel() < BLOCKED_NUMEL
+        if self.blocked and not small:
+            own = self.optimizer._words
+            for name, key in names:
+                if (block := block_of(own.get(name, own.get("states", "")))) > 1:
+                    check_scales(key, held, param, strides, block)
+        choice = kind, param.dtype, grad, states, small
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]
 
-    def _words(self, kind, param, grad, states):
-        own = self.optimizer._words
+    def _words(self, kind, param, grad, states, small):
+        own = unblocked(self.optimizer._words) if small else self.optimizer._words
         words = {"param": FORMATS[param], "grad": FORMATS[grad], "states": "param", "step": "f32",
                  **own}
         for name, dtype in (("param", param), ("grad", grad)):
             if words[name] != FORMATS[dtype]:
                 raise TypeError(f"storage says {name}={words[name]}, but a {name} has {dtype}")
         rest = words["param"] if words["states"] == "param" else words["states"]
-        for (name, _), dtype in zip(self.optimizer._stored(kind[1]), states):
-            if dtype is not None and FORMATS[dtype] != own.get(name, rest):
-                words[name] = FORMATS[dtype]
+        for (name, key), dtype in zip(self.optimizer._stored(kind[1]), states):
+            word = own.get(name, rest)
+            if dtype is None or FORMATS[dtype] == format_of(word):
+                continue
+            if block_of(word) > 1:
+                raise TypeError(f"state {key!r} is {dtype}, but storage says {name}={word}: make "
+                                "the optimizer with the storage that its states have")
+            words[name] = FORMATS[dtype]
         return set_line(*kind, words)
 
 
@@ -235,7 +249,7 @@ def _kept(optimizer, bundle, rows):
         for stream in bundle.sets[row.set].states:
             key = optimizer._state_key(stream)
             state = held.get(key)
-            if state is not None and _fits(state, row):
+            if state is not None and _fits(stream, state, row):
                 check_extent(state)
                 yield state, key, row.param
         count = held.get(optimizer._count_key)
@@ -244,8 +258,8 @@ def _kept(optimizer, bundle, rows):
     yield from counts.values()
 
 
-def _fits(state, row):
-    return same_order(state, row.strides) and not state.is_neg()
+def _fits(stream, state, row):
+    return stream.block > 1 or (same_order(state, row.strides) and not state.is_neg())
 
 
 def _make_states(optimizer, bundle, rows):
@@ -278,9 +292,10 @@ def _finish(optimizer, part, row, counts):
         key = optimizer._state_key(stream)
         state = held.get(key)
         if state is None:
-            held[key] = optimizer._first_state(stream, row, DTYPES[stream.format])
+            held[key] = (scales_for(param, stream.block) if stream.block > 1 else
+                         optimizer._first_state(stream, row, DTYPES[stream.format]))
             fresh = True
-        elif not _fits(state, row):
+        elif not _fits(stream, state, row):
             held[key] = in_order(state, row.strides)
         row.tensors.append(held[key])
     if part.step and not stored:

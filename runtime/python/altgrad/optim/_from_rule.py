@@ -8,6 +8,7 @@ import torch
 
 from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, parse_storage, set_line
+from ._blocks import scale_key
 from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
@@ -58,7 +59,9 @@ def FromRule(source, storage="", options=(), name=None):
     text itself or a template's name, and `name` the rule in it if it holds
     several. `storage` gives formats to states ("m=bf16 v=ocp.e5m2"), a float32
     copy that the rule updates instead of the parameter ("master=f32"), or a
-    further copy of the parameter ("copy=ocp.e4m3fn", state "copy"); what it does
+    further copy of the parameter ("copy=ocp.e4m3fn", state "copy"), or a scale to each
+    block of a state ("m=ocp.e4m3fn:128", scales in state "m_scale"; tensors under 4096
+    elements keep it as float32); what it does
     not name is stored as the parameter is. What is written into the parameter
     between steps is taken into the master copy, but for writes through .data,
     which leave no trace. `options` are the rule's options that are on, or a
@@ -100,7 +103,8 @@ def _make(rule, storage, options):
 
 def _check_names(rule, part, hypers):
     """Refuses names that would meet with another in one key of a state or a group."""
-    keys = [stream.key if stream.role == "state" else stream.role for stream in part.states]
+    keys = [scale_key(stream.key) if stream.role == "block_scale" else
+            stream.key if stream.role == "state" else stream.role for stream in part.states]
     keys += ["step"] if part.step else []
     for key in keys:
         if keys.count(key) > 1:

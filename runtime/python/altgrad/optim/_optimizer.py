@@ -7,6 +7,7 @@ import torch
 from .._rule import parse_storage
 from ._binder import make_groups
 from ._checkpoint import fill_older, kept_dtypes
+from ._blocks import scale_key
 from ._build import build, is_common
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
 from ._hooks import watched
@@ -202,7 +203,10 @@ class Optimizer(torch.optim.Optimizer):
         return place if isinstance(place, tuple) else (place, None)
 
     def _state_key(self, stream):
-        return self._keys.get(stream.key, stream.key) if stream.role == "state" else stream.role
+        if stream.role not in ("state", "block_scale"):
+            return stream.role
+        key = self._keys.get(stream.key, stream.key)
+        return scale_key(key) if stream.role == "block_scale" else key
 
     def _stored(self, options):
         """(the compiler's word, key in state) of everything that is stored with these options."""

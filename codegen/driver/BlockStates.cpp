@@ -1,0 +1,102 @@
+// States whose blocks have a scale: code times scale in, largest over largest out.
+#include "codegen/driver/SetWriter.h"
+
+#include "altgrad/format.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+// `m=ocp.e4m3fn:128`: what stands behind the colon.
+LogicalResult SetWriter::readBlock(StringRef word, StringRef name,
+                                   StringRef format, StringRef block) {
+  if (llvm::is_contained({"param", "grad", "master", "copy", "step"}, name))
+    return error() << "storage '" << word
+                   << "': only states have a scale for each block";
+  unsigned size = 0;
+  if (block.getAsInteger(10, size) || !isBlock(size))
+    return error() << "storage '" << word << "' has blocks of '" << block
+                   << "' elements, expected a power of two from 32 to "
+                   << maxBlock;
+  if (format == "f32" || format == "param")
+    return error() << "storage '" << word
+                   << "' scales blocks of " << format
+                   << "; a scale is for formats of 8 and 16 bits";
+  for (const auto &other : blocks)
+    if (other.second != size)
+      return error() << "storage '" << word << "' beside blocks of "
+                     << other.second << "; all blocks of a step are of one size";
+  blocks[name] = size;
+  return success();
+}
+
+unsigned SetWriter::blockOf(StringRef state) {
+  if (formats.count(state))
+    return blocks.lookup(state);
+  return blocks.lookup("states");
+}
+
+// The argument that holds the scales of a state.
+Named SetWriter::takeScales(StringRef state) {
+  Named scales{text.name((state + "_scale" + suffix()).str()), state.str()};
+  stream("inout", "block_scale", scales,
+         "!altgrad.tensors<f32 per " + std::to_string(blockOf(state)) + ">");
+  return scales;
+}
+
+std::string SetWriter::loadBlocks(const Named &state, const Named &scales) {
+  std::string codes = load(state, typeOf(state.key)), name = "%" + state.name;
+  std::string units = load(scales, "!altgrad.tensors<f32 per " +
+                                       std::to_string(blockOf(state.key)) + ">");
+  text.line(name + ".number = element " + codes);
+  text.line(name + ".unit = element " + units);
+  text.line(name + ".value = arith.mulf " + name + ".number, " + name +
+            ".unit : f32");
+  text.line(name + ".values = collect " + name +
+            ".value : f32 to !altgrad.reals");
+  return name + ".values";
+}
+
+static std::string bits(float number) {
+  uint32_t bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  return "0x" + llvm::utohexstr(bits, /*LowerCase=*/false, /*Width=*/8);
+}
+
+// The scale makes the block's largest finite number the format's. Numbers that
+// are not finite have no part in it, so they spoil none of their neighbours.
+// The limits keep a scale and its inverse normal numbers: zeros stay zeros.
+void SetWriter::storeBlocks(const Named &state, const Named &scales,
+                            StringRef value) {
+  std::string name = "%" + state.name + ".", type = typeOf(state.key);
+  StringRef format = formatOf(state.key);
+  Format known = FormatAttr::getNamed(loc.getContext(), format).toFormat();
+  auto line = [&](const Twine &result, const Twine &value) {
+    text.line(name + result + " = " + value + " : f32");
+  };
+  auto constant = [&](StringRef result, float number) {
+    line(result, "arith.constant " + bits(number));
+  };
+  std::string block = std::to_string(blockOf(state.key));
+  text.line(name + "next = element " + value);
+  line("size", "math.absf " + name + "next");
+  constant("infinity", std::numeric_limits<float>::infinity());
+  constant("zero", 0);
+  constant("one", 1);
+  constant("top", decode(known, known.maxCode()));
+  constant("least", 0x1p-120f);
+  constant("most", 0x1p126f);
+  line("finite", "arith.cmpf olt, " + name + "size, " + name + "infinity");
+  line("counted", "arith.select " + name + "finite, " + name + "size, " + name +
+                      "zero");
+  line("largest", "block_reduce max " + name + "counted over " + block);
+  line("share", "arith.divf " + name + "largest, " + name + "top");
+  line("raised", "arith.maximumf " + name + "share, " + name + "least");
+  line("scale", "arith.minimumf " + name + "raised, " + name + "most");
+  line("inverse", "arith.divf " + name + "one, " + name + "scale");
+  line("scaled", "arith.mulf " + name + "next, " + name + "inverse");
+  text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
+  text.line(name + "units = collect " + name + "scale : f32 to !altgrad.reals");
+  stored(state, name + "list", type, "saturate");
+  stored(scales, name + "units", "!altgrad.tensors<f32 per " + block + ">");
+}

@@ -1,0 +1,23 @@
+// What lies beside a parameter: states, master and copy, and the scales of
+// blocks.
+#ifndef ALTGRAD_TORCH_KEPT_H
+#define ALTGRAD_TORCH_KEPT_H
+
+#include "Program.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace altgrad::optim {
+
+// Whether a kernel can change `value` where it lies.
+bool isAsStored(const at::Tensor &value, const at::Tensor &param,
+                const Stream &stream);
+// `value`, or its numbers in the type and the order of memory of `stream`.
+at::Tensor asStored(const at::Tensor &value, const at::Tensor &param,
+                    const Stream &stream);
+// Zeros, or the parameter for its master copy and its further copy.
+at::Tensor fresh(const Stream &stream, const at::Tensor &param);
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_TORCH_KEPT_H

@@ -1,0 +1,77 @@
+// States of 8 bits with a scale for each block.
+#include "Model.h"
+
+#include <altgrad/optim.h>
+#include <torch/serialize.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sstream>
+
+using namespace altgrad::tests;
+using namespace altgrad::optim;
+
+namespace {
+
+RuleSpec spec() { return RuleSpec("lion").storage("m=ocp.e4m3fn:256"); }
+
+const RuleParamState &stateOf(const RuleOptimizer &optimizer,
+                              const Tensor &param) {
+  return static_cast<const RuleParamState &>(
+      *optimizer.state().at(param.unsafeGetTensorImpl()));
+}
+
+void regrad(const Tensor &param, uint64_t seed) {
+  at::manual_seed(seed);
+  param.mutable_grad() = at::randn_like(param);
+}
+
+TEST(Blocks, LargeTensorsHaveScalesAndSmallOnesF32) {
+  Tensor large = leaf({70, 70}), small = leaf({63, 65});
+  RuleOptimizer optimizer({large, small}, spec());
+  optimizer.step();
+  const RuleParamState &of = stateOf(optimizer, large);
+  EXPECT_EQ(of.tensor("m").scalar_type(), at::kFloat8_e4m3fn);
+  EXPECT_EQ(of.tensor("m_scale").sizes(), at::IntArrayRef({20}));
+  EXPECT_EQ(stateOf(optimizer, small).tensor("m").scalar_type(), at::kFloat);
+  EXPECT_FALSE(stateOf(optimizer, small).tensor("m_scale").defined());
+  Tensor scale = of.tensor("m_scale").repeat_interleave(256).slice(0, 0, 4900);
+  Tensor number = of.tensor("m").to(at::kFloat).flatten() * scale;
+  EXPECT_TRUE(at::allclose(number, 0.01 * large.grad().flatten(), 0.07, 1e-4));
+}
+
+TEST(Blocks, GoOnFromAFile) {
+  Tensor first = leaf({5000}), second = twin(first);
+  RuleOptimizer run({first}, spec()), resumed({second}, spec());
+  run.step();
+  std::stringstream file;
+  torch::save(run, file);
+  torch::load(resumed, file);
+  second.set_data(first.detach().clone());
+  for (const Tensor &param : {first, second})
+    regrad(param, 4);
+  run.step();
+  resumed.step();
+  EXPECT_TRUE(sameBits(first.detach(), second.detach()));
+  EXPECT_TRUE(sameBits(stateOf(run, first).tensor("m_scale"),
+                       stateOf(resumed, second).tensor("m_scale")));
+}
+
+TEST(Blocks, AnotherOrderOfMemoryIsRefused) {
+  Tensor param = leaf({8, 16, 8, 8});
+  RuleOptimizer optimizer({param}, spec());
+  optimizer.step();
+  param.set_data(param.detach().contiguous(at::MemoryFormat::ChannelsLast));
+  regrad(param, 1);
+  Tensor before = param.detach().clone();
+  try {
+    optimizer.step();
+    FAIL();
+  } catch (const c10::Error &error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("blocks that share a scale "
+                                                 "cannot be put into another"));
+  }
+  EXPECT_TRUE(sameBits(param.detach(), before));
+}
+
+} // namespace
