@@ -57,7 +57,7 @@ std::string SetWriter::loadBlocks(const Named &state, const Named &scales) {
   return name + ".values";
 }
 
-static std::string bits(float number) {
+std::string altgrad::bitsOf(float number) {
   uint32_t bits;
   std::memcpy(&bits, &number, sizeof bits);
   return "0x" + llvm::utohexstr(bits, /*LowerCase=*/false, /*Width=*/8);
@@ -75,7 +75,7 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
     text.line(name + result + " = " + value + " : f32");
   };
   auto constant = [&](StringRef result, float number) {
-    line(result, "arith.constant " + bits(number));
+    line(result, "arith.constant " + bitsOf(number));
   };
   std::string block = std::to_string(blockOf(state.key));
   text.line(name + "next = element " + value);

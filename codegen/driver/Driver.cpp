@@ -77,6 +77,12 @@ struct Options {
       "unscale", cl::desc("Multiply gradients by inv_scale, skip if one is not "
                           "finite, say so in found_inf"),
       cl::cat(category)};
+  cl::opt<std::string> quantize{
+      "quantize",
+      cl::desc("Without a rule: divide by grad_scale and round to this format; "
+               "the copy holds codes if it has the format, else their products "
+               "with grad_scale"),
+      cl::value_desc("format"), cl::cat(category)};
   cl::opt<bool> scaler{"scaler",
                        cl::desc("Take torch's grad_scale and found_inf"),
                        cl::cat(category)};
@@ -247,7 +253,7 @@ static int readSets(const Options &options, StepRequest &step) {
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &options.clip, &options.clipValue, &options.norm, &options.perTensor,
            &options.unscale, &options.scaler, &options.statistics,
-           &options.printStep})
+           &options.quantize, &options.printStep})
     if (option->getNumOccurrences() && step.sets.empty() &&
         !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
@@ -263,6 +269,9 @@ static int checkStep(const StepRequest &step) {
   if (step.perTensor && !step.clip && !step.norm)
     return complain("--per-tensor wants --clip or --norm");
   auto isRuled = [](const SetRequest &set) { return set.ruled; };
+  if (!step.quantize.empty() &&
+      (step.changes() || step.norm || llvm::any_of(step.sets, isRuled)))
+    return complain("--quantize wants sets without a rule, and nothing beside it");
   if (step.sets.empty() || llvm::all_of(step.sets, isRuled))
     return 0;
   if (llvm::any_of(step.sets, isRuled))
@@ -272,10 +281,10 @@ static int checkStep(const StepRequest &step) {
                     Twine(" wants a rule; gradients alone take --unscale"));
   if (step.statistics)
     return complain("--statistics wants a rule");
-  if (!step.changes() && !step.norm)
+  if (!step.changes() && !step.norm && step.quantize.empty())
     return complain(
-        "a set without a rule wants --clip, --clip-value, --norm or "
-        "--unscale");
+        "a set without a rule wants --clip, --clip-value, --norm, --quantize "
+        "or --unscale");
   return 0;
 }
 
@@ -306,6 +315,7 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.ptxas = options.ptxas;
   request.step.clip = options.clip;
   request.step.clipValue = options.clipValue;
+  request.step.quantize = options.quantize;
   if (options.norm.getNumOccurrences())
     request.step.norm = options.norm;
   request.step.perTensor = options.perTensor;

@@ -258,7 +258,12 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
   }
   for (SetWriter &set : sets)
     set.takeGradient(request.changes());
-  if (!sets[0].isRuled())
+  if (!request.quantize.empty()) {
+    text.argument("in scale %grad_scale: f32");
+    for (SetWriter &set : sets)
+      if (failed(set.quantizeTo(request.quantize)))
+        return failure();
+  } else if (!sets[0].isRuled())
     changeGradients(text, sets, request);
   else
     updateParameters(text, sets, request);

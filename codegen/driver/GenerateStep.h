@@ -28,6 +28,7 @@ struct StepRequest {
   bool scaler = false;  // torch's grad_scale and found_inf
   std::optional<Scaler> lossScaler; // the scale and what becomes of it
   bool statistics = false; // of each tensor, and of the clip
+  std::string quantize;    // to this format, without a rule; "": not
   /// Whether gradients are other ones afterwards.
   bool changes() const { return clip || clipValue || unscale; }
 };

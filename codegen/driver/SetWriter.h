@@ -28,6 +28,9 @@ struct StepText {
   void line(const llvm::Twine &text) { body += "  " + text.str() + "\n"; }
 };
 
+// An f32 constant as MLIR reads it, bit by bit.
+std::string bitsOf(float number);
+
 // An argument of the step: its name there, and what the rule calls it.
 struct Named {
   std::string name, key;
@@ -55,6 +58,8 @@ public:
   /// others.
   void measure();
 
+  /// Without a rule: the further copy becomes what was quantized to `format`.
+  mlir::LogicalResult quantizeTo(llvm::StringRef format);
   // Without a rule: to the further copy, or where it was, if `condition` holds.
   void writeGradient(llvm::StringRef condition);
 
@@ -89,6 +94,7 @@ private:
   Named takeScales(llvm::StringRef state);
   std::string loadBlocks(const Named &state, const Named &scales);
   void storeBlocks(const Named &state, const Named &scales, llvm::StringRef value);
+  std::string saturated(llvm::StringRef value, FormatAttr format);
   std::string countStep();
   void measured(llvm::StringRef key, llvm::StringRef value, bool always);
   std::string element(llvm::StringRef list, llvm::StringRef name);

@@ -26,14 +26,14 @@ class Bound:
     than those of the last run. `norms`: it gives a norm of each tensor.
     """
 
-    def __init__(self, seen, flags, copies):
+    def __init__(self, seen, flags, copies, into):
         self.where = Where(seen.device)
         if self.where.is_capturing():
             raise RuntimeError("altgrad.ops: this is the first call with a list of these dtypes and "
                                "sizes; a graph can be captured after one such call")
         kinds = sorted(set(seen.kinds), key=_WORDS.__getitem__)
         self._places = [[i for i, kind in enumerate(seen.kinds) if kind == own] for own in kinds]
-        lines = ["grad={0} copy={0}".format(word) if copies else f"grad={word}"
+        lines = [f"grad={word} copy={into or word}" if copies else f"grad={word}"
                  for word in map(_WORDS.__getitem__, kinds)]
         self.bundle = compile_gradients(lines, flags, self.where.on_host)
         with self.where.guard():
@@ -107,12 +107,15 @@ _kept = _Kept()
 _captured = []  # a graph replays what lies in its plan's memory
 
 
-def run(tensors, seen, flags, given, copies=None, check=None):
-    """Runs the program of `flags` on the tensors that were looked at, and writes back what was staged."""
-    key = flags, copies is not None, seen.device, seen.kinds, seen.numels
+def run(tensors, seen, flags, given, copies=None, check=None, into=None):
+    """Runs the program of `flags` on the tensors that were looked at, and writes back what was staged.
+
+    `into` is the format of copies that are not stored as what they are copies of.
+    """
+    key = flags, copies is not None, into, seen.device, seen.kinds, seen.numels
     bound = _kept.bound.get(key)
     if bound is None:
-        bound = _kept.bound[key] = Bound(seen, flags, copies is not None)
+        bound = _kept.bound[key] = Bound(seen, flags, copies is not None, into)
         if len(_kept.bound) > _MOST:
             _kept.bound.popitem(last=False)
     else:

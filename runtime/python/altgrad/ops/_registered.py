@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from . import _clip, _unscale
+from . import _clip, _quantize, _unscale
 from ._lists import norm_dtype
 
 
@@ -78,3 +78,50 @@ def loss_scale_update(found_inf: Tensor, loss_scale: Tensor, growth_tracker: Ten
 @loss_scale_update.register_fake
 def _(found_inf, loss_scale, growth_tracker, growth_interval, backoff_factor):
     return torch.empty_like(loss_scale), torch.empty_like(growth_tracker)
+
+
+@custom_op("altgrad::quantize", mutates_args=())
+def quantize(x: Tensor, fmt: str, scale: Tensor, mask_saturated: bool) -> Tensor:
+    return _quantize.quantized(x, fmt, scale)
+
+
+@quantize.register_fake
+def _(x, fmt, scale, mask_saturated):
+    return torch.empty_like(x)
+
+
+def _keep(ctx, inputs, output):
+    x, fmt, scale, masked = inputs
+    ctx.bound = _quantize.largest(fmt) if masked else None
+    ctx.save_for_backward(*[x, scale] * masked)
+
+
+def _pass_through(ctx, grad):
+    if ctx.bound is not None:
+        x, scale = ctx.saved_tensors
+        grad = torch.where((x.float() / scale).abs() <= ctx.bound, grad, 0.0)
+    return grad, None, None, None
+
+
+quantize.register_autograd(_pass_through, setup_context=_keep)
+
+
+@custom_op("altgrad::quantize_codes", mutates_args=())
+def quantize_codes(x: Tensor, fmt: str, scale: Tensor) -> Tensor:
+    return _quantize.codes_of(x, fmt, scale)
+
+
+@quantize_codes.register_fake
+def _(x, fmt, scale):
+    return torch.empty_like(x, dtype=_quantize.DTYPES[fmt])
+
+
+# An element does not depend on others, so a batch is one larger tensor.
+@quantize.register_vmap
+def _(info, in_dims, x, fmt, scale, mask_saturated):
+    return quantize(x, fmt, scale, mask_saturated), in_dims[0]
+
+
+@quantize_codes.register_vmap
+def _(info, in_dims, x, fmt, scale):
+    return quantize_codes(x, fmt, scale), in_dims[0]

@@ -14,11 +14,11 @@ class AdamWFp8(AdamW):
     keep float32.
     """
 
-    _storage = f"m={_FP8} v={_FP8} vmax={_FP8}"
+    _storage = f"states={_FP8}"
     _older = AdamW._older
 
 
 class LionFp8(Lion):
     """Lion with its momentum as AdamWFp8 keeps its moments."""
 
-    _storage = f"m={_FP8}"
+    _storage = f"states={_FP8}"

@@ -1,0 +1,137 @@
+"""altgrad.quantize: against a search for the nearest number, straight-through gradients, torch's transforms."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import altgrad
+
+FORMATS = {"ocp.e4m3fn": torch.float8_e4m3fn, "ocp.e5m2": torch.float8_e5m2}
+
+
+def numbers(fmt):
+    """All finite numbers of a format with their codes, largest last."""
+    codes = torch.arange(128, dtype=torch.uint8)
+    values = codes.view(FORMATS[fmt]).double()
+    kept = values.isfinite()
+    return values[kept].numpy(), codes[kept].numpy()
+
+
+def nearest(x, fmt, scale):
+    """The definition by search: the nearest number, of two the one with the even code."""
+    values, codes = numbers(fmt)
+    scaled = (x.float() / scale).double().numpy()
+    size = np.minimum(np.abs(scaled), values[-1])
+    above = np.clip(np.searchsorted(values, size), 1, len(values) - 1)
+    low, high = values[above - 1], values[above]
+    up = (high - size < size - low) | ((high - size == size - low) & (codes[above] % 2 == 0))
+    out = np.copysign(np.where(up, high, low), scaled)
+    if fmt == "ocp.e5m2":
+        out = np.where(np.isinf(scaled), scaled, out)
+    out = np.where(np.isnan(scaled), np.nan, out)
+    return (torch.tensor(out, dtype=torch.float32) * scale).to(x.dtype)
+
+
+def awkward(dtype):
+    torch.manual_seed(1)
+    x = torch.randn(20000) * torch.exp2(torch.randint(-20, 20, (20000,)).float())
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 448.0, 464.0, 1e38, 2**-10, 3 * 2**-10, 1e-45]
+    return torch.cat([x, torch.tensor(special), numbers_between()]).to(dtype)
+
+
+def numbers_between():
+    """Middles of neighbouring numbers: ties."""
+    return torch.cat([torch.tensor((v[1:] + v[:-1]) / 2, dtype=torch.float32)
+                      for v in (numbers(fmt)[0] for fmt in FORMATS)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("scale", [1.0, 0.37, 1e-3])
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_the_nearest_number_times_scale(fmt, scale, dtype):
+    x = awkward(dtype)
+    scale = torch.tensor(scale)
+    got, wanted = altgrad.quantize(x, fmt, scale.item()), nearest(x, fmt, scale)
+    assert got.dtype == dtype and torch.equal(got.isnan(), wanted.isnan())
+    kept = ~wanted.isnan()
+    assert torch.equal(got[kept], wanted[kept])
+    assert torch.equal(torch.signbit(got[kept]), torch.signbit(wanted[kept]))
+    assert torch.equal(got[kept], altgrad.quantize(x, fmt, scale)[kept])
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_codes_are_those_of_the_values(fmt):
+    x = awkward(torch.float32)
+    codes = altgrad.quantize_codes(x, fmt, 0.25)
+    assert codes.dtype == FORMATS[fmt] and codes.shape == x.shape
+    values, back = altgrad.quantize(x, fmt, 0.25), altgrad.dequantize(codes, 0.25)
+    assert torch.equal(values.nan_to_num(7), back.nan_to_num(7))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: torch.randn(6, 8).t(), lambda: torch.randn(4, 9)[:, ::2], lambda: torch.randn(3).expand(5, 3),
+    lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), lambda: torch.zeros(0, 3),
+    lambda: torch.randn(()), lambda: torch._neg_view(torch.randn(7))])
+def test_any_layout(make):
+    x = make()
+    got = altgrad.quantize(x, "ocp.e4m3fn", 0.5)
+    assert torch.equal(got, nearest(x.contiguous().clone().flatten(), "ocp.e4m3fn",
+                                    torch.tensor(0.5)).view(x.shape))
+    assert torch.equal(altgrad.dequantize(altgrad.quantize_codes(x, "ocp.e4m3fn", 0.5), 0.5), got)
+
+
+def test_a_scale_for_each_row():
+    x = torch.randn(5, 300)
+    scales = torch.tensor([0.1, 1.0, 2.0, 0.3, 7.0]).view(5, 1)
+    got = altgrad.quantize(x, "ocp.e4m3fn", scales)
+    for row, scale in enumerate(scales.flatten()):
+        assert torch.equal(got[row], nearest(x[row], "ocp.e4m3fn", scale))
+
+
+def test_the_gradient_passes_straight_through():
+    x = torch.tensor([0.3, -1000.0, 448.0, math.nan, 3.0], requires_grad=True)
+    weights = torch.arange(5.0)
+    (altgrad.quantize(x, "ocp.e4m3fn", 2.0) * weights).nansum().backward()
+    assert torch.equal(x.grad, torch.tensor([0.0, 1, 2, 0, 4]))
+    y = x.detach().requires_grad_()
+    (altgrad.quantize(y, "ocp.e4m3fn", 1.0, mask_saturated=True) * weights).nansum().backward()
+    assert torch.equal(y.grad, torch.tensor([0.0, 0, 2, 0, 4]))
+    z = torch.tensor([2.0, 3.0], requires_grad=True)
+    scale = torch.tensor(4.0, requires_grad=True)
+    altgrad.dequantize(z, scale).sum().backward()
+    assert torch.equal(z.grad, torch.tensor([4.0, 4.0])) and scale.grad is None
+
+
+def test_torch_library_checks():
+    x = torch.randn(10, requires_grad=True)
+    for masked in (False, True):
+        torch.library.opcheck(torch.ops.altgrad.quantize, (x, "ocp.e5m2", torch.tensor(0.5), masked))
+    torch.library.opcheck(torch.ops.altgrad.quantize_codes, (x.detach(), "ocp.e4m3fn", torch.tensor(2.0)))
+
+
+def test_vmap_and_compile():
+    x = torch.randn(4, 33)
+    one = lambda row: altgrad.quantize(row, "ocp.e4m3fn", 0.5)
+    assert torch.equal(torch.vmap(one)(x), one(x))
+    assert torch.equal(torch.vmap(one, in_dims=1, out_dims=1)(x), one(x))
+    compiled = torch.compile(lambda v: altgrad.quantize(v * 2, "ocp.e4m3fn", 0.5).sum(), fullgraph=True,
+                             backend="aot_eager")
+    y = x.clone().requires_grad_()
+    compiled(y).backward()
+    assert torch.equal(y.grad, torch.full_like(y, 2.0))
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda x: altgrad.quantize(x, "e4m3"), ValueError, "'e4m3' is no format; there are f32, bf16"),
+    (lambda x: altgrad.quantize(x, "ocp.e4m3fn", 0.0), ValueError, "scale is 0.0; it is positive and finite"),
+    (lambda x: altgrad.quantize(x, "ocp.e4m3fn", math.nan), ValueError, "scale is nan"),
+    (lambda x: altgrad.quantize(x, "ocp.e4m3fn", 1e-50), ValueError, "scale is 1e-50; it is positive and finite in float32"),
+    (lambda x: altgrad.quantize(x, "ocp.e4m3fn", torch.tensor([[1.0], [math.inf]])), ValueError, "positive and finite"),
+    (lambda x: altgrad.quantize(x.double(), "ocp.e4m3fn"), TypeError, "a tensor of torch.float64 was given"),
+    (lambda x: altgrad.quantize(x.to_sparse(), "ocp.e4m3fn"), (TypeError, NotImplementedError), "[Ss]parse"),
+])
+def test_bad_input(call, error, words):
+    with pytest.raises(error, match=words):
+        call(torch.randn(2, 3))
