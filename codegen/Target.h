@@ -19,6 +19,9 @@ struct CpuTuning {
   unsigned slowInARow;
   // Elements of a pass, a power of two: what crosses to the second stays in L1.
   unsigned passElements;
+  // Vectors of sums that a sweep has in registers; what else it computes with
+  // needs the others.
+  unsigned sumRegisters;
   // A root's quotient by a scalar is faster by products than by a division.
   bool quickQuotients;
 };

@@ -12,11 +12,21 @@ namespace altgrad {
 
 constexpr unsigned laneBytes = 4;
 
-// The partial sums of one reduction, in memory: lane = element mod 256.
+// The partial sums of one reduction, in memory: lane = element mod 256, or mod
+// fewer where order is free.
 struct Lanes {
   Reduction kind;
   unsigned chunkWord;
+  int64_t count;
   mlir::Value memory;
+};
+
+// How the sums of a reduction go from row to row: of its vectors the first are in
+// registers, which begin at `first` among a loop's values.
+struct Carried {
+  Lanes lanes;
+  size_t vectors, first, registers;
+  llvm::SmallVector<mlir::Value> verdicts = {}; // of a row
 };
 
 // A chunk on its way through a sweep.
@@ -52,7 +62,8 @@ private:
                 int64_t width, mlir::Value from, mlir::Value to);
   llvm::SmallVector<mlir::Value> load(KernelBuilder &kernel, HostChunk &chunk,
                                       mlir::Region &body, int64_t width,
-                                      mlir::Value index, bool prefetch);
+                                      mlir::Value index,
+                                      std::optional<int64_t> place);
   mlir::Value indexOf(HostChunk &chunk, mlir::Value index);
   llvm::SmallVector<mlir::Value> compute(HostChunk &chunk, mlir::Region &body,
                                          llvm::SmallVector<mlir::Value> loaded,
@@ -62,12 +73,23 @@ private:
   void reduceBlock(KernelBuilder &kernel, HostChunk &chunk, mlir::Region &body,
                    int64_t width, mlir::Value from, mlir::Value to);
 
+  // RowSums.cpp
+  static bool sumsByRows(SweepOp sweep);
+  llvm::SmallVector<Carried> carry(const HostChunk &chunk);
+  void rows(KernelBuilder &kernel, HostChunk &chunk, mlir::Value end);
+  void add(KernelBuilder &kernel, llvm::SmallVector<mlir::Value> &sums,
+           llvm::MutableArrayRef<Carried> carried, size_t vector,
+           llvm::ArrayRef<mlir::Value> emitted);
+  void leave(KernelBuilder &kernel, const Carried &one,
+             llvm::ArrayRef<mlir::Value> registers, bool halves);
+
   // LowerToHost.cpp
   void lowerFolds(KernelBuilder &kernel, PhaseOp phase, mlir::Value begin,
                   mlir::Value end);
   mlir::Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row);
   Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord);
-  void clear(KernelBuilder &kernel, const Lanes &lanes);
+  mlir::Value neutralVector(const Lanes &lanes);
+  void clear(KernelBuilder &kernel, const Lanes &lanes, int64_t from = 0);
   mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);
   mlir::Value joinLanes(Reduction kind, mlir::Value vector);
   mlir::Value lane(KernelBuilder &kernel, const Lanes &lanes,
@@ -79,6 +101,10 @@ private:
   mlir::ImplicitLocOpBuilder builder;
   mlir::Value ahead; // bytes, i64: how far ahead a sweep asks for memory
 };
+
+/// Conjunctions of vectors, -1 for true.
+mlir::Value both(mlir::ImplicitLocOpBuilder &builder, mlir::Value before,
+                 mlir::Value value);
 
 } // namespace altgrad
 

@@ -57,34 +57,41 @@ void HostLowering::lower(PhaseOp phase) {
 
 Lanes HostLowering::makeLanes(KernelBuilder &kernel, Reduction kind,
                               unsigned chunkWord) {
-  Value memory = LLVM::AllocaOp::create(
-      builder, kernel.pointerType(), builder.getI32Type(),
-      kernel.i64(ALTGRAD_LANES), /*alignment=*/64);
-  return {kind, chunkWord, memory};
+  bool ordered = kind == Reduction::Add || kind == Reduction::SumSq;
+  int64_t count = ordered ? ALTGRAD_LANES : target.vectorWidth;
+  Value memory = LLVM::AllocaOp::create(builder, kernel.pointerType(),
+                                        builder.getI32Type(),
+                                        kernel.i64(count), /*alignment=*/64);
+  return {kind, chunkWord, count, memory};
 }
 
 Value HostLowering::lane(KernelBuilder &kernel, const Lanes &lanes,
                          Value index) {
+  index = arith::AndIOp::create(builder, index, kernel.i64(lanes.count - 1));
   return kernel.offset(lanes.memory, index, laneBytes);
 }
 
-void HostLowering::clear(KernelBuilder &kernel, const Lanes &lanes) {
-  auto type = cast<VectorType>(partialType(
-      lanes.kind, VectorType::get({target.vectorWidth}, builder.getF32Type())));
-  Value zero = neutral(builder, lanes.kind, type);
-  for (unsigned i = 0; i < ALTGRAD_LANES; i += target.vectorWidth)
-    kernel.store(zero, lane(kernel, lanes, kernel.i64(i)),
-                 target.vectorWidth * laneBytes);
+Value HostLowering::neutralVector(const Lanes &lanes) {
+  auto vector = VectorType::get({target.vectorWidth}, builder.getF32Type());
+  return neutral(builder, lanes.kind, partialType(lanes.kind, vector));
+}
+
+// From a vector on.
+void HostLowering::clear(KernelBuilder &kernel, const Lanes &lanes,
+                         int64_t from) {
+  int64_t width = target.vectorWidth;
+  for (int64_t i = from * width; i < lanes.count; i += width)
+    kernel.store(neutralVector(lanes), lane(kernel, lanes, kernel.i64(i)),
+                 width * laneBytes);
 }
 
 // The tree 128, 64 … 1: in memory while a vector holds no more than half of
 // what is left, then inside one vector.
 Value HostLowering::total(KernelBuilder &kernel, const Lanes &lanes) {
   int64_t width = target.vectorWidth;
-  auto type = cast<VectorType>(partialType(
-      lanes.kind, VectorType::get({width}, builder.getF32Type())));
+  Type type = neutralVector(lanes).getType();
   SmallVector<Value> sums;
-  for (unsigned i = 0; i < ALTGRAD_LANES; i += width)
+  for (int64_t i = 0; i < lanes.count; i += width)
     sums.push_back(kernel.load(type, lane(kernel, lanes, kernel.i64(i)),
                                width * laneBytes));
   for (size_t half = sums.size() / 2; half; half /= 2)
@@ -118,9 +125,7 @@ Value HostLowering::fold(KernelBuilder &kernel, const Lanes &lanes, Row row) {
   kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
     Value from = kernel.chunkWord(lanes.chunkWord,
                                   arith::AddIOp::create(builder, first, i));
-    Value at = lane(
-        kernel, lanes,
-        arith::AndIOp::create(builder, i, kernel.i64(ALTGRAD_LANES - 1)));
+    Value at = lane(kernel, lanes, i);
     Value sum = join(builder, lanes.kind, kernel.load(type, at, laneBytes),
                      kernel.load(type, from, laneBytes));
     kernel.store(sum, at, laneBytes);

@@ -8,6 +8,8 @@
 using namespace mlir;
 using namespace altgrad;
 
+static constexpr int64_t lineBytes = 64; // of a cache
+
 void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
                               Value end) {
   SmallVector<Lanes> lanes;
@@ -51,8 +53,10 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   };
   work.loads = pointers(sweep.getLoads());
   work.stores = pointers(sweep.getStores());
-  for (const Lanes &one : lanes)
-    clear(kernel, one);
+  bool byRows = sumsByRows(sweep);
+  if (!byRows)
+    for (const Lanes &one : lanes)
+      clear(kernel, one);
 
   if (usesIndex(sweep))
     work.base = arith::AddIOp::create(
@@ -63,11 +67,16 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   } else {
     Value whole = arith::AndIOp::create(
         builder, count, kernel.i64(words ? -words->elementsAtOnce() : -width));
+    Value done = kernel.i64(0);
+    if (byRows) {
+      done =
+          arith::AndIOp::create(builder, count, kernel.i64(-ALTGRAD_LANES));
+      rows(kernel, work, done);
+    }
     if (words)
       words->lower(whole, work.loads, work.stores, work.known);
     else
-      elements(kernel, work, sweep.getWide().front(), width, kernel.i64(0),
-               whole);
+      elements(kernel, work, sweep.getWide().front(), width, done, whole);
     elements(kernel, work, sweep.getBody(), 1, whole, count);
   }
   for (const Lanes &one : lanes)
@@ -80,16 +89,17 @@ void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
                          /*rw=*/0, /*hint=*/3, /*cache=*/1);
 }
 
-// -1 is true. LLVM makes an `and` a masked store, which AMD has in microcode.
-static Value both(ImplicitLocOpBuilder &builder, Value before, Value value) {
+// LLVM makes an `and` a masked store, which AMD has in microcode.
+Value altgrad::both(ImplicitLocOpBuilder &builder, Value before, Value value) {
   value = arith::ExtSIOp::create(builder, before.getType(), value);
   return arith::MaxSIOp::create(builder, before, value);
 }
 
-// The codes of the `width` elements from `index` on.
+// The codes of the `width` elements from `index` on. `place` is how many come
+// before them of those that the loop asks memory for: once for each line.
 SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
                                       Region &body, int64_t width, Value index,
-                                      bool prefetch) {
+                                      std::optional<int64_t> place) {
   SmallVector<Value> loaded;
   for (auto [argument, stream, pointer] :
        llvm::zip(body.getArguments(), chunk.sweep.getLoads(), chunk.loads)) {
@@ -101,7 +111,7 @@ SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
       continue;
     }
     Value at = elementAt(kernel, stream, pointer, index);
-    if (prefetch)
+    if (place && *place * bytesOf(stream) % lineBytes == 0)
       prefetchAhead(kernel, at, ahead);
     loaded.push_back(kernel.load(type, at, bytesOf(stream)));
   }
@@ -137,7 +147,8 @@ void HostLowering::reduceBlock(KernelBuilder &kernel, HostChunk &chunk,
         neutral(builder, reduce.getReduction(), reduce.getType()),
         [&](Value index, SmallVector<Value> before) -> SmallVector<Value> {
           SmallVector<Value> loaded =
-              load(kernel, chunk, body, width, index, width > 1 && first);
+              load(kernel, chunk, body, width, index,
+                   width > 1 && first ? std::optional(0) : std::nullopt);
           Value value = cloneValues(
               builder, body, reduce.getValue(),
               {loaded, chunk.known, indexOf(chunk, index)})[0];
@@ -198,13 +209,12 @@ void HostLowering::elements(KernelBuilder &kernel, HostChunk &chunk,
   bool prefetch = width > 1 && blockReductions(body).empty();
   kernel.loop(from, to, kernel.i64(width), [&](Value index) {
     SmallVector<Value> loaded =
-        load(kernel, chunk, body, width, index, prefetch);
+        load(kernel, chunk, body, width, index,
+             prefetch ? std::optional(0) : std::nullopt);
     SmallVector<Value> emitted =
         compute(chunk, body, loaded, indexOf(chunk, index));
     for (auto [value, one] : llvm::zip(emitted, chunk.lanes)) {
-      Value at = lane(kernel, one,
-                      arith::AndIOp::create(builder, index,
-                                            kernel.i64(ALTGRAD_LANES - 1)));
+      Value at = lane(kernel, one, index);
       Type type = partialType(one.kind, value.getType());
       unsigned alignment = width * laneBytes;
       Value before = kernel.load(type, at, alignment);

@@ -14,17 +14,20 @@ static bool isWide(Operation &op) {
   });
 }
 
-// The order of elements is free without a reduction: the low halves of words
-// are one vector, the high halves another.
-bool WordSweep::fits(SweepOp sweep, const Target &target) {
+bool WordSweep::takesHalves(SweepOp sweep, const Target &target) {
   auto bf16 = [](Value stream) {
     auto type = cast<TensorsType>(stream.getType());
     return type.getFormat().getKnownName() == "bf16" && type.getBlock() == 1;
   };
-  return target.cpu.bf16ByHalves && sweep.getReduced().empty() &&
-         llvm::all_of(sweep.getLoads(), bf16) &&
+  return target.cpu.bf16ByHalves && llvm::all_of(sweep.getLoads(), bf16) &&
          llvm::all_of(sweep.getStores(), bf16) &&
-         sweep.getBody().getOps<BlockReduceOp>().empty() &&
+         sweep.getBody().getOps<BlockReduceOp>().empty();
+}
+
+// The order of elements is free without a reduction: the low halves of words
+// are one vector, the high halves another.
+bool WordSweep::fits(SweepOp sweep, const Target &target) {
+  return takesHalves(sweep, target) && sweep.getReduced().empty() &&
          llvm::none_of(sweep.getWide().front().front(), isWide);
 }
 

@@ -11,6 +11,8 @@ namespace altgrad {
 class WordSweep {
 public:
   static bool fits(SweepOp sweep, const Target &target);
+  /// Whether the halves of words are what a sweep had better load.
+  static bool takesHalves(SweepOp sweep, const Target &target);
   /// At the kernel's entry: takes memory on the stack.
   WordSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning,
             mlir::Value ahead);
