@@ -43,6 +43,43 @@ struct HostChunk {
   mlir::Value base = {};
 };
 
+// A body of a sweep over blocks, cut at their reductions: a value's stage is how many
+// of them, one after the other, it waits for.
+class BlockStages {
+public:
+  struct Stage {
+    llvm::SmallVector<BlockReduceOp> reductions; // of its values
+    llvm::SmallVector<size_t> emitted;           // operands of the terminator
+    llvm::SetVector<mlir::Value> kept;           // that later stages read
+  };
+
+  BlockStages(SweepOp sweep, mlir::Region &body);
+  // Memory for what is kept, on the stack.
+  void allocate(KernelBuilder &kernel, int64_t block);
+  // `place`: the element's in its block.
+  void keep(KernelBuilder &kernel, mlir::Value value, mlir::Value now,
+            mlir::Value place) const;
+  mlir::Value take(KernelBuilder &kernel, mlir::Value value,
+                   mlir::Value place) const;
+
+  unsigned size() const { return stages.size(); }
+  const Stage &at(unsigned number) const { return stages[number]; }
+  mlir::Region &getBody() const { return body; }
+
+private:
+  struct Place {
+    unsigned stage = 0;
+    bool varies = false; // within a block
+  };
+  Place placeOf(mlir::Value value) const;
+  void keepFor(unsigned stage);
+
+  mlir::Region &body;
+  llvm::SmallVector<Stage> stages;
+  llvm::DenseMap<mlir::Value, Place> places;
+  llvm::DenseMap<mlir::Value, mlir::Value> memory;
+};
+
 class HostLowering {
 public:
   HostLowering(StepOp step, const Target &target)
@@ -57,7 +94,8 @@ private:
   void lowerSweep(KernelBuilder &kernel, SweepOp sweep, mlir::Value begin,
                   mlir::Value end);
   void sweepChunk(KernelBuilder &kernel, SweepOp sweep, mlir::Value chunk,
-                  llvm::ArrayRef<Lanes> lanes, WordSweep *words);
+                  llvm::ArrayRef<Lanes> lanes,
+                  llvm::ArrayRef<BlockStages> bodies, WordSweep *words);
   void elements(KernelBuilder &kernel, HostChunk &chunk, mlir::Region &body,
                 int64_t width, mlir::Value from, mlir::Value to);
   llvm::SmallVector<mlir::Value> load(KernelBuilder &kernel, HostChunk &chunk,
@@ -68,10 +106,15 @@ private:
   llvm::SmallVector<mlir::Value> compute(HostChunk &chunk, mlir::Region &body,
                                          llvm::SmallVector<mlir::Value> loaded,
                                          mlir::Value index);
-  void blocks(KernelBuilder &kernel, HostChunk &chunk, mlir::Value count);
+  void emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
+            int64_t width, mlir::Value index, mlir::Value value);
   void loadShared(KernelBuilder &kernel, HostChunk &chunk, mlir::Value from);
-  void reduceBlock(KernelBuilder &kernel, HostChunk &chunk, mlir::Region &body,
-                   int64_t width, mlir::Value from, mlir::Value to);
+
+  // BlockStages.cpp
+  void blocks(KernelBuilder &kernel, HostChunk &chunk,
+              llvm::ArrayRef<BlockStages> bodies, mlir::Value count);
+  void stage(KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
+             unsigned number, int64_t width, mlir::Value from, mlir::Value to);
 
   // RowSums.cpp
   static bool sumsByRows(SweepOp sweep);

@@ -20,13 +20,19 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   std::optional<WordSweep> words;
   if (WordSweep::fits(sweep, target))
     words.emplace(kernel, sweep, target.cpu, ahead);
+  SmallVector<BlockStages> bodies;
+  if (exchangesInBlocks(sweep))
+    for (Region *body : {&sweep.getBody(), &sweep.getWide().front()})
+      bodies.emplace_back(sweep, *body).allocate(kernel, sweep.getBlock());
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
-    sweepChunk(kernel, sweep, chunk, lanes, words ? &*words : nullptr);
+    sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
   });
 }
 
 void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
-                              ArrayRef<Lanes> lanes, WordSweep *words) {
+                              ArrayRef<Lanes> lanes,
+                              ArrayRef<BlockStages> bodies,
+                              WordSweep *words) {
   Type i64 = builder.getI64Type();
   Value entry =
       kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));
@@ -62,8 +68,8 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
     work.base = arith::AddIOp::create(
         builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first);
   int64_t width = sweep.getWidth();
-  if (exchangesInBlocks(sweep)) {
-    blocks(kernel, work, count);
+  if (!bodies.empty()) {
+    blocks(kernel, work, bodies, count);
   } else {
     Value whole = arith::AndIOp::create(
         builder, count, kernel.i64(words ? -words->elementsAtOnce() : -width));
@@ -136,52 +142,6 @@ Value HostLowering::indexOf(HostChunk &chunk, Value index) {
                     : Value();
 }
 
-// The results of a body's block reductions over the elements from `from` to `to`.
-void HostLowering::reduceBlock(KernelBuilder &kernel, HostChunk &chunk,
-                               Region &body, int64_t width, Value from,
-                               Value to) {
-  bool first = true;
-  for (BlockReduceOp reduce : blockReductions(body)) {
-    Value most = kernel.loopWith(
-        from, to, kernel.i64(width),
-        neutral(builder, reduce.getReduction(), reduce.getType()),
-        [&](Value index, SmallVector<Value> before) -> SmallVector<Value> {
-          SmallVector<Value> loaded =
-              load(kernel, chunk, body, width, index,
-                   width > 1 && first ? std::optional(0) : std::nullopt);
-          Value value = cloneValues(
-              builder, body, reduce.getValue(),
-              {loaded, chunk.known, indexOf(chunk, index)})[0];
-          return {join(builder, reduce.getReduction(), before[0], value)};
-        })[0];
-    chunk.known.map(reduce.getResult(),
-                    width > 1 ? joinLanes(reduce.getReduction(), most) : most);
-    first = false;
-  }
-}
-
-// Block by block: what it reduces, then its elements. The last one may be short.
-void HostLowering::blocks(KernelBuilder &kernel, HostChunk &chunk,
-                          Value count) {
-  SweepOp sweep = chunk.sweep;
-  Region &wide = sweep.getWide().front(), &narrow = sweep.getBody();
-  int64_t block = sweep.getBlock(), width = sweep.getWidth();
-  Value whole = arith::AndIOp::create(builder, count, kernel.i64(-block));
-  kernel.loop(kernel.i64(0), whole, kernel.i64(block), [&](Value from) {
-    Value to = arith::AddIOp::create(builder, from, kernel.i64(block));
-    loadShared(kernel, chunk, from);
-    reduceBlock(kernel, chunk, wide, width, from, to);
-    elements(kernel, chunk, wide, width, from, to);
-  });
-  Value some =
-      arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, whole, count);
-  kernel.when(some, [&] {
-    loadShared(kernel, chunk, whole);
-    reduceBlock(kernel, chunk, narrow, 1, whole, count);
-    elements(kernel, chunk, narrow, 1, whole, count);
-  });
-}
-
 // By the quick body where there is one and its guard holds.
 SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body,
                                          SmallVector<Value> loaded,
@@ -201,35 +161,39 @@ SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body,
   return SmallVector<Value>(guard.choose(fast, exact));
 }
 
-// `width` elements at a time from `from` to `to`. Those of a block store the
-// same value to the same place.
+// What a body gives as its value `which`: to the sums, or to a stream. Elements of a
+// block store the same value to the same place.
+void HostLowering::emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
+                        int64_t width, Value index, Value value) {
+  if (which < chunk.lanes.size()) {
+    const Lanes &one = chunk.lanes[which];
+    Value at = lane(kernel, one, index);
+    unsigned alignment = width * laneBytes;
+    Value before =
+        kernel.load(partialType(one.kind, value.getType()), at, alignment);
+    Value sum = one.kind == Reduction::And
+                    ? both(builder, before, value)
+                    : accumulate(builder, one.kind, before, value);
+    return kernel.store(sum, at, alignment);
+  }
+  Value stream = chunk.sweep.getStores()[which - chunk.lanes.size()];
+  if (blockOf(stream) > 1 && width > 1)
+    value = vector::ExtractOp::create(builder, value, ArrayRef<int64_t>{0});
+  Value base = chunk.stores[which - chunk.lanes.size()];
+  kernel.store(value, elementAt(kernel, stream, base, index), bytesOf(stream));
+}
+
+// `width` elements at a time from `from` to `to`.
 void HostLowering::elements(KernelBuilder &kernel, HostChunk &chunk,
                             Region &body, int64_t width, Value from,
                             Value to) {
-  bool prefetch = width > 1 && blockReductions(body).empty();
   kernel.loop(from, to, kernel.i64(width), [&](Value index) {
     SmallVector<Value> loaded =
         load(kernel, chunk, body, width, index,
-             prefetch ? std::optional(0) : std::nullopt);
+             width > 1 ? std::optional(0) : std::nullopt);
     SmallVector<Value> emitted =
         compute(chunk, body, loaded, indexOf(chunk, index));
-    for (auto [value, one] : llvm::zip(emitted, chunk.lanes)) {
-      Value at = lane(kernel, one, index);
-      Type type = partialType(one.kind, value.getType());
-      unsigned alignment = width * laneBytes;
-      Value before = kernel.load(type, at, alignment);
-      Value sum = one.kind == Reduction::And
-                      ? both(builder, before, value)
-                      : accumulate(builder, one.kind, before, value);
-      kernel.store(sum, at, alignment);
-    }
-    for (auto [value, stream, pointer] :
-         llvm::zip(llvm::drop_begin(emitted, chunk.lanes.size()),
-                   chunk.sweep.getStores(), chunk.stores)) {
-      if (blockOf(stream) > 1 && width > 1)
-        value = vector::ExtractOp::create(builder, value, ArrayRef<int64_t>{0});
-      kernel.store(value, elementAt(kernel, stream, pointer, index),
-                   bytesOf(stream));
-    }
+    for (auto [which, value] : llvm::enumerate(emitted))
+      emit(kernel, chunk, which, width, index, value);
   });
 }
