@@ -40,13 +40,15 @@ Value altgrad::accumulate(ImplicitLocOpBuilder &builder, Reduction kind,
 }
 
 Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
-                    Value b) {
+                    Value b, bool numbers) {
   switch (kind) {
   case Reduction::Add:
   case Reduction::SumSq:
     return arith::AddFOp::create(builder, a, b);
   case Reduction::Max:
-    return arith::MaximumFOp::create(builder, a, b);
+    return arith::MaximumFOp::create(builder, a, b,
+                                     numbers ? arith::FastMathFlags::nnan
+                                             : arith::FastMathFlags::none);
   case Reduction::And:
     return arith::AndIOp::create(builder, a, b);
   }

@@ -2,6 +2,7 @@
 // are computed before and asked for after wait in the caches, so none is computed twice.
 #include "codegen/kernels/host/HostLowering.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -103,6 +104,22 @@ Value BlockStages::take(KernelBuilder &kernel, Value value, Value place) const {
   return arith::TruncIOp::create(kernel.builder, value.getType(), kept);
 }
 
+// Whether a value cannot be a NaN: one that an ordered comparison has chosen.
+static bool isNumber(Value value) {
+  auto chosen = value.getDefiningOp<arith::SelectOp>();
+  auto compared =
+      chosen ? chosen.getCondition().getDefiningOp<arith::CmpFOp>() : nullptr;
+  if (!compared || compared.getLhs() != chosen.getTrueValue() ||
+      compared.getPredicate() != arith::CmpFPredicate::OLT)
+    return false;
+  FloatAttr number;
+  DenseFPElementsAttr numbers;
+  if (matchPattern(chosen.getFalseValue(), m_Constant(&numbers)))
+    return numbers.isSplat() && !numbers.getSplatValue<APFloat>().isNaN();
+  return matchPattern(chosen.getFalseValue(), m_Constant(&number)) &&
+         !number.getValue().isNaN();
+}
+
 // One stage of the elements from `from` to `to`, all of one block.
 void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
                          const BlockStages &stages, unsigned number,
@@ -136,7 +153,8 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
                                             {loaded, known, indexOf(chunk, index)});
     for (auto [i, before] : llvm::enumerate(most)) {
       BlockReduceOp reduce = stage.reductions[i];
-      before = join(builder, reduce.getReduction(), before, values[i]);
+      before = join(builder, reduce.getReduction(), before, values[i],
+                    isNumber(reduce.getValue()));
     }
     auto rest = ArrayRef(values).drop_front(most.size());
     // Before an element that is read again is overwritten.
@@ -152,7 +170,8 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
   for (auto [i, result] : llvm::enumerate(most)) {
     BlockReduceOp reduce = stage.reductions[i];
     chunk.known.map(reduce.getResult(),
-                    width > 1 ? joinLanes(reduce.getReduction(), result)
+                    width > 1 ? joinLanes(reduce.getReduction(), result,
+                                          isNumber(reduce.getValue()))
                               : result);
   }
 }

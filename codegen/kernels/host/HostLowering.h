@@ -134,7 +134,8 @@ private:
   mlir::Value neutralVector(const Lanes &lanes);
   void clear(KernelBuilder &kernel, const Lanes &lanes, int64_t from = 0);
   mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);
-  mlir::Value joinLanes(Reduction kind, mlir::Value vector);
+  mlir::Value joinLanes(Reduction kind, mlir::Value vector,
+                        bool numbers = false);
   mlir::Value lane(KernelBuilder &kernel, const Lanes &lanes,
                    mlir::Value index);
   mlir::Value prefetchDistance(KernelBuilder &kernel);
