@@ -31,7 +31,9 @@ LogicalResult SetWriter::readWord(StringRef word) {
                     : (name == "states" && format == "param") ||
                           FormatAttr::getNamed(rule.getContext(), format);
   if (!known)
-    return error() << "storage '" << word << "' has an unknown format";
+    return error() << "storage '" << word << "': "
+                   << (step ? "a step count is i64 or f32"
+                            : FormatAttr::unknown(format));
   if (!formats.try_emplace(name, format.str()).second)
     return error() << "storage names '" << name << "' twice";
   return success();
@@ -44,7 +46,8 @@ LogicalResult SetWriter::readGradientWord(StringRef word) {
     return error() << "storage '" << word
                    << "' of a set without a rule, which has a grad and a copy";
   if (!FormatAttr::getNamed(loc.getContext(), format))
-    return error() << "storage '" << word << "' has an unknown format";
+    return error() << "storage '" << word
+                   << "': " << FormatAttr::unknown(format);
   if (!formats.try_emplace(name, format.str()).second)
     return error() << "storage names '" << name << "' twice";
   return success();
@@ -119,12 +122,14 @@ std::string SetWriter::load(const Named &name, StringRef type) {
 
 // `value` goes to `target`, rounded where its format is not f32.
 void SetWriter::stored(const Named &target, StringRef value, StringRef type) {
-  StringRef format = type.drop_front(StringRef("!altgrad.tensors<").size());
+  StringRef word = type.drop_front(StringRef("!altgrad.tensors<").size());
+  auto format =
+      FormatAttr::getNamed(loc.getContext(), word.split('>').first);
   std::string name = "%" + target.name, code = value.str();
-  if (format != "f32>") {
+  if (!format.isF32()) {
     code = name + ".code";
     text.line(code + " = quantize " + value + " round<nearest_even> overflow<" +
-              (format.starts_with("ocp.") ? "saturate" : "nonfinite") +
+              (format.overflowsToInf() ? "nonfinite" : "saturate") +
               "> : " + type);
   }
   text.writes.push_back(code + " to " + name + " : " + type.str());
