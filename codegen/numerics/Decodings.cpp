@@ -117,8 +117,8 @@ static Value decodeByF16(ImplicitLocOpBuilder &b, Value code,
       word = bits.either(word, left(bits.both(wide, constant(format.signBit())),
                                     16 - format.bits()));
   }
-  Value number =
-      arith::ExtFOp::create(b, f32, arith::BitcastOp::create(b, half, word));
+  Value halves = arith::BitcastOp::create(b, half, word);
+  Value number = arith::ExtFOp::create(b, f32, halves);
   if (format.bias == 15)
     return number;
   return arith::MulFOp::create(b, number,

@@ -102,10 +102,10 @@ static Value decodePairs(ImplicitLocOpBuilder &b, DecodeOp op) {
     Value pair = LLVM::CallIntrinsicOp::create(b, halves, b.getStringAttr(name),
                                                ValueRange{word})
                      .getResult(0);
-    for (int64_t j : {0, 1})
-      numbers.push_back(arith::ExtFOp::create(
-          b, b.getF32Type(),
-          vector::ExtractOp::create(b, pair, ArrayRef<int64_t>{j})));
+    for (int64_t j : {0, 1}) {
+      Value half = vector::ExtractOp::create(b, pair, ArrayRef<int64_t>{j});
+      numbers.push_back(arith::ExtFOp::create(b, b.getF32Type(), half));
+    }
   }
   return vector::FromElementsOp::create(b, type, numbers);
 }
