@@ -2,7 +2,7 @@
 #include "dialect/Dialect.h"
 
 #include "mlir/IR/DialectImplementation.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 
@@ -46,19 +46,18 @@ std::string FormatAttr::unknown(StringRef name) {
 
 std::string altgrad::listFormats() {
   std::string text;
+  llvm::raw_string_ostream out(text);
   for (const auto &[name, f] : presets) {
-    bool pair = f.nan == NanCode::Ieee;
-    text += llvm::formatv(
-        "{0,-15} {1,2} bits, {2} {3}, {4} to {5}{6}\n", name, f.bits(),
-        f.complement ? "two's complement"
-        : f.hasSign  ? "signed"
-                     : "unsigned",
-        llvm::formatv("e{0}m{1}", int(f.exponentBits), int(f.mantissaBits)),
-        llvm::formatv("{0:g}", double(decode(f, f.hasZero))),
-        llvm::formatv("{0:g}", double(decode(f, f.maxCode()))),
-        pair                     ? ", inf, nan"
-        : f.nan != NanCode::None ? ", nan"
-                                 : "");
+    StringRef sign = f.complement ? "two's complement"
+                     : f.hasSign  ? "signed"
+                                  : "unsigned";
+    out << llvm::format("%-15s %2u bits, ", name, f.bits()) << sign
+        << llvm::format(" e%um%u, %g to %g", unsigned(f.exponentBits),
+                        unsigned(f.mantissaBits),
+                        double(decode(f, uint32_t(f.hasZero))),
+                        double(decode(f, f.maxCode())))
+        << (f.hasInf ? ", inf" : "") << (f.nan == NanCode::None ? "" : ", nan")
+        << "\n";
   }
   return text;
 }

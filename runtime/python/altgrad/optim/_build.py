@@ -10,8 +10,8 @@ from .._bundle import compile_sets
 from .._rule import set_line
 from .._plan import Plan
 from ._binder import make_table
-from ._layout import (DTYPES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
-                      check_states_apart, in_order, is_dense, name_of, same_order)
+from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
+                      check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
 from ._table import FRESH
 from ._tables import Tables
 from ._where import Where, in_turn, is_known, stays_on_device
@@ -204,8 +204,12 @@ class _Namer:
                 raise TypeError(f"storage says {name}={words[name]}, but a {name} has {dtype}")
         rest = words["param"] if words["states"] == "param" else words["states"]
         for (name, _), dtype in zip(self.optimizer._stored(kind[1]), states):
-            if dtype is not None and FORMATS[dtype] != own.get(name, rest):
-                words[name] = FORMATS[dtype]
+            word = own.get(name, rest)
+            if dtype is None or dtype == dtype_of(word):
+                continue
+            if dtype in CODES:
+                raise TypeError(f"state {name!r} is {dtype}, and storage says {name}={word}")
+            words[name] = FORMATS[dtype]
         return set_line(*kind, words)
 
 
@@ -213,7 +217,7 @@ def _state_dtype(key, state, param):
     """The dtype of a state, None for one that is still to be made."""
     if state is None:
         return None
-    if not isinstance(state, torch.Tensor) or state.dtype not in FORMATS:
+    if not isinstance(state, torch.Tensor) or state.dtype not in (*FORMATS, *CODES):
         kind = state.dtype if isinstance(state, torch.Tensor) else type(state).__name__
         known = ", ".join(FORMATS.values())
         raise TypeError(f"state {key!r} is {kind}; the kernels store {known}")
@@ -278,7 +282,7 @@ def _finish(optimizer, part, row, counts):
         key = optimizer._state_key(stream)
         state = held.get(key)
         if state is None:
-            held[key] = optimizer._first_state(stream, row, DTYPES[stream.format])
+            held[key] = optimizer._first_state(stream, row, dtype_of(stream.format))
             fresh = True
         elif not _fits(state, row):
             held[key] = in_order(state, row.strides)
