@@ -24,10 +24,13 @@ static Value roundSmall(const Bits &bits, Value magnitude, const Shape &shape) {
                   bits.constant(powerBits(step)));
 }
 
-// Codes of powers of two: 1 from the middle between 0 and the smallest on.
+// Codes of powers of two: 1 from the middle between 0 and the smallest on, and in the
+// middle where that is where a tie goes.
 static Value roundSmallest(const Bits &bits, Value magnitude,
-                           const Shape &shape, Ties ties) {
-  Value middle = bits.constant(powerBits(-shape.bias) - (ties == Ties::Up));
+                           const Shape &shape, const Format &format) {
+  bool up = format.ties == Ties::Up ||
+            (format.ties == Ties::Even && !format.hasZero);
+  Value middle = bits.constant(powerBits(-shape.bias) - up);
   return arith::ExtUIOp::create(bits.b, bits.i32(),
                                 bits.above(magnitude, middle));
 }
@@ -73,7 +76,7 @@ static Value roundToNearest(const Bits &bits, Value magnitude,
                         bits.constant(static_cast<uint32_t>(127 - bias) << m));
   if (bias == 127) // the exponents of f32, its subnormals too
     return code;
-  Value small = m == 0 ? roundSmallest(bits, magnitude, shape, format.ties)
+  Value small = m == 0 ? roundSmallest(bits, magnitude, shape, format)
                        : roundSmall(bits, magnitude, shape);
   return bits.choose(bits.above(bits.constant(powerBits(1 - bias)), magnitude),
                      small, code);

@@ -135,7 +135,8 @@ Value altgrad::decodeByBits(ImplicitLocOpBuilder &b, Value code,
   Value wide = arith::ExtUIOp::create(b, bits.i32(), code);
   if (format.complement)
     return decodeComplement(bits, wide, format);
-  if (format.exponentBits == 8 && format.bias == 127 && format.hasSign)
+  if (format.hasInf && format.exponentBits == 8 && format.bias == 127 &&
+      format.hasSign)
     return bits.cast(bits.left(wide, 32 - format.bits()), f32);
   Value magnitude = bits.both(wide, bits.constant(format.magnitudes() - 1));
   Value number = decodeMagnitude(bits, magnitude, format);

@@ -110,6 +110,19 @@ static Value decodePairs(ImplicitLocOpBuilder &b, DecodeOp op) {
   return vector::FromElementsOp::create(b, type, numbers);
 }
 
+// One by one: LLVM would take 16-bit halves of words for vectors of two, and fill the
+// last one with registers that nobody has written.
+static Value decodeSingly(ImplicitLocOpBuilder &b, DecodeOp op) {
+  auto type = cast<VectorType>(op.getNumber().getType());
+  SmallVector<Value> numbers;
+  for (int64_t i = 0; i < type.getNumElements(); ++i) {
+    Value code =
+        vector::ExtractOp::create(b, op.getCode(), ArrayRef<int64_t>{i});
+    numbers.push_back(decodeByBits(b, code, op.getFormat()));
+  }
+  return vector::FromElementsOp::create(b, type, numbers);
+}
+
 static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
                          const Target &target) {
   if (hasHalves(op, target))
@@ -118,6 +131,8 @@ static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
     return decodePairs(b, op);
   if (op.getFormat().getKnownName() == "f16")
     return decodeByConversion(b, op.getCode());
+  if (target.isPtx() && isa<VectorType>(op.getCode().getType()))
+    return decodeSingly(b, op);
   return decodeByBits(b, op.getCode(), op.getFormat());
 }
 

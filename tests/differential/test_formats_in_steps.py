@@ -69,8 +69,14 @@ def step_text(form, overflow):
 """
 
 
+def strata():
+    """4,096 floats: of every exponent with every start of the mantissa, either sign."""
+    starts = np.arange(2**12, dtype=np.uint32) << 20
+    return (starts | np.random.default_rng(5).integers(0, 2**20, 2**12, dtype=np.uint32)).view(np.float32)
+
+
 def around(form):
-    """Every finite number of the format, the middles between neighbours, and f32 next to both."""
+    """Every finite number of the format, the middles between neighbours, f32 next to both, and strata."""
     grid = np.unique(np.abs(formats.decode(form, np.arange(1 << form.bits).astype(form.code))))
     grid = grid[np.isfinite(grid)].astype(np.float64)
     grid = np.concatenate([[0.0], grid[grid > 0]])
@@ -83,7 +89,7 @@ def around(form):
         points = np.concatenate([points, some / 2]).astype(np.float32)
         points = np.concatenate([points, np.nextafter(points, np.float32(0)),
                                  np.nextafter(points, np.float32(np.inf)), inputs.SPECIAL])
-    return np.concatenate([points, -points]).astype(np.float32)
+    return np.concatenate([points, -points, strata()]).astype(np.float32)
 
 
 def check(form_text, overflow):
