@@ -50,6 +50,9 @@ constexpr unsigned maxBlock = 256;
 /// Whether a block may have so many elements: a power of two from 32 on.
 bool isBlock(int64_t block);
 
+/// A line for each known format: its name, bits, smallest and largest numbers.
+std::string listFormats();
+
 /// "14" or "14.125".
 std::string formatBytes(double bytes);
 

@@ -15,6 +15,14 @@ def Altgrad_Nan : I32Enum<"Nan", "which codes are not numbers", [
   let cppNamespace = "::altgrad";
 }
 
+// Cases and order of altgrad::Ties.
+def Altgrad_Tie : I32Enum<"Tie", "where a number half-way between two codes goes", [
+    I32EnumCase<"Even", 0, "even">,
+    I32EnumCase<"Down", 1, "down">,
+    I32EnumCase<"Up", 2, "up">]> {
+  let cppNamespace = "::altgrad";
+}
+
 def Altgrad_Rounding : I32Enum<"Round", "how a number between two codes is stored", [
     I32EnumCase<"NearestEven", 0, "nearest_even">]> {
   let cppNamespace = "::altgrad";
@@ -81,39 +89,60 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
     A format is data: `exponent` and `mantissa` bits beside the sign, the
     exponent's `bias`, whether the top exponent holds an infinity (`inf`) and
     which codes are not numbers (`nan`). Codes are sign-magnitude; exponent
-    field 0 holds the subnormal numbers.
+    field 0 holds the subnormal numbers. Without exponent bits a code of magnitude m
+    is m * 2^(-mantissa - bias).
 
-    Known names stand for the numbers: `f32`, `bf16`, `f16`, `ocp.e4m3fn` (448,
-    no infinity) and `ocp.e5m2` (57344, infinities), the latter two as defined
-    in the OCP 8-bit floating point specification 1.0.
+    Four words are said where they are not as usual: `signed = false`, for
+    what is never negative, with a bit more for the number; `zero = false`, where
+    code 0 is 2^-bias; `ties = down|up`, where a number half-way between two
+    powers of two goes to the smaller or the larger; `complement = true`, two's
+    complement in place of sign and magnitude.
+
+    Codes of 2 to 8 bits are stored one in a byte, those of 9 to 16 in two.
+
+    Known names stand for the numbers; `altgrad-opt --list-formats` lists them
+    with what they hold. They are the rows of one table in
+    runtime/include/altgrad/format.h.
 
     ```mlir
     #altgrad.format<ocp.e4m3fn>
-    #altgrad.format<exponent = 3, mantissa = 4, bias = 3, inf = false, nan = none>
+    #altgrad.format<exponent = 3, mantissa = 4, bias = 2, inf = false, nan = none>
+    #altgrad.format<exponent = 5, mantissa = 3, bias = 15, inf = false, nan = none, signed = false>
     ```
 
     Constraints:
 
-    - (format_c1) it has 8 or 16 bits, or is f32;
-    - (format_c2) 1 to 8 of them are the exponent's;
-    - (format_c3) the bias is 0 to 127;
-    - (format_c4) without a mantissa there is no IEEE NaN;
+    - (format_c1) it has 2 to 16 bits, or is f32;
+    - (format_c2) 0 to 8 of them are the exponent's;
+    - (format_c3) the bias is one for which every number is an f32;
+    - (format_c4) without an exponent or a mantissa there is no IEEE NaN;
     - (format_c5) it has an infinity exactly when its NaN is IEEE's;
-    - (format_c6) every number is one of f32.
+    - (format_c6) beside a NaN there is a number;
+    - (format_c7) without a zero there is neither a mantissa nor a sign;
+    - (format_c8) with a mantissa or less than 2 exponent bits, ties go to the
+      even code;
+    - (format_c9) two's complement has a sign, no exponent and no NaN.
   }];
   let parameters = (ins "unsigned":$exponent, "unsigned":$mantissa, "int":$bias,
-                        "bool":$inf, EnumParameter<Altgrad_Nan>:$nan);
+                        "bool":$inf, EnumParameter<Altgrad_Nan>:$nan,
+                        "bool":$hasSign, "bool":$hasZero,
+                        EnumParameter<Altgrad_Tie>:$ties, "bool":$complement);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Bits of a code, the sign included: 8, 16 or 32.
-    unsigned getBits() const { return 1 + getExponent() + getMantissa(); }
-    unsigned getBytes() const { return getBits() / 8; }
+    /// Bits of a code, the sign included: 2 to 16, or 32.
+    unsigned getBits() const;
+    unsigned getBytes() const { return (getBits() + 7) / 8; }
     bool isF32() const { return getKnownName() == "f32"; }
+    /// Whether a storage line has what is too large become an infinity: f32,
+    /// bf16, f16; everything else saturates.
+    bool overflowsToInf() const { return getInf() && getBits() > 8; }
     /// "bf16", "ocp.e4m3fn", ...; empty for a format without a name.
     ::llvm::StringRef getKnownName() const;
     /// The format that has this name, or null.
     static FormatAttr getNamed(::mlir::MLIRContext *context, ::llvm::StringRef name);
+    /// The sentence about a name that no format has.
+    static ::std::string unknown(::llvm::StringRef name);
     /// The type of a code in the program: f32 itself, otherwise i8 or i16.
     ::mlir::Type getCodeType() const;
     /// The same format for the codec of runtime/include/altgrad/format.h.

@@ -112,6 +112,8 @@ struct Options {
   cl::opt<bool> canonicalize{"canonicalize", cl::init(true),
                              cl::desc("Simplify between passes"),
                              cl::cat(category)};
+  cl::opt<bool> listFormats{"list-formats", cl::desc("List the named formats"),
+                            cl::cat(category)};
   cl::opt<bool> listRules{"list-rules", cl::desc("List the rules found"),
                           cl::cat(category)};
   cl::opt<bool> listTargets{"list-targets", cl::desc("List the machines"),
@@ -126,7 +128,7 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
     for (StringRef own : {"emit", "rule", "set", "loss-scaler", "list-rules",
-                          "list-targets", "version", "help"})
+                          "list-targets", "list-formats", "version", "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
                           word[own.size()] == '='))
         return true;
@@ -185,6 +187,8 @@ static int list(const Options &options) {
     for (const Target &target : getTargets())
       text += target.name.str() +
               (target.isPtx() ? " (PTX " + target.ptx.str() + ")" : "") + "\n";
+  if (options.listFormats)
+    text += listFormats();
   if (options.listRules)
     for (const std::string &name : listRules(options.rulePath))
       text += name + "\n";
@@ -323,7 +327,7 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.scaler = options.scaler;
   request.step.statistics = options.statistics;
   request.exchange = options.exchange;
-  if (options.listTargets || options.listRules)
+  if (options.listTargets || options.listFormats || options.listRules)
     return list(options);
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");

@@ -32,7 +32,9 @@ LogicalResult SetWriter::readWord(StringRef word) {
                     : (name == "states" && format == "param") ||
                           FormatAttr::getNamed(rule.getContext(), format);
   if (!known)
-    return error() << "storage '" << word << "' has an unknown format";
+    return error() << "storage '" << word << "': "
+                   << (step ? "a step count is i64 or f32"
+                            : FormatAttr::unknown(format));
   if (!formats.try_emplace(name, format.str()).second)
     return error() << "storage names '" << name << "' twice";
   return stored.contains(':') ? readBlock(word, name, format, block)
@@ -46,7 +48,8 @@ LogicalResult SetWriter::readGradientWord(StringRef word) {
     return error() << "storage '" << word
                    << "' of a set without a rule, which has a grad and a copy";
   if (!FormatAttr::getNamed(loc.getContext(), format))
-    return error() << "storage '" << word << "' has an unknown format";
+    return error() << "storage '" << word
+                   << "': " << FormatAttr::unknown(format);
   if (!formats.try_emplace(name, format.str()).second)
     return error() << "storage names '" << name << "' twice";
   return success();
@@ -126,11 +129,15 @@ std::string SetWriter::load(const Named &name, StringRef type) {
 // that of the format.
 void SetWriter::stored(const Named &target, StringRef value, StringRef type,
                        StringRef overflow) {
-  StringRef format = type.drop_front(StringRef("!altgrad.tensors<").size());
+  StringRef word = type.drop_front(StringRef("!altgrad.tensors<").size());
+  auto format =
+      FormatAttr::getNamed(loc.getContext(), word.take_until([](char c) {
+        return c == '>' || c == ' ';
+      }));
   std::string name = "%" + target.name, code = value.str();
   if (overflow.empty())
-    overflow = format.starts_with("ocp.") ? "saturate" : "nonfinite";
-  if (!format.starts_with("f32")) {
+    overflow = format.overflowsToInf() ? "nonfinite" : "saturate";
+  if (!format.isF32()) {
     code = name + ".code";
     text.line(code + " = quantize " + value + " round<nearest_even> overflow<" +
               overflow + "> : " + type);

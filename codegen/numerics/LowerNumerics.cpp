@@ -1,6 +1,6 @@
 // decode, encode, fpowi, exp, log ==> integer code, instructions, polynomials.
-#include "codegen/numerics/Numerics.h"
 #include "codegen/Passes.h"
+#include "codegen/numerics/Numerics.h"
 #include "dialect/Dialect.h"
 
 namespace altgrad {
@@ -15,16 +15,16 @@ using namespace altgrad;
 static Value encodePairs(ImplicitLocOpBuilder &b, EncodeOp op) {
   FormatAttr format = op.getFormat();
   auto type = cast<VectorType>(op.getNumber().getType());
-  StringRef name = format.getKnownName() == "ocp.e4m3fn"
+  StringRef name = format.toFormat() == ocpE4M3Format
                        ? "llvm.nvvm.ff.to.e4m3x2.rn"
                        : "llvm.nvvm.ff.to.e5m2x2.rn";
   Type i16 = b.getI16Type();
   SmallVector<Value> pairs;
   for (int64_t i = 0; i < type.getNumElements(); i += 2) {
-    Value low = vector::ExtractOp::create(b, op.getNumber(),
-                                          ArrayRef<int64_t>{i});
-    Value high = vector::ExtractOp::create(b, op.getNumber(),
-                                           ArrayRef<int64_t>{i + 1});
+    Value low =
+        vector::ExtractOp::create(b, op.getNumber(), ArrayRef<int64_t>{i});
+    Value high =
+        vector::ExtractOp::create(b, op.getNumber(), ArrayRef<int64_t>{i + 1});
     pairs.push_back(LLVM::CallIntrinsicOp::create(b, i16, b.getStringAttr(name),
                                                   ValueRange{high, low})
                         .getResult(0));
@@ -34,11 +34,12 @@ static Value encodePairs(ImplicitLocOpBuilder &b, EncodeOp op) {
   return vector::BitCastOp::create(b, op.getCode().getType(), all);
 }
 
-static bool hasPairs(EncodeOp op, const Target &target) {
-  StringRef name = op.getFormat().getKnownName();
-  auto type = dyn_cast<VectorType>(op.getNumber().getType());
-  return target.convertsF8 && op.getOverflow() == OverflowMode::Saturate &&
-         (name == "ocp.e4m3fn" || name == "ocp.e5m2") && type &&
+// The instructions take and give two elements at once.
+static bool hasPairs(FormatAttr attribute, Value number, const Target &target) {
+  Format format = attribute.toFormat();
+  auto type = dyn_cast<VectorType>(number.getType());
+  return target.convertsF8 &&
+         (format == ocpE4M3Format || format == ocpE5M2Format) && type &&
          type.getNumElements() % 2 == 0;
 }
 
@@ -50,15 +51,16 @@ static bool hasConversion(FormatAttr format, const Target &target) {
 
 static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
                          const Target &target) {
-  if (hasPairs(op, target))
+  if (op.getOverflow() == OverflowMode::Saturate &&
+      hasPairs(op.getFormat(), op.getNumber(), target))
     return encodePairs(b, op);
   if (hasConversion(op.getFormat(), target))
     return encodeByConversion(b, op);
   return encodeByBits(b, op);
 }
 
-// The halves of a word are one instruction each; a GPU has registers of 16 bits on
-// paper alone.
+// The halves of a word are one instruction each; a GPU has registers of 16 bits
+// on paper alone.
 static Value decodeHalves(ImplicitLocOpBuilder &b, DecodeOp op) {
   auto type = cast<VectorType>(op.getNumber().getType());
   Type i32 = b.getI32Type(), f32 = b.getF32Type();
@@ -84,12 +86,53 @@ static bool hasHalves(DecodeOp op, const Target &target) {
          type.getNumElements() % 2 == 0;
 }
 
+// Two codes, two f16, which hold every number of both formats.
+static Value decodePairs(ImplicitLocOpBuilder &b, DecodeOp op) {
+  auto type = cast<VectorType>(op.getNumber().getType());
+  StringRef name = op.getFormat().toFormat() == ocpE4M3Format
+                       ? "llvm.nvvm.e4m3x2.to.f16x2.rn"
+                       : "llvm.nvvm.e5m2x2.to.f16x2.rn";
+  int64_t count = type.getNumElements() / 2;
+  Type halves = VectorType::get({2}, b.getF16Type());
+  Value words = vector::BitCastOp::create(
+      b, VectorType::get({count}, b.getI16Type()), op.getCode());
+  SmallVector<Value> numbers;
+  for (int64_t i = 0; i < count; ++i) {
+    Value word = vector::ExtractOp::create(b, words, ArrayRef<int64_t>{i});
+    Value pair = LLVM::CallIntrinsicOp::create(b, halves, b.getStringAttr(name),
+                                               ValueRange{word})
+                     .getResult(0);
+    for (int64_t j : {0, 1}) {
+      Value half = vector::ExtractOp::create(b, pair, ArrayRef<int64_t>{j});
+      numbers.push_back(arith::ExtFOp::create(b, b.getF32Type(), half));
+    }
+  }
+  return vector::FromElementsOp::create(b, type, numbers);
+}
+
+// One by one: LLVM would take 16-bit halves of words for vectors of two, and fill the
+// last one with registers that nobody has written.
+static Value decodeSingly(ImplicitLocOpBuilder &b, DecodeOp op) {
+  auto type = cast<VectorType>(op.getNumber().getType());
+  SmallVector<Value> numbers;
+  for (int64_t i = 0; i < type.getNumElements(); ++i) {
+    Value code =
+        vector::ExtractOp::create(b, op.getCode(), ArrayRef<int64_t>{i});
+    numbers.push_back(decodeByBits(b, code, op.getFormat()));
+  }
+  return vector::FromElementsOp::create(b, type, numbers);
+}
+
 static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
                          const Target &target) {
   if (hasHalves(op, target))
     return decodeHalves(b, op);
+  if (hasPairs(op.getFormat(), op.getNumber(), target))
+    return decodePairs(b, op);
   if (op.getFormat().getKnownName() == "f16")
     return decodeByConversion(b, op.getCode());
+  if (target.isPtx() && isa<VectorType>(op.getCode().getType()))
+    return decodeSingly(b, op);
   return decodeByBits(b, op.getCode(), op.getFormat());
 }
 

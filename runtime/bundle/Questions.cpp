@@ -1,5 +1,6 @@
 // What front ends ask of a bundle's manifest.
 #include "Status.h"
+#include "altgrad/format.h"
 #include "bundle/Bundle.h"
 
 #include <algorithm>
@@ -64,6 +65,13 @@ altgrad_status find(const char *function, const char *what,
 }
 
 } // namespace
+
+int32_t altgrad_format_bits(const char *name) {
+  for (const altgrad::Preset &preset : altgrad::presets)
+    if (name && strcmp(preset.name, name) == 0)
+      return int32_t(preset.format.bits());
+  return 0;
+}
 
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
   if (!bundle || manifestOf(bundle)->streams.empty())

@@ -12,15 +12,32 @@ llvm.func @decode_bf16(%c: i16) -> f32 {
   llvm.return %x : f32
 }
 
-// f16 has an instruction everywhere; 8-bit formats are scaled by an exact product.
+// f16 has an instruction everywhere; codes of 8 bits are the upper ones of an f16, scaled by an
+// exact product, where no instruction takes two of them.
 // CHECK-LABEL: @decode_others
 llvm.func @decode_others(%c: vector<8xi16>, %d: vector<8xi8>) -> vector<8xf32> {
   // CHECK: arith.extf %{{.*}} : vector<8xf16> to vector<8xf32>
   %x = altgrad.decode %c format<f16> : vector<8xi16> to vector<8xf32>
-  // CHECK: arith.mulf %{{.*}}, %{{.*}} : vector<8xf32>
-  %y = altgrad.decode %d format<ocp.e5m2> : vector<8xi8> to vector<8xf32>
+  // X86-NOT: llvm.nvvm
+  // SM80-NOT: llvm.nvvm
+  // X86: arith.extf %{{.*}} : vector<8xf16> to vector<8xf32>
+  // X86: arith.mulf %{{.*}}, %{{.*}} : vector<8xf32>
+  // SM80-COUNT-8: arith.extf %{{.*}} : f16 to f32
+  // SM90-COUNT-4: llvm.call_intrinsic "llvm.nvvm.e4m3x2.to.f16x2.rn"
+  %y = altgrad.decode %d format<ocp.e4m3fn> : vector<8xi8> to vector<8xf32>
   %z = arith.addf %x, %y : vector<8xf32>
   llvm.return %z : vector<8xf32>
+}
+
+// Steps of one size are an addition's last places, without a choice between two ranges.
+// CHECK-LABEL: @fixed_point
+llvm.func @fixed_point(%x: f32, %c: i8) -> i8 {
+  // CHECK: arith.addf
+  // CHECK-COUNT-2: arith.select
+  // CHECK-NOT: arith.select
+  %k = altgrad.encode %x format<altgrad.e0m7> round<nearest_even> overflow<saturate> : f32 to i8
+  // CHECK: llvm.return
+  llvm.return %k : i8
 }
 
 // A GPU converts to bf16 itself, x86 has no conversion that keeps subnormals.

@@ -3,7 +3,7 @@
 
 // An alias is a name in the file; the printed type says the format itself.
 #fp8 = #altgrad.format<ocp.e4m3fn>
-#tiny = #altgrad.format<exponent = 3, mantissa = 4, bias = 3, inf = false, nan = none>
+#tiny = #altgrad.format<exponent = 3, mantissa = 4, bias = 2, inf = false, nan = none>
 
 // CHECK-LABEL: altgrad.step @known(
 // CHECK-SAME: in %a: !altgrad.tensors<f32>
@@ -21,11 +21,37 @@ altgrad.step @known(
 // The numbers of a known format print as its name, others as numbers.
 // CHECK-LABEL: altgrad.step @numbers(
 // CHECK-SAME: in %a: !altgrad.tensors<f16>
-// CHECK-SAME: in %b: !altgrad.tensors<#altgrad.format<exponent = 3, mantissa = 4, bias = 3, inf = false, nan = none>>
+// CHECK-SAME: in %b: !altgrad.tensors<#altgrad.format<exponent = 3, mantissa = 4, bias = 2, inf = false, nan = none>>
 // CHECK-SAME: in %c: !altgrad.tensors<#altgrad.format<exponent = 5, mantissa = 2, bias = 20, inf = true, nan = ieee>>
 altgrad.step @numbers(
     in %a: !altgrad.tensors<#altgrad.format<exponent = 5, mantissa = 10, bias = 15, inf = true, nan = ieee>>,
     in %b: !altgrad.tensors<#tiny>,
     in %c: !altgrad.tensors<#altgrad.format<exponent = 5, mantissa = 2, bias = 20, inf = true, nan = ieee>>) {
+  commit
+}
+
+// Of two names for one format the first is printed.
+// CHECK-LABEL: altgrad.step @presets(
+// CHECK-SAME: in %a: !altgrad.tensors<altgrad.e3m4b1>
+// CHECK-SAME: in %b: !altgrad.tensors<ocp.e5m2>
+// CHECK-SAME: in %c: !altgrad.tensors<ocp.e8m0>
+// CHECK-SAME: in %d: !altgrad.tensors<int8>
+altgrad.step @presets(
+    in %a: !altgrad.tensors<altgrad.e3m4b1>, in %b: !altgrad.tensors<altgrad.e5m2>,
+    in %c: !altgrad.tensors<ocp.e8m0>, in %d: !altgrad.tensors<int8>) {
+  commit
+}
+
+// What is as usual goes without saying, and words come in any order.
+// CHECK-LABEL: altgrad.step @words(
+// CHECK-SAME: in %a: !altgrad.tensors<altgrad.e7m0>
+// CHECK-SAME: in %b: !altgrad.tensors<#altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = false, nan = none>>
+// CHECK-SAME: in %c: !altgrad.tensors<#altgrad.format<exponent = 4, mantissa = 0, bias = -3, inf = false, nan = none, signed = false, zero = false, ties = up>>
+// CHECK-SAME: in %d: !altgrad.tensors<#altgrad.format<exponent = 0, mantissa = 3, bias = 0, inf = false, nan = none, complement = true>>
+altgrad.step @words(
+    in %a: !altgrad.tensors<#altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = false, nan = none, ties = down>>,
+    in %b: !altgrad.tensors<#altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = false, nan = none, signed = true, ties = even>>,
+    in %c: !altgrad.tensors<#altgrad.format<exponent = 4, mantissa = 0, bias = -3, inf = false, nan = none, ties = up, zero = false, signed = false>>,
+    in %d: !altgrad.tensors<#altgrad.format<exponent = 0, mantissa = 3, bias = 0, inf = false, nan = none, complement = true>>) {
   commit
 }

@@ -1,39 +1,83 @@
 // RUN: altgrad-opt %s --split-input-file --verify-diagnostics
 
 // format_c1
-// expected-error@+1 {{a format has 8 or 16 bits or is f32, got 1 + 4 + 4}}
-#f = #altgrad.format<exponent = 4, mantissa = 4, bias = 7, inf = false, nan = none>
+// expected-error@+1 {{a format has 2 to 16 bits or is f32, got 1 + 0 + 0}}
+#f = #altgrad.format<exponent = 0, mantissa = 0, bias = 0, inf = false, nan = none>
+
+// -----
+
+// format_c1
+// expected-error@+1 {{a format has 2 to 16 bits or is f32, got 0 + 1 + 0}}
+#f = #altgrad.format<exponent = 1, mantissa = 0, bias = 0, inf = false, nan = none, signed = false>
+
+// -----
+
+// format_c1
+// expected-error@+1 {{a format has 2 to 16 bits or is f32, got 1 + 4 + 12}}
+#f = #altgrad.format<exponent = 4, mantissa = 12, bias = 7, inf = false, nan = none>
+
+// -----
+
+// As many bits as f32, but another number.
+// format_c1
+// expected-error@+1 {{a format has 2 to 16 bits or is f32, got 1 + 8 + 23}}
+#f = #altgrad.format<exponent = 8, mantissa = 23, bias = 127, inf = false, nan = none>
+
+// -----
+
+// format_c1
+// expected-error@+1 {{a format has 2 to 16 bits or is f32, got 1 + 8 + 4294967295}}
+#f = #altgrad.format<exponent = 8, mantissa = 4294967295, bias = 127, inf = false, nan = none>
 
 // -----
 
 // format_c2
-// expected-error@+1 {{a format has 1 to 8 exponent bits, got 9}}
-#f = #altgrad.format<exponent = 9, mantissa = 6, bias = 127, inf = false, nan = none>
-
-// -----
-
-// format_c2
-// expected-error@+1 {{a format has 1 to 8 exponent bits, got 0}}
-#f = #altgrad.format<exponent = 0, mantissa = 7, bias = 0, inf = false, nan = none>
+// expected-error@+1 {{a format has 0 to 8 exponent bits, got 9}}
+#f = #altgrad.format<exponent = 9, mantissa = 6, bias = 255, inf = false, nan = none>
 
 // -----
 
 // format_c3
-// expected-error@+1 {{a format has a bias of 0 to 127, got -1}}
-#f = #altgrad.format<exponent = 4, mantissa = 3, bias = -1, inf = false, nan = none>
+// expected-error@+1 {{every number of this format is an f32 if its bias is -112 to 147, got 148}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 148, inf = false, nan = none>
 
 // -----
 
 // format_c3
-// expected-error@+1 {{a format has a bias of 0 to 127, got 128}}
-#f = #altgrad.format<exponent = 8, mantissa = 7, bias = 128, inf = true, nan = ieee>
+// expected-error@+1 {{every number of this format is an f32 if its bias is -112 to 147, got -113}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = -113, inf = false, nan = none>
 
 // -----
 
 // The largest number would be 2^(254 - 126).
-// format_c6
-// expected-error@+1 {{bias 126 puts numbers beyond f32}}
+// format_c3
+// expected-error@+1 {{every number of this format is an f32 if its bias is 127 to 143, got 126}}
 #f = #altgrad.format<exponent = 8, mantissa = 7, bias = 126, inf = true, nan = ieee>
+
+// -----
+
+// bf16 without infinities ends at 2^128.
+// format_c3
+// expected-error@+1 {{every number of this format is an f32 if its bias is 128 to 143, got 127}}
+#f = #altgrad.format<exponent = 8, mantissa = 7, bias = 127, inf = false, nan = none>
+
+// -----
+
+// format_c3
+// expected-error@+1 {{every number of this format is an f32 if its bias is -127 to 142, got 2147483647}}
+#f = #altgrad.format<exponent = 0, mantissa = 7, bias = 2147483647, inf = false, nan = none>
+
+// -----
+
+// format_c4
+// expected-error@+1 {{a format without an exponent or a mantissa has no IEEE NaN}}
+#f = #altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = true, nan = ieee>
+
+// -----
+
+// format_c4
+// expected-error@+1 {{a format without an exponent or a mantissa has no IEEE NaN}}
+#f = #altgrad.format<exponent = 0, mantissa = 7, bias = 0, inf = true, nan = ieee>
 
 // -----
 
@@ -55,42 +99,63 @@
 
 // -----
 
-// format_c4
-// expected-error@+1 {{a format without a mantissa has no IEEE NaN}}
-#f = #altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = true, nan = ieee>
+// format_c6
+// expected-error@+1 {{a format of 2 bits has no code left for a NaN}}
+#f = #altgrad.format<exponent = 1, mantissa = 0, bias = 0, inf = false, nan = all_ones>
 
 // -----
 
-// As many bits as f32, but another number.
-// format_c1
-// expected-error@+1 {{a format has 8 or 16 bits or is f32, got 1 + 8 + 23}}
-#f = #altgrad.format<exponent = 8, mantissa = 23, bias = 127, inf = false, nan = none>
+// format_c7
+// expected-error@+1 {{a format without a zero has neither a mantissa nor a sign}}
+#f = #altgrad.format<exponent = 7, mantissa = 1, bias = 63, inf = false, nan = none, signed = false, zero = false>
 
 // -----
 
-// format_c1
-// expected-error@+1 {{a format has 8 or 16 bits or is f32, got 1 + 8 + 4294967295}}
-#f = #altgrad.format<exponent = 8, mantissa = 4294967295, bias = 127, inf = false, nan = none>
+// format_c7
+// expected-error@+1 {{a format without a zero has neither a mantissa nor a sign}}
+#f = #altgrad.format<exponent = 7, mantissa = 0, bias = 63, inf = false, nan = none, zero = false>
 
 // -----
 
-// expected-error@+1 {{unknown format 'e4m3'; known are f32, bf16, f16, ocp.e4m3fn, ocp.e5m2}}
+// format_c8
+// expected-error@+1 {{ties go to the even code in a format with a mantissa or less than 2 exponent bits}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = none, ties = down>
+
+// -----
+
+// format_c9
+// expected-error@+1 {{two's complement has a sign, no exponent and no NaN}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = none, complement = true>
+
+// -----
+
+// expected-error@+1 {{unknown format 'e4m3'; known are f32, bf16, f16, ocp.e4m3fn, ocp.e5m2, ocp.e2m3, ocp.e3m2, ocp.e2m1, ocp.e8m0, altgrad.e0m7,}}
 #f = #altgrad.format<e4m3>
 
 // -----
 
-// expected-error@+1 {{expected inf = true|false, nan = none|all_ones|ieee}}
+// expected-error@+1 {{expected inf = true|false}}
 #f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = perhaps, nan = none>
 
 // -----
 
-// expected-error@+1 {{expected inf = true|false, nan = none|all_ones|ieee}}
+// expected-error@+1 {{expected nan = none|all_ones|ieee, got some}}
 #f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = some>
 
 // -----
 
 // expected-error@+1 {{expected 'mantissa'}}
 #f = #altgrad.format<exponent = 4, bias = 7, inf = false, nan = none>
+
+// -----
+
+// expected-error@+1 {{expected signed, zero or complement = true|false or ties = even|down|up}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = none, ties = away>
+
+// -----
+
+// expected-error@+1 {{expected signed, zero or complement = true|false or ties = even|down|up}}
+#f = #altgrad.format<exponent = 4, mantissa = 3, bias = 7, inf = false, nan = none, subnormals = false>
 
 // -----
 

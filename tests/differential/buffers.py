@@ -13,7 +13,7 @@ class Buffer:
     """The tensors of one stream, each 64-byte aligned plus `shift` elements."""
 
     def __init__(self, form, numel, shifts):
-        self.size = form.bits // 8
+        self.size = form.code().itemsize
         self.code = form.code
         self.numel, self.offsets = numel, []
         end = 0

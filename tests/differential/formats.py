@@ -13,14 +13,22 @@ class Format:
     bias: int
     inf: bool
     nan: str  # none, all_ones or ieee
+    signed: bool = True
+    zero: bool = True
+    ties: str = "even"  # even, down or up
+    complement: bool = False
 
     @property
     def bits(self):
-        return 1 + self.exponent + self.mantissa
+        return self.signed + self.exponent + self.mantissa
+
+    @property
+    def magnitudes(self):
+        return 1 << (self.exponent + self.mantissa)
 
     @property
     def code(self):
-        return {8: np.uint8, 16: np.uint16, 32: np.uint32}[self.bits]
+        return np.uint8 if self.bits <= 8 else np.uint16 if self.bits <= 16 else np.uint32
 
     @property
     def nan_code(self):
@@ -29,12 +37,23 @@ class Format:
             return 0
         if self.nan == "ieee" and self.bits > 8:
             return (((1 << self.exponent) - 1) << self.mantissa) | (1 << (self.mantissa - 1))
-        return (1 << (self.bits - 1)) - 1
+        return self.magnitudes - 1
 
 
 KNOWN = {"f32": Format(8, 23, 127, True, "ieee"), "bf16": Format(8, 7, 127, True, "ieee"),
          "f16": Format(5, 10, 15, True, "ieee"), "ocp.e4m3fn": Format(4, 3, 7, False, "all_ones"),
-         "ocp.e5m2": Format(5, 2, 15, True, "ieee")}
+         "ocp.e5m2": Format(5, 2, 15, True, "ieee"), "altgrad.e5m2": Format(5, 2, 15, True, "ieee"),
+         "altgrad.e5m10": Format(5, 10, 15, True, "ieee"),
+         "ocp.e8m0": Format(8, 0, 127, False, "all_ones", signed=False, zero=False, ties="up"),
+         "altgrad.e3m4b1": Format(3, 4, 1, False, "none"),
+         "altgrad.e7m0": Format(7, 0, 63, False, "none", ties="down"),
+         "int8": Format(0, 7, -7, False, "none", complement=True),
+         "int16": Format(0, 15, -15, False, "none", complement=True),
+         "uint8": Format(0, 8, -8, False, "none", signed=False)}
+for _name in ("ocp.e2m3 ocp.e3m2 ocp.e2m1 altgrad.e0m7 altgrad.e1m6 altgrad.e2m5 altgrad.e3m4 altgrad.e4m3 altgrad.e6m1 "
+              "altgrad.e0m15 altgrad.e1m14 altgrad.e2m13 altgrad.e3m12 altgrad.e4m11 altgrad.e6m9 altgrad.e7m8").split():
+    _e, _m = map(int, re.findall(r"\d+", _name))
+    KNOWN[_name] = Format(_e, _m, 2 ** (_e - 1) - 1 if _e > 1 else 0, False, "none")
 
 
 def named(text):
@@ -43,7 +62,9 @@ def named(text):
         return KNOWN[text]
     words = dict(re.findall(r"(\w+) = (-?\w+)", text))
     return Format(int(words["exponent"]), int(words["mantissa"]), int(words["bias"]),
-                  words["inf"] == "true", words["nan"])
+                  words["inf"] == "true", words["nan"], words.get("signed") != "false",
+                  words.get("zero") != "false", words.get("ties", "even"),
+                  words.get("complement") == "true")
 
 
 def of_list(kind):
@@ -61,7 +82,7 @@ def _number(form, magnitude):
     top = (1 << form.exponent) - 1
     if form.nan == "ieee" and field == top:
         return float("nan") if fraction else float("inf")
-    if form.nan == "all_ones" and magnitude == (1 << (form.bits - 1)) - 1:
+    if form.nan == "all_ones" and magnitude == form.magnitudes - 1:
         return float("nan")
     return _plain(form, magnitude)
 
@@ -71,7 +92,9 @@ def _plain(form, magnitude):
     field, fraction = magnitude >> form.mantissa, magnitude & ((1 << form.mantissa) - 1)
     scale = 2.0 ** -form.mantissa
     if form.exponent == 0:
-        return fraction * scale
+        return magnitude * scale * 2.0 ** -form.bias
+    if not form.zero:
+        return 2.0 ** (magnitude - form.bias)
     if field == 0:
         return fraction * scale * 2.0 ** (1 - form.bias)
     return (1 + fraction * scale) * 2.0 ** (field - form.bias)
@@ -80,18 +103,22 @@ def _plain(form, magnitude):
 def _table(form):
     """Every finite magnitude in order of its code, as f64: an 8- or 16-bit format by enumeration."""
     if form not in _tables:
-        values = np.array([_number(form, c) for c in range(1 << (form.bits - 1))])
+        values = np.array([_number(form, c) for c in range(form.magnitudes)])
         _tables[form] = values
     return _tables[form]
 
 
 def decode(form, codes):
-    """f32 numbers; every NaN is the canonical one."""
+    """f32 numbers; every NaN is the canonical one. Bits above a code say nothing."""
     if form.bits == 32:
         return canonical(codes.view(np.float32))
-    sign_bit = 1 << (form.bits - 1)
-    values = _table(form)[codes & (sign_bit - 1)].astype(np.float32)
-    return canonical(np.where(codes & sign_bit != 0, -values, values).astype(np.float32))
+    codes = codes.astype(np.int64) & ((1 << form.bits) - 1)
+    if form.complement:
+        return (np.where(codes >= form.magnitudes, codes - 2 * form.magnitudes, codes)
+                * _plain(form, 1)).astype(np.float32)
+    values = _table(form)[codes & (form.magnitudes - 1)].astype(np.float32)
+    negative = form.signed & (codes & form.magnitudes != 0)
+    return canonical(np.where(negative, -values, values).astype(np.float32))
 
 
 def canonical(numbers):
@@ -100,26 +127,35 @@ def canonical(numbers):
 
 
 def encode(form, numbers, overflow="nonfinite"):
-    """Codes: the nearest number, ties to the even code, then the overflow rule."""
+    """Codes: the nearest number, ties as the format has them, then the overflow rule."""
     numbers = np.asarray(numbers, np.float32)
     if form.bits == 32:
         return canonical(numbers).view(np.uint32).copy()
+    negative, nan = np.signbit(numbers), np.isnan(numbers)
     values = _table(form)
     finite = int(np.flatnonzero(np.isfinite(values)).max())
-    grid = values[:finite + 1]
+    # What the next codes would be, were they numbers: overflow begins half-way there. Below a
+    # format without a zero lies one.
+    extended = np.concatenate([[] if form.zero else [0.0], values[:finite + 1],
+                               [_plain(form, finite + 1), _plain(form, finite + 2)]])
+    first = 0 if form.zero else -1
     with np.errstate(all="ignore"):
         x = np.abs(numbers.astype(np.float64))
-        # What the next code would be, were it a number: overflow begins half-way there.
-        extended = np.append(grid, _plain(form, finite + 1))
-        low = np.clip(np.searchsorted(extended, x, side="right") - 1, 0, finite)
+        low = np.clip(np.searchsorted(extended, x, side="right") - 1, 0, len(extended) - 2)
         below, above = x - extended[low], extended[low + 1] - x
-        up = (above < below) | ((above == below) & (low & 1 == 1))
-        code = np.where(np.isnan(x), 0, low + up).astype(np.int64)
-    over = code > finite
-    saturated = finite if overflow == "saturate" or form.nan == "none" else None
-    infinite = ((1 << form.exponent) - 1) << form.mantissa if form.inf else form.nan_code
-    code = np.where(over, infinite if saturated is None else saturated, code)
-    sign = np.where(np.signbit(numbers), 1 << (form.bits - 1), 0)
-    unsigned = over & (saturated is None) & (not form.inf)  # became the NaN, which has no sign
-    code = np.where(unsigned, code, code | sign)
-    return np.where(np.isnan(numbers), form.nan_code, code).astype(form.code)
+        tie = {"even": (low + first) & 1 == 1, "down": False, "up": True}[form.ties]
+        code = np.where(nan, 0, first + low + ((above < below) | ((above == below) & tie)))
+    code = np.where(np.isinf(x), finite + 2, code).astype(np.int64)
+    too_low = negative & (not form.signed) & (code > first)
+    over = code > finite + (form.complement & negative)
+    code = np.where(over, finite + (form.complement & negative), np.maximum(code, 0))
+    if overflow == "nonfinite" and form.nan != "none":
+        infinite = ((1 << form.exponent) - 1) << form.mantissa if form.inf else form.nan_code
+        code = np.where(over, infinite, code)
+        nan = nan | too_low | (over & (not form.inf))  # the NaN has no sign
+    if form.complement:
+        code = np.where(negative, -code, code) & (2 * form.magnitudes - 1)
+    elif form.signed:
+        code = np.where(negative, code | form.magnitudes, code)
+    code = np.where(too_low, 0, code)
+    return np.where(nan, form.nan_code, code).astype(form.code)

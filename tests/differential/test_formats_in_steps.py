@@ -11,28 +11,50 @@ import program
 import ptxrun
 from buffers import Memory
 
-NAMED = ("bf16", "f16", "ocp.e4m3fn", "ocp.e5m2")
+NAMED = [name for name in formats.KNOWN if name != "f32"]
 
 
-def spelt(exponent, mantissa, bias, kind):
+def spelt(exponent, mantissa, bias, kind, more=""):
     inf = "true" if kind == "ieee" else "false"
     return (f"#altgrad.format<exponent = {exponent}, mantissa = {mantissa}, bias = {bias}, "
-            f"inf = {inf}, nan = {kind}>")
+            f"inf = {inf}, nan = {kind}{more}>")
+
+
+def biases(exponent, mantissa, kind, zero=True):
+    """The usual ones and the extremes: every number is an f32."""
+    usual = 0 if exponent <= 1 else 2 ** (exponent - 1) - 1
+    full = 1 << (exponent + mantissa)
+    largest = {"none": full - 1, "all_ones": full - 2, "ieee": full - (1 << mantissa) - 1}[kind]
+    lowest = (largest >> mantissa) - 127 if exponent else -127
+    highest = (150 if exponent and zero else 149) - mantissa
+    return sorted({b for b in (usual, lowest, highest, usual + 3, -usual, lowest + 20, highest - 20, 127, 128)
+                   if lowest <= b <= highest})
 
 
 def numbered():
-    """Formats of 8 and 16 bits with usual and extreme biases, 0 to 127; every number is an f32."""
-    for bits in (8, 16):
-        for exponent in range(1, 8 if bits == 8 else 9):
-            mantissa = bits - 1 - exponent
-            kinds = ["none", "all_ones"] + (["ieee"] if mantissa and exponent > 1 else [])
-            usual = 0 if exponent == 1 else 2 ** (exponent - 1) - 1
-            for kind in kinds:
-                top = 2 ** exponent - 1 - (kind == "ieee")
-                lowest, highest = max(0, top - 127), min(127, 150 - mantissa)
-                for bias in sorted({usual, lowest, highest, min(highest, usual + 3)}):
-                    if lowest <= bias <= highest:
-                        yield spelt(exponent, mantissa, bias, kind)
+    """Formats of 2 to 16 bits, with and without a sign."""
+    for bits in (2, 3, 4, 6, 7, 8, 9, 12, 16):
+        for signed in (True, False):
+            for exponent in range(0, min(8, bits - signed) + 1):
+                mantissa = bits - signed - exponent
+                kinds = ["none"] + ["all_ones"] * (bits - signed > 1) + ["ieee"] * (mantissa and exponent > 0)
+                for kind in kinds:
+                    for bias in biases(exponent, mantissa, kind):
+                        yield spelt(exponent, mantissa, bias, kind, "" if signed else ", signed = false")
+
+
+def rare():
+    """Powers of two with every kind of tie, scales, two's complement."""
+    for exponent in (2, 4, 8):
+        for ties in ("down", "up"):
+            for bias in biases(exponent, 0, "all_ones"):
+                yield spelt(exponent, 0, bias, "all_ones", f", ties = {ties}")
+        for ties in ("", ", ties = down", ", ties = up"):
+            for bias in biases(exponent, 0, "all_ones", zero=False):
+                yield spelt(exponent, 0, bias, "all_ones", f", signed = false, zero = false{ties}")
+    for mantissa in (1, 3, 7, 11, 15):
+        for bias in biases(0, mantissa, "none"):
+            yield spelt(0, mantissa, bias, "none", ", complement = true")
 
 
 def step_text(form, overflow):
@@ -47,26 +69,34 @@ def step_text(form, overflow):
 """
 
 
+def strata():
+    """4,096 floats: of every exponent with every start of the mantissa, either sign."""
+    starts = np.arange(2**12, dtype=np.uint32) << 20
+    return (starts | np.random.default_rng(5).integers(0, 2**20, 2**12, dtype=np.uint32)).view(np.float32)
+
+
 def around(form):
-    """Every finite number of the format, the middles between neighbours, and f32 next to both."""
-    grid = np.sort(formats.decode(form, np.arange(1 << (form.bits - 1)).astype(form.code)))
+    """Every finite number of the format, the middles between neighbours, f32 next to both, and strata."""
+    grid = np.unique(np.abs(formats.decode(form, np.arange(1 << form.bits).astype(form.code))))
     grid = grid[np.isfinite(grid)].astype(np.float64)
+    grid = np.concatenate([[0.0], grid[grid > 0]])
     step = max(1, len(grid) // 400)
     some = np.unique(np.concatenate([grid[::step], grid[:20], grid[-20:], [2 * grid[-1] - grid[-2]]]))
     nearest = np.searchsorted(grid, some).clip(0, len(grid) - 2)
     middles = (grid[nearest] + grid[nearest + 1]) / 2
     with np.errstate(over="ignore"):
-        points = np.concatenate([some, middles, [some[-1] + (grid[-1] - grid[-2]) / 2]]).astype(np.float32)
+        points = np.concatenate([some, middles, [some[-1] + (grid[-1] - grid[-2]) / 2, 1.5 * some[-1]]])
+        points = np.concatenate([points, some / 2]).astype(np.float32)
         points = np.concatenate([points, np.nextafter(points, np.float32(0)),
                                  np.nextafter(points, np.float32(np.inf)), inputs.SPECIAL])
-    return np.concatenate([points, -points]).astype(np.float32)
+    return np.concatenate([points, -points, strata()]).astype(np.float32)
 
 
 def check(form_text, overflow):
     form = formats.named(form_text)
     compiled = program.Program(step_text(form_text, overflow))
-    codes = np.arange(1 << form.bits).astype(form.code)
-    if form.bits == 16:
+    codes = np.arange(1 << 8 * form.code().itemsize).astype(form.code)  # what lies above a code too
+    if form.bits > 8:
         codes = np.concatenate([codes[::61], codes[:300], codes[-300:],
                                 codes[(1 << 15) - 300:(1 << 15) + 300]])
     numbers = around(form)
@@ -84,17 +114,25 @@ def check(form_text, overflow):
         assert words is None, f"{form_text} {overflow}, {name}: {words}"
 
 
+def check_modes(form_text):
+    check(form_text, "saturate")
+    if formats.named(form_text).nan != "none":
+        check(form_text, "nonfinite")
+
+
 @pytest.mark.parametrize("form", NAMED)
 def test_named(form):
-    for overflow in ("nonfinite", "saturate"):
-        check(form, overflow)
+    check_modes(form)
 
 
-@pytest.mark.parametrize("form", list(numbered())[::5])
+@pytest.mark.parametrize("form", list(numbered())[::23])
 def test_numbered(form):
-    check(form, "saturate")
-    if "nan = none" not in form:
-        check(form, "nonfinite")
+    check_modes(form)
+
+
+@pytest.mark.parametrize("form", list(rare())[::5])
+def test_rare(form):
+    check_modes(form)
 
 
 @pytest.mark.parametrize("name, dtype", [("bf16", ml_dtypes.bfloat16), ("f16", np.float16),

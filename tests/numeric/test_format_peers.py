@@ -18,11 +18,16 @@ NONE, ALL_ONES, IEEE = 0, 1, 2
 
 class Format(ctypes.Structure):
     _fields_ = [("exponent_bits", ctypes.c_uint8), ("mantissa_bits", ctypes.c_uint8),
-                ("bias", ctypes.c_int16), ("has_inf", ctypes.c_bool), ("nan", ctypes.c_uint8)]
+                ("bias", ctypes.c_int16), ("has_inf", ctypes.c_bool), ("nan", ctypes.c_uint8),
+                ("has_sign", ctypes.c_bool), ("has_zero", ctypes.c_bool), ("ties", ctypes.c_uint8),
+                ("complement", ctypes.c_bool)]
+
+    def __init__(self, *numbers, has_sign=True, has_zero=True, ties=0, complement=False):
+        super().__init__(*numbers, has_sign, has_zero, ties, complement)
 
     @property
     def bits(self):
-        return 1 + self.exponent_bits + self.mantissa_bits
+        return self.has_sign + self.exponent_bits + self.mantissa_bits
 
 
 # name: our format, ml_dtypes' type, torch's type
@@ -37,6 +42,8 @@ PEERS = {
     "e3m2fn": (Format(3, 2, 3, False, NONE), ml_dtypes.float6_e3m2fn, None),
     "e2m1fn": (Format(2, 1, 1, False, NONE), ml_dtypes.float4_e2m1fn, None),
 }
+UP = 2
+E8M0 = Format(8, 0, 127, False, ALL_ONES, has_sign=False, has_zero=False, ties=UP)
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +131,33 @@ def test_ml_dtypes_reads_the_same_numbers(shim, name):
     assert np.array_equal(np.isnan(ours), nan)
     assert np.array_equal(ours[~nan].view(np.uint32), theirs[~nan].view(np.uint32))
     assert (ours[nan].view(np.uint32) == 0x7FC00000).all()
+
+
+def test_scales_of_powers_of_two(shim):
+    """Of positive numbers. Between 2^-127 and 1.5 * 2^-127 both peers go up, where the nearest lies below;
+    0 is the smallest scale with torch as with us, no number with ml_dtypes."""
+    codes = np.arange(256, dtype=np.uint8)
+    theirs, ours = codes.view(ml_dtypes.float8_e8m0fnu).astype(np.float32), decode(shim, E8M0, codes)
+    assert np.array_equal(theirs[:255], ours[:255]) and np.isnan(theirs[255]) and np.isnan(ours[255])
+    floats = np.abs(np.concatenate([inputs("f32"), np.arange(1, 2**23, 997, dtype=np.uint32).view(np.float32)]))
+    floats = floats[(floats > 0) & ((floats <= 2.0**-127) | (floats >= 1.5 * 2.0**-127))]
+    ours = encode(shim, E8M0, floats)
+    with np.errstate(all="ignore"):
+        assert np.array_equal(ours, floats.astype(ml_dtypes.float8_e8m0fnu).view(np.uint8))
+    assert np.array_equal(ours, torch.from_numpy(floats).to(torch.float8_e8m0fnu).view(torch.uint8).numpy())
+    assert (encode(shim, E8M0, np.array([0, 2.0**-127 * 1.25], np.float32)) == 0).all()
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_integers_are_numpys(shim, bits):
+    """Two's complement is what rint and clip give; without a sign too."""
+    floats = inputs("f32")
+    floats = np.concatenate([floats, np.random.default_rng(2).uniform(-2.0**bits, 2.0**bits, 500_000).astype(np.float32)])
+    floats = floats[~np.isnan(floats)]
+    signed = Format(0, bits - 1, 1 - bits, False, NONE, complement=True)
+    low, high = -2**(bits - 1), 2**(bits - 1) - 1
+    expected = np.clip(np.rint(floats), low, high).astype(np.int64) & (2**bits - 1)
+    assert np.array_equal(encode(shim, signed, floats), expected)
+    plain = Format(0, bits, -bits, False, NONE, has_sign=False)
+    expected = np.clip(np.rint(floats), 0, 2**bits - 1).astype(np.int64)
+    assert np.array_equal(encode(shim, plain, floats), expected)

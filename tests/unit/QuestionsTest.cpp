@@ -6,6 +6,14 @@
 
 namespace {
 
+TEST(Questions, BitsOfFormats) {
+  EXPECT_EQ(altgrad_format_bits("f32"), 32);
+  EXPECT_EQ(altgrad_format_bits("altgrad.e7m8"), 16);
+  EXPECT_EQ(altgrad_format_bits("ocp.e2m1"), 4);
+  EXPECT_EQ(altgrad_format_bits("f31"), 0);
+  EXPECT_EQ(altgrad_format_bits(nullptr), 0);
+}
+
 TEST(Bundle, StreamsAreAnsweredInTheirOrder) {
   BundlePointer bundle = loadSgd(SETS_BUNDLE);
   EXPECT_EQ(altgrad_set_count(bundle.get()), 2);

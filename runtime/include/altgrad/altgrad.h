@@ -144,6 +144,10 @@ ALTGRAD_API altgrad_status
 altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
                          int64_t word, altgrad_exchange_word *out);
 
+// Bits of a code of the format that has this name, as in a stream's `format`; 0 if
+// none has. Codes of 2 to 8 bits lie one in a byte, those of 9 to 16 in two.
+ALTGRAD_API int32_t altgrad_format_bits(const char *name);
+
 // Plans keep what they need of a bundle: it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);
 

@@ -1,7 +1,8 @@
 // Number formats as data, and the one codec that constant folding, tests and
 // host code share. Definitions: sign-magnitude codes, E exponent bits, M
 // mantissa bits; exponent field 0 holds the subnormals, and E = 0 is fixed
-// point.
+// point. Codes of 2 to 8 bits lie one in a byte, from its lowest bit on, those
+// of 9 to 16 one in two bytes; what the bits above a code are does not matter.
 #ifndef ALTGRAD_FORMAT_H
 #define ALTGRAD_FORMAT_H
 
@@ -15,45 +16,86 @@ enum class NanCode : uint8_t {
   Ieee     // the top exponent with a non-zero mantissa
 };
 
+// Where a number half-way between two codes goes.
+enum class Ties : uint8_t {
+  Even, // to the even code
+  Down, // to the smaller magnitude
+  Up    // to the larger one
+};
+
 // A format narrower than or as wide as f32. A plain aggregate: presets below,
-// others by their numbers.
+// others by their numbers. Where there are no exponent bits, a code of
+// magnitude m is m * 2^(-mantissaBits - bias).
 struct Format {
   uint8_t exponentBits;
   uint8_t mantissaBits;
   int16_t bias;
   bool hasInf; // the top exponent with mantissa 0 is infinity
   NanCode nan;
+  bool hasSign = true; // without it nothing is below zero
+  bool hasZero = true; // without it code 0 is 2^-bias (OCP E8M0)
+  Ties ties = Ties::Even;
+  bool complement = false; // two's complement, of fixed point alone
 
-  constexpr unsigned bits() const { return 1u + exponentBits + mantissaBits; }
-  // The codes of +NaN and +inf, and of the largest number; signs are one bit
-  // above. The top exponent is reserved only where there is an infinity.
-  constexpr uint32_t signBit() const { return 1u << (bits() - 1); }
+  constexpr unsigned bits() const {
+    return unsigned(hasSign) + exponentBits + mantissaBits;
+  }
+  // Codes without a sign; the sign is one bit above.
+  constexpr uint32_t magnitudes() const {
+    return 1u << (exponentBits + mantissaBits);
+  }
+  constexpr uint32_t signBit() const { return hasSign ? magnitudes() : 0; }
+  // The codes of +NaN and +inf, and of the largest number. The top exponent is
+  // reserved only where there is an infinity.
   constexpr uint32_t topExponent() const {
     return ((1u << exponentBits) - 1) << mantissaBits;
   }
   constexpr uint32_t infCode() const { return topExponent(); }
   constexpr uint32_t maxCode() const {
     return nan == NanCode::Ieee      ? topExponent() - hasInf
-           : nan == NanCode::AllOnes ? signBit() - 2
-                                     : signBit() - 1;
+           : nan == NanCode::AllOnes ? magnitudes() - 2
+                                     : magnitudes() - 1;
   }
   // One canonical NaN, without a sign: the quiet bit alone above 8 bits, all
   // ones in 8 and fewer, as in the tables of OCP's 8-bit formats.
   constexpr uint32_t nanCode() const {
     return nan == NanCode::Ieee && bits() > 8
                ? topExponent() | 1u << (mantissaBits - 1)
-               : signBit() - 1;
+               : magnitudes() - 1;
   }
-  // Whether every number of the format is an f32 and the words above make
-  // sense; the codec is for these.
+  // The code of a magnitude and a sign.
+  constexpr uint32_t withSign(uint32_t magnitude, bool negative) const {
+    if (complement)
+      return (negative ? 0 - magnitude : magnitude) & (2 * magnitudes() - 1);
+    return negative ? magnitude | signBit() : magnitude;
+  }
+
+  // The biases for which every number is an f32.
+  constexpr int smallestBias() const {
+    return exponentBits == 0 ? -127 : int(maxCode() >> mantissaBits) - 127;
+  }
+  constexpr int largestBias() const {
+    return (exponentBits == 0 || !hasZero ? 149 : 150) - mantissaBits;
+  }
+  // Whether the words above make sense; the codec is for these.
   constexpr bool valid() const {
-    int top = (1 << exponentBits) - 1 - (hasInf ? 1 : 0) - bias;
-    bool numbers =
-        exponentBits == 0 || (top <= 127 && 1 - bias - mantissaBits >= -149);
-    return exponentBits <= 8 && mantissaBits <= 23 &&
-           exponentBits + mantissaBits >= 1 && numbers &&
+    bool f32 = exponentBits == 8 && mantissaBits == 23 && hasSign;
+    return exponentBits <= 8 && (f32 || (mantissaBits <= 16 && bits() <= 16)) &&
+           bits() >= 2 && bias >= smallestBias() && bias <= largestBias() &&
            hasInf == (nan == NanCode::Ieee) &&
-           (!hasInf || (exponentBits >= 1 && mantissaBits >= 1));
+           (!hasInf || (exponentBits >= 1 && mantissaBits >= 1)) &&
+           (nan == NanCode::None || magnitudes() > 2) &&
+           (hasZero || (mantissaBits == 0 && !hasSign)) &&
+           (ties == Ties::Even || (mantissaBits == 0 && exponentBits >= 2)) &&
+           (!complement ||
+            (hasSign && exponentBits == 0 && nan == NanCode::None));
+  }
+
+  constexpr bool operator==(const Format &o) const {
+    return exponentBits == o.exponentBits && mantissaBits == o.mantissaBits &&
+           bias == o.bias && hasInf == o.hasInf && nan == o.nan &&
+           hasSign == o.hasSign && hasZero == o.hasZero && ties == o.ties &&
+           complement == o.complement;
   }
 };
 
@@ -75,6 +117,47 @@ inline constexpr Format f16Format{5, 10, 15, true, NanCode::Ieee};
 inline constexpr Format ocpE4M3Format{4, 3, 7, false, NanCode::AllOnes};
 inline constexpr Format ocpE5M2Format{5, 2, 15, true, NanCode::Ieee};
 
+// One row, one format: by this name in the dialect, in storage lines and in
+// Python. Of two names for the same format the first is printed.
+struct Preset {
+  const char *name;
+  Format format;
+};
+
+inline constexpr Preset presets[] = {
+    {"f32", f32Format},
+    {"bf16", bf16Format},
+    {"f16", f16Format},
+    {"ocp.e4m3fn", ocpE4M3Format},
+    {"ocp.e5m2", ocpE5M2Format},
+    {"ocp.e2m3", {2, 3, 1, false, NanCode::None}},
+    {"ocp.e3m2", {3, 2, 3, false, NanCode::None}},
+    {"ocp.e2m1", {2, 1, 1, false, NanCode::None}},
+    // A scale: powers of two from 2^-127, the NaN is 255.
+    {"ocp.e8m0", {8, 0, 127, false, NanCode::AllOnes, false, false, Ties::Up}},
+    {"altgrad.e0m7", {0, 7, 0, false, NanCode::None}},
+    {"altgrad.e1m6", {1, 6, 0, false, NanCode::None}},
+    {"altgrad.e2m5", {2, 5, 1, false, NanCode::None}},
+    {"altgrad.e3m4", {3, 4, 3, false, NanCode::None}},
+    {"altgrad.e3m4b1", {3, 4, 1, false, NanCode::None}}, // its first version
+    {"altgrad.e4m3", {4, 3, 7, false, NanCode::None}},   // up to 480
+    {"altgrad.e5m2", ocpE5M2Format},
+    {"altgrad.e6m1", {6, 1, 31, false, NanCode::None}},
+    {"altgrad.e7m0", {7, 0, 63, false, NanCode::None, true, true, Ties::Down}},
+    {"altgrad.e0m15", {0, 15, 0, false, NanCode::None}},
+    {"altgrad.e1m14", {1, 14, 0, false, NanCode::None}},
+    {"altgrad.e2m13", {2, 13, 1, false, NanCode::None}},
+    {"altgrad.e3m12", {3, 12, 3, false, NanCode::None}},
+    {"altgrad.e4m11", {4, 11, 7, false, NanCode::None}},
+    {"altgrad.e5m10", f16Format},
+    {"altgrad.e6m9", {6, 9, 31, false, NanCode::None}},
+    {"altgrad.e7m8", {7, 8, 63, false, NanCode::None}},
+    // The integers themselves; a scale makes fixed point of them.
+    {"int8", {0, 7, -7, false, NanCode::None, true, true, Ties::Even, true}},
+    {"int16", {0, 15, -15, false, NanCode::None, true, true, Ties::Even, true}},
+    {"uint8", {0, 8, -8, false, NanCode::None, false}},
+};
+
 namespace detail {
 
 // Index of the highest set bit.
@@ -91,13 +174,15 @@ constexpr uint32_t composeF32(uint32_t sig, int exponent) {
   return uint32_t(power + 127) << 23 | ((sig << (23 - top)) & 0x7fffff);
 }
 
-// Exponent of the distance between the codes of the lowest binade.
+// Exponent of the distance between the codes of the lowest binade. Where there
+// is no zero, code 0 counts as a binade of its own.
 constexpr int unitExponent(const Format &format) {
-  return format.exponentBits == 0 ? -int(format.mantissaBits)
-                                  : 1 - format.bias - format.mantissaBits;
+  int lowest = format.exponentBits == 0 || !format.hasZero ? 0 : 1;
+  return lowest - format.bias - format.mantissaBits;
 }
 
-// The code of a magnitude that is a number and not 0, before any overflow.
+// The code of a magnitude that is a number and not 0, before any overflow; one
+// more where there is no zero.
 constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude) {
   uint32_t field = magnitude >> 23;
   uint32_t sig = (magnitude & 0x7fffff) | (field ? 0x800000u : 0);
@@ -121,34 +206,46 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude) {
   if (shift == 0)
     return code;
   uint32_t rest = sig & ((1u << shift) - 1), half = 1u << (shift - 1);
-  return code + (rest > half || (rest == half && (code & 1)));
+  bool odd = (code & 1) == uint64_t(format.hasZero);
+  bool tieUp = format.ties == Ties::Even ? odd : format.ties == Ties::Up;
+  return code + (rest > half || (rest == half && tieUp));
 }
 
 } // namespace detail
 
 // The code of an f32 given by its bits: one direct rounding, subnormals
-// included, -0 kept, NaN canonical and 0 in a format without one. `saturated`
-// is set, never cleared, when the number was beyond the largest.
+// included, -0 kept where there is a sign, NaN canonical and 0 in a format
+// without one. What is negative and rounds to no zero lies beyond an unsigned
+// format: its smallest number when saturating, otherwise NaN. `saturated` is
+// set, never cleared, when a number beyond the format became one of its
+// numbers.
 constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
                               Rounding rounding, Overflow overflow,
                               bool *saturated = nullptr) {
   (void)rounding; // there is one
   uint32_t magnitude = bits & 0x7fffffff;
-  uint32_t sign = bits >> 31 ? format.signBit() : 0;
+  bool negative = bits >> 31;
   if (magnitude > 0x7f800000)
     return format.nan == NanCode::None ? 0 : format.nanCode();
-  bool infinite = magnitude == 0x7f800000;
+  uint32_t largest = format.maxCode() + (format.complement && negative);
   uint64_t code = magnitude == 0 ? 0
-                  : infinite     ? uint64_t(format.maxCode()) + 1
-                                 : detail::roundToCode(format, magnitude);
-  if (code <= format.maxCode())
-    return sign | uint32_t(code);
+                  : magnitude == 0x7f800000
+                      ? uint64_t(largest) + 2
+                      : detail::roundToCode(format, magnitude);
+  bool below = negative && !format.hasSign && code > 0;
+  if (!format.hasZero && code > 0)
+    --code;
+  if (!below && code <= largest)
+    return format.withSign(uint32_t(code), negative);
   bool clamp = overflow == Overflow::Saturate || format.nan == NanCode::None;
   if (clamp && saturated)
     *saturated = true;
+  if (below)
+    return clamp ? 0 : format.nanCode();
   if (clamp)
-    return sign | format.maxCode();
-  return format.hasInf ? sign | format.infCode() : format.nanCode();
+    return format.withSign(largest, negative);
+  return format.hasInf ? format.withSign(format.infCode(), negative)
+                       : format.nanCode();
 }
 
 constexpr uint32_t encode(const Format &format, float value, Rounding rounding,
@@ -159,19 +256,24 @@ constexpr uint32_t encode(const Format &format, float value, Rounding rounding,
 
 // The bits of the f32 that a code stands for; exact, and NaN canonical.
 constexpr uint32_t decodeBits(const Format &format, uint32_t code) {
-  uint32_t magnitude = code & (format.signBit() - 1);
-  uint32_t sign = code & format.signBit() ? 0x80000000u : 0;
-  if (magnitude > format.maxCode())
+  uint32_t magnitude = code & (format.magnitudes() - 1);
+  bool negative = code & format.signBit();
+  uint32_t sign = negative ? 0x80000000u : 0;
+  if (format.complement && negative)
+    magnitude = format.magnitudes() - magnitude;
+  else if (magnitude > format.maxCode())
     return format.hasInf && magnitude == format.infCode() ? sign | 0x7f800000
                                                           : 0x7fc00000;
+  int unit = detail::unitExponent(format);
+  if (!format.hasZero)
+    return detail::composeF32(1, unit + int(magnitude));
+  if (format.exponentBits == 0)
+    return sign | detail::composeF32(magnitude, unit);
   uint32_t field = magnitude >> format.mantissaBits;
   uint32_t sig = magnitude & ((1u << format.mantissaBits) - 1);
-  if (format.exponentBits == 0)
-    return sign | detail::composeF32(magnitude, detail::unitExponent(format));
   if (field > 0)
     sig |= 1u << format.mantissaBits;
-  return sign | detail::composeF32(sig, detail::unitExponent(format) +
-                                            int(field > 0 ? field - 1 : 0));
+  return sign | detail::composeF32(sig, unit + int(field > 0 ? field - 1 : 0));
 }
 
 constexpr float decode(const Format &format, uint32_t code) {

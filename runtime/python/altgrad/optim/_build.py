@@ -12,8 +12,8 @@ from .._plan import Plan
 from ._binder import make_table
 from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, format_of, scales_for,
                       unblocked)
-from ._layout import (DTYPES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
-                      check_states_apart, in_order, is_dense, name_of, same_order)
+from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
+                      check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
 from ._table import FRESH
 from ._tables import Tables
 from ._where import Where, in_turn, is_known, stays_on_device
@@ -214,9 +214,9 @@ class _Namer:
         rest = words["param"] if words["states"] == "param" else words["states"]
         for (name, key), dtype in zip(self.optimizer._stored(kind[1]), states):
             word = own.get(name, rest)
-            if dtype is None or FORMATS[dtype] == format_of(word):
+            if dtype is None or dtype == dtype_of(format_of(word)):
                 continue
-            if block_of(word) > 1:
+            if dtype in CODES or block_of(word) > 1:
                 raise TypeError(f"state {key!r} is {dtype}, but storage says {name}={word}: make "
                                 "the optimizer with the storage that its states have")
             words[name] = FORMATS[dtype]
@@ -227,7 +227,7 @@ def _state_dtype(key, state, param):
     """The dtype of a state, None for one that is still to be made."""
     if state is None:
         return None
-    if not isinstance(state, torch.Tensor) or state.dtype not in FORMATS:
+    if not isinstance(state, torch.Tensor) or state.dtype not in (*FORMATS, *CODES):
         kind = state.dtype if isinstance(state, torch.Tensor) else type(state).__name__
         known = ", ".join(FORMATS.values())
         raise TypeError(f"state {key!r} is {kind}; the kernels store {known}")
@@ -293,7 +293,7 @@ def _finish(optimizer, part, row, counts):
         state = held.get(key)
         if state is None:
             held[key] = (scales_for(param, stream.block) if stream.block > 1 else
-                         optimizer._first_state(stream, row, DTYPES[stream.format]))
+                         optimizer._first_state(stream, row, dtype_of(stream.format)))
             fresh = True
         elif not _fits(stream, state, row):
             held[key] = in_order(state, row.strides)

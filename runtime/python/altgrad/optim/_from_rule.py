@@ -9,6 +9,7 @@ import torch
 from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, parse_storage, set_line
 from ._blocks import scale_key
+from ._layout import DTYPES, FORMATS
 from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
@@ -62,10 +63,11 @@ def FromRule(source, storage="", options=(), name=None):
     further copy of the parameter ("copy=ocp.e4m3fn", state "copy"), or a scale to each
     block of a state ("m=ocp.e4m3fn:128", scales in state "m_scale"; tensors under 4096
     elements keep it as float32); what it does
-    not name is stored as the parameter is. What is written into the parameter
-    between steps is taken into the master copy, but for writes through .data,
-    which leave no trace. `options` are the rule's options that are on, or a
-    mapping from their names to whether they are.
+    not name is stored as the parameter is. `altgrad-opt --list-formats` has the
+    names; codes that torch has no dtype for lie in uint8 or int16. What is written
+    into the parameter between steps is taken into the master copy, but for writes
+    through .data, which leave no trace. `options` are the rule's options that are
+    on, or a mapping from their names to whether they are.
 
     The class takes the rule's hyper-parameters as keywords, with the rule's
     defaults, per group as torch's do; states are kept under the rule's names,
@@ -90,6 +92,10 @@ def _make(rule, storage, options):
     keys = {stream.key: stream.key for stream in part.states if stream.role == "state"}
     hypers = {hyper.key: hyper.default for hyper in part.hypers}
     _check_names(rule, part, hypers)
+    for stream in part.states:
+        if stream.role == "copy" and stream.format not in DTYPES:
+            raise ValueError(f"storage says copy={stream.format}, for which torch has no dtype; a copy "
+                             f"is stored in one of {', '.join(FORMATS.values())}")
     made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": f"The rule @{rule.name} of {rule.origin}.",
         "__module__": __name__,

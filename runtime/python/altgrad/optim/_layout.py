@@ -2,6 +2,7 @@
 
 import torch
 
+from .._library import library
 from ._where import is_known
 
 # What the kernels read and write, and how altgrad-opt's --storage spells it.
@@ -13,7 +14,16 @@ FORMATS = {
     torch.float8_e5m2: "ocp.e5m2",
 }
 DTYPES = {word: dtype for dtype, word in FORMATS.items()}
+# Where torch has no dtype for a format, its codes lie in integers.
+CODES = (torch.uint8, torch.int16, torch.int8)
+DTYPES["int8"] = torch.int8
 PARAM_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def dtype_of(word):
+    """The dtype of the memory for what is stored in a format."""
+    wide = library().altgrad_format_bits(word.encode()) > 8
+    return DTYPES.get(word) or (torch.int16 if wide else torch.uint8)
 
 
 def is_dense(tensor):

@@ -1,0 +1,171 @@
+// decode of every format as arithmetic.
+#include "codegen/numerics/Bits.h"
+#include "codegen/numerics/Numerics.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static Type numbersOf(ImplicitLocOpBuilder &b, Type codes, Type number) {
+  if (auto vector = dyn_cast<VectorType>(codes))
+    return VectorType::get(vector.getShape(), number);
+  return number;
+}
+
+// An integer below 2^17 times the format's smallest number.
+static Value decodeUniform(const Bits &bits, Value magnitude,
+                           const Shape &shape) {
+  int step = shape.unit() + 23, scale = step > 127 ? shape.unit() : 0;
+  Value base = bits.constant(powerBits(scale ? 23 : step));
+  Value sum = bits.cast(bits.either(magnitude, base), bits.like);
+  Value number = arith::SubFOp::create(bits.b, sum, bits.cast(base, bits.like));
+  if (!scale)
+    return number;
+  return arith::MulFOp::create(bits.b, number, bits.number(powerBits(scale)));
+}
+
+// Begins below f32's normal numbers: an exact product, but where the code's
+// exponent would be an infinity's.
+static Value decodeLow(const Bits &bits, Value magnitude, const Shape &shape,
+                       unsigned exponentBits) {
+  Value field = bits.left(magnitude, 23 - shape.mantissa);
+  Value product =
+      arith::MulFOp::create(bits.b, bits.cast(field, bits.like),
+                            bits.number(powerBits(127 - shape.bias)));
+  if (exponentBits < 8)
+    return product;
+  Value lower =
+      bits.sub(field, bits.constant(uint32_t(shape.bias - 127) << 23));
+  return bits.choose(
+      bits.above(bits.constant(128u << shape.mantissa), magnitude), product,
+      bits.cast(lower, bits.like));
+}
+
+// The f32 of a code that is a number. No subnormal f32 is an operand where the
+// result is none: CPUs take a hundred cycles for one.
+static Value decodeMagnitude(const Bits &bits, Value magnitude,
+                             const Format &format) {
+  Shape shape(format);
+  if (shape.uniform)
+    return decodeUniform(bits, magnitude, shape);
+  if (!format.hasZero)
+    magnitude = bits.add(magnitude, bits.constant(1u));
+  if (shape.bias > 127)
+    return decodeLow(bits, magnitude, shape, format.exponentBits);
+  unsigned m = shape.mantissa;
+  Value field = bits.left(magnitude, 23 - m);
+  if (shape.bias == 127)
+    return bits.cast(field, bits.like);
+  Value normal =
+      bits.add(field, bits.constant(uint32_t(127 - shape.bias) << 23));
+  Value small = bits.constant(0.0f);
+  if (m > 0)
+    small = arith::SubFOp::create(
+        bits.b, bits.cast(bits.add(normal, bits.constant(1u << 23)), bits.like),
+        bits.number(powerBits(1 - shape.bias)));
+  return bits.choose(bits.above(bits.constant(1u << m), magnitude), small,
+                     bits.cast(normal, bits.like));
+}
+
+static Value decodeComplement(const Bits &bits, Value wide,
+                              const Format &format) {
+  unsigned unused = 32 - format.bits();
+  Value word = arith::ShRSIOp::create(bits.b, bits.left(wide, unused),
+                                      bits.constant(unused));
+  Value number = arith::SIToFPOp::create(bits.b, bits.like, word);
+  return arith::MulFOp::create(bits.b, number,
+                               bits.number(powerBits(Shape(format).unit())));
+}
+
+// Formats whose codes are the f16's, but for a power of two: f16 to f32 is an
+// instruction everywhere, which minds no subnormals.
+static bool isLikeF16(const Format &format) {
+  unsigned e = format.exponentBits;
+  return format.bits() <= 8 && format.hasZero &&
+         (e == 5 ? format.nan == NanCode::Ieee : e > 1 && e < 5) &&
+         std::abs(format.bias) <= 64;
+}
+
+static Value decodeByF16(ImplicitLocOpBuilder &b, Value code,
+                         const Format &format) {
+  Type i16 = numbersOf(b, code.getType(), b.getI16Type());
+  Type half = numbersOf(b, code.getType(), b.getF16Type());
+  Type f32 = numbersOf(b, code.getType(), b.getF32Type());
+  Bits bits{b, f32};
+  auto constant = [&](uint32_t value) {
+    return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value)), i16);
+  };
+  auto left = [&](Value x, unsigned by) -> Value {
+    return arith::ShLIOp::create(b, x, constant(by));
+  };
+  Value wide = arith::ExtUIOp::create(b, i16, code);
+  unsigned e = format.exponentBits, up = 10 - format.mantissaBits;
+  Value word;
+  if (e == 5 && format.hasSign) {
+    word = left(wide, up); // the sign goes to its place as well
+  } else {
+    Value magnitude = bits.both(wide, constant(format.magnitudes() - 1));
+    word = left(magnitude, up);
+    if (format.nan != NanCode::None && e < 5)
+      word = bits.choose(bits.above(magnitude, constant(format.maxCode())),
+                         constant(0x7e00), word);
+    if (format.hasInf && e < 5) {
+      Value infinite = arith::CmpIOp::create(
+          b, arith::CmpIPredicate::eq, magnitude, constant(format.infCode()));
+      word = bits.choose(infinite, constant(0x7c00), word);
+    }
+    if (format.hasSign)
+      word = bits.either(word, left(bits.both(wide, constant(format.signBit())),
+                                    16 - format.bits()));
+  }
+  Value halves = arith::BitcastOp::create(b, half, word);
+  Value number = arith::ExtFOp::create(b, f32, halves);
+  if (format.bias == 15)
+    return number;
+  return arith::MulFOp::create(b, number,
+                               bits.number(powerBits(15 - format.bias)));
+}
+
+Value altgrad::decodeByBits(ImplicitLocOpBuilder &b, Value code,
+                            FormatAttr attribute) {
+  Format format = attribute.toFormat();
+  if (isLikeF16(format))
+    return decodeByF16(b, code, format);
+  Type f32 = numbersOf(b, code.getType(), b.getF32Type());
+  Bits bits{b, f32};
+  Value wide = arith::ExtUIOp::create(b, bits.i32(), code);
+  if (format.complement)
+    return decodeComplement(bits, wide, format);
+  if (format.hasInf && format.exponentBits == 8 && format.bias == 127 &&
+      format.hasSign)
+    return bits.cast(bits.left(wide, 32 - format.bits()), f32);
+  Value magnitude = bits.both(wide, bits.constant(format.magnitudes() - 1));
+  Value number = decodeMagnitude(bits, magnitude, format);
+  if (format.nan == NanCode::None && !format.hasSign)
+    return number;
+  Value raw = bits.cast(number, bits.i32());
+  if (format.nan != NanCode::None) {
+    Value special = bits.constant(0x7fc00000u);
+    if (format.hasInf) {
+      Value infinite =
+          arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude,
+                                bits.constant(format.infCode()));
+      special = bits.choose(infinite, bits.constant(f32Infinity), special);
+    }
+    raw = bits.choose(bits.above(magnitude, bits.constant(format.maxCode())),
+                      special, raw);
+  }
+  if (format.hasSign)
+    raw = bits.either(
+        raw, bits.left(bits.xors(wide, magnitude), 32 - format.bits()));
+  return bits.cast(raw, f32);
+}
+
+Value altgrad::decodeByConversion(ImplicitLocOpBuilder &b, Value code) {
+  Type half = b.getF16Type(), f32 = b.getF32Type();
+  if (auto vector = dyn_cast<VectorType>(code.getType())) {
+    half = VectorType::get(vector.getShape(), half);
+    f32 = VectorType::get(vector.getShape(), f32);
+  }
+  Value number = arith::BitcastOp::create(b, half, code);
+  return arith::ExtFOp::create(b, f32, number);
+}
