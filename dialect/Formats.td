@@ -15,8 +15,11 @@ def Altgrad_Nan : I32Enum<"Nan", "which codes are not numbers", [
   let cppNamespace = "::altgrad";
 }
 
+// Cases and order of altgrad::Rounding in runtime/include/altgrad/format.h.
 def Altgrad_Rounding : I32Enum<"Round", "how a number between two codes is stored", [
-    I32EnumCase<"NearestEven", 0, "nearest_even">]> {
+    I32EnumCase<"NearestEven", 0, "nearest_even">,
+    I32EnumCase<"TowardZero", 1, "toward_zero">,
+    I32EnumCase<"Stochastic", 2, "stochastic">]> {
   let cppNamespace = "::altgrad";
 }
 

@@ -50,6 +50,8 @@ static bool hasConversion(FormatAttr format, const Target &target) {
 
 static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
                          const Target &target) {
+  if (op.getRounding() != Round::NearestEven)
+    return encodeDirected(b, op);
   if (hasPairs(op, target))
     return encodePairs(b, op);
   if (hasConversion(op.getFormat(), target))

@@ -19,6 +19,8 @@ mlir::Value copySign(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
 mlir::Value encodeByBits(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
 /// Code in f16 or bf16 by the target's conversion, NaN made canonical.
 mlir::Value encodeByConversion(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
+/// Code of an f32 (or a vector), rounded toward zero or as the draw says.
+mlir::Value encodeDirected(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
 /// f32 of a code: a shift, an exact product, and a choice for Inf and NaN.
 mlir::Value decodeByBits(mlir::ImplicitLocOpBuilder &b, mlir::Value code,
                          FormatAttr format);

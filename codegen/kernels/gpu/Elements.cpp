@@ -103,8 +103,10 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
       guard.appendTo(loaded[i]);
     Value index =
         indexOf(kernel, chunk, at, (first + i) * width * chunk.threads);
-    emitted[i] = cloneSweepBody(builder, body,
-                                {loaded[i], chunk.known, index, chunk.threads});
+    SmallVector<Value> draws = drawApart(chunk, body, index, chunk.threads);
+    emitted[i] =
+        cloneSweepBody(builder, body,
+                       {loaded[i], chunk.known, index, chunk.threads, draws});
     if (quick)
       guard.takeFrom(emitted[i]);
   };
@@ -208,9 +210,12 @@ GpuLowering::Carried GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk,
              llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
           loaded.push_back(loadElement(kernel, chunk, tensors, first, offset,
                                        argument.getType()));
-        SmallVector<Value> emitted = cloneSweepBody(
-            builder, sweep.getBody(),
-            {loaded, chunk.known, indexOf(kernel, chunk, index, 0)});
+        Value global = indexOf(kernel, chunk, index, 0);
+        SmallVector<Value> draws =
+            drawApart(chunk, sweep.getBody(), global, apart);
+        SmallVector<Value> emitted =
+            cloneSweepBody(builder, sweep.getBody(),
+                           {loaded, chunk.known, global, 1, draws});
         Value number = offset;
         if (apart > 1 && results)
           number = arith::ShRUIOp::create(builder, offset,

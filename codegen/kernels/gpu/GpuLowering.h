@@ -32,6 +32,12 @@ private:
     /// The global index after the chunk's last element; null if nobody asks.
     mlir::Value end = {};
     mlir::IRMapping known = {}; // scalars
+    /// i64; null where nothing is drawn.
+    mlir::Value tag = {};
+    /// Of each draw: the words of the call that serves the elements from this one
+    /// of the thread's on.
+    int64_t drawnFrom = -1;
+    llvm::SmallVector<llvm::SmallVector<mlir::Value>> drawn = {};
     /// Where the thread's next element of each stream lies.
     llvm::MapVector<mlir::Value, mlir::Value> pointers = {};
     /// Where threads exchange values of blocks: minus the elements of the
@@ -105,6 +111,17 @@ private:
   mlir::Value loadAccess(KernelBuilder &kernel, Chunk &chunk,
                          mlir::Value tensors, int64_t element,
                          bool again = false);
+
+  // Draws.cpp
+  /// The draws of a vector of neighbours, `element` behind the thread's first.
+  llvm::SmallVector<mlir::Value> drawVector(KernelBuilder &kernel, Chunk &chunk,
+                                            mlir::Region &body, mlir::Value at,
+                                            int64_t element);
+  /// Those of an element, or of a vector of elements that lie `apart`.
+  llvm::SmallVector<mlir::Value> drawApart(Chunk &chunk, mlir::Region &body,
+                                           mlir::Value index, int64_t apart);
+  llvm::SmallVector<mlir::Value> call(Chunk &chunk, DrawOp draw,
+                                      mlir::Value index);
 
   // Guard.cpp
   /// Vectors that a quick body does before its guard is asked; 1 without one.
