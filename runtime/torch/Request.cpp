@@ -48,10 +48,17 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
     spec.rule("");
   }
   std::istringstream words(spec.storage());
-  for (std::string word; words >> word;)
-    TORCH_CHECK(word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0,
+  for (std::string word; words >> word;) {
+    bool rounds = word.rfind("param=", 0) == 0 && word.find(',') < word.size();
+    TORCH_CHECK(rounds || (word.rfind("param=", 0) != 0 &&
+                           word.rfind("grad=", 0) != 0),
                 "altgrad: storage '", word,
                 "': parameters and gradients are stored as their tensors are");
+    if (rounds)
+      param = word;
+    else
+      storage += " " + word;
+  }
 }
 
 // In the order of words that stock bundles are built with.
@@ -61,13 +68,19 @@ std::string Compiler::setLine(const std::string &options,
   std::string line = "rule=" + spec.rule();
   if (!options.empty())
     line += "{" + options + "}";
-  std::string format = formatOf(type), own = " " + spec.storage();
-  line += " param=" + format + " grad=" + format;
+  std::string format = formatOf(type);
+  // What is said of rounding is said of one format; f32 needs none.
+  std::string rounded = "param=" + format + ",";
+  bool rounds = param.rfind(rounded, 0) == 0;
+  TORCH_CHECK(rounds || param.empty() || type == c10::kFloat,
+              "altgrad: storage '", param, "', but a parameter is ", format);
+  line += " " + (rounds ? param : "param=" + format) + " grad=" + format;
   // What the user says of all states and of the count holds.
   for (const char *word : {" states=param", " step=f32"})
-    if (own.find(std::string(word, strchr(word, '=') + 1)) == std::string::npos)
+    if (storage.find(std::string(word, strchr(word, '=') + 1)) ==
+        std::string::npos)
       line += word;
-  return spec.storage().empty() ? line : line + own;
+  return line + storage;
 }
 
 const std::shared_ptr<const Program> &
@@ -95,6 +108,7 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
                     single.role == ALTGRAD_ROLE_SCALER ||
                     single.role == ALTGRAD_ROLE_FLAG;
     TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM ||
+                    single.role == ALTGRAD_ROLE_RANDOM ||
                     single.role == ALTGRAD_ROLE_NORM ||
                     (ofScaler && !scaler.empty()),
                 "altgrad: nobody gives the step its '", single.name, "'");

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from .._bundle import compile_sets
-from .._rule import set_line
+from .._rule import format_of, set_line
 from .._plan import Plan
 from ._binder import make_table
 from ._layout import (DTYPES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
@@ -199,12 +199,14 @@ class _Namer:
         own = self.optimizer._words
         words = {"param": FORMATS[param], "grad": FORMATS[grad], "states": "param", "step": "f32",
                  **own}
+        if param is torch.float32 and "," in words["param"]:
+            words["param"] = "f32"  # which needs no rounding
         for name, dtype in (("param", param), ("grad", grad)):
-            if words[name] != FORMATS[dtype]:
+            if format_of(words[name]) != FORMATS[dtype]:
                 raise TypeError(f"storage says {name}={words[name]}, but a {name} has {dtype}")
-        rest = words["param"] if words["states"] == "param" else words["states"]
+        rest = words["param"] if format_of(words["states"]) == "param" else words["states"]
         for (name, _), dtype in zip(self.optimizer._stored(kind[1]), states):
-            if dtype is not None and FORMATS[dtype] != own.get(name, rest):
+            if dtype is not None and FORMATS[dtype] != format_of(own.get(name, rest)):
                 words[name] = FORMATS[dtype]
         return set_line(*kind, words)
 
