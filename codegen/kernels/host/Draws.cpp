@@ -14,13 +14,12 @@ static constexpr unsigned drawBytes = 2;
 
 // Each `draw` of the bodies ==> one more stream that they load.
 void HostLowering::makeStreams(KernelBuilder &kernel, SweepOp sweep) {
-  drawn.clear();
   auto type = TensorsType::get(
       builder.getContext(), FormatAttr::getNamed(builder.getContext(), "bf16"),
       /*block=*/1);
-  OpBuilder before(sweep);
+  OpBuilder nowhere(builder.getContext()); // the streams are in no block
   for (DrawOp draw : llvm::to_vector(sweep.getBody().getOps<DrawOp>())) {
-    Value stream = SpillOp::create(before, draw.getLoc(), type);
+    Value stream = SpillOp::create(nowhere, draw.getLoc(), type);
     // From the middle of a call's draws to the end of a vector of calls.
     int64_t most = ALTGRAD_CHUNK + (1 + sweep.getWidth()) * drawsOfCall;
     Value memory =
@@ -39,6 +38,14 @@ void HostLowering::makeStreams(KernelBuilder &kernel, SweepOp sweep) {
           body.insertArgument(first + i, draw.getType(), draw.getLoc()));
       draw.erase();
     }
+}
+
+void HostLowering::dropStreams(SweepOp sweep) {
+  sweep.getLoadsMutable().erase(sweep.getLoads().size() - drawn.size(),
+                                drawn.size());
+  for (const Drawn &one : drawn)
+    one.stream.getDefiningOp()->erase();
+  drawn.clear();
 }
 
 const HostLowering::Drawn *HostLowering::drawnAs(Value stream) {

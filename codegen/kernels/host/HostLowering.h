@@ -70,6 +70,7 @@ private:
     mlir::Value memory;
   };
   void makeStreams(KernelBuilder &kernel, SweepOp sweep);
+  void dropStreams(SweepOp sweep);
   const Drawn *drawnAs(mlir::Value stream);
   mlir::Value fill(KernelBuilder &kernel, const Drawn &of, HostChunk &chunk,
                    Row row, mlir::Value base, mlir::Value count);

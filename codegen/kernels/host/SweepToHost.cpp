@@ -22,6 +22,7 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
     sweepChunk(kernel, sweep, chunk, lanes, words ? &*words : nullptr);
   });
+  dropStreams(sweep);
 }
 
 void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
