@@ -8,9 +8,10 @@ using namespace altgrad;
 static constexpr uint32_t f32Infinity = 0x7f800000;
 static constexpr unsigned drawBits = 16;
 
-// x * 2^power, exact as long as nothing is too large.
+// x * 2^power, exact as long as nothing is too large: a power below 0 is for
+// numbers that have no whole part afterwards.
 static Value timesPowerOfTwo(const Integers &bits, Value x, int power) {
-  for (; power > 0; power -= std::min(power, 127))
+  for (; power; power -= std::min(power, 127))
     x = arith::MulFOp::create(bits.b, x,
                               bits.splat(bits.b.getF32FloatAttr(
                                   std::ldexp(1.0f, std::min(power, 127)))));
