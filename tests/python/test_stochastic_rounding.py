@@ -53,7 +53,7 @@ def test_the_draws_are_those_of_seed_step_place_and_index():
             numbers = new.float().flatten().numpy()  # fma: the product is exact in f64, the sum nearly always
             drawn = rounding.draws(np.arange(len(numbers)), 0xFEDCBA9876543210, step, tag, 0)
             codes = rounding.encode(formats.KNOWN["bf16"], numbers, "nonfinite", drawn)
-            assert (param.detach().flatten().view(torch.int16).numpy().view(np.uint16) == codes).mean() > 0.99999
+            assert (param.detach().flatten().view(torch.int16).numpy().view(np.uint16) != codes).sum() <= 1
 
 
 @pytest.mark.parametrize("make", [altgrad.optim.AdamW, altgrad.optim.SGD, altgrad.optim.Lion])
