@@ -17,11 +17,16 @@ SmallVector<Value> GpuLowering::call(Chunk &chunk, DrawOp draw, Value index) {
       cloneValues(builder, *draw->getParentRegion(),
                   {draw.getSeed(), draw.getStep()}, {{}, chunk.known, {}});
   Value number = whole.right(index, llvm::Log2_64(drawsOfCall));
+  // Two words in one. What LLVM knows to be the same in all rounds, twenty words
+  // of the key's schedule, it would keep in registers throughout them.
+  Value fixed = opaque(whole.either(
+      whole.both(scalars[1], whole.constant(0xffffffff)),
+      whole.left(philoxTag(builder, chunk.tag, draw.getStore()), 32)));
   PhiloxWords words =
       philox(builder,
-             {low(number), low(whole.right(number, 32)), low(scalars[1]),
-              low(philoxTag(builder, chunk.tag, draw.getStore()))},
-             scalars[0]);
+             {low(number), low(whole.right(number, 32)), low(fixed),
+              low(whole.right(fixed, 32))},
+             opaque(scalars[0]));
   return SmallVector<Value>(words.begin(), words.end());
 }
 
