@@ -8,7 +8,8 @@
 namespace altgrad {
 
 /// Elements that one call serves with 16 bits each.
-constexpr int64_t drawsOfCall = 8;
+constexpr int64_t drawsOfCall = 8, wordsOfCall = 4,
+                  drawsOfWord = drawsOfCall / wordsOfCall;
 
 using PhiloxWords = std::array<mlir::Value, 4>;
 /// Philox4x32-10 (Salmon et al., 2011) of a counter. Words are i32, or i64

@@ -34,10 +34,14 @@ private:
     mlir::IRMapping known = {}; // scalars
     /// i64; null where nothing is drawn.
     mlir::Value tag = {};
-    /// Of each draw: the words of the call that serves the elements from this one
-    /// of the thread's on.
+    /// Which of the thread's elements the words that were drawn begin with, where
+    /// they wait, and the words where there is no room for that.
     int64_t drawnFrom = -1;
-    llvm::SmallVector<llvm::SmallVector<mlir::Value>> drawn = {};
+    mlir::Value waiting = {};
+    /// Where `end` and what is fixed of every draw's counter and key lie; null
+    /// where there is no room.
+    mlir::Value fixed = {};
+    llvm::SmallVector<mlir::Value> drawn = {};
     /// Where the thread's next element of each stream lies.
     llvm::MapVector<mlir::Value, mlir::Value> pointers = {};
     /// Where threads exchange values of blocks: minus the elements of the
@@ -120,6 +124,18 @@ private:
   /// Those of an element, or of a vector of elements that lie `apart`.
   llvm::SmallVector<mlir::Value> drawApart(Chunk &chunk, mlir::Region &body,
                                            mlir::Value index, int64_t apart);
+  void drawAhead(KernelBuilder &kernel, Chunk &chunk, mlir::Region &body,
+                 llvm::ArrayRef<mlir::Value> indices);
+  llvm::SmallVector<mlir::Value> takeDraws(KernelBuilder &kernel, Chunk &chunk,
+                                           mlir::Region &body, int64_t first);
+  void keepDraw(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
+                int64_t first, llvm::ArrayRef<mlir::Value> words);
+  mlir::Value drawnWord(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
+                        int64_t word);
+  void allocateDraws(KernelBuilder &kernel, Chunk &chunk,
+                     ThreadMemory &memory);
+  std::pair<mlir::Value, mlir::Value> fixedOf(Chunk &chunk, DrawOp draw);
+  mlir::Value fixedAt(Chunk &chunk, unsigned entry);
   llvm::SmallVector<mlir::Value> call(Chunk &chunk, DrawOp draw,
                                       mlir::Value index);
 

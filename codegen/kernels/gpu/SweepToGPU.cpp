@@ -150,6 +150,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
     if (!sweep.getQuick())
       pointer = opaque(pointer);
   }
+  allocateDraws(kernel, chunk, memory);
   storeScalars(kernel, chunk, memory);
   return chunk;
 }
@@ -310,8 +311,9 @@ Value GpuLowering::indexOf(KernelBuilder &kernel, Chunk &chunk, Value at,
   if (!chunk.end)
     return {};
   Value back = arith::ExtSIOp::create(builder, builder.getI64Type(), at);
+  Value end = chunk.fixed ? fixedAt(chunk, 0) : chunk.end;
   return arith::AddIOp::create(
-      builder, arith::AddIOp::create(builder, chunk.end, back),
+      builder, arith::AddIOp::create(builder, end, back),
       kernel.i64(further));
 }
 
