@@ -59,6 +59,19 @@ LogicalResult DecodeOp::verify() {
 }
 
 LogicalResult EncodeOp::verify() {
+  Type draw = getDraw() ? getDraw().getType() : Type();
+  Type expected;
+  if (getRounding() == Round::Stochastic && !getFormat().isF32()) {
+    expected = IntegerType::get(getContext(), 16);
+    if (auto vector = dyn_cast<VectorType>(getNumber().getType()))
+      expected = VectorType::get(vector.getShape(), expected);
+  }
+  // encode_c1
+  if (draw != expected || (getFormat().isF32() &&
+                           getRounding() != Round::NearestEven))
+    return emitOpError() << "rounds " << stringifyRound(getRounding())
+                         << " to " << getFormat() << " with "
+                         << (draw ? "a" : "no") << " draw";
   return verifyConversion(*this, getNumber().getType(), getCode().getType(),
                           getFormat());
 }

@@ -23,8 +23,11 @@ def Altgrad_Tie : I32Enum<"Tie", "where a number half-way between two codes goes
   let cppNamespace = "::altgrad";
 }
 
+// Cases and order of altgrad::Rounding in runtime/include/altgrad/format.h.
 def Altgrad_Rounding : I32Enum<"Round", "how a number between two codes is stored", [
-    I32EnumCase<"NearestEven", 0, "nearest_even">]> {
+    I32EnumCase<"NearestEven", 0, "nearest_even">,
+    I32EnumCase<"TowardZero", 1, "toward_zero">,
+    I32EnumCase<"Stochastic", 2, "stochastic">]> {
   let cppNamespace = "::altgrad";
 }
 

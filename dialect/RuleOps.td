@@ -171,6 +171,34 @@ def Altgrad_TagOp : Altgrad_Op<"tag", [Pure]> {
   let assemblyFormat = "attr-dict `:` type($tag)";
 }
 
+def Altgrad_DrawOp : Altgrad_Op<"draw", [Pure]> {
+  let summary = "random bits of this element in this step";
+  let description = [{
+    16 bits of Philox4x32-10 under the key `seed`. Its counter is, in words of 32
+    bits from the lowest on: the element's global index >> 3 (two words), `step`,
+    and the tensor's tag in 24 bits below the number of the `store`. Of the eight
+    draws of a counter an element takes that of its index & 7, the low half of a word
+    first. So they depend on nothing else: no thread, vector, chunk or rank. Each
+    store of an element takes a number of its own, or both round alike.
+
+    ```mlir
+    %r = altgrad.draw seed(%seed) step(%t) store(0) : i16
+    ```
+
+    Constraints:
+
+    - (draw_c1) the number of the store is 0 to 255;
+    - (draw_c2) seed and step are the same for all elements of a tensor.
+  }];
+  let arguments = (ins I64:$seed, I64:$step, I64Attr:$store);
+  let results = (outs AnyTypeOf<[I16, VectorOfRankAndType<[1], [I16]>]>:$bits);
+  let assemblyFormat = [{
+    `seed` `(` $seed `)` `step` `(` $step `)` `store` `(` $store `)` attr-dict
+    `:` type($bits)
+  }];
+  let hasVerifier = 1;
+}
+
 def Altgrad_DimOp : Altgrad_Op<"dim", [Pure]> {
   let summary = "an extent of this tensor";
   let description = [{

@@ -24,6 +24,11 @@ LogicalResult StepOp::verifyRegions() {
     // step_c5
     if (reduce && !variances.isElement(reduce.getValue()))
       return op.emitOpError("reduces a value that is the same for all elements");
+    auto draw = dyn_cast<DrawOp>(op);
+    // draw_c2
+    if (draw && (variances.isElement(draw.getSeed()) ||
+                 variances.isElement(draw.getStep())))
+      return op.emitOpError("has a seed or a step that differs between elements");
     auto scale = dyn_cast<ScaleOp>(op);
     // scale_c1
     if (scale && variances.isElement(scale.getFactor()))
@@ -143,6 +148,15 @@ LogicalResult QuantizeOp::verify() {
   if (getOverflow() == OverflowMode::NonFinite && !format.getInf() &&
       format.getNan() == Nan::None)
     return emitOpError("overflows to a non-finite code the format does not have");
+  bool stochastic = getRounding() == Round::Stochastic;
+  // quantize_c2
+  if (stochastic != bool(getDraw()))
+    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " and "
+                         << (stochastic ? "has no draw" : "has a draw");
+  // quantize_c3
+  if (getRounding() != Round::NearestEven && format.isF32())
+    return emitOpError() << "rounds " << stringifyRound(getRounding())
+                         << " to f32, where nothing is rounded";
   return success();
 }
 

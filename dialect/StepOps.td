@@ -271,21 +271,30 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
     largest finite number, `nonfinite` into infinity where the format has it and
     NaN otherwise. Corner cases are decided in `runtime/include/altgrad/format.h`.
 
+    `stochastic` goes away from zero where the first 16 bits behind the code, and
+    zeros behind these, plus the `draw` reach 65536: a number f of the way to the
+    next code reaches it in 65536 f of 65536 draws. That and `toward_zero` never make
+    a finite number infinite: beyond the largest it becomes the largest.
+
     ```mlir
     %half = quantize %w1 round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
+    %r = draw seed(%seed) step(%t) store(0) : i16
+    %fair = quantize %w1 round<stochastic> draw(%r) overflow<nonfinite> : !altgrad.tensors<bf16>
     ```
 
     Constraints:
 
-    - (quantize_c1) `nonfinite` needs a format with an infinity or a NaN.
+    - (quantize_c1) `nonfinite` needs a format with an infinity or a NaN;
+    - (quantize_c2) there is a draw exactly where it rounds stochastically;
+    - (quantize_c3) to f32 nothing is rounded: nearest_even stands for that.
   }];
   let arguments = (ins Altgrad_RealsType:$values,
-                       Altgrad_RoundingAttr:$rounding,
+                       Altgrad_RoundingAttr:$rounding, Optional<I16>:$draw,
                        Altgrad_OverflowAttr:$overflow);
   let results = (outs Altgrad_TensorsType:$tensors);
   let assemblyFormat = [{
-    $values `round` `` $rounding `overflow` `` $overflow attr-dict
-    `:` qualified(type($tensors))
+    $values `round` `` $rounding (`draw` `(` $draw^ `)`)?
+    `overflow` `` $overflow attr-dict `:` qualified(type($tensors))
   }];
   let hasVerifier = 1;
 }

@@ -55,16 +55,22 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
 
     ```mlir
     %c = altgrad.encode %x format<bf16> round<nearest_even> overflow<nonfinite> : f32 to i16
+    %s = altgrad.encode %x format<bf16> round<stochastic> draw(%r : i16)
+        overflow<saturate> : f32 to i16
     ```
 
-    Constraints: those of `decode`: conversion_c1 and conversion_c2.
+    Constraints, beside conversion_c1 and conversion_c2 of `decode`:
+
+    - (encode_c1) there is a draw exactly where it rounds stochastically, an i16 or
+      a vector of them as long as the numbers', and none to f32.
   }];
   let arguments = (ins AnyType:$number, Altgrad_FormatAttr:$format,
-                       Altgrad_RoundingAttr:$rounding,
+                       Altgrad_RoundingAttr:$rounding, Optional<AnyType>:$draw,
                        Altgrad_OverflowAttr:$overflow, UnitAttr:$neverNan);
   let results = (outs AnyType:$code);
   let assemblyFormat = [{
-    $number `format` `` $format `round` `` $rounding `overflow` `` $overflow
+    $number `format` `` $format `round` `` $rounding
+    (`draw` `(` $draw^ `:` type($draw) `)`)? `overflow` `` $overflow
     (`never_nan` $neverNan^)? attr-dict
     `:` type($number) `to` type($code)
   }];

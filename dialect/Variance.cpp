@@ -30,7 +30,7 @@ static bool isList(Value value) {
 
 // The span of a result, of operands that share at least `least`.
 static unsigned spanOf(Operation &op, Value result, unsigned least) {
-  if (isa<IndexOp, UpdateOp, SpillOp>(op))
+  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp>(op))
     return 1;
   if (isa<TagOp, DimOp>(op))
     return ofTensor;

@@ -62,10 +62,10 @@ static LogicalResult expandElement(ElementOp op) {
 }
 
 static Value encode(OpBuilder &builder, Location loc, Value number,
-                    FormatAttr format, Round rounding, OverflowMode overflow,
-                    Type list) {
+                    FormatAttr format, Round rounding, Value draw,
+                    OverflowMode overflow, Type list) {
   Value code = EncodeOp::create(builder, loc, format.getCodeType(), number,
-                                format, rounding, overflow);
+                                format, rounding, draw, overflow);
   return CollectOp::create(builder, loc, list, code, /*factor=*/Value());
 }
 
@@ -76,7 +76,7 @@ static LogicalResult expandQuantize(QuantizeOp op) {
     return op.emitOpError("quantizes a list nothing computes");
   op.replaceAllUsesWith(encode(builder, op.getLoc(), element,
                                op.getTensors().getType().getFormat(),
-                               op.getRounding(), op.getOverflow(),
+                               op.getRounding(), op.getDraw(), op.getOverflow(),
                                op.getTensors().getType()));
   op.erase();
   return success();
@@ -93,7 +93,7 @@ static LogicalResult expandCommit(CommitOp op) {
     if (!element)
       return op.emitOpError("writes a list nothing computes");
     operand.set(encode(builder, op.getLoc(), element, f32, Round::NearestEven,
-                       OverflowMode::NonFinite, operand.get().getType()));
+                       /*draw=*/Value(), OverflowMode::NonFinite, operand.get().getType()));
   }
   return success();
 }

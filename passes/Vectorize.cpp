@@ -27,9 +27,10 @@ static Value widen(OpBuilder &builder, Value value, int64_t width) {
 static void cloneWide(Operation &op, OpBuilder &builder, IRMapping &map,
                       int64_t width) {
   IRMapping operands = map;
-  for (Value operand : op.getOperands())
-    operands.map(operand,
-                 widen(builder, map.lookupOrDefault(operand), width));
+  if (!isa<DrawOp>(op)) // of the element alone: seed and step stay scalars
+    for (Value operand : op.getOperands())
+      operands.map(operand,
+                   widen(builder, map.lookupOrDefault(operand), width));
   Operation *copy = builder.clone(op, operands);
   for (auto [result, old] : llvm::zip(copy->getResults(), op.getResults())) {
     result.setType(VectorType::get({width}, old.getType()));

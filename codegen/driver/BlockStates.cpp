@@ -8,23 +8,23 @@ using namespace mlir;
 using namespace altgrad;
 
 // `m=ocp.e4m3fn:128`: what stands behind the colon.
-LogicalResult SetWriter::readBlock(StringRef word, StringRef name,
-                                   StringRef format, StringRef block) {
+LogicalResult SetWriter::takeBlock(StringRef text, const StorageWord &word) {
+  StringRef name = word.stream, format = word.format, block = *word.block;
   if (llvm::is_contained({"param", "grad", "master", "copy", "step"}, name))
-    return error() << "storage '" << word
+    return error() << "storage '" << text
                    << "': only states have a scale for each block";
   unsigned size = 0;
   if (block.getAsInteger(10, size) || !isBlock(size))
-    return error() << "storage '" << word << "' has blocks of '" << block
+    return error() << "storage '" << text << "' has blocks of '" << block
                    << "' elements, expected a power of two from 32 to "
                    << maxBlock;
   if (format == "f32" || format == "param")
-    return error() << "storage '" << word
+    return error() << "storage '" << text
                    << "' scales blocks of " << format
                    << "; a scale is for formats of 8 and 16 bits";
   for (const auto &other : blocks)
     if (other.second != size)
-      return error() << "storage '" << word << "' beside blocks of "
+      return error() << "storage '" << text << "' beside blocks of "
                      << other.second << "; all blocks of a step are of one size";
   blocks[name] = size;
   return success();
@@ -68,7 +68,7 @@ std::string altgrad::bitsOf(float number) {
 // The limits keep a scale and its inverse normal numbers: zeros stay zeros.
 void SetWriter::storeBlocks(const Named &state, const Named &scales,
                             StringRef value) {
-  std::string name = "%" + state.name + ".", type = typeOf(state.key);
+  std::string name = "%" + state.name + ".";
   StringRef format = formatOf(state.key);
   Format known = FormatAttr::getNamed(loc.getContext(), format).toFormat();
   auto line = [&](const Twine &result, const Twine &value) {
@@ -97,6 +97,7 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   line("scaled", "arith.mulf " + name + "next, " + name + "inverse");
   text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
   text.line(name + "units = collect " + name + "scale : f32 to !altgrad.reals");
-  stored(state, name + "list", type, "saturate");
-  stored(scales, name + "units", "!altgrad.tensors<f32 per " + block + ">");
+  stored(state, name + "list", state.key, /*scaled=*/true);
+  text.writes.push_back(name + "units to %" + scales.name +
+                        " : !altgrad.tensors<f32 per " + block + ">");
 }

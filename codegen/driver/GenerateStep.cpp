@@ -236,7 +236,8 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
            text.body + commitOf(text) + "}\n";
   }
   for (StringRef name :
-       {"inv_scale", "max_norm", "clip_value", "steps", "clipped_steps"})
+       {"inv_scale", "max_norm", "clip_value", "steps", "clipped_steps", "seed",
+        "draws"})
     text.name(name);
   nameScaler(text);
   if (!request.perTensor)
@@ -258,6 +259,8 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
   }
   for (SetWriter &set : sets)
     set.takeGradient(request.changes());
+  if (llvm::any_of(sets, [](SetWriter &set) { return set.draws(); }))
+    takeSeed(text, /*always=*/!sets[0].isRuled());
   if (!request.quantize.empty()) {
     text.argument("in scale %grad_scale: f32");
     for (SetWriter &set : sets)

@@ -53,7 +53,7 @@ LogicalResult SetWriter::quantizeTo(StringRef format) {
   text.line(name + "number = element " + name + "back");
   text.line(name + "product = arith.mulf " + name + "number, %grad_scale : f32");
   text.line(name + "result = collect " + name + "product : f32 to !altgrad.reals");
-  stored(copy, name + "result", typeOf("copy"));
+  stored(copy, name + "result", "copy");
   text.always.push_back(text.writes.pop_back_val());
   return success();
 }

@@ -12,47 +12,62 @@ static constexpr StringLiteral storageWords[] = {"param", "grad", "master",
 //===-- Storage
 //-------------------------------------------------------------===//
 
+// What is known of a word, if it makes sense of the stream that it names.
+LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
+  bool read = isRuled() && word.stream == "grad";
+  if (word.hasModifiers() && (read || word.stream == "step"))
+    return error() << "storage '" << text << "' says how '" << word.stream
+                   << "' is rounded, which is not";
+  if (word.hasModifiers() && word.format == "f32")
+    return error() << "storage '" << text
+                   << "' says how to round, and f32 needs no rounding";
+  if (!formats.try_emplace(word.stream, word.format).second)
+    return error() << "storage names '" << word.stream << "' twice";
+  if (word.hasModifiers())
+    words[word.stream] = word;
+  return word.block ? takeBlock(text, word) : success();
+}
+
 // A word of a storage line: a stream, `states` or `step`, and a format.
-LogicalResult SetWriter::readWord(StringRef word) {
-  auto [name, stored] = word.split('=');
-  auto [format, block] = stored.split(':');
+LogicalResult SetWriter::readWord(StringRef text) {
+  StorageWord word;
+  if (std::string why = readStorageWord(text, word); !why.empty())
+    return error() << why;
+  StringRef name = word.stream, format = word.format;
   bool state = llvm::any_of(states, [&, name = name](BlockArgument state) {
     return rule.getName(state) == name;
   });
   auto steps = rule.getByRole("step");
   // As `states`, `step` may be said of a rule that has none.
-  bool step = !state && (name == "step" || (!steps.empty() &&
-                                            rule.getName(steps[0]) == name));
+  bool step = !state && (name == "step" ||
+                         (!steps.empty() && rule.getName(steps[0]) == name));
   if (step)
-    name = "step";
+    name = word.stream = "step";
   if (!state && !step && !llvm::is_contained(storageWords, name))
-    return error() << "storage '" << word << "' names no stream of rule '"
+    return error() << "storage '" << text << "' names no stream of rule '"
                    << rule.getSymName() << "' with these options";
   bool known = step ? format == "i64" || format == "f32"
                     : (name == "states" && format == "param") ||
                           FormatAttr::getNamed(rule.getContext(), format);
   if (!known)
-    return error() << "storage '" << word << "': "
+    return error() << "storage '" << text << "': "
                    << (step ? "a step count is i64 or f32"
                             : FormatAttr::unknown(format));
-  if (!formats.try_emplace(name, format.str()).second)
-    return error() << "storage names '" << name << "' twice";
-  return stored.contains(':') ? readBlock(word, name, format, block)
-                              : success();
+  return take(text, word);
 }
 
 // Of a set without a rule.
-LogicalResult SetWriter::readGradientWord(StringRef word) {
-  auto [name, format] = word.split('=');
-  if (name != "grad" && name != "copy")
-    return error() << "storage '" << word
+LogicalResult SetWriter::readGradientWord(StringRef text) {
+  StorageWord word;
+  if (std::string why = readStorageWord(text, word); !why.empty())
+    return error() << why;
+  if (word.stream != "grad" && word.stream != "copy")
+    return error() << "storage '" << text
                    << "' of a set without a rule, which has a grad and a copy";
-  if (!FormatAttr::getNamed(loc.getContext(), format))
-    return error() << "storage '" << word
-                   << "': " << FormatAttr::unknown(format);
-  if (!formats.try_emplace(name, format.str()).second)
-    return error() << "storage names '" << name << "' twice";
-  return success();
+  if (!FormatAttr::getNamed(loc.getContext(), word.format))
+    return error() << "storage '" << text
+                   << "': " << FormatAttr::unknown(word.format);
+  return take(text, word);
 }
 
 LogicalResult SetWriter::read() {
@@ -107,6 +122,31 @@ std::string SetWriter::typeOf(StringRef stream) {
   return ("!altgrad.tensors<" + formatOf(stream) + ">").str();
 }
 
+// How a stream is rounded: what is said of it, or of all states.
+StorageWord SetWriter::wordOf(StringRef stream) {
+  bool state = !llvm::is_contained(storageWords, stream);
+  bool named = formats.count(stream) || !state;
+  return words.lookup(named ? stream : "states");
+}
+
+// Its number among the stores of an element, which no other word changes.
+unsigned SetWriter::storeOf(StringRef stream) {
+  if (stream == "param" || stream == "grad")
+    return 0;
+  if (stream == "copy")
+    return 1;
+  for (auto [index, state] : llvm::enumerate(rule.getByRole("state")))
+    if (rule.getName(state) == stream)
+      return 2 + index;
+  llvm_unreachable("a stream that is not stored");
+}
+
+bool SetWriter::draws() const {
+  return llvm::any_of(words, [](const auto &entry) {
+    return entry.second.round == Round::Stochastic;
+  });
+}
+
 //===-- Signature and body
 //--------------------------------------------------===//
 
@@ -125,24 +165,38 @@ std::string SetWriter::load(const Named &name, StringRef type) {
   return "%" + name.name + ".old";
 }
 
-// `value` goes to `target`, rounded where its format is not f32. No `overflow`:
-// that of the format.
-void SetWriter::stored(const Named &target, StringRef value, StringRef type,
-                       StringRef overflow) {
-  StringRef word = type.drop_front(StringRef("!altgrad.tensors<").size());
-  auto format =
-      FormatAttr::getNamed(loc.getContext(), word.take_until([](char c) {
-        return c == '>' || c == ' ';
-      }));
-  std::string name = "%" + target.name, code = value.str();
-  if (overflow.empty())
-    overflow = format.overflowsToInf() ? "nonfinite" : "saturate";
+// `value` goes to `target`, rounded where its format is not f32.
+void SetWriter::stored(const Named &target, StringRef value, StringRef stream,
+                       bool scaled) {
+  std::string type = typeOf(stream), name = "%" + target.name;
+  auto format = FormatAttr::getNamed(loc.getContext(), formatOf(stream));
+  std::string code = value.str(), draw;
   if (!format.isF32()) {
+    StorageWord word = wordOf(stream);
+    Round round = word.round.value_or(Round::NearestEven);
+    OverflowMode overflow = word.overflow.value_or(
+        format.overflowsToInf() && !scaled ? OverflowMode::NonFinite
+                                           : OverflowMode::Saturate);
+    if (round == Round::Stochastic) {
+      text.line(name + ".draw = draw seed(%seed) step(%seed.next) store(" +
+                Twine(storeOf(stream)) + ") : i16");
+      draw = " draw(" + name + ".draw)";
+    }
     code = name + ".code";
-    text.line(code + " = quantize " + value + " round<nearest_even> overflow<" +
-              overflow + "> : " + type);
+    text.line(code + " = quantize " + value + " round<" +
+              stringifyRound(round) + ">" + draw + " overflow<" +
+              stringifyOverflowMode(overflow) + "> : " + type);
   }
-  text.writes.push_back(code + " to " + name + " : " + type.str());
+  text.writes.push_back(code + " to " + name + " : " + type);
+}
+
+// The count is the step's own: a rule may have none, and an f32 stops at 2^24.
+void altgrad::takeSeed(StepText &text, bool always) {
+  text.argument("in random %seed: i64");
+  text.argument("inout random %draws: i64");
+  text.line("%seed.one = arith.constant 1 : i64");
+  text.line("%seed.next = arith.addi %draws, %seed.one : i64");
+  (always ? text.always : text.writes).push_back("%seed.next to %draws : i64");
 }
 
 void SetWriter::takeGradient(bool changes) {
@@ -193,7 +247,7 @@ void SetWriter::writeGradient(StringRef condition) {
     target = named("copy");
     stream("out", "copy", target, typeOf("copy"));
   }
-  stored(target, gradient, typeOf(target.key));
+  stored(target, gradient, formats.count("copy") ? "copy" : "grad");
   if (formats.count("copy") || condition.empty())
     text.always.push_back(text.writes.pop_back_val());
 }
@@ -251,19 +305,19 @@ void SetWriter::update() {
             options + " param(" + old + ") grad(" + gradient + ") state(" +
             llvm::join(operands, ", ") + ") hyper(" + hypers + ")" + step);
   code = "%" + param.name + ".code";
-  stored(param, updated, typeOf("param"));
+  stored(param, updated, "param");
   if (keepsMaster)
-    stored(master, updated, typeOf("master"));
+    stored(master, updated, "master");
   if (formats.count("copy")) {
     Named copy = named("copy");
     stream("out", "copy", copy, typeOf("copy"));
-    stored(copy, updated, typeOf("copy"));
+    stored(copy, updated, "copy");
   }
   for (const Named &state : stateNames)
     if (blockOf(state.key) > 1)
       storeBlocks(state, scales[state.key], "%" + state.name + ".new");
     else
-      stored(state, "%" + state.name + ".new", typeOf(state.key));
+      stored(state, "%" + state.name + ".new", state.key);
 }
 
 //===-- The step

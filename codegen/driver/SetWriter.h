@@ -3,6 +3,7 @@
 #define ALTGRAD_CODEGEN_DRIVER_SETWRITER_H
 
 #include "codegen/driver/GenerateStep.h"
+#include "codegen/driver/Storage.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -12,7 +13,7 @@ namespace altgrad {
 struct StepText {
   std::string signature, body;
   llvm::SmallVector<std::string> writes, always; // of the commit
-  std::string condition;                   // of `writes`; "": none
+  std::string condition;                         // of `writes`; "": none
   llvm::StringSet<> names;
 
   // A name that no other argument has: names of a rule may be any.
@@ -30,6 +31,9 @@ struct StepText {
 
 // An f32 constant as MLIR reads it, bit by bit.
 std::string bitsOf(float number);
+
+/// The seed of a step that draws, and how often it has drawn.
+void takeSeed(StepText &text, bool always);
 
 // An argument of the step: its name there, and what the rule calls it.
 struct Named {
@@ -54,8 +58,8 @@ public:
   void unscaleGradient(llvm::StringRef factor);
   void takeNorm();
   void update();
-  /// Norms and counts of each tensor, as arguments of role `statistic`; after the
-  /// others.
+  /// Norms and counts of each tensor, as arguments of role `statistic`; after
+  /// the others.
   void measure();
 
   /// Without a rule: the further copy becomes what was quantized to `format`.
@@ -64,14 +68,17 @@ public:
   void writeGradient(llvm::StringRef condition);
 
   bool isRuled() const { return bool(rule); }
+  /// Whether something is rounded as draws say.
+  bool draws() const;
   std::string suffix() const { return set ? "_" + std::to_string(set) : ""; }
-  std::string gradient; // the value that the update takes
+  std::string gradient;  // the value that the update takes
   std::string unclipped; // the one before it was clipped
   Named grad;
 
 private:
-  mlir::LogicalResult readWord(llvm::StringRef word);
-  mlir::LogicalResult readGradientWord(llvm::StringRef word);
+  mlir::LogicalResult readWord(llvm::StringRef text);
+  mlir::LogicalResult readGradientWord(llvm::StringRef text);
+  mlir::LogicalResult take(llvm::StringRef text, const StorageWord &word);
   mlir::LogicalResult checkNames();
   llvm::StringRef formatOf(llvm::StringRef stream);
   std::string typeOf(llvm::StringRef stream);
@@ -85,10 +92,12 @@ private:
   void stream(llvm::StringRef access, llvm::StringRef role, const Named &name,
               llvm::StringRef type);
   std::string load(const Named &name, llvm::StringRef type);
-  void stored(const Named &target, llvm::StringRef value, llvm::StringRef type,
-              llvm::StringRef overflow = "");
-  mlir::LogicalResult readBlock(llvm::StringRef word, llvm::StringRef name,
-                                llvm::StringRef format, llvm::StringRef block);
+  // The code of a state with scales saturates: its block's largest is the format's.
+  void stored(const Named &target, llvm::StringRef value,
+              llvm::StringRef stream, bool scaled = false);
+  StorageWord wordOf(llvm::StringRef stream);
+  unsigned storeOf(llvm::StringRef stream);
+  mlir::LogicalResult takeBlock(llvm::StringRef text, const StorageWord &word);
   // The elements that share a scale: 0 where a state has none.
   unsigned blockOf(llvm::StringRef state);
   Named takeScales(llvm::StringRef state);
@@ -111,8 +120,9 @@ private:
   StepText &text;
   llvm::StringMap<std::string> formats;
   llvm::StringMap<unsigned> blocks;
-  std::string before, after; // the parameter, or its master
-  std::string code;          // what is stored of it
+  llvm::StringMap<StorageWord> words; // that say how to round
+  std::string before, after;          // the parameter, or its master
+  std::string code;                   // what is stored of it
   llvm::SmallVector<mlir::BlockArgument> states;
 };
 

@@ -12,6 +12,10 @@ bool altgrad::usesIndex(SweepOp sweep) {
   });
 }
 
+bool altgrad::usesDraws(SweepOp sweep) {
+  return !sweep.getBody().getOps<DrawOp>().empty();
+}
+
 bool altgrad::exchangesInBlocks(SweepOp sweep) {
   return !sweep.getBody().getOps<BlockReduceOp>().empty() ||
          llvm::any_of(sweep.getLoads(),
@@ -75,6 +79,8 @@ SmallVector<Value> altgrad::cloneValues(ImplicitLocOpBuilder &builder,
   for (auto op : body.getOps<IndexOp>())
     map.map(op.getIndex(),
             indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
+  for (auto [op, bits] : llvm::zip(body.getOps<DrawOp>(), inputs.draws))
+    map.map(op.getBits(), bits);
   for (auto op : body.getOps<BlockReduceOp>())
     if (Value one = map.lookupOrNull(op.getResult());
         one && one.getType() != op.getType())

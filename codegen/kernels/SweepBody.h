@@ -8,6 +8,8 @@ namespace altgrad {
 
 /// Whether a sweep asks for the indices of its elements.
 bool usesIndex(SweepOp sweep);
+/// Whether it draws random bits for them.
+bool usesDraws(SweepOp sweep);
 /// Whether values go from one element of a block to another.
 bool exchangesInBlocks(SweepOp sweep);
 /// The block reductions of a body, in order.
@@ -29,6 +31,8 @@ struct BodyInputs {
   mlir::Value index;
   /// How far apart the elements of a vector are.
   int64_t apart = 1;
+  /// What each `draw` of the body has drawn, in order.
+  mlir::ValueRange draws = {};
 };
 /// Copies what computes `wanted` values of a body.
 llvm::SmallVector<mlir::Value>

@@ -1,7 +1,7 @@
 // encode of every format as arithmetic.
 #include "codegen/numerics/Numerics.h"
 
-#include "codegen/numerics/Bits.h"
+#include "codegen/numerics/Rounding.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -35,11 +35,9 @@ static Value roundSmallest(const Bits &bits, Value magnitude,
                                 bits.above(magnitude, middle));
 }
 
-// Numbers of a format that begins below f32's normal ones, as of one that
-// begins with them. The largest may be an infinity as a product, but not as
-// bits.
-static Value raise(const Bits &bits, Value magnitude, const Format &format,
-                   Shape &shape) {
+// The largest may be an infinity as a product, but not as bits.
+Value altgrad::raise(const Bits &bits, Value magnitude, const Format &format,
+                     Shape &shape) {
   int by = shape.bias - 127;
   shape.bias = 127;
   Value number = bits.cast(magnitude, bits.type(bits.b.getF32Type()));
@@ -84,13 +82,14 @@ static Value roundToNearest(const Bits &bits, Value magnitude,
 
 // The code of a magnitude, beyond the largest one too; one more where there is
 // no zero.
-static Value roundMagnitude(const Bits &bits, Value magnitude,
-                            const Format &format, Round rounding) {
-  switch (rounding) {
-  case Round::NearestEven:
+static Value roundMagnitude(const Bits &bits, Value magnitude, EncodeOp op) {
+  Format format = op.getFormat().toFormat();
+  if (op.getRounding() == Round::NearestEven)
     return roundToNearest(bits, magnitude, format);
-  }
-  llvm_unreachable("a rounding of the dialect");
+  Value draw;
+  if (op.getDraw())
+    draw = arith::ExtUIOp::create(bits.b, bits.i32(), op.getDraw());
+  return roundDirected(bits, magnitude, draw, format);
 }
 
 static Value truncate(const Bits &bits, Value code, FormatAttr format) {
@@ -188,14 +187,15 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
     return op.getNeverNan() ? number : canonicalNan(b, number);
   bool clamp =
       op.getOverflow() == OverflowMode::Saturate || format.nan == NanCode::None;
-  if (format == bf16Format && !clamp)
+  bool nearest = op.getRounding() == Round::NearestEven;
+  if (format == bf16Format && !clamp && nearest)
     return truncate(bits,
                     roundBits(bits, number, op.getFormat(), op.getNeverNan()),
                     op.getFormat());
   Value raw = bits.cast(number, bits.i32());
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
   Value nan = bits.above(magnitude, bits.constant(f32Infinity));
-  Value code = roundMagnitude(bits, magnitude, format, op.getRounding());
+  Value code = roundMagnitude(bits, magnitude, op);
   Value zero = bits.constant(0u), below;
   if (!format.hasSign)
     below =
@@ -206,6 +206,11 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   if (format.complement) // one more is below zero
     largest = bits.add(largest, bits.right(raw, 31));
   Value tooLarge = bits.above(code, largest);
+  if (!nearest) { // a direction takes no finite number beyond the largest
+    code = arith::MinSIOp::create(b, code, largest);
+    tooLarge = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude,
+                                     bits.constant(f32Infinity));
+  }
   if (clamp)
     code = bits.choose(tooLarge, largest, code);
   else if (format.hasInf)

@@ -51,10 +51,11 @@ static bool hasConversion(FormatAttr format, const Target &target) {
 
 static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
                          const Target &target) {
-  if (op.getOverflow() == OverflowMode::Saturate &&
+  bool nearest = op.getRounding() == Round::NearestEven;
+  if (nearest && op.getOverflow() == OverflowMode::Saturate &&
       hasPairs(op.getFormat(), op.getNumber(), target))
     return encodePairs(b, op);
-  if (hasConversion(op.getFormat(), target))
+  if (nearest && hasConversion(op.getFormat(), target))
     return encodeByConversion(b, op);
   return encodeByBits(b, op);
 }

@@ -160,11 +160,13 @@ bool Binding::holdsRows(const States &states) const {
 // while the CPU does. `idle` gets the others.
 std::vector<Binding::Drafts> Binding::draft(const Groups &groups) {
   std::map<std::pair<bool, int>, Drafts> devices;
+  int64_t tag = -1;
   idle.clear();
   held.clear();
   for (size_t g = 0; g < groups.size(); ++g)
     for (size_t i = 0; i < groups[g].params().size(); ++i) {
       const Tensor &param = groups[g].params()[i];
+      ++tag;
       TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}),
                   " is undefined");
       if (!param.grad().defined()) {
@@ -174,7 +176,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups) {
       checkParameter(param, {g, i});
       checkGradient(param, param.grad(), {g, i});
       devices[{param.is_cpu(), param.device().index()}].push_back(
-          {param, {g, i}, lineOf(g, param)});
+          {param, {g, i}, lineOf(g, param), tag});
     }
   std::vector<Drafts> drafts;
   for (auto &[device, of] : devices)
@@ -246,7 +248,7 @@ std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
 void Binding::checkStates(const Part &part, const Drafts &drafts,
                           const States &states, Ranges &written) const {
   for (const Draft &draft : drafts) {
-    const auto &[param, place, line, index] = draft;
+    const auto &[param, place, line, tag, index] = draft;
     written.add(param, place, "");
     const RuleParamState *state = find(states, param);
     if (!state)
@@ -288,7 +290,7 @@ const Tensor *Binding::hold(Tensor tensor) {
 // Puts into the state what the step wants and is not there as it wants it.
 Row Binding::makeRow(const Part &part, const Draft &draft, States &states,
                      Ranges &written) {
-  const auto &[param, place, line, index] = draft;
+  const auto &[param, place, line, tag, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
   const Keys &own = part.keys[size_t(index)];
   auto &slot = states[param.unsafeGetTensorImpl()];
@@ -299,6 +301,7 @@ Row Binding::makeRow(const Part &part, const Draft &draft, States &states,
   Row row;
   row.param = hold(param);
   row.set = index;
+  row.tag = tag;
   written.add(param, place, "");
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
@@ -365,6 +368,7 @@ void Binding::bind(const Groups &groups, States &states) {
     TORCH_INTERNAL_ASSERT(part.table->look() == Change::None);
   }
   parts = std::move(made);
+  placeDraws();
   remember(groups, states);
 }
 

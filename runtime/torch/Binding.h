@@ -35,6 +35,10 @@ public:
   // Counts a step that a scaler has skipped without asking for it.
   void skip();
 
+  // Seed and count of an optimizer that draws, in its file.
+  void saveDraws(torch::serialize::OutputArchive &archive) const;
+  void loadDraws(torch::serialize::InputArchive &archive);
+
   // Performs the step on what was taken.
   void run();
 
@@ -50,6 +54,9 @@ public:
   std::string scaler;               // the variant of a loss scaler, or ""
   std::vector<at::Tensor> skips;    // steps that were skipped, a device each
   size_t counting = 0;              // how many of them know the last step
+  // Where a storage word says stochastic; undefined elsewhere. The count is the
+  // memory of the first part, which its steps raise.
+  at::Tensor seed, draws;
 
   // A group of a plan: the tensors of a param_group that are in one set.
   struct Cell {
@@ -74,11 +81,13 @@ public:
 
 private:
   void bringSkips();
+  void placeDraws();
   // A parameter of a set, before anything is made for it.
   struct Draft {
     at::Tensor param;
     Place place;
     std::string line; // of its set
+    int64_t tag;      // which of all parameters it is
     int32_t set = 0;
   };
 

@@ -170,10 +170,20 @@ Tensor RuleOptimizer::skipped_steps() const {
 
 void RuleOptimizer::save(OutputArchive &archive) const {
   torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
+  saveDraws(archive);
 }
 
 void RuleOptimizer::load(InputArchive &archive) {
   torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
+  loadDraws(archive);
+}
+
+void RuleOptimizer::saveDraws(OutputArchive &archive) const {
+  binding->saveDraws(archive);
+}
+
+void RuleOptimizer::loadDraws(InputArchive &archive) {
+  binding->loadDraws(archive);
 }
 
 double RuleOptimizer::last_grad_norm() const {
@@ -272,8 +282,10 @@ void AdamW::addMark(const OptimizerOptions &given,
 
 void AdamW::save(OutputArchive &archive) const {
   torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
+  saveDraws(archive);
 }
 
 void AdamW::load(InputArchive &archive) {
   torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
+  loadDraws(archive);
 }

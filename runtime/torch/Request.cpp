@@ -48,10 +48,17 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
     spec.rule("");
   }
   std::istringstream words(spec.storage());
-  for (std::string word; words >> word;)
-    TORCH_CHECK(word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0,
+  for (std::string word; words >> word;) {
+    bool rounds = word.rfind("param=", 0) == 0 && word.find(',') < word.size();
+    TORCH_CHECK(rounds || (word.rfind("param=", 0) != 0 &&
+                           word.rfind("grad=", 0) != 0),
                 "altgrad: storage '", word,
                 "': parameters and gradients are stored as their tensors are");
+    if (rounds)
+      param = word;
+    else
+      storage += " " + word;
+  }
 }
 
 // In the order of words that stock bundles are built with.
@@ -62,15 +69,21 @@ std::string Compiler::setLine(const std::string &options, ScalarType type,
   if (!options.empty())
     line += "{" + options + "}";
   std::string format = formatOf(type), own;
-  std::istringstream words(spec.storage());
+  std::istringstream words(storage);
   for (std::string word; words >> word;)
     own += " " + (small && word.find(':') != std::string::npos
                       ? word.substr(0, word.find('=')) + "=f32"
                       : word);
-  line += " param=" + format + " grad=" + format;
+  // What is said of rounding is said of one format; f32 needs none.
+  std::string rounded = "param=" + format + ",";
+  bool rounds = param.rfind(rounded, 0) == 0;
+  TORCH_CHECK(rounds || param.empty() || type == c10::kFloat,
+              "altgrad: storage '", param, "', but a parameter is ", format);
+  line += " " + (rounds ? param : "param=" + format) + " grad=" + format;
   // What the user says of all states and of the count holds.
   for (const char *word : {" states=param", " step=f32"})
-    if (own.find(std::string(word, strchr(word, '=') + 1)) == std::string::npos)
+    if (own.find(std::string(word, strchr(word, '=') + 1)) ==
+        std::string::npos)
       line += word;
   return line + own;
 }
@@ -100,6 +113,7 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
                     single.role == ALTGRAD_ROLE_SCALER ||
                     single.role == ALTGRAD_ROLE_FLAG;
     TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM ||
+                    single.role == ALTGRAD_ROLE_RANDOM ||
                     single.role == ALTGRAD_ROLE_NORM ||
                     (ofScaler && !scaler.empty()),
                 "altgrad: nobody gives the step its '", single.name, "'");

@@ -32,7 +32,7 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
     tensor.numel = row.param->numel();
     tensor.group = row.group;
     tensor.set = row.set;
-    tensor.tag = -1;
+    tensor.tag = row.tag;
     tensors.push_back(tensor);
   }
   check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()),

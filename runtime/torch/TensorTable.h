@@ -21,6 +21,7 @@ struct Row {
   int64_t group = 0;                    // of the plan: of hyper-parameters
   std::vector<const at::Tensor *> kept; // one for each of Set::kept
   const at::Tensor *count = nullptr;    // of steps, where the rule has them
+  int64_t tag = -1; // its place among all parameters: the key of its draws
 };
 
 // What has changed since a table was made.

@@ -6,6 +6,7 @@ import numpy as np
 
 import formats
 import optext
+import rounding
 import softmath as soft
 from ruleoptions import defaults_of, names_of, stored_states
 from values import Reals, Rows, Tensors, Value
@@ -144,6 +145,13 @@ class Evaluator:
         which = ("rows", "columns", "batch").index(re.search(r"dimension (\w+)", op.attributes["dimension"])[1])
         return [Value(np.array([s[which] for s in self.rows.shape], np.int64), False)]
 
+    def _draw(self, op, seed, step):
+        """Of the elements of all rows, as the index."""
+        index, row = self._index(op)[0].array, self.rows.of(None)
+        tags, store = np.array(self.rows.tag, np.int64)[row], int(op.attributes["store"].split(" ")[0])
+        drawn = rounding.draws(index, (seed.array if len(seed.array) else [0])[0], step.array[row], tags, store)
+        return [Value(drawn, True)]
+
     #===-- Lists ------------------------------------------------------------===#
 
     def _format(self, kind):
@@ -224,10 +232,13 @@ class Evaluator:
         pending = factor.array if reals.factor is None else reals.factor.array * factor.array
         return [Reals(reals.elements, Value(pending, False), reals.set)]
 
-    def _quantize(self, op, reals):
+    def _quantize(self, op, reals, draw=None):
         overflow = re.search(r"overflow<(\w+)>", op.attributes["overflow"])[1]
-        form = self._format(op.result_types[0])
-        return [Tensors(formats.encode(form, self._elements(reals), overflow), reals.set)]
+        form, numbers = self._format(op.result_types[0]), self._elements(reals)
+        if "nearest_even" in op.attributes["rounding"]:
+            return [Tensors(formats.encode(form, numbers, overflow), reals.set)]
+        drawn = None if draw is None else self._entries(draw, reals.set)
+        return [Tensors(rounding.encode(form, numbers, overflow, drawn), reals.set)]
 
     def _element(self, op, reals):
         return [Value(self._elements(reals), True, reals.set)]

@@ -156,9 +156,10 @@ Value GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk, Value at,
                             address(kernel, chunk, tensors, element),
                             sweep.getWidth() * bytesOf(tensors)));
     }
+    Value index = indexOf(kernel, chunk, at, element);
+    SmallVector<Value> draws = drawApart(chunk, wide, index, 1);
     Value value = cloneValues(builder, wide, reduce.getValue(),
-                              {loaded, chunk.known,
-                               indexOf(kernel, chunk, at, element)})[0];
+                              {loaded, chunk.known, index, 1, draws})[0];
     sum = join(builder, kind, sum, value);
   }
   scf::YieldOp::create(builder, joinElements(kind, elementsOf(sum)));
@@ -179,9 +180,10 @@ Value GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk, Value at,
              llvm::zip(narrow.getArguments(), sweep.getLoads()))
           loaded.push_back(loadElement(kernel, chunk, tensors, first, offset,
                                        argument.getType()));
+        Value global = indexOf(kernel, chunk, index, 0);
+        SmallVector<Value> draws = drawApart(chunk, narrow, global, 1);
         Value value = cloneValues(builder, narrow, reduce.getValue(),
-                                  {loaded, chunk.known,
-                                   indexOf(kernel, chunk, index, 0)})[0];
+                                  {loaded, chunk.known, global, 1, draws})[0];
         return {join(builder, kind, before[0], value)};
       })[0];
   scf::YieldOp::create(builder, total);

@@ -4,6 +4,7 @@
 // wherever that begins.
 #include "codegen/kernels/Guard.h"
 #include "codegen/kernels/gpu/GpuLowering.h"
+#include "codegen/numerics/Philox.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -91,6 +92,11 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
   Region *quick = results ? nullptr : sweep.getQuick();
   Region &body = quick ? *quick : sweep.getWide().front();
   int64_t width = sweep.getWidth();
+  SmallVector<Value> indices;
+  for (unsigned i = 0; i < vectors; ++i)
+    indices.push_back(
+        indexOf(kernel, chunk, at, (first + i) * width * chunk.threads));
+  drawAhead(kernel, chunk, body, indices);
   SmallVector<SmallVector<Value>> loaded(vectors), emitted(vectors);
   for (unsigned i = 0; i < vectors; ++i)
     for (auto [argument, tensors] :
@@ -101,10 +107,11 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
   auto compute = [&](unsigned i) {
     if (quick)
       guard.appendTo(loaded[i]);
-    Value index =
-        indexOf(kernel, chunk, at, (first + i) * width * chunk.threads);
-    emitted[i] = cloneSweepBody(builder, body,
-                                {loaded[i], chunk.known, index, chunk.threads});
+    SmallVector<Value> draws =
+        takeDraws(kernel, chunk, body, i * width / drawsOfWord);
+    emitted[i] = cloneSweepBody(
+        builder, body,
+        {loaded[i], chunk.known, indices[i], chunk.threads, draws});
     if (quick)
       guard.takeFrom(emitted[i]);
   };
@@ -208,9 +215,12 @@ GpuLowering::Carried GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk,
              llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
           loaded.push_back(loadElement(kernel, chunk, tensors, first, offset,
                                        argument.getType()));
-        SmallVector<Value> emitted = cloneSweepBody(
-            builder, sweep.getBody(),
-            {loaded, chunk.known, indexOf(kernel, chunk, index, 0)});
+        Value global = indexOf(kernel, chunk, index, 0);
+        SmallVector<Value> draws =
+            drawApart(chunk, sweep.getBody(), global, apart);
+        SmallVector<Value> emitted =
+            cloneSweepBody(builder, sweep.getBody(),
+                           {loaded, chunk.known, global, 1, draws});
         Value number = offset;
         if (apart > 1 && results)
           number = arith::ShRUIOp::create(builder, offset,

@@ -32,6 +32,16 @@ private:
     /// The global index after the chunk's last element; null if nobody asks.
     mlir::Value end = {};
     mlir::IRMapping known = {}; // scalars
+    /// i64; null where nothing is drawn.
+    mlir::Value tag = {};
+    /// Which of the thread's elements the words that were drawn begin with, where
+    /// they wait, and the words where there is no room for that.
+    int64_t drawnFrom = -1;
+    mlir::Value waiting = {};
+    /// Where `end` and what is fixed of every draw's counter and key lie; null
+    /// where there is no room.
+    mlir::Value fixed = {};
+    llvm::SmallVector<mlir::Value> drawn = {};
     /// Where the thread's next element of each stream lies.
     llvm::MapVector<mlir::Value, mlir::Value> pointers = {};
     /// Where threads exchange values of blocks: minus the elements of the
@@ -105,6 +115,29 @@ private:
   mlir::Value loadAccess(KernelBuilder &kernel, Chunk &chunk,
                          mlir::Value tensors, int64_t element,
                          bool again = false);
+
+  // Draws.cpp
+  /// The draws of a vector of neighbours, `element` behind the thread's first.
+  llvm::SmallVector<mlir::Value> drawVector(KernelBuilder &kernel, Chunk &chunk,
+                                            mlir::Region &body, mlir::Value at,
+                                            int64_t element);
+  /// Those of an element, or of a vector of elements that lie `apart`.
+  llvm::SmallVector<mlir::Value> drawApart(Chunk &chunk, mlir::Region &body,
+                                           mlir::Value index, int64_t apart);
+  void drawAhead(KernelBuilder &kernel, Chunk &chunk, mlir::Region &body,
+                 llvm::ArrayRef<mlir::Value> indices);
+  llvm::SmallVector<mlir::Value> takeDraws(KernelBuilder &kernel, Chunk &chunk,
+                                           mlir::Region &body, int64_t first);
+  void keepDraw(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
+                int64_t first, llvm::ArrayRef<mlir::Value> words);
+  mlir::Value drawnWord(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
+                        int64_t word);
+  void allocateDraws(KernelBuilder &kernel, Chunk &chunk,
+                     ThreadMemory &memory);
+  std::pair<mlir::Value, mlir::Value> fixedOf(Chunk &chunk, DrawOp draw);
+  mlir::Value fixedAt(Chunk &chunk, unsigned entry);
+  llvm::SmallVector<mlir::Value> call(Chunk &chunk, DrawOp draw,
+                                      mlir::Value index);
 
   // Guard.cpp
   /// Vectors that a quick body does before its guard is asked; 1 without one.

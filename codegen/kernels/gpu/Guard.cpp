@@ -57,10 +57,11 @@ GpuLowering::vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, Value at,
   Region &wide = sweep.getWide().front(), *quick = sweep.getQuick();
   unsigned count = vectorsOfGuard(chunk);
   auto compute = [&](Region &body, unsigned i, ValueRange loaded) {
-    return cloneSweepBody(
-        builder, body,
-        {loaded, chunk.known,
-         indexOf(kernel, chunk, at, first + i * sweep.getWidth())});
+    int64_t element = first + i * sweep.getWidth();
+    SmallVector<Value> draws = drawVector(kernel, chunk, body, at, element);
+    return cloneSweepBody(builder, body,
+                          {loaded, chunk.known,
+                           indexOf(kernel, chunk, at, element), 1, draws});
   };
   if (!quick)
     return {compute(wide, number,

@@ -68,10 +68,11 @@ GpuLowering::Carried GpuLowering::rowsAt(KernelBuilder &kernel, Chunk &chunk,
         loaded.push_back(slice(words[index][element / period], type,
                                element % period / width));
       }
+      int64_t further = int64_t(part) * covered + element;
+      SmallVector<Value> draws = drawVector(kernel, chunk, body, at, further);
       SmallVector<Value> emitted = cloneSweepBody(
           builder, body,
-          {loaded, chunk.known,
-           indexOf(kernel, chunk, at, int64_t(part) * covered + element)});
+          {loaded, chunk.known, indexOf(kernel, chunk, at, further), 1, draws});
       for (unsigned i = 0; i < sweep.getNumResults(); ++i)
         chunk.sums.add(carried, i, part % parts * chunk.vectors() + number,
                        emitted[i]);

@@ -6,6 +6,7 @@
 // run out and stored where 16 bytes are complete; in between, codes are packed
 // in words of 32 bits. So a kernel's registers hardly depend on the formats.
 #include "codegen/kernels/gpu/GpuLowering.h"
+#include "codegen/numerics/Philox.h"
 #include "codegen/phases/Launches.h"
 
 using namespace mlir;
@@ -43,6 +44,10 @@ static void shortenLives(Block &body) {
     Operation *last = encode.getNumber().getDefiningOp();
     if (!last || last->getBlock() != &body) // a uniform number
       continue;
+    if (encode.getDraw())
+      if (Operation *draw = encode.getDraw().getDefiningOp();
+          order(last, draw))
+        last = draw;
     for (Operation *user : encode.getNumber().getUsers())
       if (!isa<EncodeOp, EmitOp>(user) && order(last, user))
         last = user;
@@ -108,7 +113,9 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   });
   scalars.lowerInside(sweep);
   chunk.known = scalars.known;
-  if (usesIndex(sweep))
+  if (usesDraws(sweep))
+    chunk.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
+  if (usesIndex(sweep) || chunk.tag)
     chunk.end = arith::AddIOp::create(
         builder,
         arith::AddIOp::create(
@@ -127,6 +134,13 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   }
   Value element = arith::AddIOp::create(builder, first, mine);
   chunk.aligned = arith::ConstantIntOp::create(builder, true, 1);
+  if (chunk.tag) { // a thread's elements are those of whole calls
+    Value offset = arith::AndIOp::create(
+        builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET),
+        kernel.i64(drawsOfCall - 1));
+    chunk.aligned = arith::CmpIOp::create(
+        builder, arith::CmpIPredicate::eq, offset, kernel.i64(0));
+  }
   for (auto &[tensors, pointer] : chunk.pointers) {
     if (blockOf(tensors) == 1) // others are moved value by value
       chunk.aligned = arith::AndIOp::create(
@@ -136,6 +150,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
     if (!sweep.getQuick())
       pointer = opaque(pointer);
   }
+  allocateDraws(kernel, chunk, memory);
   storeScalars(kernel, chunk, memory);
   return chunk;
 }
@@ -296,8 +311,9 @@ Value GpuLowering::indexOf(KernelBuilder &kernel, Chunk &chunk, Value at,
   if (!chunk.end)
     return {};
   Value back = arith::ExtSIOp::create(builder, builder.getI64Type(), at);
+  Value end = chunk.fixed ? fixedAt(chunk, 0) : chunk.end;
   return arith::AddIOp::create(
-      builder, arith::AddIOp::create(builder, chunk.end, back),
+      builder, arith::AddIOp::create(builder, end, back),
       kernel.i64(further));
 }
 
@@ -311,6 +327,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
   int64_t width = sweep.getWidth();
   auto period = [&](Value tensors) { return periodOf(chunk, tensors); };
   SmallVector<Value> words(sweep.getLoads().size());
+  chunk.drawnFrom = -1;
   SmallVector<SmallVector<Value>> ready;
   SmallVector<SmallVector<Value>> codes(sweep.getStores().size());
   SmallVector<SmallVector<Value>> packed(sweep.getStores().size());

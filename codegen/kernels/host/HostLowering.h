@@ -126,6 +126,19 @@ private:
   void leave(KernelBuilder &kernel, const Carried &one,
              llvm::ArrayRef<mlir::Value> registers, bool halves);
 
+  // Draws.cpp
+  /// A stream of draws, in memory of the kernel.
+  struct Drawn {
+    mlir::Value stream, seed, step;
+    int64_t store;
+    mlir::Value memory;
+  };
+  void makeStreams(KernelBuilder &kernel, SweepOp sweep);
+  void dropStreams(SweepOp sweep);
+  const Drawn *drawnAs(mlir::Value stream);
+  mlir::Value fill(KernelBuilder &kernel, const Drawn &of, HostChunk &chunk,
+                   Row row, mlir::Value base, mlir::Value count);
+
   // LowerToHost.cpp
   void lowerFolds(KernelBuilder &kernel, PhaseOp phase, mlir::Value begin,
                   mlir::Value end);
@@ -143,6 +156,7 @@ private:
   StepOp step;
   const Target &target;
   mlir::ImplicitLocOpBuilder builder;
+  llvm::SmallVector<Drawn> drawn; // of the sweep in work
   mlir::Value ahead; // bytes, i64: how far ahead a sweep asks for memory
 };
 

@@ -17,6 +17,7 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
     lanes.push_back(
         makeLanes(kernel, sweep.getReduction(i), sweep.getChunkWord(i)));
   ahead = prefetchDistance(kernel);
+  makeStreams(kernel, sweep);
   std::optional<WordSweep> words;
   if (WordSweep::fits(sweep, target))
     words.emplace(kernel, sweep, target.cpu, ahead);
@@ -27,6 +28,7 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
     sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
   });
+  dropStreams(sweep);
 }
 
 void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
@@ -50,11 +52,17 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   scalars.lowerInside(sweep);
   work.known = scalars.known;
 
+  if (usesIndex(sweep) || !drawn.empty())
+    work.base = arith::AddIOp::create(
+        builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first);
   auto pointers = [&](OperandRange streams) {
     SmallVector<Value> all;
     for (Value tensors : streams)
-      all.push_back(
-          elementAt(kernel, tensors, kernel.stream(tensors, row), first));
+      if (const Drawn *one = drawnAs(tensors))
+        all.push_back(fill(kernel, *one, work, row, work.base, count));
+      else
+        all.push_back(
+            elementAt(kernel, tensors, kernel.stream(tensors, row), first));
     return all;
   };
   work.loads = pointers(sweep.getLoads());
@@ -64,9 +72,6 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
     for (const Lanes &one : lanes)
       clear(kernel, one);
 
-  if (usesIndex(sweep))
-    work.base = arith::AddIOp::create(
-        builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first);
   int64_t width = sweep.getWidth();
   if (!bodies.empty()) {
     blocks(kernel, work, bodies, count);

@@ -172,7 +172,7 @@ typedef struct altgrad_tensor {
   int64_t rows, columns;
   int64_t group; // in [0, ngroups)
   int64_t set;   // never less than the one before
-  int64_t tag;   // key of its random bits; negative: its index
+  int64_t tag;   // key of its random bits, below 2^24; negative: its index
 } altgrad_tensor;
 
 // Declares the tensors, set by set. Forgets all pointers bound before. A set,

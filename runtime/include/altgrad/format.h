@@ -99,10 +99,13 @@ struct Format {
   }
 };
 
-// How a number between two codes is stored. Stochastic rounding and rounding
-// toward zero have their places here when a store can say them.
+// How a number between two codes is stored. The last two leave finite numbers
+// finite: the largest stands for what is beyond it.
 enum class Rounding : uint8_t {
-  NearestEven // ties to the even code
+  NearestEven, // ties to the even code
+  TowardZero,
+  Stochastic // away from zero where the 16 bits behind the code and a draw of 16
+             // bits have a sum of 65536 or more
 };
 
 // What a number beyond the largest becomes.
@@ -181,9 +184,27 @@ constexpr int unitExponent(const Format &format) {
   return lowest - format.bias - format.mantissaBits;
 }
 
+// Whether the `shift` last bits of a significand, its rest, take the code before
+// them to the next one; `tieUp`: half of it does.
+constexpr bool roundsUp(uint64_t rest, int shift, bool tieUp, Rounding rounding,
+                        uint32_t draw) {
+  if (rounding == Rounding::TowardZero)
+    return false;
+  if (rounding == Rounding::Stochastic)
+    return (shift < 16    ? rest << (16 - shift)
+            : shift < 64  ? rest >> (shift - 16)
+                          : 0) + (draw & 0xffff) > 0xffff;
+  if (shift > 25)
+    return false;
+  uint64_t half = uint64_t(1) << (shift - 1);
+  return rest > half || (rest == half && tieUp);
+}
+
 // The code of a magnitude that is a number and not 0, before any overflow; one
 // more where there is no zero.
-constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude) {
+constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude,
+                               Rounding rounding = Rounding::NearestEven,
+                               uint32_t draw = 0) {
   uint32_t field = magnitude >> 23;
   uint32_t sig = (magnitude & 0x7fffff) | (field ? 0x800000u : 0);
   int exponent = int(field ? field : 1) - 150;
@@ -198,17 +219,16 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude) {
   if (binade < 0)
     binade = 0;
   int shift = unit + binade - exponent;
-  if (shift > 25)
-    return 0;
   // A mantissa that rounds up to the next power of two carries into the
   // exponent field by itself.
-  uint64_t code = (uint64_t(binade) << format.mantissaBits) + (sig >> shift);
+  uint64_t code = (uint64_t(binade) << format.mantissaBits) +
+                  (shift < 32 ? sig >> shift : 0);
   if (shift == 0)
     return code;
-  uint32_t rest = sig & ((1u << shift) - 1), half = 1u << (shift - 1);
+  uint64_t rest = shift < 32 ? sig & ((uint64_t(1) << shift) - 1) : sig;
   bool odd = (code & 1) == uint64_t(format.hasZero);
   bool tieUp = format.ties == Ties::Even ? odd : format.ties == Ties::Up;
-  return code + (rest > half || (rest == half && tieUp));
+  return code + roundsUp(rest, shift, tieUp, rounding, draw);
 }
 
 } // namespace detail
@@ -218,11 +238,10 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude) {
 // without one. What is negative and rounds to no zero lies beyond an unsigned
 // format: its smallest number when saturating, otherwise NaN. `saturated` is
 // set, never cleared, when a number beyond the format became one of its
-// numbers.
+// numbers. `draw` is for stochastic rounding.
 constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
                               Rounding rounding, Overflow overflow,
-                              bool *saturated = nullptr) {
-  (void)rounding; // there is one
+                              bool *saturated = nullptr, uint32_t draw = 0) {
   uint32_t magnitude = bits & 0x7fffffff;
   bool negative = bits >> 31;
   if (magnitude > 0x7f800000)
@@ -231,13 +250,15 @@ constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
   uint64_t code = magnitude == 0 ? 0
                   : magnitude == 0x7f800000
                       ? uint64_t(largest) + 2
-                      : detail::roundToCode(format, magnitude);
+                      : detail::roundToCode(format, magnitude, rounding, draw);
   bool below = negative && !format.hasSign && code > 0;
   if (!format.hasZero && code > 0)
     --code;
   if (!below && code <= largest)
     return format.withSign(uint32_t(code), negative);
-  bool clamp = overflow == Overflow::Saturate || format.nan == NanCode::None;
+  bool directed = rounding != Rounding::NearestEven && magnitude < 0x7f800000;
+  bool clamp = overflow == Overflow::Saturate ||
+               format.nan == NanCode::None || (directed && !below);
   if (clamp && saturated)
     *saturated = true;
   if (below)
@@ -249,9 +270,10 @@ constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
 }
 
 constexpr uint32_t encode(const Format &format, float value, Rounding rounding,
-                          Overflow overflow, bool *saturated = nullptr) {
+                          Overflow overflow, bool *saturated = nullptr,
+                          uint32_t draw = 0) {
   return encodeBits(format, __builtin_bit_cast(uint32_t, value), rounding,
-                    overflow, saturated);
+                    overflow, saturated, draw);
 }
 
 // The bits of the f32 that a code stands for; exact, and NaN canonical.

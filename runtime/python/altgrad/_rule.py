@@ -10,7 +10,7 @@ from ._library import Error, find_templates
 
 _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
-_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.:,]+)", re.ASCII)
+_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.]+(?::\d*)?(?:,\w+)*)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][\w.$-]*", re.ASCII)
 
 
@@ -70,7 +70,10 @@ def _names_in(text):
 
 
 def parse_storage(storage):
-    """{"m": "bf16", ...} from "m=bf16 ...". Raises ValueError at a word that is none."""
+    """{"m": "bf16", ...} from "m=bf16 ..."; what follows a comma stays behind the format.
+
+    Raises ValueError at a word that is none.
+    """
     words = {}
     for word in storage.split():
         match = _WORD.fullmatch(word)
@@ -80,6 +83,11 @@ def parse_storage(storage):
             raise ValueError(f"storage names {match[1]!r} twice")
         words[match[1]] = match[2]
     return words
+
+
+def format_of(word):
+    """The format in "bf16,stochastic" or "ocp.e4m3fn:128"."""
+    return re.split("[:,]", word)[0]
 
 
 def parse_options(options):

@@ -46,6 +46,7 @@ Row Table::makeRow(py::handle given) {
   row.param = handleOf(given.attr("param"));
   row.set = given.attr("set").cast<int32_t>();
   row.group = given.attr("cell").cast<int64_t>();
+  row.tag = given.attr("place").cast<int64_t>();
   const Set &set = program->sets.at(size_t(row.set));
   for (py::handle tensor : given.attr("tensors"))
     row.kept.push_back(hold(tensor));

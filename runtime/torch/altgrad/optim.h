@@ -127,6 +127,9 @@ protected:
   // A group's compile-time options, by commas.
   virtual std::string
   optionsOf(const torch::optim::OptimizerOptions &options) const;
+  // The seed and the count of draws, for a subclass that saves and loads.
+  void saveDraws(torch::serialize::OutputArchive &archive) const;
+  void loadDraws(torch::serialize::InputArchive &archive);
   // Adds words that differ when any of the above does: only then is it asked.
   virtual void addMark(const torch::optim::OptimizerOptions &options,
                        std::vector<uint64_t> &words) const;

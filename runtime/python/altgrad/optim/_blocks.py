@@ -15,11 +15,6 @@ def block_of(word):
     return int(block) if block.isdecimal() else 1
 
 
-def format_of(word):
-    """The format of a word of storage: of "ocp.e4m3fn:128" "ocp.e4m3fn"."""
-    return word.partition(",")[0].partition(":")[0]
-
-
 def unblocked(words):
     """The words of storage for a tensor that is too small to be worth a scale."""
     return {name: "f32" if block_of(word) > 1 else word for name, word in words.items()}

@@ -7,11 +7,10 @@ from functools import partial
 import torch
 
 from .._bundle import compile_sets
-from .._rule import set_line
+from .._rule import format_of, set_line
 from .._plan import Plan
 from ._binder import make_table
-from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, format_of, scales_for,
-                      unblocked)
+from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, scales_for, unblocked)
 from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
 from ._table import FRESH
@@ -208,10 +207,12 @@ class _Namer:
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         words = {"param": FORMATS[param], "grad": FORMATS[grad], "states": "param", "step": "f32",
                  **own}
+        if param is torch.float32 and "," in words["param"]:
+            words["param"] = "f32"  # which needs no rounding
         for name, dtype in (("param", param), ("grad", grad)):
-            if words[name] != FORMATS[dtype]:
+            if format_of(words[name]) != FORMATS[dtype]:
                 raise TypeError(f"storage says {name}={words[name]}, but a {name} has {dtype}")
-        rest = words["param"] if words["states"] == "param" else words["states"]
+        rest = words["param"] if format_of(words["states"]) == "param" else words["states"]
         for (name, key), dtype in zip(self.optimizer._stored(kind[1]), states):
             word = own.get(name, rest)
             if dtype is None or dtype == dtype_of(format_of(word)):

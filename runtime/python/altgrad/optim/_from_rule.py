@@ -14,7 +14,7 @@ from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
 _TAKEN = {"self", "params", "param_names", "max_grad_norm", "fused_amp", "process_group",
-          "statistics", "norm_in_backward", "fallback", "differentiable", "capturable", "foreach", "fused"}
+          "statistics", "norm_in_backward", "storage", "seed", "draws", "fallback", "differentiable", "capturable", "foreach", "fused"}
 
 
 class _Made(type(Optimizer)):
@@ -27,7 +27,7 @@ class _FromRule(Optimizer, metaclass=_Made):
 
     @torch._disable_dynamo
     def __init__(self, params, *, max_grad_norm=None, fused_amp=False, process_group=None,
-                 statistics=False, norm_in_backward=False, **hypers):
+                 statistics=False, norm_in_backward=False, seed=None, **hypers):
         unknown = sorted(set(hypers) - set(self._older))
         if unknown:
             raise TypeError(f"rule @{self._rule.name} has no hyper-parameter "
@@ -38,7 +38,7 @@ class _FromRule(Optimizer, metaclass=_Made):
         super().__init__(params, {**self._older, **hypers},
                          max_grad_norm=max_grad_norm, fused_amp=fused_amp,
                          process_group=process_group, statistics=statistics,
-                         norm_in_backward=norm_in_backward)
+                         norm_in_backward=norm_in_backward, seed=seed)
 
     def _rule_of(self, group):
         return self._rule
@@ -63,7 +63,8 @@ def FromRule(source, storage="", options=(), name=None):
     further copy of the parameter ("copy=ocp.e4m3fn", state "copy"), or a scale to each
     block of a state ("m=ocp.e4m3fn:128", scales in state "m_scale"; tensors under 4096
     elements keep it as float32); what it does
-    not name is stored as the parameter is. `altgrad-opt --list-formats` has the
+    not name is stored as the parameter is. Behind a comma it says how to round
+    ("param=bf16,stochastic"). `altgrad-opt --list-formats` has the
     names; codes that torch has no dtype for lie in uint8 or int16. What is written
     into the parameter between steps is taken into the master copy, but for writes
     through .data, which leave no trace. `options` are the rule's options that are
@@ -126,7 +127,7 @@ def _signature(hypers):
     kind, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     own = {key: empty if value is None else value for key, value in hypers.items()}
     own.update(max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
-               norm_in_backward=False)
+               norm_in_backward=False, seed=None)
     return inspect.Signature(
         [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
         + [inspect.Parameter(key, kind, default=value) for key, value in own.items()])

@@ -9,6 +9,7 @@ from ._binder import make_groups
 from ._checkpoint import fill_older, kept_dtypes
 from ._blocks import scale_key
 from ._build import build, is_common
+from ._draws import place, seeded
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
 from ._hooks import watched
 from ._kinds import BOUND, Kinds, bound_of, check_capturable
@@ -31,24 +32,21 @@ class Optimizer(torch.optim.Optimizer):
     - `_keys`: {state: key in state}, `_only_with`: {state: option without which there is none};
     - `_storage`: altgrad-opt's words for formats that differ from the parameter's;
     - `_older`: what a group from an older checkpoint may lack;
-    - `_reference`: torch's class of the same name or None, `_takes_sparse`: whether it
-      steps sparse gradients.
+    - `_reference`: torch's class of the same name or None, `_takes_sparse`: with sparse gradients.
 
-    `max_grad_norm` clips the global norm of all gradients of a step as
-    clip_grad_norm_ does; the norm before clipping is in `grad_norm` afterwards
-    and gradients stay as they were. `fused_amp=True` lets a GradScaler hand its
-    scale and its verdict to the step instead of unscaling itself; gradients
-    stay scaled.
+    `max_grad_norm` clips the global norm of all gradients of a step as clip_grad_norm_ does;
+    the norm before clipping is in `grad_norm` afterwards and gradients stay as they were.
+    `fused_amp=True` lets a GradScaler hand its scale and its verdict to the step instead of
+    unscaling itself; gradients stay scaled.
 
-    What no kernel updates (float64, complex, sparse gradients, tied parameters, a
-    group with differentiable=True) is stepped by `_reference` under the same norm,
-    flag and state_dict; a warning names the first. `fallback=False` raises instead.
+    What no kernel updates (float64, complex, sparse gradients, tied parameters, a group with
+    differentiable=True) is stepped by `_reference` under the same norm, flag and state_dict,
+    unless there is a `storage`; a warning names the first. `fallback=False` raises instead.
 
-    `process_group` (of torch.distributed, with a backend for the CPU) combines the
-    norm, and the verdict of a fused_amp GradScaler, over ranks that hold different
-    parameters or shards: every rank has the same. Each rank then has to take part
-    in every step, with or without gradients. Replicas must not be counted twice:
-    DistributedDataParallel needs no group.
+    `process_group` (of torch.distributed, with a backend for the CPU) combines the norm, and
+    the verdict of a fused_amp GradScaler, over ranks that hold different parameters or shards:
+    every rank has the same. Each rank then has to take part in every step, with or without
+    gradients. Replicas must not be counted twice: DistributedDataParallel needs no group.
 
     `norm_in_backward=True` sums each gradient for the norm while backward has it in the
     caches, on the CPU and from the second step on: the step then reads gradients once. One
@@ -57,6 +55,10 @@ class Optimizer(torch.optim.Optimizer):
 
     `statistics=True` has the step say norms and counts of each parameter, in the passes over
     memory that it makes anyway: `statistics()`.
+
+    `storage` says how parameters and states are stored and rounded, as for FromRule. Where it
+    says stochastic, `seed` is the key of the draws, or torch's generator gives one; it lies in
+    every param_group, and so does the count of steps that have drawn.
 
     `step` raises TypeError, ValueError, RuntimeError, altgrad.Error, or KeyError for a
     key that a group has lost, before it changes anything.
@@ -93,7 +95,11 @@ class Optimizer(torch.optim.Optimizer):
     _measures = False
 
     def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False,
-                 process_group=None, fallback=True, statistics=False, norm_in_backward=False):
+                 process_group=None, fallback=True, statistics=False, norm_in_backward=False,
+                 storage=None, seed=None):
+        if storage:
+            self._words = parse_storage(storage)
+        defaults = {**defaults, **seeded(self._words, seed)}
         if max_grad_norm is not None:
             defaults = {**defaults, BOUND: bound_of(max_grad_norm)}
         self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
@@ -278,7 +284,7 @@ class Optimizer(torch.optim.Optimizer):
     def _run(self, given, scaler):
         results, tables = {}, self._built.tables if self._built else []
         if self._built and not self._built.on_host:
-            self._check_capture()
+            self._built.check_capture(type(self).__name__, self.param_groups)
         if self._scaling:
             self._scaling.bind(tables)
         if self._theirs or self._group is not None or len(tables) > 1:
@@ -296,13 +302,6 @@ class Optimizer(torch.optim.Optimizer):
             self._built.count(given["flag"])
         if self.norm_in_backward:
             self._hooks.look(tables)
-
-    def _check_capture(self):
-        """Raises torch's error where a graph would keep numbers that were meant to change."""
-        if self._built.is_capturing() and not all(
-                [group.get("capturable", True) for group in self.param_groups]):
-            raise RuntimeError("Attempting CUDA graph capture of step() for an instance of "
-                               f"{type(self).__name__} but param_groups' capturable is False.")
 
     def _numbers_of(self, changed):
         """What these groups say now: (hyper-parameters, groups of the plan)."""
@@ -342,6 +341,7 @@ class Optimizer(torch.optim.Optimizer):
         if built:
             self._rows = {row.place: row for row in built.rows}
             self._tallies.place(built.tables)
+            place(self, built.tables)
         self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward
                            else (), self._turns)
         if theirs:
@@ -369,9 +369,9 @@ class Optimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict):
         """Loads a state_dict of ours or of torch's class; every state keeps its dtype.
 
-        torch casts each state of a floating-point parameter to the parameter's
-        dtype, except "step"; the values that it cast are put back between the
-        hooks of the user, where the kernels can read them. A file that says nothing of max_grad_norm leaves it.
+        torch casts each state of a floating-point parameter to the parameter's dtype, except
+        "step"; the values that it cast are put back between the hooks of the user, where the
+        kernels can read them. A file that says nothing of max_grad_norm leaves it.
         """
         try:
             with kept_dtypes(self):
@@ -392,7 +392,7 @@ class Optimizer(torch.optim.Optimizer):
         kept = super().__getstate__()
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._group is not None,
-                    norm_in_backward=self.norm_in_backward)
+                    norm_in_backward=self.norm_in_backward, _words=self._words)
         return kept
 
     def __setstate__(self, state):

@@ -87,7 +87,7 @@ class TensorTable:
         self._remember()
         self._taken = self._kept = None
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        self.plan.bind_tensors([(row.param.numel(), row.cell, row.set) for row in rows],
+        self.plan.bind_tensors([(row.param.numel(), row.cell, row.set, row.place) for row in rows],
                                len(groups))
         self._bind_tensors()
         self._bind_statistics()

@@ -43,6 +43,13 @@ class Tables:
         """Whether what is done now is captured into a graph."""
         return any([table.where.is_capturing() for table in self.tables])
 
+    def check_capture(self, owner, param_groups):
+        """Raises torch's error where a graph would keep numbers that were meant to change."""
+        if self.is_capturing() and not all(
+                [group.get("capturable", True) for group in param_groups]):
+            raise RuntimeError("Attempting CUDA graph capture of step() for an instance of "
+                               f"{owner} but param_groups' capturable is False.")
+
     def count(self, flag):
         """Raises the counts that no rule raises, where `flag` has not skipped the step."""
         if not self.uncounted:

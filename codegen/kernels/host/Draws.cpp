@@ -1,0 +1,101 @@
+// The draws of a sweep on a host: a chunk's are made at once, vectors of calls
+// at a time, and lie in memory in the order of the elements. From there on they
+// are a stream like others.
+#include "codegen/kernels/host/HostLowering.h"
+#include "codegen/numerics/Integers.h"
+#include "codegen/numerics/Philox.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr unsigned drawBytes = 2;
+
+// Each `draw` of the bodies ==> one more stream that they load.
+void HostLowering::makeStreams(KernelBuilder &kernel, SweepOp sweep) {
+  auto type = TensorsType::get(
+      builder.getContext(), FormatAttr::getNamed(builder.getContext(), "bf16"),
+      /*block=*/1);
+  OpBuilder nowhere(builder.getContext()); // the streams are in no block
+  for (DrawOp draw : llvm::to_vector(sweep.getBody().getOps<DrawOp>())) {
+    Value stream = SpillOp::create(nowhere, draw.getLoc(), type);
+    // From the middle of a call's draws to the end of a vector of calls.
+    int64_t most = ALTGRAD_CHUNK + (1 + sweep.getWidth()) * drawsOfCall;
+    Value memory =
+        LLVM::AllocaOp::create(builder, kernel.pointerType(),
+                               builder.getI16Type(), kernel.i64(most), 64);
+    drawn.push_back({stream, draw.getSeed(), draw.getStep(),
+                     int64_t(draw.getStore()), memory});
+  }
+  unsigned first = sweep.getLoads().size();
+  for (const Drawn &one : drawn)
+    sweep.getLoadsMutable().append(one.stream);
+  for (Region &body : sweep->getRegions())
+    for (auto [i, draw] :
+         llvm::enumerate(llvm::to_vector(body.getOps<DrawOp>()))) {
+      draw.replaceAllUsesWith(
+          body.insertArgument(first + i, draw.getType(), draw.getLoc()));
+      draw.erase();
+    }
+}
+
+void HostLowering::dropStreams(SweepOp sweep) {
+  sweep.getLoadsMutable().erase(sweep.getLoads().size() - drawn.size(),
+                                drawn.size());
+  for (const Drawn &one : drawn)
+    one.stream.getDefiningOp()->erase();
+  drawn.clear();
+}
+
+const HostLowering::Drawn *HostLowering::drawnAs(Value stream) {
+  auto *it = llvm::find_if(
+      drawn, [&](const Drawn &one) { return one.stream == stream; });
+  return it == drawn.end() ? nullptr : it;
+}
+
+// Those of `count` elements from the global index `base` on; gives where the
+// first one's is.
+Value HostLowering::fill(KernelBuilder &kernel, const Drawn &of,
+                         HostChunk &chunk, Row row, Value base, Value count) {
+  int64_t width = chunk.sweep.getWidth();
+  Type i64 = builder.getI64Type();
+  Integers one{builder, i64};
+  Integers lanes{builder, VectorType::get({width}, i64)};
+  auto spread = [&](Value value) -> Value {
+    return vector::BroadcastOp::create(builder, lanes.type, value);
+  };
+  SmallVector<Value> scalars =
+      cloneValues(builder, chunk.sweep.getBody(), {of.seed, of.step},
+                  {{}, chunk.known, {}});
+  Value step = spread(scalars[1]);
+  Value tag = spread(
+      philoxTag(builder, kernel.rowHeader(row, ALTGRAD_ROW_TAG), of.store));
+  SmallVector<int64_t> numbers = llvm::to_vector(llvm::seq<int64_t>(0, width));
+  Value number = arith::ConstantOp::create(
+      builder, DenseElementsAttr::get(cast<VectorType>(lanes.type),
+                                      ArrayRef<int64_t>(numbers)));
+  SmallVector<int64_t> inTurn;
+  for (int64_t i : numbers)
+    inTurn.append({i, width + i});
+
+  Value call = one.right(base, llvm::Log2_64(drawsOfCall));
+  Value lane = one.both(base, one.constant(drawsOfCall - 1));
+  Value calls =
+      one.right(one.add(one.add(lane, count), one.constant(drawsOfCall - 1)),
+                llvm::Log2_64(drawsOfCall));
+  kernel.loop(kernel.i64(0), calls, kernel.i64(width), [&](Value from) {
+    Value counter = lanes.add(spread(one.add(call, from)), number);
+    PhiloxWords words = philox(
+        builder, {counter, lanes.right(counter, 32), step, tag}, scalars[0]);
+    auto pair = [&](Value low, Value high) {
+      return lanes.either(lanes.both(low, lanes.constant(0xffffffff)),
+                          lanes.left(high, 32));
+    };
+    Value all = vector::ShuffleOp::create(builder, pair(words[0], words[1]),
+                                          pair(words[2], words[3]), inTurn);
+    kernel.store(all, kernel.offset(of.memory, from, drawsOfCall * drawBytes),
+                 16);
+  });
+  return kernel.offset(of.memory, lane, drawBytes);
+}

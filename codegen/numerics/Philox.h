@@ -1,0 +1,25 @@
+// Random bits as a function of a counter and a key.
+#ifndef ALTGRAD_CODEGEN_PHILOX_H
+#define ALTGRAD_CODEGEN_PHILOX_H
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include <array>
+
+namespace altgrad {
+
+/// Elements that one call serves with 16 bits each.
+constexpr int64_t drawsOfCall = 8, wordsOfCall = 4,
+                  drawsOfWord = drawsOfCall / wordsOfCall;
+
+using PhiloxWords = std::array<mlir::Value, 4>;
+/// Philox4x32-10 (Salmon et al., 2011) of a counter. Words are i32, or i64
+/// whose upper halves mean nothing, or vectors of either; the key is an i64.
+PhiloxWords philox(mlir::ImplicitLocOpBuilder &b, PhiloxWords counter,
+                   mlir::Value key);
+/// The counter's last word: a tensor's tag below the number of a store; i64.
+mlir::Value philoxTag(mlir::ImplicitLocOpBuilder &b, mlir::Value tag,
+                      int64_t store);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_PHILOX_H

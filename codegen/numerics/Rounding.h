@@ -1,0 +1,21 @@
+// How encode rounds a magnitude: what Conversions and Stochastic share.
+#ifndef ALTGRAD_CODEGEN_ROUNDING_H
+#define ALTGRAD_CODEGEN_ROUNDING_H
+
+#include "codegen/numerics/Bits.h"
+
+namespace altgrad {
+
+/// Numbers of a format that begins below f32's normal ones, as of one that
+/// begins with them; `shape` is then that one's.
+mlir::Value raise(const Bits &bits, mlir::Value magnitude, const Format &format,
+                  Shape &shape);
+/// The code of a magnitude rounded toward zero, or where there is a draw, an i32
+/// of 16 bits, stochastically; beyond the largest one too, and one more where
+/// there is no zero.
+mlir::Value roundDirected(const Bits &bits, mlir::Value magnitude,
+                          mlir::Value draw, const Format &format);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_ROUNDING_H

@@ -1,0 +1,46 @@
+// The code of a magnitude by a direction: toward zero, or away from it where a
+// draw says so.
+#include "codegen/numerics/Rounding.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr unsigned drawBits = 16;
+
+// x * 2^power, exact as long as nothing is too large: a power below 0 is for
+// numbers that have no whole part afterwards.
+static Value timesPowerOfTwo(const Bits &bits, Value x, int power) {
+  for (; power; power -= std::min(power, 127))
+    x = arith::MulFOp::create(
+        bits.b, x, bits.constant(std::ldexp(1.0f, std::min(power, 127))));
+  return x;
+}
+
+// In the normal range the draw is added to the first bits that the format
+// drops, below it to those of the fraction as a number of steps, which a product
+// gives exactly. Toward zero is a draw of 0.
+Value altgrad::roundDirected(const Bits &bits, Value magnitude, Value draw,
+                             const Format &format) {
+  Shape shape(format);
+  if (shape.bias > 127)
+    magnitude = raise(bits, magnitude, format, shape);
+  unsigned m = shape.mantissa, drop = 23 - m;
+  Value normal = magnitude;
+  if (draw)
+    normal =
+        bits.add(magnitude, drop < drawBits ? bits.right(draw, drawBits - drop)
+                                            : bits.left(draw, drop - drawBits));
+  normal = bits.right(normal, drop);
+  if (shape.bias == 127) // the exponents of f32, its subnormals too
+    return normal;
+  normal =
+      bits.sub(normal, bits.constant(static_cast<uint32_t>(127 - shape.bias) << m));
+  Value number = bits.cast(magnitude, bits.type(bits.b.getF32Type()));
+  number = timesPowerOfTwo(bits, number,
+                           -shape.unit() + (draw ? int(drawBits) : 0));
+  Value small = arith::FPToSIOp::create(bits.b, bits.i32(), number);
+  if (draw)
+    small = bits.right(bits.add(small, draw), drawBits);
+  Value isSmall = bits.above(bits.constant(powerBits(1 - shape.bias)), magnitude);
+  return bits.choose(isSmall, small, normal);
+}

@@ -1,0 +1,57 @@
+"""The seed of an optimizer whose stores round stochastically, and how often it has drawn."""
+
+import torch
+
+# Keys of the param_groups: so torch saves and loads them with whatever a group has.
+SEED, COUNT = "seed", "draws"
+_HALF = 2 ** 63
+
+
+def seeded(words, seed):
+    """What groups have where a storage word says stochastic: {} where none does.
+
+    Without a `seed` torch's generator gives one. Raises TypeError or ValueError.
+    """
+    if not any(["stochastic" in word.split(",")[1:] for word in words.values()]):
+        if seed is not None:
+            raise ValueError(f"seed={seed!r}, but no word of the storage says stochastic")
+        return {}
+    if seed is None:
+        seed = int(torch.randint(_HALF - 1, (), dtype=torch.int64, device="cpu"))
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise TypeError(f"seed={seed!r} is no whole number")
+    if not -_HALF <= seed < 2 * _HALF:
+        raise ValueError(f"seed={seed} has more than 64 bits")
+    return {SEED: (seed + _HALF) % (2 * _HALF) - _HALF, COUNT: _number(0, torch.device("cpu"))}
+
+
+def place(optimizer, tables):
+    """Lets the steps of these tables, which are new, draw by the optimizer's seed and count.
+
+    The count is the memory that they raise, so nobody copies it after a step. Each device
+    has its own; all of them step together, and the groups hold that of the first.
+    """
+    groups = optimizer.param_groups
+    if not tables or COUNT not in optimizer.defaults:
+        return
+    kept = [group for group in groups if COUNT in group] or [optimizer.defaults]
+    last, seed = kept[0][COUNT], kept[0].get(SEED, optimizer.defaults[SEED])
+    for index, table in enumerate(tables):
+        device = table.where.device
+        count = last if index == 0 and last.device == device else _number(last, device)
+        memory = {SEED: _number(seed, device), COUNT: count}
+        table.place([(number, memory[scalar.key])
+                     for number, scalar in enumerate(table.bundle.singles)
+                     if scalar.role == "random"])
+        if index == 0:
+            for group in groups:
+                group[SEED], group[COUNT] = seed, count
+
+
+def _number(value, device):
+    """A 0-dim int64 tensor of its own, which nobody waits for."""
+    with torch.inference_mode(False), torch.no_grad():
+        memory = torch.empty((), dtype=torch.int64, device=device)
+        if isinstance(value, torch.Tensor):
+            return memory.copy_(value, non_blocking=device.type != "cpu")
+        return memory.fill_(value)
