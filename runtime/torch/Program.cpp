@@ -21,9 +21,6 @@ constexpr Format formats[] = {{ScalarType::Float, "f32"},
                               {ScalarType::Float8_e5m2, "ocp.e5m2"}};
 
 ScalarType typeOf(const altgrad_stream_info &info) {
-  TORCH_CHECK(info.block == 1, "altgrad: stream '", info.name,
-              "' is stored in ", "blocks of ", info.block,
-              ", which torch has no type for");
   for (const Format &format : formats)
     if (strcmp(info.format, format.name) == 0)
       return format.type;

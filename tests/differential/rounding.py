@@ -40,20 +40,27 @@ def draws(indices, seed, step, tag, store):
 def encode(form, numbers, overflow, draw=None):
     """Codes toward zero, or away from it where 65536ths of the way to the next code and a draw reach 65536."""
     numbers = np.asarray(numbers, np.float32)
+    negative, nan, infinite = np.signbit(numbers), np.isnan(numbers), np.isinf(numbers)
     values = formats._table(form)
     finite = int(np.flatnonzero(np.isfinite(values)).max())
-    grid = np.append(values[:finite + 1], formats._plain(form, finite + 1))
+    grid = np.concatenate([[] if form.zero else [0.0], values[:finite + 1],
+                           [formats._plain(form, finite + 1), formats._plain(form, finite + 2)]])
     with np.errstate(all="ignore"):
         x = np.abs(numbers.astype(np.float64))
-        code = np.clip(np.searchsorted(grid, x, side="right") - 1, 0, finite)
-        way = np.floor((x - grid[code]) / (grid[code + 1] - grid[code]) * 65536)
-        way = np.where(np.isfinite(x), way, 0)
+        low = np.clip(np.searchsorted(grid, x, side="right") - 1, 0, len(grid) - 2)
+        way = np.floor((x - grid[low]) / (grid[low + 1] - grid[low]) * 65536)
+        way = np.where(np.isfinite(way), way, 0)
     if draw is not None:
-        code = np.minimum(code + (way + draw.astype(np.int64) >= 65536), finite)
-    code = code | np.where(np.signbit(numbers), 1 << (form.bits - 1), 0)
+        low = low + (way + draw.astype(np.int64) >= 65536)
+    code = np.clip(low - (not form.zero), 0, finite + (form.complement & negative))
+    if form.complement:
+        code = np.where(negative, -code, code) & ((1 << form.bits) - 1)
+    elif form.signed:
+        code = code | np.where(negative, form.magnitudes, 0)
+    beyond = infinite if form.signed else infinite | (negative & (low > 0))
     if overflow == "nonfinite" and form.nan != "none":
-        infinite = np.isinf(numbers)
         top = ((1 << form.exponent) - 1) << form.mantissa
-        signed = top | np.where(np.signbit(numbers), 1 << (form.bits - 1), 0)
-        code = np.where(infinite, signed if form.inf else form.nan_code, code)
-    return np.where(np.isnan(numbers), form.nan_code, code).astype(form.code)
+        code = np.where(beyond, top | np.where(negative, form.magnitudes, 0) if form.inf else form.nan_code, code)
+    elif not form.signed:
+        code = np.where(negative, 0, code)
+    return np.where(nan, form.nan_code, code).astype(form.code)
