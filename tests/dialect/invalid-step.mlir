@@ -204,7 +204,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
-  // expected-error@+2 {{expected one of [nearest_even] for how a number between two codes is stored, got: upward}}
+  // expected-error@+2 {{expected one of [nearest_even, toward_zero, stochastic] for how a number between two codes is stored, got: upward}}
   // expected-error@+1 {{failed to parse Altgrad_RoundingAttr parameter}}
   %c = quantize %v round<upward> overflow<nonfinite> : !altgrad.tensors<bf16>
   commit
