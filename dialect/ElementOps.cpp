@@ -76,6 +76,14 @@ LogicalResult EncodeOp::verify() {
                           getFormat());
 }
 
+LogicalResult DrawOp::verify() {
+  // draw_c1
+  if (getStore() < 0 || getStore() > 255)
+    return emitOpError() << "is for store " << getStore()
+                         << ", a number of 0 to 255";
+  return success();
+}
+
 LogicalResult CollectOp::verify() {
   Type element = getElement().getType();
   if (isa<RealsType>(getList().getType()) && element.isF32())
