@@ -67,11 +67,11 @@ LogicalResult EncodeOp::verify() {
       expected = VectorType::get(vector.getShape(), expected);
   }
   // encode_c1
-  if (draw != expected || (getFormat().isF32() &&
-                           getRounding() != Round::NearestEven))
-    return emitOpError() << "rounds " << stringifyRound(getRounding())
-                         << " to " << getFormat() << " with "
-                         << (draw ? "a" : "no") << " draw";
+  if (draw != expected ||
+      (getFormat().isF32() && getRounding() != Round::NearestEven))
+    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to "
+                         << getFormat() << " with " << (draw ? "a" : "no")
+                         << " draw";
   return verifyConversion(*this, getNumber().getType(), getCode().getType(),
                           getFormat());
 }

@@ -191,7 +191,9 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups) {
       checkParameter(param, {g, i});
       checkGradient(param, param.grad(), {g, i});
       devices[{param.is_cpu(), param.device().index()}].push_back(
-          {param, {g, i}, compiler.setLine(options[g], param.scalar_type()),
+          {param,
+           {g, i},
+           compiler.setLine(options[g], param.scalar_type()),
            tag});
     }
   std::vector<Drafts> drafts;

@@ -37,10 +37,11 @@ uint32_t clamped(const Format &format, float value) {
 
 uint32_t bitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }
 
-// Of all draws as many go away as 65536ths of the way to the next code lie behind.
+// Of all draws as many go away as 65536ths of the way to the next code lie
+// behind.
 TEST(Format, AsManyDrawsAsTheFraction) {
-  for (const Format &format : {bf16Format, f16Format, ocpE4M3Format,
-                               ocpE5M2Format, e0m7, e7m0, fp4})
+  for (const Format &format :
+       {bf16Format, f16Format, ocpE4M3Format, ocpE5M2Format, e0m7, e7m0, fp4})
     for (uint32_t bits = 0x30000000; bits < 0x3f800000; bits += 0x0013579b) {
       auto code = [&](Rounding rounding, uint32_t draw) {
         return encodeBits(format, bits, rounding, Overflow::Saturate, nullptr,

@@ -62,8 +62,8 @@ struct Format {
 enum class Rounding : uint8_t {
   NearestEven, // ties to the even code
   TowardZero,
-  Stochastic // away from zero where the 16 bits behind the code and a draw of 16
-             // bits have a sum of 65536 or more
+  Stochastic // away from zero where the 16 bits behind the code and a draw of
+             // 16 bits have a sum of 65536 or more
 };
 
 // What a number beyond the largest becomes.
@@ -100,16 +100,18 @@ constexpr int unitExponent(const Format &format) {
                                   : 1 - format.bias - format.mantissaBits;
 }
 
-// Whether the `shift` last bits of a significand, its rest, take the code before
-// them to the next one.
+// Whether the `shift` last bits of a significand, its rest, take the code
+// before them to the next one.
 constexpr bool roundsUp(uint64_t rest, int shift, bool odd, Rounding rounding,
                         uint32_t draw) {
   if (rounding == Rounding::TowardZero)
     return false;
   if (rounding == Rounding::Stochastic)
-    return (shift < 16    ? rest << (16 - shift)
-            : shift < 64  ? rest >> (shift - 16)
-                          : 0) + (draw & 0xffff) > 0xffff;
+    return (shift < 16   ? rest << (16 - shift)
+            : shift < 64 ? rest >> (shift - 16)
+                         : 0) +
+               (draw & 0xffff) >
+           0xffff;
   if (shift > 25)
     return false;
   uint64_t half = uint64_t(1) << (shift - 1);
@@ -159,9 +161,9 @@ constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
     return format.nan == NanCode::None ? 0 : format.nanCode();
   bool infinite = magnitude == 0x7f800000;
   uint64_t code = magnitude == 0 ? 0
-                  : infinite     ? uint64_t(format.maxCode()) + 1
-                                 : detail::roundToCode(format, magnitude,
-                                                         rounding, draw);
+                  : infinite
+                      ? uint64_t(format.maxCode()) + 1
+                      : detail::roundToCode(format, magnitude, rounding, draw);
   if (code <= format.maxCode())
     return sign | uint32_t(code);
   bool clamp = overflow == Overflow::Saturate || format.nan == NanCode::None ||
