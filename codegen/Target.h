@@ -34,7 +34,7 @@ struct GpuTuning {
   // more than 64.
   unsigned uniformRegisters;
   // As many fewer where a thread needs others: to find several sums in shared
-  // memory, or for accesses that end at different elements.
+  // memory, or draws, or for accesses that end at different elements.
   unsigned otherRegisters;
   // Bytes of a thread's loads that come before the first of them is used, where a
   // warp does a chunk.

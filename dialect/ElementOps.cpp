@@ -67,13 +67,21 @@ LogicalResult EncodeOp::verify() {
       expected = VectorType::get(vector.getShape(), expected);
   }
   // encode_c1
-  if (draw != expected || (getFormat().isF32() &&
-                           getRounding() != Round::NearestEven))
-    return emitOpError() << "rounds " << stringifyRound(getRounding())
-                         << " to " << getFormat() << " with "
-                         << (draw ? "a" : "no") << " draw";
+  if (draw != expected ||
+      (getFormat().isF32() && getRounding() != Round::NearestEven))
+    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to "
+                         << getFormat() << " with " << (draw ? "a" : "no")
+                         << " draw";
   return verifyConversion(*this, getNumber().getType(), getCode().getType(),
                           getFormat());
+}
+
+LogicalResult DrawOp::verify() {
+  // draw_c1
+  if (getStore() < 0 || getStore() > 255)
+    return emitOpError() << "is for store " << getStore()
+                         << ", a number of 0 to 255";
+  return success();
 }
 
 LogicalResult CollectOp::verify() {

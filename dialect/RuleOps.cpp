@@ -387,14 +387,6 @@ LogicalResult RuleOp::verifyRegions() {
   return success();
 }
 
-LogicalResult DrawOp::verify() {
-  // draw_c1
-  if (getStore() < 0 || getStore() > 255)
-    return emitOpError() << "is for store " << getStore()
-                         << ", a number of 0 to 255";
-  return success();
-}
-
 LogicalResult ReduceOp::verify() {
   // reduce_c1
   if (getScope() == Scope::Group)

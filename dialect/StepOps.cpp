@@ -28,7 +28,8 @@ LogicalResult StepOp::verifyRegions() {
     // draw_c2
     if (draw && (variances.isElement(draw.getSeed()) ||
                  variances.isElement(draw.getStep())))
-      return op.emitOpError("has a seed or a step that differs between elements");
+      return op.emitOpError(
+          "has a seed or a step that differs between elements");
     auto scale = dyn_cast<ScaleOp>(op);
     // scale_c1
     if (scale && variances.isElement(scale.getFactor()))
@@ -151,7 +152,8 @@ LogicalResult QuantizeOp::verify() {
   bool stochastic = getRounding() == Round::Stochastic;
   // quantize_c2
   if (stochastic != bool(getDraw()))
-    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " and "
+    return emitOpError() << "rounds " << stringifyRound(getRounding())
+                         << " and "
                          << (stochastic ? "has no draw" : "has a draw");
   // quantize_c3
   if (getRounding() != Round::NearestEven && format.isF32())

@@ -93,7 +93,8 @@ static LogicalResult expandCommit(CommitOp op) {
     if (!element)
       return op.emitOpError("writes a list nothing computes");
     operand.set(encode(builder, op.getLoc(), element, f32, Round::NearestEven,
-                       /*draw=*/Value(), OverflowMode::NonFinite, operand.get().getType()));
+                       /*draw=*/Value(), OverflowMode::NonFinite,
+                       operand.get().getType()));
   }
   return success();
 }

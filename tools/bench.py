@@ -5,6 +5,7 @@
     tools/bench.py                        the whole table; about 15 minutes on 2 cores
     tools/bench.py --only 64M,f32,clip    cases whose name has all of these words
     tools/bench.py --only ops             the functions of gradients beside torch's
+    tools/bench.py --only rounding        AdamW in bf16 by draws beside nearest, and torchao's
 """
 
 import argparse
@@ -23,7 +24,7 @@ except ImportError:
     os.execv(VENV, [str(VENV), *sys.argv])
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
-from bench import backward, candidates, floor, latency, measure, ops, program, report  # noqa: E402
+from bench import backward, candidates, floor, latency, measure, ops, program, report, rounding  # noqa: E402
 
 
 def arguments():
@@ -107,6 +108,10 @@ def main():
                 name = f"ops {workload} {dtype} {op}"
                 if wanted(name, only):
                     data["ops"][name] = ops.run(name, shape, dtype, op, rounds, options.clock, progress(name))
+    data["rounding"] = {}
+    for workload, shape in rounding.WORKLOADS.items():
+        if wanted(name := f"rounding {workload}", only):
+            data["rounding"][name] = rounding.run(name, shape, rounds, options.clock, progress(name))
     small = data["cases"].get("1000x1024 f32 plain", {})
     if "torch fused" in small:
         data["libtorch"] = libtorch(1000, 1024, options.threads)

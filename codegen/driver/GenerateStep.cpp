@@ -235,9 +235,8 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
     return "altgrad.step @update_loss_scale(\n    " + text.signature + ") {\n" +
            text.body + commitOf(text) + "}\n";
   }
-  for (StringRef name :
-       {"inv_scale", "max_norm", "clip_value", "steps", "clipped_steps", "seed",
-        "draws"})
+  for (StringRef name : {"inv_scale", "max_norm", "clip_value", "steps",
+                         "clipped_steps", "seed", "draws"})
     text.name(name);
   nameScaler(text);
   if (!request.perTensor)

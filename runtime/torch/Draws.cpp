@@ -1,5 +1,5 @@
-// The seed of an optimizer whose stores round stochastically, and how often it has
-// drawn.
+// The seed of an optimizer whose stores round stochastically, and how often it
+// has drawn.
 #include "Binding.h"
 
 #include <ATen/ops/randint.h>

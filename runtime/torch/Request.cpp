@@ -50,10 +50,10 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   std::istringstream words(spec.storage());
   for (std::string word; words >> word;) {
     bool rounds = word.rfind("param=", 0) == 0 && word.find(',') < word.size();
-    TORCH_CHECK(rounds || (word.rfind("param=", 0) != 0 &&
-                           word.rfind("grad=", 0) != 0),
-                "altgrad: storage '", word,
-                "': parameters and gradients are stored as their tensors are");
+    TORCH_CHECK(
+        rounds || (word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0),
+        "altgrad: storage '", word,
+        "': parameters and gradients are stored as their tensors are");
     if (rounds)
       param = word;
     else

@@ -30,8 +30,8 @@ public:
 
 private:
   RuleSpec spec;
-  // The words of its storage: what says how parameters are rounded, and the rest,
-  // each behind a space.
+  // The words of its storage: what says how parameters are rounded, and the
+  // rest, each behind a space.
   std::string param, storage;
   std::map<std::tuple<std::set<std::string>, bool, bool, std::string>,
            std::shared_ptr<const Program>>

@@ -23,15 +23,18 @@ def philox(counter, key, rounds=10):
     return c
 
 
+def counter(indices, step, tag, store):
+    """Four words: of the index >> 3 in 64 bits, of the step, of the tag below the store's number."""
+    call = np.asarray(indices).astype(np.uint64) >> np.uint64(3)
+    word = (np.asarray(tag).astype(np.uint64) & np.uint64(0xFFFFFF)) | np.uint64(store << 24)
+    return np.broadcast_arrays(call & _LOW, call >> np.uint64(32), np.asarray(step).astype(np.uint64) & _LOW, word)
+
+
 def draws(indices, seed, step, tag, store):
     """16 bits for each global index: the lane index & 7 of the call index >> 3."""
     indices = np.asarray(indices).astype(np.uint64)
-    call = indices >> np.uint64(3)
     seed = int(seed) & 0xFFFFFFFFFFFFFFFF
-    word = (np.asarray(tag).astype(np.uint64) & np.uint64(0xFFFFFF)) | np.uint64(store << 24)
-    words = np.stack(np.broadcast_arrays(*philox(
-        [call, call >> np.uint64(32), np.asarray(step).astype(np.uint64), word],
-        (seed & 0xFFFFFFFF, seed >> 32))))
+    words = np.stack(philox(counter(indices, step, tag, store), (seed & 0xFFFFFFFF, seed >> 32)))
     lane = (indices & np.uint64(7)).astype(int)
     word = words[lane >> 1, np.arange(len(indices))] if len(indices) else np.empty(0, np.uint64)
     return (word >> (np.uint64(16) * (lane & 1).astype(np.uint64)) & np.uint64(0xFFFF)).astype(np.uint16)

@@ -125,3 +125,17 @@ def test_known_answers():
             (([0] * 4, [0] * 2), "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
             (ones, "408f276d 41c83b0e a20bc7c6 6d5451fd"), (pi, "d16cfe09 94fdcceb 5001e420 24126ea1")):
         assert " ".join(f"{int(word):08x}" for word in rounding.philox(counter, key)) == words
+
+
+def test_counters_never_collide():
+    """Call, step, tag and store at the ends and in the middle of their ranges: as many counters as combinations."""
+    seen, combinations = set(), 0
+    ends = lambda bits: [0, 1, 2**(bits // 2), 2**(bits - 1), 2**bits - 1]
+    calls = np.array([n for e in ends(41) for n in (e, e ^ 3)], np.uint64)
+    for step in ends(32):
+        for tag in ends(24):
+            for store in ends(8):
+                words = rounding.counter(calls * np.uint64(8), step, tag, store)
+                seen.update(zip(*(word.tolist() for word in words)))
+                combinations += len(set(calls.tolist()))
+    assert len(seen) == combinations

@@ -12,6 +12,7 @@ import textwrap
 
 LISTS = "in %grads: !altgrad.tensors<bf16>, inout %master: !altgrad.tensors<f32>"
 REALS = "%g = dequantize %grads : !altgrad.tensors<bf16>\n%w = dequantize %master : !altgrad.tensors<f32>\n"
+RANDOM = ", in random %seed: i64, in random %t: i64"
 END = "commit always %w to %master : !altgrad.tensors<f32>"
 
 
@@ -63,6 +64,7 @@ CONTEXTS = {
     "Altgrad_BlockReduceOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
     "Altgrad_IndexOp": step,
     "Altgrad_TagOp": step,
+    "Altgrad_DrawOp": lambda text: step(text, RANDOM),
     "Altgrad_DimOp": step,
     "Altgrad_StepOp": lambda text: text,
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
@@ -77,14 +79,14 @@ CONTEXTS = {
     "Altgrad_UpdateOp": lambda text: step(
         rename(text, m="w", v="w", x="w", y="g"),
         "".join(f", in %{name}: f64" for name in ("lr", "b1", "b2", "eps", "decay")) + ", in %t: i64"),
-    "Altgrad_QuantizeOp": lambda text: step(rename(text, w1="w")),
+    "Altgrad_QuantizeOp": lambda text: step(rename(text, w1="w"), RANDOM),
     "Altgrad_CommitOp": lambda text: step(
         "", ", in %norm: f32, out %gnorm: f32, inout %t: i64", text, REALS
         + "%finite = arith.cmpf ord, %norm, %norm : f32\n%t1 = arith.addi %t, %t : i64\n"
         + "%x = element %w\n%w1 = collect %x : f32 to !altgrad.reals\n"),
     "Altgrad_LoadOp": lambda text: step(text),
     "Altgrad_DecodeOp": lambda text: element(rename(text, x="number")),
-    "Altgrad_EncodeOp": lambda text: element(rename(text, c="code")),
+    "Altgrad_EncodeOp": lambda text: element("%r = load %grads : !altgrad.tensors<bf16>\n" + rename(text, c="code")),
     "Altgrad_ElementOp": lambda text: element(rename(text, x="again")),
     "Altgrad_CollectOp": lambda text: element(rename(text, values="again", g="scaled")),
     "Altgrad_SpillOp": lambda text: step(text),

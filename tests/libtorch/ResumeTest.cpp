@@ -53,6 +53,38 @@ TEST(Resume, AnyRuleGivesTheSameBits) {
   EXPECT_TRUE(sameBits(whole->parameters(), second->parameters()));
 }
 
+// Seed and count of draws are in the file; a second optimizer had others.
+TEST(Resume, StochasticRoundingGivesTheSameBits) {
+  auto spec = [](std::optional<int64_t> seed) {
+    return RuleSpec("sgd")
+        .storage("param=bf16,stochastic buf=bf16,stochastic")
+        .seed(seed);
+  };
+  auto options = RuleOptions(0.05).hyper("momentum", 0.9).option("momentum_on");
+  auto begin = at::arange(3000, at::kFloat).div_(700).to(at::kBFloat16);
+  auto run = [&](RuleOptimizer &optimizer, Tensor &param, int steps) {
+    for (int step = 0; step < steps; ++step) {
+      param.mutable_grad() = at::full_like(param, 0.01);
+      optimizer.step();
+    }
+  };
+  Tensor whole = begin.clone().requires_grad_(),
+         first = begin.clone().requires_grad_(),
+         other = begin.clone().requires_grad_();
+  RuleOptimizer wholeRun({whole}, spec(7), options);
+  run(wholeRun, whole, 6);
+  RuleOptimizer firstRun({first}, spec(7), options);
+  run(firstRun, first, 3);
+  RuleOptimizer otherRun({other}, spec(8), options);
+  run(otherRun, other, 6);
+  EXPECT_FALSE(sameBits({whole}, {other}));
+  Tensor second = first.detach().clone().requires_grad_();
+  RuleOptimizer secondRun({second}, spec({}), options);
+  pass(firstRun, secondRun);
+  run(secondRun, second, 3);
+  EXPECT_TRUE(sameBits({whole}, {second}));
+}
+
 TEST(Resume, ReadsAndWritesTorchsFiles) {
   Samples samples;
   Mlp torchs, ours, back;

@@ -51,6 +51,45 @@ uint32_t clamped(const Format &format, float value) {
 
 uint32_t bitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }
 
+// Of all draws as many go away as 65536ths of the way to the next code lie
+// behind.
+TEST(Format, AsManyDrawsAsTheFraction) {
+  for (const Format &format :
+       {bf16Format, f16Format, ocpE4M3Format, ocpE5M2Format, e0m7, e7m0, fp4})
+    for (uint32_t bits = 0x30000000; bits < 0x3f800000; bits += 0x0013579b) {
+      auto code = [&](Rounding rounding, uint32_t draw) {
+        return encodeBits(format, bits, rounding, Overflow::Saturate, nullptr,
+                          draw);
+      };
+      uint32_t low = code(Rounding::TowardZero, 0), away = 0;
+      double below = decode(format, low), above = decode(format, low + 1);
+      double number = __builtin_bit_cast(float, bits);
+      for (uint32_t draw = 0; draw < 65536; ++draw)
+        away += code(Rounding::Stochastic, draw) - low;
+      if (low < format.maxCode()) {
+        EXPECT_EQ(away, std::floor((number - below) / (above - below) * 65536))
+            << bits;
+      } else {
+        EXPECT_EQ(away, 0u) << bits;
+      }
+    }
+}
+
+TEST(Format, DirectionsKeepNanAndInfinity) {
+  for (uint32_t draw : {0u, 65535u})
+    for (Rounding rounding : {Rounding::TowardZero, Rounding::Stochastic}) {
+      auto code = [&](uint32_t bits, Overflow overflow) {
+        return encodeBits(bf16Format, bits, rounding, overflow, nullptr, draw);
+      };
+      for (uint32_t nan : {0x7fffffffu, 0x7fff0001u, 0x7f800001u, 0xffffffffu})
+        EXPECT_EQ(code(nan, Overflow::NonFinite), 0x7fc0u);
+      EXPECT_EQ(code(0xff800000, Overflow::NonFinite), 0xff80u);
+      EXPECT_EQ(code(0xff800000, Overflow::Saturate), 0xff7fu);
+      EXPECT_EQ(code(0x7f7fffff, Overflow::NonFinite), 0x7f7fu);
+      EXPECT_EQ(code(0x80000000, Overflow::NonFinite), 0x8000u);
+    }
+}
+
 TEST(Format, EncodesWhileCompiling) {
   static_assert(encode(bf16Format, 1.0f, Rounding::NearestEven,
                        Overflow::NonFinite) == 0x3f80);

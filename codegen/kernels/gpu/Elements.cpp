@@ -218,9 +218,8 @@ GpuLowering::Carried GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk,
         Value global = indexOf(kernel, chunk, index, 0);
         SmallVector<Value> draws =
             drawApart(chunk, sweep.getBody(), global, apart);
-        SmallVector<Value> emitted =
-            cloneSweepBody(builder, sweep.getBody(),
-                           {loaded, chunk.known, global, 1, draws});
+        SmallVector<Value> emitted = cloneSweepBody(
+            builder, sweep.getBody(), {loaded, chunk.known, global, 1, draws});
         Value number = offset;
         if (apart > 1 && results)
           number = arith::ShRUIOp::create(builder, offset,

@@ -34,8 +34,8 @@ private:
     mlir::IRMapping known = {}; // scalars
     /// i64; null where nothing is drawn.
     mlir::Value tag = {};
-    /// Which of the thread's elements the words that were drawn begin with, where
-    /// they wait, and the words where there is no room for that.
+    /// Which of the thread's elements the words that were drawn begin with,
+    /// where they wait, and the words where there is no room for that.
     int64_t drawnFrom = -1;
     mlir::Value waiting = {};
     /// Where `end` and what is fixed of every draw's counter and key lie; null
@@ -132,8 +132,7 @@ private:
                 int64_t first, llvm::ArrayRef<mlir::Value> words);
   mlir::Value drawnWord(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
                         int64_t word);
-  void allocateDraws(KernelBuilder &kernel, Chunk &chunk,
-                     ThreadMemory &memory);
+  void allocateDraws(KernelBuilder &kernel, Chunk &chunk, ThreadMemory &memory);
   std::pair<mlir::Value, mlir::Value> fixedOf(Chunk &chunk, DrawOp draw);
   mlir::Value fixedAt(Chunk &chunk, unsigned entry);
   llvm::SmallVector<mlir::Value> call(Chunk &chunk, DrawOp draw,

@@ -59,9 +59,9 @@ GpuLowering::vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, Value at,
   auto compute = [&](Region &body, unsigned i, ValueRange loaded) {
     int64_t element = first + i * sweep.getWidth();
     SmallVector<Value> draws = drawVector(kernel, chunk, body, at, element);
-    return cloneSweepBody(builder, body,
-                          {loaded, chunk.known,
-                           indexOf(kernel, chunk, at, element), 1, draws});
+    return cloneSweepBody(
+        builder, body,
+        {loaded, chunk.known, indexOf(kernel, chunk, at, element), 1, draws});
   };
   if (!quick)
     return {compute(wide, number,

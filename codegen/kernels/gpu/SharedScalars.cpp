@@ -37,7 +37,7 @@ void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
   llvm::SmallDenseSet<unsigned> widths;
   for (auto &[tensors, pointer] : chunk.pointers)
     widths.insert(bytesOf(tensors));
-  if (chunk.sweep.getNumResults() > 1 || widths.size() > 1)
+  if (chunk.sweep.getNumResults() > 1 || widths.size() > 1 || chunk.tag)
     limit -= target.gpu.otherRegisters;
   if (registers <= limit)
     return;

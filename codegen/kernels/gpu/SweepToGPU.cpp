@@ -46,7 +46,7 @@ static void shortenLives(Block &body) {
       continue;
     if (encode.getDraw())
       if (Operation *draw = encode.getDraw().getDefiningOp();
-          order(last, draw))
+          draw && order(last, draw))
         last = draw;
     for (Operation *user : encode.getNumber().getUsers())
       if (!isa<EncodeOp, EmitOp>(user) && order(last, user))
@@ -138,8 +138,8 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
     Value offset = arith::AndIOp::create(
         builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET),
         kernel.i64(drawsOfCall - 1));
-    chunk.aligned = arith::CmpIOp::create(
-        builder, arith::CmpIPredicate::eq, offset, kernel.i64(0));
+    chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
+                                          offset, kernel.i64(0));
   }
   for (auto &[tensors, pointer] : chunk.pointers) {
     if (blockOf(tensors) == 1) // others are moved value by value
@@ -313,8 +313,7 @@ Value GpuLowering::indexOf(KernelBuilder &kernel, Chunk &chunk, Value at,
   Value back = arith::ExtSIOp::create(builder, builder.getI64Type(), at);
   Value end = chunk.fixed ? fixedAt(chunk, 0) : chunk.end;
   return arith::AddIOp::create(
-      builder, arith::AddIOp::create(builder, end, back),
-      kernel.i64(further));
+      builder, arith::AddIOp::create(builder, end, back), kernel.i64(further));
 }
 
 GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,

@@ -104,8 +104,8 @@ struct Format {
 enum class Rounding : uint8_t {
   NearestEven, // ties to the even code
   TowardZero,
-  Stochastic // away from zero where the 16 bits behind the code and a draw of 16
-             // bits have a sum of 65536 or more
+  Stochastic // away from zero where the 16 bits behind the code and a draw of
+             // 16 bits have a sum of 65536 or more
 };
 
 // What a number beyond the largest becomes.
@@ -191,9 +191,11 @@ constexpr bool roundsUp(uint64_t rest, int shift, bool tieUp, Rounding rounding,
   if (rounding == Rounding::TowardZero)
     return false;
   if (rounding == Rounding::Stochastic)
-    return (shift < 16    ? rest << (16 - shift)
-            : shift < 64  ? rest >> (shift - 16)
-                          : 0) + (draw & 0xffff) > 0xffff;
+    return (shift < 16   ? rest << (16 - shift)
+            : shift < 64 ? rest >> (shift - 16)
+                         : 0) +
+               (draw & 0xffff) >
+           0xffff;
   if (shift > 25)
     return false;
   uint64_t half = uint64_t(1) << (shift - 1);

@@ -25,8 +25,8 @@ struct RuleSpec {
   // "m=f32 master=f32"; states that it does not name are stored as their
   // parameter is.
   TORCH_ARG(std::string, storage);
-  // Of a storage with stochastic rounding ("m=bf16,stochastic"); nothing: torch's
-  // generator gives one. A file has it, and how often was drawn.
+  // Of a storage with stochastic rounding ("m=bf16,stochastic"); nothing:
+  // torch's generator gives one. A file has it, and how often was drawn.
   TORCH_ARG(std::optional<int64_t>, seed);
   // Folders of further rules, by colons.
   TORCH_ARG(std::string, rule_path);
