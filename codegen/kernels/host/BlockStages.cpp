@@ -138,9 +138,8 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
   auto once = [&](Value index, SmallVector<Value> most) {
     Value place = arith::SubIOp::create(builder, index, from);
     IRMapping known(chunk.known);
-    SmallVector<Value> loaded = load(
-        kernel, chunk, body, width, index,
-        width > 1 && number == 0 ? std::optional(0) : std::nullopt);
+    SmallVector<Value> loaded = load(kernel, chunk, body, width, index,
+                                     width > 1 && number == 0);
     for (unsigned before = 0; before < number; ++before)
       for (Value value : stages.at(before).kept) {
         Value kept = stages.take(kernel, value, place);

@@ -100,8 +100,7 @@ private:
                 int64_t width, mlir::Value from, mlir::Value to);
   llvm::SmallVector<mlir::Value> load(KernelBuilder &kernel, HostChunk &chunk,
                                       mlir::Region &body, int64_t width,
-                                      mlir::Value index,
-                                      std::optional<int64_t> place);
+                                      mlir::Value index, bool prefetch);
   mlir::Value indexOf(HostChunk &chunk, mlir::Value index);
   llvm::SmallVector<mlir::Value> compute(HostChunk &chunk, mlir::Region &body,
                                          llvm::SmallVector<mlir::Value> loaded,
@@ -119,6 +118,9 @@ private:
   // RowSums.cpp
   static bool sumsByRows(SweepOp sweep);
   llvm::SmallVector<Carried> carry(const HostChunk &chunk);
+  void askForRow(KernelBuilder &kernel, HostChunk &chunk, mlir::Value row);
+  void askAgain(KernelBuilder &kernel, HostChunk &chunk, mlir::Value index,
+                int64_t elements);
   void rows(KernelBuilder &kernel, HostChunk &chunk, mlir::Value end);
   void add(KernelBuilder &kernel, llvm::SmallVector<mlir::Value> &sums,
            llvm::MutableArrayRef<Carried> carried, size_t vector,

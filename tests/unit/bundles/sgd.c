@@ -13,6 +13,8 @@
 #define VERSION "3"
 #endif
 
+int64_t altgrad_prefetch = -1;
+
 // clang-format off
 const char altgrad_manifest[] =
     "{\"altgrad\": " VERSION ", \"step\": \"" STEP "\","
