@@ -197,9 +197,11 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   Value nan = bits.above(magnitude, bits.constant(f32Infinity));
   Value code = roundMagnitude(bits, magnitude, op);
   Value zero = bits.constant(0u), below;
-  if (!format.hasSign)
-    below =
-        arith::AndIOp::create(b, bits.above(zero, raw), bits.above(code, zero));
+  if (!format.hasSign) {
+    below = bits.above(zero, raw);
+    if (!clamp) // what rounds to a zero is none
+      below = bits.both(below, bits.above(code, zero));
+  }
   if (!format.hasZero)
     code = arith::MaxSIOp::create(b, bits.sub(code, bits.constant(1u)), zero);
   Value largest = bits.constant(format.maxCode());
