@@ -33,13 +33,19 @@ def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
 }
 
 def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> {
-  let summary = "replace unscale, clip_by_global_norm, norm and scale by reductions and factors";
+  let summary = "replace unscale, norm, scale and what clips by reductions and factors";
   let description = [{
     They only change the common factor of a list, so that an element is multiplied
     once, however many of them it passes.
 
     ```mlir
     %c, %norm = clip_by_global_norm %g to %max_norm
+    ```
+    ==>
+    ```mlir
+    %norm = norm l2 %g over step
+    %coef = clip_coefficient %norm to %max_norm
+    %c = scale %g by %coef
     ```
     ==>
     ```mlir

@@ -245,7 +245,7 @@ struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
     StepOp step = getOperation();
     for (Operation &op : step.getBody().front())
       if (isa<UpdateOp, DequantizeOp, QuantizeOp, UnscaleOp, ClipOp, NormOp,
-              ScaleOp, ElementOp, SweepOp>(op)) {
+              CoefficientOp, ScaleOp, ElementOp, SweepOp>(op)) {
         op.emitOpError("is not in element form: it comes before "
                        "altgrad-inline-rules and the expanding passes");
         return signalPassFailure();

@@ -50,6 +50,10 @@ public:
   void dequantizeGradient();
   void unscaleGradient(llvm::StringRef factor);
   void takeNorm();
+  /// Of past norms of each tensor; its name.
+  std::string takeHistory();
+  /// The gradient so far, as its format holds it; `word` names it.
+  void store(llvm::StringRef word);
   void update();
   /// Norms and counts of each tensor, as arguments of role `statistic`; after the
   /// others.
@@ -58,13 +62,19 @@ public:
   // Without a rule: to the further copy, or where it was, if `condition` holds.
   void writeGradient(llvm::StringRef condition);
 
+  std::string gradientFormat() const {
+    auto it = formats.find("grad");
+    return it == formats.end() ? "f32" : it->second;
+  }
   bool isRuled() const { return bool(rule); }
   std::string suffix() const { return set ? "_" + std::to_string(set) : ""; }
   std::string gradient; // the value that the update takes
   std::string unclipped; // the one before it was clipped
   Named grad;
+  bool clipsToParameter = false; // when that is known
 
 private:
+  void clipToParameter();
   mlir::LogicalResult readWord(llvm::StringRef word);
   mlir::LogicalResult readGradientWord(llvm::StringRef word);
   mlir::LogicalResult checkNames();

@@ -272,7 +272,8 @@ FailureOr<PhasePlan> PhasePlanner::run() {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       addSweep(sweep);
     } else if (!isa<arith::ConstantOp, TagOp, DimOp, SpillOp, CommitOp>(op)) {
-      if (isa<AltgradDialect>(op.getDialect()))
+      if (isa<AltgradDialect>(op.getDialect()) &&
+          !isa<PercentileOp, RoundOp>(op))
         return op.emitOpError("is no sweep: altgrad-sweeps comes first"),
                failure();
       schedule.put(&op, batch);

@@ -91,8 +91,10 @@ void PhaseWriter::writeTotal(const Partial &partial) {
 }
 
 void PhaseWriter::writeScalar(Operation *op) {
+  auto percentile = dyn_cast<PercentileOp>(op);
   for (Value operand : op->getOperands())
-    scalar(operand);
+    if (!percentile || operand != percentile.getHistory())
+      scalar(operand);
   builder.clone(*op, known);
   for (Value result : op->getResults())
     keep(result, known.lookup(result));
