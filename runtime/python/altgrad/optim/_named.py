@@ -15,6 +15,7 @@ _OURS = [
     inspect.Parameter("process_group", inspect.Parameter.KEYWORD_ONLY, default=None),
     inspect.Parameter("statistics", inspect.Parameter.KEYWORD_ONLY, default=False),
     inspect.Parameter("norm_in_backward", inspect.Parameter.KEYWORD_ONLY, default=False),
+    inspect.Parameter("profile", inspect.Parameter.KEYWORD_ONLY, default=None),
 ]
 _FALLBACK = inspect.Parameter("fallback", inspect.Parameter.KEYWORD_ONLY, default=True)
 _BETAS = {"beta1": ("betas", 0), "beta2": ("betas", 1), "decay": "weight_decay"}
