@@ -81,6 +81,13 @@ std::string altgrad::whyNotClip(Operation &op, const Variances &variances) {
   // round_c1
   if (round && variances.isElement(round.getNumber()))
     return "rounds a number that differs between elements; quantize does";
+  auto across = dyn_cast<AcrossOp>(op);
+  // across_c1
+  if (across && variances.of(across.getNumber()) != Variance::Tensor)
+    return "adds up a number that is not one for each tensor";
+  // across_c2
+  if (across && isa<BlockArgument>(across.getNumber()))
+    return "adds up an argument of the step, which no phase has kept";
   auto percentile = dyn_cast<PercentileOp>(op);
   // percentile_c2
   if (percentile && (variances.isElement(percentile.getNewest()) ||

@@ -110,6 +110,26 @@ def Altgrad_RoundOp : Altgrad_Op<"round", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
+  let summary = "the sum of a number of each tensor";
+  let description = [{
+    Over the tensors of a set, in their order, in f32. Sums of elements are
+    `reduce`'s; this is for what is made of each tensor's sum before they meet.
+
+    ```mlir
+    %total = across %square
+    ```
+
+    Constraints:
+
+    - (across_c1) the number differs between tensors, and not within one;
+    - (across_c2) it is no argument of the step.
+  }];
+  let arguments = (ins F32:$number);
+  let results = (outs F32:$sum);
+  let assemblyFormat = "$number attr-dict";
+}
+
 def Altgrad_PercentileOp : Altgrad_Op<"percentile", [Pure]> {
   let summary = "the number of a history below which a share of it lies";
   let description = [{

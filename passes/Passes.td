@@ -43,12 +43,6 @@ def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> 
     ```
     ==>
     ```mlir
-    %norm = norm l2 %g over step
-    %coef = clip_coefficient %norm to %max_norm
-    %c = scale %g by %coef
-    ```
-    ==>
-    ```mlir
     %x = element %g
     %sum = reduce sumsq %x over step : f32
     %norm = math.sqrt %sum : f32

@@ -97,7 +97,8 @@ Value SweepWriter::clone(Body &body, Value value) {
     body.map.map(value, kept);
     return kept;
   }
-  if (!op || isa<ReduceOp>(op))
+  // A sum over tensors may be of another set's.
+  if (!op || isa<ReduceOp, AcrossOp>(op))
     return uniform(value);
   if (auto loadOp = dyn_cast<LoadOp>(op)) {
     Value code = load(body, loadOp.getTensors());

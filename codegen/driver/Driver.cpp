@@ -338,7 +338,7 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.unscale = options.unscale;
   request.step.scaler = options.scaler;
   request.step.statistics = options.statistics;
-  request.exchange = options.exchange;
+  request.exchange = request.step.exchange = options.exchange;
   if (options.listTargets || options.listRules)
     return list(options);
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)

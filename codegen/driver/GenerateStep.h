@@ -33,6 +33,7 @@ struct StepRequest {
   std::optional<Scaler> lossScaler; // the scale and what becomes of it
   bool statistics = false; // of each tensor, and of the clip
   bool asTorch = false;    // unscaled and clipped gradients rounded as torch's
+  bool exchange = false;   // other devices' sums join those over the step
   /// Whether gradients are other ones afterwards.
   bool changes() const { return clip.has_value() || clipValue || unscale; }
   /// Whether the norms of a clip are of the past, or of parameters.

@@ -1,8 +1,6 @@
 // Gradients as torch leaves them ==> the part of a step's text that rounds them.
 #include "codegen/driver/AdaptiveClip.h"
 
-#include "llvm/ADT/StringExtras.h"
-
 using namespace mlir;
 using namespace altgrad;
 
@@ -20,8 +18,40 @@ void SetWriter::store(StringRef word) {
   gradient = name;
 }
 
-// The norm is of the gradients' format, of f32 where they have several. What torch
-// rounds on the way to it, the norm of each tensor, is not rounded here.
+// The square of a set's norm, of norms of its tensors in their format.
+static std::string squareOf(StepText &text, SetWriter &set) {
+  std::string name = "%" + set.grad.name, own = name + ".length";
+  text.line(own + ".exact = norm l2 " + set.gradient + " over tensor");
+  text.line(own + " = round " + own + ".exact format<" + set.gradientFormat() +
+            ">");
+  text.line(own + ".square = arith.mulf " + own + ", " + own + " : f32");
+  text.line(name + ".squares = across " + own + ".square");
+  return name + ".squares";
+}
+
+// The norm of all, from squares of the sets' in their order. Where other devices'
+// sums join, no tensor's norm is rounded.
+static void takeNorm(StepText &text, MutableArrayRef<SetWriter> sets,
+                     StringRef name, bool exchange) {
+  std::string sum;
+  for (SetWriter &set : sets) {
+    std::string square = "%" + set.grad.name + ".squares";
+    if (exchange || set.gradientFormat() == "f32") {
+      text.line(square + ".each = element " + set.gradient);
+      text.line(square + " = reduce sumsq " + square + ".each over step : f32");
+    } else {
+      square = squareOf(text, set);
+    }
+    if (!sum.empty()) {
+      text.line(square + ".sum = arith.addf " + sum + ", " + square + " : f32");
+      square += ".sum";
+    }
+    sum = square;
+  }
+  text.line(name.str() + " = math.sqrt " + sum + " : f32");
+}
+
+// The norm is of the gradients' format, of f32 where they have several.
 static std::string formatOf(MutableArrayRef<SetWriter> sets) {
   std::string common = sets[0].gradientFormat();
   for (SetWriter &set : sets)
@@ -41,13 +71,10 @@ void altgrad::roundAsTorch(StepText &text, MutableArrayRef<SetWriter> sets,
     return;
   text.argument("in max_norm %max_norm: f32");
   text.argument("out norm %norm: f32");
-  SmallVector<std::string> given;
-  for (SetWriter &set : sets)
-    given.push_back(set.gradient);
   std::string format = formatOf(sets), norm = "%clip.norm";
   bool rounds = format != "f32";
-  text.line(norm + (rounds ? ".exact" : "") + " = norm l2 " +
-            llvm::join(given, ", ") + " over step");
+  takeNorm(text, sets, rounds ? "%clip.norm.exact" : "%clip.norm",
+           request.exchange);
   if (rounds)
     text.line(norm + " = round %clip.norm.exact format<" + format + ">");
   text.always.push_back(norm + " to %norm : f32");

@@ -32,6 +32,10 @@ altgrad.step @parts(in %a: !altgrad.tensors<bf16>, in %limit: f32, inout history
   %bound = percentile %past with %n at %limit
   // CHECK: clip_coefficient %[[NORM]] to %[[BOUND]]
   %j = clip_coefficient %n to %bound
-  %both = arith.addf %j, %k : f32
+  %each = norm l1 %x over tensor
+  // CHECK: across %{{.*}}
+  %all = across %each
+  %two = arith.addf %j, %k : f32
+  %both = arith.addf %two, %all : f32
   commit always %n to %past : f32, %both to %c : f32
 }

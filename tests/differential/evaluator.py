@@ -199,6 +199,12 @@ class Evaluator:
         form = formats.of_list(op.attributes["format"].replace("#altgrad.format", "!altgrad.tensors"))[0]
         return [Value(formats.decode(form, formats.encode(form, number.array)), False, number.set)]
 
+    def _across(self, op, number):
+        """Over the tensors of a set, in their order."""
+        each = number.array[self.rows.own(number.set)]
+        total = soft.reduce_step("add", list(each)) if len(each) else np.float32(0)
+        return [Value(np.full(len(self.rows.numel), total, np.float32), False)]
+
     def _percentile(self, op, history, newest, percent):
         """By sorting, one row at a time."""
         found = []

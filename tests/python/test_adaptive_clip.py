@@ -3,13 +3,17 @@
 import copy
 import io
 import math
+import os
 
 import numpy as np
 import pytest
+import summed
 import torch
+import twins
 
 import altgrad
-import twins
+
+on_the_cpu = pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="GPUs sum in the step")
 
 SHAPES = [(7,), (16, 16), (5, 3)]
 
@@ -153,3 +157,23 @@ def test_torchs_part_of_a_step_has_no_adaptive_bound():
     twins.give_grads(params[:1]), twins.give_grads(params[1:])
     with pytest.raises(RuntimeError, match="max_grad_norm is 'agc' and some parameters are stepped by torch"):
         optimizer.step()
+
+
+def test_ranks_have_no_adaptive_bound(monkeypatch):
+    params, = twins.make([(4,)], count=1)
+    optimizer = altgrad.optim.SGD(params, max_grad_norm="percentile:5")
+    monkeypatch.setattr(optimizer, "_group", object())
+    twins.give_grads(params)
+    with pytest.raises(RuntimeError, match="max_grad_norm is 'percentile' and there is a process_group"):
+        optimizer.step()
+
+
+@on_the_cpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("more", [dict(max_grad_norm="percentile:30"), dict(profile="torch")], ids=str)
+def test_the_norm_may_be_summed_in_backward(binder, more, dtype, monkeypatch):
+    monkeypatch.setattr(altgrad.optim._sums, "WORTH_A_HOOK", 0)
+    pair = summed.ready(dtype=dtype, **more)
+    for _ in range(3):
+        pair.backward()
+        assert pair.step() == (4, 0)

@@ -4,13 +4,12 @@ import itertools
 
 import pytest
 import torch
+import twins
 
 import altgrad
-import twins
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 SHAPES = [(7,), (16, 16), (3, 4097), (5, 3)]
-BITS = {torch.float32: 24, torch.bfloat16: 8, torch.float16: 11}
 
 
 def unscaled(params, scale):
@@ -24,10 +23,8 @@ def unscaled(params, scale):
     return not found.item()
 
 
-def ulps_apart(one, other, dtype):
-    """Of a norm, in the last place of the dtype."""
-    exponent = torch.frexp(torch.maximum(one, other).float())[1]
-    return abs(one.double() - other.double()) / 2.0 ** (exponent - BITS[dtype])
+def ulps_apart(one, other):
+    return abs(one.double() - other.double()) / 2.0 ** (torch.frexp(other)[1] - 24)
 
 
 def steps(name, dtypes, bound, scale, foreach, count=3, grads=None):
@@ -46,7 +43,7 @@ def steps(name, dtypes, bound, scale, foreach, count=3, grads=None):
             total = torch.nn.utils.get_total_norm([p.grad for p in others], foreach=foreach)
             norm = ours.grad_norm.to(total.dtype)
             assert torch.equal(norm.float(), ours.grad_norm)
-            yield total, norm
+            yield total, norm, sum([p.grad.double().square().sum() for p in others]).sqrt()
             torch.nn.utils.clip_grads_with_norm_(others, bound, norm, foreach=foreach)
         plain.step()
         for mine, other in zip(params, others):
@@ -57,19 +54,25 @@ def steps(name, dtypes, bound, scale, foreach, count=3, grads=None):
 
 @pytest.mark.parametrize("scale", [1024.0, 3000.0, 1.0])
 @pytest.mark.parametrize("foreach", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_a_step_is_torchs_given_the_norm_and_the_norm_is_within_an_ulp(dtype, foreach, scale):
-    bounds = (0.37, 5.0, 1e6)
-    for name, bound in itertools.product(["AdamW", "SGD"], bounds):
-        for total, norm in steps(name, [dtype], bound, scale, foreach):
-            assert total.dtype == dtype and ulps_apart(total, norm, dtype) <= 1
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_step_is_torchs_in_16_bits(dtype, foreach, scale):
+    """The norm, too: its sum in another order would have to round to the dtype otherwise."""
+    for name, bound in itertools.product(["AdamW", "SGD"], (0.37, 5.0, 1e6)):
+        for total, norm, _ in steps(name, [dtype], bound, scale, foreach):
+            assert total.dtype == dtype and torch.equal(total, norm)
     list(steps("AdamW", [dtype], None, scale, foreach))
 
 
+@pytest.mark.parametrize("scale", [1024.0, 3000.0, 1.0])
 @pytest.mark.parametrize("foreach", [False, True])
-def test_gradients_of_several_types_have_a_norm_in_float32(foreach):
-    for total, norm in steps("AdamW", DTYPES, 0.37, 3000.0, foreach):
-        assert total.dtype == torch.float32 and ulps_apart(total, norm, torch.bfloat16) <= 1
+@pytest.mark.parametrize("dtypes", [DTYPES[:1], DTYPES], ids=["float32", "mixed"])
+def test_a_step_is_torchs_in_float32_given_the_norm(dtypes, foreach, scale):
+    """Ours is the exact one to within two units; torch's sum is up to four away, in an order that its vectors and threads
+    make. Of mixed types each tensor's norm is rounded first."""
+    for name, bound in itertools.product(["AdamW", "SGD"], (0.37, 5.0, 1e6)):
+        for total, norm, exact in steps(name, dtypes, bound, scale, foreach):
+            assert total.dtype == torch.float32 and ulps_apart(total, norm) <= 4
+            assert len(dtypes) > 1 or ulps_apart(exact, norm) <= 2
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -81,7 +84,7 @@ def test_where_sums_are_exact_the_norm_is_torchs_too(dtype):
                 param.grad = torch.zeros_like(param)
                 param.grad.view(-1)[:4] = (1024 * sign.view(-1)[:4]).to(dtype)
 
-    for total, norm in steps("AdamW", [dtype], 0.37, 1024.0, False, grads=powers):
+    for total, norm, _ in steps("AdamW", [dtype], 0.37, 1024.0, False, grads=powers):
         assert torch.equal(total, norm)
 
 
