@@ -95,7 +95,7 @@ std::string altgrad::whyNotClip(Operation &op, const Variances &variances) {
     return "is asked of a number that differs between elements";
   auto step = op.getParentOfType<StepOp>();
   for (OpOperand &operand : op.getOpOperands())
-    // step_c23
+    // step_c24
     if (isHistory(step, operand.get()) && !isa<CommitOp, PhaseOp>(op) &&
         !(percentile && operand.getOperandNumber() == 0))
       return "reads a history, as percentile alone does";

@@ -72,7 +72,8 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c20) all blocks of a step are of one size;
     - (step_c21) a set has at most 128 lists;
     - (step_c22) what differs within one is reduced at most 32 times;
-    - (step_c23) a history is an f32, and `percentile` alone reads it.
+    - (step_c23) a history is an f32, one for the step or for each tensor;
+    - (step_c24) `percentile` alone reads it.
 
     Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.
   }];

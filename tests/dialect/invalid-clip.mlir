@@ -61,7 +61,7 @@ altgrad.step @s(inout history %h: f32, in %x: !altgrad.tensors<f32>, in %k: f32,
 // -----
 
 altgrad.step @s(inout history %h: f32, in %k: f32) {
-  // step_c23
+  // step_c24
   // expected-error@+1 {{'arith.addf' op reads a history, as percentile alone does}}
   %p = arith.addf %h, %k : f32
   commit always %p to %h : f32
