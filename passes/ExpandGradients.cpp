@@ -117,8 +117,8 @@ static void expandCoefficient(CoefficientOp op) {
   if (op.getTorch()) {
     Value one = constant(builder, loc, 1.0f);
     Value inverse = rounded(arith::DivFOp::create(builder, loc, one, more));
-    ratio = rounded(
-        arith::MulFOp::create(builder, loc, inverse, op.getMaxNorm()));
+    ratio =
+        rounded(arith::MulFOp::create(builder, loc, inverse, op.getMaxNorm()));
   } else {
     ratio = arith::DivFOp::create(builder, loc, op.getMaxNorm(), more);
   }

@@ -1,5 +1,5 @@
-// Bounds that follow from past norms or from parameters ==> the part of a step's
-// text that clips to them.
+// Bounds that follow from past norms or from parameters ==> the part of a
+// step's text that clips to them.
 #include "codegen/driver/AdaptiveClip.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -68,9 +68,9 @@ std::string SetWriter::takeHistory() {
   return history.name;
 }
 
-// Adaptive gradient clipping (Brock et al. 2021, "High-Performance Large-Scale Image
-// Recognition Without Normalization") with the whole tensor as the unit: to
-// max_norm * max(|w|, 1e-3).
+// Adaptive gradient clipping (Brock et al. 2021, "High-Performance Large-Scale
+// Image Recognition Without Normalization") with the whole tensor as the unit:
+// to max_norm * max(|w|, 1e-3).
 void SetWriter::clipToParameter() {
   std::string prefix = "%" + grad.name;
   auto line = [&](StringRef name, const Twine &value) {
@@ -82,8 +82,7 @@ void SetWriter::clipToParameter() {
   std::string least = line("least", "arith.constant 1.0e-3 : f32");
   std::string size =
       line("unit", "arith.maximumf " + own + ", " + least + " : f32");
-  std::string bound =
-      line("bound", "arith.mulf %max_norm, " + size + " : f32");
+  std::string bound = line("bound", "arith.mulf %max_norm, " + size + " : f32");
   std::string above =
       line("above", "arith.cmpf ogt, " + norm + ", " + bound + " : f32");
   std::string tiny = line("tiny", "arith.constant 1.0e-6 : f32");

@@ -6,13 +6,13 @@
 
 namespace altgrad {
 
-/// Clips to a percentile of past norms, or has each set clip itself when it has its
-/// parameters (SetWriter::clipToParameter).
+/// Clips to a percentile of past norms, or has each set clip itself when it has
+/// its parameters (SetWriter::clipToParameter).
 void clipAdaptively(StepText &text, llvm::MutableArrayRef<SetWriter> sets,
                     const StepRequest &request);
 
-/// Rounds gradients to their format after unscaling and after the clip, as torch's
-/// GradScaler.unscale_ and clip_grad_norm_ leave them.
+/// Rounds gradients to their format after unscaling and after the clip, as
+/// torch's GradScaler.unscale_ and clip_grad_norm_ leave them.
 void roundAsTorch(StepText &text, llvm::MutableArrayRef<SetWriter> sets,
                   const StepRequest &request);
 

@@ -70,7 +70,9 @@ struct Options {
                  clEnumValN(Clip::Agc, "agc",
                             "each tensor's norm, to max_norm times that of its "
                             "parameter")),
-      cl::ValueOptional, cl::init(Clip::Norm), cl::cat(category)};
+      cl::ValueOptional,
+      cl::init(Clip::Norm),
+      cl::cat(category)};
   cl::opt<std::string> profile{
       "profile",
       cl::desc("'torch': round gradients after unscaling and after the clip, "
@@ -261,9 +263,9 @@ static int readSets(const Options &options, StepRequest &step) {
   if (!why.empty())
     return complain(why);
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
-           &options.clip, &options.profile, &options.clipValue, &options.norm, &options.perTensor,
-           &options.unscale, &options.scaler, &options.statistics,
-           &options.printStep})
+           &options.clip, &options.profile, &options.clipValue, &options.norm,
+           &options.perTensor, &options.unscale, &options.scaler,
+           &options.statistics, &options.printStep})
     if (option->getNumOccurrences() && step.sets.empty() &&
         !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
@@ -278,11 +280,15 @@ static int checkStep(const StepRequest &step) {
     return complain("--clip and --clip-value exclude each other");
   if (step.perTensor && !step.clip && !step.norm)
     return complain("--per-tensor wants --clip or --norm");
-  if (step.adapts() && (step.norm || (step.perTensor && step.clip == Clip::Agc)))
-    return complain("--clip=agc and --clip=percentile have the l2 norm, and agc "
-                    "is per tensor; leave out --norm and --per-tensor");
-  if (step.asTorch && (step.adapts() || step.clipValue || step.norm || step.perTensor))
-    return complain("--profile=torch goes with --clip by the global l2 norm alone");
+  if (step.adapts() &&
+      (step.norm || (step.perTensor && step.clip == Clip::Agc)))
+    return complain(
+        "--clip=agc and --clip=percentile have the l2 norm, and agc "
+        "is per tensor; leave out --norm and --per-tensor");
+  if (step.asTorch &&
+      (step.adapts() || step.clipValue || step.norm || step.perTensor))
+    return complain(
+        "--profile=torch goes with --clip by the global l2 norm alone");
   auto isRuled = [](const SetRequest &set) { return set.ruled; };
   if (step.sets.empty() || llvm::all_of(step.sets, isRuled))
     return 0;
@@ -294,7 +300,8 @@ static int checkStep(const StepRequest &step) {
   if (step.statistics)
     return complain("--statistics wants a rule");
   if (step.adapts() || step.asTorch)
-    return complain(Twine(step.asTorch ? "--profile=torch" : "--clip=agc and --clip=percentile") +
+    return complain(Twine(step.asTorch ? "--profile=torch"
+                                       : "--clip=agc and --clip=percentile") +
                     Twine(step.asTorch ? " wants a rule" : " want a rule"));
   if (!step.changes() && !step.norm)
     return complain(
@@ -344,7 +351,8 @@ int altgrad::emitProduct(int argc, char **argv) {
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");
   if (options.profile != "torch" && options.profile != "default")
-    return complain("unknown profile '" + options.profile + "'; there are default and torch");
+    return complain("unknown profile '" + options.profile +
+                    "'; there are default and torch");
   if (options.lossScaler.getNumOccurrences())
     request.step.lossScaler = options.lossScaler;
   if (readSets(options, request.step) || checkStep(request.step))

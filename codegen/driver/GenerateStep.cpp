@@ -168,8 +168,9 @@ static void updateParameters(StepText &text, MutableArrayRef<SetWriter> sets,
   for (SetWriter &set : sets)
     set.update();
   if (request.statistics) {
-    bool counts = request.clip && request.clip != Clip::Agc && !request.perTensor;
-    countSteps(text, !counts             ? ""
+    bool counts =
+        request.clip && request.clip != Clip::Agc && !request.perTensor;
+    countSteps(text, !counts            ? ""
                      : request.adapts() ? "%clip.bound"
                                         : "%max_norm");
     llvm::for_each(sets, [](SetWriter &set) { set.measure(); });

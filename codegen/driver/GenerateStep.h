@@ -18,8 +18,8 @@ struct SetRequest {
   std::string storage;              // "param=bf16 master=f32 states=param"
 };
 
-/// What bounds gradients: the norm of all by a number, or by a percentile of what it
-/// was in past steps; or each tensor's by that of its parameter.
+/// What bounds gradients: the norm of all by a number, or by a percentile of
+/// what it was in past steps; or each tensor's by that of its parameter.
 enum class Clip { Norm, Percentile, Agc };
 
 struct StepRequest {

@@ -1,4 +1,5 @@
-// Gradients as torch leaves them ==> the part of a step's text that rounds them.
+// Gradients as torch leaves them ==> the part of a step's text that rounds
+// them.
 #include "codegen/driver/AdaptiveClip.h"
 
 using namespace mlir;
@@ -6,7 +7,8 @@ using namespace altgrad;
 
 // What is multiplied is written back by torch, and read again.
 void SetWriter::store(StringRef word) {
-  std::string name = ("%" + grad.name + "." + word).str(), type = typeOf("grad");
+  std::string name = ("%" + grad.name + "." + word).str(),
+              type = typeOf("grad");
   if (type == "!altgrad.tensors<f32>") {
     text.line(name + ".each = element " + gradient);
     text.line(name + " = collect " + name + ".each : f32 to !altgrad.reals");
@@ -29,8 +31,8 @@ static std::string squareOf(StepText &text, SetWriter &set) {
   return name + ".squares";
 }
 
-// The norm of all, from squares of the sets' in their order. Where other devices'
-// sums join, no tensor's norm is rounded.
+// The norm of all, from squares of the sets' in their order. Where other
+// devices' sums join, no tensor's norm is rounded.
 static void takeNorm(StepText &text, MutableArrayRef<SetWriter> sets,
                      StringRef name, bool exchange) {
   std::string sum;

@@ -33,45 +33,43 @@ static Value numberAt(KernelBuilder &kernel, Value history, Value place) {
       sizeof(float));
 }
 
-// Bits of numbers that are not negative are in their order, and those of all others
-// beyond the infinity's.
+// Bits of numbers that are not negative are in their order, and those of all
+// others beyond the infinity's.
 static Value isNumber(ImplicitLocOpBuilder &b, Value bits) {
   Value infinity =
       arith::ConstantOp::create(b, b.getI32IntegerAttr(infinityBits));
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, bits, infinity);
 }
 
-// The largest bits below which no more numbers lie than the rank says, found bit by
-// bit: a count of all numbers for each, instead of sorting.
+// The largest bits below which no more numbers lie than the rank says, found
+// bit by bit: a count of all numbers for each, instead of sorting.
 Value ScalarLowering::percentile(PercentileOp op) {
   ImplicitLocOpBuilder &b = kernel.builder;
   Type i32 = b.getI32Type();
   Value history = pointerTo(op.getHistory());
-  Value newest =
-      arith::BitcastOp::create(b, i32, known.lookup(op.getNewest()));
-  Value replaced = arith::SelectOp::create(b, isNumber(b, newest),
-                                           placeOf(kernel, history),
-                                           kernel.i64(-1));
+  Value newest = arith::BitcastOp::create(b, i32, known.lookup(op.getNewest()));
+  Value replaced = arith::SelectOp::create(
+      b, isNumber(b, newest), placeOf(kernel, history), kernel.i64(-1));
   auto countBelow = [&](Value limit) -> Value {
     return kernel.loopWith(
         kernel.i64(0), kernel.i64(numbers), kernel.i64(1), kernel.i32(0),
         [&](Value place, SmallVector<Value> count) -> SmallVector<Value> {
-          Value kept = kernel.load(i32, numberAt(kernel, history, place),
-                                   sizeof(float));
+          Value kept =
+              kernel.load(i32, numberAt(kernel, history, place), sizeof(float));
           Value isNewest = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
                                                  place, replaced);
           Value bits = arith::SelectOp::create(b, isNewest, newest, kept);
-          Value below = arith::CmpIOp::create(b, arith::CmpIPredicate::ult,
-                                              bits, limit);
+          Value below =
+              arith::CmpIOp::create(b, arith::CmpIPredicate::ult, bits, limit);
           return {arith::AddIOp::create(b, count[0],
                                         arith::ExtUIOp::create(b, i32, below))};
         })[0];
   };
   Value count = countBelow(kernel.i32(infinityBits));
   Value last = arith::SubIOp::create(b, count, kernel.i32(1));
-  Value share = arith::MulFOp::create(
-      b, known.lookup(op.getPercent()),
-      arith::SIToFPOp::create(b, b.getF32Type(), count));
+  Value share =
+      arith::MulFOp::create(b, known.lookup(op.getPercent()),
+                            arith::SIToFPOp::create(b, b.getF32Type(), count));
   Value hundred = arith::ConstantOp::create(b, b.getF32FloatAttr(numbers));
   share = arith::DivFOp::create(b, share, hundred);
   Value none = arith::ConstantOp::create(b, b.getF32FloatAttr(0));

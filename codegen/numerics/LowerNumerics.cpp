@@ -96,9 +96,10 @@ static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
 static Value lowerRound(ImplicitLocOpBuilder &b, RoundOp op,
                         const Target &target) {
   FormatAttr format = op.getFormat();
-  auto encode = EncodeOp::create(b, format.getCodeType(), op.getNumber(), format,
-                                 Round::NearestEven, OverflowMode::NonFinite,
-                                 /*neverNan=*/false);
+  auto encode =
+      EncodeOp::create(b, format.getCodeType(), op.getNumber(), format,
+                       Round::NearestEven, OverflowMode::NonFinite,
+                       /*neverNan=*/false);
   auto decode = DecodeOp::create(b, b.getF32Type(),
                                  lowerEncode(b, encode, target), format);
   Value rounded = lowerDecode(b, decode, target);

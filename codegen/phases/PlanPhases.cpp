@@ -139,8 +139,8 @@ bool PhasePlanner::uses(SweepOp sweep, ArrayRef<SweepOp> reduced) {
   });
 }
 
-// Partial sums wait until somebody needs them: several sweeps share a batch. Without
-// a sweep one batch ends, and the next sees all of its rows.
+// Partial sums wait until somebody needs them: several sweeps share a batch.
+// Without a sweep one batch ends, and the next sees all of its rows.
 void PhasePlanner::addSweep(SweepOp sweep) {
   pullEarly(/*last=*/false);
   if (sweep && waiting.empty() && !uses(sweep, unfolded))

@@ -94,8 +94,8 @@ void PhaseWriter::writeTotal(const Partial &partial) {
 void PhaseWriter::writeAcross(AcrossOp across) {
   IntegerAttr set;
   if (plan.sets.count() > 1)
-    set = builder.getI64IntegerAttr(
-        plan.sets.of(across.getNumber()).value_or(0));
+    set =
+        builder.getI64IntegerAttr(plan.sets.of(across.getNumber()).value_or(0));
   keep(across.getSum(),
        TotalOp::create(builder, across.getSum().getType(), Reduction::Add,
                        plan.words.lookup(across.getNumber()).number, set));

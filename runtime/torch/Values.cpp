@@ -121,8 +121,8 @@ void Values::place(size_t index, const Tensor &memory) {
     return;
   const Scalar &single = *scalars[firstSingle + index];
   TORCH_CHECK(memory.scalar_type() == typeOf(single) &&
-                  memory.numel() == single.numbers() && memory.is_contiguous() &&
-                  memory.device() == where.device(),
+                  memory.numel() == single.numbers() &&
+                  memory.is_contiguous() && memory.device() == where.device(),
               "altgrad: no place for ", program.singles[index].name);
   held = memory;
   bound.clear();

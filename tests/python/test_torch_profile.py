@@ -67,8 +67,8 @@ def test_a_step_is_torchs_in_16_bits(dtype, foreach, scale):
 @pytest.mark.parametrize("foreach", [False, True])
 @pytest.mark.parametrize("dtypes", [DTYPES[:1], DTYPES], ids=["float32", "mixed"])
 def test_a_step_is_torchs_in_float32_given_the_norm(dtypes, foreach, scale):
-    """Ours is the exact one to within two units; torch's sum is up to four away, in an order that its vectors and threads
-    make. Of mixed types each tensor's norm is rounded first."""
+    """Ours is the exact one to within two units; torch's sum is up to four away, in an order that
+    its vectors and threads make. Of mixed types each tensor's norm is rounded first."""
     for name, bound in itertools.product(["AdamW", "SGD"], (0.37, 5.0, 1e6)):
         for total, norm, exact in steps(name, dtypes, bound, scale, foreach):
             assert total.dtype == torch.float32 and ulps_apart(total, norm) <= 4
