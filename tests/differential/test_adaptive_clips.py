@@ -12,8 +12,8 @@ ALL = {"races": True} if ptxrun.available() else None
 SETS = {"f32": ["rule=sgd"], "bf16": ["rule=adamw param=bf16 grad=bf16 states=param"],
         "two": ["rule=sgd param=f32 grad=bf16 master=f32", "rule=sgd param=f16 grad=f16"]}
 WAYS = [["--clip=percentile"], ["--clip=percentile", "--per-tensor"],
-        ["--clip=percentile", "--unscale", "--statistics"], ["--clip=agc"], ["--clip=agc", "--loss-scaler=torch"], ["--clip", "--profile=torch"],
-        ["--clip", "--unscale", "--profile=torch"], ["--scaler", "--profile=torch"]]
+        ["--clip=percentile", "--unscale", "--statistics"], ["--clip=agc"], ["--clip=agc", "--loss-scaler=torch"],
+        ["--clip", "--profile=torch"], ["--clip", "--unscale", "--profile=torch"], ["--scaler", "--profile=torch"]]
 
 
 def compiled(sets, flags):
