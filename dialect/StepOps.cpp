@@ -1,4 +1,5 @@
 // Text and verification of steps, but for their signature.
+#include "dialect/ClipOps.h"
 #include "dialect/RowSets.h"
 #include "dialect/Variance.h"
 
@@ -30,11 +31,8 @@ LogicalResult StepOp::verifyRegions() {
                  variances.isElement(draw.getStep())))
       return op.emitOpError(
           "has a seed or a step that differs between elements");
-    auto scale = dyn_cast<ScaleOp>(op);
-    // scale_c1
-    if (scale && variances.isElement(scale.getFactor()))
-      return op.emitOpError(
-          "multiplies by a factor that differs between elements");
+    if (std::string reason = whyNotClip(op, variances); !reason.empty())
+      return op.emitOpError() << reason;
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
     bool element = llvm::any_of(op.getResults(), [&](Value result) {
@@ -90,54 +88,6 @@ LogicalResult StepOp::verifyRegions() {
         return user->emitOpError() << "reads '%" << getName(argument)
                                    << "', which is out";
   }
-  return success();
-}
-
-//===-- Clip ----------------------------------------------------------------===//
-
-ParseResult ClipOp::parse(OpAsmParser &parser, OperationState &result) {
-  SmallVector<OpAsmParser::UnresolvedOperand> values;
-  OpAsmParser::UnresolvedOperand bound;
-  auto &builder = parser.getBuilder();
-  Type reals = RealsType::get(parser.getContext());
-  if (parser.parseOperandList(values) || parser.parseKeyword("to") ||
-      parser.parseOperand(bound) ||
-      parser.parseOptionalAttrDict(result.attributes) ||
-      parser.resolveOperands(values, reals, result.operands) ||
-      parser.resolveOperand(bound, builder.getF32Type(), result.operands))
-    return failure();
-  result.addTypes(SmallVector<Type>(values.size(), reals));
-  result.addTypes(builder.getF32Type());
-  return success();
-}
-
-void ClipOp::print(OpAsmPrinter &printer) {
-  printer << ' ' << getValues() << " to " << getMaxNorm();
-  printer.printOptionalAttrDict((*this)->getAttrs());
-}
-
-LogicalResult ClipOp::verify() {
-  // clip_c1
-  if (getValues().empty())
-    return emitOpError("clips no list");
-  // clip_c2
-  if (getValues().size() != getClipped().size())
-    return emitOpError() << "has " << getClipped().size() << " results for "
-                         << getValues().size() << " lists";
-  return success();
-}
-
-LogicalResult NormOp::verify() {
-  // norm_c1
-  if (getValues().empty())
-    return emitOpError("is of no list");
-  // norm_c2
-  if (getScope() == Scope::Group)
-    return emitOpError("is over tensor or step, not over a group");
-  // norm_c3
-  if (getScope() == Scope::Tensor && getValues().size() > 1)
-    return emitOpError() << "over tensor is of one list, not of "
-                         << getValues().size();
   return success();
 }
 

@@ -13,7 +13,8 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     is, its role: `param`, `grad`, `state`, `master`, `copy`, `block_scale` and `input`
     are lists of tensors, `hyper`, `step`, `max_norm`, `norm`, `scale`, `inv_scale`, `flag`
     and `random` are scalars in memory (f64, f32 or i64): one for the step, or
-    `per_group`, or `per_tensor`; `scaler` are the numbers of a loss scaler. A
+    `per_group`, or `per_tensor`; `scaler` are the numbers of a loss scaler, and behind
+    a `history` lie the last 100 numbers that were committed to it. A
     `block_scale` has the key of another list of its set, whose elements are codes times
     the scale of their block. Front ends find an argument by its role and its
     key, which is its name unless `as` gives another; a `hyper` may have a default.
@@ -73,7 +74,9 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c20) all blocks of a step are of one size;
     - (step_c21) a set has at most 128 lists;
     - (step_c22) what differs within one is reduced at most 32 times;
-    - (step_c23) a `block_scale` is stored per block, and another list of its set has its key.
+    - (step_c23) a history is an f32, one for the step or for each tensor;
+    - (step_c24) `percentile` alone reads it;
+    - (step_c25) a `block_scale` is stored per block, and another list of its set has its key.
 
     Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.
   }];
@@ -133,29 +136,6 @@ def Altgrad_UnscaleOp : Altgrad_Op<"unscale", [Pure]> {
   let assemblyFormat = "$tensors `by` $factor attr-dict `:` qualified(type($tensors))";
 }
 
-def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure]> {
-  let summary = "scale lists of gradients down to a global norm";
-  let description = [{
-    `norm` is the Euclidean norm of all lists together, before clipping; every
-    list is multiplied by `min(max_norm / (norm + 1e-6), 1)`, computed in f32. A
-    NaN norm makes every result NaN. Source: torch.nn.utils.clip_grad_norm_.
-
-    ```mlir
-    %c, %norm = clip_by_global_norm %g to %max_norm
-    %a1, %b1, %both = clip_by_global_norm %a, %b to %max_norm
-    ```
-
-    Constraints:
-
-    - (clip_c1) there is at least one list;
-    - (clip_c2) there is one clipped list for each.
-  }];
-  let arguments = (ins Variadic<Altgrad_RealsType>:$values, F32:$max_norm);
-  let results = (outs Variadic<Altgrad_RealsType>:$clipped, F32:$norm);
-  let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
-}
-
 def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
   let summary = "the loss scale of the next step, by what this one found";
   let description = [{
@@ -185,50 +165,6 @@ def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
     `hysteresis` `(` $left `of` $hysteresis `)` `growth` `(` $growth `)`
     `backoff` `(` $backoff `)` `limits` `(` $least `,` $most `)` attr-dict
   }];
-}
-
-def Altgrad_NormOp : Altgrad_Op<"norm", [Pure]> {
-  let summary = "the norm of lists of values";
-  let description = [{
-    `l1` is the sum of magnitudes, `l2` the root of the sum of squares, `linf` the
-    largest magnitude; 0 of no element at all, NaN where one is. `over step` is of all
-    lists together, their shares joined in order, `over tensor` of each tensor of one list.
-
-    ```mlir
-    %n = norm l1 %g, %w over step
-    %each = norm linf %g over tensor
-    ```
-
-    Constraints:
-
-    - (norm_c1) there is at least one list;
-    - (norm_c2) the scope is a tensor or the step, not a group;
-    - (norm_c3) over a tensor there is one list.
-  }];
-  let arguments = (ins Altgrad_NormKindAttr:$kind, Variadic<Altgrad_RealsType>:$values,
-                       Altgrad_ScopeAttr:$scope);
-  let results = (outs F32:$norm);
-  let assemblyFormat = "`` $kind $values `over` `` $scope attr-dict";
-  let hasVerifier = 1;
-}
-
-def Altgrad_ScaleOp : Altgrad_Op<"scale", [Pure]> {
-  let summary = "a list of values times a common factor";
-  let description = [{
-    Joins the factor that is still to be multiplied in, as `clip_by_global_norm`
-    does: an element is multiplied once. The factor may differ between tensors.
-
-    ```mlir
-    %half = scale %g by %k
-    ```
-
-    Constraints:
-
-    - (scale_c1) the factor is the same for all elements of a tensor.
-  }];
-  let arguments = (ins Altgrad_RealsType:$values, F32:$factor);
-  let results = (outs Altgrad_RealsType:$scaled);
-  let assemblyFormat = "$values `by` $factor attr-dict";
 }
 
 def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,

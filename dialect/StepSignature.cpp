@@ -281,7 +281,7 @@ static LogicalResult verifyKeys(StepOp step) {
                  step.getSet(other) == step.getSet(argument) &&
                  step.getKey(other) == key;
         });
-    // step_c23
+    // step_c25
     if (!scales || cast<TensorsType>(argument.getType()).getBlock() == 1)
       return step.emitOpError()
              << "has the block_scale '%" << step.getName(argument) << "' of "
@@ -316,6 +316,12 @@ LogicalResult StepOp::verify() {
       return emitOpError() << "has '%" << getName(argument) << "' of type "
                            << type
                            << ", expected !altgrad.tensors, f64, f32 or i64";
+    // step_c23
+    if (getRole(argument) == "history" &&
+        (!type.isF32() || getScope(argument) == Scope::Group))
+      return emitOpError() << "gives '%" << getName(argument)
+                           << "' the role 'history', which is of an f32 for "
+                              "the step or for each tensor";
     // step_c4
     if (isa<TensorsType>(type) && getScope(argument) != Scope::Step)
       return emitOpError() << "gives the tensors '%" << getName(argument)

@@ -34,6 +34,8 @@ static unsigned spanOf(Operation &op, Value result, unsigned least) {
     return 1;
   if (isa<TagOp, DimOp>(op))
     return ofTensor;
+  if (isa<AcrossOp>(op))
+    return ofStep;
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return spanOf(reduce.getScope());
   if (auto norm = dyn_cast<NormOp>(op))

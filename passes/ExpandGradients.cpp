@@ -1,5 +1,4 @@
-// unscale, clip_by_global_norm, norm, scale ==> reductions, and factors of
-// lists.
+// unscale, norm, scale and what clips ==> reductions, and factors of lists.
 #include "passes/Passes.h"
 
 namespace altgrad {
@@ -90,24 +89,6 @@ static Value scaled(OpBuilder &builder, Location loc, Value list,
                            element, factor);
 }
 
-static void expandClip(ClipOp clip) {
-  OpBuilder builder(clip);
-  Location loc = clip.getLoc();
-  Value norm =
-      normOf(builder, loc, NormKind::L2, clip.getValues(), Scope::Step);
-  Value more =
-      arith::AddFOp::create(builder, loc, norm, constant(builder, loc, 1e-6f));
-  Value ratio = arith::DivFOp::create(builder, loc, clip.getMaxNorm(), more);
-  Value coefficient = arith::MinimumFOp::create(builder, loc, ratio,
-                                                constant(builder, loc, 1.0f));
-  SmallVector<Value> results;
-  for (Value list : clip.getValues())
-    results.push_back(scaled(builder, loc, list, coefficient));
-  results.push_back(norm);
-  clip.replaceAllUsesWith(results);
-  clip.erase();
-}
-
 static void expandNorm(NormOp norm) {
   OpBuilder builder(norm);
   norm.replaceAllUsesWith(normOf(builder, norm.getLoc(), norm.getKind(),
@@ -122,6 +103,50 @@ static void expandScale(ScaleOp scale) {
   scale.erase();
 }
 
+static void expandCoefficient(CoefficientOp op) {
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  auto rounded = [&](Value value) -> Value {
+    if (!op.getTorch() || op.getTorch()->isF32())
+      return value;
+    return RoundOp::create(builder, loc, value, *op.getTorch());
+  };
+  Value more = rounded(arith::AddFOp::create(builder, loc, op.getNorm(),
+                                             constant(builder, loc, 1e-6f)));
+  Value ratio;
+  if (op.getTorch()) {
+    Value one = constant(builder, loc, 1.0f);
+    Value inverse = rounded(arith::DivFOp::create(builder, loc, one, more));
+    ratio =
+        rounded(arith::MulFOp::create(builder, loc, inverse, op.getMaxNorm()));
+  } else {
+    ratio = arith::DivFOp::create(builder, loc, op.getMaxNorm(), more);
+  }
+  op.replaceAllUsesWith(arith::MinimumFOp::create(builder, loc, ratio,
+                                                  constant(builder, loc, 1.0f))
+                            .getResult());
+  op.erase();
+}
+
+static void expandClip(ClipOp clip) {
+  OpBuilder builder(clip);
+  Location loc = clip.getLoc();
+  auto norm = NormOp::create(builder, loc, builder.getF32Type(), NormKind::L2,
+                             clip.getValues(), Scope::Step);
+  auto coefficient =
+      CoefficientOp::create(builder, loc, norm, clip.getMaxNorm(), nullptr);
+  SmallVector<ScaleOp> scales;
+  for (Value list : clip.getValues())
+    scales.push_back(ScaleOp::create(builder, loc, list, coefficient));
+  SmallVector<Value> results(scales.begin(), scales.end());
+  results.push_back(norm);
+  clip.replaceAllUsesWith(results);
+  clip.erase();
+  expandNorm(norm);
+  expandCoefficient(coefficient);
+  llvm::for_each(scales, expandScale);
+}
+
 namespace {
 struct ExpandGradients
     : altgrad::impl::ExpandGradientsPassBase<ExpandGradients> {
@@ -132,6 +157,8 @@ struct ExpandGradients
         expandUnscale(unscale);
       else if (auto clip = dyn_cast<ClipOp>(op))
         expandClip(clip);
+      else if (auto coefficient = dyn_cast<CoefficientOp>(op))
+        expandCoefficient(coefficient);
       else if (auto norm = dyn_cast<NormOp>(op))
         expandNorm(norm);
       else if (auto scale = dyn_cast<ScaleOp>(op))

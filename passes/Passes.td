@@ -33,7 +33,7 @@ def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
 }
 
 def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> {
-  let summary = "replace unscale, clip_by_global_norm, norm and scale by reductions and factors";
+  let summary = "replace unscale, norm, scale and what clips by reductions and factors";
   let description = [{
     They only change the common factor of a list, so that an element is multiplied
     once, however many of them it passes.

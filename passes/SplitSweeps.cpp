@@ -97,7 +97,8 @@ Value SweepWriter::clone(Body &body, Value value) {
     body.map.map(value, kept);
     return kept;
   }
-  if (!op || isa<ReduceOp>(op))
+  // A sum over tensors may be of another set's.
+  if (!op || isa<ReduceOp, AcrossOp>(op))
     return uniform(value);
   if (auto loadOp = dyn_cast<LoadOp>(op)) {
     Value code = load(body, loadOp.getTensors());
@@ -245,7 +246,7 @@ struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
     StepOp step = getOperation();
     for (Operation &op : step.getBody().front())
       if (isa<UpdateOp, DequantizeOp, QuantizeOp, UnscaleOp, ClipOp, NormOp,
-              ScaleOp, ElementOp, SweepOp>(op)) {
+              CoefficientOp, ScaleOp, ElementOp, SweepOp>(op)) {
         op.emitOpError("is not in element form: it comes before "
                        "altgrad-inline-rules and the expanding passes");
         return signalPassFailure();

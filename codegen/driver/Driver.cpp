@@ -61,8 +61,26 @@ struct Options {
       "exchange", cl::desc("Let step-wide sums be combined with other devices' "
                            "between two phases"),
       cl::cat(category)};
-  cl::opt<bool> clip{"clip", cl::desc("Clip by the global norm, to max_norm"),
-                     cl::cat(category)};
+  cl::opt<Clip> clip{
+      "clip",
+      cl::desc("Clip by the global norm, to max_norm; or adapt to the past or "
+               "to the parameters"),
+      cl::values(clEnumValN(Clip::Norm, "", "the global norm, to max_norm"),
+                 clEnumValN(Clip::Percentile, "percentile",
+                            "to what max_norm percent of the last 100 norms "
+                            "were below"),
+                 clEnumValN(Clip::Agc, "agc",
+                            "each tensor's norm, to max_norm times that of its "
+                            "parameter")),
+      cl::ValueOptional,
+      cl::init(Clip::Norm),
+      cl::cat(category)};
+  cl::opt<std::string> profile{
+      "profile",
+      cl::desc("'torch': round gradients after unscaling and after the clip, "
+               "the norm and the coefficient, as torch does; default: one "
+               "product in f32"),
+      cl::init("default"), cl::cat(category)};
   cl::opt<bool> clipValue{
       "clip-value", cl::desc("Clip each element of a gradient, to clip_value"),
       cl::cat(category)};
@@ -257,9 +275,9 @@ static int readSets(const Options &options, StepRequest &step) {
   if (!why.empty())
     return complain(why);
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
-           &options.clip, &options.clipValue, &options.norm, &options.perTensor,
-           &options.unscale, &options.scaler, &options.statistics,
-           &options.quantize, &options.printStep})
+           &options.clip, &options.profile, &options.clipValue, &options.norm,
+           &options.perTensor, &options.unscale, &options.scaler,
+           &options.statistics, &options.quantize, &options.printStep})
     if (option->getNumOccurrences() && step.sets.empty() &&
         !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
@@ -274,6 +292,15 @@ static int checkStep(const StepRequest &step) {
     return complain("--clip and --clip-value exclude each other");
   if (step.perTensor && !step.clip && !step.norm)
     return complain("--per-tensor wants --clip or --norm");
+  if (step.adapts() &&
+      (step.norm || (step.perTensor && step.clip == Clip::Agc)))
+    return complain(
+        "--clip=agc and --clip=percentile have the l2 norm, and agc "
+        "is per tensor; leave out --norm and --per-tensor");
+  if (step.asTorch &&
+      (step.adapts() || step.clipValue || step.norm || step.perTensor))
+    return complain(
+        "--profile=torch goes with --clip by the global l2 norm alone");
   auto isRuled = [](const SetRequest &set) { return set.ruled; };
   if (!step.quantize.empty() &&
       (step.changes() || step.norm || llvm::any_of(step.sets, isRuled)))
@@ -287,6 +314,10 @@ static int checkStep(const StepRequest &step) {
                     Twine(" wants a rule; gradients alone take --unscale"));
   if (step.statistics)
     return complain("--statistics wants a rule");
+  if (step.adapts() || step.asTorch)
+    return complain(Twine(step.asTorch ? "--profile=torch"
+                                       : "--clip=agc and --clip=percentile") +
+                    Twine(step.asTorch ? " wants a rule" : " want a rule"));
   if (!step.changes() && !step.norm && step.quantize.empty())
     return complain(
         "a set without a rule wants --clip, --clip-value, --norm, --quantize "
@@ -319,7 +350,9 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.canonicalize = options.canonicalize;
   request.rulePath = options.rulePath;
   request.ptxas = options.ptxas;
-  request.step.clip = options.clip;
+  if (options.clip.getNumOccurrences())
+    request.step.clip = options.clip;
+  request.step.asTorch = options.profile == "torch";
   request.step.clipValue = options.clipValue;
   request.step.quantize = options.quantize;
   if (options.norm.getNumOccurrences())
@@ -328,11 +361,14 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.unscale = options.unscale;
   request.step.scaler = options.scaler;
   request.step.statistics = options.statistics;
-  request.exchange = options.exchange;
+  request.exchange = request.step.exchange = options.exchange;
   if (options.listTargets || options.listFormats || options.listRules)
     return list(options);
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");
+  if (options.profile != "torch" && options.profile != "default")
+    return complain("unknown profile '" + options.profile +
+                    "'; there are default and torch");
   if (options.lossScaler.getNumOccurrences())
     request.step.lossScaler = options.lossScaler;
   if (readSets(options, request.step) || checkStep(request.step))

@@ -1,4 +1,5 @@
 // Sets of tensors ==> the text of a step that updates all of them.
+#include "codegen/driver/AdaptiveClip.h"
 #include "codegen/driver/LossScaler.h"
 
 #include "passes/RulePath.h"
@@ -21,17 +22,17 @@ static void clip(StepText &text, MutableArrayRef<SetWriter> sets) {
   text.always.push_back("%clip.norm to %norm : f32");
 }
 
-// How many steps there were, and how many of them were clipped.
-static void countSteps(StepText &text, bool clipped) {
+// How many steps there were, and how many of them were clipped, to `bound`.
+static void countSteps(StepText &text, StringRef bound) {
   text.argument("inout statistic %steps: i64");
   text.line("%steps.one = arith.constant 1 : i64");
   text.line("%steps.next = arith.addi %steps, %steps.one : i64");
   text.always.push_back("%steps.next to %steps : i64");
-  if (!clipped)
+  if (bound.empty())
     return;
   text.argument("inout statistic %clipped_steps: i64");
   text.line("%clip.more = arith.addi %clipped_steps, %steps.one : i64");
-  text.line("%clip.over = arith.cmpf ogt, %clip.norm, %max_norm : f32");
+  text.line("%clip.over = arith.cmpf ogt, %clip.norm, " + bound + " : f32");
   text.line("%clip.count = arith.select %clip.over, %clip.more, "
             "%clipped_steps : i64");
   // A skipped step is none, whatever its norm.
@@ -41,19 +42,15 @@ static void countSteps(StepText &text, bool clipped) {
 // The factor that clips to one norm: at most 1, and 1 unless `finite`.
 static std::string coefficientFor(StepText &text, StringRef suffix,
                                   StringRef finite) {
-  auto line = [&](const Twine &name, const Twine &value) {
-    text.line("%clip." + name + suffix + " = arith." + value + " : f32");
-  };
-  line("tiny", "constant 1.0e-6");
-  line("one", "constant 1.0");
-  line("more", "addf %clip.norm" + suffix + ", %clip.tiny" + suffix);
-  line("ratio", "divf %max_norm, %clip.more" + suffix);
-  line("most", "minimumf %clip.ratio" + suffix + ", %clip.one" + suffix);
+  std::string most = ("%clip.most" + suffix).str();
+  text.line(most + " = clip_coefficient %clip.norm" + suffix + " to %max_norm");
   if (finite.empty())
-    return ("%clip.most" + suffix).str();
-  line("kept",
-       "select " + finite + ", %clip.most" + suffix + ", %clip.one" + suffix);
-  return ("%clip.kept" + suffix).str();
+    return most;
+  std::string kept = ("%clip.kept" + suffix).str(), one = kept + ".one";
+  text.line(one + " = arith.constant 1.0 : f32");
+  text.line(kept + " = arith.select " + finite + ", " + most + ", " + one +
+            " : f32");
+  return kept;
 }
 
 // A norm of any kind, of all or of each tensor, by which lists are clipped or
@@ -158,7 +155,11 @@ static void updateParameters(StepText &text, MutableArrayRef<SetWriter> sets,
     takeInverseScale(text, sets);
   else
     llvm::for_each(sets, [](SetWriter &set) { set.dequantizeGradient(); });
-  if (request.clip && !request.norm && !request.perTensor)
+  if (request.asTorch)
+    roundAsTorch(text, sets, request);
+  else if (request.adapts())
+    clipAdaptively(text, sets, request);
+  else if (request.clip && !request.norm && !request.perTensor)
     clip(text, sets);
   else if (request.clip || request.norm)
     takeNorms(text, sets, request, "");
@@ -167,7 +168,11 @@ static void updateParameters(StepText &text, MutableArrayRef<SetWriter> sets,
   for (SetWriter &set : sets)
     set.update();
   if (request.statistics) {
-    countSteps(text, request.clip && !request.perTensor);
+    bool counts =
+        request.clip && request.clip != Clip::Agc && !request.perTensor;
+    countSteps(text, !counts            ? ""
+                     : request.adapts() ? "%clip.bound"
+                                        : "%max_norm");
     llvm::for_each(sets, [](SetWriter &set) { set.measure(); });
   }
 }
@@ -238,6 +243,8 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
   for (StringRef name : {"inv_scale", "max_norm", "clip_value", "steps",
                          "clipped_steps", "seed", "draws"})
     text.name(name);
+  if (request.clip == Clip::Percentile && !request.perTensor)
+    text.name("norm_history");
   nameScaler(text);
   if (!request.perTensor)
     text.name("norm");

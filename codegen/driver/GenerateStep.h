@@ -18,9 +18,13 @@ struct SetRequest {
   std::string storage;              // "param=bf16 master=f32 states=param"
 };
 
+/// What bounds gradients: the norm of all by a number, or by a percentile of
+/// what it was in past steps; or each tensor's by that of its parameter.
+enum class Clip { Norm, Percentile, Agc };
+
 struct StepRequest {
   std::vector<SetRequest> sets;
-  bool clip = false;
+  std::optional<Clip> clip;
   bool clipValue = false;       // each element, to +-clip_value
   std::optional<NormKind> norm; // that is asked for; that of a clip is l2
   bool perTensor = false;       // a norm for each tensor
@@ -29,8 +33,12 @@ struct StepRequest {
   std::optional<Scaler> lossScaler; // the scale and what becomes of it
   bool statistics = false; // of each tensor, and of the clip
   std::string quantize;    // to this format, without a rule; "": not
+  bool asTorch = false;    // unscaled and clipped gradients rounded as torch's
+  bool exchange = false;   // other devices' sums join those over the step
   /// Whether gradients are other ones afterwards.
-  bool changes() const { return clip || clipValue || unscale; }
+  bool changes() const { return clip.has_value() || clipValue || unscale; }
+  /// Whether the norms of a clip are of the past, or of parameters.
+  bool adapts() const { return clip.has_value() && *clip != Clip::Norm; }
 };
 
 /// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".

@@ -284,6 +284,8 @@ void SetWriter::update() {
                                 : load(param, typeOf("param"));
   std::string updated = "%" + param.name + ".new";
   before = old, after = updated;
+  if (clipsToParameter)
+    clipToParameter();
   SmallVector<std::string> operands, results{updated};
   SmallVector<Named> stateNames;
   llvm::StringMap<Named> scales;

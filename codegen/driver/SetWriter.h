@@ -57,6 +57,10 @@ public:
   void dequantizeGradient();
   void unscaleGradient(llvm::StringRef factor);
   void takeNorm();
+  /// Of past norms of each tensor; its name.
+  std::string takeHistory();
+  /// The gradient so far, as its format holds it; `word` names it.
+  void store(llvm::StringRef word);
   void update();
   /// Norms and counts of each tensor, as arguments of role `statistic`; after
   /// the others.
@@ -67,6 +71,10 @@ public:
   // Without a rule: to the further copy, or where it was, if `condition` holds.
   void writeGradient(llvm::StringRef condition);
 
+  std::string gradientFormat() const {
+    auto it = formats.find("grad");
+    return it == formats.end() ? "f32" : it->second;
+  }
   bool isRuled() const { return bool(rule); }
   /// Whether something is rounded as draws say.
   bool draws() const;
@@ -74,8 +82,10 @@ public:
   std::string gradient;  // the value that the update takes
   std::string unclipped; // the one before it was clipped
   Named grad;
+  bool clipsToParameter = false; // when that is known
 
 private:
+  void clipToParameter();
   mlir::LogicalResult readWord(llvm::StringRef text);
   mlir::LogicalResult readGradientWord(llvm::StringRef text);
   mlir::LogicalResult take(llvm::StringRef text, const StorageWord &word);

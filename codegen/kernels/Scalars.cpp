@@ -7,6 +7,13 @@
 using namespace mlir;
 using namespace altgrad;
 
+// The memory of a scalar of the signature.
+Value ScalarLowering::pointerTo(Value argument) {
+  return kernel.load(kernel.pointerType(),
+                     kernel.argumentPointer(cast<BlockArgument>(argument), row),
+                     sizeof(void *));
+}
+
 void ScalarLowering::write(WriteOp op) {
   ImplicitLocOpBuilder &builder = kernel.builder;
   auto store = [&] {
@@ -14,9 +21,9 @@ void ScalarLowering::write(WriteOp op) {
     Value value = known.lookup(op.getValue());
     if (isa<FloatType>(value.getType()))
       value = canonicalNan(builder, value);
-    kernel.storeWord(value, kernel.load(kernel.pointerType(),
-                                        kernel.argumentPointer(target, row),
-                                        sizeof(void *)));
+    if (kernel.step.getRole(target) == "history")
+      return remember(value, pointerTo(target));
+    kernel.storeWord(value, pointerTo(target));
   };
   if (op.getCondition())
     kernel.when(known.lookup(op.getCondition()), store);
@@ -53,15 +60,9 @@ static std::optional<altgrad_row_word> headerWordOf(Operation &op) {
 }
 
 void ScalarLowering::lower(Operation &op) {
-  auto pointer = [&](Value argument) {
-    return kernel.load(
-        kernel.pointerType(),
-        kernel.argumentPointer(cast<BlockArgument>(argument), row),
-        sizeof(void *));
-  };
   if (auto read = dyn_cast<ReadOp>(op))
     known.map(read.getValue(),
-              kernel.loadWord(read.getType(), pointer(read.getScalar())));
+              kernel.loadWord(read.getType(), pointerTo(read.getScalar())));
   else if (auto recall = dyn_cast<RecallOp>(op))
     known.map(recall.getValue(),
               kernel.loadWord(
@@ -74,6 +75,8 @@ void ScalarLowering::lower(Operation &op) {
     known.map(op.getResult(0), kernel.rowHeader(row, *word));
   else if (auto sum = dyn_cast<TotalOp>(op))
     known.map(sum.getValue(), total(sum));
+  else if (auto number = dyn_cast<PercentileOp>(op))
+    known.map(number.getNumber(), percentile(number));
   else if (auto store = dyn_cast<WriteOp>(op))
     write(store);
   else

@@ -137,6 +137,21 @@ static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
   return decodeByBits(b, op.getCode(), op.getFormat());
 }
 
+static Value lowerRound(ImplicitLocOpBuilder &b, RoundOp op,
+                        const Target &target) {
+  FormatAttr format = op.getFormat();
+  auto encode =
+      EncodeOp::create(b, format.getCodeType(), op.getNumber(), format,
+                       Round::NearestEven, OverflowMode::NonFinite,
+                       /*neverNan=*/false);
+  auto decode = DecodeOp::create(b, b.getF32Type(),
+                                 lowerEncode(b, encode, target), format);
+  Value rounded = lowerDecode(b, decode, target);
+  decode.erase();
+  encode.erase();
+  return rounded;
+}
+
 namespace {
 struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
   using LowerNumericsPassBase::LowerNumericsPassBase;
@@ -156,6 +171,8 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
         lowered = lowerEncode(b, encode, *machine);
       else if (auto decode = dyn_cast<DecodeOp>(op))
         lowered = lowerDecode(b, decode, *machine);
+      else if (auto round = dyn_cast<RoundOp>(op))
+        lowered = lowerRound(b, round, *machine);
       else if (auto power = dyn_cast<math::FPowIOp>(op))
         lowered = powerBySquaring(b, power.getLhs(), power.getRhs());
       else if (auto exp = dyn_cast<math::ExpOp>(op))

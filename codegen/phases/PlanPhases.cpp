@@ -108,6 +108,8 @@ void PhasePlanner::flush() {
 // The batch before the current one that an operation may join: where a launch
 // for such scalars is made anyway, or, after the last sweep, the one before it.
 int PhasePlanner::earlier(Operation *op, bool last) {
+  if (isa<AcrossOp>(op))
+    return schedule.batchOf(op);
   int ready = 0;
   for (Value operand : op->getOperands())
     ready = std::max(ready, schedule.batchOf(operand));
@@ -138,14 +140,17 @@ bool PhasePlanner::uses(SweepOp sweep, ArrayRef<SweepOp> reduced) {
 }
 
 // Partial sums wait until somebody needs them: several sweeps share a batch.
+// Without a sweep one batch ends, and the next sees all of its rows.
 void PhasePlanner::addSweep(SweepOp sweep) {
   pullEarly(/*last=*/false);
-  if (waiting.empty() && !uses(sweep, unfolded))
+  if (sweep && waiting.empty() && !uses(sweep, unfolded))
     scalarPhases.emplace_back();
   else
     flush();
   sweeps.push_back(sweep);
   schedule.setLast(++batch);
+  if (!sweep)
+    return;
   schedule.put(sweep, batch);
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     plan.partials.push_back({sweep, i, chunkWords++, rowWords++});
@@ -252,7 +257,7 @@ void PhasePlanner::addPhases() {
       phase.name += suffix;
       plan.phases.push_back(phase);
     }
-    if (index >= sweeps.size())
+    if (index >= sweeps.size() || !sweeps[index])
       continue;
     Phase sweep;
     sweep.name = sweeps[index].getName().str();
@@ -272,9 +277,16 @@ FailureOr<PhasePlan> PhasePlanner::run() {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       addSweep(sweep);
     } else if (!isa<arith::ConstantOp, TagOp, DimOp, SpillOp, CommitOp>(op)) {
-      if (isa<AltgradDialect>(op.getDialect()))
+      if (isa<AltgradDialect>(op.getDialect()) &&
+          !isa<PercentileOp, RoundOp, AcrossOp>(op))
         return op.emitOpError("is no sweep: altgrad-sweeps comes first"),
                failure();
+      if (isa<AcrossOp>(op) && exchange)
+        return op.emitOpError("is a sum that other devices' cannot join: leave "
+                              "out --exchange"),
+               failure();
+      if (isa<AcrossOp>(op))
+        addSweep({});
       schedule.put(&op, batch);
       waiting.push_back(&op);
     }

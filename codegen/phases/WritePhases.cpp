@@ -27,6 +27,7 @@ private:
   void writeFold(const Partial &partial);
   void writeTotal(const Partial &partial);
   void writeScalar(Operation *op);
+  void writeAcross(AcrossOp across);
   void writeBack(ArrayRef<ScalarWrite> writes);
   Value scalar(Value value);
   void keep(Value value, Value here);
@@ -90,9 +91,23 @@ void PhaseWriter::writeTotal(const Partial &partial) {
                        partial.rowWord, set));
 }
 
+void PhaseWriter::writeAcross(AcrossOp across) {
+  IntegerAttr set;
+  if (plan.sets.count() > 1)
+    set =
+        builder.getI64IntegerAttr(plan.sets.of(across.getNumber()).value_or(0));
+  keep(across.getSum(),
+       TotalOp::create(builder, across.getSum().getType(), Reduction::Add,
+                       plan.words.lookup(across.getNumber()).number, set));
+}
+
 void PhaseWriter::writeScalar(Operation *op) {
+  if (auto across = dyn_cast<AcrossOp>(op))
+    return writeAcross(across);
+  auto percentile = dyn_cast<PercentileOp>(op);
   for (Value operand : op->getOperands())
-    scalar(operand);
+    if (!percentile || operand != percentile.getHistory())
+      scalar(operand);
   builder.clone(*op, known);
   for (Value result : op->getResults())
     keep(result, known.lookup(result));

@@ -28,6 +28,11 @@ struct Scalar {
   int32_t role, access, type;
   std::optional<double> byDefault;
 
+  // How many lie behind its pointer.
+  int64_t numbers() const {
+    return role == ALTGRAD_ROLE_HISTORY ? ALTGRAD_HISTORY : 1;
+  }
+
   // A value lies in a cell of 8 bytes, in the scalar's own type.
   void write(double value, void *cell) const;
   double read(const void *cell) const;

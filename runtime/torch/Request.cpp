@@ -101,6 +101,8 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
   options += targetsFor(onHost);
   if (spec.max_grad_norm())
     options += "\n--clip";
+  if (!spec.profile().empty())
+    options += "\n--profile=" + spec.profile();
   if (!scaler.empty())
     options += "\n--loss-scaler=" + scaler;
   if (exchanged)

@@ -119,8 +119,10 @@ void Values::place(size_t index, const Tensor &memory) {
   Tensor &held = placed.at(index);
   if (held.is_same(memory))
     return;
-  TORCH_CHECK(memory.scalar_type() == typeOf(*scalars[firstSingle + index]) &&
-                  memory.numel() == 1 && memory.device() == where.device(),
+  const Scalar &single = *scalars[firstSingle + index];
+  TORCH_CHECK(memory.scalar_type() == typeOf(single) &&
+                  memory.numel() == single.numbers() &&
+                  memory.is_contiguous() && memory.device() == where.device(),
               "altgrad: no place for ", program.singles[index].name);
   held = memory;
   bound.clear();

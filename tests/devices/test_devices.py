@@ -169,3 +169,16 @@ class Launch(ctypes.Structure):
                 ("block", ctypes.c_uint32 * 3), ("stream", ctypes.c_void_p),
                 ("device", ctypes.c_int), ("parameters", ctypes.c_void_p),
                 ("parameter_bytes", ctypes.c_uint64)]
+
+
+def test_agc_is_the_cpus_on_two_devices_and_a_history_is_on_one():
+    params, reference = twins("and the CPU")
+    optimizers = [altgrad.optim.SGD(of, lr=1e-2, max_grad_norm="agc:0.1") for of in (params, reference)]
+    for _ in range(3):
+        give_grads(params, reference, 10.0)
+        for optimizer in optimizers:
+            optimizer.step()
+        check_equal(params, reference, optimizers)
+    optimizers[0].max_grad_norm = "percentile:5"
+    with pytest.raises(RuntimeError, match="a history of norms is on one device"):
+        optimizers[0].step()

@@ -17,3 +17,25 @@ altgrad.step @clip(inout %a: !altgrad.tensors<bf16>, inout %b: !altgrad.tensors<
   commit always %both to %norm : f32, %c to %a : !altgrad.tensors<bf16>,
       %y2 to %b : !altgrad.tensors<f32>
 }
+
+// What a clip consists of, and what a bound may follow from.
+// CHECK-LABEL: @parts
+altgrad.step @parts(in %a: !altgrad.tensors<bf16>, in %limit: f32, inout history %past: f32, out %c: f32) {
+  %x = dequantize %a : !altgrad.tensors<bf16>
+  // CHECK: %[[NORM:.*]] = norm l2 %{{.*}} over step
+  %n = norm l2 %x over step
+  // CHECK: %[[SHORT:.*]] = round %[[NORM]] format<bf16>
+  %short = round %n format<bf16>
+  // CHECK: clip_coefficient %[[SHORT]] to %limit as_torch format<bf16>
+  %k = clip_coefficient %short to %limit as_torch format<bf16>
+  // CHECK: %[[BOUND:.*]] = percentile %past with %[[NORM]] at %limit
+  %bound = percentile %past with %n at %limit
+  // CHECK: clip_coefficient %[[NORM]] to %[[BOUND]]
+  %j = clip_coefficient %n to %bound
+  %each = norm l1 %x over tensor
+  // CHECK: across %{{.*}}
+  %all = across %each
+  %two = arith.addf %j, %k : f32
+  %both = arith.addf %two, %all : f32
+  commit always %n to %past : f32, %both to %c : f32
+}

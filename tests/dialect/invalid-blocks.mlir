@@ -91,7 +91,7 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>) {
 
 // -----
 
-// step_c23
+// step_c25
 // expected-error@+1 {{'altgrad.step' op has the block_scale '%s' of '!altgrad.tensors<f32 per 32>' with key 's', expected one value per block and another list of its set with this key}}
 altgrad.step @s(inout state %m: !altgrad.tensors<bf16>, inout block_scale %s: !altgrad.tensors<f32 per 32>) {
   commit
@@ -99,7 +99,7 @@ altgrad.step @s(inout state %m: !altgrad.tensors<bf16>, inout block_scale %s: !a
 
 // -----
 
-// step_c23
+// step_c25
 // expected-error@+1 {{with key 'm', expected one value per block}}
 altgrad.step @s(inout state %m: !altgrad.tensors<bf16>, inout block_scale %s as m: !altgrad.tensors<f32>) {
   commit

@@ -5,6 +5,7 @@ import numpy as np
 import formats
 
 SCALARS = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i32": np.int32}
+HISTORY = 101  # f32 behind a scalar of that role
 GUARD = 64  # bytes of 0xA5 before and behind every tensor
 FILL = 0xA5
 
@@ -60,7 +61,8 @@ class Memory:
                          else [(s + 5 * index * (s > 0)) % 16 for s in shifts])
                 self.streams[name] = Buffer(form, rows.sizes(name), moved)
             else:
-                self.scalars[name] = np.zeros(count[scope], SCALARS[kind])
+                self.scalars[name] = (np.zeros((count[scope], HISTORY), np.float32) if kind == "history"
+                                      else np.zeros(count[scope], SCALARS[kind]))
 
     def fill(self, values):
         for name, buffer in self.streams.items():
@@ -87,6 +89,7 @@ class Memory:
             theirs = other.scalars[name]
             if array.tobytes() != theirs.tobytes():
                 bits = {4: np.uint32, 8: np.uint64}[array.itemsize]
+                array, theirs = array.ravel(), theirs.ravel()
                 row = int(np.flatnonzero(array.view(bits) != theirs.view(bits))[0])
                 return (f"scalar {name}[{row}]: {array[row]!r} ({int(array.view(bits)[row]):x}), "
                         f"not {theirs[row]!r} ({int(theirs.view(bits)[row]):x})")

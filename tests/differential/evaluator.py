@@ -71,8 +71,9 @@ class Evaluator:
         scopes = re.findall(r"scope (\w+)", self.step.attributes["scopes"])
         sets = self.step.attributes["sets"].partition(":")[2]
         self.sets = [None if s == "-1" else int(s) for s in re.findall(r"-?\d+", sets)]
-        self.signature = [(name, access, scope, kind) for name, access, scope, (_, kind)
-                          in zip(names, accesses, scopes, self.step.body.arguments)]
+        kinds = ["history" if role == "history" else kind for role, (_, kind)
+                 in zip(self.step.strings("roles"), self.step.body.arguments)]
+        self.signature = list(zip(names, accesses, scopes, kinds))
 
     def run(self, rows, streams, scalars):
         """New codes by stream and new scalars by name; what is not written stays as it was."""
@@ -96,7 +97,7 @@ class Evaluator:
             return array.copy()
         if scope == "group":
             return array[np.array(self.rows.group, int)]
-        return np.repeat(array, len(self.rows.numel))
+        return np.repeat(array, len(self.rows.numel), axis=0)
 
     def _do(self, op, values):
         inputs = [values[o] for o in op.operands]
@@ -190,6 +191,38 @@ class Evaluator:
             factor = coefficient if reals.factor is None else reals.factor.array * coefficient
             clipped.append(Reals(reals.elements, Value(factor, False), reals.set))
         return [*clipped, Value(norm, False)]
+
+    def _clip_coefficient(self, op, norm, bound):
+        """torch: `bound / norm` is the reciprocal times the bound, and every result is of the norm's dtype."""
+        one, rounded = np.ones_like(norm.array), lambda numbers: numbers
+        if "torch" not in op.attributes:
+            ratio = bound.array / (norm.array + np.float32(1e-6))
+        else:
+            form = formats.of_list(op.attributes["torch"].replace("#altgrad.format", "!altgrad.tensors"))[0]
+            rounded = lambda numbers: formats.decode(form, formats.encode(form, numbers))
+            ratio = rounded(rounded(one / rounded(norm.array + np.float32(1e-6))) * bound.array)
+        return [Value(soft.minimum(ratio, one), False, norm.set)]
+
+    def _round(self, op, number):
+        form = formats.of_list(op.attributes["format"].replace("#altgrad.format", "!altgrad.tensors"))[0]
+        return [Value(formats.decode(form, formats.encode(form, number.array)), False, number.set)]
+
+    def _across(self, op, number):
+        """Over the tensors of a set, in their order."""
+        each = number.array[self.rows.own(number.set)]
+        total = soft.reduce_step("add", list(each)) if len(each) else np.float32(0)
+        return [Value(np.full(len(self.rows.numel), total, np.float32), False)]
+
+    def _percentile(self, op, history, newest, percent):
+        """By sorting, one row at a time."""
+        found = []
+        for (place, *kept), new, share in zip(history.array, newest.array, percent.array):
+            if np.isfinite(new):
+                kept[int(place)] = new
+            kept = np.sort([x for x in kept if np.isfinite(x) and not np.signbit(x)])
+            index = int(share * np.float32(len(kept)) / np.float32(100))
+            found.append(kept[min(index, len(kept) - 1)] if len(kept) else 0)
+        return [Value(np.array(found, np.float32), False, newest.set)]
 
     def _update_loss_scale(self, op, *inputs):
         """By the words of definitions 3.1 and 3.4, one Python number at a time: all rows have the same."""
@@ -332,6 +365,13 @@ class Evaluator:
             memory[allowed] = codes[allowed]
             return
         new = value.array
+        if kind == "history":
+            rows = [0] if scope == "step" else self.rows.own(_one_set([value, where]))
+            for row in rows:
+                if where.array[row] and np.isfinite(new[row]):
+                    place = int(memory[row, 0])
+                    memory[row, [0, place + 1]] = (place + 1) % 100, new[row]
+            return
         if new.dtype.kind == "f":
             new = np.where(np.isnan(new), new.dtype.type(np.nan), new)
         if scope == "step":

@@ -67,7 +67,7 @@ class HostPlan:
             array = memory.scalars[scalar["name"]]
             places = rows.own(scalar["set"]) if scalar["scope"] == "tensor" else range(len(array))
             self._pointers("scalar", scalar["name"],
-                           [array.ctypes.data + int(i) * array.itemsize for i in places])
+                           [array.ctypes.data + int(i) * array.strides[0] for i in places])
         size = ctypes.c_uint64()
         self._call("workspace", self.plan, ctypes.byref(size))
         self.size = size.value

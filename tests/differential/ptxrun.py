@@ -88,7 +88,7 @@ class Tables:
         for scalar in self.manifest["scalars"]:
             array, slot = self.memory.scalars[scalar["name"]], scalar["slot"]
             for i in self._places(scalar, len(array)):
-                address = array.ctypes.data + int(i) * array.itemsize
+                address = array.ctypes.data + int(i) * array.strides[0]
                 if scalar["scope"] == "step":
                     self.scalars[slot] = address
                 elif scalar["scope"] == "group":

@@ -75,6 +75,12 @@ CONTEXTS = {
         + "".join(f", in %{name}: f64" for name in ("up", "down", "least", "most")),
         prelude=REALS + "%found = arith.cmpf une, %s, %s : f32\n"),
     "Altgrad_NormOp": step,
+    "Altgrad_CoefficientOp": lambda text: step(rename(text.split("\n")[0], k="j") + "\n" + text.split("\n")[1],
+                                               ", in %norm: f32, in %max_norm: f32"),
+    "Altgrad_RoundOp": lambda text: step(text, ", in %norm: f32"),
+    "Altgrad_AcrossOp": lambda text: step("%square = norm l2 %w over tensor\n" + text),
+    "Altgrad_PercentileOp": lambda text: step(
+        text, ", inout history %norms: f32, in %norm: f32, in %percent: f32", WRITE.format("w") + ", %norm to %norms : f32"),
     "Altgrad_ScaleOp": lambda text: step(text, ", in %k: f32"),
     "Altgrad_UpdateOp": lambda text: step(
         rename(text, m="w", v="w", x="w", y="g"),

@@ -49,6 +49,25 @@ TEST(GradScaler, SkipsAndFollowsWhatItFinds) {
   EXPECT_TRUE(at::allclose(param.detach(), before - 4.5));
 }
 
+// unscale_ and clip_grad_norm_ round to bf16, the norm and the coefficient, too.
+TEST(GradScaler, RoundsAsTorchDoesWhereItIsAskedTo) {
+  Tensor param = leaf({515}, at::kBFloat16), before = param.detach().clone();
+  RuleOptimizer optimizer({param},
+                          RuleSpec("sgd").max_grad_norm(2.0).profile("torch"),
+                          RuleOptions(1.0));
+  GradScaler scaler(GradScalerOptions().init_scale(3000));
+  backward(scaler, param, false);
+  param.mutable_grad() = (3000 * at::randn({515})).to(at::kBFloat16);
+  scaler.step(optimizer);
+  Tensor inverse = at::tensor(3000.0).to(at::kDouble).reciprocal();
+  Tensor grad = (param.grad().to(at::kFloat) * inverse.to(at::kFloat))
+                    .to(at::kBFloat16);
+  Tensor norm = grad.norm();
+  EXPECT_EQ(norm.item<float>(), float(optimizer.last_grad_norm()));
+  grad.mul_(((norm + 1e-6).reciprocal() * 2.0).clamp_max(1.0));
+  EXPECT_TRUE(sameBits(before - grad, param.detach()));
+}
+
 TEST(GradScaler, ClipsWhatIsUnscaled) {
   Tensor param = leaf({4}), before = param.detach().clone();
   RuleOptimizer optimizer({param}, RuleSpec("sgd").max_grad_norm(2.0),

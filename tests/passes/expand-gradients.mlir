@@ -71,3 +71,22 @@ altgrad.step @norms(inout %a: !altgrad.tensors<f32>, in %b: !altgrad.tensors<f32
   // CHECK: %[[SUM]] to %sum
   commit always %n to %sum : f32, %m to %each : f32, %x1 to %a : !altgrad.tensors<f32>
 }
+
+// As clip_grad_norm_: the reciprocal times the bound, each result in the format.
+// CHECK-LABEL: @as_torch
+altgrad.step @as_torch(in %norm: f32, in %limit: f32, out %c: f32) {
+  // CHECK: %[[MORE:.*]] = arith.addf %norm, %{{.*}} : f32
+  // CHECK: %[[SUM:.*]] = round %[[MORE]] format<bf16>
+  // CHECK: %[[INVERSE:.*]] = arith.divf %{{.*}}, %[[SUM]] : f32
+  // CHECK: %[[SHORT:.*]] = round %[[INVERSE]] format<bf16>
+  // CHECK: %[[PRODUCT:.*]] = arith.mulf %[[SHORT]], %limit : f32
+  // CHECK: %[[RATIO:.*]] = round %[[PRODUCT]] format<bf16>
+  // CHECK: arith.minimumf %[[RATIO]], %{{.*}} : f32
+  %k = clip_coefficient %norm to %limit as_torch format<bf16>
+  // CHECK: arith.addf
+  // CHECK-NOT: round
+  // CHECK: arith.minimumf
+  %j = clip_coefficient %norm to %limit as_torch format<f32>
+  %both = arith.addf %j, %k : f32
+  commit always %both to %c : f32
+}

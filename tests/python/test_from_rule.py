@@ -65,7 +65,7 @@ def test_signature_defaults_and_unknown_names():
     Mine = altgrad.optim.FromRule(RULE)
     assert Mine.__name__ == "Fading" and str(Mine.__signature__) == (
         "(params, *, lr=0.01, fade=0.5, max_grad_norm=None, fused_amp=False, process_group=None, "
-        "statistics=False, norm_in_backward=False, seed=None)")
+        "statistics=False, norm_in_backward=False, profile=None, seed=None)")
     params, = twins.make(count=1)
     assert Mine(params).defaults == {"lr": 0.01, "fade": 0.5}
     with pytest.raises(TypeError, match="@fading has no hyper-parameter momentum; it has lr, fade"):

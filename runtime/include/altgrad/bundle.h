@@ -81,6 +81,7 @@ enum {
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
   ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers
   ALTGRAD_SETS = 64,         // sets of a step at the most
+  ALTGRAD_HISTORY = 101,     // f32 in the memory of a history
   ALTGRAD_BLOCK_THREADS = 256 // threads of a CUDA block, in every kernel
 };
 
@@ -90,7 +91,9 @@ enum {
 // the numbers of a loss scaler, by keys that `altgrad-opt --loss-scaler` gives them,
 // and `statistic` what `--statistics` says of each tensor and of the step. A
 // `block_scale` belongs to the list of its set that has the same key: an element of
-// that one is its code times the scale of its block.
+// that one is its code times the scale of its block. Behind a
+// `history` lie ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
+// last 100 numbers, NaN where none was yet.
 #define ALTGRAD_ROLES(X)                                                       \
   X(param, PARAM)                                                              \
   X(grad, GRAD)                                                                \
@@ -108,7 +111,8 @@ enum {
   X(flag, FLAG)                                                                \
   X(scaler, SCALER)                                                            \
   X(statistic, STATISTIC)                                                      \
-  X(random, RANDOM)
+  X(random, RANDOM)                                                            \
+  X(history, HISTORY)
 
 enum altgrad_role {
   ALTGRAD_ROLE_NONE,

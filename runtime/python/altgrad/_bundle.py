@@ -14,7 +14,10 @@ _TARGETS = {True: "--target=x86-64-v3,x86-64-v4", False: "--target=sm_80,sm_90"}
 
 # ALTGRAD_ROLES of bundle.h, in its order.
 ROLES = ("none", "param", "grad", "state", "master", "copy", "block_scale", "input", "hyper",
-         "step", "max_norm", "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random")
+         "step", "max_norm", "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random",
+         "history")
+# float32 behind a history: the place of the next number and the last 100.
+HISTORY = 101
 IN, OUT, INOUT = range(3)
 # Reductions of altgrad.h; MAX and the sums are of float32, ALL of int32.
 ADD, SUMSQ, MAX, ALL = range(4)
@@ -154,11 +157,12 @@ _compiled = {}
 _lock = threading.Lock()
 
 
-def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host=True,
-                 statistics=False):
+def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=True,
+                 statistics=False, profile=None):
     """The Bundle of a step over several sets of tensors, compiled at most once per process.
 
-    `lines` are those of `set_line`, `rules` the Rule of each. `scaler` is True where torch's
+    `lines` are those of `set_line`, `rules` the Rule of each; `clip` is None or a word of
+    _kinds.KINDS, `profile` None or "torch". `scaler` is True where torch's
     GradScaler says scale and verdict, or the variant of a loss scaler of ours; `on_host`
     asks for the CPU's code, otherwise that of GPUs. Raises Error with the compiler's
     diagnostics.
@@ -169,7 +173,7 @@ def compile_sets(lines, rules, clip=False, scaler=False, exchange=False, on_host
                     + " and ".join(texts.values()))
     (text, origin), = texts.items() or [(None, "")]
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
-    options += ["--clip"] * clip + _scaler_words(scaler) + ["--exchange"] * exchange
+    options += _clip_words(clip) + [f"--profile={profile}"] * bool(profile) + _scaler_words(scaler) + ["--exchange"] * exchange
     options += ["--statistics"] * statistics
     return _compile_once(text, origin, options)
 
@@ -186,6 +190,10 @@ def _compile_once(text, origin, options):
         if key not in _compiled:
             _compiled[key] = _compile(text, origin, options)
         return _compiled[key]
+
+
+def _clip_words(clip):
+    return [] if clip is None else ["--clip" if clip == "norm" else f"--clip={clip}"]
 
 
 def _scaler_words(scaler):

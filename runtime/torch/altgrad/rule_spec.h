@@ -34,6 +34,10 @@ struct RuleSpec {
   TORCH_ARG(std::string, compiler);
   // Clips gradients by their global norm, over parameters of all types.
   TORCH_ARG(std::optional<double>, max_grad_norm);
+  // "torch": gradients are rounded to their type after unscaling and after the
+  // clip, norm and coefficient too, as torch's own functions do; empty: one
+  // product.
+  TORCH_ARG(std::string, profile);
   // From names of the rule to names in RuleParamState, where they differ.
   TORCH_ARG(names_t, state_names);
 };

@@ -56,6 +56,9 @@ def build(optimizer, watched, kinds, params, left, known, asked):
         return None
     check_apart(owner, [row.param for row in rows])
     devices = in_turn([row.param.device for row in rows])
+    if asked["clip"] == "percentile" and len(devices) > 1:
+        raise RuntimeError(f"altgrad.optim.{owner}: a history of norms is on one device, and the "
+                           "parameters are on several; give max_grad_norm a number")
     asked["exchange"] |= is_common(asked) and len(devices) > 1
     parts = [_Part(device, rows, rules, asked) for device in devices]
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
@@ -87,7 +90,7 @@ def build(optimizer, watched, kinds, params, left, known, asked):
 
 def is_common(asked):
     """Whether the step finds out something that all devices and ranks have to share."""
-    return asked["clip"] or isinstance(asked["scaler"], str)
+    return asked["clip"] not in (None, "agc") or isinstance(asked["scaler"], str)
 
 
 def _rows_of(optimizer, kinds, left, known):

@@ -13,8 +13,9 @@ from ._layout import DTYPES, FORMATS
 from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
-_TAKEN = {"self", "params", "param_names", "max_grad_norm", "fused_amp", "process_group",
-          "statistics", "norm_in_backward", "storage", "seed", "draws", "fallback", "differentiable", "capturable", "foreach", "fused"}
+_TAKEN = {"self", "params", "param_names", "max_grad_norm", "norm_history", "fused_amp",
+          "process_group", "statistics", "norm_in_backward", "profile", "storage", "seed", "draws",
+          "fallback", "differentiable", "capturable", "foreach", "fused"}
 
 
 class _Made(type(Optimizer)):
@@ -27,7 +28,7 @@ class _FromRule(Optimizer, metaclass=_Made):
 
     @torch._disable_dynamo
     def __init__(self, params, *, max_grad_norm=None, fused_amp=False, process_group=None,
-                 statistics=False, norm_in_backward=False, seed=None, **hypers):
+                 statistics=False, norm_in_backward=False, profile=None, seed=None, **hypers):
         unknown = sorted(set(hypers) - set(self._older))
         if unknown:
             raise TypeError(f"rule @{self._rule.name} has no hyper-parameter "
@@ -38,7 +39,7 @@ class _FromRule(Optimizer, metaclass=_Made):
         super().__init__(params, {**self._older, **hypers},
                          max_grad_norm=max_grad_norm, fused_amp=fused_amp,
                          process_group=process_group, statistics=statistics,
-                         norm_in_backward=norm_in_backward, seed=seed)
+                         norm_in_backward=norm_in_backward, profile=profile, seed=seed)
 
     def _rule_of(self, group):
         return self._rule
@@ -127,7 +128,7 @@ def _signature(hypers):
     kind, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     own = {key: empty if value is None else value for key, value in hypers.items()}
     own.update(max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
-               norm_in_backward=False, seed=None)
+               norm_in_backward=False, profile=None, seed=None)
     return inspect.Signature(
         [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
         + [inspect.Parameter(key, kind, default=value) for key, value in own.items()])

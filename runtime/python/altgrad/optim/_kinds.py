@@ -5,6 +5,8 @@ from torch.optim.optimizer import _get_capturable_supported_devices
 from ._groups import Reading, values_of
 
 BOUND = "max_grad_norm"
+# What a bound is of: the norm of all gradients, or an adaptive one by its word.
+KINDS = "norm", "percentile", "agc"
 
 
 class Kinds:
@@ -13,7 +15,8 @@ class Kinds:
         Kinds(param_groups, kind_of)
 
     `kind_of(group)` finds and checks one; `rules` are (rule, options) of each group,
-    `keys` the keys of the groups that count, `clipped` whether there is a bound.
+    `keys` the keys of the groups that count, `clip` the kind of the bound or None; `clipped`:
+    whether it is of a norm that all devices share.
     Raises what kind_of raises, and ValueError for two bounds.
     """
 
@@ -26,12 +29,13 @@ class Kinds:
         self._mark_of = values_of(keys)
         self._marks = list(map(self._mark_of, param_groups))
         _check_bounds(param_groups)
-        self.clipped = BOUND in param_groups[0]
-        self.keys = {*keys, *[BOUND] * self.clipped}
+        self.clip = clip_of(param_groups[0])
+        self.clipped = self.clip not in (None, "agc")
+        self.keys = {*keys, *[BOUND] * (self.clip is not None)}
 
     def hold(self, param_groups, changed, kind_of):
         """Whether the groups whose indices are `changed` are of the kinds that they were."""
-        if self.clipped != (BOUND in param_groups[0]):
+        if self.clip != clip_of(param_groups[0]):
             return False
         if not changed:
             return True
@@ -46,21 +50,45 @@ class Kinds:
 
 
 def _check_bounds(param_groups):
-    bounds = {float(bound_of(group[BOUND])) if BOUND in group else None for group in param_groups}
+    bounds = {number_and_kind(group[BOUND]) if BOUND in group else None for group in param_groups}
     if len(bounds) > 1:
-        named = ", ".join(sorted(map(str, bounds)))
+        named = ", ".join(sorted({str(group.get(BOUND)) for group in param_groups}))
         raise ValueError(f"there is one {BOUND} for all param_groups, not {named}")
+
+
+def clip_of(group):
+    """The kind of a group's bound; None without one."""
+    return number_and_kind(group[BOUND])[1] if BOUND in group else None
 
 
 def bound_of(value):
     """`value`; raises ValueError unless it is a bound of a norm."""
+    number_and_kind(value)
+    return value
+
+
+def number_and_kind(value):
+    """(number, word of KINDS) of a bound: 1.0, "percentile:5" or "agc:0.01"."""
+    word, number = "norm", value
+    if isinstance(value, str):
+        word, _, number = value.partition(":")
     try:
-        valid = float(value) >= 0.0
+        number = float(number)
+        valid = number >= 0.0 and word in KINDS and (word == "norm") != isinstance(value, str)
+        valid = valid and (word != "percentile" or number <= 100.0)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         valid = False
     if not valid:
-        raise ValueError(f"Invalid max_grad_norm value: {value}")
-    return value
+        raise ValueError(f"Invalid max_grad_norm value: {value}; it is a number from 0, "
+                         "'percentile:P' with P up to 100, or 'agc:FACTOR'")
+    return number, word
+
+
+def profile_of(word):
+    """`word`; raises ValueError unless it is None or "torch"."""
+    if word not in (None, "torch"):
+        raise ValueError(f"Invalid profile value: {word}; it is None or 'torch'")
+    return word
 
 
 def check_capturable(group):

@@ -15,6 +15,7 @@ _OURS = [
     inspect.Parameter("process_group", inspect.Parameter.KEYWORD_ONLY, default=None),
     inspect.Parameter("statistics", inspect.Parameter.KEYWORD_ONLY, default=False),
     inspect.Parameter("norm_in_backward", inspect.Parameter.KEYWORD_ONLY, default=False),
+    inspect.Parameter("profile", inspect.Parameter.KEYWORD_ONLY, default=None),
     inspect.Parameter("storage", inspect.Parameter.KEYWORD_ONLY, default=""),
     inspect.Parameter("seed", inspect.Parameter.KEYWORD_ONLY, default=None),
 ]

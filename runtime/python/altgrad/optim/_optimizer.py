@@ -12,7 +12,8 @@ from ._build import build, is_common
 from ._draws import place, seeded
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
 from ._hooks import watched
-from ._kinds import BOUND, Kinds, bound_of, check_capturable
+from ._history import check_adaptive, place_history
+from ._kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
 from ._layout import check_kind
 from ._statistics import Statistics, Tallies
 from ._sums import NormHooks
@@ -36,8 +37,9 @@ class Optimizer(torch.optim.Optimizer):
 
     `max_grad_norm` clips the global norm of all gradients of a step as clip_grad_norm_ does;
     the norm before clipping is in `grad_norm` afterwards and gradients stay as they were.
-    `fused_amp=True` lets a GradScaler hand its scale and its verdict to the step instead of
-    unscaling itself; gradients stay scaled.
+    "percentile:P" clips it to the P-th percentile of the last 100 norms, "agc:F" each
+    parameter's gradient to F times the parameter's norm. `fused_amp=True` lets a GradScaler
+    hand its scale and its verdict to the step instead of unscaling itself.
 
     What no kernel updates (float64, complex, sparse gradients, tied parameters, a group with
     differentiable=True) is stepped by `_reference` under the same norm, flag and state_dict,
@@ -54,7 +56,8 @@ class Optimizer(torch.optim.Optimizer):
     counter (`.data`, NumPy) must not change a part of it.
 
     `statistics=True` has the step say norms and counts of each parameter, in the passes over
-    memory that it makes anyway: `statistics()`.
+    memory that it makes anyway: `statistics()`. `profile="torch"` rounds gradients to their dtype
+    after unscaling and after the clip, as unscale_ and clip_grad_norm_ leave them.
 
     `storage` says how parameters and states are stored and rounded, as for FromRule. Where it
     says stochastic, `seed` is the key of the draws, or torch's generator gives one; it lies in
@@ -88,6 +91,7 @@ class Optimizer(torch.optim.Optimizer):
     _tallies = None
     _hooks = None
     norm_in_backward = False
+    profile = None
     _group = None
     _left_behind = False
     _warned = False
@@ -96,7 +100,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False,
                  process_group=None, fallback=True, statistics=False, norm_in_backward=False,
-                 storage=None, seed=None):
+                 profile=None, storage=None, seed=None):
         if storage:
             self._words = parse_storage(storage)
         defaults = {**defaults, **seeded(self._words, seed)}
@@ -104,7 +108,7 @@ class Optimizer(torch.optim.Optimizer):
             defaults = {**defaults, BOUND: bound_of(max_grad_norm)}
         self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
         self.process_group, self._measures = process_group, bool(statistics)
-        self.norm_in_backward = bool(norm_in_backward)
+        self.norm_in_backward, self.profile = bool(norm_in_backward), profile_of(profile)
         self._check_flags(defaults)
         self._forget()
         super().__init__(params, defaults)
@@ -250,7 +254,7 @@ class Optimizer(torch.optim.Optimizer):
             raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a "
                                "step of this optimizer runs; call it afterwards")
         if BOUND in self.param_groups[0]:
-            given["max_norm"] = float(bound_of(self.max_grad_norm))
+            given["max_norm"] = number_and_kind(self.max_grad_norm)[0]
         asked = (scaler, torch.is_inference_mode_enabled(), self._group, self.fallback,
                  self.norm_in_backward)
         fit, changed, watched = STALE, None, self._watched
@@ -327,7 +331,6 @@ class Optimizer(torch.optim.Optimizer):
         self._watched, self._built, self._rows, self._theirs = None, None, {}, None
         kinds = Kinds(self.param_groups, self._kind_of)
         self._check_shards()
-        clipped = kinds.clipped
         watched = make_groups(self.param_groups, {*kinds.keys, *self._older})
         theirs = left_to_torch(self) if self._falls_back else None
         left = theirs.ids if theirs else ()
@@ -335,13 +338,16 @@ class Optimizer(torch.optim.Optimizer):
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
         together = theirs is not None or self._group is not None
-        wanted = dict(clip=clipped, scaler=asked[0], statistics=self._measures)
+        check_adaptive(type(self).__name__, kinds.clip, self.param_groups[0], theirs, self._group)
+        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures,
+                      profile=self.profile)
         built = build(self, watched, kinds.rules, ours, left, known, dict(
             wanted, exchange=is_common(wanted) and together))
         if built:
             self._rows = {row.place: row for row in built.rows}
             self._tallies.place(built.tables)
             place(self, built.tables)
+            place_history(self.param_groups[0], built.tables)
         self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward
                            else (), self._turns)
         if theirs:
@@ -392,7 +398,8 @@ class Optimizer(torch.optim.Optimizer):
         kept = super().__getstate__()
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._group is not None,
-                    norm_in_backward=self.norm_in_backward, _words=self._words)
+                    norm_in_backward=self.norm_in_backward, profile=self.profile,
+                    _words=self._words)
         return kept
 
     def __setstate__(self, state):

@@ -5,7 +5,7 @@ import struct
 
 import torch
 
-from .._bundle import IN, OUT
+from .._bundle import HISTORY, IN, OUT
 
 _CELL = 8
 # f64, i64, f32, i32, i1 of altgrad.h, each in a cell of its own.
@@ -63,13 +63,14 @@ class Values:
             self._take(self._writers[cell][0] + _CELL * place, value)
 
     def place(self, entries):
-        """Takes (index in `bundle.singles`, 0-dim tensor) of step-wide values that lie, from now
+        """Takes (index in `bundle.singles`, tensor) of step-wide values that lie, from now
         on, in memory of the plan's device, where the step reads and writes them."""
         for index, memory in entries:
             scalar, _, offset = self._singles[index]
             if self._placed.get(offset) is memory:
                 continue
-            if memory.dtype != _DTYPES[scalar.type] or memory.numel() != 1:
+            count = HISTORY if scalar.role == "history" else 1
+            if memory.dtype != _DTYPES[scalar.type] or memory.numel() != count:
                 raise ValueError(f"no place for {scalar.key}: {memory.dtype}")
             self._placed[offset], self._bound = memory, None
 

@@ -1,0 +1,103 @@
+// Text and verification of norms, clips and what they keep.
+#include "dialect/ClipOps.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+ParseResult ClipOp::parse(OpAsmParser &parser, OperationState &result) {
+  SmallVector<OpAsmParser::UnresolvedOperand> values;
+  OpAsmParser::UnresolvedOperand bound;
+  auto &builder = parser.getBuilder();
+  Type reals = RealsType::get(parser.getContext());
+  if (parser.parseOperandList(values) || parser.parseKeyword("to") ||
+      parser.parseOperand(bound) ||
+      parser.parseOptionalAttrDict(result.attributes) ||
+      parser.resolveOperands(values, reals, result.operands) ||
+      parser.resolveOperand(bound, builder.getF32Type(), result.operands))
+    return failure();
+  result.addTypes(SmallVector<Type>(values.size(), reals));
+  result.addTypes(builder.getF32Type());
+  return success();
+}
+
+void ClipOp::print(OpAsmPrinter &printer) {
+  printer << ' ' << getValues() << " to " << getMaxNorm();
+  printer.printOptionalAttrDict((*this)->getAttrs());
+}
+
+LogicalResult ClipOp::verify() {
+  // clip_c1
+  if (getValues().empty())
+    return emitOpError("clips no list");
+  // clip_c2
+  if (getValues().size() != getClipped().size())
+    return emitOpError() << "has " << getClipped().size() << " results for "
+                         << getValues().size() << " lists";
+  return success();
+}
+
+LogicalResult NormOp::verify() {
+  // norm_c1
+  if (getValues().empty())
+    return emitOpError("is of no list");
+  // norm_c2
+  if (getScope() == Scope::Group)
+    return emitOpError("is over tensor or step, not over a group");
+  // norm_c3
+  if (getScope() == Scope::Tensor && getValues().size() > 1)
+    return emitOpError() << "over tensor is of one list, not of "
+                         << getValues().size();
+  return success();
+}
+
+LogicalResult RoundOp::verify() {
+  // round_c2
+  if (!getFormat().getInf())
+    return emitOpError("rounds to a format that has no infinity");
+  return success();
+}
+
+static bool isHistory(StepOp step, Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return step && argument && argument.getOwner() == &step.getBody().front() &&
+         step.getRole(argument) == "history";
+}
+
+LogicalResult PercentileOp::verify() {
+  // percentile_c1
+  if (!isHistory((*this)->getParentOfType<StepOp>(), getHistory()))
+    return emitOpError("is of something that is no history of the step");
+  return success();
+}
+
+std::string altgrad::whyNotClip(Operation &op, const Variances &variances) {
+  auto scale = dyn_cast<ScaleOp>(op);
+  // scale_c1
+  if (scale && variances.isElement(scale.getFactor()))
+    return "multiplies by a factor that differs between elements";
+  auto round = dyn_cast<RoundOp>(op);
+  // round_c1
+  if (round && variances.isElement(round.getNumber()))
+    return "rounds a number that differs between elements; quantize does";
+  auto across = dyn_cast<AcrossOp>(op);
+  // across_c1
+  if (across && variances.of(across.getNumber()) != Variance::Tensor)
+    return "adds up a number that is not one for each tensor";
+  // across_c2
+  if (across && isa<BlockArgument>(across.getNumber()))
+    return "adds up an argument of the step, which no phase has kept";
+  auto percentile = dyn_cast<PercentileOp>(op);
+  // percentile_c2
+  if (percentile && (variances.isElement(percentile.getNewest()) ||
+                     variances.isElement(percentile.getPercent())))
+    return "is asked of a number that differs between elements";
+  auto step = op.getParentOfType<StepOp>();
+  for (OpOperand &operand : op.getOpOperands())
+    // step_c24
+    if (isHistory(step, operand.get()) && !isa<CommitOp, PhaseOp>(op) &&
+        !(percentile && operand.getOperandNumber() == 0))
+      return "reads a history, as percentile alone does";
+  return "";
+}
