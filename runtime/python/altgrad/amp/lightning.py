@@ -18,6 +18,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from ..optim import Optimizer
 from ..optim._kinds import BOUND
+from ..optim._record import scale_of
 from ._config import AmpConfig
 
 
@@ -121,6 +122,10 @@ def _no_optimizers():
     return dict(_optimizers=[], _chosen={}, _bounded=set(), _clipped=set())
 
 
+# Of the summary: the first two are the Trainer's step and "skipped_steps".
+_LOGGED_OTHERWISE = "steps", "skipped", "clipped_steps"
+
+
 class StepStatistics(Callback):
     """Logs the norm of the gradients before clipping, the loss scale and how many steps were skipped.
 
@@ -128,10 +133,13 @@ class StepStatistics(Callback):
     their index follows. Tensors stay where they lie: nobody waits for a GPU. What is not
     known is not logged: a norm without clipping, a scale without float16, the skipped steps
     of an optimizer that a scaler skips without calling it.
+
+    An optimizer that was made with `statistics=True` has what `Statistics.summary` says logged, too, and with
+    `per_tensor` the columns of its table: "ratio/" and the name of the parameter.
     """
 
-    def __init__(self, prefix="altgrad/"):
-        self.prefix = prefix
+    def __init__(self, prefix="altgrad/", per_tensor=False):
+        self.prefix, self.per_tensor = prefix, per_tensor
         # Of each optimizer: what was skipped in earlier fits or is counted here, and what it had counted itself before.
         self._skipped, self._before = [], []
         self._optimizers, self._hooks, self._logged = [], [], 0
@@ -165,13 +173,27 @@ class StepStatistics(Callback):
         for index, optimizer in enumerate(trainer.optimizers):
             values = {"grad_norm": getattr(optimizer, "grad_norm", None)}
             if scaler is not None:
-                values["loss_scale"] = _scale_of(scaler)
+                values["loss_scale"] = scale_of(scaler)
                 if getattr(optimizer, "_step_supports_amp_scaling", False):
                     values["skipped_steps"] = skipped[index]
+            if isinstance(optimizer, Optimizer) and optimizer._measures:
+                values |= self._said_by(optimizer, pl_module, values)
             suffix = f"_{index}" if len(trainer.optimizers) > 1 else ""
             for name, value in values.items():
                 if value is not None:
                     pl_module.log(f"{self.prefix}{name}{suffix}", value)
+
+    def _said_by(self, optimizer, pl_module, known):
+        said = optimizer.statistics()
+        values = {name: value for name, value in said.summary().items()
+                  if known.get(name) is None and name not in _LOGGED_OTHERWISE}
+        if self.per_tensor:
+            names = {id(param): name for name, param in pl_module.named_parameters()}
+            params = [param for group in optimizer.param_groups for param in group["params"]]
+            for key in said.columns:
+                values |= {f"{key}/{names[id(param)]}": value for param, value in zip(params, getattr(said, key))
+                           if id(param) in names}
+        return values
 
     def on_train_end(self, *_):
         self._skipped, self._optimizers, self._before = self.skipped, [], []
@@ -191,10 +213,3 @@ class StepStatistics(Callback):
 def _counted(optimizer):
     """The skipped steps of an optimizer of ours, which counts them itself."""
     return getattr(optimizer, "skipped_steps", 0)
-
-
-def _scale_of(scaler):
-    """A copy of the scale where it lies: get_scale() would wait for a GPU."""
-    lazy = getattr(scaler, "_get_scale_async", None)
-    scale = lazy() if lazy else None
-    return scaler.get_scale() if scale is None else scale.detach().clone()
