@@ -1,6 +1,9 @@
 """The numbers of a loss scaler on one device, in the memory that compiled steps read and write."""
 
+import ctypes
+
 import torch
+from torch.autograd.graph import increment_version
 
 from .._bundle import compile_sets
 from .._plan import Plan
@@ -38,6 +41,10 @@ class Cells:
             self.at.update({key: self.at[key].data for key in _FACTORS + _COUNTS})
             # x86 and GPUs store the low half of an int64 first, and no tracker needs another.
             self.torch_tracker = self._memory.view(torch.int32)[2 * _ORDER["growth_tracker"]]
+        # The same memory without torch, whose operators take long when a step has emptied the caches.
+        begin = self._memory.data_ptr()
+        self._halves = begin, begin + 8 * len(_NOW)
+        self._scale = ctypes.c_float.from_address(begin) if self.where.on_host else None
 
     @torch.no_grad()
     def set(self, **numbers):
@@ -63,11 +70,19 @@ class Cells:
         """Whether nobody has written a number or a setting since then."""
         return self._ahead_of == self._version()
 
+    def scale(self):
+        """The scale: a number, or the tensor on a device that nobody waits for."""
+        return self._scale.value if self._scale is not None else self.at["grad_scale"]
+
     @torch.no_grad()
     def advance(self):
         """Makes the next numbers the current ones, and forgets what was found."""
         count = len(_NOW)
-        self._memory[:count].copy_(self._memory[count:2 * count])
+        if self._scale is not None:
+            ctypes.memmove(*self._halves, 8 * count)
+            increment_version(self._memory)
+        else:
+            self._memory[:count].copy_(self._memory[count:2 * count])
 
     @torch.no_grad()
     def follow(self, other, forget=False):

@@ -9,7 +9,7 @@ from ._binder import make_groups
 from ._checkpoint import fill_older, kept_dtypes
 from ._build import build, is_common
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
-from ._hooks import watched
+from ._hooks import uncompiled, watched
 from ._kinds import BOUND, Kinds, bound_of, check_capturable
 from ._layout import check_kind
 from ._statistics import Statistics, Tallies
@@ -176,17 +176,9 @@ class Optimizer(torch.optim.Optimizer):
             raise
 
     @watched
+    @uncompiled
     def step(self, closure=None):
         """Performs one step; returns what `closure` returns, if it is given."""
-        if torch.compiler.is_dynamo_compiling():
-            return self._uncompiled_step(closure)
-        return self._step(closure)
-
-    @torch._disable_dynamo
-    def _uncompiled_step(self, closure):
-        return self._step(closure)
-
-    def _step(self, closure):
         loss = None
         if closure is not None:
             with torch.enable_grad():
