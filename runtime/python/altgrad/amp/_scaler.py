@@ -59,6 +59,7 @@ class GradScaler(torch.amp.GradScaler):
 
     # The numbers.
 
+    @uncompiled
     def _lazy_init_scale_growth_tracker(self, dev):
         cells = self._all_cells[dev] = Cells(dev, self._variant)
         cells.set(grad_scale=self._init_scale, growth_tracker=self._init_growth_tracker,
