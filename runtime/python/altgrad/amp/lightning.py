@@ -8,6 +8,7 @@ This module imports the package `lightning`; altgrad does not import this module
 """
 
 import math
+import weakref
 
 import torch
 from lightning.pytorch import Callback
@@ -15,6 +16,7 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from lightning.pytorch.utilities import GradClipAlgorithmType
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from torch.amp.grad_scaler import OptState
 
 from ..optim import Optimizer
 from ..optim._kinds import BOUND
@@ -63,10 +65,9 @@ class FusedPrecision(MixedPrecision):
             raise MisconfigurationException(f"FusedPrecision: its config is for {self.device}, the model is on "
                                             f"{', '.join(kinds)}; pass AmpConfig.auto({sorted(kinds)})")
         self._optimizers = list(optimizers)
-        self._bounded.intersection_update(optimizers)
         ours = [optimizer for optimizer in optimizers if isinstance(optimizer, Optimizer)]
         self._chosen = {optimizer: optimizer.max_grad_norm for optimizer in ours
-                        if optimizer.max_grad_norm is not None and optimizer not in self._bounded}
+                        if optimizer.max_grad_norm is not None and not _is_trainers(optimizer)}
         self._clipped.clear()
         for optimizer in ours:
             optimizer.fused_amp = self.scaler is not None
@@ -87,25 +88,28 @@ class FusedPrecision(MixedPrecision):
                     f"max_grad_norm={chosen}; say one of them")
             self._clipped.add(optimizer)
             if optimizer not in self._chosen:
-                self._bounded.add(optimizer)
-            if optimizer.max_grad_norm != clip_val:
-                optimizer.max_grad_norm = clip_val
+                _bound(optimizer, clip_val)
             return
-        if self.scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
+        if optimizer in self._clipped:
+            raise MisconfigurationException(
+                f"the gradients of {type(optimizer).__name__} are clipped by value after they were to be clipped by "
+                "norm, which its step does; clip by value first")
+        if (self.scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False)
+                and not _is_unscaled(self.scaler, optimizer)):
             self.scaler.unscale_(optimizer)
         Precision.clip_gradients(self, optimizer, clip_val, gradient_clip_algorithm)
 
     def _after_closure(self, model, optimizer):
         super()._after_closure(model, optimizer)
-        if optimizer in self._bounded and optimizer not in self._clipped:
+        if isinstance(optimizer, Optimizer) and _is_trainers(optimizer) and optimizer not in self._clipped:
             # A configure_gradient_clipping that does not clip every step.
-            optimizer.max_grad_norm = math.inf
+            _bound(optimizer, math.inf)
         self._clipped.discard(optimizer)
 
     def on_save_checkpoint(self, checkpoint):
         """Leaves out bounds that were not the user's: a resumed Trainer may have another or none."""
         for optimizer, state in zip(self._optimizers, checkpoint.get("optimizer_states", ())):
-            if optimizer in self._bounded:
+            if isinstance(optimizer, Optimizer) and _is_trainers(optimizer):
                 for group in state["param_groups"]:
                     group.pop(BOUND, None)
 
@@ -117,9 +121,28 @@ class FusedPrecision(MixedPrecision):
 
 
 def _no_optimizers():
-    """The Trainer's optimizers; of these whose bound the user chose, whose bound the plugin sets, and
-    those clipped since their last step."""
-    return dict(_optimizers=[], _chosen={}, _bounded=set(), _clipped=set())
+    """The Trainer's optimizers; of these whose bound the user chose, and those clipped since their last step."""
+    return dict(_optimizers=[], _chosen={}, _clipped=set())
+
+
+# The bounds that a Trainer has set, by optimizer: the next one may have another plugin.
+_bounds = weakref.WeakKeyDictionary()
+
+
+def _bound(optimizer, bound):
+    _bounds[optimizer] = bound
+    if optimizer.max_grad_norm != bound:
+        optimizer.max_grad_norm = bound
+
+
+def _is_trainers(optimizer):
+    """Whether nobody has set another bound since a Trainer did."""
+    return optimizer in _bounds and optimizer.max_grad_norm == _bounds[optimizer]
+
+
+def _is_unscaled(scaler, optimizer):
+    states = getattr(scaler, "_per_optimizer_states", {})
+    return id(optimizer) in states and states[id(optimizer)]["stage"] is not OptState.READY
 
 
 # Of the summary: the first two are the Trainer's step and "skipped_steps".
