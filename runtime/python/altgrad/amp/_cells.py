@@ -46,11 +46,6 @@ class Cells:
                     self.at[single.key] = cell if place < 2 * self._now else cell.data
             # x86 and GPUs store the low half of an int64 first, and no tracker needs another.
             self.torch_tracker = self.at["growth_tracker"].view(1).view(torch.int32)[0]
-        # The same memory without torch, whose operators take long when a step has emptied the caches.
-        begin = self._memory.data_ptr()
-        self._halves = begin, begin + 8 * self._now
-        scale = self.at["grad_scale"].data_ptr()
-        self._scale = ctypes.c_float.from_address(scale) if self.where.on_host else None
 
     @torch.no_grad()
     def set(self, **numbers):
@@ -78,17 +73,20 @@ class Cells:
 
     def scale(self):
         """The scale: a number, or the tensor on a device that nobody waits for."""
-        return self._scale.value if self._scale is not None else self.at["grad_scale"]
+        scale = self.at["grad_scale"]
+        # torch's operators take long when a step has emptied the caches.
+        return ctypes.c_float.from_address(scale.data_ptr()).value if self.where.on_host else scale
 
-    @torch.no_grad()
     def advance(self):
         """Makes the next numbers the current ones, and forgets what was found."""
         count = self._now
-        if self._scale is not None:
-            ctypes.memmove(*self._halves, 8 * count)
+        if self.where.on_host:
+            begin = self._memory.data_ptr()
+            ctypes.memmove(begin, begin + 8 * count, 8 * count)
             increment_version(self._memory)
         else:
-            self._memory[:count].copy_(self._memory[count:2 * count])
+            with torch.no_grad():
+                self._memory[:count].copy_(self._memory[count:2 * count])
 
     @torch.no_grad()
     def follow(self, other, forget=False):
