@@ -49,6 +49,16 @@ def test_what_no_kernel_steps_is_left_out_of_the_sums():
     assert said["lost"] == 300 and said["lost_share"] == 1 and said["grad_norm"] == pytest.approx(300**0.5)
 
 
+def test_what_nobody_has_said_is_nan_and_a_disabled_scaler_scales_by_one():
+    optimizer = altgrad.optim.SGD([torch.nn.Parameter(torch.ones(3))], lr=0.1, statistics=True)
+    for scaler in (torch.amp.GradScaler("cpu", enabled=False), altgrad.amp.GradScaler("cpu", enabled=False)):
+        record = altgrad.optim.Record(optimizer, scaler)
+        record.add()
+        table = record.table()
+        assert table["loss_scale"] == [1.0] and table["steps"] == [0.0]
+        assert all(math.isnan(table[name][0]) for name in ("grad_norm", "ratio", "lost_share", "grad_norm_max"))
+
+
 def test_the_picture_shows_what_was_skipped_and_the_scale(tmp_path):
     pytest.importorskip("matplotlib")
     scaler = altgrad.amp.GradScaler("cpu", init_scale=4.0, growth_interval=15)

@@ -99,12 +99,14 @@ class Statistics:
 
     def summary(self):
         """{name: 0-dim tensor} over all parameters that kernels step: norms of all together, their `ratio`,
-        sums of `nonfinite` and `lost`, `lost_share` of the elements, and the counts of steps."""
+        sums of `nonfinite` and `lost`, `lost_share` of the elements, and the counts of steps. NaN where
+        no kernel has stepped."""
         stepped = ~self.nonfinite.isnan()
         mine = {key: getattr(self, key).where(stepped, 0.0).double() for key in _OF_TENSORS}
         said = {key: value.norm() if key.endswith("norm") else value.sum() for key, value in mine.items()}
         elements = torch.tensor(self._elements, dtype=torch.float64, device="cpu").to(
             stepped.device, non_blocking=True)
+        said = {key: value.where(stepped.any(), float("nan")) for key, value in said.items()}
         said["ratio"] = said["update_norm"] / said["param_norm"]
         said["lost_share"] = said["lost"] / elements.where(stepped, 0.0).sum()
         return said | {key: getattr(self, key) for key in (*_TALLIES, "clip_rate")}
