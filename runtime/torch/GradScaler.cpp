@@ -44,7 +44,7 @@ LossScale &GradScaler::State::on(at::Device device,
   own.set("min_scale", options.min_scale());
   own.set("max_scale", options.max_scale());
   if (main) {
-    own.follow(*main);
+    own.follow(*main, /*forget=*/false);
     return own;
   }
   own.set("grad_scale", options.init_scale());
@@ -188,7 +188,7 @@ void GradScaler::update(double scale) {
 void GradScaler::finish() {
   for (auto &[device, numbers] : state->numbers)
     if (&numbers != state->main)
-      numbers.follow(*state->main);
+      numbers.follow(*state->main, /*forget=*/true);
   state->unscaled.clear();
   state->stepped.clear();
   state->used.clear();
@@ -233,6 +233,9 @@ void GradScaler::load(torch::serialize::InputArchive &archive) {
   at::NoGradGuard none;
   for (size_t i = 0; i < std::size(saved); ++i)
     state->main->set(saved[i], numbers[i]);
-  state->main->set("found", 0);
-  finish();
+  // What this round has found counts for the scale that was loaded.
+  for (auto &[device, own] : state->numbers)
+    if (&own != state->main)
+      own.follow(*state->main, /*forget=*/false);
+  state->used.erase(state->main);
 }

@@ -2,6 +2,7 @@
 
 #include "Threads.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <c10/core/DeviceGuard.h>
 
@@ -55,9 +56,23 @@ GradientStep::GradientStep(const Listed &listed, at::Device device,
   check(altgrad_set_parallel_for(plan.get(), runOnThreads));
   check(altgrad_bind_tensors(plan.get(), tensors.data(),
                              int64_t(tensors.size()), int64_t(groups.size())));
+  if (program->sets[0].norm)
+    bindNorms(int64_t(listed.kinds.size()));
   values_ = std::make_unique<Values>(*program, groups, where);
   check(altgrad_workspace(plan.get(), &bytes));
   workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
+}
+
+void GradientStep::bindNorms(int64_t count) {
+  norms = at::empty(
+      {count}, at::TensorOptions().dtype(at::kFloat).device(where.device()));
+  for (size_t set = 0; set < places.size(); ++set) {
+    std::vector<void *> own;
+    for (size_t place : places[set])
+      own.push_back(norms.data_ptr<float>() + place);
+    check(altgrad_bind_scalar(plan.get(), program->sets[set].norm->name.c_str(),
+                              own.data(), int64_t(own.size())));
+  }
 }
 
 GradientStep &GradientStep::of(const Listed &listed, at::Device device,
@@ -116,5 +131,6 @@ GradientResults GradientStep::run(const Listed &listed, const Listed *copies) {
                               : values_->tensor(role).clone();
     return Tensor();
   };
-  return {result(ALTGRAD_ROLE_NORM), result(ALTGRAD_ROLE_FLAG)};
+  return {norms.defined() ? norms.clone() : result(ALTGRAD_ROLE_NORM),
+          result(ALTGRAD_ROLE_FLAG)};
 }

@@ -27,17 +27,19 @@ public:
   Values &values() { return *values_; }
 
 private:
+  void bindNorms(int64_t count);
   void bind(const Stream &stream, size_t set,
             const std::vector<uint64_t> &pointers);
 
   Where where;
   std::shared_ptr<const Program> program;
   std::vector<std::vector<size_t>> places; // of each set in the list
-  std::unique_ptr<Values> values_; // outlives the plan, which reads it
+  std::unique_ptr<Values> values_;         // outlives the plan, which reads it
   std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
       nullptr, altgrad_plan_free};
   Where::Memory workspace;
   uint64_t bytes = 0;
+  at::Tensor norms; // of each tensor, in the order of the list
   bool captured = false;
   std::vector<uint64_t> bound, boundCopies;
 };

@@ -5,39 +5,60 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
+
 using namespace altgrad::optim;
 using at::Tensor;
 
-// In this order, 8 bytes each. The first four become the second four when the
-// scale is updated: so the last of those is always 0.
-static const struct {
-  const char *key;
-  at::ScalarType type;
-} cells[] = {{"grad_scale", at::kFloat},
-             {"growth_tracker", at::kLong},
-             {"hysteresis_tracker", at::kLong},
-             {"found", at::kFloat},
-             {"next_scale", at::kFloat},
-             {"next_growth_tracker", at::kLong},
-             {"next_hysteresis_tracker", at::kLong},
-             {"zero", at::kLong},
-             {"growth_factor", at::kDouble},
-             {"backoff_factor", at::kDouble},
-             {"min_scale", at::kDouble},
-             {"max_scale", at::kDouble},
-             {"growth_interval", at::kLong},
-             {"hysteresis", at::kLong}};
-static constexpr int64_t nowCount = 4;
+// What becomes `next_scale` is called `grad_scale`.
+static bool becomes(const Scalar &now, const Scalar &next) {
+  std::string key = next.key.substr(sizeof "next_" - 1);
+  return now.access == ALTGRAD_IN && now.key.size() >= key.size() &&
+         now.key.compare(now.key.size() - key.size(), key.size(), key) == 0;
+}
 
-LossScale::LossScale(std::string given, const Where &where)
-    : variant(std::move(given)), where(where) {
+// What a step makes anew and `found`, then what it makes of them, then the
+// rest, by what the step of scalars alone says. Null is a 0, which `found`
+// becomes.
+static std::vector<const Scalar *> layout(const std::vector<Scalar> &singles) {
+  std::vector<const Scalar *> now, next, rest;
+  for (const Scalar &made : singles)
+    if (made.access == ALTGRAD_OUT) {
+      auto from = std::find_if(
+          singles.begin(), singles.end(),
+          [&](const Scalar &single) { return becomes(single, made); });
+      TORCH_CHECK(from != singles.end(), "altgrad: nothing becomes ", made.key);
+      now.push_back(&*from);
+      next.push_back(&made);
+    }
+  next.push_back(nullptr);
+  for (const Scalar &single : singles)
+    if (single.key == "found")
+      now.push_back(&single);
+    else if (std::find(now.begin(), now.end(), &single) == now.end() &&
+             single.access != ALTGRAD_OUT)
+      rest.push_back(&single);
+  now.insert(now.end(), next.begin(), next.end());
+  now.insert(now.end(), rest.begin(), rest.end());
+  return now;
+}
+
+LossScale::LossScale(const std::string &variant, const Where &where)
+    : where(where),
+      program(compileProgram(std::string(targetsFor(where.isHost())) +
+                             "\n--loss-scaler=" + variant)) {
   // Whoever begins in inference mode updates the scale outside of it.
   c10::InferenceMode off(false);
+  std::vector<const Scalar *> order = layout(program->singles);
+  nowCount = std::find(order.begin(), order.end(), nullptr) - order.begin();
+  nowCount = (nowCount + 1) / 2;
   auto as = at::TensorOptions().dtype(at::kDouble).device(where.device());
-  memory = at::zeros({int64_t(std::size(cells))}, as);
-  for (size_t i = 0; i < std::size(cells); ++i)
-    views[cells[i].key] =
-        memory.narrow(0, int64_t(i), 1).view(cells[i].type).select(0, 0);
+  memory = at::zeros({int64_t(order.size())}, as);
+  for (size_t i = 0; i < order.size(); ++i)
+    if (order[i])
+      views[order[i]->key] = memory.narrow(0, int64_t(i), 1)
+                                 .view(order[i]->scalarType())
+                                 .select(0, 0);
 }
 
 const Tensor &LossScale::at(const std::string &key) const {
@@ -51,9 +72,10 @@ void LossScale::advance() {
   memory.narrow(0, 0, nowCount).copy_(memory.narrow(0, nowCount, nowCount));
 }
 
-void LossScale::follow(const LossScale &other) {
-  memory.narrow(0, 0, nowCount)
-      .copy_(other.memory.narrow(0, 0, nowCount), /*non_blocking=*/true);
+void LossScale::follow(const LossScale &other, bool forget) {
+  int64_t count = forget ? nowCount : nowCount - 1;
+  memory.narrow(0, 0, count)
+      .copy_(other.memory.narrow(0, 0, count), /*non_blocking=*/true);
 }
 
 void LossScale::computeNext(const std::vector<Tensor> &shares) {
@@ -62,8 +84,6 @@ void LossScale::computeNext(const std::vector<Tensor> &shares) {
   for (const Tensor &share : shares)
     found.add_(share.to(found.device(), !found.is_cpu()));
   if (!plan) {
-    program = compileProgram(std::string(targetsFor(where.isHost())) +
-                             "\n--loss-scaler=" + variant);
     plan.reset(where.makePlan(program->bundle.get()));
     check(altgrad_bind_tensors(plan.get(), nullptr, 0, 0));
     for (const Scalar &single : program->singles) {

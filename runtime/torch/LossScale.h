@@ -14,24 +14,25 @@ namespace altgrad::optim {
 // `altgrad-opt --loss-scaler` gives its arguments of role `scaler`.
 class LossScale {
 public:
-  LossScale(std::string variant, const Where &where);
+  LossScale(const std::string &variant, const Where &where);
 
   // A 0-dim tensor; throws where there is none of this key.
   const at::Tensor &at(const std::string &key) const;
   void set(const std::string &key, double value) { at(key).fill_(value); }
   // Makes the next numbers the current ones, and forgets what was found.
   void advance();
-  // Takes the current numbers of another device.
-  void follow(const LossScale &other);
+  // Takes the current numbers of another device; with `forget` what it has
+  // found, too.
+  void follow(const LossScale &other, bool forget);
   // Computes the next numbers from `found` and what was found elsewhere.
   void computeNext(const std::vector<at::Tensor> &shares);
 
 private:
-  std::string variant;
   Where where;
-  at::Tensor memory; // 8 bytes each, as f64
+  std::shared_ptr<const Program> program; // of scalars alone
+  at::Tensor memory;                      // 8 bytes each, as f64
+  int64_t nowCount = 0; // the first of them, which the same number become
   std::map<std::string, at::Tensor> views;
-  std::shared_ptr<const Program> program;
   std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
       nullptr, altgrad_plan_free};
 };

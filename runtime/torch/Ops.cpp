@@ -47,6 +47,22 @@ const char *wordOf(double normType) {
                                 : nullptr;
 }
 
+std::string flagsFor(std::string flags, bool perTensor) {
+  return perTensor ? flags + "\n--per-tensor" : flags;
+}
+
+std::string clipping(double normType, bool perTensor) {
+  std::string flags = "--clip";
+  if (normType != 2)
+    flags += std::string("\n--norm=") + wordOf(normType);
+  return flagsFor(flags, perTensor);
+}
+
+// The norm of no gradients.
+Tensor nothing(bool perTensor) {
+  return perTensor ? at::zeros({0}) : at::zeros({});
+}
+
 std::optional<Listed> look(const Tensors &tensors, bool written) {
   std::vector<const Tensor *> handles;
   for (const Tensor &tensor : tensors)
@@ -69,7 +85,7 @@ void raiseVersions(const Tensors &tensors) {
 
 //===-- By torch ----------------------------------------------------------===//
 
-Tensor normByTorch(const Tensors &grads, double normType) {
+Tensor normByTorch(const Tensors &grads, double normType, bool each) {
   Tensors norms;
   bool wide = false;
   for (const Tensor &grad : grads) {
@@ -79,7 +95,15 @@ Tensor normByTorch(const Tensors &grads, double normType) {
   }
   for (Tensor &norm : norms)
     norm = norm.to(grads[0].device(), wide ? at::kDouble : at::kFloat);
-  return at::linalg_vector_norm(at::stack(norms), normType);
+  Tensor all = at::stack(norms);
+  return each ? all : at::linalg_vector_norm(all, normType);
+}
+
+// By one factor, or by one for each.
+void multiply(const Tensors &grads, const Tensor &factor) {
+  for (size_t i = 0; i < grads.size(); ++i)
+    grads[i].mul_(
+        (factor.dim() ? factor[int64_t(i)] : factor).to(grads[i].device()));
 }
 
 Tensor coefficientFor(const Tensor &norm, double maxNorm) {
@@ -97,7 +121,7 @@ Tensor inverseOf(const Tensor &scale) {
 }
 
 Unscaled unscaledByTorch(const Tensors &grads, double maxNorm,
-                         const Tensor &inverse) {
+                         const Tensor &inverse, double normType, bool each) {
   Unscaled result;
   Tensor finite = at::full(
       {}, true, grads[0].options().dtype(at::kBool).layout(at::kStrided));
@@ -107,11 +131,9 @@ Unscaled unscaledByTorch(const Tensors &grads, double maxNorm,
     result.grads.push_back(
         (grad * inverse.to(grad.device())).to(grad.scalar_type()));
   }
-  result.norm = normByTorch(result.grads, 2);
+  result.norm = normByTorch(result.grads, normType, each);
   Tensor factor = coefficientFor(result.norm, maxNorm);
-  factor = at::where(finite, factor, at::ones_like(factor));
-  for (Tensor &grad : result.grads)
-    grad.mul_(factor.to(grad.device()));
+  multiply(result.grads, at::where(finite, factor, at::ones_like(factor)));
   result.found_inf = finite.logical_not().to(at::kFloat);
   return result;
 }
@@ -121,52 +143,56 @@ Unscaled unscaledByTorch(const Tensors &grads, double maxNorm,
 //===-- Interface ---------------------------------------------------------===//
 
 Tensor altgrad::ops::compute_global_grad_norm(at::TensorList given,
-                                              double normType) {
+                                              double normType,
+                                              bool errorIfNonfinite,
+                                              bool perTensor) {
   at::NoGradGuard none;
   Tensors grads = definedOf(given);
   if (grads.empty())
-    return at::zeros({});
+    return nothing(perTensor);
   const char *word = wordOf(normType);
   auto listed = word ? look(grads, false) : std::nullopt;
-  if (!listed)
-    return normByTorch(grads, normType);
-  return GradientStep::of(*listed, grads[0].device(),
-                          std::string("--norm=") + word, false)
-      .run(*listed, nullptr)
-      .norm;
+  Tensor norm =
+      listed
+          ? GradientStep::of(*listed, grads[0].device(),
+                             flagsFor(std::string("--norm=") + word, perTensor),
+                             false)
+                .run(*listed, nullptr)
+                .norm
+          : normByTorch(grads, normType, perTensor);
+  if (errorIfNonfinite)
+    TORCH_CHECK(at::isfinite(norm).all().item<bool>(),
+                "The total norm of order ", normType,
+                " for gradients from `parameters` is non-finite, so it cannot "
+                "be clipped. To disable this error and scale the gradients by "
+                "the non-finite norm anyway, set `error_if_nonfinite=false`");
+  return norm;
 }
 
 Tensor altgrad::ops::clip_grad_norm_(at::TensorList parameters, double maxNorm,
-                                     double normType, bool errorIfNonfinite) {
+                                     double normType, bool errorIfNonfinite,
+                                     bool perTensor, Tensor *coefficient) {
   checkBound("max_norm", maxNorm);
   at::NoGradGuard none;
   Tensors grads = gradsOf(parameters);
-  if (grads.empty())
-    return at::zeros({});
+  Tensor norm = nothing(perTensor);
   if (errorIfNonfinite)
-    TORCH_CHECK(
-        at::isfinite(compute_global_grad_norm(grads, normType)).item<bool>(),
-        "The total norm of order ", normType,
-        " for gradients from `parameters` is non-finite, so it cannot "
-        "be clipped. To disable this error and scale the gradients by "
-        "the non-finite norm anyway, set `error_if_nonfinite=false`");
+    compute_global_grad_norm(grads, normType, true, perTensor);
   const char *word = wordOf(normType);
-  auto listed = word ? look(grads, true) : std::nullopt;
-  if (!listed) {
-    Tensor norm = normByTorch(grads, normType);
-    Tensor factor = coefficientFor(norm, maxNorm);
-    for (Tensor &grad : grads)
-      grad.mul_(factor.to(grad.device()));
-    return norm;
+  auto listed = word && !grads.empty() ? look(grads, true) : std::nullopt;
+  if (listed) {
+    GradientStep &step = GradientStep::of(*listed, grads[0].device(),
+                                          clipping(normType, perTensor), false);
+    step.values().give(ALTGRAD_ROLE_MAX_NORM, single(maxNorm));
+    raiseVersions(grads);
+    norm = step.run(*listed, nullptr).norm;
+  } else if (!grads.empty()) {
+    norm = normByTorch(grads, normType, perTensor);
+    multiply(grads, coefficientFor(norm, maxNorm));
   }
-  std::string flags = "--clip";
-  if (normType != 2)
-    flags += std::string("\n--norm=") + word;
-  GradientStep &step =
-      GradientStep::of(*listed, grads[0].device(), flags, false);
-  step.values().give(ALTGRAD_ROLE_MAX_NORM, single(maxNorm));
-  raiseVersions(grads);
-  return step.run(*listed, nullptr).norm;
+  if (coefficient)
+    *coefficient = coefficientFor(norm, maxNorm);
+  return norm;
 }
 
 void altgrad::ops::clip_grad_value_(at::TensorList parameters, double value) {
@@ -188,22 +214,25 @@ void altgrad::ops::clip_grad_value_(at::TensorList parameters, double value) {
 
 Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList grads,
                                                double maxNorm, double lossScale,
-                                               bool inplace) {
+                                               bool inplace, double normType,
+                                               bool perTensor) {
   TORCH_CHECK_VALUE(lossScale > 0 && lossScale < infinite, "loss_scale is ",
                     lossScale, "; it is positive and finite");
   return fused_grad_unscale_clip(grads, maxNorm,
-                                 at::full({}, lossScale, at::kDouble), inplace);
+                                 at::full({}, lossScale, at::kDouble), inplace,
+                                 normType, perTensor);
 }
 
 Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
                                                double maxNorm,
                                                const Tensor &lossScale,
-                                               bool inplace) {
+                                               bool inplace, double normType,
+                                               bool perTensor) {
   checkBound("max_norm", maxNorm);
   maxNorm = maxNorm == 0 ? infinite : maxNorm;
   at::NoGradGuard none;
   Tensors grads = definedOf(given);
-  Unscaled result{given.vec(), at::zeros({}), at::zeros({})};
+  Unscaled result{given.vec(), nothing(perTensor), at::zeros({})};
   if (grads.empty())
     return result;
   Tensor inverse = inverseOf(lossScale);
@@ -211,10 +240,15 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
   if (!inplace)
     for (const Tensor &grad : grads)
       copies.push_back(at::empty_like(grad));
-  auto listed = look(grads, inplace), places = look(copies, false);
+  std::optional<Listed> listed, places;
+  if (wordOf(normType)) {
+    listed = look(grads, inplace);
+    places = look(copies, false);
+  }
   if (listed && (inplace || places)) {
-    GradientStep &step = GradientStep::of(*listed, grads[0].device(),
-                                          "--clip\n--unscale", !inplace);
+    GradientStep &step = GradientStep::of(
+        *listed, grads[0].device(),
+        clipping(normType, perTensor) + "\n--unscale", !inplace);
     step.values().give(ALTGRAD_ROLE_MAX_NORM, single(maxNorm));
     step.values().give(ALTGRAD_ROLE_INV_SCALE, inverse);
     if (inplace)
@@ -223,7 +257,7 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
     result.norm = got.norm;
     result.found_inf = got.found;
   } else {
-    Unscaled by = unscaledByTorch(grads, maxNorm, inverse);
+    Unscaled by = unscaledByTorch(grads, maxNorm, inverse, normType, perTensor);
     for (size_t i = 0; inplace && i < grads.size(); ++i)
       grads[i].copy_(by.grads[i]);
     copies = by.grads;
@@ -237,4 +271,43 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
         grad = *next++;
   }
   return result;
+}
+
+//===-- The loss scale ----------------------------------------------------===//
+
+static void checkSchedule(int64_t interval, double backoff) {
+  TORCH_CHECK_VALUE(interval >= 1, "growth_interval is ", interval,
+                    "; it is at least 1");
+  TORCH_CHECK_VALUE(backoff > 0 && backoff < 1, "backoff_factor is ", backoff,
+                    "; it lies between 0 and 1");
+}
+
+altgrad::ops::LossScaleUpdate<double, int64_t>
+altgrad::ops::dynamic_loss_scale_update(bool found, double scale,
+                                        int64_t tracker, int64_t interval,
+                                        double backoff) {
+  checkSchedule(interval, backoff);
+  if (found)
+    return {scale * backoff, 0};
+  if (tracker + 1 < interval)
+    return {scale, tracker + 1};
+  return {std::isfinite(scale * 2) ? scale * 2 : scale, 0};
+}
+
+// In f64, rounded once, as the compiler's update_loss_scale.
+altgrad::ops::LossScaleUpdate<Tensor, Tensor>
+altgrad::ops::dynamic_loss_scale_update(const Tensor &foundInf,
+                                        const Tensor &scale,
+                                        const Tensor &tracker, int64_t interval,
+                                        double backoff) {
+  checkSchedule(interval, backoff);
+  at::NoGradGuard none;
+  Tensor found = foundInf.to(scale.device()).ne(0);
+  Tensor count = tracker.to(scale.device()).add(1);
+  Tensor wide = scale.to(at::kDouble), full = count.ge(interval);
+  Tensor grown = wide.mul(2).to(scale.scalar_type());
+  Tensor lower = wide.mul(backoff).to(scale.scalar_type());
+  Tensor next = at::where(full.logical_and(at::isfinite(grown)), grown, scale);
+  return {at::where(found, lower, next),
+          at::where(found.logical_or(full), at::zeros_like(count), count)};
 }

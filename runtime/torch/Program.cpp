@@ -92,6 +92,21 @@ double Scalar::read(const void *cell) const {
   }
 }
 
+ScalarType Scalar::scalarType() const {
+  switch (type) {
+  case ALTGRAD_F64:
+    return ScalarType::Double;
+  case ALTGRAD_I64:
+    return ScalarType::Long;
+  case ALTGRAD_F32:
+    return ScalarType::Float;
+  case ALTGRAD_I32:
+    return ScalarType::Int;
+  default:
+    return ScalarType::Bool;
+  }
+}
+
 void Program::readStreams() {
   for (int64_t i = 0; i < altgrad_stream_count(bundle.get()); ++i) {
     altgrad_stream_info info{};
@@ -150,6 +165,9 @@ void Program::readScalars() {
     else if (info.role == ALTGRAD_ROLE_STATISTIC && ofSet &&
              info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
       set.statistics.push_back(scalar);
+    else if (info.role == ALTGRAD_ROLE_NORM && ofSet &&
+             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
+      set.norm = scalar;
     else
       refuse(info);
   }

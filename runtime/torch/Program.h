@@ -36,6 +36,7 @@ struct Scalar {
   // A value lies in a cell of 8 bytes, in the scalar's own type.
   void write(double value, void *cell) const;
   double read(const void *cell) const;
+  c10::ScalarType scalarType() const;
 };
 
 // What the tensors of a set have.
@@ -44,6 +45,7 @@ struct Set {
   std::vector<Stream> kept;       // states, master, copy and scales
   std::vector<Scalar> hypers;     // one value for each group
   std::optional<Scalar> step;     // counts the steps of each tensor
+  std::optional<Scalar> norm;     // f32, of each tensor
   std::vector<Scalar> statistics; // f32, what a step says of each tensor
 };
 

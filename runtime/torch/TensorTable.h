@@ -97,7 +97,7 @@ private:
     caffe2::TypeMeta gradType;
   };
   static const char odd; // see Look.cpp
-  struct Part; // of the rows, that one thread looks at
+  struct Part;           // of the rows, that one thread looks at
   // Which gradient was summed. The weak reference keeps its address from
   // others.
   struct Summed {
@@ -171,7 +171,7 @@ private:
   bool inference = false; // a tensor without a version counter is written
 
   std::vector<std::optional<Summed>> summed; // a row each, or none at all
-  std::vector<int64_t> firstChunks;             // of each row, and the end
+  std::vector<int64_t> firstChunks;          // of each row, and the end
   std::pair<int64_t, int64_t> counted{0, 0};
   bool hasRun = false;
 

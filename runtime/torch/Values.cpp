@@ -6,21 +6,6 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-static at::ScalarType typeOf(const Scalar &scalar) {
-  switch (scalar.type) {
-  case ALTGRAD_F64:
-    return at::kDouble;
-  case ALTGRAD_I64:
-    return at::kLong;
-  case ALTGRAD_F32:
-    return at::kFloat;
-  case ALTGRAD_I32:
-    return at::kInt;
-  default:
-    return at::kBool;
-  }
-}
-
 Values::Values(const Program &program, std::vector<int32_t> given,
                const Where &where)
     : program(program), groups(std::move(given)), where(where) {
@@ -93,7 +78,7 @@ void Values::send(altgrad_plan *plan) {
   for (size_t cell = 0; cell < sources.size(); ++cell)
     if (sources[cell].defined()) {
       to.push_back(
-          where.view(device, cell * cellBytes, typeOf(*scalars[cell])));
+          where.view(device, cell * cellBytes, scalars[cell]->scalarType()));
       from.push_back(sources[cell].dim() ? sources[cell].view(at::IntArrayRef())
                                          : sources[cell]);
     }
@@ -120,7 +105,7 @@ void Values::place(size_t index, const Tensor &memory) {
   if (held.is_same(memory))
     return;
   const Scalar &single = *scalars[firstSingle + index];
-  TORCH_CHECK(memory.scalar_type() == typeOf(single) &&
+  TORCH_CHECK(memory.scalar_type() == single.scalarType() &&
                   memory.numel() == single.numbers() &&
                   memory.is_contiguous() && memory.device() == where.device(),
               "altgrad: no place for ", program.singles[index].name);
@@ -170,5 +155,6 @@ Tensor Values::tensor(int32_t role) const {
   size_t cell = cellOf(role, true);
   return cell == scalars.size() || !device
              ? Tensor()
-             : where.view(device, cell * cellBytes, typeOf(*scalars[cell]));
+             : where.view(device, cell * cellBytes,
+                          scalars[cell]->scalarType());
 }

@@ -77,4 +77,64 @@ TEST(Ops, RefusesBeforeAnythingChanges) {
   EXPECT_EQ(params[0].grad()[0].item<float>(), 1);
 }
 
+TEST(Ops, NormsOfEachTensorAndWhatGradientsWereMultipliedBy) {
+  for (at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    auto grads = [&] {
+      return std::vector<Tensor>{at::tensor({3.0f, -4.0f}).to(type),
+                                 at::tensor({8.0f}),
+                                 at::tensor({0.0f, 1.0f}).to(type)};
+    };
+    auto norms = [&](double kind) {
+      return compute_global_grad_norm(grads(), kind, false, true)
+          .to(at::kFloat);
+    };
+    EXPECT_TRUE(at::equal(norms(2), at::tensor({5.0f, 8.0f, 1.0f})));
+    EXPECT_TRUE(at::equal(norms(1), at::tensor({7.0f, 8.0f, 1.0f})));
+    EXPECT_TRUE(at::equal(norms(INFINITY), at::tensor({4.0f, 8.0f, 1.0f})));
+    auto params = parameters(grads());
+    Tensor by;
+    Tensor norm = clip_grad_norm_(params, 4, 2, false, true, &by);
+    EXPECT_TRUE(
+        at::allclose(by.to(at::kFloat), at::tensor({0.8f, 0.5f, 1.0f})));
+    EXPECT_NEAR(params[1].grad().item<double>(), 4, 1e-4);
+    EXPECT_EQ(params[2].grad()[1].item<double>(), 1);
+    clip_grad_norm_(params, 100, 2, false, false, &by);
+    EXPECT_EQ(by.item<double>(), 1);
+    for (double kind : {1.0, 2.0, double(INFINITY)}) {
+      Unscaled got = fused_grad_unscale_clip(grads(), 2, 0.5, true, kind, true);
+      EXPECT_TRUE(at::allclose(got.norm.to(at::kFloat), norms(kind) * 2));
+      EXPECT_NEAR(got.grads[1].item<double>(), 2, 1e-4);
+    }
+  }
+  EXPECT_EQ(compute_global_grad_norm({}, 2, false, true).numel(), 0);
+  EXPECT_THROW(compute_global_grad_norm({at::tensor({NAN})}, 2, true, true),
+               c10::Error);
+}
+
+TEST(Ops, TheLossScaleOfNumbersAndOfTensorsIsOne) {
+  double scale = 1024;
+  int64_t tracker = 0;
+  Tensor scales = at::tensor(1024.0f), trackers = at::tensor(int64_t(0));
+  std::vector<double> walked;
+  for (double found : {0., 0., 0., 1., 0., double(NAN), 0., 0., 0.}) {
+    auto one = dynamic_loss_scale_update(found != 0, scale, tracker, 3, 0.25);
+    auto other =
+        dynamic_loss_scale_update(at::tensor(found), scales, trackers, 3, 0.25);
+    scale = one.loss_scale, tracker = one.growth_tracker;
+    scales = other.loss_scale, trackers = other.growth_tracker;
+    EXPECT_EQ(scales.item<double>(), scale);
+    EXPECT_EQ(trackers.item<int64_t>(), tracker);
+    walked.push_back(scale);
+  }
+  EXPECT_EQ(walked, (std::vector<double>{1024, 1024, 2048, 512, 512, 128, 128,
+                                         128, 256}));
+  auto most = dynamic_loss_scale_update(at::tensor(0.0f),
+                                        at::tensor(std::ldexp(1.0f, 127)),
+                                        at::tensor(int32_t(9)), 1);
+  EXPECT_EQ(most.loss_scale.item<float>(), std::ldexp(1.0f, 127));
+  EXPECT_EQ(most.growth_tracker.scalar_type(), at::kInt);
+  EXPECT_THROW(dynamic_loss_scale_update(false, 8, 0, 0), c10::ValueError);
+  EXPECT_THROW(dynamic_loss_scale_update(false, 8, 0, 3, 1), c10::ValueError);
+}
+
 } // namespace

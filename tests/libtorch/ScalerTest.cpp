@@ -206,4 +206,29 @@ TEST(GradScaler, MayBeginInInferenceMode) {
   EXPECT_EQ(scaler.get_scale(), 4);
 }
 
+// As torch: the numbers are others, the round goes on.
+TEST(GradScaler, AFileLoadedBeforeUpdateKeepsWhatTheStepFound) {
+  for (bool spoiled : {false, true}) {
+    std::stringstream file;
+    torch::serialize::OutputArchive out;
+    out.write("grad_scale", 64.0);
+    out.write("growth_tracker", 1.0);
+    out.write("hysteresis_tracker", 1.0);
+    out.save_to(file);
+    torch::serialize::InputArchive in;
+    in.load_from(file);
+    Tensor param = leaf({5});
+    RuleOptimizer optimizer({param}, "sgd", RuleOptions(0.5));
+    GradScaler scaler(small());
+    backward(scaler, param, spoiled);
+    scaler.step(optimizer);
+    scaler.load(in);
+    EXPECT_EQ(scaler.get_scale(), 64);
+    EXPECT_THROW(scaler.step(optimizer), c10::Error);
+    scaler.update();
+    EXPECT_EQ(scaler.get_scale(), spoiled ? 32 : 128);
+    EXPECT_EQ(scaler.get_growth_tracker(), 0);
+  }
+}
+
 } // namespace

@@ -1,11 +1,14 @@
 """altgrad.amp.GradScaler beside torch's: the same scales, trackers and parameters, without a pass of its own."""
 
 import copy
+import os
 import pickle
+from contextlib import nullcontext
 
 import pytest
 import torch
 import twins
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import altgrad
 
@@ -187,3 +190,24 @@ def test_what_torch_steps_beside_us_has_the_same_verdict(bound, spoiled):
     scaler.step(optimizer)
     scaler.update()
     assert scaler.get_scale() == (64.0 if spoiled == 0 else 256.0 if spoiled is None else 32.0)
+
+
+@pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="numbers of a device are copied there")
+def test_a_steady_step_asks_no_operator_of_torch(binder):
+    """They take most of the time of a step whose tensors are small."""
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    params, = twins.make([(8,), (300,)], count=1)
+    optimizer, scaler = altgrad.optim.AdamW(params, lr=0.1, max_grad_norm=1.0), altgrad.amp.GradScaler("cpu")
+    for step in range(4):
+        twins.give_grads(params)
+        scaler.scale(torch.ones(()))
+        with Watch() if step > 1 else nullcontext():
+            scaler.step(optimizer)
+            scaler.update()
+    assert not seen, seen

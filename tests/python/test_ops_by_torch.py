@@ -50,3 +50,14 @@ def test_a_storage_that_was_shrunk_is_refused(left):
 def test_zeros_without_memory_are_torchs():
     zeros = torch._efficientzerotensor((5,))
     assert altgrad.compute_global_grad_norm([zeros, torch.tensor([3.0, 4.0])]) == 5.0
+
+
+def test_functorchs_wrappers_have_no_memory_to_look_at(binder):
+    rows = torch.arange(6.0).reshape(2, 3) + 1
+    norms = torch.func.vmap(lambda row: altgrad.compute_global_grad_norm([row, rows[0]]))(rows)
+    torch.testing.assert_close(norms, torch.stack([torch.stack([row, rows[0]]).norm() for row in rows]))
+    clipped, norms, found = torch.func.vmap(lambda row: altgrad.fused_grad_unscale_clip(row, 1.0, 2.0))(rows)
+    torch.testing.assert_close(clipped, rows / rows.norm(dim=1, keepdim=True))
+    assert torch.equal(norms, rows.norm(dim=1) / 2) and not found.any()
+    slope = torch.func.grad(lambda row: altgrad.compute_global_grad_norm([row * 2]))(rows[0])
+    assert not slope.any()  # as torch's get_total_norm: it is not differentiated

@@ -42,3 +42,26 @@ def test_dtypes_stay_and_nothing_becomes_infinite():
 def test_what_is_no_schedule(interval, backoff):
     with pytest.raises(ValueError, match="growth_interval is 0|backoff_factor is"):
         altgrad.dynamic_loss_scale_update(False, 8.0, 0, interval, backoff)
+
+
+SCALES = [2.0**127, 1.5 * 2.0**127, 65536.0, 3.3e38, 1e-45, 0.0, math.inf, math.nan, 0.1]
+
+
+@pytest.mark.parametrize("backoff", [0.5, 0.3, 0.999])
+@pytest.mark.parametrize("tracker, interval", [(0, 1), (0, 2), (1, 2), (50, 3)])
+def test_every_bit_is_the_compiled_operations(tracker, interval, backoff):
+    """`torch` of update_loss_scale for a tracker short of its interval; beyond it grows, too."""
+    from altgrad.amp._cells import Cells
+    cells = Cells(torch.device("cpu"), "torch")
+    cells.take_settings(dict(growth_factor=2.0, backoff_factor=backoff, growth_interval=interval,
+                             hysteresis=1, min_scale=0.0, max_scale=math.inf))
+    for scale in SCALES:
+        for found in (0.0, -0.0, 1.0, math.nan, math.inf):
+            cells.set(grad_scale=scale, growth_tracker=min(tracker, interval - 1),
+                      hysteresis_tracker=1, found=found)
+            cells.compute_next([])
+            new, count = altgrad.dynamic_loss_scale_update(
+                torch.tensor(found), torch.tensor(scale), torch.tensor(tracker), interval, backoff)
+            theirs = cells.at["next_scale"]
+            assert new.view(torch.int32) == theirs.view(torch.int32) or new.isnan() and theirs.isnan()
+            assert count == cells.at["next_growth_tracker"]

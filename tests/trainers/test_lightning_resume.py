@@ -6,6 +6,7 @@ import torch
 for package in ("sklearn", "lightning"):
     pytest.importorskip(package, reason=f"{package} is not installed (tools/packages.sh)")
 
+import altgrad  # noqa: E402
 from altgrad.amp import AmpConfig  # noqa: E402
 from altgrad.amp.lightning import FusedPrecision, StepStatistics  # noqa: E402
 from fits import CASES, CLIP, Digits, Log, fit, name_of, same  # noqa: E402
@@ -103,3 +104,19 @@ def test_statistics_of_what_has_none():
     log = Log()
     run((BF16, None), logger=log)
     assert len(log.column("altgrad/grad_norm")) == 16 and not log.column("altgrad/loss_scale")
+
+
+@pytest.mark.parametrize("per_tensor", [False, True])
+def test_an_optimizer_that_measures_has_its_statistics_logged(per_tensor):
+    log, module = Log(), Scheduled(statistics=True)
+    trainer = fit(module, FusedPrecision(HALF, scaler(altgrad.amp.GradScaler)), logger=log,
+                  callbacks=[StepStatistics(per_tensor=per_tensor)])
+    said = trainer.optimizers[0].statistics()
+    summary = said.summary()
+    for name in ("param_norm", "update_norm", "ratio", "nonfinite", "lost", "lost_share", "clip_rate"):
+        column = log.column(f"altgrad/{name}")
+        assert len(column) == 16 and column[-1] == pytest.approx(summary[name].item(), rel=1e-6)
+    assert log.column("altgrad/nonfinite")[0] > 0
+    assert log.column("altgrad/grad_norm")[-1] == trainer.optimizers[0].grad_norm.item()
+    ratios = [log.column(f"altgrad/ratio/net.{name}")[-1:] for name, _ in module.net.named_parameters()]
+    assert ratios == ([[ratio] for ratio in said.ratio.tolist()] if per_tensor else [[]] * len(ratios))

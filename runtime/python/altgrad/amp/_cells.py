@@ -1,43 +1,51 @@
 """The numbers of a loss scaler on one device, in the memory that compiled steps read and write."""
 
-import torch
+import ctypes
 
-from .._bundle import compile_sets
+import torch
+from torch.autograd.graph import increment_version
+
+from .._bundle import OUT, compile_sets
 from .._plan import Plan
+from ..optim._values import SCALAR_DTYPES
 from ..optim._where import Where
 
-# Each number has 8 bytes. The first four become the second four when the scale is
-# updated: so the last of those is always 0.
-_NOW = "grad_scale", "growth_tracker", "hysteresis_tracker", "found"
-_NEXT = "next_scale", "next_growth_tracker", "next_hysteresis_tracker", "zero"
-_FACTORS = "growth_factor", "backoff_factor", "min_scale", "max_scale"
-_COUNTS = "growth_interval", "hysteresis"
-_ORDER = {key: place for place, key in enumerate(_NOW + _NEXT + _FACTORS + _COUNTS)}
-_FLOATS = "grad_scale", "next_scale", "found"
+
+def _layout(singles):
+    """([number], how many the step makes anew) in the order of the memory, by what the step of
+    scalars alone says: those that it makes anew and `found`, what it makes of them and a 0, the rest."""
+    made = [single for single in singles if single.access == OUT]
+    from_ = [next(s for s in singles if s.key.endswith(new.key.removeprefix("next_"))) for new in made]
+    found, = [single for single in singles if single.key == "found"]
+    rest = [single for single in singles if single not in (*made, *from_, found)]
+    return [*from_, found, *made, None, *rest], len(made)
 
 
 class Cells:
     """A loss scaler's numbers on `device`; `at[key]` is one, a 0-dim tensor.
 
-    Keys are those that `altgrad-opt --loss-scaler` gives the arguments of a step:
-    `grad_scale`, `found` float32, trackers and `_COUNTS` int64, `_FACTORS` float64.
+    Keys and types are those that `altgrad-opt --loss-scaler` gives the arguments of a step, 8 bytes each.
     `growth_tracker` is also there as torch's kernels take it, in `torch_tracker`.
     """
 
     def __init__(self, device, variant):
-        self.where, self._variant, self._plan = Where(device), variant, None
+        self.where, self._plan = Where(device), None
         self._settings = self._ahead_of = self._followed = None
+        self._bundle = compile_sets([], [], scaler=variant, on_host=self.where.on_host)
+        order, made = _layout(self._bundle.singles)
+        self._now = made + 1
         # Whoever makes a step under inference mode updates the scale outside of it.
         with torch.inference_mode(False):
-            self._memory = torch.zeros(len(_ORDER), dtype=torch.float64, device=device)
-            halves, whole = self._memory.view(torch.float32), self._memory.view(torch.int64)
-            self.at = {key: halves[2 * place] if key in _FLOATS
-                       else self._memory[place] if key in _FACTORS else whole[place]
-                       for key, place in _ORDER.items()}
-            # A graph that has the scale is not disturbed by factors, which a step may write.
-            self.at.update({key: self.at[key].data for key in _FACTORS + _COUNTS})
+            self._memory = torch.zeros(len(order), dtype=torch.float64, device=device)
+            self.at = {}
+            for place, single in enumerate(order):
+                if single:
+                    dtype = SCALAR_DTYPES[single.type]
+                    cell = self._memory.view(dtype)[place * 8 // dtype.itemsize]
+                    # A graph that has the scale is not disturbed by factors, which a step may write.
+                    self.at[single.key] = cell if place < 2 * self._now else cell.data
             # x86 and GPUs store the low half of an int64 first, and no tracker needs another.
-            self.torch_tracker = self._memory.view(torch.int32)[2 * _ORDER["growth_tracker"]]
+            self.torch_tracker = self.at["growth_tracker"].view(1).view(torch.int32)[0]
 
     @torch.no_grad()
     def set(self, **numbers):
@@ -63,18 +71,29 @@ class Cells:
         """Whether nobody has written a number or a setting since then."""
         return self._ahead_of == self._version()
 
-    @torch.no_grad()
+    def scale(self):
+        """The scale: a number, or the tensor on a device that nobody waits for."""
+        scale = self.at["grad_scale"]
+        # torch's operators take long when a step has emptied the caches.
+        return ctypes.c_float.from_address(scale.data_ptr()).value if self.where.on_host else scale
+
     def advance(self):
         """Makes the next numbers the current ones, and forgets what was found."""
-        count = len(_NOW)
-        self._memory[:count].copy_(self._memory[count:2 * count])
+        count = self._now
+        if self.where.on_host:
+            begin = self._memory.data_ptr()
+            ctypes.memmove(begin, begin + 8 * count, 8 * count)
+            increment_version(self._memory)
+        else:
+            with torch.no_grad():
+                self._memory[:count].copy_(self._memory[count:2 * count])
 
     @torch.no_grad()
     def follow(self, other, forget=False):
         """Takes the current numbers of another device, where they have changed; `forget` what
         was found."""
         if forget or self._followed != other._version():
-            count = len(_NOW) - (not forget)
+            count = self._now - (not forget)
             self._memory[:count].copy_(other._memory[:count], non_blocking=True)
             self._followed = other._version()
 
@@ -85,11 +104,10 @@ class Cells:
         for share in shares:
             found += share.to(found.device, non_blocking=found.device.type != "cpu")
         if self._plan is None:
-            bundle = compile_sets([], [], scaler=self._variant, on_host=self.where.on_host)
             with self.where.guard():
-                self._plan = Plan(bundle, self.where.name, threads=1)
+                self._plan = Plan(self._bundle, self.where.name, threads=1)
                 self._plan.bind_tensors([], 0)
-                for scalar in bundle.singles:
+                for scalar in self._bundle.singles:
                     self._plan.bind_scalar(scalar.name, [self.at[scalar.key].data_ptr()])
         with self.where.guard():
             self._plan.run(None, 0, stream=self.where.stream())

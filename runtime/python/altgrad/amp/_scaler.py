@@ -8,8 +8,8 @@ import torch
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from ..optim import Optimizer
+from ..optim._hooks import uncompiled
 from ..optim._together import over_ranks
-from ..optim._where import stays_on_device
 from ._cells import Cells
 from ._scaling import Scaling
 
@@ -59,6 +59,7 @@ class GradScaler(torch.amp.GradScaler):
 
     # The numbers.
 
+    @uncompiled
     def _lazy_init_scale_growth_tracker(self, dev):
         cells = self._all_cells[dev] = Cells(dev, self._variant)
         cells.set(grad_scale=self._init_scale, growth_tracker=self._init_growth_tracker,
@@ -106,7 +107,7 @@ class GradScaler(torch.amp.GradScaler):
 
     # Steps.
 
-    @torch._disable_dynamo
+    @uncompiled
     def step(self, optimizer, *args, **kwargs):
         """Steps `optimizer` unless a gradient is not finite; returns what its step does.
 
@@ -145,8 +146,7 @@ class GradScaler(torch.amp.GradScaler):
             del optimizer.grad_scale, optimizer.found_inf
 
     def _step_fused(self, optimizer, state, kwargs):
-        scale = self._scale if stays_on_device(self._scale) else self._scale.item()
-        scaling = Scaling(self._cells_of, self._variant, scale)
+        scaling = Scaling(self._cells_of, self._variant, self._main.scale())
         with optimizer._turns:
             optimizer._scaling = scaling
             try:
@@ -160,7 +160,7 @@ class GradScaler(torch.amp.GradScaler):
                 scaling.flag, dtype=torch.float32, device=self._scale.device)}
         return result
 
-    @torch._disable_dynamo
+    @uncompiled
     def update(self, new_scale=None):
         """Takes over the next scale, or `new_scale`, a number or a tensor of one element."""
         if not self._enabled:

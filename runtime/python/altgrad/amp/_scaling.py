@@ -14,12 +14,13 @@ class Scaling:
 
     def __init__(self, cells_of, variant, scale):
         self._cells_of, self.variant, self.scale = cells_of, variant, scale
-        self.devices, self.flag = [], 0.0
+        self.devices, self.flag, self._cells = [], 0.0, []
 
     def bind(self, tables):
         """Places the scaler's numbers where these tables find them."""
         for table in tables:
             cells = self._cells_of(table.where.device)
+            self._cells.append(cells)
             if getattr(table, "scaler", None) is not cells:
                 table.place([(index, cells.at[scalar.key])
                              for index, scalar in enumerate(table.bundle.singles)
@@ -28,6 +29,6 @@ class Scaling:
 
     def stepped(self, tables):
         """Says that the kernels have run."""
-        for table in tables:
-            self._cells_of(table.where.device).stepped()
+        for table, cells in zip(tables, self._cells):
+            cells.stepped()
             self.devices.append(table.where.device)

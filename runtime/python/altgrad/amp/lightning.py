@@ -8,6 +8,7 @@ This module imports the package `lightning`; altgrad does not import this module
 """
 
 import math
+import weakref
 
 import torch
 from lightning.pytorch import Callback
@@ -15,9 +16,11 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from lightning.pytorch.utilities import GradClipAlgorithmType
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
+from torch.amp.grad_scaler import OptState
 
 from ..optim import Optimizer
 from ..optim._kinds import BOUND
+from ..optim._record import scale_of
 from ._config import AmpConfig
 
 
@@ -62,10 +65,9 @@ class FusedPrecision(MixedPrecision):
             raise MisconfigurationException(f"FusedPrecision: its config is for {self.device}, the model is on "
                                             f"{', '.join(kinds)}; pass AmpConfig.auto({sorted(kinds)})")
         self._optimizers = list(optimizers)
-        self._bounded.intersection_update(optimizers)
         ours = [optimizer for optimizer in optimizers if isinstance(optimizer, Optimizer)]
         self._chosen = {optimizer: optimizer.max_grad_norm for optimizer in ours
-                        if optimizer.max_grad_norm is not None and optimizer not in self._bounded}
+                        if optimizer.max_grad_norm is not None and not _is_trainers(optimizer)}
         self._clipped.clear()
         for optimizer in ours:
             optimizer.fused_amp = self.scaler is not None
@@ -86,25 +88,28 @@ class FusedPrecision(MixedPrecision):
                     f"max_grad_norm={chosen}; say one of them")
             self._clipped.add(optimizer)
             if optimizer not in self._chosen:
-                self._bounded.add(optimizer)
-            if optimizer.max_grad_norm != clip_val:
-                optimizer.max_grad_norm = clip_val
+                _bound(optimizer, clip_val)
             return
-        if self.scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
+        if optimizer in self._clipped:
+            raise MisconfigurationException(
+                f"the gradients of {type(optimizer).__name__} are clipped by value after they were to be clipped by "
+                "norm, which its step does; clip by value first")
+        if (self.scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False)
+                and not _is_unscaled(self.scaler, optimizer)):
             self.scaler.unscale_(optimizer)
         Precision.clip_gradients(self, optimizer, clip_val, gradient_clip_algorithm)
 
     def _after_closure(self, model, optimizer):
         super()._after_closure(model, optimizer)
-        if optimizer in self._bounded and optimizer not in self._clipped:
+        if isinstance(optimizer, Optimizer) and _is_trainers(optimizer) and optimizer not in self._clipped:
             # A configure_gradient_clipping that does not clip every step.
-            optimizer.max_grad_norm = math.inf
+            _bound(optimizer, math.inf)
         self._clipped.discard(optimizer)
 
     def on_save_checkpoint(self, checkpoint):
         """Leaves out bounds that were not the user's: a resumed Trainer may have another or none."""
         for optimizer, state in zip(self._optimizers, checkpoint.get("optimizer_states", ())):
-            if optimizer in self._bounded:
+            if isinstance(optimizer, Optimizer) and _is_trainers(optimizer):
                 for group in state["param_groups"]:
                     group.pop(BOUND, None)
 
@@ -116,9 +121,32 @@ class FusedPrecision(MixedPrecision):
 
 
 def _no_optimizers():
-    """The Trainer's optimizers; of these whose bound the user chose, whose bound the plugin sets, and
-    those clipped since their last step."""
-    return dict(_optimizers=[], _chosen={}, _bounded=set(), _clipped=set())
+    """The Trainer's optimizers; of these whose bound the user chose, and those clipped since their last step."""
+    return dict(_optimizers=[], _chosen={}, _clipped=set())
+
+
+# The bounds that a Trainer has set, by optimizer: the next one may have another plugin.
+_bounds = weakref.WeakKeyDictionary()
+
+
+def _bound(optimizer, bound):
+    _bounds[optimizer] = bound
+    if optimizer.max_grad_norm != bound:
+        optimizer.max_grad_norm = bound
+
+
+def _is_trainers(optimizer):
+    """Whether nobody has set another bound since a Trainer did."""
+    return optimizer in _bounds and optimizer.max_grad_norm == _bounds[optimizer]
+
+
+def _is_unscaled(scaler, optimizer):
+    states = getattr(scaler, "_per_optimizer_states", {})
+    return id(optimizer) in states and states[id(optimizer)]["stage"] is not OptState.READY
+
+
+# Of the summary: the first two are the Trainer's step and "skipped_steps".
+_LOGGED_OTHERWISE = "steps", "skipped", "clipped_steps"
 
 
 class StepStatistics(Callback):
@@ -128,10 +156,13 @@ class StepStatistics(Callback):
     their index follows. Tensors stay where they lie: nobody waits for a GPU. What is not
     known is not logged: a norm without clipping, a scale without float16, the skipped steps
     of an optimizer that a scaler skips without calling it.
+
+    An optimizer that was made with `statistics=True` has what `Statistics.summary` says logged, too, and with
+    `per_tensor` the columns of its table: "ratio/" and the name of the parameter.
     """
 
-    def __init__(self, prefix="altgrad/"):
-        self.prefix = prefix
+    def __init__(self, prefix="altgrad/", per_tensor=False):
+        self.prefix, self.per_tensor = prefix, per_tensor
         # Of each optimizer: what was skipped in earlier fits or is counted here, and what it had counted itself before.
         self._skipped, self._before = [], []
         self._optimizers, self._hooks, self._logged = [], [], 0
@@ -165,13 +196,27 @@ class StepStatistics(Callback):
         for index, optimizer in enumerate(trainer.optimizers):
             values = {"grad_norm": getattr(optimizer, "grad_norm", None)}
             if scaler is not None:
-                values["loss_scale"] = _scale_of(scaler)
+                values["loss_scale"] = scale_of(scaler)
                 if getattr(optimizer, "_step_supports_amp_scaling", False):
                     values["skipped_steps"] = skipped[index]
+            if isinstance(optimizer, Optimizer) and optimizer._measures:
+                values |= self._said_by(optimizer, pl_module, values)
             suffix = f"_{index}" if len(trainer.optimizers) > 1 else ""
             for name, value in values.items():
                 if value is not None:
                     pl_module.log(f"{self.prefix}{name}{suffix}", value)
+
+    def _said_by(self, optimizer, pl_module, known):
+        said = optimizer.statistics()
+        values = {name: value for name, value in said.summary().items()
+                  if known.get(name) is None and name not in _LOGGED_OTHERWISE}
+        if self.per_tensor:
+            names = {id(param): name for name, param in pl_module.named_parameters()}
+            params = [param for group in optimizer.param_groups for param in group["params"]]
+            for key in said.columns:
+                values |= {f"{key}/{names[id(param)]}": value for param, value in zip(params, getattr(said, key))
+                           if id(param) in names}
+        return values
 
     def on_train_end(self, *_):
         self._skipped, self._optimizers, self._before = self.skipped, [], []
@@ -191,10 +236,3 @@ class StepStatistics(Callback):
 def _counted(optimizer):
     """The skipped steps of an optimizer of ours, which counts them itself."""
     return getattr(optimizer, "skipped_steps", 0)
-
-
-def _scale_of(scaler):
-    """A copy of the scale where it lies: get_scale() would wait for a GPU."""
-    lazy = getattr(scaler, "_get_scale_async", None)
-    scale = lazy() if lazy else None
-    return scaler.get_scale() if scale is None else scale.detach().clone()

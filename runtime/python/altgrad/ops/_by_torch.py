@@ -1,6 +1,7 @@
 """What no kernel does (other dtypes and norms, sparse tensors, several devices), by torch's functions."""
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.utils import get_total_norm
 
 from ._lists import as_tensor, coefficient_for, norm_dtype
@@ -15,8 +16,10 @@ def norm_of(grads, norm_type, per_tensor):
 
 
 def _total(grads, norm_type):
+    # vmap knows no function of lists.
+    foreach = False if any(map(is_functorch_wrapped_tensor, grads)) else None
     return get_total_norm([grad.coalesce()._values() if grad.is_sparse else grad for grad in grads],
-                          norm_type)
+                          norm_type, foreach=foreach)
 
 
 def scale_(grads, factor):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from .._native import native
 from ..optim._binder import binder
@@ -47,7 +48,7 @@ def look(tensors, written, order=None):
         return None
     device, = devices
     dtypes = list(map(_dtype, tensors))
-    if not is_known(device) or not _CODES.keys() >= set(dtypes):
+    if any(map(is_functorch_wrapped_tensor, tensors)) or not is_known(device) or not _CODES.keys() >= set(dtypes):
         return None
     if written and any(map(_is_inference, tensors)):
         for tensor in tensors:

@@ -128,10 +128,10 @@ def _given(max_norm, inverse):
 
 @torch.no_grad()
 def loss_scale_update(found_inf, scale, tracker, growth_interval, backoff_factor):
-    found = found_inf.to(scale.device) != 0
+    # In float64, rounded once, as the compiler's update_loss_scale.
+    found, wide = found_inf.to(scale.device) != 0, scale.double()
     count = tracker.to(scale.device) + 1
-    grown = scale * 2.0
-    grows = (count >= growth_interval) & torch.isfinite(grown)
-    new = torch.where(found, scale * backoff_factor, torch.where(grows, grown, scale))
-    stays = ~found & (count < growth_interval)
-    return new, torch.where(stays, count, torch.zeros_like(count))
+    full = count >= growth_interval
+    grown, lower = (wide * 2.0).to(scale.dtype), (wide * backoff_factor).to(scale.dtype)
+    new = torch.where(full & torch.isfinite(grown), grown, scale)
+    return torch.where(found, lower, new), torch.where(found | full, torch.zeros_like(count), count)

@@ -1,4 +1,4 @@
-"""The wrapper that torch puts around every optimizer's step, entered only where somebody watches."""
+"""The wrappers that torch puts around every optimizer's step, entered only where somebody watches."""
 
 import functools
 
@@ -30,4 +30,16 @@ def watched(step):
 
     # torch wraps what does not say so.
     wrapper.hooked = True
+    return wrapper
+
+
+def uncompiled(method):
+    """`method`, which torch.compile is not to look into; otherwise it is called at once."""
+    hidden = torch._disable_dynamo(method)
+
+    @functools.wraps(method)
+    def wrapper(self, *positional, **keywords):
+        if torch.compiler.is_dynamo_compiling():
+            return hidden(self, *positional, **keywords)
+        return method(self, *positional, **keywords)
     return wrapper

@@ -11,7 +11,7 @@ from ._blocks import scale_key
 from ._build import build, is_common
 from ._draws import place, seeded
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
-from ._hooks import watched
+from ._hooks import uncompiled, watched
 from ._history import check_adaptive, place_history
 from ._kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
 from ._layout import check_kind
@@ -187,17 +187,9 @@ class Optimizer(torch.optim.Optimizer):
             raise
 
     @watched
+    @uncompiled
     def step(self, closure=None):
         """Performs one step; returns what `closure` returns, if it is given."""
-        if torch.compiler.is_dynamo_compiling():
-            return self._uncompiled_step(closure)
-        return self._step(closure)
-
-    @torch._disable_dynamo
-    def _uncompiled_step(self, closure):
-        return self._step(closure)
-
-    def _step(self, closure):
         loss = None
         if closure is not None:
             with torch.enable_grad():

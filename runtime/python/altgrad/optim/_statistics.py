@@ -83,6 +83,7 @@ class Statistics:
         params = [(group, place, param) for group, entries in enumerate(optimizer.param_groups)
                   for place, param in enumerate(entries["params"])]
         self._names = [(group, place) for group, place, _ in params]
+        self._elements = [param.numel() for *_, param in params]
         for key in _TALLIES:
             setattr(self, key, optimizer._tallies.value(key))
         tables = optimizer._built.tables if optimizer._built else []
@@ -94,11 +95,27 @@ class Statistics:
         self.ratio = self.update_norm / self.param_norm
         self.clip_rate = self.clipped_steps / self.steps
 
+    columns = *_OF_TENSORS, "ratio"
+
+    def summary(self):
+        """{name: 0-dim tensor} over all parameters that kernels step: norms of all together, their `ratio`,
+        sums of `nonfinite` and `lost`, `lost_share` of the elements, and the counts of steps. NaN where
+        no kernel has stepped."""
+        stepped = ~self.nonfinite.isnan()
+        mine = {key: getattr(self, key).where(stepped, 0.0).double() for key in _OF_TENSORS}
+        said = {key: value.norm() if key.endswith("norm") else value.sum() for key, value in mine.items()}
+        elements = torch.tensor(self._elements, dtype=torch.float64, device="cpu").to(
+            stepped.device, non_blocking=True)
+        said = {key: value.where(stepped.any(), float("nan")) for key, value in said.items()}
+        said["ratio"] = said["update_norm"] / said["param_norm"]
+        said["lost_share"] = said["lost"] / elements.where(stepped, 0.0).sum()
+        return said | {key: getattr(self, key) for key in (*_TALLIES, "clip_rate")}
+
     def table(self):
         """{column: list}, a row for each parameter, as pandas.DataFrame takes it; waits for the device."""
         columns = {"group": [group for group, _ in self._names],
                    "param": [place for _, place in self._names]}
-        return columns | {key: getattr(self, key).tolist() for key in (*_OF_TENSORS, "ratio")}
+        return columns | {key: getattr(self, key).tolist() for key in self.columns}
 
 
 def _places(table, index):

@@ -10,7 +10,7 @@ from .._bundle import HISTORY, IN, OUT
 _CELL = 8
 # f64, i64, f32, i32, i1 of altgrad.h, each in a cell of its own.
 _PACKED = ("d", "q", "f4x", "i4x", "?7x")
-_DTYPES = (torch.float64, torch.int64, torch.float32, torch.int32, torch.bool)
+SCALAR_DTYPES = (torch.float64, torch.int64, torch.float32, torch.int32, torch.bool)
 _WHOLE = (1, 3, 4)
 
 
@@ -70,7 +70,7 @@ class Values:
             if self._placed.get(offset) is memory:
                 continue
             count = HISTORY if scalar.role == "history" else 1
-            if memory.dtype != _DTYPES[scalar.type] or memory.numel() != count:
+            if memory.dtype != SCALAR_DTYPES[scalar.type] or memory.numel() != count:
                 raise ValueError(f"no place for {scalar.key}: {memory.dtype}")
             self._placed[offset], self._bound = memory, None
 
@@ -118,7 +118,7 @@ class Values:
         return ctypes.addressof(self._host) + offset
 
     def _view(self, offset):
-        dtype = _DTYPES[self._type_at(offset)]
+        dtype = SCALAR_DTYPES[self._type_at(offset)]
         return self._device.view(dtype)[offset // dtype.itemsize]
 
     def _type_at(self, offset):

@@ -1,0 +1,117 @@
+"""The statistics of a training run, step by step, and a picture of them."""
+
+import torch
+
+# Columns that are the least, the middle and the greatest of all parameters.
+_SPREAD = "grad_norm", "ratio"
+_PLACES = "min", "median", "max"
+
+
+class Record:
+    """What the steps of an optimizer that was made with `statistics=True` said.
+
+        record = altgrad.optim.Record(optimizer, scaler)
+        ...
+            scaler.step(optimizer)
+            record.add()
+            scaler.update()
+        record.plot("run.png")
+
+    `scaler` is a GradScaler of altgrad or torch, or None. `add` takes the last step's numbers: of all
+    parameters together (`Statistics.summary`), of the least, middle and greatest one, and
+    the loss scale as it is then. They stay on the device, and nobody waits.
+    """
+
+    def __init__(self, optimizer, scaler=None):
+        self._optimizer, self._scaler, self._rows = optimizer, scaler, []
+        optimizer.statistics()  # raises where there are none
+
+    @torch.no_grad()
+    def add(self):
+        said = self._optimizer.statistics()
+        row = said.summary()
+        for key in _SPREAD:
+            row |= {f"{key}_{place}": value for place, value in zip(_PLACES, _spread(getattr(said, key)))}
+        if self._scaler is not None:
+            row["loss_scale"] = torch.as_tensor(scale_of(self._scaler))
+        device = row["grad_norm"].device
+        self._rows.append((tuple(row), torch.stack([
+            value.to(device, torch.float64, non_blocking=device.type != "cpu")
+            for value in row.values()])))
+
+    def table(self):
+        """{column: list}, a row for each `add`, as pandas.DataFrame and json take it; waits for the device."""
+        if not self._rows:
+            return {}
+        names = self._rows[0][0]
+        return dict(zip(names, torch.stack([row.cpu() for _, row in self._rows]).T.tolist()))
+
+    def plot(self, path=None):
+        """`plot_run` of the table."""
+        return plot_run(self.table(), path)
+
+
+def plot_run(table, path=None):
+    """A matplotlib Figure of what `Record.table` gave, over the steps; written to `path` if there is one.
+
+    Tables of a run that was resumed may be joined, column by column. Needs matplotlib, and no display.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise RuntimeError("altgrad.optim.plot_run draws with matplotlib, which cannot be imported here "
+                           f"({error}): pip install matplotlib, or draw table() elsewhere") from error
+    if not table or not table["steps"]:
+        raise ValueError("altgrad.optim.plot_run: nothing was recorded; call Record.add() after each step")
+    scaled = "loss_scale" in table
+    figure = Figure(figsize=(7, 7.5 if scaled else 6), layout="constrained")
+    axes = figure.subplots(4 + scaled, sharex=True)
+    steps = table["steps"]
+    for axis, key, words in zip(axes, _SPREAD, ("gradient norm", "update / weight")):
+        axis.fill_between(steps, table[f"{key}_min"], table[f"{key}_max"], alpha=0.25, linewidth=0,
+                          label="all parameters")
+        axis.plot(steps, table[f"{key}_median"], linewidth=0.8, label="median")
+        axis.plot(steps, table[key], linewidth=0.8, color="black", label="together")
+        axis.set(ylabel=words, yscale="log")
+    axes[0].legend(loc="upper right", fontsize="x-small", ncols=3)
+    axes[2].plot(steps, [100 * share for share in table["lost_share"]], linewidth=0.8)
+    axes[2].set(ylabel="lost updates, %", ylim=(0, None))
+    axes[3].plot(steps, _clip_rates(table), linewidth=0.8)
+    axes[3].set(ylabel="clip rate", ylim=(0, 1.05))
+    if scaled:
+        axes[4].step(steps, table["loss_scale"], linewidth=0.8)
+        axes[4].set_yscale("log", base=2)
+        axes[4].set_ylabel("loss scale")
+    skipped = [step for step, now, before in zip(steps, table["skipped"], [0, *table["skipped"]]) if now > before]
+    for axis in axes:
+        axis.grid(alpha=0.3)
+        axis.vlines(skipped, 0, 0.06, color="tab:red", linewidth=0.8, transform=axis.get_xaxis_transform())
+    axes[-1].set_xlabel(f"step; red: {len(skipped)} skipped" if skipped else "step")
+    if path is not None:
+        figure.savefig(path, dpi=100)
+    return figure
+
+
+def _clip_rates(table):
+    """The share of clipped steps among the last fiftieth of the run, at least ten steps."""
+    steps, clipped = table["steps"], table["clipped_steps"]
+    window = max(10, len(steps) // 50)
+    return [(clipped[now] - clipped[max(0, now - window)] if now else clipped[0])
+            / max(1, steps[now] - steps[max(0, now - window)] if now else steps[0])
+            for now in range(len(steps))]
+
+
+def _spread(values):
+    """(min, median, max) of what is a number, NaN where nothing is."""
+    known = ~values.isnan()
+    none = torch.full((), float("nan"), device=values.device)
+    least = values.where(known, torch.inf).amin().where(known.any(), none)
+    most = values.where(known, -torch.inf).amax().where(known.any(), none)
+    return least, values.nanmedian(), most
+
+
+def scale_of(scaler):
+    """A copy of the scale where it lies: get_scale() would wait for a GPU."""
+    lazy = getattr(scaler, "_get_scale_async", None)
+    scale = lazy() if lazy and scaler.is_enabled() else None
+    return scaler.get_scale() if scale is None else scale.detach().clone()
