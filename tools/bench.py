@@ -5,7 +5,7 @@
     tools/bench.py                        the whole table; about 15 minutes on 2 cores
     tools/bench.py --only 64M,f32,clip    cases whose name has all of these words
     tools/bench.py --only ops             the functions of gradients beside torch's
-    tools/bench.py --only rounding        AdamW in bf16 by draws beside nearest, and torchao's
+    tools/bench.py --only rounding        AdamW in bf16 by draws and with 8-bit states, beside plain ones and torchao's
 """
 
 import argparse

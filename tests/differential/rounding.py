@@ -60,10 +60,10 @@ def encode(form, numbers, overflow, draw=None):
         code = np.where(negative, -code, code) & ((1 << form.bits) - 1)
     elif form.signed:
         code = code | np.where(negative, form.magnitudes, 0)
-    beyond = infinite if form.signed else infinite | (negative & (low > 0))
     if overflow == "nonfinite" and form.nan != "none":
-        top = ((1 << form.exponent) - 1) << form.mantissa
-        code = np.where(beyond, top | np.where(negative, form.magnitudes, 0) if form.inf else form.nan_code, code)
+        top = (((1 << form.exponent) - 1) << form.mantissa) | np.where(negative, form.magnitudes, 0)
+        code = np.where(infinite, top if form.inf else form.nan_code, code)
+        nan = nan | (negative & (not form.signed) & (low > 0))
     elif not form.signed:
         code = np.where(negative, 0, code)
     return np.where(nan, form.nan_code, code).astype(form.code)

@@ -1,4 +1,5 @@
-"""AdamW in bf16 with stochastic rounding, beside the same rounded to nearest, and torchao's where that is installed."""
+"""AdamW with narrow storage beside plain one, and torchao's beside it where that is installed: bf16 rounded by draws,
+and states of 8 bits with a scale for each block."""
 
 import statistics
 
@@ -13,30 +14,50 @@ class Stochastic(candidates.Package):
         return altgrad.optim.AdamW(self.params, lr=1e-4, storage="param=bf16,stochastic", seed=1)
 
 
+class Fp8(candidates.Package):
+    def make(self, choice):
+        import altgrad
+        return altgrad.optim.AdamWFp8(self.params, lr=1e-4)
+
+
 class Torchao(candidates.Torch):
     def make(self, choice):
         from torchao.optim import _AdamW
         return _AdamW(self.params, lr=1e-4, bf16_stochastic_round=True)
 
 
-def makers():
-    found = {"nearest": (candidates.Package, 1), "stochastic": (Stochastic, 1)}
+class Torchao8bit(candidates.Torch):
+    def make(self, choice):
+        from torchao.optim import AdamW8bit
+        return AdamW8bit(self.params, lr=1e-4)
+
+
+# What is narrow: (dtype of parameters, what is beside it, ours, torchao's).
+CASES = {"stochastic": ("bf16", "nearest", Stochastic, Torchao),
+         "8-bit states": ("f32", "f32 states", Fp8, Torchao8bit)}
+
+
+def makers(beside, ours, theirs):
+    found = {beside: (candidates.Package, 1), "ours": (ours, 1)}
     try:
         import torchao.optim  # noqa: F401
-        found["torchao"] = (Torchao, 4)
+        found["torchao"] = (theirs, 4)
     except ImportError:
         pass
     return found
 
 
 def run(name, workload, rounds, clock, show):
-    """Medians of milliseconds, and the medians of the ratios in each round."""
-    times = measure.run_case(makers(), workload, "bf16", "plain", rounds, clock, show)
-    row = {own: statistics.median([t for t in series if t]) for own, series in times.items()}
-    row["of_nearest"] = measure.ratio(times, "nearest", "stochastic")
-    words = f"{row['nearest']:9.3f}{row['stochastic']:9.3f}{row['of_nearest']['median']:8.2f} x nearest"
-    if "torchao" in row:
-        row["of_torchao"] = measure.ratio(times, "stochastic", "torchao")
-        words += f"{row['torchao']:9.3f}{row['of_torchao']['median']:8.2f} x torchao"
-    print(f"  {name:<36}{words}", flush=True)
-    return row
+    """Medians of milliseconds, and the medians of the ratios in each round, for each of CASES."""
+    rows = {}
+    for case, (dtype, beside, ours, theirs) in CASES.items():
+        times = measure.run_case(makers(beside, ours, theirs), workload, dtype, "plain", rounds, clock, show)
+        row = {own: statistics.median([t for t in series if t]) for own, series in times.items()}
+        row["of_plain"] = measure.ratio(times, beside, "ours")
+        words = f"{row[beside]:9.3f}{row['ours']:9.3f}{row['of_plain']['median']:8.2f} x {beside}"
+        if "torchao" in row:
+            row["of_torchao"] = measure.ratio(times, "ours", "torchao")
+            words += f"{row['torchao']:9.3f}{row['of_torchao']['median']:8.2f} x torchao"
+        print(f"  {name + ' ' + case:<36}{words}", flush=True)
+        rows[case] = row
+    return rows

@@ -25,6 +25,14 @@ def scale_key(key):
     return key + "_scale"
 
 
+def state_key(stream, keys):
+    """Where a stream is in torch's `state`; `keys` says how a rule's states are called there."""
+    if stream.role not in ("state", "block_scale"):
+        return stream.role
+    key = keys.get(stream.key, stream.key)
+    return scale_key(key) if stream.role == "block_scale" else key
+
+
 def scales_for(param, block):
     """New scales, one for each block of a parameter in the order of its memory."""
     return torch.zeros(-(-param.numel() // block), dtype=torch.float32, device=param.device)

@@ -7,7 +7,7 @@ import torch
 from .._rule import parse_storage
 from ._binder import make_groups
 from ._checkpoint import fill_older, kept_dtypes
-from ._blocks import scale_key
+from ._blocks import state_key
 from ._build import build, is_common
 from ._draws import place, seeded
 from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
@@ -205,10 +205,7 @@ class Optimizer(torch.optim.Optimizer):
         return place if isinstance(place, tuple) else (place, None)
 
     def _state_key(self, stream):
-        if stream.role not in ("state", "block_scale"):
-            return stream.role
-        key = self._keys.get(stream.key, stream.key)
-        return scale_key(key) if stream.role == "block_scale" else key
+        return state_key(stream, self._keys)
 
     def _stored(self, options):
         """(the compiler's word, key in state) of everything that is stored with these options."""
