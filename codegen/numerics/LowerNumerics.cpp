@@ -142,7 +142,8 @@ static Value lowerRound(ImplicitLocOpBuilder &b, RoundOp op,
   FormatAttr format = op.getFormat();
   auto encode =
       EncodeOp::create(b, format.getCodeType(), op.getNumber(), format,
-                       Round::NearestEven, OverflowMode::NonFinite,
+                       Round::NearestEven, /*draw=*/Value(),
+                       OverflowMode::NonFinite,
                        /*neverNan=*/false);
   auto decode = DecodeOp::create(b, b.getF32Type(),
                                  lowerEncode(b, encode, target), format);

@@ -55,7 +55,8 @@ uint32_t bitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }
 // behind.
 TEST(Format, AsManyDrawsAsTheFraction) {
   for (const Format &format :
-       {bf16Format, f16Format, ocpE4M3Format, ocpE5M2Format, e0m7, e7m0, fp4})
+       {bf16Format, f16Format, ocpE4M3Format, ocpE5M2Format, e7m0, e8m0, int8,
+        named("altgrad.e0m7"), named("ocp.e2m1"), named("uint8")})
     for (uint32_t bits = 0x30000000; bits < 0x3f800000; bits += 0x0013579b) {
       auto code = [&](Rounding rounding, uint32_t draw) {
         return encodeBits(format, bits, rounding, Overflow::Saturate, nullptr,
