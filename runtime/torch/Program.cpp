@@ -22,10 +22,10 @@ constexpr Format formats[] = {{ScalarType::Float, "f32"},
 
 ScalarType typeOf(const altgrad_stream_info &info) {
   for (const Format &format : formats)
-    if (info.block == 1 && strcmp(info.format, format.name) == 0)
+    if (strcmp(info.format, format.name) == 0)
       return format.type;
   // Codes of states lie in integers; nobody else looks at them.
-  TORCH_CHECK(info.block == 1 && info.role == ALTGRAD_ROLE_STATE,
+  TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE,
               "altgrad: stream '", info.name, "' is stored as ", info.format,
               ", which torch has no type for");
   if (strcmp(info.format, "int8") == 0)

@@ -54,7 +54,7 @@ def test_files_keep_codes():
 def test_codes_of_another_format_are_refused():
     param, optimizer = stepped("m=altgrad.e4m3")
     optimizer.state[param]["m"] = optimizer.state[param]["m"].to(torch.int16)
-    with pytest.raises(TypeError, match="state 'm' is torch.int16, and storage says m=altgrad.e4m3"):
+    with pytest.raises(TypeError, match="state 'm' is torch.int16, but storage says m=altgrad.e4m3"):
         optimizer.step()
 
 
