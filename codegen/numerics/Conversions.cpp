@@ -13,14 +13,14 @@ using namespace altgrad;
 // the format's smallest step rounds to nearest even.
 static Value roundSmall(const Bits &bits, Value magnitude, const Shape &shape) {
   int step = shape.unit() + 23;
-  Value number = bits.cast(magnitude, bits.type(bits.b.getF32Type()));
+  Value number = bits.cast(magnitude, bits.f32());
   if (step > 127) { // what the product loses lies far below half a step
     number = arith::MulFOp::create(bits.b, number, bits.number(powerBits(-64)));
     step -= 64;
   }
   Value shifted =
       arith::AddFOp::create(bits.b, number, bits.number(powerBits(step)));
-  return bits.sub(bits.cast(shifted, bits.i32()),
+  return bits.sub(bits.cast(shifted, bits.type),
                   bits.constant(powerBits(step)));
 }
 
@@ -31,7 +31,7 @@ static Value roundSmallest(const Bits &bits, Value magnitude,
   bool up = format.ties == Ties::Up ||
             (format.ties == Ties::Even && !format.hasZero);
   Value middle = bits.constant(powerBits(-shape.bias) - up);
-  return arith::ExtUIOp::create(bits.b, bits.i32(),
+  return arith::ExtUIOp::create(bits.b, bits.type,
                                 bits.above(magnitude, middle));
 }
 
@@ -40,10 +40,10 @@ Value altgrad::raise(const Bits &bits, Value magnitude, const Format &format,
                      Shape &shape) {
   int by = shape.bias - 127;
   shape.bias = 127;
-  Value number = bits.cast(magnitude, bits.type(bits.b.getF32Type()));
+  Value number = bits.cast(magnitude, bits.f32());
   Value product = bits.cast(
       arith::MulFOp::create(bits.b, number, bits.number(powerBits(by))),
-      bits.i32());
+      bits.type);
   if (format.exponentBits < 8)
     return product;
   return bits.choose(bits.above(bits.constant(powerBits(0)), magnitude),
@@ -67,7 +67,7 @@ static Value roundToNearest(const Bits &bits, Value magnitude,
     Value odd = bits.both(bits.right(magnitude, drop), bits.constant(1u));
     bool differs = (127 - bias) % 2 != int(!format.hasZero);
     if (m == 0 && differs) // the code's last bit is not the exponent's
-      odd = bits.xors(odd, bits.constant(1u));
+      odd = bits.exclusive(odd, bits.constant(1u));
     rounded = bits.add(rounded, odd);
   }
   Value code = bits.sub(bits.right(rounded, drop),
@@ -88,12 +88,12 @@ static Value roundMagnitude(const Bits &bits, Value magnitude, EncodeOp op) {
     return roundToNearest(bits, magnitude, format);
   Value draw;
   if (op.getDraw())
-    draw = arith::ExtUIOp::create(bits.b, bits.i32(), op.getDraw());
+    draw = arith::ExtUIOp::create(bits.b, bits.type, op.getDraw());
   return roundDirected(bits, magnitude, draw, format);
 }
 
 static Value truncate(const Bits &bits, Value code, FormatAttr format) {
-  return arith::TruncIOp::create(bits.b, bits.type(format.getCodeType()), code);
+  return arith::TruncIOp::create(bits.b, bits.of(format.getCodeType()), code);
 }
 
 namespace {
@@ -155,7 +155,7 @@ Value altgrad::copySign(ImplicitLocOpBuilder &b, Value x, Value y) {
 static Value roundBits(const Bits &bits, Value number, FormatAttr format,
                        bool neverNan) {
   unsigned drop = 23 - format.getMantissa();
-  Value raw = bits.cast(number, bits.i32());
+  Value raw = bits.cast(number, bits.type);
   Value odd = bits.both(bits.right(raw, drop), bits.constant(1u));
   Value half = bits.constant((1u << (drop - 1)) - 1);
   if (neverNan)
@@ -173,9 +173,9 @@ static Value withSign(const Bits &bits, Value raw, Value magnitude, Value code,
                       const Format &format) {
   if (!format.complement)
     return bits.either(
-        code, bits.right(bits.xors(raw, magnitude), 32 - format.bits()));
+        code, bits.right(bits.exclusive(raw, magnitude), 32 - format.bits()));
   Value all = arith::ShRSIOp::create(bits.b, raw, bits.constant(31u));
-  Value word = bits.sub(bits.xors(code, all), all);
+  Value word = bits.sub(bits.exclusive(code, all), all);
   return bits.both(word, bits.constant(2 * format.magnitudes() - 1));
 }
 
@@ -192,7 +192,7 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
     return truncate(bits,
                     roundBits(bits, number, op.getFormat(), op.getNeverNan()),
                     op.getFormat());
-  Value raw = bits.cast(number, bits.i32());
+  Value raw = bits.cast(number, bits.type);
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
   Value nan = bits.above(magnitude, bits.constant(f32Infinity));
   Value code = roundMagnitude(bits, magnitude, op);
@@ -237,11 +237,10 @@ Value altgrad::encodeByConversion(ImplicitLocOpBuilder &b, EncodeOp op) {
   Format codes = format.toFormat();
   Type half = format.getKnownName() == "f16" ? Type(b.getF16Type())
                                              : Type(b.getBF16Type());
-  Value rounded = arith::TruncFOp::create(b, bits.type(half), number);
-  Value code = bits.cast(rounded, bits.type(b.getI16Type()));
+  Value rounded = arith::TruncFOp::create(b, bits.of(half), number);
+  Value code = bits.cast(rounded, bits.of(b.getI16Type()));
   auto constant = [&](uint32_t value) {
-    return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value)),
-                      code.getType());
+    return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value)));
   };
   if (op.getOverflow() == OverflowMode::Saturate) {
     Value magnitude = bits.both(code, constant(0x7fff));
@@ -249,7 +248,7 @@ Value altgrad::encodeByConversion(ImplicitLocOpBuilder &b, EncodeOp op) {
         b, arith::CmpIPredicate::eq, magnitude, constant(codes.infCode()));
     code = bits.choose(
         infinite,
-        bits.either(bits.xors(code, magnitude), constant(codes.maxCode())),
+        bits.either(bits.exclusive(code, magnitude), constant(codes.maxCode())),
         code);
   }
   if (op.getNeverNan())

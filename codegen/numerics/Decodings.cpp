@@ -16,8 +16,8 @@ static Value decodeUniform(const Bits &bits, Value magnitude,
                            const Shape &shape) {
   int step = shape.unit() + 23, scale = step > 127 ? shape.unit() : 0;
   Value base = bits.constant(powerBits(scale ? 23 : step));
-  Value sum = bits.cast(bits.either(magnitude, base), bits.like);
-  Value number = arith::SubFOp::create(bits.b, sum, bits.cast(base, bits.like));
+  Value sum = bits.cast(bits.either(magnitude, base), bits.f32());
+  Value number = arith::SubFOp::create(bits.b, sum, bits.cast(base, bits.f32()));
   if (!scale)
     return number;
   return arith::MulFOp::create(bits.b, number, bits.number(powerBits(scale)));
@@ -29,7 +29,7 @@ static Value decodeLow(const Bits &bits, Value magnitude, const Shape &shape,
                        unsigned exponentBits) {
   Value field = bits.left(magnitude, 23 - shape.mantissa);
   Value product =
-      arith::MulFOp::create(bits.b, bits.cast(field, bits.like),
+      arith::MulFOp::create(bits.b, bits.cast(field, bits.f32()),
                             bits.number(powerBits(127 - shape.bias)));
   if (exponentBits < 8)
     return product;
@@ -37,7 +37,7 @@ static Value decodeLow(const Bits &bits, Value magnitude, const Shape &shape,
       bits.sub(field, bits.constant(uint32_t(shape.bias - 127) << 23));
   return bits.choose(
       bits.above(bits.constant(128u << shape.mantissa), magnitude), product,
-      bits.cast(lower, bits.like));
+      bits.cast(lower, bits.f32()));
 }
 
 // The f32 of a code that is a number. No subnormal f32 is an operand where the
@@ -54,16 +54,16 @@ static Value decodeMagnitude(const Bits &bits, Value magnitude,
   unsigned m = shape.mantissa;
   Value field = bits.left(magnitude, 23 - m);
   if (shape.bias == 127)
-    return bits.cast(field, bits.like);
+    return bits.cast(field, bits.f32());
   Value normal =
       bits.add(field, bits.constant(uint32_t(127 - shape.bias) << 23));
   Value small = bits.constant(0.0f);
   if (m > 0)
     small = arith::SubFOp::create(
-        bits.b, bits.cast(bits.add(normal, bits.constant(1u << 23)), bits.like),
+        bits.b, bits.cast(bits.add(normal, bits.constant(1u << 23)), bits.f32()),
         bits.number(powerBits(1 - shape.bias)));
   return bits.choose(bits.above(bits.constant(1u << m), magnitude), small,
-                     bits.cast(normal, bits.like));
+                     bits.cast(normal, bits.f32()));
 }
 
 static Value decodeComplement(const Bits &bits, Value wide,
@@ -71,7 +71,7 @@ static Value decodeComplement(const Bits &bits, Value wide,
   unsigned unused = 32 - format.bits();
   Value word = arith::ShRSIOp::create(bits.b, bits.left(wide, unused),
                                       bits.constant(unused));
-  Value number = arith::SIToFPOp::create(bits.b, bits.like, word);
+  Value number = arith::SIToFPOp::create(bits.b, bits.f32(), word);
   return arith::MulFOp::create(bits.b, number,
                                bits.number(powerBits(Shape(format).unit())));
 }
@@ -92,7 +92,7 @@ static Value decodeByF16(ImplicitLocOpBuilder &b, Value code,
   Type f32 = numbersOf(b, code.getType(), b.getF32Type());
   Bits bits{b, f32};
   auto constant = [&](uint32_t value) {
-    return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value)), i16);
+    return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value)));
   };
   auto left = [&](Value x, unsigned by) -> Value {
     return arith::ShLIOp::create(b, x, constant(by));
@@ -132,7 +132,7 @@ Value altgrad::decodeByBits(ImplicitLocOpBuilder &b, Value code,
     return decodeByF16(b, code, format);
   Type f32 = numbersOf(b, code.getType(), b.getF32Type());
   Bits bits{b, f32};
-  Value wide = arith::ExtUIOp::create(b, bits.i32(), code);
+  Value wide = arith::ExtUIOp::create(b, bits.type, code);
   if (format.complement)
     return decodeComplement(bits, wide, format);
   if (format.hasInf && format.exponentBits == 8 && format.bias == 127 &&
@@ -142,7 +142,7 @@ Value altgrad::decodeByBits(ImplicitLocOpBuilder &b, Value code,
   Value number = decodeMagnitude(bits, magnitude, format);
   if (format.nan == NanCode::None && !format.hasSign)
     return number;
-  Value raw = bits.cast(number, bits.i32());
+  Value raw = bits.cast(number, bits.type);
   if (format.nan != NanCode::None) {
     Value special = bits.constant(0x7fc00000u);
     if (format.hasInf) {
@@ -156,7 +156,7 @@ Value altgrad::decodeByBits(ImplicitLocOpBuilder &b, Value code,
   }
   if (format.hasSign)
     raw = bits.either(
-        raw, bits.left(bits.xors(wide, magnitude), 32 - format.bits()));
+        raw, bits.left(bits.exclusive(wide, magnitude), 32 - format.bits()));
   return bits.cast(raw, f32);
 }
 

@@ -35,10 +35,10 @@ Value altgrad::roundDirected(const Bits &bits, Value magnitude, Value draw,
     return normal;
   normal =
       bits.sub(normal, bits.constant(static_cast<uint32_t>(127 - shape.bias) << m));
-  Value number = bits.cast(magnitude, bits.type(bits.b.getF32Type()));
+  Value number = bits.cast(magnitude, bits.f32());
   number = timesPowerOfTwo(bits, number,
                            -shape.unit() + (draw ? int(drawBits) : 0));
-  Value small = arith::FPToSIOp::create(bits.b, bits.i32(), number);
+  Value small = arith::FPToSIOp::create(bits.b, bits.type, number);
   if (draw)
     small = bits.right(bits.add(small, draw), drawBits);
   Value isSmall = bits.above(bits.constant(powerBits(1 - shape.bias)), magnitude);
