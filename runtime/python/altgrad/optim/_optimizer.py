@@ -271,7 +271,7 @@ class Optimizer(torch.optim.Optimizer):
         if self._theirs and self._theirs.changed():
             return STALE
         if self._built:
-            return self._built.fresh(self._ours, self.state)
+            return self._built.fresh(self._ours, self.state, self.param_groups[0])
         return FRESH if all([p.grad is None for p in self._ours]) else STALE
 
     def _run(self, given, scaler):
@@ -336,7 +336,7 @@ class Optimizer(torch.optim.Optimizer):
             self._rows = {row.place: row for row in built.rows}
             self._tallies.place(built.tables)
             place(self, built.tables)
-            place_history(self.param_groups[0], built.tables)
+            place_history(self.param_groups[0], built)
         self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward
                            else (), self._turns)
         if theirs:
