@@ -155,3 +155,38 @@ def test_a_rule_of_ones_own():
     assert optimizer.state[weight]["v"].dtype == torch.bfloat16
     with pytest.raises(altgrad.Error, match="blocks of '7' elements, expected a power of two from 32 to 256"):
         altgrad.optim.FromRule("adamw", storage="m=ocp.e5m2:7")
+
+
+@pytest.mark.parametrize("other", [
+    altgrad.optim.AdamW, lambda given: altgrad.optim.AdamW(given, storage="states=ocp.e4m3fn"),
+    lambda given: altgrad.optim.AdamW(given, storage="v=ocp.e4m3fn:256")])
+def test_codes_are_not_read_without_their_scales(other):
+    _, optimizer = stepped()
+    weight, = params((5000,))
+    loaded = other([weight])
+    loaded.load_state_dict(optimizer.state_dict())
+    before = weight.detach().clone()
+    give([weight], 2)
+    with pytest.raises(ValueError, match="gives state 'exp_avg' of this parameter no blocks"):
+        loaded.step()
+    assert torch.equal(weight, before)
+
+
+def in_inference_mode(make):
+    with torch.inference_mode():
+        return make()
+
+
+@pytest.mark.parametrize("change, words", [
+    (torch._neg_view, "expected contiguous float32"),
+    (lambda s: torch._efficientzerotensor(len(s)), "expected contiguous float32"),
+    (lambda s: in_inference_mode(s.clone), "Inplace update to inference tensor")])
+def test_scales_that_kernels_cannot_write(change, words):
+    weight, optimizer = stepped()
+    state = optimizer.state[weight]
+    state["exp_avg_scale"] = change(state["exp_avg_scale"])
+    before = weight.detach().clone()
+    give([weight], 2)
+    with pytest.raises((ValueError, RuntimeError), match=words):
+        optimizer.step()
+    assert torch.equal(weight, before)
