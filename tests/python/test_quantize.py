@@ -143,7 +143,7 @@ def test_vmap_over_scales():
     one = lambda v, s: altgrad.quantize(v, "ocp.e4m3fn", s)
     wanted = one(x, scales.view(4, 1, 1))
     assert torch.equal(torch.vmap(one)(x, scales), wanted)
-    assert torch.equal(torch.vmap(one, in_dims=(1, 0), out_dims=1)(x.movedim(0, 1), scales), wanted)
+    assert torch.equal(torch.vmap(one, in_dims=(1, 0))(x.movedim(0, 1), scales), wanted)
     assert torch.equal(torch.vmap(one, in_dims=(None, 0))(x[0], scales), one(x[:1], scales.view(4, 1, 1)))
     rows = scales.view(4, 1).expand(4, 3).unsqueeze(2)
     assert torch.equal(torch.vmap(one)(x, rows), wanted)
