@@ -245,7 +245,7 @@ class Optimizer(torch.optim.Optimizer):
         if BOUND in self.param_groups[0]:
             given["max_norm"] = number_and_kind(self.max_grad_norm)[0]
         asked = (scaler, torch.is_inference_mode_enabled(), self._group, self.fallback,
-                 self.norm_in_backward)
+                 self.norm_in_backward, self.profile)
         fit, changed, watched = STALE, None, self._watched
         if watched and asked == self._asked:
             changed = watched.changed(self.param_groups)
@@ -329,7 +329,7 @@ class Optimizer(torch.optim.Optimizer):
         together = theirs is not None or self._group is not None
         check_adaptive(type(self).__name__, kinds.clip, self.param_groups[0], theirs, self._group)
         wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures,
-                      profile=self.profile)
+                      profile=profile_of(self.profile))
         built = build(self, watched, kinds.rules, ours, left, known, dict(
             wanted, exchange=is_common(wanted) and together))
         if built:
