@@ -190,3 +190,31 @@ def test_scales_that_kernels_cannot_write(change, words):
     with pytest.raises((ValueError, RuntimeError), match=words):
         optimizer.step()
     assert torch.equal(weight, before)
+
+
+@pytest.mark.parametrize("dtype, storage, key", [
+    (torch.float32, "sum=ocp.e4m3fn:256", "sum_scale"), (torch.float32, "states=altgrad.e5m2:128", "sum_scale"),
+    (torch.float32, "sum=bf16", "sum"), (torch.bfloat16, "master=f32", "master")])
+def test_adagrad_begins_with_what_its_storage_says(dtype, storage, key):
+    weight, = params((5000,), dtype=dtype)
+    plain = torch.nn.Parameter(weight.detach().clone())
+    ours, other = altgrad.optim.Adagrad([weight], storage=storage), altgrad.optim.Adagrad([plain])
+    give([weight], 0)
+    plain.grad = weight.grad.clone()
+    ours.step(), other.step()
+    assert torch.equal(weight, plain) and key in ours.state[weight]
+    if key != "master":
+        assert ours.state[weight]["sum"].dtype != torch.float32
+
+
+def test_adagrad_refuses_a_first_sum_that_blocks_do_not_begin_with():
+    given = params((5000,), (50,))
+    with pytest.raises(ValueError, match="sum=ocp.e4m3fn:256 begins with 0"):
+        altgrad.optim.Adagrad(given, storage="sum=ocp.e4m3fn:256", initial_accumulator_value=0.5)
+    small = altgrad.optim.Adagrad(given[1:], storage="sum=ocp.e4m3fn:256", initial_accumulator_value=0.5)
+    give(given, 0)
+    small.step()
+    torch.testing.assert_close(small.state[given[1]]["sum"], 0.5 + given[1].grad ** 2)
+    small.add_param_group({"params": given[:1]})
+    with pytest.raises(ValueError, match="begins with 0"):
+        small.step()
