@@ -29,6 +29,29 @@ def test_the_default_device_is_not_ours():
         assert {v.device.type for v in ours.state[p].values()} == {"cpu"}
 
 
+def test_statistics_are_not_on_the_default_device():
+    given = [torch.nn.Parameter(torch.randn(6)), torch.nn.Parameter(torch.randn(6).double())]
+    scaler = altgrad.amp.GradScaler("cpu", enabled=False)
+    torch.set_default_device("meta")
+    try:
+        ours = altgrad.optim.SGD(given, lr=0.1, statistics=True, fused_amp=True)
+        record = altgrad.optim.Record(ours, scaler)
+        for flag in (0.0, 1.0):
+            for param in given:
+                param.grad = torch.ones_like(param)
+            ours.grad_scale, ours.found_inf = None, torch.tensor(flag, device="cpu")
+            ours.step()
+            record.add()
+        given[0].grad = None
+        del ours.grad_scale, ours.found_inf
+        ours.step()
+        said = record.table()
+    finally:
+        torch.set_default_device(None)
+    assert said["loss_scale"] == [1.0, 1.0] and said["skipped"] == [0.0, 1.0]
+    assert ours.statistics().steps.device.type == "cpu" and ours.statistics().steps == 3
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float64, torch.complex64])
 def test_frozen_parameters_may_be_of_any_dtype(dtype):
     frozen = torch.nn.Parameter(torch.ones(3).to(dtype), requires_grad=False)

@@ -109,6 +109,8 @@ def test_torch_library_checks():
     for masked in (False, True):
         torch.library.opcheck(torch.ops.altgrad.quantize, (x, "ocp.e5m2", torch.tensor(0.5), masked))
     torch.library.opcheck(torch.ops.altgrad.quantize_codes, (x.detach(), "ocp.e4m3fn", torch.tensor(2.0)))
+    torch.library.opcheck(torch.ops.altgrad.quantize, (x, "ocp.e5m2", torch.full((3, 1), 0.3), True))
+    torch.library.opcheck(torch.ops.altgrad.quantize_codes, (x.detach(), "ocp.e5m2", torch.full((3, 1), 0.3)))
 
 
 def test_vmap_and_compile():
@@ -123,8 +125,62 @@ def test_vmap_and_compile():
     assert torch.equal(y.grad, torch.full_like(y, 2.0))
 
 
+def test_transforms_differentiate_as_backward_does():
+    x, ones = torch.tensor([[0.3, -900.0], [7.0, 1.0]]), torch.ones(2, 2)
+    one = lambda v: altgrad.quantize(v, "ocp.e4m3fn", 2.0, mask_saturated=True)
+    kept = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+    summed = lambda v: one(v).sum()
+    assert torch.equal(torch.func.grad(summed)(x), kept)
+    assert torch.equal(torch.vmap(torch.func.grad(summed))(x), kept)
+    assert torch.equal(torch.func.jvp(one, (x,), (ones,))[1], kept)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, ones)
+        assert torch.equal(torch.autograd.forward_ad.unpack_dual(one(dual)).tangent, kept)
+
+
+def test_vmap_over_scales():
+    x, scales = torch.randn(4, 3, 6), torch.tensor([0.1, 0.2, 0.37, 4.0])
+    one = lambda v, s: altgrad.quantize(v, "ocp.e4m3fn", s)
+    wanted = one(x, scales.view(4, 1, 1))
+    assert torch.equal(torch.vmap(one)(x, scales), wanted)
+    assert torch.equal(torch.vmap(one, in_dims=(1, 0))(x.movedim(0, 1), scales), wanted)
+    assert torch.equal(torch.vmap(one, in_dims=(None, 0))(x[0], scales), one(x[:1], scales.view(4, 1, 1)))
+    rows = scales.view(4, 1).expand(4, 3).unsqueeze(2)
+    assert torch.equal(torch.vmap(one)(x, rows), wanted)
+    codes = torch.vmap(lambda v, s: altgrad.quantize_codes(v, "ocp.e4m3fn", s))(x, scales)
+    assert torch.equal(altgrad.dequantize(codes, scales.view(4, 1, 1)), wanted)
+    by_largest = lambda v: one(v, v.abs().amax() / 448)
+    assert torch.equal(torch.vmap(by_largest)(x), torch.stack([by_largest(v) for v in x]))
+
+
+def test_gradients_with_scales_of_rows_are_those_of_the_result():
+    x = (torch.randn(5, 60) * 1e30).requires_grad_()
+    weights = torch.randn(5, 60) * 1e20
+    (altgrad.quantize(x, "ocp.e5m2", torch.full((5, 1), 1.7e30)) * weights).sum().backward()
+    assert torch.equal(x.grad, weights)
+    y = torch.randn(60, requires_grad=True)
+    altgrad.quantize(y, "ocp.e5m2", torch.full((5, 1), 0.5)).sum().backward()
+    assert torch.equal(y.grad, torch.full((60,), 5.0))
+
+
+def test_int8_saturates_with_a_gradient():
+    x = torch.tensor([126.6, 200.0, -500.0], requires_grad=True)
+    got = altgrad.quantize(x, "int8", mask_saturated=True)
+    got.sum().backward()
+    assert got[:2].tolist() == [127, 127] and x.grad.tolist() == [1, 0, 0]
+
+
 @pytest.mark.parametrize("call, error, words", [
-    (lambda x: altgrad.quantize(x, "e4m3"), ValueError, "'e4m3' is no format; there are f32, bf16"),
+    (lambda x: altgrad.quantize(x, "f32"), ValueError, "'f32' is no format"),
+    (lambda x: torch.ops.altgrad.quantize(x, "ocp.e5m2\n--rule=adamw", torch.ones(()), False), ValueError, "is no format"),
+    (lambda x: torch.ops.altgrad.quantize(x, "ocp.e5m2", torch.zeros(()), False), ValueError, "positive and finite"),
+    (lambda x: altgrad.quantize(x, "ocp.e5m2", torch.tensor(1e-50, dtype=torch.float64)), ValueError, "positive and finite in float32"),
+    (lambda x: altgrad.quantize(x, "ocp.e5m2", torch.full((2, 1), 1e300, dtype=torch.float64)), ValueError, "positive and finite in float32"),
+    (lambda x: altgrad.quantize(x, "ocp.e5m2", torch.tensor(1j)), TypeError, "scale is of torch.complex64; it is real"),
+    (lambda x: altgrad.quantize(x, "ocp.e5m2", None), TypeError, "scale is None, neither a number nor a tensor"),
+    (lambda x: altgrad.quantize([1.0], "ocp.e5m2"), TypeError, "a list was given"),
+    (lambda x: altgrad.dequantize(x.cfloat()), TypeError, "a tensor of torch.complex64 was given"),
+    (lambda x: altgrad.quantize(x, "e4m3"), ValueError, "'e4m3' is no format; there are bf16, f16"),
     (lambda x: altgrad.quantize(x, "ocp.e4m3fn", 0.0), ValueError, "scale is 0.0; it is positive and finite"),
     (lambda x: altgrad.quantize(x, "ocp.e4m3fn", math.nan), ValueError, "scale is nan"),
     (lambda x: altgrad.quantize(x, "ocp.e4m3fn", 1e-50), ValueError, "scale is 1e-50; it is positive and finite in float32"),

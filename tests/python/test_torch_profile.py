@@ -114,3 +114,20 @@ def test_a_scaler_of_ours_a_copy_and_what_is_refused():
     assert all(map(torch.equal, params, others))
     with pytest.raises(ValueError, match="Invalid profile value: apex; it is None or 'torch'"):
         altgrad.optim.SGD(params, profile="apex")
+
+
+def test_the_profile_may_change_between_steps():
+    weight = torch.nn.Parameter(torch.randn(300).bfloat16())
+    optimizer = altgrad.optim.SGD([weight], lr=1.0, max_grad_norm=0.1)
+    weight.grad = torch.randn_like(weight)
+    optimizer.step()
+    optimizer.profile = "torch"
+    other = torch.nn.Parameter(weight.detach().clone())
+    other.grad = weight.grad.clone()
+    torch.nn.utils.clip_grad_norm_([other], 0.1)
+    torch.optim.SGD([other], lr=1.0).step()
+    optimizer.step()
+    assert torch.equal(weight, other)
+    optimizer.profile = "torhc"
+    with pytest.raises(ValueError, match="Invalid profile value: torhc"):
+        optimizer.step()

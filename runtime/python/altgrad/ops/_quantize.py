@@ -4,15 +4,18 @@ import math
 from array import array
 
 import torch
+from torch._C._functorch import peek_interpreter_stack
+from torch.autograd import forward_ad
 
 from ..optim._layout import DTYPES, PARAM_DTYPES
 from ..optim._where import stays_on_device
 from ._bound import run
-from ._lists import are_fake, single
+from ._lists import single
 from ._look import Look, look
 
 
-# Between them a number is neither 0 nor infinite in float32.
+# Between _LEAST and _BEYOND a number is neither 0 nor infinite in float32.
+_ROUNDED = [word for word, dtype in DTYPES.items() if dtype != torch.float32]
 _LEAST, _BEYOND = 2.0**-150, 2.0**128 - 2.0**103
 
 
@@ -32,18 +35,16 @@ def quantize(x, fmt, scale=1.0, *, mask_saturated=False):
     positive and finite, TypeError for another dtype.
     """
     _check(x, fmt)
-    factor, spread = _scale_of(scale)
-    if spread is None:
-        return torch.ops.altgrad.quantize(x, fmt, factor, mask_saturated)
-    wide = torch.ops.altgrad.quantize(x.float() / spread, fmt, factor, mask_saturated) * spread
-    return wide.to(x.dtype)
+    factor = _scale_of(scale)
+    if not torch.compiler.is_compiling() and _is_transformed():
+        return StraightThrough.apply(x, fmt, factor, mask_saturated)
+    return torch.ops.altgrad.quantize(x, fmt, factor, mask_saturated)
 
 
 def quantize_codes(x, fmt, scale=1.0):
     """The codes of `quantize`, without a gradient: a tensor like `x` of the format's dtype."""
     _check(x, fmt)
-    factor, spread = _scale_of(scale)
-    return torch.ops.altgrad.quantize_codes(x if spread is None else x.float() / spread, fmt, factor)
+    return torch.ops.altgrad.quantize_codes(x, fmt, _scale_of(scale))
 
 
 def dequantize(x, scale=1.0):
@@ -52,37 +53,116 @@ def dequantize(x, scale=1.0):
     `x` holds numbers, or codes in a dtype of torch such as torch.float8_e4m3fn. `scale` is a
     number or a tensor that broadcasts against `x`; it has no gradient.
     """
+    if x.is_complex():
+        raise TypeError(f"a tensor of {x.dtype} was given; codes and numbers are real")
     return x.float() * (scale.detach().float() if isinstance(scale, torch.Tensor) else single(scale))
 
 
 def _check(x, fmt):
-    if fmt not in DTYPES:
-        raise ValueError(f"{fmt!r} is no format; there are {', '.join(DTYPES)}")
-    if x.dtype not in PARAM_DTYPES:
-        raise TypeError(f"a tensor of {x.dtype} was given; the kernels read float32, bfloat16 and "
-                        "float16")
+    if not isinstance(fmt, str) or fmt not in _ROUNDED:
+        raise ValueError(f"{fmt!r} is no format; there are {', '.join(_ROUNDED)}")
+    if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
+        kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
+        raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
 
 
 def _scale_of(scale):
-    """(one scale as a 0-dim tensor, None), or (1, a tensor of scales)."""
-    if not isinstance(scale, torch.Tensor):
-        if not _LEAST < scale < _BEYOND:
-            raise ValueError(f"scale is {scale}; it is positive and finite in float32")
-        return torch.full((), scale, dtype=torch.float32, device="cpu"), None
-    scale = scale.detach()
-    if not (stays_on_device(scale) or torch.compiler.is_compiling() or are_fake([scale])):
-        if not ((scale > 0) & (scale < math.inf)).all():
-            raise ValueError(f"scale is {scale}; it is positive and finite")
-    if scale.numel() == 1 and scale.dim() == 0:
-        return scale.float(), None
-    return torch.ones((), device="cpu"), scale.float()
+    """A scale as a tensor of float32; those in tensors are looked at where they are used."""
+    if isinstance(scale, torch.Tensor):
+        if scale.is_complex():
+            raise TypeError(f"scale is of {scale.dtype}; it is real")
+        return scale.detach().float()
+    if not isinstance(scale, (int, float)):
+        try:
+            scale = float(scale)
+        except (TypeError, ValueError):
+            raise TypeError(f"scale is {scale!r}, neither a number nor a tensor") from None
+    if not _LEAST < scale < _BEYOND:
+        raise ValueError(f"scale is {scale}; it is positive and finite in float32")
+    return torch.full((), scale, dtype=torch.float32, device="cpu")
 
 
-# What the operators do.
+def _is_transformed():
+    """Whether functorch or forward-mode differentiation looks: they know no operator's gradient."""
+    return peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+
+
+class StraightThrough(torch.autograd.Function):
+    """The operator with the gradient that it has, for transforms that ask a Function."""
+
+    @staticmethod
+    def forward(x, fmt, scale, masked):
+        return torch.ops.altgrad.quantize(x, fmt, scale, masked)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        keep(ctx, inputs, output)
+        ctx.save_for_forward(*inputs[::2] * inputs[3])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return pass_through(ctx, grad)
+
+    @staticmethod
+    def jvp(ctx, tangent, *_):
+        return masked_by(ctx, tangent.expand(ctx.shapes[1]))
+
+    @staticmethod
+    def vmap(info, in_dims, x, fmt, scale, masked):
+        x, scale, place = batched(in_dims, x, scale)
+        return StraightThrough.apply(x, fmt, scale, masked), place
+
+
+def keep(ctx, inputs, output):
+    x, fmt, scale, masked = inputs
+    ctx.bound, ctx.shapes = largest(fmt) if masked else None, (x.shape, output.shape)
+    ctx.save_for_backward(*[x, scale] * masked)
+
+
+def pass_through(ctx, grad):
+    grad = masked_by(ctx, grad)
+    # A scale with more elements has repeated those of `x`.
+    return grad.sum_to_size(ctx.shapes[0]) if grad.shape != ctx.shapes[0] else grad, None, None, None
+
+
+def masked_by(ctx, grad):
+    if ctx.bound is None:
+        return grad
+    x, scale = ctx.saved_tensors
+    return torch.where((x.float() / scale).abs() <= ctx.bound, grad, 0.0)
+
+
+def batched(in_dims, x, scale):
+    """(x, scale, place of the batch in the result) that broadcast as those of each example do."""
+    place, _, of_scale, *_ = in_dims
+    if of_scale is None and scale.dim() == 0:
+        return x, scale, place
+    rank = max(x.dim() - (place is not None), scale.dim() - (of_scale is not None))
+
+    def front(tensor, dim):
+        if dim is None:
+            return tensor
+        tensor = tensor.movedim(dim, 0)
+        return tensor.view(len(tensor), *[1] * (rank + 1 - tensor.dim()), *tensor.shape[1:])
+    return front(x, place), front(scale, of_scale), 0
+
+
+# What the operators do. An element does not depend on others, so a batch is one larger tensor.
+
+def like(x, scale, dtype=None):
+    """An empty tensor for the result."""
+    shape = torch.broadcast_shapes(x.shape, scale.shape)
+    return (torch.empty_like(x, dtype=dtype) if shape == x.shape
+            else torch.empty(shape, dtype=dtype or x.dtype, device=x.device))
+
 
 @torch.no_grad()
 def quantized(x, fmt, scale):
-    out = torch.empty_like(x)
+    _check(x, fmt)
+    _check_scale(scale)
+    out = like(x, scale)
+    if scale.dim():
+        return torch.mul(quantized(x.float() / scale, fmt, _one()), scale, out=out)
     places = look([out], written=False)
     if x.numel():
         _run(x, out, places, fmt, scale, None)
@@ -91,12 +171,26 @@ def quantized(x, fmt, scale):
 
 @torch.no_grad()
 def codes_of(x, fmt, scale):
-    out = torch.empty_like(x, dtype=DTYPES[fmt])
+    _check(x, fmt)
+    _check_scale(scale)
+    if scale.dim():
+        x, scale = x.float() / scale, _one()
+    out = like(x, scale, DTYPES[fmt])
     if x.numel():
         places = Look(x.device, b"", array("q", [x.numel()]).tobytes(),
                       array("Q", [out.data_ptr()]).tobytes(), within=True)
         _run(x, out, places, fmt, scale, fmt)
     return out
+
+
+def _one():
+    return torch.ones((), device="cpu")
+
+
+def _check_scale(scale):
+    # Nobody waits for a GPU.
+    if not stays_on_device(scale) and not ((scale > 0) & (scale < math.inf)).all():
+        raise ValueError(f"scale is {scale}; it is positive and finite in float32")
 
 
 def _run(x, out, places, fmt, scale, into):
@@ -110,7 +204,8 @@ def _run(x, out, places, fmt, scale, into):
 
 def largest(fmt):
     """The largest number of a format."""
-    return torch.finfo(DTYPES[fmt]).max
+    dtype = DTYPES[fmt]
+    return (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).max
 
 
 __all__ = ["dequantize", "quantize", "quantize_codes"]

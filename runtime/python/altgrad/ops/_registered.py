@@ -87,23 +87,16 @@ def quantize(x: Tensor, fmt: str, scale: Tensor, mask_saturated: bool) -> Tensor
 
 @quantize.register_fake
 def _(x, fmt, scale, mask_saturated):
-    return torch.empty_like(x)
+    return _quantize.like(x, scale)
 
 
-def _keep(ctx, inputs, output):
-    x, fmt, scale, masked = inputs
-    ctx.bound = _quantize.largest(fmt) if masked else None
-    ctx.save_for_backward(*[x, scale] * masked)
+quantize.register_autograd(_quantize.pass_through, setup_context=_quantize.keep)
 
 
-def _pass_through(ctx, grad):
-    if ctx.bound is not None:
-        x, scale = ctx.saved_tensors
-        grad = torch.where((x.float() / scale).abs() <= ctx.bound, grad, 0.0)
-    return grad, None, None, None
-
-
-quantize.register_autograd(_pass_through, setup_context=_keep)
+@quantize.register_vmap
+def _(info, in_dims, x, fmt, scale, mask_saturated):
+    x, scale, place = _quantize.batched(in_dims, x, scale)
+    return quantize(x, fmt, scale, mask_saturated), place
 
 
 @custom_op("altgrad::quantize_codes", mutates_args=())
@@ -113,15 +106,10 @@ def quantize_codes(x: Tensor, fmt: str, scale: Tensor) -> Tensor:
 
 @quantize_codes.register_fake
 def _(x, fmt, scale):
-    return torch.empty_like(x, dtype=_quantize.DTYPES[fmt])
-
-
-# An element does not depend on others, so a batch is one larger tensor.
-@quantize.register_vmap
-def _(info, in_dims, x, fmt, scale, mask_saturated):
-    return quantize(x, fmt, scale, mask_saturated), in_dims[0]
+    return _quantize.like(x, scale, _quantize.DTYPES[fmt])
 
 
 @quantize_codes.register_vmap
 def _(info, in_dims, x, fmt, scale):
-    return quantize_codes(x, fmt, scale), in_dims[0]
+    x, scale, place = _quantize.batched(in_dims, x, scale)
+    return quantize_codes(x, fmt, scale), place

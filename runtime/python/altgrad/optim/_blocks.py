@@ -2,7 +2,7 @@
 
 import torch
 
-from ._layout import same_order
+from ._layout import check_mode, same_order
 
 # Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
@@ -38,6 +38,13 @@ def scales_for(param, block):
     return torch.zeros(-(-param.numel() // block), dtype=torch.float32, device=param.device)
 
 
+def check_unscaled(key, held, names):
+    """Raises where a state without blocks has scales: codes alone are other numbers."""
+    if scale_key(key) in held and all(other != scale_key(key) for _, other in names):
+        raise ValueError(f"there is a {scale_key(key)!r}, but storage gives state {key!r} of this "
+                         "parameter no blocks: make the optimizer with the storage that its states have")
+
+
 def check_scales(key, held, param, strides, block):
     """Raises unless a state that is there has scales that go with it."""
     codes, scales = held.get(key), held.get(scale_key(key))
@@ -46,9 +53,10 @@ def check_scales(key, held, param, strides, block):
     if codes is None or not isinstance(scales, torch.Tensor):
         lone, other = (key, scale_key(key)) if scales is None else (scale_key(key), key)
         raise ValueError(f"there is a state {lone!r} without its {other!r}: load both, or neither")
+    check_mode(scales)
     wanted = -(-param.numel() // block)
     if (scales.dtype != torch.float32 or scales.shape != (wanted,) or not scales.is_contiguous()
-            or scales.device != param.device):
+            or scales.device != param.device or scales.is_neg() or scales._is_zerotensor()):
         raise ValueError(
             f"state {scale_key(key)!r} is {scales.dtype} of shape {tuple(scales.shape)} on "
             f"{scales.device}; expected contiguous float32 of shape ({wanted},) on {param.device}, "

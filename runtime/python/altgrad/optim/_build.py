@@ -10,7 +10,7 @@ from .._bundle import compile_sets
 from .._rule import format_of, set_line
 from .._plan import Plan
 from ._binder import make_table
-from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, scales_for, unblocked)
+from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, check_unscaled, scales_for, unblocked)
 from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
 from ._table import FRESH
@@ -196,11 +196,12 @@ class _Namer:
         names = self.optimizer._stored(kind[1])
         states = tuple([_state_dtype(key, held.get(key), param) for _, key in names])
         small = self.blocked and param.numel() < BLOCKED_NUMEL
-        if self.blocked and not small:
-            own = self.optimizer._words
-            for name, key in names:
-                if (block := block_of(own.get(name, own.get("states", "")))) > 1:
-                    check_scales(key, held, param, strides, block)
+        own = self.optimizer._words if not small else {}
+        for name, key in names if held else ():
+            if (block := block_of(own.get(name, own.get("states", "")))) > 1:
+                check_scales(key, held, param, strides, block)
+            else:
+                check_unscaled(key, held, names)
         choice = kind, param.dtype, grad, states, small
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)

@@ -2,6 +2,8 @@
 
 import torch
 
+from ._layout import check_extent
+
 # Keys of the param_groups: so torch saves and loads them with whatever a group has.
 SEED, COUNT = "seed", "draws"
 _HALF = 2 ** 63
@@ -35,7 +37,7 @@ def place(optimizer, tables):
     if not tables or COUNT not in optimizer.defaults:
         return
     kept = [group for group in groups if COUNT in group] or [optimizer.defaults]
-    last, seed = kept[0][COUNT], kept[0].get(SEED, optimizer.defaults[SEED])
+    last, seed = _checked(kept[0][COUNT], kept[0].get(SEED, optimizer.defaults[SEED]))
     for index, table in enumerate(tables):
         device = table.where.device
         count = last if index == 0 and last.device == device else _number(last, device)
@@ -46,6 +48,18 @@ def place(optimizer, tables):
         if index == 0:
             for group in groups:
                 group[SEED], group[COUNT] = seed, count
+
+
+def _checked(count, seed):
+    """(count as a tensor with memory, seed) of a group; raises ValueError for what is neither."""
+    if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < _HALF:
+        count = _number(count, torch.device("cpu"))
+    if not isinstance(count, torch.Tensor) or count.dtype != torch.int64 or count.numel() != 1:
+        raise ValueError(f"{COUNT} of a param_group is {count!r}; it is an int64 tensor of one number")
+    if not isinstance(seed, int) or isinstance(seed, bool) or not -_HALF <= seed < _HALF:
+        raise ValueError(f"{SEED} of a param_group is {seed!r}; it is a whole number of 64 bits with a sign")
+    check_extent(count)
+    return count if count.data_ptr() else count.clone(), seed
 
 
 def _number(value, device):

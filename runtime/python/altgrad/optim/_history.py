@@ -3,6 +3,8 @@
 import torch
 
 from .._bundle import HISTORY as NUMBERS
+from ._draws import COUNT, SEED
+from ._layout import check_extent
 
 # In the first param_group, so that a state_dict has it.
 HISTORY = "norm_history"
@@ -22,13 +24,17 @@ def check_adaptive(owner, clip, entries, theirs, group):
                            "adaptive clips are of one process's kernels, so give it a number")
 
 
-def place_history(entries, tables):
-    """Lets the step keep its norms in `entries`, the first param_group, with a new history if need be."""
-    for table in tables:
+def place_history(entries, built):
+    """Lets the step keep its norms in `entries`, the first param_group, with a new history if need be.
+
+    `built`, the Tables, then know when something else than what was placed lies there.
+    """
+    for table in built.tables:
         for index, scalar in enumerate(table.bundle.singles):
             if scalar.role == "history":
                 entries[HISTORY] = _on(table.where.device, entries.get(HISTORY))
                 table.place([(index, entries[HISTORY])])
+    built.watch(entries, (HISTORY, SEED, COUNT))
 
 
 def _on(device, held):
@@ -37,4 +43,6 @@ def _on(device, held):
             made = torch.full((NUMBERS,), float("nan"), dtype=torch.float32, device=device)
             made[0] = 0.0
         return made
-    return held.detach().to(device, torch.float32).contiguous()
+    check_extent(held)
+    held = held.detach().to(device, torch.float32).contiguous().resolve_neg()
+    return held if held.data_ptr() else held.clone()

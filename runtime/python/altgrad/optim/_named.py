@@ -5,8 +5,9 @@ import inspect
 import torch
 from torch.optim.optimizer import _get_scalar_dtype
 
-from .._rule import find_rule
-from ._layout import PARAM_DTYPES
+from .._rule import find_rule, format_of
+from ._blocks import BLOCKED_NUMEL, block_of, unblocked
+from ._layout import CODES, PARAM_DTYPES, dtype_of
 from ._optimizer import Optimizer
 
 _OURS = [
@@ -159,7 +160,7 @@ class SGD(Named):
 class Adagrad(Named):
     """torch.optim.Adagrad on altgrad's kernels (templates/adagrad.mlir).
 
-    State is made in the constructor, as torch does.
+    State is made in the constructor, as torch does, but where a `storage` has a word for it.
     """
 
     _reference = torch.optim.Adagrad
@@ -173,7 +174,23 @@ class Adagrad(Named):
         super()._start(given)
         for group in self.param_groups:
             for param in group["params"]:
-                self.state[param] = _accumulator(param, group)
+                if self._word:
+                    self._check_first(param, group)
+                else:
+                    self.state[param] = _accumulator(param, group)
+
+    @property
+    def _word(self):
+        return self._words.get("sum") or self._words.get("states")
+
+    def _check_first(self, param, group):
+        """Raises where a sum would begin with a number that its codes do not have as their own."""
+        words = self._words if param.numel() >= BLOCKED_NUMEL else unblocked(self._words)
+        word = words.get("sum") or words.get("states") or "f32"
+        first = group["initial_accumulator_value"]
+        if first and (block_of(word) > 1 or dtype_of(format_of(word)) in CODES):
+            raise ValueError(f"initial_accumulator_value={first}, but sum={word} begins with 0: leave "
+                             "it 0, or store the sum as f32, bf16 or f16")
 
     def _before_torch(self, param, group):
         if not self.state.get(param):
@@ -187,8 +204,11 @@ class Adagrad(Named):
                     tensor.share_memory_()
 
     def _first_state(self, stream, row, dtype):
-        group = self.param_groups[row.group]
-        return super()._first_state(stream, row, dtype).fill_(group["initial_accumulator_value"])
+        state, group = super()._first_state(stream, row, dtype), self.param_groups[row.group]
+        if stream.role != "state":
+            return state
+        self._check_first(row.param, group)
+        return state.fill_(group["initial_accumulator_value"])
 
 
 def _accumulator(param, group):

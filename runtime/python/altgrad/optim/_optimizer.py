@@ -245,7 +245,7 @@ class Optimizer(torch.optim.Optimizer):
         if BOUND in self.param_groups[0]:
             given["max_norm"] = number_and_kind(self.max_grad_norm)[0]
         asked = (scaler, torch.is_inference_mode_enabled(), self._group, self.fallback,
-                 self.norm_in_backward)
+                 self.norm_in_backward, self.profile)
         fit, changed, watched = STALE, None, self._watched
         if watched and asked == self._asked:
             changed = watched.changed(self.param_groups)
@@ -271,7 +271,7 @@ class Optimizer(torch.optim.Optimizer):
         if self._theirs and self._theirs.changed():
             return STALE
         if self._built:
-            return self._built.fresh(self._ours, self.state)
+            return self._built.fresh(self._ours, self.state, self.param_groups[0])
         return FRESH if all([p.grad is None for p in self._ours]) else STALE
 
     def _run(self, given, scaler):
@@ -329,14 +329,14 @@ class Optimizer(torch.optim.Optimizer):
         together = theirs is not None or self._group is not None
         check_adaptive(type(self).__name__, kinds.clip, self.param_groups[0], theirs, self._group)
         wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures,
-                      profile=self.profile)
+                      profile=profile_of(self.profile))
         built = build(self, watched, kinds.rules, ours, left, known, dict(
             wanted, exchange=is_common(wanted) and together))
         if built:
             self._rows = {row.place: row for row in built.rows}
             self._tallies.place(built.tables)
             place(self, built.tables)
-            place_history(self.param_groups[0], built.tables)
+            place_history(self.param_groups[0], built)
         self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward
                            else (), self._turns)
         if theirs:

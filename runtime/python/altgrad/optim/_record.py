@@ -33,7 +33,8 @@ class Record:
         for key in _SPREAD:
             row |= {f"{key}_{place}": value for place, value in zip(_PLACES, _spread(getattr(said, key)))}
         if self._scaler is not None:
-            row["loss_scale"] = torch.as_tensor(scale_of(self._scaler))
+            scale = scale_of(self._scaler)
+            row["loss_scale"] = scale if isinstance(scale, torch.Tensor) else torch.tensor(scale, device="cpu")
         device = row["grad_norm"].device
         self._rows.append((tuple(row), torch.stack([
             value.to(device, torch.float64, non_blocking=device.type != "cpu")

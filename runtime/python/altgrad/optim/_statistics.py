@@ -49,8 +49,9 @@ class Tallies:
         if not self._now:
             self._bring([torch.device("cpu")])
         for device in self._now:
-            number = torch.as_tensor(number).reshape(())
-            self._on[device][key] += number.to(device, non_blocking=device.type != "cpu")
+            if isinstance(number, torch.Tensor):
+                number = number.reshape(()).to(device, non_blocking=device.type != "cpu")
+            self._on[device][key] += number
 
     def value(self, key):
         """A 0-dim int64 tensor of its own."""
@@ -122,7 +123,7 @@ def _places(table, index):
     """(place in the statistics, row) of a table's parameters; some may have left the groups since."""
     kept = [(index[id(row.param)], place) for place, row in enumerate(table.rows)
             if id(row.param) in index]
-    return torch.tensor(kept, dtype=torch.int64).view(-1, 2).unbind(1)
+    return torch.tensor(kept, dtype=torch.int64, device="cpu").view(-1, 2).unbind(1)
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 import torch
 
-from ._table import FRESH
+from ._table import FRESH, STALE
 from ._where import stays_on_device
 
 
@@ -26,13 +26,21 @@ class Tables:
         for cell, (group, _) in enumerate(places):
             self.cells[group].append(cell)
         self._owners, self._places = owners, places
+        self._lying = []
 
     @property
     def rows(self):
         return [row for table in self.tables for row in table.rows]
 
-    def fresh(self, params, state):
-        """What TensorTable.fresh answers, of all of them."""
+    def watch(self, entries, keys):
+        """Has `fresh` look at what lies in these entries of the first param_group."""
+        self._lying = [(key, entries[key], _place_of(entries[key])) for key in keys if key in entries]
+
+    def fresh(self, params, state, entries=None):
+        """What TensorTable.fresh answers, of all of them; `entries` is the first param_group."""
+        for key, value, place in self._lying:
+            if entries.get(key) is not value or _place_of(value) != place:
+                return STALE
         for table in self.tables:
             fit = table.fresh(params, state)
             if fit != FRESH:
@@ -87,3 +95,7 @@ class Tables:
                     entries.append((own, place, value))
             if entries and not self.tables[table].where.on_host:
                 self.tables[table].set_tensors(entries)
+
+
+def _place_of(value):
+    return (value.data_ptr(), value.shape) if isinstance(value, torch.Tensor) else None

@@ -63,7 +63,7 @@ class _Others:
             return share
         fine = torch.ones((), dtype=torch.int32, device="cpu") if share is None else share
         if self._theirs:
-            own = self._theirs.finite() & (0.0 < torch.as_tensor(self._inverse) < math.inf)
+            own = self._theirs.finite() & bool(0.0 < self._inverse < math.inf)
             fine = fine & own.to(fine.device)
         if self._group is not None:
             fine = (over_ranks(self._group, (1 - fine).float()) == 0.0).int()
