@@ -240,6 +240,7 @@ std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
         own.kept.push_back(keyOf(stream.key, stream.key));
     if (set.step)
       own.step = keyOf(set.step->key, "step");
+    own.all = std::move(all);
     keys.push_back(std::move(own));
   }
   return keys;
@@ -263,6 +264,14 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
                     place);
       else
         checkState(value, own.kept[i], stream.type, param, place);
+      // Codes that nobody multiplies would be read as numbers.
+      TORCH_CHECK(stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1 ||
+                      own.all.count(own.kept[i] + "_scale") ||
+                      !state->tensor(own.kept[i] + "_scale").defined(),
+                  "altgrad: '", own.kept[i], "' of ", toString(place),
+                  " has scales in '", own.kept[i],
+                  "_scale', and the storage has none: make the optimizer with "
+                  "the storage that its states have");
       TORCH_CHECK(
           stream.scaled == 1 || isAsStored(value, param, stream), "altgrad: '",
           own.kept[i], "' of ", toString(place), " is ", value.scalar_type(),

@@ -66,6 +66,7 @@ public:
   // Where the states of a set are kept.
   struct Keys {
     std::vector<std::string> kept;
+    std::set<std::string> all; // those and the count's
     std::string step; // "" where the rule has none
   };
   // The parameters with a gradient that are on one device.

@@ -103,7 +103,9 @@ void altgrad::optim::checkScales(const Tensor &scales, const std::string &key,
   TORCH_CHECK_TYPE(scales.scalar_type() == type, "altgrad: ", name, " is ",
                    scales.scalar_type(), ", expected ", type);
   checkKept(scales, name, {blocksOf(param, block)});
-  TORCH_CHECK(scales.is_contiguous() && scales.device() == param.device(),
+  TORCH_CHECK(scales.is_contiguous() && !scales.is_neg() &&
+                  !scales._is_zerotensor() &&
+                  scales.device() == param.device(),
               "altgrad: ", name, " has strides ", scales.strides(), " on ",
               scales.device(), ", expected contiguous memory on ",
               param.device());

@@ -50,7 +50,12 @@ void Binding::loadDraws(torch::serialize::InputArchive &archive) {
   if (!archive.try_read("seed", given, /*is_buffer=*/true) ||
       !archive.try_read("draws", count, /*is_buffer=*/true))
     return;
-  seed = given;
-  draws = count;
+  for (const Tensor &number : {given, count})
+    TORCH_CHECK(number.numel() == 1 && number.scalar_type() == at::kLong,
+                "altgrad: the file has a seed or a count of draws of ",
+                number.scalar_type(), " with sizes ", number.sizes(),
+                ", expected one int64 each");
+  seed = given.reshape(at::IntArrayRef());
+  draws = count.reshape(at::IntArrayRef());
   bound = false;
 }

@@ -15,7 +15,7 @@ import program
 import ptxrun
 from buffers import Memory
 
-STRIDE = int(os.environ.get("ALTGRAD_EVERY", "1021"))
+STRIDE = int(os.environ.get("ALTGRAD_EVERY", "8191"))
 DRAWS = np.arange(65536, dtype=np.uint16)
 TOGETHER = 16
 

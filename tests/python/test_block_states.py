@@ -33,10 +33,11 @@ def number(state, key):
     return codes * state[key + "_scale"].repeat_interleave(256)[:len(codes)]
 
 
-def encoded(values):
+def encoded(values, dtype):
+    largest = torch.finfo(dtype).max
     padded = torch.nn.functional.pad(values, (0, -len(values) % 256)).view(-1, 256)
-    scale = (padded.abs().amax(1) / 448).clamp(2.0**-120, 2.0**126)
-    codes = (padded * (1 / scale)[:, None]).clamp(-448, 448).to(FP8)
+    scale = (padded.abs().amax(1) / largest).clamp(2.0**-120, 2.0**126)
+    codes = (padded * (1 / scale)[:, None]).clamp(-largest, largest).to(dtype)
     return codes.flatten()[:len(values)], scale
 
 
@@ -57,7 +58,7 @@ def test_two_steps_against_torch_arithmetic():
         assert torch.equal(weight, plain)
         state = optimizer.state[weight]
         for key in ("exp_avg", "exp_avg_sq"):
-            codes, scale = encoded(oracle.state[plain][key])
+            codes, scale = encoded(oracle.state[plain][key], state[key].dtype)
             assert torch.equal(state[key].view(torch.uint8), codes.view(torch.uint8))
             assert torch.equal(state[key + "_scale"], scale)
 
@@ -220,8 +221,6 @@ def test_adagrad_refuses_a_first_sum_that_blocks_do_not_begin_with():
         small.step()
 
 
-@pytest.mark.xfail(strict=True, reason="ocp.e4m3fn has no number for a second moment 2^-18 of its block's "
-                   "largest; v=ocp.e5m2:256 is as large, and its updates stay below 6 lr")
 def test_an_update_is_no_multiple_of_the_rate_where_a_block_has_small_gradients():
     weight = torch.nn.Parameter(torch.zeros(8192))
     sizes = 10 ** (-4 * torch.rand(8192))
