@@ -259,25 +259,9 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
     for (size_t i = 0; i < set.kept.size(); ++i) {
       const Tensor &value = valueOf(*state, own.kept[i], place);
       const Stream &stream = set.kept[i];
-      if (stream.block > 1)
-        checkScales(value, own.kept[i], stream.type, stream.block, param,
-                    place);
-      else
-        checkState(value, own.kept[i], stream.type, param, place);
-      // Codes that nobody multiplies would be read as numbers.
-      TORCH_CHECK(stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1 ||
-                      own.all.count(own.kept[i] + "_scale") ||
-                      !state->tensor(own.kept[i] + "_scale").defined(),
-                  "altgrad: '", own.kept[i], "' of ", toString(place),
-                  " has scales in '", own.kept[i],
-                  "_scale', and the storage has none: make the optimizer with "
-                  "the storage that its states have");
-      TORCH_CHECK(
-          stream.scaled == 1 || isAsStored(value, param, stream), "altgrad: '",
-          own.kept[i], "' of ", toString(place), " is ", value.scalar_type(),
-          " with strides ", value.strides(), ", expected ", stream.type,
-          " with those of the parameter, ", param.strides(),
-          ": blocks that share a scale cannot be put into another order");
+      bool scaled = !own.all.count(own.kept[i] + "_scale") &&
+                    state->tensor(own.kept[i] + "_scale").defined();
+      checkKept(value, own.kept[i], stream, scaled, param, place);
       if (isAsStored(value, param, stream))
         written.add(value, place, own.kept[i]);
     }

@@ -31,3 +31,23 @@ Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param) {
     return at::zeros_like(param, options);
   return at::empty_like(param, options).copy_(param);
 }
+
+void altgrad::optim::checkKept(const Tensor &value, const std::string &key,
+                               const Stream &stream, bool scaled,
+                               const Tensor &param, const Place &place) {
+  if (stream.block > 1)
+    return checkScales(value, key, stream.type, stream.block, param, place);
+  checkState(value, key, stream.type, param, place);
+  // Codes that nobody multiplies would be read as numbers.
+  TORCH_CHECK(!scaled || stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1,
+              "altgrad: '", key, "' of ", toString(place), " has scales in '",
+              key,
+              "_scale', and the storage has none: make the optimizer with "
+              "the storage that its states have");
+  TORCH_CHECK(stream.scaled == 1 || isAsStored(value, param, stream),
+              "altgrad: '", key, "' of ", toString(place), " is ",
+              value.scalar_type(), " with strides ", value.strides(),
+              ", expected ", stream.type, " with those of the parameter, ",
+              param.strides(),
+              ": blocks that share a scale cannot be put into another order");
+}

@@ -3,6 +3,7 @@
 #ifndef ALTGRAD_TORCH_KEPT_H
 #define ALTGRAD_TORCH_KEPT_H
 
+#include "Checks.h"
 #include "Program.h"
 
 #include <ATen/core/Tensor.h>
@@ -17,6 +18,11 @@ at::Tensor asStored(const at::Tensor &value, const at::Tensor &param,
                     const Stream &stream);
 // Zeros, or the parameter for its master copy and its further copy.
 at::Tensor fresh(const Stream &stream, const at::Tensor &param);
+// Throws where a state that is there is none of this stream; `scaled`: beside
+// it lie scales that are no other state.
+void checkKept(const at::Tensor &value, const std::string &key,
+               const Stream &stream, bool scaled, const at::Tensor &param,
+               const Place &place);
 
 } // namespace altgrad::optim
 

@@ -74,4 +74,14 @@ TEST(Blocks, AnotherOrderOfMemoryIsRefused) {
   EXPECT_TRUE(sameBits(param.detach(), before));
 }
 
+TEST(Blocks, CodesAreNotReadAsNumbersWithoutTheirScales) {
+  Tensor param = leaf({5000}), other = twin(param);
+  RuleOptimizer run({param}, spec()), plain({other}, RuleSpec("lion"));
+  run.step();
+  std::stringstream file;
+  torch::save(run, file);
+  torch::load(plain, file);
+  EXPECT_THROW(plain.step(), c10::Error);
+}
+
 } // namespace

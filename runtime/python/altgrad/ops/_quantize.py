@@ -7,6 +7,7 @@ import torch
 from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
 
+from .._library import library
 from ..optim._layout import DTYPES, PARAM_DTYPES
 from ..optim._where import stays_on_device
 from ._bound import run
@@ -14,8 +15,9 @@ from ._lists import single
 from ._look import Look, look
 
 
+# Those whose codes torch has a dtype for.
+_CODED = [word for word, dtype in DTYPES.items() if dtype != torch.float32]
 # Between _LEAST and _BEYOND a number is neither 0 nor infinite in float32.
-_ROUNDED = [word for word, dtype in DTYPES.items() if dtype != torch.float32]
 _LEAST, _BEYOND = 2.0**-150, 2.0**128 - 2.0**103
 
 
@@ -23,7 +25,7 @@ def quantize(x, fmt, scale=1.0, *, mask_saturated=False):
     """x / scale rounded to the nearest number of `fmt`, times scale: a tensor like `x`.
 
     `x` is of float32, bfloat16 or float16, of any layout; `fmt` a format's name, such as
-    "ocp.e4m3fn". `scale` is a positive number, a 0-dim tensor (on a GPU nobody waits for it),
+    "ocp.e4m3fn" (`altgrad-opt --list-formats`). `scale` is a positive number, a 0-dim tensor (on a GPU nobody waits for it),
     or a tensor that broadcasts against `x`, as one of shape (rows, 1). Ties go to the even
     code; finite numbers beyond the largest become that one; an infinity stays where the
     format has it; a NaN stays where the format has one and is 0 otherwise. Division and
@@ -42,8 +44,12 @@ def quantize(x, fmt, scale=1.0, *, mask_saturated=False):
 
 
 def quantize_codes(x, fmt, scale=1.0):
-    """The codes of `quantize`, without a gradient: a tensor like `x` of the format's dtype."""
+    """The codes of `quantize`, without a gradient: a tensor like `x` of the format's dtype.
+
+    Raises ValueError for a format that torch has no dtype for.
+    """
     _check(x, fmt)
+    _check_coded(fmt)
     return torch.ops.altgrad.quantize_codes(x, fmt, _scale_of(scale))
 
 
@@ -59,11 +65,19 @@ def dequantize(x, scale=1.0):
 
 
 def _check(x, fmt):
-    if not isinstance(fmt, str) or fmt not in _ROUNDED:
-        raise ValueError(f"{fmt!r} is no format; there are {', '.join(_ROUNDED)}")
+    # A tracer cannot look; the operator does when it runs.
+    known = isinstance(fmt, str) and fmt != "f32" and (
+        torch.compiler.is_compiling() or library().altgrad_format_bits(fmt.encode()) > 0)
+    if not known:
+        raise ValueError(f"{fmt!r} is no format to round to; altgrad-opt --list-formats names them")
     if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
+
+
+def _check_coded(fmt):
+    if fmt not in _CODED:
+        raise ValueError(f"torch has no dtype for codes of {fmt!r}; there are {', '.join(_CODED)}")
 
 
 def _scale_of(scale):
@@ -172,6 +186,7 @@ def quantized(x, fmt, scale):
 @torch.no_grad()
 def codes_of(x, fmt, scale):
     _check(x, fmt)
+    _check_coded(fmt)
     _check_scale(scale)
     if scale.dim():
         x, scale = x.float() / scale, _one()
@@ -204,8 +219,11 @@ def _run(x, out, places, fmt, scale, into):
 
 def largest(fmt):
     """The largest number of a format."""
-    dtype = DTYPES[fmt]
-    return (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).max
+    if fmt in _CODED:
+        dtype = DTYPES[fmt]
+        return (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).max
+    most = torch.full((1,), torch.finfo(torch.float32).max, device="cpu")
+    return quantized(most, fmt, _one()).item()
 
 
 __all__ = ["dequantize", "quantize", "quantize_codes"]
