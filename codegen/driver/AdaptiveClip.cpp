@@ -7,10 +7,15 @@
 using namespace mlir;
 using namespace altgrad;
 
-static void clipTo(StepText &text, SetWriter &set, StringRef factor) {
-  std::string clipped = "%" + set.grad.name + ".clipped";
-  text.line(clipped + " = scale " + set.gradient + " by " + factor);
-  set.gradient = clipped;
+void altgrad::takeGlobalNorm(StepText &text, MutableArrayRef<SetWriter> sets,
+                             StringRef kind) {
+  text.argument("out norm %norm: f32");
+  SmallVector<std::string> given;
+  for (SetWriter &set : sets)
+    given.push_back(set.gradient);
+  text.line("%clip.norm = norm " + kind + " " + llvm::join(given, ", ") +
+            " over step");
+  text.always.push_back("%clip.norm to %norm : f32");
 }
 
 // bitsandbytes' gnorm_scale: bound / norm where the norm is greater, else 1.
@@ -41,23 +46,16 @@ void altgrad::clipAdaptively(StepText &text, MutableArrayRef<SetWriter> sets,
   }
   if (request.perTensor) {
     for (SetWriter &set : sets) {
-      text.line("%clip.norm" + set.suffix() + " = norm l2 " + set.gradient +
-                " over tensor");
-      set.takeNorm();
-      clipTo(text, set, factorFor(text, set.suffix(), set.takeHistory()));
+      set.takeNorm("l2");
+      set.scaleBy(factorFor(text, set.suffix(), set.takeHistory()));
     }
     return;
   }
-  text.argument("out norm %norm: f32");
+  takeGlobalNorm(text, sets, "l2");
   text.argument("inout history %norm_history: f32");
-  SmallVector<std::string> given;
-  for (SetWriter &set : sets)
-    given.push_back(set.gradient);
-  text.line("%clip.norm = norm l2 " + llvm::join(given, ", ") + " over step");
-  text.always.push_back("%clip.norm to %norm : f32");
   std::string factor = factorFor(text, "", "norm_history");
   for (SetWriter &set : sets)
-    clipTo(text, set, factor);
+    set.scaleBy(factor);
 }
 
 // The norms of each tensor's gradients in past steps.
@@ -93,5 +91,5 @@ void SetWriter::clipToParameter() {
   std::string whole = line("one", "arith.constant 1.0 : f32");
   std::string factor = line("factor", "arith.select " + above + ", " + ratio +
                                           ", " + whole + " : f32");
-  clipTo(text, *this, factor);
+  scaleBy(factor);
 }

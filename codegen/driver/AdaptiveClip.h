@@ -6,6 +6,10 @@
 
 namespace altgrad {
 
+/// The norm of all gradients, which the step says: `%clip.norm`.
+void takeGlobalNorm(StepText &text, llvm::MutableArrayRef<SetWriter> sets,
+                    llvm::StringRef kind);
+
 /// Clips to a percentile of past norms, or has each set clip itself when it has
 /// its parameters (SetWriter::clipToParameter).
 void clipAdaptively(StepText &text, llvm::MutableArrayRef<SetWriter> sets,

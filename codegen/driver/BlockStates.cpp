@@ -36,18 +36,20 @@ unsigned SetWriter::blockOf(StringRef state) {
   return blocks.lookup("states");
 }
 
+std::string SetWriter::typeOfScales(StringRef state) {
+  return "!altgrad.tensors<f32 per " + std::to_string(blockOf(state)) + ">";
+}
+
 // The argument that holds the scales of a state.
 Named SetWriter::takeScales(StringRef state) {
   Named scales{text.name((state + "_scale" + suffix()).str()), state.str()};
-  stream("inout", "block_scale", scales,
-         "!altgrad.tensors<f32 per " + std::to_string(blockOf(state)) + ">");
+  stream("inout", "block_scale", scales, typeOfScales(state));
   return scales;
 }
 
 std::string SetWriter::loadBlocks(const Named &state, const Named &scales) {
   std::string codes = load(state, typeOf(state.key)), name = "%" + state.name;
-  std::string units = load(scales, "!altgrad.tensors<f32 per " +
-                                       std::to_string(blockOf(state.key)) + ">");
+  std::string units = load(scales, typeOfScales(state.key));
   text.line(name + ".number = element " + codes);
   text.line(name + ".unit = element " + units);
   text.line(name + ".value = arith.mulf " + name + ".number, " + name +
@@ -58,9 +60,8 @@ std::string SetWriter::loadBlocks(const Named &state, const Named &scales) {
 }
 
 std::string altgrad::bitsOf(float number) {
-  uint32_t bits;
-  std::memcpy(&bits, &number, sizeof bits);
-  return "0x" + llvm::utohexstr(bits, /*LowerCase=*/false, /*Width=*/8);
+  return "0x" + llvm::utohexstr(llvm::bit_cast<uint32_t>(number),
+                                /*LowerCase=*/false, /*Width=*/8);
 }
 
 // The scale makes the block's largest finite number the format's. Numbers that
@@ -77,7 +78,6 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   auto constant = [&](StringRef result, float number) {
     line(result, "arith.constant " + bitsOf(number));
   };
-  std::string block = std::to_string(blockOf(state.key));
   text.line(name + "next = element " + value);
   line("size", "math.absf " + name + "next");
   constant("infinity", std::numeric_limits<float>::infinity());
@@ -89,7 +89,8 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   line("finite", "arith.cmpf olt, " + name + "size, " + name + "infinity");
   line("counted", "arith.select " + name + "finite, " + name + "size, " + name +
                       "zero");
-  line("largest", "block_reduce max " + name + "counted over " + block);
+  line("largest", "block_reduce max " + name + "counted over " +
+                      Twine(blockOf(state.key)));
   line("share", "arith.divf " + name + "largest, " + name + "top");
   line("raised", "arith.maximumf " + name + "share, " + name + "least");
   line("scale", "arith.minimumf " + name + "raised, " + name + "most");
@@ -99,5 +100,5 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   text.line(name + "units = collect " + name + "scale : f32 to !altgrad.reals");
   stored(state, name + "list", state.key, /*scaled=*/true);
   text.writes.push_back(name + "units to %" + scales.name +
-                        " : !altgrad.tensors<f32 per " + block + ">");
+                        " : " + typeOfScales(state.key));
 }

@@ -147,7 +147,7 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     StringRef word(argv[i]);
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
-    for (StringRef own : {"emit", "rule", "set", "loss-scaler", "list-rules",
+    for (StringRef own : {"emit", "rule", "set", "loss-scaler", "quantize", "list-rules",
                           "list-targets", "list-formats", "version", "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
                           word[own.size()] == '='))

@@ -61,33 +61,20 @@ static std::string takeNorms(StepText &text, MutableArrayRef<SetWriter> sets,
   StringRef kind = stringifyNormKind(request.norm.value_or(NormKind::L2));
   if (request.clip)
     text.argument("in max_norm %max_norm: f32");
-  auto scale = [&](SetWriter &set, StringRef factor) {
-    std::string clipped = "%" + set.grad.name + ".clipped";
-    text.line(clipped + " = scale " + set.gradient + " by " + factor);
-    set.gradient = clipped;
-  };
   if (request.perTensor) {
     for (SetWriter &set : sets) {
-      text.line("%clip.norm" + set.suffix() + " = norm " + kind + " " +
-                set.gradient + " over tensor");
-      set.takeNorm();
+      set.takeNorm(kind);
       if (request.clip)
-        scale(set, coefficientFor(text, set.suffix(), finite));
+        set.scaleBy(coefficientFor(text, set.suffix(), finite));
     }
     return "";
   }
-  text.argument("out norm %norm: f32");
-  SmallVector<std::string> given;
-  for (SetWriter &set : sets)
-    given.push_back(set.gradient);
-  text.line("%clip.norm = norm " + kind + " " + llvm::join(given, ", ") +
-            " over step");
-  text.always.push_back("%clip.norm to %norm : f32");
+  takeGlobalNorm(text, sets, kind);
   if (!request.clip)
     return "";
   std::string factor = coefficientFor(text, "", finite);
   for (SetWriter &set : sets)
-    scale(set, factor);
+    set.scaleBy(factor);
   return factor;
 }
 

@@ -31,7 +31,7 @@ std::string SetWriter::saturated(StringRef value, FormatAttr format) {
 LogicalResult SetWriter::quantizeTo(StringRef format) {
   FormatAttr known = FormatAttr::getNamed(loc.getContext(), format);
   if (!known)
-    return error() << "--quantize has the unknown format '" << format << "'";
+    return error() << "--quantize: " << FormatAttr::unknown(format);
   if (!formats.count("copy"))
     return error() << "--quantize wants a copy in the set: \"grad=f32 copy=f32\"";
   std::string name = "%" + grad.name + ".";

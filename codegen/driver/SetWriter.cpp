@@ -232,8 +232,15 @@ std::string SetWriter::takeHypers() {
   return llvm::join(values, ", ");
 }
 
-// A norm of each tensor.
-void SetWriter::takeNorm() {
+void SetWriter::scaleBy(StringRef factor, StringRef word) {
+  std::string scaled = ("%" + grad.name + "." + word).str();
+  text.line(scaled + " = scale " + gradient + " by " + factor);
+  gradient = scaled;
+}
+
+void SetWriter::takeNorm(StringRef kind) {
+  text.line("%clip.norm" + suffix() + " = norm " + kind + " " + gradient +
+            " over tensor");
   Named norm = named("norm");
   text.argument("out norm " + norm.declared() + ": f32 per_tensor" +
                 ofSet(/*list=*/false));

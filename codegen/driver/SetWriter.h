@@ -56,7 +56,11 @@ public:
   void takeGradient(bool changes);
   void dequantizeGradient();
   void unscaleGradient(llvm::StringRef factor);
-  void takeNorm();
+  /// Its gradient times a factor, a list that `word` names.
+  void scaleBy(llvm::StringRef factor, llvm::StringRef word = "clipped");
+  /// A norm of each tensor's gradient, which the step says: `%clip.norm` and the
+  /// set's suffix.
+  void takeNorm(llvm::StringRef kind);
   /// Of past norms of each tensor; its name.
   std::string takeHistory();
   /// The gradient so far, as its format holds it; `word` names it.
@@ -110,6 +114,7 @@ private:
   mlir::LogicalResult takeBlock(llvm::StringRef text, const StorageWord &word);
   // The elements that share a scale: 0 where a state has none.
   unsigned blockOf(llvm::StringRef state);
+  std::string typeOfScales(llvm::StringRef state);
   Named takeScales(llvm::StringRef state);
   std::string loadBlocks(const Named &state, const Named &scales);
   void storeBlocks(const Named &state, const Named &scales, llvm::StringRef value);

@@ -83,9 +83,7 @@ void altgrad::roundAsTorch(StepText &text, MutableArrayRef<SetWriter> sets,
   text.line("%clip.factor = clip_coefficient " + norm +
             " to %max_norm as_torch format<" + format + ">");
   for (SetWriter &set : sets) {
-    std::string scaled = "%" + set.grad.name + ".scaled";
-    text.line(scaled + " = scale " + set.gradient + " by %clip.factor");
-    set.gradient = scaled;
+    set.scaleBy("%clip.factor", "scaled");
     set.store("clipped");
   }
 }

@@ -15,16 +15,21 @@ static Value compare(ImplicitLocOpBuilder &b, arith::CmpFPredicate how, Value x,
       b, how, x, arith::ConstantOp::create(b, b.getF32FloatAttr(y)));
 }
 
+// The whole part of a number from 0 on and below that of places; 0 of all others.
+static Value wholeWithin(ImplicitLocOpBuilder &b, Value number, Type type) {
+  Value some = compare(b, arith::CmpFPredicate::OGE, number, 0);
+  Value within = compare(b, arith::CmpFPredicate::OLT, number, numbers);
+  Value none = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
+  number = arith::SelectOp::create(b, arith::AndIOp::create(b, some, within),
+                                   number, none);
+  return arith::FPToSIOp::create(b, type, number);
+}
+
 // Where the next number goes; whatever lies there, it is one of the places.
 static Value placeOf(KernelBuilder &kernel, Value history) {
   ImplicitLocOpBuilder &b = kernel.builder;
   Value place = kernel.load(b.getF32Type(), history, sizeof(float));
-  Value some = compare(b, arith::CmpFPredicate::OGE, place, 0);
-  Value within = compare(b, arith::CmpFPredicate::OLT, place, numbers);
-  Value none = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
-  place = arith::SelectOp::create(b, arith::AndIOp::create(b, some, within),
-                                  place, none);
-  return arith::FPToSIOp::create(b, b.getI64Type(), place);
+  return wholeWithin(b, place, b.getI64Type());
 }
 
 static Value numberAt(KernelBuilder &kernel, Value history, Value place) {
@@ -72,13 +77,7 @@ Value ScalarLowering::percentile(PercentileOp op) {
                             arith::SIToFPOp::create(b, b.getF32Type(), count));
   Value hundred = arith::ConstantOp::create(b, b.getF32FloatAttr(numbers));
   share = arith::DivFOp::create(b, share, hundred);
-  Value none = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
-  Value some = compare(b, arith::CmpFPredicate::OGE, share, 0);
-  Value within = compare(b, arith::CmpFPredicate::OLT, share, numbers);
-  Value index = arith::FPToSIOp::create(
-      b, i32,
-      arith::SelectOp::create(b, arith::AndIOp::create(b, some, within), share,
-                              none));
+  Value index = wholeWithin(b, share, i32);
   // A percent of 100 and more asks for the last.
   index = arith::SelectOp::create(
       b, compare(b, arith::CmpFPredicate::OGE, share, numbers), last, index);

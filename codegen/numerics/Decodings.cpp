@@ -6,9 +6,7 @@ using namespace mlir;
 using namespace altgrad;
 
 static Type numbersOf(ImplicitLocOpBuilder &b, Type codes, Type number) {
-  if (auto vector = dyn_cast<VectorType>(codes))
-    return VectorType::get(vector.getShape(), number);
-  return number;
+  return Integers{b, codes}.of(number);
 }
 
 // An integer below 2^17 times the format's smallest number.
@@ -161,11 +159,8 @@ Value altgrad::decodeByBits(ImplicitLocOpBuilder &b, Value code,
 }
 
 Value altgrad::decodeByConversion(ImplicitLocOpBuilder &b, Value code) {
-  Type half = b.getF16Type(), f32 = b.getF32Type();
-  if (auto vector = dyn_cast<VectorType>(code.getType())) {
-    half = VectorType::get(vector.getShape(), half);
-    f32 = VectorType::get(vector.getShape(), f32);
-  }
+  Type half = numbersOf(b, code.getType(), b.getF16Type());
+  Type f32 = numbersOf(b, code.getType(), b.getF32Type());
   Value number = arith::BitcastOp::create(b, half, code);
   return arith::ExtFOp::create(b, f32, number);
 }

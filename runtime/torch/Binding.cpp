@@ -213,31 +213,23 @@ std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
   std::vector<Keys> keys;
   for (const Set &set : program.sets) {
     std::set<std::string> all;
-    auto keyOf = [&](const std::string &name, const std::string &otherwise) {
-      auto found = spec.state_names().find(name);
-      const std::string &key =
-          found == spec.state_names().end() ? otherwise : found->second;
-      TORCH_CHECK(all.insert(key).second, "altgrad: '", name,
-                  "' of the rule would be kept as '", key,
-                  "', as another state is; see RuleSpec::state_names");
-      return key;
-    };
-    // Behind the key of what it scales.
-    auto scaleKeyOf = [&](const std::string &name) {
+    // The scales of a state are behind its key.
+    auto keyOf = [&](const std::string &name, const std::string &otherwise,
+                     bool scales = false) {
       auto found = spec.state_names().find(name);
       std::string key =
-          (found == spec.state_names().end() ? name : found->second) + "_scale";
-      TORCH_CHECK(all.insert(key).second, "altgrad: the scales of '", name,
-                  "' would be kept as '", key,
+          (found == spec.state_names().end() ? otherwise : found->second) +
+          (scales ? "_scale" : "");
+      TORCH_CHECK(all.insert(key).second,
+                  "altgrad: ", scales ? "the scales of '" : "'", name,
+                  scales ? "'" : "' of the rule", " would be kept as '", key,
                   "', as another state is; see RuleSpec::state_names");
       return key;
     };
     Keys own;
     for (const Stream &stream : set.kept)
-      if (stream.role == ALTGRAD_ROLE_BLOCK_SCALE)
-        own.kept.push_back(scaleKeyOf(stream.key));
-      else
-        own.kept.push_back(keyOf(stream.key, stream.key));
+      own.kept.push_back(keyOf(stream.key, stream.key,
+                               stream.role == ALTGRAD_ROLE_BLOCK_SCALE));
     if (set.step)
       own.step = keyOf(set.step->key, "step");
     own.all = std::move(all);

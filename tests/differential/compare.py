@@ -52,21 +52,29 @@ def executors(compiled, ptx):
     return found
 
 
+def agree(compiled, machines, start, values, case):
+    """Runs one step of `values` from `start` on all `machines`; returns the memory that each has left.
+
+    Raises Different, with `case`, where one leaves another byte than the reference.
+    """
+    expected = start.twin(reference(compiled, start.rows, values))
+    for name, run in machines:
+        got = start.twin()
+        run(got)
+        TOTAL.add(start.rows)
+        words = got.difference(expected)
+        if words:
+            raise Different(f"{case}, {name}: {words} (the reference's)")
+    return expected
+
+
 def run_steps(compiled, rows, shifts, values, schedule, rng, ptx=None):
     """`schedule`: per step the share of special gradients and scalars to set before it."""
     machines = executors(compiled, ptx)
     for number, (special, scalars) in enumerate(schedule, 1):
         values = {**fresh_inputs(compiled, values, rows, rng, special), **scalars}
         start = Memory(compiled.signature, rows, shifts).fill(values)
-        expected = start.twin(reference(compiled, rows, values))
-        for name, run in machines:
-            got = start.twin()
-            run(got)
-            TOTAL.add(rows)
-            words = got.difference(expected)
-            if words:
-                raise Different(f"step {number}, {name}: {words} (the reference's)")
-        values = expected.values()
+        values = agree(compiled, machines, start, values, f"step {number}").values()
     return values
 
 

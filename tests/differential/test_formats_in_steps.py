@@ -105,13 +105,8 @@ def check(form_text, overflow):
               "decoded": np.zeros(len(codes), np.uint32),
               "encoded": np.zeros(len(numbers), form.code)}
     memory = Memory(compiled.signature, rows, [0, 0]).fill(values)
-    expected = memory.twin(compare.reference(compiled, rows, values))
-    for name, run in compare.executors(compiled, {"races": False} if ptxrun.available() else None):
-        got = memory.twin()
-        run(got)
-        compare.TOTAL.add(rows)
-        words = got.difference(expected)
-        assert words is None, f"{form_text} {overflow}, {name}: {words}"
+    machines = compare.executors(compiled, {"races": False} if ptxrun.available() else None)
+    compare.agree(compiled, machines, memory, values, f"{form_text} {overflow}")
 
 
 def check_modes(form_text):

@@ -47,13 +47,7 @@ def check(form_text, overflow, numbers, seed=0x123456789abcdef0, step=7, offset=
     values = {"numbers": numbers.view(np.uint32), "zero": np.zeros(len(numbers), form.code),
               "some": np.zeros(len(numbers), form.code), "seed": np.array([seed]), "draws": np.array([step])}
     memory = Memory(compiled.signature, rows, [shift]).fill(values)
-    expected = memory.twin(compare.reference(compiled, rows, values))
-    for name, run in compare.executors(compiled, ALL):
-        got = memory.twin()
-        run(got)
-        compare.TOTAL.add(rows)
-        words = got.difference(expected)
-        assert words is None, f"{form_text} {overflow}, {name}: {words}"
+    compare.agree(compiled, compare.executors(compiled, ALL), memory, values, f"{form_text} {overflow}")
 
 
 def points(form):

@@ -27,14 +27,15 @@ def seeded(words, seed):
     return {SEED: (seed + _HALF) % (2 * _HALF) - _HALF, COUNT: _number(0, torch.device("cpu"))}
 
 
-def place(optimizer, tables):
-    """Lets the steps of these tables, which are new, draw by the optimizer's seed and count.
+def place(optimizer, built):
+    """Lets the steps of these Tables, which are new, draw by the optimizer's seed and count.
 
     The count is the memory that they raise, so nobody copies it after a step. Each device
-    has its own; all of them step together, and the groups hold that of the first.
+    has its own; all of them step together, and the groups hold that of the first. `built`
+    knows from then on when something else lies there.
     """
-    groups = optimizer.param_groups
-    if not tables or COUNT not in optimizer.defaults:
+    groups, tables = optimizer.param_groups, built.tables
+    if COUNT not in optimizer.defaults:
         return
     kept = [group for group in groups if COUNT in group] or [optimizer.defaults]
     last, seed = _checked(kept[0][COUNT], kept[0].get(SEED, optimizer.defaults[SEED]))
@@ -48,6 +49,7 @@ def place(optimizer, tables):
         if index == 0:
             for group in groups:
                 group[SEED], group[COUNT] = seed, count
+    built.watch(groups[0], (SEED, COUNT))
 
 
 def _checked(count, seed):

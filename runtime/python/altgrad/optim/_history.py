@@ -3,7 +3,6 @@
 import torch
 
 from .._bundle import HISTORY as NUMBERS
-from ._draws import COUNT, SEED
 from ._layout import check_extent
 
 # In the first param_group, so that a state_dict has it.
@@ -27,14 +26,14 @@ def check_adaptive(owner, clip, entries, theirs, group):
 def place_history(entries, built):
     """Lets the step keep its norms in `entries`, the first param_group, with a new history if need be.
 
-    `built`, the Tables, then know when something else than what was placed lies there.
+    `built`, the Tables, know from then on when another one lies there.
     """
     for table in built.tables:
         for index, scalar in enumerate(table.bundle.singles):
             if scalar.role == "history":
                 entries[HISTORY] = _on(table.where.device, entries.get(HISTORY))
                 table.place([(index, entries[HISTORY])])
-    built.watch(entries, (HISTORY, SEED, COUNT))
+    built.watch(entries, (HISTORY,))
 
 
 def _on(device, held):

@@ -335,7 +335,7 @@ class Optimizer(torch.optim.Optimizer):
         if built:
             self._rows = {row.place: row for row in built.rows}
             self._tallies.place(built.tables)
-            place(self, built.tables)
+            place(self, built)
             place_history(self.param_groups[0], built)
         self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward
                            else (), self._turns)

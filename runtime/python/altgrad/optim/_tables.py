@@ -33,8 +33,8 @@ class Tables:
         return [row for table in self.tables for row in table.rows]
 
     def watch(self, entries, keys):
-        """Has `fresh` look at what lies in these entries of the first param_group."""
-        self._lying = [(key, entries[key], _place_of(entries[key])) for key in keys if key in entries]
+        """Has `fresh` look at what lies in these entries of the first param_group, too."""
+        self._lying += [(key, entries[key], _place_of(entries[key])) for key in keys if key in entries]
 
     def fresh(self, params, state, entries=None):
         """What TensorTable.fresh answers, of all of them; `entries` is the first param_group."""
