@@ -1,7 +1,6 @@
 // How partial sums begin, grow and join.
 #include "codegen/kernels/Reductions.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
@@ -40,15 +39,13 @@ Value altgrad::accumulate(ImplicitLocOpBuilder &builder, Reduction kind,
 }
 
 Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
-                    Value b, bool numbers) {
+                    Value b, arith::FastMathFlags excluded) {
   switch (kind) {
   case Reduction::Add:
   case Reduction::SumSq:
     return arith::AddFOp::create(builder, a, b);
   case Reduction::Max:
-    return arith::MaximumFOp::create(builder, a, b,
-                                     numbers ? arith::FastMathFlags::nnan
-                                             : arith::FastMathFlags::none);
+    return arith::MaximumFOp::create(builder, a, b, excluded);
   case Reduction::And:
     return arith::AndIOp::create(builder, a, b);
   }

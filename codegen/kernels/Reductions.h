@@ -3,21 +3,22 @@
 #define ALTGRAD_CODEGEN_KERNELS_REDUCTIONS_H
 
 #include "dialect/Dialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace altgrad {
 
-/// The neutral element of a partial sum, its
-/// update by an element, and the joining of two partial sums. Types: f32 or
-/// vectors of it; i32 for `and`.
+/// The neutral element of a partial sum, its update by an element, and the
+/// joining of two partial sums. Types: f32 or vectors of it; i32 for `and`.
 mlir::Type partialType(Reduction kind, mlir::Type element);
 mlir::Value neutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                     mlir::Type type);
 mlir::Value accumulate(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                        mlir::Value partial, mlir::Value element);
-// Neither is a NaN if `numbers`: then a maximum is one instruction.
+// `excluded`: what neither is. Without NaN and -0 a maximum is one instruction.
 mlir::Value join(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
-                 mlir::Value a, mlir::Value b, bool numbers = false);
+                 mlir::Value a, mlir::Value b,
+                 mlir::arith::FastMathFlags excluded = mlir::arith::FastMathFlags::none);
 
 } // namespace altgrad
 

@@ -3,6 +3,7 @@
 #include "codegen/kernels/host/HostLowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -104,20 +105,28 @@ Value BlockStages::take(KernelBuilder &kernel, Value value, Value place) const {
   return arith::TruncIOp::create(kernel.builder, value.getType(), kept);
 }
 
-// Whether a value cannot be a NaN: one that an ordered comparison has chosen.
-static bool isNumber(Value value) {
+// What need not be looked for in a reduced value that an ordered comparison has
+// chosen: it is no NaN, and no -0 where it is a magnitude or a constant above.
+static arith::FastMathFlags excludedFrom(Value value) {
+  using Flags = arith::FastMathFlags;
   auto chosen = value.getDefiningOp<arith::SelectOp>();
   auto compared =
       chosen ? chosen.getCondition().getDefiningOp<arith::CmpFOp>() : nullptr;
   if (!compared || compared.getLhs() != chosen.getTrueValue() ||
       compared.getPredicate() != arith::CmpFPredicate::OLT)
-    return false;
+    return Flags::none;
   FloatAttr number;
   DenseFPElementsAttr numbers;
-  if (matchPattern(chosen.getFalseValue(), m_Constant(&numbers)))
-    return numbers.isSplat() && !numbers.getSplatValue<APFloat>().isNaN();
-  return matchPattern(chosen.getFalseValue(), m_Constant(&number)) &&
-         !number.getValue().isNaN();
+  if (matchPattern(chosen.getFalseValue(), m_Constant(&numbers)) &&
+      numbers.isSplat())
+    number = numbers.getSplatValue<FloatAttr>();
+  else if (!matchPattern(chosen.getFalseValue(), m_Constant(&number)))
+    return Flags::none;
+  if (number.getValue().isNaN())
+    return Flags::none;
+  bool magnitude = chosen.getTrueValue().getDefiningOp<math::AbsFOp>() &&
+                   !number.getValue().isNegative();
+  return magnitude ? Flags::nnan | Flags::nsz : Flags::nnan;
 }
 
 // One stage of the elements from `from` to `to`, all of one block.
@@ -153,7 +162,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     for (auto [i, before] : llvm::enumerate(most)) {
       BlockReduceOp reduce = stage.reductions[i];
       before = join(builder, reduce.getReduction(), before, values[i],
-                    isNumber(reduce.getValue()));
+                    excludedFrom(reduce.getValue()));
     }
     auto rest = ArrayRef(values).drop_front(most.size());
     // Before an element that is read again is overwritten.
@@ -170,7 +179,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     BlockReduceOp reduce = stage.reductions[i];
     chunk.known.map(reduce.getResult(),
                     width > 1 ? joinLanes(reduce.getReduction(), result,
-                                          isNumber(reduce.getValue()))
+                                          excludedFrom(reduce.getValue()))
                               : result);
   }
 }
