@@ -68,7 +68,8 @@ LogicalResult EncodeOp::verify() {
   }
   // encode_c1
   if (draw != expected ||
-      (getFormat().isF32() && getRounding() != Round::NearestEven))
+      ((getFormat().isF32() || getFormat().isBook()) &&
+       getRounding() != Round::NearestEven))
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to "
                          << getFormat() << " with " << (draw ? "a" : "no")
                          << " draw";

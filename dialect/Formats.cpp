@@ -18,7 +18,8 @@ Format FormatAttr::toFormat() const {
           getHasSign(),
           getHasZero(),
           static_cast<Ties>(getTies()),
-          getComplement()};
+          getComplement(),
+          static_cast<uint8_t>(getBook())};
 }
 
 StringRef FormatAttr::getKnownName() const {
@@ -33,7 +34,7 @@ FormatAttr FormatAttr::getNamed(MLIRContext *context, StringRef name) {
     if (known == name)
       return get(context, f.exponentBits, f.mantissaBits, f.bias, f.hasInf,
                  static_cast<Nan>(f.nan), f.hasSign, f.hasZero,
-                 static_cast<Tie>(f.ties), f.complement);
+                 static_cast<Tie>(f.ties), f.complement, f.book);
   return {};
 }
 
@@ -48,6 +49,16 @@ std::string altgrad::listFormats() {
   std::string text;
   llvm::raw_string_ostream out(text);
   for (const auto &[name, f] : presets) {
+    if (f.book) {
+      const Book &book = books[f.book - 1];
+      bool hasZero = book.numbers[book.zero] == 0;
+      out << llvm::format("%-15s %2u bits, ", name, f.bits())
+          << (book.hasSign ? "signed" : "unsigned")
+          << llvm::format(" code book, %g to %g\n",
+                          double(book.numbers[book.zero + hasZero]),
+                          double(decode(f, f.maxCode())));
+      continue;
+    }
     StringRef sign = f.complement ? "two's complement"
                      : f.hasSign  ? "signed"
                                   : "unsigned";
@@ -96,7 +107,9 @@ LogicalResult
 FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                    unsigned exponent, unsigned mantissa, int bias, bool inf,
                    Nan nan, bool hasSign, bool hasZero, Tie ties,
-                   bool complement) {
+                   bool complement, unsigned book) {
+  if (book) // a row of the table, by its name
+    return success();
   uint64_t bits = uint64_t(hasSign) + exponent + mantissa;
   bool f32 = exponent == 8 && mantissa == 23 && bias == 127 && inf && hasSign &&
              nan == Nan::Ieee;
@@ -224,7 +237,7 @@ Attribute FormatAttr::parse(AsmParser &parser, Type) {
     return {};
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
                     exponent, mantissa, bias, inf, *nanCode, hasSign, hasZero,
-                    ties, complement);
+                    ties, complement, /*book=*/0u);
 }
 
 void FormatAttr::print(AsmPrinter &printer) const {

@@ -101,6 +101,11 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
     powers of two goes to the smaller or the larger; `complement = true`, two's
     complement in place of sign and magnitude.
 
+    A code book is a format by its name alone: `bnb8`, `bnb8u`, `torchao4` and
+    `torchao4u` are the maps of bitsandbytes and torchao, numbers up to 1, without
+    the u signed. A code is a place in its table. They round to the nearest number,
+    of two to the higher one, and are for what a scale brings into their range.
+
     Codes of 2 to 8 bits are stored one in a byte, those of 9 to 16 in two.
 
     Known names stand for the numbers; `altgrad-opt --list-formats` lists them
@@ -129,7 +134,8 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
   let parameters = (ins "unsigned":$exponent, "unsigned":$mantissa, "int":$bias,
                         "bool":$inf, EnumParameter<Altgrad_Nan>:$nan,
                         "bool":$hasSign, "bool":$hasZero,
-                        EnumParameter<Altgrad_Tie>:$ties, "bool":$complement);
+                        EnumParameter<Altgrad_Tie>:$ties, "bool":$complement,
+                        "unsigned":$book);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
@@ -140,6 +146,8 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
     /// Whether a storage line has what is too large become an infinity: f32,
     /// bf16, f16; everything else saturates.
     bool overflowsToInf() const { return getInf() && getBits() > 8; }
+    /// Whether codes are places in a table.
+    bool isBook() const { return getBook() > 0; }
     /// "bf16", "ocp.e4m3fn", ...; empty for a format without a name.
     ::llvm::StringRef getKnownName() const;
     /// The format that has this name, or null.

@@ -109,6 +109,11 @@ LogicalResult QuantizeOp::verify() {
   if (getRounding() != Round::NearestEven && format.isF32())
     return emitOpError() << "rounds " << stringifyRound(getRounding())
                          << " to f32, where nothing is rounded";
+  // quantize_c4
+  if (getRounding() != Round::NearestEven && format.isBook())
+    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to "
+                         << format.getKnownName()
+                         << "; a code book has the nearest number alone";
   return success();
 }
 

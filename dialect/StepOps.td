@@ -222,7 +222,8 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
 
     - (quantize_c1) `nonfinite` needs a format with an infinity or a NaN;
     - (quantize_c2) there is a draw exactly where it rounds stochastically;
-    - (quantize_c3) to f32 nothing is rounded: nearest_even stands for that.
+    - (quantize_c3) to f32 nothing is rounded: nearest_even stands for that;
+    - (quantize_c4) to a code book it rounds to the nearest number.
   }];
   let arguments = (ins Altgrad_RealsType:$values,
                        Altgrad_RoundingAttr:$rounding, Optional<I16>:$draw,

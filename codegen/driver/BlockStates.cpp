@@ -30,6 +30,24 @@ LogicalResult SetWriter::takeBlock(StringRef text, const StorageWord &word) {
   return success();
 }
 
+// A code book's numbers end at 1: what is stored needs a scale, or is scaled by
+// whoever asks for codes alone.
+LogicalResult SetWriter::checkBook(StringRef text, const StorageWord &word) {
+  auto format = FormatAttr::getNamed(loc.getContext(), word.format);
+  if (!format || !format.isBook())
+    return success();
+  bool codes = !isRuled() && word.stream == "copy";
+  if (!word.block && !codes)
+    return error() << "storage '" << text << "': the numbers of " << word.format
+                   << " end at 1; it is for states with a scale for each "
+                      "block, as m="
+                   << word.format << ":256";
+  if (word.round.value_or(Round::NearestEven) != Round::NearestEven)
+    return error() << "storage '" << text
+                   << "': a code book has the nearest number alone";
+  return success();
+}
+
 unsigned SetWriter::blockOf(StringRef state) {
   if (formats.count(state))
     return blocks.lookup(state);
@@ -82,9 +100,8 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   line("size", "math.absf " + name + "next");
   constant("infinity", std::numeric_limits<float>::infinity());
   constant("zero", 0);
-  constant("one", 1);
   constant("top", decode(known, known.maxCode()));
-  constant("least", 0x1p-120f);
+  constant("least", known.book ? books[known.book - 1].leastScale : 0x1p-120f);
   constant("most", 0x1p126f);
   line("finite", "arith.cmpf olt, " + name + "size, " + name + "infinity");
   line("counted", "arith.select " + name + "finite, " + name + "size, " + name +
@@ -94,8 +111,13 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   line("share", "arith.divf " + name + "largest, " + name + "top");
   line("raised", "arith.maximumf " + name + "share, " + name + "least");
   line("scale", "arith.minimumf " + name + "raised, " + name + "most");
-  line("inverse", "arith.divf " + name + "one, " + name + "scale");
-  line("scaled", "arith.mulf " + name + "next, " + name + "inverse");
+  if (known.book) { // torchao's codes, bit for bit
+    line("scaled", "arith.divf " + name + "next, " + name + "scale");
+  } else {
+    constant("one", 1);
+    line("inverse", "arith.divf " + name + "one, " + name + "scale");
+    line("scaled", "arith.mulf " + name + "next, " + name + "inverse");
+  }
   text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
   text.line(name + "units = collect " + name + "scale : f32 to !altgrad.reals");
   stored(state, name + "list", state.key, /*scaled=*/true);

@@ -23,6 +23,8 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
                    << "' says how to round, and f32 needs no rounding";
   if (!formats.try_emplace(word.stream, word.format).second)
     return error() << "storage names '" << word.stream << "' twice";
+  if (failed(checkBook(text, word)))
+    return failure();
   if (word.hasModifiers())
     words[word.stream] = word;
   return word.block ? takeBlock(text, word) : success();

@@ -112,6 +112,7 @@ private:
   StorageWord wordOf(llvm::StringRef stream);
   unsigned storeOf(llvm::StringRef stream);
   mlir::LogicalResult takeBlock(llvm::StringRef text, const StorageWord &word);
+  mlir::LogicalResult checkBook(llvm::StringRef text, const StorageWord &word);
   // The elements that share a scale: 0 where a state has none.
   unsigned blockOf(llvm::StringRef state);
   std::string typeOfScales(llvm::StringRef state);

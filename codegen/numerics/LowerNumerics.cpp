@@ -52,6 +52,8 @@ static bool hasConversion(FormatAttr format, const Target &target) {
 static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
                          const Target &target) {
   bool nearest = op.getRounding() == Round::NearestEven;
+  if (op.getFormat().isBook())
+    return encodeByBook(b, op, target);
   if (nearest && op.getOverflow() == OverflowMode::Saturate &&
       hasPairs(op.getFormat(), op.getNumber(), target))
     return encodePairs(b, op);
@@ -126,6 +128,8 @@ static Value decodeSingly(ImplicitLocOpBuilder &b, DecodeOp op) {
 
 static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
                          const Target &target) {
+  if (op.getFormat().isBook())
+    return decodeByBook(b, op, target);
   if (hasHalves(op, target))
     return decodeHalves(b, op);
   if (hasPairs(op.getFormat(), op.getNumber(), target))

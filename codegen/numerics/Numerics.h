@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_NUMERICS_H
 #define ALTGRAD_CODEGEN_NUMERICS_H
 
+#include "codegen/Target.h"
 #include "dialect/Dialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -19,6 +20,12 @@ mlir::Value copySign(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
 mlir::Value encodeByBits(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
 /// Code in f16 or bf16 by the target's conversion, NaN made canonical.
 mlir::Value encodeByConversion(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
+/// Code of an f32 (or a vector) in a code book, by its lines and one look-up.
+mlir::Value encodeByBook(mlir::ImplicitLocOpBuilder &b, EncodeOp op,
+                         const Target &target);
+/// f32 of a place in a code book.
+mlir::Value decodeByBook(mlir::ImplicitLocOpBuilder &b, DecodeOp op,
+                         const Target &target);
 /// f32 of a code: a shift, an exact product, and a choice for Inf and NaN.
 mlir::Value decodeByBits(mlir::ImplicitLocOpBuilder &b, mlir::Value code,
                          FormatAttr format);

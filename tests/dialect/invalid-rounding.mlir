@@ -30,6 +30,16 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 // -----
 
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  // quantize_c4
+  // expected-error@+1 {{'altgrad.quantize' op rounds toward_zero to bnb8; a code book has the nearest number alone}}
+  %c = quantize %v round<toward_zero> overflow<saturate> : !altgrad.tensors<bnb8>
+  commit
+}
+
+// -----
+
 altgrad.step @s(in random %seed: i64, in random %t: i64) {
   // draw_c1
   // expected-error@+1 {{'altgrad.draw' op is for store 256, a number of 0 to 255}}

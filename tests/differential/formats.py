@@ -5,6 +5,8 @@ import re
 
 import numpy as np
 
+import books
+
 
 @dataclasses.dataclass(frozen=True)
 class Format:
@@ -17,6 +19,7 @@ class Format:
     zero: bool = True
     ties: str = "even"  # even, down or up
     complement: bool = False
+    book: str = ""  # codes are places in its table
 
     @property
     def bits(self):
@@ -32,7 +35,9 @@ class Format:
 
     @property
     def nan_code(self):
-        """One canonical NaN without a sign; 0 in a format that has none."""
+        """One canonical NaN without a sign; the code of 0 in a format that has none."""
+        if self.book:
+            return books.zero_of(self.book)
         if self.nan == "none":
             return 0
         if self.nan == "ieee" and self.bits > 8:
@@ -50,6 +55,8 @@ KNOWN = {"f32": Format(8, 23, 127, True, "ieee"), "bf16": Format(8, 7, 127, True
          "int8": Format(0, 7, -7, False, "none", complement=True),
          "int16": Format(0, 15, -15, False, "none", complement=True),
          "uint8": Format(0, 8, -8, False, "none", signed=False)}
+KNOWN.update({name: Format(0, bits, 0, False, "none", signed=False, book=name)
+              for name, bits in (("bnb8", 8), ("bnb8u", 8), ("torchao4", 4), ("torchao4u", 4))})
 for _name in ("ocp.e2m3 ocp.e3m2 ocp.e2m1 altgrad.e0m7 altgrad.e1m6 altgrad.e2m5 altgrad.e3m4 altgrad.e4m3 altgrad.e6m1 "
               "altgrad.e0m15 altgrad.e1m14 altgrad.e2m13 altgrad.e3m12 altgrad.e4m11 altgrad.e6m9 altgrad.e7m8").split():
     _e, _m = map(int, re.findall(r"\d+", _name))
@@ -113,6 +120,8 @@ def decode(form, codes):
     if form.bits == 32:
         return canonical(codes.view(np.float32))
     codes = codes.astype(np.int64) & ((1 << form.bits) - 1)
+    if form.book:
+        return books.table(form.book)[codes]
     if form.complement:
         return (np.where(codes >= form.magnitudes, codes - 2 * form.magnitudes, codes)
                 * _plain(form, 1)).astype(np.float32)
@@ -131,6 +140,8 @@ def encode(form, numbers, overflow="nonfinite"):
     numbers = np.asarray(numbers, np.float32)
     if form.bits == 32:
         return canonical(numbers).view(np.uint32).copy()
+    if form.book:
+        return books.encode(form.book, numbers)
     negative, nan = np.signbit(numbers), np.isnan(numbers)
     values = _table(form)
     finite = int(np.flatnonzero(np.isfinite(values)).max())

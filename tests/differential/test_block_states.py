@@ -4,6 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import books
 import compare
 import program
 import ptxrun
@@ -17,7 +18,11 @@ CASES = [("adamw", "m=ocp.e4m3fn:128 v=ocp.e4m3fn:128", ["--clip"]),
          ("lion", "param=bf16 grad=bf16 m=ocp.e4m3fn:64", ["--loss-scaler=torch", "--clip"]),
          ("sgd{momentum_on,nesterov}", "buf=ocp.e5m2:128", []),
          ("lamb", "param=f32 m=ocp.e4m3fn:256 v=f32", ["--clip"]),
-         ("ademamix", "states=ocp.e4m3fn:256", ["--statistics"])]
+         ("ademamix", "states=ocp.e4m3fn:256", ["--statistics"]),
+         ("adamw", "m=bnb8:256 v=bnb8u:256", ["--clip"]),
+         ("adam{amsgrad}", "param=bf16 grad=bf16 master=f32 states=bnb8u:32 m=bnb8:32", ["--unscale"]),
+         ("lion", "param=bf16 grad=bf16 m=bnb8:128", ["--loss-scaler=torch", "--clip"]),
+         ("adamw", "m=torchao4:128 v=torchao4u:128", [])]
 
 
 @pytest.mark.parametrize("rule, storage, flags", CASES, ids=lambda case: str(case))
@@ -52,6 +57,45 @@ def encoded(numbers, size):
     codes = np.concatenate(codes)
     codes[codes == 0xFF] = 0x7F
     return codes, np.array(scales, np.float32)
+
+
+def book_encoded(name, numbers, size):
+    """Codes and scales of a code book, as torchao has them where all is finite."""
+    codes, scales = [], []
+    for block in blocks(numbers, size):
+        largest = np.abs(np.where(np.isfinite(block), block, 0)).max()
+        scales.append(np.clip(largest, np.float32(1e-12), np.float32(2.0**126)))
+        codes.append(books.encode(name, block / scales[-1]))
+    return np.concatenate(codes), np.array(scales, np.float32)
+
+
+@pytest.mark.parametrize("name", ["bnb8", "bnb8u", "torchao4", "torchao4u"])
+def test_code_books_against_numpy(name):
+    """As below, from states of zeros; a NaN is stored as 0 is, what is infinite as the last number."""
+    compiled = program.Program(program.generated("sgd{momentum_on}", f"buf={name}:32"))
+    rng, count = np.random.default_rng(6), 1000
+    rows = compiled.rows([[count]])
+    values = templatecases.start_values(compiled, rows, rng, 0)
+    grads = (rng.standard_normal(count) * np.exp2(rng.integers(-40, 40, count))).astype(np.float32)
+    grads[:32] = 0
+    grads[40], grads[70], grads[71] = np.nan, np.inf, -np.inf
+    grads[96:128] = 1e-30                # below the least scale
+    grads[128:160] = 3e38                # above the largest
+    grads[160:200] = books.table(name)[rng.integers(0, len(books.table(name)), 40)]
+    values.update(buf=np.zeros(count, np.uint8), buf_scale=np.zeros(32, np.uint32), g=grads.view(np.uint32),
+                  lr=np.zeros(1), momentum=np.ones(1), dampening=np.zeros(1), decay=np.zeros(1),
+                  w=np.zeros(count, np.uint32))
+    with np.errstate(all="ignore"):
+        codes, units = book_encoded(name, grads, 32)
+    memory = compare.Memory(compiled.signature, rows, [0]).fill(values)
+    for machine, run in compare.executors(compiled, ALL):
+        got = memory.twin()
+        run(got)
+        np.testing.assert_array_equal(got.streams["buf_scale"].get().view(np.float32), units, err_msg=machine)
+        np.testing.assert_array_equal(got.streams["buf"].get(), codes, err_msg=machine)
+    zero = books.zero_of(name)
+    assert codes[40] == zero and codes[70] == len(books.table(name)) - 1 and codes[71] == 0
+    assert (codes[:32] == zero).all() and units[0] == np.float32(1e-12)
 
 
 def test_codes_and_scales_against_numpy():

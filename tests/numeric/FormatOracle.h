@@ -5,6 +5,7 @@
 #ifndef ALTGRAD_TESTS_FORMAT_ORACLE_H
 #define ALTGRAD_TESTS_FORMAT_ORACLE_H
 
+#include "BookOracle.h"
 #include "altgrad/format.h"
 
 #include <algorithm>
@@ -61,11 +62,19 @@ public:
 
   void seek(uint32_t magnitude) {
     double value = floatOf(std::min(magnitude, 0x7f800000u));
+    if (f.book)
+      return;
     auto at = std::lower_bound(middles.begin(), middles.end(), value);
     position = uint32_t(at - middles.begin());
   }
 
   Expected at(uint32_t magnitude) {
+    if (f.book) {
+      float value = floatOf(magnitude | uint32_t(negative) << 31);
+      uint32_t code = bookCode(f.book, value);
+      bool below = value < (f.book % 2 ? -1 : 0);
+      return {code, code, value > 1 || below};
+    }
     if (magnitude > 0x7f800000)
       return {nanCode, nanCode, false};
     double value = floatOf(magnitude);

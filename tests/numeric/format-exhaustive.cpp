@@ -44,6 +44,19 @@ static bool checkCodes(const Preset &preset) {
   return wrong == 0;
 }
 
+static bool checkBook(const Preset &preset) {
+  const Format &f = preset.format;
+  const std::vector<float> &numbers = bookNumbers(f.book);
+  uint32_t wrong = numbers.size() != 1u << f.bits();
+  for (uint32_t code = 0; code < numbers.size(); ++code)
+    wrong += decode(f, code) != numbers[code] ||
+             encode(f, numbers[code], Rounding::NearestEven,
+                    Overflow::Saturate) != code;
+  if (wrong)
+    printf("%s: %u codes are wrong\n", preset.name, wrong);
+  return wrong == 0;
+}
+
 static bool checkFloats(const Preset &preset, const Magnitudes &magnitudes) {
   const Format &f = preset.format;
   uint64_t wrong = 0, checked = 0;
@@ -80,7 +93,8 @@ int main(int count, char **arguments) {
     for (int i = 2; i < count; ++i)
       wanted |= strcmp(arguments[i], preset.name) == 0;
     if (wanted && preset.format.bits() <= 16)
-      right = checkCodes(preset) && checkFloats(preset, magnitudes) && right;
+      right = (preset.format.book ? checkBook : checkCodes)(preset) &&
+              checkFloats(preset, magnitudes) && right;
   }
   return right ? 0 : 1;
 }

@@ -20,10 +20,10 @@ class Format(ctypes.Structure):
     _fields_ = [("exponent_bits", ctypes.c_uint8), ("mantissa_bits", ctypes.c_uint8),
                 ("bias", ctypes.c_int16), ("has_inf", ctypes.c_bool), ("nan", ctypes.c_uint8),
                 ("has_sign", ctypes.c_bool), ("has_zero", ctypes.c_bool), ("ties", ctypes.c_uint8),
-                ("complement", ctypes.c_bool)]
+                ("complement", ctypes.c_bool), ("book", ctypes.c_uint8)]
 
-    def __init__(self, *numbers, has_sign=True, has_zero=True, ties=0, complement=False):
-        super().__init__(*numbers, has_sign, has_zero, ties, complement)
+    def __init__(self, *numbers, has_sign=True, has_zero=True, ties=0, complement=False, book=0):
+        super().__init__(*numbers, has_sign, has_zero, ties, complement, book)
 
     @property
     def bits(self):

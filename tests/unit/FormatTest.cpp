@@ -22,7 +22,7 @@ constexpr const Format &named(std::string_view name) {
 constexpr Format e3m4 = named("altgrad.e3m4"), e8m0 = named("ocp.e8m0");
 constexpr Format e7m0 = named("altgrad.e7m0"), int8 = named("int8");
 
-// Every preset but f32, and formats at the edges of what there may be.
+// Every preset but f32 and code books, and formats at the edges of what there may be.
 std::vector<Format> narrowFormats() {
   std::vector<Format> formats = {
       {0, 1, 0, false, NanCode::None},           // -1/2, 0, 1/2
@@ -35,7 +35,7 @@ std::vector<Format> narrowFormats() {
       {0, 16, -16, false, NanCode::None, false}, // 0 to 65535
       {0, 3, -3, false, NanCode::None, true, true, Ties::Even, true}};
   for (const Preset &preset : presets)
-    if (preset.format.bits() <= 16)
+    if (preset.format.bits() <= 16 && !preset.format.book)
       formats.push_back(preset.format);
   return formats;
 }

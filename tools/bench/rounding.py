@@ -1,5 +1,5 @@
 """AdamW with narrow storage beside plain one, and torchao's beside it where that is installed: bf16 rounded by draws,
-and states of 8 bits with a scale for each block."""
+and states of 8 bits with a scale for each block, in FP8 and in code books."""
 
 import statistics
 
@@ -20,6 +20,12 @@ class Fp8(candidates.Package):
         return altgrad.optim.AdamWFp8(self.params, lr=1e-4)
 
 
+class Books(candidates.Package):
+    def make(self, choice):
+        import altgrad
+        return altgrad.optim.AdamW8bit(self.params, lr=1e-4)
+
+
 class Torchao(candidates.Torch):
     def make(self, choice):
         from torchao.optim import _AdamW
@@ -32,9 +38,16 @@ class Torchao8bit(candidates.Torch):
         return AdamW8bit(self.params, lr=1e-4)
 
 
+class TorchaoFp8(candidates.Torch):
+    def make(self, choice):
+        from torchao.optim import AdamWFp8
+        return AdamWFp8(self.params, lr=1e-4)
+
+
 # What is narrow: (dtype of parameters, what is beside it, ours, torchao's).
 CASES = {"stochastic": ("bf16", "nearest", Stochastic, Torchao),
-         "8-bit states": ("f32", "f32 states", Fp8, Torchao8bit)}
+         "FP8 states": ("f32", "f32 states", Fp8, TorchaoFp8),
+         "8-bit states": ("f32", "f32 states", Books, Torchao8bit)}
 
 
 def makers(beside, ours, theirs):

@@ -6,6 +6,8 @@
 #ifndef ALTGRAD_FORMAT_H
 #define ALTGRAD_FORMAT_H
 
+#include "altgrad/book.h"
+
 #include <cstdint>
 
 namespace altgrad {
@@ -36,6 +38,7 @@ struct Format {
   bool hasZero = true; // without it code 0 is 2^-bias (OCP E8M0)
   Ties ties = Ties::Even;
   bool complement = false; // two's complement, of fixed point alone
+  uint8_t book = 0; // codes are places in books[book - 1], which has the sign
 
   constexpr unsigned bits() const {
     return unsigned(hasSign) + exponentBits + mantissaBits;
@@ -82,6 +85,7 @@ struct Format {
     bool f32 = exponentBits == 8 && mantissaBits == 23 && hasSign;
     return exponentBits <= 8 && (f32 || (mantissaBits <= 16 && bits() <= 16)) &&
            bits() >= 2 && bias >= smallestBias() && bias <= largestBias() &&
+           book <= sizeof(books) / sizeof(*books) &&
            hasInf == (nan == NanCode::Ieee) &&
            (!hasInf || (exponentBits >= 1 && mantissaBits >= 1)) &&
            (nan == NanCode::None || magnitudes() > 2) &&
@@ -95,7 +99,7 @@ struct Format {
     return exponentBits == o.exponentBits && mantissaBits == o.mantissaBits &&
            bias == o.bias && hasInf == o.hasInf && nan == o.nan &&
            hasSign == o.hasSign && hasZero == o.hasZero && ties == o.ties &&
-           complement == o.complement;
+           complement == o.complement && book == o.book;
   }
 };
 
@@ -113,6 +117,13 @@ enum class Overflow : uint8_t {
   NonFinite, // infinity; NaN where there is none; the largest where neither is
   Saturate   // the largest number, for an infinity as well
 };
+
+// A code book as a format: its numbers are the table's, whatever the other
+// words say.
+constexpr Format bookFormat(uint8_t book) {
+  return {0,    books[book - 1].bits, 0,          false, NanCode::None, false,
+          true, Ties::Up,             /*complement=*/false, book};
+}
 
 inline constexpr Format f32Format{8, 23, 127, true, NanCode::Ieee};
 inline constexpr Format bf16Format{8, 7, 127, true, NanCode::Ieee};
@@ -159,6 +170,11 @@ inline constexpr Preset presets[] = {
     {"int8", {0, 7, -7, false, NanCode::None, true, true, Ties::Even, true}},
     {"int16", {0, 15, -15, false, NanCode::None, true, true, Ties::Even, true}},
     {"uint8", {0, 8, -8, false, NanCode::None, false}},
+    // Numbers up to 1, for states whose blocks have a scale.
+    {"bnb8", bookFormat(1)},
+    {"bnb8u", bookFormat(2)},
+    {"torchao4", bookFormat(3)},
+    {"torchao4u", bookFormat(4)},
 };
 
 namespace detail {
@@ -233,6 +249,13 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude,
   return code + roundsUp(rest, shift, tieUp, rounding, draw);
 }
 
+constexpr uint32_t encodeByBook(const Book &book, float value,
+                                bool *saturated) {
+  if (saturated && (value > 1 || value < (book.hasSign ? -1 : 0)))
+    *saturated = true;
+  return encode(book, value);
+}
+
 } // namespace detail
 
 // The code of an f32 given by its bits: one direct rounding, subnormals
@@ -240,12 +263,17 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude,
 // without one. What is negative and rounds to no zero lies beyond an unsigned
 // format: its smallest number when saturating, otherwise NaN. `saturated` is
 // set, never cleared, when a number beyond the format became one of its
-// numbers. `draw` is for stochastic rounding.
+// numbers. `draw` is for stochastic rounding. A code book has the nearest
+// number, of two the higher one, its last ones for what is beyond them, and the
+// code of 0 for NaN.
 constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
                               Rounding rounding, Overflow overflow,
                               bool *saturated = nullptr, uint32_t draw = 0) {
   uint32_t magnitude = bits & 0x7fffffff;
   bool negative = bits >> 31;
+  if (format.book)
+    return detail::encodeByBook(books[format.book - 1],
+                                __builtin_bit_cast(float, bits), saturated);
   if (magnitude > 0x7f800000)
     return format.nan == NanCode::None ? 0 : format.nanCode();
   uint32_t largest = format.maxCode() + (format.complement && negative);
@@ -281,6 +309,9 @@ constexpr uint32_t encode(const Format &format, float value, Rounding rounding,
 // The bits of the f32 that a code stands for; exact, and NaN canonical.
 constexpr uint32_t decodeBits(const Format &format, uint32_t code) {
   uint32_t magnitude = code & (format.magnitudes() - 1);
+  if (format.book)
+    return __builtin_bit_cast(uint32_t,
+                              books[format.book - 1].numbers[magnitude]);
   bool negative = code & format.signBit();
   uint32_t sign = negative ? 0x80000000u : 0;
   if (format.complement && negative)

@@ -2,9 +2,9 @@
 
 from ._from_rule import FromRule
 from ._named import ADOPT, LAMB, SGD, Adagrad, Adam, AdamW, AdEMAMix, Lion, RMSprop
-from ._narrow import AdamWFp8, LionFp8
+from ._narrow import AdamW8bit, AdamWFp8, Lion8bit, LionFp8
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
 
-__all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdamWFp8", "AdEMAMix", "FromRule", "LAMB",
-           "Lion", "LionFp8", "Optimizer", "RMSprop", "Record", "SGD", "plot_run"]
+__all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdamW8bit", "AdamWFp8", "AdEMAMix", "FromRule",
+           "LAMB", "Lion", "Lion8bit", "LionFp8", "Optimizer", "RMSprop", "Record", "SGD", "plot_run"]

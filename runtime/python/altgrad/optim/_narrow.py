@@ -24,3 +24,23 @@ class LionFp8(Lion):
     """Lion with its momentum as AdamWFp8 keeps its moments."""
 
     _storage = f"states={_FP8}"
+
+
+class AdamW8bit(AdamW):
+    """AdamW with both moments in the dynamic 8-bit maps of bitsandbytes and torchao, 256 elements to a scale.
+
+    `state` holds torch.uint8 codes: `exp_avg` places in the signed map (`bnb8`), `exp_avg_sq`
+    and the largest of amsgrad in the unsigned one (`bnb8u`), each beside the largest of every
+    block as float32 under `<key>_scale`. Codes and scales are those of torchao's AdamW8bit,
+    byte for byte (Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2021; scales
+    begin at 1e-12). Parameters under 4096 elements keep float32.
+    """
+
+    _storage = "states=bnb8u:256 m=bnb8:256"
+    _older = AdamW._older
+
+
+class Lion8bit(Lion):
+    """Lion with its momentum as AdamW8bit keeps its first moments."""
+
+    _storage = "states=bnb8:256"

@@ -1,0 +1,180 @@
+// encode and decode of code books: tables in the module, and look-ups in them.
+#include "codegen/numerics/Bits.h"
+#include "codegen/numerics/Numerics.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+// A table of a code book in the memory of a kernel's module.
+class Table {
+public:
+  Table(ImplicitLocOpBuilder &b, const Target &target, const Twine &name,
+        ArrayRef<float> entries)
+      : b(b), target(target), size(int64_t(entries.size())),
+        pointer(LLVM::LLVMPointerType::get(b.getContext(), target.isPtx())) {
+    Operation *module = SymbolTable::getNearestSymbolTable(
+        b.getInsertionBlock()->getParentOp());
+    std::string symbol = name.str();
+    if (!SymbolTable::lookupSymbolIn(module, symbol)) {
+      OpBuilder top = OpBuilder::atBlockBegin(&module->getRegion(0).front());
+      auto type = LLVM::LLVMArrayType::get(b.getF32Type(), entries.size());
+      auto values = DenseElementsAttr::get(
+          RankedTensorType::get({size}, b.getF32Type()), entries);
+      LLVM::GlobalOp::create(top, b.getLoc(), type, /*isConstant=*/true,
+                             LLVM::Linkage::Internal, symbol, values,
+                             /*alignment=*/64, pointer.getAddressSpace());
+    }
+    base = LLVM::AddressOfOp::create(b, pointer, symbol);
+  }
+
+  /// The entries at an i32 or at each of a vector of them, all below its size.
+  Value at(Value places) const;
+
+private:
+  Value load(Type type, Value place, unsigned alignment) const {
+    Value from =
+        LLVM::GEPOp::create(b, pointer, b.getF32Type(), base,
+                            ArrayRef<LLVM::GEPArg>{place});
+    return LLVM::LoadOp::create(b, type, from, alignment, /*isVolatile=*/false,
+                                /*isNonTemporal=*/false, /*isInvariant=*/true);
+  }
+  Value call(StringRef intrinsic, Type type, ValueRange operands) const {
+    return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic),
+                                         operands)
+        .getResult(0);
+  }
+  Value oneByOne(Value places, VectorType type) const;
+  Value gathered(Value places, VectorType type) const;
+  Value permuted(Value places, VectorType type) const;
+
+  ImplicitLocOpBuilder &b;
+  const Target &target;
+  int64_t size;
+  LLVM::LLVMPointerType pointer;
+  Value base;
+};
+} // namespace
+
+Value Table::at(Value places) const {
+  auto vector = dyn_cast<VectorType>(places.getType());
+  if (!vector)
+    return load(b.getF32Type(), places, 4);
+  auto type = VectorType::get(vector.getShape(), b.getF32Type());
+  if (!target.isPtx() && type.getNumElements() == 16)
+    return permuted(places, type);
+  if (!target.isPtx() && type.getNumElements() == 8)
+    return gathered(places, type);
+  return oneByOne(places, type);
+}
+
+Value Table::oneByOne(Value places, VectorType type) const {
+  SmallVector<Value> entries;
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    entries.push_back(load(
+        b.getF32Type(),
+        vector::ExtractOp::create(b, places, ArrayRef<int64_t>{i}), 4));
+  return vector::FromElementsOp::create(b, type, entries);
+}
+
+// AVX2's own: LLVM takes a gather apart where it does not know the CPU.
+Value Table::gathered(Value places, VectorType type) const {
+  Integers words{b, places.getType()};
+  Value none = words.splat(b.getF32FloatAttr(0));
+  Value all = words.splat(
+      b.getF32FloatAttr(__builtin_bit_cast(float, 0xffffffffu)));
+  auto bytes = LLVM::ConstantOp::create(b, b.getI8Type(), b.getI8IntegerAttr(4));
+  return call("llvm.x86.avx2.gather.d.ps.256", type,
+              {none, base, places, all, bytes});
+}
+
+// AVX-512: 32 entries at a time by their place's low bits, then choices by the
+// others. A gather takes nearly twice as long.
+Value Table::permuted(Value places, VectorType type) const {
+  Integers words{b, places.getType()};
+  auto part = [&](int64_t from) {
+    Value place =
+        arith::ConstantIntOp::create(b, b.getI32Type(), int32_t(from));
+    return load(type, place, 64);
+  };
+  if (size == 16)
+    return call("llvm.x86.avx512.permvar.sf.512", type, {part(0), places});
+  SmallVector<Value> parts;
+  for (int64_t from = 0; from < size; from += 32)
+    parts.push_back(call("llvm.x86.avx512.vpermi2var.ps.512", type,
+                         {part(from), places, part(from + 16)}));
+  for (uint64_t bit = 32; parts.size() > 1; bit *= 2) {
+    Value high = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::ne, words.both(places, words.constant(bit)),
+        words.constant(0));
+    for (size_t i = 0; i < parts.size() / 2; ++i)
+      parts[i] = words.choose(high, parts[2 * i + 1], parts[2 * i]);
+    parts.resize(parts.size() / 2);
+  }
+  return parts[0];
+}
+
+static const Book &bookOf(FormatAttr format) {
+  return books[format.getBook() - 1];
+}
+
+static Table tableOf(ImplicitLocOpBuilder &b, const Target &target,
+                     FormatAttr format, StringRef kind, const float *entries) {
+  return {b, target, "altgrad_" + format.getKnownName() + "_" + kind,
+          ArrayRef(entries, bookOf(format).size())};
+}
+
+// A place for the magnitude that is the code's or the one below it: the lowest of
+// the lines, which are the decades' inside them. Numbers that are not negative
+// are in the order of their bits.
+static Value placeOf(const Bits &bits, Value magnitude, const Book &book) {
+  Value size = bits.cast(magnitude, bits.f32());
+  Value lowest = bits.cast(bits.constant(book.lastLine()), bits.type);
+  for (unsigned i = 0; i < book.lineCount; ++i) {
+    Value line =
+        math::FmaOp::create(bits.b, size, bits.constant(book.lines[i].slope),
+                            bits.constant(book.lines[i].offset));
+    lowest = bits.least(lowest, bits.cast(line, bits.type));
+  }
+  return arith::FPToSIOp::create(bits.b, bits.type,
+                                 bits.cast(lowest, bits.f32()));
+}
+
+Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
+                            const Target &target) {
+  const Book &book = bookOf(op.getFormat());
+  Value number = op.getNumber();
+  Bits bits{b, number.getType()};
+  Value raw = bits.cast(number, bits.type), none = bits.constant(0u);
+  Value magnitude = book.hasSign
+                        ? bits.both(raw, bits.constant(0x7fffffffu))
+                        : arith::MaxSIOp::create(b, raw, none).getResult();
+  Value code = placeOf(bits, magnitude, book);
+  if (book.hasSign) { // below zero they count the other way, from one less
+    Value all = arith::ShRSIOp::create(b, raw, bits.constant(31u));
+    code = bits.add(bits.exclusive(code, all), bits.constant(uint32_t(book.zero)));
+  }
+  code = arith::MaxSIOp::create(b, code, none);
+  Value next = tableOf(b, target, op.getFormat(), "next", book.next).at(code);
+  Value above =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, number, next);
+  code = bits.add(code, arith::ExtUIOp::create(b, bits.type, above));
+  Value nan =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
+  code = bits.choose(nan, bits.constant(uint32_t(book.zero)), code);
+  return arith::TruncIOp::create(b, bits.of(b.getI8Type()), code);
+}
+
+Value altgrad::decodeByBook(ImplicitLocOpBuilder &b, DecodeOp op,
+                            const Target &target) {
+  const Book &book = bookOf(op.getFormat());
+  Integers words{b, Integers{b, op.getCode().getType()}.of(b.getI32Type())};
+  Value place = arith::ExtUIOp::create(b, words.type, op.getCode());
+  if (book.bits < 8)
+    place = words.both(place, words.constant(book.size() - 1));
+  return tableOf(b, target, op.getFormat(), "numbers", book.numbers).at(place);
+}

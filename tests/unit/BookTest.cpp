@@ -1,0 +1,103 @@
+// The tables of code books, and the lines by which compiled code finds a place
+// in them.
+#include "altgrad/format.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <string>
+
+using namespace altgrad;
+
+namespace {
+
+float neighbour(float x, float toward) { return std::nextafter(x, toward); }
+
+TEST(Book, NumbersAndWhatLiesBetweenAreInOrder) {
+  for (const Book &book : books)
+    for (unsigned i = 0; i + 1 < book.size(); ++i) {
+      EXPECT_LT(book.numbers[i], book.next[i]);
+      EXPECT_LE(book.next[i], book.numbers[i + 1]);
+    }
+}
+
+TEST(Book, ANumberIsStoredAsTheNearestOne) {
+  for (const Book &book : books)
+    for (unsigned i = 0; i + 1 < book.size(); ++i) {
+      float from = book.next[i];
+      EXPECT_EQ(encode(book, from), i + 1);
+      EXPECT_EQ(encode(book, neighbour(from, -2)), i);
+      double middle = (double(book.numbers[i]) + book.numbers[i + 1]) / 2;
+      EXPECT_NEAR(from, middle, std::fabs(middle) * 0x1p-23);
+    }
+}
+
+TEST(Book, WhatLiesBeyondIsTheLastNumber) {
+  for (const Book &book : books) {
+    EXPECT_EQ(encode(book, 1), book.size() - 1);
+    EXPECT_EQ(encode(book, INFINITY), book.size() - 1);
+    EXPECT_EQ(encode(book, -INFINITY), 0u);
+    EXPECT_EQ(encode(book, -1), 0u);
+    EXPECT_EQ(encode(book, -0.0f), book.zero);
+    EXPECT_EQ(encode(book, NAN), book.zero);
+  }
+}
+
+// As compiled code does it, for a magnitude.
+int placeOf(const Book &book, float magnitude) {
+  float lowest = book.lastLine();
+  for (unsigned i = 0; i < book.lineCount; ++i)
+    lowest = std::min(lowest, std::fma(magnitude, book.lines[i].slope,
+                                       book.lines[i].offset));
+  return std::max(int(lowest), 0);
+}
+
+// Lines rise, so it is enough to look where codes begin and end.
+TEST(Book, LinesGiveTheCodeOrTheOneBefore) {
+  for (const Book &book : books)
+    for (unsigned i = book.zero; i + 1 < book.size(); ++i) {
+      float from = book.next[i];
+      int below = placeOf(book, neighbour(from, 0)) + book.zero,
+          above = placeOf(book, from) + book.zero;
+      EXPECT_LE(below, int(i));
+      EXPECT_GE(above, int(i));
+    }
+}
+
+// Below zero a place of n above it stands for one of n + 1 below it.
+TEST(Book, LinesHoldBelowZeroToo) {
+  for (const Book &book : {books[0], books[2]})
+    for (unsigned i = 0; i < book.zero; ++i) {
+      float from = book.next[i];
+      auto code = [&](float number) {
+        return std::max(book.zero - 1 - placeOf(book, -number), 0);
+      };
+      EXPECT_LE(code(neighbour(from, -2)), int(i));
+      EXPECT_GE(code(from), int(i));
+      EXPECT_LE(code(from), int(i) + 1);
+    }
+}
+
+TEST(Book, EndsOfTheRange) {
+  for (const Book &book : books) {
+    EXPECT_EQ(placeOf(book, 0), 0);
+    EXPECT_EQ(placeOf(book, INFINITY) + book.zero, int(book.size()) - 2);
+  }
+}
+
+TEST(Book, SaturationIsReported) {
+  auto flag = [](const char *name, float value) {
+    bool saturated = false;
+    for (const Preset &preset : presets)
+      if (std::string(name) == preset.name)
+        encode(preset.format, value, Rounding::NearestEven, Overflow::Saturate,
+               &saturated);
+    return saturated;
+  };
+  EXPECT_FALSE(flag("bnb8", -1));
+  EXPECT_TRUE(flag("bnb8", 1.5f));
+  EXPECT_TRUE(flag("bnb8u", -0.5f));
+  EXPECT_FALSE(flag("bnb8u", -0.0f));
+}
+
+} // namespace
