@@ -325,7 +325,7 @@ class Evaluator:
         steps = hypers[roles.count("hyper"):]
         valued = steps[roles.count("step"):]
         feed = {"param": [param], "grad": [grad], "state": list(kept), "hyper": hypers,
-                "step": steps, "value": valued or [param]}
+                "step": steps, "value": valued[:] or [param]}
         values = {}
         for role, name, default, (ssa, _) in zip(roles, names, defaults_of(rule), rule.body.arguments):
             if role == "option":
