@@ -57,10 +57,7 @@ def test_the_reference_profile_is_the_source(name, hypers):
 def test_the_default_is_exact(name):
     params = model()
     optimizer = altgrad.optim.GridOptim(params, format=name, seed=7, **HYPERS)
-    if name == "altgrad.e7m0":  # ties of powers of two go down: none among these numbers
-        follow(grids.exact_step, optimizer, params, name, 4, **HYPERS)
-    else:
-        follow(grids.exact_step, optimizer, params, name, 8, **HYPERS)
+    follow(grids.exact_step, optimizer, params, name, 8, **HYPERS)
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.uint8])
@@ -79,7 +76,8 @@ def test_codes_move_as_their_numbers_do(dtype):
         counts = []
         for step in range(4):
             generator = torch.Generator().manual_seed(step)
-            param.grad = torch.randn(len(start), generator=generator)
+            param.grad = torch.randn(len(start), generator=generator).bfloat16().to(
+                torch.float32 if param is codes else param.dtype)
             counts += [int(n) for n in optimizer.step()]
         got = param.detach().view(torch.uint8).numpy() if param is codes else None
         value = param.detach().float().numpy() if got is None else grids.formats.decode(form, got)

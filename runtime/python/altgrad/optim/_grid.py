@@ -26,8 +26,8 @@ class GridOptim(Optimizer):
     and at most 8 bits). Parameters are float32 (bfloat16 or float16 where these hold every number
     of the grid) and snap to the nearest number in their first step; or they hold codes, in
     `fp8_dtype` or, where torch has no dtype, in uint8. Gradients are float32, bfloat16 or
-    float16 and stay as they were; parameters of codes are given `grad_dtype = None`, so that
-    torch takes them. `state` has `velocity` in float32, or as `storage` says ("velocity=bf16").
+    float16 and stay as they were; parameters of codes are given `grad_dtype` float32, so that torch takes
+    them (its cast, `param.float()`, rounds gradients to the codes' format on their way back). `state` has `velocity` in float32, or as `storage` says ("velocity=bf16").
 
     A NaN as k moves nothing, a code that is no number stays. k is off by 2^-16 on average at the
     most; `seed` and the count of draws lie in the param_groups, as everywhere.

@@ -27,10 +27,10 @@ def check_params(optimizer, params):
 
 
 def take_gradients(params, words):
-    """Lets parameters that hold codes have gradients of any dtype; torch's rule is their own."""
+    """Lets parameters that hold codes have gradients of float32, where nobody has said another dtype."""
     for param in params:
         if param.dtype in code_dtypes(words) and getattr(param, "grad_dtype", None) == param.dtype:
-            param.grad_dtype = None
+            param.grad_dtype = torch.float32
 
 
 def clear_counts(tables):
