@@ -174,7 +174,7 @@ RuleOp::getStoredStates(ArrayRef<StringRef> options) {
 
 static StringRef typeOfRole(StringRef role) {
   return llvm::StringSwitch<StringRef>(role)
-      .Cases({"param", "grad", "state"}, "f32")
+      .Cases({"param", "grad", "state", "value"}, "f32")
       .Case("hyper", "f64")
       .Case("step", "i64")
       .Case("option", "i1")
@@ -197,8 +197,8 @@ LogicalResult RuleOp::verify() {
     if (expected.empty())
       return emitOpError() << "gives '%" << getName(argument)
                            << "' the unknown role '" << role
-                           << "'; roles are param, grad, state, hyper, step, "
-                              "option";
+                           << "'; roles are param, grad, state, value, hyper, "
+                              "step, option";
     std::string type;
     llvm::raw_string_ostream(type) << argument.getType();
     // rule_c3
@@ -234,6 +234,9 @@ LogicalResult RuleOp::verify() {
   // rule_c9
   if (getByRole("step").size() > 1)
     return emitOpError("has more than one step count");
+  // rule_c13
+  if (getByRole("value").size() > 1)
+    return emitOpError("has more than one value of the parameter");
   return success();
 }
 

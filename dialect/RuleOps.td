@@ -20,6 +20,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     | `param` | f32 | the element of the parameter; exactly one |
     | `grad` | f32 | the element of its gradient; exactly one |
     | `state` | f32 | an element the optimizer keeps from step to step |
+    | `value` | f32 | the number that the parameter stands for where `param` is a coordinate of it, its rung for one; elsewhere the parameter itself; at most one |
     | `hyper` | f64 | a hyper-parameter, data at run time; a default may follow |
     | `step` | i64 | the number of this step, from 1; at most one |
     | `option` | i1 | a choice made when the rule is compiled; a default follows |
@@ -54,7 +55,8 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (rule_c9) at most one has the role `step`;
     - (rule_c10) what is reduced differs from element to element;
     - (rule_c11) a reduction is over the tensor;
-    - (rule_c12) `yield` gives one value for each state.
+    - (rule_c12) `yield` gives one value for each state;
+    - (rule_c13) at most one has the role `value`.
 
     For rules and steps alike:
 

@@ -84,7 +84,7 @@ LogicalResult StepOp::verifyRegions() {
       continue;
     for (Operation *user : argument.getUsers())
       // step_c8
-      if (isa<DequantizeOp, UnscaleOp, LoadOp>(user))
+      if (isa<DequantizeOp, RecodeOp, UnscaleOp, LoadOp>(user))
         return user->emitOpError() << "reads '%" << getName(argument)
                                    << "', which is out";
   }
@@ -114,6 +114,19 @@ LogicalResult QuantizeOp::verify() {
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to "
                          << format.getKnownName()
                          << "; a code book has the nearest number alone";
+  return success();
+}
+
+LogicalResult RecodeOp::verify() {
+  unsigned from = getCodes().getType().getFormat().getBits();
+  unsigned to = getTensors().getType().getFormat().getBits();
+  // recode_c1
+  if (from != to || from > 8 || getCodes().getType().getBlock() > 1 ||
+      getTensors().getType().getBlock() > 1)
+    return emitOpError() << "takes " << getCodes().getType() << " for "
+                         << getTensors().getType()
+                         << "; codes of both have the same number of bits, at "
+                            "most 8";
   return success();
 }
 

@@ -176,10 +176,16 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
     options leave unchanged are not operands. A rule that is not in the module is
     a stock rule, or looked for as `<name>.mlir` on the rule path.
 
+    With `value` the parameter is a coordinate of what `value` holds, such as the
+    place on its format's grid. The first result is then what the coordinate changes
+    by: what the rule adds to it or subtracts from it last, unrounded; where it ends
+    in something else, the difference.
+
     ```mlir
     %w1, %m1, %v1 = update @adamw param(%w) grad(%g) state(%m, %v)
         hyper(%lr, %b1, %b2, %eps, %decay) step(%t)
     %x1 = update @sgd {maximize} param(%x) grad(%y) state() hyper(%lr)
+    %dx = update @sgd param(%x) grad(%y) state() hyper(%lr) value(%x)
     ```
 
     Constraints:
@@ -193,7 +199,8 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
   let arguments = (ins FlatSymbolRefAttr:$rule, StrArrayAttr:$options,
                        Altgrad_RealsType:$param, Altgrad_RealsType:$grad,
                        Variadic<Altgrad_RealsType>:$states,
-                       Variadic<F64>:$hypers, Optional<I64>:$step);
+                       Variadic<F64>:$hypers, Optional<I64>:$step,
+                       Optional<Altgrad_RealsType>:$value);
   let results = (outs Altgrad_RealsType:$new_param,
                       Variadic<Altgrad_RealsType>:$new_states);
   let hasCustomAssemblyFormat = 1;
@@ -232,6 +239,31 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
   let assemblyFormat = [{
     $values `round` `` $rounding (`draw` `(` $draw^ `)`)?
     `overflow` `` $overflow attr-dict `:` qualified(type($tensors))
+  }];
+  let hasVerifier = 1;
+}
+
+def Altgrad_RecodeOp : Altgrad_Op<"recode", [Pure]> {
+  let summary = "the same codes, taken for those of another format";
+  let description = [{
+    No bit changes. In the format of the integers of its width, sign and magnitude, a
+    code is its rung: its place among the format's numbers in their order, counted from 0.
+
+    ```mlir
+    %places = recode %w : !altgrad.tensors<ocp.e4m3fn> to
+        !altgrad.tensors<#altgrad.format<exponent = 0, mantissa = 7, bias = -7, inf = false, nan = none>>
+    %rungs = dequantize %places : !altgrad.tensors<
+        #altgrad.format<exponent = 0, mantissa = 7, bias = -7, inf = false, nan = none>>
+    ```
+
+    Constraints:
+
+    - (recode_c1) codes of both have the same number of bits, at most 8.
+  }];
+  let arguments = (ins Altgrad_TensorsType:$codes);
+  let results = (outs Altgrad_TensorsType:$tensors);
+  let assemblyFormat = [{
+    $codes attr-dict `:` qualified(type($codes)) `to` qualified(type($tensors))
   }];
   let hasVerifier = 1;
 }

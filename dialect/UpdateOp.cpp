@@ -40,15 +40,21 @@ ParseResult UpdateOp::parse(OpAsmParser &parser, OperationState &result) {
   if (segments[0] != 1 || segments[1] != 1)
     return parser.emitError(parser.getNameLoc())
            << "updates one parameter by one gradient";
-  OpAsmParser::UnresolvedOperand step;
+  OpAsmParser::UnresolvedOperand step, value;
   bool counted = succeeded(parser.parseOptionalKeyword("step"));
   if (counted && (parser.parseLParen() || parser.parseOperand(step) ||
                   parser.parseRParen() ||
                   parser.resolveOperand(step, builder.getI64Type(),
                                         result.operands)))
     return failure();
+  bool valued = succeeded(parser.parseOptionalKeyword("value"));
+  if (valued &&
+      (parser.parseLParen() || parser.parseOperand(value) ||
+       parser.parseRParen() ||
+       parser.resolveOperand(value, reals, result.operands)))
+    return failure();
   result.getOrAddProperties<Properties>().operandSegmentSizes = {
-      1, 1, segments[2], segments[3], counted ? 1 : 0};
+      1, 1, segments[2], segments[3], counted ? 1 : 0, valued ? 1 : 0};
   result.addTypes(SmallVector<Type>(1 + segments[2], reals));
   return success();
 }
@@ -66,6 +72,8 @@ void UpdateOp::print(OpAsmPrinter &printer) {
           << getStates() << ") hyper(" << getHypers() << ")";
   if (getStep())
     printer << " step(" << getStep() << ")";
+  if (getValue())
+    printer << " value(" << getValue() << ")";
 }
 
 LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {

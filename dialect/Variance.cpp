@@ -79,7 +79,7 @@ void Variances::visit(Operation &op) {
 }
 
 Variances::Variances(RuleOp rule) {
-  for (StringRef role : {"param", "grad", "state"})
+  for (StringRef role : {"param", "grad", "state", "value"})
     for (BlockArgument argument : rule.getByRole(role))
       spans[argument] = 1;
   // The step that applies the rule may give each tensor its own.

@@ -51,6 +51,16 @@ static void expandDequantize(DequantizeOp op) {
   op.erase();
 }
 
+static void expandRecode(RecodeOp op) {
+  OpBuilder builder(op);
+  Value code = codeOf(builder, op.getLoc(), op.getCodes());
+  op.replaceAllUsesWith(CollectOp::create(builder, op.getLoc(),
+                                          op.getTensors().getType(), code,
+                                          /*factor=*/Value())
+                            .getResult());
+  op.erase();
+}
+
 static LogicalResult expandElement(ElementOp op) {
   OpBuilder builder(op);
   Value element = elementOf(builder, op.getLoc(), op.getValues());
@@ -107,6 +117,8 @@ struct ExpandFormats : altgrad::impl::ExpandFormatsPassBase<ExpandFormats> {
     for (Operation &op : llvm::make_early_inc_range(body)) {
       if (auto dequantize = dyn_cast<DequantizeOp>(op))
         expandDequantize(dequantize);
+      else if (auto recode = dyn_cast<RecodeOp>(op))
+        expandRecode(recode);
       else if (auto load = dyn_cast<LoadOp>(op))
         expandLoad(load);
       else if (auto element = dyn_cast<ElementOp>(op))

@@ -26,7 +26,10 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder,
   auto element = [&](Value list) -> Value {
     return ElementOp::create(builder, loc, list);
   };
-  map.map(rule.getByRole("param")[0], element(update.getParam()));
+  Value param = element(update.getParam());
+  map.map(rule.getByRole("param")[0], param);
+  for (BlockArgument argument : rule.getByRole("value"))
+    map.map(argument, update.getValue() ? element(update.getValue()) : param);
   map.map(rule.getByRole("grad")[0], element(update.getGrad()));
   for (auto [argument, value] :
        llvm::zip(rule.getByRole("hyper"), update.getHypers()))
@@ -61,6 +64,21 @@ static LogicalResult checkUnstored(UpdateOp update, RuleOp rule,
   return success();
 }
 
+// What `updated` adds to `old`: a sum with it says so before it is rounded.
+static Value changeOf(OpBuilder &builder, Location loc, Value updated,
+                      Value old) {
+  if (auto sum = updated.getDefiningOp<arith::AddFOp>()) {
+    if (sum.getLhs() == old)
+      return sum.getRhs();
+    if (sum.getRhs() == old)
+      return sum.getLhs();
+  }
+  if (auto difference = updated.getDefiningOp<arith::SubFOp>())
+    if (difference.getLhs() == old)
+      return arith::NegFOp::create(builder, loc, difference.getRhs());
+  return arith::SubFOp::create(builder, loc, updated, old);
+}
+
 static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   OpBuilder builder(update);
   IRMapping map;
@@ -93,14 +111,18 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   SmallVector<Value> results;
   auto collect = [&](Value element) {
     results.push_back(CollectOp::create(
-        builder, update.getLoc(), RealsType::get(builder.getContext()),
-        map.lookup(element), /*factor=*/Value()));
+        builder, update.getLoc(), RealsType::get(builder.getContext()), element,
+        /*factor=*/Value()));
   };
-  collect(rule.getYield().getParam());
+  Value updated = map.lookup(rule.getYield().getParam());
+  Value old = map.lookup(rule.getByRole("param")[0]);
+  collect(update.getValue()
+              ? changeOf(builder, update.getLoc(), updated, old)
+              : updated);
   for (auto [state, value] :
        llvm::zip(rule.getByRole("state"), rule.getYield().getStates()))
     if (llvm::is_contained(stored, state))
-      collect(value);
+      collect(map.lookup(value));
   // What only an untaken choice used.
   for (Operation *op : llvm::reverse(added))
     if (op->use_empty())

@@ -245,8 +245,8 @@ struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
   void runOnOperation() override {
     StepOp step = getOperation();
     for (Operation &op : step.getBody().front())
-      if (isa<UpdateOp, DequantizeOp, QuantizeOp, UnscaleOp, ClipOp, NormOp,
-              CoefficientOp, ScaleOp, ElementOp, SweepOp>(op)) {
+      if (isa<UpdateOp, DequantizeOp, RecodeOp, QuantizeOp, UnscaleOp, ClipOp,
+              NormOp, CoefficientOp, ScaleOp, ElementOp, SweepOp>(op)) {
         op.emitOpError("is not in element form: it comes before "
                        "altgrad-inline-rules and the expanding passes");
         return signalPassFailure();

@@ -10,7 +10,8 @@ using namespace altgrad;
 // `m=ocp.e4m3fn:128`: what stands behind the colon.
 LogicalResult SetWriter::takeBlock(StringRef text, const StorageWord &word) {
   StringRef name = word.stream, format = word.format, block = *word.block;
-  if (llvm::is_contained({"param", "grad", "master", "copy", "step"}, name))
+  if (llvm::is_contained({"param", "grad", "master", "copy", "step", "rungs"},
+                         name))
     return error() << "storage '" << text
                    << "': only states have a scale for each block";
   unsigned size = 0;

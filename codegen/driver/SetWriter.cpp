@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace altgrad;
 
 static constexpr StringLiteral storageWords[] = {"param", "grad", "master",
-                                                 "copy", "states"};
+                                                 "copy", "states", "rungs"};
 
 //===-- Storage
 //-------------------------------------------------------------===//
@@ -21,6 +21,9 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
   if (word.hasModifiers() && word.format == "f32")
     return error() << "storage '" << text
                    << "' says how to round, and f32 needs no rounding";
+  if (word.reference && word.stream != "rungs")
+    return error() << "storage '" << text
+                   << "': only rungs are rounded as the reference does";
   if (!formats.try_emplace(word.stream, word.format).second)
     return error() << "storage names '" << word.stream << "' twice";
   if (failed(checkBook(text, word)))
@@ -96,7 +99,7 @@ LogicalResult SetWriter::read() {
   if (formats.count("master") && formats["master"] != "f32")
     return error() << "storage 'master=" << formats["master"]
                    << "': a master is f32";
-  return success();
+  return inRungs() ? checkRungs() : success();
 }
 
 // A state's name is a word of the storage line.
@@ -143,8 +146,8 @@ unsigned SetWriter::storeOf(StringRef stream) {
   llvm_unreachable("a stream that is not stored");
 }
 
-bool SetWriter::draws() const {
-  return llvm::any_of(words, [](const auto &entry) {
+bool SetWriter::draws() {
+  return drawsRungs() || llvm::any_of(words, [](const auto &entry) {
     return entry.second.round == Round::Stochastic;
   });
 }
@@ -291,7 +294,8 @@ void SetWriter::update() {
   }
   std::string old = keepsMaster ? load(master, typeOf("master"))
                                 : load(param, typeOf("param"));
-  std::string updated = "%" + param.name + ".new";
+  std::string updated = "%" + param.name + (inRungs() ? ".change" : ".new");
+  std::string operand = inRungs() ? loadRung(param, old) : old;
   before = old, after = updated;
   if (clipsToParameter)
     clipToParameter();
@@ -313,10 +317,14 @@ void SetWriter::update() {
                             ? ""
                             : " {" + llvm::join(request.options, ", ") + "}";
   text.line(llvm::join(results, ", ") + " = update @" + rule.getSymName() +
-            options + " param(" + old + ") grad(" + gradient + ") state(" +
-            llvm::join(operands, ", ") + ") hyper(" + hypers + ")" + step);
+            options + " param(" + operand + ") grad(" + gradient + ") state(" +
+            llvm::join(operands, ", ") + ") hyper(" + hypers + ")" + step +
+            (inRungs() ? " value(" + old + ")" : ""));
   code = "%" + param.name + ".code";
-  stored(param, updated, "param");
+  if (inRungs())
+    after = updated = storeRung(param, updated);
+  else
+    stored(param, updated, "param");
   if (keepsMaster)
     stored(master, updated, "master");
   if (formats.count("copy")) {

@@ -4,6 +4,7 @@
 
 #include "codegen/driver/GenerateStep.h"
 #include "codegen/driver/Storage.h"
+#include "altgrad/format.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -81,7 +82,7 @@ public:
   }
   bool isRuled() const { return bool(rule); }
   /// Whether something is rounded as draws say.
-  bool draws() const;
+  bool draws();
   std::string suffix() const { return set ? "_" + std::to_string(set) : ""; }
   std::string gradient;  // the value that the update takes
   std::string unclipped; // the one before it was clipped
@@ -120,6 +121,17 @@ private:
   std::string loadBlocks(const Named &state, const Named &scales);
   void storeBlocks(const Named &state, const Named &scales, llvm::StringRef value);
   std::string saturated(llvm::StringRef value, FormatAttr format);
+  // Parameters on a format's grid, which rules move in rungs.
+  bool inRungs() const { return formats.count("rungs"); }
+  bool isCoded();
+  bool drawsRungs();
+  Format grid();
+  mlir::LogicalResult checkRungs();
+  std::string loadRung(const Named &param, llvm::StringRef old);
+  std::string roundRungs(const Named &param, const std::string &change);
+  std::string storeRung(const Named &param, const std::string &change);
+  void countFlips();
+  void measureRungs();
   std::string countStep();
   void measured(llvm::StringRef key, llvm::StringRef value, bool always);
   std::string element(llvm::StringRef list, llvm::StringRef name);
@@ -140,6 +152,11 @@ private:
   std::string before, after;          // the parameter, or its master
   std::string code;                   // what is stored of it
   llvm::SmallVector<mlir::BlockArgument> states;
+  // Elements of a parameter in rungs: of its code, where it starts, how far it is to
+  // go, unrounded, and where to; what tells old from new; and whether it moves.
+  struct {
+    std::string code, from, change, to, old, now, flips;
+  } rung;
 };
 
 } // namespace altgrad

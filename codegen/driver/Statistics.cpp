@@ -55,6 +55,8 @@ void SetWriter::measure() {
   measured("param_norm", norm(old, "weight"), false);
   measured("update_norm", norm(prefix + ".change", "moved"), false);
 
+  if (inRungs())
+    return measureRungs();
   // What f32 arithmetic rounds away is no change; a master keeps the rest.
   std::string kept = typeOf("param");
   if (formats.count("master") || kept == "!altgrad.tensors<f32>")

@@ -9,6 +9,10 @@ static std::string quote(StringRef text) { return ("'" + text + "'").str(); }
 // Sets what `modifier` says, which nothing before it may have said.
 static std::string readModifier(StringRef text, StringRef modifier,
                                 StorageWord &word) {
+  if (modifier == "reference" && !word.reference && !word.round) {
+    word.reference = true;
+    return "";
+  }
   std::optional<Round> round = symbolizeRound(modifier);
   std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
   std::string where = "storage " + quote(text);

@@ -15,7 +15,8 @@ struct StorageWord {
   std::optional<std::string> block;     // as it was written
   std::optional<Round> round;           // nearest_even where nothing is said
   std::optional<OverflowMode> overflow; // what suits the format
-  bool hasModifiers() const { return round || overflow; }
+  bool reference = false; // of rungs: draws as GridOptim's source adds them
+  bool hasModifiers() const { return round || overflow || reference; }
 };
 
 /// Returns why `text` is no such word, or "". Whether stream and format are

@@ -24,8 +24,8 @@ ScalarType typeOf(const altgrad_stream_info &info) {
   for (const Format &format : formats)
     if (strcmp(info.format, format.name) == 0)
       return format.type;
-  // Codes of states lie in integers; nobody else looks at them.
-  TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE,
+  // Codes lie in integers; only a further copy is for others to look at.
+  TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE || info.role == ALTGRAD_ROLE_PARAM,
               "altgrad: stream '", info.name, "' is stored as ", info.format,
               ", which torch has no type for");
   if (strcmp(info.format, "int8") == 0)

@@ -20,7 +20,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, option %o: i1 = maybe) {
 // -----
 
 // rule_c2
-// expected-error@+1 {{'altgrad.rule' op gives '%h' the unknown role 'const'; roles are param, grad, state, hyper, step, option}}
+// expected-error@+1 {{'altgrad.rule' op gives '%h' the unknown role 'const'; roles are param, grad, state, value, hyper, step, option}}
 altgrad.rule @r(param %w: f32, grad %g: f32, const %h: f64) {
   altgrad.yield param(%w) state()
 }

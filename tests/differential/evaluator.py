@@ -276,7 +276,12 @@ class Evaluator:
     def _element(self, op, reals):
         return [Value(self._elements(reals), True, reals.set)]
 
+    def _recode(self, op, tensors):
+        return [tensors]
+
     def _collect(self, op, value, factor=None):
+        if op.result_types[0] != "!altgrad.reals":
+            return [Tensors(value.array.copy(), value.set)]
         return [Reals(value.array, factor, value.set)]
 
     def _reduce(self, op, value):
@@ -317,8 +322,10 @@ class Evaluator:
         param, grad, *rest = inputs
         param_set = param.set
         kept, hypers = rest[:len(stored)], rest[len(stored):]
+        steps = hypers[roles.count("hyper"):]
+        valued = steps[roles.count("step"):]
         feed = {"param": [param], "grad": [grad], "state": list(kept), "hyper": hypers,
-                "step": hypers[roles.count("hyper"):]}
+                "step": steps, "value": valued[:] or [param]}
         values = {}
         for role, name, default, (ssa, _) in zip(roles, names, defaults_of(rule), rule.body.arguments):
             if role == "option":
@@ -334,7 +341,21 @@ class Evaluator:
             self._do(inner, values)
         param, *states = rule.body.ops[-1].operands
         wanted = [param] + [s for s, n in zip(states, names_of(rule, "state")) if n in stored]
-        return [Reals(self._as_elements(values[v], param_set), None, param_set) for v in wanted]
+        elements = [self._as_elements(values[v], param_set) for v in wanted]
+        if valued:
+            elements[0] = self._change(rule, values)
+        return [Reals(each, None, param_set) for each in elements]
+
+    def _change(self, rule, values):
+        """What the rule adds to its parameter last, or the difference."""
+        roles, arguments = rule.strings("roles"), rule.body.arguments
+        old, new = arguments[roles.index("param")][0], rule.body.ops[-1].operands[0]
+        last = next((inner for inner in rule.body.ops if new in inner.results), None)
+        if last and last.name == "arith.subf" and last.operands[0] == old:
+            return -values[last.operands[1]].array
+        if last and last.name == "arith.addf" and old in last.operands:
+            return values[last.operands[1 - list(last.operands).index(old)]].array
+        return values[new].array - values[old].array
 
     def _as_elements(self, value, which):
         return self._entries(value, which)

@@ -14,7 +14,7 @@ OPTIONS = {
     "adam": ["", "amsgrad", "maximize"], "adamw": ["", "amsgrad", "maximize"],
     "adagrad": ["", "maximize"],
     "rmsprop": ["", "centered", "momentum_on", "centered,momentum_on,maximize"],
-    "lion": ["", "maximize"],
+    "lion": ["", "maximize"], "gridoptim": ["", "maximize"], "signsgd": ["", "momentum_on", "maximize"],
     "lamb": ["", "l2", "nvlamb", "no_grad_averaging,maximize"],
     "adopt": ["", "decoupled", "no_clip", "maximize"],
     "ademamix": ["", "maximize"]}

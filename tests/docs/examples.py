@@ -68,6 +68,7 @@ CONTEXTS = {
     "Altgrad_DimOp": step,
     "Altgrad_StepOp": lambda text: text,
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
+    "Altgrad_RecodeOp": lambda text: f"altgrad.step @s(in %w: !altgrad.tensors<ocp.e4m3fn>) {{\n{text}\ncommit\n}}",
     "Altgrad_UnscaleOp": lambda text: step(rename(text, g="v"), ", in %inv_scale: f32"),
     "Altgrad_ClipOp": lambda text: step(rename(text, a="g", b="w"), ", in %max_norm: f32"),
     "Altgrad_UpdateLossScaleOp": lambda text: step(

@@ -18,6 +18,17 @@ def lion(s, h, t, g):
     return {"w": w - h["lr"] * u, "m": average(s["m"], g, h["beta2"])}
 
 
+def gridoptim(s, h, t, g):
+    velocity = h["momentum"] * s["velocity"] + coupled(g, h["decay"], s["w"])
+    return {"w": s["w"] - np.clip(h["scale"] * velocity, -h["rung_clip"], h["rung_clip"]), "velocity": velocity}
+
+
+def signsgd(s, h, t, g, momentum_on=False):
+    m = average(s["m"], g, h["momentum"]) if momentum_on else g
+    w = s["w"] * (1 - h["lr"] * h["decay"]) - h["lr"] * np.sign(m)
+    return {"w": w, **({"m": m} if momentum_on else {})}
+
+
 def lamb(s, h, t, g, l2=False, nvlamb=False, no_grad_averaging=False):
     w, decay = s["w"], h["decay"]
     g = coupled(g, decay, w) if l2 else g

@@ -118,6 +118,21 @@ def lion(state, h, t, g, maximize=False):
     return {"w": fma(f32(-h["lr"]), sign, w), "m": _average(state["m"], g, h["beta2"])}
 
 
+def gridoptim(state, h, t, g, maximize=False):
+    w, velocity, bound = state["w"], state["velocity"], f32(h["rung_clip"])
+    velocity = f32(h["momentum"]) * velocity + fma(f32(h["decay"]), w, _signed(g, maximize))
+    r = np.minimum(np.maximum(f32(h["scale"]) * velocity, -bound), bound)
+    return {"w": w - r, "velocity": velocity}
+
+
+def signsgd(state, h, t, g, momentum_on=False, maximize=False):
+    pull, new = _signed(g, maximize), {}
+    if momentum_on:
+        pull = new["m"] = _average(state["m"], pull, h["momentum"])
+    sign = (pull > 0).astype(f32) - (pull < 0).astype(f32)
+    return {"w": fma(f32(-h["lr"]), sign, state["w"] * f32(1.0 - h["lr"] * h["decay"])), **new}
+
+
 def lamb(state, h, t, g, l2=False, nvlamb=False, no_grad_averaging=False, maximize=False):
     w, decay = state["w"], f32(h["decay"])
     g = _signed(g, maximize)
@@ -184,6 +199,8 @@ HYPER = {
     adagrad: dict(lr=1e-2, lr_decay=0.0, eps=1e-10, decay=0.0),
     rmsprop: dict(lr=1e-2, alpha=0.99, eps=1e-8, momentum=0.0, decay=0.0),
     lion: dict(lr=1e-4, beta1=0.9, beta2=0.99, decay=0.0),
+    gridoptim: dict(scale=6.0, momentum=0.9, decay=1e-4, rung_clip=10.0),
+    signsgd: dict(lr=1e-3, momentum=0.9, decay=0.0),
     lamb: dict(lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-6, decay=1e-2),
     adopt: dict(lr=1e-3, beta1=0.9, beta2=0.9999, eps=1e-6, decay=0.0),
     ademamix: dict(lr=1e-3, beta1=0.9, beta2=0.999, beta3=0.9999, alpha=2.0, eps=1e-8, decay=0.0,
@@ -200,6 +217,7 @@ def states(name, **options):
             "adam": ["m", "v"] + ["vmax"] * bool(on("amsgrad")),
             "adagrad": ["sum"],
             "rmsprop": ["v"] + ["mean"] * bool(on("centered")) + ["buf"] * bool(on("momentum_on")),
+            "gridoptim": ["velocity"], "signsgd": ["m"] * bool(on("momentum_on")),
             "lion": ["m"], "lamb": ["m", "v"], "adopt": ["m", "v"],
             "ademamix": ["fast", "slow", "v"]}[name]
 

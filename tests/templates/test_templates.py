@@ -71,7 +71,8 @@ def test_twenty_steps_are_the_reference_byte_for_byte(case, device, run):
     runner, tensors = run(rule, options, device), arrange(case, SIZES)
     default = optimizers.HYPER[optimizers.RULES[rule]]
     slow = {**default, **hyper}
-    hyper_of_group = [slow, {**slow, "lr": slow["lr"] * 0.37}]
+    rate = "lr" if "lr" in slow else "scale"
+    hyper_of_group = [slow, {**slow, rate: slow[rate] * 0.37}]
     groups = [i % 2 for i in range(len(SIZES))]
     first_steps = [7 if i == 2 else 1 for i in range(len(SIZES))]
     scalars = {k: [h[k] for h in hyper_of_group] for k in slow}

@@ -1,10 +1,11 @@
 """torch.optim classes that run compiled rules on CPU tensors."""
 
 from ._from_rule import FromRule
+from ._grid import GridOptim
 from ._named import ADOPT, LAMB, SGD, Adagrad, Adam, AdamW, AdEMAMix, Lion, RMSprop
 from ._narrow import AdamW8bit, AdamWFp8, Lion8bit, LionFp8
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
 
-__all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdamW8bit", "AdamWFp8", "AdEMAMix", "FromRule",
+__all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdamW8bit", "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim",
            "LAMB", "Lion", "Lion8bit", "LionFp8", "Optimizer", "RMSprop", "Record", "SGD", "plot_run"]

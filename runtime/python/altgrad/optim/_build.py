@@ -13,6 +13,7 @@ from ._binder import make_table
 from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, check_unscaled, scales_for, unblocked)
 from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
+from ._rungs import code_dtypes, format_for
 from ._table import FRESH
 from ._tables import Tables
 from ._where import Where, in_turn, is_known, stays_on_device
@@ -103,7 +104,7 @@ def _rows_of(optimizer, kinds, left, known):
             if param.grad is not None:
                 row = known.get(place)
                 if row is None or row.grad_dtype is not param.grad.dtype:
-                    check_param(owner, param, fused=group.get("fused"))
+                    check_param(owner, param, group.get("fused"), code_dtypes(optimizer._words))
                     # Before anybody asks what overlaps: a shrunken storage has neighbours.
                     check_extent(param)
                     check_grad(owner, param, param.grad)
@@ -209,12 +210,13 @@ class _Namer:
 
     def _words(self, kind, param, grad, states, small):
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
-        words = {"param": FORMATS[param], "grad": FORMATS[grad], "states": "param", "step": "f32",
-                 **own}
+        kept = format_for(own, param)
+        words = {"param": kept, "grad": FORMATS[grad], "step": "f32",
+                 "states": "f32" if param in code_dtypes(own) else "param", **own}
         if param is torch.float32 and "," in words["param"]:
             words["param"] = "f32"  # which needs no rounding
-        for name, dtype in (("param", param), ("grad", grad)):
-            if format_of(words[name]) != FORMATS[dtype]:
+        for name, word, dtype in (("param", kept, param), ("grad", FORMATS[grad], grad)):
+            if format_of(words[name]) != word:
                 raise TypeError(f"storage says {name}={words[name]}, but a {name} has {dtype}")
         rest = words["param"] if format_of(words["states"]) == "param" else words["states"]
         for (name, key), dtype in zip(self.optimizer._stored(kind[1]), states):

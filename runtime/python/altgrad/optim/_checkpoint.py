@@ -6,6 +6,7 @@ import torch
 
 from ._kinds import BOUND
 from ._layout import CODES, FORMATS, PARAM_DTYPES
+from ._rungs import code_dtypes, take_gradients
 
 
 _MISSING = object()
@@ -27,7 +28,7 @@ def kept_dtypes(optimizer):
         given = last[-1]
         for index, param in zip(_flat(given["param_groups"]), _flat(optimizer.param_groups)):
             for key, value in given["state"].get(index, {}).items():
-                if key != optimizer._count_key and _keeps_dtype(param, value):
+                if key != optimizer._count_key and _keeps_dtype(optimizer, param, value):
                     tensor = isinstance(value, torch.Tensor)
                     optimizer.state[param][key] = value.to(param.device) if tensor else value
         if not any(BOUND in group for group in optimizer.param_groups):
@@ -46,10 +47,11 @@ def _flat(groups):
     return [param for group in groups for param in group["params"]]
 
 
-def _keeps_dtype(param, value):
+def _keeps_dtype(optimizer, param, value):
     """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
-    return param.dtype in PARAM_DTYPES and (not isinstance(value, torch.Tensor)
-                                            or value.dtype in (*FORMATS, *CODES, param.dtype))
+    ours = *PARAM_DTYPES, *code_dtypes(optimizer._words)
+    return param.dtype in ours and (not isinstance(value, torch.Tensor)
+                                    or value.dtype in (*FORMATS, *CODES, param.dtype))
 
 
 def fill_older(optimizer):
@@ -57,6 +59,7 @@ def fill_older(optimizer):
     for group in optimizer.param_groups:
         for key, value in optimizer._older.items():
             group.setdefault(key, value)
+        take_gradients(group["params"], optimizer._words)
         for param in group["params"]:
             held = optimizer.state.get(param) or {}
             count = held.get(optimizer._count_key, _MISSING)

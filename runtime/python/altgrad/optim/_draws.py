@@ -14,7 +14,7 @@ def seeded(words, seed):
 
     Without a `seed` torch's generator gives one. Raises TypeError or ValueError.
     """
-    if not any(["stochastic" in word.split(",")[1:] for word in words.values()]):
+    if not any([_draws(name, word.split(",")[1:]) for name, word in words.items()]):
         if seed is not None:
             raise ValueError(f"seed={seed!r}, but no word of the storage says stochastic")
         return {}
@@ -25,6 +25,11 @@ def seeded(words, seed):
     if not -_HALF <= seed < 2 * _HALF:
         raise ValueError(f"seed={seed} has more than 64 bits")
     return {SEED: (seed + _HALF) % (2 * _HALF) - _HALF, COUNT: _number(0, torch.device("cpu"))}
+
+
+def _draws(name, modifiers):
+    rounded = {"nearest_even", "toward_zero"} & set(modifiers)
+    return "stochastic" in modifiers or (name == "rungs" and not rounded)
 
 
 def place(optimizer, built):

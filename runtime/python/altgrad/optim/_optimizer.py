@@ -10,11 +10,11 @@ from ._checkpoint import fill_older, kept_dtypes
 from ._blocks import state_key
 from ._build import build, is_common
 from ._draws import place, seeded
-from ._fallback import WIDE_DTYPES, left_to_torch, warn_once
+from ._fallback import left_to_torch, warn_once
 from ._hooks import uncompiled, watched
 from ._history import check_adaptive, place_history
 from ._kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
-from ._layout import check_kind
+from ._rungs import check_params
 from ._statistics import Statistics, Tallies
 from ._sums import NormHooks
 from ._table import FRESH, OTHER_GRADS, STALE
@@ -178,9 +178,7 @@ class Optimizer(torch.optim.Optimizer):
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
         try:
-            for param in self.param_groups[-1]["params"]:
-                if param.requires_grad:
-                    check_kind(type(self).__name__, param, WIDE_DTYPES if self._falls_back else ())
+            check_params(self, self.param_groups[-1]["params"])
             self._check_shards()
         except (TypeError, RuntimeError):
             del self.param_groups[-1]

@@ -7,6 +7,8 @@ from .._bundle import INOUT
 # What steps count, from the first one on.
 _TALLIES = "steps", "skipped", "clipped_steps"
 _OF_TENSORS = "grad_norm", "param_norm", "update_norm", "nonfinite", "lost"
+# Of parameters that move on a grid.
+_OF_RUNGS = "updates", "flips", "flips_up", "saturated"
 
 
 class Tallies:
@@ -72,6 +74,10 @@ class Statistics:
       difference, in float32; `ratio` is their quotient;
     - `lost`: how many elements were to change, and are too coarse in their format.
 
+    Of parameters on a grid (GridOptim, `rungs=` in a storage) also `updates`, how many elements had a
+    gradient beyond 1e-10, `flips` and `flips_up`, how many changed and how many of them grew,
+    `saturated`, how many were to go beyond the grid's end; `stall_ratio` is 1 - flips / updates, 0 without updates.
+
     Counts of elements are exact up to 2^24. The last three are of the last step that was not skipped,
     NaN where there was none since gradients last came or went. `steps` counts all steps, `skipped` and
     `clipped_steps` those, `clip_rate` is their quotient.
@@ -91,25 +97,29 @@ class Statistics:
         # torch's class steps some of them: what a row calls its place is not the one here.
         index = {id(param): place for place, (*_, param) in enumerate(params)}
         places = [_places(table, index) for table in tables]
-        for key in _OF_TENSORS:
+        self._counts = _OF_RUNGS if "rungs" in optimizer._words else ()
+        for key in (*_OF_TENSORS, *self._counts):
             setattr(self, key, _gathered(key, tables, places, len(params)))
         self.ratio = self.update_norm / self.param_norm
+        if self._counts:
+            self.stall_ratio = _stall_ratio(self.flips, self.updates)
+        self.columns = *_OF_TENSORS, "ratio", *self._counts, *["stall_ratio"] * bool(self._counts)
         self.clip_rate = self.clipped_steps / self.steps
-
-    columns = *_OF_TENSORS, "ratio"
 
     def summary(self):
         """{name: 0-dim tensor} over all parameters that kernels step: norms of all together, their `ratio`,
-        sums of `nonfinite` and `lost`, `lost_share` of the elements, and the counts of steps. NaN where
-        no kernel has stepped."""
+        sums of `nonfinite`, `lost` and what is counted of rungs, `lost_share` of the elements, and the counts
+        of steps. NaN where no kernel has stepped."""
         stepped = ~self.nonfinite.isnan()
-        mine = {key: getattr(self, key).where(stepped, 0.0).double() for key in _OF_TENSORS}
+        mine = {key: getattr(self, key).where(stepped, 0.0).double() for key in (*_OF_TENSORS, *self._counts)}
         said = {key: value.norm() if key.endswith("norm") else value.sum() for key, value in mine.items()}
         elements = torch.tensor(self._elements, dtype=torch.float64, device="cpu").to(
             stepped.device, non_blocking=True)
         said = {key: value.where(stepped.any(), float("nan")) for key, value in said.items()}
         said["ratio"] = said["update_norm"] / said["param_norm"]
         said["lost_share"] = said["lost"] / elements.where(stepped, 0.0).sum()
+        if self._counts:
+            said["stall_ratio"] = _stall_ratio(said["flips"], said["updates"])
         return said | {key: getattr(self, key) for key in (*_TALLIES, "clip_rate")}
 
     def table(self):
@@ -117,6 +127,10 @@ class Statistics:
         columns = {"group": [group for group, _ in self._names],
                    "param": [place for _, place in self._names]}
         return columns | {key: getattr(self, key).tolist() for key in self.columns}
+
+
+def _stall_ratio(flips, updates):
+    return (1.0 - flips / updates).where(updates != 0, 0.0)
 
 
 def _places(table, index):

@@ -1,0 +1,126 @@
+"""GridOptim: parameters on a number format's grid, which move by rungs."""
+
+from contextlib import contextmanager
+
+import torch
+
+from .._bundle import compile_sets
+from .._rule import parse_storage, set_line
+from ._hooks import uncompiled, watched
+from ._layout import FORMATS
+from ._named import find_template
+from ._optimizer import Optimizer
+from ._rungs import clear_counts, count
+
+_PROFILES = None, "torch", "reference"
+
+
+class GridOptim(Optimizer):
+    """GridOptim (ParkerWilliams/altgrad, training/optimizer.py): momentum in rungs of an 8-bit grid.
+
+        g += weight_decay p;  velocity = momentum velocity + g
+        k = clamp(velocity scale, +-rung_clip), rounded stochastically to a whole number
+        p goes k numbers down the grid, not beyond its end
+
+    The grid is that of `fp8_dtype`, or of the format named `format` ("altgrad.e3m4"; with a sign
+    and at most 8 bits). Parameters are float32 (bfloat16 or float16 where these hold every number
+    of the grid) and snap to the nearest number in their first step; or they hold codes, in
+    `fp8_dtype` or, where torch has no dtype, in uint8. Gradients are float32, bfloat16 or
+    float16 and stay as they were; parameters of codes are given `grad_dtype` float32, so that torch takes
+    them (its cast, `param.float()`, rounds gradients to the codes' format on their way back). `state` has `velocity` in float32, or as `storage` says ("velocity=bf16").
+
+    A NaN as k moves nothing, a code that is no number stays. k is off by 2^-16 on average at the
+    most; `seed` and the count of draws lie in the param_groups, as everywhere.
+    `profile="reference"` does what the source does: k = floor(velocity scale + U) of the sum as
+    float32 rounds it, and what lies between two numbers snaps to the upper one; U is a
+    draw in 65536ths.
+
+    Raises ValueError for numbers that make no sense, altgrad.Error for a format that is no grid.
+    """
+
+    _hypers = {"decay": "weight_decay"}
+    _keys = {"velocity": "velocity"}
+    _options = {"maximize": lambda group: group["maximize"]}
+    _older = dict(scale=6.0, momentum=0.9, weight_decay=1e-4, rung_clip=10, maximize=False)
+
+    @torch._disable_dynamo
+    def __init__(self, params, scale=6.0, momentum=0.9, weight_decay=1e-4, rung_clip=10,
+                 fp8_dtype=torch.float8_e4m3fn, *, format=None, maximize=False, profile=None,
+                 storage="", seed=None, max_grad_norm=None, fused_amp=False, process_group=None,
+                 statistics=False, norm_in_backward=False):
+        if profile not in _PROFILES:
+            raise ValueError(f"Invalid profile value: {profile}; it is None, 'torch' or 'reference'")
+        defaults = dict(scale=scale, momentum=momentum, weight_decay=weight_decay,
+                        rung_clip=rung_clip, maximize=maximize)
+        for key in ("scale", "momentum", "weight_decay", "rung_clip"):
+            if not defaults[key] >= 0.0:
+                raise ValueError(f"Invalid {key} value: {defaults[key]}; it is a number from 0")
+        words = _words(_format(fp8_dtype, format), profile == "reference", storage)
+        super().__init__(params, defaults, storage=" ".join(f"{n}={w}" for n, w in words.items()),
+                         seed=seed, max_grad_norm=max_grad_norm, fused_amp=fused_amp,
+                         process_group=process_group, statistics=statistics,
+                         norm_in_backward=norm_in_backward,
+                         profile=None if profile == "reference" else profile)
+
+    def _rule_of(self, group):
+        return find_template("gridoptim")
+
+    @watched
+    @uncompiled
+    def step(self, current_scale=None, *, closure=None):
+        """One step; (flips, updates), 0-dim int64 tensors on the device that nobody waits for.
+
+        Of the elements of all parameters `flips` have another value now, and `updates` had a
+        gradient beyond 1e-10, after unscaling and clips; counts are exact for parameters of up to 2^24
+        elements. A skipped step has neither. `current_scale` is this step's `scale` in every group.
+        """
+        if callable(current_scale) and not isinstance(current_scale, torch.Tensor):
+            current_scale, closure = None, current_scale
+        if closure is not None:
+            with torch.enable_grad():
+                closure()
+        with self._turns, self._scaled(current_scale):
+            if self._built:
+                clear_counts(self._built.tables)
+            self._advance()
+            tables = self._built.tables if self._built else []
+            return count(tables, "flips"), count(tables, "updates")
+
+    @contextmanager
+    def _scaled(self, scale):
+        """While a step runs: every group has this scale."""
+        if scale is None:
+            yield
+            return
+        if not isinstance(scale, torch.Tensor) and not scale >= 0.0:
+            raise ValueError(f"Invalid current_scale value: {scale}; it is a number from 0")
+        kept = [(group, group["scale"]) for group in self.param_groups]
+        try:
+            for group, _ in kept:
+                group["scale"] = scale
+            yield
+        finally:
+            for group, own in kept:
+                group["scale"] = own
+
+
+def _format(dtype, name):
+    if name is not None:
+        return name
+    if dtype not in (torch.float8_e4m3fn, torch.float8_e5m2):
+        raise TypeError(f"fp8_dtype is {dtype}, not torch.float8_e4m3fn or float8_e5m2; other grids "
+                        "are formats by name: format='altgrad.e3m4'")
+    return FORMATS[dtype]
+
+
+def _words(grid, reference, storage):
+    """The storage, if a program for float32 can be made of it."""
+    given = parse_storage(storage)
+    for name in ("param", "master", "rungs"):
+        if name in given:
+            raise ValueError(f"storage says {name}={given[name]}; what a parameter is says its dtype, "
+                             "and its grid `fp8_dtype` or `format`")
+    words = {"states": "f32", "rungs": f"{grid},reference" if reference else grid, **given}
+    rule = find_template("gridoptim")
+    compile_sets([set_line(rule, (), {"param": "f32", "grad": "f32", "step": "f32", **words})], [rule])
+    return words
