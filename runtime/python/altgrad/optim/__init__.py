@@ -5,6 +5,7 @@ from ._named import ADOPT, LAMB, SGD, Adagrad, Adam, AdamW, AdEMAMix, Lion, RMSp
 from ._narrow import AdamWFp8, LionFp8
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
+from ._transcode import StateError, transcode
 
 __all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdamWFp8", "AdEMAMix", "FromRule", "LAMB",
-           "Lion", "LionFp8", "Optimizer", "RMSprop", "Record", "SGD", "plot_run"]
+           "Lion", "LionFp8", "Optimizer", "RMSprop", "Record", "SGD", "StateError", "plot_run", "transcode"]
