@@ -93,9 +93,10 @@ def _read_state(entry, key, value, words, kept, what):
         raise ValueError(f"{what} of strides {tuple(value.stride())} is not dense: clone() it"
                          if value.layout == torch.strided else f"{what} is {value.layout}, not dense")
     if key in ("master", "master_param", "remainder"):
-        if value.dtype not in (torch.int16, torch.float32) or key == "remainder" != (value.dtype == torch.int16):
+        halves = value.dtype == torch.int16
+        if not halves and (value.dtype != torch.float32 or key == "remainder") or halves and key == "master":
             raise TypeError(f"{what} is {value.dtype}; a master is float32, or int16 of a remainder")
-        setattr(kept, "remainder" if value.dtype == torch.int16 else "master", value.detach())
+        setattr(kept, "remainder" if halves else "master", value.detach())
         return
     kept.states[key] = shaped(_numbers(entry, key, value, words, what), value)
 
