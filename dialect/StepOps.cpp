@@ -84,7 +84,7 @@ LogicalResult StepOp::verifyRegions() {
       continue;
     for (Operation *user : argument.getUsers())
       // step_c8
-      if (isa<DequantizeOp, RecodeOp, UnscaleOp, LoadOp>(user))
+      if (isa<DequantizeOp, RecodeOp, UnscaleOp, JoinOp, LoadOp>(user))
         return user->emitOpError() << "reads '%" << getName(argument)
                                    << "', which is out";
   }

@@ -10,13 +10,14 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
   let summary = "a whole training step: what is stored how, and what happens in which order";
   let description = [{
     Every argument says how it is used (`in`, `out`, `inout`) and may say what it
-    is, its role: `param`, `grad`, `state`, `master`, `copy`, `block_scale` and `input`
-    are lists of tensors, `hyper`, `step`, `max_norm`, `norm`, `scale`, `inv_scale`, `flag`
+    is, its role: `param`, `grad`, `state`, `master`, `copy`, `block_scale`, `remainder` and
+    `input` are lists of tensors, `hyper`, `step`, `max_norm`, `norm`, `scale`, `inv_scale`, `flag`
     and `random` are scalars in memory (f64, f32 or i64): one for the step, or
     `per_group`, or `per_tensor`; `scaler` are the numbers of a loss scaler, and behind
     a `history` lie the last 100 numbers that were committed to it. A
     `block_scale` has the key of another list of its set, whose elements are codes times
-    the scale of their block. Front ends find an argument by its role and its
+    the scale of their block; a `remainder` holds what a parameter has no room for, so
+    that both together are its master. Front ends find an argument by its role and its
     key, which is its name unless `as` gives another; a `hyper` may have a default.
     The body is pure; `commit`, its last operation, is the only write.
 

@@ -3,7 +3,7 @@
 #ifndef ALTGRAD_SWEEPOPS_TD
 #define ALTGRAD_SWEEPOPS_TD
 
-include "dialect/ClipOps.td"
+include "dialect/MasterOps.td"
 
 // Between the step a person writes and its sweeps, the body is written for one
 // element: an f32 that depends on a `load` is the element, any other scalar is

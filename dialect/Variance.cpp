@@ -48,7 +48,8 @@ static unsigned spanOf(Operation &op, Value result, unsigned least) {
     return ofTensor;
   if (isa<ClipOp, UnscaleOp>(op) && !isList(result)) // a norm, a flag
     return ofStep;
-  if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp>(op))
+  if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp, UpperCodeOp,
+                            LowerCodeOp, JoinCodesOp>(op))
     return std::min(least, maxBlock);
   return least;
 }

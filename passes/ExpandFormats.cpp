@@ -1,4 +1,4 @@
-// dequantize, quantize, element, collect ==> load, decode, encode.
+// dequantize, quantize, join, split, element, collect ==> load, decode, encode.
 #include "passes/Passes.h"
 
 namespace altgrad {
@@ -92,6 +92,36 @@ static LogicalResult expandQuantize(QuantizeOp op) {
   return success();
 }
 
+static void expandJoin(JoinOp op) {
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  Value upper = codeOf(builder, loc, op.getUpper());
+  Value lower = codeOf(builder, loc, op.getLower());
+  Value number =
+      JoinCodesOp::create(builder, loc, builder.getF32Type(), upper, lower);
+  op.replaceAllUsesWith(CollectOp::create(builder, loc,
+                                          op.getValues().getType(), number,
+                                          /*factor=*/Value())
+                            .getResult());
+  op.erase();
+}
+
+static LogicalResult expandSplit(SplitOp op) {
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  Value element = elementOf(builder, loc, op.getValues());
+  if (!element)
+    return op.emitOpError("splits a list nothing computes");
+  Type half = builder.getI16Type();
+  Value codes[] = {UpperCodeOp::create(builder, loc, half, element),
+                   LowerCodeOp::create(builder, loc, half, element)};
+  for (auto [list, code] : llvm::zip(op.getResults(), codes))
+    list.replaceAllUsesWith(CollectOp::create(builder, loc, list.getType(),
+                                              code, /*factor=*/Value()));
+  op.erase();
+  return success();
+}
+
 // f32 lists are stored as they are, but for the one code of NaN.
 static LogicalResult expandCommit(CommitOp op) {
   OpBuilder builder(op);
@@ -125,13 +155,17 @@ struct ExpandFormats : altgrad::impl::ExpandFormatsPassBase<ExpandFormats> {
         result = expandElement(element);
       else if (auto quantize = dyn_cast<QuantizeOp>(op))
         result = expandQuantize(quantize);
+      else if (auto join = dyn_cast<JoinOp>(op))
+        expandJoin(join);
+      else if (auto split = dyn_cast<SplitOp>(op))
+        result = expandSplit(split);
       else if (auto commit = dyn_cast<CommitOp>(op))
         result = expandCommit(commit);
       if (failed(result))
         return signalPassFailure();
     }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
-      if (isa<CollectOp, LoadOp, DecodeOp>(op) && op.use_empty())
+      if (isa<CollectOp, LoadOp, DecodeOp, JoinCodesOp>(op) && op.use_empty())
         op.erase();
   }
 };

@@ -15,7 +15,8 @@ static constexpr StringLiteral storageWords[] = {"param", "grad", "master",
 // What is known of a word, if it makes sense of the stream that it names.
 LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
   bool read = isRuled() && word.stream == "grad";
-  if (word.hasModifiers() && (read || word.stream == "step"))
+  bool split = word.format == remainderMaster;
+  if (word.hasModifiers() && (read || split || word.stream == "step"))
     return error() << "storage '" << text << "' says how '" << word.stream
                    << "' is rounded, which is not";
   if (word.hasModifiers() && word.format == "f32")
@@ -51,13 +52,15 @@ LogicalResult SetWriter::readWord(StringRef text) {
   if (!state && !step && !llvm::is_contained(storageWords, name))
     return error() << "storage '" << text << "' names no stream of rule '"
                    << rule.getSymName() << "' with these options";
-  bool known = step ? format == "i64" || format == "f32"
+  bool known = name == "master" ? format == "f32" || format == remainderMaster
+               : step ? format == "i64" || format == "f32"
                     : (name == "states" && format == "param") ||
                           FormatAttr::getNamed(rule.getContext(), format);
   if (!known)
     return error() << "storage '" << text << "': "
-                   << (step ? "a step count is i64 or f32"
-                            : FormatAttr::unknown(format));
+                   << (name == "master" ? "a master is f32 or bf16+i16"
+                       : step           ? "a step count is i64 or f32"
+                                        : FormatAttr::unknown(format));
   return take(text, word);
 }
 
@@ -96,9 +99,8 @@ LogicalResult SetWriter::read() {
   for (StringRef word : words)
     if (failed(readWord(word)))
       return failure();
-  if (formats.count("master") && formats["master"] != "f32")
-    return error() << "storage 'master=" << formats["master"]
-                   << "': a master is f32";
+  if (splitsMaster() && failed(checkRemainder()))
+    return failure();
   return inRungs() ? checkRungs() : success();
 }
 
@@ -286,14 +288,15 @@ std::string SetWriter::countStep() {
 
 void SetWriter::update() {
   Named param = only("param"), master;
-  bool keepsMaster = formats.count("master");
+  bool splits = splitsMaster(), keepsMaster = formats.count("master") && !splits;
   stream(keepsMaster ? "out" : "inout", "param", param, typeOf("param"));
   if (keepsMaster) {
     master = named("master");
     stream("inout", "master", master, typeOf("master"));
   }
-  std::string old = keepsMaster ? load(master, typeOf("master"))
-                                : load(param, typeOf("param"));
+  std::string old = splits        ? takeRemainder(param)
+                    : keepsMaster ? load(master, typeOf("master"))
+                                  : load(param, typeOf("param"));
   std::string updated = "%" + param.name + (inRungs() ? ".change" : ".new");
   std::string operand = inRungs() ? loadRung(param, old) : old;
   before = old, after = updated;
@@ -323,6 +326,8 @@ void SetWriter::update() {
   code = "%" + param.name + ".code";
   if (inRungs())
     after = updated = storeRung(param, updated);
+  else if (splits)
+    storeParts(param);
   else
     stored(param, updated, "param");
   if (keepsMaster)

@@ -30,6 +30,9 @@ struct StepText {
   void line(const llvm::Twine &text) { body += "  " + text.str() + "\n"; }
 };
 
+/// The word of a master that is the parameter and its remainder.
+constexpr llvm::StringLiteral remainderMaster = "bf16+i16";
+
 // An f32 constant as MLIR reads it, bit by bit.
 std::string bitsOf(float number);
 
@@ -120,6 +123,11 @@ private:
   Named takeScales(llvm::StringRef state);
   std::string loadBlocks(const Named &state, const Named &scales);
   void storeBlocks(const Named &state, const Named &scales, llvm::StringRef value);
+  // Whether the parameter is the upper half of its master.
+  bool splitsMaster() const;
+  mlir::LogicalResult checkRemainder();
+  std::string takeRemainder(const Named &param);
+  void storeParts(const Named &param);
   std::string saturated(llvm::StringRef value, FormatAttr format);
   // Parameters on a format's grid, which rules move in rungs.
   bool inRungs() const { return formats.count("rungs"); }
@@ -151,6 +159,7 @@ private:
   llvm::StringMap<StorageWord> words; // that say how to round
   std::string before, after;          // the parameter, or its master
   std::string code;                   // what is stored of it
+  Named remainder;                    // where it has no room for its master
   llvm::SmallVector<mlir::BlockArgument> states;
   // Elements of a parameter in rungs: of its code, where it starts, how far it is to
   // go, unrounded, and where to; what tells old from new; and whether it moves.

@@ -1,4 +1,4 @@
-// decode, encode, fpowi, exp, log ==> integer code, instructions, polynomials.
+// decode, encode, halves, fpowi, exp, log ==> integer code, instructions, polynomials.
 #include "codegen/Passes.h"
 #include "codegen/numerics/Numerics.h"
 #include "dialect/Dialect.h"
@@ -178,6 +178,12 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
         lowered = lowerDecode(b, decode, *machine);
       else if (auto round = dyn_cast<RoundOp>(op))
         lowered = lowerRound(b, round, *machine);
+      else if (auto upper = dyn_cast<UpperCodeOp>(op))
+        lowered = upperHalf(b, upper);
+      else if (auto lower = dyn_cast<LowerCodeOp>(op))
+        lowered = lowerHalf(b, lower);
+      else if (auto join = dyn_cast<JoinCodesOp>(op))
+        lowered = joinHalves(b, join, machine->isPtx());
       else if (auto power = dyn_cast<math::FPowIOp>(op))
         lowered = powerBySquaring(b, power.getLhs(), power.getRhs());
       else if (auto exp = dyn_cast<math::ExpOp>(op))

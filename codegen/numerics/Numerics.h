@@ -33,6 +33,13 @@ mlir::Value decodeByBits(mlir::ImplicitLocOpBuilder &b, mlir::Value code,
 mlir::Value decodeByConversion(mlir::ImplicitLocOpBuilder &b,
                                mlir::Value code);
 
+/// The halves of an f32 (or a vector) as `split` has them.
+mlir::Value upperHalf(mlir::ImplicitLocOpBuilder &b, UpperCodeOp op);
+mlir::Value lowerHalf(mlir::ImplicitLocOpBuilder &b, LowerCodeOp op);
+/// The f32 whose halves they are.
+mlir::Value joinHalves(mlir::ImplicitLocOpBuilder &b, JoinCodesOp op,
+                       bool byWords);
+
 /// base^exponent of an f64 and an i64: r = 1; while e: if e odd, r *= b; b *= b;
 /// e >>= 1, on |exponent|; 1 / r for a negative exponent.
 mlir::Value powerBySquaring(mlir::ImplicitLocOpBuilder &b, mlir::Value base,

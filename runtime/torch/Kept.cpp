@@ -27,9 +27,9 @@ Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param) {
   auto options = param.options().dtype(stream.type);
   if (stream.block > 1)
     return at::zeros({blocksOf(param, stream.block)}, options);
-  if (stream.role == ALTGRAD_ROLE_STATE)
-    return at::zeros_like(param, options);
-  return at::empty_like(param, options).copy_(param);
+  if (stream.role == ALTGRAD_ROLE_MASTER || stream.role == ALTGRAD_ROLE_COPY)
+    return at::empty_like(param, options).copy_(param);
+  return at::zeros_like(param, options);
 }
 
 void altgrad::optim::checkKept(const Tensor &value, const std::string &key,

@@ -16,7 +16,7 @@ bool isAsStored(const at::Tensor &value, const at::Tensor &param,
 // `value`, or its numbers in the type and the order of memory of `stream`.
 at::Tensor asStored(const at::Tensor &value, const at::Tensor &param,
                     const Stream &stream);
-// Zeros, or the parameter for its master copy and its further copy.
+// Zeros, or the parameter for its master and its further copy.
 at::Tensor fresh(const Stream &stream, const at::Tensor &param);
 // Throws where a state that is there is none of this stream; `scaled`: beside
 // it lie scales that are no other state.

@@ -25,7 +25,9 @@ ScalarType typeOf(const altgrad_stream_info &info) {
     if (strcmp(info.format, format.name) == 0)
       return format.type;
   // Codes lie in integers; only a further copy is for others to look at.
-  TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE || info.role == ALTGRAD_ROLE_PARAM,
+  TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE ||
+                  info.role == ALTGRAD_ROLE_PARAM ||
+                  info.role == ALTGRAD_ROLE_REMAINDER,
               "altgrad: stream '", info.name, "' is stored as ", info.format,
               ", which torch has no type for");
   if (strcmp(info.format, "int8") == 0)
@@ -125,6 +127,7 @@ void Program::readStreams() {
     case ALTGRAD_ROLE_MASTER:
     case ALTGRAD_ROLE_COPY:
     case ALTGRAD_ROLE_BLOCK_SCALE:
+    case ALTGRAD_ROLE_REMAINDER:
       set.kept.push_back(stream);
       break;
     default:

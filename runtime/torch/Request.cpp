@@ -70,10 +70,14 @@ std::string Compiler::setLine(const std::string &options, ScalarType type,
     line += "{" + options + "}";
   std::string format = formatOf(type), own;
   std::istringstream words(storage);
-  for (std::string word; words >> word;)
+  for (std::string word; words >> word;) {
+    // An f32 parameter is itself what others are with their remainder.
+    if (type == c10::kFloat && word.rfind("master=bf16+", 0) == 0)
+      continue;
     own += " " + (small && word.find(':') != std::string::npos
                       ? word.substr(0, word.find('=')) + "=f32"
                       : word);
+  }
   // What is said of rounding is said of one format; f32 needs none.
   std::string rounded = "param=" + format + ",";
   bool rounds = param.rfind(rounded, 0) == 0;

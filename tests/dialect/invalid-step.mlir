@@ -47,7 +47,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32> per_group) { commit }
 
 // -----
 
-// expected-error@+1 {{unknown role 'weight'; roles are param, grad, state, master, copy, block_scale, input, hyper, step, max_norm, norm, scale, inv_scale, flag, scaler, statistic, random}}
+// expected-error@+1 {{unknown role 'weight'; roles are param, grad, state, master, copy, block_scale, remainder, input, hyper, step, max_norm, norm, scale, inv_scale, flag, scaler, statistic, random}}
 altgrad.step @s(in weight %x: f32) { commit }
 
 // -----

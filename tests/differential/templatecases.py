@@ -18,7 +18,7 @@ OPTIONS = {
     "lamb": ["", "l2", "nvlamb", "no_grad_averaging,maximize"],
     "adopt": ["", "decoupled", "no_clip", "maximize"],
     "ademamix": ["", "maximize"]}
-STORAGES = ("f32", "bf16", "f16", "master", "copy4", "copy5", "mixed")
+STORAGES = ("f32", "bf16", "f16", "master", "halves", "copy4", "copy5", "mixed")
 # What a number of the whole step may be.
 SCALARS = {"inv_scale": [0.37], "max_norm": [1.0], "grad_scale": [3.0], "growth_factor": [1.1],
            "backoff_factor": [0.3], "min_scale": [0.5, 1.0], "max_scale": [3.25, np.inf],
@@ -33,6 +33,7 @@ STEPS = {
     "ademamix f16": ("ademamix", "param=f16 grad=f16", ["--scaler"]),
     "rmsprop copy": ("rmsprop{centered}", "param=bf16 master=f32 copy=ocp.e5m2", []),
     "lion f32": ("lion", "param=f32", ["--clip"]),
+    "lamb halves": ("lamb", "param=bf16 grad=bf16 master=bf16+i16 states=bf16", ["--clip"]),
     "sgd boostr": ("sgd", "param=f16 grad=f16 master=f32", ["--loss-scaler=boostr"])}
 # Hyper-parameters of the second and third group, where they differ from the defaults.
 OTHERS = ({"lr": 0.037, "decay": 0.078125, "beta1": 0.3, "momentum": 0.9, "dampening": 0.25,
@@ -47,6 +48,8 @@ def storage_words(rule, options, storage):
         return " ".join(f"{n}={storage}" for n in ["param", "grad", *states])
     if storage == "master":
         return "param=bf16 grad=bf16 master=f32"
+    if storage == "halves":
+        return "param=bf16 grad=bf16 master=bf16+i16"
     if storage == "copy4":
         return "copy=ocp.e4m3fn"
     if storage == "copy5":

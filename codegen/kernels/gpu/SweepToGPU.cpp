@@ -35,21 +35,28 @@ static bool storesInBlocks(SweepOp sweep) {
 // fewer registers. The back ends keep this order.
 static void shortenLives(Block &body) {
   auto order = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
-  for (DecodeOp decode : llvm::to_vector(body.getOps<DecodeOp>())) {
+  SmallVector<Operation *> decodes, encodes;
+  for (Operation &op : body)
+    if (isa<DecodeOp, JoinCodesOp>(op))
+      decodes.push_back(&op);
+    else if (isa<EncodeOp, UpperCodeOp, LowerCodeOp>(op))
+      encodes.push_back(&op);
+  for (Operation *decode : decodes) {
     SmallVector<Operation *> users(decode->getUsers());
     if (!users.empty())
       decode->moveBefore(*llvm::min_element(users, order));
   }
-  for (EncodeOp encode : llvm::to_vector(body.getOps<EncodeOp>())) {
-    Operation *last = encode.getNumber().getDefiningOp();
+  for (Operation *encode : encodes) {
+    Value number = encode->getOperand(0);
+    Operation *last = number.getDefiningOp();
     if (!last || last->getBlock() != &body) // a uniform number
       continue;
-    if (encode.getDraw())
-      if (Operation *draw = encode.getDraw().getDefiningOp();
-          draw && order(last, draw))
-        last = draw;
-    for (Operation *user : encode.getNumber().getUsers())
-      if (!isa<EncodeOp, EmitOp>(user) && order(last, user))
+    for (Value draw : llvm::drop_begin(encode->getOperands()))
+      if (Operation *drawn = draw.getDefiningOp(); drawn && order(last, drawn))
+        last = drawn;
+    for (Operation *user : number.getUsers())
+      if (!isa<EncodeOp, UpperCodeOp, LowerCodeOp, EmitOp>(user) &&
+          order(last, user))
         last = user;
     if (llvm::none_of(encode->getUsers(),
                       [&](Operation *user) { return order(user, last); }))

@@ -147,6 +147,17 @@ altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
 // Bits of a code of the format that has this name, as in a stream's `format`; 0 if
 // none has. Codes of 2 to 8 bits lie one in a byte, those of 9 to 16 in two.
 ALTGRAD_API int32_t altgrad_format_bits(const char *name);
+// The codes of f32 numbers, as kernels round them to nearest; what is beyond the
+// format becomes its largest number (`saturates` != 0), or an infinity or a NaN.
+// Of formats of 2 to 16 bits; ALTGRAD_INVALID for others.
+ALTGRAD_API altgrad_status altgrad_format_encode(const char *name,
+                                                 int32_t saturates,
+                                                 const float *numbers,
+                                                 void *codes, int64_t count);
+// The numbers that codes stand for.
+ALTGRAD_API altgrad_status altgrad_format_decode(const char *name,
+                                                 const void *codes,
+                                                 float *numbers, int64_t count);
 
 // Plans keep what they need of a bundle: it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);

@@ -91,7 +91,9 @@ enum {
 // the numbers of a loss scaler, by keys that `altgrad-opt --loss-scaler` gives them,
 // and `statistic` what `--statistics` says of each tensor and of the step. A
 // `block_scale` belongs to the list of its set that has the same key: an element of
-// that one is its code times the scale of its block. Behind a
+// that one is its code times the scale of its block. A `remainder` and the parameter
+// of its set are the halves of an f32, of which the parameter is the upper one, one
+// more where the lower one is negative. Behind a
 // `history` lie ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
 // last 100 numbers, NaN where none was yet.
 #define ALTGRAD_ROLES(X)                                                       \
@@ -101,6 +103,7 @@ enum {
   X(master, MASTER)                                                            \
   X(copy, COPY)                                                                \
   X(block_scale, BLOCK_SCALE)                                                  \
+  X(remainder, REMAINDER)                                                      \
   X(input, INPUT)                                                              \
   X(hyper, HYPER)                                                              \
   X(step, STEP)                                                                \

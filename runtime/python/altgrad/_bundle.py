@@ -13,8 +13,8 @@ from ._library import (Error, ExchangeInfo, ExchangeWord, PhaseInfo, ScalarInfo,
 _TARGETS = {True: "--target=x86-64-v3,x86-64-v4", False: "--target=sm_80,sm_90"}
 
 # ALTGRAD_ROLES of bundle.h, in its order.
-ROLES = ("none", "param", "grad", "state", "master", "copy", "block_scale", "input", "hyper",
-         "step", "max_norm", "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random",
+ROLES = ("none", "param", "grad", "state", "master", "copy", "block_scale", "remainder",
+         "input", "hyper", "step", "max_norm", "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random",
          "history")
 # float32 behind a history: the place of the next number and the last 100.
 HISTORY = 101
@@ -25,7 +25,7 @@ _PER_STEP = 0
 # Kinds of phases.
 _SWEEP, _SCALARS = 0, 3
 # Roles of what lies beside the parameter, in torch's optimizer.state.
-_KEPT = "state", "master", "copy", "block_scale"
+_KEPT = "state", "master", "copy", "block_scale", "remainder"
 _BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
 

@@ -87,6 +87,8 @@ _STATUS_FUNCTIONS = {
     "altgrad_set_parallel_for": (c_void_p, c_void_p),
     "altgrad_set_threads": (c_void_p, c_int32),
     "altgrad_run": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_void_p),
+    "altgrad_format_encode": (c_char_p, c_int32, c_void_p, c_void_p, c_int64),
+    "altgrad_format_decode": (c_char_p, c_void_p, c_void_p, c_int64),
     "altgrad_partials": (c_void_p, POINTER(c_uint64), POINTER(c_int64), POINTER(c_int64)),
     "altgrad_run_chunks": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_int64),
 }

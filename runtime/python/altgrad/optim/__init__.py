@@ -6,6 +6,8 @@ from ._named import ADOPT, LAMB, SGD, Adagrad, Adam, AdamW, AdEMAMix, Lion, RMSp
 from ._narrow import AdamW8bit, AdamWFp8, Lion8bit, LionFp8
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
+from ._transcode import StateError, transcode
 
 __all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdamW8bit", "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim",
-           "LAMB", "Lion", "Lion8bit", "LionFp8", "Optimizer", "RMSprop", "Record", "SGD", "plot_run"]
+           "LAMB", "Lion", "Lion8bit", "LionFp8", "Optimizer", "RMSprop", "Record", "SGD", "StateError",
+           "plot_run", "transcode"]

@@ -13,6 +13,7 @@ from ._binder import make_table
 from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, check_unscaled, scales_for, unblocked)
 from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
+from ._master import check_master, own_master, splits
 from ._rungs import code_dtypes, format_for
 from ._table import FRESH
 from ._tables import Tables
@@ -203,6 +204,8 @@ class _Namer:
                 check_scales(key, held, param, strides, block)
             else:
                 check_unscaled(key, held, names)
+        if held:
+            check_master(self.optimizer._words, held, names, param.dtype)
         choice = kind, param.dtype, grad, states, small
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)
@@ -213,8 +216,10 @@ class _Namer:
         kept = format_for(own, param)
         words = {"param": kept, "grad": FORMATS[grad], "step": "f32",
                  "states": "f32" if param in code_dtypes(own) else "param", **own}
-        if param is torch.float32 and "," in words["param"]:
-            words["param"] = "f32"  # which needs no rounding
+        if param is torch.float32:
+            words = own_master(words)
+            if "," in words["param"]:
+                words["param"] = "f32"  # which needs no rounding
         for name, word, dtype in (("param", kept, param), ("grad", FORMATS[grad], grad)):
             if format_of(words[name]) != word:
                 raise TypeError(f"storage says {name}={words[name]}, but a {name} has {dtype}")
@@ -223,7 +228,7 @@ class _Namer:
             word = own.get(name, rest)
             if dtype is None or dtype == dtype_of(format_of(word)):
                 continue
-            if dtype in CODES or block_of(word) > 1:
+            if dtype in CODES or block_of(word) > 1 or splits(word):
                 raise TypeError(f"state {key!r} is {dtype}, but storage says {name}={word}: make "
                                 "the optimizer with the storage that its states have")
             words[name] = FORMATS[dtype]

@@ -10,6 +10,7 @@ from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, parse_storage, set_line
 from ._blocks import scale_key
 from ._layout import DTYPES, FORMATS
+from ._master import splits
 from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
@@ -60,8 +61,9 @@ def FromRule(source, storage="", options=(), name=None):
     `source` is the path of a file (with a separator or the ending .mlir), the
     text itself or a template's name, and `name` the rule in it if it holds
     several. `storage` gives formats to states ("m=bf16 v=ocp.e5m2"), a float32
-    copy that the rule updates instead of the parameter ("master=f32"), or a
-    further copy of the parameter ("copy=ocp.e4m3fn", state "copy"), or a scale to each
+    copy that the rule updates instead of the parameter ("master=f32"; "master=bf16+i16": the
+    parameter, which is bfloat16, and the 16 bits that it has no room for, in state
+    "remainder", are that float32; both are read and written), or a further copy of the parameter ("copy=ocp.e4m3fn", state "copy"), or a scale to each
     block of a state ("m=ocp.e4m3fn:128", scales in state "m_scale"; tensors under 4096
     elements keep it as float32); what it does
     not name is stored as the parameter is. Behind a comma it says how to round
@@ -88,8 +90,9 @@ _made = {}
 
 def _make(rule, storage, options):
     # An f32 model is the likely one: its program is ready when the first step comes.
-    words = {"param": "f32", "grad": "f32", "states": "param", "step": "f32",
-             **parse_storage(storage)}
+    words = parse_storage(storage)
+    first = "bf16" if splits(words.get("master", "")) else "f32"
+    words = {"param": first, "grad": first, "states": "param", "step": "f32", **words}
     part, = compile_sets([set_line(rule, options, words)], [rule]).sets
     keys = {stream.key: stream.key for stream in part.states if stream.role == "state"}
     hypers = {hyper.key: hyper.default for hyper in part.hypers}

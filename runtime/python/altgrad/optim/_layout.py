@@ -17,6 +17,7 @@ DTYPES = {word: dtype for dtype, word in FORMATS.items()}
 # Where torch has no dtype for a format, its codes lie in integers.
 CODES = (torch.uint8, torch.int16, torch.int8)
 DTYPES["int8"] = torch.int8
+DTYPES.update({"altgrad.e5m2": torch.float8_e5m2, "altgrad.e5m10": torch.float16})  # other names
 PARAM_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 

@@ -14,6 +14,7 @@ from ._fallback import left_to_torch, warn_once
 from ._hooks import uncompiled, watched
 from ._history import check_adaptive, place_history
 from ._kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
+from ._master import kept_beside
 from ._rungs import check_params
 from ._statistics import Statistics, Tallies
 from ._sums import NormHooks
@@ -209,16 +210,17 @@ class Optimizer(torch.optim.Optimizer):
         """(the compiler's word, key in state) of everything that is stored with these options."""
         kept = [(name, key) for name, key in self._keys.items()
                 if self._only_with.get(name) in (None, *options)]
-        return kept + [(word, word) for word in ("master", "copy") if word in self._words]
+        return kept + kept_beside(self._words)
 
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))
 
     def _first_state(self, stream, row, dtype):
-        """A new state: zeros, or the parameter for its master copy and its further copy."""
+        """A new state: zeros, or the parameter for its master and its further copy."""
         state = torch.empty_strided(row.param.shape, row.strides, dtype=dtype,
                                     device=row.param.device)
-        return state.zero_() if stream.role == "state" else state.copy_(row.param)
+        copies = stream.role in ("master", "copy")
+        return state.copy_(row.param) if copies else state.zero_()
 
     def _before_torch(self, param, group):
         """Makes of a parameter's state one that torch's class goes on from."""

@@ -1,0 +1,247 @@
+"""State dicts of optimizers from one storage to another, and what that costs."""
+
+from collections import namedtuple
+
+import torch
+
+from .._rule import parse_storage
+from . import _peers
+from ._blocks import BLOCKED_NUMEL, block_of, scale_key
+from ._codes import encode, encode_blocks, largest, spread
+from ._layout import FORMATS, in_order, is_dense
+from ._master import REMAINDER, splits
+from ._named import Adam
+from ._optimizer import Optimizer
+
+_WRITERS = {"torch": _peers.write_torch, "bitsandbytes": _peers.write_bitsandbytes,
+            "transformer_engine": _peers.write_transformer_engine,
+            **{kind: lambda kept, kind=kind: _peers.write_torchao(kept, kind)
+               for kind in ("torchao.8bit", "torchao.4bit", "torchao.fp8")}}
+
+# How far the state `key` of the parameter in place `param` is from what it was, as shares of the
+# largest magnitude of its block (of itself where it has no blocks): the worst and the root mean square.
+StateError = namedtuple("StateError", "param key max rms")
+
+
+def print_errors(errors):
+    """Prints a line for each state: the worst and the mean over all parameters."""
+    for key in dict.fromkeys(error.key for error in errors):
+        mine = [error for error in errors if error.key == key]
+        mean = (sum(error.rms**2 for error in mine) / len(mine))**0.5
+        print(f"altgrad.transcode: {key} of {len(mine)} parameters: off by {max(e.max for e in mine):.3g} "
+              f"of the largest at most, {mean:.3g} in the mean")
+
+
+def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
+    """The state_dict of an Adam of one library as that of another; the given one stays as it is.
+
+        optimizer = altgrad.optim.AdamWFp8(model.parameters())
+        optimizer.load_state_dict(altgrad.transcode(torch.load("bnb.pt"), to=optimizer))
+
+    Reads what torch.optim, altgrad.optim, bitsandbytes (AdamW8bit; code books of the file),
+    torchao.optim (8bit, 4bit, Fp8) and TransformerEngine's FusedAdam (with `master_param`, also as
+    int16 remainders) give as state_dict(). `to` is an optimizer of altgrad or its class, a line of storage
+    ("m=ocp.e4m3fn:256 v=ocp.e5m2:256 master=bf16+i16"; m, v and vmax are Adam's exp_avg,
+    exp_avg_sq and max_exp_avg_sq, others are keys), or "torch", "bitsandbytes",
+    "torchao.8bit", "torchao.4bit", "torchao.fp8", "transformer_engine".
+
+    Numbers are decoded to float32 and rounded once, to nearest. `params`, in the order of the
+    param_groups (those of an optimizer in `to` if not given), say in which order of memory states
+    are to lie; without them states keep theirs. They are needed where a float32 master becomes a
+    remainder or is made of one. In the first case a parameter becomes the upper half
+    of its master: it changes by one place where that lay in the middle between two. `storage`
+    is the line of the optimizer that made the file, where codes lie in integers.
+
+    `report` gets a list of StateError, one for each state of each parameter, or is None.
+    Raises ValueError or TypeError, in words and with nothing changed, for an unknown `to`, states
+    of no known layout, shapes that do not go together, masters that `to` has no place for;
+    ImportError where torchao is to be written and not installed.
+    """
+    target = _Target(to)
+    if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
+        raise ValueError("altgrad.transcode takes what optimizer.state_dict() gives: a dict with "
+                         "'state' and 'param_groups'")
+    groups = [dict(group) for group in state_dict["param_groups"]]
+    places = [place for group in groups for place in group["params"]]
+    params = _checked(params if params is not None else target.params, places)
+    words = _words_by_key(parse_storage(storage), Adam._keys)
+    state, errors, edits = {}, [], []
+    for index, group in enumerate(groups):
+        steps = set()
+        for place in group["params"]:
+            if place not in state_dict["state"]:
+                continue
+            param = params.get(place)
+            kept = _read(state_dict["state"][place], group, words, param, f"parameter {place}")
+            steps.add(kept.step)
+            state[place], edit = target.write(kept, param, f"parameter {place}")
+            edits += edit
+            if report:
+                errors += _errors(place, kept, state[place], target)
+        target.regroup(group, steps, f"group {index}")
+    with torch.no_grad():
+        for param, upper in edits:
+            param.copy_(upper)
+    if report:
+        report(errors)
+    rest = {key: value for key, value in state_dict["state"].items() if key not in places}
+    return {**state_dict, "state": {**state, **rest}, "param_groups": groups}
+
+
+def _checked(params, places):
+    """{place: parameter}; empty where none are given."""
+    if params is None:
+        return {}
+    params = list(params)
+    if len(params) != len(places) or not all(isinstance(p, torch.Tensor) for p in params):
+        raise ValueError(f"{len(params)} params, and the state_dict has {len(places)} parameters: give "
+                         "tensors in the order of the param_groups")
+    return dict(zip(places, params))
+
+
+def _read(entry, group, words, param, where):
+    kept = _peers.read(entry, words, where)
+    if kept.step is None and "step" in group:  # TransformerEngine's
+        kept.step = float(group["step"])
+    shapes = {tuple(t.shape) for t in (*kept.states.values(), kept.master, kept.remainder)
+              if t is not None} | ({tuple(param.shape)} if param is not None else set())
+    if len(shapes) > 1:
+        raise ValueError(f"{where} has states of shapes {', '.join(map(str, sorted(shapes)))}"
+                         + ("" if param is None else ", its own among them"))
+    if param is not None and param.numel() and is_dense(param):
+        kept.states = {key: in_order(state, param.stride()) for key, state in kept.states.items()}
+    return kept
+
+
+def _errors(place, kept, entry, target):
+    """The StateErrors of what was written, by reading it."""
+    again = _peers.read(entry, target.words, f"parameter {place}")
+    for key, state in kept.states.items():
+        numbers = _peers.flat(state)
+        if not numbers.numel():
+            continue
+        off = (_peers.flat(in_order(again.states[key].cpu(), state.stride())) - numbers).double()
+        block = target.block_of(key, len(numbers)) or len(numbers)
+        tops = spread(largest(numbers, block), block, len(numbers)).double()
+        share = torch.where(off.isfinite() & (tops > 0), off.abs() / tops, 0.0)
+        yield StateError(place, key, share.max().item(), share.square().mean().sqrt().item())
+
+
+def _words_by_key(words, keys):
+    return {keys.get(name, name): word for name, word in words.items()}
+
+
+class _Target:
+    """What is asked for: words of storage by keys of `state`, or another library's writer."""
+
+    def __init__(self, to):
+        self.params, self.writer, self.words, self.kind = None, None, {}, to
+        if isinstance(to, Optimizer):
+            self.params = [param for group in to.param_groups for param in group["params"]]
+            self.words = _words_by_key(to._words, to._keys)
+        elif isinstance(to, type) and issubclass(to, Optimizer):
+            self.words = _words_by_key(to._words, to._keys)
+        elif isinstance(to, str) and to in _WRITERS:
+            self.writer = _WRITERS[to]
+        elif isinstance(to, str) and "=" in to:
+            self.words = _words_by_key(parse_storage(to), Adam._keys)
+        else:
+            raise ValueError(f"altgrad.transcode knows no {to!r}: `to` is an optimizer of altgrad.optim, a "
+                             f"line of storage, or one of {', '.join(_WRITERS)}")
+
+    def block_of(self, key, count):
+        """The elements that share a scale in what is written; 0 where none do."""
+        if self.writer:
+            return 128 if self.kind == "torchao.4bit" else 256 if self.kind not in (
+                "torch", "transformer_engine") and count >= BLOCKED_NUMEL else 0
+        block = block_of(self._word(key))
+        return block if block > 1 and count >= BLOCKED_NUMEL else 0
+
+    def _word(self, key):
+        return self.words.get(key, self.words.get("states", "param"))
+
+    def write(self, kept, param, where):
+        """(the entry of `state`, [(parameter, what it has to become)])."""
+        if self.writer:
+            if self.kind != "transformer_engine" and (kept.master is not None or kept.remainder is not None):
+                raise ValueError(f"{where} has a master, for which {self.kind} has no place: transcode to "
+                                 "master=f32, load its 'master' into float32 parameters and take it out")
+            try:
+                return self.writer(kept), []
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+        entry = {} if kept.step is None else {"step": torch.tensor(kept.step, dtype=torch.float32)}
+        for key, state in kept.states.items():
+            entry.update(self._stored(key, state, param, kept.device))
+        return entry, self._put_master(entry, kept, param, where)
+
+    def _stored(self, key, state, param, device):
+        word, numbers = self._word(key), _peers.flat(state)
+        if word == "param":
+            word = FORMATS.get(param.dtype, "f32") if param is not None else "f32"
+        block = block_of(word)
+        if block > 1 and state.numel() >= BLOCKED_NUMEL:
+            codes, scales = encode_blocks(word, numbers, block)
+            yield scale_key(key), scales.to(device)
+        else:
+            codes = encode("f32" if block > 1 else word, numbers)
+        yield key, _peers.shaped(codes.to(device), state)
+
+    def _put_master(self, entry, kept, param, where):
+        """Adds the master as the words say; what the parameter has to become."""
+        word = self.words.get("master")
+        if kept.master is None and kept.remainder is None:
+            return []
+        if word is None:
+            raise ValueError(f"{where} has a master, and storage says nothing of one: say master=f32 or "
+                             "master=bf16+i16")
+        if splits(word) and kept.remainder is not None:
+            entry[REMAINDER] = kept.remainder.clone()
+            return []
+        if not splits(word) and kept.master is not None:
+            entry["master"] = kept.master.clone()
+            return []
+        if param is None:
+            raise ValueError(f"{where}: a float32 master and a remainder are made of each other and the "
+                             "parameter: give params")
+        if splits(word):
+            return _divide(entry, kept.master, param, where)
+        entry["master"] = _joined(param, kept.remainder, where)
+        return []
+
+    def regroup(self, group, steps, where):
+        """Brings a param_group into the form of what is written; `steps` are its parameters'."""
+        rate, wants = group.get("lr"), str(self.kind).startswith("torchao")
+        if wants and not isinstance(rate, torch.Tensor):
+            group["lr"] = torch.tensor(rate, dtype=torch.float32)
+        elif not wants and isinstance(rate, torch.Tensor) and not group.get("capturable"):
+            group["lr"] = float(rate)
+        group.pop("step", None)
+        if self.kind == "transformer_engine" and steps:
+            if len(steps) > 1:
+                raise ValueError(f"TransformerEngine counts the steps of a group, and {where} has "
+                                 f"parameters with {', '.join(map(str, sorted(steps, key=str)))} steps")
+            group["step"] = int(steps.pop() or 0)
+
+
+def _divide(entry, master, param, where):
+    """A float32 master as its upper half, which the parameter becomes, and the remainder."""
+    if param.dtype == torch.float32:
+        return [(param, master)]
+    _check_half(param, where)
+    words = torch.where(master.isnan(), torch.nan, master).view(torch.int32)
+    upper = (words + 0x8000 >> 16).to(torch.int16).view(torch.bfloat16)
+    entry[REMAINDER] = words.to(torch.int16)
+    return [(param, upper)]
+
+
+def _joined(param, remainder, where):
+    _check_half(param, where)
+    upper = in_order(param.detach(), remainder.stride()).contiguous().view(torch.int16).to(torch.int32)
+    both = ((upper << 16) + remainder.to(torch.int32)).view(torch.float32)
+    return torch.where(both.isnan(), param.detach().float(), both)
+
+
+def _check_half(param, where):
+    if param.dtype != torch.bfloat16:
+        raise ValueError(f"{where} is {param.dtype}; a remainder belongs to a bfloat16 parameter")
