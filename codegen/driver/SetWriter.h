@@ -114,8 +114,16 @@ private:
   mlir::LogicalResult takeBlock(llvm::StringRef text, const StorageWord &word);
   // The elements that share a scale: 0 where a state has none.
   unsigned blockOf(llvm::StringRef state);
+  // By which rule a scale is a power of two, if it is one.
+  std::optional<ScaleRule> ruleOf(llvm::StringRef state);
   std::string typeOfScales(llvm::StringRef state);
-  Named takeScales(llvm::StringRef state);
+  Named takeScales(llvm::StringRef access, llvm::StringRef state);
+  std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state);
+  std::string anyScale(const Named &state, llvm::StringRef largest);
+  std::string largestOf(const Named &state, bool finite);
+  void writeCopy(llvm::StringRef value);
+  // What is written from the `from`th write on is written whatever was found.
+  void moveToAlways(size_t from);
   std::string loadBlocks(const Named &state, const Named &scales);
   void storeBlocks(const Named &state, const Named &scales, llvm::StringRef value);
   std::string saturated(llvm::StringRef value, FormatAttr format);
@@ -135,6 +143,7 @@ private:
   StepText &text;
   llvm::StringMap<std::string> formats;
   llvm::StringMap<unsigned> blocks;
+  llvm::StringMap<ScaleRule> rules; // of scales that are powers of two
   llvm::StringMap<StorageWord> words; // that say how to round
   std::string before, after;          // the parameter, or its master
   std::string code;                   // what is stored of it

@@ -148,6 +148,10 @@ altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
 // none has. Codes of 2 to 8 bits lie one in a byte, those of 9 to 16 in two.
 ALTGRAD_API int32_t altgrad_format_bits(const char *name);
 
+// What a short name for a format with scales says in full: of "mxfp8"
+// "ocp.e4m3fn:32:ocp.e8m0", elements, block and scales; null if it is none.
+ALTGRAD_API const char *altgrad_scaled_preset(const char *name);
+
 // Plans keep what they need of a bundle: it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);
 

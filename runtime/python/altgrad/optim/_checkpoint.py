@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 import torch
 
+from ._blocks import SCALES
 from ._kinds import BOUND
 from ._layout import CODES, FORMATS, PARAM_DTYPES
 
@@ -49,7 +50,7 @@ def _flat(groups):
 def _keeps_dtype(param, value):
     """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
     return param.dtype in PARAM_DTYPES and (not isinstance(value, torch.Tensor)
-                                            or value.dtype in (*FORMATS, *CODES, param.dtype))
+                                            or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
 
 
 def fill_older(optimizer):
