@@ -39,6 +39,16 @@ LogicalResult SetWriter::quantizeTo(StringRef format) {
   dequantizeGradient();
   text.line(name + "element = element " + gradient);
   text.line(name + "scaled = arith.divf " + name + "element, %grad_scale : f32");
+  if (blockOf("copy") > 1) {
+    if (formatOf("copy") != format)
+      return error() << "--quantize=" << format << " beside a copy in blocks of "
+                     << formatOf("copy") << ", which takes codes of its own format";
+    text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
+    size_t before = text.writes.size();
+    writeCopy(name + "list");
+    moveToAlways(before);
+    return success();
+  }
   std::string kept = saturated(name + "scaled", known);
   text.line(name + "list = collect " + kept + " : f32 to !altgrad.reals");
   text.line(name + "codes = quantize " + name + "list round<nearest_even> overflow<" +

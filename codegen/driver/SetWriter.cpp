@@ -125,6 +125,10 @@ StringRef SetWriter::formatOf(StringRef stream) {
   return format == "param" ? formatOf("param") : format;
 }
 
+Format SetWriter::codecOf(StringRef stream) {
+  return FormatAttr::getNamed(loc.getContext(), formatOf(stream)).toFormat();
+}
+
 std::string SetWriter::typeOf(StringRef stream) {
   return ("!altgrad.tensors<" + formatOf(stream) + ">").str();
 }
@@ -256,14 +260,19 @@ void SetWriter::takeNorm(StringRef kind) {
 }
 
 void SetWriter::writeGradient(StringRef condition) {
-  Named target = grad;
-  if (formats.count("copy")) {
-    target = named("copy");
-    stream("out", "copy", target, typeOf("copy"));
-  }
-  stored(target, gradient, formats.count("copy") ? "copy" : "grad");
-  if (formats.count("copy") || condition.empty())
-    text.always.push_back(text.writes.pop_back_val());
+  size_t before = text.writes.size();
+  if (formats.count("copy"))
+    writeCopy(gradient);
+  else
+    stored(grad, gradient, "grad");
+  if (!formats.count("copy") && !condition.empty())
+    return;
+  moveToAlways(before);
+}
+
+void SetWriter::moveToAlways(size_t from) {
+  text.always.append(text.writes.begin() + from, text.writes.end());
+  text.writes.truncate(from);
 }
 
 // The number of this step, one more than the last; "" where the rule counts
@@ -310,7 +319,7 @@ void SetWriter::update() {
     stream("inout", "state", name, typeOf(name.key));
     bool blocked = blockOf(name.key) > 1;
     if (blocked)
-      scales[name.key] = takeScales(name.key);
+      scales[name.key] = takeScales("inout", name.key);
     operands.push_back(blocked ? loadBlocks(name, scales[name.key])
                                : load(name, typeOf(name.key)));
     results.push_back("%" + name.name + ".new");
@@ -332,11 +341,8 @@ void SetWriter::update() {
     stored(param, updated, "param");
   if (keepsMaster)
     stored(master, updated, "master");
-  if (formats.count("copy")) {
-    Named copy = named("copy");
-    stream("out", "copy", copy, typeOf("copy"));
-    stored(copy, updated, "copy");
-  }
+  if (formats.count("copy"))
+    writeCopy(updated);
   for (const Named &state : stateNames)
     if (blockOf(state.key) > 1)
       storeBlocks(state, scales[state.key], "%" + state.name + ".new");

@@ -99,6 +99,7 @@ private:
   mlir::LogicalResult take(llvm::StringRef text, const StorageWord &word);
   mlir::LogicalResult checkNames();
   llvm::StringRef formatOf(llvm::StringRef stream);
+  Format codecOf(llvm::StringRef stream);
   std::string typeOf(llvm::StringRef stream);
   Named named(llvm::StringRef key);
   Named only(llvm::StringRef role) {
@@ -119,8 +120,16 @@ private:
   mlir::LogicalResult checkBook(llvm::StringRef text, const StorageWord &word);
   // The elements that share a scale: 0 where a state has none.
   unsigned blockOf(llvm::StringRef state);
+  // By which rule a scale is a power of two, if it is one.
+  std::optional<ScaleRule> ruleOf(llvm::StringRef state);
   std::string typeOfScales(llvm::StringRef state);
-  Named takeScales(llvm::StringRef state);
+  Named takeScales(llvm::StringRef access, llvm::StringRef state);
+  std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state);
+  std::string anyScale(const Named &state, llvm::StringRef largest);
+  std::string largestOf(const Named &state, bool finite);
+  void writeCopy(llvm::StringRef value);
+  // What is written from the `from`th write on is written whatever was found.
+  void moveToAlways(size_t from);
   std::string loadBlocks(const Named &state, const Named &scales);
   void storeBlocks(const Named &state, const Named &scales, llvm::StringRef value);
   // Whether the parameter is the upper half of its master.
@@ -156,6 +165,7 @@ private:
   StepText &text;
   llvm::StringMap<std::string> formats;
   llvm::StringMap<unsigned> blocks;
+  llvm::StringMap<ScaleRule> rules; // of scales that are powers of two
   llvm::StringMap<StorageWord> words; // that say how to round
   std::string before, after;          // the parameter, or its master
   std::string code;                   // what is stored of it

@@ -1,6 +1,9 @@
 // A word of a storage line ==> a stream, its format, rounding and overflow.
 #include "codegen/driver/Storage.h"
 
+#include "altgrad/format.h"
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace mlir;
 using namespace altgrad;
 
@@ -13,13 +16,27 @@ static std::string readModifier(StringRef text, StringRef modifier,
     word.reference = true;
     return "";
   }
+  std::string where = "storage " + quote(text);
+  auto rule = llvm::StringSwitch<std::optional<ScaleRule>>(modifier)
+                  .Case("rceil", ScaleRule::RCeil)
+                  .Case("floor", ScaleRule::Floor)
+                  .Case("ceil", ScaleRule::Ceil)
+                  .Case("even", ScaleRule::Even)
+                  .Default(std::nullopt);
+  if (rule && word.scale != "ocp.e8m0")
+    return where + " says by which rule a scale is a power of two, and has none in ocp.e8m0";
+  if (rule && word.rule)
+    return where + " says twice by which rule a scale is chosen";
+  if (rule) {
+    word.rule = rule;
+    return "";
+  }
   std::optional<Round> round = symbolizeRound(modifier);
   std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
-  std::string where = "storage " + quote(text);
   if (!round && !overflow)
     return where + " says " + quote(modifier) +
            "; known are nearest_even, toward_zero and stochastic, saturate and "
-           "nonfinite";
+           "nonfinite, and of scales rceil, floor, ceil and even";
   if (round ? word.round.has_value() : word.overflow.has_value())
     return where + " says twice " +
            (round ? "how it rounds"
@@ -36,10 +53,17 @@ std::string altgrad::readStorageWord(StringRef text, StorageWord &word) {
   SmallVector<StringRef> parts;
   rest.split(parts, ',');
   word.stream = stream.str();
-  auto [format, block] = parts[0].split(':');
-  word.format = format.str();
-  if (parts[0].contains(':'))
-    word.block = block.str();
+  StringRef name = parts[0];
+  for (const ScaledPreset &preset : scaledPresets)
+    if (parts[0] == preset.name)
+      name = preset.meaning;
+  SmallVector<StringRef> fields;
+  name.split(fields, ':');
+  word.format = fields[0].str();
+  if (fields.size() > 1)
+    word.block = fields[1].str();
+  if (fields.size() > 2)
+    word.scale = name.drop_front(fields[0].size() + fields[1].size() + 2).str();
   for (StringRef modifier : ArrayRef<StringRef>(parts).drop_front())
     if (std::string why = readModifier(text, modifier, word); !why.empty())
       return why;

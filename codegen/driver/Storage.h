@@ -8,11 +8,17 @@
 
 namespace altgrad {
 
+/// How the power of two is chosen that scales a block, as MX formats have it.
+enum class ScaleRule { RCeil, Floor, Ceil, Even };
+
 /// "m=ocp.e4m3fn:128,stochastic,nonfinite": 128 elements share a scale; what is said
 /// behind a comma is how what lies between two codes, or beyond the last, is stored.
+/// "copy=ocp.e4m3fn:32:ocp.e8m0,floor", or "copy=mxfp8,floor": scales are powers of two.
 struct StorageWord {
   std::string stream, format;
   std::optional<std::string> block;     // as it was written
+  std::optional<std::string> scale;     // its format; f32 where nothing is said
+  std::optional<ScaleRule> rule;        // rceil where nothing is said
   std::optional<Round> round;           // nearest_even where nothing is said
   std::optional<OverflowMode> overflow; // what suits the format
   bool reference = false; // of rungs: draws as GridOptim's source adds them

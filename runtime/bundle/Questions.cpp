@@ -73,6 +73,13 @@ int32_t altgrad_format_bits(const char *name) {
   return 0;
 }
 
+const char *altgrad_scaled_preset(const char *name) {
+  for (const altgrad::ScaledPreset &preset : altgrad::scaledPresets)
+    if (name && strcmp(preset.name, name) == 0)
+      return preset.meaning;
+  return nullptr;
+}
+
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
   if (!bundle || manifestOf(bundle)->streams.empty())
     return 0;

@@ -83,7 +83,8 @@ class Evaluator:
         for (name, access, scope, kind), (ssa, _), which in zip(
                 self.signature, self.step.body.arguments, self.sets):
             if kind.startswith("!altgrad.tensors"):
-                self.values[ssa] = Tensors(streams[name], which)
+                block = self.rows.block_of(which, formats.of_list(kind)[1])
+                self.values[ssa] = Tensors(streams[name][block], which)
             else:
                 self.values[ssa] = Value(self._spread(scalars[name], scope), False, which)
         with np.errstate(all="ignore"):
@@ -159,9 +160,7 @@ class Evaluator:
         return formats.of_list(kind)[0]
 
     def _decode(self, kind, tensors):
-        """Per element the number of its code, which a block may share."""
-        form, block = formats.of_list(kind)
-        return formats.decode(form, tensors.codes[self.rows.block_of(tensors.set, block)])
+        return formats.decode(self._format(kind), tensors.codes)
 
     def _elements(self, reals):
         """Each element multiplied once by the pending factor."""

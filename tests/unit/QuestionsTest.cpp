@@ -14,6 +14,12 @@ TEST(Questions, BitsOfFormats) {
   EXPECT_EQ(altgrad_format_bits(nullptr), 0);
 }
 
+TEST(Questions, MeaningsOfScaledPresets) {
+  EXPECT_STREQ(altgrad_scaled_preset("mxfp8"), "ocp.e4m3fn:32:ocp.e8m0");
+  EXPECT_EQ(altgrad_scaled_preset("ocp.e4m3fn"), nullptr);
+  EXPECT_EQ(altgrad_scaled_preset(nullptr), nullptr);
+}
+
 TEST(Bundle, StreamsAreAnsweredInTheirOrder) {
   BundlePointer bundle = loadSgd(SETS_BUNDLE);
   EXPECT_EQ(altgrad_set_count(bundle.get()), 2);

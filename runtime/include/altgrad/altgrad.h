@@ -159,6 +159,10 @@ ALTGRAD_API altgrad_status altgrad_format_decode(const char *name,
                                                  const void *codes,
                                                  float *numbers, int64_t count);
 
+// What a short name for a format with scales says in full: of "mxfp8"
+// "ocp.e4m3fn:32:ocp.e8m0", elements, block and scales; null if it is none.
+ALTGRAD_API const char *altgrad_scaled_preset(const char *name);
+
 // Plans keep what they need of a bundle: it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);
 

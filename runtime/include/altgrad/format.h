@@ -177,6 +177,19 @@ inline constexpr Preset presets[] = {
     {"torchao4u", bookFormat(4)},
 };
 
+// Formats whose blocks have a scale: how a storage line says them in full, element,
+// block and scale.
+struct ScaledPreset {
+  const char *name, *meaning;
+};
+
+inline constexpr ScaledPreset scaledPresets[] = {
+    {"mxfp8", "ocp.e4m3fn:32:ocp.e8m0"},
+    {"mxfp8e5m2", "ocp.e5m2:32:ocp.e8m0"},
+    {"mxfp6e2m3", "ocp.e2m3:32:ocp.e8m0"}, // one code in a byte, as all of them
+    {"mxfp6e3m2", "ocp.e3m2:32:ocp.e8m0"},
+};
+
 namespace detail {
 
 // Index of the highest set bit.

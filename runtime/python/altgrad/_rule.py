@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ._library import Error, find_templates
+from ._library import Error, find_templates, library
 
 _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
-_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.+]+(?::\d*)?(?:,\w+)*)", re.ASCII)
+_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.+]+(?::\d*)?(?::[\w.]*)?(?:,\w+)*)", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][\w.$-]*", re.ASCII)
 
 
@@ -70,7 +70,8 @@ def _names_in(text):
 
 
 def parse_storage(storage):
-    """{"m": "bf16", ...} from "m=bf16 ..."; what follows a comma stays behind the format.
+    """{"m": "bf16", ...} from "m=bf16 ..."; what follows a comma stays behind the format, and
+    short names of formats with scales become what they mean.
 
     Raises ValueError at a word that is none.
     """
@@ -81,8 +82,15 @@ def parse_storage(storage):
             raise ValueError(f"storage: {word!r} is not name=format")
         if match[1] in words:
             raise ValueError(f"storage names {match[1]!r} twice")
-        words[match[1]] = match[2]
+        words[match[1]] = in_full(match[2])
     return words
+
+
+def in_full(word):
+    """"ocp.e4m3fn:32:ocp.e8m0,floor" for "mxfp8,floor"."""
+    name, comma, rest = word.partition(",")
+    meaning = None if set(".:") & set(name) else library().altgrad_scaled_preset(name.encode())
+    return (meaning.decode() if meaning else name) + comma + rest
 
 
 def format_of(word):

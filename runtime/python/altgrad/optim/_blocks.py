@@ -7,17 +7,47 @@ from ._layout import check_mode, same_order
 # Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
 BLOCKED_NUMEL = 4096
+# The dtypes of scales, by how they are stored.
+SCALES = {"f32": torch.float32, "ocp.e8m0": torch.float8_e8m0fnu}
 
 
 def block_of(word):
     """The elements that share a scale: of "ocp.e4m3fn:128" 128, of "f32" 1."""
-    block = word.partition(":")[2].partition(",")[0]
-    return int(block) if block.isdecimal() else 1
+    block = word.partition(",")[0].split(":")[1:2]
+    return int(block[0]) if block and block[0].isdecimal() else 1
+
+
+def format_of_scales(word):
+    """How those scales are stored: "f32" where the word says nothing."""
+    fields = word.partition(",")[0].split(":")
+    return fields[2] if len(fields) > 2 else "f32"
 
 
 def unblocked(words):
-    """The words of storage for a tensor that is too small to be worth a scale."""
-    return {name: "f32" if block_of(word) > 1 else word for name, word in words.items()}
+    """The words of storage for a tensor that is too small to be worth a scale; a copy is as asked."""
+    return {name: "f32" if block_of(word) > 1 and name != "copy" else word
+            for name, word in words.items()}
+
+
+def check_rows(param, strides, block):
+    """Raises unless blocks of the parameter's copy, neighbours in memory, are of its last dimension."""
+    if param.dim() < 2 or not param.numel():
+        return
+    if param.shape[-1] % block:
+        raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, "
+                         f"and the blocks of its copy {block}: give it to an optimizer without that copy")
+    if not _by_rows(param.shape, strides):
+        raise ValueError(f"a parameter with strides {tuple(strides)} has its last dimension not last in memory, "
+                         "and the blocks of its copy are of neighbours in memory: make it contiguous")
+
+
+def _by_rows(shape, strides):
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def scale_key(key):
@@ -33,9 +63,18 @@ def state_key(stream, keys):
     return scale_key(key) if stream.role == "block_scale" else key
 
 
-def scales_for(param, block):
+def scales_of(key, param, block, format):
+    """(shape, dtype) of the scales of `key`: those of a copy are by rows, as MX tensors have them."""
+    shape = -(-param.numel() // block),
+    if key == "copy" and param.dim() > 1:
+        shape = *param.shape[:-1], -(-param.shape[-1] // block)
+    return shape, SCALES[format]
+
+
+def scales_for(param, stream):
     """New scales, one for each block of a parameter in the order of its memory."""
-    return torch.zeros(-(-param.numel() // block), dtype=torch.float32, device=param.device)
+    shape, dtype = scales_of(stream.key, param, stream.block, stream.format)
+    return torch.zeros(shape, dtype=dtype, device=param.device)
 
 
 def check_unscaled(key, held, names):
@@ -45,7 +84,7 @@ def check_unscaled(key, held, names):
                          "parameter no blocks: make the optimizer with the storage that its states have")
 
 
-def check_scales(key, held, param, strides, block):
+def check_scales(key, held, param, strides, word):
     """Raises unless a state that is there has scales that go with it."""
     codes, scales = held.get(key), held.get(scale_key(key))
     if codes is None and scales is None:
@@ -54,12 +93,14 @@ def check_scales(key, held, param, strides, block):
         lone, other = (key, scale_key(key)) if scales is None else (scale_key(key), key)
         raise ValueError(f"there is a state {lone!r} without its {other!r}: load both, or neither")
     check_mode(scales)
-    wanted = -(-param.numel() // block)
-    if (scales.dtype != torch.float32 or scales.shape != (wanted,) or not scales.is_contiguous()
+    block = block_of(word)
+    shape, dtype = scales_of(key, param, block, format_of_scales(word))
+    if (scales.dtype != dtype or scales.shape != shape or not scales.is_contiguous()
             or scales.device != param.device or scales.is_neg() or scales._is_zerotensor()):
+        name = str(dtype).removeprefix("torch.")
         raise ValueError(
             f"state {scale_key(key)!r} is {scales.dtype} of shape {tuple(scales.shape)} on "
-            f"{scales.device}; expected contiguous float32 of shape ({wanted},) on {param.device}, "
+            f"{scales.device}; expected contiguous {name} of shape {shape} on {param.device}, "
             f"one for each {block} elements")
     if param.numel() and not same_order(codes, strides):
         raise ValueError(

@@ -10,7 +10,8 @@ from .._bundle import compile_sets
 from .._rule import format_of, set_line
 from .._plan import Plan
 from ._binder import make_table
-from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, check_unscaled, scales_for, unblocked)
+from ._blocks import (BLOCKED_NUMEL, block_of, check_rows, check_scales, check_unscaled, scales_for,
+                      unblocked)
 from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
 from ._master import check_master, own_master, splits
@@ -198,10 +199,12 @@ class _Namer:
         names = self.optimizer._stored(kind[1])
         states = tuple([_state_dtype(key, held.get(key), param) for _, key in names])
         small = self.blocked and param.numel() < BLOCKED_NUMEL
-        own = self.optimizer._words if not small else {}
+        own = unblocked(self.optimizer._words) if small else self.optimizer._words
+        if (block := block_of(own.get("copy", ""))) > 1:
+            check_rows(param, strides, block)
         for name, key in names if held else ():
-            if (block := block_of(own.get(name, own.get("states", "")))) > 1:
-                check_scales(key, held, param, strides, block)
+            if block_of(word := own.get(name, own.get("states", ""))) > 1:
+                check_scales(key, held, param, strides, word)
             else:
                 check_unscaled(key, held, names)
         if held:
@@ -293,7 +296,7 @@ def _finish(optimizer, part, row, counts):
     if not part.states and not stored:
         row.count = _count(None, param.device) if part.step else None
         return
-    held, fresh = optimizer.state[param], False
+    held, fresh, made = optimizer.state[param], False, set()
     # The count first: torch's own states begin with "step".
     if stored:
         count = _count(held.get(counted), param.device)
@@ -304,12 +307,17 @@ def _finish(optimizer, part, row, counts):
         key = optimizer._state_key(stream)
         state = held.get(key)
         if state is None:
-            held[key] = (scales_for(param, stream.block) if stream.block > 1 else
+            held[key] = (scales_for(param, stream) if stream.block > 1 else
                          optimizer._first_state(stream, row, dtype_of(stream.format)))
             fresh = True
+            made.add(key)
         elif not _fits(stream, state, row):
             held[key] = in_order(state, row.strides)
         row.tensors.append(held[key])
+    if "copy_scale" in made:
+        from ..ops._blocks import quantize_into  # which needs this package
+        quantize_into(in_order(held.get("master", param), row.strides), held["copy"],
+                      held["copy_scale"], optimizer._words["copy"])
     if part.step and not stored:
         # A buffer that was there before us has seen its first step.
         private = optimizer._counts

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 import torch
 
+from ._blocks import SCALES
 from ._kinds import BOUND
 from ._layout import CODES, FORMATS, PARAM_DTYPES
 from ._rungs import code_dtypes, take_gradients
@@ -51,7 +52,7 @@ def _keeps_dtype(optimizer, param, value):
     """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
     ours = *PARAM_DTYPES, *code_dtypes(optimizer._words)
     return param.dtype in ours and (not isinstance(value, torch.Tensor)
-                                    or value.dtype in (*FORMATS, *CODES, param.dtype))
+                                    or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
 
 
 def fill_older(optimizer):

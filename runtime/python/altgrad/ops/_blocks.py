@@ -1,0 +1,57 @@
+"""Tensors as codes with a scale for each block, as a step writes them into a parameter's copy."""
+
+from array import array
+
+import torch
+
+from .._rule import format_of, in_full
+from ..optim._blocks import SCALES, block_of, check_rows, format_of_scales, scales_of
+from ..optim._layout import PARAM_DTYPES, dtype_of
+from ._bound import run
+from ._look import Look, look
+
+
+@torch.no_grad()
+def quantize_blocks(x, fmt="mxfp8"):
+    """(codes, scales) of a tensor whose last dimension is cut into blocks, without a gradient.
+
+    `x` is of float32, bfloat16 or float16. `fmt` says elements, block and scales as a storage
+    line does: "mxfp8", "ocp.e4m3fn:32:ocp.e8m0,floor", "ocp.e4m3fn:128" (scales in float32).
+    Codes have the shape of `x`, scales (..., n / block), or (n / block,) rounded up where `x`
+    has one dimension or none, whose last block may be short. Raises ValueError where a last
+    dimension of several is no multiple of the block, or `fmt` has none; altgrad.Error with the
+    compiler's words for a bad `fmt`; TypeError for another dtype.
+    """
+    if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
+        kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
+        raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
+    word = in_full(fmt)
+    if block_of(word) < 2 or format_of_scales(word) not in SCALES:
+        raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
+    x = x.contiguous()
+    check_rows(x, x.stride(), block_of(word))
+    shape, dtype = scales_of("copy", x, block_of(word), format_of_scales(word))
+    codes = torch.empty_like(x, dtype=dtype_of(format_of(word)))
+    scales = torch.empty(shape, dtype=dtype, device=x.device)
+    quantize_into(x, codes, scales, word)
+    return codes, scales
+
+
+def quantize_into(x, codes, scales, word):
+    """The same into tensors that are there; `x` and they are contiguous, `word` is in full."""
+    if not x.numel():
+        return
+    seen = look([x], written=False)
+    if not seen:
+        raise TypeError(f"altgrad.quantize_blocks takes plain strided tensors, not "
+                        f"{type(x).__name__} of {x.layout} on {x.device}")
+    run([x], seen, (f"--quantize={format_of(word)}",), {"scale": 1.0},
+        copies=([codes], _places(codes)), scales=([scales], _places(scales)), into=word)
+
+
+def _places(tensor):
+    return Look(tensor.device, b"", array("q", [tensor.numel()]).tobytes(),
+                array("Q", [tensor.data_ptr()]).tobytes(), within=True)
+
+
+__all__ = ["quantize_blocks"]

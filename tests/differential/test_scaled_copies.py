@@ -1,0 +1,69 @@
+"""Copies in MX formats, written by the sweep of the update: every byte on every path, and against NumPy."""
+
+import numpy as np
+import pytest
+
+import compare
+import mx
+import program
+import ptxrun
+import templatecases
+
+ALL = {"races": True} if ptxrun.available() else None
+SIZES = [8193, 1, 33, 0, 4096, 320]
+CASES = [("adamw", "copy=mxfp8", ["--clip"]),
+         ("adamw", "param=bf16 grad=bf16 master=f32 copy=mxfp8e5m2,floor", ["--unscale", "--clip"]),
+         ("lion", "copy=mxfp6e3m2,even m=mxfp8,ceil", ["--loss-scaler=torch"]),
+         ("adamw", "param=bf16,stochastic copy=mxfp8,stochastic states=ocp.e5m2:32:ocp.e8m0", []),
+         ("sgd{momentum_on,nesterov}", "copy=ocp.e4m3fn:128 buf=int8:128:ocp.e8m0", ["--statistics"])]
+
+
+@pytest.mark.parametrize("rule, storage, flags", CASES, ids=lambda case: str(case))
+def test_every_byte_is_the_references(rule, storage, flags):
+    compiled = program.Program(program.generated(rule, storage, *flags))
+    rng = np.random.default_rng(12)
+    rows = compiled.rows([SIZES])
+    rows.offset = [256 * i * 2**26 for i in range(len(SIZES))]
+    for shifts in ([0] * len(SIZES), [1, 0, 3, 0, 15, 2]):
+        values = templatecases.start_values(compiled, rows, rng, 0.01)
+        compare.run_steps(compiled, rows, shifts, values, [(0.01, {}), (0.0, {})], rng, ALL)
+
+
+def quantized(numbers, form, rule):
+    """(name of the path, codes, scales) of a copy of a parameter that its step does not move."""
+    compiled = program.Program(program.generated("sgd", f"copy={form}:32:ocp.e8m0,{rule}"))
+    rows = compiled.rows([[len(numbers)]])
+    values = templatecases.start_values(compiled, rows, np.random.default_rng(0), 0)
+    values.update(w=numbers.view(np.uint32), g=np.zeros(len(numbers), np.uint32), lr=np.zeros(1), decay=np.zeros(1))
+    memory = compare.Memory(compiled.signature, rows, [0]).fill(values)
+    for name, run in compare.executors(compiled, ALL):
+        got = memory.twin()
+        run(got)
+        yield name, got.streams["copy"].get(), got.streams["copy_scale"].get()
+
+
+@pytest.mark.parametrize("rule", mx.RULES)
+@pytest.mark.parametrize("form", mx.FORMATS)
+def test_codes_and_scales_against_numpy(form, rule):
+    """Scales are those of TransformerEngine's float_to_e8m0 or of OCP's rules, of every exponent."""
+    numbers = mx.numbers_of_all_kinds(600, 3)[:-12]
+    with np.errstate(all="ignore"):
+        codes, scales = mx.encoded(numbers, rule, form)
+    for name, got, units in quantized(numbers, form, rule):
+        np.testing.assert_array_equal(units, scales, err_msg=name)
+        np.testing.assert_array_equal(got, codes, err_msg=name)
+    assert scales[40] == 0 and scales[41] == scales[44] == 255 and scales[42] == scales[43] == 254
+
+
+@pytest.mark.parametrize("rule", mx.RULES)
+def test_torchao_has_the_same_bytes_where_it_follows_the_rules(rule):
+    """torchao 0.18 has another RCEIL (a logarithm, not a product) just above some powers of two."""
+    to_mx = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor").to_mx
+    import torch
+    from torchao.prototype.mx_formats.config import ScaleCalculationMode
+    rng = np.random.default_rng(7)
+    numbers = (rng.standard_normal(32 * 4000) * np.exp2(rng.integers(-60, 60, 32 * 4000))).astype(np.float32)
+    scales, codes = to_mx(torch.from_numpy(numbers), torch.float8_e4m3fn, 32, ScaleCalculationMode[rule.upper()])
+    for name, got, units in quantized(numbers, "ocp.e4m3fn", rule):
+        np.testing.assert_array_equal(units, scales.view(torch.uint8).numpy().ravel(), err_msg=name)
+        np.testing.assert_array_equal(got, codes.view(torch.uint8).numpy().ravel(), err_msg=name)
