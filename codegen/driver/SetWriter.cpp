@@ -291,7 +291,7 @@ void SetWriter::update() {
                                 : load(param, typeOf("param"));
   std::string updated = "%" + param.name + ".new";
   before = old, after = updated;
-  if (clipsToParameter)
+  if (!clippedOver.empty())
     clipToParameter();
   SmallVector<std::string> operands, results{updated};
   SmallVector<Named> stateNames;
