@@ -44,10 +44,11 @@ LogicalResult NormOp::verify() {
     return emitOpError("is of no list");
   // norm_c2
   if (getScope() == Scope::Group)
-    return emitOpError("is over tensor or step, not over a group");
+    return emitOpError("is over unit, tensor or step, not over a group");
   // norm_c3
-  if (getScope() == Scope::Tensor && getValues().size() > 1)
-    return emitOpError() << "over tensor is of one list, not of "
+  if (getScope() != Scope::Step && getValues().size() > 1)
+    return emitOpError() << "over " << stringifyScope(getScope())
+                         << " is of one list, not of "
                          << getValues().size();
   return success();
 }

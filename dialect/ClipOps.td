@@ -33,7 +33,8 @@ def Altgrad_NormOp : Altgrad_Op<"norm", [Pure]> {
   let description = [{
     `l1` is the sum of magnitudes, `l2` the root of the sum of squares, `linf` the
     largest magnitude; 0 of no element at all, NaN where one is. `over step` is of all
-    lists together, their shares joined in order, `over tensor` of each tensor of one list.
+    lists together, their shares joined in order, `over tensor` of each tensor of one list,
+    `over unit` of each row of its matrices.
 
     ```mlir
     %n = norm l1 %g, %w over step
@@ -43,8 +44,8 @@ def Altgrad_NormOp : Altgrad_Op<"norm", [Pure]> {
     Constraints:
 
     - (norm_c1) there is at least one list;
-    - (norm_c2) the scope is a tensor or the step, not a group;
-    - (norm_c3) over a tensor there is one list.
+    - (norm_c2) the scope is a unit, a tensor or the step, not a group;
+    - (norm_c3) over a unit or a tensor there is one list.
   }];
   let arguments = (ins Altgrad_NormKindAttr:$kind, Variadic<Altgrad_RealsType>:$values,
                        Altgrad_ScopeAttr:$scope);

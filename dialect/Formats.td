@@ -37,11 +37,13 @@ def Altgrad_Overflow : I32Enum<"OverflowMode", "what a number beyond the format 
   let cppNamespace = "::altgrad";
 }
 
-// Scope of a scalar: one value, one per parameter group, one per tensor.
+// Scope of a scalar: one value, one per parameter group, one per tensor. Reductions
+// may be over units as well: the rows of a tensor's matrices.
 def Altgrad_Scope : I32Enum<"Scope", "how many values a scalar has", [
     I32EnumCase<"Step", 0, "step">,
     I32EnumCase<"Group", 1, "group">,
-    I32EnumCase<"Tensor", 2, "tensor">]> {
+    I32EnumCase<"Tensor", 2, "tensor">,
+    I32EnumCase<"Unit", 3, "unit">]> {
   let cppNamespace = "::altgrad";
 }
 def Altgrad_ScopeAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scope, "scope">;

@@ -40,7 +40,7 @@ void RowSets::visitSweep(SweepOp sweep) {
   for (Value stream : sweep.getStores())
     members[stream] = *set;
   for (auto [index, result] : llvm::enumerate(sweep.getReduced()))
-    if (sweep.getScope(index) == Scope::Tensor)
+    if (sweep.getScope(index) != Scope::Step)
       members[result] = *set;
 }
 

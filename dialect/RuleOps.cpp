@@ -369,7 +369,9 @@ LogicalResult RuleOp::verifyRegions() {
         return op.emitOpError("reduces a value that is the same for all elements");
       // rule_c11
       if (reduce.getScope() != Scope::Tensor)
-        return op.emitOpError("reduces over the step; a rule sees one tensor");
+        return op.emitOpError() << "reduces over the "
+                                << stringifyScope(reduce.getScope())
+                                << "; a rule sees one tensor";
       continue;
     }
     if (auto block = dyn_cast<BlockReduceOp>(op))
@@ -393,6 +395,6 @@ LogicalResult RuleOp::verifyRegions() {
 LogicalResult ReduceOp::verify() {
   // reduce_c1
   if (getScope() == Scope::Group)
-    return emitOpError("reduces over tensor or step, not over a group");
+    return emitOpError("reduces over unit, tensor or step, not over a group");
   return success();
 }

@@ -127,7 +127,8 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
     lane = element mod 256, each in order, with `fma` for `sumsq`, then the tree
     128, 64 … 1; chunks of a tensor in the same shape; tensors in order): the
     same bits on every device and launch geometry. `over tensor` gives one value
-    for each tensor, `over step` one for all.
+    for each tensor, `over step` one for all, `over unit` one for each row of a
+    tensor's matrices, whose chunks then begin with the row.
 
     ```mlir
     %n = altgrad.reduce sumsq %w over tensor : f32
@@ -135,7 +136,7 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
 
     Constraints:
 
-    - (reduce_c1) the scope is a tensor or the step, not a group.
+    - (reduce_c1) the scope is a unit, a tensor or the step, not a group.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction,
                        AnyTypeOf<[F32, I1]>:$value, Altgrad_ScopeAttr:$scope);

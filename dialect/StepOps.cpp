@@ -16,6 +16,58 @@ CommitOp StepOp::getCommit() {
   return cast<CommitOp>(getBody().front().getTerminator());
 }
 
+static std::optional<Scope> reducedOver(Operation &op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return reduce.getScope();
+  if (auto norm = dyn_cast<NormOp>(op))
+    return norm.getScope();
+  return std::nullopt;
+}
+
+static bool reducesOver(Operation *op, Scope scope) {
+  if (auto sweep = dyn_cast<SweepOp>(op))
+    return llvm::any_of(llvm::seq(sweep.getNumResults()), [&](unsigned index) {
+      return sweep.getScope(index) == scope;
+    });
+  return reducedOver(*op) == scope;
+}
+
+bool StepOp::hasUnits() {
+  return walk([](Operation *op) {
+           return reducesOver(op, Scope::Unit) ? WalkResult::interrupt()
+                                               : WalkResult::advance();
+         })
+      .wasInterrupted();
+}
+
+// Rows of the table are units: what is of a tensor would be of each.
+static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
+  // step_c26
+  for (Operation &op : step.getBody().front())
+    if (isa<AcrossOp>(op) || reducesOver(&op, Scope::Tensor))
+      return op.emitOpError("is over tensors, in a step that reduces over their "
+                            "units: its rows are units");
+  CommitOp commit = step.getCommit();
+  // step_c27
+  if (Value condition = commit.getCondition();
+      condition && variances.of(condition) >= Variance::Unit)
+    return commit.emitOpError("has a condition that differs between units");
+  auto isOne = [&](Value value, Value target) {
+    return isa<TensorsType>(target.getType()) ||
+           variances.of(value) < Variance::Unit;
+  };
+  for (auto [value, target] : llvm::concat<std::tuple<Value, Value>>(
+           llvm::to_vector(llvm::zip(ValueRange(commit.getAlwaysValues()),
+                                     ValueRange(commit.getAlwaysTargets()))),
+           llvm::to_vector(llvm::zip(ValueRange(commit.getValues()),
+                                     ValueRange(commit.getTargets())))))
+    if (!isOne(value, target))
+      return commit.emitOpError()
+             << "writes a value that differs between units to '%"
+             << step.getName(cast<BlockArgument>(target)) << "'";
+  return success();
+}
+
 LogicalResult StepOp::verifyRegions() {
   if (failed(verifyLength(*this, getBody().front())))
     return failure();
@@ -54,6 +106,8 @@ LogicalResult StepOp::verifyRegions() {
       return reduce.emitOpError("reduces elements of no list; with several sets "
                                 "it must be one's");
   if (failed(verifyBlocks(*this, variances)))
+    return failure();
+  if (hasUnits() && failed(verifyUnits(*this, variances)))
     return failure();
   DenseMap<unsigned, size_t> reductions;
   for (ReduceOp reduce : getBody().getOps<ReduceOp>())

@@ -77,7 +77,10 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c22) what differs within one is reduced at most 32 times;
     - (step_c23) a history is an f32, one for the step or for each tensor;
     - (step_c24) `percentile` alone reads it;
-    - (step_c25) a `block_scale` is stored per block, and another list of its set has its key.
+    - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
+    - (step_c26) what reduces over units reduces over no tensor and adds up nothing across tensors;
+    - (step_c27) what differs between units is no scalar's content and no condition;
+    - (step_c28) no argument has one for each unit.
 
     Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.
   }];
@@ -100,6 +103,8 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     ::llvm::StringRef getKey(::mlir::BlockArgument argument);
     /// The default of a hyper-parameter, or null.
     ::mlir::FloatAttr getDefault(::mlir::BlockArgument argument);
+    /// Whether something is reduced over units: rows of the table are units then.
+    bool hasUnits();
     /// Whose tensors or groups an argument is of; none: of the step, or of all.
     std::optional<unsigned> getSet(::mlir::BlockArgument argument);
     unsigned getSetCount();

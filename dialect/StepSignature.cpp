@@ -322,6 +322,10 @@ LogicalResult StepOp::verify() {
       return emitOpError() << "gives '%" << getName(argument)
                            << "' the role 'history', which is of an f32 for "
                               "the step or for each tensor";
+    // step_c28
+    if (getScope(argument) == Scope::Unit)
+      return emitOpError() << "has '%" << getName(argument)
+                           << "' per unit, for which there is no memory";
     // step_c4
     if (isa<TensorsType>(type) && getScope(argument) != Scope::Step)
       return emitOpError() << "gives the tensors '%" << getName(argument)

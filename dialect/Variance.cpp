@@ -6,7 +6,7 @@ using namespace altgrad;
 
 // What is no block's comes after all blocks.
 static constexpr unsigned ofStep = ~0u, ofGroup = ofStep - 1,
-                          ofTensor = ofStep - 2;
+                          ofTensor = ofStep - 2, ofUnit = ofStep - 3;
 
 static unsigned spanOf(Scope scope) {
   switch (scope) {
@@ -16,6 +16,8 @@ static unsigned spanOf(Scope scope) {
     return ofGroup;
   case Scope::Tensor:
     return ofTensor;
+  case Scope::Unit:
+    return ofUnit;
   }
   llvm_unreachable("unknown scope");
 }
@@ -43,9 +45,9 @@ static unsigned spanOf(Operation &op, Value result, unsigned least) {
   if (auto reduce = dyn_cast<BlockReduceOp>(op))
     return reduce.getBlock();
   if (auto recall = dyn_cast<RecallOp>(op))
-    return recall.getSpace() == Space::Step ? ofStep : ofTensor;
+    return recall.getSpace() == Space::Step ? ofStep : ofUnit;
   if (isa<FoldOp>(op))
-    return ofTensor;
+    return ofUnit;
   if (isa<ClipOp, UnscaleOp>(op) && !isList(result)) // a norm, a flag
     return ofStep;
   if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp, UpperCodeOp,
@@ -111,6 +113,8 @@ Variance Variances::of(Value value) const {
     return Variance::Group;
   case ofTensor:
     return Variance::Tensor;
+  case ofUnit:
+    return Variance::Unit;
   case 1:
     return Variance::Element;
   default:

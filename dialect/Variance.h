@@ -8,9 +8,9 @@
 namespace altgrad {
 
 /// From the least to the most: one value for the step, one for each parameter
-/// group, tensor, block of neighbouring elements, element. A computed value
-/// differs as the operand that differs most.
-enum class Variance { Step, Group, Tensor, Block, Element };
+/// group, tensor, unit of a tensor, block of neighbouring elements, element. A
+/// computed value differs as the operand that differs most.
+enum class Variance { Step, Group, Tensor, Unit, Block, Element };
 
 /// Knows a rule, and a step in every form, from the one written to vectorized
 /// sweeps. Codes are of blocks at least, even where all are alike.
@@ -21,9 +21,9 @@ public:
   explicit Variances(StepOp step);
 
   Variance of(mlir::Value value) const;
-  /// Whether it differs within a tensor.
+  /// Whether it differs within a tensor, or within a unit where there are any.
   bool isElement(mlir::Value value) const {
-    return of(value) > Variance::Tensor;
+    return of(value) > Variance::Unit;
   }
   /// The neighbouring elements that share a value: a power of two, 1 where each
   /// has its own, the largest number where a tensor has one.

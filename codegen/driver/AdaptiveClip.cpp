@@ -39,9 +39,9 @@ static std::string factorFor(StepText &text, StringRef suffix,
 void altgrad::clipAdaptively(StepText &text, MutableArrayRef<SetWriter> sets,
                              const StepRequest &request) {
   text.argument("in max_norm %max_norm: f32");
-  if (request.clip == Clip::Agc) {
+  if (request.clipsToParameters()) {
     for (SetWriter &set : sets)
-      set.clipsToParameter = true;
+      set.clippedOver = request.clip == Clip::AgcUnit ? "unit" : "tensor";
     return;
   }
   if (request.perTensor) {
@@ -67,16 +67,18 @@ std::string SetWriter::takeHistory() {
 }
 
 // Adaptive gradient clipping (Brock et al. 2021, "High-Performance Large-Scale
-// Image Recognition Without Normalization") with the whole tensor as the unit:
-// to max_norm * max(|w|, 1e-3).
+// Image Recognition Without Normalization"), by units or with the whole tensor as
+// one: to max_norm * max(|w|, 1e-3).
 void SetWriter::clipToParameter() {
   std::string prefix = "%" + grad.name;
   auto line = [&](StringRef name, const Twine &value) {
     text.line(prefix + "." + name + " = " + value);
     return prefix + "." + name.str();
   };
-  std::string norm = line("length", "norm l2 " + gradient + " over tensor");
-  std::string own = line("weight_length", "norm l2 " + before + " over tensor");
+  std::string norm =
+      line("length", "norm l2 " + gradient + " over " + clippedOver);
+  std::string own =
+      line("weight_length", "norm l2 " + before + " over " + clippedOver);
   std::string least = line("least", "arith.constant 1.0e-3 : f32");
   std::string size =
       line("unit", "arith.maximumf " + own + ", " + least + " : f32");

@@ -71,7 +71,10 @@ struct Options {
                             "were below"),
                  clEnumValN(Clip::Agc, "agc",
                             "each tensor's norm, to max_norm times that of its "
-                            "parameter")),
+                            "parameter"),
+                 clEnumValN(Clip::AgcUnit, "agc-unit",
+                            "that of each row of a tensor's matrices, to "
+                            "max_norm times that of its parameter's row")),
       cl::ValueOptional,
       cl::init(Clip::Norm),
       cl::cat(category)};
@@ -293,10 +296,13 @@ static int checkStep(const StepRequest &step) {
   if (step.perTensor && !step.clip && !step.norm)
     return complain("--per-tensor wants --clip or --norm");
   if (step.adapts() &&
-      (step.norm || (step.perTensor && step.clip == Clip::Agc)))
+      (step.norm || (step.perTensor && step.clipsToParameters())))
     return complain(
         "--clip=agc and --clip=percentile have the l2 norm, and agc "
         "is per tensor; leave out --norm and --per-tensor");
+  if (step.clip == Clip::AgcUnit && step.statistics)
+    return complain("--statistics are of tensors, and --clip=agc-unit makes "
+                    "rows of the table their units; leave one out");
   if (step.asTorch &&
       (step.adapts() || step.clipValue || step.norm || step.perTensor))
     return complain(

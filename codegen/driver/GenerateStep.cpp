@@ -156,7 +156,7 @@ static void updateParameters(StepText &text, MutableArrayRef<SetWriter> sets,
     set.update();
   if (request.statistics) {
     bool counts =
-        request.clip && request.clip != Clip::Agc && !request.perTensor;
+        request.clip && !request.clipsToParameters() && !request.perTensor;
     countSteps(text, !counts            ? ""
                      : request.adapts() ? "%clip.bound"
                                         : "%max_norm");

@@ -19,8 +19,9 @@ struct SetRequest {
 };
 
 /// What bounds gradients: the norm of all by a number, or by a percentile of
-/// what it was in past steps; or each tensor's by that of its parameter.
-enum class Clip { Norm, Percentile, Agc };
+/// what it was in past steps; or each tensor's, or each unit's, by that of its
+/// parameter.
+enum class Clip { Norm, Percentile, Agc, AgcUnit };
 
 struct StepRequest {
   std::vector<SetRequest> sets;
@@ -37,6 +38,10 @@ struct StepRequest {
   bool exchange = false;   // other devices' sums join those over the step
   /// Whether gradients are other ones afterwards.
   bool changes() const { return clip.has_value() || clipValue || unscale; }
+  /// Whether each norm has a bound of its own.
+  bool clipsToParameters() const {
+    return clip == Clip::Agc || clip == Clip::AgcUnit;
+  }
   /// Whether the norms of a clip are of the past, or of parameters.
   bool adapts() const { return clip.has_value() && *clip != Clip::Norm; }
 };

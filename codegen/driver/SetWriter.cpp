@@ -309,7 +309,7 @@ void SetWriter::update() {
   std::string updated = "%" + param.name + (inRungs() ? ".change" : ".new");
   std::string operand = inRungs() ? loadRung(param, old) : old;
   before = old, after = updated;
-  if (clipsToParameter)
+  if (!clippedOver.empty())
     clipToParameter();
   SmallVector<std::string> operands, results{updated};
   SmallVector<Named> stateNames;

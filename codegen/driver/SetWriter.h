@@ -90,7 +90,8 @@ public:
   std::string gradient;  // the value that the update takes
   std::string unclipped; // the one before it was clipped
   Named grad;
-  bool clipsToParameter = false; // when that is known
+  // Over what its norm is bounded by the parameter's, when that is known; "": not.
+  llvm::StringRef clippedOver;
 
 private:
   void clipToParameter();

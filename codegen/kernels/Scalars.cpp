@@ -14,10 +14,29 @@ Value ScalarLowering::pointerTo(Value argument) {
                      sizeof(void *));
 }
 
+// Whether a row is the first one whose pointer to a scalar this is: units of a
+// tensor have the same, side by side.
+Value ScalarLowering::isFirstAt(BlockArgument target) {
+  ImplicitLocOpBuilder &b = kernel.builder;
+  auto address = [&](Row of) {
+    return kernel.load(b.getI64Type(), kernel.argumentPointer(target, of),
+                       sizeof(void *));
+  };
+  Value none = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, row.index,
+                                     kernel.i64(0));
+  Value before = arith::SelectOp::create(
+      b, none, row.index,
+      arith::SubIOp::create(b, row.index, kernel.i64(1)));
+  Value differs =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, address(row),
+                            address(kernel.row(before)));
+  return arith::OrIOp::create(b, none, differs);
+}
+
 void ScalarLowering::write(WriteOp op) {
   ImplicitLocOpBuilder &builder = kernel.builder;
+  auto target = cast<BlockArgument>(op.getTarget());
   auto store = [&] {
-    auto target = cast<BlockArgument>(op.getTarget());
     Value value = known.lookup(op.getValue());
     if (isa<FloatType>(value.getType()))
       value = canonicalNan(builder, value);
@@ -25,8 +44,16 @@ void ScalarLowering::write(WriteOp op) {
       return remember(value, pointerTo(target));
     kernel.storeWord(value, pointerTo(target));
   };
+  Value condition;
   if (op.getCondition())
-    kernel.when(known.lookup(op.getCondition()), store);
+    condition = known.lookup(op.getCondition());
+  if (kernel.step.getScope(target) == Scope::Tensor && kernel.step.hasUnits()) {
+    Value first = isFirstAt(target);
+    condition = condition ? Value(arith::AndIOp::create(builder, condition, first))
+                          : first;
+  }
+  if (condition)
+    kernel.when(condition, store);
   else
     store();
 }

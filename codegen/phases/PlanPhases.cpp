@@ -183,7 +183,7 @@ void PhasePlanner::addWords() {
       return;
     if (isa<SweepOp>(op)) {
       const Partial &partial = plan.partialOf(value);
-      plan.words[value] = partial.scope() == Scope::Tensor
+      plan.words[value] = partial.scope() != Scope::Step
                               ? Word{Space::Row, partial.rowWord}
                               : Word{Space::Step, stepWords++};
       return;

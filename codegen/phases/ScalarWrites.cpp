@@ -17,6 +17,7 @@ private:
 
   StepOp step;
   const Schedule &schedule;
+  bool units = step.hasUnits();
   SmallVector<PlacedWrite> writes;
 };
 } // namespace
@@ -53,7 +54,10 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
 
 // Makes a write come no earlier than a reader; a phase reads before it writes.
 bool Placer::wait(PlacedWrite &write, int batch, unsigned rank) {
-  int least = rank > write.home.rank() ? batch + 1 : batch;
+  // Other units of a tensor read in the same phase what the first one writes.
+  bool beside = units && write.home.domain == Domain::Rows &&
+                rank == write.home.rank();
+  int least = beside || rank > write.home.rank() ? batch + 1 : batch;
   if (write.batch >= least)
     return false;
   write.batch = least;

@@ -325,8 +325,10 @@ void Binding::bind(const Groups &groups, States &states) {
   parts.clear();
   std::vector<Drafts> drafts = draft(groups);
   std::vector<Part> made;
-  bool exchanged =
-      drafts.size() > 1 && (spec.max_grad_norm() || !scaler.empty());
+  bool exchanged = drafts.size() > 1 && (hasNorm() || !scaler.empty());
+  TORCH_CHECK(drafts.size() < 2 || spec.clip() != "percentile",
+              "altgrad: a history of norms is on one device, and the "
+              "parameters are on several; leave out clip");
   Ranges before;
   for (Drafts &of : drafts) {
     made.push_back(makePart(groups, of, exchanged));
@@ -354,6 +356,7 @@ void Binding::bind(const Groups &groups, States &states) {
   }
   parts = std::move(made);
   placeDraws();
+  placeHistory();
   remember(groups, states);
 }
 

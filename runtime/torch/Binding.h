@@ -12,6 +12,9 @@
 
 namespace altgrad::optim {
 
+// Throws unless the bound of a clip is one of its kind.
+void checkBound(const RuleSpec &spec);
+
 class Binding {
 public:
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
@@ -39,6 +42,13 @@ public:
   void saveDraws(torch::serialize::OutputArchive &archive) const;
   void loadDraws(torch::serialize::InputArchive &archive);
 
+  // The norms of past steps, in its file.
+  void saveHistory(torch::serialize::OutputArchive &archive) const;
+  void loadHistory(torch::serialize::InputArchive &archive);
+
+  // Whether gradients have one norm, over all devices.
+  bool hasNorm() const { return spec.max_grad_norm() && spec.clip() != "agc"; }
+
   // Performs the step on what was taken.
   void run();
 
@@ -57,6 +67,7 @@ public:
   // Where a storage word says stochastic; undefined elsewhere. The count is the
   // memory of the first part, which its steps raise.
   at::Tensor seed, draws;
+  at::Tensor history; // of norms, which the steps raise where it lies
 
   // A group of a plan: the tensors of a param_group that are in one set.
   struct Cell {
@@ -67,7 +78,7 @@ public:
   struct Keys {
     std::vector<std::string> kept;
     std::set<std::string> all; // those and the count's
-    std::string step; // "" where the rule has none
+    std::string step;          // "" where the rule has none
   };
   // The parameters with a gradient that are on one device.
   struct Part {
@@ -83,6 +94,7 @@ public:
 private:
   void bringSkips();
   void placeDraws();
+  void placeHistory();
   // A parameter of a set, before anything is made for it.
   struct Draft {
     at::Tensor param;

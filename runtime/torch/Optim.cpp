@@ -23,8 +23,7 @@ RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups,
                              std::unique_ptr<OptimizerOptions> defaults)
     : Optimizer(groups, std::move(defaults)),
       binding(std::make_unique<Binding>(std::move(spec))) {
-  const auto &norm = binding->spec.max_grad_norm();
-  TORCH_CHECK(!norm || *norm >= 0, "Invalid max_grad_norm: ", *norm);
+  checkBound(binding->spec);
 }
 
 RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups,
@@ -170,20 +169,22 @@ Tensor RuleOptimizer::skipped_steps() const {
 
 void RuleOptimizer::save(OutputArchive &archive) const {
   torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
-  saveDraws(archive);
+  saveShared(archive);
 }
 
 void RuleOptimizer::load(InputArchive &archive) {
   torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
-  loadDraws(archive);
+  loadShared(archive);
 }
 
-void RuleOptimizer::saveDraws(OutputArchive &archive) const {
+void RuleOptimizer::saveShared(OutputArchive &archive) const {
   binding->saveDraws(archive);
+  binding->saveHistory(archive);
 }
 
-void RuleOptimizer::loadDraws(InputArchive &archive) {
+void RuleOptimizer::loadShared(InputArchive &archive) {
   binding->loadDraws(archive);
+  binding->loadHistory(archive);
 }
 
 double RuleOptimizer::last_grad_norm() const {
@@ -192,7 +193,7 @@ double RuleOptimizer::last_grad_norm() const {
 }
 
 Tensor RuleOptimizer::grad_norm() const {
-  if (!binding->spec.max_grad_norm() || binding->parts.empty())
+  if (!binding->hasNorm() || binding->parts.empty())
     return Tensor();
   const Values &values = binding->parts[0].table->values;
   Tensor norm = values.tensor(ALTGRAD_ROLE_NORM);
@@ -204,7 +205,7 @@ Tensor RuleOptimizer::grad_norm() const {
 void RuleOptimizer::set_max_grad_norm(double norm) {
   TORCH_CHECK(binding->spec.max_grad_norm(),
               "altgrad: this optimizer was made without max_grad_norm");
-  TORCH_CHECK(norm >= 0, "Invalid max_grad_norm: ", norm);
+  checkBound(RuleSpec(binding->spec).max_grad_norm(norm));
   binding->spec.max_grad_norm(norm);
 }
 
@@ -282,10 +283,10 @@ void AdamW::addMark(const OptimizerOptions &given,
 
 void AdamW::save(OutputArchive &archive) const {
   torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
-  saveDraws(archive);
+  saveShared(archive);
 }
 
 void AdamW::load(InputArchive &archive) {
   torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
-  loadDraws(archive);
+  loadShared(archive);
 }

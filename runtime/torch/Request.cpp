@@ -86,8 +86,7 @@ std::string Compiler::setLine(const std::string &options, ScalarType type,
   line += " " + (rounds ? param : "param=" + format) + " grad=" + format;
   // What the user says of all states and of the count holds.
   for (const char *word : {" states=param", " step=f32"})
-    if (own.find(std::string(word, strchr(word, '=') + 1)) ==
-        std::string::npos)
+    if (own.find(std::string(word, strchr(word, '=') + 1)) == std::string::npos)
       line += word;
   return line + own;
 }
@@ -104,7 +103,7 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
     options += "--set=" + line + "\n";
   options += targetsFor(onHost);
   if (spec.max_grad_norm())
-    options += "\n--clip";
+    options += spec.clip().empty() ? "\n--clip" : "\n--clip=" + spec.clip();
   if (!spec.profile().empty())
     options += "\n--profile=" + spec.profile();
   if (!scaler.empty())
@@ -121,6 +120,7 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
     TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM ||
                     single.role == ALTGRAD_ROLE_RANDOM ||
                     single.role == ALTGRAD_ROLE_NORM ||
+                    single.role == ALTGRAD_ROLE_HISTORY ||
                     (ofScaler && !scaler.empty()),
                 "altgrad: nobody gives the step its '", single.name, "'");
   }

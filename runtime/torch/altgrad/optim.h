@@ -102,7 +102,8 @@ public:
 
   // The global norm of the last step's gradients, before clipping: a 0-dim f32
   // tensor on the parameters' device, where nobody has to wait for it;
-  // undefined without max_grad_norm or a step. The number waits for the device.
+  // undefined without max_grad_norm, for a norm of each parameter ("agc") and
+  // before a step. The number waits for the device.
   at::Tensor grad_norm() const;
   double last_grad_norm() const;
   // How many steps a GradScaler of altgrad::amp skipped, a 0-dim i64 tensor on
@@ -127,9 +128,10 @@ protected:
   // A group's compile-time options, by commas.
   virtual std::string
   optionsOf(const torch::optim::OptimizerOptions &options) const;
-  // The seed and the count of draws, for a subclass that saves and loads.
-  void saveDraws(torch::serialize::OutputArchive &archive) const;
-  void loadDraws(torch::serialize::InputArchive &archive);
+  // What is of no parameter, the seed, the count of draws and the norms of past
+  // steps, for a subclass that saves and loads.
+  void saveShared(torch::serialize::OutputArchive &archive) const;
+  void loadShared(torch::serialize::InputArchive &archive);
   // Adds words that differ when any of the above does: only then is it asked.
   virtual void addMark(const torch::optim::OptimizerOptions &options,
                        std::vector<uint64_t> &words) const;
