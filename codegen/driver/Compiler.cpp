@@ -2,6 +2,7 @@
 #include "codegen/driver/Compiler.h"
 
 #include "codegen/Passes.h"
+#include "codegen/driver/Analyze.h"
 #include "codegen/driver/Register.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -115,8 +116,8 @@ LogicalResult Compiler::read(std::string &text) {
   return success();
 }
 
-// Everything up to the phases, which all products share.
-LogicalResult Compiler::lowerToPhases() {
+// Rules and one step.
+LogicalResult Compiler::checkModule() {
   for (Operation &op : *module->getBody())
     if (!isa<RuleOp, StepOp>(op))
       return op.emitOpError("is neither a rule nor a step");
@@ -124,6 +125,33 @@ LogicalResult Compiler::lowerToPhases() {
   if (steps.size() != 1)
     return emitError(FileLineColLoc::get(context.get(), name, 1, 1))
            << "spec holds " << steps.size() << " steps, expected 1";
+  return success();
+}
+
+// What is lost in the step as it is written: places are those of its rules, in the
+// files that they come from.
+LogicalResult Compiler::analyzeStep(std::string &product) {
+  auto ruleOf = [&](UpdateOp update) -> RuleOp {
+    for (auto &[spelled, rule] : rules)
+      if (rule && rule->getSymName() == update.getRule())
+        return *rule;
+    if (auto own = module->lookupSymbol<RuleOp>(update.getRule()))
+      return own;
+    OwningOpRef<RuleOp> &rule = rules[update.getRule().str()];
+    rule = findRule(update.getRule(), request.rulePath, update.getLoc());
+    return rule.get();
+  };
+  if (std::string why = whyNoValues(theStep(), request.values); !why.empty())
+    return fail(why);
+  auto findings = analyze(theStep(), ruleOf, request.values);
+  if (failed(findings))
+    return failure();
+  product = writeFindings(theStep(), *findings);
+  return success();
+}
+
+// Everything up to the phases, which all products share.
+LogicalResult Compiler::lowerToPhases() {
   PassManager manager(context.get());
   SweepPipelineOptions pipeline;
   pipeline.rulePath = request.rulePath;
@@ -217,6 +245,8 @@ LogicalResult Compiler::make(std::string &product) {
   case Product::Bundle:
     made = bundle();
     break;
+  case Product::Analysis: // made before anything is lowered
+    break;
   }
   if (failed(made))
     return failure();
@@ -247,7 +277,11 @@ LogicalResult Compiler::run(std::string &product) {
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name),
                              llvm::SMLoc());
   module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
-  if (!module || failed(lowerToPhases()))
+  if (!module || failed(checkModule()))
+    return failure();
+  if (request.product == Product::Analysis)
+    return analyzeStep(product);
+  if (failed(lowerToPhases()))
     return failure();
   return make(product);
 }

@@ -5,12 +5,13 @@
 #include "codegen/driver/GenerateStep.h"
 #include "codegen/emit/Code.h"
 #include "codegen/emit/Manifest.h"
+#include "llvm/ADT/StringMap.h"
 #include "mlir/IR/MLIRContext.h"
 #include <map>
 
 namespace altgrad {
 
-enum class Product { MLIR, LLVM, Assembly, PTX, Report, Manifest, Bundle };
+enum class Product { MLIR, LLVM, Assembly, PTX, Report, Manifest, Bundle, Analysis };
 
 struct CompileRequest {
   Product product = Product::MLIR;
@@ -19,6 +20,7 @@ struct CompileRequest {
   StepRequest step;                 // has sets where a step is generated
   bool printStep = false;           // stop at the generated text
   std::string rulePath;
+  llvm::StringMap<double> values; // of hyper-parameters, for an analysis
   std::string ptxas; // makes a bundle's cubins; "": there are none
   bool canonicalize = true;
   bool exchange = false; // step-wide sums may be combined with other devices'
@@ -36,7 +38,9 @@ private:
   mlir::LogicalResult read(std::string &text);
   mlir::LogicalResult generate(std::string &text);
   RuleOp ruleOf(const SetRequest &set, mlir::ModuleOp file);
+  mlir::LogicalResult checkModule();
   mlir::LogicalResult lowerToPhases();
+  mlir::LogicalResult analyzeStep(std::string &product);
   mlir::LogicalResult make(std::string &product);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
   lowerTo(const Target &target);

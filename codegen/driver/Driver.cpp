@@ -2,14 +2,12 @@
 #include "codegen/driver/Driver.h"
 
 #include "altgrad/bundle.h"
+#include "codegen/driver/Analyze.h"
 #include "codegen/driver/Compiler.h"
-#include "mlir/Support/FileUtilities.h"
+#include "codegen/driver/Output.h"
 #include "passes/RulePath.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/CrashRecoveryContext.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -129,6 +127,12 @@ struct Options {
       "ptxas", cl::desc("With --emit=bundle: add a cubin for each GPU target, made "
                         "by this program"),
       cl::value_desc("path"), cl::cat(category)};
+  cl::list<std::string> analyze{
+      "analyze",
+      cl::desc("Say what is lost between the rule's numbers and the formats, "
+               "with defaults or these values: lr=1e-4,eps=1e-8,loss_scale=1024"),
+      cl::value_desc("hyper=value"), cl::CommaSeparated, cl::ValueOptional,
+      cl::cat(category)};
   cl::opt<bool> printStep{"print-step", cl::desc("With --rule: print the step as "
                                             "generated and stop"),
                      cl::cat(category)};
@@ -150,58 +154,13 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     StringRef word(argv[i]);
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
-    for (StringRef own : {"emit", "rule", "set", "loss-scaler", "quantize", "list-rules",
+    for (StringRef own : {"emit", "rule", "set", "loss-scaler", "quantize", "analyze", "list-rules",
                           "list-targets", "list-formats", "version", "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
                           word[own.size()] == '='))
         return true;
   }
   return false;
-}
-
-static int complain(const Twine &words) {
-  llvm::errs() << "altgrad-opt: error: " << words << "\n";
-  return 1;
-}
-
-static int writeTo(llvm::raw_fd_ostream &stream, StringRef product,
-                   const std::string &path) {
-  stream << product;
-  stream.flush();
-  if (!stream.has_error())
-    return 0;
-  std::string reason = stream.error().message();
-  stream.clear_error();
-  return complain("cannot write '" + path + "': " + reason);
-}
-
-// A file is replaced when the new one is whole; what is no file is written to.
-static int writeProduct(StringRef product, const std::string &path) {
-  namespace fs = llvm::sys::fs;
-  llvm::SmallString<128> target(path);
-  if (path != "-" && (fs::is_regular_file(path)
-                          ? !fs::real_path(path, target)
-                          : !fs::exists(path) && !fs::is_symlink_file(path))) {
-    auto file = fs::TempFile::create(target + ".%%%%%%%%");
-    if (file) {
-      llvm::raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
-      int code = writeTo(stream, product, path);
-      llvm::Error error = code ? file->discard() : file->keep(target);
-      if (error && !code)
-        return complain("cannot write '" + path + "': " + toString(std::move(error)));
-      consumeError(std::move(error));
-      return code;
-    }
-    consumeError(file.takeError()); // the folder may take no new file
-  }
-  std::string words;
-  auto file = openOutputFile(path, &words);
-  if (!file)
-    return complain(words);
-  int code = writeTo(file->os(), product, path);
-  if (!code)
-    file->keep();
-  return code;
 }
 
 static int list(const Options &options) {
@@ -331,6 +290,17 @@ static int checkStep(const StepRequest &step) {
   return 0;
 }
 
+// What --analyze is given. 0, or 1 after a diagnostic.
+static int readAnalysis(const Options &options, CompileRequest &request) {
+  if (!options.analyze.getNumOccurrences())
+    return 0;
+  if (options.emit.getNumOccurrences() || options.printStep)
+    return complain("--analyze and --emit or --print-step exclude each other");
+  request.product = Product::Analysis;
+  std::string why = readValues(options.analyze, request.values);
+  return why.empty() ? 0 : complain(why);
+}
+
 int altgrad::emitProduct(int argc, char **argv) {
   if (refuseWords(argc, argv))
     return 1;
@@ -377,7 +347,8 @@ int altgrad::emitProduct(int argc, char **argv) {
                     "'; there are default and torch");
   if (options.lossScaler.getNumOccurrences())
     request.step.lossScaler = options.lossScaler;
-  if (readSets(options, request.step) || checkStep(request.step))
+  if (readSets(options, request.step) || checkStep(request.step) ||
+      readAnalysis(options, request))
     return 1;
 
   std::string product;
