@@ -1,0 +1,52 @@
+"""The pictures of tools/pictures.py are drawn, and the figures they print are right."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "pictures.py"
+
+
+def draw(tmp_path, *words):
+    if not importlib.util.find_spec("matplotlib"):
+        pytest.skip("matplotlib not installed (tools/packages.sh)")
+    done = subprocess.run([sys.executable, TOOL, "--out", tmp_path, *words], text=True, capture_output=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return done.returncode, done.stdout, done.stderr
+
+
+def rows(words):
+    """{first word of a line: its numbers}"""
+    return {line.split()[0]: line.split()[1:] for line in words.splitlines() if line}
+
+
+def test_formats_have_as_many_numbers_as_codes_give_them(tmp_path):
+    code, said, wrong = draw(tmp_path, "--only", "formats")
+    assert code == 0, wrong
+    said = rows(said)
+    # 127 codes above zero, without NaN and infinity.
+    assert [said[name][0] for name in ("ocp.e4m3fn", "ocp.e5m2", "altgrad.e3m4")] == ["126", "123", "127"]
+    assert (tmp_path / "formats.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_states_of_few_bits_end_where_those_of_32_do(tmp_path):
+    code, said, wrong = draw(tmp_path, "--only", "states", "--epochs", "4")
+    assert code == 0, wrong
+    ratios = [float(line.split()[-1]) for line in said.splitlines()[1:] if not line.startswith("wrote")]
+    assert len(ratios) == 4 and all(abs(ratio - 1) < 0.005 for ratio in ratios), said
+
+
+def test_a_run_on_rungs_learns(tmp_path):
+    code, said, wrong = draw(tmp_path, "--only", "rungs", "--epochs", "2")
+    assert code == 0, wrong
+    first, last = map(float, said.splitlines()[0].split()[-2:])
+    assert last < 0.9 * first, said
+
+
+def test_an_unknown_picture_is_named(tmp_path):
+    code, _, wrong = draw(tmp_path, "--only", "formats,curves")
+    assert code == 2 and "no picture is called 'curves'; there are formats, states, rungs" in wrong

@@ -1,0 +1,37 @@
+#!/usr/bin/env python3
+"""Draws what the formats are and what training in them does; needs matplotlib and no display.
+
+formats: the numbers of each 8-bit format, its relative error, its rungs. states: training with states of
+32, 8 and 4 bits. rungs: where the weights of a run of GridOptim lie, and how many move in a step. Each
+prints the figures behind it; the pictures go to build/pictures/, or where --out says.
+"""
+
+import argparse
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "runtime" / "python")]
+from pictures import draw_formats, draw_rungs, draw_states  # noqa: E402
+
+PICTURES = {"formats": draw_formats, "states": draw_states, "rungs": draw_rungs}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help=f"some of {','.join(PICTURES)}", default=",".join(PICTURES))
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "pictures")
+    parser.add_argument("--epochs", type=int, default=12, help="of the runs that are drawn")
+    options = parser.parse_args()
+    wanted = options.only.split(",")
+    if unknown := [name for name in wanted if name not in PICTURES]:
+        parser.error(f"no picture is called {unknown[0]!r}; there are {', '.join(PICTURES)}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in wanted:
+        path = options.out / f"{name}.png"
+        PICTURES[name](options.epochs).savefig(path, dpi=100)
+        print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+"""The pictures of tools/pictures.py: each function takes the epochs of a run and gives a matplotlib Figure."""
+
+from .formats import draw_formats
+from .rungs import draw_rungs
+from .states import draw_states
+
+__all__ = ["draw_formats", "draw_rungs", "draw_states"]

@@ -1,0 +1,33 @@
+"""What the drawn runs learn: the next letter of this repository's own documents."""
+
+import pathlib
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONTEXT, BATCH, WIDTH = 12, 256, 384
+LETTERS = 128  # ASCII; what is beyond counts as one letter
+
+
+class Text:
+    """Batches of (CONTEXT letters, the letter behind them), in the same order for every run."""
+
+    def __init__(self):
+        words = "".join((ROOT / name).read_text() for name in ("dialect/Rationale.md", "tests/README.md"))
+        codes = torch.tensor([min(ord(letter), LETTERS - 1) for letter in words[:100_000]])
+        self.x = codes.unfold(0, CONTEXT, 1)[:-1]
+        self.y = codes[CONTEXT:]
+
+    def batches(self, epochs):
+        shuffle = torch.Generator().manual_seed(1)
+        for _ in range(epochs):
+            for picked in torch.randperm(len(self.x), generator=shuffle).split(BATCH):
+                yield self.x[picked], self.y[picked]
+
+
+def network():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Embedding(LETTERS, 48), torch.nn.Flatten(),
+        torch.nn.Linear(48 * CONTEXT, WIDTH), torch.nn.ReLU(),
+        torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, LETTERS))
