@@ -40,15 +40,16 @@ Value altgrad::accumulate(ImplicitLocOpBuilder &builder, Reduction kind,
 }
 
 Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
-                    Value b, bool numbers) {
+                    Value b, bool magnitudes) {
   switch (kind) {
   case Reduction::Add:
   case Reduction::SumSq:
     return arith::AddFOp::create(builder, a, b);
   case Reduction::Max:
-    return arith::MaximumFOp::create(builder, a, b,
-                                     numbers ? arith::FastMathFlags::nnan
-                                             : arith::FastMathFlags::none);
+    return arith::MaximumFOp::create(
+        builder, a, b,
+        magnitudes ? arith::FastMathFlags::nnan | arith::FastMathFlags::nsz
+                   : arith::FastMathFlags::none);
   case Reduction::And:
     return arith::AndIOp::create(builder, a, b);
   }

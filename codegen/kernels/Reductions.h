@@ -15,9 +15,9 @@ mlir::Value neutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                     mlir::Type type);
 mlir::Value accumulate(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                        mlir::Value partial, mlir::Value element);
-// Neither is a NaN if `numbers`: then a maximum is one instruction.
+// Neither is a NaN or -0 if `magnitudes`: then a maximum is one instruction.
 mlir::Value join(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
-                 mlir::Value a, mlir::Value b, bool numbers = false);
+                 mlir::Value a, mlir::Value b, bool magnitudes = false);
 
 } // namespace altgrad
 

@@ -3,6 +3,7 @@
 #include "codegen/kernels/host/HostLowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -104,20 +105,22 @@ Value BlockStages::take(KernelBuilder &kernel, Value value, Value place) const {
   return arith::TruncIOp::create(kernel.builder, value.getType(), kept);
 }
 
-// Whether a value cannot be a NaN: one that an ordered comparison has chosen.
-static bool isNumber(Value value) {
+// Whether a value is neither a NaN nor -0: a magnitude that an ordered comparison
+// has chosen.
+static bool isMagnitude(Value value) {
   auto chosen = value.getDefiningOp<arith::SelectOp>();
   auto compared =
       chosen ? chosen.getCondition().getDefiningOp<arith::CmpFOp>() : nullptr;
   if (!compared || compared.getLhs() != chosen.getTrueValue() ||
+      !compared.getLhs().getDefiningOp<math::AbsFOp>() ||
       compared.getPredicate() != arith::CmpFPredicate::OLT)
     return false;
   FloatAttr number;
   DenseFPElementsAttr numbers;
   if (matchPattern(chosen.getFalseValue(), m_Constant(&numbers)))
-    return numbers.isSplat() && !numbers.getSplatValue<APFloat>().isNaN();
+    return numbers.isSplat() && numbers.getSplatValue<APFloat>().isPosZero();
   return matchPattern(chosen.getFalseValue(), m_Constant(&number)) &&
-         !number.getValue().isNaN();
+         number.getValue().isPosZero();
 }
 
 // One stage of the elements from `from` to `to`, all of one block.
@@ -153,7 +156,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     for (auto [i, before] : llvm::enumerate(most)) {
       BlockReduceOp reduce = stage.reductions[i];
       before = join(builder, reduce.getReduction(), before, values[i],
-                    isNumber(reduce.getValue()));
+                    isMagnitude(reduce.getValue()));
     }
     auto rest = ArrayRef(values).drop_front(most.size());
     // Before an element that is read again is overwritten.
@@ -170,7 +173,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     BlockReduceOp reduce = stage.reductions[i];
     chunk.known.map(reduce.getResult(),
                     width > 1 ? joinLanes(reduce.getReduction(), result,
-                                          isNumber(reduce.getValue()))
+                                          isMagnitude(reduce.getValue()))
                               : result);
   }
 }
