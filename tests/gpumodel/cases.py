@@ -22,8 +22,19 @@ def stock():
         storages, colon, rules = line.partition(":")
         if colon and not rules.startswith(":") and not line.startswith("#"):
             for rule, formats, way in itertools.product(rules.split(), storages.split(), WAYS):
+                if "/" in rule:
+                    if "--scaler" not in way:
+                        yield (*blocks(rule, formats), *way)
+                    continue
                 sets = [f"--set=rule={rule} param={f} grad={f} states=param step=f32" for f in sorted(formats.split("+"))]
                 yield (*sets, *way)
+
+
+def blocks(rule, form):
+    """The sets of large tensors, whose states have scales, and of small ones."""
+    rule, *words = rule.split("/")
+    for states in (words, [word.partition("=")[0] + "=f32" for word in words]):
+        yield f"--set=rule={rule} param={form} grad={form} {' '.join(states)} step=f32"
 
 
 def narrow():
