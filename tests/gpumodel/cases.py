@@ -17,24 +17,16 @@ STORAGES = (("param=bf16 master=f32 grad=bf16 copy=ocp.e4m3fn", ["--clip"]),
 
 
 def stock():
-    """As tools/stock-bundles.cpp reads its requests; gradients alone, behind two colons, are not looked at yet."""
+    """As tools/stock-bundles.cpp reads its requests; gradients alone, behind two colons, and states with scales, behind a
+    slash, are not looked at yet."""
     for line in (ROOT / "tools" / "stock-bundles.txt").read_text().splitlines():
         storages, colon, rules = line.partition(":")
         if colon and not rules.startswith(":") and not line.startswith("#"):
             for rule, formats, way in itertools.product(rules.split(), storages.split(), WAYS):
                 if "/" in rule:
-                    if "--scaler" not in way:
-                        yield (*blocks(rule, formats), *way)
                     continue
                 sets = [f"--set=rule={rule} param={f} grad={f} states=param step=f32" for f in sorted(formats.split("+"))]
                 yield (*sets, *way)
-
-
-def blocks(rule, form):
-    """The sets of large tensors, whose states have scales, and of small ones."""
-    rule, *words = rule.split("/")
-    for states in (words, [word.partition("=")[0] + "=f32" for word in words]):
-        yield f"--set=rule={rule} param={form} grad={form} {' '.join(states)} step=f32"
 
 
 def narrow():
