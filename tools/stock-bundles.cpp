@@ -75,6 +75,37 @@ void addGradients(const std::string &formats, const std::string &ways,
   }
 }
 
+// "adamw/states=bnb8u:256/m=bnb8:256": the words of large tensors; small ones
+// have f32 in their place.
+std::string blockLine(const std::string &rule, const std::string &format,
+                      bool large) {
+  std::istringstream words(rule);
+  std::string line, word, states, others;
+  std::getline(words, line, '/');
+  while (std::getline(words, word, '/')) {
+    if (!large)
+      word = word.substr(0, word.find('=')) + "=f32";
+    (word.compare(0, 7, "states=") ? others : states) += " " + word;
+  }
+  return "--set=rule=" + line + " param=" + format + " grad=" + format +
+         states + " step=f32" + others;
+}
+
+void addBlocks(const std::string &rule, const std::string &format,
+               const char *machine, std::vector<Strings> &requests) {
+  std::string large = blockLine(rule, format, true),
+              small = blockLine(rule, format, false);
+  for (Strings lines : {Strings{large}, Strings{small}, Strings{large, small}})
+    for (bool clip : {false, true}) {
+      std::sort(lines.begin(), lines.end());
+      Strings all = lines;
+      all.push_back(machine);
+      if (clip)
+        all.push_back("--clip");
+      requests.push_back(all);
+    }
+}
+
 std::vector<Strings> readRequests(const char *path) {
   std::vector<Strings> requests;
   std::ifstream file(path);
@@ -90,11 +121,16 @@ std::vector<Strings> readRequests(const char *path) {
     for (std::string rule; rules >> rule;) {
       std::istringstream storages(line.substr(0, colon));
       for (std::string formats; storages >> formats;)
-        for (const char *machine : machines)
+        for (const char *machine : machines) {
+          if (rule.find('/') != std::string::npos) {
+            addBlocks(rule, formats, machine, requests);
+            continue;
+          }
           for (bool clip : {false, true})
             for (const char *scaler : {"", "--scaler", "--loss-scaler=torch"})
               requests.push_back(
                   linesOf(rule, formats, machine, clip, scaler));
+        }
     }
   }
   // What an optimizer of somebody else's leaves to be done.

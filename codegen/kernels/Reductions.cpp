@@ -1,6 +1,7 @@
 // How partial sums begin, grow and join.
 #include "codegen/kernels/Reductions.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
@@ -39,13 +40,16 @@ Value altgrad::accumulate(ImplicitLocOpBuilder &builder, Reduction kind,
 }
 
 Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
-                    Value b, arith::FastMathFlags excluded) {
+                    Value b, bool magnitudes) {
   switch (kind) {
   case Reduction::Add:
   case Reduction::SumSq:
     return arith::AddFOp::create(builder, a, b);
   case Reduction::Max:
-    return arith::MaximumFOp::create(builder, a, b, excluded);
+    return arith::MaximumFOp::create(
+        builder, a, b,
+        magnitudes ? arith::FastMathFlags::nnan | arith::FastMathFlags::nsz
+                   : arith::FastMathFlags::none);
   case Reduction::And:
     return arith::AndIOp::create(builder, a, b);
   }

@@ -3,22 +3,21 @@
 #define ALTGRAD_CODEGEN_KERNELS_REDUCTIONS_H
 
 #include "dialect/Dialect.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace altgrad {
 
-/// The neutral element of a partial sum, its update by an element, and the
-/// joining of two partial sums. Types: f32 or vectors of it; i32 for `and`.
+/// The neutral element of a partial sum, its
+/// update by an element, and the joining of two partial sums. Types: f32 or
+/// vectors of it; i32 for `and`.
 mlir::Type partialType(Reduction kind, mlir::Type element);
 mlir::Value neutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                     mlir::Type type);
 mlir::Value accumulate(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                        mlir::Value partial, mlir::Value element);
-// `excluded`: what neither is. Without NaN and -0 a maximum is one instruction.
+// Neither is a NaN or -0 if `magnitudes`: then a maximum is one instruction.
 mlir::Value join(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
-                 mlir::Value a, mlir::Value b,
-                 mlir::arith::FastMathFlags excluded = mlir::arith::FastMathFlags::none);
+                 mlir::Value a, mlir::Value b, bool magnitudes = false);
 
 } // namespace altgrad
 

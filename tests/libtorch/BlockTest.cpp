@@ -40,6 +40,24 @@ TEST(Blocks, LargeTensorsHaveScalesAndSmallOnesF32) {
   EXPECT_TRUE(at::allclose(number, 0.01 * large.grad().flatten(), 0.07, 1e-4));
 }
 
+// Codes in a book are bytes, of zeros 127.
+TEST(Blocks, OfACodeBookAreBytes) {
+  Tensor large = leaf({70, 70});
+  RuleOptimizer optimizer({large},
+                          RuleSpec("adamw").storage("m=bnb8:256 v=bnb8u:256"));
+  optimizer.step();
+  const RuleParamState &of = stateOf(optimizer, large);
+  EXPECT_EQ(of.tensor("m").scalar_type(), at::kByte);
+  EXPECT_EQ(of.tensor("v").scalar_type(), at::kByte);
+  EXPECT_EQ(of.tensor("v_scale").sizes(), at::IntArrayRef({20}));
+  Tensor up = at::gt(large.grad(), 0), high = at::ge(of.tensor("m"), 127);
+  EXPECT_TRUE(at::logical_or(high, at::logical_not(up)).all().item<bool>());
+  large.mutable_grad() = at::zeros_like(large);
+  RuleOptimizer still({large}, RuleSpec("lion").storage("m=bnb8:256"));
+  still.step();
+  EXPECT_TRUE(at::eq(stateOf(still, large).tensor("m"), 127).all().item<bool>());
+}
+
 TEST(Blocks, GoOnFromAFile) {
   Tensor first = leaf({5000}), second = twin(first);
   RuleOptimizer run({first}, spec()), resumed({second}, spec());

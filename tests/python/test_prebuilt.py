@@ -35,10 +35,11 @@ import json, sys
 import torch, altgrad
 bad = []
 for case in json.load(sys.stdin):
-    name, kwargs, dtypes = case
-    for more in ({}, dict(max_grad_norm=1.0), dict(fused_amp=True),
-                 dict(fused_amp=True, max_grad_norm=1.0)):
-        params = [torch.nn.Parameter(torch.zeros(5, dtype=getattr(torch, t))) for t in dtypes]
+    name, kwargs, dtypes, *sizes = case
+    modes = ({}, dict(max_grad_norm=1.0), dict(fused_amp=True), dict(fused_amp=True, max_grad_norm=1.0))
+    for more in modes[:2] if sizes else modes:
+        params = [torch.nn.Parameter(torch.zeros(size, dtype=getattr(torch, t)))
+                  for t in dtypes for size in sizes or [5]]
         optimizer = getattr(altgrad.optim, name)(params, **kwargs, **more)
         if "fused_amp" in more:
             optimizer.grad_scale, optimizer.found_inf = torch.tensor(1.0), torch.tensor(0.0)
@@ -68,6 +69,14 @@ def refused(cases, cache, **environment):
 
 def test_every_stock_class_steps_without_a_compiler(tmp_path):
     assert refused(ALL, tmp_path / "cache") == []
+    assert LINKS or not list(tmp_path.glob("cache/*")), "nothing was compiled"
+
+
+@pytest.mark.parametrize("name", ["AdamW8bit", "Lion8bit"])
+def test_classes_with_narrow_states_step_without_a_compiler(name, tmp_path):
+    cases = [[name, {}, [dtype], *sizes] for dtype in ("float32", "bfloat16")
+             for sizes in ([4096], [5], [4096, 5])]
+    assert refused(cases, tmp_path / "cache") == []
     assert LINKS or not list(tmp_path.glob("cache/*")), "nothing was compiled"
 
 

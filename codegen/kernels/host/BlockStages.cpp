@@ -105,28 +105,22 @@ Value BlockStages::take(KernelBuilder &kernel, Value value, Value place) const {
   return arith::TruncIOp::create(kernel.builder, value.getType(), kept);
 }
 
-// What need not be looked for in a reduced value that an ordered comparison has
-// chosen: it is no NaN, and no -0 where it is a magnitude or a constant above.
-static arith::FastMathFlags excludedFrom(Value value) {
-  using Flags = arith::FastMathFlags;
+// Whether a value is neither a NaN nor -0: a magnitude that an ordered comparison
+// has chosen.
+static bool isMagnitude(Value value) {
   auto chosen = value.getDefiningOp<arith::SelectOp>();
   auto compared =
       chosen ? chosen.getCondition().getDefiningOp<arith::CmpFOp>() : nullptr;
   if (!compared || compared.getLhs() != chosen.getTrueValue() ||
+      !compared.getLhs().getDefiningOp<math::AbsFOp>() ||
       compared.getPredicate() != arith::CmpFPredicate::OLT)
-    return Flags::none;
+    return false;
   FloatAttr number;
   DenseFPElementsAttr numbers;
-  if (matchPattern(chosen.getFalseValue(), m_Constant(&numbers)) &&
-      numbers.isSplat())
-    number = numbers.getSplatValue<FloatAttr>();
-  else if (!matchPattern(chosen.getFalseValue(), m_Constant(&number)))
-    return Flags::none;
-  if (number.getValue().isNaN())
-    return Flags::none;
-  bool magnitude = chosen.getTrueValue().getDefiningOp<math::AbsFOp>() &&
-                   !number.getValue().isNegative();
-  return magnitude ? Flags::nnan | Flags::nsz : Flags::nnan;
+  if (matchPattern(chosen.getFalseValue(), m_Constant(&numbers)))
+    return numbers.isSplat() && numbers.getSplatValue<APFloat>().isPosZero();
+  return matchPattern(chosen.getFalseValue(), m_Constant(&number)) &&
+         number.getValue().isPosZero();
 }
 
 // One stage of the elements from `from` to `to`, all of one block.
@@ -162,7 +156,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     for (auto [i, before] : llvm::enumerate(most)) {
       BlockReduceOp reduce = stage.reductions[i];
       before = join(builder, reduce.getReduction(), before, values[i],
-                    excludedFrom(reduce.getValue()));
+                    isMagnitude(reduce.getValue()));
     }
     auto rest = ArrayRef(values).drop_front(most.size());
     // Before an element that is read again is overwritten.
@@ -179,7 +173,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     BlockReduceOp reduce = stage.reductions[i];
     chunk.known.map(reduce.getResult(),
                     width > 1 ? joinLanes(reduce.getReduction(), result,
-                                          excludedFrom(reduce.getValue()))
+                                          isMagnitude(reduce.getValue()))
                               : result);
   }
 }
