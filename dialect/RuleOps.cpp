@@ -360,7 +360,7 @@ LogicalResult RuleOp::verifyRegions() {
   for (Operation &op : getBody().front()) {
     if (isa<YieldOp>(op))
       continue;
-    if (!isa<ReduceOp, BlockReduceOp, IndexOp, TagOp, DimOp>(op))
+    if (!isa<ReduceOp, BlockReduceOp, IndexOp, TagOp, DimOp, BinadeOp>(op))
       if (std::string reason = whyNotArithmetic(op); !reason.empty())
         return op.emitOpError() << reason;
     if (auto reduce = dyn_cast<ReduceOp>(op)) {

@@ -202,6 +202,21 @@ def Altgrad_DrawOp : Altgrad_Op<"draw", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Altgrad_BinadeOp : Altgrad_Op<"binade", [Pure, SameOperandsAndResultType]> {
+  let summary = "the largest power of two that is no larger than a magnitude";
+  let description = [{
+    Of a number x it is 2^floor(log2 |x|), of subnormal ones, too: an exponent, not a
+    logarithm that is rounded. 0 is that of 0, infinity that of an infinity, NaN that of a NaN.
+
+    ```mlir
+    %b = altgrad.binade %w : f32
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$number);
+  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$binade);
+  let assemblyFormat = "$number attr-dict `:` type($number)";
+}
+
 def Altgrad_DimOp : Altgrad_Op<"dim", [Pure]> {
   let summary = "an extent of this tensor";
   let description = [{

@@ -29,8 +29,10 @@ altgrad.rule @gridoptim(
   %most = truncf %rung_clip : f64 to f32
   %least = negf %most : f32
   %r = mulf %scale32, %velocity1 : f32
-  %raised = maximumf %r, %least : f32
-  %bounded = minimumf %raised, %most : f32
+  %low = cmpf olt, %r, %least : f32
+  %raised = select %low, %least, %r : f32
+  %high = cmpf ogt, %raised, %most : f32
+  %bounded = select %high, %most, %raised : f32
   %w1 = subf %w, %bounded : f32
   altgrad.yield param(%w1) state(%velocity1)
 }

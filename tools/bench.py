@@ -5,6 +5,7 @@
     tools/bench.py                        the whole table; about 15 minutes on 2 cores
     tools/bench.py --only 64M,f32,clip    cases whose name has all of these words
     tools/bench.py --only ops             the functions of gradients beside torch's
+    tools/bench.py --only grid            GridOptim beside its source's formulas in torch
     tools/bench.py --only rounding        AdamW in bf16 by draws and with 8-bit states, beside plain ones and torchao's
 """
 
@@ -24,7 +25,7 @@ except ImportError:
     os.execv(VENV, [str(VENV), *sys.argv])
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
-from bench import backward, candidates, floor, latency, measure, ops, program, report, rounding  # noqa: E402
+from bench import backward, candidates, floor, grid, latency, measure, ops, program, report, rounding  # noqa: E402
 
 
 def arguments():
@@ -112,6 +113,10 @@ def main():
     for workload, shape in rounding.WORKLOADS.items():
         if wanted(name := f"rounding {workload}", only):
             data["rounding"][name] = rounding.run(name, shape, rounds, options.clock, progress(name))
+    data["grid"] = {}
+    for name in grid.CASES:
+        if wanted(name, only):
+            data["grid"][name] = grid.run(name, rounds, options.clock, progress(name))
     small = data["cases"].get("1000x1024 f32 plain", {})
     if "torch fused" in small:
         data["libtorch"] = libtorch(1000, 1024, options.threads)

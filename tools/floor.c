@@ -56,6 +56,29 @@ static void update(int64_t begin, int64_t end, void *context) {
   }
 }
 
+// GridOptim's twelve bytes: chunks of bf16 gradients read, of codes (p) and f32 (m) read and written.
+static void grid(int64_t begin, int64_t end, void *context) {
+  const struct job *job = context;
+  for (int64_t i = begin; i < end; ++i) {
+    const struct row *row = &job->rows[job->chunks[2 * i]];
+    int64_t at = job->chunks[2 * i + 1], stop = least(at + chunk, row->bytes);
+    for (; at + 4 * (int64_t)sizeof(bytes_t) <= stop; at += 4 * sizeof(bytes_t)) {
+      bytes_t p = *(bytes_t *)(row->param + at / 4);
+      KEEP(p);
+      *(bytes_t *)(row->param + at / 4) = p;
+      for (int64_t k = 0; k < 4 * (int64_t)sizeof(bytes_t); k += sizeof(bytes_t)) {
+        bytes_t m = *(bytes_t *)(row->m + at + k);
+        KEEP(m);
+        *(bytes_t *)(row->m + at + k) = m;
+      }
+      for (int64_t k = 0; k < 2 * (int64_t)sizeof(bytes_t); k += sizeof(bytes_t)) {
+        bytes_t g = *(bytes_t *)(row->grad + at / 2 + k);
+        KEEP(g);
+      }
+    }
+  }
+}
+
 static void norm(int64_t begin, int64_t end, void *context) {
   const struct job *job = context;
   for (int64_t i = begin; i < end; ++i) {
@@ -68,6 +91,15 @@ static void norm(int64_t begin, int64_t end, void *context) {
     for (; at < stop; ++at)
       (void)*(volatile char *)(row->grad + at);
   }
+}
+
+// A step of GridOptim; `bytes` of a row are those of its f32. What is no whole vector of codes is left out.
+void floor_grid(const struct row *rows, const int64_t *chunks, int64_t count, parallel_fn run) {
+  struct job job = {rows, chunks};
+  if (run)
+    run(0, count, 8, grid, &job);
+  else
+    grid(0, count, &job);
 }
 
 // One step: with `clipped`, the pass that a norm needs comes first. `run` is torch_parallel_for, so that the threads are

@@ -17,7 +17,10 @@ static std::string typeOfPlaces(const Format &grid) {
 static constexpr StringLiteral typeOfUniforms =
     "!altgrad.tensors<#altgrad.format<exponent = 0, mantissa = 16, bias = 0, "
     "inf = false, nan = none, signed = false>>";
-static constexpr StringLiteral typeOfMoves = "!altgrad.tensors<int16>";
+// Whole rungs: beyond 255 all are alike.
+static constexpr StringLiteral typeOfMoves =
+    "!altgrad.tensors<#altgrad.format<exponent = 0, mantissa = 15, bias = -15, "
+    "inf = false, nan = none>>";
 
 static bool holds(const Format &format, const Format &grid) {
   for (uint32_t code = 0; code <= grid.maxCode(); ++code) {

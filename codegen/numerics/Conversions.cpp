@@ -141,6 +141,24 @@ Value altgrad::canonicalNan(ImplicitLocOpBuilder &b, Value number) {
       b, nan, words.constant(0x7fc00000, 0x7ff8000000000000), raw));
 }
 
+// A product makes subnormal numbers normal, whose exponent is masked out, and another one
+// takes it back: exact, but for large numbers, which have none.
+Value altgrad::binadeOf(ImplicitLocOpBuilder &b, Value x) {
+  Bits bits{b, x.getType()};
+  Value raw = bits.cast(x, bits.type), exponent = bits.constant(f32Infinity);
+  Value raised = arith::MulFOp::create(b, x, bits.number(powerBits(24)));
+  Value low = bits.both(bits.cast(raised, bits.type), exponent);
+  Value lowered = arith::MulFOp::create(b, bits.cast(low, bits.f32()),
+                                        bits.number(powerBits(-24)));
+  Value plain = bits.both(raw, exponent);
+  Value isPlain = bits.above(plain, bits.constant(0u));
+  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
+  Value nan = bits.above(magnitude, exponent);
+  Value power = bits.choose(isPlain, plain, bits.cast(lowered, bits.type));
+  return bits.cast(bits.choose(nan, bits.constant(0x7fc00000u), power),
+                   bits.f32());
+}
+
 Value altgrad::copySign(ImplicitLocOpBuilder &b, Value x, Value y) {
   Words words(b, x.getType());
   Value sign =
@@ -228,6 +246,26 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   Value nanCode =
       format.nan == NanCode::None ? zero : bits.constant(format.nanCode());
   return truncate(bits, bits.choose(nan, nanCode, code), op.getFormat());
+}
+
+// An infinity is many steps, so that the largest stands for it.
+Value altgrad::roundByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
+  Format format = op.getFormat().toFormat();
+  Shape shape(format);
+  if (format.exponentBits > 0 || !format.hasSign || format.complement ||
+      format.nan != NanCode::None || shape.bias > 127 ||
+      op.getRounding() == Round::NearestEven)
+    return {};
+  Bits bits{b, op.getNumber().getType()};
+  Value raw = bits.cast(op.getNumber(), bits.type);
+  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
+  Value nan = bits.above(magnitude, bits.constant(f32Infinity));
+  Value steps = bits.least(roundMagnitude(bits, magnitude, op),
+                           bits.constant(format.maxCode()));
+  Value number = bits.cast(decodeUniform(bits, steps, shape), bits.type);
+  Value sign = bits.exclusive(raw, magnitude);
+  Value all = bits.choose(nan, bits.constant(0u), bits.either(number, sign));
+  return bits.cast(all, bits.f32());
 }
 
 Value altgrad::encodeByConversion(ImplicitLocOpBuilder &b, EncodeOp op) {

@@ -1,6 +1,7 @@
 // decode of every format as arithmetic.
 #include "codegen/numerics/Bits.h"
 #include "codegen/numerics/Numerics.h"
+#include "codegen/numerics/Rounding.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -10,8 +11,8 @@ static Type numbersOf(ImplicitLocOpBuilder &b, Type codes, Type number) {
 }
 
 // An integer below 2^17 times the format's smallest number.
-static Value decodeUniform(const Bits &bits, Value magnitude,
-                           const Shape &shape) {
+Value altgrad::decodeUniform(const Bits &bits, Value magnitude,
+                             const Shape &shape) {
   int step = shape.unit() + 23, scale = step > 127 ? shape.unit() : 0;
   Value base = bits.constant(powerBits(scale ? 23 : step));
   Value sum = bits.cast(bits.either(magnitude, base), bits.f32());

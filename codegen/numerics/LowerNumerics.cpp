@@ -141,6 +141,26 @@ static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
   return decodeByBits(b, op.getCode(), op.getFormat());
 }
 
+// What is encoded and at once decoded again is rounded, and has no code.
+static void roundInPlace(Operation *root) {
+  llvm::SetVector<Operation *> encodings;
+  root->walk([&](DecodeOp op) {
+    auto encode = op.getCode().getDefiningOp<EncodeOp>();
+    if (!encode || encode.getFormat() != op.getFormat())
+      return;
+    ImplicitLocOpBuilder b(op->getLoc(), op);
+    Value rounded = roundByBits(b, encode);
+    if (!rounded)
+      return;
+    op.getNumber().replaceAllUsesWith(rounded);
+    op.erase();
+    encodings.insert(encode);
+  });
+  for (Operation *encode : encodings)
+    if (encode->use_empty())
+      encode->erase();
+}
+
 static Value lowerRound(ImplicitLocOpBuilder &b, RoundOp op,
                         const Target &target) {
   FormatAttr format = op.getFormat();
@@ -167,6 +187,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       getOperation()->emitError() << "unknown target '" << target << "'";
       return signalPassFailure();
     }
+    roundInPlace(getOperation());
     size_t exponentials = 0;
     getOperation()->walk([&](math::ExpOp) { ++exponentials; });
     getOperation()->walk([&](Operation *op) {
@@ -184,6 +205,8 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
         lowered = lowerHalf(b, lower);
       else if (auto join = dyn_cast<JoinCodesOp>(op))
         lowered = joinHalves(b, join, machine->isPtx());
+      else if (auto binade = dyn_cast<BinadeOp>(op))
+        lowered = binadeOf(b, binade.getNumber());
       else if (auto power = dyn_cast<math::FPowIOp>(op))
         lowered = powerBySquaring(b, power.getLhs(), power.getRhs());
       else if (auto exp = dyn_cast<math::ExpOp>(op))

@@ -11,6 +11,8 @@ namespace altgrad {
 /// An f32 or f64 (or a vector) with every NaN replaced by 7fc00000 or
 /// 7ff8000000000000.
 mlir::Value canonicalNan(mlir::ImplicitLocOpBuilder &b, mlir::Value number);
+/// 2^floor(log2 |x|) of an f32 (or a vector); 0, infinity and NaN stay.
+mlir::Value binadeOf(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 /// |x| with the sign of y (f32 or f64, or vectors); the sign of a NaN counts as
 /// positive.
 mlir::Value copySign(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
@@ -18,6 +20,9 @@ mlir::Value copySign(mlir::ImplicitLocOpBuilder &b, mlir::Value x,
 
 /// Code of an f32 (or a vector) by integer arithmetic and one addition.
 mlir::Value encodeByBits(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
+/// The f32 that the code stands for, without making it: of fixed point with a sign
+/// and a magnitude and without a NaN. Null for other formats.
+mlir::Value roundByBits(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
 /// Code in f16 or bf16 by the target's conversion, NaN made canonical.
 mlir::Value encodeByConversion(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
 /// Code of an f32 (or a vector) in a code book, by its lines and one look-up.

@@ -16,6 +16,10 @@ mlir::Value raise(const Bits &bits, mlir::Value magnitude, const Format &format,
 mlir::Value roundDirected(const Bits &bits, mlir::Value magnitude,
                           mlir::Value draw, const Format &format);
 
+/// The f32 of a number of steps of a format that has steps of one size.
+mlir::Value decodeUniform(const Bits &bits, mlir::Value magnitude,
+                          const Shape &shape);
+
 } // namespace altgrad
 
 #endif // ALTGRAD_CODEGEN_ROUNDING_H

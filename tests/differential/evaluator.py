@@ -290,6 +290,12 @@ class Evaluator:
     def _element(self, op, reals):
         return [Value(self._elements(reals), True, reals.set)]
 
+    def _binade(self, op, value):
+        """By the exponent that frexp gives; 0, infinities and NaN have none."""
+        x = np.abs(value.array)
+        power = np.ldexp(np.float32(1), np.frexp(x)[1] - 1).astype(np.float32)
+        return [Value(np.where(np.isfinite(x) & (x != 0), power, x), value.element, value.set)]
+
     def _recode(self, op, tensors):
         return [tensors]
 

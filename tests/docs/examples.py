@@ -66,6 +66,7 @@ CONTEXTS = {
     "Altgrad_TagOp": step,
     "Altgrad_DrawOp": lambda text: step(text, RANDOM),
     "Altgrad_DimOp": step,
+    "Altgrad_BinadeOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
     "Altgrad_StepOp": lambda text: text,
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
     "Altgrad_RecodeOp": lambda text: f"altgrad.step @s(in %w: !altgrad.tensors<ocp.e4m3fn>) {{\n{text}\ncommit\n}}",

@@ -23,6 +23,15 @@ def gridoptim(s, h, t, g):
     return {"w": s["w"] - np.clip(h["scale"] * velocity, -h["rung_clip"], h["rung_clip"]), "velocity": velocity}
 
 
+def manifoldadamw(s, h, t, g, plain=False):
+    if not plain:
+        stiff = np.where(s["w"] == 0, 1.0, 2.0 ** (np.floor(np.log2(np.abs(s["w"]) + (s["w"] == 0))) - h["mantissa_bits"]))
+        g = g * np.minimum(1 / 128 if h["mantissa_bits"] == 7 else stiff, h["max_stiffness"])
+    m, v = average(s["m"], g, h["beta1"]), average(s["v"], g**2, h["beta2"])
+    u = m / (1 - h["beta1"] ** t) / (np.sqrt(v / (1 - h["beta2"] ** t)) + h["eps"])
+    return {"w": s["w"] * (1 - h["lr"] * h["decay"]) - h["lr"] * u, "m": m, "v": v}
+
+
 def signsgd(s, h, t, g, momentum_on=False):
     m = average(s["m"], g, h["momentum"]) if momentum_on else g
     w = s["w"] * (1 - h["lr"] * h["decay"]) - h["lr"] * np.sign(m)

@@ -133,6 +133,20 @@ def signsgd(state, h, t, g, momentum_on=False, maximize=False):
     return {"w": fma(f32(-h["lr"]), sign, state["w"] * f32(1.0 - h["lr"] * h["decay"])), **new}
 
 
+def manifoldadamw(state, h, t, g, plain=False, maximize=False):
+    w, g = state["w"], _signed(g, maximize)
+    if not plain:
+        binade = np.where(np.isfinite(w), np.ldexp(f32(1), np.frexp(w)[1] - 1), np.abs(w))
+        stiff = np.where((w == 0) | np.isnan(w), f32(1), binade * f32(0.5 ** int(h["mantissa_bits"]))).astype(f32)
+        stiff = np.full_like(w, 1 / 128) if h["mantissa_bits"] == 7 else stiff
+        g = g * np.minimum(stiff, f32(h["max_stiffness"]))
+    m, v = _average(state["m"], g, h["beta1"]), _square_average(state["v"], g, h["beta2"])
+    w = w * f32(1.0 - h["lr"] * h["decay"])
+    step, root = h["lr"] / (1.0 - power(h["beta1"], t)), math.sqrt(1.0 - power(h["beta2"], t))
+    denom = np.sqrt(v) / f32(root) + f32(h["eps"])
+    return {"w": w + (f32(-step) * m) / denom, "m": m, "v": v}
+
+
 def lamb(state, h, t, g, l2=False, nvlamb=False, no_grad_averaging=False, maximize=False):
     w, decay = state["w"], f32(h["decay"])
     g = _signed(g, maximize)
@@ -200,6 +214,7 @@ HYPER = {
     rmsprop: dict(lr=1e-2, alpha=0.99, eps=1e-8, momentum=0.0, decay=0.0),
     lion: dict(lr=1e-4, beta1=0.9, beta2=0.99, decay=0.0),
     gridoptim: dict(scale=6.0, momentum=0.9, decay=1e-4, rung_clip=10.0),
+    manifoldadamw: dict(lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, decay=1e-2, mantissa_bits=2.0, max_stiffness=1e6),
     signsgd: dict(lr=1e-3, momentum=0.9, decay=0.0),
     lamb: dict(lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-6, decay=1e-2),
     adopt: dict(lr=1e-3, beta1=0.9, beta2=0.9999, eps=1e-6, decay=0.0),
@@ -217,7 +232,7 @@ def states(name, **options):
             "adam": ["m", "v"] + ["vmax"] * bool(on("amsgrad")),
             "adagrad": ["sum"],
             "rmsprop": ["v"] + ["mean"] * bool(on("centered")) + ["buf"] * bool(on("momentum_on")),
-            "gridoptim": ["velocity"], "signsgd": ["m"] * bool(on("momentum_on")),
+            "gridoptim": ["velocity"], "manifoldadamw": ["m", "v"], "signsgd": ["m"] * bool(on("momentum_on")),
             "lion": ["m"], "lamb": ["m", "v"], "adopt": ["m", "v"],
             "ademamix": ["fast", "slow", "v"]}[name]
 

@@ -105,6 +105,8 @@ def _check(given):
                         ("weight_decay", "weight_decay value")):
         if name in given and not 0.0 <= given[name]:
             raise ValueError(f"Invalid {words}: {given[name]}")
+    if not 0 <= (bits := given.get("mantissa_bits", 0)) <= 23 or bits != int(bits):
+        raise ValueError(f"Invalid mantissa_bits value: {bits}; it is a whole number of 0 to 23")
     if isinstance(given["lr"], torch.Tensor) and given["lr"].numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
     for index, beta in enumerate(given.get("betas", ())):
@@ -241,6 +243,21 @@ class Lion(Named):
     _hypers = _BETAS
     _keys = {"m": "exp_avg"}
     _options = _MAXIMIZE
+
+
+class ManifoldAdamW(Named):
+    """AdamW on the grid of a format with `mantissa_bits` (ParkerWilliams/altgrad; templates/manifoldadamw.mlir).
+
+    Gradients are first multiplied by a parameter's distance to the next number of that format, up to
+    `max_stiffness`, unless `manifold_aware` is False. The source's `bit_position` is not kept.
+    """
+
+    _template = "manifoldadamw"
+    _defaults = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, mantissa_bits=2, max_stiffness=1e6,
+                     manifold_aware=True, maximize=False)
+    _hypers = _BETAS
+    _keys = {"m": "exp_avg", "v": "exp_avg_sq"}
+    _options = {"plain": lambda g: not g["manifold_aware"], **_MAXIMIZE}
 
 
 class LAMB(Named):
