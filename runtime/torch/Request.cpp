@@ -86,8 +86,7 @@ std::string Compiler::setLine(const std::string &options, ScalarType type,
   line += " " + (rounds ? param : "param=" + format) + " grad=" + format;
   // What the user says of all states and of the count holds.
   for (const char *word : {" states=param", " step=f32"})
-    if (own.find(std::string(word, strchr(word, '=') + 1)) ==
-        std::string::npos)
+    if (own.find(std::string(word, strchr(word, '=') + 1)) == std::string::npos)
       line += word;
   return line + own;
 }

@@ -159,3 +159,19 @@ def encode(form, numbers, overflow="nonfinite"):
         code = np.where(negative, code | form.magnitudes, code)
     code = np.where(too_low, 0, code)
     return np.where(nan, form.nan_code, code).astype(form.code)
+
+
+def split(numbers):
+    """(upper, lower) halves of f32 numbers: the upper one, one more where the lower one is negative."""
+    words = canonical(numbers).view(np.uint32)
+    low = (words & 0xffff).astype(np.uint16)
+    return ((words >> 16) + (low.view(np.int16) < 0)).astype(np.uint16), low
+
+
+def join(upper, lower):
+    """The f32 numbers of halves; the upper one alone where that is no number."""
+    low = lower.astype(np.uint16).view(np.int16).astype(np.int64)
+    high = np.where(low < 0, upper.astype(np.int64) - 1, upper) & 0xffff
+    both = (high << 16 | (low & 0xffff)).astype(np.uint32).view(np.float32)
+    alone = (upper.astype(np.uint32) << 16).view(np.float32)
+    return canonical(np.where(np.isnan(both), alone, both))
