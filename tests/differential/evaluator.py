@@ -176,7 +176,7 @@ class Evaluator:
         return [Reals(formats.join(upper.codes, lower.codes), None, upper.set)]
 
     def _split(self, op, reals):
-        return [Tensors(codes, reals.set) for codes in formats.split(self._elements(reals))]
+        return [Tensors(codes, reals.set) for codes in formats.split(self._elements(reals), self._format(op.result_types[1]))]
 
     def _unscale(self, op, tensors, factor):
         numbers = self._decode(op.types[0], tensors)

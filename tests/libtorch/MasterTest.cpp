@@ -53,6 +53,21 @@ TEST(Master, TheRemainderHoldsWhatTheParameterHasNoRoomFor) {
   }
 }
 
+TEST(Master, EightBitsAreNearIt) {
+  at::manual_seed(7);
+  Tensor ours = leaf({5000}, at::kBFloat16), theirs = twin(ours);
+  RuleOptimizer near({ours}, stored("master=bf16+i8")),
+      whole({theirs}, stored("master=f32"));
+  for (uint64_t step = 0; step < 5; ++step) {
+    regrad(ours, theirs, step);
+    near.step();
+    whole.step();
+  }
+  EXPECT_EQ(stateOf(near, ours, "remainder").scalar_type(), at::kChar);
+  EXPECT_TRUE(at::allclose(ours.detach().to(at::kFloat),
+                           stateOf(whole, theirs, "master"), 1.0 / 256, 1e-4));
+}
+
 TEST(Master, GoesOnFromAFile) {
   Tensor first = leaf({5000}, at::kBFloat16), second = twin(first);
   RuleOptimizer run({first}, stored("master=bf16+i16")),
