@@ -1,16 +1,19 @@
 // Verification of what is stored in two lists.
 #include "dialect/Dialect.h"
 
+#include "mlir/IR/Builders.h"
+
 using namespace mlir;
 using namespace altgrad;
 
 static LogicalResult verifyLists(Operation *op, TensorsType upper,
                                  TensorsType lower) {
+  StringRef rest = lower.getFormat().getKnownName();
   // split_c1
   if (upper.getFormat().getKnownName() != "bf16" || upper.getBlock() != 1 ||
-      lower.getFormat().getKnownName() != "int16" || lower.getBlock() != 1)
+      (rest != "int16" && rest != "int8") || lower.getBlock() != 1)
     return op->emitOpError() << "has parts of " << upper << " and " << lower
-                             << ", expected bf16 and int16";
+                             << ", expected bf16 and int16 or int8";
   return success();
 }
 
@@ -23,31 +26,39 @@ LogicalResult SplitOp::verify() {
 }
 
 // A number is an f32, or as many of them as there are codes of each half.
-static LogicalResult verifyHalves(Operation *op, Type number,
-                                  TypeRange halves) {
-  Type f32 = Float32Type::get(op->getContext());
-  Type half = IntegerType::get(op->getContext(), 16);
-  if (auto vector = dyn_cast<VectorType>(number);
-      vector && vector.getRank() == 1 && !vector.isScalable()) {
-    f32 = VectorType::get(vector.getShape(), f32);
-    half = VectorType::get(vector.getShape(), half);
-  }
-  auto fits = [&](Type type) { return type == half; };
+static LogicalResult verifyHalf(Operation *op, Type number, Type half,
+                                bool isLower) {
+  auto vector = dyn_cast<VectorType>(number);
+  auto like = [&](Type element) -> Type {
+    if (vector && vector.getRank() == 1 && !vector.isScalable())
+      return VectorType::get(vector.getShape(), element);
+    return element;
+  };
+  Builder builder(op->getContext());
+  bool fits = half == like(builder.getI16Type()) ||
+              (isLower && half == like(builder.getI8Type()));
   // part_c1
-  if (number != f32 || !llvm::all_of(halves, fits))
-    return op->emitOpError() << "has a number of " << number << " with halves of "
-                             << halves << ", expected f32 and i16";
+  if (number != like(builder.getF32Type()) || !fits)
+    return op->emitOpError()
+           << "has a number of " << number << " with a half of " << half
+           << ", expected f32 and " << (isLower ? "i16 or i8" : "i16");
   return success();
 }
 
 LogicalResult UpperCodeOp::verify() {
-  return verifyHalves(*this, getNumber().getType(), getCode().getType());
+  return verifyHalf(*this, getNumber().getType(), getCode().getType(),
+                    /*isLower=*/false);
 }
 
 LogicalResult LowerCodeOp::verify() {
-  return verifyHalves(*this, getNumber().getType(), getCode().getType());
+  return verifyHalf(*this, getNumber().getType(), getCode().getType(),
+                    /*isLower=*/true);
 }
 
 LogicalResult JoinCodesOp::verify() {
-  return verifyHalves(*this, getNumber().getType(), getOperandTypes());
+  Type number = getNumber().getType();
+  return success(succeeded(verifyHalf(*this, number, getUpper().getType(),
+                                      /*isLower=*/false)) &&
+                 succeeded(verifyHalf(*this, number, getLower().getType(),
+                                      /*isLower=*/true)));
 }

@@ -112,9 +112,18 @@ static LogicalResult expandSplit(SplitOp op) {
   Value element = elementOf(builder, loc, op.getValues());
   if (!element)
     return op.emitOpError("splits a list nothing computes");
-  Type half = builder.getI16Type();
-  Value codes[] = {UpperCodeOp::create(builder, loc, half, element),
-                   LowerCodeOp::create(builder, loc, half, element)};
+  FormatAttr lower = op.getLower().getType().getFormat();
+  Value upper =
+      lower.getBits() == 16
+          ? UpperCodeOp::create(builder, loc, builder.getI16Type(), element)
+                .getResult()
+          : EncodeOp::create(builder, loc, builder.getI16Type(), element,
+                             op.getUpper().getType().getFormat(),
+                             Round::NearestEven, /*draw=*/Value(),
+                             OverflowMode::NonFinite)
+                .getResult();
+  Value rest = LowerCodeOp::create(builder, loc, lower.getCodeType(), element);
+  Value codes[] = {upper, rest};
   for (auto [list, code] : llvm::zip(op.getResults(), codes))
     list.replaceAllUsesWith(CollectOp::create(builder, loc, list.getType(),
                                               code, /*factor=*/Value()));

@@ -15,7 +15,7 @@ static constexpr StringLiteral storageWords[] = {"param", "grad", "master",
 // What is known of a word, if it makes sense of the stream that it names.
 LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
   bool read = isRuled() && word.stream == "grad";
-  bool split = word.format == remainderMaster;
+  bool split = isSplitMaster(word.format);
   if (word.hasModifiers() && (read || split || word.stream == "step"))
     return error() << "storage '" << text << "' says how '" << word.stream
                    << "' is rounded, which is not";
@@ -52,13 +52,13 @@ LogicalResult SetWriter::readWord(StringRef text) {
   if (!state && !step && !llvm::is_contained(storageWords, name))
     return error() << "storage '" << text << "' names no stream of rule '"
                    << rule.getSymName() << "' with these options";
-  bool known = name == "master" ? format == "f32" || format == remainderMaster
+  bool known = name == "master" ? format == "f32" || isSplitMaster(format)
                : step ? format == "i64" || format == "f32"
                     : (name == "states" && format == "param") ||
                           FormatAttr::getNamed(rule.getContext(), format);
   if (!known)
     return error() << "storage '" << text << "': "
-                   << (name == "master" ? "a master is f32 or bf16+i16"
+                   << (name == "master" ? "a master is f32, bf16+i16 or bf16+i8"
                        : step           ? "a step count is i64 or f32"
                                         : FormatAttr::unknown(format));
   return take(text, word);

@@ -30,8 +30,10 @@ struct StepText {
   void line(const llvm::Twine &text) { body += "  " + text.str() + "\n"; }
 };
 
-/// The word of a master that is the parameter and its remainder.
-constexpr llvm::StringLiteral remainderMaster = "bf16+i16";
+/// Whether a master is the parameter and a remainder: "bf16+i16", "bf16+i8".
+inline bool isSplitMaster(llvm::StringRef format) {
+  return format == "bf16+i16" || format == "bf16+i8";
+}
 
 // An f32 constant as MLIR reads it, bit by bit.
 std::string bitsOf(float number);
@@ -136,6 +138,7 @@ private:
   // Whether the parameter is the upper half of its master.
   bool splitsMaster() const;
   mlir::LogicalResult checkRemainder();
+  std::string typeOfRemainder();
   std::string takeRemainder(const Named &param);
   void storeParts(const Named &param);
   std::string saturated(llvm::StringRef value, FormatAttr format);

@@ -2,6 +2,7 @@
 #include "codegen/numerics/Numerics.h"
 
 #include "codegen/numerics/Bits.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -21,8 +22,37 @@ Value altgrad::upperHalf(ImplicitLocOpBuilder &b, UpperCodeOp op) {
   return truncate(bits, bits.right(bits.add(word, bits.constant(0x8000u)), 16));
 }
 
+// What rounding to nearest even takes, in 127ths of half a place of the result:
+// d steps of the f32 of 2^-15 each, or 2^-16 where it reached the next binade.
+static Value correction(const Bits &bits, Value word) {
+  Value odd = bits.both(bits.right(word, 16), bits.constant(1u));
+  Value upper = bits.both(bits.add(bits.add(word, bits.constant(0x7fffu)), odd),
+                          bits.constant(0xffff0000u));
+  Value steps = bits.sub(word, upper), zero = bits.constant(0u);
+  Value below = bits.above(zero, steps);
+  Value size = bits.choose(below, bits.sub(zero, steps), steps);
+  Value field = bits.both(upper, bits.constant(0x7fff0000u));
+  Value power =
+      arith::CmpIOp::create(bits.b, arith::CmpIPredicate::eq,
+                            bits.both(upper, bits.constant(0x007f0000u)), zero);
+  Value higher = bits.above(field, bits.constant(0x00800000u));
+  Value finer = bits.both(bits.both(below, power), higher);
+  Value share = arith::MulIOp::create(bits.b, size, bits.constant(127u));
+  Value code = bits.choose(
+      finer, bits.right(bits.add(share, bits.constant(0x8000u)), 16),
+      bits.right(bits.add(share, bits.constant(0x4000u)), 15));
+  code = bits.choose(bits.above(bits.constant(f32Infinity), field), code, zero);
+  // Steps are away from zero: of a negative number they are downwards.
+  Value down = bits.above(zero, bits.exclusive(word, steps));
+  return bits.choose(down, bits.sub(zero, code), code);
+}
+
 Value altgrad::lowerHalf(ImplicitLocOpBuilder &b, LowerCodeOp op) {
   Bits bits{b, op.getNumber().getType()};
+  Type code = getElementTypeOrSelf(op.getCode().getType());
+  if (code.isInteger(8))
+    return arith::TruncIOp::create(
+        b, bits.of(code), correction(bits, bitsOfNumber(bits, op.getNumber())));
   return truncate(bits, bitsOfNumber(bits, op.getNumber()));
 }
 
@@ -57,8 +87,44 @@ static Value joinWords(ImplicitLocOpBuilder &b, JoinCodesOp op) {
   return vector::FromElementsOp::create(b, type, numbers);
 }
 
+// upper + (code / 127) * u / 2: u is 2^-7 of the power of two at or below, of
+// the smallest normal one for what is smaller. The quotient is Markstein's.
+static Value correct(ImplicitLocOpBuilder &b, Value upper, Value code) {
+  Bits bits{b, Integers{b, upper.getType()}.of(b.getF32Type())};
+  Value word = bits.left(arith::ExtUIOp::create(b, bits.type, upper), 16);
+  Value part = arith::SIToFPOp::create(b, bits.f32(), code);
+  Value inverse = bits.constant(1.0f / 127.0f);
+  Value guess = arith::MulFOp::create(b, part, inverse);
+  Value rest = math::FmaOp::create(b, guess, bits.constant(-127.0f), part);
+  Value quotient = math::FmaOp::create(b, rest, inverse, guess);
+  Value field =
+      arith::MaxSIOp::create(b, bits.both(word, bits.constant(0x7f800000u)),
+                             bits.constant(0x00800000u));
+  Value eighth = arith::MulFOp::create(b, quotient, bits.constant(0x1p-8f));
+  Value off = arith::MulFOp::create(b, eighth, bits.cast(field, bits.f32()));
+  Value number = bits.cast(word, bits.f32());
+  Value finite = bits.above(bits.constant(f32Infinity), field);
+  return bits.choose(finite, arith::AddFOp::create(b, number, off), number);
+}
+
+// One by one on a GPU, as codes of formats are.
+static Value joinCorrection(ImplicitLocOpBuilder &b, JoinCodesOp op,
+                            bool singly) {
+  auto type = dyn_cast<VectorType>(op.getNumber().getType());
+  if (!singly || !type)
+    return correct(b, op.getUpper(), op.getLower());
+  SmallVector<Value> numbers;
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    numbers.push_back(correct(
+        b, vector::ExtractOp::create(b, op.getUpper(), ArrayRef<int64_t>{i}),
+        vector::ExtractOp::create(b, op.getLower(), ArrayRef<int64_t>{i})));
+  return vector::FromElementsOp::create(b, type, numbers);
+}
+
 Value altgrad::joinHalves(ImplicitLocOpBuilder &b, JoinCodesOp op,
                           bool byWords) {
+  if (getElementTypeOrSelf(op.getLower().getType()).isInteger(8))
+    return joinCorrection(b, op, byWords);
   auto vector = dyn_cast<VectorType>(op.getNumber().getType());
   if (byWords && vector && vector.getNumElements() % 2 == 0)
     return joinWords(b, op);

@@ -257,6 +257,13 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
       if (isAsStored(value, param, stream))
         written.add(value, place, own.kept[i]);
     }
+    // The parameter alone would be another number.
+    TORCH_CHECK(own.all.count("remainder") ||
+                    !state->tensor("remainder").defined(),
+                "altgrad: ", toString(place),
+                " has a 'remainder', and the "
+                "storage has none: make the optimizer with the storage that "
+                "its states have");
     if (!set.step)
       continue;
     const Tensor &count = valueOf(*state, own.step, place);

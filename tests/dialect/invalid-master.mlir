@@ -3,19 +3,19 @@
 
 altgrad.step @s(in %w: !altgrad.tensors<f16>, in %r: !altgrad.tensors<int16>) {
   // split_c1
-  // expected-error@+1 {{'altgrad.join' op has parts of '!altgrad.tensors<f16>' and '!altgrad.tensors<int16>', expected bf16 and int16}}
+  // expected-error@+1 {{'altgrad.join' op has parts of '!altgrad.tensors<f16>' and '!altgrad.tensors<int16>', expected bf16 and int16 or int8}}
   %x = join %w, %r : !altgrad.tensors<f16>, !altgrad.tensors<int16>
   commit
 }
 
 // -----
 
-altgrad.step @s(inout %w: !altgrad.tensors<bf16>, out %r: !altgrad.tensors<int8>) {
+altgrad.step @s(inout %w: !altgrad.tensors<bf16>, out %r: !altgrad.tensors<uint8>) {
   %x = dequantize %w : !altgrad.tensors<bf16>
   // split_c1
-  // expected-error@+1 {{'altgrad.split' op has parts of '!altgrad.tensors<bf16>' and '!altgrad.tensors<int8>', expected bf16 and int16}}
-  %c, %l = split %x : !altgrad.tensors<bf16>, !altgrad.tensors<int8>
-  commit always %c to %w : !altgrad.tensors<bf16>, %l to %r : !altgrad.tensors<int8>
+  // expected-error@+1 {{'altgrad.split' op has parts of '!altgrad.tensors<bf16>' and '!altgrad.tensors<uint8>', expected bf16 and int16 or int8}}
+  %c, %l = split %x : !altgrad.tensors<bf16>, !altgrad.tensors<uint8>
+  commit always %c to %w : !altgrad.tensors<bf16>, %l to %r : !altgrad.tensors<uint8>
 }
 
 // -----
@@ -32,7 +32,7 @@ altgrad.step @s(out %w: !altgrad.tensors<bf16>, inout %r: !altgrad.tensors<int16
 
 altgrad.step @s(in %x: f32) {
   // part_c1
-  // expected-error@+1 {{'altgrad.upper_code' op has a number of 'f32' with halves of 'i8', expected f32 and i16}}
+  // expected-error@+1 {{'altgrad.upper_code' op has a number of 'f32' with a half of 'i8', expected f32 and i16}}
   %c = upper_code %x : f32 to i8
   commit
 }
@@ -41,16 +41,16 @@ altgrad.step @s(in %x: f32) {
 
 %x = arith.constant dense<0.0> : vector<4xf32>
 // part_c1
-// expected-error@+1 {{'altgrad.lower_code' op has a number of 'vector<4xf32>' with halves of 'vector<4xi32>', expected f32 and i16}}
+// expected-error@+1 {{'altgrad.lower_code' op has a number of 'vector<4xf32>' with a half of 'vector<4xi32>', expected f32 and i16 or i8}}
 %c = altgrad.lower_code %x : vector<4xf32> to vector<4xi32>
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<bf16>, in %k: !altgrad.tensors<int8>) {
+altgrad.step @s(in %w: !altgrad.tensors<bf16>, in %k: !altgrad.tensors<f32>) {
   %c = load %w : !altgrad.tensors<bf16>
-  %r = load %k : !altgrad.tensors<int8>
+  %r = load %k : !altgrad.tensors<f32>
   // part_c1
-  // expected-error@+1 {{'altgrad.join_codes' op has a number of 'f32' with halves of 'i16', 'i8', expected f32 and i16}}
-  %x = join_codes %c, %r : i16, i8 to f32
+  // expected-error@+1 {{'altgrad.join_codes' op has a number of 'f32' with a half of 'f32', expected f32 and i16 or i8}}
+  %x = join_codes %c, %r : i16, f32 to f32
   commit
 }

@@ -172,19 +172,10 @@ class Evaluator:
         return [Reals(self._decode(op.types[0], tensors), None, tensors.set)]
 
     def _join(self, op, upper, lower):
-        """apex's and TransformerEngine's inverse; `upper` alone where that is no number."""
-        high = upper.codes.astype(np.uint16).astype(np.int64)
-        low = lower.codes.astype(np.uint16).view(np.int16).astype(np.int64)
-        high = np.where(low < 0, high - 1, high) & 0xffff
-        both = (high << 16 | (low & 0xffff)).astype(np.uint32).view(np.float32)
-        alone = (upper.codes.astype(np.uint32) << 16).view(np.float32)
-        return [Reals(np.where(np.isnan(both), alone, both).astype(np.float32), None, upper.set)]
+        return [Reals(formats.join(upper.codes, lower.codes), None, upper.set)]
 
     def _split(self, op, reals):
-        words = formats.canonical(self._elements(reals)).view(np.uint32)
-        low = (words & 0xffff).astype(np.uint16)
-        high = (words >> 16) + (low.view(np.int16) < 0)
-        return [Tensors(high.astype(np.uint16), reals.set), Tensors(low, reals.set)]
+        return [Tensors(codes, reals.set) for codes in formats.split(self._elements(reals), self._format(op.result_types[1]))]
 
     def _unscale(self, op, tensors, factor):
         numbers = self._decode(op.types[0], tensors)

@@ -170,3 +170,37 @@ def encode(form, numbers, overflow="nonfinite"):
         code = np.where(negative, code | form.magnitudes, code)
     code = np.where(too_low, 0, code)
     return np.where(nan, form.nan_code, code).astype(form.code)
+
+
+def split(numbers, lower):
+    """(upper, lower) parts of f32 numbers in bf16 and int16: the upper half, one more where the lower one is negative;
+    in int8 the error of rounding to bf16 in 127ths of half a place (definitions 5.6 and 5.7)."""
+    words = canonical(numbers).view(np.uint32)
+    if lower.bits == 8:
+        upper = encode(KNOWN["bf16"], numbers)
+        rounded = decode(KNOWN["bf16"], upper).astype(np.float64)
+        with np.errstate(all="ignore"):
+            error = np.where(np.isfinite(rounded), numbers - rounded, 0)
+            share = 127 * np.clip(2 * error / _places(rounded), -1, 1)
+        return upper, np.copysign(np.floor(np.abs(share) + 0.5), share).astype(np.int8).view(np.uint8)
+    low = (words & 0xffff).astype(np.uint16)
+    return ((words >> 16) + (low.view(np.int16) < 0)).astype(np.uint16), low
+
+
+def _places(numbers):
+    """The distance of bf16 numbers at some of them, by exponents."""
+    _, exponent = np.frexp(np.where(np.isfinite(numbers), numbers, 1))
+    return np.exp2(np.maximum(exponent - 1, -126) - 7.0) if len(numbers) else numbers
+
+
+def join(upper, lower):
+    """The f32 numbers of parts; of an int16 one the upper one alone where that is no number."""
+    alone = (upper.astype(np.uint32) << 16).view(np.float32)
+    if lower.dtype == np.uint8:
+        with np.errstate(all="ignore"):
+            part = lower.view(np.int8).astype(np.float32) / np.float32(127) * (_places(alone.astype(np.float64)) / 2)
+            return canonical(np.where(np.isfinite(alone), alone + part.astype(np.float32), alone))
+    low = lower.astype(np.uint16).view(np.int16).astype(np.int64)
+    high = np.where(low < 0, upper.astype(np.int64) - 1, upper) & 0xffff
+    both = (high << 16 | (low & 0xffff)).astype(np.uint32).view(np.float32)
+    return canonical(np.where(np.isnan(both), alone, both))

@@ -1,7 +1,8 @@
-"""A bf16 parameter and the 16 bits that it has no room for: apex's and TransformerEngine's halves, on every path."""
+"""A bf16 parameter and the 16 bits that it has no room for: apex's and TransformerEngine's halves, on every path; FlashOptim's 8 bits."""
 
 import os
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -73,7 +74,43 @@ def test_halves_are_the_peers_and_the_way_back_is_exact(record_property):
     print(f"{count} pairs of halves")
 
 
-CASES = [("adamw", "param=bf16 grad=bf16 master=bf16+i16", ["--clip"]),
+def near(words):
+    """FlashOptim's correction by definitions 5.6, in f64: codes, and the numbers that these are again."""
+    number = words.view(np.float32).astype(np.float64)
+    with np.errstate(all="ignore"):
+        upper = words.view(np.float32).astype(ml_dtypes.bfloat16)
+        rounded = upper.astype(np.float64)
+        place = np.exp2(np.maximum(np.floor(np.log2(np.abs(rounded))), -126) - 7)
+        share = 127 * np.clip(2 * (number - rounded) / place, -1, 1)
+        codes = np.where(np.isfinite(rounded), np.trunc(share + np.copysign(0.5, share)), 0).astype(np.int8)
+        part = codes.astype(np.float32) / np.float32(127) * (place / 2)
+        back = np.where(np.isfinite(rounded), upper.astype(np.float32) + part.astype(np.float32), rounded).astype(np.float32)
+    return upper.view(np.uint16), codes.view(np.uint8), back
+
+
+def test_corrections_are_flashoptims():
+    compiled, rng = program.Program(STEP.replace("int16", "int8")), np.random.default_rng(4)
+    highs = np.arange(65536, dtype=np.uint32) << 16
+    words = (highs[:, None] | np.asarray([*lows(rng)[0], *rng.integers(0, 65536, 4)], np.uint32)).reshape(-1)
+    words = words[~is_nan(words) & ((words << 1) > 2**17)]  # log2 knows no 0; NaN is the other test's
+    upper, codes, back = near(words)
+    values = dict(x=words, c=np.zeros_like(upper), r=np.zeros_like(codes), w=upper, rest=codes, y=np.zeros_like(words))
+    memory = compare.Memory(compiled.signature, compiled.rows([[len(words)]]), [0]).fill(values)
+    machines = compare.executors(compiled, ALL)
+    compare.agree(compiled, machines, memory, values, "corrections")
+    for name, run in machines:
+        got = memory.twin()
+        run(got)
+        for stream, wanted in (("c", upper), ("r", codes), ("y", back.view(np.uint32))):
+            np.testing.assert_array_equal(got.streams[stream].get(), wanted, err_msg=f"{name} {stream}")
+    finite = np.isfinite(back)
+    off = np.abs(back[finite] - words.view(np.float32)[finite].astype(np.float64))
+    assert (off <= np.abs(words.view(np.float32)[finite]) * 2.0**-15 + 2.0**-140).all()
+
+
+CASES = [("adamw", "param=bf16 grad=bf16 master=bf16+i8 states=bf16", ["--clip"]),
+         ("lamb", "param=bf16 grad=bf16 master=bf16+i8 m=ocp.e4m3fn:64 v=f32", ["--unscale", "--statistics"]),
+         ("adamw", "param=bf16 grad=bf16 master=bf16+i16", ["--clip"]),
          ("adamw", "param=bf16 grad=bf16 master=bf16+i16 m=ocp.e4m3fn:128 v=ocp.e5m2:128 copy=ocp.e4m3fn", ["--unscale", "--clip"]),
          ("lamb", "param=bf16 grad=f16 master=bf16+i16", ["--loss-scaler=torch", "--statistics"]),
          ("lion", "param=bf16 grad=bf16 master=bf16+i16 m=bf16,stochastic", ["--clip=agc"]),

@@ -155,3 +155,17 @@ def test_memory_in_another_order():
         results += masters(optimizer, params)
         assert optimizer.state[params[0]]["remainder"].stride() == params[0].stride()
     assert torch.equal(*results)
+
+
+def test_eight_bits_keep_a_master_nearly():
+    """Updates of 2^-13 of a weight's place: bfloat16 alone never moves, 7 bits more keep pace."""
+    results = {}
+    for storage in ("master=f32", "master=bf16+i8", "param=bf16"):
+        param = torch.nn.Parameter(torch.ones(64, dtype=torch.bfloat16))
+        optimizer = altgrad.optim.FromRule("sgd", storage)([param], lr=2.0**-14)
+        for _ in range(200):
+            param.grad = torch.ones_like(param)
+            optimizer.step()
+        results[storage] = param.detach().float()
+    assert (results["param=bf16"] == 1).all() and (results["master=f32"] == 1 - 3 * 2.0**-8).all()
+    assert (results["master=bf16+i8"] - results["master=f32"]).abs().max() <= 2.0**-8

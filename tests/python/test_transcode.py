@@ -68,6 +68,22 @@ def test_narrow_states_go_on_as_their_decoded_numbers():
     stepped(lambda _: wide, others, seed=9)
 
 
+def test_masters_of_8_bits_are_what_a_kernel_stores():
+    ours, theirs = twins.make([(70, 70), (3,)], dtype=torch.bfloat16, count=2)
+    near, whole = [stepped(lambda p, s=s: altgrad.optim.AdamW(p, storage=s), params)
+                   for s, params in (("master=bf16+i8", ours), ("master=f32", theirs))]
+    made = altgrad.transcode(whole.state_dict(), to="master=bf16+i8", params=theirs)
+    assert equal_states(made["state"], near.state_dict()["state"])
+    assert all(torch.equal(p, q) for p, q in zip(ours, theirs))
+    # What the next step reads is what is read here.
+    read = altgrad.transcode(near.state_dict(), to="master=f32", params=ours)["state"]
+    for group in near.param_groups:
+        group.update(lr=0.0)
+    halves = altgrad.transcode(near.state_dict(), to="master=bf16+i16", params=ours)["state"]
+    assert all((read[i]["master"] - whole.state[q]["master"]).abs().max() < 2.0**-14 for i, q in enumerate(theirs))
+    assert all(halves[i]["remainder"].dtype == torch.int16 for i in range(2))
+
+
 @pytest.mark.parametrize("way", ["split", "whole"])
 def test_masters_and_remainders_become_each_other_exactly(way):
     ours, theirs = twins.make([(70, 70), (3,)], dtype=torch.bfloat16, count=2)
@@ -181,6 +197,7 @@ MOMENTS = {"exp_avg": torch.zeros(8), "exp_avg_sq": torch.zeros(8)}
     (MOMENTS, "jax", "knows no 'jax'.*bitsandbytes", ValueError),
     (MOMENTS, torch.optim.AdamW, "knows no", ValueError),
     (MOMENTS, "m=nothing", "no format of 2 to 16 bits is called 'nothing'", altgrad.Error),
+    (MOMENTS, "m=bf16 q=bf16", "storage names 'q', and the states are exp_avg, exp_avg_sq", ValueError),
     (MOMENTS, "m bf16", "knows no", ValueError),
     ({**MOMENTS, "extra": object()}, "torch", "state 'extra' of parameter 0 is object", TypeError),
     ({**MOMENTS, "exp_avg": torch.zeros(8, dtype=torch.uint8)}, "torch", "give `storage`", TypeError),
@@ -194,7 +211,7 @@ MOMENTS = {"exp_avg": torch.zeros(8), "exp_avg_sq": torch.zeros(8)}
     ({**MOMENTS, "exp_avg": torch.zeros(1).expand(8)}, "torch", "not dense", ValueError),
     ({"state1": torch.zeros(8, dtype=torch.uint8)}, "torch", "not that of bitsandbytes' AdamW", ValueError),
     ({"state1": torch.zeros(8, dtype=torch.uint8), "state2": torch.zeros(8)}, "torch", "without 256 numbers", ValueError),
-    ({**MOMENTS, "remainder": torch.zeros(8)}, "master=f32", "int16 of a remainder", TypeError),
+    ({**MOMENTS, "remainder": torch.zeros(8)}, "master=f32", "a remainder int16 or int8", TypeError),
     ({**MOMENTS, "remainder": torch.zeros(8, dtype=torch.int16)}, "torch", "torch has no place", ValueError),
     ({**MOMENTS, "master": torch.zeros(8)}, "states=f32", "say master=f32", ValueError),
     ({**MOMENTS, "master": torch.zeros(8)}, "master=bf16+i16", "give params", ValueError),
@@ -235,3 +252,37 @@ def test_the_report_is_printed(capsys):
     altgrad.transcode(stepped(altgrad.optim.AdamW, params).state_dict(), to=altgrad.optim.AdamWFp8)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 and lines[0].startswith("altgrad.transcode: exp_avg of 1 parameters: off by 0.03")
+
+
+def test_two_groups_and_states_of_other_optimizers():
+    params, others = twins.make([(70, 70), (5,), (64, 64)], count=2)
+    make = lambda ps: altgrad.optim.SGD([{"params": ps[:2], "lr": 0.1}, {"params": ps[2:], "lr": 0.2}], momentum=0.9)
+    given = stepped(make, params).state_dict()
+    given["state"][2]["momentum_buffer"] = given["state"][2]["momentum_buffer"].requires_grad_()
+    narrow = make(others)
+    narrow._words = {"buf": "ocp.e4m3fn:128"}
+    made = altgrad.transcode(given, to=narrow)
+    assert made["state"][0]["momentum_buffer"].dtype == torch.float8_e4m3fn and len(made["param_groups"]) == 2
+    assert made["state"][1]["momentum_buffer"].dtype == torch.float32
+    narrow.load_state_dict(made)
+    stepped(lambda _: narrow, others)
+    assert altgrad.transcode(altgrad.optim.AdamW(others).state_dict(), to="torch")["state"] == {}
+
+
+def test_a_parameter_that_is_a_view_with_holes():
+    wide = torch.randn(80, 160)
+    params = [torch.nn.Parameter(wide.clone()[:, ::2]) for _ in range(2)]
+    given = stepped(altgrad.optim.AdamW, params[:1]).state_dict()
+    narrow = altgrad.optim.AdamWFp8(params[1:])
+    wanted = stepped(lambda _: narrow, params[1:]).state_dict()["state"]
+    made = altgrad.transcode(given, to=narrow)
+    assert equal_states(made["state"], wanted)
+
+
+def test_what_is_not_finite_stays_where_a_format_has_it():
+    entry = {"exp_avg": torch.randn(4096), "exp_avg_sq": torch.rand(4096)}
+    entry["exp_avg"][:3] = torch.tensor([torch.nan, torch.inf, -torch.inf])
+    made = altgrad.transcode(file_of(entry), to=altgrad.optim.AdamWFp8)["state"][0]
+    number = made["exp_avg"].float()
+    assert number[0].isnan() and number[1] == 448 and number[2] == -448 and number[3:].isfinite().all()
+    assert made["exp_avg"].view(torch.uint8)[0] == 0x7F

@@ -1,5 +1,5 @@
 """AdamW with narrow storage beside plain one, and torchao's beside it where that is installed: bf16 rounded by draws,
-and states of 8 bits with a scale for each block, in FP8 and in code books."""
+states of 8 bits with a scale for each block, in FP8 and in code books, and a float32 master in two halves beside one in whole."""
 
 import statistics
 
@@ -26,6 +26,18 @@ class Books(candidates.Package):
         return altgrad.optim.AdamW8bit(self.params, lr=1e-4)
 
 
+class Master(candidates.Package):
+    storage = "states=f32 master=f32"
+
+    def make(self, choice):
+        import altgrad
+        return altgrad.optim.AdamW(self.params, lr=1e-4, storage=self.storage)
+
+
+class Remainder(Master):
+    storage = "states=f32 master=bf16+i16"
+
+
 class Torchao(candidates.Torch):
     def make(self, choice):
         from torchao.optim import _AdamW
@@ -44,14 +56,17 @@ class TorchaoFp8(candidates.Torch):
         return AdamWFp8(self.params, lr=1e-4)
 
 
-# What is narrow: (dtype of parameters, what is beside it, ours, torchao's).
-CASES = {"stochastic": ("bf16", "nearest", Stochastic, Torchao),
-         "FP8 states": ("f32", "f32 states", Fp8, TorchaoFp8),
-         "8-bit states": ("f32", "f32 states", Books, Torchao8bit)}
+# What is narrow: (dtype of parameters, what is beside it, that one, ours, torchao's or None).
+CASES = {"stochastic": ("bf16", "nearest", candidates.Package, Stochastic, Torchao),
+         "FP8 states": ("f32", "f32 states", candidates.Package, Fp8, TorchaoFp8),
+         "8-bit states": ("f32", "f32 states", candidates.Package, Books, Torchao8bit),
+         "halves": ("bf16", "f32 master", Master, Remainder, None)}
 
 
-def makers(beside, ours, theirs):
-    found = {beside: (candidates.Package, 1), "ours": (ours, 1)}
+def makers(beside, plain, ours, theirs):
+    found = {beside: (plain, 1), "ours": (ours, 1)}
+    if theirs is None:
+        return found
     try:
         import torchao.optim  # noqa: F401
         found["torchao"] = (theirs, 4)
@@ -63,8 +78,8 @@ def makers(beside, ours, theirs):
 def run(name, workload, rounds, clock, show):
     """Medians of milliseconds, and the medians of the ratios in each round, for each of CASES."""
     rows = {}
-    for case, (dtype, beside, ours, theirs) in CASES.items():
-        times = measure.run_case(makers(beside, ours, theirs), workload, dtype, "plain", rounds, clock, show)
+    for case, (dtype, beside, plain, ours, theirs) in CASES.items():
+        times = measure.run_case(makers(beside, plain, ours, theirs), workload, dtype, "plain", rounds, clock, show)
         row = {own: statistics.median([t for t in series if t]) for own, series in times.items()}
         row["of_plain"] = measure.ratio(times, beside, "ours")
         words = f"{row[beside]:9.3f}{row['ours']:9.3f}{row['of_plain']['median']:8.2f} x {beside}"

@@ -11,6 +11,7 @@ from ._library import Error, find_templates, library
 _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
 _WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.+]+(?::\d*)?(?::[\w.]*)?(?:,\w+)*)", re.ASCII)
+_REMAINDERS = {"bf16+i16": "int16", "bf16+i8": "int8"}
 _NAME = re.compile(r"[A-Za-z_][\w.$-]*", re.ASCII)
 
 
@@ -95,7 +96,7 @@ def in_full(word):
 
 def format_of(word):
     """The format in "bf16,stochastic" or "ocp.e4m3fn:128"; in "bf16+i16" that of the remainder."""
-    return "int16" if word == "bf16+i16" else re.split("[:,]", word)[0]
+    return _REMAINDERS.get(word) or re.split("[:,]", word)[0]
 
 
 def parse_options(options):

@@ -23,7 +23,8 @@ struct RuleSpec {
   // A user's own rule, as MLIR text; its name may then stay empty.
   TORCH_ARG(std::string, text);
   // "m=f32 master=f32"; states that it does not name are stored as their
-  // parameter is.
+  // parameter is. "master=bf16+i16": a bf16 parameter is the upper half of its
+  // master, the state "remainder" the lower one.
   TORCH_ARG(std::string, storage);
   // Of a storage with stochastic rounding ("m=bf16,stochastic"); nothing:
   // torch's generator gives one. A file has it, and how often was drawn.

@@ -63,7 +63,7 @@ def FromRule(source, storage="", options=(), name=None):
     several. `storage` gives formats to states ("m=bf16 v=ocp.e5m2"), a float32
     copy that the rule updates instead of the parameter ("master=f32"; "master=bf16+i16": the
     parameter, which is bfloat16, and the 16 bits that it has no room for, in state
-    "remainder", are that float32; both are read and written), or a further copy of the parameter ("copy=ocp.e4m3fn", state "copy"), or a scale to each
+    "remainder", are that float32; "master=bf16+i8": nearly), or a further copy of the parameter ("copy=ocp.e4m3fn", state "copy"), or a scale to each
     block of a state ("m=ocp.e4m3fn:128", scales in state "m_scale"; tensors under 4096
     elements keep it as float32); what it does
     not name is stored as the parameter is. Behind a comma it says how to round

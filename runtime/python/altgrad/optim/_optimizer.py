@@ -208,9 +208,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def _stored(self, options):
         """(the compiler's word, key in state) of everything that is stored with these options."""
-        kept = [(name, key) for name, key in self._keys.items()
-                if self._only_with.get(name) in (None, *options)]
-        return kept + kept_beside(self._words)
+        return [(name, key) for name, key in self._keys.items()
+                if self._only_with.get(name) in (None, *options)] + kept_beside(self._words)
 
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))
@@ -219,8 +218,7 @@ class Optimizer(torch.optim.Optimizer):
         """A new state: zeros, or the parameter for its master and its further copy."""
         state = torch.empty_strided(row.param.shape, row.strides, dtype=dtype,
                                     device=row.param.device)
-        copies = stream.role in ("master", "copy")
-        return state.copy_(row.param) if copies else state.zero_()
+        return state.copy_(row.param) if stream.role in ("master", "copy") else state.zero_()
 
     def _before_torch(self, param, group):
         """Makes of a parameter's state one that torch's class goes on from."""

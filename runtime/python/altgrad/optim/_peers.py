@@ -93,9 +93,9 @@ def _read_state(entry, key, value, words, kept, what):
         raise ValueError(f"{what} of strides {tuple(value.stride())} is not dense: clone() it"
                          if value.layout == torch.strided else f"{what} is {value.layout}, not dense")
     if key in ("master", "master_param", "remainder"):
-        halves = value.dtype == torch.int16
+        halves = value.dtype in (torch.int16, torch.int8)
         if not halves and (value.dtype != torch.float32 or key == "remainder") or halves and key == "master":
-            raise TypeError(f"{what} is {value.dtype}; a master is float32, or int16 of a remainder")
+            raise TypeError(f"{what} is {value.dtype}; a master is float32, a remainder int16 or int8")
         setattr(kept, "remainder" if halves else "master", value.detach())
         return
     kept.states[key] = shaped(_numbers(entry, key, value, words, what), value)
@@ -170,12 +170,15 @@ def write_transformer_engine(kept):
     _check_adam(kept, "TransformerEngine's FusedAdam", _ADAM[:2])
     entry = {key: kept.states[key].to(kept.device) for key in _ADAM[:2]}
     master = kept.master if kept.remainder is None else kept.remainder
+    if master is not None and master.dtype == torch.int8:
+        raise ValueError("TransformerEngine has no remainders in int8: transcode to master=bf16+i16 first")
     return entry if master is None else {**entry, "master_param": master.to(kept.device)}
 
 
 def write_bitsandbytes(kept):
     """AdamW8bit's: places in the dynamic maps for blocks of 256, float32 below 4096 elements."""
     _check_adam(kept, "bitsandbytes' AdamW", _ADAM[:2])
+    _check_finite(kept, "bitsandbytes' AdamW")
     entry = {"step": int(kept.step or 0)}
     for number, key in _BNB.items():
         state = kept.states[key].contiguous()
@@ -198,6 +201,7 @@ def write_torchao(kept, kind):
     except ImportError:
         raise ImportError(f"to={kind!r} makes tensors of torchao's classes: install torchao") from None
     _check_adam(kept, "torchao's AdamW", _ADAM[:2], _ADAM)
+    _check_finite(kept, "torchao's AdamW")
     entry = {"step": torch.tensor(kept.step or 0.0, dtype=torch.float32)}
     for key, state in kept.states.items():
         state = state.contiguous()
@@ -224,10 +228,13 @@ def _torchao_state(cls, kind, block, state, signed):
 
 
 def _check_adam(kept, who, needed, allowed=None):
-    """Raises ValueError unless the states are those of `who`, and finite."""
+    """Raises ValueError unless the states are those of `who`."""
     if not set(needed) <= set(kept.states) <= set(allowed or needed):
         raise ValueError(f"{who} keeps {', '.join(needed)}, and here are "
                          f"{', '.join(sorted(kept.states)) or 'none'}")
+
+
+def _check_finite(kept, who):
     for key, state in kept.states.items():
         if not state.isfinite().all():
             raise ValueError(f"{key} has numbers that are not finite, which {who} does not store")

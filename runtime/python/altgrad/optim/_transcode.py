@@ -4,15 +4,17 @@ from collections import namedtuple
 
 import torch
 
-from .._rule import parse_storage
+from .._rule import format_of, parse_storage
 from . import _peers
 from ._blocks import BLOCKED_NUMEL, block_of, scale_key
 from ._codes import encode, encode_blocks, largest, spread
-from ._layout import FORMATS, in_order, is_dense
-from ._master import REMAINDER, splits
+from ._layout import FORMATS, dtype_of, in_order, is_dense
+from ._master import REMAINDER, divide, join, splits
 from ._named import Adam
 from ._optimizer import Optimizer
 
+# Words of storage that are no state, or one that need not be there.
+_KNOWN = {"param", "grad", "states", "master", "copy", "step", *Adam._keys.values()}
 _WRITERS = {"torch": _peers.write_torch, "bitsandbytes": _peers.write_bitsandbytes,
             "transformer_engine": _peers.write_transformer_engine,
             **{kind: lambda kept, kind=kind: _peers.write_torchao(kept, kind)
@@ -65,7 +67,7 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
     places = [place for group in groups for place in group["params"]]
     params = _checked(params if params is not None else target.params, places)
     words = _words_by_key(parse_storage(storage), Adam._keys)
-    state, errors, edits = {}, [], []
+    state, errors, edits, seen = {}, [], [], set()
     for index, group in enumerate(groups):
         steps = set()
         for place in group["params"]:
@@ -74,11 +76,14 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
             param = params.get(place)
             kept = _read(state_dict["state"][place], group, words, param, f"parameter {place}")
             steps.add(kept.step)
+            seen.update(kept.states)
             state[place], edit = target.write(kept, param, f"parameter {place}")
             edits += edit
             if report:
                 errors += _errors(place, kept, state[place], target)
         target.regroup(group, steps, f"group {index}")
+    for unknown in sorted({*words, *target.words} - seen - _KNOWN) if seen else ():
+        raise ValueError(f"storage names {unknown!r}, and the states are {', '.join(sorted(seen))}")
     with torch.no_grad():
         for param, upper in edits:
             param.copy_(upper)
@@ -108,8 +113,9 @@ def _read(entry, group, words, param, where):
     if len(shapes) > 1:
         raise ValueError(f"{where} has states of shapes {', '.join(map(str, sorted(shapes)))}"
                          + ("" if param is None else ", its own among them"))
-    if param is not None and param.numel() and is_dense(param):
-        kept.states = {key: in_order(state, param.stride()) for key, state in kept.states.items()}
+    if param is not None and param.numel():
+        strides = (param if is_dense(param) else torch.empty_like(param)).stride()
+        kept.states = {key: in_order(state, strides) for key, state in kept.states.items()}
     return kept
 
 
@@ -195,19 +201,23 @@ class _Target:
         if word is None:
             raise ValueError(f"{where} has a master, and storage says nothing of one: say master=f32 or "
                              "master=bf16+i16")
-        if splits(word) and kept.remainder is not None:
-            entry[REMAINDER] = kept.remainder.clone()
-            return []
-        if not splits(word) and kept.master is not None:
-            entry["master"] = kept.master.clone()
+        dtype = dtype_of(format_of(word)) if splits(word) else torch.float32
+        there = kept.master if kept.remainder is None else kept.remainder
+        if there.dtype == dtype:
+            entry[REMAINDER if splits(word) else "master"] = there.clone()
             return []
         if param is None:
-            raise ValueError(f"{where}: a float32 master and a remainder are made of each other and the "
+            raise ValueError(f"{where}: masters in one piece and in two are made of each other and the "
                              "parameter: give params")
-        if splits(word):
-            return _divide(entry, kept.master, param, where)
-        entry["master"] = _joined(param, kept.remainder, where)
-        return []
+        master = kept.master if kept.master is not None else _joined(param, kept.remainder, where)
+        if not splits(word):
+            entry["master"] = master
+            return []
+        if param.dtype == torch.float32:
+            return [(param, master)]
+        _check_half(param, where)
+        upper, entry[REMAINDER] = divide(master, dtype)
+        return [(param, upper)]
 
     def regroup(self, group, steps, where):
         """Brings a param_group into the form of what is written; `steps` are its parameters'."""
@@ -224,22 +234,9 @@ class _Target:
             group["step"] = int(steps.pop() or 0)
 
 
-def _divide(entry, master, param, where):
-    """A float32 master as its upper half, which the parameter becomes, and the remainder."""
-    if param.dtype == torch.float32:
-        return [(param, master)]
-    _check_half(param, where)
-    words = torch.where(master.isnan(), torch.nan, master).view(torch.int32)
-    upper = (words + 0x8000 >> 16).to(torch.int16).view(torch.bfloat16)
-    entry[REMAINDER] = words.to(torch.int16)
-    return [(param, upper)]
-
-
 def _joined(param, remainder, where):
     _check_half(param, where)
-    upper = in_order(param.detach(), remainder.stride()).contiguous().view(torch.int16).to(torch.int32)
-    both = ((upper << 16) + remainder.to(torch.int32)).view(torch.float32)
-    return torch.where(both.isnan(), param.detach().float(), both)
+    return join(in_order(param.detach(), remainder.stride()), remainder)
 
 
 def _check_half(param, where):
