@@ -6,6 +6,7 @@
     tools/bench.py --only 64M,f32,clip    cases whose name has all of these words
     tools/bench.py --only ops             the functions of gradients beside torch's
     tools/bench.py --only rounding        AdamW in bf16 by draws and with 8-bit states, beside plain ones and torchao's
+    tools/bench.py --only copies          AdamW that writes an MXFP8 copy, beside a second pass
 """
 
 import argparse
@@ -24,7 +25,7 @@ except ImportError:
     os.execv(VENV, [str(VENV), *sys.argv])
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
-from bench import backward, candidates, floor, latency, measure, ops, program, report, rounding  # noqa: E402
+from bench import backward, candidates, copies, floor, latency, measure, ops, program, report, rounding  # noqa: E402
 
 
 def arguments():
@@ -112,6 +113,10 @@ def main():
     for workload, shape in rounding.WORKLOADS.items():
         if wanted(name := f"rounding {workload}", only):
             data["rounding"][name] = rounding.run(name, shape, rounds, options.clock, progress(name))
+    data["copies"] = {}
+    for workload, shape in copies.WORKLOADS.items():
+        if wanted(name := f"copies {workload}", only):
+            data["copies"][name] = copies.run(name, shape, rounds, options.clock, progress(name))
     small = data["cases"].get("1000x1024 f32 plain", {})
     if "torch fused" in small:
         data["libtorch"] = libtorch(1000, 1024, options.threads)

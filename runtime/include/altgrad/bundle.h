@@ -91,7 +91,9 @@ enum {
 // the numbers of a loss scaler, by keys that `altgrad-opt --loss-scaler` gives them,
 // and `statistic` what `--statistics` says of each tensor and of the step. A
 // `block_scale` belongs to the list of its set that has the same key: an element of
-// that one is its code times the scale of its block. Behind a
+// that one is its code times the scale of its block. A `tensor_scale` is an f32 of
+// each tensor beside its copy: `copy_scale`, by which codes are multiplied, and
+// `copy_amax`, the largest magnitude, from which the next step's scale comes. Behind a
 // `history` lie ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
 // last 100 numbers, NaN where none was yet.
 #define ALTGRAD_ROLES(X)                                                       \
@@ -112,7 +114,8 @@ enum {
   X(scaler, SCALER)                                                            \
   X(statistic, STATISTIC)                                                      \
   X(random, RANDOM)                                                            \
-  X(history, HISTORY)
+  X(history, HISTORY)                                                          \
+  X(tensor_scale, TENSOR_SCALE)
 
 enum altgrad_role {
   ALTGRAD_ROLE_NONE,

@@ -5,10 +5,11 @@ from array import array
 import torch
 
 from .._rule import format_of, in_full
-from ..optim._blocks import SCALES, block_of, check_rows, format_of_scales, scales_of
+from ..optim._blocks import SCALES, block_of, check_rows, format_of_scales, is_delayed, scales_of
 from ..optim._layout import PARAM_DTYPES, dtype_of
 from ._bound import run
 from ._look import Look, look
+from ._quantize import largest, quantize_codes
 
 
 @torch.no_grad()
@@ -47,6 +48,25 @@ def quantize_into(x, codes, scales, word):
                         f"{type(x).__name__} of {x.layout} on {x.device}")
     run([x], seen, (f"--quantize={format_of(word)}",), {"scale": 1.0},
         copies=([codes], _places(codes)), scales=([scales], _places(scales)), into=word)
+
+
+@torch.no_grad()
+def begin_copy(param, held, word):
+    """Fills the copy of a parameter and its scales in `held`, before a step has.
+
+    Where the copy has one scale, that is TransformerEngine's, as codegen/driver/DelayedScale.cpp has it.
+    """
+    if not is_delayed(word):
+        return quantize_into(param, held["copy"], held["copy_scale"], word)
+    most = param.abs().max().float() if param.numel() else torch.zeros((), device=param.device)
+    # A number over a tensor would be a product with its inverse.
+    scale = (torch.full_like(most, largest(format_of(word))) / most).clamp(max=torch.finfo(torch.float32).max)
+    scale = torch.where((most > 0) & (most < torch.inf), scale, 1.0)
+    if "pow2" in word.split(","):
+        scale = torch.ldexp(torch.ones_like(scale), torch.frexp(scale)[1] - 1)
+    held["copy"].copy_(quantize_codes(param.float() * scale, format_of(word)))
+    held["copy_scale"].copy_(1 / scale)
+    held["copy_amax"].copy_(most)
 
 
 def _places(tensor):
