@@ -39,16 +39,29 @@ Value altgrad::accumulate(ImplicitLocOpBuilder &builder, Reduction kind,
   return join(builder, kind, partial, element);
 }
 
+static Value largerOfBits(ImplicitLocOpBuilder &builder, Value a, Value b) {
+  Type type = builder.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(a.getType()))
+    type = VectorType::get(vector.getShape(), type);
+  Value most = arith::MaxSIOp::create(
+      builder, arith::BitcastOp::create(builder, type, a),
+      arith::BitcastOp::create(builder, type, b));
+  return arith::BitcastOp::create(builder, a.getType(), most);
+}
+
 Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
-                    Value b, bool numbers) {
+                    Value b, Known known) {
   switch (kind) {
   case Reduction::Add:
   case Reduction::SumSq:
     return arith::AddFOp::create(builder, a, b);
   case Reduction::Max:
+    if (known == Known::Magnitudes)
+      return largerOfBits(builder, a, b);
     return arith::MaximumFOp::create(builder, a, b,
-                                     numbers ? arith::FastMathFlags::nnan
-                                             : arith::FastMathFlags::none);
+                                     known == Known::Numbers
+                                         ? arith::FastMathFlags::nnan
+                                         : arith::FastMathFlags::none);
   case Reduction::And:
     return arith::AndIOp::create(builder, a, b);
   }

@@ -15,9 +15,11 @@ mlir::Value neutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                     mlir::Type type);
 mlir::Value accumulate(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                        mlir::Value partial, mlir::Value element);
-// Neither is a NaN if `numbers`: then a maximum is one instruction.
+/// What is known of the operands of a maximum, which then is one instruction: neither
+/// is a NaN, or neither has a sign, so that their bits have their order and NaN comes last.
+enum class Known { Nothing, Numbers, Magnitudes };
 mlir::Value join(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
-                 mlir::Value a, mlir::Value b, bool numbers = false);
+                 mlir::Value a, mlir::Value b, Known known = Known::Nothing);
 
 } // namespace altgrad
 

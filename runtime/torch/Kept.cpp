@@ -97,12 +97,15 @@ static void beginDelayed(const Tensor &param, const Tensor &codes,
   if (from.numel() > 0)
     most.copy_(from.abs().max());
   double top = largestOf(codes.scalar_type());
-  Tensor factor = (at::full_like(most, top) / most)
-                      .clamp_max(std::numeric_limits<float>::max());
-  factor = at::where((most > 0) & (most < INFINITY), factor, 1.0);
+  // A number over a tensor would be a product with its inverse.
+  Tensor factor = at::full_like(most, top).div(most).clamp_max(
+      std::numeric_limits<float>::max());
+  factor = at::where(most.gt(0).logical_and(most.lt(INFINITY)), factor,
+                     at::ones_like(factor));
   if (word.find(",pow2") != std::string::npos)
-    factor = at::ldexp(at::ones_like(factor), at::frexp(factor).exponent - 1);
-  codes.copy_((from.to(at::kFloat) * factor).clamp(-top, top));
+    factor =
+        at::ldexp(at::ones_like(factor), std::get<1>(at::frexp(factor)).sub(1));
+  codes.copy_(from.to(at::kFloat).mul(factor).clamp(-top, top));
   scale.copy_(factor.reciprocal());
 }
 

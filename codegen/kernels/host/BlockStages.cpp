@@ -3,6 +3,7 @@
 #include "codegen/kernels/host/HostLowering.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -104,7 +105,6 @@ Value BlockStages::take(KernelBuilder &kernel, Value value, Value place) const {
   return arith::TruncIOp::create(kernel.builder, value.getType(), kept);
 }
 
-// Whether a value cannot be a NaN: one that an ordered comparison has chosen.
 static bool isNumber(Value value) {
   auto chosen = value.getDefiningOp<arith::SelectOp>();
   auto compared =
@@ -118,6 +118,13 @@ static bool isNumber(Value value) {
     return numbers.isSplat() && !numbers.getSplatValue<APFloat>().isNaN();
   return matchPattern(chosen.getFalseValue(), m_Constant(&number)) &&
          !number.getValue().isNaN();
+}
+
+// A value cannot be a NaN that an ordered comparison has chosen.
+static Known knownOf(Value value) {
+  return value.getDefiningOp<math::AbsFOp>() ? Known::Magnitudes
+         : isNumber(value)                   ? Known::Numbers
+                                             : Known::Nothing;
 }
 
 // One stage of the elements from `from` to `to`, all of one block.
@@ -153,7 +160,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     for (auto [i, before] : llvm::enumerate(most)) {
       BlockReduceOp reduce = stage.reductions[i];
       before = join(builder, reduce.getReduction(), before, values[i],
-                    isNumber(reduce.getValue()));
+                    knownOf(reduce.getValue()));
     }
     auto rest = ArrayRef(values).drop_front(most.size());
     // Before an element that is read again is overwritten.
@@ -170,7 +177,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     BlockReduceOp reduce = stage.reductions[i];
     chunk.known.map(reduce.getResult(),
                     width > 1 ? joinLanes(reduce.getReduction(), result,
-                                          isNumber(reduce.getValue()))
+                                          knownOf(reduce.getValue()))
                               : result);
   }
 }

@@ -150,7 +150,7 @@ private:
   void clear(KernelBuilder &kernel, const Lanes &lanes, int64_t from = 0);
   mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);
   mlir::Value joinLanes(Reduction kind, mlir::Value vector,
-                        bool numbers = false);
+                        Known known = Known::Nothing);
   mlir::Value lane(KernelBuilder &kernel, const Lanes &lanes,
                    mlir::Value index);
   mlir::Value prefetchDistance(KernelBuilder &kernel);

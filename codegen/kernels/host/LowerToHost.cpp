@@ -101,7 +101,7 @@ Value HostLowering::total(KernelBuilder &kernel, const Lanes &lanes) {
 }
 
 // The tree inside one vector.
-Value HostLowering::joinLanes(Reduction kind, Value sum, bool numbers) {
+Value HostLowering::joinLanes(Reduction kind, Value sum, Known known) {
   int64_t width = cast<VectorType>(sum.getType()).getNumElements();
   for (int64_t half = width / 2; half; half /= 2) {
     SmallVector<int64_t> low, high;
@@ -111,7 +111,7 @@ Value HostLowering::joinLanes(Reduction kind, Value sum, bool numbers) {
     }
     sum = join(builder, kind,
                vector::ShuffleOp::create(builder, sum, sum, low),
-               vector::ShuffleOp::create(builder, sum, sum, high), numbers);
+               vector::ShuffleOp::create(builder, sum, sum, high), known);
   }
   return vector::ExtractOp::create(builder, sum, ArrayRef<int64_t>{0});
 }
