@@ -125,8 +125,13 @@ void altgrad::optim::beginCopy(const Set &set,
   }
   if (most)
     beginDelayed(*from, *codes, *unit, *most, word);
-  if (scales)
-    quantizeInto(*from, *codes, *scales, word);
+  if (!scales)
+    return;
+  // No step has drawn yet: to nearest.
+  std::string rounded = word, drawn = ",stochastic";
+  if (size_t at = rounded.find(drawn); at != std::string::npos)
+    rounded.erase(at, drawn.size());
+  quantizeInto(*from, *codes, *scales, rounded);
 }
 
 void altgrad::optim::checkKept(const Tensor &value, const std::string &key,

@@ -55,6 +55,17 @@ TEST(Copies, GoOnFromAFile) {
     EXPECT_TRUE(sameBits(kept(run, first, key), kept(resumed, second, key)));
 }
 
+TEST(Copies, RoundedByDrawsBeginRoundedToNearest) {
+  Tensor param = leaf({8, 64});
+  RuleOptimizer optimizer(
+      {param}, RuleSpec("lion").storage("copy=mxfp8,stochastic,even").seed(3));
+  optimizer.step();
+  Tensor number =
+      kept(optimizer, param, "copy").to(at::kFloat).view({8, 2, 32}) *
+      kept(optimizer, param, "copy_scale").to(at::kFloat).unsqueeze(2);
+  EXPECT_TRUE(at::allclose(number.view({8, 64}), param.detach(), 0.13, 0.01));
+}
+
 TEST(Copies, WithOneScaleFollowByAStep) {
   Tensor param = leaf({40, 50});
   RuleOptimizer optimizer(

@@ -70,6 +70,20 @@ def test_a_copy_is_there_when_the_first_step_is_skipped():
     check(optimizer.state[weight], weight)
 
 
+@pytest.mark.parametrize("word", ["mxfp8,stochastic", "mxfp8,even,stochastic,saturate", "ocp.e4m3fn,stochastic,delayed"])
+def test_a_copy_rounded_by_draws_is_near(word):
+    weight, = made((64, 96))
+    optimizer = altgrad.optim.AdamW([weight], storage=f"copy={word}", seed=1)
+    optimizer.step()
+    state = optimizer.state[weight]
+    scale = state["copy_scale"].float()
+    scale = scale.repeat_interleave(32, -1) if scale.dim() else scale
+    assert ((state["copy"].float() * scale - weight.detach()).abs() <= torch.maximum(weight.detach().abs() / 8, scale / 512)).all()
+    if scale.dim():
+        np.testing.assert_array_equal(bytes_of(state["copy_scale"]), mx.encoded(
+            weight.detach().numpy().ravel(), "even" if "even" in word else "rceil", "ocp.e4m3fn")[1])
+
+
 def test_files_and_copies_of_the_optimizer():
     weight, = made((64, 64))
     optimizer = altgrad.optim.Lion([weight], storage="copy=mxfp8 m=mxfp8,even")
@@ -106,8 +120,9 @@ def test_rows_that_blocks_would_straddle_are_refused(shape, stride, words):
 def test_formats_and_words_that_no_copy_has():
     weight, = made((8, 64))
     for make in (lambda: altgrad.optim.FromRule("lion", storage="copy=mxfp6e3m2"),
-                 lambda: altgrad.optim.AdamW([weight], storage="copy=mxfp6e3m2").step()):
-        with pytest.raises(ValueError, match="copy=ocp.e3m2, for which torch has no dtype"):
+                 lambda: altgrad.optim.AdamW([weight], storage="copy=mxfp6e3m2").step(),
+                 lambda: altgrad.optim.AdamW([weight], storage="copy=int8,delayed").step()):
+        with pytest.raises(ValueError, match="copy=(ocp.e3m2|int8), for which torch has no dtype"):
             make()
     for word, words in (("copy=mxfp4", "unknown format 'mxfp4'"), ("copy=mxfp8,up", "says 'up'"),
                         ("param=mxfp8", "only states and copies"), ("copy=mxfp8 m=ocp.e4m3fn:64", "one size"),
@@ -142,8 +157,11 @@ def test_quantize_blocks_is_what_a_step_writes():
     assert scales.dtype == torch.float32 and torch.equal(codes.float() * scales, torch.ones(4, 128))
     with pytest.raises(ValueError, match="rows of 40 elements"):
         altgrad.quantize_blocks(torch.ones(3, 40))
-    with pytest.raises(ValueError, match="names no blocks"):
-        altgrad.quantize_blocks(torch.ones(32), "ocp.e4m3fn")
+    for word in ("ocp.e4m3fn", "mxfp8 m=bf16", 7, "", "ocp.e4m3fn:32\n--emit=ptx"):
+        with pytest.raises(ValueError, match="names no blocks"):
+            altgrad.quantize_blocks(torch.ones(32), word)
+    with pytest.raises(ValueError, match="rounds by draws"):
+        altgrad.quantize_blocks(torch.ones(32), "mxfp8,stochastic")
     with pytest.raises(TypeError, match="a tensor of torch.float64 was given"):
         altgrad.quantize_blocks(torch.ones(32, dtype=torch.float64))
     with pytest.raises(altgrad.Error, match="blocks of '48' elements"):

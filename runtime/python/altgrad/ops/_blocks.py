@@ -12,6 +12,9 @@ from ._look import Look, look
 from ._quantize import largest, quantize_codes
 
 
+_DRAWN = ",stochastic"
+
+
 @torch.no_grad()
 def quantize_blocks(x, fmt="mxfp8"):
     """(codes, scales) of a tensor whose last dimension is cut into blocks, without a gradient.
@@ -26,9 +29,11 @@ def quantize_blocks(x, fmt="mxfp8"):
     if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
-    word = in_full(fmt)
+    word = in_full(fmt) if isinstance(fmt, str) else ""
     if block_of(word) < 2 or format_of_scales(word) not in SCALES:
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
+    if _DRAWN in word:
+        raise ValueError(f"{fmt!r} rounds by draws, which are of an optimizer's seed and steps")
     x = x.contiguous()
     check_rows(x, x.stride(), block_of(word))
     shape, dtype = scales_of("copy", x, block_of(word), format_of_scales(word))
@@ -57,7 +62,8 @@ def begin_copy(param, held, word):
     Where the copy has one scale, that is TransformerEngine's, as codegen/driver/DelayedScale.cpp has it.
     """
     if not is_delayed(word):
-        return quantize_into(param, held["copy"], held["copy_scale"], word)
+        # No step has drawn yet: to nearest.
+        return quantize_into(param, held["copy"], held["copy_scale"], word.replace(_DRAWN, ""))
     most = param.abs().max().float() if param.numel() else torch.zeros((), device=param.device)
     # A number over a tensor would be a product with its inverse.
     scale = (torch.full_like(most, largest(format_of(word))) / most).clamp(max=torch.finfo(torch.float32).max)

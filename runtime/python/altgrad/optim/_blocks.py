@@ -3,7 +3,7 @@
 import torch
 
 from .._rule import format_of
-from ._layout import DTYPES, FORMATS, check_mode, same_order
+from ._layout import FORMATS, check_mode, same_order
 
 # Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
@@ -33,7 +33,7 @@ def unblocked(words):
 def check_copy(words):
     """Raises where torch has no dtype for a further copy of the parameter."""
     form = format_of(words.get("copy", "f32"))
-    if form not in DTYPES:
+    if form not in FORMATS.values():
         raise ValueError(f"storage says copy={form}, for which torch has no dtype; a copy "
                          f"is stored in one of {', '.join(FORMATS.values())}")
 
