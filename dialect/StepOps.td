@@ -14,7 +14,8 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     `input` are lists of tensors, `hyper`, `step`, `max_norm`, `norm`, `scale`, `inv_scale`, `flag`
     and `random` are scalars in memory (f64, f32 or i64): one for the step, or
     `per_group`, or `per_tensor`; `scaler` are the numbers of a loss scaler, and behind
-    a `history` lie the last 100 numbers that were committed to it. A
+    a `history` lie the last 100 numbers that were committed to it; a `tensor_scale` is a number
+    beside the copy of a tensor. A
     `block_scale` has the key of another list of its set, whose elements are codes times
     the scale of their block; a `remainder` holds what a parameter has no room for, so
     that both together are its master. Front ends find an argument by its role and its

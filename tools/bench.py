@@ -7,6 +7,7 @@
     tools/bench.py --only ops             the functions of gradients beside torch's
     tools/bench.py --only grid            GridOptim beside its source's formulas in torch
     tools/bench.py --only rounding        AdamW in bf16 by draws and with 8-bit states, beside plain ones and torchao's
+    tools/bench.py --only copies          AdamW that writes an MXFP8 copy, beside a second pass
 """
 
 import argparse
@@ -25,7 +26,8 @@ except ImportError:
     os.execv(VENV, [str(VENV), *sys.argv])
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
-from bench import backward, candidates, floor, grid, latency, measure, ops, program, report, rounding  # noqa: E402
+from bench import (backward, candidates, copies, floor, grid, latency, measure, ops, program, report,  # noqa: E402
+                   rounding)
 
 
 def arguments():
@@ -117,6 +119,10 @@ def main():
     for name in grid.CASES:
         if wanted(name, only):
             data["grid"][name] = grid.run(name, rounds, options.clock, progress(name))
+    data["copies"] = {}
+    for workload, shape in copies.WORKLOADS.items():
+        if wanted(name := f"copies {workload}", only):
+            data["copies"][name] = copies.run(name, shape, rounds, options.clock, progress(name))
     small = data["cases"].get("1000x1024 f32 plain", {})
     if "torch fused" in small:
         data["libtorch"] = libtorch(1000, 1024, options.threads)

@@ -21,17 +21,13 @@ std::string SetWriter::powerOfTwo(const Named &scales, StringRef largest,
   auto line = [&](const Twine &result, const Twine &value) {
     text.line(name + result + " = " + value + " : f32");
   };
-  auto constant = [&](StringRef result, float number) {
+  auto constant = [&](const Twine &result, float number) {
     line(result, "arith.constant " + bitsOf(number));
   };
-  auto power = [&](const std::string &word, StringRef of) {
-    std::string code = name + word;
-    text.line(code + ".list = collect " + of + " : f32 to !altgrad.reals");
-    text.line(code + " = quantize " + code +
+  auto code = [&](const std::string &word, StringRef of) {
+    text.line(name + word + ".list = collect " + of + " : f32 to !altgrad.reals");
+    text.line(name + word + " = quantize " + name + word +
               ".list round<toward_zero> overflow<saturate> : " + type);
-    text.line(code + ".back = dequantize " + code + " : " + type);
-    text.line(code + ".power = element " + code + ".back");
-    return code + ".power";
   };
   std::string x = largest.str();
   if (rule == ScaleRule::RCeil) {
@@ -39,7 +35,10 @@ std::string SetWriter::powerOfTwo(const Named &scales, StringRef largest,
     x = name + "share";
     line("share", "arith.mulf " + largest + ", " + name + "inverse");
   }
-  std::string below = power("below", x);
+  code("floor", x);
+  text.line(name + "floor.back = dequantize " + name + "floor : " + type);
+  text.line(name + "below = element " + name + "floor.back");
+  std::string below = name + "below";
   constant("unit", unit);
   line("this", "arith.mulf " + below + ", " + name + "unit");
   std::string chosen = name + "this";
@@ -58,12 +57,23 @@ std::string SetWriter::powerOfTwo(const Named &scales, StringRef largest,
                        "this");
     chosen = name + "chosen";
   }
+  auto choose = [&](const std::string &word, StringRef predicate, StringRef of,
+                    float limit, float instead) {
+    constant(word + ".limit", limit);
+    constant(word + ".instead", instead);
+    line(word + ".is", "arith.cmpf " + predicate + ", " + of + ", " + name + word +
+                           ".limit");
+    line(word, "arith.select " + name + word + ".is, " + name + word + ".instead, " +
+                   chosen);
+    chosen = name + word;
+  };
+  // What the format holds, so that nobody waits for the code; a NaN stays one.
+  float most = 0x1p127f, least = 0x1p-127f;
   if (rule != ScaleRule::RCeil) {
-    constant("infinity", std::numeric_limits<float>::infinity());
-    line("infinite", "arith.cmpf oeq, " + x + ", " + name + "infinity");
-    line("kept", "arith.select " + name + "infinite, " + name + "infinity, " +
-                     chosen);
-    chosen = name + "kept";
+    choose("infinite", "oeq", x, std::numeric_limits<float>::infinity(), most);
+    choose("small", "olt", chosen, least, least);
   }
-  return power("code", chosen);
+  choose("large", "ogt", chosen, most, most);
+  code("code", chosen);
+  return chosen;
 }

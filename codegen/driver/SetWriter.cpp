@@ -29,7 +29,11 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
     return error() << "storage names '" << word.stream << "' twice";
   if (failed(checkBook(text, word)))
     return failure();
-  if (word.hasModifiers())
+  if (word.delayed && (!isRuled() || word.format == "f32"))
+    return error() << "storage '" << text << "' delays a scale"
+                   << (isRuled() ? ", and f32 needs none"
+                                 : " of gradients, which have no step before");
+  if (word.hasModifiers() || word.delayed)
     words[word.stream] = word;
   return word.block ? takeBlock(text, word) : success();
 }

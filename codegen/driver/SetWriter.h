@@ -131,6 +131,8 @@ private:
   std::string anyScale(const Named &state, llvm::StringRef largest);
   std::string largestOf(const Named &state, bool finite);
   void writeCopy(llvm::StringRef value);
+  std::string delayedScale(const Named &copy, llvm::StringRef largest);
+  void storeDelayed(const Named &copy, llvm::StringRef value);
   // What is written from the `from`th write on is written whatever was found.
   void moveToAlways(size_t from);
   std::string loadBlocks(const Named &state, const Named &scales);

@@ -31,12 +31,24 @@ static std::string readModifier(StringRef text, StringRef modifier,
     word.rule = rule;
     return "";
   }
+  if (modifier == "delayed" || modifier == "pow2") {
+    bool &said = modifier == "delayed" ? word.delayed : word.pow2;
+    if (word.stream != "copy" || word.block)
+      return where + " says " + quote(modifier) +
+             ", which is of the one scale of a copy without blocks";
+    if (modifier == "pow2" && !word.delayed)
+      return where + " says 'pow2' of a scale; write delayed,pow2";
+    if (said)
+      return where + " says " + quote(modifier) + " twice";
+    said = true;
+    return "";
+  }
   std::optional<Round> round = symbolizeRound(modifier);
   std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
   if (!round && !overflow)
     return where + " says " + quote(modifier) +
            "; known are nearest_even, toward_zero and stochastic, saturate and "
-           "nonfinite, and of scales rceil, floor, ceil and even";
+           "nonfinite, and of scales rceil, floor, ceil, even, delayed and pow2";
   if (round ? word.round.has_value() : word.overflow.has_value())
     return where + " says twice " +
            (round ? "how it rounds"

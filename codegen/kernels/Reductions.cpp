@@ -39,6 +39,16 @@ Value altgrad::accumulate(ImplicitLocOpBuilder &builder, Reduction kind,
   return join(builder, kind, partial, element);
 }
 
+static Value largerOfBits(ImplicitLocOpBuilder &builder, Value a, Value b) {
+  Type type = builder.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(a.getType()))
+    type = VectorType::get(vector.getShape(), type);
+  Value most = arith::MaxSIOp::create(
+      builder, arith::BitcastOp::create(builder, type, a),
+      arith::BitcastOp::create(builder, type, b));
+  return arith::BitcastOp::create(builder, a.getType(), most);
+}
+
 Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
                     Value b, bool magnitudes) {
   switch (kind) {
@@ -46,10 +56,8 @@ Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
   case Reduction::SumSq:
     return arith::AddFOp::create(builder, a, b);
   case Reduction::Max:
-    return arith::MaximumFOp::create(
-        builder, a, b,
-        magnitudes ? arith::FastMathFlags::nnan | arith::FastMathFlags::nsz
-                   : arith::FastMathFlags::none);
+    return magnitudes ? largerOfBits(builder, a, b)
+                      : Value(arith::MaximumFOp::create(builder, a, b));
   case Reduction::And:
     return arith::AndIOp::create(builder, a, b);
   }

@@ -15,7 +15,8 @@ mlir::Value neutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                     mlir::Type type);
 mlir::Value accumulate(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                        mlir::Value partial, mlir::Value element);
-// Neither is a NaN or -0 if `magnitudes`: then a maximum is one instruction.
+// `magnitudes`: neither has a sign. Their bits have their order, a NaN comes last, and
+// a maximum is one instruction.
 mlir::Value join(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                  mlir::Value a, mlir::Value b, bool magnitudes = false);
 

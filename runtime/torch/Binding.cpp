@@ -243,10 +243,13 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
   for (const Draft &draft : drafts) {
     const auto &[param, place, line, tag, index] = draft;
     written.add(param, place, "");
+    const Set &set = part.program->sets[size_t(index)];
+    for (const Stream &stream : set.kept)
+      if (stream.role == ALTGRAD_ROLE_COPY && stream.scaled > 1)
+        checkRows(param, stream.scaled, place);
     const RuleParamState *state = find(states, param);
     if (!state)
       continue;
-    const Set &set = part.program->sets[size_t(index)];
     const Keys &own = part.keys[size_t(index)];
     for (size_t i = 0; i < set.kept.size(); ++i) {
       const Tensor &value = valueOf(*state, own.kept[i], place);
@@ -303,6 +306,8 @@ Row Binding::makeRow(const Part &part, const Draft &draft, States &states,
     state.tensor(own.kept[i], *row.kept.back());
     written.add(*row.kept.back(), place, own.kept[i]);
   }
+  if (begins)
+    beginCopy(set, row.kept, param, compiler.copy());
   if (set.step) {
     auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
     row.count =

@@ -2,6 +2,7 @@
 #include "Checks.h"
 #include "Where.h"
 
+#include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
@@ -92,17 +93,28 @@ void altgrad::optim::checkState(const Tensor &state, const std::string &key,
               state.device(), ", expected ", param.device());
 }
 
-int64_t altgrad::optim::blocksOf(const Tensor &param, int64_t block) {
-  return (param.numel() + block - 1) / block;
+void altgrad::optim::checkRows(const Tensor &param, int64_t block,
+                               const Place &place) {
+  if (param.dim() < 2 || param.numel() == 0)
+    return;
+  TORCH_CHECK_VALUE(param.size(-1) % block == 0, "altgrad: ", toString(place),
+                    " has rows of ", param.size(-1),
+                    " elements, and the blocks of its copy ", block,
+                    ": give it to an optimizer without that copy");
+  TORCH_CHECK_VALUE(at::empty_like(param).is_contiguous(),
+                    "altgrad: ", toString(place), " has strides ",
+                    param.strides(),
+                    ", and the blocks of its copy are of neighbours in memory, "
+                    "which its last dimension has none of: make it contiguous");
 }
 
 void altgrad::optim::checkScales(const Tensor &scales, const std::string &key,
-                                 c10::ScalarType type, int64_t block,
+                                 c10::ScalarType type, at::IntArrayRef sizes,
                                  const Tensor &param, const Place &place) {
   std::string name = "'" + key + "' of " + toString(place);
   TORCH_CHECK_TYPE(scales.scalar_type() == type, "altgrad: ", name, " is ",
                    scales.scalar_type(), ", expected ", type);
-  checkKept(scales, name, {blocksOf(param, block)});
+  checkKept(scales, name, sizes);
   TORCH_CHECK(scales.is_contiguous() && !scales.is_neg() &&
                   !scales._is_zerotensor() &&
                   scales.device() == param.device(),

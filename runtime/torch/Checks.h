@@ -23,12 +23,11 @@ void checkGradient(const at::Tensor &param, const at::Tensor &grad,
 void checkState(const at::Tensor &state, const std::string &key,
                 c10::ScalarType type, const at::Tensor &param,
                 const Place &place);
-// One value for each `block` elements of the parameter.
 void checkScales(const at::Tensor &scales, const std::string &key,
-                 c10::ScalarType type, int64_t block, const at::Tensor &param,
-                 const Place &place);
-// The number of blocks of a tensor; the last one may be short.
-int64_t blocksOf(const at::Tensor &param, int64_t block);
+                 c10::ScalarType type, at::IntArrayRef sizes,
+                 const at::Tensor &param, const Place &place);
+// Throws where blocks of neighbours in memory are none of the last dimension.
+void checkRows(const at::Tensor &param, int64_t block, const Place &place);
 // A count of steps may lie on the CPU, from where it is taken to the parameter.
 void checkCount(const at::Tensor &count, const std::string &key,
                 const Place &place);

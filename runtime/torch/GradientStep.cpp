@@ -16,16 +16,17 @@ using at::Tensor;
 // In the order of words that stock bundles are built with.
 static std::string optionsFor(const std::vector<std::string> &formats,
                               bool isHost, const std::string &flags,
-                              bool copies) {
+                              bool copies, const std::string &into) {
   std::string options;
   for (const std::string &format : formats)
-    options +=
-        "--set=grad=" + format + (copies ? " copy=" + format : "") + "\n";
+    options += "--set=grad=" + format +
+               (copies ? " copy=" + (into.empty() ? format : into) : "") + "\n";
   return options + targetsFor(isHost) + "\n" + flags;
 }
 
 GradientStep::GradientStep(const Listed &listed, at::Device device,
-                           const std::string &flags, bool copies)
+                           const std::string &flags, bool copies,
+                           const std::string &into)
     : where(device) {
   TORCH_CHECK(!where.isCapturing(),
               "altgrad: this is the first call with a list of these types and "
@@ -50,7 +51,8 @@ GradientStep::GradientStep(const Listed &listed, at::Device device,
       tensors.push_back(tensor);
     }
   }
-  program = compileProgram(optionsFor(formats, where.isHost(), flags, copies));
+  program =
+      compileProgram(optionsFor(formats, where.isHost(), flags, copies, into));
   c10::OptionalDeviceGuard guard(device);
   plan.reset(where.makePlan(program->bundle.get()));
   check(altgrad_set_parallel_for(plan.get(), runOnThreads));
@@ -76,19 +78,22 @@ void GradientStep::bindNorms(int64_t count) {
 }
 
 GradientStep &GradientStep::of(const Listed &listed, at::Device device,
-                               const std::string &flags, bool copies) {
+                               const std::string &flags, bool copies,
+                               const std::string &into) {
   constexpr size_t most = 32;
   using Key = std::tuple<std::string, bool, std::string, std::string,
                          std::vector<int64_t>>;
   // The last one used comes first. Never destroyed: when a thread ends with its
   // process, the driver may have gone before.
   thread_local auto &kept = *new std::list<std::pair<Key, GradientStep>>;
-  Key key(flags, copies, device.str(), listed.kinds, listed.numels);
+  Key key(flags + " " + into, copies, device.str(), listed.kinds,
+          listed.numels);
   auto found = std::find_if(kept.begin(), kept.end(),
                             [&](auto &one) { return one.first == key; });
   if (found == kept.end()) {
-    kept.emplace_front(std::piecewise_construct, std::forward_as_tuple(key),
-                       std::forward_as_tuple(listed, device, flags, copies));
+    kept.emplace_front(
+        std::piecewise_construct, std::forward_as_tuple(key),
+        std::forward_as_tuple(listed, device, flags, copies, into));
     // A graph replays what lies in its plan's memory.
     auto last = std::prev(kept.end());
     if (kept.size() > most && !last->second.captured)
@@ -108,17 +113,22 @@ void GradientStep::bind(const Stream &stream, size_t set,
                             int64_t(own.size())));
 }
 
-GradientResults GradientStep::run(const Listed &listed, const Listed *copies) {
+GradientResults GradientStep::run(const Listed &listed, const Listed *copies,
+                                  const Listed *scales) {
   c10::OptionalDeviceGuard guard(where.device());
   for (size_t set = 0; set < places.size(); ++set) {
     if (bound != listed.pointers)
       bind(*program->sets[set].grad, set, listed.pointers);
     if (copies && boundCopies != copies->pointers)
       bind(program->sets[set].kept[0], set, copies->pointers);
+    if (scales && boundScales != scales->pointers)
+      bind(program->sets[set].kept[1], set, scales->pointers);
   }
   bound = listed.pointers;
   if (copies)
     boundCopies = copies->pointers;
+  if (scales)
+    boundScales = scales->pointers;
   values_->send(plan.get());
   check(
       altgrad_run(plan.get(), workspace->get(), bytes, 0, -1, where.stream()));

@@ -16,14 +16,18 @@ struct GradientResults {
 // It keeps no tensor: addresses are bound where they are others than last time.
 class GradientStep {
 public:
-  // `flags` are altgrad-opt's, a line each; `copies`: results go elsewhere.
+  // `flags` are altgrad-opt's, a line each; `copies`: results go elsewhere,
+  // as the word `into` says they are stored, or as what they come from.
   GradientStep(const Listed &listed, at::Device device,
-               const std::string &flags, bool copies);
+               const std::string &flags, bool copies, const std::string &into);
   // Of this thread and for such lists, made where there is none.
   static GradientStep &of(const Listed &listed, at::Device device,
-                          const std::string &flags, bool copies);
+                          const std::string &flags, bool copies,
+                          const std::string &into = "");
 
-  GradientResults run(const Listed &listed, const Listed *copies);
+  // `scales`: those of the blocks of copies.
+  GradientResults run(const Listed &listed, const Listed *copies,
+                      const Listed *scales = nullptr);
   Values &values() { return *values_; }
 
 private:
@@ -41,7 +45,7 @@ private:
   uint64_t bytes = 0;
   at::Tensor norms; // of each tensor, in the order of the list
   bool captured = false;
-  std::vector<uint64_t> bound, boundCopies;
+  std::vector<uint64_t> bound, boundCopies, boundScales;
 };
 
 } // namespace altgrad::optim

@@ -24,6 +24,9 @@ ScalarType typeOf(const altgrad_stream_info &info) {
   for (const Format &format : formats)
     if (strcmp(info.format, format.name) == 0)
       return format.type;
+  if (info.role == ALTGRAD_ROLE_BLOCK_SCALE &&
+      strcmp(info.format, "ocp.e8m0") == 0)
+    return ScalarType::Float8_e8m0fnu;
   // Codes lie in integers; only a further copy is for others to look at.
   TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE ||
                   info.role == ALTGRAD_ROLE_PARAM ||
@@ -165,6 +168,10 @@ void Program::readScalars() {
              info.scope == ALTGRAD_PER_TENSOR &&
              (info.type == ALTGRAD_F32 || info.type == ALTGRAD_I64))
       set.step = scalar;
+    else if (info.role == ALTGRAD_ROLE_TENSOR_SCALE && ofSet &&
+             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
+      set.kept.push_back(
+          {scalar.name, scalar.key, scalar.role, c10::kFloat, /*block=*/0});
     else if (info.role == ALTGRAD_ROLE_STATISTIC && ofSet &&
              info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
       set.statistics.push_back(scalar);

@@ -19,7 +19,7 @@ struct Stream {
   std::string name, key;
   int32_t role;
   c10::ScalarType type;
-  int32_t block;      // elements that share one value
+  int32_t block;      // elements that share one value; 0: all of a tensor
   int32_t scaled = 1; // elements that share a scale, which is another stream
 };
 

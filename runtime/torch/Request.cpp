@@ -3,6 +3,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -29,6 +30,17 @@ std::string readText(const std::string &path) {
   return text.str();
 }
 
+// "copy=ocp.e4m3fn:32:ocp.e8m0,floor" of "copy=mxfp8,floor".
+std::string inFull(const std::string &word) {
+  size_t begin = word.find('=') + 1,
+         end = std::min(word.find(','), word.size());
+  if (begin == 0 || begin > end)
+    return word;
+  const char *meaning =
+      altgrad_scaled_preset(word.substr(begin, end - begin).c_str());
+  return meaning ? word.substr(0, begin) + meaning + word.substr(end) : word;
+}
+
 // A request has an option on each line.
 void checkLine(const char *what, const std::string &text) {
   TORCH_CHECK(text.find_first_of(std::string("\n\r\0", 3)) == std::string::npos,
@@ -49,6 +61,9 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   }
   std::istringstream words(spec.storage());
   for (std::string word; words >> word;) {
+    word = inFull(word);
+    if (word.rfind("copy=", 0) == 0)
+      copy_ = word.substr(strlen("copy="));
     bool rounds = word.rfind("param=", 0) == 0 && word.find(',') < word.size();
     TORCH_CHECK(
         rounds || (word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0),
@@ -74,7 +89,8 @@ std::string Compiler::setLine(const std::string &options, ScalarType type,
     // An f32 parameter is itself what others are with their remainder.
     if (type == c10::kFloat && word.rfind("master=bf16+", 0) == 0)
       continue;
-    own += " " + (small && word.find(':') != std::string::npos
+    own += " " + (small && word.find(':') != std::string::npos &&
+                          word.rfind("copy=", 0) != 0
                       ? word.substr(0, word.find('=')) + "=f32"
                       : word);
   }

@@ -28,11 +28,14 @@ public:
   compile(const std::set<std::string> &lines, bool onHost, bool exchanged,
           const std::string &scaler);
 
+  /// How a further copy of a parameter is stored, in full; "" without one.
+  const std::string &copy() const { return copy_; }
+
 private:
   RuleSpec spec;
   // The words of its storage: what says how parameters are rounded, and the
   // rest, each behind a space.
-  std::string param, storage;
+  std::string param, storage, copy_;
   std::map<std::tuple<std::set<std::string>, bool, bool, std::string>,
            std::shared_ptr<const Program>>
       programs;

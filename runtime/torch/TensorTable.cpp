@@ -97,8 +97,9 @@ void TensorTable::bindTensors() {
             const_cast<void *>((&paramOf(set, row))[place].data));
     };
     auto bind = [&](const Stream &stream) {
-      check(altgrad_bind_stream(plan.get(), stream.name.c_str(),
-                                pointers.data(), int64_t(pointers.size())));
+      auto call = stream.block ? altgrad_bind_stream : altgrad_bind_scalar;
+      check(call(plan.get(), stream.name.c_str(), pointers.data(),
+                 int64_t(pointers.size())));
     };
     pointersTo(0);
     for (auto &[row, copy] : staged)

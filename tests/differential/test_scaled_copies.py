@@ -15,6 +15,8 @@ CASES = [("adamw", "copy=mxfp8", ["--clip"]),
          ("adamw", "param=bf16 grad=bf16 master=f32 copy=mxfp8e5m2,floor", ["--unscale", "--clip"]),
          ("lion", "copy=mxfp6e3m2,even m=mxfp8,ceil", ["--loss-scaler=torch"]),
          ("adamw", "param=bf16,stochastic copy=mxfp8,stochastic states=ocp.e5m2:32:ocp.e8m0", []),
+         ("adamw", "param=bf16 grad=bf16 master=f32 copy=ocp.e4m3fn,delayed", ["--scaler", "--clip"]),
+         ("lion", "copy=ocp.e5m2,delayed,pow2 m=ocp.e4m3fn:128", []),
          ("sgd{momentum_on,nesterov}", "copy=ocp.e4m3fn:128 buf=int8:128:ocp.e8m0", ["--statistics"])]
 
 
@@ -67,3 +69,39 @@ def test_torchao_has_the_same_bytes_where_it_follows_the_rules(rule):
     for name, got, units in quantized(numbers, "ocp.e4m3fn", rule):
         np.testing.assert_array_equal(units, scales.view(torch.uint8).numpy().ravel(), err_msg=name)
         np.testing.assert_array_equal(got, codes.view(torch.uint8).numpy().ravel(), err_msg=name)
+
+
+LARGEST = [1.0, 448.0, 3e-38, 1e-45, 3.4e38, 0.0, np.inf, np.nan, 449.0, 1.9999999]
+
+
+def delayed_scale(largest, top, pow2):
+    """TransformerEngine's compute_scale_from_amax: the mantissa is cut off for the power of two."""
+    largest = np.float32(largest)
+    scale = np.float32(1) if not 0 < largest < np.inf else min(np.float32(top) / largest, np.finfo(np.float32).max)
+    return (np.float32(scale).view(np.uint32) & np.uint32(0xff800000)).view(np.float32) if pow2 else np.float32(scale)
+
+
+@pytest.mark.parametrize("pow2", ["", ",pow2"])
+@pytest.mark.parametrize("form, top", [("ocp.e4m3fn", 448), ("ocp.e5m2", 57344)])
+def test_a_delayed_scale_is_that_of_the_step_before(form, top, pow2):
+    """Codes, the scale that they are multiplied by, and the largest magnitude for the next step."""
+    compiled = program.Program(program.generated("sgd", f"copy={form},delayed{pow2}"))
+    rng, size = np.random.default_rng(4), 5000
+    rows = compiled.rows([[size] * len(LARGEST)])
+    numbers = (rng.standard_normal((len(LARGEST), size)) * np.exp2(rng.integers(-20, 9, (len(LARGEST), 1)))).astype(np.float32)
+    numbers[8, 17], numbers[9, 4097] = np.nan, -np.inf
+    values = templatecases.start_values(compiled, rows, rng, 0)
+    values.update(w=numbers.ravel().view(np.uint32), g=np.zeros(numbers.size, np.uint32), lr=np.zeros(1),
+                  decay=np.zeros(1), copy_amax=np.array(LARGEST, np.float32))
+    with np.errstate(all="ignore"):
+        scales = np.array([delayed_scale(x, top, pow2) for x in LARGEST])
+        scaled = np.clip(numbers * scales[:, None], -top, top)
+        codes = scaled.astype(mx.FORMATS[form][0]).view(np.uint8)
+        codes[np.isnan(scaled)] = 0x7F
+        memory = compare.Memory(compiled.signature, rows, [0] * len(LARGEST)).fill(values)
+        for name, run in compare.executors(compiled, ALL):
+            got = memory.twin()
+            run(got)
+            np.testing.assert_array_equal(got.streams["copy"].get(), codes.ravel(), err_msg=name)
+            np.testing.assert_array_equal(got.scalars["copy_scale"], 1 / scales, err_msg=name)
+            np.testing.assert_array_equal(got.scalars["copy_amax"], np.abs(numbers).max(1), err_msg=name)

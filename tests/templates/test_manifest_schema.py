@@ -18,7 +18,7 @@ REDUCTIONS = ["add", "sumsq", "max", "and"]
 TYPES = ["f64", "i64", "f32", "i32", "i1"]
 BYTES = dict(zip(TYPES, (8, 8, 4, 4, 1)))
 ROLES = ["none", "param", "grad", "state", "master", "copy", "block_scale", "remainder", "input", "hyper", "step", "max_norm",
-         "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random", "history"]
+         "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random", "history", "tensor_scale"]
 
 # A type, a list of the words that there are, {key: ...} of an object, [...] of a list's entries.
 SCHEMA = {

@@ -105,22 +105,19 @@ Value BlockStages::take(KernelBuilder &kernel, Value value, Value place) const {
   return arith::TruncIOp::create(kernel.builder, value.getType(), kept);
 }
 
-// Whether a value is neither a NaN nor -0: a magnitude that an ordered comparison
-// has chosen.
+// Whether a value has no sign: a magnitude, or one that was chosen before 0.
 static bool isMagnitude(Value value) {
-  auto chosen = value.getDefiningOp<arith::SelectOp>();
-  auto compared =
-      chosen ? chosen.getCondition().getDefiningOp<arith::CmpFOp>() : nullptr;
-  if (!compared || compared.getLhs() != chosen.getTrueValue() ||
-      !compared.getLhs().getDefiningOp<math::AbsFOp>() ||
-      compared.getPredicate() != arith::CmpFPredicate::OLT)
-    return false;
-  FloatAttr number;
-  DenseFPElementsAttr numbers;
-  if (matchPattern(chosen.getFalseValue(), m_Constant(&numbers)))
-    return numbers.isSplat() && numbers.getSplatValue<APFloat>().isPosZero();
-  return matchPattern(chosen.getFalseValue(), m_Constant(&number)) &&
-         number.getValue().isPosZero();
+  if (auto chosen = value.getDefiningOp<arith::SelectOp>()) {
+    FloatAttr number;
+    DenseFPElementsAttr numbers;
+    bool zero = matchPattern(chosen.getFalseValue(), m_Constant(&numbers))
+                    ? numbers.isSplat() &&
+                          numbers.getSplatValue<APFloat>().isPosZero()
+                    : matchPattern(chosen.getFalseValue(), m_Constant(&number)) &&
+                          number.getValue().isPosZero();
+    return zero && isMagnitude(chosen.getTrueValue());
+  }
+  return value.getDefiningOp<math::AbsFOp>() != nullptr;
 }
 
 // One stage of the elements from `from` to `to`, all of one block.

@@ -93,7 +93,9 @@ enum {
 // `block_scale` belongs to the list of its set that has the same key: an element of
 // that one is its code times the scale of its block. A `remainder` and the parameter
 // of its set are the halves of an f32, of which the parameter is the upper one, one
-// more where the lower one is negative. Behind a
+// more where the lower one is negative. A `tensor_scale` is an f32 of each tensor
+// beside its copy: `copy_scale`, by which codes are multiplied, and `copy_amax`, the
+// largest magnitude, from which the next step's scale comes. Behind a
 // `history` lie ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
 // last 100 numbers, NaN where none was yet.
 #define ALTGRAD_ROLES(X)                                                       \
@@ -115,7 +117,8 @@ enum {
   X(scaler, SCALER)                                                            \
   X(statistic, STATISTIC)                                                      \
   X(random, RANDOM)                                                            \
-  X(history, HISTORY)
+  X(history, HISTORY)                                                          \
+  X(tensor_scale, TENSOR_SCALE)
 
 enum altgrad_role {
   ALTGRAD_ROLE_NONE,

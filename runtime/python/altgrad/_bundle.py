@@ -15,7 +15,7 @@ _TARGETS = {True: "--target=x86-64-v3,x86-64-v4", False: "--target=sm_80,sm_90"}
 # ALTGRAD_ROLES of bundle.h, in its order.
 ROLES = ("none", "param", "grad", "state", "master", "copy", "block_scale", "remainder",
          "input", "hyper", "step", "max_norm", "norm", "scale", "inv_scale", "flag", "scaler", "statistic", "random",
-         "history")
+         "history", "tensor_scale")
 # float32 behind a history: the place of the next number and the last 100.
 HISTORY = 101
 IN, OUT, INOUT = range(3)
@@ -34,7 +34,7 @@ class Stream:
     """A list of tensors of one set: `key` is the rule's name for it, `format` how it is stored.
 
     `block` elements share one value; the values of a `block_scale` belong to the list of the
-    same key.
+    same key. A `tensor_scale` has one float32 for each tensor, and no block.
     """
 
     name: bytes
@@ -128,7 +128,7 @@ def _set(streams, scalars, index):
     scalars = [s for s in scalars if s.set in (-1, index)]
     by_role = lambda entries, *roles: tuple(e for e in entries if e.role in roles)
     known = by_role(streams, "param", "grad", *_KEPT)
-    known += by_role(scalars, "hyper", "step", "norm", "statistic")
+    known += by_role(scalars, "hyper", "step", "norm", "statistic", "tensor_scale")
     for entry in (*streams, *scalars):
         if entry not in known:
             raise Error(f"the step asks for a {entry.role} {entry.key!r}, which no optimizer has")
@@ -136,7 +136,8 @@ def _set(streams, scalars, index):
     grad, = by_role(streams, "grad")
     step, = by_role(scalars, "step") or [None]
     norm, = by_role(scalars, "norm") or [None]
-    return Set(param, grad, by_role(streams, *_KEPT), by_role(scalars, "hyper"),
+    units = tuple(Stream(s.name, s.key, s.role, "f32", index, 0) for s in by_role(scalars, "tensor_scale"))
+    return Set(param, grad, by_role(streams, *_KEPT) + units, by_role(scalars, "hyper"),
                step, by_role(scalars, "statistic"), norm)
 
 

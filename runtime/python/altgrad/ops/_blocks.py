@@ -5,10 +5,14 @@ from array import array
 import torch
 
 from .._rule import format_of, in_full
-from ..optim._blocks import SCALES, block_of, check_rows, format_of_scales, scales_of
+from ..optim._blocks import SCALES, block_of, check_rows, format_of_scales, is_delayed, scales_of
 from ..optim._layout import PARAM_DTYPES, dtype_of
 from ._bound import run
 from ._look import Look, look
+from ._quantize import largest, quantize_codes
+
+
+_DRAWN = ",stochastic"
 
 
 @torch.no_grad()
@@ -25,9 +29,11 @@ def quantize_blocks(x, fmt="mxfp8"):
     if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
-    word = in_full(fmt)
+    word = in_full(fmt) if isinstance(fmt, str) else ""
     if block_of(word) < 2 or format_of_scales(word) not in SCALES:
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
+    if _DRAWN in word:
+        raise ValueError(f"{fmt!r} rounds by draws, which are of an optimizer's seed and steps")
     x = x.contiguous()
     check_rows(x, x.stride(), block_of(word))
     shape, dtype = scales_of("copy", x, block_of(word), format_of_scales(word))
@@ -47,6 +53,26 @@ def quantize_into(x, codes, scales, word):
                         f"{type(x).__name__} of {x.layout} on {x.device}")
     run([x], seen, (f"--quantize={format_of(word)}",), {"scale": 1.0},
         copies=([codes], _places(codes)), scales=([scales], _places(scales)), into=word)
+
+
+@torch.no_grad()
+def begin_copy(param, held, word):
+    """Fills the copy of a parameter and its scales in `held`, before a step has.
+
+    Where the copy has one scale, that is TransformerEngine's, as codegen/driver/DelayedScale.cpp has it.
+    """
+    if not is_delayed(word):
+        # No step has drawn yet: to nearest.
+        return quantize_into(param, held["copy"], held["copy_scale"], word.replace(_DRAWN, ""))
+    most = param.abs().max().float() if param.numel() else torch.zeros((), device=param.device)
+    # A number over a tensor would be a product with its inverse.
+    scale = (torch.full_like(most, largest(format_of(word))) / most).clamp(max=torch.finfo(torch.float32).max)
+    scale = torch.where((most > 0) & (most < torch.inf), scale, 1.0)
+    if "pow2" in word.split(","):
+        scale = torch.ldexp(torch.ones_like(scale), torch.frexp(scale)[1] - 1)
+    held["copy"].copy_(quantize_codes(param.float() * scale, format_of(word)))
+    held["copy_scale"].copy_(1 / scale)
+    held["copy_amax"].copy_(most)
 
 
 def _places(tensor):

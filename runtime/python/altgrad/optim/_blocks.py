@@ -2,7 +2,8 @@
 
 import torch
 
-from ._layout import check_mode, same_order
+from .._rule import format_of
+from ._layout import FORMATS, check_mode, same_order
 
 # Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
@@ -27,6 +28,14 @@ def unblocked(words):
     """The words of storage for a tensor that is too small to be worth a scale; a copy is as asked."""
     return {name: "f32" if block_of(word) > 1 and name != "copy" else word
             for name, word in words.items()}
+
+
+def check_copy(words):
+    """Raises where torch has no dtype for a further copy of the parameter."""
+    form = format_of(words.get("copy", "f32"))
+    if form not in FORMATS.values():
+        raise ValueError(f"storage says copy={form}, for which torch has no dtype; a copy "
+                         f"is stored in one of {', '.join(FORMATS.values())}")
 
 
 def check_rows(param, strides, block):
@@ -58,13 +67,15 @@ def scale_key(key):
 def state_key(stream, keys):
     """Where a stream is in torch's `state`; `keys` says how a rule's states are called there."""
     if stream.role not in ("state", "block_scale"):
-        return stream.role
+        return stream.key if stream.role == "tensor_scale" else stream.role
     key = keys.get(stream.key, stream.key)
     return scale_key(key) if stream.role == "block_scale" else key
 
 
 def scales_of(key, param, block, format):
     """(shape, dtype) of the scales of `key`: those of a copy are by rows, as MX tensors have them."""
+    if not block:
+        return (), SCALES[format]
     shape = -(-param.numel() // block),
     if key == "copy" and param.dim() > 1:
         shape = *param.shape[:-1], -(-param.shape[-1] // block)
@@ -77,6 +88,11 @@ def scales_for(param, stream):
     return torch.zeros(shape, dtype=dtype, device=param.device)
 
 
+def is_delayed(word):
+    """Whether a copy has one scale, by what the step before has found."""
+    return "delayed" in word.split(",")
+
+
 def check_unscaled(key, held, names):
     """Raises where a state without blocks has scales: codes alone are other numbers."""
     if scale_key(key) in held and all(other != scale_key(key) for _, other in names):
@@ -86,24 +102,29 @@ def check_unscaled(key, held, names):
 
 def check_scales(key, held, param, strides, word):
     """Raises unless a state that is there has scales that go with it."""
-    codes, scales = held.get(key), held.get(scale_key(key))
+    block = block_of(word) if ":" in word else 0
+    for other in (scale_key(key), "copy_amax")[:1 if block else 2]:
+        _check_scale(key, other, held, param, block, format_of_scales(word))
+    if block and param.numel() and key in held and not same_order(held[key], strides):
+        raise ValueError(
+            f"state {key!r} has strides {held[key].stride()} and its parameter {tuple(strides)}: blocks "
+            "are of elements that are neighbours in memory; give the parameter the memory format "
+            "that it had")
+
+
+def _check_scale(key, other, held, param, block, format):
+    codes, scales = held.get(key), held.get(other)
     if codes is None and scales is None:
         return
     if codes is None or not isinstance(scales, torch.Tensor):
-        lone, other = (key, scale_key(key)) if scales is None else (scale_key(key), key)
+        lone, other = (key, other) if scales is None else (other, key)
         raise ValueError(f"there is a state {lone!r} without its {other!r}: load both, or neither")
     check_mode(scales)
-    block = block_of(word)
-    shape, dtype = scales_of(key, param, block, format_of_scales(word))
+    shape, dtype = scales_of(key, param, block, format)
     if (scales.dtype != dtype or scales.shape != shape or not scales.is_contiguous()
             or scales.device != param.device or scales.is_neg() or scales._is_zerotensor()):
         name = str(dtype).removeprefix("torch.")
         raise ValueError(
-            f"state {scale_key(key)!r} is {scales.dtype} of shape {tuple(scales.shape)} on "
+            f"state {other!r} is {scales.dtype} of shape {tuple(scales.shape)} on "
             f"{scales.device}; expected contiguous {name} of shape {shape} on {param.device}, "
-            f"one for each {block} elements")
-    if param.numel() and not same_order(codes, strides):
-        raise ValueError(
-            f"state {key!r} has strides {codes.stride()} and its parameter {tuple(strides)}: blocks "
-            "are of elements that are neighbours in memory; give the parameter the memory format "
-            "that it had")
+            f"one for {f'each {block} elements' if block else 'the parameter'}")

@@ -10,8 +10,8 @@ from .._bundle import compile_sets
 from .._rule import format_of, set_line
 from .._plan import Plan
 from ._binder import make_table
-from ._blocks import (BLOCKED_NUMEL, block_of, check_rows, check_scales, check_unscaled, scales_for,
-                      unblocked)
+from ._blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_unscaled, is_delayed,
+                      scales_for, unblocked)
 from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
 from ._master import check_master, own_master, splits
@@ -187,6 +187,7 @@ class _Namer:
 
     def __init__(self, optimizer):
         self.optimizer, self.lines = optimizer, {}
+        check_copy(optimizer._words)
         self.blocked = unblocked(optimizer._words) != optimizer._words
 
     def line(self, kind, param, grad, strides):
@@ -203,7 +204,7 @@ class _Namer:
         if (block := block_of(own.get("copy", ""))) > 1:
             check_rows(param, strides, block)
         for name, key in names if held else ():
-            if block_of(word := own.get(name, own.get("states", ""))) > 1:
+            if block_of(word := own.get(name, own.get("states", ""))) > 1 or is_delayed(word):
                 check_scales(key, held, param, strides, word)
             else:
                 check_unscaled(key, held, names)
@@ -231,7 +232,7 @@ class _Namer:
             word = own.get(name, rest)
             if dtype is None or dtype == dtype_of(format_of(word)):
                 continue
-            if dtype in CODES or block_of(word) > 1 or splits(word):
+            if dtype in CODES or block_of(word) > 1 or splits(word) or is_delayed(word):
                 raise TypeError(f"state {key!r} is {dtype}, but storage says {name}={word}: make "
                                 "the optimizer with the storage that its states have")
             words[name] = FORMATS[dtype]
@@ -274,7 +275,7 @@ def _kept(optimizer, bundle, rows):
 
 
 def _fits(stream, state, row):
-    return stream.block > 1 or (same_order(state, row.strides) and not state.is_neg())
+    return stream.block != 1 or (same_order(state, row.strides) and not state.is_neg())
 
 
 def _make_states(optimizer, bundle, rows):
@@ -307,7 +308,7 @@ def _finish(optimizer, part, row, counts):
         key = optimizer._state_key(stream)
         state = held.get(key)
         if state is None:
-            held[key] = (scales_for(param, stream) if stream.block > 1 else
+            held[key] = (scales_for(param, stream) if stream.block != 1 else
                          optimizer._first_state(stream, row, dtype_of(stream.format)))
             fresh = True
             made.add(key)
@@ -315,9 +316,8 @@ def _finish(optimizer, part, row, counts):
             held[key] = in_order(state, row.strides)
         row.tensors.append(held[key])
     if "copy_scale" in made:
-        from ..ops._blocks import quantize_into  # which needs this package
-        quantize_into(in_order(held.get("master", param), row.strides), held["copy"],
-                      held["copy_scale"], optimizer._words["copy"])
+        from ..ops._blocks import begin_copy  # which needs this package
+        begin_copy(in_order(held.get("master", param), row.strides), held, optimizer._words["copy"])
     if part.step and not stored:
         # A buffer that was there before us has seen its first step.
         private = optimizer._counts

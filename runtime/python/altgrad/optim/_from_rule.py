@@ -8,8 +8,7 @@ import torch
 
 from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, parse_storage, set_line
-from ._blocks import scale_key
-from ._layout import DTYPES, FORMATS
+from ._blocks import check_copy, scale_key
 from ._master import splits
 from ._optimizer import Optimizer
 
@@ -63,7 +62,10 @@ def FromRule(source, storage="", options=(), name=None):
     several. `storage` gives formats to states ("m=bf16 v=ocp.e5m2"), a float32
     copy that the rule updates instead of the parameter ("master=f32"; "master=bf16+i16": the
     parameter, which is bfloat16, and the 16 bits that it has no room for, in state
-    "remainder", are that float32; "master=bf16+i8": nearly), or a further copy of the parameter ("copy=ocp.e4m3fn", state "copy"), or a scale to each
+    "remainder", are that float32; "master=bf16+i8": nearly), or a further copy of the parameter
+    ("copy=ocp.e4m3fn", state "copy"; "copy=mxfp8", with one scale of ocp.e8m0 for each 32 elements
+    of the last dimension in "copy_scale"; or "copy=ocp.e4m3fn,delayed", with one scale in
+    "copy_scale", by "copy_amax"), or a scale to each
     block of a state ("m=ocp.e4m3fn:128", scales in state "m_scale"; tensors under 4096
     elements keep it as float32); what it does
     not name is stored as the parameter is. Behind a comma it says how to round
@@ -97,10 +99,7 @@ def _make(rule, storage, options):
     keys = {stream.key: stream.key for stream in part.states if stream.role == "state"}
     hypers = {hyper.key: hyper.default for hyper in part.hypers}
     _check_names(rule, part, hypers)
-    for stream in part.states:
-        if stream.role == "copy" and stream.format not in DTYPES:
-            raise ValueError(f"storage says copy={stream.format}, for which torch has no dtype; a copy "
-                             f"is stored in one of {', '.join(FORMATS.values())}")
+    check_copy(words)
     made = _Made(_title(rule.name), (_FromRule,), {
         "__doc__": f"The rule @{rule.name} of {rule.origin}.",
         "__module__": __name__,

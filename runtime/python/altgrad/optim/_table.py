@@ -125,7 +125,8 @@ class TensorTable:
                 staged.get(id(row.param), row.param).data_ptr() for row in rows])
             for position, stream in enumerate(part.states):
                 tensors = [row.tensors[position] for row in rows]
-                self.plan.bind_stream(stream.name, list(map(_data_ptr, tensors)))
+                bind = self.plan.bind_stream if stream.block else self.plan.bind_scalar
+                bind(stream.name, list(map(_data_ptr, tensors)))
                 if stream.role == "master":
                     masters += zip([row.param for row in rows], tensors)
             if part.step:

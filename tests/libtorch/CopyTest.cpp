@@ -1,0 +1,97 @@
+// Copies of the parameter with a scale for each block.
+#include "Model.h"
+
+#include <altgrad/optim.h>
+#include <torch/serialize.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sstream>
+
+using namespace altgrad::tests;
+using namespace altgrad::optim;
+
+namespace {
+
+const Tensor &kept(const RuleOptimizer &optimizer, const Tensor &param,
+                   const char *key) {
+  return static_cast<const RuleParamState &>(
+             *optimizer.state().at(param.unsafeGetTensorImpl()))
+      .tensor(key);
+}
+
+TEST(Copies, OfEveryBlockHaveTheScaleThatItsLargestFits) {
+  Tensor large = leaf({64, 96}), small = leaf({40});
+  RuleOptimizer optimizer({large, small},
+                          RuleSpec("lion").storage("copy=mxfp8"));
+  optimizer.step();
+  Tensor scales = kept(optimizer, large, "copy_scale");
+  EXPECT_EQ(scales.scalar_type(), at::kFloat8_e8m0fnu);
+  EXPECT_EQ(scales.sizes(), at::IntArrayRef({64, 3}));
+  EXPECT_EQ(kept(optimizer, small, "copy_scale").sizes(), at::IntArrayRef({2}));
+  Tensor blocks = large.detach().view({64, 3, 32});
+  Tensor unit =
+      at::exp2(at::ceil(at::log2(std::get<0>(blocks.abs().max(2)) / 448)));
+  EXPECT_TRUE(at::equal(scales.to(at::kFloat), unit));
+  Tensor codes = (blocks / unit.unsqueeze(2)).to(at::kFloat8_e4m3fn);
+  EXPECT_TRUE(
+      sameBits(kept(optimizer, large, "copy").view({64, 3, 32}), codes));
+}
+
+TEST(Copies, GoOnFromAFile) {
+  Tensor first = leaf({8, 64}), second = twin(first);
+  auto spec = RuleSpec("lion").storage("copy=mxfp8,floor");
+  RuleOptimizer run({first}, spec), resumed({second}, spec);
+  run.step();
+  std::stringstream file;
+  torch::save(run, file);
+  torch::load(resumed, file);
+  EXPECT_TRUE(
+      sameBits(kept(run, first, "copy"), kept(resumed, second, "copy")));
+  second.set_data(first.detach().clone());
+  run.step();
+  resumed.step();
+  for (const char *key : {"copy", "copy_scale"})
+    EXPECT_TRUE(sameBits(kept(run, first, key), kept(resumed, second, key)));
+}
+
+TEST(Copies, RoundedByDrawsBeginRoundedToNearest) {
+  Tensor param = leaf({8, 64});
+  RuleOptimizer optimizer(
+      {param}, RuleSpec("lion").storage("copy=mxfp8,stochastic,even").seed(3));
+  optimizer.step();
+  Tensor number =
+      kept(optimizer, param, "copy").to(at::kFloat).view({8, 2, 32}) *
+      kept(optimizer, param, "copy_scale").to(at::kFloat).unsqueeze(2);
+  EXPECT_TRUE(at::allclose(number.view({8, 64}), param.detach(), 0.13, 0.01));
+}
+
+TEST(Copies, WithOneScaleFollowByAStep) {
+  Tensor param = leaf({40, 50});
+  RuleOptimizer optimizer(
+      {param}, RuleSpec("lion").storage("copy=ocp.e4m3fn,delayed,pow2"));
+  for (int step = 0; step < 2; ++step) {
+    Tensor scale =
+        at::exp2(at::floor(at::log2(448 / param.detach().abs().max())));
+    optimizer.step();
+    Tensor codes =
+        (param.detach() * scale).clamp(-448, 448).to(at::kFloat8_e4m3fn);
+    EXPECT_TRUE(sameBits(kept(optimizer, param, "copy"), codes));
+    EXPECT_TRUE(at::equal(kept(optimizer, param, "copy_scale"), 1 / scale));
+    EXPECT_TRUE(at::equal(kept(optimizer, param, "copy_amax"),
+                          param.detach().abs().max()));
+  }
+}
+
+TEST(Copies, OfRowsThatBlocksWouldStraddleAreRefused) {
+  for (const Tensor &param : {leaf({32, 48}), leaf({64, 32}).detach().t()}) {
+    Tensor given = param.detach().set_requires_grad(true);
+    given.mutable_grad() = at::ones_like(given);
+    RuleOptimizer optimizer({given}, RuleSpec("lion").storage("copy=mxfp8"));
+    Tensor before = given.detach().clone();
+    EXPECT_THROW(optimizer.step(), c10::Error);
+    EXPECT_TRUE(sameBits(given.detach(), before));
+  }
+}
+
+} // namespace
