@@ -73,6 +73,10 @@ int32_t altgrad_format_bits(const char *name) {
   return 0;
 }
 
+int32_t altgrad_has_units(const altgrad_bundle *bundle) {
+  return bundle && manifestOf(bundle)->units;
+}
+
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
   if (!bundle || manifestOf(bundle)->streams.empty())
     return 0;

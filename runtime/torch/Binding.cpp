@@ -243,6 +243,8 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
   for (const Draft &draft : drafts) {
     const auto &[param, place, line, tag, index] = draft;
     written.add(param, place, "");
+    if (part.program->units)
+      checkUnits(param, part.program->sets[size_t(index)], place);
     const RuleParamState *state = find(states, param);
     if (!state)
       continue;

@@ -8,6 +8,8 @@
 
 namespace altgrad::optim {
 
+struct Set;
+
 // A parameter's place, for messages.
 struct Place {
   size_t group, index;
@@ -29,6 +31,11 @@ void checkScales(const at::Tensor &scales, const std::string &key,
                  const Place &place);
 // The number of blocks of a tensor; the last one may be short.
 int64_t blocksOf(const at::Tensor &param, int64_t block);
+// What one output of a layer is computed with, a part of dimension 0; a tensor
+// of less than two dimensions is one as a whole.
+int64_t unitsOf(const at::Tensor &param);
+// Throws unless each unit has memory of its own, and whole blocks of scales.
+void checkUnits(const at::Tensor &param, const Set &set, const Place &place);
 // A count of steps may lie on the CPU, from where it is taken to the parameter.
 void checkCount(const at::Tensor &count, const std::string &key,
                 const Place &place);
