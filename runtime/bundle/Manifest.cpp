@@ -230,6 +230,7 @@ void Reader::checkVersion() {
 
 void Reader::readCounts() {
   manifest.sets = root.integer("sets", 1, ALTGRAD_SETS);
+  manifest.units = root.integer("units", 0, 1);
   manifest.rowWords = root.integer("row_words", ALTGRAD_ROW_HEADER, mostWords);
   manifest.inputs = root.integer("inputs", 0, mostWords);
   manifest.groupScalars = root.integer("group_scalars", 0, mostWords);

@@ -59,6 +59,7 @@ struct Exchange {
 struct Manifest {
   std::vector<std::string> host, ptx;
   int64_t rowWords, inputs, groupScalars, stepScalars, sets;
+  bool units; // a row of the table is one
   std::vector<Stream> streams;
   std::vector<Scalar> scalars;
   std::vector<Phase> phases;

@@ -80,6 +80,10 @@ const char *altgrad_scaled_preset(const char *name) {
   return nullptr;
 }
 
+int32_t altgrad_has_units(const altgrad_bundle *bundle) {
+  return bundle && manifestOf(bundle)->units;
+}
+
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
   if (!bundle || manifestOf(bundle)->streams.empty())
     return 0;

@@ -4,6 +4,7 @@
 #include "plan/Tensors.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace altgrad::runtime;
 
@@ -48,12 +49,16 @@ Items altgrad::runtime::rowsOf(int64_t set, const Tables &tables) {
   return partOf(set, tables.setRows);
 }
 
+Items altgrad::runtime::tensorsOf(int64_t set, const Tables &tables) {
+  return partOf(set, tables.setTensors);
+}
+
 int64_t altgrad::runtime::pointersOf(const Scalar &scalar,
                                      const Tables &tables) {
   return scalar.scope == ALTGRAD_PER_STEP ? 1
          : scalar.scope == ALTGRAD_PER_GROUP
              ? tables.ngroups
-             : rowsOf(scalar.set, tables).count();
+             : tensorsOf(scalar.set, tables).count();
 }
 
 bool Tables::groupHas(int64_t group, int64_t set) const {
@@ -93,7 +98,7 @@ altgrad_plan::bindTensors(const std::vector<altgrad_tensor> &tensors,
   streamBound.clear();
   scalarBound.clear();
   for (const Stream &stream : manifest.streams)
-    streamBound.push_back(rowsOf(stream.set, tables).count() == 0);
+    streamBound.push_back(tensorsOf(stream.set, tables).count() == 0);
   for (const Scalar &scalar : manifest.scalars)
     scalarBound.push_back(pointersOf(scalar, tables) == 0);
   unbound = std::count(streamBound.begin(), streamBound.end(), 0) +
@@ -118,21 +123,32 @@ void altgrad_plan::checkOff(std::vector<char> &bound, size_t index) {
   bound[index] = 1;
 }
 
-/// Puts pointers into every `step`-th word from `first` on; true if one is new.
-static bool place(std::vector<uint64_t> &words, size_t first, size_t step,
-                  void *const *pointers, int64_t count) {
-  uint64_t difference = 0;
-  for (size_t i = 0; i < size_t(count); ++i) {
-    uint64_t &word = words[first + i * step];
-    difference |= word ^ uint64_t(pointers[i]);
-    word = uint64_t(pointers[i]);
+static bool place(uint64_t &word, uint64_t pointer) {
+  return std::exchange(word, pointer) != pointer;
+}
+
+bool altgrad_plan::placeRows(std::vector<uint64_t> &words, size_t width,
+                             size_t slot, Items tensors, void *const *pointers,
+                             const Stream *stream) const {
+  const size_t rowWords = size_t(bundle->manifest().rowWords);
+  bool differs = false;
+  for (int64_t tensor = tensors.begin; tensor < tensors.end; ++tensor) {
+    uint64_t pointer = uint64_t(pointers[tensor - tensors.begin]), step = 0;
+    size_t row = size_t(tables.firstRows[size_t(tensor)]),
+           end = size_t(tables.firstRows[size_t(tensor) + 1]);
+    if (stream && end > row + 1)
+      step = tables.rows[row * rowWords + ALTGRAD_ROW_NUMEL] /
+             uint64_t(stream->block) * uint64_t(stream->alignment());
+    for (; row < end; ++row, pointer += step)
+      differs |= place(words[row * width + slot], pointer);
   }
-  return difference != 0;
+  return differs;
 }
 
 altgrad_status altgrad_plan::checkPointer(const Stream &stream, int64_t tensor,
                                           void *pointer) const {
-  int64_t row = rowsOf(stream.set, tables).begin + tensor;
+  int64_t row =
+      tables.firstRows[size_t(tensorsOf(stream.set, tables).begin + tensor)];
   size_t words = size_t(row * bundle->manifest().rowWords);
   bool missing = !pointer;
   if (tables.rows[words + ALTGRAD_ROW_NUMEL] != 0 &&
@@ -147,19 +163,19 @@ altgrad_status altgrad_plan::bindTensor(size_t index, int64_t tensor,
                                         void *pointer) {
   const Manifest &manifest = bundle->manifest();
   const Stream &stream = manifest.streams[index];
-  const Items rows = rowsOf(stream.set, tables);
-  if (tensor < 0 || tensor >= rows.count())
+  const Items all = tensorsOf(stream.set, tables);
+  if (tensor < 0 || tensor >= all.count())
     return fail(ALTGRAD_INVALID, "stream %s: tensor %lld of %lld",
-                stream.name.c_str(), (long long)tensor,
-                (long long)rows.count());
+                stream.name.c_str(), (long long)tensor, (long long)all.count());
   if (stream.access != ALTGRAD_IN || !streamBound[index])
     return fail(ALTGRAD_INVALID, "stream %s %s", stream.name.c_str(),
                 streamBound[index] ? "is written: it moves as a whole"
                                    : "is not bound");
   if (altgrad_status status = checkPointer(stream, tensor, pointer))
     return status;
-  size_t word = size_t((rows.begin + tensor) * manifest.inputs + stream.slot);
-  if (place(tables.inputs, word, 0, &pointer, 1))
+  const Items one{all.begin + tensor, all.begin + tensor + 1};
+  if (placeRows(tables.inputs, size_t(manifest.inputs), size_t(stream.slot),
+                one, &pointer, &stream))
     changed |= 1u << InputTable;
   return ALTGRAD_OK;
 }
@@ -167,16 +183,15 @@ altgrad_status altgrad_plan::bindTensor(size_t index, int64_t tensor,
 altgrad_status altgrad_plan::bindStream(size_t index, void *const *pointers) {
   const Manifest &manifest = bundle->manifest();
   const Stream &stream = manifest.streams[index];
-  const Items rows = rowsOf(stream.set, tables);
-  for (int64_t i = 0; i < rows.count(); ++i)
+  const Items all = tensorsOf(stream.set, tables);
+  for (int64_t i = 0; i < all.count(); ++i)
     if (altgrad_status status = checkPointer(stream, i, pointers[i]))
       return status;
   bool moves = stream.access == ALTGRAD_IN;
   std::vector<uint64_t> &table = moves ? tables.inputs : tables.rows;
   size_t step = size_t(moves ? manifest.inputs : manifest.rowWords);
-  size_t first = size_t(rows.begin) * step + size_t(stream.slot) +
-                 (moves ? 0 : ALTGRAD_ROW_HEADER);
-  if (place(table, first, step, pointers, rows.count()))
+  size_t slot = size_t(stream.slot) + (moves ? 0 : ALTGRAD_ROW_HEADER);
+  if (placeRows(table, step, slot, all, pointers, &stream))
     changed |= 1u << (moves ? InputTable : RowTable);
   checkOff(streamBound, index);
   return ALTGRAD_OK;
@@ -187,10 +202,10 @@ bool altgrad_plan::placeGroups(const Scalar &scalar, void *const *pointers) {
   bool differs = false;
   for (int64_t group = 0; group < tables.ngroups; ++group)
     if (tables.groupHas(group, scalar.set))
-      differs |= place(tables.groups,
-                       size_t(group * bundle->manifest().groupScalars) +
-                           size_t(scalar.slot),
-                       0, pointers + group, 1);
+      differs |=
+          place(tables.groups[size_t(group * bundle->manifest().groupScalars +
+                                     scalar.slot)],
+                uint64_t(pointers[group]));
   return differs;
 }
 
@@ -221,12 +236,11 @@ altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
     table = GroupTable;
     differs = placeGroups(scalar, pointers);
   } else if (scalar.scope == ALTGRAD_PER_STEP) {
-    differs = place(tables.scalars, slot, 0, pointers, count);
+    differs = place(tables.scalars[slot], uint64_t(pointers[0]));
   } else {
     table = RowTable;
-    size_t first = size_t(rowsOf(scalar.set, tables).begin) * words;
-    differs = place(tables.rows, first + ALTGRAD_ROW_HEADER + slot, words,
-                    pointers, count);
+    differs = placeRows(tables.rows, words, ALTGRAD_ROW_HEADER + slot,
+                        tensorsOf(scalar.set, tables), pointers, nullptr);
   }
   if (differs)
     changed |= 1u << table;

@@ -28,7 +28,9 @@ constexpr int tableCount = 8;
 struct Tables {
   std::vector<uint64_t> rows, inputs, groups, scalars;
   std::vector<altgrad_chunk> chunks;
-  std::vector<int64_t> setRows, setChunks; // where each set begins, and the end
+  // Where each set begins, and the end.
+  std::vector<int64_t> setRows, setChunks, setTensors;
+  std::vector<int64_t> firstRows;  // of each tensor, and the end
   std::vector<uint64_t> groupSets; // of each group: a bit for every set it has
   int64_t nrows = 0, ngroups = 0;
   // The caller's block of values that is mirrored on the device.
@@ -88,6 +90,9 @@ Items itemsOf(const Phase &phase, const Tables &tables);
 // The rows of a set; all where it is -1.
 Items rowsOf(int64_t set, const Tables &tables);
 
+// The tensors of a set; all where it is -1.
+Items tensorsOf(int64_t set, const Tables &tables);
+
 // How many pointers a scalar is bound to.
 int64_t pointersOf(const Scalar &scalar, const Tables &tables);
 
@@ -132,6 +137,11 @@ private:
                         uint64_t bytes);
   altgrad_status checkPointer(const altgrad::runtime::Stream &stream,
                               int64_t tensor, void *pointer) const;
+  // Gives the rows of `tensors` their pointers; those of a tensor's units lie
+  // one behind the other where it is of a stream. True if one is new.
+  bool placeRows(std::vector<uint64_t> &words, size_t width, size_t slot,
+                 altgrad::runtime::Items tensors, void *const *pointers,
+                 const altgrad::runtime::Stream *stream) const;
   bool placeGroups(const altgrad::runtime::Scalar &scalar,
                    void *const *pointers);
   void checkOff(std::vector<char> &bound, size_t index);

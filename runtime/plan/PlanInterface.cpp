@@ -120,7 +120,7 @@ altgrad_status altgrad_bind_stream(altgrad_plan *plan, const char *name,
       return status;
     if (altgrad_status status = checkCount(
             "stream", name, pointers, count,
-            rowsOf(streams[size_t(index)].set, plan->tables).count()))
+            tensorsOf(streams[size_t(index)].set, plan->tables).count()))
       return status;
     return plan->bindStream(size_t(index), pointers);
   });

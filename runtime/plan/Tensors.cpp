@@ -31,6 +31,19 @@ bool shapeOf(const altgrad_tensor &tensor, Shape &shape) {
                : numel % columns == 0 && numel / columns % rows == 0;
 }
 
+// A tensor is one row of the table, or as many as its matrices have.
+struct Units {
+  int64_t count, numel;
+};
+
+Units unitsOf(const Manifest &manifest, const altgrad_tensor &tensor) {
+  Shape shape;
+  shapeOf(tensor, shape);
+  if (!manifest.units || tensor.numel == 0)
+    return {1, tensor.numel};
+  return {shape.batch * shape.rows, shape.columns};
+}
+
 // Checks one tensor after the other; what it knows of those before is kept.
 class Checker {
 public:
@@ -89,6 +102,14 @@ altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
                 "elements of a block in set %lld",
                 (long long)index, (long long)tensor.offset, (long long)block,
                 (long long)tensor.set);
+  const Units units = unitsOf(manifest, tensor);
+  if (units.count > 1 && units.numel % block != 0)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld] has %lld units of %lld elements, not a multiple "
+                "of %lld, the elements of a block in set %lld",
+                (long long)index, (long long)units.count,
+                (long long)units.numel, (long long)block,
+                (long long)tensor.set);
   return ALTGRAD_OK;
 }
 
@@ -124,16 +145,17 @@ altgrad_status Checker::check(int64_t place, const altgrad_tensor &tensor) {
   return checkGroup(tensor);
 }
 
-void layRow(const altgrad_tensor &tensor, int64_t row, Tables &tables,
-            uint64_t *words) {
+// The row of a unit, which begins behind `before` others.
+void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row,
+            int64_t before, int64_t numel, Tables &tables, uint64_t *words) {
   Shape shape;
   shapeOf(tensor, shape);
-  words[ALTGRAD_ROW_NUMEL] = uint64_t(tensor.numel);
-  words[ALTGRAD_ROW_OFFSET] = uint64_t(tensor.offset);
-  words[ALTGRAD_ROW_TAG] = uint64_t(tensor.tag < 0 ? row : tensor.tag);
+  words[ALTGRAD_ROW_NUMEL] = uint64_t(numel);
+  words[ALTGRAD_ROW_OFFSET] = uint64_t(tensor.offset + before * numel);
+  words[ALTGRAD_ROW_TAG] = uint64_t(tensor.tag < 0 ? index : tensor.tag);
   words[ALTGRAD_ROW_GROUP] = uint64_t(tensor.group);
   words[ALTGRAD_ROW_FIRST_CHUNK] = tables.chunks.size();
-  for (int64_t first = 0; first < tensor.numel; first += ALTGRAD_CHUNK)
+  for (int64_t first = 0; first < numel; first += ALTGRAD_CHUNK)
     tables.chunks.push_back({row, first});
   words[ALTGRAD_ROW_CHUNKS] =
       tables.chunks.size() - words[ALTGRAD_ROW_FIRST_CHUNK];
@@ -184,27 +206,37 @@ void altgrad::runtime::layTables(const Manifest &manifest,
                                  const std::vector<altgrad_tensor> &tensors,
                                  int64_t ngroups, Tables &tables) {
   int64_t chunks = 0;
-  for (const altgrad_tensor &tensor : tensors)
-    chunks += (tensor.numel + ALTGRAD_CHUNK - 1) / ALTGRAD_CHUNK;
-  tables.nrows = int64_t(tensors.size());
+  tables.firstRows.assign(1, 0);
+  for (const altgrad_tensor &tensor : tensors) {
+    const Units units = unitsOf(manifest, tensor);
+    chunks += units.count * ((units.numel + ALTGRAD_CHUNK - 1) / ALTGRAD_CHUNK);
+    tables.firstRows.push_back(tables.firstRows.back() + units.count);
+  }
+  tables.nrows = tables.firstRows.back();
   tables.ngroups = ngroups;
-  tables.rows.assign(tensors.size() * size_t(manifest.rowWords), 0);
-  tables.inputs.assign(tensors.size() * size_t(manifest.inputs), 0);
+  tables.rows.assign(size_t(tables.nrows * manifest.rowWords), 0);
+  tables.inputs.assign(size_t(tables.nrows * manifest.inputs), 0);
   tables.groups.assign(size_t(ngroups * manifest.groupScalars), 0);
   tables.scalars.assign(size_t(manifest.stepScalars), 0);
   tables.groupSets.assign(size_t(ngroups), 0);
   tables.chunks.clear();
   tables.chunks.reserve(size_t(chunks));
+  tables.setTensors.assign(size_t(manifest.sets) + 1, int64_t(tensors.size()));
   tables.setRows.assign(size_t(manifest.sets) + 1, tables.nrows);
   tables.setChunks.assign(size_t(manifest.sets) + 1, chunks);
   int64_t set = -1;
-  for (int64_t row = 0; row < tables.nrows; ++row) {
-    const altgrad_tensor &tensor = tensors[size_t(row)];
+  for (size_t index = 0; index < tensors.size(); ++index) {
+    const altgrad_tensor &tensor = tensors[index];
+    const int64_t first = tables.firstRows[index];
     while (set < tensor.set) {
-      tables.setRows[size_t(++set)] = row;
+      tables.setTensors[size_t(++set)] = int64_t(index);
+      tables.setRows[size_t(set)] = first;
       tables.setChunks[size_t(set)] = int64_t(tables.chunks.size());
     }
     tables.groupSets[size_t(tensor.group)] |= uint64_t(1) << tensor.set;
-    layRow(tensor, row, tables, &tables.rows[size_t(row * manifest.rowWords)]);
+    const Units units = unitsOf(manifest, tensor);
+    for (int64_t unit = 0; unit < units.count; ++unit)
+      layRow(tensor, int64_t(index), first + unit, unit, units.numel, tables,
+             &tables.rows[size_t((first + unit) * manifest.rowWords)]);
   }
 }

@@ -247,6 +247,8 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
     for (const Stream &stream : set.kept)
       if (stream.role == ALTGRAD_ROLE_COPY && stream.scaled > 1)
         checkRows(param, stream.scaled, place);
+    if (part.program->units)
+      checkUnits(param, set, place);
     const RuleParamState *state = find(states, param);
     if (!state)
       continue;

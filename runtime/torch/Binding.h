@@ -47,7 +47,10 @@ public:
   void loadHistory(torch::serialize::InputArchive &archive);
 
   // Whether gradients have one norm, over all devices.
-  bool hasNorm() const { return spec.max_grad_norm() && spec.clip() != "agc"; }
+  bool hasNorm() const {
+    return spec.max_grad_norm() && spec.clip() != "agc" &&
+           spec.clip() != "agc-unit";
+  }
 
   // Performs the step on what was taken.
   void run();

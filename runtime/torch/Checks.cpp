@@ -1,10 +1,13 @@
 // Says what is wrong with a tensor, in one sentence.
 #include "Checks.h"
+#include "Program.h"
 #include "Where.h"
 
 #include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
+
+#include <algorithm>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -121,6 +124,26 @@ void altgrad::optim::checkScales(const Tensor &scales, const std::string &key,
               "altgrad: ", name, " has strides ", scales.strides(), " on ",
               scales.device(), ", expected contiguous memory on ",
               param.device());
+}
+
+int64_t altgrad::optim::unitsOf(const Tensor &param) {
+  return param.dim() > 1 && param.numel() > 0 ? param.size(0) : 1;
+}
+
+void altgrad::optim::checkUnits(const Tensor &param, const Set &set,
+                                const Place &place) {
+  int64_t count = unitsOf(param), numel = param.numel() / count, block = 1;
+  for (const Stream &stream : set.kept)
+    block = std::max(block, int64_t(stream.block));
+  if (count == 1)
+    return;
+  TORCH_CHECK(param.stride(0) == numel, "altgrad: ", toString(place),
+              " is clipped by units, and those of dimension 0 do not lie apart "
+              "in memory: sizes ",
+              param.sizes(), ", strides ", param.strides());
+  TORCH_CHECK(numel % block == 0, "altgrad: ", toString(place),
+              " is clipped by units of ", numel,
+              " elements, and its states have scales for blocks of ", block);
 }
 
 void altgrad::optim::checkCount(const Tensor &count, const std::string &key,

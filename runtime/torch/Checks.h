@@ -8,6 +8,8 @@
 
 namespace altgrad::optim {
 
+struct Set;
+
 // A parameter's place, for messages.
 struct Place {
   size_t group, index;
@@ -28,6 +30,11 @@ void checkScales(const at::Tensor &scales, const std::string &key,
                  const at::Tensor &param, const Place &place);
 // Throws where blocks of neighbours in memory are none of the last dimension.
 void checkRows(const at::Tensor &param, int64_t block, const Place &place);
+// What one output of a layer is computed with, a part of dimension 0; a tensor
+// of less than two dimensions is one as a whole.
+int64_t unitsOf(const at::Tensor &param);
+// Throws unless each unit has memory of its own, and whole blocks of scales.
+void checkUnits(const at::Tensor &param, const Set &set, const Place &place);
 // A count of steps may lie on the CPU, from where it is taken to the parameter.
 void checkCount(const at::Tensor &count, const std::string &key,
                 const Place &place);

@@ -11,10 +11,11 @@ using at::Tensor;
 
 void altgrad::optim::checkBound(const RuleSpec &spec) {
   const std::string &clip = spec.clip();
-  TORCH_CHECK(clip.empty() || clip == "percentile" || clip == "agc",
+  TORCH_CHECK(clip.empty() || clip == "percentile" || clip == "agc" ||
+                  clip == "agc-unit",
               "altgrad: unknown clip '", clip,
-              "'; there are 'percentile' and 'agc', and the norm of all "
-              "gradients where none is given");
+              "'; there are 'percentile', 'agc' and 'agc-unit', and the norm "
+              "of all gradients where none is given");
   const auto &bound = spec.max_grad_norm();
   TORCH_CHECK(bound || clip.empty(), "altgrad: clip is '", clip,
               "' and max_grad_norm, its number, is not given");

@@ -206,6 +206,7 @@ void Program::findSums() {
 Program::Program(std::shared_ptr<altgrad_bundle> given)
     : bundle(std::move(given)) {
   sets.resize(size_t(altgrad_set_count(bundle.get())));
+  units = altgrad_has_units(bundle.get());
   readStreams();
   readScalars();
   for (int64_t i = 0; i < altgrad_exchange_count(bundle.get()); ++i) {

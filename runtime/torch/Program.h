@@ -65,6 +65,7 @@ struct Program {
 
   std::shared_ptr<altgrad_bundle> bundle;
   std::vector<Set> sets;
+  bool units; // gradients are clipped by units of their parameters
   std::vector<Scalar> singles; // of the whole step
   std::vector<Exchange> exchanges;
   // Of each set, side by side, the sweep that comes before whatever depends on

@@ -33,6 +33,10 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
     tensor.group = row.group;
     tensor.set = row.set;
     tensor.tag = row.tag;
+    if (program_->units) {
+      tensor.rows = unitsOf(*row.param);
+      tensor.columns = tensor.numel / tensor.rows;
+    }
     tensors.push_back(tensor);
   }
   check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()),

@@ -27,6 +27,9 @@ public:
       for (int64_t size : sizes)
         tensors.push_back(declared(size, set, set));
     groups = sets;
+    for (altgrad_tensor &tensor : tensors)
+      if (altgrad_has_units(bundle) && tensor.numel % 3 == 0)
+        tensor.rows = 3, tensor.columns = tensor.numel / 3;
     for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i)
       for (int step = 0; step < steps; ++step)
         fillStream(i, step);
@@ -163,7 +166,8 @@ const inline std::vector<std::string> stepsOfUsers = {
     "--rule=adamw",
     "--rule=adamw\n--storage=param=bf16 grad=bf16 master=f32\n--clip\n--scaler",
     "--set=rule=adamw param=f32 grad=f32\n"
-    "--set=rule=adamw param=bf16 grad=bf16 states=param\n--clip\n--scaler"};
+    "--set=rule=adamw param=bf16 grad=bf16 states=param\n--clip\n--scaler",
+    "--rule=adamw\n--clip=agc-unit\n--unscale"};
 
 class CudaPlan : public Folder {
 protected:

@@ -124,6 +124,9 @@ typedef struct altgrad_exchange_word {
 
 // 0 for a step of scalars alone, for which no tensors are bound.
 ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
+// 1 where the rows of a tensor's matrices are its units, by which something is
+// reduced; 0 elsewhere.
+ALTGRAD_API int32_t altgrad_has_units(const altgrad_bundle *bundle);
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_stream_at(const altgrad_bundle *bundle,
                                              int64_t index,

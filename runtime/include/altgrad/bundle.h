@@ -16,6 +16,7 @@
 //   {"altgrad": 3, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
 //    "sets": 1,             kinds of tensors: lists of other tensors are another set
+//    "units": 0,            1: a row of the table is a unit, not a tensor
 //    "row_words": 12,       words of a descriptor row, header included
 //    "inputs": 1,           moving pointers of a row (streams of access "in")
 //    "streams": [{"name": "m", "key": "m", "role": "state", "access": "inout",
@@ -50,6 +51,11 @@
 // pointers of `scalars`, of a group's part of `groups`, or words after the row's
 // header (shared with the streams' numbering). "default" is null where the rule
 // gives none.
+//
+// Where "units" is 1 each row of a tensor's matrices has a row of the table and
+// chunks of its own, one behind the other; what is of the tensor (its shape, tag,
+// group and scalars) is the same in all of them. A scalar per tensor is written by
+// the first row that has its pointer, in a phase after all that read it.
 //
 // "per_block": how many items a block of a CUDA kernel does at a time.
 // "finishes": how many phases after this one the last block of its launch can do

@@ -90,11 +90,12 @@ class Bundle:
 
     A step of scalars alone has no sets. `sums` has, for each set, the index of the sweep
     that comes before whatever depends on it and reads gradients alone; it is empty where a
-    set has none.
+    set has none. `units`: whether gradients are clipped by units of their parameters.
     """
 
     def __init__(self, handle):
         self.handle = handle
+        self.units = bool(library().altgrad_has_units(handle))
         streams = [Stream(s.name, s.key.decode(), ROLES[s.role], s.format.decode(), s.set,
                           s.block)
                    for s in self._all("stream", StreamInfo)]

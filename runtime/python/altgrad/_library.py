@@ -100,6 +100,7 @@ _FUNCTIONS = {
     "altgrad_manifest": (c_char_p, c_void_p),
     "altgrad_format_bits": (c_int32, c_char_p),
     "altgrad_scaled_preset": (c_char_p, c_char_p),
+    "altgrad_has_units": (c_int32, c_void_p),
     "altgrad_set_count": (c_int64, c_void_p),
     "altgrad_stream_count": (c_int64, c_void_p),
     "altgrad_scalar_count": (c_int64, c_void_p),

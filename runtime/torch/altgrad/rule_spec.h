@@ -37,7 +37,8 @@ struct RuleSpec {
   TORCH_ARG(std::optional<double>, max_grad_norm);
   // What max_grad_norm is the number of: "percentile" clips to that percentile
   // of the last 100 norms, which a file has; "agc" each parameter's gradient to
-  // that share of the parameter's norm.
+  // that share of the parameter's norm; "agc-unit" each output's, a part of
+  // dimension 0, to that share of its own norm.
   TORCH_ARG(std::string, clip);
   // "torch": gradients are rounded to their type after unscaling and after the
   // clip, norm and coefficient too, as torch's own functions do; empty: one

@@ -43,7 +43,7 @@ class Bound:
     def _bind(self, seen, sets):
         numels = array("q", seen.numels)
         self.plan = Plan(self.bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        self.plan.bind_tensors([(numels[place], index, index, -1)
+        self.plan.bind_tensors([(numels[place], index, index, -1, 1)
                                 for index, places in enumerate(self._places) for place in places], sets)
         self.norms = None
         if self.bundle.sets[0].norm:

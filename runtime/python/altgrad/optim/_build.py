@@ -12,8 +12,9 @@ from .._plan import Plan
 from ._binder import make_table
 from ._blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_unscaled, is_delayed,
                       scales_for, unblocked)
+from ._kinds import OF_PARAMETERS
 from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
-                      check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
+                      check_states_apart, check_units, dtype_of, in_order, is_dense, name_of, same_order)
 from ._master import check_master, own_master, splits
 from ._rungs import code_dtypes, format_for
 from ._table import FRESH
@@ -93,7 +94,7 @@ def build(optimizer, watched, kinds, params, left, known, asked):
 
 def is_common(asked):
     """Whether the step finds out something that all devices and ranks have to share."""
-    return asked["clip"] not in (None, "agc") or isinstance(asked["scaler"], str)
+    return asked["clip"] not in (None, *OF_PARAMETERS) or isinstance(asked["scaler"], str)
 
 
 def _rows_of(optimizer, kinds, left, known):
@@ -133,6 +134,9 @@ class _Part:
 
     def check(self, owner):
         """Raises where the device cannot do it, or not now."""
+        for row in self.rows if self.bundle.units else ():
+            block = max([stream.block for stream in self.bundle.sets[row.set].states], default=1)
+            check_units(owner, row.param, row.strides, block)
         with self.where.guard():
             if self.where.is_capturing():
                 raise RuntimeError(

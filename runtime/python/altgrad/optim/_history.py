@@ -3,6 +3,7 @@
 import torch
 
 from .._bundle import HISTORY as NUMBERS
+from ._kinds import OF_PARAMETERS
 from ._layout import check_extent
 
 # In the first param_group, so that a state_dict has it.
@@ -17,7 +18,7 @@ def check_adaptive(owner, clip, entries, theirs, group):
             not isinstance(held, torch.Tensor) or held.shape != (NUMBERS,)):
         raise ValueError(f"{HISTORY} of the first param_group is no tensor of {NUMBERS} numbers; "
                          "remove it, and a new history begins")
-    if clip in ("percentile", "agc") and (theirs or group is not None):
+    if clip in ("percentile", *OF_PARAMETERS) and (theirs or group is not None):
         whose = "some parameters are stepped by torch's class" if theirs else "there is a process_group"
         raise RuntimeError(f"altgrad.optim.{owner}: max_grad_norm is {clip!r} and {whose}; "
                            "adaptive clips are of one process's kernels, so give it a number")

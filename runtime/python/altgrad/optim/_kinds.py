@@ -6,7 +6,9 @@ from ._groups import Reading, values_of
 
 BOUND = "max_grad_norm"
 # What a bound is of: the norm of all gradients, or an adaptive one by its word.
-KINDS = "norm", "percentile", "agc"
+KINDS = "norm", "percentile", "agc", "agc-unit"
+# Those of a share of the norms of parameters, or of their units.
+OF_PARAMETERS = "agc", "agc-unit"
 
 
 class Kinds:
@@ -30,7 +32,7 @@ class Kinds:
         self._marks = list(map(self._mark_of, param_groups))
         _check_bounds(param_groups)
         self.clip = clip_of(param_groups[0])
-        self.clipped = self.clip not in (None, "agc")
+        self.clipped = self.clip not in (None, *OF_PARAMETERS)
         self.keys = {*keys, *[BOUND] * (self.clip is not None)}
 
     def hold(self, param_groups, changed, kind_of):
@@ -68,7 +70,7 @@ def bound_of(value):
 
 
 def number_and_kind(value):
-    """(number, word of KINDS) of a bound: 1.0, "percentile:5" or "agc:0.01"."""
+    """(number, word of KINDS) of a bound: 1.0, "percentile:5", "agc:0.01" or "agc-unit:0.01"."""
     word, number = "norm", value
     if isinstance(value, str):
         word, _, number = value.partition(":")
@@ -80,7 +82,7 @@ def number_and_kind(value):
         valid = False
     if not valid:
         raise ValueError(f"Invalid max_grad_norm value: {value}; it is a number from 0, "
-                         "'percentile:P' with P up to 100, or 'agc:FACTOR'")
+                         "'percentile:P' with P up to 100, 'agc:FACTOR' or 'agc-unit:FACTOR'")
     return number, word
 
 

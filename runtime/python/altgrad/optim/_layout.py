@@ -126,6 +126,28 @@ def name_of(optimizer, param):
                         f"parameter {place} of group {index}")
 
 
+def units_of(param):
+    """How many parts of dimension 0 there are, with each of which one output of a layer is computed.
+
+    A tensor of less than two dimensions is one as a whole.
+    """
+    return param.shape[0] if param.dim() > 1 and param.numel() else 1
+
+
+def check_units(owner, param, strides, block):
+    """Raises ValueError unless each unit has memory of its own, and whole blocks of `block`."""
+    count = units_of(param)
+    numel = param.numel() // count
+    if count > 1 and strides[0] != numel:
+        raise ValueError(f"altgrad.optim.{owner}: gradients are clipped by units, and those of a "
+                         f"parameter of shape {tuple(param.shape)} and strides {param.stride()} do "
+                         "not lie apart in memory")
+    if count > 1 and numel % block:
+        raise ValueError(f"altgrad.optim.{owner}: gradients are clipped by units, and a parameter of "
+                         f"shape {tuple(param.shape)} has units of {numel} elements, while its "
+                         f"states have scales for blocks of {block}")
+
+
 def check_grad(owner, param, grad):
     """Raises unless `grad` can be read by a kernel that updates `param`."""
     if grad.is_sparse or grad.layout != torch.strided:

@@ -39,8 +39,8 @@ class Optimizer(torch.optim.Optimizer):
     `max_grad_norm` clips the global norm of all gradients of a step as clip_grad_norm_ does;
     the norm before clipping is in `grad_norm` afterwards and gradients stay as they were.
     "percentile:P" clips it to the P-th percentile of the last 100 norms, "agc:F" each
-    parameter's gradient to F times the parameter's norm. `fused_amp=True` lets a GradScaler
-    hand its scale and its verdict to the step instead of unscaling itself.
+    parameter's gradient to F times its norm, "agc-unit:F" that of each output (dimension 0).
+    `fused_amp=True` lets a GradScaler hand its scale and verdict to the step instead of unscaling itself.
 
     What no kernel updates (float64, complex, sparse gradients, tied parameters, a group with
     differentiable=True) is stepped by `_reference` under the same norm, flag and state_dict,

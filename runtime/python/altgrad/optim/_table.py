@@ -8,7 +8,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from .._plan import Plan
-from ._layout import check_extent, in_order
+from ._layout import check_extent, in_order, units_of
 from ._sums import Sums
 from ._torch_pool import torch_parallel_for
 from ._values import Values
@@ -87,7 +87,8 @@ class TensorTable:
         self._remember()
         self._taken = self._kept = None
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        self.plan.bind_tensors([(row.param.numel(), row.cell, row.set, row.place) for row in rows],
+        self.plan.bind_tensors([(row.param.numel(), row.cell, row.set, row.place,
+                                 units_of(row.param) if bundle.units else 1) for row in rows],
                                len(groups))
         self._bind_tensors()
         self._bind_statistics()

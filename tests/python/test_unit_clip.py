@@ -1,0 +1,151 @@
+"""max_grad_norm="agc-unit:F": the norm of each output's weights bounds that of its gradient."""
+
+import copy
+import math
+
+import pytest
+import torch
+import twins
+
+import altgrad
+
+SHAPES = [(7,), (16, 20), (5, 3, 2, 2), (3, 5000), (), (1, 9), (0, 4), (4, 0), (6, 1)]
+
+
+def clipped(param, factor, eps=1e-3):
+    """timm's adaptive_clip_grad, in f64."""
+    def norms(x):
+        x = x.double()
+        return x.norm() if x.dim() <= 1 else x.flatten(1).norm(dim=1).view(-1, *[1] * (x.dim() - 1))
+    bound, norm = norms(param).clamp(min=eps) * factor, norms(param.grad)
+    return torch.where(norm < bound, param.grad.double(), param.grad.double() * (bound / norm.clamp(min=1e-6)))
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "Lion"])
+def test_each_outputs_gradient_is_bounded_as_timms(name):
+    params, others = twins.make(SHAPES)
+    with torch.no_grad():
+        params[1][3] *= 1e-5
+        others[1][3] *= 1e-5
+    ours = getattr(altgrad.optim, name)(params, lr=0.01, max_grad_norm="agc-unit:0.1")
+    plain = getattr(altgrad.optim, name)(others, lr=0.01)
+    for step in range(5):
+        twins.give_grads(params, others, scale=[10.0, 0.05][step % 2])
+        for other in others:
+            other.grad = clipped(other, 0.1).float()
+        ours.step(), plain.step()
+        assert ours.grad_norm is None
+        for mine, other in zip(params, others):
+            torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-7)
+
+
+def apart(params):
+    """A parameter for each unit, with the same numbers."""
+    return [torch.nn.Parameter(row.detach().clone()) for param in params
+            for row in (param if param.dim() > 1 else [param])]
+
+
+@pytest.mark.parametrize("dtype, storage", [(torch.float32, None), (torch.bfloat16, None),
+                                            (torch.bfloat16, "master=f32")], ids=str)
+def test_a_unit_has_the_bits_of_a_parameter_of_its_own(dtype, storage):
+    params, = twins.make(SHAPES[:4], dtype, count=1)
+    rows = apart(params)
+    ours, theirs = [altgrad.optim.AdamW(of, lr=0.1, storage=storage, max_grad_norm=bound)
+                    for of, bound in ((params, "agc-unit:0.05"), (rows, "agc:0.05"))]
+    for _ in range(4):
+        twins.give_grads(params)
+        for row, grad in zip(rows, apart([param.grad for param in params])):
+            row.grad = grad.detach()
+        ours.step(), theirs.step()
+    for mine, row in zip(apart(params), rows):
+        assert torch.equal(mine, row)
+    assert {float(ours.state[param]["step"]) for param in params} == {4.0}
+
+
+@pytest.mark.parametrize("storage", ["param=bf16,stochastic m=bf16,stochastic", "m=ocp.e4m3fn:64 v=ocp.e5m2:64"])
+def test_draws_and_blocks_are_the_parameters_where_nothing_is_clipped(storage):
+    dtype = torch.bfloat16 if "stochastic" in storage else torch.float32
+    params, others = twins.make([(16, 20 * 64), (5,)], dtype)
+    seed = dict(seed=7) if "stochastic" in storage else {}
+    ours, plain = [altgrad.optim.AdamW(of, lr=0.1, storage=storage, max_grad_norm=bound, **seed)
+                   for of, bound in ((params, "agc-unit:1e9"), (others, "agc:1e9"))]
+    for _ in range(3):
+        twins.give_grads(params, others)
+        ours.step(), plain.step()
+    for mine, other in zip(params, others):
+        assert torch.equal(mine, other)
+        for key, state in plain.state[other].items():
+            assert torch.equal(ours.state[mine][key].view(torch.uint8) if state.dim() else ours.state[mine][key],
+                               state.view(torch.uint8) if state.dim() else state), key
+
+
+def test_a_skipped_step_counts_for_no_unit_and_groups_have_their_rates():
+    params, others = twins.make([(6, 5), (4, 3, 2)])
+    groups = lambda of: [dict(params=of[:1], lr=0.5), dict(params=of[1:], lr=0.1)]
+    ours = altgrad.optim.AdamW(groups(params), max_grad_norm="agc-unit:0.1")
+    plain = altgrad.optim.AdamW(groups(others))
+    scaler = altgrad.amp.GradScaler("cpu", init_scale=4.0)
+    for step in range(4):
+        twins.give_grads(params, others)
+        for mine, other in zip(params, others):
+            other.grad = clipped(other, 0.1).float()
+            mine.grad *= scaler.get_scale()
+        if step == 1:
+            params[1].grad[3, 0, 0] = math.inf
+        scaler.scale(torch.zeros(()))
+        scaler.step(ours), scaler.update()
+        if step != 1:
+            plain.step()
+    for mine, other in zip(params, others):
+        torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
+        assert ours.state[mine]["step"] == 3
+
+
+def test_orders_of_memory_in_which_units_lie_apart_and_one_in_which_they_do_not():
+    params, others = twins.make([(6, 4, 3, 3)])
+    with torch.no_grad():
+        lasting = torch.nn.Parameter(params[0].to(memory_format=torch.channels_last))
+        wide = torch.nn.Parameter(torch.randn(4, 6).t())
+    ours = altgrad.optim.SGD([lasting], lr=0.1, max_grad_norm="agc-unit:0.1")
+    plain = altgrad.optim.SGD(others, lr=0.1, max_grad_norm="agc-unit:0.1")
+    twins.give_grads([lasting], others)
+    ours.step(), plain.step()
+    torch.testing.assert_close(lasting, others[0], rtol=1e-6, atol=1e-7)
+    optimizer, before = altgrad.optim.AdamW([wide], max_grad_norm="agc-unit:0.1"), wide.detach().clone()
+    wide.grad = torch.ones_like(wide)
+    with pytest.raises(ValueError, match=r"shape \(6, 4\) and strides \(1, 6\) do not lie apart in memory"):
+        optimizer.step()
+    assert torch.equal(wide, before) and not optimizer.state
+
+
+@pytest.mark.parametrize("name, more, words", [
+    ("LAMB", {}, "is over tensors, in a step that reduces over their units"),
+    ("AdamW", {"statistics": True}, "--statistics are of tensors"),
+    ("AdamWFp8", {}, r"\(64, 65\) has units of 65 elements, while its states have scales for blocks of 256")])
+def test_what_is_of_a_tensor_goes_with_no_unit(name, more, words):
+    params, = twins.make([(64, 65)], count=1)
+    optimizer = getattr(altgrad.optim, name)(params, max_grad_norm="agc-unit:0.1", **more)
+    twins.give_grads(params)
+    with pytest.raises((ValueError, altgrad.Error), match=words):
+        optimizer.step()
+    assert not optimizer.state
+
+
+def test_files_copies_and_other_bounds_go_on():
+    params, others = twins.make([(6, 5), (3,)])
+    one = altgrad.optim.AdamW(params, lr=0.1, max_grad_norm="agc-unit:0.1")
+    two = altgrad.optim.AdamW(others, lr=0.1, max_grad_norm=1.0)
+    twins.give_grads(params, others)
+    one.step()
+    two.load_state_dict(copy.deepcopy(one.state_dict()))
+    with torch.no_grad():
+        for mine, other in zip(params, others):
+            other.copy_(mine)
+    third = copy.deepcopy(two)
+    for bound in ("agc-unit:0.1", "agc:0.1", "agc-unit:0.01", None):
+        twins.give_grads(params, others, third.param_groups[0]["params"])
+        for optimizer in (one, two, third):
+            optimizer.max_grad_norm = bound
+            optimizer.step()
+    for mine, other, copied in zip(params, others, third.param_groups[0]["params"]):
+        assert torch.equal(mine, other) and torch.equal(mine, copied)
