@@ -95,6 +95,10 @@ int64_t altgrad_exchange_count(const altgrad_bundle *bundle) {
   return countOf(bundle, &Manifest::exchanges);
 }
 
+int64_t altgrad_warning_count(const altgrad_bundle *bundle) {
+  return countOf(bundle, &Manifest::warnings);
+}
+
 altgrad_status altgrad_stream_at(const altgrad_bundle *bundle, int64_t index,
                                  altgrad_stream_info *out) {
   const Stream *stream;
@@ -139,6 +143,18 @@ altgrad_status altgrad_exchange_at(const altgrad_bundle *bundle, int64_t index,
                                    &Manifest::exchanges, index, out, exchange))
     return status;
   return give({0, exchange->phase, int64_t(exchange->words.size())}, out);
+}
+
+altgrad_status altgrad_warning_at(const altgrad_bundle *bundle, int64_t index,
+                                  altgrad_warning_info *out) {
+  const Limit *warning;
+  if (altgrad_status status = find("altgrad_warning_at", "warning", bundle,
+                                   &Manifest::warnings, index, out, warning))
+    return status;
+  return give({0, warning->stream.c_str(), warning->hyper.c_str(),
+               warning->text.c_str(), warning->above, warning->below,
+               int32_t(warning->set)},
+              out);
 }
 
 altgrad_status altgrad_exchange_word_at(const altgrad_bundle *bundle,

@@ -122,6 +122,16 @@ typedef struct altgrad_exchange_word {
   int32_t reduction; // ALTGRAD_AND is over an i32, the others over an f32
 } altgrad_exchange_word;
 
+// What a set's formats lose where a hyper-parameter lies between two numbers.
+typedef struct altgrad_warning_info {
+  uint64_t size;
+  const char *stream; // the key of the parameter or state that loses it
+  const char *hyper;  // its key; "": whatever there is
+  const char *text;
+  double above, below;
+  int32_t set;
+} altgrad_warning_info;
+
 // 0 for a step of scalars alone, for which no tensors are bound.
 ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
@@ -143,6 +153,11 @@ ALTGRAD_API altgrad_status altgrad_exchange_at(const altgrad_bundle *bundle,
 ALTGRAD_API altgrad_status
 altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
                          int64_t word, altgrad_exchange_word *out);
+
+ALTGRAD_API int64_t altgrad_warning_count(const altgrad_bundle *bundle);
+ALTGRAD_API altgrad_status altgrad_warning_at(const altgrad_bundle *bundle,
+                                              int64_t index,
+                                              altgrad_warning_info *out);
 
 // Bits of a code of the format that has this name, as in a stream's `format`; 0 if
 // none has. Codes of 2 to 8 bits lie one in a byte, those of 9 to 16 in two.

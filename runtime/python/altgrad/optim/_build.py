@@ -13,6 +13,7 @@ from ._binder import make_table
 from ._blocks import (BLOCKED_NUMEL, block_of, check_scales, check_unscaled, scales_for, unblocked)
 from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, dtype_of, in_order, is_dense, name_of, same_order)
+from ._limits import warn_of_limits
 from ._table import FRESH
 from ._tables import Tables
 from ._where import Where, in_turn, is_known, stays_on_device
@@ -83,6 +84,10 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
     built = Tables(tables, owners, places, uncounted, len(kinds))
     built.set_hypers(optimizer.param_groups, values, every)
+    if optimizer._words:
+        of_part = iter(values)
+        for part in parts:
+            warn_of_limits(owner, part.bundle, part.cells, optimizer._words, of_part)
     if built.fresh(params, optimizer.state) != FRESH:
         raise RuntimeError("a gradient changed while its step was prepared")
     return built
