@@ -195,7 +195,7 @@ static void checkGuard(const StoredUpdate &update, const Guarded &guarded,
     return;
   }
   double least = leastOf(update, guarded.element, point);
-  if (!(got > 0) || !(least > got))
+  if (!(got > 0) || !(least > got) || !std::isfinite(least))
     return;
   std::string formats;
   for (unsigned state = 0; state < update.stateCount(); ++state) {

@@ -162,6 +162,10 @@ ALTGRAD_API altgrad_status altgrad_warning_at(const altgrad_bundle *bundle,
 // Bits of a code of the format that has this name, as in a stream's `format`; 0 if
 // none has. Codes of 2 to 8 bits lie one in a byte, those of 9 to 16 in two.
 ALTGRAD_API int32_t altgrad_format_bits(const char *name);
+// The numbers of all codes of such a format of up to 16 bits, in their order; `count`
+// is two to the power of its bits.
+ALTGRAD_API altgrad_status altgrad_format_numbers(const char *name,
+                                                  int64_t count, float *out);
 
 // Plans keep what they need of a bundle: it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);

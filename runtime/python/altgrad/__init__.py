@@ -15,8 +15,8 @@ from importlib import import_module
 from ._library import Error, runtime_version
 
 __version__ = "0.1.0"
-_OPS = ("clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm",
-        "dequantize", "dynamic_loss_scale_update", "fused_grad_unscale_clip", "quantize",
+_OPS = ("AmaxHistory", "clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm",
+        "compute_scale", "dequantize", "dynamic_loss_scale_update", "fused_grad_unscale_clip", "quantize",
         "quantize_codes")
 __all__ = ["Error", "__version__", "amp", "ops", "optim", "runtime_version", *_OPS]
 

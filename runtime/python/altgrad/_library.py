@@ -81,6 +81,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_scalar_at": (c_void_p, c_int64, POINTER(ScalarInfo)),
     "altgrad_phase_at": (c_void_p, c_int64, POINTER(PhaseInfo)),
     "altgrad_exchange_at": (c_void_p, c_int64, POINTER(ExchangeInfo)),
+    "altgrad_format_numbers": (c_char_p, c_int64, c_void_p),
     "altgrad_warning_at": (c_void_p, c_int64, POINTER(WarningInfo)),
     "altgrad_exchange_word_at": (c_void_p, c_int64, c_int64, POINTER(ExchangeWord)),
     "altgrad_plan_create": (c_void_p, c_char_p, POINTER(c_void_p)),
