@@ -117,6 +117,19 @@ std::string altgrad::whyNoValues(StepOp step,
                    ", which is not positive";
 }
 
+// What nothing is said of, or silence would look like praise.
+static void checkPaths(const StoredUpdate &update, Findings &findings) {
+  for (unsigned index = 0; index <= update.stateCount(); ++index)
+    if (std::string format = update.formatOf(index);
+        !format.empty() && std::isnan(update.kept(index, 0)))
+      findings.list.push_back(
+          {update.placeOf(index),
+           "'" + update.nameOf(index).str() + "' in " + format +
+               " is not looked at: between the rule and memory stands an "
+               "operation that the analysis does not know",
+           "--print-step shows a generated step"});
+}
+
 FailureOr<Findings>
 altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
                  const llvm::StringMap<double> &hypers) {
@@ -135,6 +148,7 @@ altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
              << "' is too long to be analyzed: operations times squared "
                 "states are "
              << updates.back().cost() << ", at most " << mostCost;
+    checkPaths(updates.back(), findings);
     checkParameter(updates.back(), findings);
     checkStates(updates.back(), findings);
     checkDivisions(updates.back(), findings);

@@ -25,5 +25,6 @@ def __getattr__(name):
     if name in ("amp", "ops", "optim"):
         return import_module(f".{name}", __name__)
     if name in _OPS:
-        return getattr(import_module(".ops", __name__), name)
+        globals()[name] = getattr(import_module(".ops", __name__), name)
+        return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,8 +38,11 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     """
     _check(x, fmt)
     factor = spread(_scale_of(scale), x, block)
-    if not torch.compiler.is_compiling() and _is_transformed():
-        return StraightThrough.apply(x, fmt, factor, mask_saturated)
+    if not torch.compiler.is_compiling():
+        if _is_transformed() or (x.requires_grad and _is_plain(x)):
+            return StraightThrough.apply(x, fmt, factor, mask_saturated)
+        if _is_plain(x):
+            return quantized(x, fmt, factor)
     return torch.ops.altgrad.quantize(x, fmt, factor, mask_saturated)
 
 
@@ -122,6 +125,11 @@ def _is_transformed():
     return peek_interpreter_stack() is not None or forward_ad._current_level >= 0
 
 
+def _is_plain(x):
+    """Whether nobody but autograd looks on, so that the operator's way around is spared."""
+    return type(x) in (torch.Tensor, torch.nn.Parameter) and torch._C._len_torch_dispatch_stack() == 0
+
+
 class StraightThrough(torch.autograd.Function):
     """The operator with the gradient that it has, for transforms that ask a Function."""
 
@@ -186,6 +194,8 @@ def batched(in_dims, x, scale):
 
 def like(x, scale, dtype=None):
     """An empty tensor for the result."""
+    if scale.dim() == 0:
+        return torch.empty_like(x, dtype=dtype)
     shape = torch.broadcast_shapes(x.shape, scale.shape)
     return (torch.empty_like(x, dtype=dtype) if shape == x.shape
             else torch.empty(shape, dtype=dtype or x.dtype, device=x.device))
@@ -224,7 +234,8 @@ def _one():
 
 def _check_scale(scale):
     # Nobody waits for a GPU.
-    if not stays_on_device(scale) and not ((scale > 0) & (scale < math.inf)).all():
+    if not stays_on_device(scale) and not (
+            0 < scale.item() < math.inf if scale.dim() == 0 else ((scale > 0) & (scale < math.inf)).all()):
         raise ValueError(f"scale is {scale}; it is positive and finite in float32")
 
 
