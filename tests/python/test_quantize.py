@@ -177,6 +177,7 @@ def test_int8_saturates_with_a_gradient():
     (lambda x: altgrad.quantize(x, "ocp.e5m2", torch.tensor(1j)), TypeError, "scale is of torch.complex64; it is real"),
     (lambda x: altgrad.quantize(x, "ocp.e5m2", None), TypeError, "scale is None, neither a number nor a tensor"),
     (lambda x: altgrad.quantize([1.0], "ocp.e5m2"), TypeError, "a list was given"),
+    (lambda x: altgrad.dequantize([1.0]), TypeError, "a list was given; codes and numbers are real, in a tensor"),
     (lambda x: altgrad.dequantize(x.cfloat()), TypeError, "a tensor of torch.complex64 was given"),
     (lambda x: altgrad.quantize(x, "e4m3"), ValueError, "'e4m3' is no format to round to; altgrad-opt --list-formats"),
     (lambda x: altgrad.quantize(x, "ocp.e4m3fn", 0.0), ValueError, "scale is 0.0; it is positive and finite"),

@@ -93,7 +93,10 @@ def test_a_history_is_saved_copied_and_part_of_a_module():
 @pytest.mark.parametrize("call, words", [
     (lambda: altgrad.compute_scale(1.0, "e9"), "'e9' is no format"),
     (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=0), "block is 0; it is a number of elements"),
-    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=2, dim=0), "dim is left out beside it"),
+    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=2, dim=0), "blocks want a tensor with a last dimension, and no dim beside them"),
+    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=True), "block is True; it is a number of elements"),
+    (lambda: altgrad.compute_scale(2.0, "ocp.e5m2", block=2), "blocks want a tensor with a last dimension"),
+    (lambda: altgrad.AmaxHistory(True), "length is True; it is a number of tensors from 1 on"),
     (lambda: altgrad.AmaxHistory(0), "length is 0; it is a number of tensors from 1 on")])
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):

@@ -63,8 +63,9 @@ def dequantize(x, scale=1.0, fmt=None, *, block=None):
     `fmt` as `quantize_codes` gives them. `scale` is as in `quantize`; it has no gradient.
     Raises TypeError where `x` is of another dtype than the codes of `fmt`.
     """
-    if x.is_complex():
-        raise TypeError(f"a tensor of {x.dtype} was given; codes and numbers are real")
+    if not isinstance(x, torch.Tensor) or x.is_complex():
+        kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
+        raise TypeError(f"a {kind} was given; codes and numbers are real, in a tensor")
     if fmt is not None:
         _check_format(fmt)
         x = torch.ops.altgrad.numbers_of(x, fmt)
@@ -77,8 +78,7 @@ def spread(scale, x, block):
     """A scale for each element of the last dimension of `x` from one for each block of it."""
     if block is None:
         return scale
-    if not isinstance(block, int) or isinstance(block, bool) or block < 1:
-        raise ValueError(f"block is {block!r}; it is a number of elements from 1 on")
+    check_block(block)
     if not isinstance(scale, torch.Tensor) or scale.dim() == 0 or x.dim() == 0:
         raise ValueError("blocks want a tensor with a scale for each of them, and an x that has a last dimension")
     extent = x.shape[-1]
@@ -87,6 +87,11 @@ def spread(scale, x, block):
         raise ValueError(f"scale has {scale.shape[-1]} numbers in its last dimension; {extent} elements "
                          f"are {blocks} blocks of {block}")
     return scale.repeat_interleave(block, -1)[..., :extent]
+
+
+def check_block(block):
+    if not isinstance(block, int) or isinstance(block, bool) or block < 1:
+        raise ValueError(f"block is {block!r}; it is a number of elements from 1 on")
 
 
 def _check_format(fmt):
@@ -269,8 +274,14 @@ def numbers_of(codes, fmt):
         raise TypeError(f"a tensor of {codes.dtype} was given; codes of {fmt!r} are of {dtype_of(fmt)}")
     if fmt in DTYPES:
         return codes.float()
-    numbers = torch.frombuffer(_numbers(fmt), dtype=torch.float32)
-    return numbers.to(codes.device)[codes.int() & len(numbers) - 1]
+    numbers = _table(fmt, codes.device)
+    return numbers[codes.int() & len(numbers) - 1]
+
+
+@cache
+def _table(fmt, device):
+    with torch.inference_mode(False):
+        return torch.frombuffer(_numbers(fmt), dtype=torch.float32).to(device)
 
 
 __all__ = ["dequantize", "quantize", "quantize_codes"]

@@ -2,7 +2,7 @@
 
 import torch
 
-from ._quantize import _check_format, largest
+from ._quantize import _check_format, check_block, largest
 
 _LEAST, _MARGIN = 1e-10, 1.01
 
@@ -31,12 +31,14 @@ def _largest(fmt):
 @torch.no_grad()
 def _amax(x, dim=None, block=None):
     """The largest finite magnitude; 0 of nothing."""
+    if x.is_complex():
+        raise TypeError(f"a tensor of {x.dtype} was given; magnitudes are of real numbers")
     size = x.detach().float().abs()
     size = torch.where(size.isfinite(), size, 0.0)
     if block is not None:
-        if dim is not None or not isinstance(block, int) or block < 1 or x.dim() == 0:
-            raise ValueError(f"block is {block!r}; it is a number of elements of the last dimension, "
-                             "and dim is left out beside it")
+        check_block(block)
+        if dim is not None or x.dim() == 0:
+            raise ValueError("blocks want a tensor with a last dimension, and no dim beside them")
         blocks = -(-size.shape[-1] // block)
         padded = torch.nn.functional.pad(size, (0, blocks * block - size.shape[-1]))
         return padded.unflatten(-1, (blocks, block)).amax(-1)
@@ -62,7 +64,7 @@ class AmaxHistory(torch.nn.Module):
 
     def __init__(self, length=16, device=None):
         super().__init__()
-        if not isinstance(length, int) or length < 1:
+        if not isinstance(length, int) or isinstance(length, bool) or length < 1:
             raise ValueError(f"length is {length!r}; it is a number of tensors from 1 on")
         self.register_buffer("history", torch.zeros(length, device=device))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64, device=device))
