@@ -8,6 +8,9 @@
 using namespace mlir;
 using namespace altgrad;
 
+// A few seconds.
+static constexpr size_t mostCost = 100000;
+
 std::string altgrad::digits(double number) {
   std::string text;
   double size = std::fabs(number);
@@ -25,7 +28,7 @@ static bool matters(const StoredUpdate &update, int64_t step) {
 }
 
 static void checkCount(StepOp step, ArrayRef<StoredUpdate> updates,
-                       SmallVectorImpl<Finding> &findings) {
+                       Findings &findings) {
   for (BlockArgument argument : step.getBody().getArguments()) {
     if (step.getRole(argument) != "step" || !argument.getType().isF32())
       continue;
@@ -35,18 +38,18 @@ static void checkCount(StepOp step, ArrayRef<StoredUpdate> updates,
     if (llvm::any_of(updates, [&](const StoredUpdate &update) {
           return matters(update, int64_t(last));
         }))
-      findings.push_back({argument.getLoc(),
+      findings.list.push_back({argument.getLoc(),
                           "the count '" + step.getName(argument).str() +
                               "' in f32 stands still at " +
                               std::to_string(int64_t(last)) +
                               ", where updates still depend on it",
-                          "--storage=\"step=i64\" goes on"});
+                          "storage=\"step=i64\" goes on"});
   }
 }
 
 // A gradient that a loss scale makes larger than its format.
 static void checkLossScale(StepOp step, double scale,
-                           SmallVectorImpl<Finding> &findings) {
+                           Findings &findings) {
   auto scales = [&](BlockArgument argument) {
     return llvm::is_contained({"scale", "inv_scale", "scaler"},
                               step.getRole(argument));
@@ -60,7 +63,7 @@ static void checkLossScale(StepOp step, double scale,
     Format format = tensors.getFormat().toFormat();
     double most = decode(format, format.maxCode());
     if (most / scale < 0.5)
-      findings.push_back(
+      findings.list.push_back(
           {argument.getLoc(),
            "gradients '" + step.getName(argument).str() + "' in " +
                tensors.getFormat().getKnownName().str() + " hold " +
@@ -75,7 +78,7 @@ static void checkLossScale(StepOp step, double scale,
 
 void altgrad::checkScalars(StepOp step, ArrayRef<StoredUpdate> updates,
                            double lossScale,
-                           SmallVectorImpl<Finding> &findings) {
+                           Findings &findings) {
   checkCount(step, updates, findings);
   checkLossScale(step, lossScale, findings);
 }
@@ -114,10 +117,23 @@ std::string altgrad::whyNoValues(StepOp step,
                    ", which is not positive";
 }
 
-FailureOr<SmallVector<Finding>>
+// What nothing is said of, or silence would look like praise.
+static void checkPaths(const StoredUpdate &update, Findings &findings) {
+  for (unsigned index = 0; index <= update.stateCount(); ++index)
+    if (std::string format = update.formatOf(index);
+        !format.empty() && std::isnan(update.kept(index, 0)))
+      findings.list.push_back(
+          {update.placeOf(index),
+           "'" + update.nameOf(index).str() + "' in " + format +
+               " is not looked at: between the rule and memory stands an "
+               "operation that the analysis does not know",
+           "--print-step shows a generated step"});
+}
+
+FailureOr<Findings>
 altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
                  const llvm::StringMap<double> &hypers) {
-  SmallVector<Finding> findings;
+  Findings findings;
   std::vector<StoredUpdate> updates;
   for (auto update : step.getBody().getOps<UpdateOp>()) {
     RuleOp rule = rules(update);
@@ -126,6 +142,13 @@ altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
     updates.emplace_back(step, update, rule, hypers);
     if (failed(updates.back().read()))
       return failure();
+    if (updates.back().cost() > mostCost)
+      return emitError(update.getLoc())
+             << "rule '" << rule.getSymName()
+             << "' is too long to be analyzed: operations times squared "
+                "states are "
+             << updates.back().cost() << ", at most " << mostCost;
+    checkPaths(updates.back(), findings);
     checkParameter(updates.back(), findings);
     checkStates(updates.back(), findings);
     checkDivisions(updates.back(), findings);
@@ -135,6 +158,19 @@ altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
   checkScalars(step, updates, scale == hypers.end() ? 65536 : scale->second,
                findings);
   return findings;
+}
+
+bool altgrad::hasLimits(StepOp step) {
+  bool narrow = false;
+  for (BlockArgument argument : step.getBody().getArguments()) {
+    StringRef role = step.getRole(argument);
+    if (role == "hyper" && !step.getDefault(argument))
+      return false; // what is lost hangs on what is not known
+    auto tensors = dyn_cast<TensorsType>(argument.getType());
+    narrow |= tensors && (role == "param" || role == "state") &&
+              !tensors.getFormat().isF32();
+  }
+  return narrow;
 }
 
 static std::string textOf(Location place) {
@@ -161,4 +197,20 @@ std::string altgrad::writeFindings(StepOp step, ArrayRef<Finding> findings) {
                                                    ? " thing"
                                                    : " things");
   return text + "step " + step.getSymName().str() + ": " + number + " found\n";
+}
+
+llvm::json::Array altgrad::writeLimits(ArrayRef<Limit> limits) {
+  llvm::json::Array written;
+  for (const Limit &limit : limits) {
+    bool any = limit.hyper.empty();
+    llvm::json::Value null = nullptr;
+    written.push_back(llvm::json::Object{
+        {"set", limit.set},
+        {"stream", limit.stream},
+        {"hyper", any ? null : llvm::json::Value(limit.hyper)},
+        {"above", limit.above},
+        {"below", limit.below},
+        {"text", limit.text}});
+  }
+  return written;
 }

@@ -47,20 +47,20 @@ static std::string described(const StoredUpdate &update) {
 static std::string remedyFor(const StoredUpdate &update) {
   return update.formatOf(0) == "f32"
              ? "no format is wider; choose larger numbers"
-             : "--storage=\"param=" + update.formatOf(0) +
+             : "storage=\"param=" + update.formatOf(0) +
                    ",stochastic\" moves it on average, \"param=" +
                    update.formatOf(0) + " master=f32\" keeps what is too small";
 }
 
 // A gradient of 0 leaves the decay alone to move a weight.
 static void checkDecay(const StoredUpdate &update, double least,
-                       SmallVectorImpl<Finding> &findings) {
+                       Findings &findings) {
   double decay = moved(update, 0);
   double stored = update.apply(update.steady(0), /*exact=*/false)[0];
   if (decay == 0 || !std::isfinite(decay) || !std::isfinite(stored) ||
       !update.stays(0, 1, stored))
     return;
-  findings.push_back(
+  findings.list.push_back(
       {update.placeOf(0),
        described(update) + ": the decay of " + digits(std::fabs(decay)) +
            " in a step rounds to nothing; a weight of 1 moves by " +
@@ -68,29 +68,45 @@ static void checkDecay(const StoredUpdate &update, double least,
        remedyFor(update)});
 }
 
+// A rule that takes the size of gradients out of an update.
+static bool isNormalized(const StoredUpdate &update) {
+  return std::fabs(moved(update, 1000) / moved(update, 1) - 1) < 0.01;
+}
+
 static void checkRates(const StoredUpdate &update, double least,
-                       SmallVectorImpl<Finding> &findings) {
+                       Findings &findings) {
   double step = std::fabs(moved(update, 1));
   double stored = update.apply(update.steady(1), /*exact=*/false)[0];
-  if (!std::isfinite(step) || step == 0 || !update.stays(0, 1, stored))
+  if (!std::isfinite(step) || step == 0)
+    return;
+  bool lost = update.stays(0, 1, stored);
+  bool draws = update.roundingOf(0) == Round::Stochastic;
+  bool always = update.formatOf(0) != "f32" && !draws && isNormalized(update);
+  if (!lost && !always)
     return;
   for (BlockArgument rate : ratesOf(update)) {
     RuleOp rule = update.getRule();
-    std::string name = rule.getName(rate).str();
-    double value = update.hyper(rate);
-    findings.push_back(
-        {update.placeOf(0),
-         described(update) + ": " + name + " = " + digits(value) +
-             " makes an update of " + digits(step) +
-             " of a steady gradient of 1, and a weight of 1 does not move; the "
-             "smallest " +
-             name + " that moves it is " + digits(value * least / step),
-         remedyFor(update)});
+    std::string name = rule.getName(rate).str(), key = update.keyOf(rate);
+    double value = update.hyper(rate), bound = value * least / step;
+    if (always && !key.empty())
+      findings.limits.push_back(
+          {update.set(), update.keyOf(0), key, 0, bound,
+           described(update) + ": a weight of 1 does not move where " + key +
+               " is below " + digits(bound) + "; " + remedyFor(update)});
+    if (lost)
+      findings.list.push_back(
+          {update.placeOf(0),
+           described(update) + ": " + name + " = " + digits(value) +
+               " makes an update of " + digits(step) +
+               " of a steady gradient of 1, and a weight of 1 does not move; "
+               "the smallest " +
+               name + " that moves it is " + digits(bound),
+           remedyFor(update)});
   }
 }
 
 void altgrad::checkParameter(const StoredUpdate &update,
-                             SmallVectorImpl<Finding> &findings) {
+                             Findings &findings) {
   if (update.kept(0, 1) != 1)
     return; // the format has no 1, or how it is stored is not known
   double least = leastMove(update);
@@ -166,20 +182,20 @@ static std::string hypersOf(Value value, RuleOp rule) {
 }
 
 static void checkGuard(const StoredUpdate &update, const Guarded &guarded,
-                       SmallVectorImpl<Finding> &findings) {
+                       Findings &findings) {
   Point point = update.steady(1);
   double wanted = update.valueAt(guarded.guard, point, true).value_or(0);
   double got = update.valueAt(guarded.guard, point, false).value_or(0);
   std::string name = hypersOf(guarded.guard, update.getRule());
   if (wanted > 0 && got == 0) {
-    findings.push_back({guarded.op->getLoc(),
+    findings.list.push_back({guarded.op->getLoc(),
                         name + " = " + digits(wanted) +
                             " is 0 in f32, in which a denominator takes it",
                         "the least that f32 holds is 1.4e-45"});
     return;
   }
   double least = leastOf(update, guarded.element, point);
-  if (!(got > 0) || !(least > got))
+  if (!(got > 0) || !(least > got) || !std::isfinite(least))
     return;
   std::string formats;
   for (unsigned state = 0; state < update.stateCount(); ++state) {
@@ -190,7 +206,7 @@ static void checkGuard(const StoredUpdate &update, const Guarded &guarded,
                  update.nameOf(state + 1).str() + "' in " +
                  update.formatOf(state + 1);
   }
-  findings.push_back(
+  findings.list.push_back(
       {guarded.op->getLoc(),
        name + " = " + digits(got) + " is added to what is 0 or at least " +
            digits(least) + ", with " + formats +
@@ -200,7 +216,7 @@ static void checkGuard(const StoredUpdate &update, const Guarded &guarded,
 }
 
 void altgrad::checkDivisions(const StoredUpdate &update,
-                             SmallVectorImpl<Finding> &findings) {
+                             Findings &findings) {
   RuleOp rule = update.getRule();
   Variances variances(rule);
   llvm::SetVector<Operation *> seen;

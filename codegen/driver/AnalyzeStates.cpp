@@ -15,7 +15,7 @@ namespace {
 class StateCheck {
 public:
   StateCheck(const StoredUpdate &update, unsigned state,
-             SmallVectorImpl<Finding> &findings)
+             Findings &findings)
       : update(update), state(state), index(state + 1),
         name(update.nameOf(index).str()), format(update.formatOf(index)),
         block(update.blockOf(index)), findings(findings) {}
@@ -37,9 +37,17 @@ private:
   void vanishing();
   double vanishesBelow() const;
   double moveAt(double grad, double now, bool lost) const;
-  void report(const std::string &what, const std::string &remedy) {
-    findings.push_back({update.placeOf(index), what, remedy});
+  // `always`: formats alone say so, or these and other values of a hyper-parameter.
+  void report(const std::string &what, const std::string &remedy,
+              bool always = true) {
+    findings.list.push_back({update.placeOf(index), what, remedy});
+    if (always && narrow())
+      findings.limits.push_back(
+          {update.set(), update.keyOf(index), "", 0, 0, what + "; " + remedy});
   }
+  // What a block's scale gives room for depends on what else is in the block.
+  bool narrow() const { return block == 1 && format != "f32"; }
+  bool limited(double share, ArrayRef<double> held);
   std::string place() const {
     return "state '" + name + "' in " + format;
   }
@@ -47,7 +55,7 @@ private:
   std::string lasting() const {
     if (format == "f32")
       return widest;
-    return "--storage=\"" + name + "=" + format +
+    return "storage=\"" + name + "=" + format +
            ",stochastic\" keeps the change on average, \"" + name +
            "=f32\" keeps it";
   }
@@ -55,7 +63,7 @@ private:
     if (format == "f32")
       return widest;
     StringRef format = this->format;
-    return "--storage=\"" + name +
+    return "storage=\"" + name +
            (format.starts_with("bf16") ? "=f32" : "=bf16,stochastic") +
            "\" has room for it";
   }
@@ -65,7 +73,7 @@ private:
   std::string name, format;
   unsigned block;
   double top = 1; // the largest of its block, where there are blocks
-  SmallVectorImpl<Finding> &findings;
+  Findings &findings;
 };
 } // namespace
 
@@ -107,13 +115,42 @@ double StateCheck::beyond(double number) const {
   return high;
 }
 
+// The share from which on no number falls, if it is the value of a hyper-parameter.
+bool StateCheck::limited(double share, ArrayRef<double> held) {
+  double bound = 0;
+  for (double number : {held.front(), held.back()}) {
+    double low = 0, high = 1;
+    for (int i = 0; i < 40; ++i) {
+      double middle = (low + high) / 2;
+      (stays(number, middle * number) ? high : low) = middle;
+    }
+    bound = std::max(bound, high);
+  }
+  for (BlockArgument hyper : update.hyperArguments()) {
+    std::string key = update.keyOf(hyper);
+    if (key.empty() || std::fabs(update.hyper(hyper) - share) > 1e-12)
+      continue;
+    if (bound < 1 - 1e-6)
+      findings.limits.push_back(
+          {update.set(), update.keyOf(index), key, bound, 1,
+           place() + " stands still where 1 - " + key + " is below " +
+               digits(1 - bound) + ": no number falls under gradients of 0; " +
+               lasting()});
+    return true;
+  }
+  return false;
+}
+
 // state <- share * state + (1 - share) * x
 void StateCheck::average(double share) {
   SmallVector<double> held = numbers();
   if (held.empty())
     return;
+  bool known = !narrow() || limited(share, held);
+  Point point = update.steady(0);
   unsigned still = llvm::count_if(held, [&](double number) {
-    return stays(number, next(number, /*grad=*/0, /*exact=*/false));
+    point.states[state] = number;
+    return stays(number, update.apply(point, /*exact=*/false)[index]);
   });
   std::optional<Round> round = update.roundingOf(index);
   bool draws = round == Round::Stochastic;
@@ -135,7 +172,7 @@ void StateCheck::average(double share) {
     what += (still ? ", and" : ",") +
             std::string(" it grows only where what it averages is over ") +
             digits(grows) + " times as large";
-  report(what, lasting());
+  report(what, lasting(), /*always=*/!known);
 }
 
 // state <- state + x
@@ -243,7 +280,7 @@ void StateCheck::run() {
 }
 
 void altgrad::checkStates(const StoredUpdate &update,
-                          SmallVectorImpl<Finding> &findings) {
+                          Findings &findings) {
   for (unsigned state = 0; state < update.stateCount(); ++state)
     StateCheck(update, state, findings).run();
 }

@@ -2,7 +2,6 @@
 #include "codegen/driver/Compiler.h"
 
 #include "codegen/Passes.h"
-#include "codegen/driver/Analyze.h"
 #include "codegen/driver/Register.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -130,7 +129,7 @@ LogicalResult Compiler::checkModule() {
 
 // What is lost in the step as it is written: places are those of its rules, in the
 // files that they come from.
-LogicalResult Compiler::analyzeStep(std::string &product) {
+FailureOr<Findings> Compiler::findLosses() {
   auto ruleOf = [&](UpdateOp update) -> RuleOp {
     for (auto &[spelled, rule] : rules)
       if (rule && rule->getSymName() == update.getRule())
@@ -141,13 +140,16 @@ LogicalResult Compiler::analyzeStep(std::string &product) {
     rule = findRule(update.getRule(), request.rulePath, update.getLoc());
     return rule.get();
   };
+  return analyze(theStep(), ruleOf, request.values);
+}
+
+LogicalResult Compiler::analyzeStep(std::string &product) {
   if (std::string why = whyNoValues(theStep(), request.values); !why.empty())
     return fail(why);
-  auto findings = analyze(theStep(), ruleOf, request.values);
-  if (failed(findings))
-    return failure();
-  product = writeFindings(theStep(), *findings);
-  return success();
+  FailureOr<Findings> findings = findLosses();
+  if (succeeded(findings))
+    product = writeFindings(theStep(), findings->list);
+  return findings;
 }
 
 // Everything up to the phases, which all products share.
@@ -188,6 +190,25 @@ FailureOr<std::string> Compiler::hostOf(const Target &target, HostForm form) {
   return emitHost(**lowered, target, form);
 }
 
+// Whatever is wrong with the step is said when it is lowered.
+void Compiler::findLimits() {
+  bool wanted = request.product == Product::Bundle ||
+                request.product == Product::Manifest;
+  if (!wanted || !hasLimits(theStep()))
+    return;
+  ScopedDiagnosticHandler silence(context.get(),
+                                  [](Diagnostic &) { return success(); });
+  FailureOr<Findings> findings = findLosses();
+  if (succeeded(findings))
+    limits = std::move(findings->limits);
+}
+
+llvm::json::Object Compiler::manifest() {
+  llvm::json::Object manifest = writeManifest(theStep(), targets);
+  manifest["warnings"] = writeLimits(limits);
+  return manifest;
+}
+
 FailureOr<std::string> Compiler::bundle() {
   std::vector<std::string> objects;
   std::vector<GpuCode> gpu;
@@ -209,8 +230,7 @@ FailureOr<std::string> Compiler::bundle() {
     gpu.push_back({target->name, *code, *cubin});
   }
   std::string manifest;
-  llvm::raw_string_ostream(manifest) << llvm::json::Value(
-      writeManifest(theStep(), targets));
+  llvm::raw_string_ostream(manifest) << llvm::json::Value(this->manifest());
   FailureOr<std::string> constants =
       emitConstants(module->getLoc(), manifest, gpu);
   if (failed(constants))
@@ -230,8 +250,7 @@ LogicalResult Compiler::make(std::string &product) {
     out << writeReport(theStep());
     break;
   case Product::Manifest:
-    out << llvm::formatv("{0:2}\n", llvm::json::Value(writeManifest(
-                                        theStep(), targets)));
+    out << llvm::formatv("{0:2}\n", llvm::json::Value(manifest()));
     break;
   case Product::PTX:
     made = ptxOf(*targets[0]);
@@ -281,6 +300,7 @@ LogicalResult Compiler::run(std::string &product) {
     return failure();
   if (request.product == Product::Analysis)
     return analyzeStep(product);
+  findLimits();
   if (failed(lowerToPhases()))
     return failure();
   return make(product);

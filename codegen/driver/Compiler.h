@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_COMPILER_H
 #define ALTGRAD_CODEGEN_COMPILER_H
 
+#include "codegen/driver/Analyze.h"
 #include "codegen/driver/GenerateStep.h"
 #include "codegen/emit/Code.h"
 #include "codegen/emit/Manifest.h"
@@ -40,7 +41,10 @@ private:
   RuleOp ruleOf(const SetRequest &set, mlir::ModuleOp file);
   mlir::LogicalResult checkModule();
   mlir::LogicalResult lowerToPhases();
+  mlir::FailureOr<Findings> findLosses();
   mlir::LogicalResult analyzeStep(std::string &product);
+  void findLimits();
+  llvm::json::Object manifest();
   mlir::LogicalResult make(std::string &product);
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
   lowerTo(const Target &target);
@@ -55,6 +59,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   llvm::SmallVector<const Target *> targets;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  llvm::SmallVector<Limit> limits; // of its formats, before it was lowered
   std::map<std::string, mlir::OwningOpRef<RuleOp>> rules; // read for sets
 };
 

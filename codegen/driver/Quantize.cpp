@@ -49,16 +49,21 @@ LogicalResult SetWriter::quantizeTo(StringRef format) {
     moveToAlways(before);
     return success();
   }
-  std::string kept = saturated(name + "scaled", known);
+  bool clamps = formatOf("copy") != format || !words.lookup("copy").overflow;
+  std::string kept = clamps ? saturated(name + "scaled", known) : name + "scaled";
   text.line(name + "list = collect " + kept + " : f32 to !altgrad.reals");
-  text.line(name + "codes = quantize " + name + "list round<nearest_even> overflow<" +
-            (known.getInf() ? "nonfinite" : "saturate") + "> : " + type);
   Named copy = named("copy");
   stream("out", "copy", copy, typeOf("copy"));
   if (formatOf("copy") == format) {
-    text.always.push_back(name + "codes to %" + copy.name + " : " + type);
+    StorageWord &word = words["copy"];
+    if (!word.overflow && known.getInf())
+      word.overflow = OverflowMode::NonFinite;
+    stored(copy, name + "list", "copy");
+    text.always.push_back(text.writes.pop_back_val());
     return success();
   }
+  text.line(name + "codes = quantize " + name + "list round<nearest_even> overflow<" +
+            (known.getInf() ? "nonfinite" : "saturate") + "> : " + type);
   text.line(name + "back = dequantize " + name + "codes : " + type);
   text.line(name + "number = element " + name + "back");
   text.line(name + "product = arith.mulf " + name + "number, %grad_scale : f32");

@@ -98,6 +98,11 @@ LogicalResult StoredUpdate::read() {
   return success();
 }
 
+size_t StoredUpdate::cost() const {
+  return rule.getBody().front().getOperations().size() *
+         std::max<size_t>(1, states.size() * states.size());
+}
+
 static Numbers atPoint(RuleOp rule, ArrayRef<BlockArgument> states,
                        const llvm::DenseMap<Value, double> &hypers,
                        const llvm::DenseMap<Value, bool> &decided,
@@ -164,11 +169,15 @@ bool StoredUpdate::stays(unsigned index, double before, double number,
 
 // Where a state is linear in itself and settles, its steady value; of a sum or a
 // maximum what one step makes. A few rounds for those that depend on others.
-Point StoredUpdate::steady(double grad) const {
-  Point point;
+const Point &StoredUpdate::steady(double grad) const {
+  auto [known, isNew] = settled.try_emplace(grad);
+  Point &point = known->second;
+  if (!isNew)
+    return point;
   point.grad = grad;
   point.states.assign(states.size(), 0);
-  for (int round = 0; round < 4; ++round)
+  for (int round = 0; round < 4; ++round) {
+    SmallVector<double> before = point.states;
     for (unsigned i = 0; i < states.size(); ++i) {
       auto from = [&](double before) {
         Point other = point;
@@ -180,6 +189,9 @@ Point StoredUpdate::steady(double grad) const {
       bool settles = linear && slope >= 0 && slope < 1 - 1e-13;
       point.states[i] = settles ? start / (1 - slope) : start;
     }
+    if (before == point.states)
+      break;
+  }
   return point;
 }
 
@@ -199,6 +211,22 @@ BlockArgument StoredUpdate::streamOf(unsigned index) const {
     if (step.getRole(argument) != "block_scale")
       return argument;
   return {};
+}
+
+unsigned StoredUpdate::set() const {
+  BlockArgument stream = streamOf(0);
+  return stream ? step.getSet(stream).value_or(0) : 0;
+}
+
+std::string StoredUpdate::keyOf(unsigned index) const {
+  BlockArgument stream = streamOf(index);
+  return stream ? step.getKey(stream).str() : nameOf(index).str();
+}
+
+std::string StoredUpdate::keyOf(BlockArgument hyper) const {
+  size_t place = llvm::find(hypers, hyper) - hypers.begin();
+  auto argument = dyn_cast<BlockArgument>(Value(update.getHypers()[place]));
+  return argument ? step.getKey(argument).str() : "";
 }
 
 unsigned StoredUpdate::blockOf(unsigned index) const {

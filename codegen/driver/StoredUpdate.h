@@ -4,6 +4,7 @@
 
 #include "codegen/driver/Numbers.h"
 #include "llvm/ADT/StringMap.h"
+#include <map>
 
 namespace altgrad {
 
@@ -22,6 +23,8 @@ public:
   /// Emits an error for a hyper-parameter that has no value.
   mlir::LogicalResult read();
 
+  /// What looking at all of it takes, in operations: some hundred times this.
+  size_t cost() const;
   /// The new parameter, then the new states; NaN where nothing is known.
   llvm::SmallVector<double> apply(const Point &point, bool exact) const;
   /// The value of an operation of the rule there.
@@ -35,7 +38,7 @@ public:
   bool stays(unsigned index, double before, double number,
              double largest = 0) const;
   /// A point at which every state is what a steady gradient makes of it.
-  Point steady(double grad) const;
+  const Point &steady(double grad) const;
 
   unsigned stateCount() const { return states.size(); }
   mlir::BlockArgument stateArgument(unsigned state) const {
@@ -55,7 +58,14 @@ public:
   }
   void setHyper(mlir::BlockArgument argument, double value) {
     values[argument] = value;
+    settled.clear();
   }
+  /// What the step calls it; "" where it computes the value.
+  std::string keyOf(mlir::BlockArgument hyper) const;
+  /// What the step calls a stream.
+  std::string keyOf(unsigned index) const;
+  /// The set of its tensors.
+  unsigned set() const;
   RuleOp getRule() const { return rule; }
 
 private:
@@ -77,6 +87,7 @@ private:
   llvm::DenseMap<mlir::Value, double> values; // of hyper-parameters
   llvm::DenseMap<mlir::Value, bool> decided;
   llvm::SmallVector<Path> paths;
+  mutable std::map<double, Point> settled; // by their gradient
 };
 
 } // namespace altgrad

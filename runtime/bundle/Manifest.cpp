@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t mostWords = 4096, mostStepWords = 1 << 24;
 constexpr int64_t mostSpills = 256, mostPerBlock = 1 << 16;
 constexpr double mostTraffic = 1 << 20; // bytes per element
+constexpr double mostBound = 1 << 20;   // of a hyper-parameter
 
 using Choice = std::pair<const char *, int32_t>;
 constexpr Choice accesses[] = {
@@ -97,6 +98,7 @@ private:
   void readScalar(const Fields &fields);
   void readPhase(const Fields &fields);
   void readExchange(const Fields &fields);
+  void readWarning(const Fields &fields);
 
   Fields root;
   Manifest manifest{};
@@ -217,6 +219,18 @@ void Reader::readExchange(const Fields &fields) {
   manifest.exchanges.push_back(std::move(exchange));
 }
 
+void Reader::readWarning(const Fields &fields) {
+  Limit warning;
+  warning.set = fields.integer("set", 0, manifest.sets - 1);
+  warning.stream = fields.word("stream");
+  if (!fields.member("hyper").is_null())
+    warning.hyper = fields.word("hyper");
+  warning.above = fields.number("above", mostBound);
+  warning.below = fields.number("below", mostBound);
+  warning.text = fields.text("text");
+  manifest.warnings.push_back(std::move(warning));
+}
+
 void Reader::checkVersion() {
   int64_t version = root.integer("altgrad", 0, INT32_MAX);
   std::string producer = root.text("producer").substr(0, 64);
@@ -271,6 +285,8 @@ Manifest Reader::read() {
   forEach("scalars", [&](const Fields &entry) { readScalar(entry); });
   forEach("phases", [&](const Fields &entry) { readPhase(entry); });
   forEach("exchanges", [&](const Fields &entry) { readExchange(entry); });
+  if (root.object.contains("warnings")) // not in those of an older compiler
+    forEach("warnings", [&](const Fields &entry) { readWarning(entry); });
   checkLaunches();
   return std::move(manifest);
 }

@@ -53,6 +53,12 @@ struct Exchange {
   std::vector<Word> words;
 };
 
+struct Limit {                     // what a format loses, and where
+  std::string stream, hyper, text; // hyper "": with any values
+  int64_t set;
+  double above, below;
+};
+
 // A parsed manifest keeps the promise that every slot lies inside its table,
 // that names differ, and that what one tensor, group or step has shares no
 // slot.
@@ -64,6 +70,7 @@ struct Manifest {
   std::vector<Scalar> scalars;
   std::vector<Phase> phases;
   std::vector<Exchange> exchanges;
+  std::vector<Limit> warnings;
   int64_t workspaceStepWords, workspaceRowWords, workspaceChunkWords, spills;
 };
 

@@ -84,6 +84,21 @@ int32_t altgrad_has_units(const altgrad_bundle *bundle) {
   return bundle && manifestOf(bundle)->units;
 }
 
+altgrad_status altgrad_format_numbers(const char *name, int64_t count,
+                                      float *out) {
+  int32_t bits = name ? altgrad_format_bits(name) : 0;
+  if (bits == 0 || bits > 16 || !out || count != int64_t(1) << bits)
+    return fail(ALTGRAD_INVALID,
+                "altgrad_format_numbers: %lld numbers of %.64s, which has %d "
+                "bits (2 to 16 have a list)",
+                (long long)count, name ? name : "(null)", int(bits));
+  for (const altgrad::Preset &preset : altgrad::presets)
+    if (!strcmp(preset.name, name))
+      for (int64_t code = 0; code < count; ++code)
+        out[code] = altgrad::decode(preset.format, uint32_t(code));
+  return ALTGRAD_OK;
+}
+
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
   if (!bundle || manifestOf(bundle)->streams.empty())
     return 0;
@@ -104,6 +119,10 @@ int64_t altgrad_phase_count(const altgrad_bundle *bundle) {
 
 int64_t altgrad_exchange_count(const altgrad_bundle *bundle) {
   return countOf(bundle, &Manifest::exchanges);
+}
+
+int64_t altgrad_warning_count(const altgrad_bundle *bundle) {
+  return countOf(bundle, &Manifest::warnings);
 }
 
 altgrad_status altgrad_stream_at(const altgrad_bundle *bundle, int64_t index,
@@ -150,6 +169,18 @@ altgrad_status altgrad_exchange_at(const altgrad_bundle *bundle, int64_t index,
                                    &Manifest::exchanges, index, out, exchange))
     return status;
   return give({0, exchange->phase, int64_t(exchange->words.size())}, out);
+}
+
+altgrad_status altgrad_warning_at(const altgrad_bundle *bundle, int64_t index,
+                                  altgrad_warning_info *out) {
+  const Limit *warning;
+  if (altgrad_status status = find("altgrad_warning_at", "warning", bundle,
+                                   &Manifest::warnings, index, out, warning))
+    return status;
+  return give({0, warning->stream.c_str(), warning->hyper.c_str(),
+               warning->text.c_str(), warning->above, warning->below,
+               int32_t(warning->set)},
+              out);
 }
 
 altgrad_status altgrad_exchange_word_at(const altgrad_bundle *bundle,

@@ -177,10 +177,18 @@ def test_int8_saturates_with_a_gradient():
     (lambda x: altgrad.quantize(x, "ocp.e5m2", torch.tensor(1j)), TypeError, "scale is of torch.complex64; it is real"),
     (lambda x: altgrad.quantize(x, "ocp.e5m2", None), TypeError, "scale is None, neither a number nor a tensor"),
     (lambda x: altgrad.quantize([1.0], "ocp.e5m2"), TypeError, "a list was given"),
+    (lambda x: altgrad.dequantize([1.0]), TypeError, "a list was given; codes and numbers are real, in a tensor"),
     (lambda x: altgrad.dequantize(x.cfloat()), TypeError, "a tensor of torch.complex64 was given"),
     (lambda x: altgrad.quantize(x, "e4m3"), ValueError, "'e4m3' is no format to round to; altgrad-opt --list-formats"),
     (lambda x: altgrad.quantize(x, "ocp.e4m3fn", 0.0), ValueError, "scale is 0.0; it is positive and finite"),
     (lambda x: altgrad.quantize(x, "ocp.e4m3fn", math.nan), ValueError, "scale is nan"),
+    (lambda x: altgrad.quantize(x, "ocp.e4m3fn", math.inf), ValueError, "scale is inf; it is positive and finite"),
+    (lambda x: altgrad.quantize(x, "ocp.e4m3fn", -1.0), ValueError, "scale is -1.0; it is positive and finite"),
+    (lambda x: altgrad.dequantize(x, fmt="altgrad.e3m4"), TypeError, "a tensor of torch.float32 was given; codes of 'altgrad.e3m4' are of torch.uint8"),
+    (lambda x: altgrad.dequantize(x, fmt="e9"), ValueError, "'e9' is no format"),
+    (lambda x: altgrad.quantize(x, "ocp.e5m2", 1.0, block=2), ValueError, "blocks want a tensor with a scale for each of them"),
+    (lambda x: altgrad.quantize(x, "ocp.e5m2", torch.ones(2, 3), block=2), ValueError, "scale has 3 numbers in its last dimension; 3 elements are 2 blocks of 2"),
+    (lambda x: altgrad.quantize(x, "ocp.e5m2", torch.ones(2, 3), block=0), ValueError, "block is 0; it is a number of elements"),
     (lambda x: altgrad.quantize(x, "ocp.e4m3fn", 1e-50), ValueError, "scale is 1e-50; it is positive and finite in float32"),
     (lambda x: altgrad.quantize(x.double(), "ocp.e4m3fn"), TypeError, "a tensor of torch.float64 was given"),
     (lambda x: altgrad.quantize(x.to_sparse(), "ocp.e4m3fn"), (TypeError, NotImplementedError), "[Ss]parse"),
@@ -197,8 +205,30 @@ def test_formats_without_a_dtype_of_torch(fmt, largest, step):
     assert got[:2].tolist() == [largest, -largest] and got[3] == 0
     got.sum().backward()
     assert x.grad.tolist() == [0, 0, 1, 0, 1]
-    with pytest.raises(ValueError, match=f"torch has no dtype for codes of '{fmt}'; there are bf16"):
-        altgrad.quantize_codes(x, fmt)
+
+
+@pytest.mark.parametrize("fmt, dtype", [("altgrad.e3m4", torch.uint8), ("ocp.e2m1", torch.uint8), ("altgrad.e0m15", torch.int16),
+                                        ("int16", torch.int16), ("uint8", torch.uint8), ("ocp.e8m0", torch.uint8),
+                                        ("int8", torch.int8), ("bf16", torch.bfloat16)])
+def test_codes_of_formats_without_a_dtype(fmt, dtype):
+    x = torch.cat([torch.randn(3000) * torch.exp2(torch.randint(-16, 16, (3000,)).float()), torch.tensor([0.0, -0.0, math.inf])])
+    codes = altgrad.quantize_codes(x, fmt, 0.5)
+    assert codes.dtype == dtype and codes.shape == x.shape
+    values = altgrad.quantize(x, fmt, 0.5)
+    back = altgrad.dequantize(codes, 0.5, fmt)
+    assert torch.equal(back, values) and torch.equal(back.signbit(), values.signbit())
+    compiled = torch.compile(lambda v: altgrad.dequantize(altgrad.quantize_codes(v, fmt, 0.5), 0.5, fmt), fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x), back)
+    assert torch.equal(torch.vmap(lambda c: altgrad.dequantize(c, 0.5, fmt))(codes.view(3, -1)).flatten(), back)
+
+
+def test_every_code_of_a_narrow_format_has_its_number():
+    codes = torch.arange(256, dtype=torch.uint8)
+    fields, mantissa = (codes.int() >> 4) & 7, codes.int() & 15
+    wanted = torch.where(fields > 0, (16 + mantissa) * 2.0 ** (fields - 7.0), mantissa * 2.0 ** -6)
+    assert torch.equal(altgrad.dequantize(codes, fmt="altgrad.e3m4"), torch.where(codes < 128, wanted, -wanted))
+    few = altgrad.dequantize(torch.tensor([2, 10, 0xf2], dtype=torch.uint8), fmt="ocp.e2m1")
+    assert few.tolist() == [1, -1, 1]
 
 
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="nobody waits for a device's scale")

@@ -33,6 +33,8 @@ SCHEMA = {
                 "domain": ["chunks", "rows", "once"], "set": {int, NULL}, "per_block": int, "finishes": int,
                 "block": int, "read": {int, float}, "written": {int, float}},),
     "exchanges": ({"phase": int, "words": ({"word": int, "reduction": REDUCTIONS},)},),
+    "warnings": ({"set": int, "stream": str, "hyper": {str, NULL}, "above": {int, float},
+                  "below": {int, float}, "text": str},),
 }
 
 REQUESTS = {
@@ -44,6 +46,7 @@ REQUESTS = {
     "spills": ["--rule=lamb"],
     "clip": ["--rule=adopt", "--clip"],
     "unscale": ["--rule=lion", "--unscale", "--exchange", "--clip"],
+    "warnings": ["--rule=adamw", "--storage=m=f16 v=bf16"],
 }
 
 
@@ -79,6 +82,7 @@ def test_the_compiler_writes_the_schema(made):
     assert manifest["altgrad"] == 3 and (manifest["host"], manifest["ptx"]) == (["v3"], ["sm_80"])
     assert manifest["sets"] == max(1, sum("--set" in word for word in REQUESTS[name]))
     assert bool(manifest["exchanges"]) == ("--exchange" in REQUESTS[name])
+    assert name != "warnings" or {w["hyper"] for w in manifest["warnings"]} == {"beta1", "beta2", None}
     assert (manifest["workspace"]["spills"] > 0) == (name == "spills" or name == "exchange")
     for kind in ("streams", "scalars"):
         keys = [(entry["set"], entry["role"], entry["key"]) for entry in manifest[kind]]
@@ -103,6 +107,8 @@ SCALAR = struct(("name", c_char_p), ("key", c_char_p),
 PHASE = struct(("name", c_char_p), *number("kind", "set"), ("read", c_double),
                ("written", c_double))
 EXCHANGE = struct(("phase", c_int64), ("words", c_int64))
+WARNING = struct(*[(name, c_char_p) for name in ("stream", "hyper", "text")],
+                 ("above", c_double), ("below", c_double), *number("set"))
 WORD = struct(("offset", c_uint64), *number("reduction"))
 
 # What numbers of altgrad.h stand for.
@@ -149,6 +155,10 @@ def test_the_c_abi_answers_what_the_manifest_says(made):
         assert count(kind) == len(entries)
         for index, entry in enumerate(entries):
             assert ask(lib, bundle, kind, info, index) == wanted(entry, *left_out)
+    assert count("warning") == len(manifest["warnings"])
+    for index, entry in enumerate(manifest["warnings"]):
+        given = ask(lib, bundle, "warning", WARNING, index)
+        assert given == {**entry, "hyper": entry["hyper"] or ""}
     assert count("exchange") == len(manifest["exchanges"])
     for index, exchange in enumerate(manifest["exchanges"]):
         words = exchange["words"]

@@ -218,6 +218,8 @@ const Edit edits[] = {
      "manifest.streams is not a list"},
     {"\"read\": 4", "\"read\": null", "phases[0].read is null, not a number"},
     {"\"read\": 4", "\"read\": -0.5", "phases[0].read is -0.5"},
+    {"\"exchanges\": []", "\"exchanges\": [], \"warnings\": [{\"set\": 9}]",
+     "warnings[0].set is 9, not in [0, 0]"},
     {"\"exchanges\": []", "\"exchanges\": [{\"phase\": 0, \"words\": []}]",
      "exchanges[0].phase is 0, not in [1, 3]"},
     {"\"exchanges\": []", "\"exchanges\": [{\"phase\": 4, \"words\": []}]",

@@ -1,4 +1,4 @@
-"""altgrad's functions of gradients beside torch's, on the same lists: norm, clip, value, unscale and clip."""
+"""altgrad's functions of gradients beside torch's, on the same lists: norm, clip, value, unscale and clip, quantize."""
 
 import statistics
 
@@ -6,7 +6,8 @@ import torch
 
 from . import candidates, measure
 
-OPS = ("norm", "clip", "clip within", "value", "unscale+clip")
+OPS = ("norm", "clip", "clip within", "value", "unscale+clip", "quantize")
+FORMAT, LARGEST, SCALE = torch.float8_e4m3fn, 448.0, 0.37
 
 
 class Torch:
@@ -42,6 +43,10 @@ class Torch:
     def value(self):
         torch.nn.utils.clip_grad_value_(self.params, 0.01)
 
+    def quantize(self):
+        for g in self.grads():
+            g.float().div_(SCALE).clamp_(-LARGEST, LARGEST).to(FORMAT).float().mul_(SCALE).to(g.dtype)
+
     def unscale_clip(self):
         torch._amp_foreach_non_finite_check_and_unscale_(self.grads(), self.found, self.inverse)
         torch.nn.utils.clip_grad_norm_(self.params, 0.5 * self.bound)
@@ -59,6 +64,11 @@ class Altgrad(Torch):
     def value(self):
         import altgrad
         altgrad.clip_grad_value_(self.params, 0.01)
+
+    def quantize(self):
+        import altgrad
+        for g in self.grads():
+            altgrad.quantize(g, "ocp.e4m3fn", SCALE)
 
     def unscale_clip(self):
         import altgrad

@@ -122,6 +122,16 @@ typedef struct altgrad_exchange_word {
   int32_t reduction; // ALTGRAD_AND is over an i32, the others over an f32
 } altgrad_exchange_word;
 
+// What a set's formats lose where a hyper-parameter lies between two numbers.
+typedef struct altgrad_warning_info {
+  uint64_t size;
+  const char *stream; // the key of the parameter or state that loses it
+  const char *hyper;  // its key; "": whatever there is
+  const char *text;
+  double above, below;
+  int32_t set;
+} altgrad_warning_info;
+
 // 0 for a step of scalars alone, for which no tensors are bound.
 ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
 // 1 where the rows of a tensor's matrices are its units, by which something is
@@ -147,6 +157,11 @@ ALTGRAD_API altgrad_status
 altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
                          int64_t word, altgrad_exchange_word *out);
 
+ALTGRAD_API int64_t altgrad_warning_count(const altgrad_bundle *bundle);
+ALTGRAD_API altgrad_status altgrad_warning_at(const altgrad_bundle *bundle,
+                                              int64_t index,
+                                              altgrad_warning_info *out);
+
 // Bits of a code of the format that has this name, as in a stream's `format`; 0 if
 // none has. Codes of 2 to 8 bits lie one in a byte, those of 9 to 16 in two.
 ALTGRAD_API int32_t altgrad_format_bits(const char *name);
@@ -165,6 +180,10 @@ ALTGRAD_API altgrad_status altgrad_format_decode(const char *name,
 // What a short name for a format with scales says in full: of "mxfp8"
 // "ocp.e4m3fn:32:ocp.e8m0", elements, block and scales; null if it is none.
 ALTGRAD_API const char *altgrad_scaled_preset(const char *name);
+// The numbers of all codes of such a format of up to 16 bits, in their order; `count`
+// is two to the power of its bits.
+ALTGRAD_API altgrad_status altgrad_format_numbers(const char *name,
+                                                  int64_t count, float *out);
 
 // Plans keep what they need of a bundle: it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);

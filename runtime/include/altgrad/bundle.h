@@ -32,7 +32,9 @@
 //                "kind": "sweep", "domain": "chunks", "set": 0, "per_block": 1,
 //                "finishes": 0, "block": 1, "read": 16, "written": 12.125}, ...],
 //    "exchanges": [{"phase": 3,
-//                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...]}
+//                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...],
+//    "warnings": [{"set": 0, "stream": "v", "hyper": "beta2", "above": 0.998,
+//                  "below": 1, "text": "state 'v' in bf16 stands still ..."}, ...]}
 //
 // "name" is unique in the step; "key" is what the rule calls it, unique among what
 // has its "set" and "role" (a state and a hyper-parameter of one set may share a
@@ -72,6 +74,10 @@
 // share of reductions over the step ("add", "sumsq", "max": an f32; "and": an
 // i32). Other devices' or ranks' shares are combined with them, in their order,
 // and written back there. A step compiled without --exchange has none.
+//
+// A warning is what `altgrad-opt --analyze` finds in the format of a parameter or a
+// state: a sentence that holds where the hyper-parameter with this key, of a group
+// of this set, lies between "above" and "below", or always where "hyper" is null.
 #ifndef ALTGRAD_BUNDLE_H
 #define ALTGRAD_BUNDLE_H
 

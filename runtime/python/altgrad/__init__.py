@@ -15,8 +15,8 @@ from importlib import import_module
 from ._library import Error, runtime_version
 
 __version__ = "0.1.0"
-_OPS = ("clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm",
-        "dequantize", "dynamic_loss_scale_update", "fused_grad_unscale_clip", "quantize",
+_OPS = ("AmaxHistory", "clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm",
+        "compute_scale", "dequantize", "dynamic_loss_scale_update", "fused_grad_unscale_clip", "quantize",
         "quantize_blocks", "quantize_codes")
 __all__ = ["Error", "__version__", "amp", "ops", "optim", "runtime_version", "transcode", *_OPS]
 
@@ -27,5 +27,6 @@ def __getattr__(name):
     if name == "transcode":
         return import_module(".optim", __name__).transcode
     if name in _OPS:
-        return getattr(import_module(".ops", __name__), name)
+        globals()[name] = getattr(import_module(".ops", __name__), name)
+        return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass
 
 from ._library import (Error, ExchangeInfo, ExchangeWord, PhaseInfo, ScalarInfo, StreamInfo,
-                       find_compiler, library)
+                       WarningInfo, find_compiler, library)
 
 # CPU tensors only: the machine code of both levels, no PTX.
 # By whether the tensors lie in the host's memory.
@@ -85,6 +85,21 @@ class Exchange:
     words: tuple  # (offset, reduction)
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What the format of `stream`, a key, loses in a set where `hyper` lies between two numbers.
+
+    With `hyper` "" it does so always.
+    """
+
+    set: int
+    stream: str
+    hyper: str
+    above: float
+    below: float
+    text: str
+
+
 class Bundle:
     """A compiled step: `sets` in the order of the request, `singles` of the step as a whole.
 
@@ -108,6 +123,8 @@ class Bundle:
                           for index in range(library().altgrad_set_count(handle)))
         self.exchanges = tuple(Exchange(e.phase, tuple(self._words(index, e.words)))
                                for index, e in enumerate(self._all("exchange", ExchangeInfo)))
+        self.limits = tuple(Limit(w.set, w.stream.decode(), w.hyper.decode(), w.above, w.below,
+                                  w.text.decode()) for w in self._all("warning", WarningInfo))
         self.sums = _sums(self._all("phase", PhaseInfo), self.sets)
 
     def _all(self, kind, info):

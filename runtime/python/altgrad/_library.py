@@ -68,6 +68,11 @@ class ExchangeWord(_Info):
     _fields_ = [("size", c_uint64), ("offset", c_uint64), ("reduction", c_int32)]
 
 
+class WarningInfo(_Info):
+    _fields_ = [("size", c_uint64), ("stream", c_char_p), ("hyper", c_char_p), ("text", c_char_p),
+                ("above", c_double), ("below", c_double), ("set", c_int32)]
+
+
 # altgrad_status (*)(...): the arguments after the name, in order.
 _STATUS_FUNCTIONS = {
     "altgrad_load": (c_char_p, POINTER(c_void_p)),
@@ -76,6 +81,8 @@ _STATUS_FUNCTIONS = {
     "altgrad_scalar_at": (c_void_p, c_int64, POINTER(ScalarInfo)),
     "altgrad_phase_at": (c_void_p, c_int64, POINTER(PhaseInfo)),
     "altgrad_exchange_at": (c_void_p, c_int64, POINTER(ExchangeInfo)),
+    "altgrad_format_numbers": (c_char_p, c_int64, c_void_p),
+    "altgrad_warning_at": (c_void_p, c_int64, POINTER(WarningInfo)),
     "altgrad_exchange_word_at": (c_void_p, c_int64, c_int64, POINTER(ExchangeWord)),
     "altgrad_plan_create": (c_void_p, c_char_p, POINTER(c_void_p)),
     "altgrad_bind_tensors": (c_void_p, c_void_p, c_int64, c_int64),
@@ -106,6 +113,7 @@ _FUNCTIONS = {
     "altgrad_scalar_count": (c_int64, c_void_p),
     "altgrad_phase_count": (c_int64, c_void_p),
     "altgrad_exchange_count": (c_int64, c_void_p),
+    "altgrad_warning_count": (c_int64, c_void_p),
     "altgrad_plan_free": (None, c_void_p),
     "altgrad_bundle_free": (None, c_void_p),
 }

@@ -12,7 +12,9 @@ from . import _registered  # noqa: F401
 from ._clip import clip_grad_norm_, clip_grad_value_, compute_global_grad_norm
 from ._blocks import quantize_blocks
 from ._quantize import dequantize, quantize, quantize_codes
+from ._scales import AmaxHistory, compute_scale
 from ._unscale import dynamic_loss_scale_update, fused_grad_unscale_clip
 
-__all__ = ["clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm", "dequantize",
-           "dynamic_loss_scale_update", "fused_grad_unscale_clip", "quantize", "quantize_blocks", "quantize_codes"]
+__all__ = ["AmaxHistory", "clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm",
+           "compute_scale", "dequantize", "dynamic_loss_scale_update", "fused_grad_unscale_clip", "quantize",
+           "quantize_blocks", "quantize_codes"]

@@ -16,7 +16,7 @@ from ..optim._workspace import Workspace
 from ._look import check_extents
 
 _WORDS = [FORMATS[dtype] for dtype in PARAM_DTYPES]
-_MOST = 32
+_MOST = 256
 
 
 class Bound:

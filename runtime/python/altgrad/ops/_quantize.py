@@ -2,31 +2,31 @@
 
 import math
 from array import array
+from functools import cache
 
 import torch
 from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
 
 from .._library import library
-from ..optim._layout import DTYPES, PARAM_DTYPES
+from ..optim._layout import DTYPES, PARAM_DTYPES, dtype_of
 from ..optim._where import stays_on_device
 from ._bound import run
-from ._lists import single
 from ._look import Look, look
 
 
-# Those whose codes torch has a dtype for.
-_CODED = [word for word, dtype in DTYPES.items() if dtype != torch.float32]
 # Between _LEAST and _BEYOND a number is neither 0 nor infinite in float32.
 _LEAST, _BEYOND = 2.0**-150, 2.0**128 - 2.0**103
 
 
-def quantize(x, fmt, scale=1.0, *, mask_saturated=False):
+def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     """x / scale rounded to the nearest number of `fmt`, times scale: a tensor like `x`.
 
     `x` is of float32, bfloat16 or float16, of any layout; `fmt` a format's name, such as
     "ocp.e4m3fn" (`altgrad-opt --list-formats`). `scale` is a positive number, a 0-dim tensor (on a GPU nobody waits for it),
-    or a tensor that broadcasts against `x`, as one of shape (rows, 1). Ties go to the even
+    or a tensor that broadcasts against `x`, as one of shape (rows, 1). With `block`, its last
+    dimension has one number for each `block` neighbours in the last dimension of `x`, the last
+    of them perhaps fewer. Ties go to the even
     code; finite numbers beyond the largest become that one; an infinity stays where the
     format has it; a NaN stays where the format has one and is 0 otherwise. Division and
     product are those of float32.
@@ -37,47 +37,76 @@ def quantize(x, fmt, scale=1.0, *, mask_saturated=False):
     positive and finite, TypeError for another dtype.
     """
     _check(x, fmt)
-    factor = _scale_of(scale)
-    if not torch.compiler.is_compiling() and _is_transformed():
-        return StraightThrough.apply(x, fmt, factor, mask_saturated)
+    factor = spread(_scale_of(scale), x, block)
+    if not torch.compiler.is_compiling():
+        if _is_transformed() or (x.requires_grad and _is_plain(x)):
+            return StraightThrough.apply(x, fmt, factor, mask_saturated)
+        if _is_plain(x):
+            return quantized(x, fmt, factor)
     return torch.ops.altgrad.quantize(x, fmt, factor, mask_saturated)
 
 
-def quantize_codes(x, fmt, scale=1.0):
+def quantize_codes(x, fmt, scale=1.0, *, block=None):
     """The codes of `quantize`, without a gradient: a tensor like `x` of the format's dtype.
 
-    Raises ValueError for a format that torch has no dtype for.
+    Where torch has none, codes of 2 to 8 bits lie one in a uint8, from its lowest bit on,
+    those of up to 16 in an int16; `dequantize` is told the format.
     """
     _check(x, fmt)
-    _check_coded(fmt)
-    return torch.ops.altgrad.quantize_codes(x, fmt, _scale_of(scale))
+    return torch.ops.altgrad.quantize_codes(x, fmt, spread(_scale_of(scale), x, block))
 
 
-def dequantize(x, scale=1.0):
+def dequantize(x, scale=1.0, fmt=None, *, block=None):
     """x * scale in float32; the gradient of `x` is scale times that of the result.
 
-    `x` holds numbers, or codes in a dtype of torch such as torch.float8_e4m3fn. `scale` is a
-    number or a tensor that broadcasts against `x`; it has no gradient.
+    `x` holds numbers, or codes in a dtype of torch such as torch.float8_e4m3fn, or codes of
+    `fmt` as `quantize_codes` gives them. `scale` is as in `quantize`; it has no gradient.
+    Raises TypeError where `x` is of another dtype than the codes of `fmt`.
     """
-    if x.is_complex():
-        raise TypeError(f"a tensor of {x.dtype} was given; codes and numbers are real")
-    return x.float() * (scale.detach().float() if isinstance(scale, torch.Tensor) else single(scale))
+    if not isinstance(x, torch.Tensor) or x.is_complex():
+        kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
+        raise TypeError(f"a {kind} was given; codes and numbers are real, in a tensor")
+    if fmt is not None:
+        _check_format(fmt)
+        x = torch.ops.altgrad.numbers_of(x, fmt)
+    factor = (scale.detach().float() if isinstance(scale, torch.Tensor)
+              else torch.full((), scale, dtype=torch.float32, device="cpu"))
+    return x.float() * spread(factor, x, block)
 
 
-def _check(x, fmt):
+def spread(scale, x, block):
+    """A scale for each element of the last dimension of `x` from one for each block of it."""
+    if block is None:
+        return scale
+    check_block(block)
+    if not isinstance(scale, torch.Tensor) or scale.dim() == 0 or x.dim() == 0:
+        raise ValueError("blocks want a tensor with a scale for each of them, and an x that has a last dimension")
+    extent = x.shape[-1]
+    blocks = -(-extent // block)
+    if scale.shape[-1] != blocks:
+        raise ValueError(f"scale has {scale.shape[-1]} numbers in its last dimension; {extent} elements "
+                         f"are {blocks} blocks of {block}")
+    return scale.repeat_interleave(block, -1)[..., :extent]
+
+
+def check_block(block):
+    if not isinstance(block, int) or isinstance(block, bool) or block < 1:
+        raise ValueError(f"block is {block!r}; it is a number of elements from 1 on")
+
+
+def _check_format(fmt):
     # A tracer cannot look; the operator does when it runs.
     known = isinstance(fmt, str) and fmt != "f32" and (
         torch.compiler.is_compiling() or library().altgrad_format_bits(fmt.encode()) > 0)
     if not known:
         raise ValueError(f"{fmt!r} is no format to round to; altgrad-opt --list-formats names them")
+
+
+def _check(x, fmt):
+    _check_format(fmt)
     if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
-
-
-def _check_coded(fmt):
-    if fmt not in _CODED:
-        raise ValueError(f"torch has no dtype for codes of {fmt!r}; there are {', '.join(_CODED)}")
 
 
 def _scale_of(scale):
@@ -99,6 +128,11 @@ def _scale_of(scale):
 def _is_transformed():
     """Whether functorch or forward-mode differentiation looks: they know no operator's gradient."""
     return peek_interpreter_stack() is not None or forward_ad._current_level >= 0
+
+
+def _is_plain(x):
+    """Whether nobody but autograd looks on, so that the operator's way around is spared."""
+    return type(x) in (torch.Tensor, torch.nn.Parameter) and torch._C._len_torch_dispatch_stack() == 0
 
 
 class StraightThrough(torch.autograd.Function):
@@ -165,6 +199,8 @@ def batched(in_dims, x, scale):
 
 def like(x, scale, dtype=None):
     """An empty tensor for the result."""
+    if scale.dim() == 0:
+        return torch.empty_like(x, dtype=dtype)
     shape = torch.broadcast_shapes(x.shape, scale.shape)
     return (torch.empty_like(x, dtype=dtype) if shape == x.shape
             else torch.empty(shape, dtype=dtype or x.dtype, device=x.device))
@@ -186,11 +222,10 @@ def quantized(x, fmt, scale):
 @torch.no_grad()
 def codes_of(x, fmt, scale):
     _check(x, fmt)
-    _check_coded(fmt)
     _check_scale(scale)
     if scale.dim():
         x, scale = x.float() / scale, _one()
-    out = like(x, scale, DTYPES[fmt])
+    out = like(x, scale, dtype_of(fmt))
     if x.numel():
         places = Look(x.device, b"", array("q", [x.numel()]).tobytes(),
                       array("Q", [out.data_ptr()]).tobytes(), within=True)
@@ -204,7 +239,8 @@ def _one():
 
 def _check_scale(scale):
     # Nobody waits for a GPU.
-    if not stays_on_device(scale) and not ((scale > 0) & (scale < math.inf)).all():
+    if not stays_on_device(scale) and not (
+            0 < scale.item() < math.inf if scale.dim() == 0 else ((scale > 0) & (scale < math.inf)).all()):
         raise ValueError(f"scale is {scale}; it is positive and finite in float32")
 
 
@@ -217,13 +253,35 @@ def _run(x, out, places, fmt, scale, into):
     run([x], seen, (f"--quantize={fmt}",), {"scale": given}, copies=([out], places), into=into)
 
 
+@cache
 def largest(fmt):
     """The largest number of a format."""
-    if fmt in _CODED:
-        dtype = DTYPES[fmt]
-        return (torch.finfo if dtype.is_floating_point else torch.iinfo)(dtype).max
-    most = torch.full((1,), torch.finfo(torch.float32).max, device="cpu")
-    return quantized(most, fmt, _one()).item()
+    return max(filter(math.isfinite, _numbers(fmt)))
+
+
+@cache
+def _numbers(fmt):
+    """The numbers of all codes of a format, from code 0 on."""
+    numbers = array("f", bytes(4 << library().altgrad_format_bits(fmt.encode())))
+    library().altgrad_format_numbers(fmt.encode(), len(numbers), numbers.buffer_info()[0])
+    return numbers
+
+
+def numbers_of(codes, fmt):
+    """What the codes of a format stand for; what the bits above a code are does not matter."""
+    _check_format(fmt)
+    if codes.dtype != dtype_of(fmt):
+        raise TypeError(f"a tensor of {codes.dtype} was given; codes of {fmt!r} are of {dtype_of(fmt)}")
+    if fmt in DTYPES:
+        return codes.float()
+    numbers = _table(fmt, codes.device)
+    return numbers[codes.int() & len(numbers) - 1]
+
+
+@cache
+def _table(fmt, device):
+    with torch.inference_mode(False):
+        return torch.frombuffer(_numbers(fmt), dtype=torch.float32).to(device)
 
 
 __all__ = ["dequantize", "quantize", "quantize_codes"]

@@ -106,10 +106,25 @@ def quantize_codes(x: Tensor, fmt: str, scale: Tensor) -> Tensor:
 
 @quantize_codes.register_fake
 def _(x, fmt, scale):
-    return _quantize.like(x, scale, _quantize.DTYPES[fmt])
+    return _quantize.like(x, scale, _quantize.dtype_of(fmt))
 
 
 @quantize_codes.register_vmap
 def _(info, in_dims, x, fmt, scale):
     x, scale, place = _quantize.batched(in_dims, x, scale)
     return quantize_codes(x, fmt, scale), place
+
+
+@custom_op("altgrad::numbers_of", mutates_args=())
+def numbers_of(codes: Tensor, fmt: str) -> Tensor:
+    return _quantize.numbers_of(codes, fmt)
+
+
+@numbers_of.register_fake
+def _(codes, fmt):
+    return torch.empty_like(codes, dtype=torch.float32)
+
+
+@numbers_of.register_vmap
+def _(info, in_dims, codes, fmt):
+    return numbers_of(codes, fmt), in_dims[0]

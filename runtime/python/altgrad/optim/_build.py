@@ -15,6 +15,7 @@ from ._blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_sca
 from ._kinds import OF_PARAMETERS
 from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, check_units, dtype_of, in_order, is_dense, name_of, same_order)
+from ._limits import warn_of_limits
 from ._master import check_master, own_master, splits
 from ._rungs import code_dtypes, format_for
 from ._table import FRESH
@@ -87,6 +88,10 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
     built = Tables(tables, owners, places, uncounted, len(kinds))
     built.set_hypers(optimizer.param_groups, values, every)
+    if optimizer._words:
+        of_part = iter(values)
+        for part in parts:
+            warn_of_limits(owner, part.bundle, part.cells, optimizer._words, of_part)
     if built.fresh(params, optimizer.state) != FRESH:
         raise RuntimeError("a gradient changed while its step was prepared")
     return built

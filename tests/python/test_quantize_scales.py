@@ -1,0 +1,103 @@
+"""Scales from magnitudes, their history, and one for each row or block: against plain Python."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+import altgrad
+
+MOST = {"ocp.e4m3fn": 448.0, "ocp.e5m2": 57344.0, "altgrad.e3m4": 31.0, "altgrad.e0m7": 127 / 128, "int8": 127.0}
+
+
+def wanted(amax, fmt):
+    """altgrad's rule, in words of Python."""
+    return torch.tensor(1e-10 if amax < 1e-10 else max(amax * 1.01 / MOST[fmt], 1e-10)).item()
+
+
+@pytest.mark.parametrize("fmt", MOST)
+@pytest.mark.parametrize("amax", [0.0, 1e-30, 9.9e-11, 1e-10, 1e-8, 1.0, 448.0, 1e30])
+def test_the_rule(fmt, amax):
+    amax = torch.tensor(amax).item()
+    scale = altgrad.compute_scale(amax, fmt)
+    assert scale.dtype == torch.float32 and scale.shape == () and scale.item() == wanted(amax, fmt)
+    x = torch.tensor([[amax / 2, -amax], [0.0, amax / 3]])
+    assert torch.equal(altgrad.compute_scale(x, fmt), scale)
+    if amax >= 1e-8:  # nothing saturates
+        assert (x / scale).abs().max() < MOST[fmt]
+
+
+def test_rows_blocks_and_what_does_not_count():
+    x = torch.randn(4, 100)
+    x[1, 3], x[2, 5], x[3] = math.nan, math.inf, 0.0
+    finite = torch.where(x.isfinite(), x, 0.0).abs()
+    rows = altgrad.compute_scale(x, "ocp.e5m2", dim=-1)
+    assert rows.flatten().tolist() == [wanted(a, "ocp.e5m2") for a in finite.amax(1).tolist()]
+    blocks = altgrad.compute_scale(x, "ocp.e5m2", block=32)
+    assert blocks.shape == (4, 4)
+    assert blocks.tolist() == [[wanted(part.max().item(), "ocp.e5m2") for part in row.split(32)] for row in finite]
+    assert altgrad.compute_scale(torch.ones(0), "ocp.e5m2").item() == wanted(0, "ocp.e5m2")
+    assert altgrad.compute_scale(torch.ones(3, 0), "ocp.e5m2", block=32).shape == (3, 0)
+    assert altgrad.compute_scale(torch.ones(3, 0), "ocp.e5m2", dim=1).shape == (3, 1)
+
+
+def test_a_scale_for_each_block():
+    x = torch.randn(3, 100, requires_grad=True)
+    scale = altgrad.compute_scale(x, "ocp.e4m3fn", block=32)
+    got = altgrad.quantize(x, "ocp.e4m3fn", scale, block=32)
+    for row in range(3):
+        for index, part in enumerate(x[row].split(32)):
+            one = altgrad.quantize(part.detach(), "ocp.e4m3fn", scale[row, index].item())
+            assert torch.equal(got[row, 32 * index:32 * index + 32], one)
+    codes = altgrad.quantize_codes(x.detach(), "ocp.e4m3fn", scale, block=32)
+    assert torch.equal(altgrad.dequantize(codes, scale, block=32), got)
+    got.sum().backward()
+    assert torch.equal(x.grad, torch.ones_like(x))
+    compiled = torch.compile(lambda v: altgrad.quantize(v, "ocp.e4m3fn", altgrad.compute_scale(v, "ocp.e4m3fn", block=32), block=32),
+                             fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(x.detach()), got)
+
+
+def test_the_history_is_the_largest_of_the_last_sixteen():
+    history, seen = altgrad.AmaxHistory(), []
+    assert history.amax.item() == 1 and history.scale("ocp.e4m3fn").item() == wanted(1.0, "ocp.e4m3fn")
+    for step in range(50):
+        x = torch.randn(5) * 0.9**step
+        seen.append(x.abs().max().item())
+        history.update(x)
+        assert history.amax.item() == max(seen[-16:])
+    assert history.scale("ocp.e5m2").item() == wanted(max(seen[-16:]), "ocp.e5m2")
+    history.update(torch.tensor([math.nan, math.inf]))
+    assert history.amax.item() == max(seen[-15:])
+
+
+def test_a_history_is_saved_copied_and_part_of_a_module():
+    history = altgrad.AmaxHistory(3)
+    for number in (5.0, 1.0):
+        history.update(torch.tensor(number))
+    other = altgrad.AmaxHistory(3)
+    other.load_state_dict(history.state_dict())
+    twin = copy.deepcopy(history)
+    for each in (history, other, twin):
+        each.update(torch.tensor(2.0))
+        each.update(torch.tensor(0.5))
+        assert each.amax.item() == 2 and each.history.tolist() == [0.5, 1, 2]
+    module = torch.nn.Module()
+    module.amax = history
+    assert set(module.state_dict()) == {"amax.history", "amax.count"}
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        altgrad.AmaxHistory(4).load_state_dict(history.state_dict())
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: altgrad.compute_scale(1.0, "e9"), "'e9' is no format"),
+    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=0), "block is 0; it is a number of elements"),
+    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=2, dim=0), "blocks want a tensor with a last dimension, and no dim beside them"),
+    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=True), "block is True; it is a number of elements"),
+    (lambda: altgrad.compute_scale(2.0, "ocp.e5m2", block=2), "blocks want a tensor with a last dimension"),
+    (lambda: altgrad.AmaxHistory(True), "length is True; it is a number of tensors from 1 on"),
+    (lambda: altgrad.AmaxHistory(0), "length is 0; it is a number of tensors from 1 on")])
+def test_bad_input(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
