@@ -9,6 +9,7 @@ import torch
 import twins
 
 import altgrad
+from altgrad._library import library
 
 SHAPES = [(70, 70), (64, 64), (5, 3), (), (0,)]
 
@@ -247,6 +248,19 @@ def test_codes_in_integers_are_read_by_their_storage():
     again = altgrad.optim.AdamW(others, storage=storage)
     again.load_state_dict(made)
     stepped(lambda _: again, others)
+
+
+@pytest.mark.parametrize("name, memory, count, words", [
+    (b"f32", 1, 1, "no format of 2 to 16 bits is called 'f32'"), (None, 1, 1, "is called ''"),
+    (b"bf16", None, 1, "1 codes to convert"), (b"bf16", 1, -1, "-1 codes to convert")])
+def test_the_codec_of_the_library_refuses(name, memory, count, words):
+    kept = torch.zeros(1)
+    at = memory and kept.data_ptr()
+    for convert in (lambda: library().altgrad_format_encode(name, 1, at, at, count),
+                    lambda: library().altgrad_format_decode(name, at, at, count)):
+        with pytest.raises(altgrad.Error, match=words):
+            convert()
+    library().altgrad_format_encode(b"bf16", 1, None, None, 0)
 
 
 def test_the_report_is_printed(capsys):
