@@ -66,3 +66,14 @@ def test_a_copy_has_a_dtype_of_torchs():
 def test_unknown_formats_are_refused_with_those_there_are():
     with pytest.raises(altgrad.Error, match="unknown format 'e4m3'; known are f32, bf16"):
         altgrad.optim.FromRule("adamw", storage="m=e4m3")
+
+
+def test_a_second_name_of_a_format_is_the_same_memory():
+    param = torch.nn.Parameter(torch.randn(70, 70))
+    optimizer = altgrad.optim.AdamW([param], storage="m=altgrad.e5m2:128 v=altgrad.e5m10")
+    for _ in range(2):
+        param.grad = torch.randn_like(param)
+        optimizer.step()
+        optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.state[param]["exp_avg"].dtype == torch.float8_e5m2
+    assert optimizer.state[param]["exp_avg_sq"].dtype == torch.float16

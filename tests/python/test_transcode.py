@@ -9,6 +9,7 @@ import torch
 import twins
 
 import altgrad
+from altgrad._library import library
 
 SHAPES = [(70, 70), (64, 64), (5, 3), (), (0,)]
 
@@ -198,6 +199,8 @@ MOMENTS = {"exp_avg": torch.zeros(8), "exp_avg_sq": torch.zeros(8)}
     (MOMENTS, torch.optim.AdamW, "knows no", ValueError),
     (MOMENTS, "m=nothing", "no format of 2 to 16 bits is called 'nothing'", altgrad.Error),
     (MOMENTS, "m=bf16 q=bf16", "storage names 'q', and the states are exp_avg, exp_avg_sq", ValueError),
+    (MOMENTS, "m=bf16:100", "m=bf16:100': a block has 32, 64", ValueError),
+    (MOMENTS, "master=bf16+i7", "a master is f32, bf16.i16 or bf16.i8", ValueError),
     (MOMENTS, "m bf16", "knows no", ValueError),
     ({**MOMENTS, "extra": object()}, "torch", "state 'extra' of parameter 0 is object", TypeError),
     ({**MOMENTS, "exp_avg": torch.zeros(8, dtype=torch.uint8)}, "torch", "give `storage`", TypeError),
@@ -245,6 +248,19 @@ def test_codes_in_integers_are_read_by_their_storage():
     again = altgrad.optim.AdamW(others, storage=storage)
     again.load_state_dict(made)
     stepped(lambda _: again, others)
+
+
+@pytest.mark.parametrize("name, memory, count, words", [
+    (b"f32", 1, 1, "no format of 2 to 16 bits is called 'f32'"), (None, 1, 1, "is called ''"),
+    (b"bf16", None, 1, "1 codes to convert"), (b"bf16", 1, -1, "-1 codes to convert")])
+def test_the_codec_of_the_library_refuses(name, memory, count, words):
+    kept = torch.zeros(1)
+    at = memory and kept.data_ptr()
+    for convert in (lambda: library().altgrad_format_encode(name, 1, at, at, count),
+                    lambda: library().altgrad_format_decode(name, at, at, count)):
+        with pytest.raises(altgrad.Error, match=words):
+            convert()
+    library().altgrad_format_encode(b"bf16", 1, None, None, 0)
 
 
 def test_the_report_is_printed(capsys):
