@@ -67,3 +67,8 @@ altgrad_status altgrad_format_decode(const char *name, const void *codes,
   all(format, codes, numbers, count);
   return ALTGRAD_OK;
 }
+
+float altgrad_book_least_scale(const char *name) {
+  const Format *format = find(name);
+  return format && format->book ? books[format->book - 1].leastScale : 0;
+}

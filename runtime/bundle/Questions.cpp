@@ -84,21 +84,6 @@ int32_t altgrad_has_units(const altgrad_bundle *bundle) {
   return bundle && manifestOf(bundle)->units;
 }
 
-altgrad_status altgrad_format_numbers(const char *name, int64_t count,
-                                      float *out) {
-  int32_t bits = name ? altgrad_format_bits(name) : 0;
-  if (bits == 0 || bits > 16 || !out || count != int64_t(1) << bits)
-    return fail(ALTGRAD_INVALID,
-                "altgrad_format_numbers: %lld numbers of %.64s, which has %d "
-                "bits (2 to 16 have a list)",
-                (long long)count, name ? name : "(null)", int(bits));
-  for (const altgrad::Preset &preset : altgrad::presets)
-    if (!strcmp(preset.name, name))
-      for (int64_t code = 0; code < count; ++code)
-        out[code] = altgrad::decode(preset.format, uint32_t(code));
-  return ALTGRAD_OK;
-}
-
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
   if (!bundle || manifestOf(bundle)->streams.empty())
     return 0;

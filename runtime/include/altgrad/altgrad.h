@@ -180,10 +180,9 @@ ALTGRAD_API altgrad_status altgrad_format_decode(const char *name,
 // What a short name for a format with scales says in full: of "mxfp8"
 // "ocp.e4m3fn:32:ocp.e8m0", elements, block and scales; null if it is none.
 ALTGRAD_API const char *altgrad_scaled_preset(const char *name);
-// The numbers of all codes of such a format of up to 16 bits, in their order; `count`
-// is two to the power of its bits.
-ALTGRAD_API altgrad_status altgrad_format_numbers(const char *name,
-                                                  int64_t count, float *out);
+// Of a format that is a code book the least scale of a block, by which elements are
+// divided; 0 of all others, whose elements are multiplied by the scale's inverse.
+ALTGRAD_API float altgrad_book_least_scale(const char *name);
 
 // Plans keep what they need of a bundle: it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -81,7 +81,6 @@ _STATUS_FUNCTIONS = {
     "altgrad_scalar_at": (c_void_p, c_int64, POINTER(ScalarInfo)),
     "altgrad_phase_at": (c_void_p, c_int64, POINTER(PhaseInfo)),
     "altgrad_exchange_at": (c_void_p, c_int64, POINTER(ExchangeInfo)),
-    "altgrad_format_numbers": (c_char_p, c_int64, c_void_p),
     "altgrad_warning_at": (c_void_p, c_int64, POINTER(WarningInfo)),
     "altgrad_exchange_word_at": (c_void_p, c_int64, c_int64, POINTER(ExchangeWord)),
     "altgrad_plan_create": (c_void_p, c_char_p, POINTER(c_void_p)),
@@ -107,6 +106,7 @@ _FUNCTIONS = {
     "altgrad_manifest": (c_char_p, c_void_p),
     "altgrad_format_bits": (c_int32, c_char_p),
     "altgrad_scaled_preset": (c_char_p, c_char_p),
+    "altgrad_book_least_scale": (c_float, c_char_p),
     "altgrad_has_units": (c_int32, c_void_p),
     "altgrad_set_count": (c_int64, c_void_p),
     "altgrad_stream_count": (c_int64, c_void_p),

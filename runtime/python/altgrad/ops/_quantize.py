@@ -262,8 +262,10 @@ def largest(fmt):
 @cache
 def _numbers(fmt):
     """The numbers of all codes of a format, from code 0 on."""
-    numbers = array("f", bytes(4 << library().altgrad_format_bits(fmt.encode())))
-    library().altgrad_format_numbers(fmt.encode(), len(numbers), numbers.buffer_info()[0])
+    bits = library().altgrad_format_bits(fmt.encode())
+    codes = array("B" if bits <= 8 else "H", range(1 << bits))
+    numbers = array("f", bytes(4 << bits))
+    library().altgrad_format_decode(fmt.encode(), codes.buffer_info()[0], numbers.buffer_info()[0], len(codes))
     return numbers
 
 

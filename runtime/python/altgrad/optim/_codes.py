@@ -59,8 +59,10 @@ def encode_blocks(word, numbers, block):
     """(codes, scales) as kernels store a state with a scale for each block."""
     name = format_of(word)
     top = decode(name, encode(name, torch.tensor([torch.inf]), scaled=True))
-    scales = (largest(numbers, block) / top).clamp(_LEAST, _MOST)
-    return encode(name, numbers * spread(1 / scales, block, len(numbers)), scaled=True), scales
+    least = library().altgrad_book_least_scale(name.encode())
+    scales = (largest(numbers, block) / top).clamp(least or _LEAST, _MOST)
+    units = spread(scales, block, len(numbers))
+    return encode(name, numbers / units if least else numbers * (1 / units), scaled=True), scales
 
 
 def decode_blocks(word, codes, scales, block):
