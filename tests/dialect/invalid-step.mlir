@@ -257,7 +257,7 @@ altgrad.step @s(in %k: f32) {
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
   // norm_c2
-  // expected-error@+1 {{'altgrad.norm' op is over tensor or step, not over a group}}
+  // expected-error@+1 {{'altgrad.norm' op is over unit, tensor or step, not over a group}}
   %n = norm l2 %v over group
   commit
 }
@@ -380,37 +380,4 @@ altgrad.step @s(inout %a: !altgrad.tensors<f32>, inout %b: !altgrad.tensors<f32>
   // expected-error@+1 {{'altgrad.reduce' op reduces elements of no list; with several sets it must be one's}}
   %s = reduce add %f over step : f32
   commit always %x to %a : !altgrad.tensors<f32>, %y to %b : !altgrad.tensors<f32>, %s to %n : f32
-}
-
-// -----
-
-altgrad.step @s(in %g: !altgrad.tensors<f32>, out %n: f32 per_tensor) {
-  %x = dequantize %g : !altgrad.tensors<f32>
-  %unit = norm l2 %x over unit
-  // step_c26
-  // expected-error@+1 {{'altgrad.norm' op is over tensors, in a step that reduces over their units: its rows are units}}
-  %all = norm l2 %x over tensor
-  commit always %all to %n : f32
-}
-
-// -----
-
-altgrad.step @s(in %g: !altgrad.tensors<f32>, out %n: f32 per_tensor) {
-  %x = dequantize %g : !altgrad.tensors<f32>
-  %unit = norm l2 %x over unit
-  // step_c27
-  // expected-error@+1 {{'altgrad.commit' op writes a value that differs between units to '%n'}}
-  commit always %unit to %n : f32
-}
-
-// -----
-
-altgrad.step @s(inout %g: !altgrad.tensors<f32>) {
-  %x = dequantize %g : !altgrad.tensors<f32>
-  %unit = norm l2 %x over unit
-  %one = arith.constant 1.0 : f32
-  %small = arith.cmpf olt, %unit, %one : f32
-  // step_c27
-  // expected-error@+1 {{'altgrad.commit' op has a condition that differs between units}}
-  commit if %small %x to %g : !altgrad.tensors<f32>
 }
