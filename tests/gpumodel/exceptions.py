@@ -30,6 +30,8 @@ KNOWN = [
     ("unaligned", r"^--set=grad=.*--clip", 1.45, ONLY),
     ("sweeps", r"^--set=grad=.*sm_80", 0.78, ONLY),
     ("sweeps", r"^--set=grad=.*sm_90", 0.51, ONLY),
+    ("step", r"rule=sgd param.*--clip --loss-scaler.*sm_80", 0.74, BETWEEN),
+    ("step", r"rule=sgd param.*--clip --loss-scaler.*sm_90", 0.59, BETWEEN),
     ("step", r"^--set=grad=.*sm_80", 0.56, ONLY + "; " + BETWEEN),
     ("step", r"^--set=grad=.*sm_90", 0.38, ONLY + "; " + BETWEEN),
     ("sweeps", r"rule=lamb.*loss-scaler.*sm_90: 8 M", 0.77, START),
