@@ -192,7 +192,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
   // reduce_c1
-  // expected-error@+1 {{'altgrad.reduce' op reduces over tensor or step, not over a group}}
+  // expected-error@+1 {{'altgrad.reduce' op reduces over unit, tensor or step, not over a group}}
   %s = altgrad.reduce add %w over group : f32
   altgrad.yield param(%s) state()
 }

@@ -257,7 +257,7 @@ altgrad.step @s(in %k: f32) {
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
   // norm_c2
-  // expected-error@+1 {{'altgrad.norm' op is over tensor or step, not over a group}}
+  // expected-error@+1 {{'altgrad.norm' op is over unit, tensor or step, not over a group}}
   %n = norm l2 %v over group
   commit
 }

@@ -124,6 +124,37 @@ TEST(Clip, AgcBoundsEachGradientByItsParameter) {
     EXPECT_TRUE(at::allclose(params[i], expected[i], 1e-5, 1e-7)) << i;
 }
 
+// A part of dimension 0 is clipped as a parameter of its own is.
+TEST(Clip, AUnitHasTheBitsOfAParameterOfItsOwn) {
+  at::manual_seed(4);
+  Tensor conv = leaf({5, 3, 2, 2}), bias = leaf({5});
+  std::vector<Tensor> units{twin(bias)};
+  for (int64_t i = 0; i < 5; ++i) {
+    units.push_back(conv.detach()[i].clone().requires_grad_());
+    units.back().mutable_grad() = conv.grad()[i].clone();
+  }
+  auto spec = RuleSpec("adamw").max_grad_norm(0.05);
+  AdamW ours({conv, bias}, AdamWOptions(0.1), RuleSpec(spec).clip("agc-unit"));
+  AdamW theirs(units, AdamWOptions(0.1), RuleSpec(spec).clip("agc"));
+  for (int step = 0; step < 3; ++step) {
+    ours.step();
+    theirs.step();
+  }
+  EXPECT_FALSE(ours.grad_norm().defined());
+  EXPECT_TRUE(sameBits(bias.detach(), units[0].detach()));
+  for (int64_t i = 0; i < 5; ++i)
+    EXPECT_TRUE(sameBits(conv.detach()[i], units[size_t(i) + 1].detach())) << i;
+  auto &state = static_cast<RuleParamState &>(
+      *ours.state().at(conv.unsafeGetTensorImpl()));
+  EXPECT_EQ(state.tensor("step").item<double>(), 3);
+
+  Tensor turned = at::randn({4, 6}).t().requires_grad_();
+  turned.mutable_grad() = at::ones_like(turned);
+  AdamW refused({turned}, {}, RuleSpec(spec).clip("agc-unit"));
+  EXPECT_THROW(refused.step(), c10::Error);
+  EXPECT_TRUE(refused.state().empty());
+}
+
 TEST(Clip, RefusesWhatIsNoBound) {
   std::vector<Tensor> params{leaf({4})};
   for (const RuleSpec &spec :

@@ -152,3 +152,23 @@ def test_a_rule_of_ones_own():
     params, others = model(), model()
     ours = train(Mine(params, lr=1e-3, seed=3), params, range(3))
     assert same(ours, train(altgrad.optim.Lion(others, lr=1e-3, storage=STORAGE, seed=3), others, range(3)))
+
+
+def test_a_copied_group_draws_and_counts_for_itself():
+    params = model()
+    one = altgrad.optim.SGD(params, lr=0.1, storage=STORAGE, seed=np.int64(3))
+    train(one, params, [0])
+    others = model()
+    two = altgrad.optim.SGD([{**one.param_groups[0], "params": others}], lr=0.1, storage=STORAGE, seed=4)
+    train(two, others, [0, 1, 2])
+    assert one.param_groups[0]["draws"] == 1 and two.param_groups[0]["draws"] == 4
+    assert one.param_groups[0]["seed"] == two.param_groups[0]["seed"] == 3
+
+
+def test_groups_with_seeds_of_their_own_are_refused():
+    params = model()
+    optimizer = altgrad.optim.SGD([dict(params=params[:2], seed=1), dict(params=params[2:], seed=2)], lr=0.1,
+                                  storage=STORAGE)
+    give(params, 0)
+    with pytest.raises(ValueError, match="there is one seed for all param_groups, not 1 and 2"):
+        optimizer.step()

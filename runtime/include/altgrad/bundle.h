@@ -16,7 +16,6 @@
 //   {"altgrad": 3, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
 //    "sets": 1,             kinds of tensors: lists of other tensors are another set
-//    "units": 0,            1: a row of the table is a unit, not a tensor
 //    "row_words": 12,       words of a descriptor row, header included
 //    "inputs": 1,           moving pointers of a row (streams of access "in")
 //    "streams": [{"name": "m", "key": "m", "role": "state", "access": "inout",
@@ -25,7 +24,7 @@
 //    "scalars": [{"name": "lr", "key": "lr", "role": "hyper", "access": "in",
 //                 "type": "f64", "scope": "group", "slot": 0, "set": 0,
 //                 "default": 0.001}, ...],
-//    "group_scalars": 6, "step_scalars": 2,
+//    "group_scalars": 6, "step_scalars": 2, "units": 0,
 //    "workspace": {"step_words": 4, "row_words": 9, "chunk_words": 1,
 //                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",

@@ -1,5 +1,7 @@
 """The seed of an optimizer whose stores round stochastically, and how often it has drawn."""
 
+from operator import index
+
 import torch
 
 from ._layout import check_extent
@@ -20,8 +22,9 @@ def seeded(words, seed):
         return {}
     if seed is None:
         seed = int(torch.randint(_HALF - 1, (), dtype=torch.int64, device="cpu"))
-    if not isinstance(seed, int) or isinstance(seed, bool):
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
         raise TypeError(f"seed={seed!r} is no whole number")
+    seed = index(seed)
     if not -_HALF <= seed < 2 * _HALF:
         raise ValueError(f"seed={seed} has more than 64 bits")
     return {SEED: (seed + _HALF) % (2 * _HALF) - _HALF, COUNT: _number(0, torch.device("cpu"))}
@@ -44,17 +47,28 @@ def place(optimizer, built):
         return
     kept = [group for group in groups if COUNT in group] or [optimizer.defaults]
     last, seed = _checked(kept[0][COUNT], kept[0].get(SEED, optimizer.defaults[SEED]))
-    for index, table in enumerate(tables):
+    # A group that came later has the defaults' seed, whatever a file has said since.
+    given = [group[SEED] for group in groups if group.get(SEED) not in (None, optimizer.defaults[SEED])]
+    if others := [other for other in given if other != seed]:
+        raise ValueError(f"there is one {SEED} for all param_groups, not {seed} and {others[0]}")
+    for place, table in enumerate(tables):
         device = table.where.device
-        count = last if index == 0 and last.device == device else _number(last, device)
+        count = last if place == 0 and last.device == device else _number(last, device)
         memory = {SEED: _number(seed, device), COUNT: count}
         table.place([(number, memory[scalar.key])
                      for number, scalar in enumerate(table.bundle.singles)
                      if scalar.role == "random"])
-        if index == 0:
+        if place == 0:
             for group in groups:
                 group[SEED], group[COUNT] = seed, count
     built.watch(groups[0], (SEED, COUNT))
+
+
+def keep_apart(group, keys):
+    """Gives a group tensors of its own under these keys: a copy of another's would change with it."""
+    for key in keys:
+        if isinstance(group.get(key), torch.Tensor):
+            group[key] = group[key].detach().clone()
 
 
 def _checked(count, seed):
@@ -63,10 +77,10 @@ def _checked(count, seed):
         count = _number(count, torch.device("cpu"))
     if not isinstance(count, torch.Tensor) or count.dtype != torch.int64 or count.numel() != 1:
         raise ValueError(f"{COUNT} of a param_group is {count!r}; it is an int64 tensor of one number")
-    if not isinstance(seed, int) or isinstance(seed, bool) or not -_HALF <= seed < _HALF:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not -_HALF <= seed < _HALF:
         raise ValueError(f"{SEED} of a param_group is {seed!r}; it is a whole number of 64 bits with a sign")
     check_extent(count)
-    return count if count.data_ptr() else count.clone(), seed
+    return count if count.data_ptr() else count.clone(), index(seed)
 
 
 def _number(value, device):

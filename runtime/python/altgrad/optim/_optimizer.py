@@ -9,10 +9,10 @@ from ._binder import make_groups
 from ._checkpoint import fill_older, kept_dtypes
 from ._blocks import state_key
 from ._build import build, is_common
-from ._draws import place, seeded
+from ._draws import COUNT, keep_apart, place, seeded
 from ._fallback import left_to_torch, warn_once
 from ._hooks import uncompiled, watched
-from ._history import check_adaptive, place_history
+from ._history import HISTORY, check_adaptive, place_history
 from ._kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
 from ._master import kept_beside
 from ._rungs import check_params
@@ -162,10 +162,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def skipped_steps(self):
-        """How many steps of it a GradScaler skipped, a 0-dim int64 tensor.
-
-        It lies on the parameters' device, and nobody waits for it. 0 before the first.
-        """
+        """How many steps of it a GradScaler skipped, a 0-dim int64 tensor on the parameters' device."""
         return self._tallies.value("skipped")
 
     def statistics(self):
@@ -178,6 +175,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def add_param_group(self, param_group):
         super().add_param_group(param_group)
+        keep_apart(self.param_groups[-1], (COUNT, HISTORY))
         try:
             check_params(self, self.param_groups[-1]["params"])
             self._check_shards()
