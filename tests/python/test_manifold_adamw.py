@@ -10,7 +10,7 @@ def formulas(p, g, m, v, step, bits, lr=1e-2, decay=0.1, most=1e6):
     """In float64; a parameter of 0 has a stiffness of 1."""
     if bits is not None:
         stiff = torch.exp2(torch.floor(torch.log2(p.abs())) - bits)
-        stiff = torch.where(p == 0, 1.0, torch.full_like(p, 1 / 128) if bits == 7 else stiff)
+        stiff = torch.full_like(p, 1 / 128) if bits == 7 else torch.where(p == 0, 1.0, stiff)
         g = g * stiff.clamp(max=most)
     m.lerp_(g, 0.1)
     v.mul_(0.999).add_(g * g, alpha=0.001)
