@@ -8,56 +8,9 @@ import formats
 import optext
 import rounding
 import softmath as soft
+from arithmetic import ARITHMETIC, TYPES, constant, predicate
 from ruleoptions import defaults_of, names_of, stored_states
 from values import Reals, Rows, Tensors, Value
-
-TYPES = {"f32": np.float32, "f64": np.float64, "i64": np.int64, "i1": np.bool_}
-
-
-def _constant(op):
-    text, _, kind = op.attributes["value"].partition(" : ")
-    if text in ("true", "false"):
-        return np.array(text == "true")
-    kind = kind.strip()
-    if kind == "i64":
-        return np.int64(int(text))
-    if text.startswith("0x"):  # the bits of an infinity or a NaN
-        return np.array([int(text, 16)], {"f32": np.uint32, "f64": np.uint64}[kind]).view(TYPES[kind])[0]
-    return TYPES[kind](float(text))
-
-
-def _predicate(op):
-    return int(op.attributes["predicate"].split(" :")[0])
-
-
-def _to_integer(x):
-    """Beyond the range of i64 nothing is promised: such specs are not generated."""
-    if not (np.isfinite(x) & (np.abs(x.astype(np.float64)) < 2.0**63)).all():
-        raise ValueError("fptosi of a number that no i64 holds")
-    return x.astype(np.int64)
-
-
-def _shift_right(x, distance):
-    return (x.view(np.uint64) >> distance.view(np.uint64)).view(np.int64)
-
-
-def _copysign(x, sign):
-    if np.isnan(sign).any():
-        sign = np.where(np.isnan(sign), np.nan, sign).astype(sign.dtype)
-    return np.copysign(x, sign)
-
-
-ARITHMETIC = {
-    "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply,
-    "arith.divf": np.divide, "arith.negf": np.negative, "math.sqrt": np.sqrt,
-    "math.absf": np.abs, "math.copysign": _copysign, "math.fma": soft.fma,
-    "arith.minimumf": soft.minimum, "arith.maximumf": soft.maximum,
-    "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
-    "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
-    "arith.shli": np.left_shift, "arith.shrui": _shift_right, "arith.select": np.where, "math.fpowi": soft.power,
-    "math.exp": np.exp, "math.log": np.log,  # a few ulp from the program's: see test_functions
-    "arith.sitofp": None, "arith.truncf": None, "arith.extf": None,
-    "arith.fptosi": _to_integer, "arith.cmpf": None, "arith.cmpi": None}
 
 
 class Evaluator:
@@ -114,11 +67,11 @@ class Evaluator:
         arrays = [self._entries(v, which) if element else v.array for v in inputs]
         target = TYPES[op.result_types[0]]
         if op.name == "arith.constant":
-            out = np.repeat(_constant(op), len(self.rows.numel))
+            out = np.repeat(constant(op), len(self.rows.numel))
         elif op.name == "arith.cmpf":
-            out = soft.compare_floats(_predicate(op), *arrays)
+            out = soft.compare_floats(predicate(op), *arrays)
         elif op.name == "arith.cmpi":
-            out = soft.compare_integers(_predicate(op), *arrays)
+            out = soft.compare_integers(predicate(op), *arrays)
         elif op.name in ("arith.truncf", "arith.extf", "arith.sitofp"):
             out = arrays[0].astype(target)
         else:

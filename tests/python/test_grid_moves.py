@@ -94,8 +94,9 @@ def test_a_scale_for_one_step():
         old = rung(param)
         optimizer.step(scale)
         assert old - rung(param) == moved and optimizer.param_groups[0]["scale"] == 6.0
-    with pytest.raises(ValueError, match="Invalid current_scale value: nan"):
-        optimizer.step(float("nan"))
+    for wrong in (float("nan"), -1.0, "fast"):
+        with pytest.raises(ValueError, match=f"Invalid current_scale value: {wrong}"):
+            optimizer.step(wrong)
     assert optimizer.param_groups[0]["scale"] == 6.0
 
 
@@ -187,6 +188,7 @@ def test_backward_reaches_parameters_of_codes():
 
 @pytest.mark.parametrize("words, error, match", [
     (dict(scale=-1.0), ValueError, "Invalid scale value: -1.0"),
+    (dict(scale="6"), ValueError, "Invalid scale value: 6; it is a number from 0"),
     (dict(rung_clip=float("nan")), ValueError, "Invalid rung_clip value: nan"),
     (dict(profile="source"), ValueError, "Invalid profile value: source"),
     (dict(fp8_dtype=torch.int8), TypeError, "fp8_dtype is torch.int8"),

@@ -19,7 +19,8 @@ def lion(s, h, t, g):
 
 
 def gridoptim(s, h, t, g):
-    velocity = h["momentum"] * s["velocity"] + coupled(g, h["decay"], s["w"])
+    decay = float(np.float32(h["decay"]))  # a gradient may be as small as decay w, and cancel it
+    velocity = h["momentum"] * s["velocity"] + coupled(g, decay, s["w"])
     return {"w": s["w"] - np.clip(h["scale"] * velocity, -h["rung_clip"], h["rung_clip"]), "velocity": velocity}
 
 

@@ -58,8 +58,9 @@ def assert_close(old, got, want, moments, lr=0):
     """`moments` bounds averages of g; w and RMSprop's buffer add quotients and may be 8 off."""
     for k in got:
         terms = [old[k], got[k]]
-        if k == "w" and "buf" in got:  # may cancel against lr times a buffer that itself did
-            terms += [lr * old["buf"], lr * got["buf"]]
+        for buffer in {"buf", "velocity"} & set(got) if k == "w" else ():
+            # may cancel against lr times a buffer that itself did
+            terms += [lr * old[buffer], lr * got[buffer]]
         off = np.abs(got[k].astype(np.float64) - want[k]) / last_place(*terms)
         bound = 8 if k in ("w", "buf") else moments
         assert off.max() <= bound, f"{k} is {off.max():.1f} last places off"
@@ -99,7 +100,8 @@ def test_one_step_is_the_formula_to_rounding(case):
     state = cases.start(rule, options, 5000)
     for t, g in enumerate(cases.gradients(5000, 20), 1):
         new = optimizers.step(rule, state, hyper, t, g, **options)
-        assert_close(state, new, exact.step(rule, state, hyper, t, g, **options), moments=6)
+        assert_close(state, new, exact.step(rule, state, hyper, t, g, **options), moments=6,
+                     lr=hyper.get("scale", 0))
         state = new
 
 

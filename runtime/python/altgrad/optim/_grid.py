@@ -1,6 +1,7 @@
 """GridOptim: parameters on a number format's grid, which move by rungs."""
 
 from contextlib import contextmanager
+from numbers import Real
 
 import torch
 
@@ -53,8 +54,7 @@ class GridOptim(Optimizer):
         defaults = dict(scale=scale, momentum=momentum, weight_decay=weight_decay,
                         rung_clip=rung_clip, maximize=maximize)
         for key in ("scale", "momentum", "weight_decay", "rung_clip"):
-            if not defaults[key] >= 0.0:
-                raise ValueError(f"Invalid {key} value: {defaults[key]}; it is a number from 0")
+            _check(key, defaults[key])
         words = _words(_format(fp8_dtype, format), profile == "reference", storage)
         super().__init__(params, defaults, storage=" ".join(f"{n}={w}" for n, w in words.items()),
                          seed=seed, max_grad_norm=max_grad_norm, fused_amp=fused_amp,
@@ -92,8 +92,7 @@ class GridOptim(Optimizer):
         if scale is None:
             yield
             return
-        if not isinstance(scale, torch.Tensor) and not scale >= 0.0:
-            raise ValueError(f"Invalid current_scale value: {scale}; it is a number from 0")
+        _check("current_scale", scale)
         kept = [(group, group["scale"]) for group in self.param_groups]
         try:
             for group, _ in kept:
@@ -102,6 +101,12 @@ class GridOptim(Optimizer):
         finally:
             for group, own in kept:
                 group["scale"] = own
+
+
+def _check(key, value):
+    # A tensor may lie on a device that nobody waits for.
+    if not isinstance(value, torch.Tensor) and not (isinstance(value, Real) and value >= 0.0):
+        raise ValueError(f"Invalid {key} value: {value}; it is a number from 0")
 
 
 def _format(dtype, name):
