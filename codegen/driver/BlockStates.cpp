@@ -82,6 +82,17 @@ std::string altgrad::bitsOf(float number) {
                                 /*LowerCase=*/false, /*Width=*/8);
 }
 
+// torchao's codes are those of a quotient, and so are its bytes: three products
+// that give it (tests/numeric/quotients.cpp), and NaN for what is infinite.
+static void
+divide(const std::string &name,
+       llvm::function_ref<void(const Twine &, const Twine &)> line) {
+  line("near", "arith.mulf " + name + "next, " + name + "inverse");
+  line("back", "arith.negf " + name + "near");
+  line("rest", "math.fma " + name + "back, " + name + "scale, " + name + "next");
+  line("scaled", "math.fma " + name + "rest, " + name + "inverse, " + name + "near");
+}
+
 // The scale makes the block's largest finite number the format's. Numbers that
 // are not finite have no part in it, so they spoil none of their neighbours.
 // The limits keep a scale and its inverse normal numbers: zeros stay zeros.
@@ -100,6 +111,7 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   line("size", "math.absf " + name + "next");
   constant("infinity", std::numeric_limits<float>::infinity());
   constant("zero", 0);
+  constant("one", 1);
   constant("top", decode(known, known.maxCode()));
   constant("least", known.book ? books[known.book - 1].leastScale : 0x1p-120f);
   constant("most", 0x1p126f);
@@ -111,13 +123,11 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   line("share", "arith.divf " + name + "largest, " + name + "top");
   line("raised", "arith.maximumf " + name + "share, " + name + "least");
   line("scale", "arith.minimumf " + name + "raised, " + name + "most");
-  if (known.book) { // torchao's codes, bit for bit
-    line("scaled", "arith.divf " + name + "next, " + name + "scale");
-  } else {
-    constant("one", 1);
-    line("inverse", "arith.divf " + name + "one, " + name + "scale");
+  line("inverse", "arith.divf " + name + "one, " + name + "scale");
+  if (known.book)
+    divide(name, line);
+  else
     line("scaled", "arith.mulf " + name + "next, " + name + "inverse");
-  }
   text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
   text.line(name + "units = collect " + name + "scale : f32 to !altgrad.reals");
   stored(state, name + "list", state.key, /*scaled=*/true);
