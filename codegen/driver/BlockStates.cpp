@@ -137,6 +137,18 @@ std::string SetWriter::anyScale(const Named &state, StringRef largest) {
   return name + "scale";
 }
 
+// torchao's codes are those of a quotient, and so are its bytes: three products
+// that give it (tests/numeric/quotients.cpp), and NaN for what is infinite.
+static void divide(StepText &text, const std::string &name) {
+  auto line = [&](const Twine &result, const Twine &value) {
+    text.line(name + result + " = " + value + " : f32");
+  };
+  line("near", "arith.mulf " + name + "next, " + name + "inverse");
+  line("back", "arith.negf " + name + "near");
+  line("rest", "math.fma " + name + "back, " + name + "scale, " + name + "next");
+  line("scaled", "math.fma " + name + "rest, " + name + "inverse, " + name + "near");
+}
+
 void SetWriter::storeBlocks(const Named &state, const Named &scales,
                             StringRef value) {
   std::string name = "%" + state.name + ".";
@@ -145,14 +157,13 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   std::string largest = largestOf(state, /*finite=*/!powers || state.key != "copy");
   std::string scale = powers ? powerOfTwo(scales, largest, state.key)
                              : anyScale(state, largest);
-  if (codecOf(state.key).book) { // torchao's codes, bit for bit
-    text.line(name + "scaled = arith.divf " + name + "next, " + scale + " : f32");
-  } else {
-    text.line(name + "one = arith.constant 1.0 : f32");
-    text.line(name + "inverse = arith.divf " + name + "one, " + scale + " : f32");
+  text.line(name + "one = arith.constant 1.0 : f32");
+  text.line(name + "inverse = arith.divf " + name + "one, " + scale + " : f32");
+  if (codecOf(state.key).book)
+    divide(text, name);
+  else
     text.line(name + "scaled = arith.mulf " + name + "next, " + name +
               "inverse : f32");
-  }
   text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
   stored(state, name + "list", state.key, /*scaled=*/true);
   text.writes.push_back(

@@ -9,26 +9,34 @@
 using namespace mlir;
 using namespace altgrad;
 
+// Of all books the numbers and then what follows them, in one constant: on a GPU
+// each symbol would take two registers.
+static SmallVector<float> allTables() {
+  SmallVector<float> entries;
+  for (const Book &book : books) {
+    entries.append(book.numbers, book.numbers + book.size());
+    entries.append(book.next, book.next + book.size());
+  }
+  return entries;
+}
+
+static constexpr llvm::StringLiteral symbol = "altgrad_books";
+
 namespace {
 // A table of a code book in the memory of a kernel's module.
 class Table {
 public:
-  Table(ImplicitLocOpBuilder &b, const Target &target, const Twine &name,
-        ArrayRef<float> entries)
-      : b(b), target(target), size(int64_t(entries.size())),
+  Table(ImplicitLocOpBuilder &b, const Target &target, unsigned place,
+        bool isNext)
+      : b(b), target(target), size(books[place].size()),
         pointer(LLVM::LLVMPointerType::get(b.getContext(), target.isPtx())) {
+    for (unsigned i = 0; i < place; ++i)
+      first += int32_t(2 * books[i].size());
+    first += isNext ? int32_t(size) : 0;
     Operation *module = SymbolTable::getNearestSymbolTable(
         b.getInsertionBlock()->getParentOp());
-    std::string symbol = name.str();
-    if (!SymbolTable::lookupSymbolIn(module, symbol)) {
-      OpBuilder top = OpBuilder::atBlockBegin(&module->getRegion(0).front());
-      auto type = LLVM::LLVMArrayType::get(b.getF32Type(), entries.size());
-      auto values = DenseElementsAttr::get(
-          RankedTensorType::get({size}, b.getF32Type()), entries);
-      LLVM::GlobalOp::create(top, b.getLoc(), type, /*isConstant=*/true,
-                             LLVM::Linkage::Internal, symbol, values,
-                             /*alignment=*/64, pointer.getAddressSpace());
-    }
+    if (!SymbolTable::lookupSymbolIn(module, symbol))
+      define(module->getRegion(0).front());
     base = LLVM::AddressOfOp::create(b, pointer, symbol);
   }
 
@@ -36,12 +44,18 @@ public:
   Value at(Value places) const;
 
 private:
-  Value load(Type type, Value place, unsigned alignment) const {
-    Value from =
-        LLVM::GEPOp::create(b, pointer, b.getF32Type(), base,
-                            ArrayRef<LLVM::GEPArg>{place});
+  void define(Block &module) const;
+  Value moved(Value from, LLVM::GEPArg by) const {
+    return LLVM::GEPOp::create(b, pointer, b.getF32Type(), from,
+                               ArrayRef<LLVM::GEPArg>{by});
+  }
+  Value load(Type type, Value from, unsigned alignment) const {
     return LLVM::LoadOp::create(b, type, from, alignment, /*isVolatile=*/false,
                                 /*isNonTemporal=*/false, /*isInvariant=*/true);
+  }
+  // The constant is the load's own.
+  Value entry(Value place) const {
+    return load(b.getF32Type(), moved(moved(base, place), first), 4);
   }
   Value call(StringRef intrinsic, Type type, ValueRange operands) const {
     return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic),
@@ -55,15 +69,28 @@ private:
   ImplicitLocOpBuilder &b;
   const Target &target;
   int64_t size;
+  int32_t first = 0; // of its entries
   LLVM::LLVMPointerType pointer;
   Value base;
 };
 } // namespace
 
+void Table::define(Block &module) const {
+  SmallVector<float> entries = allTables();
+  OpBuilder top = OpBuilder::atBlockBegin(&module);
+  auto values = DenseElementsAttr::get(
+      RankedTensorType::get({int64_t(entries.size())}, b.getF32Type()),
+      ArrayRef<float>(entries));
+  LLVM::GlobalOp::create(
+      top, b.getLoc(), LLVM::LLVMArrayType::get(b.getF32Type(), entries.size()),
+      /*isConstant=*/true, LLVM::Linkage::Internal, symbol, values,
+      /*alignment=*/64, pointer.getAddressSpace());
+}
+
 Value Table::at(Value places) const {
   auto vector = dyn_cast<VectorType>(places.getType());
   if (!vector)
-    return load(b.getF32Type(), places, 4);
+    return entry(places);
   auto type = VectorType::get(vector.getShape(), b.getF32Type());
   if (!target.isPtx() && type.getNumElements() == 16)
     return permuted(places, type);
@@ -75,9 +102,8 @@ Value Table::at(Value places) const {
 Value Table::oneByOne(Value places, VectorType type) const {
   SmallVector<Value> entries;
   for (int64_t i = 0; i < type.getNumElements(); ++i)
-    entries.push_back(load(
-        b.getF32Type(),
-        vector::ExtractOp::create(b, places, ArrayRef<int64_t>{i}), 4));
+    entries.push_back(
+        entry(vector::ExtractOp::create(b, places, ArrayRef<int64_t>{i})));
   return vector::FromElementsOp::create(b, type, entries);
 }
 
@@ -89,7 +115,7 @@ Value Table::gathered(Value places, VectorType type) const {
       b.getF32FloatAttr(__builtin_bit_cast(float, 0xffffffffu)));
   auto bytes = LLVM::ConstantOp::create(b, b.getI8Type(), b.getI8IntegerAttr(4));
   return call("llvm.x86.avx2.gather.d.ps.256", type,
-              {none, base, places, all, bytes});
+              {none, moved(base, first), places, all, bytes});
 }
 
 // AVX-512: 32 entries at a time by their place's low bits, then choices by the
@@ -97,9 +123,7 @@ Value Table::gathered(Value places, VectorType type) const {
 Value Table::permuted(Value places, VectorType type) const {
   Integers words{b, places.getType()};
   auto part = [&](int64_t from) {
-    Value place =
-        arith::ConstantIntOp::create(b, b.getI32Type(), int32_t(from));
-    return load(type, place, 64);
+    return load(type, moved(base, int32_t(first + from)), 64);
   };
   if (size == 16)
     return call("llvm.x86.avx512.permvar.sf.512", type, {part(0), places});
@@ -120,12 +144,6 @@ Value Table::permuted(Value places, VectorType type) const {
 
 static const Book &bookOf(FormatAttr format) {
   return books[format.getBook() - 1];
-}
-
-static Table tableOf(ImplicitLocOpBuilder &b, const Target &target,
-                     FormatAttr format, StringRef kind, const float *entries) {
-  return {b, target, "altgrad_" + format.getKnownName() + "_" + kind,
-          ArrayRef(entries, bookOf(format).size())};
 }
 
 // A place for the magnitude that is the code's or the one below it: the lowest of
@@ -159,7 +177,8 @@ Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
     code = bits.add(bits.exclusive(code, all), bits.constant(uint32_t(book.zero)));
   }
   code = arith::MaxSIOp::create(b, code, none);
-  Value next = tableOf(b, target, op.getFormat(), "next", book.next).at(code);
+  Value next =
+      Table(b, target, op.getFormat().getBook() - 1, /*isNext=*/true).at(code);
   Value above =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, number, next);
   code = bits.add(code, arith::ExtUIOp::create(b, bits.type, above));
@@ -176,5 +195,6 @@ Value altgrad::decodeByBook(ImplicitLocOpBuilder &b, DecodeOp op,
   Value place = arith::ExtUIOp::create(b, words.type, op.getCode());
   if (book.bits < 8)
     place = words.both(place, words.constant(book.size() - 1));
-  return tableOf(b, target, op.getFormat(), "numbers", book.numbers).at(place);
+  return Table(b, target, op.getFormat().getBook() - 1, /*isNext=*/false)
+      .at(place);
 }

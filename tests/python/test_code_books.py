@@ -127,7 +127,7 @@ def test_a_block_that_is_not_finite_spoils_no_neighbour():
     weight.grad[0], weight.grad[1], weight.grad[300], weight.grad[512:768] = torch.nan, torch.inf, -torch.inf, 0.0
     optimizer.step()
     state = optimizer.state[weight]
-    assert state["exp_avg"][:3].tolist() == [127, 255, 255] and state["exp_avg"][300] == 0
+    assert state["exp_avg"][:3].tolist() == [127, 127, 255] and state["exp_avg"][300] == 127
     assert state["exp_avg"][512] == 127 and state["exp_avg_scale"][2] == np.float32(1e-12)
     assert torch.equal(state["exp_avg_scale"][[0, 1, 3]], state["exp_avg_scale"][3].expand(3))
 
