@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What front ends ask for where parameters lie on the CPU, and on GPUs; the former is
-// the line of runtime/python/altgrad/_bundle.py.
+// What front ends ask for where parameters lie on the CPU, and on GPUs; the
+// former is the line of runtime/python/altgrad/_bundle.py.
 const char *const machines[] = {"--target=x86-64-v3,x86-64-v4",
                                 "--target=sm_80,sm_90"};
 
@@ -128,8 +128,7 @@ std::vector<Strings> readRequests(const char *path) {
           }
           for (bool clip : {false, true})
             for (const char *scaler : {"", "--scaler", "--loss-scaler=torch"})
-              requests.push_back(
-                  linesOf(rule, formats, machine, clip, scaler));
+              requests.push_back(linesOf(rule, formats, machine, clip, scaler));
         }
     }
   }

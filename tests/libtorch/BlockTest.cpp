@@ -55,7 +55,8 @@ TEST(Blocks, OfACodeBookAreBytes) {
   large.mutable_grad() = at::zeros_like(large);
   RuleOptimizer still({large}, RuleSpec("lion").storage("m=bnb8:256"));
   still.step();
-  EXPECT_TRUE(at::eq(stateOf(still, large).tensor("m"), 127).all().item<bool>());
+  EXPECT_TRUE(
+      at::eq(stateOf(still, large).tensor("m"), 127).all().item<bool>());
 }
 
 TEST(Blocks, GoOnFromAFile) {

@@ -52,7 +52,8 @@ inline uint32_t bookCode(unsigned place, float value) {
   auto at = std::upper_bound(numbers.begin(), numbers.end(), value);
   uint32_t low = at == numbers.begin() ? 0 : uint32_t(at - numbers.begin()) - 1;
   uint32_t high = std::min<uint32_t>(low + 1, uint32_t(numbers.size()) - 1);
-  volatile float rest = value - numbers[low], gap = numbers[high] - numbers[low];
+  volatile float rest = value - numbers[low],
+                 gap = numbers[high] - numbers[low];
   return rest >= gap * 0.5f ? high : low;
 }
 

@@ -47,8 +47,8 @@ TEST(Book, WhatLiesBeyondIsTheLastNumber) {
 int placeOf(const Book &book, float magnitude) {
   float lowest = book.lastLine();
   for (unsigned i = 0; i < book.lineCount; ++i)
-    lowest = std::min(lowest, std::fma(magnitude, book.lines[i].slope,
-                                       book.lines[i].offset));
+    lowest = std::min(
+        lowest, std::fma(magnitude, book.lines[i].slope, book.lines[i].offset));
   return std::max(int(lowest), 0);
 }
 

@@ -12,11 +12,11 @@ namespace altgrad {
 struct Book {
   uint8_t bits;
   bool hasSign;
-  uint8_t zero;        // the code of 0, or of what is next to it; a NaN's too
-  uint8_t lineCount;   // of `lines`
-  float numbers[256];  // ascending: of each code
-  float next[256];     // from here on a number has the code after, if there is one
-  float leastScale;    // of a block: smaller numbers do not make a scale smaller
+  uint8_t zero;       // the code of 0, or of what is next to it; a NaN's too
+  uint8_t lineCount;  // of `lines`
+  float numbers[256]; // ascending: of each code
+  float next[256];  // from here on a number has the code after, if there is one
+  float leastScale; // of a block: smaller numbers do not make a scale smaller
   // The code of a magnitude is the whole part of the lowest line's value there,
   // counted from `zero`, or one more.
   struct Line {

@@ -121,8 +121,9 @@ enum class Overflow : uint8_t {
 // A code book as a format: its numbers are the table's, whatever the other
 // words say.
 constexpr Format bookFormat(uint8_t book) {
-  return {0,    books[book - 1].bits, 0,          false, NanCode::None, false,
-          true, Ties::Up,             /*complement=*/false, book};
+  return {
+      0,        books[book - 1].bits, 0,   false, NanCode::None, false, true,
+      Ties::Up, /*complement=*/false, book};
 }
 
 inline constexpr Format f32Format{8, 23, 127, true, NanCode::Ieee};
@@ -213,8 +214,8 @@ constexpr int unitExponent(const Format &format) {
   return lowest - format.bias - format.mantissaBits;
 }
 
-// Whether the `shift` last bits of a significand, its rest, take the code before
-// them to the next one; `tieUp`: half of it does.
+// Whether the `shift` last bits of a significand, its rest, take the code
+// before them to the next one; `tieUp`: half of it does.
 constexpr bool roundsUp(uint64_t rest, int shift, bool tieUp, Rounding rounding,
                         uint32_t draw) {
   if (rounding == Rounding::TowardZero)
@@ -300,8 +301,8 @@ constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
   if (!below && code <= largest)
     return format.withSign(uint32_t(code), negative);
   bool directed = rounding != Rounding::NearestEven && magnitude < 0x7f800000;
-  bool clamp = overflow == Overflow::Saturate ||
-               format.nan == NanCode::None || (directed && !below);
+  bool clamp = overflow == Overflow::Saturate || format.nan == NanCode::None ||
+               (directed && !below);
   if (clamp && saturated)
     *saturated = true;
   if (below)

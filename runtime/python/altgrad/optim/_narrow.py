@@ -31,9 +31,10 @@ class AdamW8bit(AdamW):
 
     `state` holds torch.uint8 codes: `exp_avg` places in the signed map (`bnb8`), `exp_avg_sq`
     and the largest of amsgrad in the unsigned one (`bnb8u`), each beside the largest of every
-    block as float32 under `<key>_scale`. Codes and scales are those of torchao's AdamW8bit,
-    byte for byte (Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2021; scales
-    begin at 1e-12). Parameters under 4096 elements keep float32.
+    block as float32 under `<key>_scale`. A moment is stored as torchao's quantiser stores it,
+    byte for byte (Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2021); scales
+    begin at 1e-12, and what is not finite is stored as 0 is and has no part in a scale.
+    Parameters under 4096 elements keep float32.
     """
 
     _storage = "states=bnb8u:256 m=bnb8:256"
