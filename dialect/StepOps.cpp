@@ -42,8 +42,8 @@ bool StepOp::hasUnits() {
 
 // Rows of the table are units: what is of a tensor would be of each.
 static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
-  // step_c26
   for (Operation &op : step.getBody().front())
+    // step_c26
     if (isa<AcrossOp>(op) || reducesOver(&op, Scope::Tensor))
       return op.emitOpError("is over tensors, in a step that reduces over their "
                             "units: its rows are units");

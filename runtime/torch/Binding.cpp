@@ -244,9 +244,7 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
     const auto &[param, place, line, tag, index] = draft;
     written.add(param, place, "");
     const Set &set = part.program->sets[size_t(index)];
-    for (const Stream &stream : set.kept)
-      if (stream.role == ALTGRAD_ROLE_COPY && stream.scaled > 1)
-        checkRows(param, stream.scaled, place);
+    checkRows(param, set, place);
     if (part.program->units)
       checkUnits(param, set, place);
     const RuleParamState *state = find(states, param);

@@ -96,9 +96,13 @@ void altgrad::optim::checkState(const Tensor &state, const std::string &key,
               state.device(), ", expected ", param.device());
 }
 
-void altgrad::optim::checkRows(const Tensor &param, int64_t block,
+void altgrad::optim::checkRows(const Tensor &param, const Set &set,
                                const Place &place) {
-  if (param.dim() < 2 || param.numel() == 0)
+  int64_t block = 1;
+  for (const Stream &stream : set.kept)
+    if (stream.role == ALTGRAD_ROLE_COPY)
+      block = stream.scaled;
+  if (block == 1 || param.dim() < 2 || param.numel() == 0)
     return;
   TORCH_CHECK_VALUE(param.size(-1) % block == 0, "altgrad: ", toString(place),
                     " has rows of ", param.size(-1),

@@ -28,8 +28,9 @@ void checkState(const at::Tensor &state, const std::string &key,
 void checkScales(const at::Tensor &scales, const std::string &key,
                  c10::ScalarType type, at::IntArrayRef sizes,
                  const at::Tensor &param, const Place &place);
-// Throws where blocks of neighbours in memory are none of the last dimension.
-void checkRows(const at::Tensor &param, int64_t block, const Place &place);
+// Throws where a copy's blocks of neighbours in memory are none of the last
+// dimension.
+void checkRows(const at::Tensor &param, const Set &set, const Place &place);
 // What one output of a layer is computed with, a part of dimension 0; a tensor
 // of less than two dimensions is one as a whole.
 int64_t unitsOf(const at::Tensor &param);
