@@ -4,6 +4,7 @@ import math
 
 import numpy
 import torch
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 import altgrad
@@ -12,6 +13,7 @@ from .formats import numbers
 from .text import Text, network
 
 FORMAT, SCALE = "ocp.e4m3fn", 6.0
+LEAST = 1e-4  # the smallest share of the weights that is drawn
 
 
 def train(epochs):
@@ -24,8 +26,8 @@ def train(epochs):
         optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(model(x), y)
         loss.backward()
-        done = len(losses) / (len(text.x) / len(x) * epochs)
-        moved, updated = optimizer.step(0.5 * SCALE * (1 + math.cos(math.pi * min(done, 1.0))))
+        done = len(losses) / (epochs * text.batches_of_an_epoch)
+        moved, updated = optimizer.step(0.5 * SCALE * (1 + math.cos(math.pi * done)))
         values = torch.cat([weight.detach().flatten() for weight in weights])
         rungs = torch.searchsorted(grid, values.abs()) + (values != 0)
         losses.append(loss.item())
@@ -41,11 +43,13 @@ def draw_rungs(epochs):
     loss, rungs, moves = figure.subplots(3, sharex=True, height_ratios=[1, 1.6, 1])
     loss.plot(losses, linewidth=0.6)
     loss.set(ylabel="loss, nats for a letter")
-    top = int(numpy.flatnonzero(shares.max(0) > 0)[-1]) + 1
-    image = rungs.imshow(100 * shares[:, :top].T, origin="lower", aspect="auto", cmap="magma")
+    top = int(numpy.flatnonzero(shares.max(0) > LEAST)[-1]) + 1
+    image = rungs.imshow(100 * shares[:, :top].T, origin="lower", aspect="auto", cmap="magma",
+                         norm=LogNorm(100 * LEAST, 100 * shares.max()))
     figure.colorbar(image, ax=rungs, label="% of the weights")
     rungs.set(ylabel="rung, without its sign")
-    moves.plot(100 * flips / numpy.maximum(updates, 1), linewidth=0.6)
+    # The first step moves all to the grid.
+    moves.plot(range(1, len(flips)), 100 * flips[1:] / numpy.maximum(updates[1:], 1), linewidth=0.6)
     moves.set(ylabel="flips, % of updates", xlabel="step", ylim=(0, None))
     for axis in (loss, moves):
         axis.grid(alpha=0.3)

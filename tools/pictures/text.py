@@ -17,6 +17,7 @@ class Text:
         codes = torch.tensor([min(ord(letter), LETTERS - 1) for letter in words[:100_000]])
         self.x = codes.unfold(0, CONTEXT, 1)[:-1]
         self.y = codes[CONTEXT:]
+        self.batches_of_an_epoch = -(-len(self.x) // BATCH)
 
     def batches(self, epochs):
         shuffle = torch.Generator().manual_seed(1)
