@@ -103,8 +103,8 @@ def _read_state(entry, key, value, words, kept, what):
 
 def _numbers(entry, key, value, words, what):
     """The numbers of a state in the order of memory."""
-    word = words.get(key)
-    if word is None:
+    word = words.get(key, words.get("states"))
+    if word is None or word == "param":
         word = "int8" if value.dtype == torch.int8 else FORMATS.get(value.dtype)
     if word is None or (value.dtype not in (*FORMATS, *CODES)):
         raise TypeError(f"{what} holds {value.dtype}, and nothing says which numbers these are: give "
