@@ -55,9 +55,11 @@ private:
   std::string lasting() const {
     if (format == "f32")
       return widest;
+    std::string kept = "\"" + name + "=f32\" keeps it";
+    if (update.isBook(index)) // which has the nearest number alone
+      return "storage=" + kept;
     return "storage=\"" + name + "=" + format +
-           ",stochastic\" keeps the change on average, \"" + name +
-           "=f32\" keeps it";
+           ",stochastic\" keeps the change on average, " + kept;
   }
   std::string wider() const {
     if (format == "f32")

@@ -43,6 +43,7 @@ std::optional<double> Numbers::listed(Operation &op) {
                       op.getRounding(), op.getOverflow());
       })
       .Case<ScaleOp>([&](auto) { return number(0) * number(1); })
+      .Case<JoinOp>([&](auto) { return number(0) + number(1); })
       .Case<ReduceOp>([&](ReduceOp op) -> Result {
         if (op.getReduction() == Reduction::And)
           return std::nullopt;
@@ -139,8 +140,19 @@ std::optional<int64_t> Numbers::integer(Operation &op) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
+// 16 bits beside a bf16 lose nothing: the upper one stands for all.
+bool Numbers::parted(Operation &op) {
+  auto split = dyn_cast<SplitOp>(op);
+  if (!split || !known.count(split.getValues()) ||
+      split.getLower().getType().getFormat().getBits() != 16)
+    return false;
+  set(split.getUpper(), operand(op, 0).real);
+  set(split.getLower(), 0);
+  return true;
+}
+
 void Numbers::evaluate(Operation &op) {
-  if (op.getNumResults() != 1 || known.count(op.getResult(0)) ||
+  if (parted(op) || op.getNumResults() != 1 || known.count(op.getResult(0)) ||
       !llvm::all_of(op.getOperands(),
                     [&](Value value) { return known.count(value); }))
     return;

@@ -34,6 +34,7 @@ private:
     int64_t integer;
   };
   void evaluate(mlir::Operation &op);
+  bool parted(mlir::Operation &op);
   std::optional<double> real(mlir::Operation &op);
   std::optional<double> listed(mlir::Operation &op);
   std::optional<int64_t> integer(mlir::Operation &op);

@@ -248,6 +248,11 @@ std::string StoredUpdate::formatOf(unsigned index) const {
   return block > 1 ? text + ":" + std::to_string(block) : text;
 }
 
+bool StoredUpdate::isBook(unsigned index) const {
+  BlockArgument stream = streamOf(index);
+  return stream && cast<TensorsType>(stream.getType()).getFormat().isBook();
+}
+
 std::optional<Round> StoredUpdate::roundingOf(unsigned index) const {
   for (Operation *op : paths[index].stores)
     if (auto quantize = dyn_cast<QuantizeOp>(op))

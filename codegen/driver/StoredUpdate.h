@@ -48,6 +48,7 @@ public:
   mlir::Location placeOf(unsigned index) const;
   /// "bf16", "ocp.e5m2:256"; of the parameter, that of its master if it has one.
   std::string formatOf(unsigned index) const;
+  bool isBook(unsigned index) const;
   /// How it is rounded; nothing where it is f32.
   std::optional<Round> roundingOf(unsigned index) const;
   /// The elements that share a scale; 1 where each stands for itself.
