@@ -41,7 +41,7 @@ def check(case, sizes, seed, ptx):
 def test_every_storage(rule, full):
     ptx = {"races": False} if ptxrun.available() else None
     mine = [(i, c) for i, c in enumerate(CASES) if c[0] == rule and c in chosen(full)]
-    assert len(mine) == 42 if full else len(mine) == 21
+    assert len(mine) == (48 if full else 24)
     assert {c[2] for _, c in mine} == set(templatecases.STORAGES)
     for index, case in mine:
         try:
