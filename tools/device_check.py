@@ -240,7 +240,7 @@ def run(options):
     on_gpu = options.device.startswith(("cuda", STAND_IN))
     if on_gpu:
         import gpu
-        from altgrad.optim._binder import binder
+        from altgrad._binding.binder import binder
         report["device"] = gpu.find(options.device).state()
         report["packed"] = json.loads(PACKED.read_text()) if PACKED.exists() else {"commit": commit()}
         report["where"] += f", tensors looked at by {binder()}"

@@ -2,8 +2,8 @@
 #ifndef ALTGRAD_CODEGEN_COMPILER_H
 #define ALTGRAD_CODEGEN_COMPILER_H
 
-#include "codegen/driver/Analyze.h"
-#include "codegen/driver/GenerateStep.h"
+#include "codegen/analyze/Analyze.h"
+#include "codegen/step/GenerateStep.h"
 #include "codegen/emit/Code.h"
 #include "codegen/emit/Manifest.h"
 #include "llvm/ADT/StringMap.h"

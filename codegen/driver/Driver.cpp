@@ -2,7 +2,7 @@
 #include "codegen/driver/Driver.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/driver/Analyze.h"
+#include "codegen/analyze/Analyze.h"
 #include "codegen/driver/Compiler.h"
 #include "codegen/driver/Output.h"
 #include "passes/RulePath.h"

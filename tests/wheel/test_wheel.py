@@ -192,7 +192,7 @@ def loss_after(make):
 
 ours, theirs = (loss_after(lambda p: o.AdamW(p, lr=1e-2)) for o in (altgrad.optim, torch.optim))
 assert abs(ours - theirs) < 1e-4 * theirs, (ours, theirs)
-print("trained", altgrad.optim._binder.binder())
+print("trained", altgrad._binding.binder.binder())
 """
 
 OWN = """

@@ -224,7 +224,7 @@ ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
 // its old bytes back. What a run writes may share no byte with anything else
 // that it reads or writes: tensors are updated at the same time. Nobody looks
 // for that here, where pointers of a million tensors may come every step; the
-// optimizers do when they bind (optim/_layout.py, torch/Checks.cpp).
+// optimizers do when they bind (_binding/layout.py, torch/tensors/Checks.cpp).
 ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
                                                const char *name,
                                                void *const *pointers,

@@ -181,7 +181,7 @@ def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=
     """The Bundle of a step over several sets of tensors, compiled at most once per process.
 
     `lines` are those of `set_line`, `rules` the Rule of each; `clip` is None or a word of
-    _kinds.KINDS, `profile` None or "torch". `scaler` is True where torch's
+    _binding.kinds.KINDS, `profile` None or "torch". `scaler` is True where torch's
     GradScaler says scale and verdict, or the variant of a loss scaler of ours; `on_host`
     asks for the CPU's code, otherwise that of GPUs. Raises Error with the compiler's
     diagnostics.

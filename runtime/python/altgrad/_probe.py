@@ -25,7 +25,7 @@ try:
     say(native="")
 except altgrad.Error as error:
     say(native=str(error))
-from altgrad.optim import _binder
+from altgrad._binding import binder
 param = torch.nn.Parameter(torch.ones(5))
 optimizer = altgrad.optim.AdamW([param], lr=0.5)
 param.grad = torch.ones(5)
@@ -33,7 +33,7 @@ start = time.perf_counter()
 optimizer.step()
 if not bool((param < 0.6).all()):
     raise SystemExit(f"a step of AdamW gave {param.tolist()}")
-say(binder=_binder.binder(), ms=1e3 * (time.perf_counter() - start))
+say(binder=binder.binder(), ms=1e3 * (time.perf_counter() - start))
 """
 
 # The driver as the runtime opens it, by the name of its library and nothing else.

@@ -1,7 +1,7 @@
 #include "Entries.h"
 
-#include "Seen.h"
-#include "Threads.h"
+#include "tensors/Seen.h"
+#include "tensors/Threads.h"
 
 #include <atomic>
 

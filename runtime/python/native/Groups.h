@@ -8,7 +8,7 @@
 
 namespace altgrad::native {
 
-// The interface is that of Groups in optim/_groups.py.
+// The interface is that of Groups in _binding/groups.py.
 class Groups {
 public:
   Groups(py::list groups, py::tuple keys);

@@ -1,6 +1,6 @@
 #include "Lists.h"
 
-#include "../../torch/Lists.h"
+#include "tensors/Lists.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 

@@ -11,7 +11,7 @@ using at::Tensor;
 
 namespace {
 
-// The words by which optim/_table.py knows them.
+// The words by which _binding/table.py knows them.
 enum { stale, otherGrads, isFresh };
 
 const char *wordOf(int32_t role) {

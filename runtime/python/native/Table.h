@@ -1,15 +1,15 @@
-// optim/_table.py's TensorTable, over the one that LibTorch uses.
+// _binding/table.py's TensorTable, over the one that LibTorch uses.
 #ifndef ALTGRAD_NATIVE_TABLE_H
 #define ALTGRAD_NATIVE_TABLE_H
 
 #include "Entries.h"
-#include "TensorTable.h"
+#include "table/TensorTable.h"
 
 #include <deque>
 
 namespace altgrad::native {
 
-// The interface is described in optim/_table.py.
+// The interface is described in _binding/table.py.
 class Table {
 public:
   // `bundle` is the address of an altgrad_bundle that is never freed.

@@ -5,10 +5,10 @@ import ctypes
 import torch
 from torch.autograd.graph import increment_version
 
+from .._binding.values import SCALAR_DTYPES
+from .._binding.where import Where
 from .._bundle import OUT, compile_sets
 from .._plan import Plan
-from ..optim._values import SCALAR_DTYPES
-from ..optim._where import Where
 
 
 def _layout(singles):

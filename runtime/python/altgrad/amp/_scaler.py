@@ -7,8 +7,8 @@ from collections import defaultdict
 import torch
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
+from .._binding.hooks import uncompiled
 from ..optim import Optimizer
-from ..optim._hooks import uncompiled
 from ..optim._together import over_ranks
 from ._cells import Cells
 from ._scaling import Scaling

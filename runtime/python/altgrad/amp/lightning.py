@@ -18,8 +18,8 @@ from lightning.pytorch.utilities import GradClipAlgorithmType
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from torch.amp.grad_scaler import OptState
 
+from .._binding.kinds import BOUND
 from ..optim import Optimizer
-from ..optim._kinds import BOUND
 from ..optim._record import scale_of
 from ._config import AmpConfig
 

@@ -9,8 +9,8 @@ of threads and on a GPU. Every function is an operator of torch.library, too
 """
 
 from . import _registered  # noqa: F401
-from ._clip import clip_grad_norm_, clip_grad_value_, compute_global_grad_norm
 from ._blocks import quantize_blocks
+from ._clip import clip_grad_norm_, clip_grad_value_, compute_global_grad_norm
 from ._quantize import dequantize, quantize, quantize_codes
 from ._scales import AmaxHistory, compute_scale
 from ._unscale import dynamic_loss_scale_update, fused_grad_unscale_clip

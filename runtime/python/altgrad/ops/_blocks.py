@@ -4,9 +4,9 @@ from array import array
 
 import torch
 
+from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
-from ..optim._blocks import SCALES, block_of, check_rows, format_of_scales, is_delayed, scales_of
-from ..optim._layout import PARAM_DTYPES, dtype_of
+from .._storage.blocks import SCALES, block_of, check_rows, format_of_scales, is_delayed, scales_of
 from ._bound import run
 from ._look import Look, look
 from ._quantize import largest, quantize_codes
@@ -59,7 +59,7 @@ def quantize_into(x, codes, scales, word):
 def begin_copy(param, held, word):
     """Fills the copy of a parameter and its scales in `held`, before a step has.
 
-    Where the copy has one scale, that is TransformerEngine's, as codegen/driver/DelayedScale.cpp has it.
+    Where the copy has one scale, that is TransformerEngine's, as codegen/storage/DelayedScale.cpp has it.
     """
     if not is_delayed(word):
         # No step has drawn yet: to nearest.

@@ -6,13 +6,13 @@ from collections import OrderedDict
 
 import torch
 
+from .._binding.layout import FORMATS, PARAM_DTYPES
+from .._binding.torch_pool import torch_parallel_for
+from .._binding.values import Values
+from .._binding.where import Where
+from .._binding.workspace import Workspace
 from .._bundle import compile_gradients
 from .._plan import Plan
-from ..optim._layout import FORMATS, PARAM_DTYPES
-from ..optim._torch_pool import torch_parallel_for
-from ..optim._values import Values
-from ..optim._where import Where
-from ..optim._workspace import Workspace
 from ._look import check_extents
 
 _WORDS = [FORMATS[dtype] for dtype in PARAM_DTYPES]

@@ -7,10 +7,10 @@ from operator import attrgetter
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
+from .._binding.binder import binder
+from .._binding.layout import PARAM_DTYPES, check_extent, check_mode, find_met, in_order, is_dense
+from .._binding.where import is_known
 from .._native import native
-from ..optim._binder import binder
-from ..optim._layout import PARAM_DTYPES, check_extent, check_mode, find_met, in_order, is_dense
-from ..optim._where import is_known
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 _CODES = {dtype: code for code, dtype in enumerate(PARAM_DTYPES)}

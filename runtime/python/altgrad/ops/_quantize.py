@@ -8,9 +8,9 @@ import torch
 from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
 
+from .._binding.layout import DTYPES, PARAM_DTYPES, dtype_of
+from .._binding.where import stays_on_device
 from .._library import library
-from ..optim._layout import DTYPES, PARAM_DTYPES, dtype_of
-from ..optim._where import stays_on_device
 from ._bound import run
 from ._look import Look, look
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ..optim._where import stays_on_device
+from .._binding.where import stays_on_device
 from . import _by_torch
 from ._bound import run
 from ._clip import _each, _kind, written

@@ -6,21 +6,21 @@ from functools import partial
 
 import torch
 
-from .._bundle import compile_sets
-from .._rule import format_of, set_line
-from .._plan import Plan
-from ._binder import make_table
-from ._blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_unscaled, is_delayed,
-                      scales_for, unblocked)
-from ._kinds import OF_PARAMETERS
-from ._layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
+from .._binding.binder import make_table
+from .._binding.kinds import OF_PARAMETERS
+from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, check_units, dtype_of, in_order, is_dense, name_of, same_order)
-from ._limits import warn_of_limits
-from ._master import check_master, own_master, splits
-from ._rungs import code_dtypes, format_for
-from ._table import FRESH
-from ._tables import Tables
-from ._where import Where, in_turn, is_known, stays_on_device
+from .._binding.table import FRESH
+from .._binding.tables import Tables
+from .._binding.where import Where, in_turn, is_known, stays_on_device
+from .._bundle import compile_sets
+from .._plan import Plan
+from .._rule import format_of, set_line
+from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_unscaled, is_delayed,
+                      scales_for, unblocked)
+from .._storage.limits import warn_of_limits
+from .._storage.master import check_master, own_master, splits
+from .._storage.rungs import code_dtypes, format_for
 
 
 @dataclass(slots=True)

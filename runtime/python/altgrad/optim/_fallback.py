@@ -4,12 +4,9 @@ from itertools import chain
 
 import torch
 
-from ._layout import check_param, find_met, name_of
-from ._warn import warn
-from ._where import is_known
-
-# What torch's classes step and no kernel.
-WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
+from .._binding.layout import WIDE_DTYPES, check_param, find_met, name_of
+from .._binding.where import is_known
+from .._warn import warn
 
 
 def left_to_torch(optimizer):

@@ -8,8 +8,8 @@ import torch
 
 from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, parse_storage, set_line
-from ._blocks import check_copy, scale_key
-from ._master import splits
+from .._storage.blocks import check_copy, scale_key
+from .._storage.master import splits
 from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.

@@ -5,13 +5,13 @@ from numbers import Real
 
 import torch
 
+from .._binding.hooks import uncompiled, watched
+from .._binding.layout import FORMATS
 from .._bundle import compile_sets
 from .._rule import parse_storage, set_line
-from ._hooks import uncompiled, watched
-from ._layout import FORMATS
+from .._storage.rungs import clear_counts, count
 from ._named import find_template
 from ._optimizer import Optimizer
-from ._rungs import clear_counts, count
 
 _PROFILES = None, "torch", "reference"
 

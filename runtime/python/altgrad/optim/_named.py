@@ -5,9 +5,9 @@ import inspect
 import torch
 from torch.optim.optimizer import _get_scalar_dtype
 
+from .._binding.layout import CODES, PARAM_DTYPES, dtype_of
 from .._rule import find_rule, format_of
-from ._blocks import BLOCKED_NUMEL, block_of, unblocked
-from ._layout import CODES, PARAM_DTYPES, dtype_of
+from .._storage.blocks import BLOCKED_NUMEL, block_of, unblocked
 from ._optimizer import Optimizer
 
 _OURS = [

@@ -4,24 +4,24 @@ import threading
 
 import torch
 
+from .._binding.binder import make_groups
+from .._binding.hooks import uncompiled, watched
+from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
+from .._binding.sums import NormHooks
+from .._binding.table import FRESH, OTHER_GRADS, STALE
+from .._binding.where import number_of
 from .._rule import parse_storage
-from ._binder import make_groups
-from ._checkpoint import fill_older, kept_dtypes
-from ._blocks import state_key
+from .._storage.blocks import state_key
+from .._storage.checkpoint import fill_older, kept_dtypes
+from .._storage.draws import COUNT, keep_apart, place, seeded
+from .._storage.history import HISTORY, check_adaptive, place_history
+from .._storage.master import kept_beside
+from .._storage.rungs import check_params
+from .._warn import warn
 from ._build import build, is_common
-from ._draws import COUNT, keep_apart, place, seeded
 from ._fallback import left_to_torch, warn_once
-from ._hooks import uncompiled, watched
-from ._history import HISTORY, check_adaptive, place_history
-from ._kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
-from ._master import kept_beside
-from ._rungs import check_params
 from ._statistics import Statistics, Tallies
-from ._sums import NormHooks
-from ._table import FRESH, OTHER_GRADS, STALE
 from ._together import check_group, check_shards, step_together
-from ._warn import warn
-from ._where import number_of
 
 
 class Optimizer(torch.optim.Optimizer):

@@ -5,8 +5,8 @@ import math
 
 import torch
 
+from .._binding.where import stays_on_device
 from .._bundle import ADD, ALL, SUMSQ
-from ._where import stays_on_device
 
 # What FSDP calls its flat parameters, and the original ones that are views of them.
 _MARKS = "_is_flat_param", "_fsdp_flattened"

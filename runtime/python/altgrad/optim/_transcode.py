@@ -4,20 +4,20 @@ from collections import namedtuple
 
 import torch
 
+from .._binding.layout import FORMATS, dtype_of, in_order, is_dense
 from .._rule import format_of, parse_storage
-from . import _peers
-from ._blocks import BLOCKED_NUMEL, block_of, scale_key
-from ._codes import encode, encode_blocks, largest, spread
-from ._layout import FORMATS, dtype_of, in_order, is_dense
-from ._master import REMAINDER, divide, join, splits
+from .._storage import peers
+from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
+from .._storage.codes import encode, encode_blocks, largest, spread
+from .._storage.master import REMAINDER, divide, join, splits
 from ._named import Adam
 from ._optimizer import Optimizer
 
 # Words of storage that are no state, or one that need not be there.
 _KNOWN = {"param", "grad", "states", "master", "copy", "step", *Adam._keys.values()}
-_WRITERS = {"torch": _peers.write_torch, "bitsandbytes": _peers.write_bitsandbytes,
-            "transformer_engine": _peers.write_transformer_engine,
-            **{kind: lambda kept, kind=kind: _peers.write_torchao(kept, kind)
+_WRITERS = {"torch": peers.write_torch, "bitsandbytes": peers.write_bitsandbytes,
+            "transformer_engine": peers.write_transformer_engine,
+            **{kind: lambda kept, kind=kind: peers.write_torchao(kept, kind)
                for kind in ("torchao.8bit", "torchao.4bit", "torchao.fp8")}}
 
 # How far the state `key` of the parameter in place `param` is from what it was, as shares of the
@@ -105,7 +105,7 @@ def _checked(params, places):
 
 
 def _read(entry, group, words, param, where):
-    kept = _peers.read(entry, words, where)
+    kept = peers.read(entry, words, where)
     if kept.step is None and "step" in group:  # TransformerEngine's
         kept.step = float(group["step"])
     shapes = {tuple(t.shape) for t in (*kept.states.values(), kept.master, kept.remainder)
@@ -121,12 +121,12 @@ def _read(entry, group, words, param, where):
 
 def _errors(place, kept, entry, target):
     """The StateErrors of what was written, by reading it."""
-    again = _peers.read(entry, target.words, f"parameter {place}")
+    again = peers.read(entry, target.words, f"parameter {place}")
     for key, state in kept.states.items():
-        numbers = _peers.flat(state)
+        numbers = peers.flat(state)
         if not numbers.numel():
             continue
-        off = (_peers.flat(in_order(again.states[key].cpu(), state.stride())) - numbers).double()
+        off = (peers.flat(in_order(again.states[key].cpu(), state.stride())) - numbers).double()
         block = target.block_of(key, len(numbers)) or len(numbers)
         tops = spread(largest(numbers, block), block, len(numbers)).double()
         share = torch.where(off.isfinite() & (tops > 0), off.abs() / tops, 0.0)
@@ -188,7 +188,7 @@ class _Target:
         return entry, self._put_master(entry, kept, param, where)
 
     def _stored(self, key, state, param, device):
-        word, numbers = self._word(key), _peers.flat(state)
+        word, numbers = self._word(key), peers.flat(state)
         if word == "param":
             word = FORMATS.get(param.dtype, "f32") if param is not None else "f32"
         block = block_of(word)
@@ -197,7 +197,7 @@ class _Target:
             yield scale_key(key), scales.to(device)
         else:
             codes = encode("f32" if block > 1 else word, numbers)
-        yield key, _peers.shaped(codes.to(device), state)
+        yield key, peers.shaped(codes.to(device), state)
 
     def _put_master(self, entry, kept, param, where):
         """Adds the master as the words say; what the parameter has to become."""

@@ -1,0 +1,101 @@
+"""What the param_groups ask for: which rule with which options, and one bound of the norm."""
+
+from torch.optim.optimizer import _get_capturable_supported_devices
+
+from .groups import Reading, values_of
+
+BOUND = "max_grad_norm"
+# What a bound is of: the norm of all gradients, or an adaptive one by its word.
+KINDS = "norm", "percentile", "agc", "agc-unit"
+# Those of a share of the norms of parameters, or of their units.
+OF_PARAMETERS = "agc", "agc-unit"
+
+
+class Kinds:
+    """The kind of every param_group: (rule, options, whether it is differentiable).
+
+        Kinds(param_groups, kind_of)
+
+    `kind_of(group)` finds and checks one; `rules` are (rule, options) of each group,
+    `keys` the keys of the groups that count, `clip` the kind of the bound or None; `clipped`:
+    whether it is of a norm that all devices share.
+    Raises what kind_of raises, and ValueError for two bounds.
+    """
+
+    def __init__(self, param_groups, kind_of):
+        readings = list(map(Reading, param_groups))
+        self._kinds = list(map(kind_of, readings))
+        self.rules = [kind[:2] for kind in self._kinds]
+        # A kind hangs on these keys alone.
+        keys = set().union(*[reading.asked for reading in readings])
+        self._mark_of = values_of(keys)
+        self._marks = list(map(self._mark_of, param_groups))
+        _check_bounds(param_groups)
+        self.clip = clip_of(param_groups[0])
+        self.clipped = self.clip not in (None, *OF_PARAMETERS)
+        self.keys = {*keys, *[BOUND] * (self.clip is not None)}
+
+    def hold(self, param_groups, changed, kind_of):
+        """Whether the groups whose indices are `changed` are of the kinds that they were."""
+        if self.clip != clip_of(param_groups[0]):
+            return False
+        if not changed:
+            return True
+        _check_bounds(param_groups)
+        marks = list(map(self._mark_of, [param_groups[index] for index in changed]))
+        try:
+            if marks == [self._marks[index] for index in changed] and None not in marks:
+                return True
+        except (RuntimeError, ValueError):  # a tensor does not compare
+            pass
+        return all([kind_of(param_groups[index]) == self._kinds[index] for index in changed])
+
+
+def _check_bounds(param_groups):
+    bounds = {number_and_kind(group[BOUND]) if BOUND in group else None for group in param_groups}
+    if len(bounds) > 1:
+        named = ", ".join(sorted({str(group.get(BOUND)) for group in param_groups}))
+        raise ValueError(f"there is one {BOUND} for all param_groups, not {named}")
+
+
+def clip_of(group):
+    """The kind of a group's bound; None without one."""
+    return number_and_kind(group[BOUND])[1] if BOUND in group else None
+
+
+def bound_of(value):
+    """`value`; raises ValueError unless it is a bound of a norm."""
+    number_and_kind(value)
+    return value
+
+
+def number_and_kind(value):
+    """(number, word of KINDS) of a bound: 1.0, "percentile:5", "agc:0.01" or "agc-unit:0.01"."""
+    word, number = "norm", value
+    if isinstance(value, str):
+        word, _, number = value.partition(":")
+    try:
+        number = float(number)
+        valid = number >= 0.0 and word in KINDS and (word == "norm") != isinstance(value, str)
+        valid = valid and (word != "percentile" or number <= 100.0)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        valid = False
+    if not valid:
+        raise ValueError(f"Invalid max_grad_norm value: {value}; it is a number from 0, "
+                         "'percentile:P' with P up to 100, 'agc:FACTOR' or 'agc-unit:FACTOR'")
+    return number, word
+
+
+def profile_of(word):
+    """`word`; raises ValueError unless it is None or "torch"."""
+    if word not in (None, "torch"):
+        raise ValueError(f"Invalid profile value: {word}; it is None or 'torch'")
+    return word
+
+
+def check_capturable(group):
+    """Raises torch's error for what it has on no CPU."""
+    if group.get("capturable") and any(p.grad is not None and p.device.type == "cpu"
+                                       for p in group["params"]):
+        raise AssertionError("If capturable=True, params and state_steps must be on supported "
+                             f"devices: {_get_capturable_supported_devices()}.")

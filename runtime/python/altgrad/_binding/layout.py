@@ -1,0 +1,255 @@
+"""Which tensors a kernel may walk as one run of elements, and what is refused."""
+
+import torch
+
+from .._library import library
+from .where import is_known
+
+# What the kernels read and write, and how altgrad-opt's --storage spells it.
+FORMATS = {
+    torch.float32: "f32",
+    torch.bfloat16: "bf16",
+    torch.float16: "f16",
+    torch.float8_e4m3fn: "ocp.e4m3fn",
+    torch.float8_e5m2: "ocp.e5m2",
+}
+DTYPES = {word: dtype for dtype, word in FORMATS.items()}
+# Where torch has no dtype for a format, its codes lie in integers.
+CODES = (torch.uint8, torch.int16, torch.int8)
+DTYPES["int8"] = torch.int8
+DTYPES.update({"altgrad.e5m2": torch.float8_e5m2, "altgrad.e5m10": torch.float16})  # other names
+PARAM_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+# What torch's classes step and no kernel.
+WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
+
+
+def dtype_of(word):
+    """The dtype of the memory for what is stored in a format."""
+    wide = library().altgrad_format_bits(word.encode()) > 8
+    return DTYPES.get(word) or (torch.int16 if wide else torch.uint8)
+
+
+def is_dense(tensor):
+    """Whether the elements fill one stretch of memory, each exactly once, in any order."""
+    if tensor.is_neg():
+        return False
+    if tensor.is_contiguous():
+        return True
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def same_order(tensor, strides):
+    """Whether the elements of `tensor` lie as `strides` says; size-1 dimensions are free."""
+    own = tensor.stride()
+    return own == strides or all(mine == theirs or size == 1
+                                 for mine, theirs, size in zip(own, strides, tensor.shape))
+
+
+def in_order(tensor, strides):
+    """`tensor` itself if the dense `strides` are its own, else a copy that has them."""
+    if tensor.numel() == 0 or (same_order(tensor, strides) and not tensor.is_neg()):
+        return tensor
+    copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return copy.copy_(tensor)
+
+
+def check_kind(owner, param, more=()):
+    """Raises TypeError for what nobody can ever update: checked when a group is added.
+
+    `more`: dtypes that torch steps in our place.
+    """
+    kind = type(param)
+    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
+        raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} parameters: "
+                        "it needs plain tensors with memory of their own")
+    if param.dtype in PARAM_DTYPES or param.dtype in more:
+        return
+    if param.is_complex():
+        advice = "pass torch.view_as_real(param)"
+    else:
+        advice = "the kernels compute in float32 and take float32, bfloat16 and float16 parameters"
+    raise TypeError(f"altgrad.optim.{owner} does not support {param.dtype} parameters: {advice}")
+
+
+def check_param(owner, param, fused=False, more=()):
+    """Raises unless a kernel can update `param` now, in place or through a dense copy of it."""
+    check_kind(owner, param, more)
+    if param.device.type == "meta":
+        # torch's words where the caller chose its fused kernels.
+        raise RuntimeError(
+            "`fused=True` requires all the params to be floating point Tensors of supported "
+            f"devices: ['cpu'], but {param.dtype} and meta were given" if fused else
+            f"altgrad.optim.{owner}: a parameter is on the meta device and has no memory")
+    if not is_known(param.device):
+        raise RuntimeError(f"altgrad.optim.{owner} runs on the CPU and on NVIDIA's GPUs; a "
+                           f"parameter is on {param.device}")
+    if param.layout != torch.strided:
+        raise RuntimeError(f"altgrad.optim.{owner} needs strided parameters, not {param.layout}")
+    check_mode(param)
+    if not is_dense(param) and _repeats(param):
+        raise RuntimeError(f"altgrad.optim.{owner}: a parameter of shape {tuple(param.shape)} and "
+                           f"strides {param.stride()} names some memory more than once; clone() it")
+
+
+def check_mode(tensor):
+    """Raises, in torch's words, where torch allows no update in place."""
+    if tensor.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not "
+                           "allowed. You can make a clone to get a normal tensor before doing "
+                           "inplace update.")
+
+
+def _repeats(tensor):
+    """Whether two elements may share memory: conservative, exact for slices of dense tensors."""
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size <= 1:
+            continue
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def name_of(optimizer, param):
+    """What a message calls a parameter."""
+    for index, group in enumerate(optimizer.param_groups):
+        for place, other in enumerate(group["params"]):
+            if other is param:
+                names = group.get("param_names") or ()
+                return (repr(names[place]) if len(names) == len(group["params"]) else
+                        f"parameter {place} of group {index}")
+
+
+def units_of(param):
+    """How many parts of dimension 0 there are, with each of which one output of a layer is computed.
+
+    A tensor of less than two dimensions is one as a whole.
+    """
+    return param.shape[0] if param.dim() > 1 and param.numel() else 1
+
+
+def check_units(owner, param, strides, block):
+    """Raises ValueError unless each unit has memory of its own, and whole blocks of `block`."""
+    count = units_of(param)
+    numel = param.numel() // count
+    if count > 1 and strides[0] != numel:
+        raise ValueError(f"altgrad.optim.{owner}: gradients are clipped by units, and those of a "
+                         f"parameter of shape {tuple(param.shape)} and strides {param.stride()} do "
+                         "not lie apart in memory")
+    if count > 1 and numel % block:
+        raise ValueError(f"altgrad.optim.{owner}: gradients are clipped by units, and a parameter of "
+                         f"shape {tuple(param.shape)} has units of {numel} elements, while its "
+                         f"states have scales for blocks of {block}")
+
+
+def check_grad(owner, param, grad):
+    """Raises unless `grad` can be read by a kernel that updates `param`."""
+    if grad.is_sparse or grad.layout != torch.strided:
+        raise RuntimeError(f"{owner} does not support sparse gradients")
+    kind = type(grad)
+    if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
+        raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} gradients: "
+                        "it needs plain tensors with memory of their own")
+    if grad.dtype not in PARAM_DTYPES:
+        raise TypeError(f"altgrad.optim.{owner} does not support {grad.dtype} gradients")
+    if grad.device != param.device or grad.shape != param.shape:
+        raise RuntimeError(f"a gradient of shape {tuple(grad.shape)} on {grad.device} does not "
+                           f"match its parameter of shape {tuple(param.shape)} on {param.device}")
+    check_extent(grad)
+
+
+def check_apart(owner, tensors):
+    """Raises if two tensors share an element: the rows of a kernel run at the same time."""
+    if find_met(tensors):
+        raise RuntimeError(f"altgrad.optim.{owner}: two parameters share memory")
+
+
+def check_states_apart(optimizer, states):
+    """Raises if a state shares an element with another or with a parameter of the optimizer.
+
+    `states` holds (tensor, its key, its parameter) of everything that kernels write beside
+    the parameters.
+    """
+    params = [(param, None, param) for group in optimizer.param_groups for param in group["params"]
+              if is_known(param.device) and param.layout == torch.strided]
+    places = [place for place in (*states, *params) if place[0].numel()]
+    met = [places[place] for place in find_met([tensor for tensor, _, _ in places])]
+    for index, (tensor, key, param) in enumerate(met):
+        for other, its, owner in met[index + 1:] if key else ():
+            if find_met([tensor, other]):
+                beside = f"state {its!r} of {name_of(optimizer, owner)}" if its else (
+                    name_of(optimizer, owner))
+                raise RuntimeError(
+                    f"altgrad.optim.{type(optimizer).__name__}: state {key!r} of "
+                    f"{name_of(optimizer, param)} shares memory with {beside}; clone() it")
+
+
+def find_met(tensors):
+    """The places of strided tensors that are there twice or share an element with another."""
+    spans = sorted([(t.data_ptr(), t.data_ptr() + _reach(t), place)
+                    for place, t in enumerate(tensors) if t.numel()])
+    end, near, met = 0, [], _twice(tensors)
+    for start, stop, place in spans:
+        if start >= end:
+            met |= _meeting(tensors, near)
+            near = []
+        near.append(place)
+        end = max(end, stop)
+    return sorted(met | _meeting(tensors, near))
+
+
+def _twice(tensors):
+    """The places of objects that are there more than once."""
+    places = {}
+    for place, tensor in enumerate(tensors):
+        places.setdefault(id(tensor), []).append(place)
+    if len(places) == len(tensors):
+        return set()
+    return {place for several in places.values() if len(several) > 1 for place in several}
+
+
+def _reach(tensor):
+    """Bytes from the first to behind the last element."""
+    if tensor.is_contiguous():
+        return tensor.nbytes
+    last = sum([stride * (size - 1) for stride, size in zip(tensor.stride(), tensor.shape)])
+    return (last + 1) * tensor.itemsize
+
+
+def check_extent(tensor):
+    """Raises where elements lie beyond the storage: somebody has resized it."""
+    if tensor.numel() == 0 or tensor._is_zerotensor():
+        return
+    end = tensor.storage_offset() * tensor.itemsize + _reach(tensor)
+    held = tensor.untyped_storage().nbytes()
+    if end > held:
+        raise RuntimeError(f"altgrad: a tensor of sizes {list(tensor.shape)} ends at byte {end} of "
+                           f"a storage of {held} bytes: resize the storage before the step")
+
+
+def _meeting(tensors, places):
+    """Those of `places` that share a byte; their spans overlap, but columns of a matrix are apart."""
+    if len(places) < 2:
+        return set()
+    if all(is_dense(tensors[place]) for place in places):
+        return set(places)
+    addresses = [_addresses(tensors[place]) for place in places]
+    every, counts = torch.unique(torch.cat(addresses), return_counts=True)
+    shared = every[counts > 1]
+    return {place for place, own in zip(places, addresses) if torch.isin(own, shared).any()}
+
+
+def _addresses(tensor):
+    spread = torch.arange(tensor.itemsize, device="cpu")
+    for stride, size in zip(tensor.stride(), tensor.shape):
+        along = torch.arange(size, device="cpu") * (stride * tensor.itemsize)
+        spread = (spread[:, None] + along).view(-1)
+    return spread + tensor.data_ptr()

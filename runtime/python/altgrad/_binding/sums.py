@@ -1,0 +1,185 @@
+"""What the first sweep of a step finds in each gradient, found during backward."""
+
+import ctypes
+import weakref
+from itertools import accumulate
+
+import torch
+
+from .._warn import warn
+from .layout import check_extent, same_order
+
+_CHUNK = 4096  # ALTGRAD_CHUNK of bundle.h
+
+
+class Sums:
+    """The rows of a TensorTable of table.py that were summed before their step.
+
+    A gradient is known again by the object, its memory and its version counter; the weak
+    reference keeps other objects from passing for it.
+    """
+
+    def __init__(self, table):
+        self._rows, self._plan, self._memory = table.rows, table.plan, table.memory
+        self._bundle, self._slices, self._bound = table.bundle, table._slices, table._bound
+        self._on_host = table.where.on_host
+        self._summed, self._counted, self.has_run = {}, (0, 0), False
+        self._chunks = list(accumulate([-(-row.param.numel() // _CHUNK) for row in table.rows],
+                                       initial=0))
+
+    def can(self):
+        return self._on_host and bool(self._bundle.sums)
+
+    def counts(self):
+        return self._counted
+
+    @torch.no_grad()
+    def sum(self, row):
+        self._summed.pop(row, None)
+        of = self._rows[row]
+        grad, set, param = of.param.grad, of.set, of.param
+        if not self.has_run or not self.can() or grad is None or not _is_plain(grad, of):
+            return
+        place, version = row - self._slices[set].start, grad._version
+        self._plan.bind_tensor(self._bundle.sets[set].grad.name, place, grad.data_ptr())
+        self._bound[set][place] = grad.data_ptr()
+        # What is not 0 afterwards is of this sweep.
+        words, chunks = self._words()
+        first, last = self._chunks[row:row + 2]
+        for word in range(0, len(words), chunks):
+            words[word + first:word + last] = [0] * (last - first)
+        self._sweep(set, first, last)
+        self._summed[row] = weakref.ref(grad), grad.data_ptr(), version
+
+    def run(self, grads):
+        """Runs what of the first sweeps is still to be done; returns the phase after them, or 0."""
+        summed, self._summed, self._counted = self._summed, {}, (0, 0)
+        if not summed:
+            return 0
+        sums, (offset, *_) = self._bundle.sums, self._plan.partials()
+        # The sums depend on what the phases before them say.
+        size = offset if min(sums) else 0
+        before = ctypes.string_at(self._memory[0], size)
+        self._plan.run(*self._memory, 0, min(sums))
+        if ctypes.string_at(self._memory[0], size) != before:
+            summed = {}
+        done = {row for row, of in summed.items()
+                if self._is_same(row, grads[row], *of) and self._is_untouched(row)}
+        self._counted = len(done), len(summed) - len(done)
+        for set, mine in enumerate(self._slices):
+            first = mine.start
+            for row in range(mine.start, mine.stop + 1):
+                if row == mine.stop or row in done:
+                    self._sweep(set, self._chunks[first], self._chunks[row])
+                    first = row + 1
+        return max(sums) + 1
+
+    def _sweep(self, set, first, last):
+        self._plan.run_chunks(*self._memory, self._bundle.sums[set], first, last)
+
+    def _words(self):
+        """What sweeps leave of each chunk, and how many chunks there are."""
+        offset, count, chunks = self._plan.partials()
+        return (ctypes.c_uint32 * (count * chunks)).from_address(self._memory[0] + offset), chunks
+
+    def _is_untouched(self, row):
+        """Sums one chunk again: unscale_ and collectives write whole gradients and raise no version.
+
+        It is one that has a sum, neither 0 nor a verdict's 1.
+        """
+        words, chunks = self._words()
+        mine = range(self._chunks[row], self._chunks[row + 1])
+        chunk = next((chunk for word in range(0, len(words), chunks) for chunk in mine
+                      if words[word + chunk] > 1), mine.start)
+        before = words[chunk::chunks]
+        self._sweep(self._rows[row].set, chunk, chunk + 1)
+        return words[chunk::chunks] == before
+
+    def _is_same(self, row, grad, summed, pointer, version):
+        of = self._rows[row].set
+        return (summed() is grad and grad._version == version
+                and self._bound[of][row - self._slices[of].start] == pointer)
+
+
+def _is_plain(grad, row):
+    """Whether the step would read this gradient where it lies."""
+    param = row.param
+    if (not row.dense or type(grad) is not torch.Tensor or grad.layout != torch.strided
+            or grad.dtype != row.grad_dtype or grad.device != param.device
+            or grad.shape != param.shape or grad.is_neg() or grad._is_zerotensor()
+            or grad.is_inference() or not grad.numel() or not same_order(grad, row.strides)):
+        return False
+    check_extent(grad)
+    return grad.data_ptr() != 0
+
+
+# Bytes of a gradient from which on a hook costs less than it saves, as tools/bench.py found.
+WORTH_A_HOOK = 1 << 20
+
+
+class NormHooks:
+    """Hooks on parameters that sum each gradient as backward finishes it."""
+
+    def __init__(self):
+        self._handles, self._said, self._owner = [], set(), ""
+
+    def __del__(self):
+        self.remove()
+
+    def remove(self):
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def attach(self, owner, tables, turns):
+        """Puts hooks on the parameters of these tables, in place of all earlier ones.
+
+        `turns` is the lock under which steps of the optimizer run.
+        """
+        self.remove()
+        self._owner = owner
+        for table in tables:
+            if table.sums():
+                self._handles += [row.param.register_post_accumulate_grad_hook(
+                    _hook(weakref.ref(table), turns, index))
+                    for index, row in enumerate(table.rows) if row.param.requires_grad
+                    and row.param.numel() * row.grad_dtype.itemsize >= WORTH_A_HOOK]
+            elif not table.where.on_host:
+                self._say(f"kernels on {table.where.device} read all gradients once more in the step")
+            elif table.bundle.sets and any([s.role == "max_norm" for s in table.bundle.singles]):
+                self._say("the first sweep of this step reads more than gradients, so it runs in "
+                          "the step")
+
+    def look(self, tables):
+        """Says once why sums of the last step were not taken."""
+        if self._handles and _in_ranks():
+            self._say("other ranks may change gradients after backward without a trace, so the "
+                      "step reads all of them once more")
+        elif changed := sum([table.summed_rows()[1] for table in tables]):
+            self._say(f"{changed} gradients were changed after backward, so the step read them "
+                      "once more")
+
+    def _say(self, reason):
+        key = reason.lstrip("0123456789")
+        if key not in self._said:
+            self._said.add(key)
+            warn(f"altgrad.optim.{self._owner}: norm_in_backward: {reason}")
+
+
+def _hook(held, turns, row):
+    def sum_gradient(param):
+        table = held()
+        # A step that runs in another thread does not wait, and nobody waits for it.
+        if table is None or _in_ranks() or not turns.acquire(blocking=False):
+            return
+        try:
+            table.sum(row)
+        finally:
+            turns.release()
+    return sum_gradient
+
+
+def _in_ranks():
+    """Whether there are other ranks: no version counter tells what their collectives write."""
+    dist = torch.distributed
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1

@@ -1,0 +1,286 @@
+"""The tensors of one step bound to one plan, and what is looked at in every step."""
+
+from collections.abc import Mapping
+from itertools import chain
+from operator import attrgetter, is_
+
+import torch
+from torch.autograd.graph import increment_version
+
+from .._plan import Plan
+from .layout import check_extent, in_order, units_of
+from .sums import Sums
+from .torch_pool import torch_parallel_for
+from .values import Values
+from .where import Where
+from .workspace import Workspace
+
+# What TensorTable.fresh answers.
+STALE, OTHER_GRADS, FRESH = range(3)
+
+_END = (None,)
+# Unbound methods under map() cost less than a comprehension, a thousand times a step.
+_data_ptr, _shape, _stride = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride
+_is_contiguous, _is_neg = torch.Tensor.is_contiguous, torch.Tensor.is_neg
+_dtype = attrgetter("dtype")
+_grad = attrgetter("grad")
+
+
+class TensorTable:
+    """All tensors of one step on one device, bound to one plan.
+
+        TensorTable(bundle, rows, groups, params, idle, state)
+
+    `where` is the device.
+
+    - `bundle`: the Bundle of the step;
+    - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
+      `place`, `strides`, `dense`, `grad_dtype`, `tensors` and `count` are read;
+    - `groups`: the set of each group of the plan, which `Row.cell` counts;
+    - `params`: every parameter of the optimizer, which `Row.place` counts;
+    - `idle`: the places of those that have no gradient and whose gradients are looked at here;
+    - `state`: optimizer.state, a dict of dicts.
+
+    `fresh(params, state)` is called in every step. It answers STALE when a parameter is
+    another object or has another address, shape, strides or dtype, when an entry of
+    `state` is another object, came or went, or when a bound state or count has another
+    address, shape, strides or dtype; OTHER_GRADS when only gradients came, went or changed
+    their kind; otherwise it binds the gradients of this step and answers FRESH. It
+    changes no tensor.
+
+    `set_hypers(numbers, cells)` writes the hyper-parameters of the groups of the plan
+    whose indices are `cells`: for each, those of its set in the order of the bundle.
+    `set_tensors(entries)` then takes (cell, place in it, tensor) of those that lie in a
+    tensor of the device; they are read when the step runs.
+
+    `run(given)` runs the step on the gradients bound last: takes edits of parameters into
+    their master copies (known by version counters), raises the version counters of what is
+    written, and returns `results()`, {role: what the step says}. `given` has the step-wide
+    values by role, but for those of `place(entries)`: (index in bundle.singles, 0-dim tensor) of what lies in
+    memory of its own. `begin(given)` and then `advance()` until it answers None do the same from one exchange
+    point to the next; there it answers (reduction, word) of what this device has: 0-dim
+    tensors of float32, or of int32 for ALL, to be overwritten in place.
+
+    `sum(row)` does at once what the first sweep of the next step does for a row whose gradient
+    was just made, where `sums()` says that it can; that step takes it unless the gradient is
+    another one by then or was changed, or the loss scale is another one. `summed_rows()`: how many rows the last step took so, and how many it did not,
+    because their gradients were changed.
+
+    `statistics()` is what the last step said of each row, float32 tensors by keys; a step
+    that was skipped leaves some of it.
+    """
+
+    def __init__(self, bundle, rows, groups, params, idle, state):
+        self.bundle, self.rows = bundle, rows
+        self.where = Where(rows[0].param.device)
+        self._odd = not all([type(held) is dict for held in state.values()])
+        self._params, self._state_entries = params, list(_entries(state, self._odd))
+        self._tensors = [row.param for row in rows]
+        self._places = [row.place for row in rows]
+        self._idle = idle
+        self._picked = self._places != list(range(len(params)))
+        self._staged = [(row.param, torch.empty_strided(
+            row.param.shape, row.strides, dtype=row.param.dtype, device=row.param.device))
+            for row in rows if not row.dense]
+        self._plain = all([row.dense and row.param.is_contiguous() for row in rows])
+        self._slices = _slices([row.set for row in rows], len(bundle.sets))
+        self._remember()
+        self._taken = self._kept = None
+        self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
+        self.plan.bind_tensors([(row.param.numel(), row.cell, row.set, row.place,
+                                 units_of(row.param) if bundle.units else 1) for row in rows],
+                               len(groups))
+        self._bind_tensors()
+        self._bind_statistics()
+        self._values = Values(bundle, groups, self.where)
+        self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
+        self.results, self.place = self._values.results, self._values.place
+        self._workspace = Workspace(self.plan, self.where)
+        self.memory = self._workspace.memory
+        self._sums = Sums(self)
+        self.sums, self.sum = self._sums.can, self._sums.sum
+        self.summed_rows = self._sums.counts
+
+    # What was bound once.
+
+    def _remember(self):
+        rows, tensors = self.rows, self._tensors
+        self._known = _identity(tensors)
+        self._shapes = self._known[1]
+        self._grad_dtypes = [row.grad_dtype for row in rows]
+        self._empty = sum([p.numel() == 0 for p in tensors])
+        states = [t for row in rows for t in row.tensors]
+        self._states = states + [row.count for row in rows if row.count is not None]
+        self._known_states = _identity(self._states)
+        for tensor in tensors + self._states:
+            check_extent(tensor)
+        self._written = tensors + self._states
+        self._bound = [None] * len(self.bundle.sets)
+
+    def _bind_tensors(self):
+        staged = {id(param): copy for param, copy in self._staged}
+        masters = []
+        for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
+            rows = self.rows[mine]
+            self.plan.bind_stream(part.param.name, [
+                staged.get(id(row.param), row.param).data_ptr() for row in rows])
+            for position, stream in enumerate(part.states):
+                tensors = [row.tensors[position] for row in rows]
+                bind = self.plan.bind_stream if stream.block else self.plan.bind_scalar
+                bind(stream.name, list(map(_data_ptr, tensors)))
+                if stream.role == "master":
+                    masters += zip([row.param for row in rows], tensors)
+            if part.step:
+                self.plan.bind_scalar(part.step.name, [row.count.data_ptr() for row in rows])
+        self._masters = masters
+        self._versions = [None] * len(masters)
+
+    def _bind_statistics(self):
+        self._statistics = {}
+        for part, mine in zip(self.bundle.sets, self._slices):
+            for scalar in part.statistics:
+                memory = self._statistics.setdefault(scalar.key, torch.zeros(
+                    len(self.rows), dtype=torch.float32, device=self.where.device))
+                memory[mine] = float("nan")  # until a step says it
+                self.plan.bind_scalar(scalar.name, list(map(_data_ptr, memory[mine].unbind())))
+
+    def statistics(self):
+        return self._statistics
+
+    # Every step.
+
+    @torch.no_grad()
+    def fresh(self, params, state):
+        """Whether all is as it was bound; binds this step's gradients."""
+        known = self._params
+        if len(params) != len(known) or not all(map(is_, params, known)):
+            return STALE
+        try:
+            if not all(map(is_, _entries(state, self._odd), self._state_entries)):
+                return STALE
+        except TypeError:  # an entry that is no parameter's came
+            return STALE
+        if _identity(self._tensors) != self._known or _identity(self._states) != self._known_states:
+            return STALE
+        grads = list(map(_grad, params))
+        for place in self._idle:
+            if grads[place] is not None:
+                return OTHER_GRADS
+        if self._picked:
+            grads = [grads[place] for place in self._places]
+        return FRESH if self._bind_grads(grads) else OTHER_GRADS
+
+    def _bind_grads(self, grads):
+        """Binds one gradient per row; False if a row does not fit any more.
+
+        A gradient in another memory order than its parameter, or without memory, is
+        copied into one that fits. All are kept alive until the step has run.
+        """
+        self._taken = grads
+        try:
+            if (list(map(_dtype, grads)) != self._grad_dtypes
+                    or list(map(_shape, grads)) != self._shapes):
+                return False
+            pointers = None
+            if self._plain and all(map(_is_contiguous, grads)) and not any(map(_is_neg, grads)):
+                pointers = list(map(_data_ptr, grads))
+            if pointers is None or pointers.count(0) != self._empty:
+                self._kept = [_in_memory(g, row.strides) for g, row in zip(grads, self.rows)]
+                pointers = list(map(_data_ptr, self._kept))
+                if pointers.count(0) != self._empty:
+                    return False
+        except (AttributeError, RuntimeError):  # None, or a layout without a pointer
+            return False
+        for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
+            if pointers[mine] != self._bound[index]:
+                for grad in grads[mine]:
+                    check_extent(grad)
+                self.plan.bind_stream(part.grad.name, pointers[mine])
+                self._bound[index] = pointers[mine]
+        return True
+
+    def run(self, given):
+        """Runs the step; returns what it says of itself."""
+        self.begin(given)
+        self._run_to(-1)
+        self._finish()
+        return self.results()
+
+    @torch.no_grad()
+    def begin(self, given):
+        """What comes before the kernels."""
+        with self.where.guard():
+            self._values.give(given)
+            self._values.send(self.plan)
+            self._take_edits()
+            for param, copy in self._staged:
+                copy.copy_(param)
+            # Before the kernels, which push the tensors' bookkeeping out of the caches.
+            increment_version(self._written)
+        self._next, self._points = 0, list(self.bundle.exchanges)
+
+    def advance(self):
+        """Runs to the next exchange point and answers its words; None at the end of the step."""
+        if not self._points:
+            self._run_to(-1)
+            return self._finish()
+        point = self._points.pop(0)
+        self._run_to(point.phase)
+        self._next = point.phase
+        return self._workspace.words(point)
+
+    def _run_to(self, phase):
+        with self.where.guard():
+            first = self._next or self._sums.run(self._taken)
+            self.plan.run(*self.memory, first, phase, self.where.stream())
+
+    @torch.no_grad()
+    def _finish(self):
+        with self.where.guard():
+            self._sums.has_run = True
+            self._workspace.record()
+            for param, copy in self._staged:
+                param.copy_(copy)
+        self._taken = self._kept = None
+        self._versions = [_version_of(param) for param, _ in self._masters]
+
+    def _take_edits(self):
+        """Takes what was written into a parameter from outside into its master copy.
+
+        Element by element: where the parameter still is the rounded master, the master
+        keeps the bits that the parameter has no room for.
+        """
+        for (param, master), version in zip(self._masters, self._versions):
+            if _version_of(param) != version:
+                edited = param != master.to(param.dtype)
+                # Elsewhere nobody waits for the answer.
+                if not self.where.on_host or edited.any():
+                    master.copy_(torch.where(edited, param.to(master.dtype), master))
+
+
+def _entries(state, odd):
+    """Every entry of every state in order, and an end, so that a missing one is noticed.
+
+    `odd`: the user keeps something of their own there, which is not looked at.
+    """
+    each = map(dict.values, state.values()) if not odd else [
+        held.values() for held in state.values() if isinstance(held, Mapping)]
+    return chain(chain.from_iterable(each), _END)
+
+
+def _identity(tensors):
+    return [list(map(f, tensors)) for f in (_data_ptr, _shape, _stride, _dtype)]
+
+
+def _version_of(tensor):
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _slices(sets, count):
+    ends = [sets.index(index) for index in range(count)] + [len(sets)]
+    return [slice(first, last) for first, last in zip(ends, ends[1:])]
+
+
+def _in_memory(grad, strides):
+    check_extent(grad)
+    return grad.clone() if grad._is_zerotensor() else in_order(grad, strides)

@@ -1,0 +1,101 @@
+"""The tables of one step, one for each device, and which group's numbers go into which."""
+
+import torch
+
+from .table import FRESH, STALE
+from .where import stays_on_device
+
+
+class Tables:
+    """What an optimizer steps by kernels.
+
+        Tables(tables, owners, places, uncounted)
+
+    - `tables`: a TensorTable for each device, in the order in which they step;
+    - `owners`: (index of a table, index of a group of its plan) for every group of the plans;
+    - `places`: (index of a param_group, ((key, part or None), ...)) for each of them;
+    - `uncounted`: the step counts that the rules do not raise.
+
+    `cells[i]` are the indices of those that belong to the i-th param_group.
+    """
+
+    def __init__(self, tables, owners, places, uncounted, param_groups):
+        self.tables, self.uncounted = tables, uncounted
+        self.on_host = all([table.where.on_host for table in tables])
+        self.cells = [[] for _ in range(param_groups)]
+        for cell, (group, _) in enumerate(places):
+            self.cells[group].append(cell)
+        self._owners, self._places = owners, places
+        self._lying = []
+
+    @property
+    def rows(self):
+        return [row for table in self.tables for row in table.rows]
+
+    def watch(self, entries, keys):
+        """Has `fresh` look at what lies in these entries of the first param_group, too."""
+        self._lying += [(key, entries[key], _place_of(entries[key])) for key in keys if key in entries]
+
+    def fresh(self, params, state, entries=None):
+        """What TensorTable.fresh answers, of all of them; `entries` is the first param_group."""
+        for key, value, place in self._lying:
+            if entries.get(key) is not value or _place_of(value) != place:
+                return STALE
+        for table in self.tables:
+            fit = table.fresh(params, state)
+            if fit != FRESH:
+                return fit
+        return FRESH
+
+    def is_capturing(self):
+        """Whether what is done now is captured into a graph."""
+        return any([table.where.is_capturing() for table in self.tables])
+
+    def check_capture(self, owner, param_groups):
+        """Raises torch's error where a graph would keep numbers that were meant to change."""
+        if self.is_capturing() and not all(
+                [group.get("capturable", True) for group in param_groups]):
+            raise RuntimeError("Attempting CUDA graph capture of step() for an instance of "
+                               f"{owner} but param_groups' capturable is False.")
+
+    def count(self, flag):
+        """Raises the counts that no rule raises, where `flag` has not skipped the step."""
+        if not self.uncounted:
+            return
+        if isinstance(flag, torch.Tensor):
+            went = (flag.detach().view(()) == 0.0).float()
+            for count in self.uncounted:
+                count.add_(went.to(count.device))
+        elif flag == 0.0:
+            torch._foreach_add_(self.uncounted, 1.0)
+
+    def set_hypers(self, param_groups, numbers, cells):
+        """Writes the numbers of the groups of the plans whose indices are `cells`."""
+        if len(self.tables) == 1:
+            self.tables[0].set_hypers(numbers, cells)
+        else:
+            first = 0
+            for cell in cells:
+                count = len(self._places[cell][1])
+                table, own = self._owners[cell]
+                self.tables[table].set_hypers(numbers[first:first + count], [own])
+                first += count
+        if not self.on_host:
+            self._set_tensors(param_groups, cells)
+
+    def _set_tensors(self, param_groups, cells):
+        for cell in cells:
+            group, keys = self._places[cell]
+            entries = []
+            table, own = self._owners[cell]
+            for place, (key, part) in enumerate(keys):
+                value = param_groups[group][key]
+                value = value if part is None else value[part]
+                if stays_on_device(value):
+                    entries.append((own, place, value))
+            if entries and not self.tables[table].where.on_host:
+                self.tables[table].set_tensors(entries)
+
+
+def _place_of(value):
+    return (value.data_ptr(), value.shape) if isinstance(value, torch.Tensor) else None

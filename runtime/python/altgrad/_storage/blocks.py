@@ -1,0 +1,130 @@
+"""States whose blocks share a scale: which parameters have them, and what their scales are."""
+
+import torch
+
+from .._binding.layout import FORMATS, check_mode, same_order
+from .._rule import format_of
+
+# Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
+# ALTGRAD_BLOCKED_NUMEL of altgrad.h.
+BLOCKED_NUMEL = 4096
+# The dtypes of scales, by how they are stored.
+SCALES = {"f32": torch.float32, "ocp.e8m0": torch.float8_e8m0fnu}
+
+
+def block_of(word):
+    """The elements that share a scale: of "ocp.e4m3fn:128" 128, of "f32" 1."""
+    block = word.partition(",")[0].split(":")[1:2]
+    return int(block[0]) if block and block[0].isdecimal() else 1
+
+
+def format_of_scales(word):
+    """How those scales are stored: "f32" where the word says nothing."""
+    fields = word.partition(",")[0].split(":")
+    return fields[2] if len(fields) > 2 else "f32"
+
+
+def unblocked(words):
+    """The words of storage for a tensor that is too small to be worth a scale; a copy is as asked."""
+    return {name: "f32" if block_of(word) > 1 and name != "copy" else word
+            for name, word in words.items()}
+
+
+def check_copy(words):
+    """Raises where torch has no dtype for a further copy of the parameter."""
+    form = format_of(words.get("copy", "f32"))
+    if form not in FORMATS.values():
+        raise ValueError(f"storage says copy={form}, for which torch has no dtype; a copy "
+                         f"is stored in one of {', '.join(FORMATS.values())}")
+
+
+def check_rows(param, strides, block):
+    """Raises unless blocks of the parameter's copy, neighbours in memory, are of its last dimension."""
+    if param.dim() < 2 or not param.numel():
+        return
+    if param.shape[-1] % block:
+        raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, "
+                         f"and the blocks of its copy {block}: give it to an optimizer without that copy")
+    if not _by_rows(param.shape, strides):
+        raise ValueError(f"a parameter with strides {tuple(strides)} has its last dimension not last in memory, "
+                         "and the blocks of its copy are of neighbours in memory: make it contiguous")
+
+
+def _by_rows(shape, strides):
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def scale_key(key):
+    """Under which key in `state` the scales of a state are."""
+    return key + "_scale"
+
+
+def state_key(stream, keys):
+    """Where a stream is in torch's `state`; `keys` says how a rule's states are called there."""
+    if stream.role not in ("state", "block_scale"):
+        return stream.key if stream.role == "tensor_scale" else stream.role
+    key = keys.get(stream.key, stream.key)
+    return scale_key(key) if stream.role == "block_scale" else key
+
+
+def scales_of(key, param, block, format):
+    """(shape, dtype) of the scales of `key`: those of a copy are by rows, as MX tensors have them."""
+    if not block:
+        return (), SCALES[format]
+    shape = -(-param.numel() // block),
+    if key == "copy" and param.dim() > 1:
+        shape = *param.shape[:-1], -(-param.shape[-1] // block)
+    return shape, SCALES[format]
+
+
+def scales_for(param, stream):
+    """New scales, one for each block of a parameter in the order of its memory."""
+    shape, dtype = scales_of(stream.key, param, stream.block, stream.format)
+    return torch.zeros(shape, dtype=dtype, device=param.device)
+
+
+def is_delayed(word):
+    """Whether a copy has one scale, by what the step before has found."""
+    return "delayed" in word.split(",")
+
+
+def check_unscaled(key, held, names):
+    """Raises where a state without blocks has scales: codes alone are other numbers."""
+    if scale_key(key) in held and all(other != scale_key(key) for _, other in names):
+        raise ValueError(f"there is a {scale_key(key)!r}, but storage gives state {key!r} of this "
+                         "parameter no blocks: make the optimizer with the storage that its states have")
+
+
+def check_scales(key, held, param, strides, word):
+    """Raises unless a state that is there has scales that go with it."""
+    block = block_of(word) if ":" in word else 0
+    for other in (scale_key(key), "copy_amax")[:1 if block else 2]:
+        _check_scale(key, other, held, param, block, format_of_scales(word))
+    if block and param.numel() and key in held and not same_order(held[key], strides):
+        raise ValueError(
+            f"state {key!r} has strides {held[key].stride()} and its parameter {tuple(strides)}: blocks "
+            "are of elements that are neighbours in memory; give the parameter the memory format "
+            "that it had")
+
+
+def _check_scale(key, other, held, param, block, format):
+    codes, scales = held.get(key), held.get(other)
+    if codes is None and scales is None:
+        return
+    if codes is None or not isinstance(scales, torch.Tensor):
+        lone, other = (key, other) if scales is None else (other, key)
+        raise ValueError(f"there is a state {lone!r} without its {other!r}: load both, or neither")
+    check_mode(scales)
+    shape, dtype = scales_of(key, param, block, format)
+    if (scales.dtype != dtype or scales.shape != shape or not scales.is_contiguous()
+            or scales.device != param.device or scales.is_neg() or scales._is_zerotensor()):
+        name = str(dtype).removeprefix("torch.")
+        raise ValueError(
+            f"state {other!r} is {scales.dtype} of shape {tuple(scales.shape)} on "
+            f"{scales.device}; expected contiguous {name} of shape {shape} on {param.device}, "
+            f"one for {f'each {block} elements' if block else 'the parameter'}")

@@ -1,0 +1,69 @@
+"""What torch does to a state_dict when it loads one, and kernels could not read."""
+
+from contextlib import contextmanager
+
+import torch
+
+from .._binding.kinds import BOUND
+from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
+from .blocks import SCALES
+from .rungs import code_dtypes, take_gradients
+
+
+_MISSING = object()
+
+
+@contextmanager
+def kept_dtypes(optimizer):
+    """While torch's load_state_dict runs: puts back the values that it casts to the parameter's dtype.
+
+    This happens between the hooks of the user. The bound of the norm stays where the file
+    says nothing of it.
+    """
+    last, bound = [], optimizer.max_grad_norm
+
+    def remember(_, given):
+        last.append(given)
+
+    def restore(_):
+        given = last[-1]
+        for index, param in zip(_flat(given["param_groups"]), _flat(optimizer.param_groups)):
+            for key, value in given["state"].get(index, {}).items():
+                if key != optimizer._count_key and _keeps_dtype(optimizer, param, value):
+                    tensor = isinstance(value, torch.Tensor)
+                    optimizer.state[param][key] = value.to(param.device) if tensor else value
+        if not any(BOUND in group for group in optimizer.param_groups):
+            optimizer.max_grad_norm = bound
+
+    hooks = (optimizer.register_load_state_dict_pre_hook(remember),
+             optimizer.register_load_state_dict_post_hook(restore, prepend=True))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _flat(groups):
+    return [param for group in groups for param in group["params"]]
+
+
+def _keeps_dtype(optimizer, param, value):
+    """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
+    ours = *PARAM_DTYPES, *code_dtypes(optimizer._words)
+    return param.dtype in ours and (not isinstance(value, torch.Tensor)
+                                    or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
+
+
+def fill_older(optimizer):
+    """Gives groups and counts of an older file what they lack."""
+    for group in optimizer.param_groups:
+        for key, value in optimizer._older.items():
+            group.setdefault(key, value)
+        take_gradients(group["params"], optimizer._words)
+        for param in group["params"]:
+            held = optimizer.state.get(param) or {}
+            count = held.get(optimizer._count_key, _MISSING)
+            if count is not _MISSING and not isinstance(count, torch.Tensor):
+                held[optimizer._count_key] = torch.tensor(float(count), dtype=torch.float32,
+                                                          device="cpu")

@@ -1,0 +1,111 @@
+"""Numbers to codes and back on the CPU, as kernels store them: for files, not for steps."""
+
+import hashlib
+from functools import cache
+
+import torch
+
+from .._binding.layout import dtype_of
+from .._library import library
+from .._rule import format_of
+
+# The limits of a scale: BlockStates.cpp.
+_LEAST, _MOST = 2.0**-120, 2.0**126
+# SHA-256 of bitsandbytes' and torchao's 256 float32 begins so; unsigned and signed.
+_MAPS = {False: "305f002cc11278fb", True: "e732639a65f497b4"}
+
+
+def encode(word, numbers, scaled=False):
+    """Codes of float32 numbers under a word of storage, rounded to nearest: a tensor of one dimension.
+
+    `scaled`: a scale keeps them within the format. Raises altgrad.Error for no format.
+    """
+    name, said = format_of(word), word.split(",")[1:]
+    numbers = numbers.detach().float().cpu().contiguous()
+    if name == "f32":
+        return numbers.clone()
+    codes = torch.empty(numbers.shape, dtype=dtype_of(name))
+    narrow = library().altgrad_format_bits(name.encode()) <= 8
+    saturates = scaled or "saturate" in said or (narrow and "nonfinite" not in said)
+    library().altgrad_format_encode(name.encode(), saturates, numbers.data_ptr(), codes.data_ptr(),
+                                    numbers.numel())
+    return codes
+
+
+def decode(word, codes):
+    """The float32 numbers of codes, one dimension of them. Raises altgrad.Error for no format."""
+    name, codes = format_of(word), codes.detach().cpu().contiguous()
+    if name == "f32":
+        return codes.float()
+    numbers = torch.empty(codes.shape, dtype=torch.float32)
+    library().altgrad_format_decode(name.encode(), codes.data_ptr(), numbers.data_ptr(),
+                                    codes.numel())
+    return numbers
+
+
+def spread(values, block, count):
+    """One value for each element of blocks, of `count` elements."""
+    return values.repeat_interleave(block)[:count]
+
+
+def largest(numbers, block):
+    """The largest finite magnitude of each block, the last of which may be short."""
+    sizes = torch.where(numbers.isfinite(), numbers.abs(), 0.0)
+    missing = -len(sizes) % block
+    return torch.nn.functional.pad(sizes, (0, missing)).view(-1, block).amax(1)
+
+
+def encode_blocks(word, numbers, block):
+    """(codes, scales) as kernels store a state with a scale for each block."""
+    name = format_of(word)
+    top = decode(name, encode(name, torch.tensor([torch.inf]), scaled=True))
+    least = library().altgrad_book_least_scale(name.encode())
+    scales = (largest(numbers, block) / top).clamp(least or _LEAST, _MOST)
+    units = spread(scales, block, len(numbers))
+    return encode(name, numbers / units if least else numbers * (1 / units), scaled=True), scales
+
+
+def decode_blocks(word, codes, scales, block):
+    """The numbers of codes with scales."""
+    return decode(word, codes) * spread(scales.cpu(), block, len(codes))
+
+
+@cache
+def dynamic_map(signed, exponents=7):
+    """bitsandbytes' and torchao's dynamic map: 256 float32 in order, or torchao's 16 of 3 exponents.
+
+    create_dynamic_map of bitsandbytes/functional.py: means of neighbours in linspace(0.1, 1, n),
+    in float32, times powers of ten. Raises RuntimeError if this torch gives other bits.
+    """
+    numbers = [0.0, 1.0]
+    for i in range(exponents):
+        ends = torch.linspace(0.1, 1, 2**(i if signed else i + 1) + 1)
+        means = (10**(i - exponents + 1) * ((ends[:-1] + ends[1:]) / 2.0)).tolist()
+        numbers += means + [-mean for mean in means] * signed
+    made = torch.tensor(sorted(numbers), dtype=torch.float32)
+    digest = hashlib.sha256(made.numpy().tobytes()).hexdigest()
+    if exponents == 7 and not digest.startswith(_MAPS[signed]):
+        raise RuntimeError("altgrad.transcode: torch.linspace gives other bits here than those of "
+                           "which bitsandbytes' code book is made")
+    return made
+
+
+def book_codes(numbers, book):
+    """The place of the nearest entry of an ordered book in float32; from the middle on the upper
+    one, as in torchao's quantize_8bit_with_qmap."""
+    below = (torch.searchsorted(book, numbers, right=True) - 1).clamp(0, len(book) - 1)
+    above = (below + 1).clamp(max=len(book) - 1)
+    near = numbers - book[below] >= (book[above] - book[below]) * 0.5
+    return torch.where(near, above, below).to(torch.uint8)
+
+
+def encode_book(numbers, book, block, least=0.0):
+    """(places, scales) of finite numbers: a scale is its block's largest magnitude, and `least`."""
+    scales = largest(numbers, block).clamp(min=least)
+    units = torch.where(scales > 0, scales, 1.0)
+    return book_codes(numbers / spread(units, block, len(numbers)), book), scales
+
+
+def decode_book(places, book, scales, block):
+    """The numbers of places in a book."""
+    return book[places.long()] * spread(scales, block, len(places))

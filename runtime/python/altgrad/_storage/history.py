@@ -1,0 +1,48 @@
+"""Norms of past steps, by which max_grad_norm="percentile:P" clips."""
+
+import torch
+
+from .._binding.kinds import OF_PARAMETERS
+from .._binding.layout import check_extent
+from .._bundle import HISTORY as NUMBERS
+
+# In the first param_group, so that a state_dict has it.
+HISTORY = "norm_history"
+
+
+def check_adaptive(owner, clip, entries, theirs, group):
+    """Raises where an adaptive bound would be one of a part of the gradients, or `entries`, the
+    first param_group, has no history but something else."""
+    held = entries.get(HISTORY)
+    if clip == "percentile" and held is not None and (
+            not isinstance(held, torch.Tensor) or held.shape != (NUMBERS,)):
+        raise ValueError(f"{HISTORY} of the first param_group is no tensor of {NUMBERS} numbers; "
+                         "remove it, and a new history begins")
+    if clip in ("percentile", *OF_PARAMETERS) and (theirs or group is not None):
+        whose = "some parameters are stepped by torch's class" if theirs else "there is a process_group"
+        raise RuntimeError(f"altgrad.optim.{owner}: max_grad_norm is {clip!r} and {whose}; "
+                           "adaptive clips are of one process's kernels, so give it a number")
+
+
+def place_history(entries, built):
+    """Lets the step keep its norms in `entries`, the first param_group, with a new history if need be.
+
+    `built`, the Tables, know from then on when another one lies there.
+    """
+    for table in built.tables:
+        for index, scalar in enumerate(table.bundle.singles):
+            if scalar.role == "history":
+                entries[HISTORY] = _on(table.where.device, entries.get(HISTORY))
+                table.place([(index, entries[HISTORY])])
+    built.watch(entries, (HISTORY,))
+
+
+def _on(device, held):
+    if held is None:
+        with torch.inference_mode(False):
+            made = torch.full((NUMBERS,), float("nan"), dtype=torch.float32, device=device)
+            made[0] = 0.0
+        return made
+    check_extent(held)
+    held = held.detach().to(device, torch.float32).contiguous().resolve_neg()
+    return held if held.data_ptr() else held.clone()

@@ -1,0 +1,240 @@
+"""What an optimizer's file holds of one parameter, in the layouts of torch, altgrad, bitsandbytes,
+torchao and TransformerEngine."""
+
+from dataclasses import dataclass, field
+from importlib import import_module
+
+import torch
+
+from .._binding.layout import CODES, FORMATS, is_dense
+from .blocks import BLOCKED_NUMEL, block_of, scale_key
+from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
+                     largest, spread)
+
+_BNB_WRAPPED = "__bnb_optimizer_quant_state__"
+_BNB = {"1": "exp_avg", "2": "exp_avg_sq"}
+_BNB_BLOCK = 256
+_ADAM = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+# Module and class in torchao.optim, and the elements of a block.
+_TORCHAO = {"torchao.8bit": ("subclass_8bit", "OptimState8bit", 256),
+            "torchao.4bit": ("subclass_4bit", "OptimState4bit", 128),
+            "torchao.fp8": ("subclass_fp8", "OptimStateFp8", 256)}
+_TORCHAO_CLASSES = {name for _, name, _ in _TORCHAO.values()}
+
+
+@dataclass
+class Kept:
+    """What is kept of a parameter, in numbers: `states` are float32 tensors by torch's keys.
+
+    Their strides are the order of memory in which blocks are neighbours. `master` is a float32
+    tensor, `remainder` one of int16 that with the bfloat16 parameter is such a master; either
+    may be None. `step` is a number or None, `device` where the tensors were.
+    """
+
+    step: float | None = None
+    states: dict = field(default_factory=dict)
+    master: torch.Tensor | None = None
+    remainder: torch.Tensor | None = None
+    device: torch.device = torch.device("cpu")
+
+
+def flat(tensor):
+    """The elements in the order of memory; the tensor is dense."""
+    return tensor.detach().as_strided((tensor.numel(),), (1,))
+
+
+def shaped(values, like):
+    """The elements of one dimension in the order of memory of a tensor."""
+    return values.as_strided(like.shape, like.stride())
+
+
+#===-- Reading ----------------------------------------------------------------===#
+
+def read(entry, words, where):
+    """The Kept of an entry of `state` in any known layout.
+
+    `words` are words of storage by keys, for codes that torch has no dtype for; `where` names the
+    parameter in messages. Raises ValueError or TypeError for what no known optimizer keeps.
+    """
+    if not isinstance(entry, dict):
+        raise TypeError(f"the state of {where} is {type(entry).__name__}, not a dict")
+    entry = {**entry, **entry.get(_BNB_WRAPPED, {})}
+    entry.pop(_BNB_WRAPPED, None)
+    kept = Kept(step=_step_of(entry.pop("step", None), where))
+    for value in entry.values():
+        if isinstance(value, torch.Tensor):
+            kept.device = value.device
+            break
+    if "state1" in entry:
+        _read_bitsandbytes(entry, kept, where)
+        return kept
+    for key, value in entry.items():
+        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key == "copy" or value is None:
+            continue
+        _read_state(entry, key, value, words, kept, f"state {key!r} of {where}")
+    return kept
+
+
+def _step_of(value, where):
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"the step of {where} is {value!r}, not a number") from None
+
+
+def _read_state(entry, key, value, words, kept, what):
+    if type(value).__name__ in _TORCHAO_CLASSES:
+        kept.states[key] = _read_torchao(value)
+        return
+    if not isinstance(value, torch.Tensor) or type(value).__name__ == "DTensor":
+        raise TypeError(f"{what} is {type(value).__name__}, which no known optimizer keeps as a state: "
+                        "give the state_dict of one device, with plain tensors")
+    if value.layout != torch.strided or not is_dense(value):
+        raise ValueError(f"{what} of strides {tuple(value.stride())} is not dense: clone() it"
+                         if value.layout == torch.strided else f"{what} is {value.layout}, not dense")
+    if key in ("master", "master_param", "remainder"):
+        halves = value.dtype in (torch.int16, torch.int8)
+        if not halves and (value.dtype != torch.float32 or key == "remainder") or halves and key == "master":
+            raise TypeError(f"{what} is {value.dtype}; a master is float32, a remainder int16 or int8")
+        setattr(kept, "remainder" if halves else "master", value.detach())
+        return
+    kept.states[key] = shaped(_numbers(entry, key, value, words, what), value)
+
+
+def _numbers(entry, key, value, words, what):
+    """The numbers of a state in the order of memory."""
+    word = words.get(key, words.get("states"))
+    if word is None or word == "param":
+        word = "int8" if value.dtype == torch.int8 else FORMATS.get(value.dtype)
+    if word is None or (value.dtype not in (*FORMATS, *CODES)):
+        raise TypeError(f"{what} holds {value.dtype}, and nothing says which numbers these are: give "
+                        "`storage`, the line with which the optimizer was made")
+    scales = entry.get(scale_key(key))
+    if scales is None:
+        if block_of(word) > 1 and value.dtype != torch.float32:
+            raise ValueError(f"{what} has no {scale_key(key)!r}, and storage says {word}")
+        return decode(word, flat(value)) if value.dtype != torch.float32 else flat(value).cpu().clone()
+    count, block = value.numel(), block_of(word)
+    sizes = [block] if block > 1 else [32, 64, 128, 256]
+    found = [size for size in sizes if scales.shape == (-(-count // size),)]
+    if len(found) != 1 or scales.dtype != torch.float32:
+        raise ValueError(f"{what} has {count} elements and scales of shape {tuple(scales.shape)} in "
+                         f"{scales.dtype}; a float32 is for each block of {' or '.join(map(str, sizes))}")
+    return decode_blocks(word, flat(value), scales, found[0])
+
+
+def _read_bitsandbytes(entry, kept, where):
+    unknown = sorted(set(entry) - {f"{name}{n}" for n in _BNB for name in ("state", "absmax", "qmap")}
+                     - {"unorm_vec"})
+    if "state2" not in entry or unknown:
+        raise ValueError(f"the state of {where} is not that of bitsandbytes' AdamW, with blocks: it has "
+                         f"{', '.join(sorted(entry))}")
+    for number, key in _BNB.items():
+        state, what = entry[f"state{number}"], f"state{number!r} of {where}"
+        if not state.is_contiguous():
+            raise ValueError(f"state{number} of {where} has strides {tuple(state.stride())}; blocks of "
+                             "bitsandbytes are of a contiguous tensor")
+        if state.dtype != torch.uint8:
+            kept.states[key] = state.detach().cpu().float().clone()
+            continue
+        book, scales = (entry.get(f"{name}{number}") for name in ("qmap", "absmax"))
+        blocks = -(-state.numel() // _BNB_BLOCK)
+        if book is None or scales is None or len(book) != 256 or scales.shape != (blocks,):
+            raise ValueError(f"{what} are codes without 256 numbers in qmap{number} and {blocks} in "
+                             f"absmax{number}")
+        kept.states[key] = decode_book(flat(state).cpu(), book.cpu(), scales.cpu(), _BNB_BLOCK).view(state.shape)
+
+
+def _read_torchao(state):
+    """By its parts: the class knows no other way back for a view."""
+    codes, scales = state.codes.detach().cpu().reshape(-1), state.scale.detach().cpu()
+    if type(state).__name__ == "OptimState4bit":
+        codes = torch.stack([codes >> 4, codes & 15], 1).view(-1)
+    block = codes.numel() // scales.numel()
+    numbers = (codes.float() * spread(scales, block, len(codes)) if codes.dtype != torch.uint8 else
+               decode_book(codes, state.qmap.detach().cpu(), scales, block))
+    return numbers.view(state.shape)
+
+
+#===-- Writing ----------------------------------------------------------------===#
+
+def write_torch(kept):
+    """torch.optim's: float32 states and a float32 step."""
+    entry = {} if kept.step is None else {"step": torch.tensor(kept.step, dtype=torch.float32)}
+    return {**entry, **{key: state.to(kept.device) for key, state in kept.states.items()}}
+
+
+def write_transformer_engine(kept):
+    """What FusedAdam.state_dict() gives: float32 states, `master_param` in float32 or, of a
+    bfloat16 parameter, its int16 remainder. The step is the group's."""
+    _check_adam(kept, "TransformerEngine's FusedAdam", _ADAM[:2])
+    entry = {key: kept.states[key].to(kept.device) for key in _ADAM[:2]}
+    master = kept.master if kept.remainder is None else kept.remainder
+    if master is not None and master.dtype == torch.int8:
+        raise ValueError("TransformerEngine has no remainders in int8: transcode to master=bf16+i16 first")
+    return entry if master is None else {**entry, "master_param": master.to(kept.device)}
+
+
+def write_bitsandbytes(kept):
+    """AdamW8bit's: places in the dynamic maps for blocks of 256, float32 below 4096 elements."""
+    _check_adam(kept, "bitsandbytes' AdamW", _ADAM[:2])
+    _check_finite(kept, "bitsandbytes' AdamW")
+    entry = {"step": int(kept.step or 0)}
+    for number, key in _BNB.items():
+        state = kept.states[key].contiguous()
+        if state.numel() < BLOCKED_NUMEL:
+            entry[f"state{number}"] = state
+            continue
+        book = dynamic_map(signed=number == "1")
+        places, scales = encode_book(flat(state), book, _BNB_BLOCK)
+        entry.update({f"state{number}": places.view(state.shape), f"qmap{number}": book.clone(),
+                      f"absmax{number}": scales})
+    return {key: value.to(kept.device) if isinstance(value, torch.Tensor) else value
+            for key, value in entry.items()}
+
+
+def write_torchao(kept, kind):
+    """torchao.optim's: its subclasses of tensors where blocks fill a state of 4096 elements or more."""
+    module, name, block = _TORCHAO[kind]
+    try:
+        cls = getattr(import_module(f"torchao.optim.{module}"), name)
+    except ImportError:
+        raise ImportError(f"to={kind!r} makes tensors of torchao's classes: install torchao") from None
+    _check_adam(kept, "torchao's AdamW", _ADAM[:2], _ADAM)
+    _check_finite(kept, "torchao's AdamW")
+    entry = {"step": torch.tensor(kept.step or 0.0, dtype=torch.float32)}
+    for key, state in kept.states.items():
+        state = state.contiguous()
+        if state.numel() >= BLOCKED_NUMEL and state.numel() % block == 0:
+            state = _torchao_state(cls, kind, block, state, key == "exp_avg")
+        entry[key] = state.to(kept.device)
+    return entry
+
+
+def _torchao_state(cls, kind, block, state, signed):
+    numbers = state.reshape(-1)
+    if kind == "torchao.fp8":
+        made = cls.zeros(state.shape, block_size=block)
+        scales = largest(numbers, block).clamp(min=1e-12) / 448.0
+        codes = (numbers / spread(scales, block, len(numbers))).to(torch.float8_e4m3fn)
+    else:
+        made = cls.zeros(state.shape, signed=signed, block_size=block)
+        codes, scales = encode_book(numbers, made.qmap, block, least=1e-12)
+        if kind == "torchao.4bit":
+            codes = codes[::2] << 4 | codes[1::2]
+    made.codes.copy_(codes.view(made.codes.shape))
+    made.scale.copy_(scales)
+    return made
+
+
+def _check_adam(kept, who, needed, allowed=None):
+    """Raises ValueError unless the states are those of `who`."""
+    if not set(needed) <= set(kept.states) <= set(allowed or needed):
+        raise ValueError(f"{who} keeps {', '.join(needed)}, and here are "
+                         f"{', '.join(sorted(kept.states)) or 'none'}")
+
+
+def _check_finite(kept, who):
+    for key, state in kept.states.items():
+        if not state.isfinite().all():
+            raise ValueError(f"{key} has numbers that are not finite, which {who} does not store")

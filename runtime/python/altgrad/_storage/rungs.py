@@ -1,0 +1,50 @@
+"""Parameters that rules move on a number format's grid: `rungs=FORMAT` in a storage."""
+
+import torch
+
+from .._binding.layout import FORMATS, WIDE_DTYPES, check_kind, dtype_of
+from .._rule import format_of
+
+
+def code_dtypes(words):
+    """Dtypes of parameters that hold codes: () unless `words` have a grid."""
+    return (dtype_of(format_of(words["rungs"])),) if "rungs" in words else ()
+
+
+def format_for(words, dtype):
+    """The format of parameters of a dtype; what torch has no dtype for is the grid's codes."""
+    return format_of(words["rungs"]) if dtype in code_dtypes(words) else FORMATS[dtype]
+
+
+def check_params(optimizer, params):
+    """Raises TypeError where a parameter of a new group is none that anybody can update."""
+    more = WIDE_DTYPES if optimizer._falls_back else code_dtypes(optimizer._words)
+    for param in params:
+        if param.requires_grad:
+            check_kind(type(optimizer).__name__, param, more)
+    take_gradients(params, optimizer._words)
+
+
+def take_gradients(params, words):
+    """Lets parameters that hold codes have gradients of float32, where nobody has said another dtype."""
+    for param in params:
+        if param.dtype in code_dtypes(words) and getattr(param, "grad_dtype", None) == param.dtype:
+            param.grad_dtype = torch.float32
+
+
+def clear_counts(tables):
+    """Before a step: one that is skipped moves nothing."""
+    for table in tables:
+        for key in ("flips", "updates"):
+            table.statistics()[key].zero_()
+
+
+@torch.no_grad()
+def count(tables, key):
+    """The sum of a statistic over all parameters, a 0-dim int64 tensor that nobody waits for."""
+    parts = [table.statistics()[key].double().nansum() for table in tables]
+    if not parts:
+        return torch.zeros((), dtype=torch.int64, device="cpu")
+    first = parts[0].device
+    total = sum([part.to(first, non_blocking=first.type != "cpu") for part in parts])
+    return total.to(torch.int64)

@@ -1,0 +1,241 @@
+// The scaler of LibTorch: which optimizers have stepped, and what they found.
+#include "amp/LossScale.h"
+#include "altgrad/amp.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/zeros.h>
+#include <torch/serialize/archive.h>
+
+#include <cmath>
+#include <set>
+
+using namespace altgrad::amp;
+using altgrad::optim::LossScale;
+using altgrad::optim::RuleOptimizer;
+using altgrad::optim::Scaling;
+using altgrad::optim::Where;
+using at::Tensor;
+
+// What has happened since the last update.
+struct GradScaler::State {
+  std::map<std::pair<int, int>, LossScale> numbers;     // by device
+  LossScale *main = nullptr;                            // where the scale lives
+  std::map<const void *, std::vector<Tensor>> unscaled; // found, by optimizer
+  std::set<const void *> stepped;
+  std::set<LossScale *> used; // whose next numbers a step has computed
+  std::vector<Tensor> shares; // found by what no kernel has seen
+
+  LossScale &on(at::Device device, const GradScalerOptions &options);
+};
+
+LossScale &GradScaler::State::on(at::Device device,
+                                 const GradScalerOptions &options) {
+  auto [it, isNew] = numbers.try_emplace(
+      {int(device.type()), std::max<int>(device.index(), 0)}, options.variant(),
+      Where(device));
+  LossScale &own = it->second;
+  if (!isNew)
+    return own;
+  own.set("growth_factor", options.growth_factor());
+  own.set("backoff_factor", options.backoff_factor());
+  own.set("growth_interval", double(options.growth_interval()));
+  own.set("hysteresis", double(options.hysteresis()));
+  own.set("min_scale", options.min_scale());
+  own.set("max_scale", options.max_scale());
+  if (main) {
+    own.follow(*main, /*forget=*/false);
+    return own;
+  }
+  own.set("grad_scale", options.init_scale());
+  own.set("hysteresis_tracker", double(options.hysteresis()));
+  return own;
+}
+
+static void checkScale(double scale) {
+  TORCH_CHECK(scale > 0 && std::isfinite(scale), "altgrad: a loss scale is ",
+              scale, ", not a finite number above 0");
+}
+
+GradScaler::GradScaler(GradScalerOptions given)
+    : options(std::move(given)), state(std::make_unique<State>()) {
+  checkScale(options.init_scale());
+  TORCH_CHECK(options.growth_factor() > 1, "The growth factor must be > 1.0.");
+  TORCH_CHECK(options.backoff_factor() < 1,
+              "The backoff factor must be < 1.0.");
+  TORCH_CHECK(options.growth_interval() >= 1 && options.hysteresis() >= 1,
+              "altgrad: growth_interval ", options.growth_interval(),
+              " and hysteresis ", options.hysteresis(), " are at least 1");
+  TORCH_CHECK(0 <= options.min_scale() &&
+                  options.min_scale() <= options.max_scale(),
+              "altgrad: limits ", options.min_scale(), " and ",
+              options.max_scale(), ": 0 <= min_scale <= max_scale");
+  TORCH_CHECK(options.variant() == "torch" || options.variant() == "boostr",
+              "altgrad: variant '", options.variant(),
+              "' is not torch or boostr");
+}
+
+GradScaler::GradScaler(GradScaler &&) noexcept = default;
+GradScaler &GradScaler::operator=(GradScaler &&) noexcept = default;
+GradScaler::~GradScaler() = default;
+
+void GradScaler::begin(at::Device device) {
+  at::NoGradGuard none;
+  if (!state->main)
+    state->main = &state->on(device, options);
+}
+
+Tensor GradScaler::scale(const Tensor &loss) {
+  if (!options.enabled())
+    return loss;
+  begin(loss.device());
+  return loss * state->main->at("grad_scale").to(loss.device());
+}
+
+void GradScaler::unscale_(torch::optim::Optimizer &optimizer) {
+  if (!options.enabled())
+    return;
+  at::NoGradGuard none;
+  TORCH_CHECK(state->main, "altgrad: unscale_() before scale()");
+  TORCH_CHECK(!state->stepped.count(&optimizer),
+              "unscale_() is being called after step().");
+  TORCH_CHECK(!state->unscaled.count(&optimizer),
+              "unscale_() has already been called on this optimizer since the "
+              "last update().");
+  std::map<std::pair<int, int>, std::vector<Tensor>> kinds;
+  for (auto &group : optimizer.param_groups())
+    for (const Tensor &param : group.params())
+      if (const Tensor &grad = param.grad(); grad.defined())
+        kinds[{grad.device().index(), int(grad.scalar_type())}].push_back(grad);
+  std::vector<Tensor> &found = state->unscaled[&optimizer];
+  for (auto &[kind, grads] : kinds) {
+    auto as = at::TensorOptions().device(grads[0].device()).dtype(at::kFloat);
+    Tensor inverse = state->main->at("grad_scale")
+                         .to(grads[0].device())
+                         .to(at::kDouble)
+                         .reciprocal()
+                         .to(at::kFloat);
+    found.push_back(at::zeros({}, as));
+    at::_amp_foreach_non_finite_check_and_unscale_(grads, found.back(),
+                                                   inverse);
+  }
+}
+
+void GradScaler::step(torch::optim::Optimizer &optimizer) {
+  if (!options.enabled()) {
+    optimizer.step();
+    return;
+  }
+  TORCH_CHECK(state->main, "altgrad: step() before scale()");
+  TORCH_CHECK(!state->stepped.count(&optimizer),
+              "step() has already been called since the last update().");
+  auto *ours = dynamic_cast<RuleOptimizer *>(&optimizer);
+  if (ours && !state->unscaled.count(&optimizer)) {
+    Scaling scaling{options.variant(),
+                    [&](at::Device device) -> LossScale & {
+                      return state->on(device, options);
+                    },
+                    {}};
+    ours->advance(&scaling);
+    for (at::Device device : scaling.devices)
+      state->used.insert(&state->on(device, options));
+  } else {
+    if (!state->unscaled.count(&optimizer))
+      unscale_(optimizer);
+    double found = 0;
+    for (const Tensor &share : state->unscaled[&optimizer]) {
+      found += share.item<double>();
+      state->shares.push_back(share);
+    }
+    if (found == 0)
+      optimizer.step();
+    else if (ours)
+      ours->countSkip();
+  }
+  state->stepped.insert(&optimizer);
+}
+
+void GradScaler::update() {
+  if (!options.enabled())
+    return;
+  at::NoGradGuard none;
+  TORCH_CHECK(!state->stepped.empty() || !state->unscaled.empty(),
+              "No inf checks were recorded prior to update.");
+  for (auto &[optimizer, found] : state->unscaled)
+    if (!state->stepped.count(optimizer))
+      state->shares.insert(state->shares.end(), found.begin(), found.end());
+  for (LossScale *numbers : state->used)
+    if (numbers != state->main)
+      state->shares.push_back(numbers->at("found"));
+  if (!state->shares.empty() || !state->used.count(state->main))
+    state->main->computeNext(state->shares);
+  state->main->advance();
+  finish();
+}
+
+void GradScaler::update(double scale) {
+  if (!options.enabled())
+    return;
+  at::NoGradGuard none;
+  checkScale(scale);
+  TORCH_CHECK(state->main, "altgrad: update() before scale()");
+  state->main->set("grad_scale", scale);
+  state->main->set("found", 0);
+  finish();
+}
+
+// To begin another round.
+void GradScaler::finish() {
+  for (auto &[device, numbers] : state->numbers)
+    if (&numbers != state->main)
+      numbers.follow(*state->main, /*forget=*/true);
+  state->unscaled.clear();
+  state->stepped.clear();
+  state->used.clear();
+  state->shares.clear();
+}
+
+double GradScaler::get_scale() const {
+  if (!options.enabled())
+    return 1;
+  return state->main ? state->main->at("grad_scale").item<double>()
+                     : options.init_scale();
+}
+
+int64_t GradScaler::get_growth_tracker() const {
+  return state->main ? state->main->at("growth_tracker").item<int64_t>() : 0;
+}
+
+static const char *const saved[] = {"grad_scale", "growth_tracker",
+                                    "hysteresis_tracker"};
+
+void GradScaler::save(torch::serialize::OutputArchive &archive) const {
+  if (!options.enabled())
+    return;
+  const double first[] = {options.init_scale(), 0,
+                          double(options.hysteresis())};
+  for (size_t i = 0; i < std::size(saved); ++i)
+    archive.write(saved[i], state->main
+                                ? state->main->at(saved[i]).item<double>()
+                                : first[i]);
+}
+
+void GradScaler::load(torch::serialize::InputArchive &archive) {
+  if (!options.enabled())
+    return;
+  double numbers[std::size(saved)];
+  for (size_t i = 0; i < std::size(saved); ++i) {
+    c10::IValue value;
+    archive.read(saved[i], value);
+    numbers[i] = value.toDouble();
+  }
+  begin(at::kCPU);
+  at::NoGradGuard none;
+  for (size_t i = 0; i < std::size(saved); ++i)
+    state->main->set(saved[i], numbers[i]);
+  // What this round has found counts for the scale that was loaded.
+  for (auto &[device, own] : state->numbers)
+    if (&own != state->main)
+      own.follow(*state->main, /*forget=*/false);
+  state->used.erase(state->main);
+}

@@ -1,0 +1,400 @@
+// Makes tables for an optimizer: everything is checked before anything is
+// changed.
+#include "optim/Binding.h"
+#include "optim/Kept.h"
+#include "table/Together.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+using namespace altgrad::optim;
+using at::Tensor;
+
+namespace {
+
+RuleParamState *find(const Binding::States &states, const Tensor &param) {
+  auto found = states.find(param.unsafeGetTensorImpl());
+  return found == states.end()
+             ? nullptr
+             : static_cast<RuleParamState *>(found->second.get());
+}
+
+const Tensor &valueOf(const RuleParamState &state, const std::string &key,
+                      const Place &place) {
+  const Tensor &value = state.tensor(key);
+  std::string names;
+  for (auto &[name, other] : state.tensors())
+    names += (names.empty() ? "" : ", ") + name;
+  TORCH_CHECK(value.defined(), "altgrad: the state of ", toString(place),
+              " has no '", key, "' (there are: ", names, ")");
+  return value;
+}
+
+// Whether a count can be raised where it lies.
+bool isCount(const Tensor &count, const Tensor &param, c10::ScalarType type) {
+  return count.scalar_type() == type && count.device() == param.device();
+}
+
+bool hasGradient(const Tensor &param) { return param.grad().defined(); }
+
+c10::ScalarType countType(const Set &set) {
+  return set.step->type == ALTGRAD_F32 ? at::kFloat : at::kLong;
+}
+
+} // namespace
+
+bool Binding::Marks::isSame(const Marks &other, size_t index) const {
+  if (index >= ends.size() || index >= other.ends.size())
+    return false;
+  auto begin = [&](const Marks &marks) {
+    return marks.words.begin() + (index ? marks.ends[index - 1] : 0);
+  };
+  return std::equal(begin(*this), words.begin() + ends[index], begin(other),
+                    other.words.begin() + other.ends[index]);
+}
+
+std::string Binding::lineOf(size_t group, const Tensor &param) const {
+  return compiler.setLine(options[group], param.scalar_type(),
+                          param.numel() < ALTGRAD_BLOCKED_NUMEL);
+}
+
+// What all trainable parameters of a device need, so that no gradient that
+// comes or goes has the step compiled again.
+std::set<std::string> Binding::linesOf(const Groups &groups,
+                                       at::Device device) const {
+  std::set<std::string> lines;
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (const Tensor &param : groups[g].params())
+      if (param.requires_grad() && isSupported(param.scalar_type()) &&
+          param.device() == device)
+        lines.insert(lineOf(g, param));
+  return lines;
+}
+
+void Binding::prepare(const Groups &groups, const std::string &otherwise) {
+  at::Device device = at::kCPU;
+  bool any = false;
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (size_t i = 0; i < groups[g].params().size(); ++i) {
+      const Tensor &param = groups[g].params()[i];
+      if (!param.requires_grad())
+        continue;
+      checkParameter(param, {g, i});
+      device = any ? device : param.device();
+      any = true;
+    }
+  std::set<std::string> lines = linesOf(groups, device);
+  if (lines.empty())
+    lines.insert(compiler.setLine(otherwise, at::kFloat, /*small=*/false));
+  first = compiler.compile(lines, Where(device).isHost(), false, "");
+  findKeys(*first);
+}
+
+const std::vector<Scalar> &Binding::hypers() const {
+  return first->sets[0].hypers;
+}
+
+bool Binding::take(const Groups &groups, States &states) {
+  if (isAsBound(groups, states))
+    return false;
+  bind(groups, states);
+  return true;
+}
+
+bool Binding::isAsBound(const Groups &groups, const States &states) {
+  if (!bound || options != boundOptions || scaler != boundScaler ||
+      groups.size() != sizes.size())
+    return false;
+  auto known = params.begin();
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].params().size() != sizes[g])
+      return false;
+    for (const Tensor &param : groups[g].params())
+      if (*known++ != param.unsafeGetTensorImpl())
+        return false;
+  }
+  if (!hasSameStates(states))
+    return false;
+  for (const Part &part : parts)
+    if (part.table->look() != Change::None)
+      return false;
+  return !parts.empty() ||
+         std::none_of(idle.begin(), idle.end(),
+                      [](const Tensor *param) { return hasGradient(*param); });
+}
+
+bool Binding::hasSameStates(const States &states) {
+  if (states.size() != boundStates.size())
+    return false;
+  auto known = boundStates.begin();
+  for (auto &[param, state] : states) {
+    if (known->first != param || known->second != state.get())
+      return false;
+    ++known;
+  }
+  // Nearly always: nobody has changed any state.
+  if (uint64_t now = RuleParamState::edits(); now != edits) {
+    if (!holdsRows(states))
+      return false;
+    edits = now;
+  }
+  return true;
+}
+
+bool Binding::holdsRows(const States &states) const {
+  for (const Part &part : parts)
+    for (const Row &row : part.table->rows()) {
+      const RuleParamState *state = find(states, *row.param);
+      const Keys &own = part.keys[size_t(row.set)];
+      if (!state || (row.count && !state->tensor(own.step).is_same(*row.count)))
+        return false;
+      for (size_t i = 0; i < row.kept.size(); ++i)
+        if (!state->tensor(own.kept[i]).is_same(*row.kept[i]))
+          return false;
+    }
+  return true;
+}
+
+// Every parameter that has a gradient, device by device, GPUs first: they work
+// while the CPU does. `idle` gets the others.
+std::vector<Binding::Drafts> Binding::draft(const Groups &groups) {
+  std::map<std::pair<bool, int>, Drafts> devices;
+  int64_t tag = -1;
+  idle.clear();
+  held.clear();
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (size_t i = 0; i < groups[g].params().size(); ++i) {
+      const Tensor &param = groups[g].params()[i];
+      ++tag;
+      TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}),
+                  " is undefined");
+      if (!param.grad().defined()) {
+        idle.push_back(hold(param));
+        continue;
+      }
+      checkParameter(param, {g, i});
+      checkGradient(param, param.grad(), {g, i});
+      devices[{param.is_cpu(), param.device().index()}].push_back(
+          {param, {g, i}, lineOf(g, param), tag});
+    }
+  std::vector<Drafts> drafts;
+  for (auto &[device, of] : devices)
+    drafts.push_back(std::move(of));
+  return drafts;
+}
+
+// Compiles the sets of one device, and brings its drafts in their order.
+Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts,
+                                bool exchanged) {
+  at::Device device = drafts[0].param.device();
+  Part part{Where(device), nullptr, {}, {}, nullptr};
+  std::set<std::string> lines = linesOf(groups, device);
+  for (const Draft &draft : drafts)
+    lines.insert(draft.line);
+  part.program =
+      compiler.compile(lines, part.where.isHost(), exchanged, scaler);
+  part.keys = findKeys(*part.program);
+  for (Draft &draft : drafts)
+    draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
+  std::stable_sort(
+      drafts.begin(), drafts.end(),
+      [](const Draft &a, const Draft &b) { return a.set < b.set; });
+  TORCH_CHECK(!part.where.isCapturing(),
+              "altgrad: the tensors of this step are not those of the last "
+              "one; a graph can be captured after a step with the same "
+              "parameters, gradients and options");
+  // A driver or a GPU that is not as it should be refuses here.
+  altgrad_plan_free(part.where.makePlan(part.program->bundle.get()));
+  return part;
+}
+
+std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
+  std::vector<Keys> keys;
+  for (const Set &set : program.sets) {
+    std::set<std::string> all;
+    // The scales of a state are behind its key.
+    auto keyOf = [&](const std::string &name, const std::string &otherwise,
+                     bool scales = false) {
+      auto found = spec.state_names().find(name);
+      std::string key =
+          (found == spec.state_names().end() ? otherwise : found->second) +
+          (scales ? "_scale" : "");
+      TORCH_CHECK(all.insert(key).second,
+                  "altgrad: ", scales ? "the scales of '" : "'", name,
+                  scales ? "'" : "' of the rule", " would be kept as '", key,
+                  "', as another state is; see RuleSpec::state_names");
+      return key;
+    };
+    Keys own;
+    for (const Stream &stream : set.kept)
+      own.kept.push_back(keyOf(stream.key, stream.key,
+                               stream.role == ALTGRAD_ROLE_BLOCK_SCALE));
+    if (set.step)
+      own.step = keyOf(set.step->key, "step");
+    own.all = std::move(all);
+    keys.push_back(std::move(own));
+  }
+  return keys;
+}
+
+void Binding::checkStates(const Part &part, const Drafts &drafts,
+                          const States &states, Ranges &written) const {
+  for (const Draft &draft : drafts) {
+    const auto &[param, place, line, tag, index] = draft;
+    written.add(param, place, "");
+    const Set &set = part.program->sets[size_t(index)];
+    checkRows(param, set, place);
+    if (part.program->units)
+      checkUnits(param, set, place);
+    const RuleParamState *state = find(states, param);
+    if (!state)
+      continue;
+    const Keys &own = part.keys[size_t(index)];
+    for (size_t i = 0; i < set.kept.size(); ++i) {
+      const Tensor &value = valueOf(*state, own.kept[i], place);
+      const Stream &stream = set.kept[i];
+      bool scaled = !own.all.count(own.kept[i] + "_scale") &&
+                    state->tensor(own.kept[i] + "_scale").defined();
+      checkKept(value, own.kept[i], stream, scaled, param, place);
+      if (isAsStored(value, param, stream))
+        written.add(value, place, own.kept[i]);
+    }
+    // The parameter alone would be another number.
+    TORCH_CHECK(own.all.count("remainder") ||
+                    !state->tensor("remainder").defined(),
+                "altgrad: ", toString(place),
+                " has a 'remainder', and the "
+                "storage has none: make the optimizer with the storage that "
+                "its states have");
+    if (!set.step)
+      continue;
+    const Tensor &count = valueOf(*state, own.step, place);
+    checkCount(count, own.step, place);
+    if (isCount(count, param, countType(set)))
+      written.add(count, place, own.step);
+  }
+}
+
+// Where the handle of a bound tensor lies.
+const Tensor *Binding::hold(Tensor tensor) {
+  held.push_back(std::move(tensor));
+  return &held.back();
+}
+
+// Puts into the state what the step wants and is not there as it wants it.
+Row Binding::makeRow(const Part &part, const Draft &draft, States &states,
+                     Ranges &written) {
+  const auto &[param, place, line, tag, index] = draft;
+  const Set &set = part.program->sets[size_t(index)];
+  const Keys &own = part.keys[size_t(index)];
+  auto &slot = states[param.unsafeGetTensorImpl()];
+  bool begins = !slot;
+  if (begins)
+    slot = std::make_unique<RuleParamState>();
+  auto &state = static_cast<RuleParamState &>(*slot);
+  Row row;
+  row.param = hold(param);
+  row.set = index;
+  row.tag = tag;
+  written.add(param, place, "");
+  for (size_t i = 0; i < set.kept.size(); ++i) {
+    const Stream &stream = set.kept[i];
+    row.kept.push_back(
+        hold(begins ? fresh(stream, param)
+                    : asStored(state.tensor(own.kept[i]), param, stream)));
+    state.tensor(own.kept[i], *row.kept.back());
+    written.add(*row.kept.back(), place, own.kept[i]);
+  }
+  if (begins)
+    beginCopy(set, row.kept, param, compiler.copy());
+  if (set.step) {
+    auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
+    row.count =
+        hold(begins ? at::zeros({}, as) : state.tensor(own.step).to(as));
+    state.count(own.step).tensor(own.step, *row.count);
+    written.add(*row.count, place, own.step);
+  }
+  return row;
+}
+
+std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts,
+                                   States &states, Ranges &written) {
+  std::vector<Row> rows;
+  for (const Draft &draft : drafts) {
+    std::vector<Cell> &cells = part.cells;
+    if (cells.empty() || draft.set != cells.back().set ||
+        draft.place.group != cells.back().group)
+      cells.push_back({draft.place.group, draft.set});
+    rows.push_back(makeRow(part, draft, states, written));
+    rows.back().group = int64_t(cells.size()) - 1;
+  }
+  return rows;
+}
+
+void Binding::bind(const Groups &groups, States &states) {
+  bound = false;
+  parts.clear();
+  std::vector<Drafts> drafts = draft(groups);
+  std::vector<Part> made;
+  bool exchanged = drafts.size() > 1 && (hasNorm() || !scaler.empty());
+  TORCH_CHECK(drafts.size() < 2 || spec.clip() != "percentile",
+              "altgrad: a history of norms is on one device, and the "
+              "parameters are on several; leave out clip");
+  Ranges before;
+  for (Drafts &of : drafts) {
+    made.push_back(makePart(groups, of, exchanged));
+    checkStates(made.back(), of, states, before);
+  }
+  before.close();
+  for (const Drafts &of : drafts)
+    for (const Draft &draft : of)
+      before.checkApart(draft.param.grad(), draft.place);
+  // Nothing is refused from here on.
+  auto written = std::make_shared<Ranges>();
+  std::vector<std::vector<Row>> rows;
+  for (size_t i = 0; i < made.size(); ++i)
+    rows.push_back(makeRows(made[i], drafts[i], states, *written));
+  written->close();
+  for (size_t i = 0; i < made.size(); ++i) {
+    Part &part = made[i];
+    std::vector<int32_t> sets;
+    for (const Cell &cell : part.cells)
+      sets.push_back(cell.set);
+    part.table = std::make_unique<TensorTable>(
+        part.program, part.where, std::move(rows[i]), sets,
+        i == 0 ? idle : std::vector<const Tensor *>(), written);
+    TORCH_INTERNAL_ASSERT(part.table->look() == Change::None);
+  }
+  parts = std::move(made);
+  placeDraws();
+  placeHistory();
+  remember(groups, states);
+}
+
+void Binding::run() {
+  std::vector<TensorTable *> tables;
+  for (const Part &part : parts) {
+    part.table->values.give(ALTGRAD_ROLE_MAX_NORM,
+                            spec.max_grad_norm().value_or(0));
+    tables.push_back(part.table.get());
+  }
+  runTogether(tables);
+}
+
+void Binding::remember(const Groups &groups, const States &states) {
+  params.clear();
+  sizes.clear();
+  for (const auto &group : groups) {
+    sizes.push_back(group.params().size());
+    for (const Tensor &param : group.params())
+      params.push_back(param.unsafeGetTensorImpl());
+  }
+  boundOptions = options;
+  boundScaler = scaler;
+  boundStates.clear();
+  for (auto &[param, state] : states)
+    boundStates.emplace_back(param, state.get());
+  edits = RuleParamState::edits();
+  bound = true;
+}

@@ -1,0 +1,146 @@
+// The groups and states of a torch::optim optimizer as rows of a table, kept
+// from step to step.
+#ifndef ALTGRAD_TORCH_BINDING_H
+#define ALTGRAD_TORCH_BINDING_H
+
+#include "amp/LossScale.h"
+#include "optim/Request.h"
+#include "table/TensorTable.h"
+#include "altgrad/optim.h"
+
+#include <deque>
+
+namespace altgrad::optim {
+
+// Throws unless the bound of a clip is one of its kind.
+void checkBound(const RuleSpec &spec);
+
+class Binding {
+public:
+  using Groups = std::vector<torch::optim::OptimizerParamGroup>;
+  using States =
+      ska::flat_hash_map<void *,
+                         std::unique_ptr<torch::optim::OptimizerParamState>>;
+
+  explicit Binding(RuleSpec spec) : spec(spec), compiler(spec) {}
+
+  // Compiles what the groups need; `otherwise` are the options where there is
+  // no parameter.
+  void prepare(const Groups &groups, const std::string &otherwise);
+  // What the rule takes; the same for every set.
+  const std::vector<Scalar> &hypers() const;
+  // Takes the gradients of a step; true if tables were made for it, so that
+  // every value is to be given again. Throws before a tensor is changed.
+  bool take(const Groups &groups, States &states);
+
+  // Where a scaler's numbers are for the step that was taken.
+  void place(Scaling &scaling);
+  // Counts a step that a scaler has skipped without asking for it.
+  void skip();
+
+  // Seed and count of an optimizer that draws, in its file.
+  void saveDraws(torch::serialize::OutputArchive &archive) const;
+  void loadDraws(torch::serialize::InputArchive &archive);
+
+  // The norms of past steps, in its file.
+  void saveHistory(torch::serialize::OutputArchive &archive) const;
+  void loadHistory(torch::serialize::InputArchive &archive);
+
+  // Whether gradients have one norm, over all devices.
+  bool hasNorm() const {
+    return spec.max_grad_norm() && spec.clip() != "agc" &&
+           spec.clip() != "agc-unit";
+  }
+
+  // Performs the step on what was taken.
+  void run();
+
+  // What the groups' options were when they were last read.
+  struct Marks {
+    std::vector<uint64_t> words;
+    std::vector<size_t> ends;
+    bool isSame(const Marks &other, size_t index) const;
+  };
+  Marks marks;
+  std::vector<std::string> options; // compile-time options of each group
+  std::vector<char> changed;        // groups whose values are to be given again
+  std::string scaler;               // the variant of a loss scaler, or ""
+  std::vector<at::Tensor> skips;    // steps that were skipped, a device each
+  size_t counting = 0;              // how many of them know the last step
+  // Where a storage word says stochastic; undefined elsewhere. The count is the
+  // memory of the first part, which its steps raise.
+  at::Tensor seed, draws;
+  at::Tensor history; // of norms, which the steps raise where it lies
+
+  // A group of a plan: the tensors of a param_group that are in one set.
+  struct Cell {
+    size_t group;
+    int32_t set;
+  };
+  // Where the states of a set are kept.
+  struct Keys {
+    std::vector<std::string> kept;
+    std::set<std::string> all; // those and the count's
+    std::string step;          // "" where the rule has none
+  };
+  // The parameters with a gradient that are on one device.
+  struct Part {
+    Where where;
+    std::shared_ptr<const Program> program;
+    std::vector<Keys> keys; // of each set
+    std::vector<Cell> cells;
+    std::unique_ptr<TensorTable> table;
+  };
+  std::vector<Part> parts; // none: no parameter has a gradient
+  RuleSpec spec;
+
+private:
+  void bringSkips();
+  void placeDraws();
+  void placeHistory();
+  // A parameter of a set, before anything is made for it.
+  struct Draft {
+    at::Tensor param;
+    Place place;
+    std::string line; // of its set
+    int64_t tag;      // which of all parameters it is
+    int32_t set = 0;
+  };
+
+  bool isAsBound(const Groups &groups, const States &states);
+  bool hasSameStates(const States &states);
+  bool holdsRows(const States &states) const;
+  void bind(const Groups &groups, States &states);
+  std::string lineOf(size_t group, const at::Tensor &param) const;
+  std::set<std::string> linesOf(const Groups &groups, at::Device device) const;
+  using Drafts = std::vector<Draft>;
+  std::vector<Drafts> draft(const Groups &groups);
+  Part makePart(const Groups &groups, Drafts &drafts, bool exchanged);
+  std::vector<Keys> findKeys(const Program &program) const;
+  void checkStates(const Part &part, const Drafts &drafts, const States &states,
+                   Ranges &written) const;
+  const at::Tensor *hold(at::Tensor tensor);
+  Row makeRow(const Part &part, const Draft &draft, States &states,
+              Ranges &written);
+  std::vector<Row> makeRows(Part &part, const Drafts &drafts, States &states,
+                            Ranges &written);
+  void remember(const Groups &groups, const States &states);
+
+  Compiler compiler;
+  std::shared_ptr<const Program> first; // of the constructor
+
+  // What was bound.
+  bool bound = false;
+  std::vector<c10::TensorImpl *> params;
+  std::vector<size_t> sizes; // of the groups
+  std::vector<std::string> boundOptions;
+  std::string boundScaler;
+  std::deque<at::Tensor> held; // what the table's rows and `idle` point to
+  std::vector<const at::Tensor *> idle;
+  std::vector<std::pair<void *, const void *>> boundStates;
+  uint64_t edits = 0;
+};
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_TORCH_BINDING_H

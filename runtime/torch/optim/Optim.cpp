@@ -1,0 +1,292 @@
+// The optimizers: what LibTorch asks of them, over a Binding.
+#include "altgrad/optim.h"
+#include "optim/Binding.h"
+
+#include <ATen/ops/zeros.h>
+#include <torch/optim/serialize.h>
+#include <torch/serialize/archive.h>
+
+#include <atomic>
+#include <cstring>
+
+using namespace altgrad::optim;
+using at::Tensor;
+using torch::optim::OptimizerOptions;
+using torch::optim::OptimizerParamGroup;
+using torch::serialize::InputArchive;
+using torch::serialize::OutputArchive;
+
+//===-- Any rule -------------------------------------------------------------//
+
+RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups,
+                             RuleSpec spec,
+                             std::unique_ptr<OptimizerOptions> defaults)
+    : Optimizer(groups, std::move(defaults)),
+      binding(std::make_unique<Binding>(std::move(spec))) {
+  checkBound(binding->spec);
+}
+
+RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups,
+                             RuleSpec spec, RuleOptions defaults)
+    : RuleOptimizer(groups, std::move(spec),
+                    std::make_unique<RuleOptions>(std::move(defaults))) {
+  RuleOptimizer::prepare();
+  complete(static_cast<RuleOptions &>(*defaults_));
+  for (OptimizerParamGroup &group : param_groups_)
+    complete(static_cast<RuleOptions &>(group.options()));
+}
+
+RuleOptimizer::RuleOptimizer(std::vector<Tensor> params, RuleSpec spec,
+                             RuleOptions defaults)
+    : RuleOptimizer({OptimizerParamGroup(std::move(params))}, std::move(spec),
+                    std::move(defaults)) {}
+
+RuleOptimizer::~RuleOptimizer() = default;
+
+void RuleOptimizer::prepare() {
+  readOptions();
+  binding->prepare(param_groups_, optionsOf(*defaults_));
+}
+
+// Fills in what `options` leave open, and refuses what the rule does not have.
+void RuleOptimizer::complete(RuleOptions &options) const {
+  std::string names;
+  for (const Scalar &hyper : binding->hypers()) {
+    names += (names.empty() ? "" : ", ") + hyper.key;
+    if (options.hypers().count(hyper.key))
+      continue;
+    auto &defaults = static_cast<const RuleOptions &>(*defaults_).hypers();
+    auto found = defaults.find(hyper.key);
+    if (found != defaults.end())
+      options.hyper(hyper.key, found->second);
+    else if (hyper.byDefault)
+      options.hyper(hyper.key, *hyper.byDefault);
+    else
+      TORCH_CHECK(false, "altgrad: hyper-parameter '", hyper.key,
+                  "' has no default and is not set");
+  }
+  for (auto &[name, value] : options.hypers()) {
+    bool known = false;
+    for (const Scalar &hyper : binding->hypers())
+      known |= hyper.key == name;
+    TORCH_CHECK(known, "altgrad: the rule has no hyper-parameter '", name,
+                "' (there are: ", names, ")");
+  }
+}
+
+std::optional<double> RuleOptimizer::hyperOf(const OptimizerOptions &options,
+                                             const std::string &name) const {
+  auto find = [&](const OptimizerOptions &place) -> std::optional<double> {
+    auto &hypers = static_cast<const RuleOptions &>(place).hypers();
+    auto found = hypers.find(name);
+    return found == hypers.end() ? std::nullopt : std::optional(found->second);
+  };
+  auto own = find(options);
+  return own ? own : find(*defaults_);
+}
+
+std::string RuleOptimizer::optionsOf(const OptimizerOptions &options) const {
+  std::string words;
+  for (auto &name : static_cast<const RuleOptions &>(options).options())
+    words += (words.empty() ? "" : ",") + name;
+  return words;
+}
+
+void RuleOptimizer::addMark(const OptimizerOptions &options,
+                            std::vector<uint64_t> &words) const {
+  static std::atomic<uint64_t> asked = 0;
+  bool own = typeid(options) == typeid(RuleOptions);
+  words.push_back(own ? static_cast<const RuleOptions &>(options).revision()
+                      : ++asked);
+}
+
+void RuleOptimizer::readOptions() {
+  Binding::Marks marks;
+  auto add = [&](const OptimizerOptions &options) {
+    addMark(options, marks.words);
+    marks.ends.push_back(marks.words.size());
+  };
+  add(*defaults_);
+  for (const OptimizerParamGroup &group : param_groups_)
+    add(group.options());
+  bool all = !marks.isSame(binding->marks, 0);
+  binding->options.resize(param_groups_.size());
+  binding->changed.resize(param_groups_.size(), true);
+  for (size_t g = 0; g < param_groups_.size(); ++g)
+    if (all || !marks.isSame(binding->marks, 1 + g)) {
+      binding->options[g] = optionsOf(param_groups_[g].options());
+      binding->changed[g] = true;
+    }
+  binding->marks = std::move(marks);
+}
+
+void RuleOptimizer::giveHypers(bool all) {
+  std::vector<char> &changed = binding->changed;
+  if (all)
+    std::fill(changed.begin(), changed.end(), true);
+  for (const Binding::Part &part : binding->parts)
+    for (size_t i = 0; i < part.cells.size(); ++i) {
+      const auto &[group, set] = part.cells[i];
+      if (!changed[group])
+        continue;
+      uint64_t *value = part.table->values.hypers(int64_t(i));
+      for (const Scalar &hyper : part.program->sets[size_t(set)].hypers) {
+        auto given = hyperOf(param_groups_[group].options(), hyper.key);
+        TORCH_CHECK(given || hyper.byDefault, "altgrad: hyper-parameter '",
+                    hyper.key, "' has no default and is not set");
+        hyper.write(given ? *given : *hyper.byDefault, value++);
+      }
+    }
+  std::fill(changed.begin(), changed.end(), false);
+}
+
+Tensor RuleOptimizer::step(LossClosure closure) {
+  Tensor loss;
+  if (closure) {
+    at::AutoGradMode enabled(true);
+    loss = closure();
+  }
+  advance(nullptr);
+  return loss;
+}
+
+void RuleOptimizer::advance(Scaling *scaling) {
+  at::NoGradGuard disabled;
+  readOptions();
+  binding->scaler = scaling ? scaling->variant : "";
+  giveHypers(binding->take(param_groups_, state_));
+  if (scaling)
+    binding->place(*scaling);
+  binding->run();
+}
+
+void RuleOptimizer::countSkip() { binding->skip(); }
+
+Tensor RuleOptimizer::skipped_steps() const {
+  const auto &skips = binding->skips;
+  return skips.empty() ? at::zeros({}, at::kLong) : skips[0].clone();
+}
+
+void RuleOptimizer::save(OutputArchive &archive) const {
+  torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
+  saveShared(archive);
+}
+
+void RuleOptimizer::load(InputArchive &archive) {
+  torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
+  loadShared(archive);
+}
+
+void RuleOptimizer::saveShared(OutputArchive &archive) const {
+  binding->saveDraws(archive);
+  binding->saveHistory(archive);
+}
+
+void RuleOptimizer::loadShared(InputArchive &archive) {
+  binding->loadDraws(archive);
+  binding->loadHistory(archive);
+}
+
+double RuleOptimizer::last_grad_norm() const {
+  Tensor norm = grad_norm();
+  return norm.defined() ? norm.item<double>() : 0;
+}
+
+Tensor RuleOptimizer::grad_norm() const {
+  if (!binding->hasNorm() || binding->parts.empty())
+    return Tensor();
+  const Values &values = binding->parts[0].table->values;
+  Tensor norm = values.tensor(ALTGRAD_ROLE_NORM);
+  return norm.defined()
+             ? norm.clone()
+             : at::scalar_tensor(values.number(ALTGRAD_ROLE_NORM), at::kFloat);
+}
+
+void RuleOptimizer::set_max_grad_norm(double norm) {
+  TORCH_CHECK(binding->spec.max_grad_norm(),
+              "altgrad: this optimizer was made without max_grad_norm");
+  checkBound(RuleSpec(binding->spec).max_grad_norm(norm));
+  binding->spec.max_grad_norm(norm);
+}
+
+//===-- AdamW ----------------------------------------------------------------//
+
+namespace {
+
+// The names that torch gives to the states; the user's own come first.
+RuleSpec withTorchNames(RuleSpec spec) {
+  for (auto &[name, key] : RuleSpec::names_t{
+           {"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"vmax", "max_exp_avg_sq"}})
+    spec.state_names().emplace(name, key);
+  return spec;
+}
+
+void checkOptions(const AdamWOptions &options) {
+  auto [beta1, beta2] = options.betas();
+  TORCH_CHECK(options.lr() >= 0, "Invalid learning rate: ", options.lr());
+  TORCH_CHECK(options.eps() >= 0, "Invalid epsilon value: ", options.eps());
+  TORCH_CHECK(0 <= beta1 && beta1 < 1,
+              "Invalid beta parameter at index 0: ", beta1);
+  TORCH_CHECK(0 <= beta2 && beta2 < 1,
+              "Invalid beta parameter at index 1: ", beta2);
+  TORCH_CHECK(options.weight_decay() >= 0,
+              "Invalid weight_decay value: ", options.weight_decay());
+}
+
+} // namespace
+
+AdamW::AdamW(const std::vector<OptimizerParamGroup> &groups,
+             AdamWOptions defaults, RuleSpec spec)
+    : RuleOptimizer(groups, withTorchNames(std::move(spec)),
+                    std::make_unique<AdamWOptions>(defaults)) {
+  checkOptions(defaults);
+  for (const OptimizerParamGroup &group : param_groups_)
+    checkOptions(static_cast<const AdamWOptions &>(group.options()));
+  prepare();
+}
+
+AdamW::AdamW(std::vector<Tensor> params, AdamWOptions defaults, RuleSpec spec)
+    : AdamW({OptimizerParamGroup(std::move(params))}, std::move(defaults),
+            std::move(spec)) {}
+
+std::optional<double> AdamW::hyperOf(const OptimizerOptions &given,
+                                     const std::string &name) const {
+  auto &options = static_cast<const AdamWOptions &>(given);
+  if (name == "lr")
+    return options.lr();
+  if (name == "beta1")
+    return std::get<0>(options.betas());
+  if (name == "beta2")
+    return std::get<1>(options.betas());
+  if (name == "eps")
+    return options.eps();
+  if (name == "decay")
+    return options.weight_decay();
+  return std::nullopt;
+}
+
+std::string AdamW::optionsOf(const OptimizerOptions &options) const {
+  return static_cast<const AdamWOptions &>(options).amsgrad() ? "amsgrad" : "";
+}
+
+void AdamW::addMark(const OptimizerOptions &given,
+                    std::vector<uint64_t> &words) const {
+  auto &options = static_cast<const AdamWOptions &>(given);
+  auto [beta1, beta2] = options.betas();
+  for (double value : {options.lr(), beta1, beta2, options.eps(),
+                       options.weight_decay(), double(options.amsgrad())}) {
+    uint64_t word;
+    std::memcpy(&word, &value, sizeof word);
+    words.push_back(word);
+  }
+}
+
+void AdamW::save(OutputArchive &archive) const {
+  torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
+  saveShared(archive);
+}
+
+void AdamW::load(InputArchive &archive) {
+  torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
+  loadShared(archive);
+}

@@ -1,0 +1,144 @@
+// Puts a request into altgrad-opt's words.
+#include "optim/Request.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+using namespace altgrad::optim;
+using c10::ScalarType;
+
+namespace {
+
+bool isPath(const std::string &rule) {
+  constexpr char ending[] = ".mlir";
+  constexpr size_t length = sizeof ending - 1;
+  return rule.find('/') != std::string::npos ||
+         (rule.size() >= length &&
+          rule.compare(rule.size() - length, length, ending) == 0);
+}
+
+std::string readText(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  TORCH_CHECK(file && text << file.rdbuf(), "altgrad: cannot read the rule '",
+              path, "': ", strerror(errno));
+  return text.str();
+}
+
+// "copy=ocp.e4m3fn:32:ocp.e8m0,floor" of "copy=mxfp8,floor".
+std::string inFull(const std::string &word) {
+  size_t begin = word.find('=') + 1,
+         end = std::min(word.find(','), word.size());
+  if (begin == 0 || begin > end)
+    return word;
+  const char *meaning =
+      altgrad_scaled_preset(word.substr(begin, end - begin).c_str());
+  return meaning ? word.substr(0, begin) + meaning + word.substr(end) : word;
+}
+
+// A request has an option on each line.
+void checkLine(const char *what, const std::string &text) {
+  TORCH_CHECK(text.find_first_of(std::string("\n\r\0", 3)) == std::string::npos,
+              "altgrad: the ", what, " has more than one line");
+}
+
+} // namespace
+
+Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
+  TORCH_CHECK(!spec.rule().empty() || !spec.text().empty(),
+              "altgrad: neither the name of a rule nor its text is given");
+  checkLine("name of the rule", spec.rule());
+  checkLine("storage", spec.storage());
+  checkLine("rule path", spec.rule_path());
+  if (spec.text().empty() && isPath(spec.rule())) {
+    spec.text(readText(spec.rule()));
+    spec.rule("");
+  }
+  std::istringstream words(spec.storage());
+  for (std::string word; words >> word;) {
+    word = inFull(word);
+    if (word.rfind("copy=", 0) == 0)
+      copy_ = word.substr(strlen("copy="));
+    bool rounds = word.rfind("param=", 0) == 0 && word.find(',') < word.size();
+    TORCH_CHECK(
+        rounds || (word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0),
+        "altgrad: storage '", word,
+        "': parameters and gradients are stored as their tensors are");
+    if (rounds)
+      param = word;
+    else
+      storage += " " + word;
+  }
+}
+
+// In the order of words that stock bundles are built with.
+std::string Compiler::setLine(const std::string &options, ScalarType type,
+                              bool small) const {
+  checkLine("list of options", options);
+  std::string line = "rule=" + spec.rule();
+  if (!options.empty())
+    line += "{" + options + "}";
+  std::string format = formatOf(type), own;
+  std::istringstream words(storage);
+  for (std::string word; words >> word;) {
+    // An f32 parameter is itself what others are with their remainder.
+    if (type == c10::kFloat && word.rfind("master=bf16+", 0) == 0)
+      continue;
+    own += " " + (small && word.find(':') != std::string::npos &&
+                          word.rfind("copy=", 0) != 0
+                      ? word.substr(0, word.find('=')) + "=f32"
+                      : word);
+  }
+  // What is said of rounding is said of one format; f32 needs none.
+  std::string rounded = "param=" + format + ",";
+  bool rounds = param.rfind(rounded, 0) == 0;
+  TORCH_CHECK(rounds || param.empty() || type == c10::kFloat,
+              "altgrad: storage '", param, "', but a parameter is ", format);
+  line += " " + (rounds ? param : "param=" + format) + " grad=" + format;
+  // What the user says of all states and of the count holds.
+  for (const char *word : {" states=param", " step=f32"})
+    if (own.find(std::string(word, strchr(word, '=') + 1)) == std::string::npos)
+      line += word;
+  return line + own;
+}
+
+const std::shared_ptr<const Program> &
+Compiler::compile(const std::set<std::string> &lines, bool onHost,
+                  bool exchanged, const std::string &scaler) {
+  std::shared_ptr<const Program> &program =
+      programs[{lines, onHost, exchanged, scaler}];
+  if (program)
+    return program;
+  std::string options;
+  for (const std::string &line : lines)
+    options += "--set=" + line + "\n";
+  options += targetsFor(onHost);
+  if (spec.max_grad_norm())
+    options += spec.clip().empty() ? "\n--clip" : "\n--clip=" + spec.clip();
+  if (!spec.profile().empty())
+    options += "\n--profile=" + spec.profile();
+  if (!scaler.empty())
+    options += "\n--loss-scaler=" + scaler;
+  if (exchanged)
+    options += "\n--exchange";
+  if (!spec.rule_path().empty())
+    options += "\n--rule-path=" + spec.rule_path();
+  program = compileProgram(options, spec.text(), spec.compiler());
+  for (const Scalar &single : program->singles) {
+    bool ofScaler = single.role == ALTGRAD_ROLE_SCALE ||
+                    single.role == ALTGRAD_ROLE_SCALER ||
+                    single.role == ALTGRAD_ROLE_FLAG;
+    TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM ||
+                    single.role == ALTGRAD_ROLE_RANDOM ||
+                    single.role == ALTGRAD_ROLE_NORM ||
+                    single.role == ALTGRAD_ROLE_HISTORY ||
+                    (ofScaler && !scaler.empty()),
+                "altgrad: nobody gives the step its '", single.name, "'");
+  }
+  return program;
+}

@@ -1,0 +1,242 @@
+// Asks the C ABI what a bundle holds.
+#include "table/Program.h"
+
+#include <c10/util/Exception.h>
+
+#include <cstring>
+
+using namespace altgrad::optim;
+using c10::ScalarType;
+
+namespace {
+
+struct Format {
+  ScalarType type;
+  const char *name;
+};
+constexpr Format formats[] = {{ScalarType::Float, "f32"},
+                              {ScalarType::BFloat16, "bf16"},
+                              {ScalarType::Half, "f16"},
+                              {ScalarType::Float8_e4m3fn, "ocp.e4m3fn"},
+                              {ScalarType::Float8_e5m2, "ocp.e5m2"}};
+
+ScalarType typeOf(const altgrad_stream_info &info) {
+  for (const Format &format : formats)
+    if (strcmp(info.format, format.name) == 0)
+      return format.type;
+  if (info.role == ALTGRAD_ROLE_BLOCK_SCALE &&
+      strcmp(info.format, "ocp.e8m0") == 0)
+    return ScalarType::Float8_e8m0fnu;
+  // Codes lie in integers; only a further copy is for others to look at.
+  TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE ||
+                  info.role == ALTGRAD_ROLE_PARAM ||
+                  info.role == ALTGRAD_ROLE_REMAINDER,
+              "altgrad: stream '", info.name, "' is stored as ", info.format,
+              ", which torch has no type for");
+  if (strcmp(info.format, "int8") == 0)
+    return ScalarType::Char;
+  return info.bits > 8 ? ScalarType::Short : ScalarType::Byte;
+}
+
+template <typename T> void put(T value, void *cell) {
+  memcpy(cell, &value, sizeof value);
+}
+
+template <typename T> double get(const void *cell) {
+  T value;
+  memcpy(&value, cell, sizeof value);
+  return double(value);
+}
+
+template <typename Info> [[noreturn]] void refuse(const Info &info) {
+  TORCH_CHECK(false, "altgrad: '", info.name,
+              "' of the step has no place in an optimizer");
+}
+
+} // namespace
+
+void altgrad::optim::check(altgrad_status status) {
+  if (status != ALTGRAD_OK)
+    throw Refusal(status, altgrad_last_error());
+}
+
+std::string altgrad::optim::formatOf(ScalarType type) {
+  for (const Format &format : formats)
+    if (format.type == type)
+      return format.name;
+  TORCH_CHECK_TYPE(false, "altgrad: no stream is stored as ", type);
+}
+
+void Scalar::write(double value, void *cell) const {
+  switch (type) {
+  case ALTGRAD_F64:
+    return put(value, cell);
+  case ALTGRAD_I64:
+    return put(int64_t(value), cell);
+  case ALTGRAD_F32:
+    return put(float(value), cell);
+  case ALTGRAD_I32:
+    return put(int32_t(value), cell);
+  default:
+    return put(value != 0, cell);
+  }
+}
+
+double Scalar::read(const void *cell) const {
+  switch (type) {
+  case ALTGRAD_F64:
+    return get<double>(cell);
+  case ALTGRAD_I64:
+    return get<int64_t>(cell);
+  case ALTGRAD_F32:
+    return get<float>(cell);
+  case ALTGRAD_I32:
+    return get<int32_t>(cell);
+  default:
+    return get<bool>(cell);
+  }
+}
+
+ScalarType Scalar::scalarType() const {
+  switch (type) {
+  case ALTGRAD_F64:
+    return ScalarType::Double;
+  case ALTGRAD_I64:
+    return ScalarType::Long;
+  case ALTGRAD_F32:
+    return ScalarType::Float;
+  case ALTGRAD_I32:
+    return ScalarType::Int;
+  default:
+    return ScalarType::Bool;
+  }
+}
+
+void Program::readStreams() {
+  for (int64_t i = 0; i < altgrad_stream_count(bundle.get()); ++i) {
+    altgrad_stream_info info{};
+    info.size = sizeof info;
+    check(altgrad_stream_at(bundle.get(), i, &info));
+    Stream stream{info.name, info.key, info.role, typeOf(info), info.block};
+    Set &set = sets.at(size_t(info.set));
+    switch (info.role) {
+    case ALTGRAD_ROLE_PARAM:
+      set.param = stream;
+      break;
+    case ALTGRAD_ROLE_GRAD:
+      set.grad = stream;
+      break;
+    case ALTGRAD_ROLE_STATE:
+    case ALTGRAD_ROLE_MASTER:
+    case ALTGRAD_ROLE_COPY:
+    case ALTGRAD_ROLE_BLOCK_SCALE:
+    case ALTGRAD_ROLE_REMAINDER:
+      set.kept.push_back(stream);
+      break;
+    default:
+      refuse(info);
+    }
+  }
+  for (Set &set : sets) {
+    TORCH_CHECK(set.grad, "altgrad: a set of the step has no gradient");
+    for (const Stream &scale : set.kept)
+      for (Stream &of : set.kept)
+        if (scale.role == ALTGRAD_ROLE_BLOCK_SCALE && &of != &scale &&
+            of.key == scale.key)
+          of.scaled = scale.block;
+  }
+}
+
+void Program::readScalars() {
+  for (int64_t i = 0; i < altgrad_scalar_count(bundle.get()); ++i) {
+    altgrad_scalar_info info{};
+    info.size = sizeof info;
+    check(altgrad_scalar_at(bundle.get(), i, &info));
+    Scalar scalar{info.name, info.key, info.role, info.access, info.type, {}};
+    if (info.has_default)
+      scalar.byDefault = info.value;
+    if (info.scope == ALTGRAD_PER_STEP) {
+      singles.push_back(scalar);
+      continue;
+    }
+    bool ofSet = info.set >= 0 || sets.size() == 1;
+    Set &set = sets.at(size_t(std::max(info.set, 0)));
+    if (info.role == ALTGRAD_ROLE_HYPER && ofSet &&
+        info.scope == ALTGRAD_PER_GROUP)
+      set.hypers.push_back(scalar);
+    else if (info.role == ALTGRAD_ROLE_STEP && ofSet &&
+             info.scope == ALTGRAD_PER_TENSOR &&
+             (info.type == ALTGRAD_F32 || info.type == ALTGRAD_I64))
+      set.step = scalar;
+    else if (info.role == ALTGRAD_ROLE_TENSOR_SCALE && ofSet &&
+             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
+      set.kept.push_back(
+          {scalar.name, scalar.key, scalar.role, c10::kFloat, /*block=*/0});
+    else if (info.role == ALTGRAD_ROLE_STATISTIC && ofSet &&
+             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
+      set.statistics.push_back(scalar);
+    else if (info.role == ALTGRAD_ROLE_NORM && ofSet &&
+             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
+      set.norm = scalar;
+    else
+      refuse(info);
+  }
+}
+
+void Program::findSums() {
+  sums.assign(sets.size(), -1);
+  size_t found = 0;
+  for (int64_t i = 0; i < altgrad_phase_count(bundle.get()); ++i) {
+    altgrad_phase_info info{};
+    info.size = sizeof info;
+    check(altgrad_phase_at(bundle.get(), i, &info));
+    if (info.kind == ALTGRAD_SCALARS && found == 0)
+      continue;
+    size_t set = size_t(std::max(info.set, 0));
+    if (info.kind != ALTGRAD_SWEEP || info.written != 0 || sums[set] >= 0 ||
+        info.read != double(c10::elementSize(sets[set].grad->type)))
+      break;
+    sums[set] = i;
+    ++found;
+  }
+  if (found != sets.size())
+    sums.clear();
+}
+
+Program::Program(std::shared_ptr<altgrad_bundle> given)
+    : bundle(std::move(given)) {
+  sets.resize(size_t(altgrad_set_count(bundle.get())));
+  units = altgrad_has_units(bundle.get());
+  readStreams();
+  readScalars();
+  for (int64_t i = 0; i < altgrad_exchange_count(bundle.get()); ++i) {
+    altgrad_exchange_info info{};
+    info.size = sizeof info;
+    check(altgrad_exchange_at(bundle.get(), i, &info));
+    Exchange exchange{info.phase, {}};
+    for (int64_t word = 0; word < info.words; ++word) {
+      altgrad_exchange_word at{};
+      at.size = sizeof at;
+      check(altgrad_exchange_word_at(bundle.get(), i, word, &at));
+      exchange.words.push_back({at.offset, at.reduction});
+    }
+    exchanges.push_back(std::move(exchange));
+  }
+  findSums();
+}
+
+const char *altgrad::optim::targetsFor(bool onHost) {
+  return onHost ? "--target=x86-64-v3,x86-64-v4" : "--target=sm_80,sm_90";
+}
+
+std::shared_ptr<const Program>
+altgrad::optim::compileProgram(const std::string &options,
+                               const std::string &text,
+                               const std::string &compiler) {
+  altgrad_bundle *bundle = nullptr;
+  check(altgrad_compile(
+      text.empty() ? nullptr : text.data(), text.size(), options.c_str(),
+      compiler.empty() ? nullptr : compiler.c_str(), &bundle));
+  return std::make_shared<Program>(
+      std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
+}

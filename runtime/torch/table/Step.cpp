@@ -1,0 +1,123 @@
+// Runs the step on what was looked at.
+#include "table/TensorTable.h"
+#include "tensors/Threads.h"
+
+#include <ATen/ops/ne.h>
+#include <ATen/ops/where.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/util/ScopeExit.h>
+
+using namespace altgrad::optim;
+using at::Tensor;
+
+static int64_t versionOf(const c10::VariableVersion &version) {
+  return version.enabled() ? version.current_version() : 0;
+}
+
+void TensorTable::bindGradients() {
+  for (size_t index = 0; moved && index < sets.size(); ++index) {
+    const SetRows &set = sets[index];
+    check(altgrad_bind_stream(
+        plan.get(), program_->sets[index].grad->name.c_str(),
+        const_cast<void *const *>(grads.data() + set.first),
+        set.last - set.first));
+  }
+  moved = false;
+}
+
+// Tells autograd, and finds the parameters into which somebody else wrote.
+void TensorTable::raiseVersions(const SetRows &set, int64_t begin,
+                                int64_t end) {
+  Seen *first = &seen[size_t(&paramOf(set, begin) - seen.data())];
+  size_t count = size_t(end - begin) * set.width;
+  constexpr size_t ahead = 16;
+  for (size_t i = 0; i < count; ++i) {
+    if (i + ahead < count)
+      fetch(counterOf(first[i + ahead].version));
+    c10::VariableVersion &version = first[i].version;
+    if (set.master >= 0 && i % set.width == 0) {
+      size_t row = size_t(begin) + i / set.width;
+      int64_t now = versionOf(version);
+      edited[row] = now != versions[row];
+      versions[row] = now + 1;
+    }
+    if (version.enabled())
+      version.bump();
+  }
+}
+
+// Element by element: where the parameter still is the rounded master, the
+// master keeps the bits that the parameter has no room for.
+void TensorTable::takeEdits() {
+  for (const SetRows &set : sets)
+    for (int64_t row = set.first; set.master >= 0 && row < set.last; ++row) {
+      if (!edited[size_t(row)])
+        continue;
+      const Tensor &param = *rows_[size_t(row)].param;
+      const Tensor &master = *rows_[size_t(row)].kept[size_t(set.master)];
+      Tensor differs = at::ne(param, master.to(param.scalar_type()));
+      // Elsewhere nobody waits for the answer.
+      if (!where.isHost() || differs.any().item<bool>())
+        master.copy_(
+            at::where(differs, param.to(master.scalar_type()), master));
+    }
+}
+
+void TensorTable::runTo(int64_t phase) {
+  if (nextPhase == 0)
+    runSums();
+  check(altgrad_run(plan.get(), workspace->get(), bytes, nextPhase, phase,
+                    where.stream()));
+  nextPhase = phase;
+}
+
+void TensorTable::begin() {
+  auto failed = c10::make_scope_exit([&] { letGo(); });
+  c10::OptionalDeviceGuard guard(where.device());
+  bindGradients();
+  values.send(plan.get());
+  onThreads(int64_t(rows_.size()), [&](int64_t begin, int64_t end) {
+    for (const SetRows &set : sets)
+      if (int64_t first = std::max(begin, set.first),
+          last = std::min(end, set.last);
+          first < last)
+        raiseVersions(set, first, last);
+  });
+  takeEdits();
+  for (auto &[row, copy] : staged)
+    copy.copy_(*rows_[size_t(row)].param);
+  nextExchange = 0;
+  nextPhase = 0;
+  failed.release();
+}
+
+bool TensorTable::advance(std::vector<Share> *words) {
+  auto after = c10::make_scope_exit([&] { letGo(); });
+  c10::OptionalDeviceGuard guard(where.device());
+  if (!words || nextExchange == program_->exchanges.size()) {
+    runTo(-1);
+    finish();
+    return false;
+  }
+  const Exchange &exchange = program_->exchanges[nextExchange++];
+  runTo(exchange.phase);
+  words->clear();
+  for (const ExchangeWord &word : exchange.words)
+    words->push_back(
+        {where.view(workspace, word.offset,
+                    word.reduction == ALTGRAD_AND ? at::kInt : at::kFloat),
+         word.reduction});
+  after.release();
+  return true;
+}
+
+void TensorTable::finish() {
+  hasRun = true;
+  where.record(*workspace);
+  for (auto &[row, copy] : staged) {
+    const Tensor &param = *rows_[size_t(row)].param;
+    param.copy_(copy);
+    versions[size_t(row)] =
+        versionOf(param.unsafeGetTensorImpl()->version_counter());
+  }
+}

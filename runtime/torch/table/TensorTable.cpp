@@ -1,0 +1,142 @@
+// Binds tensors to a plan, once.
+#include "table/TensorTable.h"
+#include "tensors/Checks.h"
+#include "tensors/Threads.h"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <cmath>
+
+using namespace altgrad::optim;
+using at::Tensor;
+
+TensorTable::TensorTable(std::shared_ptr<const Program> program,
+                         const Where &where, std::vector<Row> rows,
+                         const std::vector<int32_t> &groups,
+                         std::vector<const Tensor *> idle,
+                         std::shared_ptr<const Ranges> written)
+    : values(*program, groups, where), program_(std::move(program)),
+      where(where), rows_(std::move(rows)), idle(std::move(idle)),
+      written(std::move(written)) {
+  c10::OptionalDeviceGuard guard(where.device());
+  altgrad_plan *handle = where.makePlan(program_->bundle.get());
+  plan.reset(handle);
+  check(altgrad_set_parallel_for(handle, runOnThreads));
+  remember();
+  std::vector<altgrad_tensor> tensors;
+  for (const Row &row : rows_) {
+    altgrad_tensor tensor{};
+    tensor.size = sizeof tensor;
+    tensor.numel = row.param->numel();
+    tensor.group = row.group;
+    tensor.set = row.set;
+    tensor.tag = row.tag;
+    if (program_->units) {
+      tensor.rows = unitsOf(*row.param);
+      tensor.columns = tensor.numel / tensor.rows;
+    }
+    tensors.push_back(tensor);
+  }
+  check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()),
+                             int64_t(groups.size())));
+  bindTensors();
+  bindStatistics();
+  check(altgrad_workspace(handle, &bytes));
+  workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
+}
+
+void TensorTable::remember() {
+  sets.resize(program_->sets.size());
+  int64_t row = 0;
+  for (size_t index = 0; index < sets.size(); ++index) {
+    SetRows &set = sets[index];
+    const Set &described = program_->sets[index];
+    set.first = row;
+    set.firstSeen = seen.size();
+    set.width = 1 + described.kept.size() + (described.step ? 1 : 0);
+    set.gradType = c10::scalarTypeToTypeMeta(described.grad->type);
+    for (size_t i = 0; i < described.kept.size(); ++i)
+      if (described.kept[i].role == ALTGRAD_ROLE_MASTER)
+        set.master = int(i);
+    for (; row < int64_t(rows_.size()) && rows_[size_t(row)].set == int(index);
+         ++row) {
+      const Row &given = rows_[size_t(row)];
+      const Tensor &param = *given.param;
+      if (!param.is_non_overlapping_and_dense() || param.is_neg())
+        staged.emplace(row, at::empty_like(param));
+      seen.push_back(shapes.add(param));
+      for (const Tensor *kept : given.kept)
+        seen.push_back(shapes.add(*kept));
+      if (described.step)
+        seen.push_back(shapes.add(*given.count));
+      for (size_t i = seen.size() - set.width; i < seen.size(); ++i)
+        checkExtent(*seen[i].handle);
+    }
+    set.last = row;
+  }
+  for (const Seen &tensor : seen)
+    inference |= tensor.tensor->is_inference();
+  grads.assign(rows_.size(), nullptr);
+  versions.assign(rows_.size(), -1);
+  edited.assign(rows_.size(), 0);
+  taken.resize(rows_.size());
+  // A negative view is a parameter like others, but no plain gradient.
+  if (!rows_.empty())
+    gradKeys =
+        rows_[0].param->key_set().remove(c10::DispatchKey::Negative).raw_repr();
+}
+
+void TensorTable::bindTensors() {
+  std::vector<void *> pointers;
+  for (size_t index = 0; index < sets.size(); ++index) {
+    const SetRows &set = sets[index];
+    const Set &described = program_->sets[index];
+    // Of the `place`-th tensor that the table remembers of each row.
+    auto pointersTo = [&](size_t place) {
+      pointers.clear();
+      for (int64_t row = set.first; row < set.last; ++row)
+        pointers.push_back(
+            const_cast<void *>((&paramOf(set, row))[place].data));
+    };
+    auto bind = [&](const Stream &stream) {
+      auto call = stream.block ? altgrad_bind_stream : altgrad_bind_scalar;
+      check(call(plan.get(), stream.name.c_str(), pointers.data(),
+                 int64_t(pointers.size())));
+    };
+    pointersTo(0);
+    for (auto &[row, copy] : staged)
+      if (row >= set.first && row < set.last)
+        pointers[size_t(row - set.first)] = copy.mutable_data_ptr();
+    bind(*described.param);
+    for (size_t i = 0; i < described.kept.size(); ++i) {
+      pointersTo(1 + i);
+      bind(described.kept[i]);
+    }
+    if (!described.step)
+      continue;
+    pointersTo(set.width - 1);
+    check(altgrad_bind_scalar(plan.get(), described.step->name.c_str(),
+                              pointers.data(), int64_t(pointers.size())));
+  }
+}
+
+void TensorTable::bindStatistics() {
+  auto as = at::TensorOptions().dtype(at::kFloat).device(where.device());
+  for (size_t index = 0; index < sets.size(); ++index)
+    for (const Scalar &scalar : program_->sets[index].statistics) {
+      auto [it, isNew] = statistics_.try_emplace(scalar.key);
+      if (isNew)
+        it->second = at::zeros({int64_t(rows_.size())}, as);
+      // Until a step says it.
+      it->second
+          .narrow(0, sets[index].first, sets[index].last - sets[index].first)
+          .fill_(NAN);
+      std::vector<void *> pointers;
+      for (int64_t row = sets[index].first; row < sets[index].last; ++row)
+        pointers.push_back(static_cast<float *>(it->second.data_ptr()) + row);
+      check(altgrad_bind_scalar(plan.get(), scalar.name.c_str(),
+                                pointers.data(), int64_t(pointers.size())));
+    }
+}

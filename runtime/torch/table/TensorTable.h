@@ -1,0 +1,187 @@
+// Tensors bound to one plan: what is looked at before every step, and the step.
+#ifndef ALTGRAD_TORCH_TENSORTABLE_H
+#define ALTGRAD_TORCH_TENSORTABLE_H
+
+#include "table/Program.h"
+#include "tensors/Ranges.h"
+#include "tensors/Seen.h"
+#include "table/Values.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace altgrad::optim {
+
+// A parameter with a gradient, and what its step keeps: where the handles of
+// the tensors lie. Whoever makes a table keeps them there.
+struct Row {
+  const at::Tensor *param = nullptr;
+  int32_t set = 0;
+  int64_t group = 0;                    // of the plan: of hyper-parameters
+  std::vector<const at::Tensor *> kept; // one for each of Set::kept
+  const at::Tensor *count = nullptr;    // of steps, where the rule has them
+  int64_t tag = -1; // its place among all parameters: the key of its draws
+};
+
+// What has changed since a table was made.
+enum class Change { None, Gradients, Tensors };
+
+// What one device has of a reduction over the step.
+struct Share {
+  at::Tensor word;
+  int32_t reduction; // of the C ABI
+};
+
+// States lie in memory as their parameter does, in the types of the program. A
+// parameter that is not dense is stepped in a dense copy, after whose order its
+// states and its gradient are arranged.
+class TensorTable {
+public:
+  // Rows come set by set and lie on one device; `groups` has the set of each
+  // group of the plan, `idle` the parameters without a gradient. Gradients are
+  // to lie apart from `written`, where it is given.
+  TensorTable(std::shared_ptr<const Program> program, const Where &where,
+              std::vector<Row> rows, const std::vector<int32_t> &groups,
+              std::vector<const at::Tensor *> idle,
+              std::shared_ptr<const Ranges> written);
+
+  // Takes the gradients of this step, and keeps them alive until it has run.
+  // Gradients: one came, went, or is of another kind than was bound. Tensors: a
+  // parameter or what is kept is not as it was bound. Either asks for another
+  // table. Changes no tensor.
+  Change look();
+
+  // Runs the step on what look() took, all of it or from one exchange point to
+  // the next. What was written into a parameter from outside goes into its
+  // master first.
+  void run() {
+    begin();
+    while (advance(nullptr)) {
+    }
+  }
+  void begin();
+  // False: the step is done. True: other devices or ranks may join in; `words`
+  // gets the shares of this one, 0-dim tensors, to be overwritten in
+  // place: of f32, or of i32 where they say whether all hold.
+  bool advance(std::vector<Share> *words);
+
+  // Whether sum() can do anything for the steps of this program and device.
+  bool sums() const { return where.isHost() && !program_->sums.empty(); }
+  // Does at once what the first sweep of a step does for this row, whose
+  // gradient was just made: the next step takes it if the gradient and the loss
+  // scale still are the same then, and otherwise does it again. Does nothing
+  // before the first step, and for a gradient that would be copied.
+  void sum(int64_t row);
+  // How many rows the last step took so, and how many it did not because
+  // their gradients were changed.
+  std::pair<int64_t, int64_t> summedRows() const { return counted; }
+
+  // What the step reads and says, beside its tensors.
+  Values values;
+
+  // What the last step said of each row, f32, by keys; a step that was skipped
+  // leaves some of it.
+  const std::map<std::string, at::Tensor> &statistics() const {
+    return statistics_;
+  }
+
+  const Program &program() const { return *program_; }
+  const std::vector<Row> &rows() const { return rows_; }
+
+private:
+  struct SetRows {
+    int64_t first = 0, last = 0;
+    size_t firstSeen = 0, width = 0; // entries of `seen` for a row
+    int master = -1;                 // place in Row::kept
+    caffe2::TypeMeta gradType;
+  };
+  static const char odd; // see Look.cpp
+  struct Part;           // of the rows, that one thread looks at
+  // Which gradient was summed. The weak reference keeps its address from
+  // others.
+  struct Summed {
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> grad;
+    const void *data;
+    int64_t version;
+  };
+
+  void remember();
+  void bindTensors();
+  void bindStatistics();
+
+  void look(const SetRows &set, int64_t begin, int64_t end, Part &part);
+  void lookAt(const SetRows &set, int64_t row, const at::Tensor &grad,
+              Part &part);
+  const void *plainGradient(const SetRows &set, const Seen &param,
+                            const c10::TensorImpl &grad) const;
+  bool takeOddGradients();
+  bool takeOdd(const SetRows &set, int64_t row);
+  bool areIdle() const;
+  void letGo();
+
+  void bindGradients();
+  void raiseVersions(const SetRows &set, int64_t begin, int64_t end);
+  void takeEdits();
+  void runTo(int64_t phase);
+  bool isSummed(int64_t row) const;
+  void runSums();
+  void sweep(size_t set, int64_t first, int64_t last);
+  // Of the workspace: what sweeps leave of each chunk.
+  struct Words {
+    uint32_t *first;
+    int64_t count, chunks;
+    uint32_t &at(int64_t word, int64_t chunk) const {
+      return first[word * chunks + chunk];
+    }
+  };
+  Words chunkWords() const;
+  int64_t tellingChunk(int64_t row) const;
+  bool isUntouched(size_t set, int64_t row);
+  void finish();
+
+  const Seen &paramOf(const SetRows &set, int64_t row) const {
+    return seen[set.firstSeen + size_t(row - set.first) * set.width];
+  }
+  // The tensor in whose order the elements of a row are visited.
+  const at::Tensor &orderOf(int64_t row) const {
+    auto found = staged.find(row);
+    return found == staged.end() ? *rows_[size_t(row)].param : found->second;
+  }
+
+  std::shared_ptr<const Program> program_;
+  Where where;
+  std::vector<Row> rows_;
+  std::vector<const at::Tensor *> idle;
+  std::shared_ptr<const Ranges> written;
+  std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
+      nullptr, altgrad_plan_free};
+
+  std::vector<SetRows> sets;
+  std::vector<Seen> seen; // parameter, what is kept, count; row by row
+  Shapes shapes;
+  std::vector<const void *> grads;      // a row each
+  uint64_t gradKeys = 0;                // of a plain gradient
+  std::vector<at::Tensor> taken;        // whose memory it is
+  std::vector<at::Tensor> copies;       // of gradients that lie otherwise
+  std::map<int64_t, at::Tensor> staged; // dense copies of parameters
+  std::vector<int64_t> versions; // of parameters with a master; -1: not known
+  std::vector<char> edited;
+  bool moved = true;      // a gradient is not where it was bound
+  bool inference = false; // a tensor without a version counter is written
+
+  std::vector<std::optional<Summed>> summed; // a row each, or none at all
+  std::vector<int64_t> firstChunks;          // of each row, and the end
+  std::pair<int64_t, int64_t> counted{0, 0};
+  bool hasRun = false;
+
+  std::map<std::string, at::Tensor> statistics_;
+  Where::Memory workspace;
+  uint64_t bytes = 0;
+  size_t nextExchange = 0;
+  int64_t nextPhase = 0;
+};
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_TORCH_TENSORTABLE_H

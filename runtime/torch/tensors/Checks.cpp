@@ -1,0 +1,185 @@
+// Says what is wrong with a tensor, in one sentence.
+#include "tensors/Checks.h"
+#include "table/Program.h"
+#include "tensors/Where.h"
+
+#include <ATen/ops/empty_like.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+using namespace altgrad::optim;
+using at::Tensor;
+
+std::string altgrad::optim::toString(const Place &place) {
+  return "parameter " + std::to_string(place.index) + " of group " +
+         std::to_string(place.group);
+}
+
+bool altgrad::optim::isStored(const Tensor &tensor) {
+  return tensor.layout() == at::kStrided && Where::isKnown(tensor.device()) &&
+         !tensor.key_set().has(c10::DispatchKey::Python) &&
+         (tensor.has_storage() || tensor._is_zerotensor());
+}
+
+// torch refuses the same, in its own words, when the tensor is written.
+static void checkWritable(const Tensor &tensor, const std::string &name) {
+  TORCH_CHECK(!tensor.is_inference() || c10::InferenceMode::is_enabled(),
+              "altgrad: ", name, " is an inference tensor");
+}
+
+bool altgrad::optim::isSupported(c10::ScalarType type) {
+  return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
+}
+
+void altgrad::optim::checkParameter(const Tensor &param, const Place &place) {
+  TORCH_CHECK_TYPE(isSupported(param.scalar_type()),
+                   "altgrad: ", toString(place), " is ", param.scalar_type(),
+                   ", expected Float, BFloat16 or Half");
+  TORCH_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place),
+              " has layout ", param.layout(), ", expected Strided");
+  TORCH_CHECK(Where::isKnown(param.device()), "altgrad: ", toString(place),
+              " is on ", param.device(),
+              "; this optimizer runs on the CPU and on NVIDIA's GPUs");
+  TORCH_CHECK(isStored(param), "altgrad: ", toString(place),
+              " is a wrapper of other tensors, without memory of its own");
+  checkWritable(param, toString(place));
+  TORCH_CHECK(param.is_non_overlapping_and_dense() && !param.is_neg() &&
+                  !param._is_zerotensor(),
+              "altgrad: ", toString(place), " is not dense: sizes ",
+              param.sizes(), ", strides ", param.strides());
+}
+
+void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad,
+                                   const Place &place) {
+  TORCH_CHECK(!grad.is_sparse() && grad.layout() == at::kStrided,
+              "altgrad does not support sparse gradients: that of ",
+              toString(place), " has layout ", grad.layout());
+  TORCH_CHECK(grad.device() == param.device(), "altgrad: the gradient of ",
+              toString(place), " is on ", grad.device(), ", expected ",
+              param.device());
+  TORCH_CHECK_TYPE(grad.scalar_type() == param.scalar_type(),
+                   "altgrad: the gradient of ", toString(place), " is ",
+                   grad.scalar_type(), ", expected ", param.scalar_type());
+  TORCH_CHECK(grad.sizes() == param.sizes(), "altgrad: the gradient of ",
+              toString(place), " has sizes ", grad.sizes(), ", expected ",
+              param.sizes());
+  TORCH_CHECK(isStored(grad), "altgrad: the gradient of ", toString(place),
+              " is a wrapper of other tensors, without memory of its own");
+}
+
+// A loaded state may be narrower than the step stores it, never wider.
+static bool fits(c10::ScalarType from, c10::ScalarType to) {
+  return from == to || (isFloatingType(from) && to == at::kFloat &&
+                        c10::elementSize(from) < c10::elementSize(to));
+}
+
+static void checkKept(const Tensor &state, const std::string &name,
+                      at::IntArrayRef sizes) {
+  TORCH_CHECK(state.sizes() == sizes, "altgrad: ", name, " has sizes ",
+              state.sizes(), ", expected ", sizes);
+  TORCH_CHECK(isStored(state), "altgrad: ", name,
+              " is no plain tensor of the CPU or a GPU: ", state.layout(),
+              " on ", state.device());
+  checkWritable(state, name);
+}
+
+void altgrad::optim::checkState(const Tensor &state, const std::string &key,
+                                c10::ScalarType type, const Tensor &param,
+                                const Place &place) {
+  std::string name = "'" + key + "' of " + toString(place);
+  TORCH_CHECK_TYPE(fits(state.scalar_type(), type), "altgrad: ", name, " is ",
+                   state.scalar_type(), ", expected ", type);
+  checkKept(state, name, param.sizes());
+  TORCH_CHECK(state.device() == param.device(), "altgrad: ", name, " is on ",
+              state.device(), ", expected ", param.device());
+}
+
+void altgrad::optim::checkRows(const Tensor &param, const Set &set,
+                               const Place &place) {
+  int64_t block = 1;
+  for (const Stream &stream : set.kept)
+    if (stream.role == ALTGRAD_ROLE_COPY)
+      block = stream.scaled;
+  if (block == 1 || param.dim() < 2 || param.numel() == 0)
+    return;
+  TORCH_CHECK_VALUE(param.size(-1) % block == 0, "altgrad: ", toString(place),
+                    " has rows of ", param.size(-1),
+                    " elements, and the blocks of its copy ", block,
+                    ": give it to an optimizer without that copy");
+  TORCH_CHECK_VALUE(at::empty_like(param).is_contiguous(),
+                    "altgrad: ", toString(place), " has strides ",
+                    param.strides(),
+                    ", and the blocks of its copy are of neighbours in memory, "
+                    "which its last dimension has none of: make it contiguous");
+}
+
+void altgrad::optim::checkScales(const Tensor &scales, const std::string &key,
+                                 c10::ScalarType type, at::IntArrayRef sizes,
+                                 const Tensor &param, const Place &place) {
+  std::string name = "'" + key + "' of " + toString(place);
+  TORCH_CHECK_TYPE(scales.scalar_type() == type, "altgrad: ", name, " is ",
+                   scales.scalar_type(), ", expected ", type);
+  checkKept(scales, name, sizes);
+  TORCH_CHECK(scales.is_contiguous() && !scales.is_neg() &&
+                  !scales._is_zerotensor() &&
+                  scales.device() == param.device(),
+              "altgrad: ", name, " has strides ", scales.strides(), " on ",
+              scales.device(), ", expected contiguous memory on ",
+              param.device());
+}
+
+int64_t altgrad::optim::unitsOf(const Tensor &param) {
+  return param.dim() > 1 && param.numel() > 0 ? param.size(0) : 1;
+}
+
+void altgrad::optim::checkUnits(const Tensor &param, const Set &set,
+                                const Place &place) {
+  int64_t count = unitsOf(param), numel = param.numel() / count, block = 1;
+  for (const Stream &stream : set.kept)
+    block = std::max(block, int64_t(stream.block));
+  if (count == 1)
+    return;
+  TORCH_CHECK(param.stride(0) == numel, "altgrad: ", toString(place),
+              " is clipped by units, and those of dimension 0 do not lie apart "
+              "in memory: sizes ",
+              param.sizes(), ", strides ", param.strides());
+  TORCH_CHECK(numel % block == 0, "altgrad: ", toString(place),
+              " is clipped by units of ", numel,
+              " elements, and its states have scales for blocks of ", block);
+}
+
+void altgrad::optim::checkCount(const Tensor &count, const std::string &key,
+                                const Place &place) {
+  checkKept(count, "'" + key + "' of " + toString(place), {});
+}
+
+bool altgrad::optim::hasLayoutOf(const Tensor &param, const Tensor &other) {
+  if (other.is_neg() || other._is_zerotensor())
+    return false;
+  if (param.is_contiguous() && other.is_contiguous())
+    return true;
+  // The stride of a dimension of one element says nothing.
+  for (int64_t i = 0; i < param.dim(); ++i)
+    if (param.size(i) != 1 && param.stride(i) != other.stride(i))
+      return false;
+  return true;
+}
+
+size_t altgrad::optim::extentOf(const Tensor &tensor) {
+  int64_t last = 0;
+  for (int64_t i = 0; i < tensor.dim(); ++i)
+    last += (tensor.size(i) - 1) * tensor.stride(i);
+  return size_t(last + 1) * tensor.element_size();
+}
+
+void altgrad::optim::checkExtent(const Tensor &tensor) {
+  if (tensor.numel() == 0 || !tensor.has_storage())
+    return;
+  size_t offset = size_t(tensor.storage_offset()) * tensor.element_size(),
+         end = offset + extentOf(tensor), held = tensor.storage().nbytes();
+  TORCH_CHECK(end <= held, "altgrad: a tensor of sizes ", tensor.sizes(),
+              " ends at byte ", end, " of a storage of ", held,
+              " bytes: resize the storage before the step");
+}

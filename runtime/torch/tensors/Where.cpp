@@ -1,0 +1,77 @@
+// Asks c10 about devices.
+#include "tensors/Where.h"
+#include "table/Program.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <cstdlib>
+
+using namespace altgrad::optim;
+
+// Which of torch's devices stands for CUDA ones in tests without a GPU.
+static bool standsForCuda(at::Device device) {
+  static const std::string given = [] {
+    const char *word = getenv("ALTGRAD_STANDS_FOR_CUDA");
+    return std::string(word ? word : "");
+  }();
+  return !given.empty() && given == c10::DeviceTypeName(device.type(), true);
+}
+
+bool Where::isKnown(at::Device device) {
+  return device.is_cpu() || device.is_cuda() || standsForCuda(device);
+}
+
+Where::Where(at::Device device) : place(device), plan("cpu") {
+  TORCH_CHECK(isKnown(device), "altgrad: no kernels for tensors on ", device);
+  if (!device.is_cpu() || standsForCuda(device))
+    plan = "cuda:" + std::to_string(std::max<int>(device.index(), 0));
+}
+
+altgrad_plan *Where::makePlan(altgrad_bundle *bundle) const {
+  c10::OptionalDeviceGuard guard(place);
+  altgrad_plan *made = nullptr;
+  check(altgrad_plan_create(bundle, plan.c_str(), &made));
+  return made;
+}
+
+void *Where::stream() const {
+  if (place.is_cpu())
+    return nullptr;
+  c10::impl::VirtualGuardImpl torch(place.type());
+  return torch.getStreamNativeHandle(torch.getStream(place));
+}
+
+bool Where::isCapturing() const {
+  int32_t capturing = 0;
+  if (!place.is_cpu()) {
+    c10::OptionalDeviceGuard guard(place);
+    check(altgrad_capturing(stream(), &capturing));
+  }
+  return capturing != 0;
+}
+
+at::DataPtr Where::allocate(size_t size) const {
+  c10::OptionalDeviceGuard guard(place);
+  return c10::GetAllocator(place.type())->allocate(size);
+}
+
+at::Tensor Where::view(Memory memory, size_t offset,
+                       at::ScalarType type) const {
+  auto *owner = new Memory(std::move(memory));
+  void *data = static_cast<char *>((*owner)->get()) + offset;
+  return at::for_blob(data, {})
+      .context(owner, [](void *owner) { delete static_cast<Memory *>(owner); })
+      .target_device(place)
+      .options(at::TensorOptions().device(place).dtype(type))
+      .make_tensor();
+}
+
+void Where::record(const at::DataPtr &memory) const {
+  if (place.is_cpu())
+    return;
+  c10::impl::VirtualGuardImpl torch(place.type());
+  torch.recordDataPtrOnStream(memory, torch.getStream(place));
+}
