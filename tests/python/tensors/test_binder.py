@@ -51,8 +51,8 @@ def test_another_word_is_refused(step):
 @pytest.fixture
 def fresh(monkeypatch):
     """The search for the module, as in a new process."""
-    monkeypatch.setattr(_binder, "native", _native.native.__wrapped__)
-    monkeypatch.setattr(_binder, "_there_is", binder._there_is.__wrapped__)
+    monkeypatch.setattr(binder, "native", _native.native.__wrapped__)
+    monkeypatch.setattr(binder, "_there_is", binder._there_is.__wrapped__)
 
 
 @needs_native
