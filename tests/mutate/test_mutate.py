@@ -58,6 +58,10 @@ def test_names_of_source_faults_and_of_their_tests():
     assert {w.split(":")[0] for f in sources.FAULTS for w in f.tests.split()} <= known
 
 
+def test_every_fault_still_has_its_place_in_the_sources():
+    assert not list(sources.strangers())
+
+
 def test_a_fault_whose_name_has_a_comma_is_chosen_by_its_name(capsys):
     names = ["partial sums lie chunk by chunk, some over others", "a fold uses 128 lanes"]
     assert mutate.arguments([word for name in names for word in ("--only", name)]).only == names
