@@ -16,6 +16,8 @@ _TEXT = re.compile(r"(?:@(!?U?P\w+)\s+)?(\S+)\s*(.*)")
 _USAGE = re.compile(r"Function (\S+):\s+REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 _JUMPS = ("BRA", "CALL", "BSSY")
 NO_BARRIER = 7
+# Tools run on threads, and pytest writes to the environment of this process beside them.
+ENVIRONMENT = dict(os.environ)
 
 
 class MissingTool(Exception):
@@ -89,7 +91,7 @@ def _parse(text):
 
 
 def _run(*command):
-    environment = dict(os.environ)
+    environment = dict(ENVIRONMENT)
     environment["PATH"] = os.pathsep.join([os.path.dirname(tool("nvdisasm")), environment.get("PATH", "")])
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:

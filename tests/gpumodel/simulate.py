@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import sass
 from flow import WIDE
 from machine import BLOCK_WARPS, WARP
 
@@ -77,7 +78,7 @@ def simulator():
 def run(jobs):
     """Results of jobs, in their order."""
     text = f"{len(jobs)}\n" + "\n".join(job.text() for job in jobs) + "\n"
-    done = subprocess.run([simulator()], input=text, capture_output=True, text=True)
+    done = subprocess.run([simulator()], input=text, capture_output=True, text=True, env=sass.ENVIRONMENT)
     if done.returncode:
         raise RuntimeError(done.stderr)
     return [Result(line) for line in done.stdout.splitlines()]

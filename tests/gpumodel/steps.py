@@ -20,7 +20,8 @@ WAVES = 3               # twice as many are simulated; what one more takes is kn
 
 def compiler(*arguments):
     command = [os.environ.get("ALTGRAD_OPT", str(ROOT / "build/bin/altgrad-opt")), f"--rule-path={ROOT / 'templates'}"]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120,
+                          env=sass.ENVIRONMENT)
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)}: {done.stderr[:2000]}")
     return done.stdout
