@@ -21,7 +21,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help=f"some of {','.join(PICTURES)}", default=",".join(PICTURES))
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "pictures")
-    parser.add_argument("--epochs", type=int, default=12, help="of the runs that are drawn")
+    parser.add_argument("--epochs", type=int, default=12, help="100,000 letters each, of the runs that are drawn")
     options = parser.parse_args()
     wanted = options.only.split(",")
     if unknown := [name for name in wanted if name not in PICTURES]:

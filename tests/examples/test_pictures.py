@@ -34,11 +34,12 @@ def test_formats_have_as_many_numbers_as_codes_give_them(tmp_path):
 
 
 def test_states_of_few_bits_end_near_those_of_32(tmp_path):
-    """Roundings alone lead such a run some per cent astray, either way."""
+    """A second moment in e5m2 lags behind, and steps with it are larger: that alone is over 1 %."""
     code, said, wrong = draw(tmp_path, "--only", "states", "--epochs", "2")
     assert code == 0, wrong
     ratios = [float(line.split()[-1]) for line in said.splitlines()[1:] if not line.startswith("wrote")]
-    assert len(ratios) == 4 and all(abs(ratio - 1) < 0.05 for ratio in ratios), said
+    wide, fp8, dynamic, four_bits = ratios
+    assert wide == 1 and abs(fp8 - 1) < 0.04 and abs(dynamic - 1) < 0.01 and abs(four_bits - 1) < 0.01, said
 
 
 def test_a_run_on_rungs_learns(tmp_path):

@@ -1,4 +1,4 @@
-"""What the drawn runs learn: the next letter of this repository's own documents."""
+"""What the drawn runs learn: the next letter of this repository's own documents and sources."""
 
 import pathlib
 
@@ -6,15 +6,22 @@ import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONTEXT, BATCH, WIDTH = 12, 256, 384
+LENGTH = 100_000
 LETTERS = 128  # ASCII; what is beyond counts as one letter
 
 
 class Text:
-    """Batches of (CONTEXT letters, the letter behind them), in the same order for every run."""
+    """Batches of (CONTEXT letters, the letter behind them), in the same order for every run.
 
-    def __init__(self):
-        words = "".join((ROOT / name).read_text() for name in ("dialect/Rationale.md", "tests/README.md"))
-        codes = torch.tensor([min(ord(letter), LETTERS - 1) for letter in words[:100_000]])
+    `length` is in letters; at most about a million and a half are there.
+    """
+
+    def __init__(self, length=LENGTH):
+        names = [ROOT / "dialect/Rationale.md", ROOT / "tests/README.md"]
+        for folder in ("dialect", "passes", "codegen", "runtime"):
+            names += sorted(path for path in (ROOT / folder).rglob("*") if path.suffix in (".cpp", ".h", ".py", ".td"))
+        words = "".join(name.read_text() for name in names)
+        codes = torch.tensor([min(ord(letter), LETTERS - 1) for letter in words[:length]])
         self.x = codes.unfold(0, CONTEXT, 1)[:-1]
         self.y = codes[CONTEXT:]
         self.batches_of_an_epoch = -(-len(self.x) // BATCH)
