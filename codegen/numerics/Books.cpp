@@ -40,8 +40,9 @@ public:
     base = LLVM::AddressOfOp::create(b, pointer, symbol);
   }
 
-  /// The entries at an i32 or at each of a vector of them, all below its size.
-  Value at(Value places) const;
+  /// The entries at an i32 or at each of a vector of them, all below its size;
+  /// what is asked `seldom` takes no registers from what is asked often.
+  Value at(Value places, bool seldom = false) const;
 
 private:
   void define(Block &module) const;
@@ -87,14 +88,14 @@ void Table::define(Block &module) const {
       /*alignment=*/64, pointer.getAddressSpace());
 }
 
-Value Table::at(Value places) const {
+Value Table::at(Value places, bool seldom) const {
   auto vector = dyn_cast<VectorType>(places.getType());
   if (!vector)
     return entry(places);
   auto type = VectorType::get(vector.getShape(), b.getF32Type());
-  if (!target.isPtx() && type.getNumElements() == 16)
+  if (!target.isPtx() && type.getNumElements() == 16 && !seldom)
     return permuted(places, type);
-  if (!target.isPtx() && type.getNumElements() == 8)
+  if (!target.isPtx() && type.getNumElements() >= 8)
     return gathered(places, type);
   return oneByOne(places, type);
 }
@@ -107,10 +108,16 @@ Value Table::oneByOne(Value places, VectorType type) const {
   return vector::FromElementsOp::create(b, type, entries);
 }
 
-// AVX2's own: LLVM takes a gather apart where it does not know the CPU.
+// The CPU's own: LLVM takes a gather apart where it does not know the CPU.
 Value Table::gathered(Value places, VectorType type) const {
   Integers words{b, places.getType()};
   Value none = words.splat(b.getF32FloatAttr(0));
+  if (type.getNumElements() == 16)
+    return call("llvm.x86.avx512.mask.gather.dps.512", type,
+                {none, moved(base, first), places,
+                 words.splat(b.getBoolAttr(true)),
+                 LLVM::ConstantOp::create(b, b.getI32Type(),
+                                          b.getI32IntegerAttr(4))});
   Value all = words.splat(
       b.getF32FloatAttr(__builtin_bit_cast(float, 0xffffffffu)));
   auto bytes = LLVM::ConstantOp::create(b, b.getI8Type(), b.getI8IntegerAttr(4));
@@ -162,10 +169,10 @@ static Value placeOf(const Bits &bits, Value magnitude, const Book &book) {
                                  bits.cast(lowest, bits.f32()));
 }
 
-Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
-                            const Target &target) {
-  const Book &book = bookOf(op.getFormat());
-  Value number = op.getNumber();
+static Value encodeByLines(ImplicitLocOpBuilder &b, Value number,
+                           FormatAttr format, const Target &target,
+                           bool seldom) {
+  const Book &book = bookOf(format);
   Bits bits{b, number.getType()};
   Value raw = bits.cast(number, bits.type), none = bits.constant(0u);
   Value magnitude = book.hasSign
@@ -178,7 +185,7 @@ Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
   }
   code = arith::MaxSIOp::create(b, code, none);
   Value next =
-      Table(b, target, op.getFormat().getBook() - 1, /*isNext=*/true).at(code);
+      Table(b, target, format.getBook() - 1, /*isNext=*/true).at(code, seldom);
   Value above =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, number, next);
   code = bits.add(code, arith::ExtUIOp::create(b, bits.type, above));
@@ -186,6 +193,18 @@ Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
       arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
   code = bits.choose(nan, bits.constant(uint32_t(book.zero)), code);
   return arith::TruncIOp::create(b, bits.of(b.getI8Type()), code);
+}
+
+Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
+                            const Target &target) {
+  Value number = op.getNumber();
+  FormatAttr format = op.getFormat();
+  const Book &book = bookOf(format);
+  if (!hasQuickSearch(book, number.getType(), target))
+    return encodeByLines(b, number, format, target, /*seldom=*/false);
+  return encodeQuickly(b, book, number, [&] {
+    return encodeByLines(b, number, format, target, /*seldom=*/true);
+  });
 }
 
 Value altgrad::decodeByBook(ImplicitLocOpBuilder &b, DecodeOp op,
