@@ -200,7 +200,7 @@ Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
   Value number = op.getNumber();
   FormatAttr format = op.getFormat();
   const Book &book = bookOf(format);
-  if (!hasQuickSearch(book, number.getType(), target))
+  if (!hasQuickWay(book, number.getType(), 16, target))
     return encodeByLines(b, number, format, target, /*seldom=*/false);
   return encodeQuickly(b, book, number, [&] {
     return encodeByLines(b, number, format, target, /*seldom=*/true);
@@ -210,6 +210,8 @@ Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
 Value altgrad::decodeByBook(ImplicitLocOpBuilder &b, DecodeOp op,
                             const Target &target) {
   const Book &book = bookOf(op.getFormat());
+  if (hasQuickWay(book, op.getNumber().getType(), 32, target))
+    return decodeQuickly(b, book, op.getCode());
   Integers words{b, Integers{b, op.getCode().getType()}.of(b.getI32Type())};
   Value place = arith::ExtUIOp::create(b, words.type, op.getCode());
   if (book.bits < 8)

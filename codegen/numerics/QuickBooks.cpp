@@ -1,5 +1,5 @@
-// encode of a code book's numbers with AVX-512: sixteen at once, where none of
-// them lies next to the middle of two numbers.
+// Code books with AVX-512: 16 numbers are encoded at once, where none of them lies
+// next to the middle of two numbers, and 32 codes decoded.
 #include "codegen/numerics/Bits.h"
 #include "codegen/numerics/BookParts.h"
 #include "codegen/numerics/Numerics.h"
@@ -105,11 +105,11 @@ Value QuickSearch::isSure() const {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, any, never);
 }
 
-bool altgrad::hasQuickSearch(const Book &book, Type number,
-                             const Target &target) {
-  auto vector = dyn_cast<VectorType>(number);
+bool altgrad::hasQuickWay(const Book &book, Type numbers, int64_t count,
+                          const Target &target) {
+  auto vector = dyn_cast<VectorType>(numbers);
   return book.bits == 8 && target.cpu.quickBooks && vector &&
-         vector.getNumElements() == 16;
+         vector.getNumElements() == count;
 }
 
 Value altgrad::encodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
@@ -125,4 +125,72 @@ Value altgrad::encodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
   b.setInsertionPointToStart(choice.elseBlock());
   scf::YieldOp::create(b, exactly());
   return choice.getResult(0);
+}
+
+namespace {
+// Halves of numbers, by 32 places in 64 of them at a time.
+class Halves {
+public:
+  Halves(const Integers &words, Value places) : words(words), places(places) {}
+
+  Value of(ArrayRef<float> numbers, unsigned shift) const;
+
+private:
+  const Integers &words;
+  Value places;
+};
+} // namespace
+
+Value Halves::of(ArrayRef<float> numbers, unsigned shift) const {
+  ImplicitLocOpBuilder &b = words.b;
+  SmallVector<Value> parts;
+  for (size_t from = 0; from < numbers.size(); from += 64) {
+    SmallVector<Value, 2> tables;
+    for (size_t half : {from, from + 32}) {
+      SmallVector<int16_t> entries;
+      for (float number : numbers.slice(half, 32))
+        entries.push_back(int16_t(llvm::bit_cast<uint32_t>(number) >> shift));
+      tables.push_back(arith::ConstantOp::create(
+          b, DenseElementsAttr::get(cast<ShapedType>(words.type),
+                                    ArrayRef<int16_t>(entries))));
+    }
+    parts.push_back(
+        LLVM::CallIntrinsicOp::create(
+            b, words.type, b.getStringAttr("llvm.x86.avx512.vpermi2var.hi.512"),
+            ValueRange{tables[0], places, tables[1]})
+            .getResult(0));
+  }
+  for (uint64_t bit = 64; parts.size() > 1; bit *= 2) {
+    Value high = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::ne, words.both(places, words.constant(bit)),
+        words.constant(0));
+    for (size_t i = 0; i < parts.size() / 2; ++i)
+      parts[i] = words.choose(high, parts[2 * i + 1], parts[2 * i]);
+    parts.resize(parts.size() / 2);
+  }
+  return parts[0];
+}
+
+// Of a book with a sign the magnitudes but 1, and that where places say so.
+Value altgrad::decodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
+                             Value code) {
+  Integers codes{b, code.getType()}, words{b, codes.of(b.getI16Type())};
+  ArrayRef<float> numbers(book.numbers, book.size());
+  Value place = arith::ExtUIOp::create(b, words.type, code), sign;
+  if (book.hasSign) {
+    numbers = numbers.slice(book.zero, 128);
+    sign = words.sub(place, words.constant(book.zero));
+    place = math::AbsIOp::create(b, sign);
+  }
+  Halves halves(words, place);
+  Value low = halves.of(numbers, 0), high = halves.of(numbers, 16);
+  if (book.hasSign) {
+    Value isOne = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::ne, words.both(place, words.constant(128)),
+        words.constant(0));
+    high = words.choose(isOne, words.constant(powerBits(0) >> 16), high);
+    high = words.either(high, words.both(sign, words.constant(0x8000)));
+  }
+  Value pairs = vector::InterleaveOp::create(b, low, high);
+  return vector::BitCastOp::create(b, codes.of(b.getF32Type()), pairs);
 }

@@ -22,7 +22,10 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   SmallVector<BlockStages> bodies;
   if (exchangesInBlocks(sweep))
     for (Region *body : {&sweep.getBody(), &sweep.getWide().front()})
-      bodies.emplace_back(sweep, *body).allocate(kernel, sweep.getBlock());
+      bodies
+          .emplace_back(sweep, *body,
+                        target.cpu.quickBooks && body != &sweep.getBody())
+          .allocate(kernel, sweep.getBlock());
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
     sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
   });
