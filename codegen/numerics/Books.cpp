@@ -40,9 +40,8 @@ public:
     base = LLVM::AddressOfOp::create(b, pointer, symbol);
   }
 
-  /// The entries at an i32 or at each of a vector of them, all below its size;
-  /// what is asked `seldom` takes no registers from what is asked often.
-  Value at(Value places, bool seldom = false) const;
+  /// The entries at an i32 or at each of a vector of them, all below its size.
+  Value at(Value places) const;
 
 private:
   void define(Block &module) const;
@@ -65,7 +64,6 @@ private:
   }
   Value oneByOne(Value places, VectorType type) const;
   Value gathered(Value places, VectorType type) const;
-  Value permuted(Value places, VectorType type) const;
 
   ImplicitLocOpBuilder &b;
   const Target &target;
@@ -88,13 +86,14 @@ void Table::define(Block &module) const {
       /*alignment=*/64, pointer.getAddressSpace());
 }
 
-Value Table::at(Value places, bool seldom) const {
+Value Table::at(Value places) const {
   auto vector = dyn_cast<VectorType>(places.getType());
   if (!vector)
     return entry(places);
   auto type = VectorType::get(vector.getShape(), b.getF32Type());
-  if (!target.isPtx() && type.getNumElements() == 16 && !seldom)
-    return permuted(places, type);
+  if (!target.isPtx() && type.getNumElements() == 16 && size == 16)
+    return call("llvm.x86.avx512.permvar.sf.512", type,
+                {load(type, moved(base, first), 64), places});
   if (!target.isPtx() && type.getNumElements() >= 8)
     return gathered(places, type);
   return oneByOne(places, type);
@@ -125,30 +124,6 @@ Value Table::gathered(Value places, VectorType type) const {
               {none, moved(base, first), places, all, bytes});
 }
 
-// AVX-512: 32 entries at a time by their place's low bits, then choices by the
-// others. A gather takes nearly twice as long.
-Value Table::permuted(Value places, VectorType type) const {
-  Integers words{b, places.getType()};
-  auto part = [&](int64_t from) {
-    return load(type, moved(base, int32_t(first + from)), 64);
-  };
-  if (size == 16)
-    return call("llvm.x86.avx512.permvar.sf.512", type, {part(0), places});
-  SmallVector<Value> parts;
-  for (int64_t from = 0; from < size; from += 32)
-    parts.push_back(call("llvm.x86.avx512.vpermi2var.ps.512", type,
-                         {part(from), places, part(from + 16)}));
-  for (uint64_t bit = 32; parts.size() > 1; bit *= 2) {
-    Value high = arith::CmpIOp::create(
-        b, arith::CmpIPredicate::ne, words.both(places, words.constant(bit)),
-        words.constant(0));
-    for (size_t i = 0; i < parts.size() / 2; ++i)
-      parts[i] = words.choose(high, parts[2 * i + 1], parts[2 * i]);
-    parts.resize(parts.size() / 2);
-  }
-  return parts[0];
-}
-
 static const Book &bookOf(FormatAttr format) {
   return books[format.getBook() - 1];
 }
@@ -170,8 +145,7 @@ static Value placeOf(const Bits &bits, Value magnitude, const Book &book) {
 }
 
 static Value encodeByLines(ImplicitLocOpBuilder &b, Value number,
-                           FormatAttr format, const Target &target,
-                           bool seldom) {
+                           FormatAttr format, const Target &target) {
   const Book &book = bookOf(format);
   Bits bits{b, number.getType()};
   Value raw = bits.cast(number, bits.type), none = bits.constant(0u);
@@ -185,7 +159,7 @@ static Value encodeByLines(ImplicitLocOpBuilder &b, Value number,
   }
   code = arith::MaxSIOp::create(b, code, none);
   Value next =
-      Table(b, target, format.getBook() - 1, /*isNext=*/true).at(code, seldom);
+      Table(b, target, format.getBook() - 1, /*isNext=*/true).at(code);
   Value above =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, number, next);
   code = bits.add(code, arith::ExtUIOp::create(b, bits.type, above));
@@ -201,10 +175,9 @@ Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
   FormatAttr format = op.getFormat();
   const Book &book = bookOf(format);
   if (!hasQuickWay(book, number.getType(), 16, target))
-    return encodeByLines(b, number, format, target, /*seldom=*/false);
-  return encodeQuickly(b, book, number, [&] {
-    return encodeByLines(b, number, format, target, /*seldom=*/true);
-  });
+    return encodeByLines(b, number, format, target);
+  return encodeQuickly(
+      b, book, number, [&] { return encodeByLines(b, number, format, target); });
 }
 
 Value altgrad::decodeByBook(ImplicitLocOpBuilder &b, DecodeOp op,

@@ -13,6 +13,7 @@ using namespace altgrad;
 static bool isBookDecoded(Value value) {
   auto decode = value.getDefiningOp<DecodeOp>();
   return decode && decode.getFormat().isBook() &&
+         decode.getFormat().toFormat().bits() == 8 &&
          isa<BlockArgument>(decode.getCode());
 }
 
@@ -40,11 +41,14 @@ BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
   for (auto &[value, place] : places)
     last = std::max(last, place.stage);
   stages.resize(last + 1);
+  auto stageOf = [&](Value value) -> Stage & {
+    return stages[std::max(placeOf(value).stage, begin)];
+  };
   for (BlockReduceOp reduce : blockReductions(body))
-    stages[placeOf(reduce.getValue()).stage].reductions.push_back(reduce);
+    stageOf(reduce.getValue()).reductions.push_back(reduce);
   for (auto [index, value] :
        llvm::enumerate(body.front().getTerminator()->getOperands()))
-    stages[placeOf(value).stage].emitted.push_back(index);
+    stageOf(value).emitted.push_back(index);
   for (unsigned stage = 1; stage <= last; ++stage)
     keepFor(stage);
 }
