@@ -13,7 +13,7 @@ namespace altgrad {
 constexpr unsigned laneBytes = 4;
 
 // The partial sums of one reduction, in memory: lane = element mod 256, or mod
-// fewer where order is free.
+// fewer where order is free, as it is where ones and zeros are counted.
 struct Lanes {
   Reduction kind;
   unsigned chunkWord;
@@ -154,7 +154,8 @@ private:
   void lowerFolds(KernelBuilder &kernel, PhaseOp phase, mlir::Value begin,
                   mlir::Value end);
   mlir::Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row);
-  Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord);
+  Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord,
+                  bool counts = false);
   mlir::Value neutralVector(const Lanes &lanes);
   void clear(KernelBuilder &kernel, const Lanes &lanes, int64_t from = 0);
   mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);
