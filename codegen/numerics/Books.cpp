@@ -5,6 +5,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -185,6 +186,13 @@ Value altgrad::decodeByBook(ImplicitLocOpBuilder &b, DecodeOp op,
   const Book &book = bookOf(op.getFormat());
   if (hasQuickWay(book, op.getNumber().getType(), 32, target))
     return decodeQuickly(b, book, op.getCode());
+  if (hasQuickWay(book, op.getNumber().getType(), 16, target)) {
+    auto twice = llvm::to_vector(llvm::seq<int64_t>(0, 32));
+    Value all = decodeQuickly(
+        b, book,
+        vector::ShuffleOp::create(b, op.getCode(), op.getCode(), twice));
+    return vector::ShuffleOp::create(b, all, all, ArrayRef(twice).take_front(16));
+  }
   Integers words{b, Integers{b, op.getCode().getType()}.of(b.getI32Type())};
   Value place = arith::ExtUIOp::create(b, words.type, op.getCode());
   if (book.bits < 8)
