@@ -24,6 +24,8 @@ struct CpuTuning {
   unsigned sumRegisters;
   // A root's quotient by a scalar is faster by products than by a division.
   bool quickQuotients;
+  // Sixteen numbers find their place in a code book by permutations.
+  bool quickBooks;
 };
 
 struct GpuTuning {

@@ -5,15 +5,17 @@
 //   m <- beta1 m + (1 - beta1) g
 //   v <- beta2 v + (1 - beta2) g^2
 //   w <- w - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+//   position <- position + (w' - w) / ulp(w)   with `positions`: from w to the next larger f32
 //
 // After altgrad/training/optimizer.py of ParkerWilliams: S is 1 where w is 0 or a NaN,
 // and 1/128 everywhere with 7 mantissa bits, a grid of fixed point.
 altgrad.rule @manifoldadamw(
-    param %w: f32, grad %g: f32, state %m: f32, state %v: f32,
+    param %w: f32, grad %g: f32, state %m: f32, state %v: f32, state %position: f32,
     hyper %lr: f64 = 1.0e-3, hyper %beta1: f64 = 0.9, hyper %beta2: f64 = 0.999,
     hyper %eps: f64 = 1.0e-8, hyper %decay: f64 = 1.0e-2,
     hyper %mantissa_bits: f64 = 2.0, hyper %max_stiffness: f64 = 1.0e6, step %t: i64,
-    option %plain: i1 = false, option %maximize: i1 = false) {
+    option %plain: i1 = false, option %positions: i1 = false,
+    option %maximize: i1 = false) {
   %one = constant 1.0 : f64
 
   // g <- -g to maximize
@@ -78,5 +80,21 @@ altgrad.rule @manifoldadamw(
   %sm = mulf %step, %m1 : f32
   %dw = divf %sm, %denom : f32
   %w1 = addf %w0, %dw : f32
-  altgrad.yield param(%w1) state(%m1, %v1)
+
+  // position <- position + (w' - w) / ulp(w): half as far from a negative power of two, and
+  // never less than the smallest number
+  %last = constant 0x34000000 : f32
+  %places = mulf %binade, %last : f32
+  %lower = negf %binade : f32
+  %turns = cmpf oeq, %w, %lower : f32
+  %short = constant 0.5 : f32
+  %halved = mulf %places, %short : f32
+  %near = select %turns, %halved, %places : f32
+  %least = constant 0x00000001 : f32
+  %ulp = maximumf %near, %least : f32
+  %moved = subf %w1, %w : f32
+  %walked = divf %moved, %ulp : f32
+  %position1 = addf %position, %walked : f32
+  %position2 = select %positions, %position1, %position : f32
+  altgrad.yield param(%w1) state(%m1, %v1, %position2)
 }

@@ -110,6 +110,9 @@ std::vector<Strings> readRequests(const char *path) {
   std::vector<Strings> requests;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, 6, "--set=") == 0)
+      for (const char *machine : machines)
+        requests.push_back({line, machine});
     size_t colon = line.find(':');
     if (line.empty() || line[0] == '#' || colon == std::string::npos)
       continue;

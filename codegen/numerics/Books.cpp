@@ -5,6 +5,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -64,7 +65,6 @@ private:
   }
   Value oneByOne(Value places, VectorType type) const;
   Value gathered(Value places, VectorType type) const;
-  Value permuted(Value places, VectorType type) const;
 
   ImplicitLocOpBuilder &b;
   const Target &target;
@@ -92,9 +92,10 @@ Value Table::at(Value places) const {
   if (!vector)
     return entry(places);
   auto type = VectorType::get(vector.getShape(), b.getF32Type());
-  if (!target.isPtx() && type.getNumElements() == 16)
-    return permuted(places, type);
-  if (!target.isPtx() && type.getNumElements() == 8)
+  if (!target.isPtx() && type.getNumElements() == 16 && size == 16)
+    return call("llvm.x86.avx512.permvar.sf.512", type,
+                {load(type, moved(base, first), 64), places});
+  if (!target.isPtx() && type.getNumElements() >= 8)
     return gathered(places, type);
   return oneByOne(places, type);
 }
@@ -107,39 +108,21 @@ Value Table::oneByOne(Value places, VectorType type) const {
   return vector::FromElementsOp::create(b, type, entries);
 }
 
-// AVX2's own: LLVM takes a gather apart where it does not know the CPU.
+// The CPU's own: LLVM takes a gather apart where it does not know the CPU.
 Value Table::gathered(Value places, VectorType type) const {
   Integers words{b, places.getType()};
   Value none = words.splat(b.getF32FloatAttr(0));
+  if (type.getNumElements() == 16)
+    return call("llvm.x86.avx512.mask.gather.dps.512", type,
+                {none, moved(base, first), places,
+                 words.splat(b.getBoolAttr(true)),
+                 LLVM::ConstantOp::create(b, b.getI32Type(),
+                                          b.getI32IntegerAttr(4))});
   Value all = words.splat(
       b.getF32FloatAttr(__builtin_bit_cast(float, 0xffffffffu)));
   auto bytes = LLVM::ConstantOp::create(b, b.getI8Type(), b.getI8IntegerAttr(4));
   return call("llvm.x86.avx2.gather.d.ps.256", type,
               {none, moved(base, first), places, all, bytes});
-}
-
-// AVX-512: 32 entries at a time by their place's low bits, then choices by the
-// others. A gather takes nearly twice as long.
-Value Table::permuted(Value places, VectorType type) const {
-  Integers words{b, places.getType()};
-  auto part = [&](int64_t from) {
-    return load(type, moved(base, int32_t(first + from)), 64);
-  };
-  if (size == 16)
-    return call("llvm.x86.avx512.permvar.sf.512", type, {part(0), places});
-  SmallVector<Value> parts;
-  for (int64_t from = 0; from < size; from += 32)
-    parts.push_back(call("llvm.x86.avx512.vpermi2var.ps.512", type,
-                         {part(from), places, part(from + 16)}));
-  for (uint64_t bit = 32; parts.size() > 1; bit *= 2) {
-    Value high = arith::CmpIOp::create(
-        b, arith::CmpIPredicate::ne, words.both(places, words.constant(bit)),
-        words.constant(0));
-    for (size_t i = 0; i < parts.size() / 2; ++i)
-      parts[i] = words.choose(high, parts[2 * i + 1], parts[2 * i]);
-    parts.resize(parts.size() / 2);
-  }
-  return parts[0];
 }
 
 static const Book &bookOf(FormatAttr format) {
@@ -162,10 +145,9 @@ static Value placeOf(const Bits &bits, Value magnitude, const Book &book) {
                                  bits.cast(lowest, bits.f32()));
 }
 
-Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
-                            const Target &target) {
-  const Book &book = bookOf(op.getFormat());
-  Value number = op.getNumber();
+static Value encodeByLines(ImplicitLocOpBuilder &b, Value number,
+                           FormatAttr format, const Target &target) {
+  const Book &book = bookOf(format);
   Bits bits{b, number.getType()};
   Value raw = bits.cast(number, bits.type), none = bits.constant(0u);
   Value magnitude = book.hasSign
@@ -178,7 +160,7 @@ Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
   }
   code = arith::MaxSIOp::create(b, code, none);
   Value next =
-      Table(b, target, op.getFormat().getBook() - 1, /*isNext=*/true).at(code);
+      Table(b, target, format.getBook() - 1, /*isNext=*/true).at(code);
   Value above =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, number, next);
   code = bits.add(code, arith::ExtUIOp::create(b, bits.type, above));
@@ -188,9 +170,29 @@ Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
   return arith::TruncIOp::create(b, bits.of(b.getI8Type()), code);
 }
 
+Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
+                            const Target &target) {
+  Value number = op.getNumber();
+  FormatAttr format = op.getFormat();
+  const Book &book = bookOf(format);
+  if (!hasQuickWay(book, number.getType(), 16, target))
+    return encodeByLines(b, number, format, target);
+  return encodeQuickly(
+      b, book, number, [&] { return encodeByLines(b, number, format, target); });
+}
+
 Value altgrad::decodeByBook(ImplicitLocOpBuilder &b, DecodeOp op,
                             const Target &target) {
   const Book &book = bookOf(op.getFormat());
+  if (hasQuickWay(book, op.getNumber().getType(), 32, target))
+    return decodeQuickly(b, book, op.getCode());
+  if (hasQuickWay(book, op.getNumber().getType(), 16, target)) {
+    auto twice = llvm::to_vector(llvm::seq<int64_t>(0, 32));
+    Value all = decodeQuickly(
+        b, book,
+        vector::ShuffleOp::create(b, op.getCode(), op.getCode(), twice));
+    return vector::ShuffleOp::create(b, all, all, ArrayRef(twice).take_front(16));
+  }
   Integers words{b, Integers{b, op.getCode().getType()}.of(b.getI32Type())};
   Value place = arith::ExtUIOp::create(b, words.type, op.getCode());
   if (book.bits < 8)

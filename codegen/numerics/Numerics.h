@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_NUMERICS_H
 #define ALTGRAD_CODEGEN_NUMERICS_H
 
+#include "altgrad/book.h"
 #include "codegen/Target.h"
 #include "dialect/Dialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -28,6 +29,17 @@ mlir::Value encodeByConversion(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
 /// Code of an f32 (or a vector) in a code book, by its lines and one look-up.
 mlir::Value encodeByBook(mlir::ImplicitLocOpBuilder &b, EncodeOp op,
                          const Target &target);
+/// Whether `count` numbers or codes have a way of their own.
+bool hasQuickWay(const Book &book, mlir::Type numbers, int64_t count,
+                 const Target &target);
+/// The codes of a vector of f32 in a book, `exactly` where the quick way is in
+/// doubt about one of them.
+mlir::Value encodeQuickly(mlir::ImplicitLocOpBuilder &b, const Book &book,
+                          mlir::Value number,
+                          llvm::function_ref<mlir::Value()> exactly);
+/// The f32 of a vector of 32 codes, by permutations of their halves.
+mlir::Value decodeQuickly(mlir::ImplicitLocOpBuilder &b, const Book &book,
+                          mlir::Value code);
 /// f32 of a place in a code book.
 mlir::Value decodeByBook(mlir::ImplicitLocOpBuilder &b, DecodeOp op,
                          const Target &target);

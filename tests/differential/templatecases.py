@@ -15,7 +15,7 @@ OPTIONS = {
     "adagrad": ["", "maximize"],
     "rmsprop": ["", "centered", "momentum_on", "centered,momentum_on,maximize"],
     "lion": ["", "maximize"], "gridoptim": ["", "maximize"], "signsgd": ["", "momentum_on", "maximize"],
-    "manifoldadamw": ["", "plain", "maximize"],
+    "manifoldadamw": ["", "plain", "maximize", "positions"],
     "lamb": ["", "l2", "nvlamb", "no_grad_averaging,maximize"],
     "adopt": ["", "decoupled", "no_clip", "maximize"],
     "ademamix": ["", "maximize"]}

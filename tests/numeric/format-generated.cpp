@@ -37,14 +37,24 @@ static std::string specOf(const Preset &preset) {
                                                          : "nonfinite") +
            "> : " + type + "\n";
   };
+  // A sweep over blocks decodes the codes of books in another way.
+  std::string scale = "!altgrad.tensors<f32 per 32>";
+  bool book = preset.format.book > 0;
   return "altgrad.step @s(in %x: !altgrad.tensors<f32>, out %a: " + type +
          ", out %b: " + type + ", in %c: " + type +
-         " set 1, out %d: !altgrad.tensors<f32> set 1) {\n"
+         " set 1, out %d: !altgrad.tensors<f32> set 1" +
+         (book ? ", out %e: " + scale + " set 1" : "") +
+         ") {\n"
          "  %n = dequantize %x : !altgrad.tensors<f32>\n" +
          round("%ka", false) + round("%kb", true) +
          "  %m = dequantize %c : " + type +
+         (book ? "\n  %r = element %m\n"
+                 "  %most = block_reduce max %r over 32 : f32\n"
+                 "  %u = collect %most : f32 to !altgrad.reals"
+               : "") +
          "\n  commit always %ka to %a : " + type + ", %kb to %b : " + type +
-         ", %m to %d : !altgrad.tensors<f32>\n}\n";
+         ", %m to %d : !altgrad.tensors<f32>" +
+         (book ? ", %u to %e : " + scale : "") + "\n}\n";
 }
 
 namespace {
@@ -54,7 +64,7 @@ public:
   Step(altgrad_bundle *bundle, const Format &f, size_t size)
       : codes(1u << f.bits()), wide(f.bits() > 8), floats(size),
         nonFinite(size * 2), saturate(size * 2), coded(codes * 2),
-        decoded(codes) {
+        decoded(codes), largest(codes / 32 + 1) {
     for (uint32_t code = 0; code < codes; ++code)
       put(coded, code, uint16_t(code));
     must(altgrad_plan_create(bundle, device, &plan));
@@ -68,6 +78,8 @@ public:
     bind("b", saturate.data());
     bind("c", coded.data());
     bind("d", decoded.data());
+    if (f.book)
+      bind("e", largest.data());
     uint64_t bytes;
     must(altgrad_workspace(plan, &bytes));
     workspace.resize(bytes + 64);
@@ -93,7 +105,7 @@ public:
   bool wide;
   std::vector<uint32_t> floats;
   std::vector<uint8_t> nonFinite, saturate, coded;
-  std::vector<uint32_t> decoded;
+  std::vector<uint32_t> decoded, largest;
 
 private:
   void bind(const char *name, void *pointer) {

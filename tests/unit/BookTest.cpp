@@ -1,11 +1,14 @@
 // The tables of code books, and the lines by which compiled code finds a place
 // in them.
+#include "../../codegen/numerics/BookParts.h"
 #include "altgrad/format.h"
 
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <optional>
 #include <string>
+#include <vector>
 
 using namespace altgrad;
 
@@ -76,6 +79,63 @@ TEST(Book, LinesHoldBelowZeroToo) {
       EXPECT_GE(code(from), int(i));
       EXPECT_LE(code(from), int(i) + 1);
     }
+}
+
+// As compiled code does it with AVX-512; nothing where it is in doubt.
+std::optional<uint32_t> quickCode(const Book &book, float number) {
+  BookParts parts(book);
+  float magnitude = book.hasSign ? std::fabs(number) : std::max(number, 0.0f);
+  uint32_t bits = __builtin_bit_cast(uint32_t, magnitude);
+  uint32_t binade = std::max(bits, BookParts::least) >> 23 & 31;
+  uint32_t beyond = bits - parts.begins[binade];
+  uint32_t part = parts.after[binade] - (beyond >> 31);
+  uint32_t steps = uint32_t(std::min(
+      std::fma(magnitude, parts.slopes[part], parts.offsets[part]),
+      parts.most[part]));
+  if (!(steps & ((1u << BookParts::fraction) - 2)) || bits >= 0x40000000 ||
+      (book.hasSign && beyond < 2 * BookParts::margin))
+    return std::nullopt;
+  uint32_t above = steps >> BookParts::fraction;
+  return book.hasSign && std::signbit(number)
+             ? std::max(int(book.zero - above), 0)
+             : book.zero + above;
+}
+
+// Between two of these floats nothing changes but that steps rise.
+TEST(Book, PartsGiveTheCodeOrDoubt) {
+  unsigned doubts = 0, all = 0;
+  for (const Book &book : {books[0], books[1]}) {
+    std::vector<float> edges{0, 1, -1, neighbour(2, 0)};
+    for (int exponent = -149; exponent < 1; ++exponent)
+      edges.push_back(std::ldexp(1.0f, exponent));
+    for (uint32_t bits : BookParts(book).begins)
+      edges.push_back(__builtin_bit_cast(float, bits & 0x3fffffff));
+    edges.insert(edges.end(), book.next, book.next + book.size() - 1);
+    edges.insert(edges.end(), book.numbers, book.numbers + book.size());
+    for (float edge : edges)
+      for (int sign : {1, -1}) {
+        float number = sign * edge;
+        for (int i = 0; i < 64; ++i)
+          number = neighbour(number, 2);
+        for (int i = 0; i < 128; ++i, number = neighbour(number, -2), ++all)
+          if (auto code = quickCode(book, number))
+            EXPECT_EQ(*code, encode(book, number)) << number;
+          else
+            ++doubts;
+      }
+  }
+  printf("%u floats, %u in doubt\n", all, doubts);
+}
+
+TEST(Book, FewNumbersAreInDoubt) {
+  for (const Book &book : {books[0], books[1]}) {
+    unsigned doubts = 0;
+    for (int i = 0; i < 100000; ++i)
+      doubts += !quickCode(book, float(i) / 100000);
+    EXPECT_LT(doubts, 100u);
+    for (float number : {0.0f, 1.0f, 1e-30f})
+      EXPECT_TRUE(quickCode(book, number));
+  }
 }
 
 TEST(Book, EndsOfTheRange) {

@@ -9,12 +9,24 @@
 using namespace mlir;
 using namespace altgrad;
 
-BlockStages::BlockStages(SweepOp sweep, Region &body) : body(body) {
+// By permutations, of which there are fewer the more codes they are for.
+static bool isBookDecoded(Value value) {
+  auto decode = value.getDefiningOp<DecodeOp>();
+  return decode && decode.getFormat().isBook() &&
+         decode.getFormat().toFormat().bits() == 8 &&
+         isa<BlockArgument>(decode.getCode());
+}
+
+BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
+    : body(body),
+      booksFirst(booksFirst && llvm::any_of(body.getOps<DecodeOp>(),
+                                            isBookDecoded)) {
+  unsigned begin = first();
   for (auto [argument, stream] :
        llvm::zip(body.getArguments(), sweep.getLoads()))
-    places[argument] = {0, blockOf(stream) == 1};
+    places[argument] = {begin, blockOf(stream) == 1};
   for (Operation &op : body.front().without_terminator()) {
-    Place place{0, isa<IndexOp>(op)};
+    Place place{begin, isa<IndexOp>(op)};
     for (Value operand : op.getOperands()) {
       Place of = placeOf(operand);
       place = {std::max(place.stage, of.stage), place.varies || of.varies};
@@ -22,17 +34,21 @@ BlockStages::BlockStages(SweepOp sweep, Region &body) : body(body) {
     if (isa<BlockReduceOp>(op))
       place = {place.stage + 1, false};
     for (Value result : op.getResults())
-      places[result] = place;
+      places[result] =
+          begin > 0 && isBookDecoded(result) ? Place{0, true} : place;
   }
-  unsigned last = 0;
+  unsigned last = begin;
   for (auto &[value, place] : places)
     last = std::max(last, place.stage);
   stages.resize(last + 1);
+  auto stageOf = [&](Value value) -> Stage & {
+    return stages[std::max(placeOf(value).stage, begin)];
+  };
   for (BlockReduceOp reduce : blockReductions(body))
-    stages[placeOf(reduce.getValue()).stage].reductions.push_back(reduce);
+    stageOf(reduce.getValue()).reductions.push_back(reduce);
   for (auto [index, value] :
        llvm::enumerate(body.front().getTerminator()->getOperands()))
-    stages[placeOf(value).stage].emitted.push_back(index);
+    stageOf(value).emitted.push_back(index);
   for (unsigned stage = 1; stage <= last; ++stage)
     keepFor(stage);
 }
@@ -86,20 +102,21 @@ void BlockStages::allocate(KernelBuilder &kernel, int64_t block) {
           kernel.i64(block * keptBytes(value)), /*alignment=*/64);
 }
 
+Value BlockStages::slot(KernelBuilder &kernel, Value value, Value place) const {
+  return kernel.offset(memory.lookup(value), place, keptBytes(value));
+}
+
 void BlockStages::keep(KernelBuilder &kernel, Value value, Value now,
                        Value place) const {
   Type type = keptType(value.getType());
   if (type != now.getType())
     now = arith::ExtUIOp::create(kernel.builder, type, now);
-  kernel.store(now, kernel.offset(memory.lookup(value), place, keptBytes(value)),
-               keptBytes(value));
+  kernel.store(now, slot(kernel, value, place), keptBytes(value));
 }
 
 Value BlockStages::take(KernelBuilder &kernel, Value value, Value place) const {
   Type type = keptType(value.getType());
-  Value kept = kernel.load(
-      type, kernel.offset(memory.lookup(value), place, keptBytes(value)),
-      keptBytes(value));
+  Value kept = kernel.load(type, slot(kernel, value, place), keptBytes(value));
   if (type == value.getType())
     return kept;
   return arith::TruncIOp::create(kernel.builder, value.getType(), kept);
@@ -118,6 +135,28 @@ static bool isMagnitude(Value value) {
     return zero && isMagnitude(chosen.getTrueValue());
   }
   return value.getDefiningOp<math::AbsFOp>() != nullptr;
+}
+
+// The codes of a block, 32 at once.
+void HostLowering::decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
+                               const BlockStages &stages, Value from,
+                               Value to) {
+  constexpr int64_t many = 32;
+  for (Value number : stages.at(0).kept)
+    kernel.loop(from, to, kernel.i64(many), [&](Value index) {
+      auto decode = number.getDefiningOp<DecodeOp>();
+      unsigned which = cast<BlockArgument>(decode.getCode()).getArgNumber();
+      Value stream = chunk.sweep.getLoads()[which];
+      auto codes = VectorType::get({many}, getElementTypeOrSelf(decode.getCode()));
+      Value code = kernel.load(
+          codes, elementAt(kernel, stream, chunk.loads[which], index),
+          bytesOf(stream));
+      Value place = arith::SubIOp::create(builder, index, from);
+      kernel.store(DecodeOp::create(builder,
+                                    VectorType::get({many}, builder.getF32Type()),
+                                    code, decode.getFormat()),
+                   stages.slot(kernel, number, place), sizeof(float));
+    });
 }
 
 // One stage of the elements from `from` to `to`, all of one block.
@@ -139,7 +178,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     Value place = arith::SubIOp::create(builder, index, from);
     IRMapping known(chunk.known);
     SmallVector<Value> loaded = load(kernel, chunk, body, width, index,
-                                     width > 1 && number == 0);
+                                     width > 1 && number == stages.first());
     for (unsigned before = 0; before < number; ++before)
       for (Value value : stages.at(before).kept) {
         Value kept = stages.take(kernel, value, place);
@@ -183,7 +222,9 @@ void HostLowering::blocks(KernelBuilder &kernel, HostChunk &chunk,
   auto all = [&](const BlockStages &stages, int64_t width, Value from,
                  Value to) {
     loadShared(kernel, chunk, from);
-    for (unsigned number = 0; number < stages.size(); ++number)
+    if (stages.first() > 0)
+      decodeBooks(kernel, chunk, stages, from, to);
+    for (unsigned number = stages.first(); number < stages.size(); ++number)
       stage(kernel, chunk, stages, number, width, from, to);
   };
   Value whole = arith::AndIOp::create(builder, count, kernel.i64(-block));

@@ -13,7 +13,7 @@ namespace altgrad {
 constexpr unsigned laneBytes = 4;
 
 // The partial sums of one reduction, in memory: lane = element mod 256, or mod
-// fewer where order is free.
+// fewer where order is free, as it is where ones and zeros are counted.
 struct Lanes {
   Reduction kind;
   unsigned chunkWord;
@@ -53,7 +53,8 @@ public:
     llvm::SetVector<mlir::Value> kept;           // that later stages read
   };
 
-  BlockStages(SweepOp sweep, mlir::Region &body);
+  /// `booksFirst`: codes of code books are numbers before all else begins.
+  BlockStages(SweepOp sweep, mlir::Region &body, bool booksFirst);
   // Memory for what is kept, on the stack.
   void allocate(KernelBuilder &kernel, int64_t block);
   // `place`: the element's in its block.
@@ -61,8 +62,13 @@ public:
             mlir::Value place) const;
   mlir::Value take(KernelBuilder &kernel, mlir::Value value,
                    mlir::Value place) const;
+  // Where it is kept.
+  mlir::Value slot(KernelBuilder &kernel, mlir::Value value,
+                   mlir::Value place) const;
 
   unsigned size() const { return stages.size(); }
+  // The stage that reads what lies in memory first.
+  unsigned first() const { return booksFirst; }
   const Stage &at(unsigned number) const { return stages[number]; }
   mlir::Region &getBody() const { return body; }
 
@@ -75,6 +81,7 @@ private:
   void keepFor(unsigned stage);
 
   mlir::Region &body;
+  bool booksFirst;
   llvm::SmallVector<Stage> stages;
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Value, mlir::Value> memory;
@@ -112,6 +119,8 @@ private:
   // BlockStages.cpp
   void blocks(KernelBuilder &kernel, HostChunk &chunk,
               llvm::ArrayRef<BlockStages> bodies, mlir::Value count);
+  void decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
+                   const BlockStages &stages, mlir::Value from, mlir::Value to);
   void stage(KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
              unsigned number, int64_t width, mlir::Value from, mlir::Value to);
 
@@ -145,7 +154,8 @@ private:
   void lowerFolds(KernelBuilder &kernel, PhaseOp phase, mlir::Value begin,
                   mlir::Value end);
   mlir::Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row);
-  Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord);
+  Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord,
+                  bool counts = false);
   mlir::Value neutralVector(const Lanes &lanes);
   void clear(KernelBuilder &kernel, const Lanes &lanes, int64_t from = 0);
   mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);

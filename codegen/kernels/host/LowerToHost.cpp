@@ -56,8 +56,9 @@ void HostLowering::lower(PhaseOp phase) {
 //===-- Reductions ----------------------------------------------------------===//
 
 Lanes HostLowering::makeLanes(KernelBuilder &kernel, Reduction kind,
-                              unsigned chunkWord) {
-  bool ordered = kind == Reduction::Add || kind == Reduction::SumSq;
+                              unsigned chunkWord, bool counts) {
+  bool ordered =
+      !counts && (kind == Reduction::Add || kind == Reduction::SumSq);
   int64_t count = ordered ? ALTGRAD_LANES : target.vectorWidth;
   Value memory = LLVM::AllocaOp::create(builder, kernel.pointerType(),
                                         builder.getI32Type(),

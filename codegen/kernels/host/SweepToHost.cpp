@@ -8,12 +8,22 @@
 using namespace mlir;
 using namespace altgrad;
 
+// Whether a body's value is 0 or 1.
+static bool isCounted(Value value) {
+  auto chosen = value.getDefiningOp<arith::SelectOp>();
+  return chosen && matchPattern(chosen.getTrueValue(), m_OneFloat()) &&
+         matchPattern(chosen.getFalseValue(), m_PosZeroFloat());
+}
+
 void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
                               Value end) {
   SmallVector<Lanes> lanes;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    lanes.push_back(
-        makeLanes(kernel, sweep.getReduction(i), sweep.getChunkWord(i)));
+    lanes.push_back(makeLanes(
+        kernel, sweep.getReduction(i), sweep.getChunkWord(i),
+        !sumsByRows(sweep) &&
+            isCounted(
+                sweep.getBody().front().getTerminator()->getOperand(i))));
   ahead = prefetchDistance(kernel);
   makeStreams(kernel, sweep);
   std::optional<WordSweep> words;
@@ -22,7 +32,10 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   SmallVector<BlockStages> bodies;
   if (exchangesInBlocks(sweep))
     for (Region *body : {&sweep.getBody(), &sweep.getWide().front()})
-      bodies.emplace_back(sweep, *body).allocate(kernel, sweep.getBlock());
+      bodies
+          .emplace_back(sweep, *body,
+                        target.cpu.quickBooks && body != &sweep.getBody())
+          .allocate(kernel, sweep.getBlock());
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
     sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
   });

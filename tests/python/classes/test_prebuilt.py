@@ -78,6 +78,29 @@ def test_classes_with_narrow_states_step_without_a_compiler(name, tmp_path):
     assert LINKS or not list(tmp_path.glob("cache/*")), "nothing was compiled"
 
 
+GRIDS = '''
+import torch, altgrad
+f32, bf16, e4m3, e5m2 = torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2
+for dtype, grads, grid in ((f32, f32, e4m3), (bf16, bf16, e4m3), (e4m3, f32, e4m3), (e4m3, bf16, e4m3),
+                           (f32, f32, e5m2), (e5m2, f32, e5m2)):
+    p = torch.nn.Parameter(torch.ones(5).to(dtype))
+    optimizer = altgrad.optim.GridOptim([p], fp8_dtype=grid, seed=1)
+    p.grad_dtype = grads
+    p.grad = torch.ones(5, dtype=grads)
+    for _ in range(2):
+        flips, updates = optimizer.step()
+    assert int(flips) == int(updates) == 5, (dtype, grads)
+'''
+
+
+def test_grid_optim_steps_without_a_compiler(tmp_path):
+    environment = {**os.environ, "ALTGRAD_OPT": "/nowhere/altgrad-opt", "ALTGRAD_CACHE_DIR": str(tmp_path / "cache"),
+                   "PYTHONPATH": str(Path(altgrad.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", GRIDS], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert LINKS or not list(tmp_path.glob("cache/*")), "nothing was compiled"
+
+
 @pytest.mark.parametrize("options", ["", "\n--clip", "\n--scaler", "\n--clip\n--scaler"])
 @pytest.mark.parametrize("line", ["rule=adamw param={0} grad={0} states=param step=f32",
                                   "rule=lamb param={0} grad={0} states=param step=f32"])

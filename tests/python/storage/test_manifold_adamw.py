@@ -36,6 +36,26 @@ def test_steps_are_the_formulas(bits):
         assert torch.allclose(param.detach().double(), want, rtol=1e-5, atol=1e-8)
 
 
+def test_bit_positions_are_the_source_s():
+    generator = torch.Generator().manual_seed(2)
+    spread = torch.exp2(torch.randint(-150, 20, (2000,), generator=generator).double())
+    start = (torch.randn(2000, generator=generator).double() * spread).float()
+    start[:6] = torch.tensor([0.0, -0.0, 1.0, -0.5, -2.0**-126, 2.0**-149])
+    param, want = torch.nn.Parameter(start.clone()), torch.zeros(2000)
+    optimizer = altgrad.optim.ManifoldAdamW([param], lr=1e-2, bit_position=True)
+    for _ in range(3):
+        before = param.detach().clone()
+        param.grad = torch.randn(2000, generator=generator)
+        optimizer.step()
+        ulp = torch.nextafter(before, torch.tensor(torch.inf)) - before
+        want += (param.detach() - before) / ulp.clamp(min=1e-45)
+        assert torch.equal(optimizer.state[param]["bit_position"], want)
+    other = altgrad.optim.ManifoldAdamW([param])
+    param.grad = torch.ones(2000)
+    other.step()
+    assert "bit_position" not in other.state[param]
+
+
 def test_bits_are_whole():
     with pytest.raises(ValueError, match="Invalid mantissa_bits value: 2.5; it is a whole number of 0 to 23"):
         altgrad.optim.ManifoldAdamW([torch.nn.Parameter(torch.ones(2))], mantissa_bits=2.5)

@@ -213,9 +213,8 @@ def quantized(x, fmt, scale):
     out = like(x, scale)
     if scale.dim():
         return torch.mul(quantized(x.float() / scale, fmt, _one()), scale, out=out)
-    places = look([out], written=False)
     if x.numel():
-        _run(x, out, places, fmt, scale, None)
+        _run(x, out, fmt, scale, None)
     return out
 
 
@@ -227,9 +226,7 @@ def codes_of(x, fmt, scale):
         x, scale = x.float() / scale, _one()
     out = like(x, scale, dtype_of(fmt))
     if x.numel():
-        places = Look(x.device, b"", array("q", [x.numel()]).tobytes(),
-                      array("Q", [out.data_ptr()]).tobytes(), within=True)
-        _run(x, out, places, fmt, scale, fmt)
+        _run(x, out, fmt, scale, fmt)
     return out
 
 
@@ -244,12 +241,15 @@ def _check_scale(scale):
         raise ValueError(f"scale is {scale}; it is positive and finite in float32")
 
 
-def _run(x, out, places, fmt, scale, into):
+def _run(x, out, fmt, scale, into):
     seen = look([x], written=False, order=[out])
-    if not seen or not places:
+    if not seen:
         raise TypeError(f"altgrad.quantize takes plain strided tensors, not {type(x).__name__} of "
                         f"{x.layout} on {x.device}")
     given = scale if stays_on_device(scale) else scale.item()
+    # A tensor of our own lies in a row.
+    places = Look(out.device, b"", array("q", [out.numel()]).tobytes(),
+                  array("Q", [out.data_ptr()]).tobytes(), within=True)
     run([x], seen, (f"--quantize={fmt}",), {"scale": given}, copies=([out], places), into=into)
 
 

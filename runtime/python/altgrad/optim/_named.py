@@ -249,15 +249,17 @@ class ManifoldAdamW(Named):
     """AdamW on the grid of a format with `mantissa_bits` (ParkerWilliams/altgrad; templates/manifoldadamw.mlir).
 
     Gradients are first multiplied by a parameter's distance to the next number of that format, up to
-    `max_stiffness`, unless `manifold_aware` is False. The source's `bit_position` is not kept.
+    `max_stiffness`, unless `manifold_aware` is False. With `bit_position=True` state has the source's
+    `bit_position`, in float32: by how many of its places in float32 a parameter has moved in all.
     """
 
     _template = "manifoldadamw"
     _defaults = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, mantissa_bits=2, max_stiffness=1e6,
-                     manifold_aware=True, maximize=False)
+                     manifold_aware=True, bit_position=False, maximize=False)
     _hypers = _BETAS
-    _keys = {"m": "exp_avg", "v": "exp_avg_sq"}
-    _options = {"plain": lambda g: not g["manifold_aware"], **_MAXIMIZE}
+    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "position": "bit_position"}
+    _only_with = {"position": "positions"}
+    _options = {"plain": lambda g: not g["manifold_aware"], "positions": lambda g: g["bit_position"], **_MAXIMIZE}
 
 
 class LAMB(Named):

@@ -1,0 +1,196 @@
+// Code books with AVX-512: 16 numbers are encoded at once, where none of them lies
+// next to the middle of two numbers, and 32 codes decoded.
+#include "codegen/numerics/Bits.h"
+#include "codegen/numerics/BookParts.h"
+#include "codegen/numerics/Numerics.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+class QuickSearch {
+public:
+  QuickSearch(const Bits &bits, const Book &book, Value number)
+      : bits(bits), b(bits.b), book(book), parts(book),
+        raw(bits.cast(number, bits.type)) {}
+
+  /// Of the numbers, where `isSure` holds for all of them.
+  Value code();
+  Value isSure() const;
+
+private:
+  template <typename T, size_t count>
+  SmallVector<Value, 2> table(const T (&entries)[count]) const {
+    using Bytes = std::conditional_t<std::is_same_v<T, float>, float, int32_t>;
+    SmallVector<Value, 2> halves;
+    for (size_t from = 0; from < count; from += 16) {
+      SmallVector<Bytes> some(entries + from, entries + from + 16);
+      Type type = std::is_same_v<T, float> ? bits.f32() : bits.type;
+      halves.push_back(arith::ConstantOp::create(
+          b, DenseElementsAttr::get(cast<ShapedType>(type),
+                                    ArrayRef<Bytes>(some))));
+    }
+    return halves;
+  }
+  Value call(StringRef intrinsic, ValueRange operands, Type type) const {
+    return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic),
+                                         operands)
+        .getResult(0);
+  }
+  Value byBinade(const uint32_t (&entries)[32], Value places) const {
+    SmallVector<Value, 2> halves = table(entries);
+    return call("llvm.x86.avx512.vpermi2var.d.512",
+                {halves[0], places, halves[1]}, bits.type);
+  }
+  Value byPart(const float (&entries)[16], Value part) const {
+    return call("llvm.x86.avx512.permvar.sf.512", {table(entries)[0], part},
+                bits.f32());
+  }
+
+  const Bits &bits;
+  ImplicitLocOpBuilder &b;
+  const Book &book;
+  BookParts parts;
+  Value raw, magnitude, beyond, steps;
+};
+} // namespace
+
+Value QuickSearch::code() {
+  magnitude = book.hasSign
+                  ? bits.both(raw, bits.constant(0x7fffffffu))
+                  : arith::MaxSIOp::create(b, raw, bits.constant(0u)).getResult();
+  Value binade = bits.right(
+      arith::MaxSIOp::create(b, magnitude, bits.constant(BookParts::least)), 23);
+  beyond = bits.sub(magnitude, byBinade(parts.begins, binade));
+  Value part = bits.add(byBinade(parts.after, binade),
+                        arith::ShRSIOp::create(b, beyond, bits.constant(31u)));
+  Value line = math::FmaOp::create(b, bits.cast(magnitude, bits.f32()),
+                                   byPart(parts.slopes, part),
+                                   byPart(parts.offsets, part));
+  Value lowest = bits.least(bits.cast(line, bits.type),
+                            bits.cast(byPart(parts.most, part), bits.type));
+  steps = arith::FPToSIOp::create(b, bits.type, bits.cast(lowest, bits.f32()));
+  Integers codes{b, bits.of(b.getI8Type())};
+  Value above = arith::TruncIOp::create(
+      b, codes.type, bits.right(steps, BookParts::fraction));
+  if (!book.hasSign)
+    return above;
+  Value zero = codes.constant(book.zero);
+  Value isNegative = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, raw,
+                                           bits.constant(0u));
+  Value below = LLVM::USubSat::create(b, codes.type, zero, above);
+  return codes.choose(isNegative, below, codes.add(zero, above));
+}
+
+// What is not finite or beyond 2 is not, either.
+Value QuickSearch::isSure() const {
+  Value doubt = bits.both(steps, bits.constant((1u << BookParts::fraction) - 2));
+  Value no = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, doubt,
+                                   bits.constant(0u));
+  Value large = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, magnitude,
+                                      bits.constant(powerBits(1)));
+  no = arith::OrIOp::create(b, no, large);
+  if (book.hasSign) {
+    Value near = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, beyond,
+                                       bits.constant(2 * BookParts::margin));
+    no = arith::OrIOp::create(b, no, near);
+  }
+  Value any = vector::ReductionOp::create(b, vector::CombiningKind::OR, no);
+  Value never = arith::ConstantIntOp::create(b, false, 1);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, any, never);
+}
+
+bool altgrad::hasQuickWay(const Book &book, Type numbers, int64_t count,
+                          const Target &target) {
+  auto vector = dyn_cast<VectorType>(numbers);
+  return book.bits == 8 && target.cpu.quickBooks && vector &&
+         vector.getNumElements() == count;
+}
+
+Value altgrad::encodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
+                             Value number, llvm::function_ref<Value()> exactly) {
+  Bits bits{b, number.getType()};
+  QuickSearch search(bits, book, number);
+  Value code = search.code();
+  auto choice = scf::IfOp::create(b, code.getType(), search.isSure(),
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  scf::YieldOp::create(b, code);
+  b.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(b, exactly());
+  return choice.getResult(0);
+}
+
+namespace {
+// Halves of numbers, by 32 places in 64 of them at a time.
+class Halves {
+public:
+  Halves(const Integers &words, Value places) : words(words), places(places) {}
+
+  Value of(ArrayRef<float> numbers, unsigned shift) const;
+
+private:
+  const Integers &words;
+  Value places;
+};
+} // namespace
+
+Value Halves::of(ArrayRef<float> numbers, unsigned shift) const {
+  ImplicitLocOpBuilder &b = words.b;
+  SmallVector<Value> parts;
+  for (size_t from = 0; from < numbers.size(); from += 64) {
+    SmallVector<Value, 2> tables;
+    for (size_t half : {from, from + 32}) {
+      SmallVector<int16_t> entries;
+      for (float number : numbers.slice(half, 32))
+        entries.push_back(int16_t(llvm::bit_cast<uint32_t>(number) >> shift));
+      tables.push_back(arith::ConstantOp::create(
+          b, DenseElementsAttr::get(cast<ShapedType>(words.type),
+                                    ArrayRef<int16_t>(entries))));
+    }
+    parts.push_back(
+        LLVM::CallIntrinsicOp::create(
+            b, words.type, b.getStringAttr("llvm.x86.avx512.vpermi2var.hi.512"),
+            ValueRange{tables[0], places, tables[1]})
+            .getResult(0));
+  }
+  for (uint64_t bit = 64; parts.size() > 1; bit *= 2) {
+    Value high = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::ne, words.both(places, words.constant(bit)),
+        words.constant(0));
+    for (size_t i = 0; i < parts.size() / 2; ++i)
+      parts[i] = words.choose(high, parts[2 * i + 1], parts[2 * i]);
+    parts.resize(parts.size() / 2);
+  }
+  return parts[0];
+}
+
+// Of a book with a sign the magnitudes but 1, and that where places say so.
+Value altgrad::decodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
+                             Value code) {
+  Integers codes{b, code.getType()}, words{b, codes.of(b.getI16Type())};
+  ArrayRef<float> numbers(book.numbers, book.size());
+  Value place = arith::ExtUIOp::create(b, words.type, code), sign;
+  if (book.hasSign) {
+    numbers = numbers.slice(book.zero, 128);
+    sign = words.sub(place, words.constant(book.zero));
+    place = math::AbsIOp::create(b, sign);
+  }
+  Halves halves(words, place);
+  Value low = halves.of(numbers, 0), high = halves.of(numbers, 16);
+  if (book.hasSign) {
+    Value isOne = arith::CmpIOp::create(
+        b, arith::CmpIPredicate::ne, words.both(place, words.constant(128)),
+        words.constant(0));
+    high = words.choose(isOne, words.constant(powerBits(0) >> 16), high);
+    high = words.either(high, words.both(sign, words.constant(0x8000)));
+  }
+  Value pairs = vector::InterleaveOp::create(b, low, high);
+  return vector::BitCastOp::create(b, codes.of(b.getF32Type()), pairs);
+}
