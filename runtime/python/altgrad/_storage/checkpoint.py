@@ -7,6 +7,7 @@ import torch
 from .._binding.kinds import BOUND
 from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
 from .blocks import SCALES
+from .described import LINE, check_file, described
 from .rungs import code_dtypes, take_gradients
 
 
@@ -23,6 +24,7 @@ def kept_dtypes(optimizer):
     last, bound = [], optimizer.max_grad_norm
 
     def remember(_, given):
+        check_file(optimizer, given)
         last.append(given)
 
     def restore(_):
@@ -56,10 +58,12 @@ def _keeps_dtype(optimizer, param, value):
 
 
 def fill_older(optimizer):
-    """Gives groups and counts of an older file what they lack."""
+    """Gives groups and counts of an older file what they lack, and every group the optimizer's storage."""
     for group in optimizer.param_groups:
         for key, value in optimizer._older.items():
             group.setdefault(key, value)
+        group.pop(LINE, None)
+        group.update(described(optimizer._words, optimizer._keys))
         take_gradients(group["params"], optimizer._words)
         for param in group["params"]:
             held = optimizer.state.get(param) or {}

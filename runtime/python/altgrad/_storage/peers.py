@@ -69,7 +69,7 @@ def read(entry, words, where):
         _read_bitsandbytes(entry, kept, where)
         return kept
     for key, value in entry.items():
-        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key == "copy" or value is None:
+        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key in ("copy", "copy_amax") or value is None:
             continue
         _read_state(entry, key, value, words, kept, f"state {key!r} of {where}")
     return kept

@@ -61,9 +61,6 @@ def build(optimizer, watched, kinds, params, left, known, asked):
         return None
     check_apart(owner, [row.param for row in rows])
     devices = in_turn([row.param.device for row in rows])
-    if asked["clip"] == "percentile" and len(devices) > 1:
-        raise RuntimeError(f"altgrad.optim.{owner}: a history of norms is on one device, and the "
-                           "parameters are on several; give max_grad_norm a number")
     asked["exchange"] |= is_common(asked) and len(devices) > 1
     parts = [_Part(device, rows, rules, asked) for device in devices]
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])

@@ -8,6 +8,7 @@ from .._binding.layout import FORMATS, dtype_of, in_order, is_dense
 from .._rule import format_of, parse_storage
 from .._storage import peers
 from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
+from .._storage.described import LINE, described, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.master import REMAINDER, divide, join, splits
 from ._named import Adam
@@ -15,6 +16,7 @@ from ._optimizer import Optimizer
 
 # Words of storage that are no state, or one that need not be there.
 _KNOWN = {"param", "grad", "states", "master", "copy", "step", *Adam._keys.values()}
+_KNOWN_WORDS = {"param", "grad", "step", "rungs", "states"}
 _WRITERS = {"torch": peers.write_torch, "bitsandbytes": peers.write_bitsandbytes,
             "transformer_engine": peers.write_transformer_engine,
             **{kind: lambda kept, kind=kind: peers.write_torchao(kept, kind)
@@ -52,7 +54,8 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
     are to lie; without them states keep theirs. They are needed where a float32 master becomes a
     remainder or is made of one. In the first case a parameter becomes the upper half
     of its master: it changes by one place where that lay in the middle between two. `storage`
-    is the line of the optimizer that made the file, where codes lie in integers.
+    is the line of the optimizer that made the file, where codes lie in integers and the file, one of
+    another library or of an older altgrad, does not say it.
 
     `report` gets a list of StateError, one for each state of each parameter, or is None.
     Raises ValueError or TypeError, in words and with nothing changed, for an unknown `to`, states
@@ -69,12 +72,12 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
     words = _words_by_key(parse_storage(storage), Adam._keys)
     state, errors, edits, seen = {}, [], [], set()
     for index, group in enumerate(groups):
-        steps = set()
+        steps, own = set(), _words_of(group, words, f"param_group {index} of the file")
         for place in group["params"]:
             if place not in state_dict["state"]:
                 continue
             param = params.get(place)
-            kept = _read(state_dict["state"][place], group, words, param, f"parameter {place}")
+            kept = _read(state_dict["state"][place], group, own, param, f"parameter {place}")
             steps.add(kept.step)
             seen.update(kept.states)
             state[place], edit = target.write(kept, param, f"parameter {place}")
@@ -91,6 +94,16 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
         report(errors)
     rest = {key: value for key, value in state_dict["state"].items() if key not in places}
     return {**state_dict, "state": {**state, **rest}, "param_groups": groups}
+
+
+def _words_of(group, given, where):
+    """The words by which the states of a group are read: what the file says, or else `given`."""
+    said = words_of(group, where)
+    for key in {*said, *given} - _KNOWN_WORDS if said and given else ():
+        if layout_of(said, key) != layout_of(given, key):
+            raise ValueError(f"storage says {key}={given.get(key, given.get('states'))}, and {where} "
+                             f"{group[LINE]!r}: leave storage out")
+    return said or given
 
 
 def _checked(params, places):
@@ -233,6 +246,8 @@ class _Target:
         elif not wants and isinstance(rate, torch.Tensor) and not group.get("capturable"):
             group["lr"] = float(rate)
         group.pop("step", None)
+        group.pop(LINE, None)
+        group.update(described(self.words, {}))
         if self.kind == "transformer_engine" and steps:
             if len(steps) > 1:
                 raise ValueError(f"TransformerEngine counts the steps of a group, and {where} has "
