@@ -1,5 +1,6 @@
 """What torch does to a state_dict when it loads one, and kernels could not read."""
 
+import copy
 from contextlib import contextmanager
 
 import torch
@@ -55,6 +56,31 @@ def _keeps_dtype(optimizer, param, value):
     ours = *PARAM_DTYPES, *code_dtypes(optimizer._words)
     return param.dtype in ours and (not isinstance(value, torch.Tensor)
                                     or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
+
+
+def picklable(state):
+    """The state with its float8 tensors as bytes: pickle (not torch.save) fails to load torch's own."""
+    made = copy.copy(state)
+    for param, held in state.items():
+        if type(held) is dict and any(map(_is_float8, held.values())):
+            made[param] = {key: _Codes(value) if _is_float8(value) else value for key, value in held.items()}
+    return made
+
+
+def _is_float8(value):
+    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point and value.dtype.itemsize == 1
+
+
+class _Codes:
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def __reduce__(self):
+        return _with_dtype, (self._tensor.view(torch.uint8), self._tensor.dtype)
+
+
+def _with_dtype(bytes, dtype):
+    return bytes.view(dtype)
 
 
 def fill_older(optimizer):

@@ -12,7 +12,7 @@ from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.where import number_of
 from .._rule import parse_storage
 from .._storage.blocks import state_key
-from .._storage.checkpoint import fill_older, kept_dtypes
+from .._storage.checkpoint import fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
 from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
@@ -387,7 +387,7 @@ class Optimizer(torch.optim.Optimizer):
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._group is not None,
                     norm_in_backward=self.norm_in_backward, profile=self.profile,
-                    _words=self._words)
+                    _words=self._words, state=picklable(self.state))
         return kept
 
     def __setstate__(self, state):

@@ -15,7 +15,7 @@ from ._named import Adam
 from ._optimizer import Optimizer
 
 # Words of storage that are no state, or one that need not be there.
-_KNOWN = {"param", "grad", "states", "master", "copy", "step", *Adam._keys.values()}
+_KNOWN = {"param", "grad", "states", "master", "copy", "step", "rungs", *Adam._keys.values()}
 _KNOWN_WORDS = {"param", "grad", "step", "rungs", "states"}
 _WRITERS = {"torch": peers.write_torch, "bitsandbytes": peers.write_bitsandbytes,
             "transformer_engine": peers.write_transformer_engine,
@@ -63,9 +63,11 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
     ImportError where torchao is to be written and not installed.
     """
     target = _Target(to)
-    if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
-        raise ValueError("altgrad.transcode takes what optimizer.state_dict() gives: a dict with "
-                         "'state' and 'param_groups'")
+    if not _is_state_dict(state_dict):
+        raise ValueError("altgrad.transcode takes what optimizer.state_dict() gives: a dict with 'state', a "
+                         "dict, and 'param_groups', dicts with 'params'")
+    if not isinstance(storage, str):
+        raise TypeError(f"storage is {storage!r}, not a line of words")
     groups = [dict(group) for group in state_dict["param_groups"]]
     places = [place for group in groups for place in group["params"]]
     params = _checked(params if params is not None else target.params, places)
@@ -94,6 +96,13 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
         report(errors)
     rest = {key: value for key, value in state_dict["state"].items() if key not in places}
     return {**state_dict, "state": {**state, **rest}, "param_groups": groups}
+
+
+def _is_state_dict(given):
+    return (isinstance(given, dict) and isinstance(given.get("state"), dict)
+            and isinstance(given.get("param_groups"), (list, tuple))
+            and all(isinstance(group, dict) and isinstance(group.get("params"), (list, tuple))
+                    for group in given["param_groups"]))
 
 
 def _words_of(group, given, where):
