@@ -71,6 +71,30 @@ def test_small_tensors_are_float32_in_every_storage_of_blocks():
     next.step()
 
 
+@pytest.mark.parametrize("cls", [altgrad.optim.AdamW8bit, altgrad.optim.AdamWFp8])
+def test_a_file_of_torch_is_transcoded_for_codes(cls):
+    params, others = pair()
+    plain, next = torch.optim.AdamW(params), cls(others)
+    twins.give_grads(params)
+    plain.step()
+    with pytest.raises(ValueError, match=r"the file's states are torch.float32 without scales \('exp_avg'\), and "
+                       "this optimizer's stored as .*altgrad.transcode"):
+        next.load_state_dict(plain.state_dict())
+    assert not next.state
+    next.load_state_dict(altgrad.transcode(plain.state_dict(), to=next, report=None))
+    twins.give_grads(others)
+    next.step()
+
+
+def test_a_storage_of_none_says_nothing():
+    params, = twins.make(SHAPES, count=1)
+    optimizer = stepped("m=altgrad.e4m3", params)
+    given = optimizer.state_dict()
+    given["param_groups"][0]["storage"] = None
+    optimizer.load_state_dict(given)
+    assert optimizer.param_groups[0]["storage"] == "exp_avg=altgrad.e4m3"
+
+
 def test_files_of_torch_and_older_ones_say_nothing():
     params, others = pair()
     old = stepped("m=altgrad.e4m3", params).state_dict()

@@ -100,6 +100,17 @@ def test_a_scale_for_one_step():
     assert optimizer.param_groups[0]["scale"] == 6.0
 
 
+@pytest.mark.parametrize("cls, more", [(altgrad.optim.GridOptim, {}), (altgrad.optim.AdamW, dict(storage="rungs=ocp.e4m3fn"))])
+def test_clips_to_a_share_of_the_parameter_have_the_bits_of_clipped_gradients(cls, more):
+    ours, plain = parameter([2.0] + [0.0] * 99, 4.0), parameter([2.0] + [0.0] * 99, 1.0)
+    clipped, whole = cls([ours], seed=1, max_grad_norm="agc:0.5", **more), cls([plain], seed=1, **more)
+    for grad in (ours.grad, plain.grad):
+        grad[1:] = 0.0  # their norms are 4 and 1, the parameter's is 2
+    clipped.step(), whole.step()
+    assert torch.equal(ours, plain) and all(
+        torch.equal(value, whole.state[plain][key]) for key, value in clipped.state[ours].items())
+
+
 def test_schedulers_of_torch_set_a_factor_of_the_scale():
     param = parameter([1.0], 0.5)
     optimizer = altgrad.optim.GridOptim([param], scale=6.0, momentum=0.0, weight_decay=0.0)

@@ -4,7 +4,7 @@ import torch
 
 from .._binding.layout import FORMATS
 from .._rule import parse_storage
-from .blocks import BLOCKED_NUMEL, block_of
+from .blocks import BLOCKED_NUMEL, block_of, scale_key
 from .master import REMAINDER
 
 # Its key in every param_group of an optimizer with a storage.
@@ -56,15 +56,23 @@ def check_file(optimizer, given):
     own = parse_storage(line_of(optimizer._words, optimizer._keys))
     for index, group in enumerate(given.get("param_groups", ())):
         said = words_of(group, f"param_group {index} of the file")
-        for place in group.get("params", ()) if LINE in group else ():
+        for place in group.get("params", ()):
             entry = given["state"].get(place)
             for key, value in entry.items() if isinstance(entry, dict) else ():
-                if isinstance(value, torch.Tensor) and _is_other(key, value, said, own):
-                    mine = f"as {line_of(optimizer._words, optimizer._keys)!r}" if own else "without a storage"
+                if isinstance(value, torch.Tensor) and (
+                        _is_other(key, value, said, own) if said else _is_plain(key, entry, own, optimizer)):
+                    file = f"stored as {group[LINE]!r}" if said else f"{value.dtype} without scales ({key!r})"
+                    mine = f"stored as {line_of(optimizer._words, optimizer._keys)!r}" if own else "without a storage"
                     raise ValueError(
-                        f"altgrad.optim.{type(optimizer).__name__}: the file's states are stored as "
-                        f"{group[LINE]!r}, and this optimizer's {mine}: make it with the storage that "
-                        "the states have, or load altgrad.transcode(state_dict, to=optimizer)")
+                        f"altgrad.optim.{type(optimizer).__name__}: the file's states are {file}, and this "
+                        f"optimizer's {mine}: make it with the storage that the states have, or load "
+                        "altgrad.transcode(state_dict, to=optimizer)")
+
+
+def _is_plain(key, entry, own, optimizer):
+    """Whether a file of torch's or an older one has numbers where the optimizer has codes with scales."""
+    return (key in optimizer._keys.values() and block_of(layout_of(own, key)) > 1
+            and entry[key].numel() >= BLOCKED_NUMEL and scale_key(key) not in entry)
 
 
 def _is_other(key, value, said, own):
