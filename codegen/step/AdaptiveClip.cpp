@@ -79,7 +79,7 @@ void SetWriter::clipToParameter() {
       line("length", "norm l2 " + gradient + " over " + clippedOver);
   std::string own =
       line("weight_length", "norm l2 " + before + " over " + clippedOver);
-  std::string least = line("least", "arith.constant 1.0e-3 : f32");
+  std::string least = line("smallest", "arith.constant 1.0e-3 : f32");
   std::string size =
       line("unit", "arith.maximumf " + own + ", " + least + " : f32");
   std::string bound = line("bound", "arith.mulf %max_norm, " + size + " : f32");

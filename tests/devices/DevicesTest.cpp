@@ -68,6 +68,26 @@ TEST(Devices, OneNorm) {
   }
 }
 
+// Both devices note the same norms, wherever their first one's history was.
+TEST(Devices, APercentileOfPastNorms) {
+  Twins twins({second, host, first}, at::kFloat);
+  RuleSpec spec = RuleSpec("sgd").max_grad_norm(30).clip("percentile");
+  RuleOptimizer here(twins.here, spec, RuleOptions(1e-2)),
+      there(twins.there, spec, RuleOptions(1e-2));
+  for (int step = 0; step < 8; ++step) {
+    twins.giveGradients();
+    for (auto &params : {twins.here, twins.there})
+      for (const Tensor &param : params)
+        param.mutable_grad().mul_(double(step % 3 + 1));
+    if (step == 5)
+      twins.here[2].mutable_grad() = twins.there[2].mutable_grad() = Tensor();
+    here.step();
+    there.step();
+    for (size_t i = 0; i < twins.here.size(); ++i)
+      EXPECT_TRUE(torch::allclose(twins.there[i].cpu(), twins.here[i], 1e-5));
+  }
+}
+
 TEST(Devices, AFileFromTheCpu) {
   Twins twins({first, second}, at::kFloat);
   AdamW here(twins.here, AdamWOptions(1e-2)),

@@ -171,7 +171,7 @@ class Launch(ctypes.Structure):
                 ("parameter_bytes", ctypes.c_uint64)]
 
 
-def test_agc_is_the_cpus_on_two_devices_and_a_history_is_on_one():
+def test_agc_is_the_cpus_on_two_devices():
     params, reference = twins("and the CPU")
     optimizers = [altgrad.optim.SGD(of, lr=1e-2, max_grad_norm="agc:0.1") for of in (params, reference)]
     for _ in range(3):
@@ -179,6 +179,64 @@ def test_agc_is_the_cpus_on_two_devices_and_a_history_is_on_one():
         for optimizer in optimizers:
             optimizer.step()
         check_equal(params, reference, optimizers)
-    optimizers[0].max_grad_norm = "percentile:5"
-    with pytest.raises(RuntimeError, match="a history of norms is on one device"):
-        optimizers[0].step()
+
+
+class Percentiles:
+    """SGD clipped to a percentile of past norms, here and on the CPU, where the norm is a power of two."""
+
+    def __init__(self, mix):
+        self.both = twins(mix)
+        self.optimizers = [altgrad.optim.SGD(of, lr=1e-2, max_grad_norm="percentile:30") for of in self.both]
+
+    def step(self, norm, left_out=()):
+        for params in self.both:
+            for place, param in enumerate(params):
+                param.grad = None if place in left_out else torch.zeros_like(param)
+                if place not in left_out:
+                    # Wherever they are, the sum of their squares is exact.
+                    param.grad.view(-1)[:1] = norm
+        for optimizer in self.optimizers:
+            optimizer.step()
+        there, here = [of.param_groups[0]["norm_history"] for of in self.optimizers]
+        assert torch.equal(there.cpu().nan_to_num(-1.0), here.nan_to_num(-1.0))
+        check_equal(*self.both, self.optimizers)
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_every_device_clips_by_the_same_history(mix):
+    pair = Percentiles(mix)
+    for turn in range(12):
+        # Devices come and go; the history stays the optimizer's.
+        pair.step(2.0 ** (turn % 5), left_out={3: (1, 3), 6: (0, 3), 7: (1, 4), 9: (0, 2)}.get(turn, ()))
+    assert pair.optimizers[0].param_groups[0]["norm_history"][0] == 12
+
+
+def test_a_history_of_several_devices_that_is_written_or_loaded_is_every_devices():
+    pair = Percentiles("and the CPU")
+    for turn in range(4):
+        pair.step(4.0)
+    for optimizer in pair.optimizers:
+        optimizer.param_groups[0]["norm_history"][1:3] = 0.5
+    pair.step(4.0)
+    for optimizer in pair.optimizers:
+        file = optimizer.state_dict()
+        file["param_groups"][0]["norm_history"] = file["param_groups"][0]["norm_history"].cpu().clone()
+        optimizer.load_state_dict(file)
+    pair.step(8.0)
+    pair.optimizers[0].add_param_group({"params": [torch.nn.Parameter(torch.ones(3, device=f"{KIND}:1"))]})
+    pair.step(1.0)
+
+
+def test_a_skipped_step_is_in_no_devices_history():
+    pair = Percentiles("and the CPU")
+    scalers = [altgrad.amp.GradScaler(kind, init_scale=1.0) for kind in (KIND, "cpu")]
+    for norm in (4.0, float("inf"), 2.0, 8.0):
+        for params, optimizer, scaler in zip(pair.both, pair.optimizers, scalers):
+            for param in params:
+                param.grad = torch.full_like(param, norm) if param is params[2] else torch.zeros_like(param)
+            scaler.scale(torch.ones((), device=params[1].device))
+            scaler.step(optimizer)
+            scaler.update()
+    assert pair.optimizers[0].param_groups[0]["norm_history"][0] == 3
+    there, here = [[p.detach().cpu() for p in params] for params in pair.both]
+    assert all(map(torch.allclose, there, here))

@@ -128,8 +128,10 @@ protected:
   // A group's compile-time options, by commas.
   virtual std::string
   optionsOf(const torch::optim::OptimizerOptions &options) const;
-  // What is of no parameter, the seed, the count of draws and the norms of past
-  // steps, for a subclass that saves and loads.
+  // What is of no parameter, the storage, the seed, the count of draws and the
+  // norms of past steps, for a subclass that saves and loads; it checks the
+  // storage before it loads anything.
+  void checkStorage(torch::serialize::InputArchive &archive) const;
   void saveShared(torch::serialize::OutputArchive &archive) const;
   void loadShared(torch::serialize::InputArchive &archive);
   // Adds words that differ when any of the above does: only then is it asked.

@@ -40,6 +40,12 @@ struct RuleSpec {
   // that share of the parameter's norm; "agc-unit" each output's, a part of
   // dimension 0, to that share of its own norm.
   TORCH_ARG(std::string, clip);
+  // Sums each gradient of 1 MB or more for the norm while backward has it in
+  // the caches, on the CPU and from the second step on: the step then reads
+  // gradients once. One that is changed afterwards is summed again; what leaves
+  // no trace in its version counter, as other ranks' collectives and writes
+  // through pointers, must not change a part of it.
+  TORCH_ARG(bool, norm_in_backward) = false;
   // "torch": gradients are rounded to their type after unscaling and after the
   // clip, norm and coefficient too, as torch's own functions do; empty: one
   // product.

@@ -44,16 +44,6 @@ c10::ScalarType countType(const Set &set) {
 
 } // namespace
 
-bool Binding::Marks::isSame(const Marks &other, size_t index) const {
-  if (index >= ends.size() || index >= other.ends.size())
-    return false;
-  auto begin = [&](const Marks &marks) {
-    return marks.words.begin() + (index ? marks.ends[index - 1] : 0);
-  };
-  return std::equal(begin(*this), words.begin() + ends[index], begin(other),
-                    other.words.begin() + other.ends[index]);
-}
-
 std::string Binding::lineOf(size_t group, const Tensor &param) const {
   return compiler.setLine(options[group], param.scalar_type(),
                           param.numel() < ALTGRAD_BLOCKED_NUMEL);
@@ -334,13 +324,11 @@ std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts,
 
 void Binding::bind(const Groups &groups, States &states) {
   bound = false;
+  hooks.remove();
   parts.clear();
   std::vector<Drafts> drafts = draft(groups);
   std::vector<Part> made;
   bool exchanged = drafts.size() > 1 && (hasNorm() || !scaler.empty());
-  TORCH_CHECK(drafts.size() < 2 || spec.clip() != "percentile",
-              "altgrad: a history of norms is on one device, and the "
-              "parameters are on several; leave out clip");
   Ranges before;
   for (Drafts &of : drafts) {
     made.push_back(makePart(groups, of, exchanged));
@@ -369,17 +357,24 @@ void Binding::bind(const Groups &groups, States &states) {
   parts = std::move(made);
   placeDraws();
   placeHistory();
+  if (spec.norm_in_backward())
+    hooks.attach(tables());
   remember(groups, states);
 }
 
-void Binding::run() {
+std::vector<TensorTable *> Binding::tables() const {
   std::vector<TensorTable *> tables;
-  for (const Part &part : parts) {
+  for (const Part &part : parts)
+    tables.push_back(part.table.get());
+  return tables;
+}
+
+void Binding::run() {
+  for (const Part &part : parts)
     part.table->values.give(ALTGRAD_ROLE_MAX_NORM,
                             spec.max_grad_norm().value_or(0));
-    tables.push_back(part.table.get());
-  }
-  runTogether(tables);
+  runTogether(tables());
+  hooks.look();
 }
 
 void Binding::remember(const Groups &groups, const States &states) {

@@ -3,10 +3,11 @@
 #ifndef ALTGRAD_TORCH_BINDING_H
 #define ALTGRAD_TORCH_BINDING_H
 
+#include "altgrad/optim.h"
 #include "amp/LossScale.h"
+#include "optim/NormHooks.h"
 #include "optim/Request.h"
 #include "table/TensorTable.h"
-#include "altgrad/optim.h"
 
 #include <deque>
 
@@ -33,6 +34,10 @@ public:
   // every value is to be given again. Throws before a tensor is changed.
   bool take(const Groups &groups, States &states);
 
+  // Says, each time in a process once, what the storage loses with the
+  // hyper-parameters that the tables were given.
+  void warnOfLimits();
+
   // Where a scaler's numbers are for the step that was taken.
   void place(Scaling &scaling);
   // Counts a step that a scaler has skipped without asking for it.
@@ -45,6 +50,11 @@ public:
   // The norms of past steps, in its file.
   void saveHistory(torch::serialize::OutputArchive &archive) const;
   void loadHistory(torch::serialize::InputArchive &archive);
+
+  // What the states are, in its file. Throws where they are none of this
+  // storage.
+  void saveStorage(torch::serialize::OutputArchive &archive) const;
+  void checkStorage(torch::serialize::InputArchive &archive) const;
 
   // Whether gradients have one norm, over all devices.
   bool hasNorm() const {
@@ -95,6 +105,7 @@ public:
   RuleSpec spec;
 
 private:
+  std::vector<TensorTable *> tables() const;
   void bringSkips();
   void placeDraws();
   void placeHistory();
@@ -117,6 +128,7 @@ private:
   std::vector<Drafts> draft(const Groups &groups);
   Part makePart(const Groups &groups, Drafts &drafts, bool exchanged);
   std::vector<Keys> findKeys(const Program &program) const;
+  std::set<std::string> describedKeys() const;
   void checkStates(const Part &part, const Drafts &drafts, const States &states,
                    Ranges &written) const;
   const at::Tensor *hold(at::Tensor tensor);
@@ -139,6 +151,9 @@ private:
   std::vector<const at::Tensor *> idle;
   std::vector<std::pair<void *, const void *>> boundStates;
   uint64_t edits = 0;
+
+public:
+  NormHooks hooks; // the last member: they go before what they look at
 };
 
 } // namespace altgrad::optim

@@ -25,10 +25,12 @@ void altgrad::optim::checkBound(const RuleSpec &spec) {
       "; it is a number from 0", clip == "percentile" ? " to 100" : "");
 }
 
+// All parts find the same norm: each notes it in a history of its own, of which
+// the first one's is the optimizer's.
 void Binding::placeHistory() {
-  for (const Part &part : parts)
-    for (size_t i = 0; i < part.program->singles.size(); ++i) {
-      const Scalar &single = part.program->singles[i];
+  for (size_t p = 0; p < parts.size(); ++p)
+    for (size_t i = 0; i < parts[p].program->singles.size(); ++i) {
+      const Scalar &single = parts[p].program->singles[i];
       if (single.role != ALTGRAD_ROLE_HISTORY)
         continue;
       if (!history.defined()) {
@@ -36,8 +38,11 @@ void Binding::placeHistory() {
                            std::numeric_limits<float>::quiet_NaN(), at::kFloat);
         history[0] = 0;
       }
-      history = history.to(part.where.device());
-      part.table->values.place(i, history);
+      Tensor memory = history.to(parts[p].where.device(), at::kFloat,
+                                 /*non_blocking=*/false, /*copy=*/p > 0);
+      if (p == 0)
+        history = memory;
+      parts[p].table->values.place(i, memory);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <torch/optim/serialize.h>
 #include <torch/serialize/archive.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -100,6 +101,16 @@ void RuleOptimizer::addMark(const OptimizerOptions &options,
                       : ++asked);
 }
 
+bool Binding::Marks::isSame(const Marks &other, size_t index) const {
+  if (index >= ends.size() || index >= other.ends.size())
+    return false;
+  auto begin = [&](const Marks &marks) {
+    return marks.words.begin() + (index ? marks.ends[index - 1] : 0);
+  };
+  return std::equal(begin(*this), words.begin() + ends[index], begin(other),
+                    other.words.begin() + other.ends[index]);
+}
+
 void RuleOptimizer::readOptions() {
   Binding::Marks marks;
   auto add = [&](const OptimizerOptions &options) {
@@ -152,9 +163,13 @@ Tensor RuleOptimizer::step(LossClosure closure) {
 
 void RuleOptimizer::advance(Scaling *scaling) {
   at::NoGradGuard disabled;
+  auto turn = binding->hooks.turn();
   readOptions();
   binding->scaler = scaling ? scaling->variant : "";
-  giveHypers(binding->take(param_groups_, state_));
+  const bool isNew = binding->take(param_groups_, state_);
+  giveHypers(isNew);
+  if (isNew)
+    binding->warnOfLimits();
   if (scaling)
     binding->place(*scaling);
   binding->run();
@@ -173,13 +188,19 @@ void RuleOptimizer::save(OutputArchive &archive) const {
 }
 
 void RuleOptimizer::load(InputArchive &archive) {
+  checkStorage(archive);
   torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
   loadShared(archive);
 }
 
 void RuleOptimizer::saveShared(OutputArchive &archive) const {
+  binding->saveStorage(archive);
   binding->saveDraws(archive);
   binding->saveHistory(archive);
+}
+
+void RuleOptimizer::checkStorage(InputArchive &archive) const {
+  binding->checkStorage(archive);
 }
 
 void RuleOptimizer::loadShared(InputArchive &archive) {
@@ -287,6 +308,7 @@ void AdamW::save(OutputArchive &archive) const {
 }
 
 void AdamW::load(InputArchive &archive) {
+  checkStorage(archive);
   torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
   loadShared(archive);
 }

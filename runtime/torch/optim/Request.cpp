@@ -12,6 +12,17 @@
 using namespace altgrad::optim;
 using c10::ScalarType;
 
+// "copy=ocp.e4m3fn:32:ocp.e8m0,floor" of "copy=mxfp8,floor".
+std::string altgrad::optim::inFull(const std::string &word) {
+  size_t begin = word.find('=') + 1,
+         end = std::min(word.find(','), word.size());
+  if (begin == 0 || begin > end)
+    return word;
+  const char *meaning =
+      altgrad_scaled_preset(word.substr(begin, end - begin).c_str());
+  return meaning ? word.substr(0, begin) + meaning + word.substr(end) : word;
+}
+
 namespace {
 
 bool isPath(const std::string &rule) {
@@ -28,17 +39,6 @@ std::string readText(const std::string &path) {
   TORCH_CHECK(file && text << file.rdbuf(), "altgrad: cannot read the rule '",
               path, "': ", strerror(errno));
   return text.str();
-}
-
-// "copy=ocp.e4m3fn:32:ocp.e8m0,floor" of "copy=mxfp8,floor".
-std::string inFull(const std::string &word) {
-  size_t begin = word.find('=') + 1,
-         end = std::min(word.find(','), word.size());
-  if (begin == 0 || begin > end)
-    return word;
-  const char *meaning =
-      altgrad_scaled_preset(word.substr(begin, end - begin).c_str());
-  return meaning ? word.substr(0, begin) + meaning + word.substr(end) : word;
 }
 
 // A request has an option on each line.

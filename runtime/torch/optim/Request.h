@@ -2,13 +2,16 @@
 #ifndef ALTGRAD_TORCH_REQUEST_H
 #define ALTGRAD_TORCH_REQUEST_H
 
-#include "table/Program.h"
 #include "altgrad/rule_spec.h"
+#include "table/Program.h"
 
 #include <map>
 #include <set>
 
 namespace altgrad::optim {
+
+// A word of storage whose short name, as mxfp8, is said in full.
+std::string inFull(const std::string &word);
 
 // Programs of one RuleSpec; each is compiled once.
 class Compiler {

@@ -68,6 +68,7 @@ public:
 
   // Whether sum() can do anything for the steps of this program and device.
   bool sums() const { return where.isHost() && !program_->sums.empty(); }
+  bool isOnHost() const { return where.isHost(); }
   // Does at once what the first sweep of a step does for this row, whose
   // gradient was just made: the next step takes it if the gradient and the loss
   // scale still are the same then, and otherwise does it again. Does nothing

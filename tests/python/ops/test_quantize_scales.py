@@ -101,3 +101,15 @@ def test_a_history_is_saved_copied_and_part_of_a_module():
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("what", [lambda x: altgrad.quantize_blocks(x, "mxfp8"), lambda x: altgrad.quantize(x, "ocp.e4m3fn", 1.0),
+                                  lambda x: altgrad.compute_scale(x, "ocp.e4m3fn", block=32), altgrad.AmaxHistory().update])
+def test_a_sparse_tensor_is_refused_in_words(what):
+    with pytest.raises(TypeError, match="torch.sparse_coo"):
+        what(torch.randn(64).to_sparse())
+
+
+def test_rows_that_are_no_multiple_of_a_block_are_the_tensors():
+    with pytest.raises(ValueError, match=r"a tensor of shape \(3, 5\) has rows of 5 elements, no multiple of the 32 in a block of 'mxfp8'"):
+        altgrad.quantize_blocks(torch.randn(3, 5))

@@ -164,8 +164,9 @@ def test_a_rule_of_ones_own():
 def test_codes_are_not_read_without_their_scales(other):
     _, optimizer = stepped()
     weight, = params((5000,))
-    loaded = other([weight])
-    loaded.load_state_dict(optimizer.state_dict())
+    loaded, older = other([weight]), optimizer.state_dict()
+    del older["param_groups"][0]["storage"]  # which today's files have: test_described_files.py
+    loaded.load_state_dict(older)
     before = weight.detach().clone()
     give([weight], 2)
     with pytest.raises(ValueError, match="gives state 'exp_avg' of this parameter no blocks"):

@@ -100,6 +100,33 @@ def test_a_scale_for_one_step():
     assert optimizer.param_groups[0]["scale"] == 6.0
 
 
+@pytest.mark.parametrize("cls, more", [(altgrad.optim.GridOptim, {}), (altgrad.optim.AdamW, dict(storage="rungs=ocp.e4m3fn"))])
+def test_clips_to_a_share_of_the_parameter_have_the_bits_of_clipped_gradients(cls, more):
+    ours, plain = parameter([2.0] + [0.0] * 99, 4.0), parameter([2.0] + [0.0] * 99, 1.0)
+    clipped, whole = cls([ours], seed=1, max_grad_norm="agc:0.5", **more), cls([plain], seed=1, **more)
+    for grad in (ours.grad, plain.grad):
+        grad[1:] = 0.0  # their norms are 4 and 1, the parameter's is 2
+    clipped.step(), whole.step()
+    assert torch.equal(ours, plain) and all(
+        torch.equal(value, whole.state[plain][key]) for key, value in clipped.state[ours].items())
+
+
+def test_schedulers_of_torch_set_a_factor_of_the_scale():
+    param = parameter([1.0], 0.5)
+    optimizer = altgrad.optim.GridOptim([param], scale=6.0, momentum=0.0, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda turn: [1.0, 1 / 3, 2 / 3, 0.0][turn % 4])
+    for scale, moved in ((None, 3), (None, 1), (3.0, 1), (None, 0), (2.0, 1)):
+        old = rung(param)
+        optimizer.step(scale)
+        schedule.step()
+        assert old - rung(param) == moved and optimizer.param_groups[0]["scale"] == 6.0
+    for wrong in (float("nan"), -1.0):
+        optimizer.param_groups[0]["lr"] = wrong
+        with pytest.raises(ValueError, match=f"Invalid lr value: {wrong}"):
+            optimizer.step()
+    assert optimizer.param_groups[0]["scale"] == 6.0
+
+
 def test_groups_have_numbers_of_their_own():
     slow, fast, late = parameter([1.0], 0.5), parameter([1.0], 0.5), parameter([1.0], 0.5)
     optimizer = altgrad.optim.GridOptim([dict(params=[slow], scale=2.0), dict(params=[fast], rung_clip=2.0)],

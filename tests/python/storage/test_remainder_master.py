@@ -121,8 +121,9 @@ def test_a_master_of_another_storage_is_not_lost_without_a_word(saved, loads, ke
     optimizer = altgrad.optim.AdamW(params, storage=saved)
     twins.give_grads(params)
     optimizer.step()
-    other = altgrad.optim.AdamW(params, storage=loads)
-    other.load_state_dict(optimizer.state_dict())
+    other, older = altgrad.optim.AdamW(params, storage=loads), optimizer.state_dict()
+    del older["param_groups"][0]["storage"]  # which today's files have: test_described_files.py
+    other.load_state_dict(older)
     before = params[0].clone()
     with pytest.raises(ValueError, match=f"there is a state '{key}'.*transcode"):
         other.step()

@@ -68,7 +68,7 @@ def test_a_state_that_is_no_dict(held, late):
         twins.step((optimizer,), [params])
     optimizer.state[params[1]] = held
     twins.give_grads(params)
-    with pytest.raises(TypeError, match="^the state of parameter 1 of group 0 is .*, not a dict"):
+    with pytest.raises(TypeError, match="^altgrad.optim.AdamW: parameter 1 of group 0: its state is .*, not a dict"):
         optimizer.step()
     assert late or list(optimizer.state) == [params[1]]
 
@@ -80,7 +80,7 @@ def test_a_count_that_is_no_number(count):
     optimizer = altgrad.optim.AdamW(params)
     optimizer.state[params[1]]["step"] = count
     twins.give_grads(params)
-    with pytest.raises(TypeError, match="^a step count is .*, not a number$"):
+    with pytest.raises(TypeError, match="^altgrad.optim.AdamW: parameter 1 of group 0: a step count is .*, not a number$"):
         optimizer.step()
     assert list(optimizer.state) == [params[1]]
 

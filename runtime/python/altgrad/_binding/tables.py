@@ -33,13 +33,16 @@ class Tables:
         return [row for table in self.tables for row in table.rows]
 
     def watch(self, entries, keys):
-        """Has `fresh` look at what lies in these entries of the first param_group, too."""
-        self._lying += [(key, entries[key], _place_of(entries[key])) for key in keys if key in entries]
+        """Has `fresh` look at what lies in these entries of the first param_group, too.
+
+        Several devices have copies of it, so there a value that was written counts as another.
+        """
+        self._lying += [(key, entries[key], self._mark_of(entries[key])) for key in keys if key in entries]
 
     def fresh(self, params, state, entries=None):
         """What TensorTable.fresh answers, of all of them; `entries` is the first param_group."""
-        for key, value, place in self._lying:
-            if entries.get(key) is not value or _place_of(value) != place:
+        for key, value, mark in self._lying:
+            if entries.get(key) is not value or self._mark_of(value) != mark:
                 return STALE
         for table in self.tables:
             fit = table.fresh(params, state)
@@ -96,6 +99,8 @@ class Tables:
             if entries and not self.tables[table].where.on_host:
                 self.tables[table].set_tensors(entries)
 
-
-def _place_of(value):
-    return (value.data_ptr(), value.shape) if isinstance(value, torch.Tensor) else None
+    def _mark_of(self, value):
+        if not isinstance(value, torch.Tensor):
+            return None
+        counted = len(self.tables) > 1 and not value.is_inference()
+        return value.data_ptr(), value.shape, value._version if counted else None

@@ -1,5 +1,6 @@
 """What torch does to a state_dict when it loads one, and kernels could not read."""
 
+import copy
 from contextlib import contextmanager
 
 import torch
@@ -7,6 +8,7 @@ import torch
 from .._binding.kinds import BOUND
 from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
 from .blocks import SCALES
+from .described import LINE, check_file, described
 from .rungs import code_dtypes, take_gradients
 
 
@@ -23,6 +25,7 @@ def kept_dtypes(optimizer):
     last, bound = [], optimizer.max_grad_norm
 
     def remember(_, given):
+        check_file(optimizer, given)
         last.append(given)
 
     def restore(_):
@@ -55,11 +58,38 @@ def _keeps_dtype(optimizer, param, value):
                                     or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))
 
 
+def picklable(state):
+    """The state with its float8 tensors as bytes: pickle (not torch.save) fails to load torch's own."""
+    made = copy.copy(state)
+    for param, held in state.items():
+        if type(held) is dict and any(map(_is_float8, held.values())):
+            made[param] = {key: _Codes(value) if _is_float8(value) else value for key, value in held.items()}
+    return made
+
+
+def _is_float8(value):
+    return isinstance(value, torch.Tensor) and value.dtype.is_floating_point and value.dtype.itemsize == 1
+
+
+class _Codes:
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def __reduce__(self):
+        return _with_dtype, (self._tensor.view(torch.uint8), self._tensor.dtype)
+
+
+def _with_dtype(bytes, dtype):
+    return bytes.view(dtype)
+
+
 def fill_older(optimizer):
-    """Gives groups and counts of an older file what they lack."""
+    """Gives groups and counts of an older file what they lack, and every group the optimizer's storage."""
     for group in optimizer.param_groups:
         for key, value in optimizer._older.items():
             group.setdefault(key, value)
+        group.pop(LINE, None)
+        group.update(described(optimizer._words, optimizer._keys))
         take_gradients(group["params"], optimizer._words)
         for param in group["params"]:
             held = optimizer.state.get(param) or {}

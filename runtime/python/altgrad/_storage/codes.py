@@ -8,6 +8,7 @@ import torch
 from .._binding.layout import dtype_of
 from .._library import library
 from .._rule import format_of
+from .blocks import SCALES, block_of, format_of_scales
 
 # The limits of a scale: BlockStates.cpp.
 _LEAST, _MOST = 2.0**-120, 2.0**126
@@ -58,6 +59,8 @@ def largest(numbers, block):
 def encode_blocks(word, numbers, block):
     """(codes, scales) as kernels store a state with a scale for each block."""
     name = format_of(word)
+    if format_of_scales(word) != "f32":
+        return _encode_powers(word, numbers)
     top = decode(name, encode(name, torch.tensor([torch.inf]), scaled=True))
     least = library().altgrad_book_least_scale(name.encode())
     scales = (largest(numbers, block) / top).clamp(least or _LEAST, _MOST)
@@ -65,9 +68,20 @@ def encode_blocks(word, numbers, block):
     return encode(name, numbers / units if least else numbers * (1 / units), scaled=True), scales
 
 
+def _encode_powers(word, numbers):
+    """The same with scales that are powers of two, by the kernel itself."""
+    from ..ops._blocks import quantize_into  # which needs this package
+    numbers = numbers.detach().float().cpu().contiguous()
+    codes = torch.empty(numbers.shape, dtype=dtype_of(format_of(word)))
+    scales = torch.empty(-(-len(numbers) // block_of(word)), dtype=SCALES[format_of_scales(word)])
+    said = [part for part in word.split(",") if part != "stochastic"]
+    quantize_into(numbers, codes, scales, ",".join(said))
+    return codes, scales
+
+
 def decode_blocks(word, codes, scales, block):
     """The numbers of codes with scales."""
-    return decode(word, codes) * spread(scales.cpu(), block, len(codes))
+    return decode(word, codes) * spread(scales.cpu().float(), block, len(codes))
 
 
 @cache

@@ -27,13 +27,18 @@ def check_adaptive(owner, clip, entries, theirs, group):
 def place_history(entries, built):
     """Lets the step keep its norms in `entries`, the first param_group, with a new history if need be.
 
-    `built`, the Tables, know from then on when another one lies there.
+    Devices find the same norm, and each notes it in a history of its own; the group holds that of
+    the first. `built`, the Tables, know from then on when another one lies there.
     """
-    for table in built.tables:
+    for place, table in enumerate(built.tables):
         for index, scalar in enumerate(table.bundle.singles):
             if scalar.role == "history":
-                entries[HISTORY] = _on(table.where.device, entries.get(HISTORY))
-                table.place([(index, entries[HISTORY])])
+                kept = _on(table.where.device, entries.get(HISTORY))
+                if place == 0:
+                    entries[HISTORY] = kept
+                elif kept is entries[HISTORY]:
+                    kept = kept.clone()
+                table.place([(index, kept)])
     built.watch(entries, (HISTORY,))
 
 

@@ -6,8 +6,9 @@ from importlib import import_module
 
 import torch
 
-from .._binding.layout import CODES, FORMATS, is_dense
-from .blocks import BLOCKED_NUMEL, block_of, scale_key
+from .._binding.layout import CODES, FORMATS, dtype_of, is_dense
+from .._rule import format_of
+from .blocks import BLOCKED_NUMEL, SCALES, block_of, format_of_scales, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
                      largest, spread)
 
@@ -69,8 +70,10 @@ def read(entry, words, where):
         _read_bitsandbytes(entry, kept, where)
         return kept
     for key, value in entry.items():
-        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key == "copy" or value is None:
+        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key in ("copy", "copy_amax") or value is None:
             continue
+        if key.endswith("_scale") and block_of(words.get(key.removesuffix("_scale"), "")) > 1:
+            raise ValueError(f"{where} has a state {key!r} without its {key.removesuffix('_scale')!r}")
         _read_state(entry, key, value, words, kept, f"state {key!r} of {where}")
     return kept
 
@@ -89,6 +92,8 @@ def _read_state(entry, key, value, words, kept, what):
     if not isinstance(value, torch.Tensor) or type(value).__name__ == "DTensor":
         raise TypeError(f"{what} is {type(value).__name__}, which no known optimizer keeps as a state: "
                         "give the state_dict of one device, with plain tensors")
+    if value.is_meta:
+        raise ValueError(f"{what} is on the meta device, where there are no numbers")
     if value.layout != torch.strided or not is_dense(value):
         raise ValueError(f"{what} of strides {tuple(value.stride())} is not dense: clone() it"
                          if value.layout == torch.strided else f"{what} is {value.layout}, not dense")
@@ -110,16 +115,24 @@ def _numbers(entry, key, value, words, what):
         raise TypeError(f"{what} holds {value.dtype}, and nothing says which numbers these are: give "
                         "`storage`, the line with which the optimizer was made")
     scales = entry.get(scale_key(key))
+    if scales is None and value.dtype in FORMATS and format_of(word) in FORMATS.values():
+        word = FORMATS[value.dtype]
+    if value.dtype != dtype_of(format_of(word)) and (value.dtype != torch.float32 or scales is not None):
+        raise TypeError(f"{what} holds {value.dtype}, and storage says {word}, whose codes lie in "
+                        f"{dtype_of(format_of(word))}")
     if scales is None:
         if block_of(word) > 1 and value.dtype != torch.float32:
             raise ValueError(f"{what} has no {scale_key(key)!r}, and storage says {word}")
         return decode(word, flat(value)) if value.dtype != torch.float32 else flat(value).cpu().clone()
     count, block = value.numel(), block_of(word)
     sizes = [block] if block > 1 else [32, 64, 128, 256]
+    if not isinstance(scales, torch.Tensor):
+        raise TypeError(f"{what} has a {scale_key(key)!r} that is {type(scales).__name__}, not a tensor")
     found = [size for size in sizes if scales.shape == (-(-count // size),)]
-    if len(found) != 1 or scales.dtype != torch.float32:
-        raise ValueError(f"{what} has {count} elements and scales of shape {tuple(scales.shape)} in "
-                         f"{scales.dtype}; a float32 is for each block of {' or '.join(map(str, sizes))}")
+    stored = SCALES.get(format_of_scales(word)) if block > 1 else scales.dtype
+    if len(found) != 1 or scales.dtype != stored or stored not in SCALES.values():
+        raise ValueError(f"{what} has {count} elements and scales of shape {tuple(scales.shape)} in {scales.dtype}; "
+                         f"one of {stored} is for each block of {' or '.join(map(str, sizes))}")
     return decode_blocks(word, flat(value), scales, found[0])
 
 

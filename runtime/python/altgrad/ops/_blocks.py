@@ -6,7 +6,7 @@ import torch
 
 from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
-from .._storage.blocks import SCALES, block_of, check_rows, format_of_scales, is_delayed, scales_of
+from .._storage.blocks import SCALES, block_of, format_of_scales, is_delayed, scales_of
 from ._bound import run
 from ._look import Look, look
 from ._quantize import largest, quantize_codes
@@ -34,8 +34,12 @@ def quantize_blocks(x, fmt="mxfp8"):
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
     if _DRAWN in word:
         raise ValueError(f"{fmt!r} rounds by draws, which are of an optimizer's seed and steps")
+    if x.layout != torch.strided:
+        raise TypeError(f"altgrad.quantize_blocks takes plain strided tensors, not one of {x.layout}: to_dense() it")
+    if x.dim() > 1 and x.numel() and x.shape[-1] % block_of(word):
+        raise ValueError(f"a tensor of shape {tuple(x.shape)} has rows of {x.shape[-1]} elements, no multiple of the "
+                         f"{block_of(word)} in a block of {fmt!r}: pad it, or give it in one dimension")
     x = x.contiguous()
-    check_rows(x, x.stride(), block_of(word))
     shape, dtype = scales_of("copy", x, block_of(word), format_of_scales(word))
     codes = torch.empty_like(x, dtype=dtype_of(format_of(word)))
     scales = torch.empty(shape, dtype=dtype, device=x.device)

@@ -33,6 +33,8 @@ def _amax(x, dim=None, block=None):
     """The largest finite magnitude; 0 of nothing."""
     if x.is_complex():
         raise TypeError(f"a tensor of {x.dtype} was given; magnitudes are of real numbers")
+    if x.layout != torch.strided:
+        raise TypeError(f"a tensor of {x.layout} was given; magnitudes are of dense ones: to_dense() it")
     size = x.detach().float().abs()
     size = torch.where(size.isfinite(), size, 0.0)
     if block is not None:

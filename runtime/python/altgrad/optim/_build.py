@@ -61,9 +61,6 @@ def build(optimizer, watched, kinds, params, left, known, asked):
         return None
     check_apart(owner, [row.param for row in rows])
     devices = in_turn([row.param.device for row in rows])
-    if asked["clip"] == "percentile" and len(devices) > 1:
-        raise RuntimeError(f"altgrad.optim.{owner}: a history of norms is on one device, and the "
-                           "parameters are on several; give max_grad_norm a number")
     asked["exchange"] |= is_common(asked) and len(devices) > 1
     parts = [_Part(device, rows, rules, asked) for device in devices]
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
@@ -116,7 +113,10 @@ def _rows_of(optimizer, kinds, left, known):
                     # Before anybody asks what overlaps: a shrunken storage has neighbours.
                     check_extent(param)
                     check_grad(owner, param, param.grad)
-                    row = _row(namer, param, index, place, kind)
+                    try:
+                        row = _row(namer, param, index, place, kind)
+                    except (TypeError, ValueError) as error:
+                        raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, param)}: {error}") from None
                 else:
                     check_grad(owner, param, param.grad)
                 rows.append(row)
@@ -203,7 +203,7 @@ class _Namer:
         """The line of one parameter; checks the states that are there already."""
         held = self.optimizer.state.get(param, {})
         if not isinstance(held, MutableMapping):
-            raise TypeError(f"the state of {name_of(self.optimizer, param)} is {held!r}, not a dict")
+            raise TypeError(f"its state is {held!r}, not a dict")
         if self.optimizer._count_key in held:
             _count(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])

@@ -30,6 +30,9 @@ class GridOptim(Optimizer):
     float16 and stay as they were; parameters of codes are given `grad_dtype` float32, so that torch takes
     them (its cast, `param.float()`, rounds gradients to the codes' format on their way back). `state` has `velocity` in float32, or as `storage` says ("velocity=bf16").
 
+    `lr` is a factor of `scale`, for torch's schedulers and for whoever sets it to 0, as
+    torch.distributed.checkpoint does to make states.
+
     A NaN as k moves nothing, a code that is no number stays. k is off by 2^-16 on average at the
     most; `seed` and the count of draws lie in the param_groups, as everywhere.
     `profile="reference"` does what the source does: k = floor(velocity scale + U) of the sum as
@@ -42,18 +45,18 @@ class GridOptim(Optimizer):
     _hypers = {"decay": "weight_decay"}
     _keys = {"velocity": "velocity"}
     _options = {"maximize": lambda group: group["maximize"]}
-    _older = dict(scale=6.0, momentum=0.9, weight_decay=1e-4, rung_clip=10, maximize=False)
+    _older = dict(scale=6.0, momentum=0.9, weight_decay=1e-4, rung_clip=10, maximize=False, lr=1.0)
 
     @torch._disable_dynamo
     def __init__(self, params, scale=6.0, momentum=0.9, weight_decay=1e-4, rung_clip=10,
-                 fp8_dtype=torch.float8_e4m3fn, *, format=None, maximize=False, profile=None,
+                 fp8_dtype=torch.float8_e4m3fn, *, lr=1.0, format=None, maximize=False, profile=None,
                  storage="", seed=None, max_grad_norm=None, fused_amp=False, process_group=None,
                  statistics=False, norm_in_backward=False):
         if profile not in _PROFILES:
             raise ValueError(f"Invalid profile value: {profile}; it is None, 'torch' or 'reference'")
         defaults = dict(scale=scale, momentum=momentum, weight_decay=weight_decay,
-                        rung_clip=rung_clip, maximize=maximize)
-        for key in ("scale", "momentum", "weight_decay", "rung_clip"):
+                        rung_clip=rung_clip, maximize=maximize, lr=lr)
+        for key in ("lr", "scale", "momentum", "weight_decay", "rung_clip"):
             _check(key, defaults[key])
         words = _words(_format(fp8_dtype, format), profile == "reference", storage)
         super().__init__(params, defaults, storage=" ".join(f"{n}={w}" for n, w in words.items()),
@@ -88,15 +91,18 @@ class GridOptim(Optimizer):
 
     @contextmanager
     def _scaled(self, scale):
-        """While a step runs: every group has this scale."""
-        if scale is None:
-            yield
-            return
-        _check("current_scale", scale)
-        kept = [(group, group["scale"]) for group in self.param_groups]
+        """While a step runs: every group has this scale, or its own, times its `lr`."""
+        if scale is not None:
+            _check("current_scale", scale)
+        kept = []
         try:
-            for group, _ in kept:
-                group["scale"] = scale
+            for group in self.param_groups:
+                rate, own = group["lr"], group["scale"]
+                if scale is None and type(rate) is float and rate == 1.0:
+                    continue
+                _check("lr", rate)
+                kept.append((group, own))
+                group["scale"] = (own if scale is None else scale) * rate
             yield
         finally:
             for group, own in kept:

@@ -12,7 +12,8 @@ from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.where import number_of
 from .._rule import parse_storage
 from .._storage.blocks import state_key
-from .._storage.checkpoint import fill_older, kept_dtypes
+from .._storage.checkpoint import fill_older, kept_dtypes, picklable
+from .._storage.described import check_group as check_described, described
 from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
 from .._storage.master import kept_beside
@@ -104,7 +105,7 @@ class Optimizer(torch.optim.Optimizer):
                  profile=None, storage=None, seed=None):
         if storage:
             self._words = parse_storage(storage)
-        defaults = {**defaults, **seeded(self._words, seed)}
+        defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, seed)}
         if max_grad_norm is not None:
             defaults = {**defaults, BOUND: bound_of(max_grad_norm)}
         self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
@@ -177,9 +178,11 @@ class Optimizer(torch.optim.Optimizer):
         super().add_param_group(param_group)
         keep_apart(self.param_groups[-1], (COUNT, HISTORY))
         try:
+            check_described(self.param_groups[-1], described(self._words, self._keys),
+                            f"group {len(self.param_groups) - 1}")
             check_params(self, self.param_groups[-1]["params"])
             self._check_shards()
-        except (TypeError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError):
             del self.param_groups[-1]
             raise
 
@@ -384,7 +387,7 @@ class Optimizer(torch.optim.Optimizer):
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._group is not None,
                     norm_in_backward=self.norm_in_backward, profile=self.profile,
-                    _words=self._words)
+                    _words=self._words, state=picklable(self.state))
         return kept
 
     def __setstate__(self, state):

@@ -8,13 +8,15 @@ from .._binding.layout import FORMATS, dtype_of, in_order, is_dense
 from .._rule import format_of, parse_storage
 from .._storage import peers
 from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
+from .._storage.described import LINE, described, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.master import REMAINDER, divide, join, splits
 from ._named import Adam
 from ._optimizer import Optimizer
 
 # Words of storage that are no state, or one that need not be there.
-_KNOWN = {"param", "grad", "states", "master", "copy", "step", *Adam._keys.values()}
+_KNOWN = {"param", "grad", "states", "master", "copy", "step", "rungs", *Adam._keys.values()}
+_KNOWN_WORDS = {"param", "grad", "step", "rungs", "states"}
 _WRITERS = {"torch": peers.write_torch, "bitsandbytes": peers.write_bitsandbytes,
             "transformer_engine": peers.write_transformer_engine,
             **{kind: lambda kept, kind=kind: peers.write_torchao(kept, kind)
@@ -52,7 +54,8 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
     are to lie; without them states keep theirs. They are needed where a float32 master becomes a
     remainder or is made of one. In the first case a parameter becomes the upper half
     of its master: it changes by one place where that lay in the middle between two. `storage`
-    is the line of the optimizer that made the file, where codes lie in integers.
+    is the line of the optimizer that made the file, where codes lie in integers and the file, one of
+    another library or of an older altgrad, does not say it.
 
     `report` gets a list of StateError, one for each state of each parameter, or is None.
     Raises ValueError or TypeError, in words and with nothing changed, for an unknown `to`, states
@@ -60,21 +63,23 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
     ImportError where torchao is to be written and not installed.
     """
     target = _Target(to)
-    if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
-        raise ValueError("altgrad.transcode takes what optimizer.state_dict() gives: a dict with "
-                         "'state' and 'param_groups'")
+    if not _is_state_dict(state_dict):
+        raise ValueError("altgrad.transcode takes what optimizer.state_dict() gives: a dict with 'state', a "
+                         "dict, and 'param_groups', dicts with 'params'")
+    if not isinstance(storage, str):
+        raise TypeError(f"storage is {storage!r}, not a line of words")
     groups = [dict(group) for group in state_dict["param_groups"]]
     places = [place for group in groups for place in group["params"]]
     params = _checked(params if params is not None else target.params, places)
     words = _words_by_key(parse_storage(storage), Adam._keys)
     state, errors, edits, seen = {}, [], [], set()
     for index, group in enumerate(groups):
-        steps = set()
+        steps, own = set(), _words_of(group, words, f"param_group {index} of the file")
         for place in group["params"]:
             if place not in state_dict["state"]:
                 continue
             param = params.get(place)
-            kept = _read(state_dict["state"][place], group, words, param, f"parameter {place}")
+            kept = _read(state_dict["state"][place], group, own, param, f"parameter {place}")
             steps.add(kept.step)
             seen.update(kept.states)
             state[place], edit = target.write(kept, param, f"parameter {place}")
@@ -91,6 +96,23 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
         report(errors)
     rest = {key: value for key, value in state_dict["state"].items() if key not in places}
     return {**state_dict, "state": {**state, **rest}, "param_groups": groups}
+
+
+def _is_state_dict(given):
+    return (isinstance(given, dict) and isinstance(given.get("state"), dict)
+            and isinstance(given.get("param_groups"), (list, tuple))
+            and all(isinstance(group, dict) and isinstance(group.get("params"), (list, tuple))
+                    for group in given["param_groups"]))
+
+
+def _words_of(group, given, where):
+    """The words by which the states of a group are read: what the file says, or else `given`."""
+    said = words_of(group, where)
+    for key in {*said, *given} - _KNOWN_WORDS if said and given else ():
+        if layout_of(said, key) != layout_of(given, key):
+            raise ValueError(f"storage says {key}={given.get(key, given.get('states'))}, and {where} "
+                             f"{group[LINE]!r}: leave storage out")
+    return said or given
 
 
 def _checked(params, places):
@@ -233,6 +255,8 @@ class _Target:
         elif not wants and isinstance(rate, torch.Tensor) and not group.get("capturable"):
             group["lr"] = float(rate)
         group.pop("step", None)
+        group.pop(LINE, None)
+        group.update(described(self.words, {}))
         if self.kind == "transformer_engine" and steps:
             if len(steps) > 1:
                 raise ValueError(f"TransformerEngine counts the steps of a group, and {where} has "

@@ -1,0 +1,86 @@
+"""How the states of a file are stored, which codes alone do not say: a line in its param_groups."""
+
+import torch
+
+from .._binding.layout import FORMATS
+from .._rule import parse_storage
+from .blocks import BLOCKED_NUMEL, block_of, scale_key
+from .master import REMAINDER
+
+# Its key in every param_group of an optimizer with a storage.
+LINE = "storage"
+_BESIDE = {REMAINDER: "master", "master": "master"}
+
+
+def line_of(words, keys):
+    """The words of a storage by the keys of `state`; `keys` are those of a rule's states."""
+    return " ".join(f"{keys.get(name, name)}={word}" for name, word in words.items())
+
+
+def described(words, keys):
+    """What param_groups have of it: {} without a storage."""
+    return {LINE: line_of(words, keys)} if words else {}
+
+
+def words_of(group, where):
+    """{key of a state: word} of a param_group of a file, {} where it says nothing; ValueError for no line."""
+    line = group.get(LINE)
+    if line is None:
+        return {}
+    if not isinstance(line, str):
+        raise ValueError(f"{LINE} of {where} is {line!r}, not a line of words")
+    try:
+        return parse_storage(line)
+    except ValueError as error:
+        raise ValueError(f"{LINE} of {where} is {line!r}: {error}") from None
+
+
+def layout_of(words, key):
+    """What of a state's word its dtype does not say; "" where it says everything."""
+    word = words.get(_BESIDE[key], "f32") if key in _BESIDE else (
+        words.get(key, "f32" if key == "copy" else words.get("states", "param")))
+    stored = word.partition(",")[0]
+    return "" if stored in ("param", *FORMATS.values()) else stored
+
+
+def check_group(group, own, where):
+    """Raises ValueError where a new param_group says another storage than the optimizer's."""
+    if group.get(LINE) != own.get(LINE):
+        said = f"this optimizer's is {own[LINE]!r}" if own else "this optimizer has none"
+        raise ValueError(f"{where} says {LINE}={group[LINE]!r}, and {said}: a storage is one for all "
+                         "param_groups, which the constructor takes")
+
+
+def check_file(optimizer, given):
+    """Raises ValueError where a state_dict has states of another storage, before anything is loaded."""
+    own = parse_storage(line_of(optimizer._words, optimizer._keys))
+    for index, group in enumerate(given.get("param_groups", ())):
+        said = words_of(group, f"param_group {index} of the file")
+        for place in group.get("params", ()):
+            entry = given["state"].get(place)
+            for key, value in entry.items() if isinstance(entry, dict) else ():
+                if isinstance(value, torch.Tensor) and (
+                        _is_other(key, value, said, own) if said else _is_plain(key, entry, own, optimizer)):
+                    file = f"stored as {group[LINE]!r}" if said else f"{value.dtype} without scales ({key!r})"
+                    mine = f"stored as {line_of(optimizer._words, optimizer._keys)!r}" if own else "without a storage"
+                    raise ValueError(
+                        f"altgrad.optim.{type(optimizer).__name__}: the file's states are {file}, and this "
+                        f"optimizer's {mine}: make it with the storage that the states have, or load "
+                        "altgrad.transcode(state_dict, to=optimizer)")
+
+
+def _is_plain(key, entry, own, optimizer):
+    """Whether a file of torch's or an older one has numbers where the optimizer has codes with scales."""
+    return (key in optimizer._keys.values() and block_of(layout_of(own, key)) > 1
+            and entry[key].numel() >= BLOCKED_NUMEL and scale_key(key) not in entry)
+
+
+def _is_other(key, value, said, own):
+    theirs, mine = layout_of(said, key), layout_of(own, key)
+    if theirs == mine or key == "copy" and not (key in said and key in own) or key.endswith("_scale"):
+        return False
+    if key in _BESIDE:
+        return True
+    # A small tensor is float32 in every storage with blocks.
+    blocked = max(block_of(theirs), block_of(mine)) > 1 and value.numel() < BLOCKED_NUMEL
+    return not (blocked and value.dtype == torch.float32)

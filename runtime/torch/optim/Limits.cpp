@@ -1,0 +1,63 @@
+// Warnings of what a storage loses: the compiler says where its formats do.
+#include "optim/Binding.h"
+
+#include <mutex>
+#include <sstream>
+
+using namespace altgrad::optim;
+
+// Whether this is the first time in the process.
+static bool isNew(const std::string &text) {
+  static std::mutex one;
+  static std::set<std::string> said;
+  std::lock_guard<std::mutex> lock(one);
+  return said.insert(text).second;
+}
+
+// The names of streams in "m=bf16 v=ocp.e5m2".
+static std::set<std::string> namesIn(const std::string &storage) {
+  std::set<std::string> names;
+  std::istringstream words(storage);
+  for (std::string word; words >> word;)
+    names.insert(word.substr(0, word.find('=')));
+  return names;
+}
+
+// A hyper-parameter of a group of the plan, NaN where the set has none.
+static double valueOf(const Set &set, const uint64_t *values,
+                      const std::string &key) {
+  for (size_t i = 0; i < set.hypers.size(); ++i)
+    if (set.hypers[i].key == key)
+      return set.hypers[i].read(values + i);
+  return NAN;
+}
+
+// What follows from a parameter's type alone is torch's, and nothing is said of
+// it.
+void Binding::warnOfLimits() {
+  const std::set<std::string> names = namesIn(spec.storage());
+  if (names.empty())
+    return;
+  for (const Part &part : parts)
+    for (size_t i = 0; i < part.cells.size(); ++i) {
+      const int32_t index = part.cells[i].set;
+      const Set &set = part.program->sets[size_t(index)];
+      const altgrad_bundle *bundle = part.program->bundle.get();
+      for (int64_t w = 0; w < altgrad_warning_count(bundle); ++w) {
+        altgrad_warning_info limit{};
+        limit.size = sizeof limit;
+        check(altgrad_warning_at(bundle, w, &limit));
+        bool named = limit.stream == set.param->key
+                         ? names.count("param") > 0
+                         : names.count(limit.stream) || names.count("states");
+        if (limit.set != index || !named)
+          continue;
+        double value =
+            valueOf(set, part.table->values.hypers(int64_t(i)), limit.hyper);
+        bool holds =
+            !*limit.hyper || (limit.above < value && value < limit.below);
+        if (holds && isNew(spec.storage() + ": " + limit.text))
+          TORCH_WARN("altgrad: storage \"", spec.storage(), "\": ", limit.text);
+      }
+    }
+}
