@@ -27,7 +27,7 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
                    << "': only rungs are rounded as the reference does";
   if (!formats.try_emplace(word.stream, word.format).second)
     return error() << "storage names '" << word.stream << "' twice";
-  if (failed(checkBook(text, word)))
+  if (failed(checkBook(text, word)) || failed(checkCompanding(text, word)))
     return failure();
   if (word.delayed && (!isRuled() || word.format == "f32"))
     return error() << "storage '" << text << "' delays a scale"

@@ -125,11 +125,16 @@ private:
   unsigned blockOf(llvm::StringRef state);
   // By which rule a scale is a power of two, if it is one.
   std::optional<ScaleRule> ruleOf(llvm::StringRef state);
+  Companding compandingOf(llvm::StringRef state);
+  mlir::LogicalResult checkCompanding(llvm::StringRef text, const StorageWord &word);
+  void expand(const Named &state);
+  void compress(const Named &state, llvm::StringRef scale);
   std::string typeOfScales(llvm::StringRef state);
   Named takeScales(llvm::StringRef access, llvm::StringRef state);
   std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state);
-  std::string anyScale(const Named &state, llvm::StringRef largest);
+  std::string anyScale(const Named &state, const Named &scales, llvm::StringRef largest);
   std::string largestOf(const Named &state, bool finite);
+  bool inHalves(llvm::StringRef state);
   void writeCopy(llvm::StringRef value);
   std::string delayedScale(const Named &copy, llvm::StringRef largest);
   void storeDelayed(const Named &copy, llvm::StringRef value);
@@ -172,6 +177,8 @@ private:
   llvm::StringMap<std::string> formats;
   llvm::StringMap<unsigned> blocks;
   llvm::StringMap<ScaleRule> rules; // of scales that are powers of two
+  llvm::StringSet<> halves;         // whose scales are in f16
+  llvm::StringMap<Companding> compandings;
   llvm::StringMap<StorageWord> words; // that say how to round
   std::string before, after;          // the parameter, or its master
   std::string code;                   // what is stored of it

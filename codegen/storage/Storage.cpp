@@ -31,6 +31,16 @@ static std::string readModifier(StringRef text, StringRef modifier,
     word.rule = rule;
     return "";
   }
+  auto companding = llvm::StringSwitch<Companding>(modifier)
+                        .Case("softsign", Companding::Softsign)
+                        .Case("sqrt", Companding::Sqrt)
+                        .Default(Companding::None);
+  if (companding != Companding::None) {
+    if (word.companding != Companding::None)
+      return where + " says twice how numbers are bent before they are codes";
+    word.companding = companding;
+    return "";
+  }
   if (modifier == "delayed" || modifier == "pow2") {
     bool &said = modifier == "delayed" ? word.delayed : word.pow2;
     if (word.stream != "copy" || word.block)
@@ -48,7 +58,8 @@ static std::string readModifier(StringRef text, StringRef modifier,
   if (!round && !overflow)
     return where + " says " + quote(modifier) +
            "; known are nearest_even, toward_zero and stochastic, saturate and "
-           "nonfinite, and of scales rceil, floor, ceil, even, delayed and pow2";
+           "nonfinite, of scales rceil, floor, ceil, even, delayed and pow2, and of codes "
+           "softsign and sqrt";
   if (round ? word.round.has_value() : word.overflow.has_value())
     return where + " says twice " +
            (round ? "how it rounds"

@@ -9,7 +9,7 @@ from .._rule import format_of
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
 BLOCKED_NUMEL = 4096
 # The dtypes of scales, by how they are stored.
-SCALES = {"f32": torch.float32, "ocp.e8m0": torch.float8_e8m0fnu}
+SCALES = {"f32": torch.float32, "f16": torch.float16, "ocp.e8m0": torch.float8_e8m0fnu}
 
 
 def block_of(word):

@@ -7,7 +7,7 @@ from importlib import import_module
 import torch
 
 from .._binding.layout import CODES, FORMATS, is_dense
-from .blocks import BLOCKED_NUMEL, block_of, scale_key
+from .blocks import BLOCKED_NUMEL, SCALES, block_of, format_of_scales, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
                      largest, spread)
 
@@ -117,9 +117,10 @@ def _numbers(entry, key, value, words, what):
     count, block = value.numel(), block_of(word)
     sizes = [block] if block > 1 else [32, 64, 128, 256]
     found = [size for size in sizes if scales.shape == (-(-count // size),)]
-    if len(found) != 1 or scales.dtype != torch.float32:
+    dtype = SCALES.get(format_of_scales(word))
+    if len(found) != 1 or scales.dtype != dtype:
         raise ValueError(f"{what} has {count} elements and scales of shape {tuple(scales.shape)} in "
-                         f"{scales.dtype}; a float32 is for each block of {' or '.join(map(str, sizes))}")
+                         f"{scales.dtype}; a {str(dtype).removeprefix('torch.')} is for each block of {' or '.join(map(str, sizes))}")
     return decode_blocks(word, flat(value), scales, found[0])
 
 
