@@ -73,15 +73,14 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c17) a key is an identifier;
     - (step_c18) where there are several sets, what is reduced belongs to one;
     - (step_c19) what is stored per block is the same for all its elements;
-    - (step_c20) all blocks of a step are of one size;
+    - (step_c20) no argument has one for each unit;
     - (step_c21) a set has at most 128 lists;
     - (step_c22) what differs within one is reduced at most 32 times;
     - (step_c23) a history is an f32, one for the step or for each tensor;
     - (step_c24) `percentile` alone reads it;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) what reduces over units reduces over no tensor and adds up nothing across tensors;
-    - (step_c27) what differs between units is no scalar's content and no condition;
-    - (step_c28) no argument has one for each unit.
+    - (step_c27) what differs between units is no scalar's content and no condition.
 
     Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.
   }];

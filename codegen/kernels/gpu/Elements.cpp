@@ -238,7 +238,8 @@ GpuLowering::Carried GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk,
           Value begins = arith::CmpIOp::create(
               builder, arith::CmpIPredicate::eq, index, from);
           kernel.when(
-              arith::AndIOp::create(builder, begins, leads(kernel, chunk)),
+              arith::AndIOp::create(builder, begins,
+                                    leads(kernel, chunk, blockOf(tensors))),
               store);
         }
         return next;

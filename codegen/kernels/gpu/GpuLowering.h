@@ -170,15 +170,16 @@ private:
   Carried threadInBlock(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                         Carried carried, unsigned part);
   /// Whether the thread is the first of its block.
-  mlir::Value leads(KernelBuilder &kernel, Chunk &chunk);
+  mlir::Value leads(KernelBuilder &kernel, Chunk &chunk, unsigned block);
   void loadShared(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                   unsigned part);
-  mlir::Value fromFirst(KernelBuilder &kernel, Chunk &chunk, mlir::Value code);
+  mlir::Value fromFirst(KernelBuilder &kernel, Chunk &chunk, mlir::Value code,
+                        unsigned block);
   void reduceBlocks(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                     unsigned part);
   mlir::Value reduceOwn(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                         unsigned part, unsigned reduction);
-  mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, Reduction kind,
+  mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, BlockReduceOp reduce,
                         mlir::Value own);
 
   // SmallPhases.cpp

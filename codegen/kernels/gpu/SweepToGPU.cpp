@@ -348,7 +348,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
       Value code = emitted[results + index];
       if (blockOf(tensors) > 1) {
         if (!number)
-          kernel.when(leads(kernel, chunk), [&, stream = tensors] {
+          kernel.when(leads(kernel, chunk, blockOf(tensors)), [&, stream = tensors] {
             kernel.store(
                 vector::ExtractOp::create(builder, code, ArrayRef<int64_t>{0}),
                 address(kernel, chunk, stream, first), bytesOf(stream));
