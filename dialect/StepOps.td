@@ -222,7 +222,8 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
 
     `stochastic` goes away from zero where the first 16 bits behind the code, and
     zeros behind these, plus the `draw` reach 65536: a number f of the way to the
-    next code reaches it in 65536 f of 65536 draws. That and `toward_zero` never make
+    next code reaches it in 65536 f of 65536 draws. With a draw of 32 bits it is the
+    first 32 bits, and 2^32. That and `toward_zero` never make
     a finite number infinite: beyond the largest it becomes the largest.
 
     ```mlir
@@ -239,11 +240,11 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
     - (quantize_c4) to a code book it rounds to the nearest number.
   }];
   let arguments = (ins Altgrad_RealsType:$values,
-                       Altgrad_RoundingAttr:$rounding, Optional<I16>:$draw,
+                       Altgrad_RoundingAttr:$rounding, Optional<AnyTypeOf<[I16, I32]>>:$draw,
                        Altgrad_OverflowAttr:$overflow);
   let results = (outs Altgrad_TensorsType:$tensors);
   let assemblyFormat = [{
-    $values `round` `` $rounding (`draw` `(` $draw^ `)`)?
+    $values `round` `` $rounding custom<Draw>($draw, type($draw))
     `overflow` `` $overflow attr-dict `:` qualified(type($tensors))
   }];
   let hasVerifier = 1;

@@ -136,8 +136,12 @@ private:
   std::string largestOf(const Named &state, bool finite);
   bool inHalves(llvm::StringRef state);
   void writeCopy(llvm::StringRef value);
-  std::string delayedScale(const Named &copy, llvm::StringRef largest);
-  void storeDelayed(const Named &copy, llvm::StringRef value);
+  mlir::LogicalResult checkTensorScale(llvm::StringRef text, const StorageWord &word);
+  mlir::LogicalResult checkBounded();
+  std::string tensorScale(const Named &copy, llvm::StringRef largest);
+  std::string largestOfHistory(const Named &copy, const Named &newest);
+  std::string boundOfLargest(const Named &copy, const Named &newest);
+  void storeTensorScaled(const Named &copy, llvm::StringRef value);
   // What is written from the `from`th write on is written whatever was found.
   void moveToAlways(size_t from);
   std::string loadBlocks(const Named &state, const Named &scales);
@@ -184,6 +188,8 @@ private:
   std::string code;                   // what is stored of it
   Named remainder;                    // where it has no room for its master
   llvm::SmallVector<mlir::BlockArgument> states;
+  llvm::StringMap<std::string> hypers; // values of the step, by the rule's names
+  std::string count;                   // the number of this step
   // Elements of a parameter in rungs: of its code, where it starts, how far it is to
   // go, unrounded, and where to; what tells old from new; and whether it moves.
   struct {

@@ -208,8 +208,8 @@ void SetWriter::writeCopy(StringRef value) {
   stream("out", "copy", copy, typeOf("copy"));
   if (blockOf("copy") > 1)
     storeBlocks(copy, takeScales("out", "copy"), value);
-  else if (wordOf("copy").delayed)
-    storeDelayed(copy, value);
+  else if (wordOf("copy").tensorScale != TensorScale::None)
+    storeTensorScaled(copy, value);
   else
     stored(copy, value, "copy");
 }

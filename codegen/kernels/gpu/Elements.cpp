@@ -108,7 +108,7 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
     if (quick)
       guard.appendTo(loaded[i]);
     SmallVector<Value> draws =
-        takeDraws(kernel, chunk, body, i * width / drawsOfWord);
+        takeDraws(kernel, chunk, body, i * width);
     emitted[i] = cloneSweepBody(
         builder, body,
         {loaded[i], chunk.known, indices[i], chunk.threads, draws});

@@ -128,10 +128,9 @@ private:
                  llvm::ArrayRef<mlir::Value> indices);
   llvm::SmallVector<mlir::Value> takeDraws(KernelBuilder &kernel, Chunk &chunk,
                                            mlir::Region &body, int64_t first);
-  void keepDraw(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
-                int64_t first, llvm::ArrayRef<mlir::Value> words);
-  mlir::Value drawnWord(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
-                        int64_t word);
+  void keepDraw(KernelBuilder &kernel, Chunk &chunk, int64_t first,
+                llvm::ArrayRef<mlir::Value> words);
+  mlir::Value drawnWord(KernelBuilder &kernel, Chunk &chunk, int64_t word);
   void allocateDraws(KernelBuilder &kernel, Chunk &chunk, ThreadMemory &memory);
   std::pair<mlir::Value, mlir::Value> fixedOf(Chunk &chunk, DrawOp draw);
   mlir::Value fixedAt(Chunk &chunk, unsigned entry);

@@ -144,7 +144,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   if (chunk.tag) { // a thread's elements are those of whole calls
     Value offset = arith::AndIOp::create(
         builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET),
-        kernel.i64(drawsOfCall - 1));
+        kernel.i64(drawnTogether - 1));
     chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
                                           offset, kernel.i64(0));
   }

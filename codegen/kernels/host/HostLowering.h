@@ -163,7 +163,7 @@ private:
   /// A stream of draws, in memory of the kernel.
   struct Drawn {
     mlir::Value stream, seed, step;
-    int64_t store;
+    int64_t store, bits;
     mlir::Value memory;
   };
   void makeStreams(KernelBuilder &kernel, SweepOp sweep);

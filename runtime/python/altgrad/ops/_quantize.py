@@ -250,7 +250,7 @@ def _run(x, out, places, fmt, scale, into):
         raise TypeError(f"altgrad.quantize takes plain strided tensors, not {type(x).__name__} of "
                         f"{x.layout} on {x.device}")
     given = scale if stays_on_device(scale) else scale.item()
-    run([x], seen, (f"--quantize={fmt}",), {"scale": given}, copies=([out], places), into=into)
+    run([x], seen, (f"--quantize={fmt}",), {"scale": given}, copies={"copy": ([out], places)}, into=into)
 
 
 @cache
