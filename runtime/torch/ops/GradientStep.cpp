@@ -113,9 +113,8 @@ void GradientStep::bind(const Stream &stream, size_t set,
   check(call(plan.get(), stream.name.c_str(), own.data(), int64_t(own.size())));
 }
 
-GradientResults
-GradientStep::run(const Listed &listed,
-                  const std::map<std::string, Listed> &copies) {
+GradientResults GradientStep::run(const Listed &listed,
+                                  const std::map<std::string, Listed> &copies) {
   c10::OptionalDeviceGuard guard(where.device());
   for (size_t set = 0; set < places.size(); ++set) {
     if (bound != listed.pointers)

@@ -2,8 +2,8 @@
 #ifndef ALTGRAD_TORCH_GRADIENTSTEP_H
 #define ALTGRAD_TORCH_GRADIENTSTEP_H
 
-#include "tensors/Lists.h"
 #include "table/Values.h"
+#include "tensors/Lists.h"
 
 #include <map>
 

@@ -1,8 +1,8 @@
 // What lies beside a parameter: states, master and copy, and the scales of
 // blocks.
 #include "optim/Kept.h"
-#include "tensors/Checks.h"
 #include "ops/GradientStep.h"
+#include "tensors/Checks.h"
 
 #include <ATen/Functions.h>
 #include <ATen/ops/empty_like.h>
@@ -106,10 +106,10 @@ void altgrad::optim::beginCopy(const Set &set,
   step.values().give(ALTGRAD_ROLE_SCALE, 1);
   std::map<std::string, Listed> into;
   for (auto &[key, tensor] : parts)
-    into[key] = {listed->kinds,
-                 {tensor->numel()},
-                 {uint64_t(reinterpret_cast<uintptr_t>(
-                     tensor->mutable_data_ptr()))}};
+    into[key] = {
+        listed->kinds,
+        {tensor->numel()},
+        {uint64_t(reinterpret_cast<uintptr_t>(tensor->mutable_data_ptr()))}};
   step.run(*listed, into);
 }
 
