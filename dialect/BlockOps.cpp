@@ -39,24 +39,8 @@ static LogicalResult verifyStore(Operation *op, Value value, Value stream,
 }
 
 LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {
-  unsigned common = 1;
-  auto meet = [&](Operation *op, unsigned block) -> LogicalResult {
-    // step_c20
-    if (common > 1 && block > 1 && block != common)
-      return op->emitOpError() << "has blocks of " << block << " and of "
-                               << common << " elements in one step";
-    common = std::max(common, block);
-    return success();
-  };
-  for (BlockArgument argument : step.getBody().getArguments())
-    if (auto tensors = dyn_cast<TensorsType>(argument.getType()))
-      if (failed(meet(step, tensors.getBlock())))
-        return failure();
   WalkResult walked = step.walk([&](BlockReduceOp reduce) {
-    return WalkResult(failed(meet(reduce, reduce.getBlock())) ||
-                              failed(verifyBlock(reduce, variances))
-                          ? failure()
-                          : success());
+    return WalkResult(verifyBlock(reduce, variances));
   });
   if (walked.wasInterrupted())
     return failure();

@@ -1,5 +1,6 @@
 // Text and verification of the element form between step and sweep.
 #include "dialect/Dialect.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -62,7 +63,8 @@ LogicalResult EncodeOp::verify() {
   Type draw = getDraw() ? getDraw().getType() : Type();
   Type expected;
   if (getRounding() == Round::Stochastic && !getFormat().isF32()) {
-    expected = IntegerType::get(getContext(), 16);
+    bool wide = draw && getElementTypeOrSelf(draw).isInteger(32);
+    expected = IntegerType::get(getContext(), wide ? 32 : 16);
     if (auto vector = dyn_cast<VectorType>(getNumber().getType()))
       expected = VectorType::get(vector.getShape(), expected);
   }

@@ -177,15 +177,17 @@ def Altgrad_TagOp : Altgrad_Op<"tag", [Pure]> {
 def Altgrad_DrawOp : Altgrad_Op<"draw", [Pure]> {
   let summary = "random bits of this element in this step";
   let description = [{
-    16 bits of Philox4x32-10 under the key `seed`. Its counter is, in words of 32
+    16 or 32 bits of Philox4x32-10 under the key `seed`. Its counter is, in words of 32
     bits from the lowest on: the element's global index >> 3 (two words), `step`,
     and the tensor's tag in 24 bits below the number of the `store`. Of the eight
     draws of a counter an element takes that of its index & 7, the low half of a word
-    first. So they depend on nothing else: no thread, vector, chunk or rank. Each
+    first. Of 32 bits there are four: the index is shifted by 2, and the word is that
+    of index & 3. So they depend on nothing else: no thread, vector, chunk or rank. Each
     store of an element takes a number of its own, or both round alike.
 
     ```mlir
     %r = altgrad.draw seed(%seed) step(%t) store(0) : i16
+    %q = altgrad.draw seed(%seed) step(%t) store(1) : i32
     ```
 
     Constraints:
@@ -194,7 +196,7 @@ def Altgrad_DrawOp : Altgrad_Op<"draw", [Pure]> {
     - (draw_c2) seed and step are the same for all elements of a tensor.
   }];
   let arguments = (ins I64:$seed, I64:$step, I64Attr:$store);
-  let results = (outs AnyTypeOf<[I16, VectorOfRankAndType<[1], [I16]>]>:$bits);
+  let results = (outs AnyTypeOf<[I16, I32, VectorOfRankAndType<[1], [I16, I32]>]>:$bits);
   let assemblyFormat = [{
     `seed` `(` $seed `)` `step` `(` $step `)` `store` `(` $store `)` attr-dict
     `:` type($bits)

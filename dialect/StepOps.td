@@ -73,15 +73,14 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c17) a key is an identifier;
     - (step_c18) where there are several sets, what is reduced belongs to one;
     - (step_c19) what is stored per block is the same for all its elements;
-    - (step_c20) all blocks of a step are of one size;
+    - (step_c20) no argument has one for each unit;
     - (step_c21) a set has at most 128 lists;
     - (step_c22) what differs within one is reduced at most 32 times;
     - (step_c23) a history is an f32, one for the step or for each tensor;
     - (step_c24) `percentile` alone reads it;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) what reduces over units reduces over no tensor and adds up nothing across tensors;
-    - (step_c27) what differs between units is no scalar's content and no condition;
-    - (step_c28) no argument has one for each unit.
+    - (step_c27) what differs between units is no scalar's content and no condition.
 
     Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.
   }];
@@ -223,7 +222,8 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
 
     `stochastic` goes away from zero where the first 16 bits behind the code, and
     zeros behind these, plus the `draw` reach 65536: a number f of the way to the
-    next code reaches it in 65536 f of 65536 draws. That and `toward_zero` never make
+    next code reaches it in 65536 f of 65536 draws. With a draw of 32 bits it is the
+    first 32 bits, and 2^32. That and `toward_zero` never make
     a finite number infinite: beyond the largest it becomes the largest.
 
     ```mlir
@@ -240,11 +240,11 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
     - (quantize_c4) to a code book it rounds to the nearest number.
   }];
   let arguments = (ins Altgrad_RealsType:$values,
-                       Altgrad_RoundingAttr:$rounding, Optional<I16>:$draw,
+                       Altgrad_RoundingAttr:$rounding, Optional<AnyTypeOf<[I16, I32]>>:$draw,
                        Altgrad_OverflowAttr:$overflow);
   let results = (outs Altgrad_TensorsType:$tensors);
   let assemblyFormat = [{
-    $values `round` `` $rounding (`draw` `(` $draw^ `)`)?
+    $values `round` `` $rounding custom<Draw>($draw, type($draw))
     `overflow` `` $overflow attr-dict `:` qualified(type($tensors))
   }];
   let hasVerifier = 1;

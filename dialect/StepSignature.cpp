@@ -322,7 +322,7 @@ LogicalResult StepOp::verify() {
       return emitOpError() << "gives '%" << getName(argument)
                            << "' the role 'history', which is of an f32 for "
                               "the step or for each tensor";
-    // step_c28
+    // step_c20
     if (getScope(argument) == Scope::Unit)
       return emitOpError() << "has '%" << getName(argument)
                            << "' per unit, for which there is no memory";

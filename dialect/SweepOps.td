@@ -61,8 +61,8 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
 
     Constraints, beside conversion_c1 and conversion_c2 of `decode`:
 
-    - (encode_c1) there is a draw exactly where it rounds stochastically, an i16 or
-      a vector of them as long as the numbers', and none to f32 and code books.
+    - (encode_c1) there is a draw exactly where it rounds stochastically, an i16, an
+      i32 or a vector of them as long as the numbers', and none to f32 and code books.
   }];
   let arguments = (ins AnyType:$number, Altgrad_FormatAttr:$format,
                        Altgrad_RoundingAttr:$rounding, Optional<AnyType>:$draw,

@@ -20,13 +20,16 @@ std::optional<double> Numbers::of(Value value) const {
   return isReal(value.getType()) ? it->second.real : it->second.integer;
 }
 
-double Numbers::stored(double number, FormatAttr format, Round rounding,
-                       OverflowMode overflow) const {
+double Numbers::stored(double number, QuantizeOp op) const {
+  FormatAttr format = op.getTensors().getType().getFormat();
   if (exact || format.isF32())
     return number;
+  // The draw of 16 bits is both halves of one of 32.
+  bool wide = op.getDraw() && op.getDraw().getType().isInteger(32);
   Format known = format.toFormat();
-  return decode(known, encode(known, float(number), Rounding(rounding),
-                              Overflow(overflow), /*saturated=*/nullptr, draw));
+  return decode(known, encode(known, float(number), Rounding(op.getRounding()),
+                              Overflow(op.getOverflow()), /*saturated=*/nullptr,
+                              wide ? draw * 0x10001u : draw, wide ? 32 : 16));
 }
 
 // Lists, codes and blocks: a code stands for the number that it is decoded to.
@@ -39,8 +42,7 @@ std::optional<double> Numbers::listed(Operation &op) {
         return collect.getFactor() ? number(0) * number(1) : number(0);
       })
       .Case<QuantizeOp>([&](QuantizeOp op) {
-        return stored(number(0), op.getTensors().getType().getFormat(),
-                      op.getRounding(), op.getOverflow());
+        return stored(number(0), op);
       })
       .Case<ScaleOp>([&](auto) { return number(0) * number(1); })
       .Case<JoinOp>([&](auto) { return number(0) + number(1); })

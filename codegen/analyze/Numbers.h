@@ -38,8 +38,7 @@ private:
   std::optional<double> real(mlir::Operation &op);
   std::optional<double> listed(mlir::Operation &op);
   std::optional<int64_t> integer(mlir::Operation &op);
-  double stored(double number, FormatAttr format, Round rounding,
-                OverflowMode overflow) const;
+  double stored(double number, QuantizeOp op) const;
   const Number &operand(mlir::Operation &op, unsigned index) const {
     return known.find(op.getOperand(index))->second;
   }

@@ -254,6 +254,10 @@ bool StoredUpdate::isBook(unsigned index) const {
 }
 
 std::optional<Round> StoredUpdate::roundingOf(unsigned index) const {
+  for (auto [value, argument] : paths[index].written)
+    if (auto quantize = value.getDefiningOp<QuantizeOp>();
+        quantize && argument == streamOf(index))
+      return quantize.getRounding();
   for (Operation *op : paths[index].stores)
     if (auto quantize = dyn_cast<QuantizeOp>(op))
       if (!quantize.getTensors().getType().getFormat().isF32())

@@ -86,10 +86,12 @@ static Value roundMagnitude(const Bits &bits, Value magnitude, EncodeOp op) {
   Format format = op.getFormat().toFormat();
   if (op.getRounding() == Round::NearestEven)
     return roundToNearest(bits, magnitude, format);
-  Value draw;
-  if (op.getDraw())
-    draw = arith::ExtUIOp::create(bits.b, bits.type, op.getDraw());
-  return roundDirected(bits, magnitude, draw, format);
+  Value draw = op.getDraw();
+  unsigned drawBits =
+      draw ? getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth() : 0;
+  if (draw && drawBits < 32)
+    draw = arith::ExtUIOp::create(bits.b, bits.type, draw);
+  return roundDirected(bits, magnitude, draw, drawBits, format);
 }
 
 static Value truncate(const Bits &bits, Value code, FormatAttr format) {

@@ -127,7 +127,24 @@ static Value decodeSingly(ImplicitLocOpBuilder &b, DecodeOp op) {
 }
 
 static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
+                         const Target &target);
+
+// A code that all elements share is decoded once; nothing where they have their own.
+static Value decodeShared(ImplicitLocOpBuilder &b, DecodeOp op,
+                          const Target &target) {
+  auto all = op.getCode().getDefiningOp<vector::BroadcastOp>();
+  if (!all || isa<VectorType>(all.getSource().getType()))
+    return {};
+  auto one = DecodeOp::create(b, b.getF32Type(), all.getSource(), op.getFormat());
+  Value number = lowerDecode(b, one, target);
+  one.erase();
+  return vector::BroadcastOp::create(b, op.getNumber().getType(), number);
+}
+
+static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
                          const Target &target) {
+  if (Value shared = decodeShared(b, op, target))
+    return shared;
   if (op.getFormat().isBook())
     return decodeByBook(b, op, target);
   if (hasHalves(op, target))

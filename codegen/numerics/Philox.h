@@ -7,9 +7,10 @@
 
 namespace altgrad {
 
-/// Elements that one call serves with 16 bits each.
-constexpr int64_t drawsOfCall = 8, wordsOfCall = 4,
-                  drawsOfWord = drawsOfCall / wordsOfCall;
+/// A call's bits, in words of 32; it serves as many elements as have room.
+constexpr int64_t wordsOfCall = 4, bytesOfCall = 16;
+/// The draws of so many elements are whole calls, of 16 bits or 32.
+constexpr int64_t drawnTogether = 8;
 
 using PhiloxWords = std::array<mlir::Value, 4>;
 /// Philox4x32-10 (Salmon et al., 2011) of a counter. Words are i32, or i64

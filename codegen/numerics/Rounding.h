@@ -10,11 +10,12 @@ namespace altgrad {
 /// begins with them; `shape` is then that one's.
 mlir::Value raise(const Bits &bits, mlir::Value magnitude, const Format &format,
                   Shape &shape);
-/// The code of a magnitude rounded toward zero, or where there is a draw, an i32
-/// of 16 bits, stochastically; beyond the largest one too, and one more where
+/// The code of a magnitude rounded toward zero, or where there is a draw, `drawBits`
+/// of an i32, stochastically; beyond the largest one too, and one more where
 /// there is no zero.
 mlir::Value roundDirected(const Bits &bits, mlir::Value magnitude,
-                          mlir::Value draw, const Format &format);
+                          mlir::Value draw, unsigned drawBits,
+                          const Format &format);
 
 /// The f32 of a number of steps of a format that has steps of one size.
 mlir::Value decodeUniform(const Bits &bits, mlir::Value magnitude,

@@ -39,9 +39,11 @@ LogicalResult SetWriter::quantizeTo(StringRef format) {
   dequantizeGradient();
   text.line(name + "element = element " + gradient);
   text.line(name + "scaled = arith.divf " + name + "element, %grad_scale : f32");
-  if (blockOf("copy") > 1) {
+  bool scaled = wordOf("copy").tensorScale != TensorScale::None;
+  if (blockOf("copy") > 1 || scaled) {
     if (formatOf("copy") != format)
-      return error() << "--quantize=" << format << " beside a copy in blocks of "
+      return error() << "--quantize=" << format << " beside a copy "
+                     << (scaled ? "with a scale in " : "in blocks of ")
                      << formatOf("copy") << ", which takes codes of its own format";
     text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
     size_t before = text.writes.size();

@@ -25,15 +25,16 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
   if (word.reference && word.stream != "rungs")
     return error() << "storage '" << text
                    << "': only rungs are rounded as the reference does";
+  if (word.reference && word.drawBits != 16)
+    return error() << "storage '" << text
+                   << "': the reference draws 16 bits";
   if (!formats.try_emplace(word.stream, word.format).second)
     return error() << "storage names '" << word.stream << "' twice";
-  if (failed(checkBook(text, word)))
+  if (failed(checkBook(text, word)) || failed(checkCompanding(text, word)))
     return failure();
-  if (word.delayed && (!isRuled() || word.format == "f32"))
-    return error() << "storage '" << text << "' delays a scale"
-                   << (isRuled() ? ", and f32 needs none"
-                                 : " of gradients, which have no step before");
-  if (word.hasModifiers() || word.delayed)
+  if (failed(checkTensorScale(text, word)))
+    return failure();
+  if (word.hasModifiers() || word.tensorScale != TensorScale::None)
     words[word.stream] = word;
   return word.block ? takeBlock(text, word) : success();
 }
@@ -104,6 +105,8 @@ LogicalResult SetWriter::read() {
     if (failed(readWord(word)))
       return failure();
   if (splitsMaster() && failed(checkRemainder()))
+    return failure();
+  if (wordOf("copy").tensorScale == TensorScale::Bounded && failed(checkBounded()))
     return failure();
   return inRungs() ? checkRungs() : success();
 }
@@ -194,8 +197,8 @@ void SetWriter::stored(const Named &target, StringRef value, StringRef stream,
                                            : OverflowMode::Saturate);
     if (round == Round::Stochastic) {
       text.line(name + ".draw = draw seed(%seed) step(%seed.next) store(" +
-                Twine(storeOf(stream)) + ") : i16");
-      draw = " draw(" + name + ".draw)";
+                Twine(storeOf(stream)) + ") : i" + Twine(word.drawBits));
+      draw = " draw(" + name + ".draw" + (word.drawBits == 16 ? ")" : " : i32)");
     }
     code = name + ".code";
     text.line(code + " = quantize " + value + " round<" +
@@ -243,6 +246,7 @@ std::string SetWriter::takeHypers() {
     text.argument("in hyper " + name.declared() + ": f64 per_group" +
                   ofSet(/*list=*/false) + value);
     values.push_back("%" + name.name);
+    hypers[name.key] = values.back();
   }
   return llvm::join(values, ", ");
 }
@@ -296,7 +300,8 @@ std::string SetWriter::countStep() {
   if (real)
     text.line(count + ".number = arith.fptosi " + count + ".next : f32 to i64");
   text.writes.push_back(count + ".next to " + count + " : " + type);
-  return " step(" + count + (real ? ".number)" : ".next)");
+  this->count = count + (real ? ".number" : ".next");
+  return " step(" + this->count + ")";
 }
 
 void SetWriter::update() {

@@ -125,14 +125,23 @@ private:
   unsigned blockOf(llvm::StringRef state);
   // By which rule a scale is a power of two, if it is one.
   std::optional<ScaleRule> ruleOf(llvm::StringRef state);
+  Companding compandingOf(llvm::StringRef state);
+  mlir::LogicalResult checkCompanding(llvm::StringRef text, const StorageWord &word);
+  void expand(const Named &state);
+  void compress(const Named &state, llvm::StringRef scale);
   std::string typeOfScales(llvm::StringRef state);
   Named takeScales(llvm::StringRef access, llvm::StringRef state);
   std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state);
-  std::string anyScale(const Named &state, llvm::StringRef largest);
+  std::string anyScale(const Named &state, const Named &scales, llvm::StringRef largest);
   std::string largestOf(const Named &state, bool finite);
+  bool inHalves(llvm::StringRef state);
   void writeCopy(llvm::StringRef value);
-  std::string delayedScale(const Named &copy, llvm::StringRef largest);
-  void storeDelayed(const Named &copy, llvm::StringRef value);
+  mlir::LogicalResult checkTensorScale(llvm::StringRef text, const StorageWord &word);
+  mlir::LogicalResult checkBounded();
+  std::string tensorScale(const Named &copy, llvm::StringRef largest);
+  std::string largestOfHistory(const Named &copy, const Named &newest);
+  std::string boundOfLargest(const Named &copy, const Named &newest);
+  void storeTensorScaled(const Named &copy, llvm::StringRef value);
   // What is written from the `from`th write on is written whatever was found.
   void moveToAlways(size_t from);
   std::string loadBlocks(const Named &state, const Named &scales);
@@ -172,11 +181,15 @@ private:
   llvm::StringMap<std::string> formats;
   llvm::StringMap<unsigned> blocks;
   llvm::StringMap<ScaleRule> rules; // of scales that are powers of two
+  llvm::StringSet<> halves;         // whose scales are in f16
+  llvm::StringMap<Companding> compandings;
   llvm::StringMap<StorageWord> words; // that say how to round
   std::string before, after;          // the parameter, or its master
   std::string code;                   // what is stored of it
   Named remainder;                    // where it has no room for its master
   llvm::SmallVector<mlir::BlockArgument> states;
+  llvm::StringMap<std::string> hypers; // values of the step, by the rule's names
+  std::string count;                   // the number of this step
   // Elements of a parameter in rungs: of its code, where it starts, how far it is to
   // go, unrounded, and where to; what tells old from new; and whether it moves.
   struct {

@@ -23,20 +23,21 @@ LogicalResult SetWriter::takeBlock(StringRef text, const StorageWord &word) {
     return error() << "storage '" << text
                    << "' scales blocks of " << format
                    << "; a scale is for formats of 8 and 16 bits";
-  if (word.scale && *word.scale != "f32" && *word.scale != "ocp.e8m0")
+  if (word.scale && *word.scale != "f32" && *word.scale != "f16" &&
+      *word.scale != "ocp.e8m0")
     return error() << "storage '" << text << "' has scales in '" << *word.scale
-                   << "'; scales are in f32 or ocp.e8m0";
+                   << "'; scales are in f32, f16 or ocp.e8m0";
   auto known = FormatAttr::getNamed(loc.getContext(), format);
-  if (word.scale == "ocp.e8m0" && known && known.isBook())
+  if (word.scale && *word.scale != "f32" && known && known.isBook())
     return error() << "storage '" << text << "': the scales of a code book, whose "
                    << "numbers end at 1, are in f32";
-  for (const auto &other : blocks)
-    if (other.second != size)
-      return error() << "storage '" << text << "' beside blocks of "
-                     << other.second << "; all blocks of a step are of one size";
   blocks[name] = size;
   if (word.scale == "ocp.e8m0")
     rules[name] = word.rule.value_or(ScaleRule::RCeil);
+  if (word.scale == "f16")
+    halves.insert(name);
+  if (word.companding != Companding::None)
+    compandings[name] = word.companding;
   return success();
 }
 
@@ -69,9 +70,15 @@ std::optional<ScaleRule> SetWriter::ruleOf(StringRef state) {
   return it == rules.end() ? std::nullopt : std::optional(it->second);
 }
 
+bool SetWriter::inHalves(StringRef state) {
+  return halves.contains(formats.count(state) ? state : "states");
+}
+
 std::string SetWriter::typeOfScales(StringRef state) {
-  return "!altgrad.tensors<" + std::string(ruleOf(state) ? "ocp.e8m0" : "f32") +
-         " per " + std::to_string(blockOf(state)) + ">";
+  StringRef format = ruleOf(state)     ? "ocp.e8m0"
+                     : inHalves(state) ? "f16"
+                                       : "f32";
+  return "!altgrad.tensors<" + format.str() + " per " + std::to_string(blockOf(state)) + ">";
 }
 
 // The argument that holds the scales of a state.
@@ -86,8 +93,11 @@ std::string SetWriter::loadBlocks(const Named &state, const Named &scales) {
   std::string units = load(scales, typeOfScales(state.key));
   text.line(name + ".number = element " + codes);
   text.line(name + ".unit = element " + units);
-  text.line(name + ".value = arith.mulf " + name + ".number, " + name +
-            ".unit : f32");
+  if (compandingOf(state.key) == Companding::None)
+    text.line(name + ".value = arith.mulf " + name + ".number, " + name +
+              ".unit : f32");
+  else
+    expand(state);
   text.line(name + ".values = collect " + name +
             ".value : f32 to !altgrad.reals");
   return name + ".values";
@@ -119,22 +129,35 @@ std::string SetWriter::largestOf(const Named &state, bool finite) {
 }
 
 // The scale makes the block's largest number the format's. The limits keep a scale
-// and its inverse normal numbers: zeros stay zeros.
-std::string SetWriter::anyScale(const Named &state, StringRef largest) {
+// and its inverse normal numbers: zeros stay zeros. Numbers are divided by a scale in
+// f16 as that is read, those that are bent first by the one before it was rounded.
+std::string SetWriter::anyScale(const Named &state, const Named &scales,
+                                StringRef largest) {
   std::string name = "%" + state.name + ".";
   Format known = codecOf(state.key);
+  bool half = inHalves(state.key), bent = compandingOf(state.key) != Companding::None;
+  float least = bent ? 1e-12f : half ? 0x1p-24f : 0x1p-120f;
   auto line = [&](const Twine &result, const Twine &value) {
-    text.line(name + result + " = arith." + value + " : f32");
+    text.line(name + result + " = " + value + " : f32");
   };
-  line("top", "constant " + bitsOf(decode(known, known.maxCode())));
-  line("least", "constant " + bitsOf(known.book ? books[known.book - 1].leastScale
-                                             : 0x1p-120f));
-  line("most", "constant " + bitsOf(0x1p126f));
-  line("share", "divf " + largest + ", " + name + "top");
-  line("raised", "maximumf " + name + "share, " + name + "least");
-  line("scale", "minimumf " + name + "raised, " + name + "most");
+  line("top", "arith.constant " + bitsOf(bent ? 1 : decode(known, known.maxCode())));
+  line("least", "arith.constant " + bitsOf(known.book ? books[known.book - 1].leastScale
+                                                  : least));
+  line("most", "arith.constant " + bitsOf(half ? 65504 : 0x1p126f));
+  line("share", "arith.divf " + largest + ", " + name + "top");
+  line("raised", "arith.maximumf " + name + "share, " + name + "least");
+  line("scale", "arith.minimumf " + name + "raised, " + name + "most");
   text.line(name + "units = collect " + name + "scale : f32 to !altgrad.reals");
-  return name + "scale";
+  if (!half)
+    return name + "scale";
+  std::string type = typeOfScales(state.key), code = "%" + scales.name + ".code";
+  text.line(code + " = quantize " + name +
+            "units round<nearest_even> overflow<saturate> : " + type);
+  if (bent)
+    return name + "scale";
+  text.line(name + "held = dequantize " + code + " : " + type);
+  text.line(name + "unit.now = element " + name + "held");
+  return name + "unit.now";
 }
 
 // torchao's codes are those of a quotient, and so are its bytes: three products
@@ -153,22 +176,30 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
                             StringRef value) {
   std::string name = "%" + state.name + ".";
   bool powers = ruleOf(state.key).has_value();
-  text.line(name + "next = element " + value);
+  Companding bent = compandingOf(state.key);
+  text.line(name + (bent == Companding::Sqrt ? "square" : "next") + " = element " +
+            value);
+  if (bent == Companding::Sqrt)
+    text.line(name + "next = math.sqrt " + name + "square : f32");
   std::string largest = largestOf(state, /*finite=*/!powers || state.key != "copy");
   std::string scale = powers ? powerOfTwo(scales, largest, state.key)
-                             : anyScale(state, largest);
-  text.line(name + "one = arith.constant 1.0 : f32");
-  text.line(name + "inverse = arith.divf " + name + "one, " + scale + " : f32");
-  if (codecOf(state.key).book)
-    divide(text, name);
-  else
-    text.line(name + "scaled = arith.mulf " + name + "next, " + name +
-              "inverse : f32");
+                             : anyScale(state, scales, largest);
+  if (bent != Companding::None) {
+    compress(state, scale);
+  } else {
+    text.line(name + "one = arith.constant 1.0 : f32");
+    text.line(name + "inverse = arith.divf " + name + "one, " + scale + " : f32");
+    if (codecOf(state.key).book)
+      divide(text, name);
+    else
+      text.line(name + "scaled = arith.mulf " + name + "next, " + name +
+                "inverse : f32");
+  }
   text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
   stored(state, name + "list", state.key, /*scaled=*/true);
   text.writes.push_back(
-      (powers ? "%" + scales.name + ".code" : name + "units") + " to %" +
-      scales.name + " : " + typeOfScales(state.key));
+      (powers || inHalves(state.key) ? "%" + scales.name + ".code" : name + "units") +
+      " to %" + scales.name + " : " + typeOfScales(state.key));
 }
 
 // A further copy of the parameter, or of a gradient, with or without scales.
@@ -177,8 +208,8 @@ void SetWriter::writeCopy(StringRef value) {
   stream("out", "copy", copy, typeOf("copy"));
   if (blockOf("copy") > 1)
     storeBlocks(copy, takeScales("out", "copy"), value);
-  else if (wordOf("copy").delayed)
-    storeDelayed(copy, value);
+  else if (wordOf("copy").tensorScale != TensorScale::None)
+    storeTensorScaled(copy, value);
   else
     stored(copy, value, "copy");
 }

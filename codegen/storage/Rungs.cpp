@@ -157,10 +157,13 @@ std::string SetWriter::roundRungs(const Named &param, const std::string &change)
   if (!drawsRungs())
     return t.whole("by", change, stringifyRound(*word.round) + ">");
   std::string draw =
-      t.line("draw", "draw seed(%seed) step(%seed.next) store(0) : i16");
+      t.line("draw", "draw seed(%seed) step(%seed.next) store(0) : i" +
+                         Twine(word.drawBits));
   return word.reference
              ? roundAsReference(t, change, draw)
-             : t.whole("by", change, "stochastic> draw(" + draw + ")");
+             : t.whole("by", change,
+                       "stochastic> draw(" + draw +
+                           (word.drawBits == 16 ? ")" : " : i32)"));
 }
 
 // Moves the rung by `change`, not beyond the last one. A code that is no number

@@ -9,6 +9,39 @@ using namespace altgrad;
 
 static std::string quote(StringRef text) { return ("'" + text + "'").str(); }
 
+// Sets what `modifier` says of the one scale of a copy; nothing if it is no such word.
+static std::optional<std::string> readTensorScale(StringRef modifier,
+                                                  StorageWord &word) {
+  auto [name, steps] = modifier.split(':');
+  auto kind = llvm::StringSwitch<TensorScale>(name)
+                  .Case("delayed", TensorScale::Delayed)
+                  .Case("current", TensorScale::Current)
+                  .Case("bounded", TensorScale::Bounded)
+                  .Default(TensorScale::None);
+  if (kind == TensorScale::None && modifier != "pow2")
+    return std::nullopt;
+  if (word.stream != "copy" || word.block)
+    return ", which is of the one scale of a copy without blocks";
+  if (modifier == "pow2" && word.tensorScale == TensorScale::None)
+    return " of a scale; write delayed,pow2";
+  if (modifier == "pow2" ? word.pow2 : word.tensorScale != TensorScale::None)
+    return modifier == "pow2" || word.tensorScale == kind
+               ? " twice"
+               : " of a scale that is something else already";
+  if (modifier == "pow2") {
+    word.pow2 = true;
+    return "";
+  }
+  word.tensorScale = kind;
+  if (!modifier.contains(':'))
+    return "";
+  if (kind != TensorScale::Delayed)
+    return "; only a delayed scale looks back";
+  if (steps.getAsInteger(10, word.history) || !word.history || word.history > 64)
+    return "; a delayed scale looks back 1 to 64 steps";
+  return "";
+}
+
 // Sets what `modifier` says, which nothing before it may have said.
 static std::string readModifier(StringRef text, StringRef modifier,
                                 StorageWord &word) {
@@ -31,28 +64,32 @@ static std::string readModifier(StringRef text, StringRef modifier,
     word.rule = rule;
     return "";
   }
-  if (modifier == "delayed" || modifier == "pow2") {
-    bool &said = modifier == "delayed" ? word.delayed : word.pow2;
-    if (word.stream != "copy" || word.block)
-      return where + " says " + quote(modifier) +
-             ", which is of the one scale of a copy without blocks";
-    if (modifier == "pow2" && !word.delayed)
-      return where + " says 'pow2' of a scale; write delayed,pow2";
-    if (said)
-      return where + " says " + quote(modifier) + " twice";
-    said = true;
+  auto companding = llvm::StringSwitch<Companding>(modifier)
+                        .Case("softsign", Companding::Softsign)
+                        .Case("sqrt", Companding::Sqrt)
+                        .Default(Companding::None);
+  if (companding != Companding::None) {
+    if (word.companding != Companding::None)
+      return where + " says twice how numbers are bent before they are codes";
+    word.companding = companding;
     return "";
   }
-  std::optional<Round> round = symbolizeRound(modifier);
+  if (std::optional<std::string> why = readTensorScale(modifier, word))
+    return why->empty() ? "" : where + " says " + quote(modifier) + *why;
+  bool longDraw = modifier == "stochastic32";
+  std::optional<Round> round = symbolizeRound(longDraw ? "stochastic" : modifier);
   std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
   if (!round && !overflow)
     return where + " says " + quote(modifier) +
-           "; known are nearest_even, toward_zero and stochastic, saturate and "
-           "nonfinite, and of scales rceil, floor, ceil, even, delayed and pow2";
+           "; known are nearest_even, toward_zero, stochastic and "
+           "stochastic32, saturate and nonfinite, of scales rceil, floor, ceil, even, delayed, current, bounded and pow2, and of codes "
+           "softsign and sqrt";
   if (round ? word.round.has_value() : word.overflow.has_value())
     return where + " says twice " +
            (round ? "how it rounds"
                   : "what a number beyond its format becomes");
+  if (longDraw)
+    word.drawBits = 32;
   if (round)
     word.round = round;
   else

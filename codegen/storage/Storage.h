@@ -11,19 +11,32 @@ namespace altgrad {
 /// How the power of two is chosen that scales a block, as MX formats have it.
 enum class ScaleRule { RCeil, Floor, Ceil, Even };
 
+/// By what the one scale of a copy without blocks is chosen: the largest numbers of
+/// past steps, this step's, or what this step's cannot pass.
+enum class TensorScale { None, Delayed, Current, Bounded };
+
+/// How a state's share of its block's largest number is bent before it becomes a code,
+/// as FlashOptim's: 2x / (1 + |x|), or the root.
+enum class Companding { None, Softsign, Sqrt };
+
 /// "m=ocp.e4m3fn:128,stochastic,nonfinite": 128 elements share a scale; what is said
 /// behind a comma is how what lies between two codes, or beyond the last, is stored.
-/// "copy=ocp.e4m3fn,delayed,pow2": one scale for a tensor.
+/// "copy=ocp.e4m3fn,delayed,pow2": one scale for a tensor; "delayed:16", by the largest
+/// number of 16 steps.
 /// "copy=ocp.e4m3fn:32:ocp.e8m0,floor", or "copy=mxfp8,floor": scales are powers of two.
+/// "m=int8:32:f16,softsign": scales are in f16, codes are of bent numbers.
 struct StorageWord {
   std::string stream, format;
   std::optional<std::string> block;     // as it was written
   std::optional<std::string> scale;     // its format; f32 where nothing is said
   std::optional<ScaleRule> rule;        // rceil where nothing is said
+  Companding companding = Companding::None;
   std::optional<Round> round;           // nearest_even where nothing is said
+  unsigned drawBits = 16;               // 32 of stochastic32
   std::optional<OverflowMode> overflow; // what suits the format
   bool reference = false; // of rungs: draws as GridOptim's source adds them
-  bool delayed = false; // one scale for a tensor, by its last step's largest number
+  TensorScale tensorScale = TensorScale::None;
+  unsigned history = 1; // steps that a delayed scale looks back
   bool pow2 = false;    // that scale is rounded down to a power of two
   bool hasModifiers() const { return round || overflow || reference; }
 };

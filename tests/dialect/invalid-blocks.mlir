@@ -57,22 +57,14 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
 
 // -----
 
-// step_c20
-// expected-error@+1 {{'altgrad.step' op has blocks of 64 and of 32 elements in one step}}
-altgrad.step @s(in %a: !altgrad.tensors<f32 per 32>, in %b: !altgrad.tensors<f32 per 64>) {
-  commit
-}
-
-// -----
-
-altgrad.step @s(in %a: !altgrad.tensors<f32 per 32>, in %w: !altgrad.tensors<f32>, out %n: f32) {
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 64>) {
   %x = dequantize %w : !altgrad.tensors<f32>
   %e = element %x
-  // step_c20
-  // expected-error@+1 {{'altgrad.block_reduce' op has blocks of 64 and of 32 elements in one step}}
-  %m = block_reduce max %e over 64 : f32
-  %s = reduce add %m over step : f32
-  commit always %s to %n : f32
+  %m = block_reduce max %e over 32 : f32
+  %l = collect %m : f32 to !altgrad.reals
+  // step_c19
+  // expected-error@+1 {{stores a value that differs between elements to '!altgrad.tensors<f32 per 64>'}}
+  commit always %l to %top : !altgrad.tensors<f32 per 64>
 }
 
 // -----

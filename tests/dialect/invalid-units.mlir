@@ -34,7 +34,7 @@ altgrad.step @s(inout %g: !altgrad.tensors<f32>) {
 
 // -----
 
-// step_c28
+// step_c20
 // expected-error@+1 {{'altgrad.step' op has '%x' per unit, for which there is no memory}}
 "altgrad.step"() <{sym_name = "s", accesses = ["in"], roles = ["none"], names = ["x"], keys = ["x"], scopes = [#altgrad<scope unit>], sets = array<i64: -1>, defaults = [unit]}> ({
 ^bb0(%x: f32):

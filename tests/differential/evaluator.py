@@ -104,7 +104,8 @@ class Evaluator:
         """Of the elements of all rows, as the index."""
         index, row = self._index(op)[0].array, self.rows.of(None)
         tags, store = np.array(self.rows.tag, np.int64)[row], int(op.attributes["store"].split(" ")[0])
-        drawn = rounding.draws(index, (seed.array if len(seed.array) else [0])[0], step.array[row], tags, store)
+        drawn = rounding.draws(index, (seed.array if len(seed.array) else [0])[0], step.array[row], tags, store,
+                               int(op.result_types[0][1:]))
         return [Value(drawn, True)]
 
     #===-- Lists ------------------------------------------------------------===#

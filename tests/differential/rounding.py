@@ -23,25 +23,29 @@ def philox(counter, key, rounds=10):
     return c
 
 
-def counter(indices, step, tag, store):
-    """Four words: of the index >> 3 in 64 bits, of the step, of the tag below the store's number."""
-    call = np.asarray(indices).astype(np.uint64) >> np.uint64(3)
+def counter(indices, step, tag, store, bits=16):
+    """Four words: of the index >> 3 (of draws of 32 bits >> 2) in 64 bits, of the step, of the tag below the store's number."""
+    call = np.asarray(indices).astype(np.uint64) >> np.uint64(3 if bits == 16 else 2)
     word = (np.asarray(tag).astype(np.uint64) & np.uint64(0xFFFFFF)) | np.uint64(store << 24)
     return np.broadcast_arrays(call & _LOW, call >> np.uint64(32), np.asarray(step).astype(np.uint64) & _LOW, word)
 
 
-def draws(indices, seed, step, tag, store):
-    """16 bits for each global index: the lane index & 7 of the call index >> 3."""
+def draws(indices, seed, step, tag, store, bits=16):
+    """16 bits for each global index: the lane index & 7 of the call index >> 3; 32: the word index & 3 of index >> 2."""
     indices = np.asarray(indices).astype(np.uint64)
     seed = int(seed) & 0xFFFFFFFFFFFFFFFF
-    words = np.stack(philox(counter(indices, step, tag, store), (seed & 0xFFFFFFFF, seed >> 32)))
+    words = np.stack(philox(counter(indices, step, tag, store, bits), (seed & 0xFFFFFFFF, seed >> 32)))
+    if bits == 32:
+        place = (indices & np.uint64(3)).astype(int)
+        return words[place, np.arange(len(indices))].astype(np.uint32) if len(indices) else np.empty(0, np.uint32)
     lane = (indices & np.uint64(7)).astype(int)
     word = words[lane >> 1, np.arange(len(indices))] if len(indices) else np.empty(0, np.uint64)
     return (word >> (np.uint64(16) * (lane & 1).astype(np.uint64)) & np.uint64(0xFFFF)).astype(np.uint16)
 
 
 def encode(form, numbers, overflow, draw=None):
-    """Codes toward zero, or away from it where 65536ths of the way to the next code and a draw reach 65536."""
+    """Codes toward zero, or away from it where 65536ths of the way to the next code and a draw reach 65536; or 2^32."""
+    whole = 2.0**32 if draw is not None and draw.dtype == np.uint32 else 65536
     numbers = np.asarray(numbers, np.float32)
     negative, nan, infinite = np.signbit(numbers), np.isnan(numbers), np.isinf(numbers)
     values = formats._table(form)
@@ -51,10 +55,10 @@ def encode(form, numbers, overflow, draw=None):
     with np.errstate(all="ignore"):
         x = np.abs(numbers.astype(np.float64))
         low = np.clip(np.searchsorted(grid, x, side="right") - 1, 0, len(grid) - 2)
-        way = np.floor((x - grid[low]) / (grid[low + 1] - grid[low]) * 65536)
+        way = np.floor((x - grid[low]) / (grid[low + 1] - grid[low]) * whole)
         way = np.where(np.isfinite(way), way, 0)
     if draw is not None:
-        low = low + (way + draw.astype(np.int64) >= 65536)
+        low = low + (way + draw.astype(np.int64) >= whole)
     code = np.clip(low - (not form.zero), 0, finite + (form.complement & negative))
     if form.complement:
         code = np.where(negative, -code, code) & ((1 << form.bits) - 1)

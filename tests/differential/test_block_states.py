@@ -22,7 +22,10 @@ CASES = [("adamw", "m=ocp.e4m3fn:128 v=ocp.e4m3fn:128", ["--clip"]),
          ("adamw", "m=bnb8:256 v=bnb8u:256", ["--clip"]),
          ("adam{amsgrad}", "param=bf16 grad=bf16 master=f32 states=bnb8u:32 m=bnb8:32", ["--unscale"]),
          ("lion", "param=bf16 grad=bf16 m=bnb8:128", ["--loss-scaler=torch", "--clip"]),
-         ("adamw", "m=torchao4:128 v=torchao4u:128", [])]
+         ("adamw", "m=torchao4:128 v=torchao4u:128", []),
+         ("adamw", "m=ocp.e4m3fn:128 v=bnb8u:256", ["--clip"]),
+         ("adam{amsgrad}", "m=int8:32:f16,softsign v=ocp.e5m2:64 vmax=bf16:256 copy=mxfp8,ceil", ["--unscale"]),
+         ("lion", "param=bf16,stochastic grad=bf16 m=bnb8:256 copy=mxfp8e5m2,stochastic", [])]
 
 
 @pytest.mark.parametrize("rule, storage, flags", CASES, ids=lambda case: str(case))

@@ -145,3 +145,35 @@ def test_tops_of_a_sweep_with_a_sum():
         "commit always", "%sum = reduce sumsq %ratio over step : f32\n commit always %sum to %n : f32,"))
     assert len([p for p in compiled.manifest["phases"] if p["kind"] == "sweep"]) == 1
     agree(compiled)
+
+
+def test_blocks_of_three_sizes_that_depend_on_each_other():
+    """The largest of 32 over that of 128, whose blocks are divided by the least of 256; old values of each are read."""
+    lists = [f"!altgrad.tensors<f32 per {size}>" for size in (32, 128, 256)]
+    compiled = program.Program(f"""
+      altgrad.step @s(inout %w: !altgrad.tensors<f32>, inout %a: {lists[0]}, inout %b: {lists[1]}, inout %c: {lists[2]}) {{
+        %wr = dequantize %w : !altgrad.tensors<f32>
+        %x = element %wr
+        %ar = dequantize %a : {lists[0]}
+        %ae = element %ar
+        %br = dequantize %b : {lists[1]}
+        %be = element %br
+        %cr = dequantize %c : {lists[2]}
+        %ce = element %cr
+        %x0 = arith.addf %x, %ae : f32
+        %size = math.absf %x0 : f32
+        %big = block_reduce max %size over 128 : f32
+        %share = arith.divf %x0, %big : f32
+        %x1 = arith.addf %share, %be : f32
+        %small = block_reduce max %x1 over 32 : f32
+        %ratio = arith.divf %small, %big : f32
+        %all = block_reduce max %ratio over 256 : f32
+        %x2 = arith.mulf %x1, %all : f32
+        %x3 = arith.subf %x2, %ce : f32
+        %w1 = collect %x3 : f32 to !altgrad.reals
+        %a1 = collect %small : f32 to !altgrad.reals
+        %b1 = collect %big : f32 to !altgrad.reals
+        %c1 = collect %all : f32 to !altgrad.reals
+        commit always %w1 to %w : !altgrad.tensors<f32>, %a1 to %a : {lists[0]}, %b1 to %b : {lists[1]}, %c1 to %c : {lists[2]}
+      }}""")
+    agree(compiled)

@@ -24,7 +24,7 @@ def signature(form):
     out %some: !altgrad.tensors<{form}>, in random %seed: i64, inout random %draws: i64)"""
 
 
-def step_text(form, overflow):
+def step_text(form, overflow, bits=16):
     """Both roundings of the same numbers; the count is the step's own."""
     kind = f"!altgrad.tensors<{form}>"
     return f"""{signature(form)} {{
@@ -32,16 +32,16 @@ def step_text(form, overflow):
   %next = arith.addi %draws, %one : i64
   %n = dequantize %numbers : !altgrad.tensors<f32>
   %z = quantize %n round<toward_zero> overflow<{overflow}> : {kind}
-  %r = draw seed(%seed) step(%next) store(3) : i16
-  %s = quantize %n round<stochastic> draw(%r) overflow<{overflow}> : {kind}
+  %r = draw seed(%seed) step(%next) store(3) : i{bits}
+  %s = quantize %n round<stochastic> draw(%r{" : i32" * (bits == 32)}) overflow<{overflow}> : {kind}
   commit always %z to %zero : {kind}, %s to %some : {kind}, %next to %draws : i64
 }}
 """
 
 
-def check(form_text, overflow, numbers, seed=0x123456789abcdef0, step=7, offset=0, shift=0):
+def check(form_text, overflow, numbers, seed=0x123456789abcdef0, step=7, offset=0, shift=0, bits=16):
     form = formats.named(form_text)
-    compiled = program.Program(step_text(form_text, overflow))
+    compiled = program.Program(step_text(form_text, overflow, bits))
     rows = compiled.rows([[len(numbers)]])
     rows.offset, rows.tag = [offset], [0xABCDEF]
     values = {"numbers": numbers.view(np.uint32), "zero": np.zeros(len(numbers), form.code),
@@ -69,6 +69,12 @@ def test_numbered(form):
         check(form, "nonfinite", points(formats.named(form)))
 
 
+@pytest.mark.parametrize("form", [name for name in NAMED if not formats.named(name).book] + list(numbered())[::97])
+def test_draws_of_32_bits(form):
+    """Every format, at its codes, between them and beyond them."""
+    check(form, "saturate", points(formats.named(form)), bits=32)
+
+
 @pytest.mark.parametrize("offset", [1, 7, 8, 2**32 * 8 - 12, 2**44 - 9003])
 def test_draws_follow_the_global_index(offset):
     """Chunks and vectors that begin within a call, carries into the counter's second word, views off alignment."""
@@ -76,12 +82,14 @@ def test_draws_follow_the_global_index(offset):
     for shift in (0, 1):
         check("bf16", "nonfinite", numbers, offset=offset, shift=shift)
         check("ocp.e4m3fn", "saturate", numbers, offset=offset, shift=shift, seed=-1, step=2**32 - 3)
+        check("ocp.e4m3fn", "saturate", numbers, offset=offset, shift=shift, bits=32)
 
 
-def test_shards_draw_what_the_whole_draws():
+@pytest.mark.parametrize("bits", [16, 32])
+def test_shards_draw_what_the_whole_draws(bits):
     """A tensor in three rows with offsets: the bytes of one row."""
     numbers = np.random.default_rng(2).standard_normal(6000).astype(np.float32)
-    compiled = program.Program(step_text("bf16", "nonfinite"))
+    compiled = program.Program(step_text("f16", "nonfinite", bits))
     outcome = []
     for ends in ([6000], [1003, 4100, 6000]):
         first = [0, *ends[:-1]]
@@ -101,7 +109,10 @@ def test_shards_draw_what_the_whole_draws():
     ("adamw", "param=bf16,stochastic states=param"), ("adamw", "param=bf16,stochastic m=ocp.e4m3fn,toward_zero v=f32"),
     ("adamw", "param=f16,stochastic,saturate master=f32 states=bf16,stochastic copy=ocp.e5m2,stochastic"),
     ("sgd", "param=ocp.e5m2,stochastic"), ("lion", "param=bf16,stochastic m=bf16,stochastic"),
-    ("lamb", "param=bf16,stochastic states=param,stochastic")])
+    ("lamb", "param=bf16,stochastic states=param,stochastic"),
+    ("adamw", "param=bf16,stochastic32 grad=bf16 m=ocp.e4m3fn,stochastic32 v=bf16,stochastic"),
+    ("adamw", "param=bf16,stochastic grad=bf16 states=ocp.e5m2:128,stochastic32 copy=mxfp8,stochastic32"),
+    ("lion", "rungs=ocp.e4m3fn,stochastic32 m=f16,stochastic32")])
 def test_generated_steps(rule, storage):
     """Several stores of an element with draws of their own, in a second step too; a rule with and one without a count."""
     compiled = program.Program(program.generated(rule, storage, *["--clip"] * (rule == "adamw")))

@@ -13,7 +13,9 @@ import compare
 import formats
 import program
 import ptxrun
+import rounding
 from buffers import Memory
+from test_rounding import step_text
 
 STRIDE = int(os.environ.get("ALTGRAD_EVERY", "8191"))
 DRAWS = np.arange(65536, dtype=np.uint16)
@@ -102,3 +104,41 @@ def test_the_turn_in_ptx(name):
             for machine, codes in rounder.codes(numbers, draw.astype(np.uint16), {"races": False}):
                 magnitude = codes & ((1 << (rounder.form.bits - 1)) - 1)
                 assert (magnitude - low == up).all(), (name, machine)
+
+
+def turning(form, count):
+    """Numbers that a draw of 32 bits just takes to the next code, those just below, and the code that they lie above.
+
+    The draws are Philox's, so each number is made for its own: below it, f of the way on, lie as many draws as stay.
+    """
+    rng = np.random.default_rng(4)
+    values = formats._table(form)
+    grid = values[np.isfinite(values)]
+    low = np.where(rng.random(count) < 0.3, rng.integers(0, 4, count), rng.integers(0, len(grid) - 1, count))
+    drawn = rounding.draws(np.arange(count), 11, 1, 0, 3, 32).astype(np.int64)
+    turn = grid[low] + (2.0**32 - drawn) / 2.0**32 * (grid[low + 1] - grid[low])
+    goes = turn.astype(np.float32)
+    goes = np.where(goes < turn, np.nextafter(goes, np.float32(np.inf)), goes)
+    stays = np.nextafter(goes, np.float32(0))
+    sure = (goes < grid[low + 1]) & (stays >= grid[low])
+    return goes, stays, low, sure
+
+
+@pytest.mark.parametrize("name", ["bf16", "f16", "ocp.e4m3fn", "ocp.e5m2", "ocp.e2m1", "altgrad.e0m7", "altgrad.e3m12"])
+def test_draws_of_32_bits_turn_at_the_fraction(name):
+    """A number goes from exactly 2^32 less its fraction on, whose last bits are f32's: no draw in between does both."""
+    form, count = formats.named(name), 60000 if STRIDE > 1 else 4000000
+    compiled = program.Program(step_text(name, "saturate", 32))
+    rows = compiled.rows([[count]])
+    goes, stays, low, sure = turning(form, count)
+    assert sure.mean() > 0.9
+    for numbers, up in ((goes, 1), (stays, 0), (-goes, 1), (-stays, 0)):
+        values = {"numbers": numbers.view(np.uint32), "zero": np.zeros(count, form.code), "some": np.zeros(count, form.code),
+                  "seed": np.array([11]), "draws": np.array([0])}
+        start = Memory(compiled.signature, rows, [0]).fill(values)
+        for machine, run in compare.executors(compiled, {"races": False} if ptxrun.available() and STRIDE > 1 else None):
+            memory = start.twin()
+            run(memory)
+            compare.TOTAL.add(rows)
+            magnitude = memory.values()["some"].astype(np.int64) & (form.magnitudes - 1)
+            assert (magnitude == low + up)[sure].all(), (machine, up)

@@ -17,6 +17,10 @@ CASES = [("adamw", "copy=mxfp8", ["--clip"]),
          ("adamw", "param=bf16,stochastic copy=mxfp8,stochastic states=ocp.e5m2:32:ocp.e8m0", []),
          ("adamw", "param=bf16 grad=bf16 master=f32 copy=ocp.e4m3fn,delayed", ["--scaler", "--clip"]),
          ("lion", "copy=ocp.e5m2,delayed,pow2 m=ocp.e4m3fn:128", []),
+         ("adamw", "copy=ocp.e4m3fn,current", ["--clip"]),
+         ("lion", "param=bf16 grad=bf16 master=f32 copy=ocp.e5m2,current,pow2 m=ocp.e4m3fn:128", ["--scaler"]),
+         ("adamw", "copy=ocp.e4m3fn,delayed:16", []),
+         ("adam{amsgrad}", "param=bf16 grad=bf16 master=f32 copy=ocp.e4m3fn,bounded,pow2", ["--unscale", "--clip"]),
          ("sgd{momentum_on,nesterov}", "copy=ocp.e4m3fn:128 buf=int8:128:ocp.e8m0", ["--statistics"])]
 
 
@@ -105,3 +109,95 @@ def test_a_delayed_scale_is_that_of_the_step_before(form, top, pow2):
             np.testing.assert_array_equal(got.streams["copy"].get(), codes.ravel(), err_msg=name)
             np.testing.assert_array_equal(got.scalars["copy_scale"], 1 / scales, err_msg=name)
             np.testing.assert_array_equal(got.scalars["copy_amax"], np.abs(numbers).max(1), err_msg=name)
+
+
+def stepped(rule, storage, numbers, **given):
+    """(path, memory) after a step of parameters in rows; what is not given is 0 for a step that moves nothing."""
+    compiled = program.Program(program.generated(rule, storage))
+    rows = compiled.rows([[numbers.shape[1]] * len(numbers)])
+    values = templatecases.start_values(compiled, rows, np.random.default_rng(4), 0)
+    values.update(w=numbers.ravel().view(np.uint32), decay=np.zeros(1), **given)
+    memory = compare.Memory(compiled.signature, rows, [0] * len(numbers)).fill(values)
+    for name, run in compare.executors(compiled, ALL):
+        got = memory.twin()
+        run(got)
+        yield name, got
+
+
+def scaled(numbers, scales, form, top):
+    product = np.clip(numbers * scales[:, None], -top, top)
+    codes = product.astype(mx.FORMATS[form][0]).view(np.uint8)
+    codes[np.isnan(product)] = 0x7F
+    return codes.ravel()
+
+
+@pytest.mark.parametrize("pow2", ["", ",pow2"])
+@pytest.mark.parametrize("form, top", [("ocp.e4m3fn", 448), ("ocp.e5m2", 57344)])
+def test_a_current_scale_is_that_of_what_is_written(form, top, pow2):
+    rng = np.random.default_rng(5)
+    numbers = (rng.standard_normal((6, 5000)) * np.exp2(rng.integers(-20, 9, (6, 1)))).astype(np.float32)
+    numbers[2, 17], numbers[3, 4097], numbers[4] = np.nan, -np.inf, 0
+    with np.errstate(all="ignore"):
+        scales = np.array([delayed_scale(row, top, pow2) for row in np.abs(numbers).max(1)])
+        codes = scaled(numbers, scales, form, top)
+        for name, got in stepped("sgd", f"copy={form},current{pow2}", numbers, g=np.zeros(numbers.size, np.uint32),
+                                 lr=np.zeros(1)):
+            np.testing.assert_array_equal(got.streams["copy"].get(), codes, err_msg=name)
+            np.testing.assert_array_equal(got.scalars["copy_scale"], 1 / scales, err_msg=name)
+
+
+def test_a_delayed_scale_looks_back_as_far_as_is_said():
+    """The largest finite one of three steps; they move on by one, and this step's is the newest."""
+    past = np.array([[1, 5, 2], [7, 0, 0], [np.nan, 3, np.inf], [0, 0, 0], [np.inf] * 3], np.float32)
+    numbers = np.random.default_rng(6).standard_normal((5, 300)).astype(np.float32)
+    numbers[0, 0] = np.inf
+    scales = np.array([delayed_scale(x, 448, "") for x in (5, 7, 3, 0, 0)])
+    names = ["copy_amax", "copy_amax_1", "copy_amax_2"]
+    with np.errstate(all="ignore"):
+        for name, got in stepped("sgd", "copy=ocp.e4m3fn,delayed:3", numbers, g=np.zeros(numbers.size, np.uint32),
+                                 lr=np.zeros(1), **dict(zip(names, past.T))):
+            np.testing.assert_array_equal(got.scalars["copy_scale"], 1 / scales, err_msg=name)
+            np.testing.assert_array_equal(got.streams["copy"].get(), scaled(numbers, scales, "ocp.e4m3fn", 448))
+            after = np.stack([np.abs(numbers).max(1), past[:, 0], past[:, 1]])
+            np.testing.assert_array_equal([got.scalars[key] for key in names], after, err_msg=name)
+
+
+def farthest(beta1, beta2, t):
+    """Definitions 1.1: how far a step of Adam goes, in rates."""
+    r = beta1 * beta1 / beta2
+    return (1 - beta1) / (1 - beta1**t) * np.sqrt((1 - beta2**t) / (1 - beta2) * (1 - r**t) / (1 - r))
+
+
+@pytest.mark.parametrize("rule, decay", [("adam", 0.3), ("adamw", 0.0), ("adamw", 0.3), ("adamw", 30.0)])
+def test_a_bounded_scale_is_by_what_no_step_passes(rule, decay):
+    """(1 - lr decay) of the largest number before and lr C_t, and what rounding may add to that."""
+    rng = np.random.default_rng(7)
+    numbers = rng.standard_normal((4, 700)).astype(np.float32)
+    times, before, grads = np.array([1, 10, 1000, 100000]), np.abs(numbers).max(1), rng.standard_normal(2800).astype(np.float32)
+    bound = before * (abs(1 - 0.1 * decay) if rule == "adamw" else 1) + 0.1 * farthest(0.9, 0.999, times)
+    compiled = program.Program(program.generated(rule, "copy=ocp.e4m3fn,bounded"))
+    rows = compiled.rows([[700] * 4])
+    values = templatecases.start_values(compiled, rows, rng, 0)
+    values.update(w=numbers.ravel().view(np.uint32), g=grads.view(np.uint32), m=(0.1 * grads).view(np.uint32),
+                  v=(grads**2).view(np.uint32), lr=np.array([0.1]), beta1=np.array([0.9]), beta2=np.array([0.999]),
+                  eps=np.array([1e-8]), decay=np.array([decay]), t=times - 1, copy_amax=before)
+    memory = compare.Memory(compiled.signature, rows, [0] * 4).fill(values)
+    for name, run in compare.executors(compiled, ALL):
+        got = memory.twin()
+        run(got)
+        share = got.scalars["copy_scale"] * 448 / bound
+        assert (share >= 1).all() and (share < 1.016).all(), name
+        after = np.abs(got.streams["w"].get().view(np.float32)).reshape(4, -1).max(1)
+        np.testing.assert_array_equal(got.scalars["copy_amax"], after, err_msg=name)
+
+
+@pytest.mark.parametrize("beta1, beta2", [(0.9, 0.999), (0.9, 0.95), (0.0, 0.9), (0.5, 0.3)])
+def test_gradients_that_take_adam_farthest_stay_within_the_bound(beta1, beta2):
+    """Those that Cauchy and Schwarz make an equation of: g_i = (beta1 / beta2)^-i; the bound is reached, not passed."""
+    for t in (1, 2, 10, 100, 300):
+        i = np.arange(1, t + 1)
+        grads = (beta1 / beta2) ** (t - i) if beta1 else (i == t).astype(float)
+        m = ((1 - beta1) * beta1 ** (t - i) * grads).sum() / (1 - beta1**t)
+        v = ((1 - beta2) * beta2 ** (t - i) * grads**2).sum() / (1 - beta2**t)
+        assert m / np.sqrt(v) <= farthest(beta1, beta2, t) * (1 + 1e-12)
+        assert m / np.sqrt(v) > farthest(beta1, beta2, t) * (1 - 1e-9)

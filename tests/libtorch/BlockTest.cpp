@@ -59,6 +59,29 @@ TEST(Blocks, OfACodeBookAreBytes) {
       at::eq(stateOf(still, large).tensor("m"), 127).all().item<bool>());
 }
 
+// FlashOptim's companding: two sizes of blocks, scales in f16 and f32.
+TEST(Blocks, OfBentNumbersInTwoSizes) {
+  Tensor large = leaf({70, 70});
+  RuleOptimizer optimizer(
+      {large},
+      RuleSpec("adamw").storage("m=int8:32:f16,softsign v=uint8:256,sqrt"));
+  optimizer.step();
+  const RuleParamState &of = stateOf(optimizer, large);
+  EXPECT_EQ(of.tensor("m").scalar_type(), at::kChar);
+  EXPECT_EQ(of.tensor("v").scalar_type(), at::kByte);
+  EXPECT_EQ(of.tensor("m_scale").scalar_type(), at::kHalf);
+  EXPECT_EQ(of.tensor("m_scale").sizes(), at::IntArrayRef({154}));
+  EXPECT_EQ(of.tensor("v_scale").sizes(), at::IntArrayRef({20}));
+  Tensor y = of.tensor("m").to(at::kFloat).flatten() / 127;
+  Tensor scale = of.tensor("m_scale").to(at::kFloat);
+  scale = scale.repeat_interleave(32).slice(0, 0, 4900);
+  Tensor number = y / (2 - y.abs()) * scale, grad = large.grad().flatten();
+  EXPECT_TRUE(at::allclose(number, 0.1 * grad, 0, 0.1 * 4 / 115.0));
+  Tensor top = of.tensor("v_scale").repeat_interleave(256).slice(0, 0, 4900);
+  Tensor root = of.tensor("v").to(at::kFloat).flatten() / 255 * top;
+  EXPECT_TRUE(at::allclose(root, 0.0316228 * grad.abs(), 0, 0.0316228 / 100));
+}
+
 TEST(Blocks, GoOnFromAFile) {
   Tensor first = leaf({5000}), second = twin(first);
   RuleOptimizer run({first}, spec()), resumed({second}, spec());

@@ -83,6 +83,35 @@ TEST(Copies, WithOneScaleFollowByAStep) {
   }
 }
 
+// By the largest number of three steps, of this one, and by Adam's bound.
+TEST(Copies, WithOneScaleOfAnotherKind) {
+  for (std::string word : {"delayed:3", "current", "bounded"}) {
+    Tensor param = leaf({40, 50});
+    Tensors past{param.detach().abs().max()};
+    RuleOptimizer optimizer(
+        {param}, RuleSpec("adamw").storage(
+                     "states=f32 copy=ocp.e4m3fn,stochastic32," + word));
+    for (int step = 0; step < 5; ++step) {
+      optimizer.step();
+      Tensor now = param.detach().abs().max();
+      size_t first = past.size() > 3 ? past.size() - 3 : 0;
+      Tensor most =
+          word == "current"
+              ? now
+              : at::stack(Tensors(past.begin() + first, past.end())).max();
+      Tensor scale = kept(optimizer, param, "copy_scale");
+      if (word == "bounded")
+        EXPECT_TRUE(at::ge(scale * 448, now).item<bool>());
+      else
+        EXPECT_TRUE(at::equal(scale, 1 / (448 / most))) << word;
+      EXPECT_TRUE(
+          at::allclose(kept(optimizer, param, "copy").to(at::kFloat) * scale,
+                       param.detach(), 0.13, 0.01));
+      past.push_back(now);
+    }
+  }
+}
+
 TEST(Copies, OfRowsThatBlocksWouldStraddleAreRefused) {
   for (const Tensor &param : {leaf({32, 48}), leaf({64, 32}).detach().t()}) {
     Tensor given = param.detach().set_requires_grad(true);

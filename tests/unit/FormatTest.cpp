@@ -76,6 +76,30 @@ TEST(Format, AsManyDrawsAsTheFraction) {
     }
 }
 
+// Of draws of 32 bits those from 2^32 less the fraction on go away, the others stay.
+TEST(Format, ADrawOf32BitsTurnsAtTheFraction) {
+  for (const Format &format :
+       {bf16Format, f16Format, ocpE4M3Format, ocpE5M2Format, e7m0, e8m0, int8,
+        named("altgrad.e0m7"), named("ocp.e2m1"), named("uint8")})
+    for (uint32_t bits = 0x20000000; bits < 0x3f800000; bits += 0x00013577) {
+      auto code = [&](Rounding rounding, uint64_t draw) {
+        return encodeBits(format, bits, rounding, Overflow::Saturate, nullptr,
+                          uint32_t(draw), 32);
+      };
+      uint32_t low = code(Rounding::TowardZero, 0);
+      if (low >= format.maxCode())
+        continue;
+      double below = decode(format, low), above = decode(format, low + 1);
+      double share = (__builtin_bit_cast(float, bits) - below) / (above - below);
+      auto way = uint64_t(share * 0x1p32);
+      EXPECT_EQ(code(Rounding::Stochastic, 0), low) << bits;
+      EXPECT_EQ(code(Rounding::Stochastic, 0xffffffff - way), low) << bits;
+      if (way)
+        EXPECT_EQ(code(Rounding::Stochastic, (uint64_t(1) << 32) - way), low + 1)
+            << bits;
+    }
+}
+
 TEST(Format, DirectionsKeepNanAndInfinity) {
   for (uint32_t draw : {0u, 65535u})
     for (Rounding rounding : {Rounding::TowardZero, Rounding::Stochastic}) {

@@ -40,8 +40,8 @@ GpuLowering::Carried GpuLowering::threadInBlock(KernelBuilder &kernel,
       });
 }
 
-Value GpuLowering::leads(KernelBuilder &kernel, Chunk &chunk) {
-  int64_t threads = chunk.sweep.getBlock() / chunk.width;
+Value GpuLowering::leads(KernelBuilder &kernel, Chunk &chunk, unsigned block) {
+  int64_t threads = block / chunk.width;
   Value number =
       arith::AndIOp::create(builder, inWarp, kernel.i64(threads - 1));
   return arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, number,
@@ -53,19 +53,20 @@ void GpuLowering::reduceBlocks(KernelBuilder &kernel, Chunk &chunk, Value at,
   Region &narrow = chunk.sweep.getBody(), &wide = chunk.sweep.getWide().front();
   for (auto [number, reduce] : llvm::enumerate(blockReductions(narrow))) {
     Value own = reduceOwn(kernel, chunk, at, part, number);
-    Value all = joinBlock(kernel, chunk, reduce.getReduction(), own);
+    Value all = joinBlock(kernel, chunk, reduce, own);
     chunk.known.map(reduce.getResult(), all);
     chunk.known.map(blockReductions(wide)[number].getResult(), all);
   }
 }
 
 // The code that the first thread of a block has.
-Value GpuLowering::fromFirst(KernelBuilder &kernel, Chunk &chunk, Value code) {
+Value GpuLowering::fromFirst(KernelBuilder &kernel, Chunk &chunk, Value code,
+                             unsigned block) {
   Type type = code.getType(), i32 = builder.getI32Type();
   Value word = type.isF32()
                    ? arith::BitcastOp::create(builder, i32, code).getResult()
                    : arith::ExtUIOp::create(builder, i32, code).getResult();
-  int32_t threads = chunk.sweep.getBlock() / chunk.width;
+  int32_t threads = block / chunk.width;
   Value source = arith::AndIOp::create(
       builder, arith::TruncIOp::create(builder, i32, inWarp),
       kernel.i32(-threads));
@@ -91,7 +92,8 @@ void GpuLowering::loadShared(KernelBuilder &kernel, Chunk &chunk, Value at,
                                          kernel.i32(-int32_t(first)));
     auto branch = scf::IfOp::create(
         builder, TypeRange{type},
-        arith::AndIOp::create(builder, exists, leads(kernel, chunk)),
+        arith::AndIOp::create(builder, exists,
+                               leads(kernel, chunk, blockOf(tensors))),
         /*addThenBlock=*/true, /*addElseBlock=*/true);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
@@ -103,22 +105,23 @@ void GpuLowering::loadShared(KernelBuilder &kernel, Chunk &chunk, Value at,
                                       builder, builder.getZeroAttr(type))});
     builder.setInsertionPointAfter(branch);
     chunk.shared.map(tensors,
-                     fromFirst(kernel, chunk, branch.getResult(0)));
+                     fromFirst(kernel, chunk, branch.getResult(0),
+                               blockOf(tensors)));
   }
 }
 
 // The threads of a block are neighbours, a power of two of them.
 Value GpuLowering::joinBlock(KernelBuilder &kernel, Chunk &chunk,
-                             Reduction kind, Value own) {
+                             BlockReduceOp reduce, Value own) {
   StringAttr shuffle = builder.getStringAttr("llvm.nvvm.shfl.sync.bfly.f32");
-  int32_t threads = chunk.sweep.getBlock() / chunk.width;
+  int32_t threads = reduce.getBlock() / chunk.width;
   for (int32_t distance = threads / 2; distance; distance /= 2) {
     Value other = LLVM::CallIntrinsicOp::create(
                       builder, own.getType(), shuffle,
                       ValueRange{kernel.i32(-1), own, kernel.i32(distance),
                                  kernel.i32(warpThreads - 1)})
                       .getResult(0);
-    own = join(builder, kind, own, other);
+    own = join(builder, reduce.getReduction(), own, other);
   }
   return own;
 }

@@ -1,13 +1,36 @@
-// Random bits on a GPU: a thread that does the eight neighbours of a call makes
-// it once for them; where elements lie apart each has a call of its own.
+// Random bits on a GPU: a thread that does eight neighbours makes the call, or two of
+// 32 bits each, once for them; where elements lie apart each has a call of its own.
 #include "codegen/kernels/gpu/GpuLowering.h"
 #include "codegen/numerics/Integers.h"
 #include "codegen/numerics/Philox.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace altgrad;
 
 static constexpr unsigned wordBytes = 4, fixedBytes = 8;
+
+static int64_t bitsOf(DrawOp draw) {
+  return getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth();
+}
+
+static int64_t drawsOfCall(DrawOp draw) { return 8 * bytesOfCall / bitsOf(draw); }
+
+// Of so many elements.
+static int64_t wordsOf(DrawOp draw, int64_t elements = drawnTogether) {
+  return elements * bitsOf(draw) / 32;
+}
+
+// Words of all draws of a body, or of those before this one.
+static int64_t wordsBefore(Region &body, DrawOp draw = {}) {
+  int64_t words = 0;
+  for (DrawOp other : body.getOps<DrawOp>()) {
+    if (other == draw)
+      break;
+    words += wordsOf(other);
+  }
+  return words;
+}
 
 // The four words of the call that serves the element with this global index.
 SmallVector<Value> GpuLowering::call(Chunk &chunk, DrawOp draw, Value index) {
@@ -16,7 +39,7 @@ SmallVector<Value> GpuLowering::call(Chunk &chunk, DrawOp draw, Value index) {
     return arith::TruncIOp::create(builder, builder.getI32Type(), value);
   };
   auto [key, fixed] = fixedOf(chunk, draw);
-  Value number = whole.right(index, llvm::Log2_64(drawsOfCall));
+  Value number = whole.right(index, llvm::Log2_64(drawsOfCall(draw)));
   PhiloxWords words = philox(builder,
                              {low(number), low(whole.right(number, 32)),
                               low(fixed), low(whole.right(fixed, 32))},
@@ -57,7 +80,8 @@ Value GpuLowering::fixedAt(Chunk &chunk, unsigned entry) {
 void GpuLowering::allocateDraws(KernelBuilder &kernel, Chunk &chunk,
                                 ThreadMemory &memory) {
   auto draws = chunk.sweep.getBody().getOps<DrawOp>();
-  unsigned count = llvm::range_size(draws), words = count * wordsOfCall;
+  unsigned count = llvm::range_size(draws);
+  unsigned words = wordsBefore(chunk.sweep.getBody());
   if (!count)
     return;
   if (memory.room(wordBytes) >= words)
@@ -81,27 +105,27 @@ void GpuLowering::allocateDraws(KernelBuilder &kernel, Chunk &chunk,
                  fixedBytes);
 }
 
-// A word of a thread's own, among those of a draw.
-Value GpuLowering::drawnWord(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
-                             int64_t word) {
-  return kernel.offset(chunk.waiting, kernel.i64(draw * wordsOfCall + word),
+// A word of a thread's own.
+Value GpuLowering::drawnWord(KernelBuilder &kernel, Chunk &chunk, int64_t word) {
+  return kernel.offset(chunk.waiting, kernel.i64(word),
                        ThreadMemory::stride(wordBytes));
 }
 
-// What the body draws for a vector, whose words are from `first` on.
+// What the body draws for a vector whose elements are from `first` on.
 SmallVector<Value> GpuLowering::takeDraws(KernelBuilder &kernel, Chunk &chunk,
                                           Region &body, int64_t first) {
   SmallVector<Value> drawn;
-  int64_t count = chunk.sweep.getWidth() / drawsOfWord;
   Type word = builder.getI32Type();
-  for (auto [number, draw] : llvm::enumerate(body.getOps<DrawOp>())) {
+  for (DrawOp draw : body.getOps<DrawOp>()) {
+    int64_t count = wordsOf(draw, chunk.sweep.getWidth());
+    int64_t from = wordsBefore(body, draw) + wordsOf(draw, first);
     SmallVector<Value> words;
-    for (int64_t i = first; i < first + count; ++i)
-      words.push_back(chunk.waiting ? LLVM::LoadOp::create(
-                                          builder, word,
-                                          drawnWord(kernel, chunk, number, i),
-                                          wordBytes, /*isVolatile=*/true)
-                                    : chunk.drawn[number * wordsOfCall + i]);
+    for (int64_t i = from; i < from + count; ++i)
+      words.push_back(chunk.waiting
+                          ? LLVM::LoadOp::create(builder, word,
+                                                 drawnWord(kernel, chunk, i),
+                                                 wordBytes, /*isVolatile=*/true)
+                          : chunk.drawn[i]);
     auto all = vector::FromElementsOp::create(
         builder, VectorType::get({count}, word), words);
     drawn.push_back(vector::BitCastOp::create(
@@ -110,15 +134,14 @@ SmallVector<Value> GpuLowering::takeDraws(KernelBuilder &kernel, Chunk &chunk,
   return drawn;
 }
 
-void GpuLowering::keepDraw(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
-                           int64_t first, ArrayRef<Value> words) {
-  chunk.drawn.resize(
-      std::max<size_t>(chunk.drawn.size(), (draw + 1) * wordsOfCall));
+void GpuLowering::keepDraw(KernelBuilder &kernel, Chunk &chunk, int64_t first,
+                           ArrayRef<Value> words) {
+  chunk.drawn.resize(std::max<size_t>(chunk.drawn.size(), first + words.size()));
   for (auto [i, word] : llvm::enumerate(words))
     if (chunk.waiting)
-      kernel.store(word, drawnWord(kernel, chunk, draw, first + i), wordBytes);
+      kernel.store(word, drawnWord(kernel, chunk, first + i), wordBytes);
     else
-      chunk.drawn[draw * wordsOfCall + first + i] = word;
+      chunk.drawn[first + i] = word;
 }
 
 SmallVector<Value> GpuLowering::drawVector(KernelBuilder &kernel, Chunk &chunk,
@@ -126,30 +149,32 @@ SmallVector<Value> GpuLowering::drawVector(KernelBuilder &kernel, Chunk &chunk,
                                            int64_t element) {
   if (!chunk.tag)
     return {};
-  if (chunk.width % drawsOfCall)
+  if (chunk.width % drawnTogether)
     return drawApart(chunk, body, indexOf(kernel, chunk, at, element), 1);
-  int64_t within = element % drawsOfCall;
-  if (chunk.drawnFrom != element - within) {
-    chunk.drawnFrom = element - within;
-    for (auto [number, draw] : llvm::enumerate(body.getOps<DrawOp>()))
-      keepDraw(kernel, chunk, number, 0,
-               call(chunk, draw, indexOf(kernel, chunk, at, chunk.drawnFrom)));
-  }
-  return takeDraws(kernel, chunk, body, within / drawsOfWord);
+  int64_t within = element % drawnTogether;
+  if (chunk.drawnFrom == element - within)
+    return takeDraws(kernel, chunk, body, within);
+  chunk.drawnFrom = element - within;
+  for (DrawOp draw : body.getOps<DrawOp>())
+    for (int64_t i = 0; i < drawnTogether; i += drawsOfCall(draw))
+      keepDraw(kernel, chunk, wordsBefore(body, draw) + wordsOf(draw, i),
+               call(chunk, draw, indexOf(kernel, chunk, at, chunk.drawnFrom + i)));
+  return takeDraws(kernel, chunk, body, within);
 }
 
 // Those of `vectors` vectors of elements that lie apart, before anything is
 // loaded for them.
 void GpuLowering::drawAhead(KernelBuilder &kernel, Chunk &chunk, Region &body,
                             ArrayRef<Value> indices) {
-  int64_t words = chunk.sweep.getWidth() / drawsOfWord;
+  int64_t width = chunk.sweep.getWidth();
   for (auto [i, index] : llvm::enumerate(indices))
-    for (auto [number, drawn] :
-         llvm::enumerate(drawApart(chunk, body, index, chunk.threads)))
-      keepDraw(
-          kernel, chunk, number, i * words,
-          elementsOf(vector::BitCastOp::create(
-              builder, VectorType::get({words}, builder.getI32Type()), drawn)));
+    for (auto [draw, drawn] : llvm::zip(
+             body.getOps<DrawOp>(), drawApart(chunk, body, index, chunk.threads)))
+      keepDraw(kernel, chunk, wordsBefore(body, draw) + wordsOf(draw, i * width),
+               elementsOf(vector::BitCastOp::create(
+                   builder,
+                   VectorType::get({wordsOf(draw, width)}, builder.getI32Type()),
+                   drawn)));
 }
 
 SmallVector<Value> GpuLowering::drawApart(Chunk &chunk, Region &body,
@@ -164,6 +189,11 @@ SmallVector<Value> GpuLowering::drawApart(Chunk &chunk, Region &body,
                                    whole.both(index, whole.constant(1u << bit)),
                                    whole.constant(0));
     };
+    if (bitsOf(draw) == 32) {
+      Value odd = has(0);
+      return bits.choose(has(1), bits.choose(odd, words[3], words[2]),
+                         bits.choose(odd, words[1], words[0]));
+    }
     Value odd = has(0), second = has(1), upper = has(2);
     Value word = bits.choose(upper, bits.choose(second, words[3], words[2]),
                              bits.choose(second, words[1], words[0]));

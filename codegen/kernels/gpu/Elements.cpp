@@ -108,7 +108,7 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
     if (quick)
       guard.appendTo(loaded[i]);
     SmallVector<Value> draws =
-        takeDraws(kernel, chunk, body, i * width / drawsOfWord);
+        takeDraws(kernel, chunk, body, i * width);
     emitted[i] = cloneSweepBody(
         builder, body,
         {loaded[i], chunk.known, indices[i], chunk.threads, draws});
@@ -238,7 +238,8 @@ GpuLowering::Carried GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk,
           Value begins = arith::CmpIOp::create(
               builder, arith::CmpIPredicate::eq, index, from);
           kernel.when(
-              arith::AndIOp::create(builder, begins, leads(kernel, chunk)),
+              arith::AndIOp::create(builder, begins,
+                                    leads(kernel, chunk, blockOf(tensors))),
               store);
         }
         return next;

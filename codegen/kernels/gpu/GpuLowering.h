@@ -128,10 +128,9 @@ private:
                  llvm::ArrayRef<mlir::Value> indices);
   llvm::SmallVector<mlir::Value> takeDraws(KernelBuilder &kernel, Chunk &chunk,
                                            mlir::Region &body, int64_t first);
-  void keepDraw(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
-                int64_t first, llvm::ArrayRef<mlir::Value> words);
-  mlir::Value drawnWord(KernelBuilder &kernel, Chunk &chunk, unsigned draw,
-                        int64_t word);
+  void keepDraw(KernelBuilder &kernel, Chunk &chunk, int64_t first,
+                llvm::ArrayRef<mlir::Value> words);
+  mlir::Value drawnWord(KernelBuilder &kernel, Chunk &chunk, int64_t word);
   void allocateDraws(KernelBuilder &kernel, Chunk &chunk, ThreadMemory &memory);
   std::pair<mlir::Value, mlir::Value> fixedOf(Chunk &chunk, DrawOp draw);
   mlir::Value fixedAt(Chunk &chunk, unsigned entry);
@@ -170,15 +169,16 @@ private:
   Carried threadInBlock(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                         Carried carried, unsigned part);
   /// Whether the thread is the first of its block.
-  mlir::Value leads(KernelBuilder &kernel, Chunk &chunk);
+  mlir::Value leads(KernelBuilder &kernel, Chunk &chunk, unsigned block);
   void loadShared(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                   unsigned part);
-  mlir::Value fromFirst(KernelBuilder &kernel, Chunk &chunk, mlir::Value code);
+  mlir::Value fromFirst(KernelBuilder &kernel, Chunk &chunk, mlir::Value code,
+                        unsigned block);
   void reduceBlocks(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                     unsigned part);
   mlir::Value reduceOwn(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                         unsigned part, unsigned reduction);
-  mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, Reduction kind,
+  mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, BlockReduceOp reduce,
                         mlir::Value own);
 
   // SmallPhases.cpp

@@ -144,7 +144,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   if (chunk.tag) { // a thread's elements are those of whole calls
     Value offset = arith::AndIOp::create(
         builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET),
-        kernel.i64(drawsOfCall - 1));
+        kernel.i64(drawnTogether - 1));
     chunk.aligned = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
                                           offset, kernel.i64(0));
   }
@@ -348,7 +348,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
       Value code = emitted[results + index];
       if (blockOf(tensors) > 1) {
         if (!number)
-          kernel.when(leads(kernel, chunk), [&, stream = tensors] {
+          kernel.when(leads(kernel, chunk, blockOf(tensors)), [&, stream = tensors] {
             kernel.store(
                 vector::ExtractOp::create(builder, code, ArrayRef<int64_t>{0}),
                 address(kernel, chunk, stream, first), bytesOf(stream));

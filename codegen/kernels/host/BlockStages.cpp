@@ -9,6 +9,9 @@
 using namespace mlir;
 using namespace altgrad;
 
+// How many codes of a book are decoded at once.
+static constexpr int64_t codesAtOnce = 32;
+
 // By permutations, of which there are fewer the more codes they are for.
 static bool isBookDecoded(Value value) {
   auto decode = value.getDefiningOp<DecodeOp>();
@@ -18,9 +21,18 @@ static bool isBookDecoded(Value value) {
 }
 
 BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
-    : body(body),
-      booksFirst(booksFirst && llvm::any_of(body.getOps<DecodeOp>(),
-                                            isBookDecoded)) {
+    : sweep(sweep), body(body) {
+  llvm::SetVector<unsigned> found;
+  for (ValueRange streams : {ValueRange(sweep.getLoads()), ValueRange(sweep.getStores())})
+    for (Value stream : streams)
+      found.insert(blockOf(stream));
+  for (BlockReduceOp reduce : blockReductions(body))
+    found.insert(reduce.getBlock());
+  found.remove(1);
+  sizes = found.takeVector();
+  llvm::sort(sizes, std::greater<>());
+  this->booksFirst = booksFirst && sizes[0] % codesAtOnce == 0 &&
+                     llvm::any_of(body.getOps<DecodeOp>(), isBookDecoded);
   unsigned begin = first();
   for (auto [argument, stream] :
        llvm::zip(body.getArguments(), sweep.getLoads()))
@@ -87,19 +99,62 @@ static Type keptType(Type type) {
   return vector ? VectorType::get(vector.getShape(), byte) : byte;
 }
 
+// Of a number or a code, wherever its blocks share it.
+static constexpr unsigned sharedBytes = 4;
+
 static unsigned keptBytes(Value value) {
   return getElementTypeOrSelf(keptType(value.getType()))
              .getIntOrFloatBitWidth() /
          8;
 }
 
-void BlockStages::allocate(KernelBuilder &kernel, int64_t block) {
-  ImplicitLocOpBuilder &builder = kernel.builder;
+void BlockStages::allocate(KernelBuilder &kernel) {
+  auto allocate = [&](Value value, unsigned count, unsigned bytes) {
+    memory[value] = LLVM::AllocaOp::create(
+        kernel.builder, kernel.pointerType(), kernel.builder.getI8Type(),
+        kernel.i64(count * bytes), /*alignment=*/64);
+  };
   for (const Stage &stage : stages)
     for (Value value : stage.kept)
-      memory[value] = LLVM::AllocaOp::create(
-          builder, kernel.pointerType(), builder.getI8Type(),
-          kernel.i64(block * keptBytes(value)), /*alignment=*/64);
+      allocate(value, sizes[0], keptBytes(value));
+  for (unsigned size : ArrayRef(sizes).drop_front()) {
+    for (unsigned number : sharedBy(size))
+      allocate(body.getArgument(number), sizes[0] / size, sharedBytes);
+    for (BlockReduceOp reduce : reducedBefore(stages.size(), size))
+      allocate(reduce, sizes[0] / size, sharedBytes);
+  }
+}
+
+SmallVector<unsigned> BlockStages::sharedBy(unsigned size) const {
+  SmallVector<unsigned> numbers;
+  for (auto [number, stream] : llvm::enumerate(SweepOp(sweep).getLoads()))
+    if (blockOf(stream) == size)
+      numbers.push_back(number);
+  return numbers;
+}
+
+SmallVector<BlockReduceOp> BlockStages::reducedBefore(unsigned stage,
+                                                      unsigned size) const {
+  SmallVector<BlockReduceOp> found;
+  for (BlockReduceOp reduce : blockReductions(body))
+    if (reduce.getBlock() == size && placeOf(reduce).stage <= stage)
+      found.push_back(reduce);
+  return found;
+}
+
+void BlockStages::keepShared(KernelBuilder &kernel, Value value, Value now,
+                             Value place) const {
+  kernel.store(now, kernel.offset(memory.lookup(value), place, sharedBytes),
+               sharedBytes);
+}
+
+Value BlockStages::takeShared(KernelBuilder &kernel, Value value,
+                              Value place) const {
+  Type type = value.getType();
+  if (auto vector = dyn_cast<VectorType>(type))
+    type = vector.getElementType();
+  return kernel.load(type, kernel.offset(memory.lookup(value), place, sharedBytes),
+                     sharedBytes);
 }
 
 Value BlockStages::slot(KernelBuilder &kernel, Value value, Value place) const {
@@ -137,11 +192,11 @@ static bool isMagnitude(Value value) {
   return value.getDefiningOp<math::AbsFOp>() != nullptr;
 }
 
-// The codes of a block, 32 at once.
+// The codes of a block.
 void HostLowering::decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
                                const BlockStages &stages, Value from,
                                Value to) {
-  constexpr int64_t many = 32;
+  constexpr int64_t many = codesAtOnce;
   for (Value number : stages.at(0).kept)
     kernel.loop(from, to, kernel.i64(many), [&](Value index) {
       auto decode = number.getDefiningOp<DecodeOp>();
@@ -159,27 +214,25 @@ void HostLowering::decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
     });
 }
 
-// One stage of the elements from `from` to `to`, all of one block.
-void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
-                         const BlockStages &stages, unsigned number,
-                         int64_t width, Value from, Value to) {
-  const BlockStages::Stage &stage = stages.at(number);
+// The elements from `from` to `to`, all of one block of each size, in one stage.
+SmallVector<Value> HostLowering::blockElements(
+    KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
+    BlockRange range, ArrayRef<BlockReduceOp> reductions, SmallVector<Value> most) {
+  const BlockStages::Stage &stage = stages.at(range.number);
   Region &body = stages.getBody();
-  SmallVector<Value> wanted, neutrals;
-  for (BlockReduceOp reduce : stage.reductions) {
+  int64_t width = range.width;
+  SmallVector<Value> wanted;
+  for (BlockReduceOp reduce : reductions)
     wanted.push_back(reduce.getValue());
-    neutrals.push_back(
-        neutral(builder, reduce.getReduction(), reduce.getType()));
-  }
   for (size_t index : stage.emitted)
     wanted.push_back(body.front().getTerminator()->getOperand(index));
   llvm::append_range(wanted, stage.kept);
   auto once = [&](Value index, SmallVector<Value> most) {
-    Value place = arith::SubIOp::create(builder, index, from);
+    Value place = arith::SubIOp::create(builder, index, range.first);
     IRMapping known(chunk.known);
     SmallVector<Value> loaded = load(kernel, chunk, body, width, index,
-                                     width > 1 && number == stages.first());
-    for (unsigned before = 0; before < number; ++before)
+                                     width > 1 && range.number == stages.first());
+    for (unsigned before = 0; before < range.number; ++before)
       for (Value value : stages.at(before).kept) {
         Value kept = stages.take(kernel, value, place);
         if (auto argument = dyn_cast<BlockArgument>(value))
@@ -190,7 +243,7 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
     SmallVector<Value> values = cloneValues(builder, body, wanted,
                                             {loaded, known, indexOf(chunk, index)});
     for (auto [i, before] : llvm::enumerate(most)) {
-      BlockReduceOp reduce = stage.reductions[i];
+      BlockReduceOp reduce = reductions[i];
       before = join(builder, reduce.getReduction(), before, values[i],
                     isMagnitude(reduce.getValue()));
     }
@@ -203,15 +256,86 @@ void HostLowering::stage(KernelBuilder &kernel, HostChunk &chunk,
       emit(kernel, chunk, which, width, index, value);
     return most;
   };
-  SmallVector<Value> most =
-      kernel.loopWith(from, to, kernel.i64(width), neutrals, once);
-  for (auto [i, result] : llvm::enumerate(most)) {
-    BlockReduceOp reduce = stage.reductions[i];
-    chunk.known.map(reduce.getResult(),
-                    width > 1 ? joinLanes(reduce.getReduction(), result,
-                                          isMagnitude(reduce.getValue()))
-                              : result);
+  return kernel.loopWith(range.from, range.to, kernel.i64(width), most, once);
+}
+
+// What a block of this size shares, before one of its elements overwrites it.
+void HostLowering::share(KernelBuilder &kernel, HostChunk &chunk,
+                         const BlockStages &stages, const BlockRange &range,
+                         unsigned size) {
+  bool largest = size == stages.getSizes().front();
+  bool later = range.number > stages.first();
+  if (largest && later)
+    return;
+  Value place = arith::ShRUIOp::create(
+      builder, arith::SubIOp::create(builder, range.from, range.first),
+      kernel.i64(llvm::Log2_32(size)));
+  Region &narrow = chunk.sweep.getBody();
+  for (unsigned number : stages.sharedBy(size)) {
+    Value stream = chunk.sweep.getLoads()[number];
+    Value argument = stages.getBody().getArgument(number), code;
+    if (later) {
+      code = stages.takeShared(kernel, argument, place);
+    } else {
+      code = kernel.load(narrow.getArgument(number).getType(),
+                         elementAt(kernel, stream, chunk.loads[number], range.from),
+                         bytesOf(stream));
+      if (!largest)
+        stages.keepShared(kernel, argument, code, place);
+    }
+    chunk.shared.map(stream, code);
   }
+  if (!largest)
+    for (BlockReduceOp reduce : stages.reducedBefore(range.number, size))
+      chunk.known.map(reduce.getResult(),
+                      stages.takeShared(kernel, reduce, place));
+}
+
+// One stage of a block, and of the smaller ones inside it; gives what reductions over
+// larger ones, `outer`, have so far.
+SmallVector<Value> HostLowering::blocksOf(KernelBuilder &kernel, HostChunk &chunk,
+                                          const BlockStages &stages,
+                                          BlockRange range, ArrayRef<unsigned> sizes,
+                                          ArrayRef<BlockReduceOp> outer,
+                                          SmallVector<Value> most) {
+  unsigned size = sizes[0];
+  share(kernel, chunk, stages, range, size);
+  SmallVector<BlockReduceOp> all(outer);
+  for (BlockReduceOp reduce : stages.at(range.number).reductions)
+    if (reduce.getBlock() == size) {
+      all.push_back(reduce);
+      most.push_back(neutral(builder, reduce.getReduction(), reduce.getType()));
+    }
+  if (sizes.size() == 1) {
+    most = blockElements(kernel, chunk, stages, range, all, most);
+  } else {
+    unsigned inner = sizes[1];
+    most = kernel.loopWith(
+        range.from, range.to, kernel.i64(inner), most,
+        [&](Value from, SmallVector<Value> most) {
+          Value to = arith::AddIOp::create(builder, from, kernel.i64(inner));
+          if (range.width == 1) // the last one may be short
+            to = arith::MinSIOp::create(builder, to, range.to);
+          return blocksOf(kernel, chunk, stages,
+                          {range.number, range.width, range.first, from, to},
+                          sizes.drop_front(), all, most);
+        });
+  }
+  for (auto [reduce, value] : llvm::drop_begin(llvm::zip(all, most), outer.size())) {
+    Value one = range.width > 1 ? joinLanes(reduce.getReduction(), value,
+                                            isMagnitude(reduce.getValue()))
+                                : value;
+    if (size == stages.getSizes().front())
+      chunk.known.map(reduce.getResult(), one);
+    else
+      stages.keepShared(
+          kernel, reduce, one,
+          arith::ShRUIOp::create(
+              builder, arith::SubIOp::create(builder, range.from, range.first),
+              kernel.i64(llvm::Log2_32(size))));
+  }
+  most.truncate(outer.size());
+  return most;
 }
 
 // The last block may be short.
@@ -221,11 +345,11 @@ void HostLowering::blocks(KernelBuilder &kernel, HostChunk &chunk,
   int64_t block = sweep.getBlock();
   auto all = [&](const BlockStages &stages, int64_t width, Value from,
                  Value to) {
-    loadShared(kernel, chunk, from);
     if (stages.first() > 0)
       decodeBooks(kernel, chunk, stages, from, to);
     for (unsigned number = stages.first(); number < stages.size(); ++number)
-      stage(kernel, chunk, stages, number, width, from, to);
+      blocksOf(kernel, chunk, stages, {number, width, from, from, to},
+               stages.getSizes(), {}, {});
   };
   Value whole = arith::AndIOp::create(builder, count, kernel.i64(-block));
   kernel.loop(kernel.i64(0), whole, kernel.i64(block), [&](Value from) {

@@ -10,23 +10,24 @@
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr unsigned drawBytes = 2;
-
 // Each `draw` of the bodies ==> one more stream that they load.
 void HostLowering::makeStreams(KernelBuilder &kernel, SweepOp sweep) {
-  auto type = TensorsType::get(
-      builder.getContext(), FormatAttr::getNamed(builder.getContext(), "bf16"),
-      /*block=*/1);
   OpBuilder nowhere(builder.getContext()); // the streams are in no block
   for (DrawOp draw : llvm::to_vector(sweep.getBody().getOps<DrawOp>())) {
+    int64_t bits = draw.getType().getIntOrFloatBitWidth();
+    // As wide as these bits; nothing asks what its numbers are.
+    auto type = TensorsType::get(
+        builder.getContext(),
+        FormatAttr::getNamed(builder.getContext(), bits == 16 ? "bf16" : "f32"),
+        /*block=*/1);
     Value stream = SpillOp::create(nowhere, draw.getLoc(), type);
     // From the middle of a call's draws to the end of a vector of calls.
-    int64_t most = ALTGRAD_CHUNK + (1 + sweep.getWidth()) * drawsOfCall;
+    int64_t most = ALTGRAD_CHUNK * bits / 8 + (1 + sweep.getWidth()) * bytesOfCall;
     Value memory =
         LLVM::AllocaOp::create(builder, kernel.pointerType(),
-                               builder.getI16Type(), kernel.i64(most), 64);
+                               builder.getI8Type(), kernel.i64(most), 64);
     drawn.push_back({stream, draw.getSeed(), draw.getStep(),
-                     int64_t(draw.getStore()), memory});
+                     int64_t(draw.getStore()), bits, memory});
   }
   unsigned first = sweep.getLoads().size();
   for (const Drawn &one : drawn)
@@ -79,6 +80,7 @@ Value HostLowering::fill(KernelBuilder &kernel, const Drawn &of,
   for (int64_t i : numbers)
     inTurn.append({i, width + i});
 
+  int64_t drawsOfCall = 8 * bytesOfCall / of.bits;
   Value call = one.right(base, llvm::Log2_64(drawsOfCall));
   Value lane = one.both(base, one.constant(drawsOfCall - 1));
   Value calls =
@@ -94,8 +96,8 @@ Value HostLowering::fill(KernelBuilder &kernel, const Drawn &of,
     };
     Value all = vector::ShuffleOp::create(builder, pair(words[0], words[1]),
                                           pair(words[2], words[3]), inTurn);
-    kernel.store(all, kernel.offset(of.memory, from, drawsOfCall * drawBytes),
+    kernel.store(all, kernel.offset(of.memory, from, bytesOfCall),
                  16);
   });
-  return kernel.offset(of.memory, lane, drawBytes);
+  return kernel.offset(of.memory, lane, of.bits / 8);
 }

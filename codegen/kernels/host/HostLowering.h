@@ -56,7 +56,7 @@ public:
   /// `booksFirst`: codes of code books are numbers before all else begins.
   BlockStages(SweepOp sweep, mlir::Region &body, bool booksFirst);
   // Memory for what is kept, on the stack.
-  void allocate(KernelBuilder &kernel, int64_t block);
+  void allocate(KernelBuilder &kernel);
   // `place`: the element's in its block.
   void keep(KernelBuilder &kernel, mlir::Value value, mlir::Value now,
             mlir::Value place) const;
@@ -65,6 +65,20 @@ public:
   // Where it is kept.
   mlir::Value slot(KernelBuilder &kernel, mlir::Value value,
                    mlir::Value place) const;
+
+  // The same of what the elements of a block share, where that is not the largest:
+  // a reduction, or what was loaded.
+  void keepShared(KernelBuilder &kernel, mlir::Value value, mlir::Value now,
+                  mlir::Value place) const;
+  mlir::Value takeShared(KernelBuilder &kernel, mlir::Value value,
+                         mlir::Value place) const;
+
+  /// The sizes of blocks, from the largest on.
+  llvm::ArrayRef<unsigned> getSizes() const { return sizes; }
+  /// The loads that blocks of one size share, by their numbers; and reductions over
+  /// them that stages before this one give.
+  llvm::SmallVector<unsigned> sharedBy(unsigned size) const;
+  llvm::SmallVector<BlockReduceOp> reducedBefore(unsigned stage, unsigned size) const;
 
   unsigned size() const { return stages.size(); }
   // The stage that reads what lies in memory first.
@@ -80,8 +94,10 @@ private:
   Place placeOf(mlir::Value value) const;
   void keepFor(unsigned stage);
 
+  SweepOp sweep;
   mlir::Region &body;
   bool booksFirst;
+  llvm::SmallVector<unsigned> sizes;
   llvm::SmallVector<Stage> stages;
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseMap<mlir::Value, mlir::Value> memory;
@@ -114,15 +130,30 @@ private:
                                          mlir::Value index);
   void emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
             int64_t width, mlir::Value index, mlir::Value value);
-  void loadShared(KernelBuilder &kernel, HostChunk &chunk, mlir::Value from);
 
   // BlockStages.cpp
   void blocks(KernelBuilder &kernel, HostChunk &chunk,
               llvm::ArrayRef<BlockStages> bodies, mlir::Value count);
   void decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
                    const BlockStages &stages, mlir::Value from, mlir::Value to);
-  void stage(KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
-             unsigned number, int64_t width, mlir::Value from, mlir::Value to);
+  // A block of elements in work, or of one inside it.
+  struct BlockRange {
+    unsigned number; // of the stage
+    int64_t width;
+    mlir::Value first, from, to; // `first`: where the largest begins
+  };
+  llvm::SmallVector<mlir::Value> blocksOf(KernelBuilder &kernel, HostChunk &chunk,
+                                          const BlockStages &stages,
+                                          BlockRange range,
+                                          llvm::ArrayRef<unsigned> sizes,
+                                          llvm::ArrayRef<BlockReduceOp> outer,
+                                          llvm::SmallVector<mlir::Value> most);
+  llvm::SmallVector<mlir::Value>
+  blockElements(KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
+                BlockRange range, llvm::ArrayRef<BlockReduceOp> reductions,
+                llvm::SmallVector<mlir::Value> most);
+  void share(KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
+             const BlockRange &range, unsigned size);
 
   // RowSums.cpp
   static bool sumsByRows(SweepOp sweep);
@@ -141,7 +172,7 @@ private:
   /// A stream of draws, in memory of the kernel.
   struct Drawn {
     mlir::Value stream, seed, step;
-    int64_t store;
+    int64_t store, bits;
     mlir::Value memory;
   };
   void makeStreams(KernelBuilder &kernel, SweepOp sweep);

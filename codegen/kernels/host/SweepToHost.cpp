@@ -29,13 +29,13 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   std::optional<WordSweep> words;
   if (WordSweep::fits(sweep, target))
     words.emplace(kernel, sweep, target.cpu, ahead);
-  SmallVector<BlockStages> bodies;
+  SmallVector<BlockStages, 0> bodies;
   if (exchangesInBlocks(sweep))
     for (Region *body : {&sweep.getBody(), &sweep.getWide().front()})
       bodies
           .emplace_back(sweep, *body,
                         target.cpu.quickBooks && body != &sweep.getBody())
-          .allocate(kernel, sweep.getBlock());
+          .allocate(kernel);
   kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
     sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
   });
@@ -137,19 +137,6 @@ SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
     loaded.push_back(kernel.load(type, at, bytesOf(stream)));
   }
   return loaded;
-}
-
-// Before an element of the block overwrites it.
-void HostLowering::loadShared(KernelBuilder &kernel, HostChunk &chunk,
-                              Value from) {
-  for (auto [argument, stream, pointer] :
-       llvm::zip(chunk.sweep.getBody().getArguments(), chunk.sweep.getLoads(),
-                 chunk.loads))
-    if (blockOf(stream) > 1)
-      chunk.shared.map(stream,
-                       kernel.load(argument.getType(),
-                                   elementAt(kernel, stream, pointer, from),
-                                   bytesOf(stream)));
 }
 
 Value HostLowering::indexOf(HostChunk &chunk, Value index) {

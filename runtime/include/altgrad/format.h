@@ -109,7 +109,7 @@ enum class Rounding : uint8_t {
   NearestEven, // ties to the even code
   TowardZero,
   Stochastic // away from zero where the 16 bits behind the code and a draw of
-             // 16 bits have a sum of 65536 or more
+             // 16 bits have a sum of 65536 or more; or 32 bits, and 2^32
 };
 
 // What a number beyond the largest becomes.
@@ -217,15 +217,17 @@ constexpr int unitExponent(const Format &format) {
 // Whether the `shift` last bits of a significand, its rest, take the code
 // before them to the next one; `tieUp`: half of it does.
 constexpr bool roundsUp(uint64_t rest, int shift, bool tieUp, Rounding rounding,
-                        uint32_t draw) {
+                        uint32_t draw, int drawBits) {
   if (rounding == Rounding::TowardZero)
     return false;
-  if (rounding == Rounding::Stochastic)
-    return (shift < 16   ? rest << (16 - shift)
-            : shift < 64 ? rest >> (shift - 16)
-                         : 0) +
-               (draw & 0xffff) >
-           0xffff;
+  if (rounding == Rounding::Stochastic) {
+    uint64_t all = (uint64_t(1) << drawBits) - 1;
+    return (shift < drawBits ? rest << (drawBits - shift)
+            : shift < 64     ? rest >> (shift - drawBits)
+                             : 0) +
+               (draw & all) >
+           all;
+  }
   if (shift > 25)
     return false;
   uint64_t half = uint64_t(1) << (shift - 1);
@@ -236,7 +238,7 @@ constexpr bool roundsUp(uint64_t rest, int shift, bool tieUp, Rounding rounding,
 // more where there is no zero.
 constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude,
                                Rounding rounding = Rounding::NearestEven,
-                               uint32_t draw = 0) {
+                               uint32_t draw = 0, int drawBits = 16) {
   uint32_t field = magnitude >> 23;
   uint32_t sig = (magnitude & 0x7fffff) | (field ? 0x800000u : 0);
   int exponent = int(field ? field : 1) - 150;
@@ -260,7 +262,7 @@ constexpr uint64_t roundToCode(const Format &format, uint32_t magnitude,
   uint64_t rest = shift < 32 ? sig & ((uint64_t(1) << shift) - 1) : sig;
   bool odd = (code & 1) == uint64_t(format.hasZero);
   bool tieUp = format.ties == Ties::Even ? odd : format.ties == Ties::Up;
-  return code + roundsUp(rest, shift, tieUp, rounding, draw);
+  return code + roundsUp(rest, shift, tieUp, rounding, draw, drawBits);
 }
 
 constexpr uint32_t encodeByBook(const Book &book, float value,
@@ -277,12 +279,13 @@ constexpr uint32_t encodeByBook(const Book &book, float value,
 // without one. What is negative and rounds to no zero lies beyond an unsigned
 // format: its smallest number when saturating, otherwise NaN. `saturated` is
 // set, never cleared, when a number beyond the format became one of its
-// numbers. `draw` is for stochastic rounding. A code book has the nearest
+// numbers. `draw` is for stochastic rounding, of 16 bits or 32. A code book has the nearest
 // number, of two the higher one, its last ones for what is beyond them, and the
 // code of 0 for NaN.
 constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
                               Rounding rounding, Overflow overflow,
-                              bool *saturated = nullptr, uint32_t draw = 0) {
+                              bool *saturated = nullptr, uint32_t draw = 0,
+                              int drawBits = 16) {
   uint32_t magnitude = bits & 0x7fffffff;
   bool negative = bits >> 31;
   if (format.book)
@@ -294,7 +297,8 @@ constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
   uint64_t code = magnitude == 0 ? 0
                   : magnitude == 0x7f800000
                       ? uint64_t(largest) + 2
-                      : detail::roundToCode(format, magnitude, rounding, draw);
+                      : detail::roundToCode(format, magnitude, rounding, draw,
+                                            drawBits);
   bool below = negative && !format.hasSign && code > 0;
   if (!format.hasZero && code > 0)
     --code;
@@ -315,9 +319,9 @@ constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
 
 constexpr uint32_t encode(const Format &format, float value, Rounding rounding,
                           Overflow overflow, bool *saturated = nullptr,
-                          uint32_t draw = 0) {
+                          uint32_t draw = 0, int drawBits = 16) {
   return encodeBits(format, __builtin_bit_cast(uint32_t, value), rounding,
-                    overflow, saturated, draw);
+                    overflow, saturated, draw, drawBits);
 }
 
 // The bits of the f32 that a code stands for; exact, and NaN canonical.

@@ -109,26 +109,28 @@ void GradientStep::bind(const Stream &stream, size_t set,
   std::vector<void *> own;
   for (size_t place : places[set])
     own.push_back(reinterpret_cast<void *>(uintptr_t(pointers[place])));
-  check(altgrad_bind_stream(plan.get(), stream.name.c_str(), own.data(),
-                            int64_t(own.size())));
+  auto call = stream.block ? altgrad_bind_stream : altgrad_bind_scalar;
+  check(call(plan.get(), stream.name.c_str(), own.data(), int64_t(own.size())));
 }
 
-GradientResults GradientStep::run(const Listed &listed, const Listed *copies,
-                                  const Listed *scales) {
+GradientResults GradientStep::run(const Listed &listed,
+                                  const std::map<std::string, Listed> &copies) {
   c10::OptionalDeviceGuard guard(where.device());
   for (size_t set = 0; set < places.size(); ++set) {
     if (bound != listed.pointers)
       bind(*program->sets[set].grad, set, listed.pointers);
-    if (copies && boundCopies != copies->pointers)
-      bind(program->sets[set].kept[0], set, copies->pointers);
-    if (scales && boundScales != scales->pointers)
-      bind(program->sets[set].kept[1], set, scales->pointers);
+    for (const Stream &stream : program->sets[set].kept) {
+      std::string key = stream.key;
+      if (stream.role == ALTGRAD_ROLE_BLOCK_SCALE)
+        key += "_scale";
+      auto to = copies.find(key);
+      if (to != copies.end() && boundCopies[key] != to->second.pointers)
+        bind(stream, set, to->second.pointers);
+    }
   }
   bound = listed.pointers;
-  if (copies)
-    boundCopies = copies->pointers;
-  if (scales)
-    boundScales = scales->pointers;
+  for (auto &[key, to] : copies)
+    boundCopies[key] = to.pointers;
   values_->send(plan.get());
   check(
       altgrad_run(plan.get(), workspace->get(), bytes, 0, -1, where.stream()));

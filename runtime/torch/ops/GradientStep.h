@@ -2,8 +2,8 @@
 #ifndef ALTGRAD_TORCH_GRADIENTSTEP_H
 #define ALTGRAD_TORCH_GRADIENTSTEP_H
 
-#include "tensors/Lists.h"
 #include "table/Values.h"
+#include "tensors/Lists.h"
 
 #include <map>
 
@@ -25,9 +25,9 @@ public:
                           const std::string &flags, bool copies,
                           const std::string &into = "");
 
-  // `scales`: those of the blocks of copies.
-  GradientResults run(const Listed &listed, const Listed *copies,
-                      const Listed *scales = nullptr);
+  // `copies`: where results go, by key: "copy" and its scales.
+  GradientResults run(const Listed &listed,
+                      const std::map<std::string, Listed> &copies = {});
   Values &values() { return *values_; }
 
 private:
@@ -45,7 +45,8 @@ private:
   uint64_t bytes = 0;
   at::Tensor norms; // of each tensor, in the order of the list
   bool captured = false;
-  std::vector<uint64_t> bound, boundCopies, boundScales;
+  std::vector<uint64_t> bound;
+  std::map<std::string, std::vector<uint64_t>> boundCopies;
 };
 
 } // namespace altgrad::optim

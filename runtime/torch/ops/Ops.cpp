@@ -157,7 +157,7 @@ Tensor altgrad::ops::compute_global_grad_norm(at::TensorList given,
           ? GradientStep::of(*listed, grads[0].device(),
                              flagsFor(std::string("--norm=") + word, perTensor),
                              false)
-                .run(*listed, nullptr)
+                .run(*listed)
                 .norm
           : normByTorch(grads, normType, perTensor);
   if (errorIfNonfinite)
@@ -185,7 +185,7 @@ Tensor altgrad::ops::clip_grad_norm_(at::TensorList parameters, double maxNorm,
                                           clipping(normType, perTensor), false);
     step.values().give(ALTGRAD_ROLE_MAX_NORM, single(maxNorm));
     raiseVersions(grads);
-    norm = step.run(*listed, nullptr).norm;
+    norm = step.run(*listed).norm;
   } else if (!grads.empty()) {
     norm = normByTorch(grads, normType, perTensor);
     multiply(grads, coefficientFor(norm, maxNorm));
@@ -209,7 +209,7 @@ void altgrad::ops::clip_grad_value_(at::TensorList parameters, double value) {
       GradientStep::of(*listed, grads[0].device(), "--clip-value", false);
   step.values().give(ALTGRAD_ROLE_MAX_NORM, single(value));
   raiseVersions(grads);
-  step.run(*listed, nullptr);
+  step.run(*listed);
 }
 
 Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList grads,
@@ -253,7 +253,8 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
     step.values().give(ALTGRAD_ROLE_INV_SCALE, inverse);
     if (inplace)
       raiseVersions(grads);
-    GradientResults got = step.run(*listed, inplace ? nullptr : &*places);
+    GradientResults got =
+        inplace ? step.run(*listed) : step.run(*listed, {{"copy", *places}});
     result.norm = got.norm;
     result.found_inf = got.found;
   } else {

@@ -1,16 +1,15 @@
 // What lies beside a parameter: states, master and copy, and the scales of
 // blocks.
 #include "optim/Kept.h"
-#include "tensors/Checks.h"
 #include "ops/GradientStep.h"
+#include "tensors/Checks.h"
 
 #include <ATen/Functions.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <cmath>
-#include <limits>
+#include <map>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -53,85 +52,65 @@ Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param) {
   return at::zeros_like(param, options);
 }
 
-// Rounds a parameter into its copy and the scales of its blocks.
-static void quantizeInto(const Tensor &param, const Tensor &codes,
-                         const Tensor &scales, const std::string &word) {
-  if (param.numel() == 0)
-    return;
-  Tensor from = param.detach().contiguous().resolve_neg();
-  std::optional<Listed> listed = lookAt({&from}, /*written=*/false);
-  TORCH_INTERNAL_ASSERT(listed);
-  auto at = [](const Tensor &tensor) {
-    return std::vector<uint64_t>{
-        uint64_t(reinterpret_cast<uintptr_t>(tensor.mutable_data_ptr()))};
-  };
-  std::string format = word.substr(0, word.find(':'));
-  GradientStep &step = GradientStep::of(
-      *listed, from.device(), "--quantize=" + format, /*copies=*/true, word);
-  step.values().give(ALTGRAD_ROLE_SCALE, 1);
-  Listed into{listed->kinds, listed->numels, at(codes)};
-  Listed units{listed->kinds, {scales.numel()}, at(scales)};
-  step.run(*listed, &into, &units);
+static void replace(std::string &word, const std::string &from,
+                    const std::string &to) {
+  if (size_t at = word.find(from); at != std::string::npos)
+    word.replace(at, from.size(), to);
 }
 
-// The largest number of a type that copies are stored in.
-static double largestOf(c10::ScalarType type) {
-  switch (type) {
-  case at::kFloat8_e4m3fn:
-    return std::numeric_limits<c10::Float8_e4m3fn>::max();
-  case at::kFloat8_e5m2:
-    return std::numeric_limits<c10::Float8_e5m2>::max();
-  case at::kHalf:
-    return std::numeric_limits<c10::Half>::max();
-  default:
-    return std::numeric_limits<c10::BFloat16>::max();
-  }
-}
-
-// TransformerEngine's delayed scaling, as codegen/storage/DelayedScale.cpp has
-// it.
-static void beginDelayed(const Tensor &param, const Tensor &codes,
-                         const Tensor &scale, const Tensor &most,
-                         const std::string &word) {
-  Tensor from = param.detach();
-  if (from.numel() > 0)
-    most.copy_(from.abs().max());
-  double top = largestOf(codes.scalar_type());
-  // A number over a tensor would be a product with its inverse.
-  Tensor factor = at::full_like(most, top).div(most).clamp_max(
-      std::numeric_limits<float>::max());
-  factor = at::where(most.gt(0).logical_and(most.lt(INFINITY)), factor,
-                     at::ones_like(factor));
-  if (word.find(",pow2") != std::string::npos)
-    factor =
-        at::ldexp(at::ones_like(factor), std::get<1>(at::frexp(factor)).sub(1));
-  codes.copy_(from.to(at::kFloat).mul(factor).clamp(-top, top));
-  scale.copy_(factor.reciprocal());
+// How a copy is made where there was no step: nobody has drawn, and one scale
+// is by the parameter's own largest number.
+static std::string firstWord(std::string word) {
+  replace(word, ",stochastic32", "");
+  replace(word, ",stochastic", "");
+  for (const char *by : {",delayed", ",bounded"})
+    if (size_t at = word.find(by); at != std::string::npos) {
+      size_t end = word.find(',', at + 1);
+      word.replace(at, std::min(end, word.size()) - at, ",current");
+    }
+  return word;
 }
 
 void altgrad::optim::beginCopy(const Set &set,
                                const std::vector<const Tensor *> &kept,
                                const Tensor &param, const std::string &word) {
-  const Tensor *from = &param, *codes = nullptr, *scales = nullptr;
-  const Tensor *unit = nullptr, *most = nullptr;
+  const Tensor *from = &param;
+  std::map<std::string, const Tensor *> parts; // by the names of a first step
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
     if (stream.role == ALTGRAD_ROLE_MASTER)
       from = kept[i];
-    if (stream.key == "copy")
-      (stream.role == ALTGRAD_ROLE_COPY ? codes : scales) = kept[i];
-    if (stream.role == ALTGRAD_ROLE_TENSOR_SCALE)
-      (stream.key == "copy_amax" ? most : unit) = kept[i];
+    else if (stream.role == ALTGRAD_ROLE_COPY)
+      parts["copy"] = kept[i];
+    else if (stream.role == ALTGRAD_ROLE_TENSOR_SCALE)
+      parts[stream.key] = kept[i];
+    else if (stream.role == ALTGRAD_ROLE_BLOCK_SCALE && stream.key == "copy")
+      parts["copy_scale"] = kept[i];
   }
-  if (most)
-    beginDelayed(*from, *codes, *unit, *most, word);
-  if (!scales)
+  if (!parts.count("copy_scale") ||
+      (from->numel() == 0 && !parts.at("copy_scale")->numel()))
     return;
-  // No step has drawn yet: to nearest.
-  std::string rounded = word, drawn = ",stochastic";
-  if (size_t at = rounded.find(drawn); at != std::string::npos)
-    rounded.erase(at, drawn.size());
-  quantizeInto(*from, *codes, *scales, rounded);
+  Tensor most; // which a first step says, and none of `current` keeps
+  if (!parts.count("copy_amax")) {
+    most = at::empty({}, from->options().dtype(at::kFloat));
+    parts["copy_amax"] = &most;
+  }
+  Tensor numbers = from->detach().contiguous().resolve_neg();
+  std::optional<Listed> listed = lookAt({&numbers}, /*written=*/false);
+  TORCH_INTERNAL_ASSERT(listed);
+  std::string first = firstWord(word);
+  std::string format = first.substr(0, first.find_first_of(":,"));
+  GradientStep &step =
+      GradientStep::of(*listed, numbers.device(), "--quantize=" + format,
+                       /*copies=*/true, first);
+  step.values().give(ALTGRAD_ROLE_SCALE, 1);
+  std::map<std::string, Listed> into;
+  for (auto &[key, tensor] : parts)
+    into[key] = {
+        listed->kinds,
+        {tensor->numel()},
+        {uint64_t(reinterpret_cast<uintptr_t>(tensor->mutable_data_ptr()))}};
+  step.run(*listed, into);
 }
 
 void altgrad::optim::checkKept(const Tensor &value, const std::string &key,

@@ -125,8 +125,8 @@ def test_formats_and_words_that_no_copy_has():
         with pytest.raises(ValueError, match="copy=(ocp.e3m2|int8), for which torch has no dtype"):
             make()
     for word, words in (("copy=mxfp4", "unknown format 'mxfp4'"), ("copy=mxfp8,up", "says 'up'"),
-                        ("param=mxfp8", "only states and copies"), ("copy=mxfp8 m=ocp.e4m3fn:64", "one size"),
-                        ("copy=ocp.e4m3fn:32:ocp.e5m2", "scales are in f32 or ocp.e8m0")):
+                        ("param=mxfp8", "only states and copies"), ("copy=mxfp8 m=ocp.e4m3fn:48", "blocks of '48'"),
+                        ("copy=ocp.e4m3fn:32:ocp.e5m2", "scales are in f32, f16 or ocp.e8m0")):
         with pytest.raises(altgrad.Error, match=words):
             altgrad.optim.FromRule("adamw", storage=word)
 
@@ -236,3 +236,101 @@ def test_numbers_that_do_not_go_with_their_copy(change, words):
     change(optimizer.state[weight])
     with pytest.raises((ValueError, TypeError), match=words):
         optimizer.step()
+
+
+def scale_of(largest, top=448.0):
+    return torch.full((), top) / largest
+
+
+def encoded(param, scale):
+    return (param.detach() * scale).clamp(-448, 448).to(torch.float8_e4m3fn)
+
+
+def test_a_current_scale_is_that_of_this_step():
+    given = made((64, 50), (7,), (), (0, 3))
+    optimizer = altgrad.optim.AdamW(given, lr=0.1, storage="copy=ocp.e4m3fn,current")
+    for _ in range(3):
+        optimizer.step()
+        for param in given:
+            state = optimizer.state[param]
+            assert "copy_amax" not in state
+            scale = scale_of(param.detach().abs().max()) if param.numel() else torch.ones(())
+            assert torch.equal(state["copy_scale"], 1 / scale)
+            np.testing.assert_array_equal(bytes_of(state["copy"]), bytes_of(encoded(param, scale)))
+
+
+def test_a_scale_by_sixteen_steps_and_its_file():
+    weight, = made((64, 50))
+    other = torch.nn.Parameter(weight.detach().clone())
+    optimizer, resumed = (altgrad.optim.SGD([p], lr=1.0, storage="copy=ocp.e4m3fn,delayed:16") for p in (weight, other))
+    past = [weight.detach().abs().max()]
+    for step in range(20):
+        weight.grad = 0.1 * weight.detach()  # it shrinks, so the largest is the oldest
+        optimizer.step()
+        scale = scale_of(torch.stack(past[-16:]).max())
+        state = optimizer.state[weight]
+        assert torch.equal(state["copy_scale"], 1 / scale)
+        np.testing.assert_array_equal(bytes_of(state["copy"]), bytes_of(encoded(weight, scale)))
+        past.append(weight.detach().abs().max())
+        if step == 9:
+            optimizer, stopped = copy.deepcopy(optimizer), optimizer
+            weight = optimizer.param_groups[0]["params"][0]
+            resumed.load_state_dict(stopped.state_dict())
+            other.data.copy_(weight.data)
+    for _ in range(10):
+        other.grad = 0.1 * other.detach()
+        resumed.step()
+    for key, value in optimizer.state[weight].items():
+        assert torch.equal(resumed.state[other][key].reshape(-1).view(torch.uint8), value.reshape(-1).view(torch.uint8)), key
+    assert [f"copy_amax_{step}" in optimizer.state[weight] for step in (1, 15, 16)] == [True, True, False]
+
+
+@pytest.mark.parametrize("make", [altgrad.optim.Adam, altgrad.optim.AdamW])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_code_saturates_under_a_bounded_scale(make, dtype):
+    """Gradients that grow tenfold take the parameter farthest; a scale by the step before would be passed."""
+    weight = torch.nn.Parameter(torch.full((40, 8), 0.01, dtype=dtype))
+    words = "master=f32 copy=ocp.e4m3fn,bounded" if dtype == torch.bfloat16 else "copy=ocp.e4m3fn,bounded"
+    words += " states=f32"
+    optimizer = make([weight], lr=0.5, weight_decay=0.0, storage=words)
+    for step in range(12):
+        weight.grad = torch.full_like(weight, -(10.0 ** (step - 6)))
+        before = weight.detach().float().abs().max()
+        optimizer.step()
+        state = optimizer.state[weight]
+        numbers = state.get("master", weight.detach())
+        assert numbers.abs().max() <= state["copy_scale"] * 448
+        np.testing.assert_array_equal(bytes_of(state["copy"]), bytes_of((numbers * (1 / state["copy_scale"])).to(torch.float8_e4m3fn)))
+        assert state["copy_amax"] == numbers.abs().max()
+        assert step > 2 or numbers.abs().max() > before
+
+
+@pytest.mark.parametrize("word", ["current", "delayed:16", "bounded", "bounded,pow2"])
+def test_a_copy_that_no_step_has_written_is_by_the_parameters_largest(word):
+    for numbers in (torch.randn(8, 30), torch.zeros(5), torch.zeros(0), torch.tensor(3.0), torch.tensor([1.0, torch.inf])):
+        weight = torch.nn.Parameter(numbers)
+        weight.grad = torch.full_like(weight, torch.nan)
+        scaler = altgrad.amp.GradScaler("cpu")
+        optimizer = altgrad.optim.AdamW([weight], storage=f"copy=ocp.e4m3fn,{word}")
+        scaler.scale(torch.ones(()))
+        scaler.step(optimizer), scaler.update()
+        state, most = optimizer.state[weight], numbers.abs().max() if numbers.numel() else torch.zeros(())
+        scale = scale_of(most) if 0 < most < torch.inf else torch.ones(())
+        if "pow2" in word:
+            scale = 2 ** torch.floor(torch.log2(scale.double())).float()
+        if numbers.numel():
+            assert torch.equal(state["copy_scale"], 1 / scale)
+            np.testing.assert_array_equal(bytes_of(state["copy"]), bytes_of(encoded(weight, scale)))
+        assert word == "current" or torch.equal(state["copy_amax"], most)
+
+
+@pytest.mark.parametrize("make, words, message", [
+    (altgrad.optim.Lion, "copy=ocp.e4m3fn,bounded", "whose steps have no bound that is known"),
+    (altgrad.optim.AdamW, "copy=ocp.e4m3fn,bounded m=bf16", "state 'm' in bf16; the bound is of states in f32"),
+    (altgrad.optim.AdamW, "copy=ocp.e4m3fn,delayed:65", "looks back 1 to 64 steps"),
+    (altgrad.optim.AdamW, "copy=ocp.e4m3fn,current,delayed", "of a scale that is something else already"),
+    (altgrad.optim.AdamW, "copy=ocp.e4m3fn,bounded:3", "only a delayed scale looks back")])
+def test_scales_that_there_are_not(make, words, message):
+    weight, = made((8, 30))
+    with pytest.raises((altgrad.Error, ValueError), match=message):
+        make([weight], storage=words).step()

@@ -40,10 +40,11 @@ def same(ours, theirs):
     return all(torch.equal(a.view(torch.int16), b.view(torch.int16)) for a, b in zip(ours, theirs))
 
 
-def test_the_draws_are_those_of_seed_step_place_and_index():
+@pytest.mark.parametrize("bits", [16, 32])
+def test_the_draws_are_those_of_seed_step_place_and_index(bits):
     """SGD by numbers in f32, and Philox by numbers."""
     params = model()
-    optimizer = altgrad.optim.SGD(params, lr=0.01, storage=STORAGE, seed=0xFEDCBA9876543210)
+    optimizer = altgrad.optim.SGD(params, lr=0.01, storage=STORAGE + "32" * (bits == 32), seed=0xFEDCBA9876543210)
     for step in (1, 2):
         give(params, step)
         before = [(p.detach().float(), p.grad.float()) for p in params]
@@ -51,30 +52,31 @@ def test_the_draws_are_those_of_seed_step_place_and_index():
         for tag, (param, (old, grad)) in enumerate(zip(params, before)):
             new = torch.addcmul(old.double(), grad.double(), torch.tensor(-float(np.float32(0.01)), dtype=torch.float64))
             numbers = new.float().flatten().numpy()  # fma: the product is exact in f64, the sum nearly always
-            drawn = rounding.draws(np.arange(len(numbers)), 0xFEDCBA9876543210, step, tag, 0)
+            drawn = rounding.draws(np.arange(len(numbers)), 0xFEDCBA9876543210, step, tag, 0, bits)
             codes = rounding.encode(formats.KNOWN["bf16"], numbers, "nonfinite", drawn)
             assert (param.detach().flatten().view(torch.int16).numpy().view(np.uint16) != codes).sum() <= 1
 
 
-@pytest.mark.parametrize("make", [altgrad.optim.AdamW, altgrad.optim.SGD, altgrad.optim.Lion])
-def test_threads_and_repetition(make):
+@pytest.mark.parametrize("storage", [STORAGE, STORAGE + "32 m=ocp.e4m3fn,stochastic32"])
+@pytest.mark.parametrize("make", [altgrad.optim.AdamW, altgrad.optim.Lion])
+def test_threads_and_repetition(make, storage):
     outcomes = []
     for threads in (1, 2, 7):
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
             params = model()
-            outcomes.append(train(make(params, lr=1e-3, storage=STORAGE, seed=3), params, range(4)))
+            outcomes.append(train(make(params, lr=1e-3, storage=storage, seed=3), params, range(4)))
         finally:
             torch.set_num_threads(before)
     assert same(outcomes[0], outcomes[1]) and same(outcomes[0], outcomes[2])
     params = model()
-    assert not same(outcomes[0], train(make(params, lr=1e-3, storage=STORAGE, seed=4), params, range(4)))
+    assert not same(outcomes[0], train(make(params, lr=1e-3, storage=storage, seed=4), params, range(4)))
 
 
 @pytest.mark.parametrize("make", [altgrad.optim.AdamW, altgrad.optim.SGD])
 def test_resume_is_exact(make, tmp_path):
-    storage = STORAGE + (" m=bf16,stochastic" if make is altgrad.optim.AdamW else "")
+    storage = STORAGE + (" m=bf16,stochastic v=ocp.e5m2:128,stochastic32" if make is altgrad.optim.AdamW else "")
     params = model()
     whole = train(make(params, lr=1e-2, storage=storage, seed=5), params, range(6))
     params = model()

@@ -9,7 +9,7 @@ from .._rule import format_of
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
 BLOCKED_NUMEL = 4096
 # The dtypes of scales, by how they are stored.
-SCALES = {"f32": torch.float32, "ocp.e8m0": torch.float8_e8m0fnu}
+SCALES = {"f32": torch.float32, "f16": torch.float16, "ocp.e8m0": torch.float8_e8m0fnu}
 
 
 def block_of(word):
@@ -88,9 +88,17 @@ def scales_for(param, stream):
     return torch.zeros(shape, dtype=dtype, device=param.device)
 
 
-def is_delayed(word):
-    """Whether a copy has one scale, by what the step before has found."""
-    return "delayed" in word.split(",")
+def scaled_by(word):
+    """What the one scale of a copy comes from: "delayed", "delayed:16", "current", "bounded", or None."""
+    return next((said for said in word.split(",")[1:]
+                 if said.partition(":")[0] in ("delayed", "current", "bounded")), None)
+
+
+def _tensor_scales(word):
+    """The numbers beside such a copy."""
+    by, _, steps = scaled_by(word).partition(":")
+    past = 0 if by == "current" else max(1, int(steps or 1))
+    return ["copy_scale", *(f"copy_amax_{step}" if step else "copy_amax" for step in range(past))]
 
 
 def check_unscaled(key, held, names):
@@ -102,8 +110,8 @@ def check_unscaled(key, held, names):
 
 def check_scales(key, held, param, strides, word):
     """Raises unless a state that is there has scales that go with it."""
-    block = block_of(word) if ":" in word else 0
-    for other in (scale_key(key), "copy_amax")[:1 if block else 2]:
+    block = 0 if scaled_by(word) else block_of(word)
+    for other in [scale_key(key)] if block else _tensor_scales(word):
         _check_scale(key, other, held, param, block, format_of_scales(word))
     if block and param.numel() and key in held and not same_order(held[key], strides):
         raise ValueError(

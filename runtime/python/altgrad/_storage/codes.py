@@ -10,8 +10,9 @@ from .._library import library
 from .._rule import format_of
 from .blocks import SCALES, block_of, format_of_scales
 
-# The limits of a scale: BlockStates.cpp.
+# The limits of a scale: BlockStates.cpp; in f16 and of bent numbers.
 _LEAST, _MOST = 2.0**-120, 2.0**126
+_HALF_LEAST, _HALF_MOST, _BENT_LEAST = 2.0**-24, 65504.0, 1e-12
 # SHA-256 of bitsandbytes' and torchao's 256 float32 begins so; unsigned and signed.
 _MAPS = {False: "305f002cc11278fb", True: "e732639a65f497b4"}
 
@@ -58,13 +59,18 @@ def largest(numbers, block):
 
 def encode_blocks(word, numbers, block):
     """(codes, scales) as kernels store a state with a scale for each block."""
-    name = format_of(word)
-    if format_of_scales(word) != "f32":
+    name, half = format_of(word), format_of_scales(word) == "f16"
+    if format_of_scales(word) not in ("f32", "f16"):
         return _encode_powers(word, numbers)
+    most = _HALF_MOST if half else _MOST
+    if bent := _bending(word):
+        codes, scales = _encode_bent(bent, numbers, block, most)
+        return codes, scales.half() if half else scales
     top = decode(name, encode(name, torch.tensor([torch.inf]), scaled=True))
     least = library().altgrad_book_least_scale(name.encode())
-    scales = (largest(numbers, block) / top).clamp(least or _LEAST, _MOST)
-    units = spread(scales, block, len(numbers))
+    scales = (largest(numbers, block) / top).clamp(least or (_HALF_LEAST if half else _LEAST), most)
+    scales = scales.half() if half else scales
+    units = spread(scales.float(), block, len(numbers))
     return encode(name, numbers / units if least else numbers * (1 / units), scaled=True), scales
 
 
@@ -81,7 +87,31 @@ def _encode_powers(word, numbers):
 
 def decode_blocks(word, codes, scales, block):
     """The numbers of codes with scales."""
-    return decode(word, codes) * spread(scales.cpu().float(), block, len(codes))
+    numbers, units = decode(word, codes), spread(scales.cpu().float(), block, len(codes))
+    bent = _bending(word)
+    if bent == "softsign":
+        return numbers * units / (254 - numbers.abs())
+    return (numbers * units * (1 / 255)).square() if bent else numbers * units
+
+
+def _bending(word):
+    """How numbers are bent before they are codes: "softsign", "sqrt" or nothing."""
+    return next((said for said in word.split(",")[1:] if said in ("softsign", "sqrt")), None)
+
+
+def _encode_bent(bent, numbers, block, most):
+    """FlashOptim's companding, as codegen/storage/Companding.cpp has it."""
+    # In float64: torch's root of a float32 is off by a place in one case of five.
+    numbers = numbers.double().sqrt().float() if bent == "sqrt" else numbers
+    scales = largest(numbers, block).clamp(_BENT_LEAST, most)
+    units = spread(scales, block, len(numbers))
+    within = torch.minimum(numbers, units)
+    if bent == "sqrt":
+        places, dtype = within / units * 255, torch.uint8
+    else:
+        within = torch.maximum(within, -units)
+        places, dtype = within / (units + within.abs()) * 254, torch.int8
+    return (places + 0.5).floor().nan_to_num(0).to(dtype), scales
 
 
 @cache

@@ -32,7 +32,7 @@ def seeded(words, seed):
 
 def _draws(name, modifiers):
     rounded = {"nearest_even", "toward_zero"} & set(modifiers)
-    return "stochastic" in modifiers or (name == "rungs" and not rounded)
+    return bool({"stochastic", "stochastic32"} & set(modifiers)) or (name == "rungs" and not rounded)
 
 
 def place(optimizer, built):

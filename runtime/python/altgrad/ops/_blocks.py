@@ -1,18 +1,18 @@
 """Tensors as codes with a scale for each block, as a step writes them into a parameter's copy."""
 
+import re
 from array import array
 
 import torch
 
 from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
-from .._storage.blocks import SCALES, block_of, format_of_scales, is_delayed, scales_of
+from .._storage.blocks import SCALES, block_of, format_of_scales, scaled_by, scales_of
 from ._bound import run
 from ._look import Look, look
-from ._quantize import largest, quantize_codes
 
 
-_DRAWN = ",stochastic"
+_DRAWN = re.compile(r",stochastic(32)?\b")
 
 
 @torch.no_grad()
@@ -32,7 +32,7 @@ def quantize_blocks(x, fmt="mxfp8"):
     word = in_full(fmt) if isinstance(fmt, str) else ""
     if block_of(word) < 2 or format_of_scales(word) not in SCALES:
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
-    if _DRAWN in word:
+    if _DRAWN.search(word):
         raise ValueError(f"{fmt!r} rounds by draws, which are of an optimizer's seed and steps")
     if x.layout != torch.strided:
         raise TypeError(f"altgrad.quantize_blocks takes plain strided tensors, not one of {x.layout}: to_dense() it")
@@ -55,28 +55,28 @@ def quantize_into(x, codes, scales, word):
     if not seen:
         raise TypeError(f"altgrad.quantize_blocks takes plain strided tensors, not "
                         f"{type(x).__name__} of {x.layout} on {x.device}")
-    run([x], seen, (f"--quantize={format_of(word)}",), {"scale": 1.0},
-        copies=([codes], _places(codes)), scales=([scales], _places(scales)), into=word)
+    _run(x, seen, word, {"copy": codes, "copy_scale": scales})
+
+
+def _run(x, seen, word, held):
+    run([x], seen, (f"--quantize={format_of(word)}",), {"scale": 1.0}, into=word,
+        copies={key: ([tensor], _places(tensor)) for key, tensor in held.items()})
 
 
 @torch.no_grad()
 def begin_copy(param, held, word):
     """Fills the copy of a parameter and its scales in `held`, before a step has.
 
-    Where the copy has one scale, that is TransformerEngine's, as codegen/storage/DelayedScale.cpp has it.
+    No step has drawn yet: to nearest. Nor is there one to look back to: one scale is by the
+    parameter's own largest number, which a history begins with.
     """
-    if not is_delayed(word):
-        # No step has drawn yet: to nearest.
-        return quantize_into(param, held["copy"], held["copy_scale"], word.replace(_DRAWN, ""))
-    most = param.abs().max().float() if param.numel() else torch.zeros((), device=param.device)
-    # A number over a tensor would be a product with its inverse.
-    scale = (torch.full_like(most, largest(format_of(word))) / most).clamp(max=torch.finfo(torch.float32).max)
-    scale = torch.where((most > 0) & (most < torch.inf), scale, 1.0)
-    if "pow2" in word.split(","):
-        scale = torch.ldexp(torch.ones_like(scale), torch.frexp(scale)[1] - 1)
-    held["copy"].copy_(quantize_codes(param.float() * scale, format_of(word)))
-    held["copy_scale"].copy_(1 / scale)
-    held["copy_amax"].copy_(most)
+    word = _DRAWN.sub("", word)
+    by = scaled_by(word)
+    if not by:
+        return quantize_into(param, held["copy"], held["copy_scale"], word)
+    most = held.get("copy_amax", torch.empty((), device=param.device))
+    _run(param, look([param], written=False), word.replace(by, "current"),
+         {"copy": held["copy"], "copy_scale": held["copy_scale"], "copy_amax": most})
 
 
 def _places(tensor):

@@ -61,23 +61,25 @@ class Bound:
             check_extents(tensors)
         words = array("Q", seen.pointers)
         for part, places in zip(self.bundle.sets, self._places):
-            stream = part.grad if name == "grad" else by_role(part, name)
-            self.plan.bind_stream(stream.name, words if len(self._places) == 1 else [
+            stream = part.grad if name == "grad" else next(
+                stream for stream in part.states if name == (
+                    stream.key if stream.role == "tensor_scale" else
+                    stream.key + "_scale" * (stream.role == "block_scale")))
+            bind = self.plan.bind_stream if stream.block else self.plan.bind_scalar
+            bind(stream.name, words if len(self._places) == 1 else [
                 words[place] for place in places])
         self._seen[name] = seen.pointers
 
-    def run(self, tensors, seen, given, copies=None, check=None, scales=None):
+    def run(self, tensors, seen, given, copies=None, check=None):
         """Runs the program; answers its results by role, tensors that are the caller's.
 
-        `copies`: (tensors, Look) of where results go, `scales` of where those of their blocks. `check` gets the norm's
-        shares before anything is written.
+        `copies`: (tensors, Look) of where results go, by key: "copy" and its scales. `check` gets the
+        norm's shares before anything is written.
         """
         with self.where.guard():
             self._point("grad", tensors, seen)
-            if copies:
-                self._point("copy", *copies)
-            if scales:
-                self._point("block_scale", *scales)
+            for key, given_to in (copies or {}).items():
+                self._point(key, *given_to)
             self._values.give(given)
             self._values.send(self.plan)
             memory, stream, first = self._workspace.memory, self.where.stream(), 0
@@ -105,15 +107,11 @@ class _Kept(threading.local):
         self.bound = OrderedDict()
 
 
-def by_role(part, role):
-    return next(stream for stream in part.states if stream.role == role)
-
-
 _kept = _Kept()
 _captured = []  # a graph replays what lies in its plan's memory
 
 
-def run(tensors, seen, flags, given, copies=None, check=None, into=None, scales=None):
+def run(tensors, seen, flags, given, copies=None, check=None, into=None):
     """Runs the program of `flags` on the tensors that were looked at, and writes back what was staged.
 
     `into` is the format of copies that are not stored as what they are copies of.
@@ -126,4 +124,4 @@ def run(tensors, seen, flags, given, copies=None, check=None, into=None, scales=
             _kept.bound.popitem(last=False)
     else:
         _kept.bound.move_to_end(key)
-    return bound.run(tensors, seen, given, copies, check, scales)
+    return bound.run(tensors, seen, given, copies, check)

@@ -250,7 +250,7 @@ def _run(x, out, fmt, scale, into):
     # A tensor of our own lies in a row.
     places = Look(out.device, b"", array("q", [out.numel()]).tobytes(),
                   array("Q", [out.data_ptr()]).tobytes(), within=True)
-    run([x], seen, (f"--quantize={fmt}",), {"scale": given}, copies=([out], places), into=into)
+    run([x], seen, (f"--quantize={fmt}",), {"scale": given}, copies={"copy": ([out], places)}, into=into)
 
 
 @cache

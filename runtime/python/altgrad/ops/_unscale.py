@@ -92,7 +92,7 @@ def unscale_clip(grads, max_norm, inverse, norm_type, per_tensor):
         seen, places = look(grads, False, order=copies), look(copies, False)
     if copies and seen and places:
         results = run(grads, seen, _flags(kind, per_tensor), _given(max_norm, inverse),
-                      copies=(copies, places))
+                      copies={"copy": (copies, places)})
         return copies, results["norm"], results["flag"]
     if are_fake(grads):
         return torch.ops.altgrad.unscale_clip(

@@ -16,7 +16,7 @@ from .._binding.where import Where, in_turn, is_known, stays_on_device
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
-from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_unscaled, is_delayed,
+from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_unscaled, scaled_by,
                       scales_for, unblocked)
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
@@ -213,7 +213,7 @@ class _Namer:
         if (block := block_of(own.get("copy", ""))) > 1:
             check_rows(param, strides, block)
         for name, key in names if held else ():
-            if block_of(word := own.get(name, own.get("states", ""))) > 1 or is_delayed(word):
+            if block_of(word := own.get(name, own.get("states", ""))) > 1 or scaled_by(word):
                 check_scales(key, held, param, strides, word)
             else:
                 check_unscaled(key, held, names)
@@ -241,7 +241,7 @@ class _Namer:
             word = own.get(name, rest)
             if dtype is None or dtype == dtype_of(format_of(word)):
                 continue
-            if dtype in CODES or block_of(word) > 1 or splits(word) or is_delayed(word):
+            if dtype in CODES or block_of(word) > 1 or splits(word) or scaled_by(word):
                 raise TypeError(f"state {key!r} is {dtype}, but storage says {name}={word}: make "
                                 "the optimizer with the storage that its states have")
             words[name] = FORMATS[dtype]
