@@ -27,13 +27,13 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
                    << "': only rungs are rounded as the reference does";
   if (!formats.try_emplace(word.stream, word.format).second)
     return error() << "storage names '" << word.stream << "' twice";
-  if (failed(checkBook(text, word)))
+  if (failed(checkBook(text, word)) || failed(checkColumns(text, word)))
     return failure();
   if (word.delayed && (!isRuled() || word.format == "f32"))
     return error() << "storage '" << text << "' delays a scale"
                    << (isRuled() ? ", and f32 needs none"
                                  : " of gradients, which have no step before");
-  if (word.hasModifiers() || word.delayed)
+  if (word.hasModifiers() || word.delayed || word.both)
     words[word.stream] = word;
   return word.block ? takeBlock(text, word) : success();
 }

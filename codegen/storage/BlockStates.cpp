@@ -155,7 +155,7 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   bool powers = ruleOf(state.key).has_value();
   text.line(name + "next = element " + value);
   std::string largest = largestOf(state, /*finite=*/!powers || state.key != "copy");
-  std::string scale = powers ? powerOfTwo(scales, largest, state.key)
+  std::string scale = powers ? powerOfTwo(scales, largest, state.key, typeOfScales(state.key))
                              : anyScale(state, largest);
   text.line(name + "one = arith.constant 1.0 : f32");
   text.line(name + "inverse = arith.divf " + name + "one, " + scale + " : f32");
@@ -181,4 +181,6 @@ void SetWriter::writeCopy(StringRef value) {
     storeDelayed(copy, value);
   else
     stored(copy, value, "copy");
+  if (hasColumns())
+    storeColumns(value);
 }

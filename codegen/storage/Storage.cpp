@@ -43,12 +43,21 @@ static std::string readModifier(StringRef text, StringRef modifier,
     said = true;
     return "";
   }
+  if (modifier == "both") {
+    if (word.stream != "copy" || word.scale != "ocp.e8m0" || word.block != "32")
+      return where + " says 'both', which is of a copy in blocks of 32 with scales "
+                     "in ocp.e8m0, as copy=mxfp8,both";
+    if (word.both)
+      return where + " says 'both' twice";
+    word.both = true;
+    return "";
+  }
   std::optional<Round> round = symbolizeRound(modifier);
   std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
   if (!round && !overflow)
     return where + " says " + quote(modifier) +
            "; known are nearest_even, toward_zero and stochastic, saturate and "
-           "nonfinite, and of scales rceil, floor, ceil, even, delayed and pow2";
+           "nonfinite, and of scales rceil, floor, ceil, even, both, delayed and pow2";
   if (round ? word.round.has_value() : word.overflow.has_value())
     return where + " says twice " +
            (round ? "how it rounds"

@@ -14,6 +14,7 @@ enum class ScaleRule { RCeil, Floor, Ceil, Even };
 /// "m=ocp.e4m3fn:128,stochastic,nonfinite": 128 elements share a scale; what is said
 /// behind a comma is how what lies between two codes, or beyond the last, is stored.
 /// "copy=ocp.e4m3fn,delayed,pow2": one scale for a tensor.
+/// "copy=mxfp8,both": blocks of rows, and beside them blocks of columns.
 /// "copy=ocp.e4m3fn:32:ocp.e8m0,floor", or "copy=mxfp8,floor": scales are powers of two.
 struct StorageWord {
   std::string stream, format;
@@ -24,6 +25,7 @@ struct StorageWord {
   std::optional<OverflowMode> overflow; // what suits the format
   bool reference = false; // of rungs: draws as GridOptim's source adds them
   bool delayed = false; // one scale for a tensor, by its last step's largest number
+  bool both = false;    // blocks of columns beside those of rows
   bool pow2 = false;    // that scale is rounded down to a power of two
   bool hasModifiers() const { return round || overflow || reference; }
 };

@@ -3,6 +3,7 @@
 #define ALTGRAD_CODEGEN_HOSTLOWERING_H
 
 #include "codegen/Target.h"
+#include "codegen/kernels/Columns.h"
 #include "codegen/kernels/Reductions.h"
 #include "codegen/kernels/Scalars.h"
 #include "codegen/kernels/SweepBody.h"
@@ -41,6 +42,13 @@ struct HostChunk {
   mlir::IRMapping shared = {};
   /// The global index of the first element; null if nobody asks.
   mlir::Value base = {};
+};
+
+// A sweep over tiles: what waits for their columns, and where their numbers do.
+struct HostTile {
+  SweepOp sweep;
+  Columns &columns;
+  mlir::Value memory;
 };
 
 // A body of a sweep over blocks, cut at their reductions: a value's stage is how many
@@ -108,6 +116,16 @@ private:
   void emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
             int64_t width, mlir::Value index, mlir::Value value);
   void loadShared(KernelBuilder &kernel, HostChunk &chunk, mlir::Value from);
+
+  // Tiles.cpp
+  mlir::Value makeTile(KernelBuilder &kernel);
+  void sweepTile(KernelBuilder &kernel, HostTile &work, mlir::Value index,
+                 llvm::ArrayRef<BlockStages> bodies);
+  void run(KernelBuilder &kernel, HostChunk &chunk,
+           llvm::ArrayRef<BlockStages> bodies, mlir::Value count);
+  void columns(KernelBuilder &kernel, HostTile &work, const Tile &tile,
+               const mlir::IRMapping &known, llvm::ArrayRef<mlir::Value> places,
+               int64_t width, mlir::Value from, mlir::Value to);
 
   // BlockStages.cpp
   void blocks(KernelBuilder &kernel, HostChunk &chunk,

@@ -10,6 +10,9 @@ using namespace altgrad;
 
 void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
                               Value end) {
+  std::optional<Columns> cut;
+  if (sweep.takesColumns())
+    cut.emplace(sweep);
   SmallVector<Lanes> lanes;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     lanes.push_back(
@@ -17,15 +20,22 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   ahead = prefetchDistance(kernel);
   makeStreams(kernel, sweep);
   std::optional<WordSweep> words;
-  if (WordSweep::fits(sweep, target))
+  if (!cut && WordSweep::fits(sweep, target))
     words.emplace(kernel, sweep, target.cpu, ahead);
   SmallVector<BlockStages> bodies;
   if (exchangesInBlocks(sweep))
     for (Region *body : {&sweep.getBody(), &sweep.getWide().front()})
       bodies.emplace_back(sweep, *body).allocate(kernel, sweep.getBlock());
-  kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
-    sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
-  });
+  if (cut) {
+    HostTile work{sweep, *cut, makeTile(kernel)};
+    kernel.loop(begin, end, kernel.i64(1), [&](Value tile) {
+      sweepTile(kernel, work, tile, bodies);
+    });
+  } else {
+    kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
+      sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
+    });
+  }
   dropStreams(sweep);
 }
 

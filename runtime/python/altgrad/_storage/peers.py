@@ -7,7 +7,7 @@ from importlib import import_module
 import torch
 
 from .._binding.layout import CODES, FORMATS, is_dense
-from .blocks import BLOCKED_NUMEL, block_of, scale_key
+from .blocks import BLOCKED_NUMEL, COLUMNS, block_of, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
                      largest, spread)
 
@@ -69,7 +69,7 @@ def read(entry, words, where):
         _read_bitsandbytes(entry, kept, where)
         return kept
     for key, value in entry.items():
-        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key == "copy" or value is None:
+        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key in ("copy", COLUMNS) or value is None:
             continue
         _read_state(entry, key, value, words, kept, f"state {key!r} of {where}")
     return kept

@@ -6,13 +6,14 @@ import torch
 
 from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
-from .._storage.blocks import SCALES, block_of, check_rows, format_of_scales, is_delayed, scales_of
+from .._storage.blocks import (COLUMNS, SCALES, block_of, check_rows, format_of_scales, has_columns, is_delayed,
+                               rows_of, scale_key, scales_of)
 from ._bound import run
 from ._look import Look, look
 from ._quantize import largest, quantize_codes
 
 
-_DRAWN = ",stochastic"
+_DRAWN, _BOTH = ",stochastic", ",both"
 
 
 @torch.no_grad()
@@ -32,6 +33,8 @@ def quantize_blocks(x, fmt="mxfp8"):
     word = in_full(fmt) if isinstance(fmt, str) else ""
     if block_of(word) < 2 or format_of_scales(word) not in SCALES:
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
+    if _BOTH in word:
+        raise ValueError(f"{fmt!r} says both; the sweep of an update alone sees columns: give x.t().contiguous()")
     if _DRAWN in word:
         raise ValueError(f"{fmt!r} rounds by draws, which are of an optimizer's seed and steps")
     x = x.contiguous()
@@ -63,7 +66,9 @@ def begin_copy(param, held, word):
     """
     if not is_delayed(word):
         # No step has drawn yet: to nearest.
-        return quantize_into(param, held["copy"], held["copy_scale"], word.replace(_DRAWN, ""))
+        by_rows = word.replace(_DRAWN, "").replace(_BOTH, "")
+        quantize_into(param, held["copy"], held["copy_scale"], by_rows)
+        return _begin_columns(param, held, by_rows) if has_columns(word) else None
     most = param.abs().max().float() if param.numel() else torch.zeros((), device=param.device)
     # A number over a tensor would be a product with its inverse.
     scale = (torch.full_like(most, largest(format_of(word))) / most).clamp(max=torch.finfo(torch.float32).max)
@@ -73,6 +78,21 @@ def begin_copy(param, held, word):
     held["copy"].copy_(quantize_codes(param.float() * scale, format_of(word)))
     held["copy_scale"].copy_(1 / scale)
     held["copy_amax"].copy_(most)
+
+
+def _begin_columns(param, held, word):
+    """The columns as rows of a matrix that zeros, of which no block is the largest, make one of whole blocks."""
+    if not param.numel():
+        return
+    codes, scales = held[COLUMNS], held[scale_key(COLUMNS)]
+    rows, block = rows_of(param), block_of(word)
+    turned = torch.zeros(param.numel() // rows, -(-rows // block) * block, dtype=param.dtype, device=param.device)
+    turned[:, :rows] = param.reshape(rows, -1).t()
+    shape, dtype = scales_of("copy", turned, block, format_of_scales(word))
+    found, units = torch.empty_like(turned, dtype=codes.dtype), torch.empty(shape, dtype=dtype, device=param.device)
+    quantize_into(turned, found, units, word)
+    codes.copy_(found[:, :rows].t().reshape(codes.shape))
+    scales.copy_(units.t())
 
 
 def _places(tensor):

@@ -1,0 +1,59 @@
+// The part of a sweep that knows the largest of each column: what stores it, cut off
+// from the rest, which leaves the numbers of a tile of 32 rows for it.
+#ifndef ALTGRAD_CODEGEN_COLUMNS_H
+#define ALTGRAD_CODEGEN_COLUMNS_H
+
+#include "codegen/kernels/SweepBody.h"
+
+namespace altgrad {
+
+/// Of a tile, which is a chunk's elements.
+constexpr int64_t tileRows = ALTGRAD_TILE_ROWS,
+                  tileColumns = ALTGRAD_CHUNK / ALTGRAD_TILE_ROWS;
+static_assert(tileRows == columnBlock);
+
+/// Where a tile lies, in i64: its columns and rows may be fewer than a whole one's.
+struct Tile {
+  mlir::Value rowLength;      // columns of the tensor
+  mlir::Value row, column;    // its first, of the tensor
+  mlir::Value rows, columns;  // its own
+};
+Tile tileAt(KernelBuilder &kernel, Row row, mlir::Value first);
+
+class Columns {
+public:
+  /// Takes the stores that wait for the largest of a column out of the sweep, which
+  /// then stores to `tile` what that is of.
+  explicit Columns(SweepOp sweep);
+  Columns(Columns &&) = delete;
+  ~Columns();
+
+  /// One f32 for each element of a tile, in rows of `tileColumns`: a stream that
+  /// lies in memory of the kernel.
+  mlir::Value tile() const { return placeholder; }
+  /// What was taken out: lists of codes, and of scales.
+  struct Store {
+    mlir::Value stream;
+    unsigned emitted; // of the terminator's operands
+    bool ofColumn() const {
+      return mlir::cast<TensorsType>(stream.getType()).getColumns();
+    }
+  };
+  llvm::ArrayRef<Store> stores() const { return taken; }
+  mlir::Region &narrow() { return whole.getBody(); }
+  mlir::Region &wide() { return whole.getWide().front(); }
+  /// What goes to `store`; `number` of the tile, one or a vector of neighbours, is
+  /// null where it is of the column.
+  mlir::Value compute(KernelBuilder &kernel, mlir::Region &body,
+                      const Store &store, const mlir::IRMapping &known,
+                      mlir::Value number, mlir::Value largest);
+
+private:
+  SweepOp sweep, whole; // `whole` is in no block
+  mlir::Value placeholder;
+  llvm::SmallVector<Store> taken;
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_COLUMNS_H
