@@ -1,0 +1,63 @@
+"""Copies in blocks of columns beside blocks of rows, from one sweep: every byte on every path, and against NumPy."""
+
+import numpy as np
+import pytest
+
+import compare
+import mx
+import program
+import ptxrun
+import templatecases
+
+ALL = {"races": True} if ptxrun.available() else None
+# Rows and columns: whole tiles, parts of them in both directions, one row, one column, none.
+SHAPES = [(33, 160), (1, 77), (70, 32), (1, 1), (0, 64), (31, 128), (5, 0), (65, 288)]
+CASES = [("adamw", "grad=bf16 copy=mxfp8,both", ["--clip"]),
+         ("adamw", "param=bf16,stochastic grad=bf16 master=f32 copy=mxfp8e5m2,both,floor m=mxfp8", ["--unscale"]),
+         ("lion", "copy=mxfp6e3m2,even,both m=int8:32", ["--loss-scaler=torch"]),
+         ("lamb", "param=bf16,stochastic copy=mxfp8,both", [])]
+
+
+def rows_of(compiled, shapes):
+    rows = compiled.rows([[a * b for a, b in shapes]])
+    rows.shape = [(a, b, 1) for a, b in shapes]
+    rows.offset = [32 * i * 2**30 for i in range(len(shapes))]
+    return rows
+
+
+@pytest.mark.parametrize("rule, storage, flags", CASES, ids=lambda case: str(case))
+def test_every_byte_is_the_references(rule, storage, flags):
+    compiled = program.Program(program.generated(rule, storage, *flags))
+    rng, rows = np.random.default_rng(12), rows_of(compiled, SHAPES)
+    for shifts in ([0] * len(SHAPES), [1, 0, 3, 0, 0, 15, 2, 0]):
+        values = templatecases.start_values(compiled, rows, rng, 0.01)
+        compare.run_steps(compiled, rows, shifts, values, [(0.01, {}), (0.0, {})], rng, ALL)
+
+
+def by_columns(numbers, rule, form):
+    """Codes and scales of a matrix: those of its columns as rows, filled up with zeros, which are no block's largest."""
+    filled = np.zeros((numbers.shape[1], -(-numbers.shape[0] // 32) * 32), np.float32)
+    filled[:, :numbers.shape[0]] = numbers.T
+    codes, scales = mx.encoded(filled.ravel(), rule, form)
+    return codes.reshape(filled.shape).T[:numbers.shape[0]].ravel(), scales.reshape(len(filled), -1).T.ravel()
+
+
+@pytest.mark.parametrize("rule", mx.RULES)
+@pytest.mark.parametrize("form", mx.FORMATS)
+def test_codes_and_scales_against_numpy(form, rule):
+    """Numbers of every exponent, zeros, infinities and NaN in rows and columns of a parameter that does not move."""
+    compiled = program.Program(program.generated("sgd", f"copy={form}:32:ocp.e8m0,{rule},both"))
+    numbers = mx.numbers_of_all_kinds(600, 3)[:97 * 192].reshape(97, 192)
+    with np.errstate(all="ignore"):
+        expected = {**dict(zip(("copy", "copy_scale"), mx.encoded(numbers.ravel(), rule, form))),
+                    **dict(zip(("copy_columns", "copy_columns_scale"), by_columns(numbers, rule, form)))}
+    rows = rows_of(compiled, [numbers.shape])
+    values = templatecases.start_values(compiled, rows, np.random.default_rng(0), 0)
+    values.update(w=numbers.ravel().view(np.uint32), g=np.zeros(numbers.size, np.uint32), lr=np.zeros(1), decay=np.zeros(1))
+    memory = compare.Memory(compiled.signature, rows, [0]).fill(values)
+    for name, run in compare.executors(compiled, ALL):
+        got = memory.twin()
+        run(got)
+        for key, codes in expected.items():
+            np.testing.assert_array_equal(got.streams[key].get(), codes, err_msg=f"{name} {key}")
+    assert 255 in expected["copy_columns_scale"] and 254 in expected["copy_columns_scale"]
