@@ -34,14 +34,6 @@ def test_every_byte_is_the_references(rule, storage, flags):
         compare.run_steps(compiled, rows, shifts, values, [(0.01, {}), (0.0, {})], rng, ALL)
 
 
-def by_columns(numbers, rule, form):
-    """Codes and scales of a matrix: those of its columns as rows, filled up with zeros, which are no block's largest."""
-    filled = np.zeros((numbers.shape[1], -(-numbers.shape[0] // 32) * 32), np.float32)
-    filled[:, :numbers.shape[0]] = numbers.T
-    codes, scales = mx.encoded(filled.ravel(), rule, form)
-    return codes.reshape(filled.shape).T[:numbers.shape[0]].ravel(), scales.reshape(len(filled), -1).T.ravel()
-
-
 @pytest.mark.parametrize("rule", mx.RULES)
 @pytest.mark.parametrize("form", mx.FORMATS)
 def test_codes_and_scales_against_numpy(form, rule):
@@ -50,7 +42,7 @@ def test_codes_and_scales_against_numpy(form, rule):
     numbers = mx.numbers_of_all_kinds(600, 3)[:97 * 192].reshape(97, 192)
     with np.errstate(all="ignore"):
         expected = {**dict(zip(("copy", "copy_scale"), mx.encoded(numbers.ravel(), rule, form))),
-                    **dict(zip(("copy_columns", "copy_columns_scale"), by_columns(numbers, rule, form)))}
+                    **dict(zip(("copy_columns", "copy_columns_scale"), mx.by_columns(numbers, rule, form)))}
     rows = rows_of(compiled, [numbers.shape])
     values = templatecases.start_values(compiled, rows, np.random.default_rng(0), 0)
     values.update(w=numbers.ravel().view(np.uint32), g=np.zeros(numbers.size, np.uint32), lr=np.zeros(1), decay=np.zeros(1))

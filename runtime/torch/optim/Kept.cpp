@@ -37,6 +37,12 @@ static std::vector<int64_t> scaleSizes(const Stream &stream,
   };
   if (!stream.block)
     return {};
+  if (stream.key == columnsKey) {
+    int64_t rows = 1;
+    for (int64_t i = 0; i + 1 < param.dim(); ++i)
+      rows *= param.size(i);
+    return {blocks(rows), param.dim() ? param.size(-1) : 1};
+  }
   if (stream.key != "copy" || param.dim() < 2)
     return {blocks(param.numel())};
   std::vector<int64_t> sizes = param.sizes().vec();
@@ -72,6 +78,25 @@ static void quantizeInto(const Tensor &param, const Tensor &codes,
   Listed into{listed->kinds, listed->numels, at(codes)};
   Listed units{listed->kinds, {scales.numel()}, at(scales)};
   step.run(*listed, &into, &units);
+}
+
+// The columns as rows of a matrix that zeros, of which no block is the largest,
+// make one of whole blocks.
+static void quantizeColumns(const Tensor &param, const Tensor &codes,
+                            const Tensor &scales, int64_t block,
+                            const std::string &word) {
+  if (param.numel() == 0)
+    return;
+  int64_t rows = rowsOf(param), columns = param.numel() / rows;
+  Tensor turned =
+      at::zeros({columns, (rows + block - 1) / block * block}, param.options());
+  turned.narrow(1, 0, rows).copy_(param.detach().reshape({rows, columns}).t());
+  Tensor found = at::empty_like(turned, codes.options());
+  Tensor units =
+      at::empty({columns, turned.size(1) / block}, scales.options());
+  quantizeInto(turned, found, units, word);
+  codes.copy_(found.narrow(1, 0, rows).t().reshape(codes.sizes()));
+  scales.copy_(units.t());
 }
 
 // The largest number of a type that copies are stored in.
@@ -114,12 +139,18 @@ void altgrad::optim::beginCopy(const Set &set,
                                const Tensor &param, const std::string &word) {
   const Tensor *from = &param, *codes = nullptr, *scales = nullptr;
   const Tensor *unit = nullptr, *most = nullptr;
+  const Tensor *columns = nullptr, *columnScales = nullptr;
+  int64_t block = 1;
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
     if (stream.role == ALTGRAD_ROLE_MASTER)
       from = kept[i];
     if (stream.key == "copy")
       (stream.role == ALTGRAD_ROLE_COPY ? codes : scales) = kept[i];
+    if (stream.key == columnsKey) {
+      (stream.role == ALTGRAD_ROLE_COPY ? columns : columnScales) = kept[i];
+      block = std::max<int64_t>(block, stream.block);
+    }
     if (stream.role == ALTGRAD_ROLE_TENSOR_SCALE)
       (stream.key == "copy_amax" ? most : unit) = kept[i];
   }
@@ -128,10 +159,13 @@ void altgrad::optim::beginCopy(const Set &set,
   if (!scales)
     return;
   // No step has drawn yet: to nearest.
-  std::string rounded = word, drawn = ",stochastic";
-  if (size_t at = rounded.find(drawn); at != std::string::npos)
-    rounded.erase(at, drawn.size());
+  std::string rounded = word;
+  for (const std::string modifier : {",stochastic", ",both"})
+    if (size_t at = rounded.find(modifier); at != std::string::npos)
+      rounded.erase(at, modifier.size());
   quantizeInto(*from, *codes, *scales, rounded);
+  if (columns)
+    quantizeColumns(*from, *columns, *columnScales, block, rounded);
 }
 
 void altgrad::optim::checkKept(const Tensor &value, const std::string &key,
