@@ -84,13 +84,48 @@ Columns::~Columns() {
   whole.erase();
 }
 
-Value Columns::compute(KernelBuilder &kernel, Region &body, const Store &store,
-                       const IRMapping &known, Value number, Value largest) {
+// Where what is of the column meets the element; the maximum itself, of which all of
+// it can be computed, where not every such value is a number.
+SmallVector<Value> Columns::sharedOf(Region &body) {
   ColumnMaxOp maximum = maximumOf(body);
+  DenseSet<Value> ofElement{maximum.getValue()};
+  DenseSet<Value> late = dependents(body);
+  llvm::SetVector<Value> met;
+  for (Operation &op : body.front().without_terminator()) {
+    if (&op == maximum.getOperation() || llvm::none_of(op.getOperands(), [&](Value value) {
+          return ofElement.contains(value);
+        }))
+      continue;
+    ofElement.insert_range(op.getResults());
+    for (Value value : op.getOperands())
+      if (late.contains(value) && !ofElement.contains(value))
+        met.insert(value);
+  }
+  if (llvm::all_of(met, [](Value value) {
+        return getElementTypeOrSelf(value.getType()).isF32();
+      }))
+    return met.takeVector();
+  return {maximum.getResult()};
+}
+
+SmallVector<Value> Columns::ofColumn(KernelBuilder &kernel, Region &body,
+                                     const IRMapping &known, Value largest) {
   IRMapping all(known);
-  if (number)
-    all.map(maximum.getValue(), number);
-  all.map(maximum.getResult(), largest);
+  all.map(maximumOf(body).getResult(), largest);
+  SmallVector<Value> wanted;
+  for (const Store &store : taken)
+    if (store.ofColumn())
+      wanted.push_back(body.front().getTerminator()->getOperand(store.emitted));
+  llvm::append_range(wanted, sharedOf(body));
+  return cloneValues(kernel.builder, body, wanted, {{}, all, kernel.i64(0)});
+}
+
+Value Columns::ofElement(KernelBuilder &kernel, Region &body, const Store &store,
+                         const IRMapping &known, Value number,
+                         ArrayRef<Value> shared) {
+  IRMapping all(known);
+  all.map(maximumOf(body).getValue(), number);
+  all.map(sharedOf(body), shared);
   Value wanted = body.front().getTerminator()->getOperand(store.emitted);
   return cloneValues(kernel.builder, body, wanted,
                      {{}, all, kernel.i64(0)})[0];

@@ -42,13 +42,23 @@ public:
   llvm::ArrayRef<Store> stores() const { return taken; }
   mlir::Region &narrow() { return whole.getBody(); }
   mlir::Region &wide() { return whole.getWide().front(); }
-  /// What goes to `store`; `number` of the tile, one or a vector of neighbours, is
-  /// null where it is of the column.
-  mlir::Value compute(KernelBuilder &kernel, mlir::Region &body,
-                      const Store &store, const mlir::IRMapping &known,
-                      mlir::Value number, mlir::Value largest);
+  /// What a column, or a vector of neighbours, stores once, and then what all of its
+  /// elements share: f32.
+  llvm::SmallVector<mlir::Value> ofColumn(KernelBuilder &kernel,
+                                          mlir::Region &body,
+                                          const mlir::IRMapping &known,
+                                          mlir::Value largest);
+  /// What goes to `store` of an element whose number in the tile is `number`.
+  mlir::Value ofElement(KernelBuilder &kernel, mlir::Region &body,
+                        const Store &store, const mlir::IRMapping &known,
+                        mlir::Value number,
+                        llvm::ArrayRef<mlir::Value> shared);
+  /// How many values elements of a column share.
+  unsigned countShared() { return sharedOf(narrow()).size(); }
 
 private:
+  llvm::SmallVector<mlir::Value> sharedOf(mlir::Region &body);
+
   SweepOp sweep, whole; // `whole` is in no block
   mlir::Value placeholder;
   llvm::SmallVector<Store> taken;

@@ -53,3 +53,18 @@ def test_codes_and_scales_against_numpy(form, rule):
         for key, codes in expected.items():
             np.testing.assert_array_equal(got.streams[key].get(), codes, err_msg=f"{name} {key}")
     assert 255 in expected["copy_columns_scale"] and 254 in expected["copy_columns_scale"]
+
+
+def test_rows_that_tiles_would_cut_within_a_block_are_refused():
+    """One row may end in a short block; of several only whole blocks stay together."""
+    compiled = program.Program(program.generated("sgd", "copy=mxfp8,both"))
+    for shape, words in (((1, 48), None), ((2, 48), "rows of 48 elements, not a multiple of 32"), ((0, 48), None)):
+        rows = rows_of(compiled, [shape])
+        values = templatecases.start_values(compiled, rows, np.random.default_rng(0), 0)
+        memory = compare.Memory(compiled.signature, rows, [0]).fill(values)
+        plan = compare.hostrun.HostPlan(compiled, "v3")
+        if words:
+            with pytest.raises(compare.hostrun.Failed, match=words):
+                plan.bind(memory)
+        else:
+            plan.run(memory)

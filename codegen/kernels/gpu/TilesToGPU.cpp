@@ -29,7 +29,7 @@ GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
                                          ThreadMemory &memory, SweepOp sweep,
                                          const TileMemory &shared, Row row,
                                          Value first, Tile &tile) {
-  Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
+  Type i32 = builder.getI32Type();
   Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), ALTGRAD_BLOCK_THREADS,
               tileColumns / perRow};
   ScalarLowering scalars(kernel, row);
@@ -158,19 +158,22 @@ void GpuLowering::halfColumn(KernelBuilder &kernel, const TileMemory &shared,
       builder, exists,
       arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, half,
                             kernel.i64(0)));
+  SmallVector<Value> values =
+      cut.ofColumn(kernel, cut.narrow(), known, largest);
+  size_t next = 0;
+  auto once = ArrayRef(values).drop_back(cut.countShared());
+  auto shares = ArrayRef(values).drop_front(once.size());
   for (const Columns::Store &store : cut.stores()) {
     Value base = kernel.stream(store.stream, row);
     unsigned bytes = bytesOf(store.stream);
     if (store.ofColumn())
       kernel.when(leads, [&] {
-        kernel.store(
-            cut.compute(kernel, cut.narrow(), store, known, {}, largest),
-            kernel.offset(base, block, bytes), bytes);
+        kernel.store(once[next++], kernel.offset(base, block, bytes), bytes);
       });
     else
       kernel.loop(from, to, kernel.i64(1), [&](Value r) {
-        Value code =
-            cut.compute(kernel, cut.narrow(), store, known, number(r), largest);
+        Value code = cut.ofElement(kernel, cut.narrow(), store, known,
+                                   number(r), shares);
         Value place = arith::AddIOp::create(
             builder, at, arith::MulIOp::create(builder, r, tile.rowLength));
         kernel.store(code, kernel.offset(base, place, bytes), bytes);

@@ -44,11 +44,21 @@ struct HostChunk {
   mlir::Value base = {};
 };
 
-// A sweep over tiles: what waits for their columns, and where their numbers do.
+// A sweep over tiles: what waits for their columns, where their numbers do, and
+// where what elements of a column share, in rows of a tile's length.
 struct HostTile {
   SweepOp sweep;
   Columns &columns;
-  mlir::Value memory;
+  mlir::Value memory, shared;
+};
+
+// Columns of a tile, `width` at a time. `places`: where each store's lie.
+struct HostColumns {
+  HostTile &work;
+  const Tile &tile;
+  const mlir::IRMapping &known;
+  llvm::ArrayRef<mlir::Value> places;
+  int64_t width;
 };
 
 // A body of a sweep over blocks, cut at their reductions: a value's stage is how many
@@ -118,14 +128,17 @@ private:
   void loadShared(KernelBuilder &kernel, HostChunk &chunk, mlir::Value from);
 
   // Tiles.cpp
-  mlir::Value makeTile(KernelBuilder &kernel);
+  HostTile makeTile(KernelBuilder &kernel, Columns &columns, SweepOp sweep);
   void sweepTile(KernelBuilder &kernel, HostTile &work, mlir::Value index,
                  llvm::ArrayRef<BlockStages> bodies);
   void run(KernelBuilder &kernel, HostChunk &chunk,
            llvm::ArrayRef<BlockStages> bodies, mlir::Value count);
-  void columns(KernelBuilder &kernel, HostTile &work, const Tile &tile,
-               const mlir::IRMapping &known, llvm::ArrayRef<mlir::Value> places,
-               int64_t width, mlir::Value from, mlir::Value to);
+  mlir::Value numberAt(KernelBuilder &kernel, const HostColumns &of,
+                       mlir::Value memory, mlir::Value row, mlir::Value column);
+  void findLargest(KernelBuilder &kernel, const HostColumns &of,
+                   mlir::Value from, mlir::Value to);
+  void storeRow(KernelBuilder &kernel, const HostColumns &of, mlir::Value row,
+                mlir::Value from, mlir::Value to);
 
   // BlockStages.cpp
   void blocks(KernelBuilder &kernel, HostChunk &chunk,

@@ -27,7 +27,7 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
     for (Region *body : {&sweep.getBody(), &sweep.getWide().front()})
       bodies.emplace_back(sweep, *body).allocate(kernel, sweep.getBlock());
   if (cut) {
-    HostTile work{sweep, *cut, makeTile(kernel)};
+    HostTile work = makeTile(kernel, *cut, sweep);
     kernel.loop(begin, end, kernel.i64(1), [&](Value tile) {
       sweepTile(kernel, work, tile, bodies);
     });

@@ -7,10 +7,15 @@
 using namespace mlir;
 using namespace altgrad;
 
-Value HostLowering::makeTile(KernelBuilder &kernel) {
-  return LLVM::AllocaOp::create(builder, kernel.pointerType(),
-                                builder.getF32Type(),
-                                kernel.i64(ALTGRAD_CHUNK), /*alignment=*/64);
+HostTile HostLowering::makeTile(KernelBuilder &kernel, Columns &columns,
+                                SweepOp sweep) {
+  auto numbers = [&](int64_t count) -> Value {
+    return LLVM::AllocaOp::create(builder, kernel.pointerType(),
+                                  builder.getF32Type(), kernel.i64(count),
+                                  /*alignment=*/64);
+  };
+  return {sweep, columns, numbers(ALTGRAD_CHUNK),
+          numbers(columns.countShared() * tileColumns)};
 }
 
 void HostLowering::sweepTile(KernelBuilder &kernel, HostTile &work, Value index,
@@ -74,9 +79,15 @@ void HostLowering::sweepTile(KernelBuilder &kernel, HostTile &work, Value index,
     places.push_back(place(store));
   Value whole = arith::AndIOp::create(builder, tile.columns,
                                       kernel.i64(-int64_t(sweep.getWidth())));
-  columns(kernel, work, tile, scalars.known, places, sweep.getWidth(),
-          kernel.i64(0), whole);
-  columns(kernel, work, tile, scalars.known, places, 1, whole, tile.columns);
+  HostColumns wide{work, tile, scalars.known, places,
+                   int64_t(sweep.getWidth())};
+  HostColumns narrow{work, tile, scalars.known, places, 1};
+  findLargest(kernel, wide, kernel.i64(0), whole);
+  findLargest(kernel, narrow, whole, tile.columns);
+  kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
+    storeRow(kernel, wide, r, kernel.i64(0), whole);
+    storeRow(kernel, narrow, r, whole, tile.columns);
+  });
 }
 
 void HostLowering::run(KernelBuilder &kernel, HostChunk &chunk,
@@ -90,44 +101,67 @@ void HostLowering::run(KernelBuilder &kernel, HostChunk &chunk,
   elements(kernel, chunk, chunk.sweep.getBody(), 1, whole, count);
 }
 
-// The columns of a tile from `from` to `to`, `width` at a time.
-void HostLowering::columns(KernelBuilder &kernel, HostTile &work,
-                           const Tile &tile, const IRMapping &known,
-                           ArrayRef<Value> places, int64_t width, Value from,
-                           Value to) {
-  Columns &cut = work.columns;
-  Region &body = width > 1 ? cut.wide() : cut.narrow();
+Value HostLowering::numberAt(KernelBuilder &kernel, const HostColumns &of,
+                             Value memory, Value row, Value column) {
   Type type = builder.getF32Type();
-  if (width > 1)
-    type = VectorType::get({width}, type);
-  kernel.loop(from, to, kernel.i64(width), [&](Value column) {
-    auto number = [&](Value r) {
-      Value at = kernel.offset(work.memory, r, tileColumns * sizeof(float));
-      return kernel.load(type, kernel.offset(at, column, sizeof(float)),
-                         sizeof(float));
+  if (of.width > 1)
+    type = VectorType::get({of.width}, type);
+  Value at = kernel.offset(memory, row, tileColumns * sizeof(float));
+  return kernel.load(type, kernel.offset(at, column, sizeof(float)),
+                     sizeof(float));
+}
+
+// Columns from `from` to `to`: what each stores once, and what its elements share.
+void HostLowering::findLargest(KernelBuilder &kernel, const HostColumns &of,
+                               Value from, Value to) {
+  Columns &cut = of.work.columns;
+  Region &body = of.width > 1 ? cut.wide() : cut.narrow();
+  kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
+    auto size = [&](Value r) -> Value {
+      return math::AbsFOp::create(
+          builder, numberAt(kernel, of, of.work.memory, r, column));
     };
-    auto larger = [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
-      return {join(builder, Reduction::Max, most[0],
-                   math::AbsFOp::create(builder, number(r)),
-                   /*magnitudes=*/true)};
-    };
-    Value largest = kernel.loopWith(kernel.i64(0), tile.rows, kernel.i64(1),
-                                    neutral(builder, Reduction::Max, type),
-                                    larger)[0];
-    for (auto [store, place] : llvm::zip(cut.stores(), places))
+    Value largest = kernel.loopWith(
+        kernel.i64(1), of.tile.rows, kernel.i64(1), size(kernel.i64(0)),
+        [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
+          return {join(builder, Reduction::Max, most[0], size(r),
+                       /*magnitudes=*/true)};
+        })[0];
+    SmallVector<Value> values = cut.ofColumn(kernel, body, of.known, largest);
+    size_t next = 0;
+    for (auto [store, place] : llvm::zip(cut.stores(), of.places))
       if (store.ofColumn())
-        kernel.store(cut.compute(kernel, body, store, known, {}, largest),
+        kernel.store(values[next++],
                      kernel.offset(place, column, bytesOf(store.stream)),
                      bytesOf(store.stream));
-    kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
-      Value at = arith::AddIOp::create(
-          builder, column,
-          arith::MulIOp::create(builder, r, tile.rowLength));
-      for (auto [store, place] : llvm::zip(cut.stores(), places))
-        if (!store.ofColumn())
-          kernel.store(cut.compute(kernel, body, store, known, number(r), largest),
-                       kernel.offset(place, at, bytesOf(store.stream)),
-                       bytesOf(store.stream));
-    });
+    for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next))) {
+      Value at = kernel.offset(of.work.shared, kernel.i64(i),
+                               tileColumns * sizeof(float));
+      kernel.store(value, kernel.offset(at, column, sizeof(float)),
+                   sizeof(float));
+    }
+  });
+}
+
+// Row by row: the stores of a column lie in one set of the cache where rows are
+// as long as a power of two.
+void HostLowering::storeRow(KernelBuilder &kernel, const HostColumns &of,
+                            Value row, Value from, Value to) {
+  Columns &cut = of.work.columns;
+  Region &body = of.width > 1 ? cut.wide() : cut.narrow();
+  Value before = arith::MulIOp::create(builder, row, of.tile.rowLength);
+  kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
+    SmallVector<Value> shared;
+    for (unsigned i = 0; i < cut.countShared(); ++i)
+      shared.push_back(
+          numberAt(kernel, of, of.work.shared, kernel.i64(i), column));
+    Value number = numberAt(kernel, of, of.work.memory, row, column);
+    Value at = arith::AddIOp::create(builder, column, before);
+    for (auto [store, place] : llvm::zip(cut.stores(), of.places))
+      if (!store.ofColumn())
+        kernel.store(
+            cut.ofElement(kernel, body, store, of.known, number, shared),
+            kernel.offset(place, at, bytesOf(store.stream)),
+            bytesOf(store.stream));
   });
 }
