@@ -31,7 +31,7 @@ static LogicalResult verifyStore(Operation *op, Value value, Value stream,
                                  const Variances &variances) {
   auto tensors = dyn_cast<TensorsType>(stream.getType());
   // step_c19
-  if (tensors && variances.spanOf(value) < tensors.getBlock())
+  if (tensors && !tensors.getColumns() && variances.spanOf(value) < tensors.getBlock())
     return op->emitOpError()
            << "stores a value that differs between elements to " << tensors
            << "; an altgrad.block_reduce gives one for a block";

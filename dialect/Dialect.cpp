@@ -41,11 +41,15 @@ bool altgrad::isBlock(int64_t block) {
 
 LogicalResult altgrad::TensorsType::verify(
     llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr,
-    unsigned block) {
+    unsigned block, bool columns) {
   // tensors_c1
   if (block != 1 && !isBlock(block))
     return emitError() << "a block is a power of two from 32 to " << maxBlock
                        << ", got " << block;
+  // tensors_c2
+  if (columns && block != columnBlock)
+    return emitError() << "a block of a column has " << columnBlock
+                       << " elements, got " << block;
   return success();
 }
 
@@ -68,10 +72,12 @@ Type altgrad::TensorsType::parse(AsmParser &parser) {
   if (succeeded(parser.parseOptionalKeyword("per")) &&
       parser.parseInteger(block))
     return {};
+  bool columns =
+      block > 1 && succeeded(parser.parseOptionalKeyword("columns"));
   if (parser.parseGreater())
     return {};
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    format, block);
+                    format, block, columns);
 }
 
 void altgrad::TensorsType::print(AsmPrinter &printer) const {
@@ -82,6 +88,6 @@ void altgrad::TensorsType::print(AsmPrinter &printer) const {
   else
     printer << name;
   if (getBlock() > 1)
-    printer << " per " << getBlock();
+    printer << " per " << getBlock() << (getColumns() ? " columns" : "");
   printer << ">";
 }

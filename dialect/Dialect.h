@@ -47,6 +47,8 @@ mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
 
 /// The most elements that share one stored or reduced value.
 constexpr unsigned maxBlock = 256;
+/// Of a column.
+constexpr unsigned columnBlock = 32;
 /// Whether a block may have so many elements: a power of two from 32 on.
 bool isBlock(int64_t block);
 

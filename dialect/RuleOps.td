@@ -258,4 +258,28 @@ def Altgrad_BlockReduceOp : Altgrad_Op<"block_reduce", [Pure, SameOperandsAndRes
   let hasVerifier = 1;
 }
 
+def Altgrad_ColumnMaxOp : Altgrad_Op<"column_max", [Pure, SameOperandsAndResultType]> {
+  let summary = "the largest magnitude of 32 elements of a column; each of them sees it";
+  let description = [{
+    A tensor is all rows of its matrices: of element (i, j) the block is (i / 32, j),
+    and the last one of a column may be short. NaN if one is.
+
+    ```mlir
+    %m = altgrad.column_max %w over 32 : f32
+    ```
+
+    What is computed from it may read of its element only `%w`, so that a sweep goes
+    over the elements once and then over a tile of them.
+
+    Constraints:
+
+    - (column_c1) a block has 32 elements;
+    - (column_c2) what is reduced differs between elements.
+  }];
+  let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
+  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);
+  let assemblyFormat = "$value `over` $block attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
 #endif // ALTGRAD_RULEOPS_TD

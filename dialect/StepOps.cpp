@@ -105,7 +105,8 @@ LogicalResult StepOp::verifyRegions() {
     if (sets.count() > 1 && !sets.of(reduce.getValue()))
       return reduce.emitOpError("reduces elements of no list; with several sets "
                                 "it must be one's");
-  if (failed(verifyBlocks(*this, variances)))
+  if (failed(verifyBlocks(*this, variances)) ||
+      failed(verifyColumns(*this, variances)))
     return failure();
   if (hasUnits() && failed(verifyUnits(*this, variances)))
     return failure();

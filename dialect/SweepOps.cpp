@@ -273,6 +273,10 @@ unsigned SweepOp::getBlock() {
   return block;
 }
 
+bool SweepOp::takesColumns() {
+  return !getBody().getOps<ColumnMaxOp>().empty();
+}
+
 // The second body: the first one's types, as vectors of `width`.
 static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
   int64_t width = sweep.getWidth();
@@ -366,6 +370,12 @@ LogicalResult SweepOp::verify() {
              << stringifyReduction(getReduction(index)) << "' to "
              << result.getType();
   }
+  // sweep_c12
+  auto maxima = getBody().getOps<ColumnMaxOp>();
+  if (takesColumns() && (getNumResults() || !llvm::hasSingleElement(maxima)))
+    return emitOpError() << "takes the largest of columns of "
+                         << llvm::range_size(maxima) << " values and has "
+                         << getNumResults() << " reductions, expected one and none";
   // sweep_c7
   if (getWide().size() > 2)
     return emitOpError("has more than one wide and one quick body");

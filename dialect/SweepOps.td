@@ -159,7 +159,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c9) its types are vectors of the body's;
     - (sweep_c10) it has as many block reductions;
     - (sweep_c11) the quick body has the wide one's types and the guard's, and no
-      block reductions.
+      block reductions;
+    - (sweep_c12) where it takes the largest of a column, of one value, it reduces nothing.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
@@ -187,6 +188,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     double getBytesWritten();
     /// The elements of a block; 1 where nothing is per block.
     unsigned getBlock();
+    /// Whether it goes over tiles of 32 rows, for the largest of each column.
+    bool takesColumns();
   }];
 }
 

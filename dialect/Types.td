@@ -15,19 +15,26 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     !altgrad.tensors<bf16>
     !altgrad.tensors<ocp.e4m3fn>
     !altgrad.tensors<f32 per 32>
+    !altgrad.tensors<ocp.e8m0 per 32 columns>
     ```
 
     With `per`, a block of neighbouring elements shares one stored value: element
     i of a tensor belongs to block i / 32, and the last block may be short. The
-    global index of a tensor's first element is a multiple of the block.
+    global index of a tensor's first element is a multiple of the block. With
+    `columns` the block is of a column: of element (i, j) of a tensor seen as all
+    rows of its matrices, value (i / 32, j), and the last block of a column may be
+    short.
 
     Constraints:
 
-    - (tensors_c1) a block is a power of two from 32 to 256.
+    - (tensors_c1) a block is a power of two from 32 to 256;
+    - (tensors_c2) a block of a column has 32 elements.
   }];
-  let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block);
+  let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block, "bool":$columns);
   let builders = [TypeBuilder<(ins "::altgrad::FormatAttr":$format), [{
-    return $_get($_ctxt, format, /*block=*/1u);
+    return $_get($_ctxt, format, /*block=*/1u, /*columns=*/false);
+  }]>, TypeBuilder<(ins "::altgrad::FormatAttr":$format, "unsigned":$block), [{
+    return $_get($_ctxt, format, block, /*columns=*/false);
   }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;

@@ -42,6 +42,8 @@ mlir::LogicalResult verifyBlock(BlockReduceOp reduce,
                                 const Variances &variances);
 /// The same for all of a step, and for what it stores per block.
 mlir::LogicalResult verifyBlocks(StepOp step, const Variances &variances);
+/// And for what is reduced and stored per block of a column.
+mlir::LogicalResult verifyColumns(StepOp step, const Variances &variances);
 
 } // namespace altgrad
 

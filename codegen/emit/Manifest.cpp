@@ -37,6 +37,7 @@ static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
   stream["format"] = formatName(format);
   stream["bits"] = format.getBytes() * 8;
   stream["block"] = tensors.getBlock();
+  stream["columns"] = int(tensors.getColumns());
   return stream;
 }
 
@@ -63,6 +64,7 @@ static llvm::json::Object describePhase(PhaseOp phase) {
                             {"per_block", itemsPerBlock(phase)},
                             {"finishes", int64_t(finishedBy(phase).size())},
                             {"block", sweep ? sweep.getBlock() : 1},
+                            {"tiles", int(sweep && sweep.takesColumns())},
                             {"read", sweep ? sweep.getBytesRead() : 0},
                             {"written", sweep ? sweep.getBytesWritten() : 0}};
 }

@@ -257,7 +257,8 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
     SmallVector<SweepOp> sweeps;
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
-      if (sweep.getWide().size() == 1 && !exchangesInBlocks(sweep))
+      if (sweep.getWide().size() == 1 && !exchangesInBlocks(sweep) &&
+          !sweep.takesColumns())
         QuickBody(sweep, *machine).build();
   }
 };

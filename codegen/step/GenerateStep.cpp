@@ -218,6 +218,16 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
   return readRule(rest.take_front(end), set);
 }
 
+// What goes over tiles of 32 rows adds nothing up, and has whole tensors.
+static LogicalResult checkTiles(const StepRequest &request, Location loc) {
+  if (!request.statistics && request.clip != Clip::AgcUnit)
+    return success();
+  return emitError(loc) << "a copy in blocks of columns, 'both', beside "
+                        << (request.statistics
+                                ? "--statistics, which the same sweep would add up"
+                                : "--clip=agc-unit, whose units are single rows");
+}
+
 FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
                                              ArrayRef<RuleOp> rules,
                                              MLIRContext &context) {
@@ -244,7 +254,8 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
         rule ? rule.getLoc()
              : FileLineColLoc::get(&context, "--set=" + set.storage, 1, 1);
     sets.emplace_back(set, rule, loc, index, several, text);
-    if (failed(sets.back().read()))
+    if (failed(sets.back().read()) ||
+        (sets.back().hasColumns() && failed(checkTiles(request, loc))))
       return failure();
     StringRef name = rule ? rule.getSymName() : "gradients";
     if (!llvm::is_contained(names, name))

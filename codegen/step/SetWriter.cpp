@@ -30,11 +30,10 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
                    << "': the reference draws 16 bits";
   if (!formats.try_emplace(word.stream, word.format).second)
     return error() << "storage names '" << word.stream << "' twice";
-  if (failed(checkBook(text, word)) || failed(checkCompanding(text, word)))
+  if (failed(checkBook(text, word)) || failed(checkCompanding(text, word)) ||
+      failed(checkColumns(text, word)) || failed(checkTensorScale(text, word)))
     return failure();
-  if (failed(checkTensorScale(text, word)))
-    return failure();
-  if (word.hasModifiers() || word.tensorScale != TensorScale::None)
+  if (word.hasModifiers() || word.tensorScale != TensorScale::None || word.both)
     words[word.stream] = word;
   return word.block ? takeBlock(text, word) : success();
 }

@@ -86,6 +86,8 @@ public:
     return it == formats.end() ? "f32" : it->second;
   }
   bool isRuled() const { return bool(rule); }
+  /// Whether its copy is in blocks of columns, too.
+  bool hasColumns() { return wordOf("copy").both; }
   /// Whether something is rounded as draws say.
   bool draws();
   std::string suffix() const { return set ? "_" + std::to_string(set) : ""; }
@@ -131,7 +133,10 @@ private:
   void compress(const Named &state, llvm::StringRef scale);
   std::string typeOfScales(llvm::StringRef state);
   Named takeScales(llvm::StringRef access, llvm::StringRef state);
-  std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state);
+  std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state,
+                         const std::string &type);
+  mlir::LogicalResult checkColumns(llvm::StringRef text, const StorageWord &word);
+  void storeColumns(llvm::StringRef value);
   std::string anyScale(const Named &state, const Named &scales, llvm::StringRef largest);
   std::string largestOf(const Named &state, bool finite);
   bool inHalves(llvm::StringRef state);

@@ -182,7 +182,8 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   if (bent == Companding::Sqrt)
     text.line(name + "next = math.sqrt " + name + "square : f32");
   std::string largest = largestOf(state, /*finite=*/!powers || state.key != "copy");
-  std::string scale = powers ? powerOfTwo(scales, largest, state.key)
+  std::string scale = powers ? powerOfTwo(scales, largest, state.key,
+                                        typeOfScales(state.key))
                              : anyScale(state, scales, largest);
   if (bent != Companding::None) {
     compress(state, scale);
@@ -212,4 +213,6 @@ void SetWriter::writeCopy(StringRef value) {
     storeTensorScaled(copy, value);
   else
     stored(copy, value, "copy");
+  if (hasColumns())
+    storeColumns(value);
 }

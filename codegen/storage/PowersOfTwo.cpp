@@ -12,8 +12,8 @@ using namespace altgrad;
 // inverse) the one at or above; FLOOR, CEIL and EVEN of the largest itself, over the
 // power of two in the format's. A NaN stays one, 255; an infinity is 254.
 std::string SetWriter::powerOfTwo(const Named &scales, StringRef largest,
-                                  StringRef state) {
-  std::string name = "%" + scales.name + ".", type = typeOfScales(state);
+                                  StringRef state, const std::string &type) {
+  std::string name = "%" + scales.name + ".";
   ScaleRule rule = *ruleOf(state);
   Format known = FormatAttr::getNamed(loc.getContext(), formatOf(state)).toFormat();
   float top = decode(known, known.maxCode());

@@ -76,13 +76,22 @@ static std::string readModifier(StringRef text, StringRef modifier,
   }
   if (std::optional<std::string> why = readTensorScale(modifier, word))
     return why->empty() ? "" : where + " says " + quote(modifier) + *why;
+  if (modifier == "both") {
+    if (word.stream != "copy" || word.scale != "ocp.e8m0" || word.block != "32")
+      return where + " says 'both', which is of a copy in blocks of 32 with scales "
+                     "in ocp.e8m0, as copy=mxfp8,both";
+    if (word.both)
+      return where + " says 'both' twice";
+    word.both = true;
+    return "";
+  }
   bool longDraw = modifier == "stochastic32";
   std::optional<Round> round = symbolizeRound(longDraw ? "stochastic" : modifier);
   std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
   if (!round && !overflow)
     return where + " says " + quote(modifier) +
            "; known are nearest_even, toward_zero, stochastic and "
-           "stochastic32, saturate and nonfinite, of scales rceil, floor, ceil, even, delayed, current, bounded and pow2, and of codes "
+           "stochastic32, saturate and nonfinite, of scales rceil, floor, ceil, even, both, delayed, current, bounded and pow2, and of codes "
            "softsign and sqrt";
   if (round ? word.round.has_value() : word.overflow.has_value())
     return where + " says twice " +

@@ -146,6 +146,7 @@ void Reader::readStream(const Fields &fields) {
   stream.format = fields.text("format");
   stream.bits = fields.power("bits", 64);
   stream.block = fields.power("block", ALTGRAD_CHUNK);
+  stream.columns = fields.integer("columns", 0, 1);
   stream.slot = fields.integer("slot", 0, mostWords);
   (stream.access == ALTGRAD_IN ? inputSlots : rowSlots)
       .take(stream.slot, stream.set, fields);
@@ -193,6 +194,7 @@ void Reader::readPhase(const Fields &fields) {
   phase.perBlock = fields.integer("per_block", 1, mostPerBlock);
   phase.finishes = fields.integer("finishes", 0, mostWords);
   phase.block = fields.power("block", ALTGRAD_CHUNK);
+  phase.tiles = fields.integer("tiles", 0, 1);
   phase.read = fields.number("read", mostTraffic);
   phase.written = fields.number("written", mostTraffic);
   manifest.phases.push_back(std::move(phase));

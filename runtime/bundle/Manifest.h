@@ -17,6 +17,7 @@ struct Stream {
   int32_t role, access;
   int64_t set;
   int64_t bits, block; // of one stored value; elements that share one
+  bool columns; // those are of a column
   int64_t slot;
 
   // What its pointers must be multiples of.
@@ -41,6 +42,7 @@ struct Phase {
   int64_t perBlock; // items of a CUDA block
   int64_t finishes; // phases after it that its last block may do
   int64_t block;    // elements that become one value
+  bool tiles;       // its chunks are tiles of 32 rows
   double read, written;
 };
 

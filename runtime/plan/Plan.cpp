@@ -24,9 +24,10 @@ WorkspaceLayout layOut(const Manifest &manifest, const Tables &tables) {
                                 uint64_t(tables.nrows) * 8);
   layout.spills =
       layout.chunkWords + aligned(uint64_t(manifest.workspaceChunkWords) *
-                                  tables.chunks.size() * 4);
+                                  uint64_t(tables.nchunks()) * 4);
   layout.bytes = layout.spills + uint64_t(manifest.spills) *
-                                     tables.chunks.size() * ALTGRAD_CHUNK * 4;
+                                     uint64_t(tables.nchunks()) *
+                                     ALTGRAD_CHUNK * 4;
   return layout;
 }
 
@@ -34,13 +35,15 @@ WorkspaceLayout layOut(const Manifest &manifest, const Tables &tables) {
 
 static Items partOf(int64_t set, const std::vector<int64_t> &begins) {
   if (set < 0)
-    return {0, begins.back()};
+    return {begins.front(), begins.back()};
   return {begins[size_t(set)], begins[size_t(set) + 1]};
 }
 
 Items altgrad::runtime::itemsOf(const Phase &phase, const Tables &tables) {
   if (phase.domain == Domain::Once)
     return {0, 1};
+  if (phase.tiles)
+    return partOf(phase.set, tables.setTiles);
   return partOf(phase.set, phase.domain == Domain::Chunks ? tables.setChunks
                                                           : tables.setRows);
 }
@@ -295,11 +298,12 @@ altgrad_status altgrad_plan::runChunks(void *workspace, uint64_t bytes,
   if (altgrad_status status = checkPhases(phase, phase + 1))
     return status;
   const Phase &sweep = bundle->manifest().phases[size_t(phase)];
-  if (sweep.domain != Domain::Chunks)
-    return fail(ALTGRAD_INVALID, "phase %s is no sweep", sweep.name.c_str());
+  if (sweep.domain != Domain::Chunks || sweep.tiles)
+    return fail(ALTGRAD_INVALID, "phase %s is no sweep over chunks",
+                sweep.name.c_str());
   if (!executor->runsParts())
     return fail(ALTGRAD_UNAVAILABLE, "only a plan of the CPU runs some chunks");
-  const int64_t chunks = int64_t(tables.chunks.size());
+  const int64_t chunks = tables.nchunks();
   if (part.begin < 0 || part.begin > part.end || part.end > chunks)
     return fail(ALTGRAD_INVALID, "chunks [%lld, %lld) of %lld",
                 (long long)part.begin, (long long)part.end, (long long)chunks);
@@ -340,7 +344,7 @@ altgrad_status altgrad_plan::launch(Launch &launch, void *workspace,
   args.chunk_words = (uint32_t *)(base + layout.chunkWords);
   args.spills = (float *)(base + layout.spills);
   args.nrows = tables.nrows;
-  args.nchunks = int64_t(tables.chunks.size());
+  args.nchunks = tables.nchunks();
   launch.parallelFor = parallelFor;
   launch.threads = threads;
   return executor->run(tables, launch, changed);

@@ -27,9 +27,9 @@ constexpr int tableCount = 8;
 
 struct Tables {
   std::vector<uint64_t> rows, inputs, groups, scalars;
-  std::vector<altgrad_chunk> chunks;
+  std::vector<altgrad_chunk> chunks; // then tiles, where a phase has them
   // Where each set begins, and the end.
-  std::vector<int64_t> setRows, setChunks, setTensors;
+  std::vector<int64_t> setRows, setChunks, setTiles, setTensors;
   std::vector<int64_t> firstRows;  // of each tensor, and the end
   std::vector<uint64_t> groupSets; // of each group: a bit for every set it has
   int64_t nrows = 0, ngroups = 0;
@@ -38,6 +38,9 @@ struct Tables {
   size_t valueBytes = 0;
   uint32_t finished = 0;
 
+  int64_t nchunks() const {
+    return setChunks.empty() ? 0 : setChunks.back();
+  }
   bool isMirrored(uint64_t address) const {
     return address - uint64_t(values) < valueBytes;
   }

@@ -199,7 +199,7 @@ altgrad_status altgrad_partials(const altgrad_plan *plan, uint64_t *offset,
   if (words)
     *words = plan->bundle->manifest().workspaceChunkWords;
   if (chunks)
-    *chunks = int64_t(plan->tables.chunks.size());
+    *chunks = plan->tables.nchunks();
   return ALTGRAD_OK;
 }
 

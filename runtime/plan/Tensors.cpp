@@ -56,12 +56,14 @@ private:
 
   const Manifest &manifest;
   std::vector<int64_t> blocks;    // by set: elements of the longest
+  std::vector<int64_t> blocksOfRows; // the same, where tiles cut rows; else 1
   std::vector<int64_t> groupSets; // empty: groups may be of several sets
   int64_t ngroups, elements = 0, set = 0, index = 0;
 };
 
 Checker::Checker(const Manifest &manifest, int64_t ngroups)
-    : manifest(manifest), blocks(size_t(manifest.sets), 1), ngroups(ngroups) {
+    : manifest(manifest), blocks(size_t(manifest.sets), 1),
+      blocksOfRows(size_t(manifest.sets), 1), ngroups(ngroups) {
   for (int64_t of = 0; of < manifest.sets; ++of) {
     int64_t &most = blocks[size_t(of)];
     for (const Stream &stream : manifest.streams)
@@ -70,6 +72,12 @@ Checker::Checker(const Manifest &manifest, int64_t ngroups)
     for (const Phase &phase : manifest.phases)
       if (phase.set == of || phase.set < 0)
         most = std::max(most, phase.block);
+    for (const Phase &phase : manifest.phases)
+      if (phase.tiles && (phase.set == of || phase.set < 0))
+        for (const Stream &stream : manifest.streams)
+          if (stream.set == of && !stream.columns)
+            blocksOfRows[size_t(of)] =
+                std::max(blocksOfRows[size_t(of)], stream.block);
   }
   for (const Scalar &scalar : manifest.scalars)
     if (scalar.scope == ALTGRAD_PER_GROUP && scalar.set >= 0)
@@ -101,6 +109,15 @@ altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
                 "tensors[%lld].offset is %lld, not a multiple of %lld, the "
                 "elements of a block in set %lld",
                 (long long)index, (long long)tensor.offset, (long long)block,
+                (long long)tensor.set);
+  if (blocksOfRows[size_t(tensor.set)] > 1 && shape.rows * shape.batch > 1 &&
+      shape.columns % blocksOfRows[size_t(tensor.set)] != 0)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld] has rows of %lld elements, not a multiple of "
+                "%lld, the elements of a block in set %lld, whose step goes over "
+                "tiles",
+                (long long)index, (long long)shape.columns,
+                (long long)blocksOfRows[size_t(tensor.set)],
                 (long long)tensor.set);
   const Units units = unitsOf(manifest, tensor);
   if (units.count > 1 && units.numel % block != 0)
@@ -163,6 +180,34 @@ void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row,
   words[ALTGRAD_ROW_MATRIX_ROWS] = uint64_t(shape.rows);
   words[ALTGRAD_ROW_MATRIX_COLUMNS] = uint64_t(shape.columns);
   words[ALTGRAD_ROW_BATCH] = uint64_t(shape.batch);
+}
+
+// Behind the chunks, the tiles of the sets that have them: 32 rows and as many
+// columns as make a chunk's elements, or what is left of both.
+void layTiles(const Manifest &manifest,
+              const std::vector<altgrad_tensor> &tensors, Tables &tables) {
+  constexpr int64_t columns = ALTGRAD_CHUNK / ALTGRAD_TILE_ROWS;
+  std::vector<char> tiled(size_t(manifest.sets), 0);
+  for (const Phase &phase : manifest.phases)
+    for (int64_t set = 0; set < manifest.sets; ++set)
+      tiled[size_t(set)] |= phase.tiles && (phase.set < 0 || phase.set == set);
+  tables.setTiles.assign(1, int64_t(tables.chunks.size()));
+  size_t index = 0;
+  for (int64_t set = 0; set < manifest.sets; ++set) {
+    for (; index < tensors.size() && tensors[index].set == set; ++index) {
+      const altgrad_tensor &tensor = tensors[index];
+      Shape shape;
+      shapeOf(tensor, shape);
+      if (!tiled[size_t(set)] || tensor.numel == 0)
+        continue;
+      for (int64_t row = 0; row < shape.rows * shape.batch;
+           row += ALTGRAD_TILE_ROWS)
+        for (int64_t column = 0; column < shape.columns; column += columns)
+          tables.chunks.push_back(
+              {tables.firstRows[index], row * shape.columns + column});
+    }
+    tables.setTiles.push_back(int64_t(tables.chunks.size()));
+  }
 }
 
 } // namespace
@@ -239,4 +284,5 @@ void altgrad::runtime::layTables(const Manifest &manifest,
       layRow(tensor, int64_t(index), first + unit, unit, units.numel, tables,
              &tables.rows[size_t((first + unit) * manifest.rowWords)]);
   }
+  layTiles(manifest, tensors, tables);
 }

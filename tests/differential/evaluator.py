@@ -36,7 +36,7 @@ class Evaluator:
         for (name, access, scope, kind), (ssa, _), which in zip(
                 self.signature, self.step.body.arguments, self.sets):
             if kind.startswith("!altgrad.tensors"):
-                block = self.rows.block_of(which, formats.of_list(kind)[1])
+                block = self.rows.block_of(which, *formats.of_list(kind)[1:])
                 self.values[ssa] = Tensors(streams[name][block], which)
             else:
                 self.values[ssa] = Value(self._spread(scalars[name], scope), False, which)
@@ -265,6 +265,14 @@ class Evaluator:
             most[numbers[here]] = soft.maximum(most[numbers[here]], value.array[here])
         return [Value(most[numbers], True, value.set)]
 
+    def _column_max(self, op, value):
+        """The largest magnitude of 32 elements of a column, for each of them; NaN if one is."""
+        numbers = self.rows.block_of(value.set, 32, columns=True)
+        most = np.zeros(numbers.max(initial=-1) + 1, np.float32)
+        for number, size in zip(numbers, np.abs(value.array)):
+            most[number] = size if np.isnan(size) or size > most[number] else most[number]
+        return [Value(most[numbers], True, value.set)]
+
     def _fold(self, kind, elements, scope, which):
         """Over the tensors of a set; the result of the whole step is every row's."""
         own, count = self.rows.own(which), len(self.rows.numel)
@@ -346,7 +354,7 @@ class Evaluator:
                      else formats.encode(self._format(kind), self._elements(value)))
             which = self.rows.streams.get(name, 0)
             codes = self._entries(Value(codes, True, value.set), which)
-            _, firsts = np.unique(self.rows.block_of(which, formats.of_list(kind)[1]), return_index=True)
+            _, firsts = np.unique(self.rows.block_of(which, *formats.of_list(kind)[1:]), return_index=True)
             codes, allowed = codes[firsts], where.array[self.rows.of(which)][firsts]
             memory[allowed] = codes[allowed]
             return

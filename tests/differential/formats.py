@@ -75,9 +75,9 @@ def named(text):
 
 
 def of_list(kind):
-    """The format of `!altgrad.tensors<...>` and the elements that share a stored value."""
+    """The format of `!altgrad.tensors<...>`, the elements that share a stored value, and whether they are of a column."""
     inside, per, block = kind.removeprefix("!altgrad.tensors<")[:-1].partition(" per ")
-    return named(inside), int(block) if per else 1
+    return named(inside), int(block.split()[0]) if per else 1, block.endswith("columns")
 
 
 _tables = {}

@@ -51,6 +51,14 @@ def encoded(numbers, rule, form, size=32, finite=False):
     return np.concatenate(codes), np.array(scales, np.uint8)
 
 
+def by_columns(numbers, rule, form):
+    """Codes and scales of a matrix: those of its columns as rows, filled up with zeros, which are no block's largest."""
+    filled = np.zeros((numbers.shape[1], -(-numbers.shape[0] // 32) * 32), np.float32)
+    filled[:, :numbers.shape[0]] = numbers.T
+    codes, scales = encoded(filled.ravel(), rule, form)
+    return codes.reshape(filled.shape).T[:numbers.shape[0]].ravel(), scales.reshape(len(filled), -1).T.ravel()
+
+
 def numbers_of_all_kinds(blocks, seed):
     """Blocks of 32 f32 of every exponent, powers of two and their neighbours, zeros, NaN, infinities."""
     rng = np.random.default_rng(seed)

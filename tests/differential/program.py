@@ -79,7 +79,8 @@ class Program:
             group = [k * groups + g for k, g in zip(which, group)]  # a group is of one set
         return Rows(numel, group, which,
                               {s["name"]: s["set"] for s in self.manifest["streams"]},
-                              {s["name"]: s["block"] for s in self.manifest["streams"]})
+                              {s["name"]: s["block"] for s in self.manifest["streams"]},
+                              columns={s["name"] for s in self.manifest["streams"] if s["columns"]})
 
     @property
     def signature(self):

@@ -53,10 +53,15 @@ class Tables:
         count = len(rows.numel)
         self.chunk_list = [(r, first) for r in range(count)
                            for first in range(0, rows.numel[r], CHUNK)]
+        tiled = [phase["set"] for phase in manifest["phases"] if phase["tiles"]]
+        self.tile_list = [(r, row * rows.shape[r][1] + column) for r in range(count)
+                          if rows.numel[r] and (None in tiled or rows.set[r] in tiled)
+                          for row in range(0, rows.shape[r][0] * rows.shape[r][2], 32)
+                          for column in range(0, rows.shape[r][1], 128)]
         chunks = max(1, len(self.chunk_list))
         self.rows = np.zeros((count, manifest["row_words"]), np.uint64)
         self.inputs = np.zeros((count, max(1, manifest["inputs"])), np.uint64)
-        self.chunks = np.array(self.chunk_list or [(0, 0)], np.int64)
+        self.chunks = np.array(self.chunk_list + self.tile_list or [(0, 0)], np.int64)
         self.groups = np.zeros((max(rows.group) + 1, max(1, manifest["group_scalars"])), np.uint64)
         self.scalars = np.zeros(max(1, manifest["step_scalars"]), np.uint64)
         self.sets = np.searchsorted(rows.set, np.arange(manifest["sets"] + 1)).astype(np.int64)
@@ -108,10 +113,12 @@ class Tables:
         if phase["domain"] == "once":
             return 0, 1
         rows = self.memory.rows
-        sets = [rows.set[r] for r, _ in self.chunk_list] if phase["domain"] == "chunks" else rows.set
+        items = self.tile_list if phase["tiles"] else self.chunk_list
+        sets = [rows.set[r] for r, _ in items] if phase["domain"] == "chunks" else rows.set
+        before = len(self.chunk_list) if phase["tiles"] else 0
         if phase["set"] is None:
-            return 0, len(sets)
-        return sum(s < phase["set"] for s in sets), sum(s <= phase["set"] for s in sets)
+            return before, before + len(sets)
+        return before + sum(s < phase["set"] for s in sets), before + sum(s <= phase["set"] for s in sets)
 
     def parameters(self, phase, finishes=False):
         """`finishes`: the last block does the phases after this one that it may."""

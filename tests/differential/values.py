@@ -32,7 +32,7 @@ class Tensors:
 @dataclasses.dataclass
 class Rows:
     """One per tensor, set by set; `streams`: the set of each stream that is not of set 0;
-    `blocks`: how many elements share a stored value, where it is not one.
+    `blocks`: how many elements share a stored value, where it is not one; `columns`: where they are of a column.
 
     `offset`: the global index of a tensor's first element; `shape`: rows, columns, batch.
     """
@@ -44,6 +44,7 @@ class Rows:
     offset: list = None
     tag: list = None
     shape: list = None
+    columns: set = frozenset()
 
     def __post_init__(self):
         self.set = self.set or [0] * len(self.numel)
@@ -67,13 +68,25 @@ class Rows:
     def sizes(self, stream):
         """Per row the stored values of a stream."""
         which, block = self.streams.get(stream, 0), self.blocks.get(stream, 1)
-        return [-(-n // block) if s == which else 0 for n, s in zip(self.numel, self.set)]
+        return [self._values(row, block, stream in self.columns) if s == which else 0
+                for row, s in enumerate(self.set)]
 
-    def block_of(self, which, block):
+    def _values(self, row, block, columns):
+        if not columns:
+            return -(-self.numel[row] // block)
+        rows, length, batch = self.shape[row]
+        return -(-rows * batch // block) * length
+
+    def block_of(self, which, block, columns=False):
         """Per element of a set the number of its block, counted over the tensors of the set."""
         parts, before = [np.empty(0, int)], 0
         for row in self.own(which):
-            first = self.offset[row] // block  # the offset is a multiple of the block
-            parts.append((self.offset[row] + np.arange(self.numel[row])) // block - first + before)
-            before += -(-self.numel[row] // block)
+            places = np.arange(self.numel[row])
+            if columns:
+                length = max(1, self.shape[row][1])
+                own = places // length // block * length + places % length
+            else:  # the offset is a multiple of the block
+                own = (self.offset[row] + places) // block - self.offset[row] // block
+            parts.append(own + before)
+            before += self._values(row, block, columns)
         return np.concatenate(parts)

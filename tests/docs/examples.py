@@ -62,6 +62,7 @@ CONTEXTS = {
     "Altgrad_ReduceOp": lambda text: "altgrad.rule @r(param %w: f32, grad %g: f32) {\n"
                                      f"{text}\naltgrad.yield param(%n) state()\n}}",
     "Altgrad_BlockReduceOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
+    "Altgrad_ColumnMaxOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
     "Altgrad_IndexOp": step,
     "Altgrad_TagOp": step,
     "Altgrad_DrawOp": lambda text: step(text, RANDOM),

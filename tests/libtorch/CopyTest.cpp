@@ -1,6 +1,7 @@
 // Copies of the parameter with a scale for each block.
 #include "Model.h"
 
+#include <altgrad/amp.h>
 #include <altgrad/optim.h>
 #include <torch/serialize.h>
 
@@ -36,6 +37,48 @@ TEST(Copies, OfEveryBlockHaveTheScaleThatItsLargestFits) {
   Tensor codes = (blocks / unit.unsqueeze(2)).to(at::kFloat8_e4m3fn);
   EXPECT_TRUE(
       sameBits(kept(optimizer, large, "copy").view({64, 3, 32}), codes));
+}
+
+// Codes and scales of the columns of a parameter, in blocks of 32 rows.
+void expectColumns(const RuleOptimizer &optimizer, const Tensor &param) {
+  int64_t rows = param.size(0), columns = param.size(1),
+          blocks = (rows + 31) / 32;
+  Tensor turned = at::zeros({columns, blocks * 32});
+  turned.narrow(1, 0, rows).copy_(param.detach().t());
+  turned = turned.view({columns, blocks, 32});
+  Tensor unit =
+      at::exp2(at::ceil(at::log2(std::get<0>(turned.abs().max(2)) / 448)));
+  Tensor scales = kept(optimizer, param, "copy_columns_scale");
+  EXPECT_EQ(scales.scalar_type(), at::kFloat8_e8m0fnu);
+  EXPECT_TRUE(at::equal(scales.to(at::kFloat), unit.t()));
+  Tensor codes = (turned / unit.unsqueeze(2)).to(at::kFloat8_e4m3fn);
+  codes = codes.view({columns, blocks * 32}).narrow(1, 0, rows).t();
+  EXPECT_TRUE(sameBits(kept(optimizer, param, "copy_columns"),
+                       codes.contiguous()));
+}
+
+TEST(Copies, OfColumnsHaveTheScalesOfTheirColumns) {
+  Tensor large = leaf({70, 96}), small = leaf({40});
+  RuleOptimizer optimizer({large, small},
+                          RuleSpec("lion").storage("copy=mxfp8,both"));
+  for (int i = 0; i < 2; ++i)
+    optimizer.step();
+  expectColumns(optimizer, large);
+  EXPECT_EQ(kept(optimizer, small, "copy_columns_scale").sizes(),
+            at::IntArrayRef({1, 40}));
+}
+
+TEST(Copies, OfColumnsAreThereWhenTheFirstStepIsSkipped) {
+  Tensor param = leaf({40, 64}), before = param.detach().clone();
+  RuleOptimizer optimizer({param},
+                          RuleSpec("lion").storage("copy=mxfp8,both"));
+  altgrad::amp::GradScaler scaler(
+      altgrad::amp::GradScalerOptions().init_scale(1));
+  scaler.scale((param * 3).sum()).backward();
+  param.mutable_grad().view(-1)[0] = INFINITY;
+  scaler.step(optimizer);
+  EXPECT_TRUE(sameBits(param.detach(), before));
+  expectColumns(optimizer, param);
 }
 
 TEST(Copies, GoOnFromAFile) {

@@ -26,12 +26,12 @@ SCHEMA = {
     "row_words": int, "inputs": int, "group_scalars": int, "step_scalars": int,
     "workspace": {"step_words": int, "row_words": int, "chunk_words": int, "spills": int},
     "streams": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "format": str,
-                 "bits": int, "block": int, "slot": int, "set": int},),
+                 "bits": int, "block": int, "columns": int, "slot": int, "set": int},),
     "scalars": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "type": TYPES,
                  "scope": SCOPES, "slot": int, "set": {int, NULL}, "default": {int, float, NULL}},),
     "phases": ({"name": str, "symbol": str, "kind": KINDS,
                 "domain": ["chunks", "rows", "once"], "set": {int, NULL}, "per_block": int, "finishes": int,
-                "block": int, "read": {int, float}, "written": {int, float}},),
+                "block": int, "tiles": int, "read": {int, float}, "written": {int, float}},),
     "exchanges": ({"phase": int, "words": ({"word": int, "reduction": REDUCTIONS},)},),
     "warnings": ({"set": int, "stream": str, "hyper": {str, NULL}, "above": {int, float},
                   "below": {int, float}, "text": str},),
@@ -149,8 +149,8 @@ def test_the_c_abi_answers_what_the_manifest_says(made):
         return function(bundle)
 
     assert count("set") == manifest["sets"]
-    for kind, info, left_out in (("stream", STREAM, ("slot",)), ("scalar", SCALAR, ("slot",)),
-                                 ("phase", PHASE, ("symbol", "domain", "per_block", "finishes", "block"))):
+    for kind, info, left_out in (("stream", STREAM, ("slot", "columns")), ("scalar", SCALAR, ("slot",)),
+                                 ("phase", PHASE, ("symbol", "domain", "per_block", "finishes", "block", "tiles"))):
         entries = manifest[kind + "s"]
         assert count(kind) == len(entries)
         for index, entry in enumerate(entries):

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_GPULOWERING_H
 #define ALTGRAD_CODEGEN_GPULOWERING_H
 
-#include "codegen/kernels/SweepBody.h"
+#include "codegen/kernels/Columns.h"
 
 #include "codegen/Target.h"
 #include "codegen/kernels/Scalars.h"
@@ -180,6 +180,22 @@ private:
                         unsigned part, unsigned reduction);
   mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, BlockReduceOp reduce,
                         mlir::Value own);
+
+  // TilesToGPU.cpp
+  /// What waits for the columns of a tile, and shared memory: of the tile's numbers,
+  /// and of what each thread finds in half a column.
+  struct TileMemory {
+    Columns &columns;
+    mlir::Value tile, halves;
+  };
+  TileMemory makeTile(KernelBuilder &kernel, Columns &columns);
+  void sweepTile(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
+                 const TileMemory &shared, mlir::Value index);
+  Chunk openPart(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
+                 const TileMemory &shared, Row row, mlir::Value first, Tile &tile);
+  void halfColumn(KernelBuilder &kernel, const TileMemory &shared,
+                  const Tile &tile, const mlir::IRMapping &known, Row row,
+                  mlir::Value first);
 
   // SmallPhases.cpp
   /// Who does a small phase, and its items.

@@ -71,7 +71,16 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   bool byBlock = chunkThreads(sweep) == ALTGRAD_BLOCK_THREADS;
   Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
   ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
-  auto body = [&](Value index) { sweepChunk(kernel, memory, sweep, index); };
+  std::optional<Columns> cut;
+  std::optional<TileMemory> tile;
+  if (sweep.takesColumns())
+    tile.emplace(makeTile(kernel, cut.emplace(sweep)));
+  auto body = [&](Value index) {
+    if (tile)
+      sweepTile(kernel, memory, sweep, *tile, index);
+    else
+      sweepChunk(kernel, memory, sweep, index);
+  };
   if (!runsBackwards(phase)) {
     kernel.loop(arith::AddIOp::create(builder, begin, first), end, stride,
                 body);

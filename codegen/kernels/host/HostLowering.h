@@ -3,6 +3,7 @@
 #define ALTGRAD_CODEGEN_HOSTLOWERING_H
 
 #include "codegen/Target.h"
+#include "codegen/kernels/Columns.h"
 #include "codegen/kernels/Reductions.h"
 #include "codegen/kernels/Scalars.h"
 #include "codegen/kernels/SweepBody.h"
@@ -41,6 +42,23 @@ struct HostChunk {
   mlir::IRMapping shared = {};
   /// The global index of the first element; null if nobody asks.
   mlir::Value base = {};
+};
+
+// A sweep over tiles: what waits for their columns, where their numbers do, and
+// where what elements of a column share, in rows of a tile's length.
+struct HostTile {
+  SweepOp sweep;
+  Columns &columns;
+  mlir::Value memory, shared;
+};
+
+// Columns of a tile, `width` at a time. `places`: where each store's lie.
+struct HostColumns {
+  HostTile &work;
+  const Tile &tile;
+  const mlir::IRMapping &known;
+  llvm::ArrayRef<mlir::Value> places;
+  int64_t width;
 };
 
 // A body of a sweep over blocks, cut at their reductions: a value's stage is how many
@@ -130,6 +148,19 @@ private:
                                          mlir::Value index);
   void emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
             int64_t width, mlir::Value index, mlir::Value value);
+
+  // Tiles.cpp
+  HostTile makeTile(KernelBuilder &kernel, Columns &columns, SweepOp sweep);
+  void sweepTile(KernelBuilder &kernel, HostTile &work, mlir::Value index,
+                 llvm::ArrayRef<BlockStages> bodies);
+  void run(KernelBuilder &kernel, HostChunk &chunk,
+           llvm::ArrayRef<BlockStages> bodies, mlir::Value count);
+  mlir::Value numberAt(KernelBuilder &kernel, const HostColumns &of,
+                       mlir::Value memory, mlir::Value row, mlir::Value column);
+  void findLargest(KernelBuilder &kernel, const HostColumns &of,
+                   mlir::Value from, mlir::Value to);
+  void storeRow(KernelBuilder &kernel, const HostColumns &of, mlir::Value row,
+                mlir::Value from, mlir::Value to);
 
   // BlockStages.cpp
   void blocks(KernelBuilder &kernel, HostChunk &chunk,

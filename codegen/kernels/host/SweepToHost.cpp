@@ -17,6 +17,9 @@ static bool isCounted(Value value) {
 
 void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
                               Value end) {
+  std::optional<Columns> cut;
+  if (sweep.takesColumns())
+    cut.emplace(sweep);
   SmallVector<Lanes> lanes;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     lanes.push_back(makeLanes(
@@ -27,7 +30,7 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   ahead = prefetchDistance(kernel);
   makeStreams(kernel, sweep);
   std::optional<WordSweep> words;
-  if (WordSweep::fits(sweep, target))
+  if (!cut && WordSweep::fits(sweep, target))
     words.emplace(kernel, sweep, target.cpu, ahead);
   SmallVector<BlockStages, 0> bodies;
   if (exchangesInBlocks(sweep))
@@ -36,9 +39,16 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
           .emplace_back(sweep, *body,
                         target.cpu.quickBooks && body != &sweep.getBody())
           .allocate(kernel);
-  kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
-    sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
-  });
+  if (cut) {
+    HostTile work = makeTile(kernel, *cut, sweep);
+    kernel.loop(begin, end, kernel.i64(1), [&](Value tile) {
+      sweepTile(kernel, work, tile, bodies);
+    });
+  } else {
+    kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
+      sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
+    });
+  }
   dropStreams(sweep);
 }
 

@@ -199,7 +199,8 @@ ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 
 // One tensor of a step. Its elements are those of `batch` matrices of `rows` by
 // `columns` in row-major order, numel = batch * rows * columns; rows and
-// columns 0: one row of numel columns.
+// columns 0: one row of numel columns. A list of scales of columns has
+// ceil(batch * rows / 32) * columns of them for a tensor.
 typedef struct altgrad_tensor {
   uint64_t size; // sizeof(altgrad_tensor), the distance to the next one
   int64_t numel; // elements

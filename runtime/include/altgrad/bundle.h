@@ -58,6 +58,11 @@
 // group and scalars) is the same in all of them. A scalar per tensor is written by
 // the first row that has its pointer, in a phase after all that read it.
 //
+// Where "columns" of a stream is 1 its blocks are of 32 elements of a column: value
+// (i / 32, j) is that of element (i, j) of all rows of a tensor's matrices. A sweep
+// whose "tiles" is 1 goes over tiles of 32 rows and 128 columns, which lie in the
+// list of chunks behind these, set by set, by their first elements.
+//
 // "per_block": how many items a block of a CUDA kernel does at a time.
 // "finishes": how many phases after this one the last block of its launch can do
 // as well; none of them is a sweep, and an exchange comes after them at the
@@ -90,6 +95,7 @@ enum {
   ALTGRAD_ABI = 3,           // the "altgrad" of a manifest
   ALTGRAD_CHUNK = 4096,      // elements of one tensor in a chunk
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
+  ALTGRAD_TILE_ROWS = 32,    // of a tile, which has as many elements as a chunk
   ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers
   ALTGRAD_SETS = 64,         // sets of a step at the most
   ALTGRAD_HISTORY = 101,     // f32 in the memory of a history

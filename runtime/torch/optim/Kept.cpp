@@ -36,6 +36,12 @@ static std::vector<int64_t> scaleSizes(const Stream &stream,
   };
   if (!stream.block)
     return {};
+  if (stream.key == columnsKey) {
+    int64_t rows = 1;
+    for (int64_t i = 0; i + 1 < param.dim(); ++i)
+      rows *= param.size(i);
+    return {blocks(rows), param.dim() ? param.size(-1) : 1};
+  }
   if (stream.key != "copy" || param.dim() < 2)
     return {blocks(param.numel())};
   std::vector<int64_t> sizes = param.sizes().vec();
@@ -61,6 +67,7 @@ static void replace(std::string &word, const std::string &from,
 // How a copy is made where there was no step: nobody has drawn, and one scale
 // is by the parameter's own largest number.
 static std::string firstWord(std::string word) {
+  replace(word, ",both", "");
   replace(word, ",stochastic32", "");
   replace(word, ",stochastic", "");
   for (const char *by : {",delayed", ",bounded"})
@@ -71,38 +78,22 @@ static std::string firstWord(std::string word) {
   return word;
 }
 
-void altgrad::optim::beginCopy(const Set &set,
-                               const std::vector<const Tensor *> &kept,
-                               const Tensor &param, const std::string &word) {
-  const Tensor *from = &param;
-  std::map<std::string, const Tensor *> parts; // by the names of a first step
-  for (size_t i = 0; i < set.kept.size(); ++i) {
-    const Stream &stream = set.kept[i];
-    if (stream.role == ALTGRAD_ROLE_MASTER)
-      from = kept[i];
-    else if (stream.role == ALTGRAD_ROLE_COPY)
-      parts["copy"] = kept[i];
-    else if (stream.role == ALTGRAD_ROLE_TENSOR_SCALE)
-      parts[stream.key] = kept[i];
-    else if (stream.role == ALTGRAD_ROLE_BLOCK_SCALE && stream.key == "copy")
-      parts["copy_scale"] = kept[i];
-  }
-  if (!parts.count("copy_scale") ||
-      (from->numel() == 0 && !parts.at("copy_scale")->numel()))
-    return;
+using Parts = std::map<std::string, const Tensor *>; // by the names of a first step
+
+// Rounds numbers into a copy and its scales.
+static void firstStep(const Tensor &from, Parts parts,
+                      const std::string &word) {
   Tensor most; // which a first step says, and none of `current` keeps
   if (!parts.count("copy_amax")) {
-    most = at::empty({}, from->options().dtype(at::kFloat));
+    most = at::empty({}, from.options().dtype(at::kFloat));
     parts["copy_amax"] = &most;
   }
-  Tensor numbers = from->detach().contiguous().resolve_neg();
+  Tensor numbers = from.detach().contiguous().resolve_neg();
   std::optional<Listed> listed = lookAt({&numbers}, /*written=*/false);
   TORCH_INTERNAL_ASSERT(listed);
-  std::string first = firstWord(word);
-  std::string format = first.substr(0, first.find_first_of(":,"));
-  GradientStep &step =
-      GradientStep::of(*listed, numbers.device(), "--quantize=" + format,
-                       /*copies=*/true, first);
+  std::string format = word.substr(0, word.find_first_of(":,"));
+  GradientStep &step = GradientStep::of(
+      *listed, numbers.device(), "--quantize=" + format, /*copies=*/true, word);
   step.values().give(ALTGRAD_ROLE_SCALE, 1);
   std::map<std::string, Listed> into;
   for (auto &[key, tensor] : parts)
@@ -111,6 +102,53 @@ void altgrad::optim::beginCopy(const Set &set,
         {tensor->numel()},
         {uint64_t(reinterpret_cast<uintptr_t>(tensor->mutable_data_ptr()))}};
   step.run(*listed, into);
+}
+
+// The columns as rows of a matrix that zeros, of which no block is the largest,
+// make one of whole blocks.
+static void quantizeColumns(const Tensor &param, const Tensor &codes,
+                            const Tensor &scales, int64_t block,
+                            const std::string &word) {
+  if (param.numel() == 0)
+    return;
+  int64_t rows = rowsOf(param), columns = param.numel() / rows;
+  Tensor turned =
+      at::zeros({columns, (rows + block - 1) / block * block}, param.options());
+  turned.narrow(1, 0, rows).copy_(param.detach().reshape({rows, columns}).t());
+  Tensor found = at::empty_like(turned, codes.options());
+  Tensor units =
+      at::empty({columns, turned.size(1) / block}, scales.options());
+  firstStep(turned, {{"copy", &found}, {"copy_scale", &units}}, word);
+  codes.copy_(found.narrow(1, 0, rows).t().reshape(codes.sizes()));
+  scales.copy_(units.t());
+}
+
+void altgrad::optim::beginCopy(const Set &set,
+                               const std::vector<const Tensor *> &kept,
+                               const Tensor &param, const std::string &word) {
+  const Tensor *from = &param, *columns = nullptr, *columnScales = nullptr;
+  int64_t block = 1;
+  Parts parts;
+  for (size_t i = 0; i < set.kept.size(); ++i) {
+    const Stream &stream = set.kept[i];
+    if (stream.role == ALTGRAD_ROLE_MASTER)
+      from = kept[i];
+    else if (stream.role == ALTGRAD_ROLE_TENSOR_SCALE)
+      parts[stream.key] = kept[i];
+    else if (stream.key == "copy")
+      parts[stream.role == ALTGRAD_ROLE_COPY ? "copy" : "copy_scale"] = kept[i];
+    else if (stream.key == columnsKey) {
+      (stream.role == ALTGRAD_ROLE_COPY ? columns : columnScales) = kept[i];
+      block = std::max<int64_t>(block, stream.block);
+    }
+  }
+  if (!parts.count("copy_scale") ||
+      (from->numel() == 0 && !parts.at("copy_scale")->numel()))
+    return;
+  std::string first = firstWord(word);
+  firstStep(*from, std::move(parts), first);
+  if (columns)
+    quantizeColumns(*from, *columns, *columnScales, block, first);
 }
 
 void altgrad::optim::checkKept(const Tensor &value, const std::string &key,

@@ -33,8 +33,9 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
     tensor.group = row.group;
     tensor.set = row.set;
     tensor.tag = row.tag;
-    if (program_->units) {
-      tensor.rows = unitsOf(*row.param);
+    bool byColumns = hasColumns(program_->sets[size_t(row.set)]);
+    if (program_->units || byColumns) {
+      tensor.rows = byColumns ? rowsOf(*row.param) : unitsOf(*row.param);
       tensor.columns = tensor.numel / tensor.rows;
     }
     tensors.push_back(tensor);

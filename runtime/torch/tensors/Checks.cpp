@@ -134,6 +134,18 @@ int64_t altgrad::optim::unitsOf(const Tensor &param) {
   return param.dim() > 1 && param.numel() > 0 ? param.size(0) : 1;
 }
 
+bool altgrad::optim::hasColumns(const Set &set) {
+  for (const Stream &stream : set.kept)
+    if (stream.key == columnsKey)
+      return true;
+  return false;
+}
+
+int64_t altgrad::optim::rowsOf(const Tensor &param) {
+  return param.dim() > 1 && param.numel() > 0 ? param.numel() / param.size(-1)
+                                              : 1;
+}
+
 void altgrad::optim::checkUnits(const Tensor &param, const Set &set,
                                 const Place &place) {
   int64_t count = unitsOf(param), numel = param.numel() / count, block = 1;

@@ -1,5 +1,7 @@
 """States whose blocks share a scale: which parameters have them, and what their scales are."""
 
+import math
+
 import torch
 
 from .._binding.layout import FORMATS, check_mode, same_order
@@ -28,6 +30,20 @@ def unblocked(words):
     """The words of storage for a tensor that is too small to be worth a scale; a copy is as asked."""
     return {name: "f32" if block_of(word) > 1 and name != "copy" else word
             for name, word in words.items()}
+
+
+# The key in `state` of a further copy whose blocks are of columns.
+COLUMNS = "copy_columns"
+
+
+def has_columns(word):
+    """Whether a copy is in blocks of columns, too: "ocp.e4m3fn:32:ocp.e8m0,both"."""
+    return "both" in word.split(",")
+
+
+def rows_of(param):
+    """The rows of a tensor as a matrix whose columns are of its last dimension; 1 where it is empty."""
+    return param.numel() // param.shape[-1] if param.dim() > 1 and param.numel() else 1
 
 
 def check_copy(words):
@@ -67,15 +83,19 @@ def scale_key(key):
 def state_key(stream, keys):
     """Where a stream is in torch's `state`; `keys` says how a rule's states are called there."""
     if stream.role not in ("state", "block_scale"):
-        return stream.key if stream.role == "tensor_scale" else stream.role
+        return stream.key if stream.role in ("tensor_scale", "copy") else stream.role
     key = keys.get(stream.key, stream.key)
     return scale_key(key) if stream.role == "block_scale" else key
 
 
 def scales_of(key, param, block, format):
-    """(shape, dtype) of the scales of `key`: those of a copy are by rows, as MX tensors have them."""
+    """(shape, dtype) of the scales of `key`: those of a copy are by rows, as MX tensors have them, or by columns."""
     if not block:
         return (), SCALES[format]
+    if key == COLUMNS:
+        length = param.shape[-1] if param.dim() else 1
+        rows = param.numel() // length if length else math.prod(param.shape[:-1])
+        return (-(-rows // block), length), SCALES[format]
     shape = -(-param.numel() // block),
     if key == "copy" and param.dim() > 1:
         shape = *param.shape[:-1], -(-param.shape[-1] // block)

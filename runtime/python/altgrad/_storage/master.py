@@ -2,6 +2,8 @@
 
 import torch
 
+from .blocks import COLUMNS, has_columns
+
 # The key in `state` of what a bfloat16 parameter has no room for.
 REMAINDER = "remainder"
 
@@ -12,9 +14,10 @@ def splits(word):
 
 
 def kept_beside(words):
-    """(the compiler's word, key in state) of the master and the further copy."""
+    """(the compiler's word, key in state) of the master and the further copies."""
     return [(word, REMAINDER if splits(words[word]) else word)
-            for word in ("master", "copy") if word in words]
+            for word in ("master", "copy") if word in words] + [
+                ("copy", COLUMNS)] * has_columns(words.get("copy", ""))
 
 
 def own_master(words):

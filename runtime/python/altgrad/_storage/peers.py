@@ -8,7 +8,7 @@ import torch
 
 from .._binding.layout import CODES, FORMATS, dtype_of, is_dense
 from .._rule import format_of
-from .blocks import BLOCKED_NUMEL, SCALES, block_of, format_of_scales, scale_key
+from .blocks import BLOCKED_NUMEL, COLUMNS, SCALES, block_of, format_of_scales, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
                      largest, spread)
 
@@ -70,7 +70,7 @@ def read(entry, words, where):
         _read_bitsandbytes(entry, kept, where)
         return kept
     for key, value in entry.items():
-        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key in ("copy", "copy_amax") or value is None:
+        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key in ("copy", "copy_amax", COLUMNS) or value is None:
             continue
         if key.endswith("_scale") and block_of(words.get(key.removesuffix("_scale"), "")) > 1:
             raise ValueError(f"{where} has a state {key!r} without its {key.removesuffix('_scale')!r}")

@@ -7,12 +7,13 @@ import torch
 
 from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
-from .._storage.blocks import SCALES, block_of, format_of_scales, scaled_by, scales_of
+from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, rows_of, scale_key, scaled_by,
+                               scales_of)
 from ._bound import run
 from ._look import Look, look
 
 
-_DRAWN = re.compile(r",stochastic(32)?\b")
+_DRAWN, _BOTH = re.compile(r",stochastic(32)?\b"), ",both"
 
 
 @torch.no_grad()
@@ -32,6 +33,8 @@ def quantize_blocks(x, fmt="mxfp8"):
     word = in_full(fmt) if isinstance(fmt, str) else ""
     if block_of(word) < 2 or format_of_scales(word) not in SCALES:
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
+    if _BOTH in word:
+        raise ValueError(f"{fmt!r} says both; the sweep of an update alone sees columns: give x.t().contiguous()")
     if _DRAWN.search(word):
         raise ValueError(f"{fmt!r} rounds by draws, which are of an optimizer's seed and steps")
     if x.layout != torch.strided:
@@ -71,12 +74,28 @@ def begin_copy(param, held, word):
     parameter's own largest number, which a history begins with.
     """
     word = _DRAWN.sub("", word)
-    by = scaled_by(word)
+    by, by_rows = scaled_by(word), word.replace(_BOTH, "")
     if not by:
-        return quantize_into(param, held["copy"], held["copy_scale"], word)
+        quantize_into(param, held["copy"], held["copy_scale"], by_rows)
+        return _begin_columns(param, held, by_rows) if has_columns(word) else None
     most = held.get("copy_amax", torch.empty((), device=param.device))
     _run(param, look([param], written=False), word.replace(by, "current"),
          {"copy": held["copy"], "copy_scale": held["copy_scale"], "copy_amax": most})
+
+
+def _begin_columns(param, held, word):
+    """The columns as rows of a matrix that zeros, of which no block is the largest, make one of whole blocks."""
+    if not param.numel():
+        return
+    codes, scales = held[COLUMNS], held[scale_key(COLUMNS)]
+    rows, block = rows_of(param), block_of(word)
+    turned = torch.zeros(param.numel() // rows, -(-rows // block) * block, dtype=param.dtype, device=param.device)
+    turned[:, :rows] = param.reshape(rows, -1).t()
+    shape, dtype = scales_of("copy", turned, block, format_of_scales(word))
+    found, units = torch.empty_like(turned, dtype=codes.dtype), torch.empty(shape, dtype=dtype, device=param.device)
+    quantize_into(turned, found, units, word)
+    codes.copy_(found[:, :rows].t().reshape(codes.shape))
+    scales.copy_(units.t())
 
 
 def _places(tensor):

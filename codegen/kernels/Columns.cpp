@@ -1,0 +1,132 @@
+// Cutting a sweep at the largest of its columns.
+#include "codegen/kernels/Columns.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first) {
+  ImplicitLocOpBuilder &builder = kernel.builder;
+  auto least = [&](Value whole, Value from, int64_t most) -> Value {
+    return arith::MinSIOp::create(
+        builder, arith::SubIOp::create(builder, whole, from), kernel.i64(most));
+  };
+  Tile tile;
+  tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_MATRIX_COLUMNS);
+  Value rows = arith::MulIOp::create(
+      builder, kernel.rowHeader(row, ALTGRAD_ROW_MATRIX_ROWS),
+      kernel.rowHeader(row, ALTGRAD_ROW_BATCH));
+  tile.row = arith::DivUIOp::create(builder, first, tile.rowLength);
+  tile.column = arith::SubIOp::create(
+      builder, first,
+      arith::MulIOp::create(builder, tile.row, tile.rowLength));
+  tile.rows = least(rows, tile.row, tileRows);
+  tile.columns = least(tile.rowLength, tile.column, tileColumns);
+  return tile;
+}
+
+// The values of a body that are computed from the largest of its columns.
+static DenseSet<Value> dependents(Region &body) {
+  DenseSet<Value> found;
+  for (Operation &op : body.front())
+    if (isa<ColumnMaxOp>(op) || llvm::any_of(op.getOperands(), [&](Value value) {
+          return found.contains(value);
+        }))
+      found.insert_range(op.getResults());
+  return found;
+}
+
+static ColumnMaxOp maximumOf(Region &body) {
+  return *body.getOps<ColumnMaxOp>().begin();
+}
+
+Columns::Columns(SweepOp sweep) : sweep(sweep), whole(sweep.clone()) {
+  assert(sweep.getNumResults() == 0 && !sweep.getQuick());
+  MLIRContext *context = sweep.getContext();
+  OpBuilder nowhere(context); // the stream is in no block
+  placeholder = SpillOp::create(
+      nowhere, sweep.getLoc(),
+      TensorsType::get(context, FormatAttr::getNamed(context, "f32")));
+  DenseSet<Value> late = dependents(sweep.getBody());
+  SmallVector<Value> streams;
+  SmallVector<unsigned> kept;
+  for (auto [index, value] : llvm::enumerate(sweep.getEmit().getValues())) {
+    Value stream = sweep.getStores()[index];
+    if (late.contains(value)) {
+      taken.push_back({stream, unsigned(index)});
+    } else {
+      kept.push_back(index);
+      streams.push_back(stream);
+    }
+  }
+  streams.push_back(placeholder);
+  for (Region &body : sweep->getRegions()) {
+    Operation *end = body.front().getTerminator();
+    SmallVector<Value> values;
+    for (unsigned index : kept)
+      values.push_back(end->getOperand(index));
+    values.push_back(maximumOf(body).getValue());
+    end->setOperands(values);
+    DenseSet<Value> unused = dependents(body);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body.front())))
+      if (op.getNumResults() && unused.contains(op.getResult(0)))
+        op.erase();
+  }
+  sweep.getStoresMutable().assign(streams);
+}
+
+Columns::~Columns() {
+  sweep.getStoresMutable().erase(sweep.getStores().size() - 1);
+  for (Region &body : sweep->getRegions()) {
+    Operation *end = body.front().getTerminator();
+    end->eraseOperand(end->getNumOperands() - 1);
+  }
+  placeholder.getDefiningOp()->erase();
+  whole.erase();
+}
+
+// Where what is of the column meets the element; the maximum itself, of which all of
+// it can be computed, where not every such value is a number.
+SmallVector<Value> Columns::sharedOf(Region &body) {
+  ColumnMaxOp maximum = maximumOf(body);
+  DenseSet<Value> ofElement{maximum.getValue()};
+  DenseSet<Value> late = dependents(body);
+  llvm::SetVector<Value> met;
+  for (Operation &op : body.front().without_terminator()) {
+    if (&op == maximum.getOperation() || llvm::none_of(op.getOperands(), [&](Value value) {
+          return ofElement.contains(value);
+        }))
+      continue;
+    ofElement.insert_range(op.getResults());
+    for (Value value : op.getOperands())
+      if (late.contains(value) && !ofElement.contains(value))
+        met.insert(value);
+  }
+  if (llvm::all_of(met, [](Value value) {
+        return getElementTypeOrSelf(value.getType()).isF32();
+      }))
+    return met.takeVector();
+  return {maximum.getResult()};
+}
+
+SmallVector<Value> Columns::ofColumn(KernelBuilder &kernel, Region &body,
+                                     const IRMapping &known, Value largest) {
+  IRMapping all(known);
+  all.map(maximumOf(body).getResult(), largest);
+  SmallVector<Value> wanted;
+  for (const Store &store : taken)
+    if (store.ofColumn())
+      wanted.push_back(body.front().getTerminator()->getOperand(store.emitted));
+  llvm::append_range(wanted, sharedOf(body));
+  return cloneValues(kernel.builder, body, wanted, {{}, all, kernel.i64(0)});
+}
+
+Value Columns::ofElement(KernelBuilder &kernel, Region &body, const Store &store,
+                         const IRMapping &known, Value number,
+                         ArrayRef<Value> shared) {
+  IRMapping all(known);
+  all.map(maximumOf(body).getValue(), number);
+  all.map(sharedOf(body), shared);
+  Value wanted = body.front().getTerminator()->getOperand(store.emitted);
+  return cloneValues(kernel.builder, body, wanted,
+                     {{}, all, kernel.i64(0)})[0];
+}

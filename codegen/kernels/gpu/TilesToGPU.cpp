@@ -1,0 +1,182 @@
+// A sweep over tiles of 32 rows on a GPU, a block of threads for a tile. Each thread
+// does its elements of one row as in other sweeps and leaves their numbers in shared
+// memory; then each does half of a column.
+#include "codegen/kernels/gpu/GpuLowering.h"
+
+#include "codegen/numerics/Philox.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr int64_t perRow = ALTGRAD_BLOCK_THREADS / tileRows, // threads
+    halfRows = tileRows / (ALTGRAD_BLOCK_THREADS / tileColumns);
+static_assert(ALTGRAD_BLOCK_THREADS == 2 * tileColumns);
+
+GpuLowering::TileMemory GpuLowering::makeTile(KernelBuilder &kernel,
+                                              Columns &columns) {
+  auto function =
+      cast<LLVM::LLVMFuncOp>(builder.getInsertionBlock()->getParentOp());
+  constexpr unsigned bytes = sizeof(float);
+  return {columns,
+          sharedMemory(builder, function, "tile", ALTGRAD_CHUNK * bytes, 16),
+          sharedMemory(builder, function, "halves",
+                       ALTGRAD_BLOCK_THREADS * bytes, 16)};
+}
+
+// The thread's part of a row as a chunk of its own, of as many elements as exist.
+GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
+                                         ThreadMemory &memory, SweepOp sweep,
+                                         const TileMemory &shared, Row row,
+                                         Value first, Tile &tile) {
+  Type i32 = builder.getI32Type();
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), ALTGRAD_BLOCK_THREADS,
+              tileColumns / perRow};
+  ScalarLowering scalars(kernel, row);
+  scalars.lowerBefore(sweep, [&](Value condition) {
+    tile.columns = arith::SelectOp::create(builder, condition, tile.columns,
+                                           kernel.i64(0));
+  });
+  scalars.lowerInside(sweep);
+  chunk.known = scalars.known;
+  Value own = arith::DivUIOp::create(builder, inBlock, kernel.i64(perRow));
+  Value column = arith::MulIOp::create(
+      builder,
+      arith::AndIOp::create(builder, inBlock, kernel.i64(perRow - 1)),
+      kernel.i64(chunk.width));
+  Value count = arith::SubIOp::create(builder, tile.columns, column);
+  count = arith::MinSIOp::create(builder, count, kernel.i64(chunk.width));
+  count = arith::MaxSIOp::create(builder, count, kernel.i64(0));
+  Value exists = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, own,
+                                       tile.rows);
+  count = arith::SelectOp::create(builder, exists, count, kernel.i64(0));
+  Value element = arith::AddIOp::create(
+      builder, arith::AddIOp::create(builder, first, column),
+      arith::MulIOp::create(builder, own, tile.rowLength));
+  chunk.count = arith::TruncIOp::create(builder, i32, count);
+  chunk.from = arith::SubIOp::create(builder, kernel.i32(0), chunk.count);
+  chunk.start = chunk.from;
+  chunk.mine = kernel.i32(0);
+  chunk.aligned = arith::ConstantIntOp::create(builder, true, 1);
+  if (usesDraws(sweep))
+    chunk.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
+  if (usesIndex(sweep) || chunk.tag) {
+    Value index = arith::AddIOp::create(
+        builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), element);
+    chunk.end = arith::AddIOp::create(builder, index, count);
+    if (chunk.tag) { // a thread's elements are those of whole calls
+      Value offset =
+          arith::AndIOp::create(builder, index, kernel.i64(drawsOfCall - 1));
+      chunk.aligned = arith::CmpIOp::create(
+          builder, arith::CmpIPredicate::eq, offset, kernel.i64(0));
+    }
+  }
+  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
+    for (Value tensors : streams) {
+      Value &pointer = chunk.pointers[tensors];
+      if (pointer)
+        continue;
+      if (tensors == shared.columns.tile()) {
+        pointer = kernel.offset(
+            shared.tile,
+            arith::MulIOp::create(builder, inBlock, kernel.i64(chunk.width)),
+            sizeof(float));
+        continue;
+      }
+      pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
+      if (blockOf(tensors) == 1)
+        chunk.aligned = arith::AndIOp::create(
+            builder, chunk.aligned, isAligned(kernel, chunk, tensors, pointer));
+    }
+  allocateDraws(kernel, chunk, memory);
+  storeScalars(kernel, chunk, memory);
+  return chunk;
+}
+
+void GpuLowering::sweepTile(KernelBuilder &kernel, ThreadMemory &memory,
+                            SweepOp sweep, const TileMemory &shared,
+                            Value index) {
+  auto phase = sweep->getParentOfType<PhaseOp>();
+  kernel.keepsTablesInOrder = waits(phase);
+  auto [row, first] = placeOf(kernel, index);
+  Tile tile = tileAt(kernel, row, first);
+  waitForLaunches(phase);
+  kernel.keepsTablesInOrder = false;
+  Chunk chunk = openPart(kernel, memory, sweep, shared, row, first, tile);
+  threadInBlock(kernel, chunk, chunk.from, chunk.sums.clear(), /*part=*/0);
+  barrier();
+  halfColumn(kernel, shared, tile, chunk.known, row, first);
+  barrier(); // before other numbers are there
+}
+
+void GpuLowering::halfColumn(KernelBuilder &kernel, const TileMemory &shared,
+                             const Tile &tile, const IRMapping &known, Row row,
+                             Value first) {
+  Columns &cut = shared.columns;
+  Value column =
+      arith::AndIOp::create(builder, inBlock, kernel.i64(tileColumns - 1));
+  Value half = arith::DivUIOp::create(builder, inBlock, kernel.i64(tileColumns));
+  Value from = arith::MulIOp::create(builder, half, kernel.i64(halfRows));
+  Value to = arith::MinSIOp::create(
+      builder, tile.rows,
+      arith::AddIOp::create(builder, from, kernel.i64(halfRows)));
+  Value exists = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt,
+                                       column, tile.columns);
+  to = arith::SelectOp::create(builder, exists, to, from);
+  auto number = [&](Value r) {
+    Value at = kernel.offset(shared.tile, r, tileColumns * sizeof(float));
+    return kernel.load(builder.getF32Type(),
+                       kernel.offset(at, column, sizeof(float)), sizeof(float));
+  };
+  auto larger = [&](Value a, Value b) {
+    return join(builder, Reduction::Max, a, b, /*magnitudes=*/true);
+  };
+  Value own = kernel.loopWith(
+      from, to, kernel.i64(1),
+      neutral(builder, Reduction::Max, builder.getF32Type()),
+      [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
+        return {larger(most[0], math::AbsFOp::create(builder, number(r)))};
+      })[0];
+  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)),
+               sizeof(float));
+  barrier();
+  Value beside =
+      arith::XOrIOp::create(builder, inBlock, kernel.i64(tileColumns));
+  Value other = kernel.load(
+      builder.getF32Type(), kernel.offset(shared.halves, beside, sizeof(float)),
+      sizeof(float));
+  Value largest = larger(own, other);
+  Value at = arith::AddIOp::create(builder, first, column);
+  Value block = arith::AddIOp::create(
+      builder,
+      arith::MulIOp::create(
+          builder,
+          arith::DivUIOp::create(builder, tile.row, kernel.i64(tileRows)),
+          tile.rowLength),
+      arith::AddIOp::create(builder, tile.column, column));
+  Value leads = arith::AndIOp::create(
+      builder, exists,
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, half,
+                            kernel.i64(0)));
+  SmallVector<Value> values =
+      cut.ofColumn(kernel, cut.narrow(), known, largest);
+  size_t next = 0;
+  auto once = ArrayRef(values).drop_back(cut.countShared());
+  auto shares = ArrayRef(values).drop_front(once.size());
+  for (const Columns::Store &store : cut.stores()) {
+    Value base = kernel.stream(store.stream, row);
+    unsigned bytes = bytesOf(store.stream);
+    if (store.ofColumn())
+      kernel.when(leads, [&] {
+        kernel.store(once[next++], kernel.offset(base, block, bytes), bytes);
+      });
+    else
+      kernel.loop(from, to, kernel.i64(1), [&](Value r) {
+        Value code = cut.ofElement(kernel, cut.narrow(), store, known,
+                                   number(r), shares);
+        Value place = arith::AddIOp::create(
+            builder, at, arith::MulIOp::create(builder, r, tile.rowLength));
+        kernel.store(code, kernel.offset(base, place, bytes), bytes);
+      });
+  }
+}

@@ -1,0 +1,96 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+// What is no block of a column.
+
+// tensors_c2
+// expected-error@+1 {{a block of a column has 32 elements, got 64}}
+altgrad.step @s(in %a: !altgrad.tensors<f32 per 64 columns>) {
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  %e = element %x
+  // column_c1
+  // expected-error@+1 {{'altgrad.column_max' op has blocks of 64 elements, expected 32}}
+  %m = column_max %e over 64 : f32
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, in %n: f32) {
+  // column_c2
+  // expected-error@+1 {{'altgrad.column_max' op reduces a value that is the same for several elements}}
+  %m = column_max %n over 32 : f32
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  %e = element %x
+  %m = column_max %e over 32 : f32
+  %n = arith.addf %m, %e : f32
+  %l = collect %n : f32 to !altgrad.reals
+  // step_c28
+  // expected-error@+1 {{'altgrad.commit' op stores a value that differs between elements of a column to '!altgrad.tensors<f32 per 32 columns>'; an altgrad.column_max gives one for a block}}
+  commit always %l to %top : !altgrad.tensors<f32 per 32 columns>
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out %c: !altgrad.tensors<f32>) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  %y = dequantize %g : !altgrad.tensors<f32>
+  %e = element %x
+  %f = element %y
+  %m = column_max %e over 32 : f32
+  %n = arith.mulf %m, %f : f32
+  %l = collect %n : f32 to !altgrad.reals
+  // step_c29
+  // expected-error@+1 {{'altgrad.commit' op stores what is computed from the largest of a column and from more of its element than that is of}}
+  commit always %l to %c : !altgrad.tensors<f32>
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32>) {
+  // step_c29
+  // expected-error@+1 {{'altgrad.sweep' op stores what is computed from the largest of a column}}
+  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32>) {
+    %y = arith.addf %x, %x : f32
+    %m = column_max %y over 32 : f32
+    %n = arith.mulf %m, %x : f32
+    emit %n : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  %e = element %x
+  // step_c30
+  // expected-error@+1 {{'altgrad.column_max' op in a step that reduces over units, which are rows}}
+  %m = column_max %e over 32 : f32
+  %n = norm l2 %x over unit
+  %c = arith.minimumf %n, %e : f32
+  %l = collect %c : f32 to !altgrad.reals
+  commit always %l to %w : !altgrad.tensors<f32>
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>, out %n: f32) {
+  // sweep_c12
+  // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns of 1 values and has 1 reductions, expected one and none}}
+  %s = sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce(add over step) store(%top : !altgrad.tensors<f32 per 32 columns>) {
+    %m = column_max %x over 32 : f32
+    emit %x, %m : f32, f32
+  }
+  commit always %s to %n : f32
+}
