@@ -40,12 +40,18 @@ bool altgrad::isBlock(int64_t block) {
 }
 
 LogicalResult altgrad::TensorsType::verify(
-    llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr,
-    unsigned block) {
+    llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr format,
+    unsigned block, bool packed) {
   // tensors_c1
   if (block != 1 && !isBlock(block))
     return emitError() << "a block is a power of two from 32 to " << maxBlock
                        << ", got " << block;
+  // tensors_c2
+  if (packed && (!format.toFormat().canPack() || block != 1))
+    return emitError() << "codes of 4 bits are packed, one for each element; "
+                       << format << " has " << format.getBits() << " bits, and "
+                       << block << (block == 1 ? " element has" : " elements share")
+                       << " one";
   return success();
 }
 
@@ -68,10 +74,11 @@ Type altgrad::TensorsType::parse(AsmParser &parser) {
   if (succeeded(parser.parseOptionalKeyword("per")) &&
       parser.parseInteger(block))
     return {};
+  bool packed = succeeded(parser.parseOptionalKeyword("packed"));
   if (parser.parseGreater())
     return {};
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    format, block);
+                    format, block, packed);
 }
 
 void altgrad::TensorsType::print(AsmPrinter &printer) const {
@@ -83,5 +90,7 @@ void altgrad::TensorsType::print(AsmPrinter &printer) const {
     printer << name;
   if (getBlock() > 1)
     printer << " per " << getBlock();
+  if (getPacked())
+    printer << " packed";
   printer << ">";
 }

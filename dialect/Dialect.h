@@ -46,7 +46,7 @@ mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
                                 mlir::ArrayAttr names);
 
 /// The most elements that share one stored or reduced value.
-constexpr unsigned maxBlock = 256;
+constexpr unsigned minBlock = 32, maxBlock = 256;
 /// Whether a block may have so many elements: a power of two from 32 on.
 bool isBlock(int64_t block);
 

@@ -15,25 +15,34 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     !altgrad.tensors<bf16>
     !altgrad.tensors<ocp.e4m3fn>
     !altgrad.tensors<f32 per 32>
+    !altgrad.tensors<torchao4 packed>
     ```
 
     With `per`, a block of neighbouring elements shares one stored value: element
     i of a tensor belongs to block i / 32, and the last block may be short. The
     global index of a tensor's first element is a multiple of the block.
 
+    With `packed`, the codes of two neighbours share a byte: which of them is the upper
+    half is a property of the format (`evenIsHigh` of runtime/include/altgrad/format.h).
+    Behind an odd number of codes are four zeros. The global index of a tensor's
+    first element is a multiple of 32.
+
     Constraints:
 
-    - (tensors_c1) a block is a power of two from 32 to 256.
+    - (tensors_c1) a block is a power of two from 32 to 256;
+    - (tensors_c2) what is packed are codes of 4 bits, one for each element.
   }];
-  let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block);
+  let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block, "bool":$packed);
   let builders = [TypeBuilder<(ins "::altgrad::FormatAttr":$format), [{
-    return $_get($_ctxt, format, /*block=*/1u);
+    return $_get($_ctxt, format, /*block=*/1u, /*packed=*/false);
   }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Of an element: a fraction where several share a value.
-    double getBytes() const { return double(getFormat().getBytes()) / getBlock(); }
+    double getBytes() const {
+      return double(getFormat().getBytes()) / (getBlock() * (getPacked() ? 2 : 1));
+    }
   }];
 }
 

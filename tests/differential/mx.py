@@ -5,7 +5,8 @@ import numpy as np
 
 # dtype, exponent of the largest number, largest number, bits of the mantissa
 FORMATS = {"ocp.e4m3fn": (ml_dtypes.float8_e4m3fn, 8, 448.0, 3), "ocp.e5m2": (ml_dtypes.float8_e5m2, 15, 57344.0, 2),
-           "ocp.e3m2": (ml_dtypes.float6_e3m2fn, 4, 28.0, 2), "ocp.e2m3": (ml_dtypes.float6_e2m3fn, 2, 7.5, 3)}
+           "ocp.e3m2": (ml_dtypes.float6_e3m2fn, 4, 28.0, 2), "ocp.e2m3": (ml_dtypes.float6_e2m3fn, 2, 7.5, 3),
+           "ocp.e2m1": (ml_dtypes.float4_e2m1fn, 2, 6.0, 1)}
 RULES = "rceil", "floor", "ceil", "even"
 
 
@@ -37,7 +38,7 @@ def codes_of(block, byte, form):
     else:
         scaled = np.clip(np.ldexp(block.astype(np.float64), 127 - byte), -most, most)
     codes = np.where(np.isnan(scaled), 0, scaled).astype(np.float32).astype(dtype).view(np.uint8)
-    return np.where(np.isnan(scaled), 0 if form in ("ocp.e3m2", "ocp.e2m3") else 0x7F, codes).astype(np.uint8)
+    return np.where(np.isnan(scaled), 0 if form in ("ocp.e3m2", "ocp.e2m3", "ocp.e2m1") else 0x7F, codes).astype(np.uint8)
 
 
 def encoded(numbers, rule, form, size=32, finite=False):

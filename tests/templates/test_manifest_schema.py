@@ -26,7 +26,7 @@ SCHEMA = {
     "row_words": int, "inputs": int, "group_scalars": int, "step_scalars": int,
     "workspace": {"step_words": int, "row_words": int, "chunk_words": int, "spills": int},
     "streams": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "format": str,
-                 "bits": int, "block": int, "slot": int, "set": int},),
+                 "bits": int, "even": ["none", "low", "high"], "block": int, "slot": int, "set": int},),
     "scalars": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "type": TYPES,
                  "scope": SCOPES, "slot": int, "set": {int, NULL}, "default": {int, float, NULL}},),
     "phases": ({"name": str, "symbol": str, "kind": KINDS,
@@ -100,7 +100,7 @@ def number(*names):
 
 
 STREAM = struct(("name", c_char_p), ("key", c_char_p), ("format", c_char_p),
-                *number("role", "access", "set", "bits", "block"))
+                *number("role", "access", "set", "bits", "block", "even"))
 SCALAR = struct(("name", c_char_p), ("key", c_char_p),
                 *number("role", "access", "type", "scope", "set", "bytes", "has_default"),
                 ("value", c_double))

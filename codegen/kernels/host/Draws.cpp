@@ -15,8 +15,7 @@ static constexpr unsigned drawBytes = 2;
 // Each `draw` of the bodies ==> one more stream that they load.
 void HostLowering::makeStreams(KernelBuilder &kernel, SweepOp sweep) {
   auto type = TensorsType::get(
-      builder.getContext(), FormatAttr::getNamed(builder.getContext(), "bf16"),
-      /*block=*/1);
+      builder.getContext(), FormatAttr::getNamed(builder.getContext(), "bf16"));
   OpBuilder nowhere(builder.getContext()); // the streams are in no block
   for (DrawOp draw : llvm::to_vector(sweep.getBody().getOps<DrawOp>())) {
     Value stream = SpillOp::create(nowhere, draw.getLoc(), type);

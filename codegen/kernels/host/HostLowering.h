@@ -41,6 +41,8 @@ struct HostChunk {
   mlir::IRMapping shared = {};
   /// The global index of the first element; null if nobody asks.
   mlir::Value base = {};
+  /// Its elements.
+  mlir::Value count = {};
 };
 
 // A body of a sweep over blocks, cut at their reductions: a value's stage is how many

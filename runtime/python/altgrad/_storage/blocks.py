@@ -4,18 +4,13 @@ import torch
 
 from .._binding.layout import FORMATS, check_mode, same_order
 from .._rule import format_of
+from .packed import block_of, packed_layout, packs
 
 # Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
 BLOCKED_NUMEL = 4096
 # The dtypes of scales, by how they are stored.
 SCALES = {"f32": torch.float32, "ocp.e8m0": torch.float8_e8m0fnu}
-
-
-def block_of(word):
-    """The elements that share a scale: of "ocp.e4m3fn:128" 128, of "f32" 1."""
-    block = word.partition(",")[0].split(":")[1:2]
-    return int(block[0]) if block and block[0].isdecimal() else 1
 
 
 def format_of_scales(word):
@@ -32,10 +27,10 @@ def unblocked(words):
 
 def check_copy(words):
     """Raises where torch has no dtype for a further copy of the parameter."""
-    form = format_of(words.get("copy", "f32"))
-    if form not in FORMATS.values():
-        raise ValueError(f"storage says copy={form}, for which torch has no dtype; a copy "
-                         f"is stored in one of {', '.join(FORMATS.values())}")
+    word = words.get("copy", "f32")
+    if format_of(word) not in FORMATS.values() and not packs(word):
+        raise ValueError(f"storage says copy={format_of(word)}, for which torch has no dtype; a copy "
+                         f"is stored in one of {', '.join(FORMATS.values())}, or in mxfp4")
 
 
 def check_rows(param, strides, block):
@@ -105,9 +100,10 @@ def check_scales(key, held, param, strides, word):
     block = block_of(word) if ":" in word else 0
     for other in (scale_key(key), "copy_amax")[:1 if block else 2]:
         _check_scale(key, other, held, param, block, format_of_scales(word))
-    if block and param.numel() and key in held and not same_order(held[key], strides):
+    order = packed_layout(param.shape, strides)[1] if packs(word) else strides
+    if block and param.numel() and key in held and not same_order(held[key], order):
         raise ValueError(
-            f"state {key!r} has strides {held[key].stride()} and its parameter {tuple(strides)}: blocks "
+            f"state {key!r} has strides {held[key].stride()}, and its parameter asks for {tuple(order)}: blocks "
             "are of elements that are neighbours in memory; give the parameter the memory format "
             "that it had")
 

@@ -6,6 +6,7 @@ import torch
 
 from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
+from .._storage.packed import packs, zeros_for
 from .._storage.blocks import SCALES, block_of, check_rows, format_of_scales, is_delayed, scales_of
 from ._bound import run
 from ._look import Look, look
@@ -21,7 +22,8 @@ def quantize_blocks(x, fmt="mxfp8"):
 
     `x` is of float32, bfloat16 or float16. `fmt` says elements, block and scales as a storage
     line does: "mxfp8", "ocp.e4m3fn:32:ocp.e8m0,floor", "ocp.e4m3fn:128" (scales in float32).
-    Codes have the shape of `x`, scales (..., n / block), or (n / block,) rounded up where `x`
+    Codes have the shape of `x`, those of 4 bits ("mxfp4") half of its last dimension, rounded up, two to a
+    byte in uint8 (`.view(torch.float4_e2m1fn_x2)`); scales (..., n / block), or (n / block,) rounded up where `x`
     has one dimension or none, whose last block may be short. Raises ValueError where a last
     dimension of several is no multiple of the block, or `fmt` has none; altgrad.Error with the
     compiler's words for a bad `fmt`; TypeError for another dtype.
@@ -37,7 +39,8 @@ def quantize_blocks(x, fmt="mxfp8"):
     x = x.contiguous()
     check_rows(x, x.stride(), block_of(word))
     shape, dtype = scales_of("copy", x, block_of(word), format_of_scales(word))
-    codes = torch.empty_like(x, dtype=dtype_of(format_of(word)))
+    codes = (zeros_for(x, x.stride()) if packs(word) else
+             torch.empty_like(x, dtype=dtype_of(format_of(word))))
     scales = torch.empty(shape, dtype=dtype, device=x.device)
     quantize_into(x, codes, scales, word)
     return codes, scales

@@ -10,6 +10,7 @@ from .._storage import peers
 from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
 from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.master import REMAINDER, divide, join, splits
+from .._storage.packed import pack, packed_layout, packs
 from ._named import Adam
 from ._optimizer import Optimizer
 
@@ -105,7 +106,7 @@ def _checked(params, places):
 
 
 def _read(entry, group, words, param, where):
-    kept = peers.read(entry, words, where)
+    kept = peers.read(entry, words, where, param)
     if kept.step is None and "step" in group:  # TransformerEngine's
         kept.step = float(group["step"])
     shapes = {tuple(t.shape) for t in (*kept.states.values(), kept.master, kept.remainder)
@@ -121,7 +122,8 @@ def _read(entry, group, words, param, where):
 
 def _errors(place, kept, entry, target):
     """The StateErrors of what was written, by reading it."""
-    again = peers.read(entry, target.words, f"parameter {place}")
+    like = next(iter(kept.states.values()), None)
+    again = peers.read(entry, target.words, f"parameter {place}", like)
     for key, state in kept.states.items():
         numbers = peers.flat(state)
         if not numbers.numel():
@@ -195,6 +197,10 @@ class _Target:
         if block > 1 and state.numel() >= BLOCKED_NUMEL:
             codes, scales = encode_blocks(word, numbers, block)
             yield scale_key(key), scales.to(device)
+            if packs(word):
+                shape, strides = packed_layout(state.shape, state.stride())
+                yield key, pack(word, codes).to(device).as_strided(shape, strides)
+                return
         else:
             codes = encode("f32" if block > 1 else word, numbers)
         yield key, peers.shaped(codes.to(device), state)

@@ -1,0 +1,107 @@
+"""Copies in MXFP4, two codes to a byte: what a step writes, files, and quantize_blocks."""
+
+import copy
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import altgrad
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "differential"))
+import mx
+
+pytestmark = pytest.mark.usefixtures("binder")
+
+
+def made(*shapes, dtype=torch.float32):
+    torch.manual_seed(3)
+    given = [torch.nn.Parameter(torch.randn(shape).to(dtype)) for shape in shapes]
+    for param in given:
+        param.grad = torch.randn_like(param)
+    return given
+
+
+def check(codes, scales, numbers, rule="rceil"):
+    """The even element's code is the lower half."""
+    wanted, units = mx.encoded(numbers.detach().float().numpy().ravel(), rule, "ocp.e2m1")
+    wanted = np.append(wanted, np.zeros(len(wanted) % 2, np.uint8))
+    np.testing.assert_array_equal(codes.numpy().ravel(), wanted[::2] | wanted[1::2] << 4)
+    np.testing.assert_array_equal(scales.view(torch.uint8).numpy().ravel(), units)
+
+
+@pytest.mark.parametrize("rule", mx.RULES)
+def test_copies_are_their_parameters_quantised(rule):
+    given = made((64, 96), (3, 5, 32), (41,), (), (0, 64))
+    optimizer = altgrad.optim.AdamW(given, storage=f"copy=mxfp4,{rule}", max_grad_norm=1.0)
+    for _ in range(3):
+        optimizer.step()
+    shapes = []
+    for param in given:
+        state = optimizer.state[param]
+        shapes.append(tuple(state["copy"].shape))
+        assert state["copy"].dtype == torch.uint8 and state["copy_scale"].dtype == torch.float8_e8m0fnu
+        check(state["copy"], state["copy_scale"], param, rule) if param.numel() else None
+    assert shapes == [(64, 48), (3, 5, 16), (21,), (), (0, 32)]
+    assert optimizer.state[given[0]]["copy"].view(torch.float4_e2m1fn_x2).shape == (64, 48)
+
+
+def test_decoded_they_are_the_master_rounded_and_torchao_says_so():
+    mx_tensor = pytest.importorskip("torchao.prototype.mx_formats.mx_tensor")
+    weight, = made((128, 64), dtype=torch.bfloat16)
+    optimizer = altgrad.optim.AdamW([weight], storage="master=f32 copy=mxfp4,floor")
+    optimizer.step()
+    state = optimizer.state[weight]
+    codes = state["copy"].view(torch.float4_e2m1fn_x2)
+    got = mx_tensor.to_dtype(codes, state["copy_scale"], torch.float4_e2m1fn_x2, 32, torch.float32)
+    scale = state["copy_scale"].float().repeat_interleave(32, -1)
+    grid = torch.tensor([0.0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    near = (state["master"].abs() / scale).unsqueeze(-1).sub(grid).abs().min(-1).values
+    torch.testing.assert_close((got - state["master"]).abs() / scale, near, rtol=1e-6, atol=1e-6)
+
+
+def test_a_copy_is_there_when_the_first_step_is_skipped():
+    weight, = made((8, 64))
+    weight.grad[0, 0] = torch.inf
+    scaler = altgrad.amp.GradScaler("cpu")
+    optimizer = altgrad.optim.AdamW([weight], storage="copy=mxfp4")
+    scaler.scale(torch.ones(()))
+    scaler.step(optimizer), scaler.update()
+    check(optimizer.state[weight]["copy"], optimizer.state[weight]["copy_scale"], weight)
+
+
+def test_files_and_copies_of_the_optimizer():
+    weight, = made((64, 64))
+    line = "copy=mxfp4,even m=mxfp4"
+    optimizer = altgrad.optim.Lion([weight], storage=line)
+    optimizer.step()
+    file = io.BytesIO()
+    torch.save({"w": weight.detach(), "o": optimizer.state_dict()}, file)
+    held = torch.load(io.BytesIO(file.getvalue()))
+    other = torch.nn.Parameter(held["w"])
+    resumed = altgrad.optim.Lion([other], storage=line)
+    resumed.load_state_dict(held["o"])
+    for run in (resumed, copy.deepcopy(resumed), optimizer):
+        param, = run.param_groups[0]["params"]
+        param.grad = weight.grad.clone()
+        run.step()
+        check(run.state[param]["copy"], run.state[param]["copy_scale"], param, "even")
+    for key in ("copy", "exp_avg"):
+        assert resumed.state[other][key].shape == (64, 32)
+        assert torch.equal(resumed.state[other][key], optimizer.state[weight][key])
+
+
+def test_quantize_blocks_is_what_a_step_writes():
+    x = torch.from_numpy(mx.numbers_of_all_kinds(320, 5)).view(40, 256)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        codes, scales = altgrad.quantize_blocks(x.to(dtype), "mxfp4")
+        assert codes.shape == (40, 128) and scales.shape == (40, 8)
+        with np.errstate(all="ignore"):
+            check(codes, scales, x.to(dtype))
+    turned = x.t().contiguous().t()
+    assert torch.equal(altgrad.quantize_blocks(turned, "mxfp4")[0], altgrad.quantize_blocks(x, "mxfp4")[0])
+    codes, scales = altgrad.quantize_blocks(x.view(-1)[:33], "mxfp4,even")
+    check(codes, scales, x.view(-1)[:33], "even")
