@@ -52,7 +52,8 @@ def test_what_is_written_is_what_a_kernel_stores(storage):
     made = altgrad.transcode(given, to=wanted, report=found.extend)
     assert equal_states(made["state"], wanted.state_dict()["state"])
     assert equal_states(given["state"], before["state"]) and len(found) == 8
-    assert all(0 <= error.rms <= error.max <= 0.13 for error in found)
+    most = 0.167 if "e2m1" in storage else 0.13  # from 4 to 6 is a third
+    assert all(0 <= error.rms <= error.max <= most for error in found)
 
 
 def test_narrow_states_go_on_as_their_decoded_numbers():

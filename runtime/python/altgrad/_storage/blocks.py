@@ -100,7 +100,8 @@ def check_scales(key, held, param, strides, word):
     block = block_of(word) if ":" in word else 0
     for other in (scale_key(key), "copy_amax")[:1 if block else 2]:
         _check_scale(key, other, held, param, block, format_of_scales(word))
-    order = packed_layout(param.shape, strides)[1] if packs(word) else strides
+    shared = packs(word) and key in held and held[key].dtype == torch.uint8
+    order = packed_layout(param.shape, strides)[1] if shared else strides
     if block and param.numel() and key in held and not same_order(held[key], order):
         raise ValueError(
             f"state {key!r} has strides {held[key].stride()}, and its parameter asks for {tuple(order)}: blocks "
