@@ -41,6 +41,7 @@
 // MANIFEST-NEXT: "type": "f64"
 // MANIFEST: "bits": 32,
 // MANIFEST-NEXT: "block": 1,
+// MANIFEST-NEXT: "even": "none",
 // MANIFEST-NEXT: "format": "f32",
 // MANIFEST-NEXT: "key": "w"
 // MANIFEST: "spills": 0

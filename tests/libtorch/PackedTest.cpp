@@ -51,8 +51,8 @@ TEST(Packed, StatesAreTheNearestNumbersOfTheMap) {
 }
 
 TEST(Packed, StatesGoOnFromAFile) {
-  for (at::IntArrayRef shape : {at::IntArrayRef({70, 70}), {69, 69}}) {
-    Tensor first = leaf(shape), second = twin(first);
+  for (int64_t side : {70, 69}) {
+    Tensor first = leaf({side, side}), second = twin(first);
     RuleOptimizer run({first}, spec()), resumed({second}, spec());
     run.step();
     std::stringstream file;
