@@ -36,7 +36,7 @@ void altgrad::AltgradDialect::initialize() {
 //===-- Types ---------------------------------------------------------------===//
 
 bool altgrad::isBlock(int64_t block) {
-  return llvm::isPowerOf2_64(block) && block >= 32 && block <= maxBlock;
+  return llvm::isPowerOf2_64(block) && block >= minBlock && block <= maxBlock;
 }
 
 LogicalResult altgrad::TensorsType::verify(
@@ -44,7 +44,7 @@ LogicalResult altgrad::TensorsType::verify(
     unsigned block, bool packed) {
   // tensors_c1
   if (block != 1 && !isBlock(block))
-    return emitError() << "a block is a power of two from 32 to " << maxBlock
+    return emitError() << "a block is a power of two from 16 to " << maxBlock
                        << ", got " << block;
   // tensors_c2
   if (packed && (!format.toFormat().canPack() || block != 1))

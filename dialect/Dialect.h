@@ -46,8 +46,8 @@ mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
                                 mlir::ArrayAttr names);
 
 /// The most elements that share one stored or reduced value.
-constexpr unsigned minBlock = 32, maxBlock = 256;
-/// Whether a block may have so many elements: a power of two from 32 on.
+constexpr unsigned minBlock = 16, maxBlock = 256;
+/// Whether a block may have so many elements: a power of two from 16 on.
 bool isBlock(int64_t block);
 
 /// A line for each known format: its name, bits, smallest and largest numbers.

@@ -25,11 +25,11 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     With `packed`, the codes of two neighbours share a byte: which of them is the upper
     half is a property of the format (`evenIsHigh` of runtime/include/altgrad/format.h).
     Behind an odd number of codes are four zeros. The global index of a tensor's
-    first element is a multiple of 32.
+    first element is a multiple of 16.
 
     Constraints:
 
-    - (tensors_c1) a block is a power of two from 32 to 256;
+    - (tensors_c1) a block is a power of two from 16 to 256;
     - (tensors_c2) what is packed are codes of 4 bits, one for each element.
   }];
   let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block, "bool":$packed);

@@ -125,14 +125,16 @@ private:
   unsigned blockOf(llvm::StringRef state);
   // By which rule a scale is a power of two, if it is one.
   std::optional<ScaleRule> ruleOf(llvm::StringRef state);
+  FormatAttr scaleFormat(llvm::StringRef state);
   std::string typeOfScales(llvm::StringRef state);
   Named takeScales(llvm::StringRef access, llvm::StringRef state);
   std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state);
   std::string anyScale(const Named &state, llvm::StringRef largest);
   std::string largestOf(const Named &state, bool finite);
   void writeCopy(llvm::StringRef value);
-  std::string delayedScale(const Named &copy, llvm::StringRef largest);
+  std::string delayedScale(const Named &copy, llvm::StringRef largest, float top);
   void storeDelayed(const Named &copy, llvm::StringRef value);
+  void storeTwoLevels(const Named &copy, const Named &scales, llvm::StringRef value);
   // What is written from the `from`th write on is written whatever was found.
   void moveToAlways(size_t from);
   std::string loadBlocks(const Named &state, const Named &scales);
@@ -172,6 +174,7 @@ private:
   llvm::StringMap<std::string> formats;
   llvm::StringMap<unsigned> blocks;
   llvm::StringMap<ScaleRule> rules; // of scales that are powers of two
+  llvm::StringMap<std::string> scaleFormats; // where said
   llvm::StringMap<StorageWord> words; // that say how to round
   std::string before, after;          // the parameter, or its master
   std::string code;                   // what is stored of it

@@ -150,8 +150,8 @@ void Reader::readStream(const Fields &fields) {
   stream.bits = fields.power("bits", 64);
   stream.even = fields.choice("even", halves);
   if ((stream.even != ALTGRAD_UNPACKED) != (stream.bits == 4))
-    fields.reject("even", "is " + fields.text("even") +
-                              " beside " + std::to_string(stream.bits) +
+    fields.reject("even", "is " + fields.text("even") + " beside " +
+                              std::to_string(stream.bits) +
                               " bits: codes of 4 bits share bytes, no others");
   stream.block = fields.power("block", ALTGRAD_CHUNK);
   stream.slot = fields.integer("slot", 0, mostWords);

@@ -3,7 +3,7 @@
 
 altgrad.step @s(in %k: f32,
   // tensors_c1
-  // expected-error@+1 {{a block is a power of two from 32 to 256, got 48}}
+  // expected-error@+1 {{a block is a power of two from 16 to 256, got 48}}
   out %top: !altgrad.tensors<f32 per 48>) {
 }
 
@@ -27,8 +27,8 @@ altgrad.step @s(in %k: f32,
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
   // block_c1
-  // expected-error@+1 {{'altgrad.block_reduce' op has blocks of 16 elements, expected a power of two from 32 to 256}}
-  %m = altgrad.block_reduce max %w over 16 : f32
+  // expected-error@+1 {{'altgrad.block_reduce' op has blocks of 8 elements, expected a power of two from 16 to 256}}
+  %m = altgrad.block_reduce max %w over 8 : f32
   altgrad.yield param(%m) state()
 }
 

@@ -1,11 +1,13 @@
 // States and copies of 4 bits, two codes to a byte.
 #include "Model.h"
 
+#include <altgrad/amp.h>
 #include <altgrad/optim.h>
 #include <torch/serialize.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <sstream>
 
 using namespace altgrad::tests;
@@ -38,12 +40,11 @@ TEST(Packed, StatesAreTheNearestNumbersOfTheMap) {
   EXPECT_EQ(kept(optimizer, odd, "v").sizes(), at::IntArrayRef({1, 2178}));
   EXPECT_EQ(kept(optimizer, small, "v").scalar_type(), at::kFloat);
   Tensor codes = kept(optimizer, even, "v").flatten();
-  codes = at::stack({at::bitwise_right_shift(codes, 4),
-                     at::bitwise_and(codes, 15)},
-                    1);
+  codes = at::stack(
+      {at::bitwise_right_shift(codes, 4), at::bitwise_and(codes, 15)}, 1);
   Tensor scale = kept(optimizer, even, "v_scale").repeat_interleave(128);
-  Tensor share = 0.001 * even.grad().flatten().square() /
-                 scale.slice(0, 0, even.numel());
+  Tensor share =
+      0.001 * even.grad().flatten().square() / scale.slice(0, 0, even.numel());
   Tensor near = ((codes.flatten().to(at::kFloat) + 1) / 16 - share).abs();
   EXPECT_LE(at::where(at::gt(share, 1.0 / 16), near, 0).max().item<float>(),
             1.01 / 32);
@@ -100,17 +101,48 @@ TEST(Packed, CopiesOfEveryBlockHaveTheScaleThatItsLargestFits) {
   Tensor codes = kept(optimizer, large, "copy");
   EXPECT_EQ(codes.sizes(), at::IntArrayRef({64, 48}));
   EXPECT_EQ(kept(optimizer, small, "copy").sizes(), at::IntArrayRef({21}));
-  codes = at::stack({at::bitwise_and(codes, 15),
-                     at::bitwise_right_shift(codes, 4)},
-                    2)
-              .flatten();
-  Tensor grid = at::tensor({0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0,
-                            -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0},
+  codes =
+      at::stack({at::bitwise_and(codes, 15), at::bitwise_right_shift(codes, 4)},
+                2)
+          .flatten();
+  Tensor grid = at::tensor({0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5,
+                            -1.0, -1.5, -2.0, -3.0, -4.0, -6.0},
                            at::kFloat);
   Tensor number = grid.index_select(0, codes.to(at::kLong)).view({64, 3, 32});
   Tensor off = (blocks / unit.unsqueeze(2) - number).abs();
   Tensor least = (blocks / unit.unsqueeze(2)).unsqueeze(3).sub(grid).abs();
   EXPECT_TRUE(at::equal(off, std::get<0>(least.min(3))));
+}
+
+// TransformerEngine's formula: the scale of a block is an e4m3, below one of
+// the tensor; a step that is not taken leaves what a step would have written.
+TEST(Packed, CopiesInNvfp4HaveTwoLevelsOfScales) {
+  Tensor param = leaf({32, 48}), other = twin(param);
+  param.mutable_grad().zero_();
+  auto spec = RuleSpec("sgd").storage("copy=nvfp4");
+  RuleOptimizer optimizer({param}, spec), skipped({other}, spec);
+  optimizer.step();
+  altgrad::amp::GradScaler scaler;
+  other.mutable_grad() = Tensor();
+  scaler.scale(other.sum()).backward();
+  other.mutable_grad().fill_(std::numeric_limits<double>::infinity());
+  scaler.step(skipped);
+  Tensor scales = kept(optimizer, param, "copy_scale");
+  EXPECT_EQ(scales.scalar_type(), at::kFloat8_e4m3fn);
+  EXPECT_EQ(scales.sizes(), at::IntArrayRef({32, 3}));
+  EXPECT_EQ(kept(optimizer, param, "copy").sizes(), at::IntArrayRef({32, 24}));
+  Tensor most = param.detach().abs().max();
+  Tensor factor = at::full_like(most, 2688).div(most);
+  Tensor level = std::get<0>(param.detach().view({32, 3, 16}).abs().max(2)) *
+                 (factor * at::full_like(most, 1.0f / 6));
+  EXPECT_TRUE(sameBits(scales, level.clamp_max(448).to(at::kFloat8_e4m3fn)));
+  EXPECT_TRUE(at::equal(kept(optimizer, param, "copy_tensor_scale"),
+                        factor.reciprocal()));
+  for (const char *key :
+       {"copy", "copy_scale", "copy_tensor_scale", "copy_amax"})
+    EXPECT_TRUE(
+        sameBits(kept(optimizer, param, key), kept(skipped, other, key)))
+        << key;
 }
 
 } // namespace

@@ -107,7 +107,8 @@ enum {
 // that one is its code times the scale of its block. A `remainder` and the parameter
 // of its set are the halves of an f32, of which the parameter is the upper one, one
 // more where the lower one is negative. A `tensor_scale` is an f32 of each tensor
-// beside its copy: `copy_scale`, by which codes are multiplied, and `copy_amax`, the
+// beside its copy: `copy_scale`, by which codes are multiplied (`copy_tensor_scale`,
+// where their blocks have scales, too), and `copy_amax`, the
 // largest magnitude, from which the next step's scale comes. Behind a
 // `history` lie ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
 // last 100 numbers, NaN where none was yet.

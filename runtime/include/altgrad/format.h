@@ -199,6 +199,7 @@ inline constexpr ScaledPreset scaledPresets[] = {
     {"mxfp6e2m3", "ocp.e2m3:32:ocp.e8m0"}, // one code in a byte, as all of them
     {"mxfp6e3m2", "ocp.e3m2:32:ocp.e8m0"},
     {"mxfp4", "ocp.e2m1:32:ocp.e8m0"}, // two to a byte
+    {"nvfp4", "ocp.e2m1:16:ocp.e4m3fn"}, // and a scale of the tensor
 };
 
 namespace detail {

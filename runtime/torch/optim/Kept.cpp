@@ -1,8 +1,8 @@
 // What lies beside a parameter: states, master and copy, and the scales of
 // blocks.
 #include "optim/Kept.h"
-#include "tensors/Checks.h"
 #include "ops/GradientStep.h"
+#include "tensors/Checks.h"
 
 #include <ATen/Functions.h>
 #include <ATen/ops/empty_like.h>
@@ -47,9 +47,9 @@ packedLayout(const Tensor &param, const Place &place = {}) {
   int64_t before = INT64_MAX, bytes = (param.numel() + 1) / 2;
   for (int64_t i = 0; i < int64_t(sizes.size()); ++i) {
     if (!halves && i != inner && sizes[i] != 1)
-      TORCH_CHECK(std::exchange(before, strides[i]) > strides[i], "altgrad: ",
-                  toString(place), " has sizes ",
-                  param.sizes(), " and strides ", param.strides(),
+      TORCH_CHECK(std::exchange(before, strides[i]) > strides[i],
+                  "altgrad: ", toString(place), " has sizes ", param.sizes(),
+                  " and strides ", param.strides(),
                   ", an odd number of neighbours, and codes that share bytes "
                   "would not say how the others lie: make it contiguous");
     sizes[i] = halves ? (i == inner ? sizes[i] / 2 : sizes[i])
@@ -125,20 +125,26 @@ static double largestOf(c10::ScalarType type) {
   }
 }
 
+// The largest magnitude of a parameter, and by what all of it is multiplied to
+// have `top` there.
+static Tensor tensorScale(const Tensor &from, const Tensor &most, double top) {
+  if (from.numel() > 0)
+    most.copy_(from.abs().max());
+  // A number over a tensor would be a product with its inverse.
+  Tensor factor = at::full_like(most, top).div(most).clamp_max(
+      std::numeric_limits<float>::max());
+  return at::where(most.gt(0).logical_and(most.lt(INFINITY)), factor,
+                   at::ones_like(factor));
+}
+
 // TransformerEngine's delayed scaling, as codegen/storage/DelayedScale.cpp has
 // it.
 static void beginDelayed(const Tensor &param, const Tensor &codes,
                          const Tensor &scale, const Tensor &most,
                          const std::string &word) {
   Tensor from = param.detach();
-  if (from.numel() > 0)
-    most.copy_(from.abs().max());
   double top = largestOf(codes.scalar_type());
-  // A number over a tensor would be a product with its inverse.
-  Tensor factor = at::full_like(most, top).div(most).clamp_max(
-      std::numeric_limits<float>::max());
-  factor = at::where(most.gt(0).logical_and(most.lt(INFINITY)), factor,
-                     at::ones_like(factor));
+  Tensor factor = tensorScale(from, most, top);
   if (word.find(",pow2") != std::string::npos)
     factor =
         at::ldexp(at::ones_like(factor), std::get<1>(at::frexp(factor)).sub(1));
@@ -146,20 +152,61 @@ static void beginDelayed(const Tensor &param, const Tensor &codes,
   scale.copy_(factor.reciprocal());
 }
 
+// NVFP4, as codegen/storage/TwoLevels.cpp has it: scales of blocks below one of
+// the tensor.
+static void beginLevels(const Tensor &param, const Tensor &codes,
+                        const Tensor &scales, const Tensor &unit,
+                        const Tensor &most, int64_t block) {
+  constexpr float top = 6, topScale = 448;
+  Tensor from = param.detach().to(at::kFloat).flatten();
+  Tensor factor = tensorScale(from, most, top * topScale);
+  unit.copy_(factor.reciprocal());
+  if (from.numel() == 0)
+    return;
+  from = at::constant_pad_nd(from, {0, (block - from.numel() % block) % block})
+             .view({-1, block});
+  Tensor level =
+      from.abs().amax(1).mul(factor.mul(at::full_like(most, 1 / top)));
+  scales.copy_(
+      level.clamp_max(topScale).to(scales.scalar_type()).view_as(scales));
+  Tensor inverse = scales.to(at::kFloat)
+                       .flatten()
+                       .mul(unit)
+                       .reciprocal()
+                       .clamp_max(std::numeric_limits<float>::max());
+  Tensor numbers = from.mul(inverse.unsqueeze(1)).flatten();
+  // The middles between e2m1's numbers; of two equally near ones the even code.
+  Tensor middles =
+      at::tensor({0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0}, numbers.options());
+  Tensor size = numbers.abs().unsqueeze(1);
+  Tensor above = size.gt(middles).logical_or(size.eq(middles).logical_and(
+      at::arange(7, middles.options()).remainder(2).eq(1)));
+  Tensor code = above.sum(1).add(numbers.signbit(), 8);
+  code = code.masked_fill(numbers.isnan(), 0).to(at::kByte);
+  code = at::constant_pad_nd(code, {0, code.numel() % 2}).view({-1, 2});
+  Tensor bytes = code.select(1, 0).add(code.select(1, 1), 16);
+  codes.copy_(bytes.slice(0, 0, codes.numel()).view_as(codes));
+}
+
 void altgrad::optim::beginCopy(const Set &set,
                                const std::vector<const Tensor *> &kept,
                                const Tensor &param, const std::string &word) {
   const Tensor *from = &param, *codes = nullptr, *scales = nullptr;
   const Tensor *unit = nullptr, *most = nullptr;
+  int64_t blockOfScales = 1;
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
     if (stream.role == ALTGRAD_ROLE_MASTER)
       from = kept[i];
+    if (stream.role == ALTGRAD_ROLE_BLOCK_SCALE && stream.key == "copy")
+      blockOfScales = stream.block;
     if (stream.key == "copy")
       (stream.role == ALTGRAD_ROLE_COPY ? codes : scales) = kept[i];
     if (stream.role == ALTGRAD_ROLE_TENSOR_SCALE)
       (stream.key == "copy_amax" ? most : unit) = kept[i];
   }
+  if (most && scales)
+    return beginLevels(*from, *codes, *scales, *unit, *most, blockOfScales);
   if (most)
     beginDelayed(*from, *codes, *unit, *most, word);
   if (!scales)
@@ -173,6 +220,7 @@ void altgrad::optim::beginCopy(const Set &set,
 
 void altgrad::optim::checkOrder(const Set &set, const Tensor &param,
                                 const Place &place) {
+  checkRows(param, set, place);
   for (const Stream &stream : set.kept)
     if (stream.packed)
       packedLayout(param, place);

@@ -104,3 +104,69 @@ def test_quantize_blocks_is_what_a_step_writes():
     assert torch.equal(altgrad.quantize_blocks(turned, "mxfp4")[0], altgrad.quantize_blocks(x, "mxfp4")[0])
     codes, scales = altgrad.quantize_blocks(x.view(-1)[:33], "mxfp4,even")
     check(codes, scales, x.view(-1)[:33], "even")
+
+
+def check_levels(state, numbers, largest):
+    codes, levels, unit = mx.two_levels(numbers.detach().float().numpy().ravel(), np.float32(largest))
+    np.testing.assert_array_equal(state["copy"].numpy().ravel(), codes)
+    np.testing.assert_array_equal(state["copy_scale"].view(torch.uint8).numpy().ravel(), levels)
+    assert state["copy_tensor_scale"] == unit
+
+
+def test_nvfp4_follows_the_tensors_scale_by_a_step():
+    given = made((64, 48), (3, 5, 16), (41,), (), (0, 64))
+    optimizer = altgrad.optim.AdamW(given, lr=0.1, storage="copy=nvfp4")
+    tops = [param.detach().abs().max().item() if param.numel() else 0 for param in given]
+    for _ in range(3):
+        optimizer.step()
+        for param, top in zip(given, tops):
+            if param.numel():
+                check_levels(optimizer.state[param], param, top)
+                assert optimizer.state[param]["copy_amax"] == param.detach().abs().max()
+        tops = [param.detach().abs().max().item() if param.numel() else 0 for param in given]
+    shapes = [(tuple(optimizer.state[p]["copy"].shape), tuple(optimizer.state[p]["copy_scale"].shape)) for p in given]
+    assert shapes == [((64, 24), (64, 3)), ((3, 5, 8), (3, 5, 1)), ((21,), (3,)), ((), (1,)), ((0, 32), (0, 4))]
+    assert optimizer.state[given[0]]["copy_scale"].dtype == torch.float8_e4m3fn
+
+
+def test_nvfp4_when_the_first_step_is_skipped_and_in_files():
+    weight, = made((8, 48))
+    grad, weight.grad = weight.grad, torch.full_like(weight, torch.nan)
+    scaler = altgrad.amp.GradScaler("cpu")
+    optimizer = altgrad.optim.Lion([weight], storage="copy=nvfp4")
+    scaler.scale(torch.ones(()))
+    scaler.step(optimizer), scaler.update()
+    check_levels(optimizer.state[weight], weight, weight.abs().max().item())
+    other = torch.nn.Parameter(weight.detach().clone())
+    resumed = altgrad.optim.Lion([other], storage="copy=nvfp4")
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for run in (optimizer, resumed, copy.deepcopy(resumed)):
+        param, = run.param_groups[0]["params"]
+        param.grad = grad.clone()
+        run.step()
+    for key, value in optimizer.state[weight].items():
+        assert torch.equal(resumed.state[other][key].view(-1).view(torch.uint8), value.view(-1).view(torch.uint8)), key
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda s: s.pop("copy_tensor_scale"), "a state 'copy' without its 'copy_tensor_scale'"),
+    (lambda s: s.pop("copy_amax"), "a state 'copy' without its 'copy_amax'"),
+    (lambda s: s.update(copy_scale=s["copy_scale"].float()), "expected contiguous float8_e4m3fn of shape"),
+    (lambda s: s.update(copy=s["copy"].repeat(1, 2)), "whose codes have shape")])
+def test_nvfp4_whose_parts_do_not_go_together(change, words):
+    weight, = made((8, 48))
+    optimizer = altgrad.optim.AdamW([weight], storage="copy=nvfp4")
+    optimizer.step()
+    change(optimizer.state[weight])
+    with pytest.raises((ValueError, TypeError), match=words):
+        optimizer.step()
+
+
+def test_words_of_nvfp4_that_make_no_sense():
+    with pytest.raises(altgrad.Error, match="a copy of a parameter has these"):
+        altgrad.optim.FromRule("lion", storage="m=nvfp4")
+    with pytest.raises(ValueError, match="names no blocks"):
+        altgrad.quantize_blocks(torch.ones(32), "nvfp4")
+    weight, = made((8, 40))
+    with pytest.raises(ValueError, match="rows of 40 elements, and the blocks of its copy 16"):
+        altgrad.optim.AdamW([weight], storage="copy=nvfp4").step()

@@ -171,6 +171,32 @@ def test_a_block_that_is_not_finite_spoils_no_neighbour():
     assert state["exp_avg_scale"][4] == np.float32(1e-12) and torch.equal(state["exp_avg_scale"][:3], state["exp_avg_scale"][5:8])
 
 
+def test_a_view_with_holes_and_units_of_a_tensor():
+    """A row of the table begins at its own byte: units are stepped as parameters of their own."""
+    torch.manual_seed(5)
+    whole = torch.nn.Parameter(torch.randn(3, 4224))
+    parts = [torch.nn.Parameter(row.clone()) for row in whole.detach()]
+    holes = torch.nn.Parameter(torch.randn(65, 2, 66)[:, 0])
+    dense = torch.nn.Parameter(holes.detach().clone())
+    one = altgrad.optim.AdamW4bit([whole], max_grad_norm="agc-unit:0.01")
+    many = altgrad.optim.AdamW4bit(parts, max_grad_norm="agc:0.01")
+    for optimizer, params in ((one, [whole]), (many, parts)):
+        for step in range(2):
+            grads = torch.randn(3, 4224, generator=torch.Generator().manual_seed(step))
+            for param, grad in zip(params, [grads] if params == [whole] else grads):
+                param.grad = grad.clone()
+            optimizer.step()
+    assert all(torch.equal(row, part) for row, part in zip(whole, parts))
+    for key in ("exp_avg", "exp_avg_sq"):
+        assert torch.equal(one.state[whole][key], torch.stack([many.state[part][key] for part in parts]))
+    two = [altgrad.optim.AdamW4bit([param]) for param in (holes, dense)]
+    for step in range(2):
+        for param, optimizer in zip((holes, dense), two):
+            param.grad = torch.randn(65, 66, generator=torch.Generator().manual_seed(step))
+            optimizer.step()
+    assert torch.equal(holes, dense) and torch.equal(two[0].state[holes]["exp_avg"], two[1].state[dense]["exp_avg"])
+
+
 @pytest.mark.parametrize("shape, layout", [((64, 66), torch.contiguous_format), ((4097,), torch.contiguous_format),
                                            ((71, 71), torch.contiguous_format), ((32, 3, 7, 7), torch.channels_last),
                                            ((16, 8, 6, 6), torch.channels_last)])

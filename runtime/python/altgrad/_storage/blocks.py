@@ -10,7 +10,7 @@ from .packed import block_of, packed_layout, packs
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
 BLOCKED_NUMEL = 4096
 # The dtypes of scales, by how they are stored.
-SCALES = {"f32": torch.float32, "ocp.e8m0": torch.float8_e8m0fnu}
+SCALES = {"f32": torch.float32, "ocp.e8m0": torch.float8_e8m0fnu, "ocp.e4m3fn": torch.float8_e4m3fn}
 
 
 def format_of_scales(word):
@@ -83,9 +83,14 @@ def scales_for(param, stream):
     return torch.zeros(shape, dtype=dtype, device=param.device)
 
 
+def has_levels(word):
+    """Whether the scales of blocks are below one of the tensor, as in nvfp4."""
+    return format_of_scales(word) == "ocp.e4m3fn"
+
+
 def is_delayed(word):
-    """Whether a copy has one scale, by what the step before has found."""
-    return "delayed" in word.split(",")
+    """Whether a copy has a scale of the tensor, by what the step before has found."""
+    return "delayed" in word.split(",") or has_levels(word)
 
 
 def check_unscaled(key, held, names):
@@ -98,8 +103,9 @@ def check_unscaled(key, held, names):
 def check_scales(key, held, param, strides, word):
     """Raises unless a state that is there has scales that go with it."""
     block = block_of(word) if ":" in word else 0
-    for other in (scale_key(key), "copy_amax")[:1 if block else 2]:
-        _check_scale(key, other, held, param, block, format_of_scales(word))
+    _check_scale(key, scale_key(key), held, param, block, format_of_scales(word))
+    for other in (["copy_amax"] if is_delayed(word) else []) + ["copy_tensor_scale"] * has_levels(word):
+        _check_scale(key, other, held, param, 0, "f32")
     shared = packs(word) and key in held and held[key].dtype == torch.uint8
     order = packed_layout(param.shape, strides)[1] if shared else strides
     if block and param.numel() and key in held and not same_order(held[key], order):

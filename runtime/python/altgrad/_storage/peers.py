@@ -132,7 +132,7 @@ def _numbers(entry, key, value, words, what):
             raise ValueError(f"{what} has no {scale_key(key)!r}, and storage says {word}")
         return decode(word, flat(value)) if value.dtype != torch.float32 else flat(value).cpu().clone()
     count, block = value.numel(), block_of(word)
-    sizes = [block] if block > 1 else [32, 64, 128, 256]
+    sizes = [block] if block > 1 else [16, 32, 64, 128, 256]
     found = [size for size in sizes if scales.shape == (-(-count // size),)]
     if len(found) != 1 or scales.dtype != torch.float32:
         raise ValueError(f"{what} has {count} elements and scales of shape {tuple(scales.shape)} in "

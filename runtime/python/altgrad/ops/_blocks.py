@@ -6,14 +6,15 @@ import torch
 
 from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
-from .._storage.packed import packs, zeros_for
-from .._storage.blocks import SCALES, block_of, check_rows, format_of_scales, is_delayed, scales_of
+from .._storage.blocks import SCALES, has_levels, block_of, check_rows, format_of_scales, is_delayed, scales_of
+from .._storage.packed import pack, packs, zeros_for
 from ._bound import run
 from ._look import Look, look
 from ._quantize import largest, quantize_codes
 
 
 _DRAWN = ",stochastic"
+_MOST = torch.finfo(torch.float32).max
 
 
 @torch.no_grad()
@@ -32,7 +33,7 @@ def quantize_blocks(x, fmt="mxfp8"):
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
     word = in_full(fmt) if isinstance(fmt, str) else ""
-    if block_of(word) < 2 or format_of_scales(word) not in SCALES:
+    if block_of(word) < 2 or format_of_scales(word) not in SCALES or has_levels(word):
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
     if _DRAWN in word:
         raise ValueError(f"{fmt!r} rounds by draws, which are of an optimizer's seed and steps")
@@ -62,20 +63,40 @@ def quantize_into(x, codes, scales, word):
 def begin_copy(param, held, word):
     """Fills the copy of a parameter and its scales in `held`, before a step has.
 
-    Where the copy has one scale, that is TransformerEngine's, as codegen/storage/DelayedScale.cpp has it.
+    Where the tensor has a scale, that is TransformerEngine's, as codegen/storage/DelayedScale.cpp and
+    TwoLevels.cpp have it.
     """
     if not is_delayed(word):
         # No step has drawn yet: to nearest.
         return quantize_into(param, held["copy"], held["copy_scale"], word.replace(_DRAWN, ""))
     most = param.abs().max().float() if param.numel() else torch.zeros((), device=param.device)
     # A number over a tensor would be a product with its inverse.
-    scale = (torch.full_like(most, largest(format_of(word))) / most).clamp(max=torch.finfo(torch.float32).max)
+    top = largest(format_of(word)) * (largest(format_of_scales(word)) if has_levels(word) else 1)
+    scale = (torch.full_like(most, top) / most).clamp(max=_MOST)
     scale = torch.where((most > 0) & (most < torch.inf), scale, 1.0)
     if "pow2" in word.split(","):
         scale = torch.ldexp(torch.ones_like(scale), torch.frexp(scale)[1] - 1)
+    if has_levels(word):
+        held["copy_tensor_scale"].copy_(1 / scale)
+        held["copy_amax"].copy_(most)
+        return _two_levels(param.float(), held, scale, word)
     held["copy"].copy_(quantize_codes(param.float() * scale, format_of(word)))
     held["copy_scale"].copy_(1 / scale)
     held["copy_amax"].copy_(most)
+
+
+def _two_levels(param, held, scale, word):
+    """Codes and the scales of their blocks, below that of the tensor."""
+    if not param.numel():
+        return
+    block, numbers = block_of(word), param.contiguous().view(-1)
+    padded = torch.nn.functional.pad(numbers, (0, -len(numbers) % block)).view(-1, block)
+    wanted = padded.abs().amax(1) * (scale * torch.tensor(1 / largest(format_of(word))))
+    levels = wanted.clamp(max=largest(format_of_scales(word))).to(held["copy_scale"].dtype)
+    inverse = (1 / (levels.float() * held["copy_tensor_scale"])).clamp(max=_MOST)
+    codes = quantize_codes((padded * inverse[:, None]).view(-1)[:len(numbers)], format_of(word))
+    held["copy"].copy_(pack(word, codes).view(held["copy"].shape))
+    held["copy_scale"].copy_(levels.view(held["copy_scale"].shape))
 
 
 def _places(tensor):

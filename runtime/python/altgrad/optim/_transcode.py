@@ -138,8 +138,8 @@ def _errors(place, kept, entry, target):
 def _words_by_key(words, keys):
     """Words of storage by keys of `state`; raises ValueError for a block or a master that there is not."""
     for name, word in words.items():
-        if ":" in word and block_of(word) not in (32, 64, 128, 256):
-            raise ValueError(f"storage '{name}={word}': a block has 32, 64, 128 or 256 elements")
+        if ":" in word and block_of(word) not in (16, 32, 64, 128, 256):
+            raise ValueError(f"storage '{name}={word}': a block has 16, 32, 64, 128 or 256 elements")
         if name == "master" and word not in ("f32", "bf16+i16", "bf16+i8"):
             raise ValueError(f"storage 'master={word}': a master is f32, bf16+i16 or bf16+i8")
     return {keys.get(name, name): word for name, word in words.items()}
