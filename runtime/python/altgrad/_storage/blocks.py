@@ -30,7 +30,7 @@ def check_copy(words):
     word = words.get("copy", "f32")
     if format_of(word) not in FORMATS.values() and not packs(word):
         raise ValueError(f"storage says copy={format_of(word)}, for which torch has no dtype; a copy "
-                         f"is stored in one of {', '.join(FORMATS.values())}, or in mxfp4")
+                         f"is stored in one of {', '.join(FORMATS.values())}, or in mxfp4 or nvfp4")
 
 
 def check_rows(param, strides, block):
