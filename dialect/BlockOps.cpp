@@ -8,7 +8,7 @@ LogicalResult BlockReduceOp::verify() {
   // block_c1
   if (!isBlock(getBlock()))
     return emitOpError() << "has blocks of " << getBlock()
-                         << " elements, expected a power of two from 32 to "
+                         << " elements, expected a power of two from 16 to "
                          << maxBlock;
   // block_c2
   if (getReduction() != Reduction::Max)

@@ -36,20 +36,26 @@ void altgrad::AltgradDialect::initialize() {
 //===-- Types ---------------------------------------------------------------===//
 
 bool altgrad::isBlock(int64_t block) {
-  return llvm::isPowerOf2_64(block) && block >= 32 && block <= maxBlock;
+  return llvm::isPowerOf2_64(block) && block >= minBlock && block <= maxBlock;
 }
 
 LogicalResult altgrad::TensorsType::verify(
-    llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr,
-    unsigned block, bool columns) {
+    llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr format,
+    unsigned block, bool columns, bool packed) {
   // tensors_c1
   if (block != 1 && !isBlock(block))
-    return emitError() << "a block is a power of two from 32 to " << maxBlock
+    return emitError() << "a block is a power of two from 16 to " << maxBlock
                        << ", got " << block;
   // tensors_c2
   if (columns && block != columnBlock)
     return emitError() << "a block of a column has " << columnBlock
                        << " elements, got " << block;
+  // tensors_c3
+  if (packed && (!format.toFormat().canPack() || block != 1))
+    return emitError() << "codes of 4 bits are packed, one for each element; "
+                       << format << " has " << format.getBits() << " bits, and "
+                       << block << (block == 1 ? " element has" : " elements share")
+                       << " one";
   return success();
 }
 
@@ -74,10 +80,11 @@ Type altgrad::TensorsType::parse(AsmParser &parser) {
     return {};
   bool columns =
       block > 1 && succeeded(parser.parseOptionalKeyword("columns"));
+  bool packed = succeeded(parser.parseOptionalKeyword("packed"));
   if (parser.parseGreater())
     return {};
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    format, block, columns);
+                    format, block, columns, packed);
 }
 
 void altgrad::TensorsType::print(AsmPrinter &printer) const {
@@ -89,5 +96,7 @@ void altgrad::TensorsType::print(AsmPrinter &printer) const {
     printer << name;
   if (getBlock() > 1)
     printer << " per " << getBlock() << (getColumns() ? " columns" : "");
+  if (getPacked())
+    printer << " packed";
   printer << ">";
 }

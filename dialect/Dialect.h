@@ -46,10 +46,10 @@ mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
                                 mlir::ArrayAttr names);
 
 /// The most elements that share one stored or reduced value.
-constexpr unsigned maxBlock = 256;
+constexpr unsigned minBlock = 16, maxBlock = 256;
 /// Of a column.
 constexpr unsigned columnBlock = 32;
-/// Whether a block may have so many elements: a power of two from 32 on.
+/// Whether a block may have so many elements: a power of two from 16 on.
 bool isBlock(int64_t block);
 
 /// A line for each known format: its name, bits, smallest and largest numbers.

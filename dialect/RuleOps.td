@@ -247,7 +247,7 @@ def Altgrad_BlockReduceOp : Altgrad_Op<"block_reduce", [Pure, SameOperandsAndRes
 
     Constraints:
 
-    - (block_c1) a block is a power of two from 32 to 256;
+    - (block_c1) a block is a power of two from 16 to 256;
     - (block_c2) the reduction is `max`;
     - (block_c3) what is reduced differs within a block.
   }];

@@ -267,7 +267,8 @@ unsigned SweepOp::getBlock() {
   unsigned block = 1;
   for (OperandRange streams : {getLoads(), getStores()})
     for (Value stream : streams)
-      block = std::max(block, cast<TensorsType>(stream.getType()).getBlock());
+      block = std::max({block, cast<TensorsType>(stream.getType()).getBlock(),
+                        cast<TensorsType>(stream.getType()).getPacked() ? minBlock : 1});
   for (auto reduce : getBody().getOps<BlockReduceOp>())
     block = std::max<unsigned>(block, reduce.getBlock());
   return block;

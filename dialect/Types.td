@@ -16,6 +16,7 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     !altgrad.tensors<ocp.e4m3fn>
     !altgrad.tensors<f32 per 32>
     !altgrad.tensors<ocp.e8m0 per 32 columns>
+    !altgrad.tensors<torchao4 packed>
     ```
 
     With `per`, a block of neighbouring elements shares one stored value: element
@@ -25,22 +26,30 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     rows of its matrices, value (i / 32, j), and the last block of a column may be
     short.
 
+    With `packed`, the codes of two neighbours share a byte: which of them is the upper
+    half is a property of the format (`evenIsHigh` of runtime/include/altgrad/format.h).
+    Behind an odd number of codes are four zeros. The global index of a tensor's
+    first element is a multiple of 16.
+
     Constraints:
 
-    - (tensors_c1) a block is a power of two from 32 to 256;
-    - (tensors_c2) a block of a column has 32 elements.
+    - (tensors_c1) a block is a power of two from 16 to 256;
+    - (tensors_c2) a block of a column has 32 elements;
+    - (tensors_c3) what is packed are codes of 4 bits, one for each element.
   }];
-  let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block, "bool":$columns);
+  let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block, "bool":$columns, "bool":$packed);
   let builders = [TypeBuilder<(ins "::altgrad::FormatAttr":$format), [{
-    return $_get($_ctxt, format, /*block=*/1u, /*columns=*/false);
+    return $_get($_ctxt, format, /*block=*/1u, /*columns=*/false, /*packed=*/false);
   }]>, TypeBuilder<(ins "::altgrad::FormatAttr":$format, "unsigned":$block), [{
-    return $_get($_ctxt, format, block, /*columns=*/false);
+    return $_get($_ctxt, format, block, /*columns=*/false, /*packed=*/false);
   }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Of an element: a fraction where several share a value.
-    double getBytes() const { return double(getFormat().getBytes()) / getBlock(); }
+    double getBytes() const {
+      return double(getFormat().getBytes()) / (getBlock() * (getPacked() ? 2 : 1));
+    }
   }];
 }
 

@@ -259,8 +259,11 @@ std::optional<Round> StoredUpdate::roundingOf(unsigned index) const {
         quantize && argument == streamOf(index))
       return quantize.getRounding();
   for (Operation *op : paths[index].stores)
-    if (auto quantize = dyn_cast<QuantizeOp>(op))
-      if (!quantize.getTensors().getType().getFormat().isF32())
+    if (auto quantize = dyn_cast<QuantizeOp>(op)) {
+      TensorsType type = quantize.getTensors().getType();
+      // Scales of blocks are quantized, too.
+      if (!type.getFormat().isF32() && type.getBlock() == 1)
         return quantize.getRounding();
+    }
   return std::nullopt;
 }

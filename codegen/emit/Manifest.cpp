@@ -35,7 +35,10 @@ static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
   FormatAttr format = tensors.getFormat();
   llvm::json::Object stream = describe(step, binding);
   stream["format"] = formatName(format);
-  stream["bits"] = format.getBytes() * 8;
+  stream["bits"] = tensors.getPacked() ? 4 : format.getBytes() * 8;
+  stream["even"] = !tensors.getPacked()               ? "none"
+                   : format.toFormat().evenIsHigh() ? "high"
+                                                    : "low";
   stream["block"] = tensors.getBlock();
   stream["columns"] = int(tensors.getColumns());
   return stream;

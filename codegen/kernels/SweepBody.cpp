@@ -1,6 +1,8 @@
 // Copies of a sweep's body, with the values it asks of its element, block and row.
 #include "codegen/kernels/SweepBody.h"
 
+#include "codegen/kernels/PackedCodes.h"
+
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -19,7 +21,8 @@ bool altgrad::usesDraws(SweepOp sweep) {
 bool altgrad::exchangesInBlocks(SweepOp sweep) {
   return !sweep.getBody().getOps<BlockReduceOp>().empty() ||
          llvm::any_of(sweep.getLoads(),
-                      [](Value stream) { return blockOf(stream) > 1; });
+                      [](Value stream) { return sharedBy(stream) > 1; }) ||
+         llvm::any_of(sweep.getStores(), isPacked);
 }
 
 SmallVector<BlockReduceOp> altgrad::blockReductions(Region &body) {
@@ -30,13 +33,21 @@ unsigned altgrad::blockOf(Value stream) {
   return cast<TensorsType>(stream.getType()).getBlock();
 }
 
+unsigned altgrad::sharedBy(Value stream) {
+  return isPacked(stream) ? 2 : blockOf(stream);
+}
+
+unsigned altgrad::bitsOf(Value stream) {
+  return 8 * bytesOf(stream) / (isPacked(stream) ? 2 : 1);
+}
+
 unsigned altgrad::bytesOf(Value stream) {
   return cast<TensorsType>(stream.getType()).getFormat().getBytes();
 }
 
 Value altgrad::elementAt(KernelBuilder &kernel, Value stream, Value base,
                          Value index) {
-  if (unsigned block = blockOf(stream); block > 1)
+  if (unsigned block = sharedBy(stream); block > 1)
     index = arith::ShRUIOp::create(kernel.builder, index,
                                    kernel.i64(llvm::Log2_32(block)));
   return kernel.offset(base, index, bytesOf(stream));

@@ -10,14 +10,20 @@ namespace altgrad {
 bool usesIndex(SweepOp sweep);
 /// Whether it draws random bits for them.
 bool usesDraws(SweepOp sweep);
-/// Whether values go from one element of a block to another.
+/// Whether elements are done block by block: values go from one to another, or they
+/// share bytes.
 bool exchangesInBlocks(SweepOp sweep);
 /// The block reductions of a body, in order.
 llvm::SmallVector<BlockReduceOp> blockReductions(mlir::Region &body);
 
-/// Elements that share a value of a stream, and bytes of that value.
+/// Elements that share a value of a stream, and bytes of that value or of two
+/// packed codes.
 unsigned blockOf(mlir::Value stream);
 unsigned bytesOf(mlir::Value stream);
+/// Elements of which bytesOf() says the memory: a block's, or two where codes are packed.
+unsigned sharedBy(mlir::Value stream);
+/// Bits that a stream has for an element that shares no value.
+unsigned bitsOf(mlir::Value stream);
 /// Where element `index` of a stream lies, or the value that its block shares.
 mlir::Value elementAt(KernelBuilder &kernel, mlir::Value stream,
                       mlir::Value base, mlir::Value index);

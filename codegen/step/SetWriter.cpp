@@ -136,7 +136,9 @@ Format SetWriter::codecOf(StringRef stream) {
 }
 
 std::string SetWriter::typeOf(StringRef stream) {
-  return ("!altgrad.tensors<" + formatOf(stream) + ">").str();
+  bool packed = blockOf(stream) > 1 && codecOf(stream).canPack();
+  return ("!altgrad.tensors<" + formatOf(stream) + (packed ? " packed>" : ">"))
+      .str();
 }
 
 // How a stream is rounded: what is said of it, or of all states.

@@ -131,6 +131,7 @@ private:
   mlir::LogicalResult checkCompanding(llvm::StringRef text, const StorageWord &word);
   void expand(const Named &state);
   void compress(const Named &state, llvm::StringRef scale);
+  FormatAttr scaleFormat(llvm::StringRef state);
   std::string typeOfScales(llvm::StringRef state);
   Named takeScales(llvm::StringRef access, llvm::StringRef state);
   std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state,
@@ -143,10 +144,11 @@ private:
   void writeCopy(llvm::StringRef value);
   mlir::LogicalResult checkTensorScale(llvm::StringRef text, const StorageWord &word);
   mlir::LogicalResult checkBounded();
-  std::string tensorScale(const Named &copy, llvm::StringRef largest);
+  std::string tensorScale(const Named &copy, llvm::StringRef largest, float top);
   std::string largestOfHistory(const Named &copy, const Named &newest);
   std::string boundOfLargest(const Named &copy, const Named &newest);
   void storeTensorScaled(const Named &copy, llvm::StringRef value);
+  void storeTwoLevels(const Named &copy, const Named &scales, llvm::StringRef value);
   // What is written from the `from`th write on is written whatever was found.
   void moveToAlways(size_t from);
   std::string loadBlocks(const Named &state, const Named &scales);
@@ -186,7 +188,7 @@ private:
   llvm::StringMap<std::string> formats;
   llvm::StringMap<unsigned> blocks;
   llvm::StringMap<ScaleRule> rules; // of scales that are powers of two
-  llvm::StringSet<> halves;         // whose scales are in f16
+  llvm::StringMap<std::string> scaleFormats; // where said
   llvm::StringMap<Companding> compandings;
   llvm::StringMap<StorageWord> words; // that say how to round
   std::string before, after;          // the parameter, or its master

@@ -17,25 +17,29 @@ LogicalResult SetWriter::takeBlock(StringRef text, const StorageWord &word) {
   unsigned size = 0;
   if (block.getAsInteger(10, size) || !isBlock(size))
     return error() << "storage '" << text << "' has blocks of '" << block
-                   << "' elements, expected a power of two from 32 to "
+                   << "' elements, expected a power of two from 16 to "
                    << maxBlock;
   if (format == "f32" || format == "param")
     return error() << "storage '" << text
                    << "' scales blocks of " << format
                    << "; a scale is for formats of 8 and 16 bits";
-  if (word.scale && *word.scale != "f32" && *word.scale != "f16" &&
+  bool levels = word.scale == "ocp.e4m3fn";
+  if (word.scale && !levels && *word.scale != "f32" && *word.scale != "f16" &&
       *word.scale != "ocp.e8m0")
     return error() << "storage '" << text << "' has scales in '" << *word.scale
-                   << "'; scales are in f32, f16 or ocp.e8m0";
+                   << "'; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn";
+  if (levels && (name != "copy" || format != "ocp.e2m1"))
+    return error() << "storage '" << text << "' has scales in ocp.e4m3fn, below one of "
+                   << "the tensor; a copy of a parameter has these, in nvfp4";
   auto known = FormatAttr::getNamed(loc.getContext(), format);
   if (word.scale && *word.scale != "f32" && known && known.isBook())
     return error() << "storage '" << text << "': the scales of a code book, whose "
                    << "numbers end at 1, are in f32";
   blocks[name] = size;
+  if (word.scale)
+    scaleFormats[name] = *word.scale;
   if (word.scale == "ocp.e8m0")
     rules[name] = word.rule.value_or(ScaleRule::RCeil);
-  if (word.scale == "f16")
-    halves.insert(name);
   if (word.companding != Companding::None)
     compandings[name] = word.companding;
   return success();
@@ -70,15 +74,20 @@ std::optional<ScaleRule> SetWriter::ruleOf(StringRef state) {
   return it == rules.end() ? std::nullopt : std::optional(it->second);
 }
 
+FormatAttr SetWriter::scaleFormat(StringRef state) {
+  auto it = scaleFormats.find(formats.count(state) ? state : "states");
+  return FormatAttr::getNamed(
+      loc.getContext(), it == scaleFormats.end() ? "f32" : StringRef(it->second));
+}
+
 bool SetWriter::inHalves(StringRef state) {
-  return halves.contains(formats.count(state) ? state : "states");
+  return scaleFormat(state).getKnownName() == "f16";
 }
 
 std::string SetWriter::typeOfScales(StringRef state) {
-  StringRef format = ruleOf(state)     ? "ocp.e8m0"
-                     : inHalves(state) ? "f16"
-                                       : "f32";
-  return "!altgrad.tensors<" + format.str() + " per " + std::to_string(blockOf(state)) + ">";
+  return ("!altgrad.tensors<" + scaleFormat(state).getKnownName() + " per " +
+          Twine(blockOf(state)) + ">")
+      .str();
 }
 
 // The argument that holds the scales of a state.
@@ -207,7 +216,9 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
 void SetWriter::writeCopy(StringRef value) {
   Named copy = named("copy");
   stream("out", "copy", copy, typeOf("copy"));
-  if (blockOf("copy") > 1)
+  if (scaleFormat("copy").getKnownName() == "ocp.e4m3fn")
+    storeTwoLevels(copy, takeScales("out", "copy"), value);
+  else if (blockOf("copy") > 1)
     storeBlocks(copy, takeScales("out", "copy"), value);
   else if (wordOf("copy").tensorScale != TensorScale::None)
     storeTensorScaled(copy, value);

@@ -19,11 +19,10 @@ LogicalResult SetWriter::checkTensorScale(StringRef text, const StorageWord &wor
   return success();
 }
 
-// The format's largest number over the tensor's; 1 where that is 0 or not finite. The
+// `top` over the tensor's largest number; 1 where that is 0 or not finite. The
 // power of two at or below it is Rump's unit in the first place, in f64, where nothing
 // overflows: q - (1 - 2^-53) q with q = (2^52 + 1) x.
-std::string SetWriter::tensorScale(const Named &copy, StringRef largest) {
-  Format known = FormatAttr::getNamed(loc.getContext(), formatOf("copy")).toFormat();
+std::string SetWriter::tensorScale(const Named &copy, StringRef largest, float top) {
   std::string name = "%" + copy.name + ".";
   auto line = [&](const Twine &result, const Twine &value) {
     text.line(name + result + " = arith." + value);
@@ -35,7 +34,7 @@ std::string SetWriter::tensorScale(const Named &copy, StringRef largest) {
   constant("one", 1);
   constant("infinity", std::numeric_limits<float>::infinity());
   constant("most", std::numeric_limits<float>::max());
-  constant("top", decode(known, known.maxCode()));
+  constant("top", top);
   line("some", "cmpf ogt, " + largest + ", " + name + "none : f32");
   line("finite", "cmpf olt, " + largest + ", " + name + "infinity : f32");
   line("known", "andi " + name + "some, " + name + "finite : i1");
@@ -106,7 +105,8 @@ void SetWriter::storeTensorScaled(const Named &copy, StringRef value) {
     most = boundOfLargest(copy, newest);
   Named unit = named("copy_scale");
   text.argument("out tensor_scale " + unit.declared() + ": f32" + end);
-  std::string scale = tensorScale(copy, most);
+  Format known = codecOf("copy");
+  std::string scale = tensorScale(copy, most, decode(known, known.maxCode()));
   text.line(name + "unit = arith.divf " + name + "one, " + scale + " : f32");
   text.line(name + "scaled = arith.mulf " + name + "next, " + scale + " : f32");
   text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");

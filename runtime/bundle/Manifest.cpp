@@ -22,6 +22,9 @@ constexpr double mostBound = 1 << 20;   // of a hyper-parameter
 using Choice = std::pair<const char *, int32_t>;
 constexpr Choice accesses[] = {
     {"in", ALTGRAD_IN}, {"out", ALTGRAD_OUT}, {"inout", ALTGRAD_INOUT}};
+constexpr Choice halves[] = {{"none", ALTGRAD_UNPACKED},
+                             {"low", ALTGRAD_EVEN_LOW},
+                             {"high", ALTGRAD_EVEN_HIGH}};
 constexpr Choice scopes[] = {{"step", ALTGRAD_PER_STEP},
                              {"group", ALTGRAD_PER_GROUP},
                              {"tensor", ALTGRAD_PER_TENSOR}};
@@ -145,6 +148,11 @@ void Reader::readStream(const Fields &fields) {
                   "is \"" + fields.text("role") + "\", which is of scalars");
   stream.format = fields.text("format");
   stream.bits = fields.power("bits", 64);
+  stream.even = fields.choice("even", halves);
+  if ((stream.even != ALTGRAD_UNPACKED) != (stream.bits == 4))
+    fields.reject("even", "is " + fields.text("even") + " beside " +
+                              std::to_string(stream.bits) +
+                              " bits: codes of 4 bits share bytes, no others");
   stream.block = fields.power("block", ALTGRAD_CHUNK);
   stream.columns = fields.integer("columns", 0, 1);
   stream.slot = fields.integer("slot", 0, mostWords);

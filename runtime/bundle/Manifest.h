@@ -18,8 +18,12 @@ struct Stream {
   int64_t set;
   int64_t bits, block; // of one stored value; elements that share one
   bool columns; // those are of a column
+  int32_t even;        // where a byte has two
   int64_t slot;
 
+  int64_t bytes(int64_t numel) const {
+    return (numel / block * bits + 7) / 8;
+  }
   // What its pointers must be multiples of.
   int64_t alignment() const { return bits < 8 ? 1 : bits / 8; }
 };

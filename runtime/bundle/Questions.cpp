@@ -73,6 +73,13 @@ int32_t altgrad_format_bits(const char *name) {
   return 0;
 }
 
+int32_t altgrad_format_even(const char *name) {
+  for (const altgrad::Preset &preset : altgrad::presets)
+    if (name && strcmp(preset.name, name) == 0 && preset.format.canPack())
+      return preset.format.evenIsHigh() ? ALTGRAD_EVEN_HIGH : ALTGRAD_EVEN_LOW;
+  return ALTGRAD_UNPACKED;
+}
+
 const char *altgrad_scaled_preset(const char *name) {
   for (const altgrad::ScaledPreset &preset : altgrad::scaledPresets)
     if (name && strcmp(preset.name, name) == 0)
@@ -119,7 +126,7 @@ altgrad_status altgrad_stream_at(const altgrad_bundle *bundle, int64_t index,
   return give({0, stream->name.c_str(), stream->key.c_str(),
                stream->format.c_str(), stream->role, stream->access,
                int32_t(stream->set), int32_t(stream->bits),
-               int32_t(stream->block)},
+               int32_t(stream->block), stream->even},
               out);
 }
 

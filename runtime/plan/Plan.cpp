@@ -140,8 +140,8 @@ bool altgrad_plan::placeRows(std::vector<uint64_t> &words, size_t width,
     size_t row = size_t(tables.firstRows[size_t(tensor)]),
            end = size_t(tables.firstRows[size_t(tensor) + 1]);
     if (stream && end > row + 1)
-      step = tables.rows[row * rowWords + ALTGRAD_ROW_NUMEL] /
-             uint64_t(stream->block) * uint64_t(stream->alignment());
+      step = uint64_t(stream->bytes(
+          int64_t(tables.rows[row * rowWords + ALTGRAD_ROW_NUMEL])));
     for (; row < end; ++row, pointer += step)
       differs |= place(words[row * width + slot], pointer);
   }

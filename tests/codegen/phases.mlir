@@ -42,6 +42,7 @@
 // MANIFEST: "bits": 32,
 // MANIFEST-NEXT: "block": 1,
 // MANIFEST-NEXT: "columns": 0,
+// MANIFEST-NEXT: "even": "none",
 // MANIFEST-NEXT: "format": "f32",
 // MANIFEST-NEXT: "key": "w"
 // MANIFEST: "spills": 0

@@ -3,16 +3,32 @@
 
 altgrad.step @s(in %k: f32,
   // tensors_c1
-  // expected-error@+1 {{a block is a power of two from 32 to 256, got 48}}
+  // expected-error@+1 {{a block is a power of two from 16 to 256, got 48}}
   out %top: !altgrad.tensors<f32 per 48>) {
+}
+
+// -----
+
+altgrad.step @s(in %k: f32,
+  // tensors_c3
+  // expected-error@+1 {{codes of 4 bits are packed, one for each element; #altgrad.format<bnb8> has 8 bits, and 1 element has one}}
+  out %top: !altgrad.tensors<bnb8 packed>) {
+}
+
+// -----
+
+altgrad.step @s(in %k: f32,
+  // tensors_c3
+  // expected-error@+1 {{#altgrad.format<ocp.e2m1> has 4 bits, and 32 elements share one}}
+  out %top: !altgrad.tensors<ocp.e2m1 per 32 packed>) {
 }
 
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
   // block_c1
-  // expected-error@+1 {{'altgrad.block_reduce' op has blocks of 16 elements, expected a power of two from 32 to 256}}
-  %m = altgrad.block_reduce max %w over 16 : f32
+  // expected-error@+1 {{'altgrad.block_reduce' op has blocks of 8 elements, expected a power of two from 16 to 256}}
+  %m = altgrad.block_reduce max %w over 8 : f32
   altgrad.yield param(%m) state()
 }
 

@@ -11,14 +11,18 @@ FILL = 0xA5
 
 
 class Buffer:
-    """The tensors of one stream, each 64-byte aligned plus `shift` elements."""
+    """The tensors of one stream, each 64-byte aligned plus `shift` elements.
 
-    def __init__(self, form, numel, shifts):
+    `packed`: by how many bits the codes of even and odd elements are shifted in the byte that they share.
+    """
+
+    def __init__(self, form, numel, shifts, packed=None):
         self.size = form.code().itemsize
         self.code = form.code
-        self.numel, self.offsets = numel, []
+        self.counts, self.packed, self.offsets = numel, packed, []
+        self.numel = [-(-n // 2) for n in numel] if packed else numel  # of stored values
         end = 0
-        for count, shift in zip(numel, shifts):
+        for count, shift in zip(self.numel, shifts):
             self.offsets.append(end + GUARD + shift * self.size)
             end = self.offsets[-1] + count * self.size + GUARD
             end += -end % 64
@@ -37,12 +41,19 @@ class Buffer:
 
     def set(self, codes):
         start = 0
-        for row, count in enumerate(self.numel):
-            self.view(row)[:] = codes[start:start + count].view(np.uint8)
+        for row, count in enumerate(self.counts):
+            own = codes[start:start + count].view(np.uint8)
+            if self.packed:
+                own = np.append(own, np.zeros(count % 2, np.uint8)) & 15
+                own = own[::2] << self.packed[0] | own[1::2] << self.packed[1]
+            self.view(row)[:] = own
             start += count
 
     def get(self):
         parts = [self.view(row) for row in range(len(self.numel))]
+        if self.packed:
+            halves = [np.stack([part >> shift & 15 for shift in self.packed], 1) for part in parts]
+            parts = [each.ravel()[:count] for each, count in zip(halves, self.counts)]
         return np.concatenate(parts).view(self.code) if parts else np.empty(0, self.code)
 
 
@@ -59,7 +70,7 @@ class Memory:
                 form = formats.of_list(kind)[0]
                 moved = (np.broadcast_to(shifts.get(name, 0), len(rows.numel)).tolist() if isinstance(shifts, dict)
                          else [(s + 5 * index * (s > 0)) % 16 for s in shifts])
-                self.streams[name] = Buffer(form, rows.sizes(name), moved)
+                self.streams[name] = Buffer(form, rows.sizes(name), moved, formats.shifts_of(kind))
             else:
                 self.scalars[name] = (np.zeros((count[scope], HISTORY), np.float32) if kind == "history"
                                       else np.zeros(count[scope], SCALARS[kind]))

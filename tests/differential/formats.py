@@ -76,8 +76,15 @@ def named(text):
 
 def of_list(kind):
     """The format of `!altgrad.tensors<...>`, the elements that share a stored value, and whether they are of a column."""
-    inside, per, block = kind.removeprefix("!altgrad.tensors<")[:-1].partition(" per ")
+    inside, per, block = kind.removeprefix("!altgrad.tensors<")[:-1].removesuffix(" packed").partition(" per ")
     return named(inside), int(block.split()[0]) if per else 1, block.endswith("columns")
+
+
+def shifts_of(kind):
+    """Where a packed list has the codes of even and odd elements in a byte; None for any other list."""
+    if not kind.endswith(" packed>"):
+        return None
+    return (4, 0) if kind.startswith("!altgrad.tensors<torchao4") else (0, 4)
 
 
 _tables = {}

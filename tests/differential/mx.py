@@ -5,7 +5,8 @@ import numpy as np
 
 # dtype, exponent of the largest number, largest number, bits of the mantissa
 FORMATS = {"ocp.e4m3fn": (ml_dtypes.float8_e4m3fn, 8, 448.0, 3), "ocp.e5m2": (ml_dtypes.float8_e5m2, 15, 57344.0, 2),
-           "ocp.e3m2": (ml_dtypes.float6_e3m2fn, 4, 28.0, 2), "ocp.e2m3": (ml_dtypes.float6_e2m3fn, 2, 7.5, 3)}
+           "ocp.e3m2": (ml_dtypes.float6_e3m2fn, 4, 28.0, 2), "ocp.e2m3": (ml_dtypes.float6_e2m3fn, 2, 7.5, 3),
+           "ocp.e2m1": (ml_dtypes.float4_e2m1fn, 2, 6.0, 1)}
 RULES = "rceil", "floor", "ceil", "even"
 
 
@@ -37,7 +38,7 @@ def codes_of(block, byte, form):
     else:
         scaled = np.clip(np.ldexp(block.astype(np.float64), 127 - byte), -most, most)
     codes = np.where(np.isnan(scaled), 0, scaled).astype(np.float32).astype(dtype).view(np.uint8)
-    return np.where(np.isnan(scaled), 0 if form in ("ocp.e3m2", "ocp.e2m3") else 0x7F, codes).astype(np.uint8)
+    return np.where(np.isnan(scaled), 0 if form in ("ocp.e3m2", "ocp.e2m3", "ocp.e2m1") else 0x7F, codes).astype(np.uint8)
 
 
 def encoded(numbers, rule, form, size=32, finite=False):
@@ -75,3 +76,21 @@ def numbers_of_all_kinds(blocks, seed):
     made[40], made[41, 5], made[42, 7], made[43, 8], made[44, :2] = 0, np.nan, np.inf, -np.inf, (np.nan, np.inf)
     made[45] = np.float32(1e-45)
     return made.ravel()
+
+
+def two_levels(numbers, largest):
+    """NVFP4 by TransformerEngine's formula (definitions 4.6): (bytes of codes, scales of blocks, scale of the tensor).
+
+    `largest` is the tensor's, of a step before.
+    """
+    blocks = np.pad(numbers, (0, -len(numbers) % 16)).reshape(-1, 16)
+    most, f32 = np.finfo(np.float32).max, np.float32
+    scale = min(f32(448 * 6) / f32(largest), most) if 0 < largest < np.inf else f32(1)
+    unit = f32(1) / f32(scale)
+    wanted = np.abs(blocks).max(1) * (f32(scale) * f32(1 / 6))
+    levels = np.clip(wanted, None, f32(448)).astype(ml_dtypes.float8_e4m3fn)
+    inverse = np.minimum(f32(1) / (levels.astype(np.float32) * unit), most)
+    scaled = np.clip(blocks * inverse[:, None], -6, 6)
+    codes = np.where(np.isnan(scaled), 0, scaled).astype(ml_dtypes.float4_e2m1fn).view(np.uint8).ravel()
+    codes = np.append(codes[:len(numbers)], np.zeros(len(numbers) % 2, np.uint8))
+    return codes[::2] | codes[1::2] << 4, np.where(np.isnan(wanted), 0x7F, levels.view(np.uint8)).astype(np.uint8), unit

@@ -66,7 +66,7 @@ class Step:
 
     def sizes(self, phase):
         """Bytes of an element in each stream of a sweep's set."""
-        return [s["bits"] // 8 for s in self.manifest["streams"] if s["set"] == phase["set"] and s["block"] == 1]
+        return [max(s["bits"] // 8, 1) for s in self.manifest["streams"] if s["set"] == phase["set"] and s["block"] == 1]
 
     def narrowest(self, phase):
         """Bytes of an element in the narrowest stream that a sweep moves 16 bytes at a time."""

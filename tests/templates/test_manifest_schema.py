@@ -13,6 +13,7 @@ import runner
 NULL = type(None)
 ACCESS = ["in", "out", "inout"]
 SCOPES = ["step", "group", "tensor"]
+HALVES = ["none", "low", "high"]
 KINDS = ["sweep", "fold", "total", "scalars"]
 REDUCTIONS = ["add", "sumsq", "max", "and"]
 TYPES = ["f64", "i64", "f32", "i32", "i1"]
@@ -26,7 +27,7 @@ SCHEMA = {
     "row_words": int, "inputs": int, "group_scalars": int, "step_scalars": int,
     "workspace": {"step_words": int, "row_words": int, "chunk_words": int, "spills": int},
     "streams": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "format": str,
-                 "bits": int, "block": int, "columns": int, "slot": int, "set": int},),
+                 "bits": int, "even": HALVES, "block": int, "columns": int, "slot": int, "set": int},),
     "scalars": ({"name": str, "key": str, "role": ROLES, "access": ACCESS, "type": TYPES,
                  "scope": SCOPES, "slot": int, "set": {int, NULL}, "default": {int, float, NULL}},),
     "phases": ({"name": str, "symbol": str, "kind": KINDS,
@@ -100,7 +101,7 @@ def number(*names):
 
 
 STREAM = struct(("name", c_char_p), ("key", c_char_p), ("format", c_char_p),
-                *number("role", "access", "set", "bits", "block"))
+                *number("role", "access", "set", "bits", "block", "even"))
 SCALAR = struct(("name", c_char_p), ("key", c_char_p),
                 *number("role", "access", "type", "scope", "set", "bytes", "has_default"),
                 ("value", c_double))
@@ -113,7 +114,7 @@ WORD = struct(("offset", c_uint64), *number("reduction"))
 
 # What numbers of altgrad.h stand for.
 WORDS = {"role": ROLES, "access": ACCESS, "type": TYPES, "scope": SCOPES, "kind": KINDS,
-         "reduction": REDUCTIONS}
+         "reduction": REDUCTIONS, "even": HALVES}
 
 
 def ask(lib, bundle, question, kind, *index):

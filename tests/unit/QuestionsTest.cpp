@@ -11,6 +11,11 @@ TEST(Questions, BitsOfFormats) {
   EXPECT_EQ(altgrad_format_bits("altgrad.e7m8"), 16);
   EXPECT_EQ(altgrad_format_bits("ocp.e2m1"), 4);
   EXPECT_EQ(altgrad_format_bits("f31"), 0);
+  EXPECT_EQ(altgrad_format_even("ocp.e2m1"), ALTGRAD_EVEN_LOW);
+  EXPECT_EQ(altgrad_format_even("torchao4"), ALTGRAD_EVEN_HIGH);
+  EXPECT_EQ(altgrad_format_even("torchao4u"), ALTGRAD_EVEN_HIGH);
+  EXPECT_EQ(altgrad_format_even("bnb8"), ALTGRAD_UNPACKED);
+  EXPECT_EQ(altgrad_format_even(nullptr), ALTGRAD_UNPACKED);
   EXPECT_EQ(altgrad_format_bits(nullptr), 0);
 }
 

@@ -12,14 +12,14 @@ bool GpuLowering::readOnly(Value tensors) {
 }
 
 int64_t GpuLowering::periodOf(const Chunk &chunk, Value tensors) {
-  int64_t most = target.gpu.accessBytes / bytesOf(tensors);
+  int64_t most = 8 * target.gpu.accessBytes / bitsOf(tensors);
   return std::min(most, chunk.width);
 }
 
 // Whether accesses to a tensor that begins there are as wide as they could be.
 Value GpuLowering::isAligned(KernelBuilder &kernel, const Chunk &chunk,
                              Value tensors, Value base) {
-  int64_t bytes = periodOf(chunk, tensors) * bytesOf(tensors);
+  int64_t bytes = periodOf(chunk, tensors) * bitsOf(tensors) / 8;
   Value number = LLVM::PtrToIntOp::create(builder, builder.getI64Type(), base);
   Value low = arith::AndIOp::create(builder, number, kernel.i64(bytes - 1));
   return arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
@@ -28,7 +28,7 @@ Value GpuLowering::isAligned(KernelBuilder &kernel, const Chunk &chunk,
 
 Value GpuLowering::loadAccess(KernelBuilder &kernel, Chunk &chunk,
                               Value tensors, int64_t element, bool again) {
-  int64_t bytes = periodOf(chunk, tensors) * bytesOf(tensors);
+  int64_t bytes = periodOf(chunk, tensors) * bitsOf(tensors) / 8;
   Type word = builder.getI32Type();
   if (bytesOf(tensors) == 4)
     word = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();

@@ -6,6 +6,7 @@
 // All threads of a warp take part, those behind the tensor's end with nothing.
 // A thread's elements are read once for each reduction and once more for the
 // body.
+#include "codegen/kernels/PackedCodes.h"
 #include "codegen/kernels/gpu/GpuLowering.h"
 
 using namespace mlir;
@@ -155,9 +156,9 @@ Value GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk, Value at,
       loaded.push_back(
           one ? Value(vector::BroadcastOp::create(builder, argument.getType(),
                                                   one))
-              : kernel.load(argument.getType(),
-                            address(kernel, chunk, tensors, element),
-                            sweep.getWidth() * bytesOf(tensors)));
+              : loadCodes(kernel, tensors, cast<VectorType>(argument.getType()),
+                          address(kernel, chunk, tensors, element),
+                          sweep.getWidth() * bytesOf(tensors)));
     }
     Value index = indexOf(kernel, chunk, at, element);
     SmallVector<Value> draws = drawApart(chunk, wide, index, 1);

@@ -3,6 +3,7 @@
 // neighbouring elements, so that a warp's access is to one piece of memory,
 // wherever that begins.
 #include "codegen/kernels/Guard.h"
+#include "codegen/kernels/PackedCodes.h"
 #include "codegen/kernels/gpu/GpuLowering.h"
 #include "codegen/numerics/Philox.h"
 
@@ -180,14 +181,26 @@ GpuLowering::Carried GpuLowering::groupAt(KernelBuilder &kernel, Chunk &chunk,
                   /*lane=*/0);
 }
 
+// Where the element `offset` behind the thread's `first` lies, or what its block
+// shares.
+Value GpuLowering::behind(KernelBuilder &kernel, Chunk &chunk, Value tensors,
+                          int64_t first, Value offset) {
+  Value from = address(kernel, chunk, tensors, first);
+  if (blockOf(tensors) > 1)
+    return from;
+  if (isPacked(tensors))
+    offset = arith::ShRUIOp::create(builder, offset, kernel.i32(1));
+  return kernel.offset32(from, offset, bytesOf(tensors));
+}
+
 Value GpuLowering::loadElement(KernelBuilder &kernel, Chunk &chunk,
                                Value tensors, int64_t first, Value offset,
                                Type type) {
   if (Value one = chunk.shared.lookupOrNull(tensors))
     return one;
-  Value from = kernel.offset32(address(kernel, chunk, tensors, first), offset,
-                               bytesOf(tensors));
-  return kernel.load(type, from, bytesOf(tensors), readOnly(tensors));
+  return loadCode(kernel, tensors, type,
+                  behind(kernel, chunk, tensors, first, offset), offset,
+                  readOnly(tensors));
 }
 
 // Each goes to its own lane of the partial sums, from that of vector `lane` on;
@@ -198,15 +211,12 @@ GpuLowering::Carried GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk,
                                            unsigned lane) {
   SweepOp sweep = chunk.sweep;
   unsigned results = sweep.getNumResults();
+  auto isRead = [&](Value tensors) {
+    return llvm::is_contained(sweep.getLoads(), tensors);
+  };
   unsigned lanes = apart == 1
                        ? chunk.vectors()
                        : ALTGRAD_LANES / chunk.threads / sweep.getWidth();
-  auto element = [&](Value tensors, Value offset) {
-    if (blockOf(tensors) > 1)
-      return address(kernel, chunk, tensors, first);
-    return kernel.offset32(address(kernel, chunk, tensors, first), offset,
-                           bytesOf(tensors));
-  };
   return kernel.loopWith(
       from, to, kernel.i32(apart), carried, [&](Value index, Carried next) {
         Value offset = arith::SubIOp::create(builder, index, from);
@@ -226,10 +236,13 @@ GpuLowering::Carried GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk,
                                           kernel.i32(llvm::Log2_64(apart)));
         for (unsigned i = 0; i < results; ++i)
           chunk.sums.addElement(next, i, lane, lanes, number, emitted[i]);
+        Value inside = arith::CmpIOp::create(
+            builder, arith::CmpIPredicate::ne, index, kernel.i32(-1));
         for (auto [number, tensors] : llvm::enumerate(sweep.getStores())) {
           auto store = [&, number = number, tensors = tensors] {
-            kernel.store(emitted[results + number], element(tensors, offset),
-                         bytesOf(tensors));
+            storeCode(kernel, tensors, emitted[results + number],
+                      behind(kernel, chunk, tensors, first, offset), offset,
+                      isRead(tensors) ? inside : Value());
           };
           if (blockOf(tensors) == 1) {
             store();

@@ -97,6 +97,8 @@ private:
   int64_t elementsOfGroup(const Chunk &chunk);
   Carried groupAt(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                   Carried carried);
+  mlir::Value behind(KernelBuilder &kernel, Chunk &chunk, mlir::Value tensors,
+                     int64_t first, mlir::Value offset);
   mlir::Value loadElement(KernelBuilder &kernel, Chunk &chunk,
                           mlir::Value tensors, int64_t first,
                           mlir::Value offset, mlir::Type type);
@@ -162,8 +164,10 @@ private:
   void storeScalars(KernelBuilder &kernel, Chunk &chunk, ThreadMemory &memory);
 
   // Packing.cpp
-  mlir::Value slice(mlir::Value words, mlir::VectorType codes, unsigned number);
-  llvm::SmallVector<mlir::Value> pack(llvm::ArrayRef<mlir::Value> vectors);
+  mlir::Value slice(mlir::Value tensors, mlir::Value words,
+                    mlir::VectorType codes, unsigned number);
+  llvm::SmallVector<mlir::Value> pack(mlir::Value tensors,
+                                      llvm::ArrayRef<mlir::Value> vectors);
 
   // BlocksToGPU.cpp
   Carried threadInBlock(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,

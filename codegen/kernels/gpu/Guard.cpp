@@ -35,7 +35,7 @@ SmallVector<Value> GpuLowering::loadVector(KernelBuilder &kernel, Chunk &chunk,
     if (!within || !words[index])
       words[index] =
           loadAccess(kernel, chunk, tensors, first + element - within, again);
-    loaded.push_back(slice(words[index], type, within / width));
+    loaded.push_back(slice(tensors, words[index], type, within / width));
   }
   return loaded;
 }

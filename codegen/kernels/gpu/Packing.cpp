@@ -1,11 +1,15 @@
 // Codes of a thread's vectors in the 32-bit words of an access, and back.
+#include "codegen/kernels/PackedCodes.h"
 #include "codegen/kernels/gpu/GpuLowering.h"
 
 using namespace mlir;
 using namespace altgrad;
 
+static constexpr int64_t codesOfWord = 8; // of packed ones
+
 // The codes of vector `number`, out of the words of an access.
-Value GpuLowering::slice(Value words, VectorType codes, unsigned number) {
+Value GpuLowering::slice(Value tensors, Value words, VectorType codes,
+                         unsigned number) {
   auto from = cast<VectorType>(words.getType());
   int64_t count = codes.getNumElements();
   if (codes.getElementType() == from.getElementType())
@@ -14,6 +18,12 @@ Value GpuLowering::slice(Value words, VectorType codes, unsigned number) {
         llvm::to_vector(
             llvm::seq<int64_t>(number * count, (number + 1) * count)));
   unsigned bits = count * codes.getElementTypeBitWidth();
+  if (isPacked(tensors)) {
+    int64_t first = number * count;
+    Value word = vector::ExtractOp::create(
+        builder, words, ArrayRef<int64_t>{first / codesOfWord});
+    return unpackWord(builder, tensors, word, codes, first % codesOfWord);
+  }
   Value units = vector::BitCastOp::create(
       builder,
       VectorType::get({from.getNumElements() * 32 / bits},
@@ -27,7 +37,13 @@ Value GpuLowering::slice(Value words, VectorType codes, unsigned number) {
 }
 
 // Words from the codes of one vector, or of those that share a word.
-SmallVector<Value> GpuLowering::pack(ArrayRef<Value> vectors) {
+SmallVector<Value> GpuLowering::pack(Value tensors, ArrayRef<Value> vectors) {
+  if (isPacked(tensors)) {
+    SmallVector<Value> each;
+    for (Value one : vectors)
+      llvm::append_range(each, elementsOf(one));
+    return {packWord(builder, tensors, each)};
+  }
   auto codes = cast<VectorType>(vectors[0].getType());
   unsigned bits = codes.getNumElements() * codes.getElementTypeBitWidth();
   if (bits > 32)

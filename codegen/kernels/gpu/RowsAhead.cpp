@@ -65,7 +65,7 @@ GpuLowering::Carried GpuLowering::rowsAt(KernelBuilder &kernel, Chunk &chunk,
       for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
         auto type = cast<VectorType>(body.getArgument(index).getType());
         int64_t period = periodOf(chunk, tensors);
-        loaded.push_back(slice(words[index][element / period], type,
+        loaded.push_back(slice(tensors, words[index][element / period], type,
                                element % period / width));
       }
       int64_t further = int64_t(part) * covered + element;

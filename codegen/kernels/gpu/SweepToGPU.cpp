@@ -5,6 +5,7 @@
 // stream, two at a time. A stream is loaded where the codes of its last access
 // run out and stored where 16 bytes are complete; in between, codes are packed
 // in words of 32 bits. So a kernel's registers hardly depend on the formats.
+#include "codegen/kernels/PackedCodes.h"
 #include "codegen/kernels/gpu/GpuLowering.h"
 #include "codegen/numerics/Philox.h"
 #include "codegen/phases/Launches.h"
@@ -197,7 +198,7 @@ Value GpuLowering::walk(KernelBuilder &kernel, Chunk &chunk, Carried &sums,
     return arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, at, to);
   };
   auto next = [&](Value tensors, Value pointer) {
-    return kernel.offset(pointer, kernel.i64(elements / blockOf(tensors)),
+    return kernel.offset(pointer, kernel.i64(elements / sharedBy(tensors)),
                          bytesOf(tensors));
   };
   if (!chunk.sweep.getQuick())
@@ -318,7 +319,7 @@ GpuLowering::Carried GpuLowering::vectorsInside(KernelBuilder &kernel,
 Value GpuLowering::address(KernelBuilder &kernel, Chunk &chunk, Value tensors,
                            int64_t element) {
   return kernel.offset(chunk.pointers.lookup(tensors),
-                       kernel.i64(element / blockOf(tensors)),
+                       kernel.i64(element / sharedBy(tensors)),
                        bytesOf(tensors));
 }
 
@@ -365,9 +366,9 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
         continue;
       }
       codes[index].push_back(code);
-      if (element * bytesOf(tensors) % 4)
+      if (element * bitsOf(tensors) % 32)
         continue;
-      llvm::append_range(packed[index], pack(codes[index]));
+      llvm::append_range(packed[index], pack(tensors, codes[index]));
       codes[index].clear();
       if (element % periodOf(chunk, tensors))
         continue;
@@ -380,7 +381,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
       kernel.store(
           all,
           address(kernel, chunk, tensors, first + element - period(tensors)),
-          period(tensors) * bytesOf(tensors));
+          period(tensors) * bitsOf(tensors) / 8);
     }
   }
   return carried;

@@ -18,8 +18,7 @@ void HostLowering::makeStreams(KernelBuilder &kernel, SweepOp sweep) {
     // As wide as these bits; nothing asks what its numbers are.
     auto type = TensorsType::get(
         builder.getContext(),
-        FormatAttr::getNamed(builder.getContext(), bits == 16 ? "bf16" : "f32"),
-        /*block=*/1);
+        FormatAttr::getNamed(builder.getContext(), bits == 16 ? "bf16" : "f32"));
     Value stream = SpillOp::create(nowhere, draw.getLoc(), type);
     // From the middle of a call's draws to the end of a vector of calls.
     int64_t most = ALTGRAD_CHUNK * bits / 8 + (1 + sweep.getWidth()) * bytesOfCall;

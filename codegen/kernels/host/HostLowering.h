@@ -42,6 +42,8 @@ struct HostChunk {
   mlir::IRMapping shared = {};
   /// The global index of the first element; null if nobody asks.
   mlir::Value base = {};
+  /// Its elements.
+  mlir::Value count = {};
 };
 
 // A sweep over tiles: what waits for their columns, where their numbers do, and

@@ -1,6 +1,7 @@
 // A sweep on a host: a chunk after the other, as vectors and then element by element;
 // block by block where elements of a block exchange values.
 #include "codegen/kernels/Guard.h"
+#include "codegen/kernels/PackedCodes.h"
 #include "codegen/kernels/host/HostLowering.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -72,6 +73,7 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   });
   scalars.lowerInside(sweep);
   work.known = scalars.known;
+  work.count = count;
 
   if (usesIndex(sweep) || !drawn.empty())
     work.base = arith::AddIOp::create(
@@ -144,7 +146,10 @@ SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
     Value at = elementAt(kernel, stream, pointer, index);
     if (prefetch && chunk.loads.size() > 1)
       prefetchAhead(kernel, at, ahead);
-    loaded.push_back(kernel.load(type, at, bytesOf(stream)));
+    loaded.push_back(
+        width == 1 ? loadCode(kernel, stream, type, at, index)
+                   : loadCodes(kernel, stream, cast<VectorType>(type), at,
+                               bytesOf(stream)));
   }
   return loaded;
 }
@@ -192,7 +197,16 @@ void HostLowering::emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
   if (blockOf(stream) > 1 && width > 1)
     value = vector::ExtractOp::create(builder, value, ArrayRef<int64_t>{0});
   Value base = chunk.stores[which - chunk.lanes.size()];
-  kernel.store(value, elementAt(kernel, stream, base, index), bytesOf(stream));
+  Value at = elementAt(kernel, stream, base, index);
+  if (width > 1 && blockOf(stream) == 1)
+    return storeCodes(kernel, stream, value, at, bytesOf(stream));
+  Value keepsNext; // which is read before it is written
+  if (llvm::is_contained(chunk.sweep.getLoads(), stream)) {
+    Value next = arith::AddIOp::create(builder, index, kernel.i64(1));
+    keepsNext = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, next,
+                                      chunk.count);
+  }
+  storeCode(kernel, stream, value, at, index, keepsNext);
 }
 
 // `width` elements at a time from `from` to `to`.

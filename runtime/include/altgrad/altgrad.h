@@ -75,6 +75,7 @@ ALTGRAD_API const char *altgrad_manifest(const altgrad_bundle *bundle);
 enum { ALTGRAD_IN, ALTGRAD_OUT, ALTGRAD_INOUT };                      // access
 enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR };     // scope
 enum { ALTGRAD_SWEEP, ALTGRAD_FOLD, ALTGRAD_TOTAL, ALTGRAD_SCALARS }; // kind
+enum { ALTGRAD_UNPACKED, ALTGRAD_EVEN_LOW, ALTGRAD_EVEN_HIGH };       // even
 enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND }; // reduction
 enum { ALTGRAD_F64, ALTGRAD_I64, ALTGRAD_F32, ALTGRAD_I32, ALTGRAD_I1 }; // type
 
@@ -88,8 +89,9 @@ typedef struct altgrad_stream_info {
   int32_t role; // enum altgrad_role
   int32_t access;
   int32_t set;
-  int32_t bits;  // of one stored value
+  int32_t bits;  // of one stored value; of 4 two share a byte
   int32_t block; // elements that share one
+  int32_t even;  // half of a byte of 4 bits each that has the even element's
 } altgrad_stream_info;
 
 typedef struct altgrad_scalar_info {
@@ -165,6 +167,10 @@ ALTGRAD_API altgrad_status altgrad_warning_at(const altgrad_bundle *bundle,
 // Bits of a code of the format that has this name, as in a stream's `format`; 0 if
 // none has. Codes of 2 to 8 bits lie one in a byte, those of 9 to 16 in two.
 ALTGRAD_API int32_t altgrad_format_bits(const char *name);
+// Where a stream with blocks stores this format two codes to a byte, which half is
+// the even element's: ALTGRAD_EVEN_LOW or ALTGRAD_EVEN_HIGH. ALTGRAD_UNPACKED where it
+// does not, as of every format that has other than 4 bits.
+ALTGRAD_API int32_t altgrad_format_even(const char *name);
 // The codes of f32 numbers, as kernels round them to nearest; what is beyond the
 // format becomes its largest number (`saturates` != 0), or an infinity or a NaN.
 // Of formats of 2 to 16 bits; ALTGRAD_INVALID for others.

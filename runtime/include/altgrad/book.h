@@ -12,6 +12,7 @@ namespace altgrad {
 struct Book {
   uint8_t bits;
   bool hasSign;
+  bool evenHigh; // where two codes share a byte, the even element's is above
   uint8_t zero;       // the code of 0, or of what is next to it; a NaN's too
   uint8_t lineCount;  // of `lines`
   float numbers[256]; // ascending: of each code
@@ -57,6 +58,7 @@ constexpr void finishBook(Book &book) {
     book.next[i] = storedFrom(book.numbers[i], book.numbers[i + 1]);
   book.next[book.size() - 1] = __builtin_inff();
   book.leastScale = 1e-12f; // torchao's
+  book.evenHigh = true;     // codes[::2] << 4 | codes[1::2] of its OptimState4bit
 }
 
 constexpr Book dynamicBook(uint8_t bits, bool hasSign, uint8_t decades) {

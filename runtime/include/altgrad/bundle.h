@@ -19,8 +19,8 @@
 //    "row_words": 12,       words of a descriptor row, header included
 //    "inputs": 1,           moving pointers of a row (streams of access "in")
 //    "streams": [{"name": "m", "key": "m", "role": "state", "access": "inout",
-//                 "format": "bf16", "bits": 16, "block": 1, "slot": 0,
-//                 "set": 0}, ...],
+//                 "format": "bf16", "bits": 16, "even": "none", "block": 1,
+//                 "slot": 0, "set": 0}, ...],
 //    "scalars": [{"name": "lr", "key": "lr", "role": "hyper", "access": "in",
 //                 "type": "f64", "scope": "group", "slot": 0, "set": 0,
 //                 "default": 0.001}, ...],
@@ -48,7 +48,9 @@
 // A stream's "slot" counts words of `inputs` for access "in", and words after the
 // row's header otherwise. "bits" is the width of one stored value and "block" the
 // number of elements that share one, so a stream moves bits / (8 * block) bytes
-// per element. A scalar's "scope" is step, group or tensor; its "slot" counts
+// per element. Of 4 bits two share a byte, and "even" says which half is the even
+// element's, "low" or "high" (format.h; otherwise "none"); behind an odd number of
+// them are four zeros. A scalar's "scope" is step, group or tensor; its "slot" counts
 // pointers of `scalars`, of a group's part of `groups`, or words after the row's
 // header (shared with the streams' numbering). "default" is null where the rule
 // gives none.
@@ -111,7 +113,8 @@ enum {
 // that one is its code times the scale of its block. A `remainder` and the parameter
 // of its set are the halves of an f32, of which the parameter is the upper one, one
 // more where the lower one is negative. A `tensor_scale` is an f32 of each tensor
-// beside its copy: `copy_scale`, by which codes are multiplied, and `copy_amax`, the
+// beside its copy: `copy_scale`, by which codes are multiplied (`copy_tensor_scale`,
+// where their blocks have scales, too), and `copy_amax`, the
 // largest magnitude, from which the next step's scale comes. Behind a
 // `history` lie ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
 // last 100 numbers, NaN where none was yet.

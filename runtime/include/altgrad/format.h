@@ -3,6 +3,8 @@
 // mantissa bits; exponent field 0 holds the subnormals, and E = 0 is fixed
 // point. Codes of 2 to 8 bits lie one in a byte, from its lowest bit on, those
 // of 9 to 16 one in two bytes; what the bits above a code are does not matter.
+// Where a list says so, codes of 4 bits lie two to a byte; behind an odd number
+// of them are four zeros.
 #ifndef ALTGRAD_FORMAT_H
 #define ALTGRAD_FORMAT_H
 
@@ -71,6 +73,13 @@ struct Format {
     if (complement)
       return (negative ? 0 - magnitude : magnitude) & (2 * magnitudes() - 1);
     return negative ? magnitude | signBit() : magnitude;
+  }
+
+  // Two to a byte: whether the even element's code is the upper half. OCP's have
+  // it below, as torch.float4_e2m1fn_x2.
+  constexpr bool canPack() const { return bits() == 4; }
+  constexpr bool evenIsHigh() const {
+    return book && books[book - 1].evenHigh;
   }
 
   // The biases for which every number is an f32.
@@ -189,6 +198,8 @@ inline constexpr ScaledPreset scaledPresets[] = {
     {"mxfp8e5m2", "ocp.e5m2:32:ocp.e8m0"},
     {"mxfp6e2m3", "ocp.e2m3:32:ocp.e8m0"}, // one code in a byte, as all of them
     {"mxfp6e3m2", "ocp.e3m2:32:ocp.e8m0"},
+    {"mxfp4", "ocp.e2m1:32:ocp.e8m0"}, // two to a byte
+    {"nvfp4", "ocp.e2m1:16:ocp.e4m3fn"}, // and a scale of the tensor
 };
 
 namespace detail {

@@ -34,7 +34,8 @@ class Stream:
     """A list of tensors of one set: `key` is the rule's name for it, `format` how it is stored.
 
     `block` elements share one value; the values of a `block_scale` belong to the list of the
-    same key. A `tensor_scale` has one float32 for each tensor, and no block.
+    same key. A `tensor_scale` has one float32 for each tensor, and no block. `packed`: codes of
+    two neighbours share a byte.
     """
 
     name: bytes
@@ -43,6 +44,7 @@ class Stream:
     format: str
     set: int
     block: int
+    packed: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ class Bundle:
         self.handle = handle
         self.units = bool(library().altgrad_has_units(handle))
         streams = [Stream(s.name, s.key.decode(), ROLES[s.role], s.format.decode(), s.set,
-                          s.block)
+                          s.block, s.even != 0)
                    for s in self._all("stream", StreamInfo)]
         scalars = [Scalar(s.name, s.key.decode(), ROLES[s.role], s.access, s.type, s.scope, s.set,
                           s.value if s.has_default else None)

@@ -46,7 +46,7 @@ class _Info(ctypes.Structure):
 class StreamInfo(_Info):
     _fields_ = [("size", c_uint64), ("name", c_char_p), ("key", c_char_p), ("format", c_char_p),
                 ("role", c_int32), ("access", c_int32), ("set", c_int32), ("bits", c_int32),
-                ("block", c_int32)]
+                ("block", c_int32), ("even", c_int32)]
 
 
 class ScalarInfo(_Info):
@@ -105,6 +105,7 @@ _FUNCTIONS = {
     "altgrad_version": (c_char_p,),
     "altgrad_manifest": (c_char_p, c_void_p),
     "altgrad_format_bits": (c_int32, c_char_p),
+    "altgrad_format_even": (c_int32, c_char_p),
     "altgrad_scaled_preset": (c_char_p, c_char_p),
     "altgrad_book_least_scale": (c_float, c_char_p),
     "altgrad_has_units": (c_int32, c_void_p),

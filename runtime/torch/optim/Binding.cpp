@@ -234,7 +234,7 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
     const auto &[param, place, line, tag, index] = draft;
     written.add(param, place, "");
     const Set &set = part.program->sets[size_t(index)];
-    checkRows(param, set, place);
+    checkOrder(set, param, place);
     if (part.program->units)
       checkUnits(param, set, place);
     const RuleParamState *state = find(states, param);

@@ -6,10 +6,12 @@
 
 #include <ATen/Functions.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <map>
+#include <utility>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -17,7 +19,7 @@ using at::Tensor;
 bool altgrad::optim::isAsStored(const Tensor &value, const Tensor &param,
                                 const Stream &stream) {
   return value.scalar_type() == stream.type &&
-         (stream.block != 1 || hasLayoutOf(param, value));
+         (stream.block != 1 || stream.packed || hasLayoutOf(param, value));
 }
 
 Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param,
@@ -25,6 +27,37 @@ Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param,
   if (isAsStored(value, param, stream))
     return value;
   return at::empty_like(param, param.options().dtype(stream.type)).copy_(value);
+}
+
+// Sizes and strides of the bytes for codes of 4 bits in the order of the
+// parameter's memory: the dimension whose elements are neighbours has half of
+// them, or all bytes where that is odd and the others 1.
+static std::pair<std::vector<int64_t>, std::vector<int64_t>>
+packedLayout(const Tensor &param, const Place &place = {}) {
+  std::vector<int64_t> sizes = param.sizes().vec(),
+                       strides = param.strides().vec();
+  int64_t inner = int64_t(sizes.size()) - 1, last = INT64_MAX;
+  for (int64_t i = int64_t(sizes.size()) - 1; i >= 0; --i)
+    if (sizes[i] != 1 && strides[i] < last)
+      last = strides[inner = i];
+  if (inner < 0)
+    return {sizes, strides};
+  bool halves = sizes[inner] % 2 == 0 || param.numel() == 0;
+  int64_t before = INT64_MAX, bytes = (param.numel() + 1) / 2;
+  for (int64_t i = 0; i < int64_t(sizes.size()); ++i) {
+    if (!halves && i != inner && sizes[i] != 1)
+      TORCH_CHECK(std::exchange(before, strides[i]) > strides[i],
+                  "altgrad: ", toString(place), " has sizes ", param.sizes(),
+                  " and strides ", param.strides(),
+                  ", an odd number of neighbours, and codes that share bytes "
+                  "would not say how the others lie: make it contiguous");
+    sizes[i] = halves ? (i == inner ? sizes[i] / 2 : sizes[i])
+                      : (i == inner ? bytes : 1);
+    strides[i] = i == inner ? 1
+                 : halves   ? std::max<int64_t>(strides[i] / 2, 1)
+                            : bytes;
+  }
+  return {sizes, strides};
 }
 
 // One for each block, the last of which may be short; those of a copy are by
@@ -53,6 +86,10 @@ Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param) {
   auto options = param.options().dtype(stream.type);
   if (stream.block != 1)
     return at::zeros(scaleSizes(stream, param), options);
+  if (stream.packed) {
+    auto [sizes, strides] = packedLayout(param);
+    return at::empty_strided(sizes, strides, options).zero_();
+  }
   if (stream.role == ALTGRAD_ROLE_MASTER || stream.role == ALTGRAD_ROLE_COPY)
     return at::empty_like(param, options).copy_(param);
   return at::zeros_like(param, options);
@@ -151,12 +188,22 @@ void altgrad::optim::beginCopy(const Set &set,
     quantizeColumns(*from, *columns, *columnScales, block, first);
 }
 
+void altgrad::optim::checkOrder(const Set &set, const Tensor &param,
+                                const Place &place) {
+  checkRows(param, set, place);
+  for (const Stream &stream : set.kept)
+    if (stream.packed)
+      packedLayout(param, place);
+}
+
 void altgrad::optim::checkKept(const Tensor &value, const std::string &key,
                                const Stream &stream, bool scaled,
                                const Tensor &param, const Place &place) {
   if (stream.block != 1)
     return checkScales(value, key, stream.type, scaleSizes(stream, param),
                        param, place);
+  if (stream.packed)
+    return checkPacked(value, key, packedLayout(param, place), param, place);
   checkState(value, key, stream.type, param, place);
   // Codes that nobody multiplies would be read as numbers.
   TORCH_CHECK(!scaled || stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1,

@@ -27,6 +27,8 @@ ScalarType typeOf(const altgrad_stream_info &info) {
   if (info.role == ALTGRAD_ROLE_BLOCK_SCALE &&
       strcmp(info.format, "ocp.e8m0") == 0)
     return ScalarType::Float8_e8m0fnu;
+  if (info.even != ALTGRAD_UNPACKED)
+    return ScalarType::Byte;
   // Codes lie in integers; only a further copy is for others to look at.
   TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE ||
                   info.role == ALTGRAD_ROLE_PARAM ||
@@ -117,7 +119,8 @@ void Program::readStreams() {
     altgrad_stream_info info{};
     info.size = sizeof info;
     check(altgrad_stream_at(bundle.get(), i, &info));
-    Stream stream{info.name, info.key, info.role, typeOf(info), info.block};
+    Stream stream{info.name,    info.key,   info.role,
+                  typeOf(info), info.block, info.even != ALTGRAD_UNPACKED};
     Set &set = sets.at(size_t(info.set));
     switch (info.role) {
     case ALTGRAD_ROLE_PARAM:

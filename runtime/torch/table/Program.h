@@ -19,8 +19,9 @@ struct Stream {
   std::string name, key;
   int32_t role;
   c10::ScalarType type;
-  int32_t block;      // elements that share one value; 0: all of a tensor
-  int32_t scaled = 1; // elements that share a scale, which is another stream
+  int32_t block;       // elements that share one value; 0: all of a tensor
+  bool packed = false; // codes of two neighbours share a byte
+  int32_t scaled = 1;  // elements that share a scale, which is another stream
 };
 
 struct Scalar {

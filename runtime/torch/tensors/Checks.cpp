@@ -130,6 +130,24 @@ void altgrad::optim::checkScales(const Tensor &scales, const std::string &key,
               param.device());
 }
 
+void altgrad::optim::checkPacked(
+    const Tensor &codes, const std::string &key,
+    const std::pair<std::vector<int64_t>, std::vector<int64_t>> &layout,
+    const Tensor &param, const Place &place) {
+  const auto &[sizes, strides] = layout;
+  std::string name = "'" + key + "' of " + toString(place);
+  TORCH_CHECK_TYPE(codes.scalar_type() == at::kByte, "altgrad: ", name, " is ",
+                   codes.scalar_type(), ", expected Byte");
+  checkKept(codes, name, sizes);
+  bool fits = codes.device() == param.device() && !codes._is_zerotensor();
+  for (size_t i = 0; i < sizes.size(); ++i)
+    fits &= sizes[i] == 1 || param.numel() == 0 ||
+            codes.stride(int64_t(i)) == strides[i];
+  TORCH_CHECK(fits, "altgrad: ", name, " has strides ", codes.strides(), " on ",
+              codes.device(), ", expected ", strides, " on ", param.device(),
+              ": two codes share a byte in the order of the parameter's memory");
+}
+
 int64_t altgrad::optim::unitsOf(const Tensor &param) {
   return param.dim() > 1 && param.numel() > 0 ? param.size(0) : 1;
 }

@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace altgrad::optim {
 
@@ -28,6 +30,11 @@ void checkState(const at::Tensor &state, const std::string &key,
 void checkScales(const at::Tensor &scales, const std::string &key,
                  c10::ScalarType type, at::IntArrayRef sizes,
                  const at::Tensor &param, const Place &place);
+// `layout` are sizes and strides of bytes that two codes share.
+void checkPacked(
+    const at::Tensor &codes, const std::string &key,
+    const std::pair<std::vector<int64_t>, std::vector<int64_t>> &layout,
+    const at::Tensor &param, const Place &place);
 // Throws where a copy's blocks of neighbours in memory are none of the last
 // dimension.
 void checkRows(const at::Tensor &param, const Set &set, const Place &place);

@@ -70,7 +70,7 @@ def test_every_stock_class_steps_without_a_compiler(tmp_path):
     assert LINKS or not list(tmp_path.glob("cache/*")), "nothing was compiled"
 
 
-@pytest.mark.parametrize("name", ["AdamW8bit", "Lion8bit"])
+@pytest.mark.parametrize("name", ["AdamW4bit", "AdamW8bit", "Lion8bit"])
 def test_classes_with_narrow_states_step_without_a_compiler(name, tmp_path):
     cases = [[name, {}, [dtype], *sizes] for dtype in ("float32", "bfloat16")
              for sizes in ([4096], [5], [4096, 5])]

@@ -124,7 +124,7 @@ def test_formats_and_words_that_no_copy_has():
                  lambda: altgrad.optim.AdamW([weight], storage="copy=int8,delayed").step()):
         with pytest.raises(ValueError, match="copy=(ocp.e3m2|int8), for which torch has no dtype"):
             make()
-    for word, words in (("copy=mxfp4", "unknown format 'mxfp4'"), ("copy=mxfp8,up", "says 'up'"),
+    for word, words in (("copy=mxfp5", "unknown format 'mxfp5'"), ("copy=mxfp8,up", "says 'up'"),
                         ("param=mxfp8", "only states and copies"), ("copy=mxfp8 m=ocp.e4m3fn:48", "blocks of '48'"),
                         ("copy=ocp.e4m3fn:32:ocp.e5m2", "scales are in f32, f16 or ocp.e8m0")):
         with pytest.raises(altgrad.Error, match=words):

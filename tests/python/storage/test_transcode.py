@@ -39,7 +39,8 @@ def equal_states(one, two):
 
 @pytest.mark.parametrize("storage", [
     "m=ocp.e4m3fn:256 v=ocp.e5m2:256", "m=altgrad.e4m3:128 v=altgrad.e5m2:128", "m=bf16 v=f16",
-    "states=ocp.e5m2", "m=altgrad.e6m9:64 v=altgrad.e7m8", "m=int8:32 v=uint8:32", "m=bnb8:256 v=bnb8u:256", "master=f32", "states=f32",
+    "states=ocp.e5m2", "m=altgrad.e6m9:64 v=altgrad.e7m8", "m=int8:32 v=uint8:32", "m=bnb8:256 v=bnb8u:256", "m=torchao4:128 v=torchao4u:128",
+    "m=ocp.e2m1:32 v=ocp.e5m2:32", "master=f32", "states=f32",
     "m=mxfp8 v=mxfp8e5m2", "m=ocp.e4m3fn:64:ocp.e8m0,even v=altgrad.e5m2:64:ocp.e8m0,floor"])
 def test_what_is_written_is_what_a_kernel_stores(storage):
     """The first step makes both moments of the gradient alone: f32 ones, transcoded, are the narrow ones."""
@@ -52,7 +53,8 @@ def test_what_is_written_is_what_a_kernel_stores(storage):
     made = altgrad.transcode(given, to=wanted, report=found.extend)
     assert equal_states(made["state"], wanted.state_dict()["state"])
     assert equal_states(given["state"], before["state"]) and len(found) == 8
-    assert all(0 <= error.rms <= error.max <= 0.13 for error in found)
+    most = 0.167 if "e2m1" in storage else 0.13  # from 4 to 6 is a third
+    assert all(0 <= error.rms <= error.max <= most for error in found)
 
 
 def test_narrow_states_go_on_as_their_decoded_numbers():
@@ -200,7 +202,7 @@ MOMENTS = {"exp_avg": torch.zeros(8), "exp_avg_sq": torch.zeros(8)}
     (MOMENTS, torch.optim.AdamW, "knows no", ValueError),
     (MOMENTS, "m=nothing", "no format of 2 to 16 bits is called 'nothing'", altgrad.Error),
     (MOMENTS, "m=bf16 q=bf16", "storage names 'q', and the states are exp_avg, exp_avg_sq", ValueError),
-    (MOMENTS, "m=bf16:100", "m=bf16:100': a block has 32, 64", ValueError),
+    (MOMENTS, "m=bf16:100", "m=bf16:100': a block has 16, 32, 64", ValueError),
     (MOMENTS, "master=bf16+i7", "a master is f32, bf16.i16 or bf16.i8", ValueError),
     (MOMENTS, "m bf16", "knows no", ValueError),
     ({**MOMENTS, "extra": object()}, "torch", "state 'extra' of parameter 0 is object", TypeError),

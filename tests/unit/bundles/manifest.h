@@ -5,7 +5,7 @@
 #define STREAM(name, key, role, access, format, bits, block, slot, set)        \
   "{\"name\": \"" name "\", \"key\": \"" key "\", \"role\": \"" role           \
   "\", \"access\": \"" access "\", \"format\": \"" format                      \
-  "\", \"bits\": " #bits ", \"block\": " #block ", \"slot\": " #slot           \
+  "\", \"bits\": " #bits ", \"even\": \"none\", \"block\": " #block ", \"slot\": " #slot           \
   ", \"set\": " #set "}"
 #define SCALAR(name, key, role, access, type, scope, slot, set, fallback)      \
   "{\"name\": \"" name "\", \"key\": \"" key "\", \"role\": \"" role           \

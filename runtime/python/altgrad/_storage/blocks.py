@@ -6,18 +6,14 @@ import torch
 
 from .._binding.layout import FORMATS, check_mode, same_order
 from .._rule import format_of
+from .packed import block_of, packed_layout, packs
 
 # Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
 BLOCKED_NUMEL = 4096
 # The dtypes of scales, by how they are stored.
-SCALES = {"f32": torch.float32, "f16": torch.float16, "ocp.e8m0": torch.float8_e8m0fnu}
-
-
-def block_of(word):
-    """The elements that share a scale: of "ocp.e4m3fn:128" 128, of "f32" 1."""
-    block = word.partition(",")[0].split(":")[1:2]
-    return int(block[0]) if block and block[0].isdecimal() else 1
+SCALES = {"f32": torch.float32, "f16": torch.float16, "ocp.e8m0": torch.float8_e8m0fnu,
+          "ocp.e4m3fn": torch.float8_e4m3fn}
 
 
 def format_of_scales(word):
@@ -48,10 +44,10 @@ def rows_of(param):
 
 def check_copy(words):
     """Raises where torch has no dtype for a further copy of the parameter."""
-    form = format_of(words.get("copy", "f32"))
-    if form not in FORMATS.values():
-        raise ValueError(f"storage says copy={form}, for which torch has no dtype; a copy "
-                         f"is stored in one of {', '.join(FORMATS.values())}")
+    word = words.get("copy", "f32")
+    if format_of(word) not in FORMATS.values() and not packs(word):
+        raise ValueError(f"storage says copy={format_of(word)}, for which torch has no dtype; a copy "
+                         f"is stored in one of {', '.join(FORMATS.values())}, or in mxfp4 or nvfp4")
 
 
 def check_rows(param, strides, block):
@@ -108,6 +104,11 @@ def scales_for(param, stream):
     return torch.zeros(shape, dtype=dtype, device=param.device)
 
 
+def has_levels(word):
+    """Whether the scales of blocks are below one of the tensor, as in nvfp4."""
+    return format_of_scales(word) == "ocp.e4m3fn"
+
+
 def scaled_by(word):
     """What the one scale of a copy comes from: "delayed", "delayed:16", "current", "bounded", or None."""
     return next((said for said in word.split(",")[1:]
@@ -133,9 +134,13 @@ def check_scales(key, held, param, strides, word):
     block = 0 if scaled_by(word) else block_of(word)
     for other in [scale_key(key)] if block else _tensor_scales(word):
         _check_scale(key, other, held, param, block, format_of_scales(word))
-    if block and param.numel() and key in held and not same_order(held[key], strides):
+    for other in ("copy_amax", "copy_tensor_scale") if has_levels(word) else ():
+        _check_scale(key, other, held, param, 0, "f32")
+    shared = packs(word) and key in held and held[key].dtype == torch.uint8
+    order = packed_layout(param.shape, strides)[1] if shared else strides
+    if block and param.numel() and key in held and not same_order(held[key], order):
         raise ValueError(
-            f"state {key!r} has strides {held[key].stride()} and its parameter {tuple(strides)}: blocks "
+            f"state {key!r} has strides {held[key].stride()}, and its parameter asks for {tuple(order)}: blocks "
             "are of elements that are neighbours in memory; give the parameter the memory format "
             "that it had")
 

@@ -11,6 +11,7 @@ from .._rule import format_of
 from .blocks import BLOCKED_NUMEL, COLUMNS, SCALES, block_of, format_of_scales, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
                      largest, spread)
+from .packed import layout_of, packs, unpack
 
 _BNB_WRAPPED = "__bnb_optimizer_quant_state__"
 _BNB = {"1": "exp_avg", "2": "exp_avg_sq"}
@@ -51,11 +52,11 @@ def shaped(values, like):
 
 #===-- Reading ----------------------------------------------------------------===#
 
-def read(entry, words, where):
+def read(entry, words, where, param=None):
     """The Kept of an entry of `state` in any known layout.
 
     `words` are words of storage by keys, for codes that torch has no dtype for; `where` names the
-    parameter in messages. Raises ValueError or TypeError for what no known optimizer keeps.
+    parameter in messages, and `param` is it, which codes that share bytes need for their shape. Raises ValueError or TypeError for what no known optimizer keeps.
     """
     if not isinstance(entry, dict):
         raise TypeError(f"the state of {where} is {type(entry).__name__}, not a dict")
@@ -74,7 +75,7 @@ def read(entry, words, where):
             continue
         if key.endswith("_scale") and block_of(words.get(key.removesuffix("_scale"), "")) > 1:
             raise ValueError(f"{where} has a state {key!r} without its {key.removesuffix('_scale')!r}")
-        _read_state(entry, key, value, words, kept, f"state {key!r} of {where}")
+        _read_state(entry, key, value, words, kept, f"state {key!r} of {where}", param)
     return kept
 
 
@@ -85,7 +86,7 @@ def _step_of(value, where):
         raise TypeError(f"the step of {where} is {value!r}, not a number") from None
 
 
-def _read_state(entry, key, value, words, kept, what):
+def _read_state(entry, key, value, words, kept, what, param):
     if type(value).__name__ in _TORCHAO_CLASSES:
         kept.states[key] = _read_torchao(value)
         return
@@ -103,7 +104,23 @@ def _read_state(entry, key, value, words, kept, what):
             raise TypeError(f"{what} is {value.dtype}; a master is float32, a remainder int16 or int8")
         setattr(kept, "remainder" if halves else "master", value.detach())
         return
+    word = words.get(key, words.get("states", ""))
+    if packs(word) and value.dtype == torch.uint8 and scale_key(key) in entry:
+        value = _unpacked(word, value, param, what)
     kept.states[key] = shaped(_numbers(entry, key, value, words, what), value)
+
+
+def _unpacked(word, value, param, what):
+    """One code in a byte, in the shape and order of their parameter."""
+    if param is None:
+        raise ValueError(f"{what} has two codes to a byte, which do not say its shape: give params")
+    try:
+        strides = layout_of(value, param.shape)
+    except (ValueError, IndexError):
+        raise ValueError(f"{what} of shape {tuple(value.shape)} has two codes to a byte, but not those of a "
+                         f"parameter of shape {tuple(param.shape)}") from None
+    codes = unpack(word, flat(value).cpu(), param.numel())
+    return codes.as_strided(param.shape, strides)
 
 
 def _numbers(entry, key, value, words, what):
@@ -125,7 +142,7 @@ def _numbers(entry, key, value, words, what):
             raise ValueError(f"{what} has no {scale_key(key)!r}, and storage says {word}")
         return decode(word, flat(value)) if value.dtype != torch.float32 else flat(value).cpu().clone()
     count, block = value.numel(), block_of(word)
-    sizes = [block] if block > 1 else [32, 64, 128, 256]
+    sizes = [block] if block > 1 else [16, 32, 64, 128, 256]
     if not isinstance(scales, torch.Tensor):
         raise TypeError(f"{what} has a {scale_key(key)!r} that is {type(scales).__name__}, not a tensor")
     found = [size for size in sizes if scales.shape == (-(-count // size),)]

@@ -7,8 +7,9 @@ import torch
 
 from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
-from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, rows_of, scale_key, scaled_by,
-                               scales_of)
+from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, has_levels, rows_of,
+                               scale_key, scaled_by, scales_of)
+from .._storage.packed import packs, zeros_for
 from ._bound import run
 from ._look import Look, look
 
@@ -22,7 +23,8 @@ def quantize_blocks(x, fmt="mxfp8"):
 
     `x` is of float32, bfloat16 or float16. `fmt` says elements, block and scales as a storage
     line does: "mxfp8", "ocp.e4m3fn:32:ocp.e8m0,floor", "ocp.e4m3fn:128" (scales in float32).
-    Codes have the shape of `x`, scales (..., n / block), or (n / block,) rounded up where `x`
+    Codes have the shape of `x`, those of 4 bits ("mxfp4") half of its last dimension, rounded up, two to a
+    byte in uint8 (`.view(torch.float4_e2m1fn_x2)`); scales (..., n / block), or (n / block,) rounded up where `x`
     has one dimension or none, whose last block may be short. Raises ValueError where a last
     dimension of several is no multiple of the block, or `fmt` has none; altgrad.Error with the
     compiler's words for a bad `fmt`; TypeError for another dtype.
@@ -31,7 +33,7 @@ def quantize_blocks(x, fmt="mxfp8"):
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
     word = in_full(fmt) if isinstance(fmt, str) else ""
-    if block_of(word) < 2 or format_of_scales(word) not in SCALES:
+    if block_of(word) < 2 or format_of_scales(word) not in SCALES or has_levels(word):
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
     if _BOTH in word:
         raise ValueError(f"{fmt!r} says both; the sweep of an update alone sees columns: give x.t().contiguous()")
@@ -44,7 +46,8 @@ def quantize_blocks(x, fmt="mxfp8"):
                          f"{block_of(word)} in a block of {fmt!r}: pad it, or give it in one dimension")
     x = x.contiguous()
     shape, dtype = scales_of("copy", x, block_of(word), format_of_scales(word))
-    codes = torch.empty_like(x, dtype=dtype_of(format_of(word)))
+    codes = (zeros_for(x, x.stride()) if packs(word) else
+             torch.empty_like(x, dtype=dtype_of(format_of(word))))
     scales = torch.empty(shape, dtype=dtype, device=x.device)
     quantize_into(x, codes, scales, word)
     return codes, scales
@@ -75,12 +78,12 @@ def begin_copy(param, held, word):
     """
     word = _DRAWN.sub("", word)
     by, by_rows = scaled_by(word), word.replace(_BOTH, "")
-    if not by:
+    if not by and not has_levels(word):
         quantize_into(param, held["copy"], held["copy_scale"], by_rows)
         return _begin_columns(param, held, by_rows) if has_columns(word) else None
-    most = held.get("copy_amax", torch.empty((), device=param.device))
-    _run(param, look([param], written=False), word.replace(by, "current"),
-         {"copy": held["copy"], "copy_scale": held["copy_scale"], "copy_amax": most})
+    parts = {key: value for key, value in held.items() if key in ("copy", "copy_scale", "copy_tensor_scale")}
+    parts["copy_amax"] = held.get("copy_amax", torch.empty((), device=param.device))
+    _run(param, look([param], written=False), word.replace(by, "current") if by else word, parts)
 
 
 def _begin_columns(param, held, word):

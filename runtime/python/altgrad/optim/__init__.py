@@ -3,11 +3,11 @@
 from ._from_rule import FromRule
 from ._grid import GridOptim
 from ._named import ADOPT, LAMB, SGD, Adagrad, Adam, AdamW, AdEMAMix, Lion, ManifoldAdamW, RMSprop
-from ._narrow import AdamW8bit, AdamWFp8, Lion8bit, LionFp8
+from ._narrow import AdamW4bit, AdamW8bit, AdamWFp8, Lion8bit, LionFp8
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
 from ._transcode import StateError, transcode
 
-__all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdamW8bit", "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim",
+__all__ = ["ADOPT", "Adagrad", "Adam", "AdamW", "AdamW4bit", "AdamW8bit", "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim",
            "LAMB", "Lion", "Lion8bit", "LionFp8", "ManifoldAdamW", "Optimizer", "RMSprop", "Record", "SGD",
            "StateError", "plot_run", "transcode"]

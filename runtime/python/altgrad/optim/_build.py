@@ -20,6 +20,7 @@ from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, 
                       scales_for, unblocked)
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
+from .._storage.packed import packed_layout, packs, zeros_for
 from .._storage.rungs import code_dtypes, format_for
 
 
@@ -207,13 +208,15 @@ class _Namer:
         if self.optimizer._count_key in held:
             _count(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
-        states = tuple([_state_dtype(key, held.get(key), param) for _, key in names])
         small = self.blocked and param.numel() < BLOCKED_NUMEL
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         if (block := block_of(own.get("copy", ""))) > 1:
             check_rows(param, strides, block)
+        word_of = lambda name: own.get(name, own.get("states", ""))
+        states = tuple([_state_dtype(key, held.get(key), param, packed_layout(param.shape, strides)[0]
+                                     if packs(word_of(name)) else param.shape) for name, key in names])
         for name, key in names if held else ():
-            if block_of(word := own.get(name, own.get("states", ""))) > 1 or scaled_by(word):
+            if block_of(word := word_of(name)) > 1 or scaled_by(word):
                 check_scales(key, held, param, strides, word)
             else:
                 check_unscaled(key, held, names)
@@ -248,17 +251,19 @@ class _Namer:
         return set_line(*kind, words)
 
 
-def _state_dtype(key, state, param):
-    """The dtype of a state, None for one that is still to be made."""
+def _state_dtype(key, state, param, shape):
+    """The dtype of a state, None for one that is still to be made; `shape` is that of stored codes."""
     if state is None:
         return None
     if not isinstance(state, torch.Tensor) or state.dtype not in (*FORMATS, *CODES):
         kind = state.dtype if isinstance(state, torch.Tensor) else type(state).__name__
         known = ", ".join(FORMATS.values())
         raise TypeError(f"state {key!r} is {kind}; the kernels store {known}")
-    if state.shape != param.shape or state.device != param.device:
+    expected = tuple(shape if state.dtype in CODES else param.shape)
+    if state.shape != expected or state.device != param.device:
         raise ValueError(f"state {key!r} of shape {tuple(state.shape)} on {state.device} does not "
-                         f"belong to a parameter of shape {tuple(param.shape)} on {param.device}")
+                         f"belong to a parameter of shape {tuple(param.shape)} on {param.device}"
+                         + (f", whose codes have shape {expected}" if expected != tuple(param.shape) else ""))
     if state.layout != torch.strided:
         raise TypeError(f"state {key!r} is {state.layout}, and so is every gradient it was made of: "
                         "the kernels and torch need a dense one")
@@ -284,7 +289,7 @@ def _kept(optimizer, bundle, rows):
 
 
 def _fits(stream, state, row):
-    return stream.block != 1 or (same_order(state, row.strides) and not state.is_neg())
+    return stream.block != 1 or stream.packed or (same_order(state, row.strides) and not state.is_neg())
 
 
 def _make_states(optimizer, bundle, rows):
@@ -318,6 +323,7 @@ def _finish(optimizer, part, row, counts):
         state = held.get(key)
         if state is None:
             held[key] = (scales_for(param, stream) if stream.block != 1 else
+                         zeros_for(param, row.strides) if stream.packed else
                          optimizer._first_state(stream, row, dtype_of(stream.format)))
             fresh = True
             made.add(key)

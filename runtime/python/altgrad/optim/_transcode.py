@@ -11,6 +11,7 @@ from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
 from .._storage.described import LINE, described, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.master import REMAINDER, divide, join, splits
+from .._storage.packed import pack, packed_layout, packs
 from ._named import Adam
 from ._optimizer import Optimizer
 
@@ -127,7 +128,7 @@ def _checked(params, places):
 
 
 def _read(entry, group, words, param, where):
-    kept = peers.read(entry, words, where)
+    kept = peers.read(entry, words, where, param)
     if kept.step is None and "step" in group:  # TransformerEngine's
         kept.step = float(group["step"])
     shapes = {tuple(t.shape) for t in (*kept.states.values(), kept.master, kept.remainder)
@@ -143,7 +144,8 @@ def _read(entry, group, words, param, where):
 
 def _errors(place, kept, entry, target):
     """The StateErrors of what was written, by reading it."""
-    again = peers.read(entry, target.words, f"parameter {place}")
+    like = next(iter(kept.states.values()), None)
+    again = peers.read(entry, target.words, f"parameter {place}", like)
     for key, state in kept.states.items():
         numbers = peers.flat(state)
         if not numbers.numel():
@@ -158,8 +160,8 @@ def _errors(place, kept, entry, target):
 def _words_by_key(words, keys):
     """Words of storage by keys of `state`; raises ValueError for a block or a master that there is not."""
     for name, word in words.items():
-        if ":" in word.partition(",")[0] and block_of(word) not in (32, 64, 128, 256):
-            raise ValueError(f"storage '{name}={word}': a block has 32, 64, 128 or 256 elements")
+        if ":" in word.partition(",")[0] and block_of(word) not in (16, 32, 64, 128, 256):
+            raise ValueError(f"storage '{name}={word}': a block has 16, 32, 64, 128 or 256 elements")
         if name == "master" and word not in ("f32", "bf16+i16", "bf16+i8"):
             raise ValueError(f"storage 'master={word}': a master is f32, bf16+i16 or bf16+i8")
     return {keys.get(name, name): word for name, word in words.items()}
@@ -217,6 +219,10 @@ class _Target:
         if block > 1 and state.numel() >= BLOCKED_NUMEL:
             codes, scales = encode_blocks(word, numbers, block)
             yield scale_key(key), scales.to(device)
+            if packs(word):
+                shape, strides = packed_layout(state.shape, state.stride())
+                yield key, pack(word, codes).to(device).as_strided(shape, strides)
+                return
         else:
             codes = encode("f32" if block > 1 else word, numbers)
         yield key, peers.shaped(codes.to(device), state)
