@@ -92,8 +92,7 @@ static void quantizeColumns(const Tensor &param, const Tensor &codes,
       at::zeros({columns, (rows + block - 1) / block * block}, param.options());
   turned.narrow(1, 0, rows).copy_(param.detach().reshape({rows, columns}).t());
   Tensor found = at::empty_like(turned, codes.options());
-  Tensor units =
-      at::empty({columns, turned.size(1) / block}, scales.options());
+  Tensor units = at::empty({columns, turned.size(1) / block}, scales.options());
   quantizeInto(turned, found, units, word);
   codes.copy_(found.narrow(1, 0, rows).t().reshape(codes.sizes()));
   scales.copy_(units.t());
