@@ -371,8 +371,8 @@ LogicalResult SweepOp::verify() {
              << stringifyReduction(getReduction(index)) << "' to "
              << result.getType();
   }
-  // sweep_c12
   auto maxima = getBody().getOps<ColumnMaxOp>();
+  // sweep_c12
   if (takesColumns() && (getNumResults() || !llvm::hasSingleElement(maxima)))
     return emitOpError() << "takes the largest of columns of "
                          << llvm::range_size(maxima) << " values and has "

@@ -38,9 +38,7 @@ struct Tables {
   size_t valueBytes = 0;
   uint32_t finished = 0;
 
-  int64_t nchunks() const {
-    return setChunks.empty() ? 0 : setChunks.back();
-  }
+  int64_t nchunks() const { return setChunks.empty() ? 0 : setChunks.back(); }
   bool isMirrored(uint64_t address) const {
     return address - uint64_t(values) < valueBytes;
   }

@@ -55,9 +55,9 @@ private:
   altgrad_status checkGroup(const altgrad_tensor &tensor);
 
   const Manifest &manifest;
-  std::vector<int64_t> blocks;    // by set: elements of the longest
+  std::vector<int64_t> blocks;       // by set: elements of the longest
   std::vector<int64_t> blocksOfRows; // the same, where tiles cut rows; else 1
-  std::vector<int64_t> groupSets; // empty: groups may be of several sets
+  std::vector<int64_t> groupSets;    // empty: groups may be of several sets
   int64_t ngroups, elements = 0, set = 0, index = 0;
 };
 
@@ -112,13 +112,13 @@ altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
                 (long long)tensor.set);
   if (blocksOfRows[size_t(tensor.set)] > 1 && shape.rows * shape.batch > 1 &&
       shape.columns % blocksOfRows[size_t(tensor.set)] != 0)
-    return fail(ALTGRAD_INVALID,
-                "tensors[%lld] has rows of %lld elements, not a multiple of "
-                "%lld, the elements of a block in set %lld, whose step goes over "
-                "tiles",
-                (long long)index, (long long)shape.columns,
-                (long long)blocksOfRows[size_t(tensor.set)],
-                (long long)tensor.set);
+    return fail(
+        ALTGRAD_INVALID,
+        "tensors[%lld] has rows of %lld elements, not a multiple of "
+        "%lld, the elements of a block in set %lld, whose step goes over "
+        "tiles",
+        (long long)index, (long long)shape.columns,
+        (long long)blocksOfRows[size_t(tensor.set)], (long long)tensor.set);
   const Units units = unitsOf(manifest, tensor);
   if (units.count > 1 && units.numel % block != 0)
     return fail(ALTGRAD_INVALID,

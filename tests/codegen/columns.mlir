@@ -11,8 +11,8 @@
 // HOST-NOT: math.sqrt {{.*}} : vector
 // HOST: scf.for {{.*}} -> (vector<8xf32>)
 // HOST: arith.maxsi {{.*}} : vector<8xi32>
-// HOST: arith.divf {{.*}} : vector<8xf32>
 // HOST: arith.maxsi {{.*}} : i32
+// HOST: arith.divf {{.*}} : vector<8xf32>
 
 // A block of threads does a tile; each of them half a column behind the barrier.
 // GPU: llvm.mlir.global internal @altgrad_s_go_tile() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<16384 x i8>

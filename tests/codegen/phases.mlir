@@ -23,6 +23,7 @@
 // MANIFEST: "read": 4
 // MANIFEST-NEXT: "set": 0
 // MANIFEST-NEXT: "symbol": "altgrad_train_reduce0"
+// MANIFEST-NEXT: "tiles": 0,
 // MANIFEST-NEXT: "written": 0
 // MANIFEST: "ptx": [
 // MANIFEST-NEXT: "sm_80"

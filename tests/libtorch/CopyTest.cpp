@@ -53,8 +53,8 @@ void expectColumns(const RuleOptimizer &optimizer, const Tensor &param) {
   EXPECT_TRUE(at::equal(scales.to(at::kFloat), unit.t()));
   Tensor codes = (turned / unit.unsqueeze(2)).to(at::kFloat8_e4m3fn);
   codes = codes.view({columns, blocks * 32}).narrow(1, 0, rows).t();
-  EXPECT_TRUE(sameBits(kept(optimizer, param, "copy_columns"),
-                       codes.contiguous()));
+  EXPECT_TRUE(
+      sameBits(kept(optimizer, param, "copy_columns"), codes.contiguous()));
 }
 
 TEST(Copies, OfColumnsHaveTheScalesOfTheirColumns) {
@@ -70,8 +70,7 @@ TEST(Copies, OfColumnsHaveTheScalesOfTheirColumns) {
 
 TEST(Copies, OfColumnsAreThereWhenTheFirstStepIsSkipped) {
   Tensor param = leaf({40, 64}), before = param.detach().clone();
-  RuleOptimizer optimizer({param},
-                          RuleSpec("lion").storage("copy=mxfp8,both"));
+  RuleOptimizer optimizer({param}, RuleSpec("lion").storage("copy=mxfp8,both"));
   altgrad::amp::GradScaler scaler(
       altgrad::amp::GradScalerOptions().init_scale(1));
   scaler.scale((param * 3).sum()).backward();

@@ -210,6 +210,8 @@ const Edit edits[] = {
      "phases[1].domain is \"rows\" of a total phase"},
     {"\"kind\": \"sweep\"", "\"kind\": \"walk\"", "phases[0].kind is \"walk\""},
     {"\"per_block\": 8", "\"per_block\": 0", "phases[0].per_block is 0"},
+    {"\"tiles\": 0", "\"tiles\": 2", "phases[0].tiles is 2"},
+    {"\"columns\": 0", "\"columns\": 2", "streams[0].columns is 2"},
     {"\"finishes\": 0", "\"finishes\": 3",
      "phases[0].finishes is 3, but the launch ends before"},
     {"\"block\": 1, \"read\"", "\"block\": 3, \"read\"",

@@ -20,7 +20,7 @@
 //    "inputs": 1,           moving pointers of a row (streams of access "in")
 //    "streams": [{"name": "m", "key": "m", "role": "state", "access": "inout",
 //                 "format": "bf16", "bits": 16, "even": "none", "block": 1,
-//                 "slot": 0, "set": 0}, ...],
+//                 "columns": 0, "slot": 0, "set": 0}, ...],
 //    "scalars": [{"name": "lr", "key": "lr", "role": "hyper", "access": "in",
 //                 "type": "f64", "scope": "group", "slot": 0, "set": 0,
 //                 "default": 0.001}, ...],
@@ -29,7 +29,8 @@
 //                  "spills": 0},
 //    "phases": [{"name": "update", "symbol": "altgrad_train_update",
 //                "kind": "sweep", "domain": "chunks", "set": 0, "per_block": 1,
-//                "finishes": 0, "block": 1, "read": 16, "written": 12.125}, ...],
+//                "finishes": 0, "block": 1, "tiles": 0, "read": 16,
+//                "written": 12.125}, ...],
 //    "exchanges": [{"phase": 3,
 //                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...],
 //    "warnings": [{"set": 0, "stream": "v", "hyper": "beta2", "above": 0.998,

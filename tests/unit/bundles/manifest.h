@@ -5,7 +5,8 @@
 #define STREAM(name, key, role, access, format, bits, block, slot, set)        \
   "{\"name\": \"" name "\", \"key\": \"" key "\", \"role\": \"" role           \
   "\", \"access\": \"" access "\", \"format\": \"" format                      \
-  "\", \"bits\": " #bits ", \"even\": \"none\", \"block\": " #block ", \"slot\": " #slot           \
+  "\", \"columns\": 0, \"bits\": " #bits ", \"even\": \"none\", \"block\": " #block \
+  ", \"slot\": " #slot                                                          \
   ", \"set\": " #set "}"
 #define SCALAR(name, key, role, access, type, scope, slot, set, fallback)      \
   "{\"name\": \"" name "\", \"key\": \"" key "\", \"role\": \"" role           \
@@ -19,7 +20,7 @@
   "{\"name\": \"" name "\", \"symbol\": \"" symbol "\", \"kind\": \"" kind     \
   "\", \"domain\": \"" domain "\", \"set\": " #set                             \
   ", \"per_block\": " #per_block ", \"finishes\": " #finishes                  \
-  ", \"block\": 1, \"read\": " #read            \
+  ", \"tiles\": 0, \"block\": 1, \"read\": " #read                               \
   ", \"written\": " #written "}"
 #define EXCHANGE(phase, word, reduction)                                       \
   "{\"phase\": " #phase ", \"words\": [{\"word\": " #word                      \

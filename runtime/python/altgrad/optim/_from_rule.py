@@ -64,7 +64,8 @@ def FromRule(source, storage="", options=(), name=None):
     parameter, which is bfloat16, and the 16 bits that it has no room for, in state
     "remainder", are that float32; "master=bf16+i8": nearly), or a further copy of the parameter
     ("copy=ocp.e4m3fn", state "copy"; "copy=mxfp8", with one scale of ocp.e8m0 for each 32 elements
-    of the last dimension in "copy_scale"; or "copy=ocp.e4m3fn,delayed", with one scale in
+    of the last dimension in "copy_scale", and with ",both" a second time by columns, in
+    "copy_columns" and "copy_columns_scale" of shape (ceil(rows / 32), columns); or "copy=ocp.e4m3fn,delayed", with one scale in
     "copy_scale", by "copy_amax"), or a scale to each
     block of a state ("m=ocp.e4m3fn:128", scales in state "m_scale"; tensors under 4096
     elements keep it as float32); what it does
