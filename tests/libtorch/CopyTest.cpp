@@ -129,7 +129,7 @@ TEST(Copies, WithOneScaleFollowByAStep) {
 TEST(Copies, WithOneScaleOfAnotherKind) {
   for (std::string word : {"delayed:3", "current", "bounded"}) {
     Tensor param = leaf({40, 50});
-    Tensors past{param.detach().abs().max()};
+    std::vector<Tensor> past{param.detach().abs().max()};
     RuleOptimizer optimizer(
         {param}, RuleSpec("adamw").storage(
                      "states=f32 copy=ocp.e4m3fn,stochastic32," + word));
@@ -140,7 +140,8 @@ TEST(Copies, WithOneScaleOfAnotherKind) {
       Tensor most =
           word == "current"
               ? now
-              : at::stack(Tensors(past.begin() + first, past.end())).max();
+              : at::stack(std::vector<Tensor>(past.begin() + first, past.end()))
+                    .max();
       Tensor scale = kept(optimizer, param, "copy_scale");
       if (word == "bounded")
         EXPECT_TRUE(at::ge(scale * 448, now).item<bool>());

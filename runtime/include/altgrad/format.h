@@ -187,8 +187,8 @@ inline constexpr Preset presets[] = {
     {"torchao4u", bookFormat(4)},
 };
 
-// Formats whose blocks have a scale: how a storage line says them in full, element,
-// block and scale.
+// Formats whose blocks have a scale: how a storage line says them in full,
+// element, block and scale.
 struct ScaledPreset {
   const char *name, *meaning;
 };
@@ -290,9 +290,9 @@ constexpr uint32_t encodeByBook(const Book &book, float value,
 // without one. What is negative and rounds to no zero lies beyond an unsigned
 // format: its smallest number when saturating, otherwise NaN. `saturated` is
 // set, never cleared, when a number beyond the format became one of its
-// numbers. `draw` is for stochastic rounding, of 16 bits or 32. A code book has the nearest
-// number, of two the higher one, its last ones for what is beyond them, and the
-// code of 0 for NaN.
+// numbers. `draw` is for stochastic rounding, of 16 bits or 32. A code book has
+// the nearest number, of two the higher one, its last ones for what is beyond
+// them, and the code of 0 for NaN.
 constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
                               Rounding rounding, Overflow overflow,
                               bool *saturated = nullptr, uint32_t draw = 0,
@@ -305,11 +305,11 @@ constexpr uint32_t encodeBits(const Format &format, uint32_t bits,
   if (magnitude > 0x7f800000)
     return format.nan == NanCode::None ? 0 : format.nanCode();
   uint32_t largest = format.maxCode() + (format.complement && negative);
-  uint64_t code = magnitude == 0 ? 0
-                  : magnitude == 0x7f800000
-                      ? uint64_t(largest) + 2
-                      : detail::roundToCode(format, magnitude, rounding, draw,
-                                            drawBits);
+  uint64_t code =
+      magnitude == 0 ? 0
+      : magnitude == 0x7f800000
+          ? uint64_t(largest) + 2
+          : detail::roundToCode(format, magnitude, rounding, draw, drawBits);
   bool below = negative && !format.hasSign && code > 0;
   if (!format.hasZero && code > 0)
     --code;
