@@ -53,7 +53,8 @@ static std::string specOf(const Preset &preset) {
          (book ? "\n  %r = element %m\n"
                  "  %most = block_reduce max %r over 32 : f32\n"
                  "  %u = collect %most : f32 to !altgrad.reals\n"
-                 "  %o = dequantize %f : " + type
+                 "  %o = dequantize %f : " +
+                     type
                : "") +
          "\n  commit always %ka to %a : " + type + ", %kb to %b : " + type +
          ", %m to %d : !altgrad.tensors<f32>" +
