@@ -19,7 +19,8 @@ struct BookParts {
   // Of the binades from 2^-31 to 1, by the low bits of the exponent.
   uint32_t begins[32] = {}; // the bits where a part does, less the margin
   uint32_t after[32] = {};  // one more than the part before it
-  // Of parts: before the first number but 0, of each line, from the last number on.
+  // Of parts: before the first number but 0, of each line, from the last number
+  // on.
   float slopes[16] = {}, offsets[16] = {};
   float most[16] = {}; // the last code's of the part
 
@@ -28,12 +29,12 @@ struct BookParts {
     unsigned parts = book.lineCount + 2u, code = 0; // the first one's of a part
     for (unsigned part = 0; part < parts; ++part) {
       unsigned last = lastOf(book, part);
-      // Half a code more than the book's lines, and 1, so that doubt is above 0.
+      // Half a code more than the book's lines, and 1, so that doubt is above
+      // 0.
       if (part > 0 && part + 1 < parts) {
         slopes[part] = book.lines[part - 1].slope * one;
         offsets[part] = book.lines[part - 1].offset * one + one / 2 + 1;
-      }
-      else
+      } else
         offsets[part] = float(last) * one + one / 2;
       most[part] = float(last) * one + one / 2;
       if (part > 0)

@@ -1,5 +1,5 @@
-// Code books with AVX-512: 16 numbers are encoded at once, where none of them lies
-// next to the middle of two numbers, and 32 codes decoded.
+// Code books with AVX-512: 16 numbers are encoded at once, where none of them
+// lies next to the middle of two numbers, and 32 codes decoded.
 #include "codegen/numerics/Bits.h"
 #include "codegen/numerics/BookParts.h"
 #include "codegen/numerics/Numerics.h"
@@ -61,11 +61,13 @@ private:
 } // namespace
 
 Value QuickSearch::code() {
-  magnitude = book.hasSign
-                  ? bits.both(raw, bits.constant(0x7fffffffu))
-                  : arith::MaxSIOp::create(b, raw, bits.constant(0u)).getResult();
+  magnitude =
+      book.hasSign
+          ? bits.both(raw, bits.constant(0x7fffffffu))
+          : arith::MaxSIOp::create(b, raw, bits.constant(0u)).getResult();
   Value binade = bits.right(
-      arith::MaxSIOp::create(b, magnitude, bits.constant(BookParts::least)), 23);
+      arith::MaxSIOp::create(b, magnitude, bits.constant(BookParts::least)),
+      23);
   beyond = bits.sub(magnitude, byBinade(parts.begins, binade));
   Value part = bits.add(byBinade(parts.after, binade),
                         arith::ShRSIOp::create(b, beyond, bits.constant(31u)));
@@ -76,8 +78,8 @@ Value QuickSearch::code() {
                             bits.cast(byPart(parts.most, part), bits.type));
   steps = arith::FPToSIOp::create(b, bits.type, bits.cast(lowest, bits.f32()));
   Integers codes{b, bits.of(b.getI8Type())};
-  Value above = arith::TruncIOp::create(
-      b, codes.type, bits.right(steps, BookParts::fraction));
+  Value above = arith::TruncIOp::create(b, codes.type,
+                                        bits.right(steps, BookParts::fraction));
   if (!book.hasSign)
     return above;
   Value zero = codes.constant(book.zero);
@@ -89,7 +91,8 @@ Value QuickSearch::code() {
 
 // What is not finite or beyond 2 is not, either.
 Value QuickSearch::isSure() const {
-  Value doubt = bits.both(steps, bits.constant((1u << BookParts::fraction) - 2));
+  Value doubt =
+      bits.both(steps, bits.constant((1u << BookParts::fraction) - 2));
   Value no = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, doubt,
                                    bits.constant(0u));
   Value large = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, magnitude,
@@ -113,7 +116,8 @@ bool altgrad::hasQuickWay(const Book &book, Type numbers, int64_t count,
 }
 
 Value altgrad::encodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
-                             Value number, llvm::function_ref<Value()> exactly) {
+                             Value number,
+                             llvm::function_ref<Value()> exactly) {
   Bits bits{b, number.getType()};
   QuickSearch search(bits, book, number);
   Value code = search.code();
@@ -154,16 +158,16 @@ Value Halves::of(ArrayRef<float> numbers, unsigned shift) const {
           b, DenseElementsAttr::get(cast<ShapedType>(words.type),
                                     ArrayRef<int16_t>(entries))));
     }
-    parts.push_back(
-        LLVM::CallIntrinsicOp::create(
-            b, words.type, b.getStringAttr("llvm.x86.avx512.vpermi2var.hi.512"),
-            ValueRange{tables[0], places, tables[1]})
-            .getResult(0));
+    parts.push_back(LLVM::CallIntrinsicOp::create(
+                        b, words.type,
+                        b.getStringAttr("llvm.x86.avx512.vpermi2var.hi.512"),
+                        ValueRange{tables[0], places, tables[1]})
+                        .getResult(0));
   }
   for (uint64_t bit = 64; parts.size() > 1; bit *= 2) {
-    Value high = arith::CmpIOp::create(
-        b, arith::CmpIPredicate::ne, words.both(places, words.constant(bit)),
-        words.constant(0));
+    Value high = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                                       words.both(places, words.constant(bit)),
+                                       words.constant(0));
     for (size_t i = 0; i < parts.size() / 2; ++i)
       parts[i] = words.choose(high, parts[2 * i + 1], parts[2 * i]);
     parts.resize(parts.size() / 2);
@@ -185,9 +189,9 @@ Value altgrad::decodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
   Halves halves(words, place);
   Value low = halves.of(numbers, 0), high = halves.of(numbers, 16);
   if (book.hasSign) {
-    Value isOne = arith::CmpIOp::create(
-        b, arith::CmpIPredicate::ne, words.both(place, words.constant(128)),
-        words.constant(0));
+    Value isOne = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                                        words.both(place, words.constant(128)),
+                                        words.constant(0));
     high = words.choose(isOne, words.constant(powerBits(0) >> 16), high);
     high = words.either(high, words.both(sign, words.constant(0x8000)));
   }

@@ -43,18 +43,24 @@ static std::string specOf(const Preset &preset) {
   return "altgrad.step @s(in %x: !altgrad.tensors<f32>, out %a: " + type +
          ", out %b: " + type + ", in %c: " + type +
          " set 1, out %d: !altgrad.tensors<f32> set 1" +
-         (book ? ", out %e: " + scale + " set 1" : "") +
+         (book ? ", out %e: " + scale + " set 1, in %f: " + type +
+                     " set 2, out %h: !altgrad.tensors<f32> set 2"
+               : "") +
          ") {\n"
          "  %n = dequantize %x : !altgrad.tensors<f32>\n" +
          round("%ka", false) + round("%kb", true) +
          "  %m = dequantize %c : " + type +
          (book ? "\n  %r = element %m\n"
                  "  %most = block_reduce max %r over 32 : f32\n"
-                 "  %u = collect %most : f32 to !altgrad.reals"
+                 "  %u = collect %most : f32 to !altgrad.reals\n"
+                 "  %o = dequantize %f : " +
+                     type
                : "") +
          "\n  commit always %ka to %a : " + type + ", %kb to %b : " + type +
          ", %m to %d : !altgrad.tensors<f32>" +
-         (book ? ", %u to %e : " + scale : "") + "\n}\n";
+         (book ? ", %u to %e : " + scale + ", %o to %h : !altgrad.tensors<f32>"
+               : "") +
+         "\n}\n";
 }
 
 namespace {
@@ -64,22 +70,25 @@ public:
   Step(altgrad_bundle *bundle, const Format &f, size_t size)
       : codes(1u << f.bits()), wide(f.bits() > 8), floats(size),
         nonFinite(size * 2), saturate(size * 2), coded(codes * 2),
-        decoded(codes), largest(codes / 32 + 1) {
+        decoded(codes), again(f.book ? codes : 0), largest(codes / 32 + 1) {
     for (uint32_t code = 0; code < codes; ++code)
       put(coded, code, uint16_t(code));
     must(altgrad_plan_create(bundle, device, &plan));
     must(altgrad_set_threads(plan, 1));
-    altgrad_tensor rows[2] = {};
-    for (int i : {0, 1})
+    altgrad_tensor rows[3] = {};
+    for (int i : {0, 1, 2})
       rows[i] = {sizeof rows[i], int64_t(i ? codes : size), 0, 0, 0, i, i, -1};
-    must(altgrad_bind_tensors(plan, rows, 2, 2));
+    must(altgrad_bind_tensors(plan, rows, f.book ? 3 : 2, f.book ? 3 : 2));
     bind("x", floats.data());
     bind("a", nonFinite.data());
     bind("b", saturate.data());
     bind("c", coded.data());
     bind("d", decoded.data());
-    if (f.book)
+    if (f.book) {
       bind("e", largest.data());
+      bind("f", coded.data());
+      bind("h", again.data());
+    }
     uint64_t bytes;
     must(altgrad_workspace(plan, &bytes));
     workspace.resize(bytes + 64);
@@ -105,7 +114,7 @@ public:
   bool wide;
   std::vector<uint32_t> floats;
   std::vector<uint8_t> nonFinite, saturate, coded;
-  std::vector<uint32_t> decoded, largest;
+  std::vector<uint32_t> decoded, again, largest;
 
 private:
   void bind(const char *name, void *pointer) {
@@ -155,6 +164,8 @@ static bool check(const Preset &preset, const Magnitudes &magnitudes,
                          i % 2 ? 1u << 31 : 0, magnitudes, i / 2 * part);
     for (uint32_t code = 0; code < step.codes; ++code)
       wrong += step.decoded[code] != decodeBits(preset.format, code);
+    for (uint32_t code = 0; code < step.again.size(); ++code)
+      wrong += step.again[code] != decodeBits(preset.format, code);
   };
   std::vector<std::thread> others;
   for (unsigned i = 1; i < threads; ++i)

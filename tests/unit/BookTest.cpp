@@ -89,9 +89,9 @@ std::optional<uint32_t> quickCode(const Book &book, float number) {
   uint32_t binade = std::max(bits, BookParts::least) >> 23 & 31;
   uint32_t beyond = bits - parts.begins[binade];
   uint32_t part = parts.after[binade] - (beyond >> 31);
-  uint32_t steps = uint32_t(std::min(
-      std::fma(magnitude, parts.slopes[part], parts.offsets[part]),
-      parts.most[part]));
+  uint32_t steps = uint32_t(
+      std::min(std::fma(magnitude, parts.slopes[part], parts.offsets[part]),
+               parts.most[part]));
   if (!(steps & ((1u << BookParts::fraction) - 2)) || bits >= 0x40000000 ||
       (book.hasSign && beyond < 2 * BookParts::margin))
     return std::nullopt;
