@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/serialize.h>
 
+#include <cstdlib>
 #include <functional>
 #include <gtest/gtest.h>
 #include <sstream>
@@ -17,6 +18,14 @@ using namespace altgrad::tests;
 using namespace altgrad::optim;
 
 namespace {
+
+// GPUs sum in the step.
+struct NormHooks : testing::Test {
+  void SetUp() override {
+    if (getenv("ALTGRAD_STANDS_FOR_CUDA"))
+      GTEST_SKIP() << "kernels of GPUs";
+  }
+};
 
 // Their gradients have 1 MB or more, but for the last one's.
 const std::vector<std::vector<int64_t>> shapes{
@@ -119,7 +128,7 @@ bool isTaken(Pair &pair, size_t which = 0) {
          pair.optimizers[1]->last_grad_norm() > 5e3;
 }
 
-TEST(NormHooks, BitsAreThoseOfTheStepThatReadsTwice) {
+TEST_F(NormHooks, BitsAreThoseOfTheStepThatReadsTwice) {
   for (const char *rule : {"adamw", "sgd", "lion"})
     for (at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       Pair pair(clipped(rule), type);
@@ -131,7 +140,7 @@ TEST(NormHooks, BitsAreThoseOfTheStepThatReadsTwice) {
     }
 }
 
-TEST(NormHooks, LargeGradientsAreSummedFromTheSecondStepOn) {
+TEST_F(NormHooks, LargeGradientsAreSummedFromTheSecondStepOn) {
   Pair pair;
   EXPECT_EQ(hooksOf(pair.params[0][0]), 0u);
   pair.backward();
@@ -145,7 +154,7 @@ TEST(NormHooks, LargeGradientsAreSummedFromTheSecondStepOn) {
   }
 }
 
-TEST(NormHooks, OnlyWhatIsAccumulatedLastCounts) {
+TEST_F(NormHooks, OnlyWhatIsAccumulatedLastCounts) {
   Ready pair;
   for (int turn = 0; turn < 3; ++turn)
     pair.backward();
@@ -155,7 +164,7 @@ TEST(NormHooks, OnlyWhatIsAccumulatedLastCounts) {
   EXPECT_TRUE(isTaken(pair));
 }
 
-TEST(NormHooks, AGradientChangedAfterwardsIsSummedAgain) {
+TEST_F(NormHooks, AGradientChangedAfterwardsIsSummedAgain) {
   using Params = std::vector<Tensor> &;
   const std::function<void(Params)> changes[] = {
       [](Params p) { p[1].mutable_grad().mul_(2); },
@@ -183,7 +192,7 @@ TEST(NormHooks, AGradientChangedAfterwardsIsSummedAgain) {
   }
 }
 
-TEST(NormHooks, AHookOfTheTensorThatChangesGradientsComesFirst) {
+TEST_F(NormHooks, AHookOfTheTensorThatChangesGradientsComesFirst) {
   struct Halve : torch::autograd::PostAccumulateGradHook {
     void operator()(const Tensor &param) override {
       at::NoGradGuard disabled;
@@ -199,7 +208,7 @@ TEST(NormHooks, AHookOfTheTensorThatChangesGradientsComesFirst) {
   EXPECT_TRUE(pair.said.texts.empty());
 }
 
-TEST(NormHooks, FrozenParametersAndThoseThatLeave) {
+TEST_F(NormHooks, FrozenParametersAndThoseThatLeave) {
   Ready pair;
   pair.change([](auto &params) { params[0].requires_grad_(false); });
   for (int turn = 0; turn < 3; ++turn) {
@@ -222,7 +231,7 @@ TEST(NormHooks, FrozenParametersAndThoseThatLeave) {
   EXPECT_TRUE(isTaken(pair));
 }
 
-TEST(NormHooks, GroupsThatComeAndFilesThatAreLoaded) {
+TEST_F(NormHooks, GroupsThatComeAndFilesThatAreLoaded) {
   Ready pair;
   pair.backward();
   Tensor more = at::randn({270000});
@@ -245,7 +254,7 @@ TEST(NormHooks, GroupsThatComeAndFilesThatAreLoaded) {
   EXPECT_TRUE(isTaken(pair, 4));
 }
 
-TEST(NormHooks, OtherMemoryOfAParameterAfterItsSum) {
+TEST_F(NormHooks, OtherMemoryOfAParameterAfterItsSum) {
   Ready pair;
   pair.backward();
   pair.change([](auto &params) {
@@ -257,7 +266,7 @@ TEST(NormHooks, OtherMemoryOfAParameterAfterItsSum) {
   EXPECT_TRUE(isTaken(pair));
 }
 
-TEST(NormHooks, UnderScalersWhoseScalesChange) {
+TEST_F(NormHooks, UnderScalersWhoseScalesChange) {
   Pair pair;
   auto options =
       altgrad::amp::GradScalerOptions().init_scale(4).growth_interval(3);
@@ -278,7 +287,7 @@ TEST(NormHooks, UnderScalersWhoseScalesChange) {
   EXPECT_EQ(pair.optimizers[0]->skipped_steps().item<int64_t>(), 1);
 }
 
-TEST(NormHooks, HooksGoWithTheirOptimizer) {
+TEST_F(NormHooks, HooksGoWithTheirOptimizer) {
   Ready pair;
   EXPECT_EQ(hooksOf(pair.params[0][0]), 1u);
   RuleOptimizer third(pair.params[0], clipped("sgd").norm_in_backward(true),
@@ -292,7 +301,7 @@ TEST(NormHooks, HooksGoWithTheirOptimizer) {
   third.step();
 }
 
-TEST(NormHooks, BackwardInSeveralThreads) {
+TEST_F(NormHooks, BackwardInSeveralThreads) {
   Ready pair;
   for (int turn = 0; turn < 4; ++turn) {
     std::vector<Tensor> weights;
@@ -311,7 +320,7 @@ TEST(NormHooks, BackwardInSeveralThreads) {
   EXPECT_TRUE(pair.said.texts.empty());
 }
 
-TEST(NormHooks, SaysOnceWhatItCannotSum) {
+TEST_F(NormHooks, SaysOnceWhatItCannotSum) {
   Pair pair(clipped("lamb").profile("torch"));
   for (int turn = 0; turn < 2; ++turn) {
     pair.backward();
