@@ -106,6 +106,7 @@ SmallVector<Value> GpuLowering::foldLanes(KernelBuilder &kernel,
                                           const Fold &fold, Value lane,
                                           int64_t perThread) {
   int64_t ahead = loadsAhead / perThread, step = ALTGRAD_LANES / perThread;
+  lane = opaque(lane); // or its places would be registers for all folds
   auto joined = [&](SmallVector<Value> sums, ArrayRef<Value> partials) {
     for (auto [i, partial] : llvm::enumerate(partials))
       sums[i % perThread] =
@@ -244,19 +245,18 @@ void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase,
         ALTGRAD_ROW_CHUNKS);
     Value few = is(P::sle, count, kernel.i64(fewChunks));
     Value many = is(P::sgt, count, kernel.i64(manyChunks));
+    Value yes = arith::ConstantIntOp::create(builder, true, 1);
+    Value longer = both(inside, arith::XOrIOp::create(builder, few, yes));
+    Value mine =
+        ballot(both(longer, arith::XOrIOp::create(builder, many, yes)));
+    Value blocks = ballot(both(inside, many));
     kernel.when(both(inside, few), [&] {
-      Value yes = arith::ConstantIntOp::create(builder, true, 1);
       foldRow(kernel, phase, index, yes, &GpuLowering::foldFew);
     });
-    Value none = arith::ConstantIntOp::create(builder, true, 1);
-    Value longer = both(inside, arith::XOrIOp::create(builder, few, none));
-    Value mine =
-        ballot(both(longer, arith::XOrIOp::create(builder, many, none)));
     forEachBit(kernel, mine, [&](Value number) {
       foldRow(kernel, phase, rowOf(own, number),
               is(P::eq, inWarp, kernel.i64(0)), &GpuLowering::foldByWarp);
     });
-    Value blocks = ballot(both(inside, many));
     barrier();
     onFirstThread(kernel, [&] {
       kernel.store(blocks, sharedWord(kernel, plus(own, kernel.i64(warpWord))),
