@@ -13,16 +13,20 @@ static constexpr GpuTuning noGpu{},
     anyGpu{/*accessBytes=*/16,       /*uniformRegisters=*/24,
            /*otherRegisters=*/8,     /*bytesAhead=*/128,
            /*sharedBytes=*/24 << 10, /*residentBlocks=*/4,
-           /*residentSmall=*/4};
+           /*residentSmall=*/4},
+    largeGpu{/*accessBytes=*/16,       /*uniformRegisters=*/24,
+             /*otherRegisters=*/8,     /*bytesAhead=*/128,
+             /*sharedBytes=*/36 << 10, /*residentBlocks=*/4,
+             /*residentSmall=*/4};
 
 static constexpr Target targets[] = {
     {"x86-64-v3", "x86-64-v3", "v3", "", false, false, 8, avx2, noGpu},
     {"x86-64-v4", "x86-64-v4", "v4", "", false, false, 16, avx512, noGpu},
-    {"sm_80", "sm_80", "", "7.0", false, false, 2, noCpu, anyGpu},
+    {"sm_80", "sm_80", "", "7.0", false, false, 2, noCpu, largeGpu},
     {"sm_86", "sm_86", "", "7.1", false, false, 2, noCpu, anyGpu},
     {"sm_89", "sm_89", "", "8.1", true, false, 2, noCpu, anyGpu},
-    {"sm_90", "sm_90", "", "7.8", true, true, 2, noCpu, anyGpu},
-    {"sm_90a", "sm_90a", "", "8.0", true, true, 2, noCpu, anyGpu},
+    {"sm_90", "sm_90", "", "7.8", true, true, 2, noCpu, largeGpu},
+    {"sm_90a", "sm_90a", "", "8.0", true, true, 2, noCpu, largeGpu},
 };
 
 llvm::ArrayRef<Target> altgrad::getTargets() { return targets; }

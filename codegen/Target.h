@@ -41,10 +41,12 @@ struct GpuTuning {
   // Bytes of a thread's loads that come before the first of them is used, where a
   // warp does a chunk.
   unsigned bytesAhead;
-  // Bytes of shared memory for a block: four are at home on a multiprocessor.
+  // Bytes of shared memory for a block: four are at home on a multiprocessor, of
+  // 100 KB, or of 164 and more.
   unsigned sharedBytes;
   // Blocks on a multiprocessor that ptxas must make room for: four leave 64
-  // registers, which all stock kernels do with. Without a number it aims at eight.
+  // registers. One fewer where a sweep needs more. Without a number it aims at
+  // eight.
   unsigned residentBlocks;
   // The same for kernels with folds and scalars in them, whose loops ptxas
   // unrolls until they have as many registers as they may.

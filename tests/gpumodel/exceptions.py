@@ -11,7 +11,34 @@ START = "the first loads' latency and the last blocks' wait: of 12 MB a bare cop
 THREADS = "2048 resident threads have 16 bytes of the one stream on their way; a second access each would be needed"
 ONLY = "gradients alone: nothing else is moved behind which other accesses could hide, and few bytes"
 BETWEEN = "a first launch for rows, or a last block for folds, the norm and rows, and the gap to the next launch"
+SCALES = "divisions and roots by the slow path's branches: sweeps whose blocks share values have no quick bodies"
+BOOKS = SCALES + "; and each code is looked for in its book"
+MORE = "more than 64 registers want; three blocks are resident, and nothing is on the stack"
+DRAWN = "a thread calls the generator for every element of its own where tensors are not aligned"
+ROUNDED = "a draw and a change of codes for each element"
+EIGHT = "with sums a thread has eight elements at a time, 8 bytes of a stream of bytes: the model knows 16-byte accesses alone"
 KNOWN = [
+    ("accesses", r"(copy=ocp.e4m3fn,delayed|param=ocp.e4m3fn .*rungs=)", 1, EIGHT),
+    ("registers", r"(:256|:128|rungs=).*update", 80, MORE),
+    ("flight", r"(:256|:128|rungs=).*update", 36864, MORE),
+    ("regions", r"(:256|:128|copy=mxfp8).*update", 57, SCALES),
+    ("regions", r"rungs=.*--statistics.*update", 2, ENDS),
+    ("instructions", r"rule=adamw.*bnb8.*update", 14.4, BOOKS),
+    ("instructions", r"rule=lion.*bnb8.*update", 8.8, BOOKS),
+    ("instructions", r"ocp\.e4m3fn:256.*update", 8.5, SCALES),
+    ("instructions", r":128.*update", 5.2, SCALES),
+    ("instructions", r"rungs=.*update", 8.4, ROUNDED),
+    ("sweeps", r"bnb8", 0.19, BOOKS),
+    ("sweeps", r"ocp\.e4m3fn:256", 0.44, SCALES),
+    ("sweeps", r"(copy=mxfp8|:128)", 0.67, SCALES),
+    ("sweeps", r"rungs=", 0.67, ROUNDED),
+    ("step", r"bnb8", 0.17, BOOKS),
+    ("step", r"ocp\.e4m3fn:256", 0.3, SCALES),
+    ("step", r"(copy=mxfp8|:128)", 0.51, SCALES),
+    ("step", r"rungs=", 0.51, ROUNDED),
+    ("unaligned", r"rungs=", 1.94, DRAWN),
+    ("stack", r"rule=gridoptim.*param=.*--statistics.*sm_90: .*update", 8, FRAME),
+    ("stack", r"rule=adamw --storage=rungs=.*--statistics.*update", 56, FRAME),
     ("regions", r": update", 3, ENDS),
     ("regions", r"copy=ocp.*: update", 9, ENDS + ", of 16 in an access"),
     ("regions", r"rule=lamb.*: reduce", 3, ENDS),

@@ -44,6 +44,10 @@ class Sweep:
         """Bytes of streams that a thread moves."""
         return instruction.bytes() if instruction.bytes() == self.width else 0
 
+    def narrow(self):
+        """How many narrower accesses a round of the loop has to have."""
+        return 0
+
     def _found(self):
         # What the last block does after the sweep has loops of its own, behind that over chunks.
         loops = self.flow.loops
@@ -98,7 +102,7 @@ class Sweep:
             self.loop = self.flow.code(once, inner)
             self.after = self.flow.code(way[at:], outer)
         self.end = self._end(outer, way)
-        self.last = self._moved(self.after) // max(1, self._moved(self.loop))
+        self.last = int(self._moved(self.after) // max(1, self._moved(self.loop)))
 
     def _end(self, outer, way):
         """From the end of the last chunk to the end of the kernel."""
@@ -140,6 +144,70 @@ class Sweep:
         return max(0, math.ceil(mine / (lanes * self.elements())) - self.last) if mine > 0 else -1
 
 
+class InBlocks(Sweep):
+    """The way through a sweep whose blocks of elements share values. A thread loads its elements once for each of them
+    and once for the body, and only what comes first is brought by the memory; the first thread of a block has the
+    value, of few bytes. Of the ways that store a chunk it is the one with most accesses: elsewhere is what elements
+    do alone."""
+
+    def __init__(self, function, phase, shares):
+        self.shares = shares  # for each stream of values, of an element: (its bytes loaded, its bytes stored)
+        whole = {**phase, "read": phase["read"] // 1, "written": phase["written"] // 1}
+        super().__init__(function, whole)
+
+    def _rounds(self, rest, accesses):
+        stores = self.wanted[1] - rest[1]
+        if not accesses[1] or stores <= 0 or stores % accesses[1]:
+            return 0
+        rounds = int(stores // accesses[1])
+        return rounds if rest[0] + rounds * accesses[0] >= self.wanted[0] else 0
+
+    def _choose(self, found):
+        # Costs stay the second key: of ways with as many accesses the shortest.
+        def counted(one):
+            _, outer, _, rounds, way, once = one
+            loads = sum(self.counts(i) for i, _ in self.flow.code(way, outer) + rounds * self.flow.code(once, outer)
+                        if i.base in ("LDG", "LD"))
+            return -loads
+        found = list(found)
+        most = min(map(counted, found), default=0)
+        super()._choose([one for one in found if counted(one) == most])
+        self.first = self._first_loads()
+
+    def _first_loads(self):
+        """Of the wide loads in the loop those that the memory answers: of each address the first, in all as many as
+        an element's bytes ask for."""
+        loads = [i for i, _ in self.loop if i.base in ("LDG", "LD") and self.counts(i)]
+        wanted, seen, first = int(self.wanted[0] / self.rounds), set(), []
+        for i in loads:
+            address = i.operands.partition(",")[2]
+            if address not in seen and len(first) < wanted:
+                seen.add(address)
+                first.append(id(i))
+        first += [id(i) for i in loads if id(i) not in first][:wanted - len(first)]
+        return set(first)
+
+    def narrow(self):
+        """How many accesses to values of blocks a round has."""
+        return sum(bool(loaded) + bool(stored) for loaded, stored in self.shares)
+
+    def moved(self, instruction):
+        if instruction.bytes() != self.width:
+            return self._of_values(instruction)
+        loads = instruction.base in ("LDG", "LD")
+        return 0 if loads and getattr(self, "first", None) and id(instruction) not in self.first else self.width
+
+    def _of_values(self, instruction):
+        kind = 0 if instruction.base in ("LDG", "LD") else 1 if instruction.bytes() else None
+        if kind is None or id(instruction) not in {id(i) for i, _ in getattr(self, "loop", [])}:
+            return 0
+        alike = [share[kind] for share in self.shares if share[kind]]
+        return sum(alike) / len(alike) * self.elements() if alike else 0
+
+    def elements(self):
+        return CHUNK / (self.warps_per_chunk * WARP) / self.rounds
+
+
 class Unaligned(Sweep):
     """The way through chunks of which a stream is not 16-byte aligned: each access is one element's."""
     neighbours = 1
@@ -157,13 +225,14 @@ class Unaligned(Sweep):
     moved = counts
 
 
-def in_flight(code, width=flow.WIDE):
-    """The most bytes that a warp has asked for on its way through `code` and not yet waited for."""
+def in_flight(code, width=flow.WIDE, brings=lambda load: True):
+    """The most bytes that a warp has asked for on its way through `code` and not yet waited for. `brings`: whether a load's
+    are counted."""
     waited, pending, most = set(), [], 0
     for instruction, _ in code:
         waited = {b for b in range(6) if instruction.waits >> b & 1}
         pending = [(b, size) for b, size in pending if b not in waited]
-        if instruction.base in ("LDG", "LD") and instruction.bytes() == width:
+        if instruction.base in ("LDG", "LD") and instruction.bytes() == width and brings(instruction):
             pending.append((instruction.sets, width * WARP))
             most = max(most, sum(size for _, size in pending))
     return most

@@ -27,10 +27,11 @@ def _sweep(step, phase):
     sweep, machine, where = step.sweeps[phase["symbol"]], step.machine, phase["name"]
     loop = [i for i, _ in sweep.loop]
     # The wide accesses are all that a chunk takes. Outside a loop the others are those of tables.
-    narrow = [i for i in loop if i.bytes() and i.bytes() != sweep.width and not sweep.unrolled]
-    yield Miss(step, "accesses", where, len(narrow), 0), len(narrow) == 0
+    narrow = sum(0 < i.bytes() != sweep.width and not sweep.unrolled for i in loop)
+    yield Miss(step, "accesses", where, narrow, sweep.narrow()), narrow <= sweep.narrow()
     resident = machine.resident_blocks(sweep.registers, sweep.shared)
-    flight = kernels.in_flight(sweep.before + 2 * sweep.loop + sweep.after, sweep.width) * BLOCK_WARPS * resident
+    code = sweep.before + 2 * sweep.loop + sweep.after
+    flight = kernels.in_flight(code, sweep.width, sweep.moved) * BLOCK_WARPS * resident
     yield Miss(step, "flight", where, flight, FLIGHT), flight >= FLIGHT
     issued, budget = sweep.instructions_per_byte(), machine.instructions_per_byte() / 2
     yield Miss(step, "instructions", where, issued, budget), issued <= budget

@@ -31,7 +31,7 @@ def lines(code, moved_by):
     """Of a part of a trace, as the simulator reads it. `moved_by`: bytes of streams that an instruction moves."""
     yield str(len(code))
     for i, jumps in code:
-        moved = moved_by(i) * WARP
+        moved = round(moved_by(i) * WARP)
         yield f"{UNITS.index(unit(i))} {i.stall} {i.sets} {i.releases} {i.waits} {moved} {int(jumps)}"
 
 

@@ -56,6 +56,10 @@ class Step:
             if phase["kind"] == "sweep":
                 try:
                     function = self.functions[phase["symbol"]]
+                    if phase["block"] > 1:  # what unaligned tensors take there is not modelled
+                        self.sweeps[phase["symbol"]] = kernels.InBlocks(function, phase, self.shared(phase))
+                        self.unaligned[phase["symbol"]] = self.sweeps[phase["symbol"]]
+                        continue
                     self.sweeps[phase["symbol"]] = kernels.Sweep(function, phase)
                     self.unaligned[phase["symbol"]] = kernels.Unaligned(function, phase, self.sizes(phase))
                 except kernels.NoVectorLoop as fault:
@@ -67,6 +71,12 @@ class Step:
     def sizes(self, phase):
         """Bytes of an element in each stream of a sweep's set."""
         return [max(s["bits"] // 8, 1) for s in self.manifest["streams"] if s["set"] == phase["set"] and s["block"] == 1]
+
+    def shared(self, phase):
+        """Of an element's block: the bytes loaded and stored of each stream that has a value for all of it."""
+        streams = [s for s in self.manifest["streams"] if s["set"] == phase["set"] and s["block"] > 1]
+        byte = lambda s: s["bits"] / 8 / s["block"]  # noqa: E731
+        return [((s["access"] != "out") * byte(s), (s["access"] != "in") * byte(s)) for s in streams]
 
     def narrowest(self, phase):
         """Bytes of an element in the narrowest stream that a sweep moves 16 bytes at a time."""

@@ -161,6 +161,7 @@ private:
 
   // SharedScalars.cpp
   unsigned waitingWords(Chunk &chunk);
+  unsigned residentOf(Chunk &chunk);
   void storeScalars(KernelBuilder &kernel, Chunk &chunk, ThreadMemory &memory);
 
   // Packing.cpp
@@ -288,6 +289,7 @@ private:
   mlir::Value inBlock, inWarp;     // the thread's number, i64
   mlir::Value block, blocks, warp, warps; // i64, of the grid
   mlir::Value begin, end; // items of the phase's domain, i64
+  unsigned resident = 0;  // blocks on a multiprocessor that ptxas makes room for
   /// Of shared memory, for small phases: of every thread, every warp, the block.
   mlir::Value words;
   static constexpr int64_t warpWord = ALTGRAD_BLOCK_THREADS,

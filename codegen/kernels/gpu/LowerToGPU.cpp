@@ -49,8 +49,7 @@ GpuLowering::either(Value condition, SmallVector<Value> carried,
 }
 
 static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
-                                   KernelBuilder &kernel, StringRef name,
-                                   unsigned residentBlocks) {
+                                   KernelBuilder &kernel, StringRef name) {
   Type i64 = builder.getI64Type();
   SmallVector<Type> types;
   for (unsigned i = 0; i < memberCount; ++i)
@@ -63,8 +62,6 @@ static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
                     builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
                     builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
-  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                    builder.getI32IntegerAttr(residentBlocks));
   return function;
 }
 
@@ -72,10 +69,9 @@ void GpuLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
   KernelBuilder kernel(builder, step, /*addressSpace=*/1);
   const GpuTuning &tuning = target.gpu;
-  Block *entry = makeKernel(builder, kernel, symbolOf(phase),
-                            sharesWords(phase) ? tuning.residentSmall
-                                               : tuning.residentBlocks)
-                     .addEntryBlock(builder);
+  LLVM::LLVMFuncOp function = makeKernel(builder, kernel, symbolOf(phase));
+  Block *entry = function.addEntryBlock(builder);
+  resident = sharesWords(phase) ? tuning.residentSmall : tuning.residentBlocks;
   builder.setInsertionPointToStart(entry);
   for (unsigned i = 0; i < memberCount; ++i)
     kernel.members[i] = entry->getArgument(i);
@@ -104,6 +100,8 @@ void GpuLowering::lower(PhaseOp phase) {
     lowerSmall(kernel, phase, {block, blocks, begin, end});
   if (SmallVector<PhaseOp> others = finishedBy(phase); !others.empty())
     finish(kernel, others);
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                    builder.getI32IntegerAttr(resident));
   LLVM::ReturnOp::create(builder, ValueRange{});
 }
 

@@ -1,4 +1,5 @@
-// Uniform numbers that a thread has no registers for wait in shared memory.
+// What a thread has no registers for: uniform numbers wait in shared memory, and
+// where that is not enough fewer blocks share a multiprocessor.
 #include "codegen/kernels/gpu/GpuLowering.h"
 
 using namespace mlir;
@@ -54,4 +55,19 @@ void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
     kernel.store(chunk.known.lookup(numbers[i]), to, bytes);
     chunk.known.map(numbers[i], to);
   }
+}
+
+// Blocks that ptxas makes room for, of a sweep whose numbers may all wait: a
+// block's shared values, and sums beside draws, are registers through the body,
+// under a guard of every element.
+unsigned GpuLowering::residentOf(Chunk &chunk) {
+  constexpr unsigned most = 22, ofBlock = 8, ofSum = 2, ofGuard = 8;
+  Region &body = chunk.sweep.getBody();
+  unsigned draws = llvm::range_size(body.getOps<DrawOp>());
+  unsigned sums = chunk.sweep.getNumResults();
+  unsigned kept = 2 * chunk.pointers.size() + waitingWords(chunk) + draws +
+                  ofBlock * blockReductions(body).size();
+  if (draws && sums > 1)
+    kept += sums * (chunk.sweep.getQuick() ? ofGuard : ofSum);
+  return target.gpu.residentBlocks - (kept > most);
 }

@@ -106,6 +106,9 @@ SmallVector<Value> GpuLowering::foldLanes(KernelBuilder &kernel,
                                           const Fold &fold, Value lane,
                                           int64_t perThread) {
   int64_t ahead = loadsAhead / perThread, step = ALTGRAD_LANES / perThread;
+  FoldOp op = fold.op;
+  if (op->getParentOfType<PhaseOp>().count<FoldOp>() > 1)
+    lane = opaque(lane); // or its places would be registers for all folds
   auto joined = [&](SmallVector<Value> sums, ArrayRef<Value> partials) {
     for (auto [i, partial] : llvm::enumerate(partials))
       sums[i % perThread] =
@@ -244,19 +247,28 @@ void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase,
         ALTGRAD_ROW_CHUNKS);
     Value few = is(P::sle, count, kernel.i64(fewChunks));
     Value many = is(P::sgt, count, kernel.i64(manyChunks));
-    kernel.when(both(inside, few), [&] {
-      Value yes = arith::ConstantIntOp::create(builder, true, 1);
-      foldRow(kernel, phase, index, yes, &GpuLowering::foldFew);
-    });
-    Value none = arith::ConstantIntOp::create(builder, true, 1);
-    Value longer = both(inside, arith::XOrIOp::create(builder, few, none));
+    Value yes = arith::ConstantIntOp::create(builder, true, 1);
+    auto foldShort = [&] {
+      kernel.when(both(inside, few), [&] {
+        foldRow(kernel, phase, index, yes, &GpuLowering::foldFew);
+      });
+    };
+    // Either a count or two votes are registers through the folds of short rows.
+    bool several = phase.count<FoldOp>() > 1;
+    if (!several)
+      foldShort();
+    Value longer = both(inside, arith::XOrIOp::create(builder, few, yes));
     Value mine =
-        ballot(both(longer, arith::XOrIOp::create(builder, many, none)));
+        ballot(both(longer, arith::XOrIOp::create(builder, many, yes)));
+    Value blocks = several ? ballot(both(inside, many)) : Value();
+    if (several)
+      foldShort();
     forEachBit(kernel, mine, [&](Value number) {
       foldRow(kernel, phase, rowOf(own, number),
               is(P::eq, inWarp, kernel.i64(0)), &GpuLowering::foldByWarp);
     });
-    Value blocks = ballot(both(inside, many));
+    if (!several)
+      blocks = ballot(both(inside, many));
     barrier();
     onFirstThread(kernel, [&] {
       kernel.store(blocks, sharedWord(kernel, plus(own, kernel.i64(warpWord))),

@@ -14,7 +14,8 @@ using namespace mlir;
 using namespace altgrad;
 
 // Elements per thread; with reductions a warp must not pass the 256 lanes. No
-// block is of more elements than a warp does at a time.
+// block is of more elements than a warp does at a time, and no call of the
+// generator serves more elements than a thread.
 static int64_t widthOf(SweepOp sweep, int64_t accessBytes) {
   int64_t bytes = 4;
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
@@ -22,6 +23,8 @@ static int64_t widthOf(SweepOp sweep, int64_t accessBytes) {
       if (blockOf(tensors) == 1)
         bytes = std::min<int64_t>(bytes, bytesOf(tensors));
   int64_t width = accessBytes / bytes;
+  if (usesDraws(sweep))
+    width = std::max<int64_t>(width, drawsOfCall);
   if (sweep.getNumResults())
     width = std::min<int64_t>(width, ALTGRAD_LANES / warpThreads);
   return std::max<int64_t>(width, sweep.getBlock() / warpThreads);
@@ -169,6 +172,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   }
   allocateDraws(kernel, chunk, memory);
   storeScalars(kernel, chunk, memory);
+  resident = residentOf(chunk);
   return chunk;
 }
 

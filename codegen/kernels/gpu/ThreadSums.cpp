@@ -1,6 +1,7 @@
 // Entries of threads in shared memory; partial sums there and in registers.
 #include "codegen/kernels/gpu/ThreadSums.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -42,9 +43,21 @@ Value ThreadMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
   return kernel.offset(all, inBlock, bytes);
 }
 
-// Maxima and conjunctions are the same in every order: one vector holds them.
-static bool isOrdered(Reduction kind) {
-  return kind == Reduction::Add || kind == Reduction::SumSq;
+// Of 4096 elements that are 1 or 0 every sum is exact.
+static bool isCount(SweepOp sweep, unsigned result) {
+  Value emitted = sweep.getBody().front().getTerminator()->getOperand(result);
+  auto select = emitted.getDefiningOp<arith::SelectOp>();
+  return sweep.getReduction(result) == Reduction::Add && select &&
+         matchPattern(select.getTrueValue(), m_OneFloat()) &&
+         matchPattern(select.getFalseValue(), m_PosZeroFloat());
+}
+
+// Maxima, conjunctions and counts are the same in every order: one vector holds
+// them.
+static bool isOrdered(SweepOp sweep, unsigned result) {
+  Reduction kind = sweep.getReduction(result);
+  return (kind == Reduction::Add && !isCount(sweep, result)) ||
+         kind == Reduction::SumSq;
 }
 
 ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep,
@@ -53,15 +66,14 @@ ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep,
       vectorBytes(width * wordBytes) {
   unsigned ordered = 0, registers = 0, entries = 0;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    ordered += isOrdered(sweep.getReduction(i));
+    ordered += isOrdered(sweep, i);
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
-    Reduction kind = sweep.getReduction(i);
-    unsigned vectors =
-        isOrdered(kind) ? ALTGRAD_LANES / warpThreads / width : 1;
-    bool shared = isOrdered(kind) && ordered > 1 &&
-                  entries + vectors <= memory.room(vectorBytes);
+    bool inOrder = isOrdered(sweep, i);
+    unsigned vectors = inOrder ? ALTGRAD_LANES / warpThreads / width : 1;
+    bool shared =
+        inOrder && ordered > 1 && entries + vectors <= memory.room(vectorBytes);
     unsigned &end = shared ? entries : registers;
-    sums.push_back({kind, vectors, end, shared});
+    sums.push_back({sweep.getReduction(i), vectors, end, shared});
     end += vectors;
   }
   if (entries)
@@ -120,8 +132,14 @@ void ThreadSums::add(Carried &carried, unsigned result, unsigned number,
 void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first,
                             unsigned count, Value offset, Value element) {
   const Sum &sum = sums[result];
-  if (sum.vectors == 1)
-    return add(carried, result, 0, spread(element));
+  if (sum.vectors == 1) {
+    Value rest = neutral(builder, sum.kind, element.getType());
+    SmallVector<Value> all(width, sum.kind == Reduction::Add ? rest : element);
+    all[0] = element;
+    Value one = vector::FromElementsOp::create(
+        builder, VectorType::get({width}, element.getType()), all);
+    return add(carried, result, 0, one);
+  }
   if (sum.shared) {
     Value number = arith::ShRUIOp::create(builder, offset,
                                           kernel.i32(llvm::Log2_64(width)));
