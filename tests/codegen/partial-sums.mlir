@@ -4,11 +4,11 @@
 // have room for; the others are registers. A thread's words lie 8 bytes after
 // its neighbour's: no barrier comes before all chunks are done.
 // CHECK-LABEL: .entry altgrad_s_reduce(
-// CHECK: .shared .align 8 .b8 altgrad_s_reduce_sums[24576];
+// CHECK: .shared .align 8 .b8 altgrad_s_reduce_sums[32768];
 // CHECK: mov.b64 [[SUMS:%rd[0-9]+]], altgrad_s_reduce_sums;
 // CHECK: add.s64 [[OWN:%rd[0-9]+]], [[SUMS]],
 // CHECK: st.shared.v2.b32 {{\[}}[[OWN]]], {0f00000000, 0f00000000};
-// CHECK: st.shared.v2.b32 {{\[}}[[OWN]]+22528], {0f00000000, 0f00000000};
+// CHECK: st.shared.v2.b32 {{\[}}[[OWN]]+30720], {0f00000000, 0f00000000};
 // CHECK-NOT: {{st.shared|bar.sync}}
 // CHECK: ld.global{{.*}}v4
 // CHECK: ld.volatile.shared.v2.b32

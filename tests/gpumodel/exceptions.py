@@ -37,7 +37,7 @@ KNOWN = [
     ("step", r"(copy=mxfp8|:128)", 0.51, SCALES),
     ("step", r"rungs=", 0.51, ROUNDED),
     ("unaligned", r"rungs=", 1.94, DRAWN),
-    ("stack", r"rule=gridoptim.*param=.*--statistics.*sm_90: .*update", 8, FRAME),
+    ("stack", r"rule=gridoptim.*--statistics.*sm_90: .*update", 16, FRAME),
     ("stack", r"rule=adamw --storage=rungs=.*--statistics.*update", 56, FRAME),
     ("regions", r": update", 3, ENDS),
     ("regions", r"copy=ocp.*: update", 9, ENDS + ", of 16 in an access"),
