@@ -260,7 +260,7 @@ static int checkUnits(const StepRequest &step) {
       StorageWord word;
       if (!readStorageWord(text, word).empty())
         continue; // which is said where words are read
-      if (word.delayed)
+      if (word.tensorScale != TensorScale::None || word.scale == "ocp.e4m3fn")
         return complain("storage '" + text + "' has one scale of a tensor" +
                         Twine(rows));
       if (word.stream == "rungs")

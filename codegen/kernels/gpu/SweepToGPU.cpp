@@ -24,7 +24,7 @@ static int64_t widthOf(SweepOp sweep, int64_t accessBytes) {
         bytes = std::min<int64_t>(bytes, bytesOf(tensors));
   int64_t width = accessBytes / bytes;
   if (usesDraws(sweep))
-    width = std::max<int64_t>(width, drawsOfCall);
+    width = std::max<int64_t>(width, drawnTogether);
   if (sweep.getNumResults())
     width = std::min<int64_t>(width, ALTGRAD_LANES / warpThreads);
   return std::max<int64_t>(width, sweep.getBlock() / warpThreads);

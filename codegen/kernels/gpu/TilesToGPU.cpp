@@ -66,7 +66,7 @@ GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
     chunk.end = arith::AddIOp::create(builder, index, count);
     if (chunk.tag) { // a thread's elements are those of whole calls
       Value offset =
-          arith::AndIOp::create(builder, index, kernel.i64(drawsOfCall - 1));
+          arith::AndIOp::create(builder, index, kernel.i64(drawnTogether - 1));
       chunk.aligned = arith::CmpIOp::create(
           builder, arith::CmpIPredicate::eq, offset, kernel.i64(0));
     }
