@@ -107,6 +107,8 @@ LogicalResult SetWriter::read() {
     return failure();
   if (wordOf("copy").tensorScale == TensorScale::Bounded && failed(checkBounded()))
     return failure();
+  if (hasColumns() && failed(checkBesideColumns()))
+    return failure();
   return inRungs() ? checkRungs() : success();
 }
 

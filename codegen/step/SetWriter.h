@@ -137,6 +137,7 @@ private:
   std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state,
                          const std::string &type);
   mlir::LogicalResult checkColumns(llvm::StringRef text, const StorageWord &word);
+  mlir::LogicalResult checkBesideColumns();
   void storeColumns(llvm::StringRef value);
   std::string anyScale(const Named &state, const Named &scales, llvm::StringRef largest);
   std::string largestOf(const Named &state, bool finite);

@@ -16,10 +16,23 @@ LogicalResult SetWriter::checkColumns(StringRef text, const StorageWord &word) {
   if (format.getBytes() != 1)
     return error() << "storage '" << text << "' says 'both' of codes in " << word.format
                    << ", which are wider than a byte";
+  if (format.toFormat().canPack())
+    return error() << "storage '" << text << "' says 'both' of codes in " << word.format
+                   << ", which share bytes";
   if (word.round.value_or(Round::NearestEven) == Round::Stochastic)
     return error() << "storage '" << text
                    << "' says 'both' and 'stochastic'; copies of columns are not "
                       "rounded by draws";
+  return success();
+}
+
+// A tile ends anywhere in a block of a state, and bytes have one owner.
+LogicalResult SetWriter::checkBesideColumns() {
+  for (BlockArgument state : states)
+    if (StringRef name = rule.getName(state);
+        blockOf(name) > 1 && codecOf(name).canPack())
+      return error() << "storage of the copy says 'both' beside state '" << name
+                     << "' in " << formatOf(name) << ", whose codes share bytes";
   return success();
 }
 

@@ -10,15 +10,15 @@ using namespace altgrad;
 
 static constexpr unsigned wordBytes = 4, fixedBytes = 8;
 
-static int64_t bitsOf(DrawOp draw) {
+static int64_t drawnBits(DrawOp draw) {
   return getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth();
 }
 
-static int64_t drawsOfCall(DrawOp draw) { return 8 * bytesOfCall / bitsOf(draw); }
+static int64_t drawsOfCall(DrawOp draw) { return 8 * bytesOfCall / drawnBits(draw); }
 
 // Of so many elements.
 static int64_t wordsOf(DrawOp draw, int64_t elements = drawnTogether) {
-  return elements * bitsOf(draw) / 32;
+  return elements * drawnBits(draw) / 32;
 }
 
 // Words of all draws of a body, or of those before this one.
@@ -189,7 +189,7 @@ SmallVector<Value> GpuLowering::drawApart(Chunk &chunk, Region &body,
                                    whole.both(index, whole.constant(1u << bit)),
                                    whole.constant(0));
     };
-    if (bitsOf(draw) == 32) {
+    if (drawnBits(draw) == 32) {
       Value odd = has(0);
       return bits.choose(has(1), bits.choose(odd, words[3], words[2]),
                          bits.choose(odd, words[1], words[0]));

@@ -45,6 +45,7 @@ void HostLowering::sweepTile(KernelBuilder &kernel, HostTile &work, Value index,
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
     HostChunk chunk{sweep, {}};
     chunk.known = scalars.known;
+    chunk.count = tile.columns;
     Value from = arith::AddIOp::create(
         builder, first, arith::MulIOp::create(builder, r, tile.rowLength));
     if (usesIndex(sweep) || !drawn.empty())
