@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A GPU day: "pack" makes build/device/altgrad-device.tar.gz where the compiler is; "run" checks and measures on the GPU
+# A GPU day: "pack" makes build/device/altgrad-device.tar.xz where the compiler is; "run" checks and measures on the GPU
 # of this machine, in the checkout or in the unpacked archive, with torch and no network; in 9 minutes a table and
 # build/device/device_check.json. Without a word: what is possible here.
 set -euo pipefail
@@ -18,7 +18,7 @@ pack | run) exec "$python" "$root/tools/device_check.py" "$what" "$@" ;;
 all)
   if [ -x "$root/build/bin/altgrad-opt" ]; then
     "$python" "$root/tools/device_check.py" pack
-    echo "on the GPU machine: tar xf altgrad-device.tar.gz && altgrad-device/tools/device_check.sh run"
+    echo "on the GPU machine: tar xf altgrad-device.tar.xz && altgrad-device/tools/device_check.sh run"
   fi
   exec "$python" "$root/tools/device_check.py" run "$@"
   ;;

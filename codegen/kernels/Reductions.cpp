@@ -3,6 +3,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -62,4 +63,16 @@ Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
     return arith::AndIOp::create(builder, a, b);
   }
   llvm_unreachable("unknown reduction");
+}
+
+bool altgrad::isOrdered(Reduction kind) {
+  return kind == Reduction::Add || kind == Reduction::SumSq;
+}
+
+bool altgrad::isOrdered(SweepOp sweep, unsigned result) {
+  Value emitted = sweep.getBody().front().getTerminator()->getOperand(result);
+  auto chosen = emitted.getDefiningOp<arith::SelectOp>();
+  bool counts = chosen && matchPattern(chosen.getTrueValue(), m_OneFloat()) &&
+                matchPattern(chosen.getFalseValue(), m_PosZeroFloat());
+  return isOrdered(sweep.getReduction(result)) && !counts;
 }

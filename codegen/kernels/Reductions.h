@@ -20,6 +20,11 @@ mlir::Value accumulate(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
 mlir::Value join(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                  mlir::Value a, mlir::Value b, bool magnitudes = false);
 
+/// Whether a sum depends on the order of its parts; and whether one of a sweep does:
+/// ones and zeros, at most 4096, add up exactly in any.
+bool isOrdered(Reduction kind);
+bool isOrdered(SweepOp sweep, unsigned result);
+
 } // namespace altgrad
 
 #endif // ALTGRAD_CODEGEN_KERNELS_REDUCTIONS_H

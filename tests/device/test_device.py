@@ -20,7 +20,7 @@ if not device_check.COMPILER.exists() or not device_check.LIBRARY.exists():
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory):
-    return device_check.pack(tmp_path_factory.mktemp("device") / "altgrad-device.tar.gz")
+    return device_check.pack(tmp_path_factory.mktemp("device") / "altgrad-device.tar.xz")
 
 
 def test_archive_is_small_and_whole(archive):

@@ -1,5 +1,6 @@
 // Entries of threads in shared memory; partial sums there and in registers.
 #include "codegen/kernels/gpu/ThreadSums.h"
+#include "codegen/kernels/Reductions.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -41,23 +42,6 @@ Value ThreadMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
   Value all = sharedMemory(kernel.builder, function, name,
                            count * stride(bytes), bytes);
   return kernel.offset(all, inBlock, bytes);
-}
-
-// Of 4096 elements that are 1 or 0 every sum is exact.
-static bool isCount(SweepOp sweep, unsigned result) {
-  Value emitted = sweep.getBody().front().getTerminator()->getOperand(result);
-  auto select = emitted.getDefiningOp<arith::SelectOp>();
-  return sweep.getReduction(result) == Reduction::Add && select &&
-         matchPattern(select.getTrueValue(), m_OneFloat()) &&
-         matchPattern(select.getFalseValue(), m_PosZeroFloat());
-}
-
-// Maxima, conjunctions and counts are the same in every order: one vector holds
-// them.
-static bool isOrdered(SweepOp sweep, unsigned result) {
-  Reduction kind = sweep.getReduction(result);
-  return (kind == Reduction::Add && !isCount(sweep, result)) ||
-         kind == Reduction::SumSq;
 }
 
 ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep,

@@ -219,7 +219,7 @@ private:
                   mlir::Value end);
   mlir::Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row);
   Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord,
-                  bool counts = false);
+                  bool ordered);
   mlir::Value neutralVector(const Lanes &lanes);
   void clear(KernelBuilder &kernel, const Lanes &lanes, int64_t from = 0);
   mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);

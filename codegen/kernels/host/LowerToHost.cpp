@@ -56,9 +56,7 @@ void HostLowering::lower(PhaseOp phase) {
 //===-- Reductions ----------------------------------------------------------===//
 
 Lanes HostLowering::makeLanes(KernelBuilder &kernel, Reduction kind,
-                              unsigned chunkWord, bool counts) {
-  bool ordered =
-      !counts && (kind == Reduction::Add || kind == Reduction::SumSq);
+                              unsigned chunkWord, bool ordered) {
   int64_t count = ordered ? ALTGRAD_LANES : target.vectorWidth;
   Value memory = LLVM::AllocaOp::create(builder, kernel.pointerType(),
                                         builder.getI32Type(),
@@ -139,7 +137,8 @@ void HostLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase, Value begin,
                               Value end) {
   DenseMap<Operation *, Lanes> all;
   for (auto op : phase.getBody().getOps<FoldOp>())
-    all[op] = makeLanes(kernel, op.getReduction(), op.getWord());
+    all[op] = makeLanes(kernel, op.getReduction(), op.getWord(),
+                        isOrdered(op.getReduction()));
   kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
     Row row = kernel.row(index);
     ScalarLowering scalars(kernel, row);

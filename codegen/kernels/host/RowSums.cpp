@@ -14,7 +14,7 @@ static constexpr size_t longestBody = 32;
 static constexpr size_t chains = 4;
 static constexpr int64_t lineBytes = 64; // of a cache
 
-static bool isOrdered(const Carried &sums) { return sums.vectors > 1; }
+static bool keepsOrder(const Carried &sums) { return sums.vectors > 1; }
 
 bool HostLowering::sumsByRows(SweepOp sweep) {
   return sweep.getNumResults() && sweep.getStores().empty() &&
@@ -99,7 +99,7 @@ void HostLowering::add(KernelBuilder &kernel, SmallVector<Value> &sums,
       else
         one.verdicts[vector % chains] = arith::AndIOp::create(
             builder, one.verdicts[vector % chains], value);
-    } else if (!isOrdered(one) || vector < one.registers) {
+    } else if (!keepsOrder(one) || vector < one.registers) {
       Value &sum = sums[one.first + vector % one.registers];
       sum = accumulate(builder, kind, sum, value);
     } else {
@@ -171,7 +171,7 @@ void HostLowering::leave(KernelBuilder &kernel, const Carried &one,
   auto place = [&](size_t i) {
     return lane(kernel, one.lanes, kernel.i64(i * width));
   };
-  if (!isOrdered(one)) {
+  if (!keepsOrder(one)) {
     Value sum = registers.front();
     for (Value other : registers.drop_front())
       sum = join(builder, one.lanes.kind, sum, other);

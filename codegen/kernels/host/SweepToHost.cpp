@@ -9,13 +9,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-// Whether a body's value is 0 or 1.
-static bool isCounted(Value value) {
-  auto chosen = value.getDefiningOp<arith::SelectOp>();
-  return chosen && matchPattern(chosen.getTrueValue(), m_OneFloat()) &&
-         matchPattern(chosen.getFalseValue(), m_PosZeroFloat());
-}
-
 void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
                               Value end) {
   std::optional<Columns> cut;
@@ -25,9 +18,7 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     lanes.push_back(makeLanes(
         kernel, sweep.getReduction(i), sweep.getChunkWord(i),
-        !sumsByRows(sweep) &&
-            isCounted(
-                sweep.getBody().front().getTerminator()->getOperand(i))));
+        sumsByRows(sweep) ? isOrdered(sweep.getReduction(i)) : isOrdered(sweep, i)));
   ahead = prefetchDistance(kernel);
   makeStreams(kernel, sweep);
   std::optional<WordSweep> words;
