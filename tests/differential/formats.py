@@ -195,8 +195,8 @@ def split(numbers, lower):
 
 
 def _places(numbers):
-    """The distance of bf16 numbers at some of them, by exponents."""
-    _, exponent = np.frexp(np.where(np.isfinite(numbers), numbers, 1))
+    """The distance of bf16 numbers at some of them, by exponents; at zero that of subnormal ones."""
+    _, exponent = np.frexp(np.where(numbers == 0, 2.0**-126, np.where(np.isfinite(numbers), numbers, 1)))
     return np.exp2(np.maximum(exponent - 1, -126) - 7.0) if len(numbers) else numbers
 
 
