@@ -35,7 +35,7 @@ def test_every_byte_is_the_references(rule, storage, flags):
 
 
 @pytest.mark.parametrize("rule", mx.RULES)
-@pytest.mark.parametrize("form", mx.FORMATS)
+@pytest.mark.parametrize("form", [form for form in mx.FORMATS if form != "ocp.e2m1"])  # codes of a byte
 def test_codes_and_scales_against_numpy(form, rule):
     """Numbers of every exponent, zeros, infinities and NaN in rows and columns of a parameter that does not move."""
     compiled = program.Program(program.generated("sgd", f"copy={form}:32:ocp.e8m0,{rule},both"))
