@@ -57,7 +57,8 @@ def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
     Numbers that may be too small are tested one by one; NaN, infinity and scalars
     out of limits show in what is stored, which is looked at once and then is
     `never_nan`. A CPU gets such a body only where its tuning says so, and for
-    quotients that need no test. Sweeps that exchange values in blocks have none.
+    quotients that need no test. What a block's elements share is computed as it was:
+    a GPU's thread does so once.
 
     What becomes of a quotient that is known to be large enough:
 

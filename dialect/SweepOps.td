@@ -158,9 +158,9 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c8) it does at least two elements;
     - (sweep_c9) its types are vectors of the body's;
     - (sweep_c10) it has as many block reductions;
-    - (sweep_c11) the quick body has the wide one's types and the guard's, and no
-      block reductions;
-    - (sweep_c12) where it takes the largest of a column, of one value, it reduces nothing.
+    - (sweep_c11) the quick body has the wide one's types and the guard's;
+    - (sweep_c12) where it takes the largest of a column, of one value, it reduces nothing;
+    - (sweep_c13) the quick body has as many block reductions as the wide one.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,

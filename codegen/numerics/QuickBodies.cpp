@@ -25,6 +25,7 @@ public:
 
 private:
   bool isQuick(Operation &op);
+  void findShared();
   Value lower(Operation &op);
   Value lowerUniform(arith::DivFOp op, Value scalar);
   Value lowerQuotient(arith::DivFOp op);
@@ -58,6 +59,7 @@ private:
   Magnitudes magnitudes;
   llvm::MapVector<Value, Value> reciprocals; // of scalars
   llvm::SetVector<Value> nonNegative;        // scalars presumed to be so
+  DenseSet<Value> shared; // by a block's elements
   DenseSet<Value> made, checked; // NaN in one of `checked` spoils the guard
   Value presumed, low, sum;
 };
@@ -73,8 +75,25 @@ static bool isDivision(Operation &op) {
   return isa<arith::DivFOp>(op) && isNumbers(op.getResult(0));
 }
 
+// What follows from shared values alone a thread computes once for all of its
+// vectors, outside of any guard.
+void QuickBody::findShared() {
+  for (auto [argument, stream] :
+       llvm::zip(wide.getArguments(), sweep.getLoads()))
+    if (blockOf(stream) > 1)
+      shared.insert(argument);
+  for (Operation &op : wide.without_terminator())
+    if (isa<BlockReduceOp>(op) || op.hasTrait<OpTrait::ConstantLike>() ||
+        (op.getNumOperands() && llvm::all_of(op.getOperands(), [&](Value value) {
+           return shared.contains(value) || value.getParentBlock() != &wide;
+         })))
+      shared.insert(op.getResult(0));
+}
+
 // A root's magnitude is known: its quotients by scalars need no test.
 bool QuickBody::isQuick(Operation &op) {
+  if (op.getNumResults() && shared.contains(op.getResult(0)))
+    return false;
   if (target.isPtx())
     return isDivision(op) ||
            (isa<math::SqrtOp>(op) && isNumbers(op.getResult(0)));
@@ -184,7 +203,7 @@ void QuickBody::check() {
   for (Operation &op : wide.without_terminator())
     values.push_back(op.getResult(0));
   for (Value value : llvm::reverse(values)) {
-    if (!isNumbers(value))
+    if (!isNumbers(value) || shared.contains(value))
       continue;
     bool stored = llvm::any_of(value.getUsers(),
                                [](Operation *op) { return isa<EncodeOp>(op); });
@@ -203,6 +222,7 @@ void QuickBody::check() {
 }
 
 void QuickBody::build() {
+  findShared();
   if (llvm::none_of(wide, [&](Operation &op) { return isQuick(op); }))
     return;
   auto quick = std::make_unique<Region>();
@@ -244,6 +264,16 @@ void QuickBody::append(std::unique_ptr<Region> quick) {
   sweep.erase();
 }
 
+// A GPU's look-ups in books leave no registers for a guard.
+static bool hasRoom(SweepOp sweep, const Target &target) {
+  if (!exchangesInBlocks(sweep))
+    return true;
+  return target.isPtx() &&
+         llvm::none_of(sweep.getBody().getOps<EncodeOp>(), [](EncodeOp encode) {
+           return encode.getFormat().isBook();
+         });
+}
+
 namespace {
 struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
   using QuickBodiesPassBase::QuickBodiesPassBase;
@@ -257,8 +287,8 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
     SmallVector<SweepOp> sweeps;
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
-      if (sweep.getWide().size() == 1 && !exchangesInBlocks(sweep) &&
-          !sweep.takesColumns())
+      if (sweep.getWide().size() == 1 && !sweep.takesColumns() &&
+          hasRoom(sweep, *machine))
         QuickBody(sweep, *machine).build();
   }
 };

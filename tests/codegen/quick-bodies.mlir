@@ -74,17 +74,42 @@ altgrad.step @each(inout %w: !altgrad.tensors<f32>, inout %v: !altgrad.tensors<f
   commit
 }
 
-// A CPU tests no numerator, and what the elements of a block exchange is computed once.
-// CHECK-LABEL: @others
-altgrad.step @others(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
+// A CPU has none where elements exchange values. On a GPU what a block shares is divided as it was.
+// CHECK-LABEL: @exchanged
+altgrad.step @exchanged(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
+  phase @p chunks set 0 {
+    %k = read %norm : f32
+    // V4-NOT: quick
+    // GPU: quick (
+    // GPU: %[[MOST:.*]] = block_reduce max
+    // GPU: arith.divf %[[MOST]]
+    // GPU-NOT: arith.divf
+    // GPU: arith.minui
+    sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
+      %r = math.sqrt %x : f32
+      %most = block_reduce max %x over 32 : f32
+      %part = arith.divf %most, %k : f32
+      %y = arith.subf %r, %part : f32
+      %q = arith.divf %y, %k : f32
+      emit %q : f32
+    }
+  }
+  commit
+}
+
+// Nor beside look-ups in a book, for which a GPU's registers are full.
+// CHECK-LABEL: @looked_up
+altgrad.step @looked_up(inout %w: !altgrad.tensors<bnb8>, in %norm: f32) {
   phase @p chunks set 0 {
     %k = read %norm : f32
     // CHECK-NOT: quick
-    sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
-      %most = block_reduce max %x over 32 : f32
-      %y = arith.subf %x, %most : f32
+    sweep @s load(%x from %w : !altgrad.tensors<bnb8>) reduce() store(%w : !altgrad.tensors<bnb8>) {
+      %n = decode %x format<bnb8> : i8 to f32
+      %most = block_reduce max %n over 32 : f32
+      %y = arith.subf %n, %most : f32
       %q = arith.divf %y, %k : f32
-      emit %q : f32
+      %code = encode %q format<bnb8> round<nearest_even> overflow<saturate> : f32 to i8
+      emit %code : i8
     }
   }
   commit

@@ -188,6 +188,23 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
+  // sweep_c13
+  // expected-error@+1 {{'altgrad.sweep' op has a quick body with other block reductions}}
+  sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
+    %m = block_reduce max %a over 32 : f32
+    emit %m : f32
+  } wide 4 (%a) {
+    %m = block_reduce max %a over 32 : vector<4xf32>
+    emit %m : vector<4xf32>
+  } quick (%a, %low, %sum) {
+    emit %a, %low, %sum : vector<4xf32>, vector<4xi32>, vector<4xf32>
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
   // expected-error@+1 {{custom op 'altgrad.sweep' has 1 quick arguments, expected 3}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
     emit %a : f32

@@ -51,12 +51,13 @@ Value GpuLowering::leads(KernelBuilder &kernel, Chunk &chunk, unsigned block) {
 
 void GpuLowering::reduceBlocks(KernelBuilder &kernel, Chunk &chunk, Value at,
                                unsigned part) {
-  Region &narrow = chunk.sweep.getBody(), &wide = chunk.sweep.getWide().front();
-  for (auto [number, reduce] : llvm::enumerate(blockReductions(narrow))) {
+  for (auto [number, reduce] :
+       llvm::enumerate(blockReductions(chunk.sweep.getBody()))) {
     Value own = reduceOwn(kernel, chunk, at, part, number);
     Value all = joinBlock(kernel, chunk, reduce, own);
     chunk.known.map(reduce.getResult(), all);
-    chunk.known.map(blockReductions(wide)[number].getResult(), all);
+    for (Region &wide : chunk.sweep.getWide())
+      chunk.known.map(blockReductions(wide)[number].getResult(), all);
   }
 }
 
