@@ -143,32 +143,6 @@ altgrad.step @s(out %x: !altgrad.tensors<bf16>, in %k: f32) {
 
 // -----
 
-altgrad.step @s(out %x: f32, in %k: f32) {
-  // step_c8
-  // expected-error@+1 {{'arith.addf' op reads '%x', which is out}}
-  %sum = arith.addf %x, %k : f32
-  commit always %sum to %x : f32
-}
-
-// -----
-
-altgrad.step @s(out %x: f32, out %y: f32, in %k: f32) {
-  // step_c8
-  // expected-error@+1 {{'altgrad.commit' op reads '%x', which is out}}
-  commit always %k to %x : f32, %x to %y : f32
-}
-
-// -----
-
-altgrad.step @s(out history %h: f32, out %b: f32, in %k: f32) {
-  // step_c8
-  // expected-error@+1 {{'altgrad.percentile' op reads '%h', which is out}}
-  %bound = percentile %h with %k at %k
-  commit always %k to %h : f32, %bound to %b : f32
-}
-
-// -----
-
 //===-- Types that bodies pass on -------------------------------------------===//
 
 // expected-note@+1 {{prior use here}}
