@@ -68,6 +68,15 @@ static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
   return success();
 }
 
+// Whether `user` asks for what an argument held; passes decide what sweeps and phases do.
+static bool readsOut(Operation *user, BlockArgument argument) {
+  if (auto commit = dyn_cast<CommitOp>(user))
+    return commit.getCondition() == argument ||
+           llvm::is_contained(commit.getValues(), argument) ||
+           llvm::is_contained(commit.getAlwaysValues(), argument);
+  return !isa<SweepOp, PhaseOp, ReadOp, WriteOp>(user);
+}
+
 LogicalResult StepOp::verifyRegions() {
   if (failed(verifyLength(*this, getBody().front())))
     return failure();
@@ -139,7 +148,7 @@ LogicalResult StepOp::verifyRegions() {
       continue;
     for (Operation *user : argument.getUsers())
       // step_c8
-      if (isa<DequantizeOp, RecodeOp, UnscaleOp, JoinOp, LoadOp>(user))
+      if (readsOut(user, argument))
         return user->emitOpError() << "reads '%" << getName(argument)
                                    << "', which is out";
   }

@@ -76,7 +76,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c20) no argument has one for each unit;
     - (step_c21) a set has at most 128 lists;
     - (step_c22) what differs within one is reduced at most 32 times;
-    - (step_c23) a history is an f32, one for the step or for each tensor;
+    - (step_c23) a history is an f32, one for the step or for each tensor, and not `out`;
     - (step_c24) `percentile` alone reads it;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) what reduces over units reduces over no tensor and adds up nothing across tensors;

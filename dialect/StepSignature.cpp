@@ -318,10 +318,10 @@ LogicalResult StepOp::verify() {
                            << ", expected !altgrad.tensors, f64, f32 or i64";
     // step_c23
     if (getRole(argument) == "history" &&
-        (!type.isF32() || getScope(argument) == Scope::Group))
+        (!type.isF32() || getScope(argument) == Scope::Group || access == "out"))
       return emitOpError() << "gives '%" << getName(argument)
-                           << "' the role 'history', which is of an f32 for "
-                              "the step or for each tensor";
+                           << "' the role 'history', which is of an f32 for the step "
+                              "or for each tensor that is in or inout";
     // step_c20
     if (getScope(argument) == Scope::Unit)
       return emitOpError() << "has '%" << getName(argument)

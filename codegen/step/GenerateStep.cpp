@@ -220,12 +220,23 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
 
 // What goes over tiles of 32 rows adds nothing up, and has whole tensors.
 static LogicalResult checkTiles(const StepRequest &request, Location loc) {
-  if (!request.statistics && request.clip != Clip::AgcUnit)
+  bool sumsEarlier = request.clip || request.unscale || request.lossScaler;
+  bool sums = request.norm && !sumsEarlier;
+  if (!request.statistics && !sums && request.clip != Clip::AgcUnit)
     return success();
   return emitError(loc) << "a copy in blocks of columns, 'both', beside "
                         << (request.statistics
                                 ? "--statistics, which the same sweep would add up"
-                                : "--clip=agc-unit, whose units are single rows");
+                            : sums ? "--norm, which the same sweep would add up"
+                                   : "--clip=agc-unit, whose units are single rows");
+}
+
+// torch rounds to types that overflow to an infinity.
+static LogicalResult checkProfile(StringRef format, Location loc) {
+  if (FormatAttr::getNamed(loc.getContext(), format).getInf())
+    return success();
+  return emitError(loc) << "--profile=torch beside gradients in " << format
+                        << ", which has no infinity; torch's are in f32, bf16 or f16";
 }
 
 FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
@@ -255,7 +266,8 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
              : FileLineColLoc::get(&context, "--set=" + set.storage, 1, 1);
     sets.emplace_back(set, rule, loc, index, several, text);
     if (failed(sets.back().read()) ||
-        (sets.back().hasColumns() && failed(checkTiles(request, loc))))
+        (sets.back().hasColumns() && failed(checkTiles(request, loc))) ||
+        (request.asTorch && failed(checkProfile(sets.back().gradientFormat(), loc))))
       return failure();
     StringRef name = rule ? rule.getSymName() : "gradients";
     if (!llvm::is_contained(names, name))

@@ -19,9 +19,6 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
   if (word.hasModifiers() && (read || split || word.stream == "step"))
     return error() << "storage '" << text << "' says how '" << word.stream
                    << "' is rounded, which is not";
-  if (word.hasModifiers() && word.format == "f32")
-    return error() << "storage '" << text
-                   << "' says how to round, and f32 needs no rounding";
   if (word.reference && word.stream != "rungs")
     return error() << "storage '" << text
                    << "': only rungs are rounded as the reference does";
@@ -36,6 +33,21 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
   if (word.hasModifiers() || word.tensorScale != TensorScale::None || word.both)
     words[word.stream] = word;
   return word.block ? takeBlock(text, word) : success();
+}
+
+// What words say of formats, one of which may be another stream's.
+LogicalResult SetWriter::checkRounding() {
+  for (const auto &[stream, word] : words) {
+    auto format = FormatAttr::getNamed(loc.getContext(), formatOf(stream));
+    if (word.hasModifiers() && format.isF32())
+      return error() << "storage '" << word.text
+                     << "' says how to round, and f32 needs no rounding";
+    if (word.overflow == OverflowMode::NonFinite && stream != "rungs" &&
+        !format.getInf() && format.getNan() == Nan::None)
+      return error() << "storage '" << word.text << "' says 'nonfinite' of "
+                     << formatOf(stream) << ", which has neither an infinity nor a NaN";
+  }
+  return success();
 }
 
 // A word of a storage line: a stream, `states` or `step`, and a format.
@@ -87,8 +99,9 @@ LogicalResult SetWriter::read() {
   StringRef(request.storage).split(words, ' ', -1, /*KeepEmpty=*/false);
   if (!isRuled())
     return success(llvm::all_of(words, [&](StringRef word) {
-      return succeeded(readGradientWord(word));
-    }));
+             return succeeded(readGradientWord(word));
+           }) &&
+           succeeded(checkRounding()));
   SmallVector<StringRef> options(request.options.begin(),
                                  request.options.end());
   for (StringRef option : options)
@@ -103,6 +116,8 @@ LogicalResult SetWriter::read() {
   for (StringRef word : words)
     if (failed(readWord(word)))
       return failure();
+  if (failed(checkRounding()))
+    return failure();
   if (splitsMaster() && failed(checkRemainder()))
     return failure();
   if (wordOf("copy").tensorScale == TensorScale::Bounded && failed(checkBounded()))

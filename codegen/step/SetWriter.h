@@ -103,6 +103,7 @@ private:
   mlir::LogicalResult readGradientWord(llvm::StringRef text);
   mlir::LogicalResult take(llvm::StringRef text, const StorageWord &word);
   mlir::LogicalResult checkNames();
+  mlir::LogicalResult checkRounding();
   llvm::StringRef formatOf(llvm::StringRef stream);
   Format codecOf(llvm::StringRef stream);
   std::string typeOf(llvm::StringRef stream);

@@ -28,6 +28,9 @@ LogicalResult SetWriter::checkColumns(StringRef text, const StorageWord &word) {
 
 // A tile ends anywhere in a block of a state, and bytes have one owner.
 LogicalResult SetWriter::checkBesideColumns() {
+  if (inRungs())
+    return error() << "storage '" << wordOf("copy").text
+                   << "' says 'both' beside rungs, whose moves the same sweep would count";
   for (BlockArgument state : states)
     if (StringRef name = rule.getName(state);
         blockOf(name) > 1 && codecOf(name).canPack())

@@ -110,6 +110,7 @@ std::string altgrad::readStorageWord(StringRef text, StorageWord &word) {
   auto [stream, rest] = text.split('=');
   SmallVector<StringRef> parts;
   rest.split(parts, ',');
+  word.text = text.str();
   word.stream = stream.str();
   StringRef name = parts[0];
   for (const ScaledPreset &preset : scaledPresets)

@@ -27,6 +27,7 @@ enum class Companding { None, Softsign, Sqrt };
 /// "copy=ocp.e4m3fn:32:ocp.e8m0,floor", or "copy=mxfp8,floor": scales are powers of two.
 /// "m=int8:32:f16,softsign": scales are in f16, codes are of bent numbers.
 struct StorageWord {
+  std::string text; // all of it
   std::string stream, format;
   std::optional<std::string> block;     // as it was written
   std::optional<std::string> scale;     // its format; f32 where nothing is said

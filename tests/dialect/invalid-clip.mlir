@@ -75,3 +75,11 @@ altgrad.step @s(inout history %h: f64) {
   %p = arith.constant 1.0 : f64
   commit always %p to %h : f64
 }
+
+// -----
+
+// step_c23
+// expected-error@+1 {{'altgrad.step' op gives '%h' the role 'history', which is of an f32 for the step or for each tensor that is in or inout}}
+altgrad.step @s(out history %h: f32, in %k: f32) {
+  commit always %k to %h : f32
+}

@@ -72,3 +72,20 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
   // expected-error@+1 {{'altgrad.commit' op expects parent op 'altgrad.step'}}
   altgrad.commit
 }
+
+// -----
+
+altgrad.step @s(out %x: f32, in %k: f32) {
+  // step_c8
+  // expected-error@+1 {{'arith.addf' op reads '%x', which is out}}
+  %sum = arith.addf %x, %k : f32
+  commit always %sum to %x : f32
+}
+
+// -----
+
+altgrad.step @s(out %x: f32, out %y: f32, in %k: f32) {
+  // step_c8
+  // expected-error@+1 {{'altgrad.commit' op reads '%x', which is out}}
+  commit always %k to %x : f32, %x to %y : f32
+}

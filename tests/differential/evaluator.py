@@ -345,10 +345,11 @@ class Evaluator:
                              (zip(values, targets), decided)):
             for (value, _), (target, _) in pairs:
                 name, _, scope, kind = self.signature[position[target]]
-                self._write(name, after[name], self.values[value], scope, kind, where)
+                self._write(name, after[name], self.values[value], scope, kind, where, self.sets[position[target]])
         return after
 
-    def _write(self, name, memory, value, scope, kind, where):
+    def _write(self, name, memory, value, scope, kind, where, given):
+        """`given`: the set of the target, whose rows alone a constant is written to."""
         if isinstance(value, Tensors) or isinstance(value, Reals):
             codes = (value.codes if isinstance(value, Tensors)
                      else formats.encode(self._format(kind), self._elements(value)))
@@ -360,7 +361,7 @@ class Evaluator:
             return
         new = value.array
         if kind == "history":
-            rows = [0] if scope == "step" else self.rows.own(_one_set([value, where]))
+            rows = [0] if scope == "step" else self.rows.own(_one_set([value, where], given))
             for row in rows:
                 if where.array[row] and np.isfinite(new[row]):
                     place = int(memory[row, 0])
@@ -372,12 +373,12 @@ class Evaluator:
             memory[where.array[:1]] = new[:1][where.array[:1]]
         else:
             allowed = np.zeros(len(new), bool)
-            allowed[self.rows.own(_one_set([value, where]))] = True
+            allowed[self.rows.own(_one_set([value, where], given))] = True
             memory[allowed & where.array] = new[allowed & where.array]
 
 
-def _one_set(values):
+def _one_set(values, given=None):
     sets = {v.set for v in values} - {None}
     if len(sets) > 1:
         raise ValueError(f"values of sets {sets} meet")
-    return sets.pop() if sets else None
+    return sets.pop() if sets else given

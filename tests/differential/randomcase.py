@@ -8,12 +8,22 @@ import numpy as np
 import compare
 import inputs
 import program
+import randomline
 import randomrule
 import randomstep
 
 FIXED = {"inv_scale": [1.0, 0.37, 2.0**-16, 1.0], "max_norm": [1.0, 1e9, 0.05, 1.0],
          "max_norm_again": [0.7, 1e9, 2.0, 1.0],
          "found_inf": [0.0, 1.0, 0.0, 0.0]}
+
+
+def is_request(spec):
+    """Whether it is of randomline: a rule of templates/ and a storage line, not a step of its own."""
+    return "sets" in spec
+
+
+def text(spec):
+    return (randomline if is_request(spec) else randomstep).text(spec)
 
 
 def rows_of(spec, compiled):
@@ -52,6 +62,8 @@ def _schedule(spec, compiled):
 def run(spec, targets=None, ptx=None, flags=()):
     """None, or raises Different, Refused, Fault: whatever went wrong. Returns the last values."""
     targets = targets or ("x86-64-v3", "x86-64-v4", *(program.PTX if ptx else ()))
+    if is_request(spec):
+        return randomline.run(spec, targets, ptx)
     rng = np.random.default_rng([spec["seed"], 11])
     compiled = program.Program(randomstep.text(spec), targets, flags)
     rows = rows_of(spec, compiled)
@@ -164,7 +176,7 @@ def shrink(spec, words, limit=400, **how):
     tries, again = 0, True
     while again and tries < limit:
         again = False
-        for smaller in [*_settings_smaller(spec), *_rules_smaller(spec)]:
+        for smaller in randomline.smaller(spec) if is_request(spec) else [*_settings_smaller(spec), *_rules_smaller(spec)]:
             tries += 1
             found = words_of(smaller, **how)
             if found and found.split(":")[0] == kind:
@@ -179,12 +191,16 @@ def save(spec, words, folder):
     """A failing spec as NAME.mlir for people and NAME.json for the test that repeats it."""
     path = folder / spec.get("name", f"random-{spec['seed']}")
     lines = "".join(f"// {line}\n" for line in words.splitlines()[:6])
+    try:
+        step = text(spec)
+    except program.Refused as error:
+        step = "".join(f"// {line}\n" for line in str(error).splitlines())
     path.with_suffix(".mlir").write_text(
         "// RUN: altgrad-opt %s --target=x86-64-v3,sm_80,sm_90 --emit=bundle -o %t\n"
         f"// A spec of tests/differential/soak.py, seed {spec['seed']}, shrunk. It failed with\n"
-        f"{lines}{randomstep.text(spec)}")
+        f"{lines}{step}")
     path.with_suffix(".json").write_text(json.dumps(spec, indent=1) + "\n")
     return path.with_suffix(".mlir")
 
 
-__all__ = ["plain_share", "randomrule", "rows_of", "run", "save", "shrink", "words_of"]
+__all__ = ["is_request", "plain_share", "randomline", "randomrule", "rows_of", "run", "save", "shrink", "text", "words_of"]

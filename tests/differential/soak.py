@@ -8,6 +8,7 @@ import time
 import compare
 import ptxrun
 import randomcase
+import randomline
 import randomstep
 
 REGRESSION = pathlib.Path(__file__).resolve().parents[1] / "regression"
@@ -36,7 +37,7 @@ def main():
     start = told = time.time()
     cases = failures = 0
     while time.time() - start < given.hours * 3600 and (not given.cases or cases < given.cases):
-        spec = randomstep.generate(seed + cases)
+        spec = (randomstep, randomline)[cases % 2].generate(seed + cases)
         words = randomcase.words_of(spec, ptx=ptx)
         cases += 1
         if words:

@@ -1,7 +1,8 @@
-"""A fixed number of random specs, and every spec that once failed, through every execution."""
+"""A fixed number of random specs and requests, and every one that once failed, through every execution."""
 
 import json
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ import pytest
 import program
 import ptxrun
 import randomcase
+import randomline
 import randomstep
 
-SEEDS = 96
+SEEDS, REQUESTS = 64, 20
 REGRESSIONS = sorted((pathlib.Path(__file__).parents[1] / "regression").resolve().glob("*.json"))
 
 
@@ -34,6 +36,17 @@ def test_random_specs(first):
     assert np.mean(shares) > 0.5, "most numbers are Inf or NaN: the specs test little"
 
 
+@pytest.mark.parametrize("first", range(0, REQUESTS, 5))
+def test_random_requests(first):
+    """Storage lines of every word over the rules of templates/; what the generator says is taken."""
+    for seed in range(first, first + 5):
+        spec = randomline.generate(seed)
+        words = randomcase.words_of(spec, ptx=_ptx())
+        if words:
+            smaller, found = randomcase.shrink(spec, words, limit=60, ptx=_ptx())
+            pytest.fail(f"seed {seed}: {words}\nsmallest: {found}\n{smaller}")
+
+
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda p: p.stem)
 def test_once_failed(path):
     spec = json.loads(path.read_text())
@@ -41,7 +54,20 @@ def test_once_failed(path):
 
 
 def test_same_seed_same_spec():
-    assert randomstep.generate(5) == randomstep.generate(5) != randomstep.generate(6)
+    for kind in (randomstep, randomline):
+        assert kind.generate(5) == kind.generate(5) != kind.generate(6)
+
+
+def test_every_word_is_generated():
+    specs = [randomline.generate(seed) for seed in range(400)]
+    said = {part for spec in specs for one in spec["sets"] for word in one["words"]
+            for part in re.split("[=,:]", word) if not part.isdigit()}
+    wanted = {"param", "grad", "master", "copy", "rungs", "bf16+i16", "bf16+i8", "nvfp4", "mxfp4", "both", "delayed", "current",
+              "bounded", "pow2", "softsign", "sqrt", "stochastic", "stochastic32", "toward_zero", "saturate", "nonfinite",
+              "reference", "torchao4", "torchao4u", "bnb8", "bnb8u", "ocp.e8m0", "f16", "rceil", "floor", "ceil", "even"}
+    assert not wanted - said
+    flags = {flag for spec in specs for flag in spec["flags"]}
+    assert {"--statistics", "--loss-scaler=boostr", "--clip=agc", "--clip=agc-unit", "--clip=percentile"} <= flags
 
 
 def test_every_operation_is_generated():

@@ -58,16 +58,18 @@ void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
 }
 
 // Blocks that ptxas makes room for, of a sweep whose numbers may all wait: a
-// block's shared values, and sums beside draws, are registers through the body,
-// under a guard of every element.
+// block's shared values, and sums beside draws or beside a master in two parts,
+// are registers through the body, under a guard of every element. LAMB's two sums
+// beside such a master are not too many.
 unsigned GpuLowering::residentOf(Chunk &chunk) {
   constexpr unsigned most = 22, ofBlock = 8, ofSum = 2, ofGuard = 8;
   Region &body = chunk.sweep.getBody();
   unsigned draws = llvm::range_size(body.getOps<DrawOp>());
+  bool parts = !body.getOps<JoinCodesOp>().empty();
   unsigned sums = chunk.sweep.getNumResults();
   unsigned kept = 2 * chunk.pointers.size() + waitingWords(chunk) + draws +
                   ofBlock * blockReductions(body).size();
-  if (draws && sums > 1)
+  if ((draws && sums > 1) || (parts && sums > 2))
     kept += sums * (chunk.sweep.getQuick() ? ofGuard : ofSum);
   return target.gpu.residentBlocks - (kept > most);
 }
