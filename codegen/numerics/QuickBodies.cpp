@@ -258,7 +258,7 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
       if (sweep.getWide().size() == 1 && !exchangesInBlocks(sweep) &&
-          !sweep.takesColumns())
+          !sweep.goesOverTiles())
         QuickBody(sweep, *machine).build();
   }
 };
