@@ -126,6 +126,13 @@ void GpuLowering::sweepTile(KernelBuilder &kernel, ThreadMemory &memory,
             kernel.offset(shared.tile, r, tileColumns * sizeof(float))});
     });
   barrier();
+  if (shared.columns.isSquare()) { // found again, or they are registers till here
+    Value any = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne,
+                                      tile.columns, kernel.i64(0));
+    std::tie(row, first) = placeOf(kernel, opaque(index));
+    tile = tileAt(kernel, row, first, shared.columns.rows());
+    tile.columns = arith::SelectOp::create(builder, any, tile.columns, kernel.i64(0));
+  }
   halfColumn(kernel, shared, tile, scalars.known, row, first);
   barrier(); // before other numbers are there
 }
