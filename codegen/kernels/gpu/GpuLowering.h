@@ -206,6 +206,14 @@ private:
   Chunk openPart(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
                  const TileMemory &shared, const mlir::IRMapping &known, Row row,
                  const TilePart &part);
+  mlir::IRMapping scalarsOf(KernelBuilder &kernel, SweepOp sweep, Row row,
+                            Tile &tile);
+  void somePart(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
+                const TileMemory &shared, Tile tile, mlir::Value index,
+                mlir::Value r);
+  void inPart(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
+              const TileMemory &shared, const mlir::IRMapping &known, Row row,
+              const TilePart &part);
   mlir::Value largestOfBlock(KernelBuilder &kernel, const TileMemory &shared,
                              mlir::Value own);
   mlir::Value largestOfColumn(KernelBuilder &kernel, const TileMemory &shared,

@@ -94,47 +94,68 @@ GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
   return chunk;
 }
 
-void GpuLowering::sweepTile(KernelBuilder &kernel, ThreadMemory &memory,
-                            SweepOp sweep, const TileMemory &shared,
-                            Value index) {
-  auto phase = sweep->getParentOfType<PhaseOp>();
-  kernel.keepsTablesInOrder = waits(phase);
-  auto [row, first] = placeOf(kernel, index);
-  Tile tile = tileAt(kernel, row, first, shared.columns.rows());
-  waitForLaunches(phase);
-  kernel.keepsTablesInOrder = false;
+// What a sweep asks of a tile's row; a step that was called off has no columns.
+IRMapping GpuLowering::scalarsOf(KernelBuilder &kernel, SweepOp sweep, Row row,
+                                 Tile &tile) {
   ScalarLowering scalars(kernel, row);
   scalars.lowerBefore(sweep, [&](Value condition) {
     tile.columns = arith::SelectOp::create(builder, condition, tile.columns,
                                            kernel.i64(0));
   });
   scalars.lowerInside(sweep);
-  auto rows = [&](const TilePart &part) {
-    Chunk chunk =
-        openPart(kernel, memory, sweep, shared, scalars.known, row, part);
-    threadInBlock(kernel, chunk, chunk.from, chunk.sums.clear(), /*part=*/0);
-  };
-  if (!shared.columns.isSquare())
-    rows({tile, first, shared.tile});
-  else
+  return scalars.known;
+}
+
+void GpuLowering::sweepTile(KernelBuilder &kernel, ThreadMemory &memory,
+                            SweepOp sweep, const TileMemory &shared,
+                            Value index) {
+  auto phase = sweep->getParentOfType<PhaseOp>();
+  bool square = shared.columns.isSquare();
+  kernel.keepsTablesInOrder = waits(phase);
+  auto [row, first] = placeOf(kernel, index);
+  Tile tile = tileAt(kernel, row, first, shared.columns.rows());
+  waitForLaunches(phase);
+  kernel.keepsTablesInOrder = false;
+  IRMapping known;
+  if (square) {
     kernel.loop(kernel.i64(0), tile.rows, kernel.i64(rowsAtOnce), [&](Value r) {
-      Tile rest = tile;
-      rest.rows = arith::SubIOp::create(builder, tile.rows, r);
-      rows({rest,
-            arith::AddIOp::create(
-                builder, first, arith::MulIOp::create(builder, r, tile.rowLength)),
-            kernel.offset(shared.tile, r, tileColumns * sizeof(float))});
+      somePart(kernel, memory, sweep, shared, tile, index, r);
     });
+  } else {
+    known = scalarsOf(kernel, sweep, row, tile);
+    inPart(kernel, memory, sweep, shared, known, row, {tile, first, shared.tile});
+  }
   barrier();
-  if (shared.columns.isSquare()) { // found again, or they are registers till here
-    Value any = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne,
-                                      tile.columns, kernel.i64(0));
+  if (square) {
     std::tie(row, first) = placeOf(kernel, opaque(index));
     tile = tileAt(kernel, row, first, shared.columns.rows());
-    tile.columns = arith::SelectOp::create(builder, any, tile.columns, kernel.i64(0));
+    known = scalarsOf(kernel, sweep, row, tile);
   }
-  halfColumn(kernel, shared, tile, scalars.known, row, first);
+  halfColumn(kernel, shared, tile, known, row, first);
   barrier(); // before other numbers are there
+}
+
+// Rows of a square from `r` on. What is of its row is found again each time, or
+// pointers to all streams and uniform numbers would be registers till the end.
+void GpuLowering::somePart(KernelBuilder &kernel, ThreadMemory &memory,
+                           SweepOp sweep, const TileMemory &shared, Tile tile,
+                           Value index, Value r) {
+  auto [row, first] = placeOf(kernel, opaque(index));
+  tile.rows = arith::SubIOp::create(builder, tile.rows, r);
+  tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_MATRIX_COLUMNS);
+  IRMapping known = scalarsOf(kernel, sweep, row, tile);
+  first = arith::AddIOp::create(
+      builder, first, arith::MulIOp::create(builder, r, tile.rowLength));
+  inPart(kernel, memory, sweep, shared, known, row,
+         {tile, first,
+          kernel.offset(shared.tile, r, tileColumns * sizeof(float))});
+}
+
+void GpuLowering::inPart(KernelBuilder &kernel, ThreadMemory &memory,
+                         SweepOp sweep, const TileMemory &shared,
+                         const IRMapping &known, Row row, const TilePart &part) {
+  Chunk chunk = openPart(kernel, memory, sweep, shared, known, row, part);
+  threadInBlock(kernel, chunk, chunk.from, chunk.sums.clear(), /*part=*/0);
 }
 
 // What all threads of the block know of one number of each.
