@@ -1,4 +1,5 @@
-// Verification of what is reduced and stored per block of a column.
+// Verification of what is reduced and stored per block of a column, and of rows and
+// columns.
 #include "dialect/Variance.h"
 
 using namespace mlir;
@@ -12,31 +13,49 @@ LogicalResult ColumnMaxOp::verify() {
   return success();
 }
 
-// The maxima of columns that a value is computed from.
-static SmallVector<ColumnMaxOp> maximaOf(Value value) {
+LogicalResult SquareMaxOp::verify() {
+  // square_c1
+  if (getBlock() != squareBlock)
+    return emitOpError() << "has blocks of " << getBlock()
+                         << " rows and columns, expected " << squareBlock;
+  return success();
+}
+
+bool altgrad::isTileMax(Operation *op) {
+  return isa_and_nonnull<ColumnMaxOp, SquareMaxOp>(op);
+}
+
+// The maxima of columns and squares that a value is computed from.
+static SmallVector<Operation *> maximaOf(Value value) {
   llvm::SetVector<Value> seen;
   seen.insert(value);
-  SmallVector<ColumnMaxOp> maxima;
+  SmallVector<Operation *> maxima;
   for (size_t i = 0; i < seen.size(); ++i) {
     Operation *op = seen[i].getDefiningOp();
-    if (auto most = dyn_cast_or_null<ColumnMaxOp>(op))
-      maxima.push_back(most);
+    if (isTileMax(op))
+      maxima.push_back(op);
     else if (op)
       seen.insert_range(op->getOperands());
   }
   return maxima;
 }
 
-// Whether a value reads its element otherwise than by maxima of columns and `but`.
-static bool readsElement(Value value, ArrayRef<Value> but,
+// Whether a value reads its element otherwise than by the largest of `columns`, which
+// are those of a list, and `but`; by any largest where it is 0.
+static bool readsElement(Value value, ArrayRef<Value> but, unsigned columns,
                          const Variances &variances) {
+  auto knows = [&](Operation *op) {
+    return columns == 0  ? isTileMax(op)
+           : columns > 1 ? isa_and_nonnull<SquareMaxOp>(op)
+                         : isa_and_nonnull<ColumnMaxOp>(op);
+  };
   llvm::SetVector<Value> seen;
   seen.insert(value);
   for (size_t i = 0; i < seen.size(); ++i) {
     Value next = seen[i];
     Operation *op = next.getDefiningOp();
     if (!variances.isElement(next) || llvm::is_contained(but, next) ||
-        isa_and_nonnull<ColumnMaxOp>(op))
+        knows(op))
       continue;
     if (!op || op->getNumOperands() == 0 || isa<DrawOp, UpdateOp>(op))
       return true;
@@ -51,35 +70,45 @@ static LogicalResult verifyStore(Operation *op, Value value, Value stream,
   if (!tensors)
     return success();
   // step_c28
-  if (tensors.getColumns() && readsElement(value, {}, variances))
+  if (tensors.getColumns() &&
+      readsElement(value, {}, tensors.getColumns(), variances))
     return op->emitOpError()
-           << "stores a value that differs between elements of a column to "
-           << tensors << "; an altgrad.column_max gives one for a block";
+           << "stores a value that differs between elements of a "
+           << (tensors.isOfSquares() ? "square to " : "column to ") << tensors
+           << "; an altgrad." << (tensors.isOfSquares() ? "square" : "column")
+           << "_max gives one for a block";
   SmallVector<Value> reduced;
-  for (ColumnMaxOp most : maximaOf(value))
-    reduced.push_back(most.getValue());
+  for (Operation *most : maximaOf(value))
+    reduced.push_back(most->getOperand(0));
   // step_c29
-  if (!reduced.empty() && readsElement(value, reduced, variances))
-    return op->emitOpError("stores what is computed from the largest of a column "
-                           "and from more of its element than that is of");
+  if (!reduced.empty() && readsElement(value, reduced, 0, variances))
+    return op->emitOpError()
+           << "stores what is computed from the largest of a "
+           << (isa<SquareMaxOp>(maximaOf(value)[0]) ? "square" : "column")
+           << " and from more of its element than that is of";
   return success();
 }
 
 LogicalResult altgrad::verifyColumns(StepOp step, const Variances &variances) {
-  ColumnMaxOp first;
-  WalkResult walked = step.walk([&](ColumnMaxOp most) {
-    first = first ? first : most;
-    // column_c2
-    if (variances.spanOf(most.getValue()) == 1)
+  Operation *first = nullptr;
+  WalkResult walked = step.walk([&](Operation *most) {
+    if (!isTileMax(most))
       return WalkResult::advance();
-    most.emitOpError("reduces a value that is the same for several elements");
-    return WalkResult::interrupt();
+    first = first ? first : most;
+    bool same = variances.spanOf(most->getOperand(0)) > 1;
+    // column_c2
+    if (same && isa<ColumnMaxOp>(most))
+      most->emitOpError("reduces a value that is the same for several elements");
+    // square_c2
+    if (same && isa<SquareMaxOp>(most))
+      most->emitOpError("reduces a value that is the same for all of a square");
+    return same ? WalkResult::interrupt() : WalkResult::advance();
   });
   if (walked.wasInterrupted())
     return failure();
   // step_c30
   if (first && step.hasUnits())
-    return first.emitOpError("in a step that reduces over units, which are rows");
+    return first->emitOpError("in a step that reduces over units, which are rows");
   CommitOp commit = step.getCommit();
   for (auto [values, targets] :
        {std::pair(commit.getValues(), commit.getTargets()),

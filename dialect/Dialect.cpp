@@ -41,15 +41,19 @@ bool altgrad::isBlock(int64_t block) {
 
 LogicalResult altgrad::TensorsType::verify(
     llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr format,
-    unsigned block, bool columns, bool packed) {
+    unsigned block, unsigned columns, bool packed) {
   // tensors_c1
   if (block != 1 && !isBlock(block))
     return emitError() << "a block is a power of two from 16 to " << maxBlock
                        << ", got " << block;
   // tensors_c2
-  if (columns && block != columnBlock)
+  if (columns == 1 && block != columnBlock)
     return emitError() << "a block of a column has " << columnBlock
                        << " elements, got " << block;
+  // tensors_c4
+  if (columns > 1 && block != squareBlock)
+    return emitError() << "a square has " << squareBlock
+                       << " rows and columns, got " << block;
   // tensors_c3
   if (packed && (!format.toFormat().canPack() || block != 1))
     return emitError() << "codes of 4 bits are packed, one for each element; "
@@ -78,8 +82,11 @@ Type altgrad::TensorsType::parse(AsmParser &parser) {
   if (succeeded(parser.parseOptionalKeyword("per")) &&
       parser.parseInteger(block))
     return {};
-  bool columns =
-      block > 1 && succeeded(parser.parseOptionalKeyword("columns"));
+  unsigned columns = 0;
+  if (block > 1 && succeeded(parser.parseOptionalKeyword("columns")))
+    columns = 1;
+  else if (block > 1 && succeeded(parser.parseOptionalKeyword("squares")))
+    columns = squareBlock;
   bool packed = succeeded(parser.parseOptionalKeyword("packed"));
   if (parser.parseGreater())
     return {};
@@ -95,7 +102,8 @@ void altgrad::TensorsType::print(AsmPrinter &printer) const {
   else
     printer << name;
   if (getBlock() > 1)
-    printer << " per " << getBlock() << (getColumns() ? " columns" : "");
+    printer << " per " << getBlock()
+            << (isOfSquares() ? " squares" : getColumns() ? " columns" : "");
   if (getPacked())
     printer << " packed";
   printer << ">";

@@ -49,6 +49,10 @@ mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
 constexpr unsigned minBlock = 16, maxBlock = 256;
 /// Of a column.
 constexpr unsigned columnBlock = 32;
+/// The rows and columns of a square.
+constexpr unsigned squareBlock = 128;
+/// Whether it reduces a block over rows: a column_max or a square_max.
+bool isTileMax(mlir::Operation *op);
 /// Whether a block may have so many elements: a power of two from 16 on.
 bool isBlock(int64_t block);
 

@@ -282,4 +282,28 @@ def Altgrad_ColumnMaxOp : Altgrad_Op<"column_max", [Pure, SameOperandsAndResultT
   let hasVerifier = 1;
 }
 
+def Altgrad_SquareMaxOp : Altgrad_Op<"square_max", [Pure, SameOperandsAndResultType]> {
+  let summary = "the largest magnitude of 128 x 128 elements; each of them sees it";
+  let description = [{
+    A tensor is all rows of its matrices: of element (i, j) the block is
+    (i / 128, j / 128), and the last ones of both directions may be short. NaN if one
+    is.
+
+    ```mlir
+    %m = altgrad.square_max %w over 128 : f32
+    ```
+
+    What is computed from it may read of its element only `%w`, as with `column_max`.
+
+    Constraints:
+
+    - (square_c1) a block has 128 rows and columns;
+    - (square_c2) what is reduced differs between elements.
+  }];
+  let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
+  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);
+  let assemblyFormat = "$value `over` $block attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
 #endif // ALTGRAD_RULEOPS_TD

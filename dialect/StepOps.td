@@ -81,8 +81,8 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) what reduces over units reduces over no tensor and adds up nothing across tensors;
     - (step_c27) what differs between units is no scalar's content and no condition;
-    - (step_c28) what is stored per block of a column is the same for all its elements;
-    - (step_c29) what is stored by the largest of a column reads of its element only what that is of;
+    - (step_c28) what is stored per block of a column or a square is the same for all its elements;
+    - (step_c29) what is stored by the largest of a column or a square reads of its element only what that is of;
     - (step_c30) a step that reduces over units has none.
 
     Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.

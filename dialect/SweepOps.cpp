@@ -274,8 +274,11 @@ unsigned SweepOp::getBlock() {
   return block;
 }
 
-bool SweepOp::takesColumns() {
-  return !getBody().getOps<ColumnMaxOp>().empty();
+unsigned SweepOp::getTileRows() {
+  for (Operation &op : getBody().front())
+    if (isTileMax(&op))
+      return isa<SquareMaxOp>(op) ? squareBlock : columnBlock;
+  return 0;
 }
 
 static size_t blockReductionsOf(Region &body) {
@@ -373,11 +376,13 @@ LogicalResult SweepOp::verify() {
              << stringifyReduction(getReduction(index)) << "' to "
              << result.getType();
   }
-  auto maxima = getBody().getOps<ColumnMaxOp>();
+  int64_t maxima = llvm::count_if(getBody().front(), [](Operation &op) {
+    return isTileMax(&op);
+  });
   // sweep_c12
-  if (takesColumns() && (getNumResults() || !llvm::hasSingleElement(maxima)))
-    return emitOpError() << "takes the largest of columns of "
-                         << llvm::range_size(maxima) << " values and has "
+  if (maxima && (getNumResults() || maxima > 1))
+    return emitOpError() << "takes the largest of columns or squares of "
+                         << maxima << " values and has "
                          << getNumResults() << " reductions, expected one and none";
   // sweep_c7
   if (getWide().size() > 2)

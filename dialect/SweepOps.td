@@ -159,7 +159,7 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c9) its types are vectors of the body's;
     - (sweep_c10) it has as many block reductions;
     - (sweep_c11) the quick body has the wide one's types and the guard's;
-    - (sweep_c12) where it takes the largest of a column, of one value, it reduces nothing;
+    - (sweep_c12) where it takes the largest of a column or a square, of one value, it reduces nothing;
     - (sweep_c13) the quick body has as many block reductions as the wide one.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
@@ -188,8 +188,9 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     double getBytesWritten();
     /// The elements of a block; 1 where nothing is per block.
     unsigned getBlock();
-    /// Whether it goes over tiles of 32 rows, for the largest of each column.
-    bool takesColumns();
+    /// The rows of its tiles, where it takes the largest of columns or squares; else 0.
+    unsigned getTileRows();
+    bool goesOverTiles() { return getTileRows() != 0; }
   }];
 }
 

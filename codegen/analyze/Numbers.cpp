@@ -54,7 +54,7 @@ std::optional<double> Numbers::listed(Operation &op) {
       })
       .Case<BlockReduceOp>(
           [&](auto) { return std::max(number(0), largest); })
-      .Case<ColumnMaxOp>(
+      .Case<ColumnMaxOp, SquareMaxOp>(
           [&](auto) { return std::max(std::fabs(number(0)), largest); })
       .Default([](Operation *) { return std::nullopt; });
 }

@@ -40,7 +40,7 @@ static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
                    : format.toFormat().evenIsHigh() ? "high"
                                                     : "low";
   stream["block"] = tensors.getBlock();
-  stream["columns"] = int(tensors.getColumns());
+  stream["columns"] = tensors.getColumns();
   return stream;
 }
 
@@ -67,7 +67,7 @@ static llvm::json::Object describePhase(PhaseOp phase) {
                             {"per_block", itemsPerBlock(phase)},
                             {"finishes", int64_t(finishedBy(phase).size())},
                             {"block", sweep ? sweep.getBlock() : 1},
-                            {"tiles", int(sweep && sweep.takesColumns())},
+                            {"tiles", sweep ? sweep.getTileRows() : 0},
                             {"read", sweep ? sweep.getBytesRead() : 0},
                             {"written", sweep ? sweep.getBytesWritten() : 0}};
 }

@@ -1,10 +1,11 @@
-// Cutting a sweep at the largest of its columns.
+// Cutting a sweep at the largest of its columns or squares.
 #include "codegen/kernels/Columns.h"
 
 using namespace mlir;
 using namespace altgrad;
 
-Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first) {
+Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first,
+                     int64_t tileRows) {
   ImplicitLocOpBuilder &builder = kernel.builder;
   auto least = [&](Value whole, Value from, int64_t most) -> Value {
     return arith::MinSIOp::create(
@@ -28,18 +29,24 @@ Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first) {
 static DenseSet<Value> dependents(Region &body) {
   DenseSet<Value> found;
   for (Operation &op : body.front())
-    if (isa<ColumnMaxOp>(op) || llvm::any_of(op.getOperands(), [&](Value value) {
+    if (isTileMax(&op) || llvm::any_of(op.getOperands(), [&](Value value) {
           return found.contains(value);
         }))
       found.insert_range(op.getResults());
   return found;
 }
 
-static ColumnMaxOp maximumOf(Region &body) {
-  return *body.getOps<ColumnMaxOp>().begin();
+static Operation *maximumOf(Region &body) {
+  return &*llvm::find_if(body.front(),
+                         [](Operation &op) { return isTileMax(&op); });
 }
 
-Columns::Columns(SweepOp sweep) : sweep(sweep), whole(sweep.clone()) {
+// The number that a body takes the largest of, and what that is.
+static Value numberOf(Region &body) { return maximumOf(body)->getOperand(0); }
+static Value largestOf(Region &body) { return maximumOf(body)->getResult(0); }
+
+Columns::Columns(SweepOp sweep)
+    : sweep(sweep), whole(sweep.clone()), tileRows(sweep.getTileRows()) {
   assert(sweep.getNumResults() == 0 && !sweep.getQuick());
   MLIRContext *context = sweep.getContext();
   OpBuilder nowhere(context); // the stream is in no block
@@ -64,7 +71,7 @@ Columns::Columns(SweepOp sweep) : sweep(sweep), whole(sweep.clone()) {
     SmallVector<Value> values;
     for (unsigned index : kept)
       values.push_back(end->getOperand(index));
-    values.push_back(maximumOf(body).getValue());
+    values.push_back(numberOf(body));
     end->setOperands(values);
     DenseSet<Value> unused = dependents(body);
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body.front())))
@@ -87,12 +94,12 @@ Columns::~Columns() {
 // Where what is of the column meets the element; the maximum itself, of which all of
 // it can be computed, where not every such value is a number.
 SmallVector<Value> Columns::sharedOf(Region &body) {
-  ColumnMaxOp maximum = maximumOf(body);
-  DenseSet<Value> ofElement{maximum.getValue()};
+  Operation *maximum = maximumOf(body);
+  DenseSet<Value> ofElement{maximum->getOperand(0)};
   DenseSet<Value> late = dependents(body);
   llvm::SetVector<Value> met;
   for (Operation &op : body.front().without_terminator()) {
-    if (&op == maximum.getOperation() || llvm::none_of(op.getOperands(), [&](Value value) {
+    if (&op == maximum || llvm::none_of(op.getOperands(), [&](Value value) {
           return ofElement.contains(value);
         }))
       continue;
@@ -105,16 +112,31 @@ SmallVector<Value> Columns::sharedOf(Region &body) {
         return getElementTypeOrSelf(value.getType()).isF32();
       }))
     return met.takeVector();
-  return {maximum.getResult()};
+  return {maximum->getResult(0)};
 }
 
-SmallVector<Value> Columns::ofColumn(KernelBuilder &kernel, Region &body,
-                                     const IRMapping &known, Value largest) {
+Value Columns::firstBlock(KernelBuilder &kernel, const Tile &tile) {
+  ImplicitLocOpBuilder &builder = kernel.builder;
+  Value down = arith::DivUIOp::create(builder, tile.row, kernel.i64(tileRows));
+  Value across = tile.column, length = tile.rowLength;
+  if (isSquare()) {
+    across = arith::DivUIOp::create(builder, across, kernel.i64(tileColumns));
+    length = arith::DivUIOp::create(
+        builder,
+        arith::AddIOp::create(builder, length, kernel.i64(tileColumns - 1)),
+        kernel.i64(tileColumns));
+  }
+  return arith::AddIOp::create(
+      builder, arith::MulIOp::create(builder, down, length), across);
+}
+
+SmallVector<Value> Columns::ofBlock(KernelBuilder &kernel, Region &body,
+                                    const IRMapping &known, Value largest) {
   IRMapping all(known);
-  all.map(maximumOf(body).getResult(), largest);
+  all.map(largestOf(body), largest);
   SmallVector<Value> wanted;
   for (const Store &store : taken)
-    if (store.ofColumn())
+    if (store.ofBlock())
       wanted.push_back(body.front().getTerminator()->getOperand(store.emitted));
   llvm::append_range(wanted, sharedOf(body));
   return cloneValues(kernel.builder, body, wanted, {{}, all, kernel.i64(0)});
@@ -124,7 +146,7 @@ Value Columns::ofElement(KernelBuilder &kernel, Region &body, const Store &store
                          const IRMapping &known, Value number,
                          ArrayRef<Value> shared) {
   IRMapping all(known);
-  all.map(maximumOf(body).getValue(), number);
+  all.map(numberOf(body), number);
   all.map(sharedOf(body), shared);
   Value wanted = body.front().getTerminator()->getOperand(store.emitted);
   return cloneValues(kernel.builder, body, wanted,

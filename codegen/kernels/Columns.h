@@ -1,5 +1,5 @@
-// The part of a sweep that knows the largest of each column: what stores it, cut off
-// from the rest, which leaves the numbers of a tile of 32 rows for it.
+// The part of a sweep that knows the largest of each column, or of a square: what
+// stores it, cut off from the rest, which leaves the numbers of a tile for it.
 #ifndef ALTGRAD_CODEGEN_COLUMNS_H
 #define ALTGRAD_CODEGEN_COLUMNS_H
 
@@ -7,10 +7,10 @@
 
 namespace altgrad {
 
-/// Of a tile, which is a chunk's elements.
-constexpr int64_t tileRows = ALTGRAD_TILE_ROWS,
-                  tileColumns = ALTGRAD_CHUNK / ALTGRAD_TILE_ROWS;
-static_assert(tileRows == columnBlock);
+/// Of every tile. One for columns has 32 rows, one that is a square as many as columns.
+constexpr int64_t tileColumns = ALTGRAD_TILE_COLUMNS;
+static_assert(columnBlock * tileColumns == ALTGRAD_CHUNK &&
+              squareBlock == tileColumns);
 
 /// Where a tile lies, in i64: its columns and rows may be fewer than a whole one's.
 struct Tile {
@@ -18,11 +18,12 @@ struct Tile {
   mlir::Value row, column;    // its first, of the tensor
   mlir::Value rows, columns;  // its own
 };
-Tile tileAt(KernelBuilder &kernel, Row row, mlir::Value first);
+Tile tileAt(KernelBuilder &kernel, Row row, mlir::Value first,
+            int64_t tileRows);
 
 class Columns {
 public:
-  /// Takes the stores that wait for the largest of a column out of the sweep, which
+  /// Takes the stores that wait for the largest of a column or a square out of the sweep, which
   /// then stores to `tile` what that is of.
   explicit Columns(SweepOp sweep);
   Columns(Columns &&) = delete;
@@ -35,31 +36,37 @@ public:
   struct Store {
     mlir::Value stream;
     unsigned emitted; // of the terminator's operands
-    bool ofColumn() const {
+    bool ofBlock() const {
       return mlir::cast<TensorsType>(stream.getType()).getColumns();
     }
   };
   llvm::ArrayRef<Store> stores() const { return taken; }
   mlir::Region &narrow() { return whole.getBody(); }
   mlir::Region &wide() { return whole.getWide().front(); }
-  /// What a column, or a vector of neighbours, stores once, and then what all of its
-  /// elements share: f32.
-  llvm::SmallVector<mlir::Value> ofColumn(KernelBuilder &kernel,
-                                          mlir::Region &body,
-                                          const mlir::IRMapping &known,
-                                          mlir::Value largest);
+  /// Its rows, and whether it is a block itself.
+  int64_t rows() const { return tileRows; }
+  bool isSquare() const { return tileRows == squareBlock; }
+  /// Where in a stream of blocks the tile's first one is.
+  mlir::Value firstBlock(KernelBuilder &kernel, const Tile &tile);
+  /// What a column, a vector of neighbours or a square stores once, and then what all
+  /// of its elements share: f32.
+  llvm::SmallVector<mlir::Value> ofBlock(KernelBuilder &kernel,
+                                         mlir::Region &body,
+                                         const mlir::IRMapping &known,
+                                         mlir::Value largest);
   /// What goes to `store` of an element whose number in the tile is `number`.
   mlir::Value ofElement(KernelBuilder &kernel, mlir::Region &body,
                         const Store &store, const mlir::IRMapping &known,
                         mlir::Value number,
                         llvm::ArrayRef<mlir::Value> shared);
-  /// How many values elements of a column share.
+  /// How many values elements of a column or a square share.
   unsigned countShared() { return sharedOf(narrow()).size(); }
 
 private:
   llvm::SmallVector<mlir::Value> sharedOf(mlir::Region &body);
 
   SweepOp sweep, whole; // `whole` is in no block
+  int64_t tileRows;
   mlir::Value placeholder;
   llvm::SmallVector<Store> taken;
 };

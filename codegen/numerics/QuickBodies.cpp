@@ -287,7 +287,7 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
     SmallVector<SweepOp> sweeps;
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
-      if (sweep.getWide().size() == 1 && !sweep.takesColumns() &&
+      if (sweep.getWide().size() == 1 && !sweep.goesOverTiles() &&
           hasRoom(sweep, *machine))
         QuickBody(sweep, *machine).build();
   }

@@ -218,13 +218,21 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
   return readRule(rest.take_front(end), set);
 }
 
-// What goes over tiles of 32 rows adds nothing up, and has whole tensors.
-static LogicalResult checkTiles(const StepRequest &request, Location loc) {
+// What goes over tiles adds nothing up, and has whole tensors.
+static LogicalResult checkTiles(const StepRequest &request, SetWriter &set,
+                                Location loc) {
+  if (!set.hasColumns() && !set.hasSquares())
+    return success();
+  if (!set.isRuled() && request.quantize.empty())
+    return emitError(loc) << "a copy in blocks of 128x128 of a gradient, which only "
+                             "--quantize writes";
   bool sumsEarlier = request.clip || request.unscale || request.lossScaler;
   bool sums = request.norm && !sumsEarlier;
   if (!request.statistics && !sums && request.clip != Clip::AgcUnit)
     return success();
-  return emitError(loc) << "a copy in blocks of columns, 'both', beside "
+  return emitError(loc) << "a copy in blocks of "
+                        << (set.hasColumns() ? "columns, 'both'," : "128x128")
+                        << " beside "
                         << (request.statistics
                                 ? "--statistics, which the same sweep would add up"
                             : sums ? "--norm, which the same sweep would add up"
@@ -266,7 +274,7 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
              : FileLineColLoc::get(&context, "--set=" + set.storage, 1, 1);
     sets.emplace_back(set, rule, loc, index, several, text);
     if (failed(sets.back().read()) ||
-        (sets.back().hasColumns() && failed(checkTiles(request, loc))) ||
+        failed(checkTiles(request, sets.back(), loc)) ||
         (request.asTorch && failed(checkProfile(sets.back().gradientFormat(), loc))))
       return failure();
     StringRef name = rule ? rule.getSymName() : "gradients";

@@ -40,7 +40,7 @@ LogicalResult SetWriter::quantizeTo(StringRef format) {
   text.line(name + "element = element " + gradient);
   text.line(name + "scaled = arith.divf " + name + "element, %grad_scale : f32");
   bool scaled = wordOf("copy").tensorScale != TensorScale::None;
-  if (blockOf("copy") > 1 || scaled) {
+  if (blockOf("copy") > 1 || hasSquares() || scaled) {
     if (formatOf("copy") != format)
       return error() << "--quantize=" << format << " beside a copy "
                      << (scaled ? "with a scale in " : "in blocks of ")

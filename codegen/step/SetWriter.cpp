@@ -30,8 +30,11 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
   if (failed(checkBook(text, word)) || failed(checkCompanding(text, word)) ||
       failed(checkColumns(text, word)) || failed(checkTensorScale(text, word)))
     return failure();
-  if (word.hasModifiers() || word.tensorScale != TensorScale::None || word.both)
+  if (word.hasModifiers() || word.tensorScale != TensorScale::None || word.both ||
+      word.squares())
     words[word.stream] = word;
+  if (word.squares())
+    return takeSquares(text, word);
   return word.block ? takeBlock(text, word) : success();
 }
 
@@ -122,7 +125,7 @@ LogicalResult SetWriter::read() {
     return failure();
   if (wordOf("copy").tensorScale == TensorScale::Bounded && failed(checkBounded()))
     return failure();
-  if (hasColumns() && failed(checkBesideColumns()))
+  if ((hasColumns() || hasSquares()) && failed(checkBesideColumns()))
     return failure();
   return inRungs() ? checkRungs() : success();
 }

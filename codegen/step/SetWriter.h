@@ -86,8 +86,9 @@ public:
     return it == formats.end() ? "f32" : it->second;
   }
   bool isRuled() const { return bool(rule); }
-  /// Whether its copy is in blocks of columns, too.
+  /// Whether its copy is in blocks of columns, too, or in squares.
   bool hasColumns() { return wordOf("copy").both; }
+  bool hasSquares() { return wordOf("copy").squares(); }
   /// Whether something is rounded as draws say.
   bool draws();
   std::string suffix() const { return set ? "_" + std::to_string(set) : ""; }
@@ -140,13 +141,17 @@ private:
   mlir::LogicalResult checkColumns(llvm::StringRef text, const StorageWord &word);
   mlir::LogicalResult checkBesideColumns();
   void storeColumns(llvm::StringRef value);
+  mlir::LogicalResult takeSquares(llvm::StringRef text, const StorageWord &word);
+  void storeSquares(const Named &copy, llvm::StringRef value);
+  std::string powerBelow(const std::string &factor);
   std::string anyScale(const Named &state, const Named &scales, llvm::StringRef largest);
   std::string largestOf(const Named &state, bool finite);
   bool inHalves(llvm::StringRef state);
   void writeCopy(llvm::StringRef value);
   mlir::LogicalResult checkTensorScale(llvm::StringRef text, const StorageWord &word);
   mlir::LogicalResult checkBounded();
-  std::string tensorScale(const Named &copy, llvm::StringRef largest, float top);
+  // The factor that makes `largest` the format's largest number.
+  std::string factorOf(const Named &copy, llvm::StringRef largest, float top);
   std::string largestOfHistory(const Named &copy, const Named &newest);
   std::string boundOfLargest(const Named &copy, const Named &newest);
   void storeTensorScaled(const Named &copy, llvm::StringRef value);

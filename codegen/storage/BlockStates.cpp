@@ -218,6 +218,8 @@ void SetWriter::writeCopy(StringRef value) {
   stream("out", "copy", copy, typeOf("copy"));
   if (scaleFormat("copy").getKnownName() == "ocp.e4m3fn")
     storeTwoLevels(copy, takeScales("out", "copy"), value);
+  else if (hasSquares())
+    storeSquares(copy, value);
   else if (blockOf("copy") > 1)
     storeBlocks(copy, takeScales("out", "copy"), value);
   else if (wordOf("copy").tensorScale != TensorScale::None)

@@ -34,7 +34,8 @@ LogicalResult SetWriter::checkBesideColumns() {
   for (BlockArgument state : states)
     if (StringRef name = rule.getName(state);
         blockOf(name) > 1 && codecOf(name).canPack())
-      return error() << "storage of the copy says 'both' beside state '" << name
+      return error() << "storage of the copy says '"
+                     << (hasColumns() ? "both" : "128x128") << "' beside state '" << name
                      << "' in " << formatOf(name) << ", whose codes share bytes";
   return success();
 }

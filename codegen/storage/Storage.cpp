@@ -20,9 +20,12 @@ static std::optional<std::string> readTensorScale(StringRef modifier,
                   .Default(TensorScale::None);
   if (kind == TensorScale::None && modifier != "pow2")
     return std::nullopt;
-  if (word.stream != "copy" || word.block)
+  bool squares = modifier == "pow2" && word.squares();
+  if (word.stream != "copy" || (word.block && !squares))
     return ", which is of the one scale of a copy without blocks";
-  if (modifier == "pow2" && word.tensorScale == TensorScale::None)
+  if (squares && word.scale == "ocp.e8m0")
+    return " of scales in ocp.e8m0, which are powers of two";
+  if (modifier == "pow2" && word.tensorScale == TensorScale::None && !squares)
     return " of a scale; write delayed,pow2";
   if (modifier == "pow2" ? word.pow2 : word.tensorScale != TensorScale::None)
     return modifier == "pow2" || word.tensorScale == kind

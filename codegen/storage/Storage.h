@@ -24,6 +24,7 @@ enum class Companding { None, Softsign, Sqrt };
 /// "copy=ocp.e4m3fn,delayed,pow2": one scale for a tensor; "delayed:16", by the largest
 /// number of 16 steps.
 /// "copy=mxfp8,both": blocks of rows, and beside them blocks of columns.
+/// "copy=ocp.e4m3fn:128x128", "copy=ocp.e4m3fn:128x128,pow2": blocks of rows and columns.
 /// "copy=ocp.e4m3fn:32:ocp.e8m0,floor", or "copy=mxfp8,floor": scales are powers of two.
 /// "m=int8:32:f16,softsign": scales are in f16, codes are of bent numbers.
 struct StorageWord {
@@ -40,7 +41,8 @@ struct StorageWord {
   TensorScale tensorScale = TensorScale::None;
   unsigned history = 1; // steps that a delayed scale looks back
   bool both = false;    // blocks of columns beside those of rows
-  bool pow2 = false;    // that scale is rounded down to a power of two
+  bool pow2 = false;    // that scale, or each of squares, is rounded down to a power of two
+  bool squares() const { return block == "128x128"; }
   bool hasModifiers() const { return round || overflow || reference; }
 };
 

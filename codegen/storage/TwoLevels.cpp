@@ -29,7 +29,7 @@ void SetWriter::storeTwoLevels(const Named &copy, const Named &scales,
   text.line(name + "found = reduce max " + name + "size over tensor : f32");
   line("least", "constant 0.0");
   line("amax", "maximumf " + name + "found, " + name + "least");
-  std::string scale = tensorScale(copy, isRuled() ? "%" + most.name : name + "amax",
+  std::string scale = factorOf(copy, isRuled() ? "%" + most.name : name + "amax",
                                   top * decode(levels, levels.maxCode()));
   line("unit", "divf " + name + "one, " + scale);
   line("part", "constant " + bitsOf(1 / top));

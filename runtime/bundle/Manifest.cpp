@@ -154,7 +154,12 @@ void Reader::readStream(const Fields &fields) {
                               std::to_string(stream.bits) +
                               " bits: codes of 4 bits share bytes, no others");
   stream.block = fields.power("block", ALTGRAD_CHUNK);
-  stream.columns = fields.integer("columns", 0, 1);
+  stream.columns = fields.integer("columns", 0, ALTGRAD_TILE_COLUMNS);
+  if (stream.columns > 1 &&
+      (stream.columns != ALTGRAD_TILE_COLUMNS || stream.block != stream.columns))
+    fields.reject("columns", "is " + std::to_string(stream.columns) +
+                                 " of blocks of " +
+                                 std::to_string(stream.block) + " rows");
   stream.slot = fields.integer("slot", 0, mostWords);
   (stream.access == ALTGRAD_IN ? inputSlots : rowSlots)
       .take(stream.slot, stream.set, fields);
@@ -202,7 +207,17 @@ void Reader::readPhase(const Fields &fields) {
   phase.perBlock = fields.integer("per_block", 1, mostPerBlock);
   phase.finishes = fields.integer("finishes", 0, mostWords);
   phase.block = fields.power("block", ALTGRAD_CHUNK);
-  phase.tiles = fields.integer("tiles", 0, 1);
+  phase.tiles = fields.integer("tiles", 0, ALTGRAD_TILE_COLUMNS);
+  if (phase.tiles && phase.tiles != ALTGRAD_TILE_COLUMNS &&
+      phase.tiles != ALTGRAD_CHUNK / ALTGRAD_TILE_COLUMNS)
+    fields.reject("tiles", "is " + std::to_string(phase.tiles) +
+                               ", not 0, 32 or 128");
+  for (const Phase &other : manifest.phases)
+    if (phase.tiles && other.tiles && phase.tiles != other.tiles &&
+        (phase.set < 0 || other.set < 0 || phase.set == other.set))
+      fields.reject("tiles", "is " + std::to_string(phase.tiles) + ", and " +
+                                 std::to_string(other.tiles) + " of " +
+                                 other.name + " in the same set");
   phase.read = fields.number("read", mostTraffic);
   phase.written = fields.number("written", mostTraffic);
   manifest.phases.push_back(std::move(phase));

@@ -17,7 +17,7 @@ struct Stream {
   int32_t role, access;
   int64_t set;
   int64_t bits, block; // of one stored value; elements that share one
-  bool columns; // those are of a column
+  int64_t columns; // of a block that goes over rows: 1, or of a square; else 0
   int32_t even;        // where a byte has two
   int64_t slot;
 
@@ -46,7 +46,7 @@ struct Phase {
   int64_t perBlock; // items of a CUDA block
   int64_t finishes; // phases after it that its last block may do
   int64_t block;    // elements that become one value
-  bool tiles;       // its chunks are tiles of 32 rows
+  int64_t tiles;    // rows of the tiles that its chunks are; else 0
   double read, written;
 };
 

@@ -188,7 +188,7 @@ altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
   const LaunchAttribute attribute{attributeOverlaps, 0, 1};
   const LaunchConfig config{{unsigned(blocks), 1, 1},
                             {ALTGRAD_BLOCK_THREADS, 1, 1},
-                            0,
+                            entry.dynamicShared,
                             stream,
                             &attribute,
                             1};
@@ -196,8 +196,9 @@ altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
       overlaps
           ? driver.cuLaunchKernelEx(&config, entry.kernel, parameters, nullptr)
           : driver.cuLaunchKernel(entry.kernel, unsigned(blocks), 1, 1,
-                                  ALTGRAD_BLOCK_THREADS, 1, 1, 0, stream,
-                                  parameters, nullptr);
+                                  ALTGRAD_BLOCK_THREADS, 1, 1,
+                                  entry.dynamicShared, stream, parameters,
+                                  nullptr);
   return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 

@@ -30,6 +30,7 @@ enum : int {
   attributeProcessors = 16,
   attributeMajor = 75,
   attributeMinor = 76,
+  functionDynamicShared = 8, // the most bytes that a launch may ask for
   jitErrorLog = 5,
   jitErrorLogBytes = 6,
   jitInputPtx = 1,

@@ -19,7 +19,7 @@ constexpr int64_t largestGrid = INT32_MAX;
 altgrad_status loadPhase(const Bundle &bundle, const Phase &phase,
                          Kernels &kernels) {
   const Driver &driver = kernels.gpu->driver;
-  Kernels::Entry entry{nullptr, &phase, 0};
+  Kernels::Entry entry{nullptr, &phase, 0, 0};
   if (Result error = driver.cuModuleGetFunction(&entry.kernel, kernels.module,
                                                 phase.symbol.c_str())) {
     driver.refuse(error, phase.symbol.c_str());
@@ -27,12 +27,18 @@ altgrad_status loadPhase(const Bundle &bundle, const Phase &phase,
     return fail(ALTGRAD_BROKEN, "%s: kernel %s", bundle.name().c_str(),
                 words.c_str());
   }
+  if (phase.tiles == ALTGRAD_TILE_COLUMNS) {
+    entry.dynamicShared = ALTGRAD_SQUARE_BYTES;
+    if (Result error = driver.cuFuncSetAttribute(
+            entry.kernel, functionDynamicShared, ALTGRAD_SQUARE_BYTES))
+      return driver.refuse(error, (phase.symbol + ": 64 KB of shared memory").c_str());
+  }
   int processors = 0, blocks = 0;
   Result error = driver.cuDeviceGetAttribute(&processors, attributeProcessors,
                                              kernels.gpu->device);
   if (!error)
     error = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        &blocks, entry.kernel, ALTGRAD_BLOCK_THREADS, 0);
+        &blocks, entry.kernel, ALTGRAD_BLOCK_THREADS, entry.dynamicShared);
   if (error)
     return driver.refuse(error, phase.symbol.c_str());
   entry.mostBlocks =

@@ -12,6 +12,7 @@ struct Kernels {
     Function kernel;
     const Phase *phase;
     int64_t mostBlocks;
+    unsigned dynamicShared; // bytes
   };
   ~Kernels();
 

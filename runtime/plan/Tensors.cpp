@@ -182,15 +182,16 @@ void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row,
   words[ALTGRAD_ROW_BATCH] = uint64_t(shape.batch);
 }
 
-// Behind the chunks, the tiles of the sets that have them: 32 rows and as many
-// columns as make a chunk's elements, or what is left of both.
+// Behind the chunks, the tiles of the sets that have them: the rows that its phases
+// say and 128 columns, or what is left of both.
 void layTiles(const Manifest &manifest,
               const std::vector<altgrad_tensor> &tensors, Tables &tables) {
-  constexpr int64_t columns = ALTGRAD_CHUNK / ALTGRAD_TILE_ROWS;
-  std::vector<char> tiled(size_t(manifest.sets), 0);
+  constexpr int64_t columns = ALTGRAD_TILE_COLUMNS;
+  std::vector<int64_t> rowsOf(size_t(manifest.sets), 0);
   for (const Phase &phase : manifest.phases)
     for (int64_t set = 0; set < manifest.sets; ++set)
-      tiled[size_t(set)] |= phase.tiles && (phase.set < 0 || phase.set == set);
+      if (phase.tiles && (phase.set < 0 || phase.set == set))
+        rowsOf[size_t(set)] = phase.tiles;
   tables.setTiles.assign(1, int64_t(tables.chunks.size()));
   size_t index = 0;
   for (int64_t set = 0; set < manifest.sets; ++set) {
@@ -198,10 +199,10 @@ void layTiles(const Manifest &manifest,
       const altgrad_tensor &tensor = tensors[index];
       Shape shape;
       shapeOf(tensor, shape);
-      if (!tiled[size_t(set)] || tensor.numel == 0)
+      const int64_t rows = rowsOf[size_t(set)];
+      if (!rows || tensor.numel == 0)
         continue;
-      for (int64_t row = 0; row < shape.rows * shape.batch;
-           row += ALTGRAD_TILE_ROWS)
+      for (int64_t row = 0; row < shape.rows * shape.batch; row += rows)
         for (int64_t column = 0; column < shape.columns; column += columns)
           tables.chunks.push_back(
               {tables.firstRows[index], row * shape.columns + column});

@@ -34,3 +34,23 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 
   }
   commit
 }
+
+// A square is one more kind: its numbers are in dynamic shared memory, and 32 of its
+// rows are done at once.
+// GPU: llvm.mlir.global external @altgrad_t_go_tile() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<0 x i8>
+// GPU-LABEL: llvm.func @altgrad_t_go
+// GPU: scf.for
+// GPU: math.sqrt
+// GPU: nvvm.barrier
+// GPU: shfl.sync.bfly
+// GPU-NOT: math.sqrt
+altgrad.step @t(inout %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 128 squares>, out %c: !altgrad.tensors<f32>) {
+  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce()
+      store(%w : !altgrad.tensors<f32>, %top : !altgrad.tensors<f32 per 128 squares>, %c : !altgrad.tensors<f32>) {
+    %y = math.sqrt %x : f32
+    %m = square_max %y over 128 : f32
+    %z = arith.divf %y, %m : f32
+    emit %y, %m, %z : f32, f32, f32
+  }
+  commit
+}

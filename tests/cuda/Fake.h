@@ -130,6 +130,7 @@ struct Module;
 struct Function {
   Module *module = nullptr;
   const ptx::Kernel *kernel = nullptr;
+  unsigned mostShared = 49152; // dynamic bytes of a launch
 };
 
 struct Module {

@@ -126,7 +126,7 @@ Result launch(Function *function, const unsigned *grid, const unsigned *block,
   }
   if (threads > 1024 || (made.kernel->maxThreads[0] && threads > most))
     return InvalidValue;
-  if (shared > 49152)
+  if (shared > function->mostShared)
     return InvalidValue;
   if (threads * uint64_t(state().get("registers")) > 65536)
     return OutOfResources;
@@ -318,6 +318,23 @@ CU(cuFuncGetAttribute, 2020, int *out, int attribute, void *handle) {
   if (attribute < 0 || attribute > 6)
     return InvalidValue;
   *out = int(values[attribute]);
+  return 0;
+}
+
+CU(cuFuncSetAttribute, 9000, void *handle, int attribute, int value) {
+  ENTER(Init | Current)
+  if (!moduleOf(handle))
+    return InvalidHandle;
+  auto *function = static_cast<Function *>(handle);
+  int64_t capability = state().get("capability");
+  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, beside what is static.
+  int64_t room = capability >= 90                       ? 227
+                 : capability == 80 || capability == 87 ? 163
+                                                        : 99;
+  if (attribute != 8 || value < 0 ||
+      uint64_t(value) + function->kernel->sharedBytes > uint64_t(room) * 1024)
+    return InvalidValue;
+  function->mostShared = unsigned(value);
   return 0;
 }
 

@@ -267,7 +267,14 @@ class Evaluator:
 
     def _column_max(self, op, value):
         """The largest magnitude of 32 elements of a column, for each of them; NaN if one is."""
-        numbers = self.rows.block_of(value.set, 32, columns=True)
+        return self._tile_max(value, 32, 1)
+
+    def _square_max(self, op, value):
+        """The same of 128 x 128 elements."""
+        return self._tile_max(value, 128, 128)
+
+    def _tile_max(self, value, rows, columns):
+        numbers = self.rows.block_of(value.set, rows, columns)
         most = np.zeros(numbers.max(initial=-1) + 1, np.float32)
         for number, size in zip(numbers, np.abs(value.array)):
             most[number] = size if np.isnan(size) or size > most[number] else most[number]

@@ -60,6 +60,36 @@ def by_columns(numbers, rule, form):
     return codes.reshape(filled.shape).T[:numbers.shape[0]].ravel(), scales.reshape(len(filled), -1).T.ravel()
 
 
+def squares_of(numbers):
+    """(number, slices) of the blocks of 128 x 128 of a matrix, row by row."""
+    across = -(-numbers.shape[1] // 128)
+    for i in range(0, numbers.shape[0], 128):
+        for j in range(0, numbers.shape[1], 128):
+            yield i // 128 * across + j // 128, (slice(i, i + 128), slice(j, j + 128))
+
+
+def by_squares(numbers, form, rule=None, pow2=False):
+    """Codes and scales of a matrix in blocks of 128 x 128: f32 by TransformerEngine's formula (definitions 4.7), or bytes."""
+    _, _, most, _ = FORMATS[form]
+    codes, scales = np.empty(numbers.shape, np.uint8), {}
+    for number, place in squares_of(numbers):
+        block = numbers[place]
+        largest = np.abs(block).max()
+        if rule:
+            scales[number] = scale_byte(largest, rule, form)
+            codes[place] = codes_of(block.ravel(), scales[number], form).reshape(block.shape)
+            continue
+        factor = np.float32(1)
+        if 0 < largest < np.inf:
+            factor = min(np.float32(most) / largest, np.finfo(np.float32).max)
+        if pow2:
+            factor = np.float32(np.ldexp(0.5, np.frexp(factor)[1]))
+        scales[number] = np.float32(1) / factor
+        codes[place] = codes_of((block * factor).ravel(), 127, form).reshape(block.shape)
+    held = np.array([scales[number] for number in range(len(scales))], np.uint8 if rule else np.float32)
+    return codes.ravel(), held if rule else held.view(np.uint32)
+
+
 def numbers_of_all_kinds(blocks, seed):
     """Blocks of 32 f32 of every exponent, powers of two and their neighbours, zeros, NaN, infinities."""
     rng = np.random.default_rng(seed)

@@ -80,7 +80,7 @@ class Program:
         return Rows(numel, group, which,
                               {s["name"]: s["set"] for s in self.manifest["streams"]},
                               {s["name"]: s["block"] for s in self.manifest["streams"]},
-                              columns={s["name"] for s in self.manifest["streams"] if s["columns"]})
+                              columns={s["name"]: s["columns"] for s in self.manifest["streams"]})
 
     @property
     def signature(self):

@@ -8,7 +8,7 @@ import numpy as np
 import program
 
 LIBRARY = os.environ.get("ALTGRAD_PTXINTERP", str(program.ROOT / "build/tests/ptx/libptxinterp.so"))
-CHUNK, HEADER, THREADS = 4096, 10, 256
+CHUNK, HEADER, THREADS, SQUARE_BYTES = 4096, 10, 256, 4 * 128 * 128
 READ_ONLY, UNINITIALISED = 1, 2
 
 
@@ -53,10 +53,10 @@ class Tables:
         count = len(rows.numel)
         self.chunk_list = [(r, first) for r in range(count)
                            for first in range(0, rows.numel[r], CHUNK)]
-        tiled = [phase["set"] for phase in manifest["phases"] if phase["tiles"]]
+        tiles = {phase["set"]: phase["tiles"] for phase in manifest["phases"] if phase["tiles"]}
         self.tile_list = [(r, row * rows.shape[r][1] + column) for r in range(count)
-                          if rows.numel[r] and (None in tiled or rows.set[r] in tiled)
-                          for row in range(0, rows.shape[r][0] * rows.shape[r][2], 32)
+                          for high in [tiles.get(rows.set[r], tiles.get(None))] if rows.numel[r] and high
+                          for row in range(0, rows.shape[r][0] * rows.shape[r][2], high)
                           for column in range(0, rows.shape[r][1], 128)]
         chunks = max(1, len(self.chunk_list))
         self.rows = np.zeros((count, manifest["row_words"]), np.uint64)
@@ -183,7 +183,8 @@ class PtxPlan:
                     mapped.append(address)
             for phase, finishes in launches(self.manifest, self.runs % 2 == 0):
                 follows = self.overlaps and phase != self.manifest["phases"][0]
-                self._launch(phase["symbol"], tables.parameters(phase, finishes), follows)
+                shared = SQUARE_BYTES if phase["tiles"] == 128 else 0
+                self._launch(phase["symbol"], tables.parameters(phase, finishes), follows, shared)
                 if tables.finished[0]:
                     raise Fault(f"{phase['symbol']} leaves {tables.finished[0]} finished blocks")
         finally:
@@ -191,7 +192,7 @@ class PtxPlan:
                 self.lib.ptx_unmap(self.vm, address)
         self.runs += 1
 
-    def _launch(self, symbol, parameters, follows=False):
+    def _launch(self, symbol, parameters, follows=False, shared=0):
         options = Options()
         grid = self.blocks[self.runs % len(self.blocks)]
         options.grid[:], options.block[:] = (grid, 1, 1), (THREADS, 1, 1)
@@ -199,6 +200,7 @@ class PtxPlan:
         options.skip_race_check, options.order = not self.races, self.order
         options.perturbation = self.perturbation + self.runs
         options.follows = follows
+        options.dynamic_shared_bytes = shared
         self._check(self.lib.ptx_launch(self.vm, symbol.encode(), ctypes.byref(options)), symbol)
 
     def _check(self, done, what):

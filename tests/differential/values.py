@@ -32,7 +32,8 @@ class Tensors:
 @dataclasses.dataclass
 class Rows:
     """One per tensor, set by set; `streams`: the set of each stream that is not of set 0;
-    `blocks`: how many elements share a stored value, where it is not one; `columns`: where they are of a column.
+    `blocks`: how many elements share a stored value, where it is not one; `columns`: how many columns they span
+    where they are of several rows, else 0.
 
     `offset`: the global index of a tensor's first element; `shape`: rows, columns, batch.
     """
@@ -44,7 +45,7 @@ class Rows:
     offset: list = None
     tag: list = None
     shape: list = None
-    columns: set = frozenset()
+    columns: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         self.set = self.set or [0] * len(self.numel)
@@ -68,23 +69,23 @@ class Rows:
     def sizes(self, stream):
         """Per row the stored values of a stream."""
         which, block = self.streams.get(stream, 0), self.blocks.get(stream, 1)
-        return [self._values(row, block, stream in self.columns) if s == which else 0
+        return [self._values(row, block, self.columns.get(stream, 0)) if s == which else 0
                 for row, s in enumerate(self.set)]
 
     def _values(self, row, block, columns):
         if not columns:
             return -(-self.numel[row] // block)
         rows, length, batch = self.shape[row]
-        return -(-rows * batch // block) * length
+        return -(-rows * batch // block) * -(-length // columns)
 
-    def block_of(self, which, block, columns=False):
+    def block_of(self, which, block, columns=0):
         """Per element of a set the number of its block, counted over the tensors of the set."""
         parts, before = [np.empty(0, int)], 0
         for row in self.own(which):
             places = np.arange(self.numel[row])
             if columns:
                 length = max(1, self.shape[row][1])
-                own = places // length // block * length + places % length
+                own = places // length // block * -(-length // columns) + places % length // columns
             else:  # the offset is a multiple of the block
                 own = (self.offset[row] + places) // block - self.offset[row] // block
             parts.append(own + before)

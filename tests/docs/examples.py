@@ -63,6 +63,7 @@ CONTEXTS = {
                                      f"{text}\naltgrad.yield param(%n) state()\n}}",
     "Altgrad_BlockReduceOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
     "Altgrad_ColumnMaxOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
+    "Altgrad_SquareMaxOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
     "Altgrad_IndexOp": step,
     "Altgrad_TagOp": step,
     "Altgrad_DrawOp": lambda text: step(text, RANDOM),

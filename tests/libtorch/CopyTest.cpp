@@ -80,6 +80,60 @@ TEST(Copies, OfColumnsAreThereWhenTheFirstStepIsSkipped) {
   expectColumns(optimizer, param);
 }
 
+// Codes and scales of blocks of 128 rows and columns.
+void expectSquares(const RuleOptimizer &optimizer, const Tensor &param) {
+  Tensor matrix = param.detach().reshape({-1, param.size(-1)});
+  Tensor codes = kept(optimizer, param, "copy").view(matrix.sizes());
+  Tensor scales = kept(optimizer, param, "copy_scale");
+  EXPECT_EQ(scales.sizes(), at::IntArrayRef({(matrix.size(0) + 127) / 128,
+                                             (matrix.size(1) + 127) / 128}));
+  for (int64_t i = 0; i < scales.size(0); ++i)
+    for (int64_t j = 0; j < scales.size(1); ++j) {
+      auto blockOf = [&](const Tensor &of) {
+        return of.slice(0, 128 * i, 128 * (i + 1))
+            .slice(1, 128 * j, 128 * (j + 1))
+            .contiguous();
+      };
+      Tensor block = blockOf(matrix), factor = 448 / block.abs().max();
+      EXPECT_TRUE(at::equal(scales[i][j], 1 / factor));
+      Tensor expected =
+          (block * factor).clamp(-448, 448).to(at::kFloat8_e4m3fn);
+      EXPECT_TRUE(sameBits(blockOf(codes), expected));
+    }
+}
+
+TEST(Copies, OfSquaresHaveTheScalesOfTheirBlocks) {
+  Tensor large = leaf({130, 260}), deep = leaf({3, 50, 140}), row = leaf({300});
+  Tensor none = leaf({0, 5});
+  auto spec = RuleSpec("lion").storage("copy=ocp.e4m3fn:128x128");
+  RuleOptimizer optimizer({large, deep, row, none}, spec);
+  for (int i = 0; i < 2; ++i)
+    optimizer.step();
+  for (const Tensor &param : {large, deep, row})
+    expectSquares(optimizer, param);
+  Tensor other = twin(large);
+  RuleOptimizer run({large}, spec), resumed({other}, spec);
+  run.step();
+  std::stringstream file;
+  torch::save(run, file);
+  torch::load(resumed, file);
+  for (const char *key : {"copy", "copy_scale"})
+    EXPECT_TRUE(sameBits(kept(run, large, key), kept(resumed, other, key)));
+}
+
+TEST(Copies, OfSquaresAreThereWhenTheFirstStepIsSkipped) {
+  Tensor param = leaf({2, 70, 150}), before = param.detach().clone();
+  RuleOptimizer optimizer(
+      {param}, RuleSpec("lion").storage("copy=ocp.e4m3fn:128x128"));
+  altgrad::amp::GradScaler scaler(
+      altgrad::amp::GradScalerOptions().init_scale(1));
+  scaler.scale((param * 3).sum()).backward();
+  param.mutable_grad().view(-1)[0] = INFINITY;
+  scaler.step(optimizer);
+  EXPECT_TRUE(sameBits(param.detach(), before));
+  expectSquares(optimizer, param);
+}
+
 TEST(Copies, GoOnFromAFile) {
   Tensor first = leaf({8, 64}), second = twin(first);
   auto spec = RuleSpec("lion").storage("copy=mxfp8,floor");

@@ -212,6 +212,8 @@ const Edit edits[] = {
     {"\"per_block\": 8", "\"per_block\": 0", "phases[0].per_block is 0"},
     {"\"tiles\": 0", "\"tiles\": 2", "phases[0].tiles is 2"},
     {"\"columns\": 0", "\"columns\": 2", "streams[0].columns is 2"},
+    {"\"columns\": 0", "\"columns\": 128",
+     "streams[0].columns is 128 of blocks of 1 rows"},
     {"\"finishes\": 0", "\"finishes\": 3",
      "phases[0].finishes is 3, but the launch ends before"},
     {"\"block\": 1, \"read\"", "\"block\": 3, \"read\"",

@@ -115,17 +115,21 @@ void GpuLowering::loadShared(KernelBuilder &kernel, Chunk &chunk, Value at,
 // The threads of a block are neighbours, a power of two of them.
 Value GpuLowering::joinBlock(KernelBuilder &kernel, Chunk &chunk,
                              BlockReduceOp reduce, Value own) {
-  StringAttr shuffle = builder.getStringAttr("llvm.nvvm.shfl.sync.bfly.f32");
   int32_t threads = reduce.getBlock() / chunk.width;
-  for (int32_t distance = threads / 2; distance; distance /= 2) {
-    Value other = LLVM::CallIntrinsicOp::create(
-                      builder, own.getType(), shuffle,
-                      ValueRange{kernel.i32(-1), own, kernel.i32(distance),
-                                 kernel.i32(warpThreads - 1)})
-                      .getResult(0);
-    own = join(builder, reduce.getReduction(), own, other);
-  }
+  for (int32_t distance = threads / 2; distance; distance /= 2)
+    own = join(builder, reduce.getReduction(), own,
+               exchanged(kernel, own, distance));
   return own;
+}
+
+// The number of the thread whose place in the warp differs in that bit.
+Value GpuLowering::exchanged(KernelBuilder &kernel, Value own, int32_t distance) {
+  StringAttr shuffle = builder.getStringAttr("llvm.nvvm.shfl.sync.bfly.f32");
+  return LLVM::CallIntrinsicOp::create(
+             builder, own.getType(), shuffle,
+             ValueRange{kernel.i32(-1), own, kernel.i32(distance),
+                        kernel.i32(warpThreads - 1)})
+      .getResult(0);
 }
 
 // What a thread's own elements give: as vectors where all of them exist and are

@@ -186,18 +186,38 @@ private:
   mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, BlockReduceOp reduce,
                         mlir::Value own);
 
+  mlir::Value exchanged(KernelBuilder &kernel, mlir::Value own, int32_t distance);
+
   // TilesToGPU.cpp
-  /// What waits for the columns of a tile, and shared memory: of the tile's numbers,
-  /// and of what each thread finds in half a column.
+  /// What waits for the columns of a tile, or for its largest, and shared memory: of
+  /// the tile's numbers, and of what each thread finds in half a column.
   struct TileMemory {
     Columns &columns;
     mlir::Value tile, halves;
+  };
+  /// As many rows as a block of threads does at once, and those below them.
+  struct TilePart {
+    Tile tile;
+    mlir::Value first, memory;
   };
   TileMemory makeTile(KernelBuilder &kernel, Columns &columns);
   void sweepTile(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
                  const TileMemory &shared, mlir::Value index);
   Chunk openPart(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
-                 const TileMemory &shared, Row row, mlir::Value first, Tile &tile);
+                 const TileMemory &shared, const mlir::IRMapping &known, Row row,
+                 const TilePart &part);
+  mlir::IRMapping scalarsOf(KernelBuilder &kernel, SweepOp sweep, Row row,
+                            Tile &tile);
+  void somePart(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
+                const TileMemory &shared, Tile tile, mlir::Value index,
+                mlir::Value r);
+  void inPart(KernelBuilder &kernel, ThreadMemory &memory, SweepOp sweep,
+              const TileMemory &shared, const mlir::IRMapping &known, Row row,
+              const TilePart &part);
+  mlir::Value largestOfBlock(KernelBuilder &kernel, const TileMemory &shared,
+                             mlir::Value own);
+  mlir::Value largestOfColumn(KernelBuilder &kernel, const TileMemory &shared,
+                              mlir::Value own);
   void halfColumn(KernelBuilder &kernel, const TileMemory &shared,
                   const Tile &tile, const mlir::IRMapping &known, Row row,
                   mlir::Value first);

@@ -77,7 +77,7 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
   std::optional<Columns> cut;
   std::optional<TileMemory> tile;
-  if (sweep.takesColumns())
+  if (sweep.goesOverTiles())
     tile.emplace(makeTile(kernel, cut.emplace(sweep)));
   auto body = [&](Value index) {
     if (tile)

@@ -21,7 +21,9 @@ Value altgrad::sharedMemory(ImplicitLocOpBuilder &builder,
     builder.setInsertionPoint(function);
     LLVM::GlobalOp::create(builder,
                            LLVM::LLVMArrayType::get(builder.getI8Type(), bytes),
-                           /*isConstant=*/false, LLVM::Linkage::Internal,
+                           /*isConstant=*/false,
+                           bytes ? LLVM::Linkage::Internal
+                                 : LLVM::Linkage::External,
                            symbol, Attribute(), alignment, space);
   }
   return LLVM::AddressOfOp::create(

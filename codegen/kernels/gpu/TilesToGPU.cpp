@@ -1,6 +1,6 @@
-// A sweep over tiles of 32 rows on a GPU, a block of threads for a tile. Each thread
-// does its elements of one row as in other sweeps and leaves their numbers in shared
-// memory; then each does half of a column.
+// A sweep over tiles on a GPU, a block of threads for a tile. Each thread does its
+// elements of a row, or of one in 32, as in other sweeps and leaves their numbers in
+// shared memory; then each does half of a column.
 #include "codegen/kernels/gpu/GpuLowering.h"
 
 #include "codegen/numerics/Philox.h"
@@ -9,8 +9,9 @@
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr int64_t perRow = ALTGRAD_BLOCK_THREADS / tileRows, // threads
-    halfRows = tileRows / (ALTGRAD_BLOCK_THREADS / tileColumns);
+static constexpr int64_t perRow = 8, // threads
+    rowsAtOnce = ALTGRAD_BLOCK_THREADS / perRow;
+static_assert(rowsAtOnce == columnBlock);
 static_assert(ALTGRAD_BLOCK_THREADS == 2 * tileColumns);
 
 GpuLowering::TileMemory GpuLowering::makeTile(KernelBuilder &kernel,
@@ -18,8 +19,12 @@ GpuLowering::TileMemory GpuLowering::makeTile(KernelBuilder &kernel,
   auto function =
       cast<LLVM::LLVMFuncOp>(builder.getInsertionBlock()->getParentOp());
   constexpr unsigned bytes = sizeof(float);
-  return {columns,
-          sharedMemory(builder, function, "tile", ALTGRAD_CHUNK * bytes, 16),
+  static_assert(ALTGRAD_SQUARE_BYTES == squareBlock * tileColumns * bytes);
+  // More than 48 KB are dynamic; and so many blocks have no room for four.
+  if (columns.isSquare())
+    resident = std::min(resident, 3u);
+  unsigned held = columns.isSquare() ? 0 : columns.rows() * tileColumns * bytes;
+  return {columns, sharedMemory(builder, function, "tile", held, 16),
           sharedMemory(builder, function, "halves",
                        ALTGRAD_BLOCK_THREADS * bytes, 16)};
 }
@@ -27,18 +32,14 @@ GpuLowering::TileMemory GpuLowering::makeTile(KernelBuilder &kernel,
 // The thread's part of a row as a chunk of its own, of as many elements as exist.
 GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
                                          ThreadMemory &memory, SweepOp sweep,
-                                         const TileMemory &shared, Row row,
-                                         Value first, Tile &tile) {
+                                         const TileMemory &shared,
+                                         const IRMapping &known, Row row,
+                                         const TilePart &part) {
   Type i32 = builder.getI32Type();
   Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), ALTGRAD_BLOCK_THREADS,
               tileColumns / perRow};
-  ScalarLowering scalars(kernel, row);
-  scalars.lowerBefore(sweep, [&](Value condition) {
-    tile.columns = arith::SelectOp::create(builder, condition, tile.columns,
-                                           kernel.i64(0));
-  });
-  scalars.lowerInside(sweep);
-  chunk.known = scalars.known;
+  const Tile &tile = part.tile;
+  chunk.known = known;
   Value own = arith::DivUIOp::create(builder, inBlock, kernel.i64(perRow));
   Value column = arith::MulIOp::create(
       builder,
@@ -51,7 +52,7 @@ GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
                                        tile.rows);
   count = arith::SelectOp::create(builder, exists, count, kernel.i64(0));
   Value element = arith::AddIOp::create(
-      builder, arith::AddIOp::create(builder, first, column),
+      builder, arith::AddIOp::create(builder, part.first, column),
       arith::MulIOp::create(builder, own, tile.rowLength));
   chunk.count = arith::TruncIOp::create(builder, i32, count);
   chunk.from = arith::SubIOp::create(builder, kernel.i32(0), chunk.count);
@@ -78,7 +79,7 @@ GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
         continue;
       if (tensors == shared.columns.tile()) {
         pointer = kernel.offset(
-            shared.tile,
+            part.memory,
             arith::MulIOp::create(builder, inBlock, kernel.i64(chunk.width)),
             sizeof(float));
         continue;
@@ -93,20 +94,100 @@ GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
   return chunk;
 }
 
+// What a sweep asks of a tile's row; a step that was called off has no columns.
+IRMapping GpuLowering::scalarsOf(KernelBuilder &kernel, SweepOp sweep, Row row,
+                                 Tile &tile) {
+  ScalarLowering scalars(kernel, row);
+  scalars.lowerBefore(sweep, [&](Value condition) {
+    tile.columns = arith::SelectOp::create(builder, condition, tile.columns,
+                                           kernel.i64(0));
+  });
+  scalars.lowerInside(sweep);
+  return scalars.known;
+}
+
 void GpuLowering::sweepTile(KernelBuilder &kernel, ThreadMemory &memory,
                             SweepOp sweep, const TileMemory &shared,
                             Value index) {
   auto phase = sweep->getParentOfType<PhaseOp>();
+  bool square = shared.columns.isSquare();
   kernel.keepsTablesInOrder = waits(phase);
   auto [row, first] = placeOf(kernel, index);
-  Tile tile = tileAt(kernel, row, first);
+  Tile tile = tileAt(kernel, row, first, shared.columns.rows());
   waitForLaunches(phase);
   kernel.keepsTablesInOrder = false;
-  Chunk chunk = openPart(kernel, memory, sweep, shared, row, first, tile);
-  threadInBlock(kernel, chunk, chunk.from, chunk.sums.clear(), /*part=*/0);
+  IRMapping known;
+  if (square) {
+    kernel.loop(kernel.i64(0), tile.rows, kernel.i64(rowsAtOnce), [&](Value r) {
+      somePart(kernel, memory, sweep, shared, tile, index, r);
+    });
+  } else {
+    known = scalarsOf(kernel, sweep, row, tile);
+    inPart(kernel, memory, sweep, shared, known, row, {tile, first, shared.tile});
+  }
   barrier();
-  halfColumn(kernel, shared, tile, chunk.known, row, first);
+  if (square) {
+    std::tie(row, first) = placeOf(kernel, opaque(index));
+    tile = tileAt(kernel, row, first, shared.columns.rows());
+    known = scalarsOf(kernel, sweep, row, tile);
+  }
+  halfColumn(kernel, shared, tile, known, row, first);
   barrier(); // before other numbers are there
+}
+
+// Rows of a square from `r` on. What is of its row is found again each time, or
+// pointers to all streams and uniform numbers would be registers till the end.
+void GpuLowering::somePart(KernelBuilder &kernel, ThreadMemory &memory,
+                           SweepOp sweep, const TileMemory &shared, Tile tile,
+                           Value index, Value r) {
+  auto [row, first] = placeOf(kernel, opaque(index));
+  tile.rows = arith::SubIOp::create(builder, tile.rows, r);
+  tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_MATRIX_COLUMNS);
+  IRMapping known = scalarsOf(kernel, sweep, row, tile);
+  first = arith::AddIOp::create(
+      builder, first, arith::MulIOp::create(builder, r, tile.rowLength));
+  inPart(kernel, memory, sweep, shared, known, row,
+         {tile, first,
+          kernel.offset(shared.tile, r, tileColumns * sizeof(float))});
+}
+
+void GpuLowering::inPart(KernelBuilder &kernel, ThreadMemory &memory,
+                         SweepOp sweep, const TileMemory &shared,
+                         const IRMapping &known, Row row, const TilePart &part) {
+  Chunk chunk = openPart(kernel, memory, sweep, shared, known, row, part);
+  threadInBlock(kernel, chunk, chunk.from, chunk.sums.clear(), /*part=*/0);
+}
+
+// What all threads of the block know of one number of each.
+Value GpuLowering::largestOfBlock(KernelBuilder &kernel,
+                                  const TileMemory &shared, Value own) {
+  auto larger = [&](Value a, Value b) {
+    return join(builder, Reduction::Max, a, b, /*magnitudes=*/true);
+  };
+  for (int32_t distance = warpThreads / 2; distance; distance /= 2)
+    own = larger(own, exchanged(kernel, own, distance));
+  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)),
+               sizeof(float));
+  barrier();
+  for (int64_t of = 0; of < ALTGRAD_BLOCK_THREADS; of += warpThreads)
+    own = larger(own, kernel.load(builder.getF32Type(),
+                                  kernel.offset(shared.halves, kernel.i64(of),
+                                                sizeof(float)),
+                                  sizeof(float)));
+  return own;
+}
+
+Value GpuLowering::largestOfColumn(KernelBuilder &kernel,
+                                   const TileMemory &shared, Value own) {
+  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)),
+               sizeof(float));
+  barrier();
+  Value beside =
+      arith::XOrIOp::create(builder, inBlock, kernel.i64(tileColumns));
+  Value other = kernel.load(
+      builder.getF32Type(), kernel.offset(shared.halves, beside, sizeof(float)),
+      sizeof(float));
+  return join(builder, Reduction::Max, own, other, /*magnitudes=*/true);
 }
 
 void GpuLowering::halfColumn(KernelBuilder &kernel, const TileMemory &shared,
@@ -115,6 +196,7 @@ void GpuLowering::halfColumn(KernelBuilder &kernel, const TileMemory &shared,
   Columns &cut = shared.columns;
   Value column =
       arith::AndIOp::create(builder, inBlock, kernel.i64(tileColumns - 1));
+  int64_t halfRows = cut.rows() / 2;
   Value half = arith::DivUIOp::create(builder, inBlock, kernel.i64(tileColumns));
   Value from = arith::MulIOp::create(builder, half, kernel.i64(halfRows));
   Value to = arith::MinSIOp::create(
@@ -137,36 +219,25 @@ void GpuLowering::halfColumn(KernelBuilder &kernel, const TileMemory &shared,
       [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
         return {larger(most[0], math::AbsFOp::create(builder, number(r)))};
       })[0];
-  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)),
-               sizeof(float));
-  barrier();
-  Value beside =
-      arith::XOrIOp::create(builder, inBlock, kernel.i64(tileColumns));
-  Value other = kernel.load(
-      builder.getF32Type(), kernel.offset(shared.halves, beside, sizeof(float)),
-      sizeof(float));
-  Value largest = larger(own, other);
+  Value largest = cut.isSquare() ? largestOfBlock(kernel, shared, own)
+                                 : largestOfColumn(kernel, shared, own);
   Value at = arith::AddIOp::create(builder, first, column);
-  Value block = arith::AddIOp::create(
-      builder,
-      arith::MulIOp::create(
-          builder,
-          arith::DivUIOp::create(builder, tile.row, kernel.i64(tileRows)),
-          tile.rowLength),
-      arith::AddIOp::create(builder, tile.column, column));
+  Value block = cut.firstBlock(kernel, tile);
+  if (!cut.isSquare())
+    block = arith::AddIOp::create(builder, block, column);
   Value leads = arith::AndIOp::create(
       builder, exists,
-      arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, half,
-                            kernel.i64(0)));
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
+                            cut.isSquare() ? inBlock : half, kernel.i64(0)));
   SmallVector<Value> values =
-      cut.ofColumn(kernel, cut.narrow(), known, largest);
+      cut.ofBlock(kernel, cut.narrow(), known, largest);
   size_t next = 0;
   auto once = ArrayRef(values).drop_back(cut.countShared());
   auto shares = ArrayRef(values).drop_front(once.size());
   for (const Columns::Store &store : cut.stores()) {
     Value base = kernel.stream(store.stream, row);
     unsigned bytes = bytesOf(store.stream);
-    if (store.ofColumn())
+    if (store.ofBlock())
       kernel.when(leads, [&] {
         kernel.store(once[next++], kernel.offset(base, block, bytes), bytes);
       });

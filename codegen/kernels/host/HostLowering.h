@@ -47,7 +47,8 @@ struct HostChunk {
 };
 
 // A sweep over tiles: what waits for their columns, where their numbers do, and
-// where what elements of a column share, in rows of a tile's length.
+// where what elements of a column share, in rows of a tile's length. Elements of a
+// square share one number each.
 struct HostTile {
   SweepOp sweep;
   Columns &columns;
@@ -159,8 +160,14 @@ private:
            llvm::ArrayRef<BlockStages> bodies, mlir::Value count);
   mlir::Value numberAt(KernelBuilder &kernel, const HostColumns &of,
                        mlir::Value memory, mlir::Value row, mlir::Value column);
+  mlir::Value sharedAt(KernelBuilder &kernel, const HostColumns &of,
+                       unsigned number, mlir::Value column);
   void findLargest(KernelBuilder &kernel, const HostColumns &of,
                    mlir::Value from, mlir::Value to);
+  mlir::Value largestOfSquare(KernelBuilder &kernel, const HostColumns &of,
+                              mlir::Value from, mlir::Value to);
+  void shareOfSquare(KernelBuilder &kernel, const HostColumns &wide,
+                     const HostColumns &narrow, mlir::Value whole);
   void storeRow(KernelBuilder &kernel, const HostColumns &of, mlir::Value row,
                 mlir::Value from, mlir::Value to);
 

@@ -12,7 +12,7 @@ using namespace altgrad;
 void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
                               Value end) {
   std::optional<Columns> cut;
-  if (sweep.takesColumns())
+  if (sweep.goesOverTiles())
     cut.emplace(sweep);
   SmallVector<Lanes> lanes;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)

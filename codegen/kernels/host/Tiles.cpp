@@ -1,8 +1,9 @@
-// A sweep over tiles of 32 rows on a host: row by row as other sweeps, then column by
-// column what waits for the largest of each. The numbers of a tile are in the caches.
+// A sweep over tiles on a host: row by row as other sweeps, then what waits for the
+// largest of each column, or of the square. The numbers of a tile are in the caches.
 #include "codegen/kernels/host/HostLowering.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -14,7 +15,7 @@ HostTile HostLowering::makeTile(KernelBuilder &kernel, Columns &columns,
                                   builder.getF32Type(), kernel.i64(count),
                                   /*alignment=*/64);
   };
-  return {sweep, columns, numbers(ALTGRAD_CHUNK),
+  return {sweep, columns, numbers(columns.rows() * tileColumns),
           numbers(columns.countShared() * tileColumns)};
 }
 
@@ -26,7 +27,7 @@ void HostLowering::sweepTile(KernelBuilder &kernel, HostTile &work, Value index,
       kernel.offset(kernel.member(Member::Chunks), index, sizeof(altgrad_chunk));
   Row row = kernel.row(kernel.load(i64, entry, 8));
   Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
-  Tile tile = tileAt(kernel, row, first);
+  Tile tile = tileAt(kernel, row, first, work.columns.rows());
   ScalarLowering scalars(kernel, row);
   scalars.lowerBefore(sweep, [&](Value condition) {
     tile.columns = arith::SelectOp::create(builder, condition, tile.columns,
@@ -66,12 +67,8 @@ void HostLowering::sweepTile(KernelBuilder &kernel, HostTile &work, Value index,
   });
   auto place = [&](const Columns::Store &store) {
     Value at = first;
-    if (store.ofColumn()) {
-      Value block = arith::DivUIOp::create(builder, tile.row, kernel.i64(tileRows));
-      at = arith::AddIOp::create(
-          builder, arith::MulIOp::create(builder, block, tile.rowLength),
-          tile.column);
-    }
+    if (store.ofBlock())
+      at = work.columns.firstBlock(kernel, tile);
     return kernel.offset(kernel.stream(store.stream, row), at,
                          bytesOf(store.stream));
   };
@@ -83,8 +80,12 @@ void HostLowering::sweepTile(KernelBuilder &kernel, HostTile &work, Value index,
   HostColumns wide{work, tile, scalars.known, places,
                    int64_t(sweep.getWidth())};
   HostColumns narrow{work, tile, scalars.known, places, 1};
-  findLargest(kernel, wide, kernel.i64(0), whole);
-  findLargest(kernel, narrow, whole, tile.columns);
+  if (work.columns.isSquare()) {
+    shareOfSquare(kernel, wide, narrow, whole);
+  } else {
+    findLargest(kernel, wide, kernel.i64(0), whole);
+    findLargest(kernel, narrow, whole, tile.columns);
+  }
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
     storeRow(kernel, wide, r, kernel.i64(0), whole);
     storeRow(kernel, narrow, r, whole, tile.columns);
@@ -112,6 +113,22 @@ Value HostLowering::numberAt(KernelBuilder &kernel, const HostColumns &of,
                      sizeof(float));
 }
 
+// What elements of a column share, or those of a square, of which there is one.
+Value HostLowering::sharedAt(KernelBuilder &kernel, const HostColumns &of,
+                             unsigned number, Value column) {
+  Value which = kernel.i64(number);
+  if (!of.work.columns.isSquare())
+    return numberAt(kernel, of, of.work.shared, which, column);
+  Value one = kernel.load(builder.getF32Type(),
+                          kernel.offset(of.work.shared, which,
+                                        tileColumns * sizeof(float)),
+                          sizeof(float));
+  if (of.width == 1)
+    return one;
+  return vector::BroadcastOp::create(
+      builder, VectorType::get({of.width}, builder.getF32Type()), one);
+}
+
 // Columns from `from` to `to`: what each stores once, and what its elements share.
 void HostLowering::findLargest(KernelBuilder &kernel, const HostColumns &of,
                                Value from, Value to) {
@@ -128,10 +145,10 @@ void HostLowering::findLargest(KernelBuilder &kernel, const HostColumns &of,
           return {join(builder, Reduction::Max, most[0], size(r),
                        /*magnitudes=*/true)};
         })[0];
-    SmallVector<Value> values = cut.ofColumn(kernel, body, of.known, largest);
+    SmallVector<Value> values = cut.ofBlock(kernel, body, of.known, largest);
     size_t next = 0;
     for (auto [store, place] : llvm::zip(cut.stores(), of.places))
-      if (store.ofColumn())
+      if (store.ofBlock())
         kernel.store(values[next++],
                      kernel.offset(place, column, bytesOf(store.stream)),
                      bytesOf(store.stream));
@@ -144,6 +161,57 @@ void HostLowering::findLargest(KernelBuilder &kernel, const HostColumns &of,
   });
 }
 
+// The largest magnitude of the tile's columns from `from` to `to`.
+Value HostLowering::largestOfSquare(KernelBuilder &kernel,
+                                    const HostColumns &of, Value from, Value to) {
+  Type type = builder.getF32Type();
+  if (of.width > 1)
+    type = VectorType::get({of.width}, type);
+  Value none =
+      arith::ConstantOp::create(builder, type, builder.getZeroAttr(type));
+  using Values = SmallVector<Value>;
+  Value most = kernel.loopWith(
+      kernel.i64(0), of.tile.rows, kernel.i64(1), none, [&](Value r, Values most) {
+        return kernel.loopWith(
+            from, to, kernel.i64(of.width), most,
+            [&](Value column, Values most) -> Values {
+              Value size = math::AbsFOp::create(
+                  builder, numberAt(kernel, of, of.work.memory, r, column));
+              return {join(builder, Reduction::Max, most[0], size,
+                           /*magnitudes=*/true)};
+            });
+      })[0];
+  return of.width > 1 ? joinLanes(Reduction::Max, most, /*magnitudes=*/true)
+                      : most;
+}
+
+// What the square stores once, and what its elements share. A tile without columns,
+// of a step that was called off, stores nothing.
+void HostLowering::shareOfSquare(KernelBuilder &kernel, const HostColumns &wide,
+                                 const HostColumns &narrow, Value whole) {
+  Columns &cut = wide.work.columns;
+  Value largest =
+      join(builder, Reduction::Max,
+           largestOfSquare(kernel, wide, kernel.i64(0), whole),
+           largestOfSquare(kernel, narrow, whole, wide.tile.columns),
+           /*magnitudes=*/true);
+  SmallVector<Value> values =
+      cut.ofBlock(kernel, cut.narrow(), narrow.known, largest);
+  size_t next = 0;
+  Value any = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne,
+                                    wide.tile.columns, kernel.i64(0));
+  for (auto [store, place] : llvm::zip(cut.stores(), narrow.places))
+    if (store.ofBlock())
+      kernel.when(any, [&, place = place, stream = store.stream] {
+        kernel.store(values[next++], place, bytesOf(stream));
+      });
+  for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next)))
+    kernel.store(value,
+                 kernel.offset(wide.work.shared, kernel.i64(i),
+                               tileColumns * sizeof(float)),
+                 sizeof(float));
+}
+
 // Row by row: the stores of a column lie in one set of the cache where rows are
 // as long as a power of two.
 void HostLowering::storeRow(KernelBuilder &kernel, const HostColumns &of,
@@ -154,12 +222,11 @@ void HostLowering::storeRow(KernelBuilder &kernel, const HostColumns &of,
   kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
     SmallVector<Value> shared;
     for (unsigned i = 0; i < cut.countShared(); ++i)
-      shared.push_back(
-          numberAt(kernel, of, of.work.shared, kernel.i64(i), column));
+      shared.push_back(sharedAt(kernel, of, i, column));
     Value number = numberAt(kernel, of, of.work.memory, row, column);
     Value at = arith::AddIOp::create(builder, column, before);
     for (auto [store, place] : llvm::zip(cut.stores(), of.places))
-      if (!store.ofColumn())
+      if (!store.ofBlock())
         kernel.store(
             cut.ofElement(kernel, body, store, of.known, number, shared),
             kernel.offset(place, at, bytesOf(store.stream)),

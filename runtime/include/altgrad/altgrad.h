@@ -92,6 +92,8 @@ typedef struct altgrad_stream_info {
   int32_t bits;  // of one stored value; of 4 two share a byte
   int32_t block; // elements that share one
   int32_t even;  // half of a byte of 4 bits each that has the even element's
+  int32_t columns; // that blocks over rows span: 1, 128, or 0 where they have none
+  int32_t reserved; // 0
 } altgrad_stream_info;
 
 typedef struct altgrad_scalar_info {
@@ -206,7 +208,8 @@ ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 // One tensor of a step. Its elements are those of `batch` matrices of `rows` by
 // `columns` in row-major order, numel = batch * rows * columns; rows and
 // columns 0: one row of numel columns. A list of scales of columns has
-// ceil(batch * rows / 32) * columns of them for a tensor.
+// ceil(batch * rows / 32) * columns of them for a tensor, one of squares
+// ceil(batch * rows / 128) * ceil(columns / 128), row by row.
 typedef struct altgrad_tensor {
   uint64_t size; // sizeof(altgrad_tensor), the distance to the next one
   int64_t numel; // elements

@@ -62,9 +62,11 @@
 // the first row that has its pointer, in a phase after all that read it.
 //
 // Where "columns" of a stream is 1 its blocks are of 32 elements of a column: value
-// (i / 32, j) is that of element (i, j) of all rows of a tensor's matrices. A sweep
-// whose "tiles" is 1 goes over tiles of 32 rows and 128 columns, which lie in the
-// list of chunks behind these, set by set, by their first elements.
+// (i / 32, j) is that of element (i, j) of all rows of a tensor's matrices; where it
+// is 128, as "block" is then, that is value (i / 128, j / 128). A sweep whose "tiles"
+// is not 0 goes over tiles of so many rows, 32 or 128, and 128 columns, which lie in the
+// list of chunks behind these, set by set, by their first elements. On a GPU one over
+// tiles of 128 rows has ALTGRAD_SQUARE_BYTES of dynamic shared memory.
 //
 // "per_block": how many items a block of a CUDA kernel does at a time.
 // "finishes": how many phases after this one the last block of its launch can do
@@ -98,7 +100,8 @@ enum {
   ALTGRAD_ABI = 3,           // the "altgrad" of a manifest
   ALTGRAD_CHUNK = 4096,      // elements of one tensor in a chunk
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
-  ALTGRAD_TILE_ROWS = 32,    // of a tile, which has as many elements as a chunk
+  ALTGRAD_TILE_COLUMNS = 128,  // of a tile; with 32 rows it has a chunk's elements
+  ALTGRAD_SQUARE_BYTES = 65536, // f32 for each element of 128 x 128
   ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers
   ALTGRAD_SETS = 64,         // sets of a step at the most
   ALTGRAD_HISTORY = 101,     // f32 in the memory of a history

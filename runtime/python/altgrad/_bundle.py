@@ -35,7 +35,7 @@ class Stream:
 
     `block` elements share one value; the values of a `block_scale` belong to the list of the
     same key. A `tensor_scale` has one float32 for each tensor, and no block. `packed`: codes of
-    two neighbours share a byte.
+    two neighbours share a byte. `columns`: those of a block over `block` rows, 1 or 128; else 0.
     """
 
     name: bytes
@@ -45,6 +45,7 @@ class Stream:
     set: int
     block: int
     packed: bool = False
+    columns: int = 0
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Bundle:
         self.handle = handle
         self.units = bool(library().altgrad_has_units(handle))
         streams = [Stream(s.name, s.key.decode(), ROLES[s.role], s.format.decode(), s.set,
-                          s.block, s.even != 0)
+                          s.block, s.even != 0, s.columns)
                    for s in self._all("stream", StreamInfo)]
         scalars = [Scalar(s.name, s.key.decode(), ROLES[s.role], s.access, s.type, s.scope, s.set,
                           s.value if s.has_default else None)

@@ -46,7 +46,7 @@ class _Info(ctypes.Structure):
 class StreamInfo(_Info):
     _fields_ = [("size", c_uint64), ("name", c_char_p), ("key", c_char_p), ("format", c_char_p),
                 ("role", c_int32), ("access", c_int32), ("set", c_int32), ("bits", c_int32),
-                ("block", c_int32), ("even", c_int32)]
+                ("block", c_int32), ("even", c_int32), ("columns", c_int32), ("reserved", c_int32)]
 
 
 class ScalarInfo(_Info):

@@ -10,7 +10,7 @@ from ._library import Error, find_templates, library
 
 _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
-_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.+]+(?::\d*)?(?::[\w.]*)?(?:,\w+(?::\d+)?)*)", re.ASCII)
+_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.+]+(?::\d*(?:x\d+)?)?(?::[\w.]*)?(?:,\w+(?::\d+)?)*)", re.ASCII)
 _REMAINDERS = {"bf16+i16": "int16", "bf16+i8": "int8"}
 _NAME = re.compile(r"[A-Za-z_][\w.$-]*", re.ASCII)
 

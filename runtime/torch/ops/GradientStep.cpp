@@ -26,7 +26,8 @@ static std::string optionsFor(const std::vector<std::string> &formats,
 
 GradientStep::GradientStep(const Listed &listed, at::Device device,
                            const std::string &flags, bool copies,
-                           const std::string &into)
+                           const std::string &into,
+                           const std::vector<int64_t> &rows)
     : where(device) {
   TORCH_CHECK(!where.isCapturing(),
               "altgrad: this is the first call with a list of these types and "
@@ -46,6 +47,10 @@ GradientStep::GradientStep(const Listed &listed, at::Device device,
       altgrad_tensor tensor{};
       tensor.size = sizeof tensor;
       tensor.numel = listed.numels[place];
+      if (!rows.empty()) {
+        tensor.rows = rows[place];
+        tensor.columns = tensor.numel / tensor.rows;
+      }
       tensor.group = tensor.set = set;
       tensor.tag = -1;
       tensors.push_back(tensor);
@@ -79,21 +84,22 @@ void GradientStep::bindNorms(int64_t count) {
 
 GradientStep &GradientStep::of(const Listed &listed, at::Device device,
                                const std::string &flags, bool copies,
-                               const std::string &into) {
+                               const std::string &into,
+                               const std::vector<int64_t> &rows) {
   constexpr size_t most = 32;
   using Key = std::tuple<std::string, bool, std::string, std::string,
-                         std::vector<int64_t>>;
+                         std::vector<int64_t>, std::vector<int64_t>>;
   // The last one used comes first. Never destroyed: when a thread ends with its
   // process, the driver may have gone before.
   thread_local auto &kept = *new std::list<std::pair<Key, GradientStep>>;
   Key key(flags + " " + into, copies, device.str(), listed.kinds,
-          listed.numels);
+          listed.numels, rows);
   auto found = std::find_if(kept.begin(), kept.end(),
                             [&](auto &one) { return one.first == key; });
   if (found == kept.end()) {
     kept.emplace_front(
         std::piecewise_construct, std::forward_as_tuple(key),
-        std::forward_as_tuple(listed, device, flags, copies, into));
+        std::forward_as_tuple(listed, device, flags, copies, into, rows));
     // A graph replays what lies in its plan's memory.
     auto last = std::prev(kept.end());
     if (kept.size() > most && !last->second.captured)

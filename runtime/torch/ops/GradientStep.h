@@ -17,13 +17,16 @@ struct GradientResults {
 class GradientStep {
 public:
   // `flags` are altgrad-opt's, a line each; `copies`: results go elsewhere,
-  // as the word `into` says they are stored, or as what they come from.
+  // as the word `into` says they are stored, or as what they come from; `rows`: of
+  // each as a matrix, where that matters.
   GradientStep(const Listed &listed, at::Device device,
-               const std::string &flags, bool copies, const std::string &into);
+               const std::string &flags, bool copies, const std::string &into,
+               const std::vector<int64_t> &rows);
   // Of this thread and for such lists, made where there is none.
   static GradientStep &of(const Listed &listed, at::Device device,
                           const std::string &flags, bool copies,
-                          const std::string &into = "");
+                          const std::string &into = "",
+                          const std::vector<int64_t> &rows = {});
 
   // `copies`: where results go, by key: "copy" and its scales.
   GradientResults run(const Listed &listed,

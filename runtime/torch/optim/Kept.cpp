@@ -61,7 +61,7 @@ packedLayout(const Tensor &param, const Place &place = {}) {
 }
 
 // One for each block, the last of which may be short; those of a copy are by
-// rows, as MX tensors have them.
+// rows, as MX tensors have them, or over rows.
 static std::vector<int64_t> scaleSizes(const Stream &stream,
                                        const Tensor &param) {
   auto blocks = [&](int64_t count) {
@@ -69,11 +69,11 @@ static std::vector<int64_t> scaleSizes(const Stream &stream,
   };
   if (!stream.block)
     return {};
-  if (stream.key == columnsKey) {
-    int64_t rows = 1;
+  if (stream.columns) {
+    int64_t rows = 1, columns = param.dim() ? param.size(-1) : 1;
     for (int64_t i = 0; i + 1 < param.dim(); ++i)
       rows *= param.size(i);
-    return {blocks(rows), param.dim() ? param.size(-1) : 1};
+    return {blocks(rows), (columns + stream.columns - 1) / stream.columns};
   }
   if (stream.key != "copy" || param.dim() < 2)
     return {blocks(param.numel())};
@@ -117,9 +117,10 @@ static std::string firstWord(std::string word) {
 
 using Parts = std::map<std::string, const Tensor *>; // by the names of a first step
 
-// Rounds numbers into a copy and its scales.
-static void firstStep(const Tensor &from, Parts parts,
-                      const std::string &word) {
+// Rounds numbers into a copy and its scales. `rows`: of the numbers as a matrix, where
+// blocks are over rows.
+static void firstStep(const Tensor &from, Parts parts, const std::string &word,
+                      std::vector<int64_t> rows = {}) {
   Tensor most; // which a first step says, and none of `current` keeps
   if (!parts.count("copy_amax")) {
     most = at::empty({}, from.options().dtype(at::kFloat));
@@ -130,7 +131,8 @@ static void firstStep(const Tensor &from, Parts parts,
   TORCH_INTERNAL_ASSERT(listed);
   std::string format = word.substr(0, word.find_first_of(":,"));
   GradientStep &step = GradientStep::of(
-      *listed, numbers.device(), "--quantize=" + format, /*copies=*/true, word);
+      *listed, numbers.device(), "--quantize=" + format, /*copies=*/true, word,
+      std::move(rows));
   step.values().give(ALTGRAD_ROLE_SCALE, 1);
   std::map<std::string, Listed> into;
   for (auto &[key, tensor] : parts)
@@ -165,9 +167,12 @@ void altgrad::optim::beginCopy(const Set &set,
                                const Tensor &param, const std::string &word) {
   const Tensor *from = &param, *columns = nullptr, *columnScales = nullptr;
   int64_t block = 1;
+  std::vector<int64_t> rows;
   Parts parts;
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
+    if (stream.columns > 1)
+      rows = {rowsOf(param)};
     if (stream.role == ALTGRAD_ROLE_MASTER)
       from = kept[i];
     else if (stream.role == ALTGRAD_ROLE_TENSOR_SCALE)
@@ -183,7 +188,7 @@ void altgrad::optim::beginCopy(const Set &set,
       (from->numel() == 0 && !parts.at("copy_scale")->numel()))
     return;
   std::string first = firstWord(word);
-  firstStep(*from, std::move(parts), first);
+  firstStep(*from, std::move(parts), first, std::move(rows));
   if (columns)
     quantizeColumns(*from, *columns, *columnScales, block, first);
 }

@@ -120,7 +120,8 @@ void Program::readStreams() {
     info.size = sizeof info;
     check(altgrad_stream_at(bundle.get(), i, &info));
     Stream stream{info.name,    info.key,   info.role,
-                  typeOf(info), info.block, info.even != ALTGRAD_UNPACKED};
+                  typeOf(info), info.block, info.even != ALTGRAD_UNPACKED,
+                  info.columns};
     Set &set = sets.at(size_t(info.set));
     switch (info.role) {
     case ALTGRAD_ROLE_PARAM:

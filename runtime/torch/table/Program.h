@@ -21,6 +21,7 @@ struct Stream {
   c10::ScalarType type;
   int32_t block;       // elements that share one value; 0: all of a tensor
   bool packed = false; // codes of two neighbours share a byte
+  int32_t columns = 0; // that a block over rows spans: 1 or 128
   int32_t scaled = 1;  // elements that share a scale, which is another stream
 };
 

@@ -33,9 +33,9 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
     tensor.group = row.group;
     tensor.set = row.set;
     tensor.tag = row.tag;
-    bool byColumns = hasColumns(program_->sets[size_t(row.set)]);
-    if (program_->units || byColumns) {
-      tensor.rows = byColumns ? rowsOf(*row.param) : unitsOf(*row.param);
+    bool overRows = blocksOverRows(program_->sets[size_t(row.set)]);
+    if (program_->units || overRows) {
+      tensor.rows = overRows ? rowsOf(*row.param) : unitsOf(*row.param);
       tensor.columns = tensor.numel / tensor.rows;
     }
     tensors.push_back(tensor);

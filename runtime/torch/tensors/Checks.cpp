@@ -99,12 +99,16 @@ void altgrad::optim::checkState(const Tensor &state, const std::string &key,
 void altgrad::optim::checkRows(const Tensor &param, const Set &set,
                                const Place &place) {
   int64_t block = 1;
-  for (const Stream &stream : set.kept)
+  bool edges = false; // where squares may end
+  for (const Stream &stream : set.kept) {
     if (stream.role == ALTGRAD_ROLE_COPY)
       block = stream.scaled;
+    edges |= stream.columns > 1;
+  }
   if (block == 1 || param.dim() < 2 || param.numel() == 0)
     return;
-  TORCH_CHECK_VALUE(param.size(-1) % block == 0, "altgrad: ", toString(place),
+  TORCH_CHECK_VALUE(edges || param.size(-1) % block == 0, "altgrad: ",
+                    toString(place),
                     " has rows of ", param.size(-1),
                     " elements, and the blocks of its copy ", block,
                     ": give it to an optimizer without that copy");
@@ -152,9 +156,9 @@ int64_t altgrad::optim::unitsOf(const Tensor &param) {
   return param.dim() > 1 && param.numel() > 0 ? param.size(0) : 1;
 }
 
-bool altgrad::optim::hasColumns(const Set &set) {
+bool altgrad::optim::blocksOverRows(const Set &set) {
   for (const Stream &stream : set.kept)
-    if (stream.key == columnsKey)
+    if (stream.columns)
       return true;
   return false;
 }

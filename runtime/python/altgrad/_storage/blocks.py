@@ -37,6 +37,11 @@ def has_columns(word):
     return "both" in word.split(",")
 
 
+def has_squares(word):
+    """Whether a copy is in blocks of 128 rows and columns: "ocp.e4m3fn:128x128"."""
+    return word.partition(",")[0].split(":")[1:2] == ["128x128"]
+
+
 def rows_of(param):
     """The rows of a tensor as a matrix whose columns are of its last dimension; 1 where it is empty."""
     return param.numel() // param.shape[-1] if param.dim() > 1 and param.numel() else 1
@@ -84,14 +89,17 @@ def state_key(stream, keys):
     return scale_key(key) if stream.role == "block_scale" else key
 
 
-def scales_of(key, param, block, format):
-    """(shape, dtype) of the scales of `key`: those of a copy are by rows, as MX tensors have them, or by columns."""
+def scales_of(key, param, block, format, columns=0):
+    """(shape, dtype) of the scales of `key`: those of a copy are by rows, as MX tensors have them, or over rows.
+
+    `columns`: of a block over `block` rows; 0 where it is of a row.
+    """
     if not block:
         return (), SCALES[format]
-    if key == COLUMNS:
+    if columns:
         length = param.shape[-1] if param.dim() else 1
         rows = param.numel() // length if length else math.prod(param.shape[:-1])
-        return (-(-rows // block), length), SCALES[format]
+        return (-(-rows // block), -(-length // columns)), SCALES[format]
     shape = -(-param.numel() // block),
     if key == "copy" and param.dim() > 1:
         shape = *param.shape[:-1], -(-param.shape[-1] // block)
@@ -100,7 +108,7 @@ def scales_of(key, param, block, format):
 
 def scales_for(param, stream):
     """New scales, one for each block of a parameter in the order of its memory."""
-    shape, dtype = scales_of(stream.key, param, stream.block, stream.format)
+    shape, dtype = scales_of(stream.key, param, stream.block, stream.format, stream.columns)
     return torch.zeros(shape, dtype=dtype, device=param.device)
 
 
@@ -131,9 +139,10 @@ def check_unscaled(key, held, names):
 
 def check_scales(key, held, param, strides, word):
     """Raises unless a state that is there has scales that go with it."""
-    block = 0 if scaled_by(word) else block_of(word)
+    block, columns = (128, 128) if has_squares(word) else (block_of(word), int(key == COLUMNS))
+    block = 0 if scaled_by(word) else block
     for other in [scale_key(key)] if block else _tensor_scales(word):
-        _check_scale(key, other, held, param, block, format_of_scales(word))
+        _check_scale(key, other, held, param, block, format_of_scales(word), columns)
     for other in ("copy_amax", "copy_tensor_scale") if has_levels(word) else ():
         _check_scale(key, other, held, param, 0, "f32")
     shared = packs(word) and key in held and held[key].dtype == torch.uint8
@@ -145,7 +154,7 @@ def check_scales(key, held, param, strides, word):
             "that it had")
 
 
-def _check_scale(key, other, held, param, block, format):
+def _check_scale(key, other, held, param, block, format, columns=0):
     codes, scales = held.get(key), held.get(other)
     if codes is None and scales is None:
         return
@@ -153,11 +162,13 @@ def _check_scale(key, other, held, param, block, format):
         lone, other = (key, other) if scales is None else (other, key)
         raise ValueError(f"there is a state {lone!r} without its {other!r}: load both, or neither")
     check_mode(scales)
-    shape, dtype = scales_of(key, param, block, format)
+    shape, dtype = scales_of(key, param, block, format, columns)
     if (scales.dtype != dtype or scales.shape != shape or not scales.is_contiguous()
             or scales.device != param.device or scales.is_neg() or scales._is_zerotensor()):
         name = str(dtype).removeprefix("torch.")
+        across = f"{block} x {columns}" if columns > 1 else block
+        shared = f"each {across} elements" if block else "the parameter"
         raise ValueError(
             f"state {other!r} is {scales.dtype} of shape {tuple(scales.shape)} on "
             f"{scales.device}; expected contiguous {name} of shape {shape} on {param.device}, "
-            f"one for {f'each {block} elements' if block else 'the parameter'}")
+            f"one for {shared}")

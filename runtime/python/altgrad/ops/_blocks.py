@@ -7,8 +7,8 @@ import torch
 
 from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
-from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, has_levels, rows_of,
-                               scale_key, scaled_by, scales_of)
+from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, has_levels, has_squares,
+                               rows_of, scale_key, scaled_by, scales_of)
 from .._storage.packed import packs, zeros_for
 from ._bound import run
 from ._look import Look, look
@@ -22,7 +22,9 @@ def quantize_blocks(x, fmt="mxfp8"):
     """(codes, scales) of a tensor whose last dimension is cut into blocks, without a gradient.
 
     `x` is of float32, bfloat16 or float16. `fmt` says elements, block and scales as a storage
-    line does: "mxfp8", "ocp.e4m3fn:32:ocp.e8m0,floor", "ocp.e4m3fn:128" (scales in float32).
+    line does: "mxfp8", "ocp.e4m3fn:32:ocp.e8m0,floor", "ocp.e4m3fn:128" (scales in float32), or
+    "ocp.e4m3fn:128x128", whose blocks are of 128 rows, of all dimensions but the last, and columns
+    and may end at an edge: scales are (ceil(rows / 128), ceil(columns / 128)).
     Codes have the shape of `x`, those of 4 bits ("mxfp4") half of its last dimension, rounded up, two to a
     byte in uint8 (`.view(torch.float4_e2m1fn_x2)`); scales (..., n / block), or (n / block,) rounded up where `x`
     has one dimension or none, whose last block may be short. Raises ValueError where a last
@@ -33,7 +35,8 @@ def quantize_blocks(x, fmt="mxfp8"):
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
     word = in_full(fmt) if isinstance(fmt, str) else ""
-    if block_of(word) < 2 or format_of_scales(word) not in SCALES or has_levels(word):
+    squares = has_squares(word)
+    if block_of(word) < 2 and not squares or format_of_scales(word) not in SCALES or has_levels(word):
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
     if _BOTH in word:
         raise ValueError(f"{fmt!r} says both; the sweep of an update alone sees columns: give x.t().contiguous()")
@@ -45,7 +48,8 @@ def quantize_blocks(x, fmt="mxfp8"):
         raise ValueError(f"a tensor of shape {tuple(x.shape)} has rows of {x.shape[-1]} elements, no multiple of the "
                          f"{block_of(word)} in a block of {fmt!r}: pad it, or give it in one dimension")
     x = x.contiguous()
-    shape, dtype = scales_of("copy", x, block_of(word), format_of_scales(word))
+    block = 128 if squares else block_of(word)
+    shape, dtype = scales_of("copy", x, block, format_of_scales(word), 128 * squares)
     codes = (zeros_for(x, x.stride()) if packs(word) else
              torch.empty_like(x, dtype=dtype_of(format_of(word))))
     scales = torch.empty(shape, dtype=dtype, device=x.device)
@@ -66,7 +70,8 @@ def quantize_into(x, codes, scales, word):
 
 def _run(x, seen, word, held):
     run([x], seen, (f"--quantize={format_of(word)}",), {"scale": 1.0}, into=word,
-        copies={key: ([tensor], _places(tensor)) for key, tensor in held.items()})
+        copies={key: ([tensor], _places(tensor)) for key, tensor in held.items()},
+        rows=(rows_of(x),) if has_squares(word) else None)
 
 
 @torch.no_grad()

@@ -23,10 +23,11 @@ class Bound:
     """One plan for lists of tensors of these dtypes and sizes on one device.
 
     It keeps no tensor: `run` is given the addresses, and binds them where they are others
-    than those of the last run. `norms`: it gives a norm of each tensor.
+    than those of the last run. `norms`: it gives a norm of each tensor. `rows`: of each tensor as
+    a matrix, where that matters.
     """
 
-    def __init__(self, seen, flags, copies, into):
+    def __init__(self, seen, flags, copies, into, rows=None):
         self.where = Where(seen.device)
         if self.where.is_capturing():
             raise RuntimeError("altgrad.ops: this is the first call with a list of these dtypes and "
@@ -37,13 +38,13 @@ class Bound:
                  for word in map(_WORDS.__getitem__, kinds)]
         self.bundle = compile_gradients(lines, flags, self.where.on_host)
         with self.where.guard():
-            self._bind(seen, len(kinds))
+            self._bind(seen, len(kinds), rows or [1] * len(seen.kinds))
         self._seen = {}
 
-    def _bind(self, seen, sets):
+    def _bind(self, seen, sets, rows):
         numels = array("q", seen.numels)
         self.plan = Plan(self.bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        self.plan.bind_tensors([(numels[place], index, index, -1, 1)
+        self.plan.bind_tensors([(numels[place], index, index, -1, rows[place])
                                 for index, places in enumerate(self._places) for place in places], sets)
         self.norms = None
         if self.bundle.sets[0].norm:
@@ -111,15 +112,15 @@ _kept = _Kept()
 _captured = []  # a graph replays what lies in its plan's memory
 
 
-def run(tensors, seen, flags, given, copies=None, check=None, into=None):
+def run(tensors, seen, flags, given, copies=None, check=None, into=None, rows=None):
     """Runs the program of `flags` on the tensors that were looked at, and writes back what was staged.
 
     `into` is the format of copies that are not stored as what they are copies of.
     """
-    key = flags, copies is not None, into, seen.device, seen.kinds, seen.numels
+    key = flags, copies is not None, into, seen.device, seen.kinds, seen.numels, rows
     bound = _kept.bound.get(key)
     if bound is None:
-        bound = _kept.bound[key] = Bound(seen, flags, copies is not None, into)
+        bound = _kept.bound[key] = Bound(seen, flags, copies is not None, into, rows)
         if len(_kept.bound) > _MOST:
             _kept.bound.popitem(last=False)
     else:

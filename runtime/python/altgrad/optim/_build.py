@@ -16,8 +16,8 @@ from .._binding.where import Where, in_turn, is_known, stays_on_device
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
-from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_unscaled, scaled_by,
-                      scales_for, unblocked)
+from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_unscaled,
+                      has_squares, scaled_by, scales_for, unblocked)
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
 from .._storage.packed import packed_layout, packs, zeros_for
@@ -210,13 +210,14 @@ class _Namer:
         names = self.optimizer._stored(kind[1])
         small = self.blocked and param.numel() < BLOCKED_NUMEL
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
-        if (block := block_of(own.get("copy", ""))) > 1:
+        copied = own.get("copy", "")
+        if (block := block_of(copied)) > 1 or has_squares(copied):
             check_rows(param, strides, block)
         word_of = lambda name: own.get(name, own.get("states", ""))
         states = tuple([_state_dtype(key, held.get(key), param, packed_layout(param.shape, strides)[0]
                                      if packs(word_of(name)) else param.shape) for name, key in names])
         for name, key in names if held else ():
-            if block_of(word := word_of(name)) > 1 or scaled_by(word):
+            if block_of(word := word_of(name)) > 1 or has_squares(word) or scaled_by(word):
                 check_scales(key, held, param, strides, word)
             else:
                 check_unscaled(key, held, names)
@@ -244,7 +245,7 @@ class _Namer:
             word = own.get(name, rest)
             if dtype is None or dtype == dtype_of(format_of(word)):
                 continue
-            if dtype in CODES or block_of(word) > 1 or splits(word) or scaled_by(word):
+            if dtype in CODES or block_of(word) > 1 or has_squares(word) or splits(word) or scaled_by(word):
                 raise TypeError(f"state {key!r} is {dtype}, but storage says {name}={word}: make "
                                 "the optimizer with the storage that its states have")
             words[name] = FORMATS[dtype]

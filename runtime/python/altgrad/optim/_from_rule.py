@@ -65,8 +65,9 @@ def FromRule(source, storage="", options=(), name=None):
     "remainder", are that float32; "master=bf16+i8": nearly), or a further copy of the parameter
     ("copy=ocp.e4m3fn", state "copy"; "copy=mxfp8", with one scale of ocp.e8m0 for each 32 elements
     of the last dimension in "copy_scale", and with ",both" a second time by columns, in
-    "copy_columns" and "copy_columns_scale" of shape (ceil(rows / 32), columns); or "copy=ocp.e4m3fn,delayed", with one scale in
-    "copy_scale", by "copy_amax"), or a scale to each
+    "copy_columns" and "copy_columns_scale" of shape (ceil(rows / 32), columns); or "copy=ocp.e4m3fn:128x128", with one float32 scale
+    for each 128 rows and columns in "copy_scale" of shape (ceil(rows / 128), ceil(columns / 128)), a power of two
+    with ",pow2"; or "copy=ocp.e4m3fn,delayed", with one scale in "copy_scale", by "copy_amax"), or a scale to each
     block of a state ("m=ocp.e4m3fn:128", scales in state "m_scale"; tensors under 4096
     elements keep it as float32); what it does
     not name is stored as the parameter is. Behind a comma it says how to round
