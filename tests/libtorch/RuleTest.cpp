@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdio>
 #include <fstream>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -222,6 +223,31 @@ TEST(Rule, OfAStockNameIsNotTheWorkingDirectorys) {
 }
 
 // A rule is text that somebody may have sent.
+TEST(Refusal, OfGroupsThatCameLater) {
+  using torch::optim::OptimizerParamGroup;
+  auto add = [](std::unique_ptr<torch::optim::OptimizerOptions> options) {
+    RuleOptimizer optimizer({leaf({3})}, "adamw", RuleOptions(0.1));
+    optimizer.step();
+    Tensor later = leaf({4}), before = later.detach().clone();
+    optimizer.add_param_group(OptimizerParamGroup({later}, std::move(options)));
+    std::string said;
+    try {
+      optimizer.step();
+    } catch (const c10::Error &error) {
+      said = error.what();
+    }
+    EXPECT_TRUE(sameBits(later.detach(), before));
+    EXPECT_EQ(optimizer.state().size(), 1u);
+    return said;
+  };
+  EXPECT_THAT(
+      add(std::make_unique<RuleOptions>(RuleOptions().hyper("lrr", 1))),
+      testing::HasSubstr("the rule has no hyper-parameter 'lrr' (there are: "));
+  EXPECT_THAT(add(std::make_unique<AdamWOptions>(0.1)),
+              testing::HasSubstr("a group has torch::optim::AdamWOptions, "
+                                 "expected altgrad::optim::RuleOptions"));
+}
+
 TEST(Refusal, OfNamesThatMeet) {
   Tensor param = leaf({5});
   auto with = [&](RuleSpec spec) {

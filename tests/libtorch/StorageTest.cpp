@@ -97,6 +97,9 @@ TEST(Storage, CodesOfAnotherFormatAreRefused) {
                            {"master=f32", "master=bf16+i16"},
                            {"master=bf16+i16", ""},
                            {"states=bnb8u:256 m=bnb8:256", "states=bnb8u:256"},
+                           {"m=int8:32:f16,softsign", "m=int8:32:f16"},
+                           {"v=uint8:32:f16", "v=uint8:32:f16,sqrt"},
+                           {"states=f32 master=f32", "states=f32"},
                            {"m=ocp.e4m3fn:256", "m=ocp.e4m3fn:128"}})
     EXPECT_THAT(refusal(from, to),
                 testing::AllOf(HasSubstr(from), HasSubstr(to),
@@ -114,6 +117,63 @@ TEST(Storage, WhatIsStoredAlikeIsLoaded) {
         {"m=bf16,stochastic", "m=bf16"},
         {"m=ocp.e4m3fn:256 copy=bf16", "m=ocp.e4m3fn:256"}})
     EXPECT_EQ(refusal(from, to), "") << from << " into " << to;
+}
+
+TEST(Storage, RowsOfStatesBesideColumnsAreWholeBlocks) {
+  Tensor param = leaf({64, 128});
+  RuleOptimizer optimizer(
+      {param},
+      RuleSpec("adamw").storage("states=ocp.e4m3fn:256 copy=mxfp8,both"));
+  try {
+    optimizer.step();
+    ADD_FAILURE() << "not refused";
+  } catch (const c10::Error &error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("parameter 0 of group 0 has rows of 128 elements, "
+                          "and its states have blocks of 256"));
+  }
+  EXPECT_TRUE(optimizer.state().empty());
+}
+
+// What a file of `from` with another entry does to an optimizer: nothing.
+void refuses(const RuleSpec &spec, const char *name, const Tensor &value,
+             const std::string &words) {
+  Tensor param = leaf({64}), other = twin(param);
+  RuleOptimizer from({param}, spec, RuleOptions(0.5)),
+      to({other}, spec, RuleOptions(0.1));
+  from.step();
+  torch::serialize::OutputArchive archive;
+  torch::optim::serialize<RuleParamState, RuleOptions>(archive, from);
+  archive.write(name, value, /*is_buffer=*/true);
+  std::stringstream file;
+  archive.save_to(file);
+  try {
+    torch::load(to, file);
+    ADD_FAILURE() << "not refused: " << name;
+  } catch (const c10::Error &error) {
+    EXPECT_THAT(error.what(), HasSubstr(words));
+  }
+  EXPECT_TRUE(to.state().empty());
+  EXPECT_EQ(to.param_groups()[0].options().get_lr(), 0.1);
+}
+
+TEST(Storage, AFileThatIsRefusedChangesNothing) {
+  refuses(RuleSpec("adamw").max_grad_norm(5).clip("percentile"), "norm_history",
+          at::zeros({3}), "norm_history of Float with sizes [3]");
+  std::vector<std::unique_ptr<RuleOptimizer>> two;
+  for (int64_t count : {1, 2}) {
+    std::vector<torch::optim::OptimizerParamGroup> groups;
+    groups.emplace_back(std::vector<Tensor>{leaf({64})});
+    groups.emplace_back(std::vector<Tensor>(size_t(count)));
+    for (Tensor &param : groups[1].params())
+      param = leaf({3});
+    two.push_back(std::make_unique<RuleOptimizer>(
+        groups, "adamw", RuleOptions(count == 1 ? 0.5 : 0.1)));
+  }
+  two[0]->step();
+  EXPECT_ANY_THROW(copyThroughAFile(*two[0], *two[1]));
+  EXPECT_TRUE(two[1]->state().empty());
+  EXPECT_EQ(two[1]->param_groups()[0].options().get_lr(), 0.1);
 }
 
 TEST(Storage, AFileThatSaysNothingOfItIsLoaded) {

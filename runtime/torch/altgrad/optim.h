@@ -15,6 +15,7 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/optimizer.h>
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <vector>
@@ -129,11 +130,12 @@ protected:
   virtual std::string
   optionsOf(const torch::optim::OptimizerOptions &options) const;
   // What is of no parameter, the storage, the seed, the count of draws and the
-  // norms of past steps, for a subclass that saves and loads; it checks the
-  // storage before it loads anything.
-  void checkStorage(torch::serialize::InputArchive &archive) const;
+  // norms of past steps, for a subclass that saves.
   void saveShared(torch::serialize::OutputArchive &archive) const;
-  void loadShared(torch::serialize::InputArchive &archive);
+  // Loads that, and by `load` states and options; everything or, where it
+  // throws, nothing.
+  void loadWhole(torch::serialize::InputArchive &archive,
+                 const std::function<void()> &load);
   // Adds words that differ when any of the above does: only then is it asked.
   virtual void addMark(const torch::optim::OptimizerOptions &options,
                        std::vector<uint64_t> &words) const;
@@ -142,6 +144,9 @@ private:
   friend class altgrad::amp::GradScaler;
   void advance(Scaling *scaling);
   void countSkip();
+  void checkStorage(torch::serialize::InputArchive &archive) const;
+  void loadShared(torch::serialize::InputArchive &archive);
+  void checkNames(const RuleOptions &options) const;
   void complete(RuleOptions &options) const;
   void readOptions();
   void giveHypers(bool all);

@@ -45,7 +45,9 @@ public:
 
   // Seed and count of an optimizer that draws, in its file.
   void saveDraws(torch::serialize::OutputArchive &archive) const;
-  void loadDraws(torch::serialize::InputArchive &archive);
+  using Draws = std::optional<std::pair<at::Tensor, at::Tensor>>;
+  static Draws readDraws(torch::serialize::InputArchive &archive);
+  void takeDraws(Draws given);
 
   // The norms of past steps, in its file.
   void saveHistory(torch::serialize::OutputArchive &archive) const;

@@ -46,11 +46,15 @@ static std::string layoutOf(const Words &words, const std::string &key) {
   const std::string *word = find(words, key);
   if (!word && key != "master" && key != "copy")
     word = find(words, "states");
-  const std::string stored = word ? word->substr(0, word->find(',')) : "";
+  std::string stored = word ? word->substr(0, word->find(',')) : "";
   for (const char *plain :
        {"", "param", "f32", "bf16", "f16", "ocp.e4m3fn", "ocp.e5m2"})
     if (stored == plain)
       return "";
+  // Codes of bent numbers.
+  for (const char *bent : {",softsign", ",sqrt"})
+    if (word->find(bent) != std::string::npos)
+      stored += bent;
   return stored;
 }
 
@@ -84,7 +88,10 @@ void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
     // many.
     const bool begins = (key == "master" || key == "copy") && !find(file, key);
     const bool unread = key == "copy" && !find(own, key);
-    TORCH_CHECK(begins || unread || layoutOf(file, key) == layoutOf(own, key),
+    // Without their master parameters go on from numbers that are rounded.
+    const bool left = key == "master" && find(file, key) && !find(own, key);
+    TORCH_CHECK(begins || unread ||
+                    (!left && layoutOf(file, key) == layoutOf(own, key)),
                 "altgrad: the file's states are stored as \"",
                 given.toStringRef(), "\", and this optimizer's as \"",
                 inWords(own),

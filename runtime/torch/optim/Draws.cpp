@@ -45,17 +45,24 @@ void Binding::saveDraws(torch::serialize::OutputArchive &archive) const {
   archive.write("draws", draws, /*is_buffer=*/true);
 }
 
-void Binding::loadDraws(torch::serialize::InputArchive &archive) {
+Binding::Draws Binding::readDraws(torch::serialize::InputArchive &archive) {
   Tensor given, count;
   if (!archive.try_read("seed", given, /*is_buffer=*/true) ||
       !archive.try_read("draws", count, /*is_buffer=*/true))
-    return;
+    return std::nullopt;
   for (const Tensor &number : {given, count})
     TORCH_CHECK(number.numel() == 1 && number.scalar_type() == at::kLong,
                 "altgrad: the file has a seed or a count of draws of ",
                 number.scalar_type(), " with sizes ", number.sizes(),
                 ", expected one int64 each");
-  seed = given.reshape(at::IntArrayRef());
-  draws = count.reshape(at::IntArrayRef());
+  return std::pair(given.reshape(at::IntArrayRef()),
+                   count.reshape(at::IntArrayRef()));
+}
+
+// A file without them says nothing of them.
+void Binding::takeDraws(Draws given) {
+  if (!given)
+    return;
+  std::tie(seed, draws) = std::move(*given);
   bound = false;
 }

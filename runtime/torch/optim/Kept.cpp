@@ -115,7 +115,8 @@ static std::string firstWord(std::string word) {
   return word;
 }
 
-using Parts = std::map<std::string, const Tensor *>; // by the names of a first step
+using Parts =
+    std::map<std::string, const Tensor *>; // by the names of a first step
 
 // Rounds numbers into a copy and its scales. `rows`: of the numbers as a matrix, where
 // blocks are over rows.
@@ -155,8 +156,7 @@ static void quantizeColumns(const Tensor &param, const Tensor &codes,
       at::zeros({columns, (rows + block - 1) / block * block}, param.options());
   turned.narrow(1, 0, rows).copy_(param.detach().reshape({rows, columns}).t());
   Tensor found = at::empty_like(turned, codes.options());
-  Tensor units =
-      at::empty({columns, turned.size(1) / block}, scales.options());
+  Tensor units = at::empty({columns, turned.size(1) / block}, scales.options());
   firstStep(turned, {{"copy", &found}, {"copy_scale", &units}}, word);
   codes.copy_(found.narrow(1, 0, rows).t().reshape(codes.sizes()));
   scales.copy_(units.t());

@@ -17,6 +17,16 @@ using torch::optim::OptimizerParamGroup;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
+// Those of a group, which add_param_group does not look at.
+template <typename Options>
+static const Options &as(const OptimizerOptions &options) {
+  TORCH_CHECK(typeid(options) == typeid(Options) ||
+                  dynamic_cast<const Options *>(&options),
+              "altgrad: a group has ", c10::demangle(typeid(options).name()),
+              ", expected ", c10::demangle(typeid(Options).name()));
+  return static_cast<const Options &>(options);
+}
+
 //===-- Any rule -------------------------------------------------------------//
 
 RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups,
@@ -49,11 +59,23 @@ void RuleOptimizer::prepare() {
   binding->prepare(param_groups_, optionsOf(*defaults_));
 }
 
-// Fills in what `options` leave open, and refuses what the rule does not have.
+// Refuses what the rule does not have.
+void RuleOptimizer::checkNames(const RuleOptions &options) const {
+  for (auto &[name, value] : options.hypers()) {
+    std::string names;
+    bool known = false;
+    for (const Scalar &hyper : binding->hypers()) {
+      names += (names.empty() ? "" : ", ") + hyper.key;
+      known |= hyper.key == name;
+    }
+    TORCH_CHECK(known, "altgrad: the rule has no hyper-parameter '", name,
+                "' (there are: ", names, ")");
+  }
+}
+
+// Fills in what `options` leave open.
 void RuleOptimizer::complete(RuleOptions &options) const {
-  std::string names;
   for (const Scalar &hyper : binding->hypers()) {
-    names += (names.empty() ? "" : ", ") + hyper.key;
     if (options.hypers().count(hyper.key))
       continue;
     auto &defaults = static_cast<const RuleOptions &>(*defaults_).hypers();
@@ -66,19 +88,13 @@ void RuleOptimizer::complete(RuleOptions &options) const {
       TORCH_CHECK(false, "altgrad: hyper-parameter '", hyper.key,
                   "' has no default and is not set");
   }
-  for (auto &[name, value] : options.hypers()) {
-    bool known = false;
-    for (const Scalar &hyper : binding->hypers())
-      known |= hyper.key == name;
-    TORCH_CHECK(known, "altgrad: the rule has no hyper-parameter '", name,
-                "' (there are: ", names, ")");
-  }
+  checkNames(options);
 }
 
 std::optional<double> RuleOptimizer::hyperOf(const OptimizerOptions &options,
                                              const std::string &name) const {
   auto find = [&](const OptimizerOptions &place) -> std::optional<double> {
-    auto &hypers = static_cast<const RuleOptions &>(place).hypers();
+    auto &hypers = as<RuleOptions>(place).hypers();
     auto found = hypers.find(name);
     return found == hypers.end() ? std::nullopt : std::optional(found->second);
   };
@@ -88,7 +104,7 @@ std::optional<double> RuleOptimizer::hyperOf(const OptimizerOptions &options,
 
 std::string RuleOptimizer::optionsOf(const OptimizerOptions &options) const {
   std::string words;
-  for (auto &name : static_cast<const RuleOptions &>(options).options())
+  for (auto &name : as<RuleOptions>(options).options())
     words += (words.empty() ? "" : ",") + name;
   return words;
 }
@@ -165,6 +181,10 @@ void RuleOptimizer::advance(Scaling *scaling) {
   at::NoGradGuard disabled;
   auto turn = binding->hooks.turn();
   readOptions();
+  for (size_t g = 0; g < param_groups_.size(); ++g)
+    if (auto *own = dynamic_cast<const RuleOptions *>(
+            binding->changed[g] ? &param_groups_[g].options() : nullptr))
+      checkNames(*own);
   binding->scaler = scaling ? scaling->variant : "";
   const bool isNew = binding->take(param_groups_, state_);
   giveHypers(isNew);
@@ -188,9 +208,33 @@ void RuleOptimizer::save(OutputArchive &archive) const {
 }
 
 void RuleOptimizer::load(InputArchive &archive) {
+  loadWhole(archive, [&] {
+    torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
+  });
+}
+
+// torch's own function loads group after group, up to one that does not fit.
+void RuleOptimizer::loadWhole(InputArchive &archive,
+                              const std::function<void()> &load) {
   checkStorage(archive);
-  torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
-  loadShared(archive);
+  std::vector<std::unique_ptr<OptimizerOptions>> options;
+  for (const OptimizerParamGroup &group : param_groups_)
+    options.push_back(group.options().clone());
+  auto before = std::move(state_);
+  state_.clear();
+  try {
+    load();
+    loadShared(archive);
+  } catch (...) {
+    state_ = std::move(before);
+    for (size_t g = 0; g < options.size(); ++g)
+      param_groups_[g].set_options(std::move(options[g]));
+    throw;
+  }
+  // What the file lacks stays, as in torch.
+  for (auto &[param, state] : before)
+    if (!state_.count(param))
+      state_[param] = std::move(state);
 }
 
 void RuleOptimizer::saveShared(OutputArchive &archive) const {
@@ -204,8 +248,9 @@ void RuleOptimizer::checkStorage(InputArchive &archive) const {
 }
 
 void RuleOptimizer::loadShared(InputArchive &archive) {
-  binding->loadDraws(archive);
+  auto drawn = binding->readDraws(archive);
   binding->loadHistory(archive);
+  binding->takeDraws(std::move(drawn));
 }
 
 double RuleOptimizer::last_grad_norm() const {
@@ -262,7 +307,7 @@ AdamW::AdamW(const std::vector<OptimizerParamGroup> &groups,
                     std::make_unique<AdamWOptions>(defaults)) {
   checkOptions(defaults);
   for (const OptimizerParamGroup &group : param_groups_)
-    checkOptions(static_cast<const AdamWOptions &>(group.options()));
+    checkOptions(as<AdamWOptions>(group.options()));
   prepare();
 }
 
@@ -272,7 +317,7 @@ AdamW::AdamW(std::vector<Tensor> params, AdamWOptions defaults, RuleSpec spec)
 
 std::optional<double> AdamW::hyperOf(const OptimizerOptions &given,
                                      const std::string &name) const {
-  auto &options = static_cast<const AdamWOptions &>(given);
+  auto &options = as<AdamWOptions>(given);
   if (name == "lr")
     return options.lr();
   if (name == "beta1")
@@ -287,12 +332,12 @@ std::optional<double> AdamW::hyperOf(const OptimizerOptions &given,
 }
 
 std::string AdamW::optionsOf(const OptimizerOptions &options) const {
-  return static_cast<const AdamWOptions &>(options).amsgrad() ? "amsgrad" : "";
+  return as<AdamWOptions>(options).amsgrad() ? "amsgrad" : "";
 }
 
 void AdamW::addMark(const OptimizerOptions &given,
                     std::vector<uint64_t> &words) const {
-  auto &options = static_cast<const AdamWOptions &>(given);
+  auto &options = as<AdamWOptions>(given);
   auto [beta1, beta2] = options.betas();
   for (double value : {options.lr(), beta1, beta2, options.eps(),
                        options.weight_decay(), double(options.amsgrad())}) {
@@ -308,7 +353,7 @@ void AdamW::save(OutputArchive &archive) const {
 }
 
 void AdamW::load(InputArchive &archive) {
-  checkStorage(archive);
-  torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
-  loadShared(archive);
+  loadWhole(archive, [&] {
+    torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
+  });
 }

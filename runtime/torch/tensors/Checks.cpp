@@ -112,6 +112,15 @@ void altgrad::optim::checkRows(const Tensor &param, const Set &set,
                     " has rows of ", param.size(-1),
                     " elements, and the blocks of its copy ", block,
                     ": give it to an optimizer without that copy");
+  int64_t most = block;
+  for (const Stream &stream : set.kept)
+    most = std::max(most, int64_t(stream.scaled));
+  TORCH_CHECK_VALUE(
+      !hasColumns(set) || rowsOf(param) == 1 || param.size(-1) % most == 0,
+      "altgrad: ", toString(place), " has rows of ", param.size(-1),
+      " elements, and its states have blocks of ", most,
+      " beside a copy in blocks of columns: give it to an "
+      "optimizer without one of them");
   TORCH_CHECK_VALUE(at::empty_like(param).is_contiguous(),
                     "altgrad: ", toString(place), " has strides ",
                     param.strides(),
@@ -127,8 +136,7 @@ void altgrad::optim::checkScales(const Tensor &scales, const std::string &key,
                    scales.scalar_type(), ", expected ", type);
   checkKept(scales, name, sizes);
   TORCH_CHECK(scales.is_contiguous() && !scales.is_neg() &&
-                  !scales._is_zerotensor() &&
-                  scales.device() == param.device(),
+                  !scales._is_zerotensor() && scales.device() == param.device(),
               "altgrad: ", name, " has strides ", scales.strides(), " on ",
               scales.device(), ", expected contiguous memory on ",
               param.device());
@@ -147,9 +155,10 @@ void altgrad::optim::checkPacked(
   for (size_t i = 0; i < sizes.size(); ++i)
     fits &= sizes[i] == 1 || param.numel() == 0 ||
             codes.stride(int64_t(i)) == strides[i];
-  TORCH_CHECK(fits, "altgrad: ", name, " has strides ", codes.strides(), " on ",
-              codes.device(), ", expected ", strides, " on ", param.device(),
-              ": two codes share a byte in the order of the parameter's memory");
+  TORCH_CHECK(
+      fits, "altgrad: ", name, " has strides ", codes.strides(), " on ",
+      codes.device(), ", expected ", strides, " on ", param.device(),
+      ": two codes share a byte in the order of the parameter's memory");
 }
 
 int64_t altgrad::optim::unitsOf(const Tensor &param) {

@@ -26,6 +26,13 @@ def test_strided_parameters_that_share_an_element(other):
     assert torch.equal(whole, torch.ones(4, 4))
 
 
+def test_parameters_that_share_memory_are_named():
+    whole = torch.ones(8)
+    with pytest.raises(RuntimeError, match="two parameters share memory, among them parameter 1 of group 0 and "
+                       "parameter 2 of group 0: give one of them"):
+        step(torch.ones(3), whole[:5], whole[4:], fallback=False)
+
+
 @pytest.mark.parametrize("other", OTHERS)
 def test_torch_steps_them_one_after_the_other(other):
     ours, theirs = torch.ones(2, 4, 4)

@@ -159,17 +159,20 @@ def check_grad(owner, param, grad):
         raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} gradients: "
                         "it needs plain tensors with memory of their own")
     if grad.dtype not in PARAM_DTYPES:
-        raise TypeError(f"altgrad.optim.{owner} does not support {grad.dtype} gradients")
+        raise TypeError(f"altgrad.optim.{owner} does not support {grad.dtype} gradients: give them in the "
+                        "parameter's dtype, float32, bfloat16 or float16")
     if grad.device != param.device or grad.shape != param.shape:
         raise RuntimeError(f"a gradient of shape {tuple(grad.shape)} on {grad.device} does not "
                            f"match its parameter of shape {tuple(param.shape)} on {param.device}")
     check_extent(grad)
 
 
-def check_apart(owner, tensors):
-    """Raises if two tensors share an element: the rows of a kernel run at the same time."""
-    if find_met(tensors):
-        raise RuntimeError(f"altgrad.optim.{owner}: two parameters share memory")
+def check_apart(optimizer, params):
+    """Raises if two parameters share an element: the rows of a kernel run at the same time."""
+    if met := find_met(params):
+        names = " and ".join(dict.fromkeys(name_of(optimizer, params[place]) for place in met[:2]))
+        raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: two parameters share memory, among them {names}: "
+                           "give one of them to the optimizer, once")
 
 
 def check_states_apart(optimizer, states):

@@ -32,6 +32,16 @@ def unblocked(words):
 COLUMNS = "copy_columns"
 
 
+def bent_by(word):
+    """How numbers are bent before they are codes: "softsign", "sqrt" or nothing."""
+    return next((said for said in word.split(",")[1:] if said in ("softsign", "sqrt")), None)
+
+
+def is_of_copy(key):
+    """Whether a key of a state is a copy's, or that of a number beside one."""
+    return key == "copy" or key.startswith("copy_")
+
+
 def has_columns(word):
     """Whether a copy is in blocks of columns, too: "ocp.e4m3fn:32:ocp.e8m0,both"."""
     return "both" in word.split(",")
@@ -65,6 +75,15 @@ def check_rows(param, strides, block):
     if not _by_rows(param.shape, strides):
         raise ValueError(f"a parameter with strides {tuple(strides)} has its last dimension not last in memory, "
                          "and the blocks of its copy are of neighbours in memory: make it contiguous")
+
+
+def check_tiles(param, words):
+    """Raises unless rows are whole blocks of the states with these words, in a step that goes over tiles of rows."""
+    block = max(map(block_of, words), default=1)
+    if rows_of(param) > 1 and param.shape[-1] % block:
+        raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, and its "
+                         f"states have blocks of {block} beside a copy in blocks of columns: give it to an optimizer "
+                         "without one of them")
 
 
 def _by_rows(shape, strides):

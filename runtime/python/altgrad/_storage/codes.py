@@ -8,7 +8,7 @@ import torch
 from .._binding.layout import dtype_of
 from .._library import library
 from .._rule import format_of
-from .blocks import SCALES, block_of, format_of_scales
+from .blocks import SCALES, bent_by, block_of, format_of_scales
 
 # The limits of a scale: BlockStates.cpp; in f16 and of bent numbers.
 _LEAST, _MOST = 2.0**-120, 2.0**126
@@ -26,7 +26,7 @@ def encode(word, numbers, scaled=False):
     numbers = numbers.detach().float().cpu().contiguous()
     if name == "f32":
         return numbers.clone()
-    codes = torch.empty(numbers.shape, dtype=dtype_of(name))
+    codes = torch.empty(numbers.shape, dtype=dtype_of(name), device="cpu")
     narrow = library().altgrad_format_bits(name.encode()) <= 8
     saturates = scaled or "saturate" in said or (narrow and "nonfinite" not in said)
     library().altgrad_format_encode(name.encode(), saturates, numbers.data_ptr(), codes.data_ptr(),
@@ -39,7 +39,7 @@ def decode(word, codes):
     name, codes = format_of(word), codes.detach().cpu().contiguous()
     if name == "f32":
         return codes.float()
-    numbers = torch.empty(codes.shape, dtype=torch.float32)
+    numbers = torch.empty(codes.shape, dtype=torch.float32, device="cpu")
     library().altgrad_format_decode(name.encode(), codes.data_ptr(), numbers.data_ptr(),
                                     codes.numel())
     return numbers
@@ -63,10 +63,10 @@ def encode_blocks(word, numbers, block):
     if format_of_scales(word) not in ("f32", "f16"):
         return _encode_powers(word, numbers)
     most = _HALF_MOST if half else _MOST
-    if bent := _bending(word):
+    if bent := bent_by(word):
         codes, scales = _encode_bent(bent, numbers, block, most)
         return codes, scales.half() if half else scales
-    top = decode(name, encode(name, torch.tensor([torch.inf]), scaled=True))
+    top = decode(name, encode(name, torch.tensor([torch.inf], device="cpu"), scaled=True))
     least = library().altgrad_book_least_scale(name.encode())
     scales = (largest(numbers, block) / top).clamp(least or (_HALF_LEAST if half else _LEAST), most)
     scales = scales.half() if half else scales
@@ -78,8 +78,8 @@ def _encode_powers(word, numbers):
     """The same with scales that are powers of two, by the kernel itself."""
     from ..ops._blocks import quantize_into  # which needs this package
     numbers = numbers.detach().float().cpu().contiguous()
-    codes = torch.empty(numbers.shape, dtype=dtype_of(format_of(word)))
-    scales = torch.empty(-(-len(numbers) // block_of(word)), dtype=SCALES[format_of_scales(word)])
+    codes = torch.empty(numbers.shape, dtype=dtype_of(format_of(word)), device="cpu")
+    scales = torch.empty(-(-len(numbers) // block_of(word)), dtype=SCALES[format_of_scales(word)], device="cpu")
     said = [part for part in word.split(",") if part != "stochastic"]
     quantize_into(numbers, codes, scales, ",".join(said))
     return codes, scales
@@ -88,15 +88,10 @@ def _encode_powers(word, numbers):
 def decode_blocks(word, codes, scales, block):
     """The numbers of codes with scales."""
     numbers, units = decode(word, codes), spread(scales.cpu().float(), block, len(codes))
-    bent = _bending(word)
+    bent = bent_by(word)
     if bent == "softsign":
         return numbers * units / (254 - numbers.abs())
     return (numbers * units * (1 / 255)).square() if bent else numbers * units
-
-
-def _bending(word):
-    """How numbers are bent before they are codes: "softsign", "sqrt" or nothing."""
-    return next((said for said in word.split(",")[1:] if said in ("softsign", "sqrt")), None)
 
 
 def _encode_bent(bent, numbers, block, most):
@@ -123,10 +118,10 @@ def dynamic_map(signed, exponents=7):
     """
     numbers = [0.0, 1.0]
     for i in range(exponents):
-        ends = torch.linspace(0.1, 1, 2**(i if signed else i + 1) + 1)
+        ends = torch.linspace(0.1, 1, 2**(i if signed else i + 1) + 1, dtype=torch.float32, device="cpu")
         means = (10**(i - exponents + 1) * ((ends[:-1] + ends[1:]) / 2.0)).tolist()
         numbers += means + [-mean for mean in means] * signed
-    made = torch.tensor(sorted(numbers), dtype=torch.float32)
+    made = torch.tensor(sorted(numbers), dtype=torch.float32, device="cpu")
     digest = hashlib.sha256(made.numpy().tobytes()).hexdigest()
     if exponents == 7 and not digest.startswith(_MAPS[signed]):
         raise RuntimeError("altgrad.transcode: torch.linspace gives other bits here than those of "

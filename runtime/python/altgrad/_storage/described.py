@@ -4,7 +4,7 @@ import torch
 
 from .._binding.layout import FORMATS
 from .._rule import parse_storage
-from .blocks import BLOCKED_NUMEL, block_of, scale_key
+from .blocks import BLOCKED_NUMEL, bent_by, block_of, is_of_copy, scale_key
 from .master import REMAINDER
 
 # Its key in every param_group of an optimizer with a storage.
@@ -39,8 +39,8 @@ def layout_of(words, key):
     """What of a state's word its dtype does not say; "" where it says everything."""
     word = words.get(_BESIDE[key], "f32") if key in _BESIDE else (
         words.get(key, "f32" if key == "copy" else words.get("states", "param")))
-    stored = word.partition(",")[0]
-    return "" if stored in ("param", *FORMATS.values()) else stored
+    stored, bent = word.partition(",")[0], bent_by(word)
+    return "" if stored in ("param", *FORMATS.values()) else f"{stored},{bent}" if bent else stored
 
 
 def check_group(group, own, where):
@@ -51,22 +51,45 @@ def check_group(group, own, where):
                          "param_groups, which the constructor takes")
 
 
+def check_state_dict(who, given):
+    """Raises ValueError for what no optimizer's state_dict() gives."""
+    if not (isinstance(given, dict) and isinstance(given.get("state"), dict)
+            and isinstance(given.get("param_groups"), (list, tuple))
+            and all(isinstance(group, dict) and isinstance(group.get("params"), (list, tuple))
+                    for group in given["param_groups"])):
+        raise ValueError(f"{who} takes what optimizer.state_dict() gives: a dict with 'state', a "
+                         "dict, and 'param_groups', dicts with 'params'")
+
+
 def check_file(optimizer, given):
-    """Raises ValueError where a state_dict has states of another storage, before anything is loaded."""
+    """Raises TypeError or ValueError where a state_dict is none, or has states of another storage, before
+    anything is loaded."""
+    who = f"altgrad.optim.{type(optimizer).__name__}"
+    check_state_dict(f"{who}: load_state_dict", given)
     own = parse_storage(line_of(optimizer._words, optimizer._keys))
-    for index, group in enumerate(given.get("param_groups", ())):
+    for index, group in enumerate(given["param_groups"]):
         said = words_of(group, f"param_group {index} of the file")
-        for place in group.get("params", ()):
-            entry = given["state"].get(place)
-            for key, value in entry.items() if isinstance(entry, dict) else ():
+        for place in group["params"]:
+            entry = given["state"].get(place, {})
+            _check_entry(f"{who}: the state of parameter {place} of the file", entry, optimizer._count_key)
+            for key, value in entry.items():
                 if isinstance(value, torch.Tensor) and (
                         _is_other(key, value, said, own) if said else _is_plain(key, entry, own, optimizer)):
                     file = f"stored as {group[LINE]!r}" if said else f"{value.dtype} without scales ({key!r})"
                     mine = f"stored as {line_of(optimizer._words, optimizer._keys)!r}" if own else "without a storage"
                     raise ValueError(
-                        f"altgrad.optim.{type(optimizer).__name__}: the file's states are {file}, and this "
-                        f"optimizer's {mine}: make it with the storage that the states have, or load "
-                        "altgrad.transcode(state_dict, to=optimizer)")
+                        f"{who}: the file's states are {file}, and this optimizer's {mine}: make it with the "
+                        "storage that the states have, or load altgrad.transcode(state_dict, to=optimizer)")
+
+
+def _check_entry(what, entry, counted):
+    if not isinstance(entry, dict):
+        raise TypeError(f"{what} is {entry!r:.60}, not a dict")
+    count = entry.get(counted, 0.0)
+    try:
+        isinstance(count, torch.Tensor) or float(count)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{what} has the step count {count!r:.60}, not a number") from None
 
 
 def _is_plain(key, entry, own, optimizer):
@@ -77,7 +100,9 @@ def _is_plain(key, entry, own, optimizer):
 
 def _is_other(key, value, said, own):
     theirs, mine = layout_of(said, key), layout_of(own, key)
-    if theirs == mine or key == "copy" and not (key in said and key in own) or key.endswith("_scale"):
+    if key == "master" and key in said and key not in own:
+        return True  # the parameters go on from numbers that are rounded
+    if key.endswith("_scale") or is_of_copy(key) and not (key in said and key in own) or theirs == mine:
         return False
     if key in _BESIDE:
         return True

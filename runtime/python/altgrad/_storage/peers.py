@@ -8,7 +8,7 @@ import torch
 
 from .._binding.layout import CODES, FORMATS, dtype_of, is_dense
 from .._rule import format_of
-from .blocks import BLOCKED_NUMEL, COLUMNS, SCALES, block_of, format_of_scales, scale_key
+from .blocks import BLOCKED_NUMEL, SCALES, block_of, format_of_scales, is_of_copy, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
                      largest, spread)
 from .packed import layout_of, packs, unpack
@@ -71,7 +71,7 @@ def read(entry, words, where, param=None):
         _read_bitsandbytes(entry, kept, where)
         return kept
     for key, value in entry.items():
-        if key.endswith("_scale") and key.removesuffix("_scale") in entry or key in ("copy", "copy_amax", COLUMNS) or value is None:
+        if key.endswith("_scale") and key.removesuffix("_scale") in entry or is_of_copy(key) or value is None:
             continue
         if key.endswith("_scale") and block_of(words.get(key.removesuffix("_scale"), "")) > 1:
             raise ValueError(f"{where} has a state {key!r} without its {key.removesuffix('_scale')!r}")
@@ -190,7 +190,7 @@ def _read_torchao(state):
 
 def write_torch(kept):
     """torch.optim's: float32 states and a float32 step."""
-    entry = {} if kept.step is None else {"step": torch.tensor(kept.step, dtype=torch.float32)}
+    entry = {} if kept.step is None else {"step": torch.tensor(kept.step, dtype=torch.float32, device="cpu")}
     return {**entry, **{key: state.to(kept.device) for key, state in kept.states.items()}}
 
 
@@ -232,7 +232,7 @@ def write_torchao(kept, kind):
         raise ImportError(f"to={kind!r} makes tensors of torchao's classes: install torchao") from None
     _check_adam(kept, "torchao's AdamW", _ADAM[:2], _ADAM)
     _check_finite(kept, "torchao's AdamW")
-    entry = {"step": torch.tensor(kept.step or 0.0, dtype=torch.float32)}
+    entry = {"step": torch.tensor(kept.step or 0.0, dtype=torch.float32, device="cpu")}
     for key, state in kept.states.items():
         state = state.contiguous()
         if state.numel() >= BLOCKED_NUMEL and state.numel() % block == 0:
@@ -244,11 +244,11 @@ def write_torchao(kept, kind):
 def _torchao_state(cls, kind, block, state, signed):
     numbers = state.reshape(-1)
     if kind == "torchao.fp8":
-        made = cls.zeros(state.shape, block_size=block)
+        made = cls.zeros(state.shape, block_size=block, device="cpu")
         scales = largest(numbers, block).clamp(min=1e-12) / 448.0
         codes = (numbers / spread(scales, block, len(numbers))).to(torch.float8_e4m3fn)
     else:
-        made = cls.zeros(state.shape, signed=signed, block_size=block)
+        made = cls.zeros(state.shape, signed=signed, block_size=block, device="cpu")
         codes, scales = encode_book(numbers, made.qmap, block, least=1e-12)
         if kind == "torchao.4bit":
             codes = codes[::2] << 4 | codes[1::2]

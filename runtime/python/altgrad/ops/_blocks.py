@@ -11,13 +11,14 @@ from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_
                                rows_of, scale_key, scaled_by, scales_of)
 from .._storage.packed import packs, zeros_for
 from ._bound import run
+from ._lists import is_traced
 from ._look import Look, look
+from ._quantize import _is_transformed
 
 
 _DRAWN, _BOTH = re.compile(r",stochastic(32)?\b"), ",both"
 
 
-@torch.no_grad()
 def quantize_blocks(x, fmt="mxfp8"):
     """(codes, scales) of a tensor whose last dimension is cut into blocks, without a gradient.
 
@@ -31,6 +32,49 @@ def quantize_blocks(x, fmt="mxfp8"):
     dimension of several is no multiple of the block, or `fmt` has none; altgrad.Error with the
     compiler's words for a bad `fmt`; TypeError for another dtype.
     """
+    if isinstance(x, torch.Tensor) and (is_traced() or _is_transformed()):
+        return torch.ops.altgrad.quantize_blocks(x.detach(), fmt)
+    return blocks_of(x, fmt)
+
+
+@torch.no_grad()
+def blocks_of(x, fmt):
+    """What the operator does."""
+    word = _checked(x, fmt)
+    x = x.clone() if x._is_zerotensor() else x.contiguous()
+    codes, scales = _empties(x, word)
+    quantize_into(x, codes, scales, word)
+    return codes, scales
+
+
+def blocks_like(x, fmt):
+    """Its results for one who only asks how they look."""
+    return _empties(x.contiguous(), _checked(x, fmt))
+
+
+def each_of_a_batch(x, place, fmt):
+    """Its results for tensors along dimension `place`, in front: an example's last block may be short."""
+    x = x.movedim(place, 0)
+    if has_squares(in_full(fmt)):  # of each example's own rows
+        return _one_by_one(x, fmt)
+    if x.dim() > 2:
+        return torch.ops.altgrad.quantize_blocks(x, fmt)
+    block, length = block_of(_checked(x[:0], fmt)), x[0].numel() if len(x) else x.shape[1:].numel()
+    padded = torch.nn.functional.pad(x.reshape(len(x), length), (0, -length % block))
+    codes, scales = torch.ops.altgrad.quantize_blocks(padded, fmt)
+    codes = codes[:, :-(-length * codes.shape[1] // padded.shape[1])] if padded.shape[1] else codes
+    return codes.reshape(len(x), *codes.shape[1:][:x.dim() - 1]).clone(), scales
+
+
+def _one_by_one(x, fmt):
+    first = blocks_like(x.new_empty(x.shape[1:]), fmt)
+    pairs = [torch.ops.altgrad.quantize_blocks(example, fmt) for example in x]
+    return tuple(torch.stack(parts) if parts else like.new_empty((0, *like.shape))
+                 for parts, like in zip(list(zip(*pairs)) or [(), ()], first))
+
+
+def _checked(x, fmt):
+    """The word of `fmt` in full, if `x` can be cut into its blocks."""
     if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
@@ -47,14 +91,17 @@ def quantize_blocks(x, fmt="mxfp8"):
     if x.dim() > 1 and x.numel() and x.shape[-1] % block_of(word):
         raise ValueError(f"a tensor of shape {tuple(x.shape)} has rows of {x.shape[-1]} elements, no multiple of the "
                          f"{block_of(word)} in a block of {fmt!r}: pad it, or give it in one dimension")
-    x = x.contiguous()
+    return word
+
+
+def _empties(x, word):
+    """Memory for codes and scales of a contiguous tensor."""
+    squares = has_squares(word)
     block = 128 if squares else block_of(word)
     shape, dtype = scales_of("copy", x, block, format_of_scales(word), 128 * squares)
     codes = (zeros_for(x, x.stride()) if packs(word) else
              torch.empty_like(x, dtype=dtype_of(format_of(word))))
-    scales = torch.empty(shape, dtype=dtype, device=x.device)
-    quantize_into(x, codes, scales, word)
-    return codes, scales
+    return codes, torch.empty(shape, dtype=dtype, device=x.device)
 
 
 def quantize_into(x, codes, scales, word):

@@ -242,6 +242,7 @@ def _check_scale(scale):
 
 
 def _run(x, out, fmt, scale, into):
+    x = x.clone() if x._is_zerotensor() else x  # which has no memory
     seen = look([x], written=False, order=[out])
     if not seen:
         raise TypeError(f"altgrad.quantize takes plain strided tensors, not {type(x).__name__} of "

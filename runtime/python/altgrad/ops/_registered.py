@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from . import _clip, _quantize, _unscale
+from . import _blocks, _clip, _quantize, _unscale
 from ._lists import norm_dtype
 
 
@@ -113,6 +113,21 @@ def _(x, fmt, scale):
 def _(info, in_dims, x, fmt, scale):
     x, scale, place = _quantize.batched(in_dims, x, scale)
     return quantize_codes(x, fmt, scale), place
+
+
+@custom_op("altgrad::quantize_blocks", mutates_args=())
+def quantize_blocks(x: Tensor, fmt: str) -> Tuple[Tensor, Tensor]:  # noqa: UP006
+    return _blocks.blocks_of(x, fmt)
+
+
+@quantize_blocks.register_fake
+def _(x, fmt):
+    return _blocks.blocks_like(x, fmt)
+
+
+@quantize_blocks.register_vmap
+def _(info, in_dims, x, fmt):
+    return _blocks.each_of_a_batch(x, in_dims[0], fmt), (0, 0)
 
 
 @custom_op("altgrad::numbers_of", mutates_args=())

@@ -27,6 +27,7 @@ def fused_grad_unscale_clip(grads, max_norm, loss_scale, *, norm_type=2.0, per_t
     float32. Raises ValueError for a negative bound, and a scale that is not positive and finite.
     """
     max_norm = bound_of("max_norm", max_norm or math.inf)
+    grads = grads if isinstance(grads, (torch.Tensor, list, tuple)) else list(grads)
     given = [grad for grad in list_of(grads) if grad is not None]
     inverse = _inverse(loss_scale)
     if not given:
@@ -74,9 +75,16 @@ def dynamic_loss_scale_update(found_inf, loss_scale, growth_tracker, growth_inte
 def _inverse(scale):
     """1 / scale: a number, or a tensor of float32 that nobody waits for."""
     if isinstance(scale, torch.Tensor):
+        if scale.numel() != 1 or scale.is_complex():
+            raise ValueError(f"loss_scale is a tensor of {scale.dtype} with shape {tuple(scale.shape)}; it is one "
+                             "real number")
         if is_traced() or stays_on_device(scale):
             return scale.detach().double().reciprocal().float().view(())
         scale = scale.item()
+    try:
+        scale = float(scale)
+    except (TypeError, ValueError):
+        raise TypeError(f"loss_scale is {scale!r}, neither a number nor a tensor") from None
     if not 0.0 < scale < math.inf:
         raise ValueError(f"loss_scale is {scale}; it is positive and finite")
     return 1.0 / scale

@@ -16,8 +16,8 @@ from .._binding.where import Where, in_turn, is_known, stays_on_device
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
-from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_unscaled,
-                      has_squares, scaled_by, scales_for, unblocked)
+from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_tiles,
+                               check_unscaled, has_columns, has_squares, scaled_by, scales_for, unblocked)
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
 from .._storage.packed import packed_layout, packs, zeros_for
@@ -60,7 +60,7 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     rows, rules = _rows_of(optimizer, kinds, left, known)
     if not rows:
         return None
-    check_apart(owner, [row.param for row in rows])
+    check_apart(optimizer, [row.param for row in rows])
     devices = in_turn([row.param.device for row in rows])
     asked["exchange"] |= is_common(asked) and len(devices) > 1
     parts = [_Part(device, rows, rules, asked) for device in devices]
@@ -214,6 +214,8 @@ class _Namer:
         if (block := block_of(copied)) > 1 or has_squares(copied):
             check_rows(param, strides, block)
         word_of = lambda name: own.get(name, own.get("states", ""))
+        if has_columns(copied) or has_squares(copied):
+            check_tiles(param, [word_of(name) for name, _ in names])
         states = tuple([_state_dtype(key, held.get(key), param, packed_layout(param.shape, strides)[0]
                                      if packs(word_of(name)) else param.shape) for name, key in names])
         for name, key in names if held else ():

@@ -8,7 +8,7 @@ from .._binding.layout import FORMATS, dtype_of, in_order, is_dense
 from .._rule import format_of, parse_storage
 from .._storage import peers
 from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
-from .._storage.described import LINE, described, layout_of, words_of
+from .._storage.described import LINE, check_state_dict, described, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.master import REMAINDER, divide, join, splits
 from .._storage.packed import pack, packed_layout, packs
@@ -64,9 +64,7 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
     ImportError where torchao is to be written and not installed.
     """
     target = _Target(to)
-    if not _is_state_dict(state_dict):
-        raise ValueError("altgrad.transcode takes what optimizer.state_dict() gives: a dict with 'state', a "
-                         "dict, and 'param_groups', dicts with 'params'")
+    check_state_dict("altgrad.transcode", state_dict)
     if not isinstance(storage, str):
         raise TypeError(f"storage is {storage!r}, not a line of words")
     groups = [dict(group) for group in state_dict["param_groups"]]
@@ -97,13 +95,6 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
         report(errors)
     rest = {key: value for key, value in state_dict["state"].items() if key not in places}
     return {**state_dict, "state": {**state, **rest}, "param_groups": groups}
-
-
-def _is_state_dict(given):
-    return (isinstance(given, dict) and isinstance(given.get("state"), dict)
-            and isinstance(given.get("param_groups"), (list, tuple))
-            and all(isinstance(group, dict) and isinstance(group.get("params"), (list, tuple))
-                    for group in given["param_groups"]))
 
 
 def _words_of(group, given, where):
@@ -206,7 +197,7 @@ class _Target:
                 return self.writer(kept), []
             except ValueError as error:
                 raise ValueError(f"{where}: {error}") from None
-        entry = {} if kept.step is None else {"step": torch.tensor(kept.step, dtype=torch.float32)}
+        entry = {} if kept.step is None else {"step": torch.tensor(kept.step, dtype=torch.float32, device="cpu")}
         for key, state in kept.states.items():
             entry.update(self._stored(key, state, param, kept.device))
         return entry, self._put_master(entry, kept, param, where)
@@ -257,7 +248,7 @@ class _Target:
         """Brings a param_group into the form of what is written; `steps` are its parameters'."""
         rate, wants = group.get("lr"), str(self.kind).startswith("torchao")
         if wants and not isinstance(rate, torch.Tensor):
-            group["lr"] = torch.tensor(rate, dtype=torch.float32)
+            group["lr"] = torch.tensor(rate, dtype=torch.float32, device="cpu")
         elif not wants and isinstance(rate, torch.Tensor) and not group.get("capturable"):
             group["lr"] = float(rate)
         group.pop("step", None)
