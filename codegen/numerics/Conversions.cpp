@@ -250,7 +250,15 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   return truncate(bits, bits.choose(nan, nanCode, code), op.getFormat());
 }
 
-// An infinity is many steps, so that the largest stands for it.
+// A direction takes nothing beyond the largest, for which an infinity stands, too.
+Value altgrad::stepsByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
+  Bits bits{b, op.getNumber().getType()};
+  Value raw = bits.cast(op.getNumber(), bits.type);
+  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
+  Value nan = bits.above(magnitude, bits.constant(f32Infinity));
+  return bits.choose(nan, bits.constant(0u), roundMagnitude(bits, magnitude, op));
+}
+
 Value altgrad::roundByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   Format format = op.getFormat().toFormat();
   Shape shape(format);
@@ -262,8 +270,7 @@ Value altgrad::roundByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   Value raw = bits.cast(op.getNumber(), bits.type);
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
   Value nan = bits.above(magnitude, bits.constant(f32Infinity));
-  Value steps = bits.least(roundMagnitude(bits, magnitude, op),
-                           bits.constant(format.maxCode()));
+  Value steps = roundMagnitude(bits, magnitude, op);
   Value number = bits.cast(decodeUniform(bits, steps, shape), bits.type);
   Value sign = bits.exclusive(raw, magnitude);
   Value all = bits.choose(nan, bits.constant(0u), bits.either(number, sign));

@@ -204,6 +204,8 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       getOperation()->emitError() << "unknown target '" << target << "'";
       return signalPassFailure();
     }
+    if (!machine->isPtx())
+      useIntegers(getOperation());
     roundInPlace(getOperation());
     size_t exponentials = 0;
     getOperation()->walk([&](math::ExpOp) { ++exponentials; });

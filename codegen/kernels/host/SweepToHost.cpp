@@ -5,6 +5,7 @@
 #include "codegen/kernels/host/HostLowering.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -135,7 +136,7 @@ SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
       continue;
     }
     Value at = elementAt(kernel, stream, pointer, index);
-    if (prefetch && chunk.loads.size() > 1)
+    if (prefetch && chunk.loads.size() > 1 && !drawnAs(stream))
       prefetchAhead(kernel, at, ahead);
     loaded.push_back(
         width == 1 ? loadCode(kernel, stream, type, at, index)
@@ -169,6 +170,20 @@ SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body,
   return SmallVector<Value>(guard.choose(fast, exact));
 }
 
+// A count's 0 as -0, which no sum is changed by and LLVM knows for such: it adds by masks.
+static Value addend(ImplicitLocOpBuilder &builder, Value value) {
+  auto chosen = value.getDefiningOp<arith::SelectOp>();
+  if (!chosen || !matchPattern(chosen.getFalseValue(), m_PosZeroFloat()))
+    return value;
+  Type type = value.getType();
+  TypedAttr zero = builder.getF32FloatAttr(-0.0f);
+  if (auto vector = dyn_cast<VectorType>(type))
+    zero = DenseElementsAttr::get(vector, Attribute(zero));
+  return arith::SelectOp::create(
+      builder, chosen.getCondition(), chosen.getTrueValue(),
+      arith::ConstantOp::create(builder, zero));
+}
+
 // What a body gives as its value `which`: to the sums, or to a stream. Elements of a
 // block store the same value to the same place.
 void HostLowering::emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
@@ -181,7 +196,10 @@ void HostLowering::emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
         kernel.load(partialType(one.kind, value.getType()), at, alignment);
     Value sum = one.kind == Reduction::And
                     ? both(builder, before, value)
-                    : accumulate(builder, one.kind, before, value);
+                    : accumulate(builder, one.kind, before,
+                                 one.kind == Reduction::Add
+                                     ? addend(builder, value)
+                                     : value);
     return kernel.store(sum, at, alignment);
   }
   Value stream = chunk.sweep.getStores()[which - chunk.lanes.size()];
