@@ -6,9 +6,11 @@ using namespace altgrad;
 
 static constexpr CpuTuning noCpu{},
     avx512{/*bf16ByHalves=*/true, /*slowInARow=*/0, /*passElements=*/0,
-           /*sumRegisters=*/24, /*quickQuotients=*/true, /*quickBooks=*/true},
+           /*sumRegisters=*/24, /*quickQuotients=*/true, /*longestChain=*/80,
+           /*quickBooks=*/true},
     avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512,
-         /*sumRegisters=*/10, /*quickQuotients=*/false, /*quickBooks=*/false};
+         /*sumRegisters=*/10, /*quickQuotients=*/false, /*longestChain=*/0,
+         /*quickBooks=*/false};
 static constexpr GpuTuning noGpu{},
     anyGpu{/*accessBytes=*/16,       /*uniformRegisters=*/24,
            /*otherRegisters=*/8,     /*bytesAhead=*/128,

@@ -130,7 +130,13 @@ struct Words {
 } // namespace
 
 // In integers: to LLVM any NaN is as good as another, and it folds a choice
-// between two of them.
+// between two of them. `nan` says which numbers are one.
+static Value chooseNan(ImplicitLocOpBuilder &b, const Words &words, Value nan,
+                       Value raw) {
+  return words.number(arith::SelectOp::create(
+      b, nan, words.constant(0x7fc00000, 0x7ff8000000000000), raw));
+}
+
 Value altgrad::canonicalNan(ImplicitLocOpBuilder &b, Value number) {
   Words words(b, number.getType());
   Value raw = words.of(number);
@@ -139,8 +145,14 @@ Value altgrad::canonicalNan(ImplicitLocOpBuilder &b, Value number) {
   Value nan =
       arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, magnitude,
                             words.constant(f32Infinity, 0x7ff0000000000000));
-  return words.number(arith::SelectOp::create(
-      b, nan, words.constant(0x7fc00000, 0x7ff8000000000000), raw));
+  return chooseNan(b, words, nan, raw);
+}
+
+Value altgrad::canonicalNanByTest(ImplicitLocOpBuilder &b, Value number) {
+  Words words(b, number.getType());
+  Value nan =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
+  return chooseNan(b, words, nan, words.of(number));
 }
 
 // A product makes subnormal numbers normal, whose exponent is masked out, and another one
@@ -250,7 +262,15 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   return truncate(bits, bits.choose(nan, nanCode, code), op.getFormat());
 }
 
-// An infinity is many steps, so that the largest stands for it.
+// A direction takes nothing beyond the largest, for which an infinity stands, too.
+Value altgrad::stepsByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
+  Bits bits{b, op.getNumber().getType()};
+  Value raw = bits.cast(op.getNumber(), bits.type);
+  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
+  Value nan = bits.above(magnitude, bits.constant(f32Infinity));
+  return bits.choose(nan, bits.constant(0u), roundMagnitude(bits, magnitude, op));
+}
+
 Value altgrad::roundByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   Format format = op.getFormat().toFormat();
   Shape shape(format);
@@ -262,8 +282,7 @@ Value altgrad::roundByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   Value raw = bits.cast(op.getNumber(), bits.type);
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
   Value nan = bits.above(magnitude, bits.constant(f32Infinity));
-  Value steps = bits.least(roundMagnitude(bits, magnitude, op),
-                           bits.constant(format.maxCode()));
+  Value steps = roundMagnitude(bits, magnitude, op);
   Value number = bits.cast(decodeUniform(bits, steps, shape), bits.type);
   Value sign = bits.exclusive(raw, magnitude);
   Value all = bits.choose(nan, bits.constant(0u), bits.either(number, sign));

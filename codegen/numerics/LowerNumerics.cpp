@@ -59,6 +59,8 @@ static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
     return encodePairs(b, op);
   if (nearest && hasConversion(op.getFormat(), target))
     return encodeByConversion(b, op);
+  if (op.getFormat().isF32() && !op.getNeverNan() && !target.isPtx())
+    return canonicalNanByTest(b, op.getNumber());
   return encodeByBits(b, op);
 }
 
@@ -204,6 +206,8 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       getOperation()->emitError() << "unknown target '" << target << "'";
       return signalPassFailure();
     }
+    if (!machine->isPtx())
+      useIntegers(getOperation());
     roundInPlace(getOperation());
     size_t exponentials = 0;
     getOperation()->walk([&](math::ExpOp) { ++exponentials; });

@@ -12,6 +12,8 @@ namespace altgrad {
 /// An f32 or f64 (or a vector) with every NaN replaced by 7fc00000 or
 /// 7ff8000000000000.
 mlir::Value canonicalNan(mlir::ImplicitLocOpBuilder &b, mlir::Value number);
+/// The same by the comparison that a CPU has for it.
+mlir::Value canonicalNanByTest(mlir::ImplicitLocOpBuilder &b, mlir::Value number);
 /// 2^floor(log2 |x|) of an f32 (or a vector); 0, infinity and NaN stay.
 mlir::Value binadeOf(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 /// |x| with the sign of y (f32 or f64, or vectors); the sign of a NaN counts as
@@ -24,6 +26,10 @@ mlir::Value encodeByBits(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
 /// The f32 that the code stands for, without making it: of fixed point with a sign
 /// and a magnitude and without a NaN. Null for other formats.
 mlir::Value roundByBits(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
+/// Its magnitude as an i32, of what `roundByBits` takes: 0 for a NaN.
+mlir::Value stepsByBits(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
+/// Codes and comparisons of whole numbers, and what these are made of, in integers.
+void useIntegers(mlir::Operation *root);
 /// Code in f16 or bf16 by the target's conversion, NaN made canonical.
 mlir::Value encodeByConversion(mlir::ImplicitLocOpBuilder &b, EncodeOp op);
 /// Code of an f32 (or a vector) in a code book, by its lines and one look-up.

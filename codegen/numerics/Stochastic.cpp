@@ -43,14 +43,14 @@ static Value addDraw(const Bits &bits, Value magnitude, int unit, Value draw,
   return draw ? bits.right(bits.add(code, draw), drawBits) : code;
 }
 
-// Steps of one size: a number of steps, cut just below the first that has no code. What is
-// beyond is cut, too, and becomes the largest for the same reason.
+// Steps of one size: a number of steps, cut at the largest that is a number, above which no
+// direction leads.
 static Value roundSteps(const Bits &bits, Value magnitude, Value draw,
                         unsigned drawBits, const Format &format) {
   int unit = Shape(format).unit();
-  float end = std::ldexp(float(format.magnitudes()), unit);
-  Value within = bits.least(
-      magnitude, bits.constant(__builtin_bit_cast(uint32_t, end) - 1));
+  float end = std::ldexp(float(format.maxCode()), unit);
+  Value within =
+      bits.least(magnitude, bits.constant(__builtin_bit_cast(uint32_t, end)));
   return addDraw(bits, within, unit, draw, drawBits);
 }
 

@@ -17,9 +17,9 @@ static std::string typeOfPlaces(const Format &grid) {
 static constexpr StringLiteral typeOfUniforms =
     "!altgrad.tensors<#altgrad.format<exponent = 0, mantissa = 16, bias = 0, "
     "inf = false, nan = none, signed = false>>";
-// Whole rungs: beyond 255 all are alike.
+// Whole rungs: beyond 255 all are alike, and an i16 holds their sums.
 static constexpr StringLiteral typeOfMoves =
-    "!altgrad.tensors<#altgrad.format<exponent = 0, mantissa = 15, bias = -15, "
+    "!altgrad.tensors<#altgrad.format<exponent = 0, mantissa = 9, bias = -9, "
     "inf = false, nan = none>>";
 
 static bool holds(const Format &format, const Format &grid) {

@@ -5,6 +5,7 @@
 #include "codegen/kernels/host/HostLowering.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -99,6 +100,9 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
     }
     if (words)
       words->lower(whole, work.loads, work.stores, work.known);
+    else if (TwoStages stages(sweep.getWide().front(), target.cpu.longestChain);
+             !sweep.getQuick() && stages.exists())
+      overlapped(kernel, work, stages, done, whole);
     else
       elements(kernel, work, sweep.getWide().front(), width, done, whole);
     elements(kernel, work, sweep.getBody(), 1, whole, count);
@@ -123,11 +127,16 @@ Value altgrad::both(ImplicitLocOpBuilder &builder, Value before, Value value) {
 // follows best without being asked: a Zen 4 loses up to a third by prefetching.
 SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
                                       Region &body, int64_t width, Value index,
-                                      bool prefetch) {
+                                      bool prefetch,
+                                      function_ref<bool(Value)> wanted) {
   SmallVector<Value> loaded;
   for (auto [argument, stream, pointer] :
        llvm::zip(body.getArguments(), chunk.sweep.getLoads(), chunk.loads)) {
     Type type = argument.getType();
+    if (wanted && !wanted(argument)) {
+      loaded.push_back(argument);
+      continue;
+    }
     if (Value one = chunk.shared.lookupOrNull(stream)) {
       loaded.push_back(width == 1 ? one
                                   : Value(vector::BroadcastOp::create(
@@ -135,7 +144,7 @@ SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
       continue;
     }
     Value at = elementAt(kernel, stream, pointer, index);
-    if (prefetch && chunk.loads.size() > 1)
+    if (prefetch && chunk.loads.size() > 1 && !drawnAs(stream))
       prefetchAhead(kernel, at, ahead);
     loaded.push_back(
         width == 1 ? loadCode(kernel, stream, type, at, index)
@@ -169,6 +178,20 @@ SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body,
   return SmallVector<Value>(guard.choose(fast, exact));
 }
 
+// A count's 0 as -0, which no sum is changed by and LLVM knows for such: it adds by masks.
+static Value addend(ImplicitLocOpBuilder &builder, Value value) {
+  auto chosen = value.getDefiningOp<arith::SelectOp>();
+  if (!chosen || !matchPattern(chosen.getFalseValue(), m_PosZeroFloat()))
+    return value;
+  Type type = value.getType();
+  TypedAttr zero = builder.getF32FloatAttr(-0.0f);
+  if (auto vector = dyn_cast<VectorType>(type))
+    zero = DenseElementsAttr::get(vector, Attribute(zero));
+  return arith::SelectOp::create(
+      builder, chosen.getCondition(), chosen.getTrueValue(),
+      arith::ConstantOp::create(builder, zero));
+}
+
 // What a body gives as its value `which`: to the sums, or to a stream. Elements of a
 // block store the same value to the same place.
 void HostLowering::emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
@@ -181,7 +204,10 @@ void HostLowering::emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
         kernel.load(partialType(one.kind, value.getType()), at, alignment);
     Value sum = one.kind == Reduction::And
                     ? both(builder, before, value)
-                    : accumulate(builder, one.kind, before, value);
+                    : accumulate(builder, one.kind, before,
+                                 one.kind == Reduction::Add
+                                     ? addend(builder, value)
+                                     : value);
     return kernel.store(sum, at, alignment);
   }
   Value stream = chunk.sweep.getStores()[which - chunk.lanes.size()];
