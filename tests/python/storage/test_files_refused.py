@@ -97,12 +97,13 @@ def test_defaults_of_the_user_change_no_file(to):
     assert same(placed, wanted) and same(wide, wanted)
 
 
-def test_rows_that_are_no_whole_blocks_of_states_beside_columns():
+@pytest.mark.parametrize("copy", ["mxfp8,both", "ocp.e4m3fn:128x128"])
+def test_rows_that_are_no_whole_blocks_of_states_beside_copies_over_rows(copy):
     param = torch.nn.Parameter(torch.randn(64, 128))
     param.grad = torch.randn(64, 128)
-    optimizer = altgrad.optim.AdamW([param], storage="states=ocp.e4m3fn:256 copy=mxfp8,both")
+    optimizer = altgrad.optim.AdamW([param], storage=f"states=ocp.e4m3fn:256 copy={copy}")
     kept = param.detach().clone()
     with pytest.raises(ValueError, match=r"parameter 0 of group 0: a parameter of shape \(64, 128\) has rows of 128 "
-                       "elements, and its states have blocks of 256 beside a copy in blocks of columns"):
+                       "elements, and its states have blocks of 256 beside a copy in blocks over rows"):
         optimizer.step()
     assert not optimizer.state and torch.equal(param, kept)

@@ -82,7 +82,7 @@ def check_tiles(param, words):
     block = max(map(block_of, words), default=1)
     if rows_of(param) > 1 and param.shape[-1] % block:
         raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, and its "
-                         f"states have blocks of {block} beside a copy in blocks of columns: give it to an optimizer "
+                         f"states have blocks of {block} beside a copy in blocks over rows: give it to an optimizer "
                          "without one of them")
 
 
