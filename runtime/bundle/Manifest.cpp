@@ -155,8 +155,8 @@ void Reader::readStream(const Fields &fields) {
                               " bits: codes of 4 bits share bytes, no others");
   stream.block = fields.power("block", ALTGRAD_CHUNK);
   stream.columns = fields.integer("columns", 0, ALTGRAD_TILE_COLUMNS);
-  if (stream.columns > 1 &&
-      (stream.columns != ALTGRAD_TILE_COLUMNS || stream.block != stream.columns))
+  if (stream.columns > 1 && (stream.columns != ALTGRAD_TILE_COLUMNS ||
+                             stream.block != stream.columns))
     fields.reject("columns", "is " + std::to_string(stream.columns) +
                                  " of blocks of " +
                                  std::to_string(stream.block) + " rows");
@@ -210,8 +210,8 @@ void Reader::readPhase(const Fields &fields) {
   phase.tiles = fields.integer("tiles", 0, ALTGRAD_TILE_COLUMNS);
   if (phase.tiles && phase.tiles != ALTGRAD_TILE_COLUMNS &&
       phase.tiles != ALTGRAD_CHUNK / ALTGRAD_TILE_COLUMNS)
-    fields.reject("tiles", "is " + std::to_string(phase.tiles) +
-                               ", not 0, 32 or 128");
+    fields.reject("tiles",
+                  "is " + std::to_string(phase.tiles) + ", not 0, 32 or 128");
   for (const Phase &other : manifest.phases)
     if (phase.tiles && other.tiles && phase.tiles != other.tiles &&
         (phase.set < 0 || other.set < 0 || phase.set == other.set))

@@ -182,8 +182,8 @@ void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row,
   words[ALTGRAD_ROW_BATCH] = uint64_t(shape.batch);
 }
 
-// Behind the chunks, the tiles of the sets that have them: the rows that its phases
-// say and 128 columns, or what is left of both.
+// Behind the chunks, the tiles of the sets that have them: the rows that its
+// phases say and 128 columns, or what is left of both.
 void layTiles(const Manifest &manifest,
               const std::vector<altgrad_tensor> &tensors, Tables &tables) {
   constexpr int64_t columns = ALTGRAD_TILE_COLUMNS;

@@ -123,8 +123,8 @@ TEST(Copies, OfSquaresHaveTheScalesOfTheirBlocks) {
 
 TEST(Copies, OfSquaresAreThereWhenTheFirstStepIsSkipped) {
   Tensor param = leaf({2, 70, 150}), before = param.detach().clone();
-  RuleOptimizer optimizer(
-      {param}, RuleSpec("lion").storage("copy=ocp.e4m3fn:128x128"));
+  RuleOptimizer optimizer({param},
+                          RuleSpec("lion").storage("copy=ocp.e4m3fn:128x128"));
   altgrad::amp::GradScaler scaler(
       altgrad::amp::GradScalerOptions().init_scale(1));
   scaler.scale((param * 3).sum()).backward();

@@ -321,23 +321,6 @@ TEST_F(FakeCuda, LaunchesAreChecked) {
   EXPECT_EQ(launch("increment", {uint64_t(&number)}, stream), 400);
 }
 
-TEST_F(FakeCuda, MoreThan48KilobytesOfSharedMemoryAreAskedFor) {
-  uint64_t pointer = uint64_t(&number);
-  void *parameters[] = {&pointer}, *kernel = function("increment");
-  auto run = [&](unsigned bytes) {
-    return cu("cuLaunchKernel", kernel, 1u, 1u, 1u, 1u, 1u, 1u, bytes,
-              (void *)nullptr, parameters, (void **)nullptr);
-  };
-  EXPECT_EQ(run(65536), 1);
-  EXPECT_EQ(cu("cuFuncSetAttribute", kernel, 8, 300000), 1);
-  fakecuda_set("capability", 86);
-  EXPECT_EQ(cu("cuFuncSetAttribute", kernel, 8, 102400), 1) << "99 KB there";
-  EXPECT_EQ(cu("cuFuncSetAttribute", kernel, 8, 65536), 0);
-  EXPECT_EQ(run(65536), 0);
-  EXPECT_EQ(cu("cuCtxSynchronize"), 0);
-  EXPECT_EQ(number, 1u);
-}
-
 TEST_F(FakeCuda, AttributesOfALaunchAreRead) {
   struct {
     unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared = 0;

@@ -30,6 +30,23 @@ TEST_F(FakeMemory, APinnedBufferThatIsReusedTooEarlyGivesWrongBytes) {
       << faultWords();
 }
 
+TEST_F(FakeMemory, MoreThan48KilobytesOfSharedMemoryAreAskedFor) {
+  uint64_t pointer = uint64_t(&number);
+  void *parameters[] = {&pointer}, *kernel = function("increment");
+  auto run = [&](unsigned bytes) {
+    return cu("cuLaunchKernel", kernel, 1u, 1u, 1u, 1u, 1u, 1u, bytes,
+              (void *)nullptr, parameters, (void **)nullptr);
+  };
+  EXPECT_EQ(run(65536), 1);
+  EXPECT_EQ(cu("cuFuncSetAttribute", kernel, 8, 300000), 1);
+  fakecuda_set("capability", 86);
+  EXPECT_EQ(cu("cuFuncSetAttribute", kernel, 8, 102400), 1) << "99 KB there";
+  EXPECT_EQ(cu("cuFuncSetAttribute", kernel, 8, 65536), 0);
+  EXPECT_EQ(run(65536), 0);
+  EXPECT_EQ(cu("cuCtxSynchronize"), 0);
+  EXPECT_EQ(number, 1u);
+}
+
 TEST_F(FakeMemory, PageableMemoryMakesACopyWait) {
   void *stream = cuNewStream();
   increment(&number, stream);

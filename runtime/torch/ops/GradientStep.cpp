@@ -92,8 +92,8 @@ GradientStep &GradientStep::of(const Listed &listed, at::Device device,
   // The last one used comes first. Never destroyed: when a thread ends with its
   // process, the driver may have gone before.
   thread_local auto &kept = *new std::list<std::pair<Key, GradientStep>>;
-  Key key(flags + " " + into, copies, device.str(), listed.kinds,
-          listed.numels, rows);
+  Key key(flags + " " + into, copies, device.str(), listed.kinds, listed.numels,
+          rows);
   auto found = std::find_if(kept.begin(), kept.end(),
                             [&](auto &one) { return one.first == key; });
   if (found == kept.end()) {

@@ -17,8 +17,8 @@ struct GradientResults {
 class GradientStep {
 public:
   // `flags` are altgrad-opt's, a line each; `copies`: results go elsewhere,
-  // as the word `into` says they are stored, or as what they come from; `rows`: of
-  // each as a matrix, where that matters.
+  // as the word `into` says they are stored, or as what they come from; `rows`:
+  // of each as a matrix, where that matters.
   GradientStep(const Listed &listed, at::Device device,
                const std::string &flags, bool copies, const std::string &into,
                const std::vector<int64_t> &rows);

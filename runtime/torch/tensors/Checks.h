@@ -42,9 +42,9 @@ void checkRows(const at::Tensor &param, const Set &set, const Place &place);
 // of less than two dimensions is one as a whole.
 int64_t unitsOf(const at::Tensor &param);
 
-// The further copy of a set whose blocks are of columns; whether a set has blocks over
-// rows, of columns or squares; and the rows of a parameter as a matrix whose columns
-// are of its last dimension.
+// The further copy of a set whose blocks are of columns; whether a set has
+// blocks over rows, of columns or squares; and the rows of a parameter as a
+// matrix whose columns are of its last dimension.
 inline constexpr char columnsKey[] = "copy_columns";
 bool blocksOverRows(const Set &set);
 int64_t rowsOf(const at::Tensor &param);
