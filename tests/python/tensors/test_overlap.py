@@ -26,6 +26,17 @@ def test_strided_parameters_that_share_an_element(other):
     assert torch.equal(whole, torch.ones(4, 4))
 
 
+@pytest.mark.parametrize("grad", [torch.ones(3).double(), torch.ones(3).to_sparse()])
+def test_a_parameter_whose_gradient_is_refused_is_named(grad):
+    params = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    params[0].grad = torch.ones(3)
+    params[1].grad_dtype = None
+    params[1].grad = grad
+    with pytest.raises((TypeError, RuntimeError), match="gradients.*parameter 1 of group 0"):
+        altgrad.optim.AdamW(params, fallback=False).step()
+    assert torch.equal(params[0], torch.ones(3))
+
+
 def test_parameters_that_share_memory_are_named():
     whole = torch.ones(8)
     with pytest.raises(RuntimeError, match="two parameters share memory, among them parameter 1 of group 0 and "

@@ -109,21 +109,30 @@ def _rows_of(optimizer, kinds, left, known):
                 continue
             if param.grad is not None:
                 row = known.get(place)
-                if row is None or row.grad_dtype is not param.grad.dtype:
-                    check_param(owner, param, group.get("fused"), code_dtypes(optimizer._words))
-                    # Before anybody asks what overlaps: a shrunken storage has neighbours.
-                    check_extent(param)
-                    check_grad(owner, param, param.grad)
+                known_well = row is not None and row.grad_dtype is param.grad.dtype
+                _check_pair(optimizer, param, group, known_well)
+                if not known_well:
                     try:
                         row = _row(namer, param, index, place, kind)
                     except (TypeError, ValueError) as error:
                         raise type(error)(f"altgrad.optim.{owner}: {name_of(optimizer, param)}: {error}") from None
-                else:
-                    check_grad(owner, param, param.grad)
                 rows.append(row)
                 rules[row.line] = kind[0]
             place += 1
     return rows, rules
+
+
+def _check_pair(optimizer, param, group, known_well):
+    """Raises, with the parameter's name, where it or its gradient is none for a kernel."""
+    owner = type(optimizer).__name__
+    try:
+        if not known_well:
+            check_param(owner, param, group.get("fused"), code_dtypes(optimizer._words))
+            # Before anybody asks what overlaps: a shrunken storage has neighbours.
+            check_extent(param)
+        check_grad(owner, param, param.grad)
+    except (TypeError, RuntimeError) as error:
+        raise type(error)(f"{error}: {name_of(optimizer, param)}") from None
 
 
 class _Part:
