@@ -167,7 +167,7 @@ static Value withSignOf(const Integers &integers, Value negative, Value magnitud
       negative, integers.sub(integers.constant(0), magnitude), magnitude);
 }
 
-// Of a code's own bits, or of an i16 for an unsigned byte.
+// In a code's own bits there is room for its negative, too.
 static Value placeOf(ImplicitLocOpBuilder &b, DecodeOp op, unsigned bits) {
   Format format = op.getFormat().toFormat();
   Integers codes{b, op.getCode().getType()};

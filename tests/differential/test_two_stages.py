@@ -28,20 +28,24 @@ def test_old_content_is_read_before_it_is_overwritten():
     """`m` is stored early and read late, `w` the other way round, and `k` goes from memory to memory."""
     compiled = program.Program("""altgrad.step @s(inout %w: !altgrad.tensors<f32>, inout %m: !altgrad.tensors<f32>,
     inout %k: !altgrad.tensors<bf16>, out %c: !altgrad.tensors<bf16>) {
-  sweep @go load(%x from %w : !altgrad.tensors<f32>, %y from %m : !altgrad.tensors<f32>, %z from %k : !altgrad.tensors<bf16>)
-      reduce() store(%w : !altgrad.tensors<f32>, %m : !altgrad.tensors<f32>, %c : !altgrad.tensors<bf16>, %k : !altgrad.tensors<bf16>) {
-    %a = math.sqrt %x : f32
-    %b = arith.divf %x, %a : f32
-    %d = math.sqrt %b : f32
-    %e = arith.divf %b, %d : f32
-    %f = math.sqrt %e : f32
-    %g = arith.addf %f, %y : f32
-    %w1 = encode %g format<f32> round<nearest_even> overflow<nonfinite> : f32 to f32
-    %m1 = encode %a format<f32> round<nearest_even> overflow<nonfinite> : f32 to f32
-    %k1 = encode %b format<bf16> round<nearest_even> overflow<nonfinite> : f32 to i16
-    emit %w1, %m1, %z, %k1 : f32, f32, i16, i16
-  }
-  commit
+  %ws = dequantize %w : !altgrad.tensors<f32>
+  %ms = dequantize %m : !altgrad.tensors<f32>
+  %x = element %ws
+  %y = element %ms
+  %a = math.sqrt %x : f32
+  %b = arith.divf %x, %a : f32
+  %d = math.sqrt %b : f32
+  %e = arith.divf %b, %d : f32
+  %f = math.sqrt %e : f32
+  %g = arith.addf %f, %y : f32
+  %w1 = collect %g : f32 to !altgrad.reals
+  %m1 = collect %a : f32 to !altgrad.reals
+  %n = collect %b : f32 to !altgrad.reals
+  %k1 = quantize %n round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
+  %ks = dequantize %k : !altgrad.tensors<bf16>
+  %old = quantize %ks round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
+  commit always %w1 to %w : !altgrad.tensors<f32>, %m1 to %m : !altgrad.tensors<f32>, %k1 to %k : !altgrad.tensors<bf16>,
+      %old to %c : !altgrad.tensors<bf16>
 }
 """)
     n, rng = 1000, np.random.default_rng(1)

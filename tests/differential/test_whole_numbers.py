@@ -13,31 +13,31 @@ PLACES = "format<exponent = 0, mantissa = {0}, bias = -{0}, inf = false, nan = n
 @pytest.mark.parametrize("bits,last,bound", [(8, 127.0, 126.0), (8, 5.0, 2.0), (4, 7.0, 9.0), (8, 0.0, 300.0)])
 def test_every_pair_of_codes(bits, last, bound):
     """Sums, bounds, magnitudes and choices, zeros of both signs among them, and codes too narrow for the result."""
-    form = PLACES.format(bits - 1)
-    codes = f"!altgrad.tensors<#altgrad.{form}>"
+    codes = f"!altgrad.tensors<#altgrad.{PLACES.format(bits - 1)}>"
     compiled = program.Program(f"""altgrad.step @s(in %a: {codes}, in %b: {codes}, out %sum: {codes}, out %cut: {codes},
     out %less: !altgrad.tensors<f32>) {{
-  sweep @go load(%x from %a : {codes}, %y from %b : {codes}) reduce()
-      store(%sum : {codes}, %cut : {codes}, %less : !altgrad.tensors<f32>) {{
-    %m = decode %x {form} : i8 to f32
-    %n = decode %y {form} : i8 to f32
-    %zero = arith.constant 0.0 : f32
-    %one = arith.constant 1.0 : f32
-    %last = arith.constant {last:.1f} : f32
-    %bound = arith.constant {bound:.1f} : f32
-    %t = arith.addf %m, %n : f32
-    %s = arith.addf %t, %zero : f32
-    %size = math.absf %m : f32
-    %far = arith.cmpf ogt, %size, %last : f32
-    %low = arith.minimumf %s, %bound : f32
-    %kept = arith.select %far, %m, %low : f32
-    %before = arith.cmpf olt, %t, %n : f32
-    %is = arith.select %before, %one, %zero : f32
-    %c = encode %s {form} round<nearest_even> overflow<saturate> : f32 to i8
-    %d = encode %kept {form} round<nearest_even> overflow<saturate> : f32 to i8
-    emit %c, %d, %is : i8, i8, f32
-  }}
-  commit
+  %as = dequantize %a : {codes}
+  %bs = dequantize %b : {codes}
+  %m = element %as
+  %n = element %bs
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %last = arith.constant {last:.1f} : f32
+  %bound = arith.constant {bound:.1f} : f32
+  %t = arith.addf %m, %n : f32
+  %s = arith.addf %t, %zero : f32
+  %size = math.absf %m : f32
+  %far = arith.cmpf ogt, %size, %last : f32
+  %low = arith.minimumf %s, %bound : f32
+  %kept = arith.select %far, %m, %low : f32
+  %before = arith.cmpf olt, %t, %n : f32
+  %is = arith.select %before, %one, %zero : f32
+  %sums = collect %s : f32 to !altgrad.reals
+  %cuts = collect %kept : f32 to !altgrad.reals
+  %are = collect %is : f32 to !altgrad.reals
+  %c = quantize %sums round<nearest_even> overflow<saturate> : {codes}
+  %d = quantize %cuts round<nearest_even> overflow<saturate> : {codes}
+  commit always %c to %sum : {codes}, %d to %cut : {codes}, %are to %less : !altgrad.tensors<f32>
 }}
 """)
     pairs = np.arange(1 << 2 * bits)
