@@ -49,6 +49,8 @@ mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
 constexpr unsigned minBlock = 16, maxBlock = 256;
 /// Of a column.
 constexpr unsigned columnBlock = 32;
+/// Columns of a tile, which blocks of rows must not be cut by.
+constexpr unsigned columnTile = 128;
 /// Whether a block may have so many elements: a power of two from 16 on.
 bool isBlock(int64_t block);
 

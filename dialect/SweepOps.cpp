@@ -377,6 +377,11 @@ LogicalResult SweepOp::verify() {
     return emitOpError() << "takes the largest of columns of "
                          << llvm::range_size(maxima) << " values and has "
                          << getNumResults() << " reductions, expected one and none";
+  // sweep_c13
+  if (takesColumns() && getBlock() > columnTile)
+    return emitOpError() << "takes the largest of columns beside blocks of "
+                         << getBlock() << " elements, which tiles of "
+                         << columnTile << " columns would cut";
   // sweep_c7
   if (getWide().size() > 2)
     return emitOpError("has more than one wide and one quick body");

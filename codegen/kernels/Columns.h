@@ -10,7 +10,7 @@ namespace altgrad {
 /// Of a tile, which is a chunk's elements.
 constexpr int64_t tileRows = ALTGRAD_TILE_ROWS,
                   tileColumns = ALTGRAD_CHUNK / ALTGRAD_TILE_ROWS;
-static_assert(tileRows == columnBlock);
+static_assert(tileRows == columnBlock && tileColumns == columnTile);
 
 /// Where a tile lies, in i64: its columns and rows may be fewer than a whole one's.
 struct Tile {
