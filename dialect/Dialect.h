@@ -53,6 +53,8 @@ constexpr unsigned columnBlock = 32;
 constexpr unsigned squareBlock = 128;
 /// Whether it reduces a block over rows: a column_max or a square_max.
 bool isTileMax(mlir::Operation *op);
+/// Columns of a tile, which blocks of rows must not be cut by.
+constexpr unsigned columnTile = 128;
 /// Whether a block may have so many elements: a power of two from 16 on.
 bool isBlock(int64_t block);
 

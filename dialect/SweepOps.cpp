@@ -330,7 +330,7 @@ static LogicalResult verifyQuick(SweepOp sweep, Region &wide, Region &quick) {
       !matches(wide.getArgumentTypes(), quick.getArgumentTypes()))
     return sweep.emitOpError("has a quick body of other types than its wide "
                              "body's and a guard's");
-  // sweep_c13
+  // sweep_c14
   if (blockReductionsOf(quick) != blockReductionsOf(wide))
     return sweep.emitOpError("has a quick body with other block reductions");
   return success();
@@ -384,6 +384,11 @@ LogicalResult SweepOp::verify() {
     return emitOpError() << "takes the largest of columns or squares of "
                          << maxima << " values and has "
                          << getNumResults() << " reductions, expected one and none";
+  // sweep_c13
+  if (goesOverTiles() && getBlock() > columnTile)
+    return emitOpError() << "takes the largest of columns or squares beside blocks of "
+                         << getBlock() << " elements, which tiles of "
+                         << columnTile << " columns would cut";
   // sweep_c7
   if (getWide().size() > 2)
     return emitOpError("has more than one wide and one quick body");

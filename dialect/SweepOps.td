@@ -160,7 +160,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c10) it has as many block reductions;
     - (sweep_c11) the quick body has the wide one's types and the guard's;
     - (sweep_c12) where it takes the largest of a column or a square, of one value, it reduces nothing;
-    - (sweep_c13) the quick body has as many block reductions as the wide one.
+    - (sweep_c13) and has blocks of at most 128 elements, the columns of a tile;
+    - (sweep_c14) the quick body has as many block reductions as the wide one.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,

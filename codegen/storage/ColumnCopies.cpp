@@ -26,17 +26,23 @@ LogicalResult SetWriter::checkColumns(StringRef text, const StorageWord &word) {
   return success();
 }
 
-// A tile ends anywhere in a block of a state, and bytes have one owner.
+// A tile ends anywhere in a row, and bytes have one owner; a block is in one tile.
 LogicalResult SetWriter::checkBesideColumns() {
+  StringRef copy = hasColumns() ? "both" : "128x128";
   if (inRungs())
-    return error() << "storage '" << wordOf("copy").text
-                   << "' says 'both' beside rungs, whose moves the same sweep would count";
-  for (BlockArgument state : states)
-    if (StringRef name = rule.getName(state);
-        blockOf(name) > 1 && codecOf(name).canPack())
-      return error() << "storage of the copy says '"
-                     << (hasColumns() ? "both" : "128x128") << "' beside state '" << name
+    return error() << "storage '" << wordOf("copy").text << "' says '" << copy
+                   << "' beside rungs, whose moves the same sweep would count";
+  for (BlockArgument state : states) {
+    StringRef name = rule.getName(state);
+    if (blockOf(name) > 1 && codecOf(name).canPack())
+      return error() << "storage of the copy says '" << copy << "' beside state '" << name
                      << "' in " << formatOf(name) << ", whose codes share bytes";
+    if (blockOf(name) > columnTile)
+      return error() << "storage of the copy says '" << copy << "' beside state '" << name
+                     << "' in blocks of " << blockOf(name) << ", which tiles of "
+                     << columnTile << " columns would cut; blocks of up to "
+                     << columnTile << " go beside it";
+  }
   return success();
 }
 

@@ -149,3 +149,16 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out 
   // expected-error@+1 {{'altgrad.commit' op stores what is computed from the largest of a square and from more of its element than that is of}}
   commit always %l to %c : !altgrad.tensors<f32>
 }
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>, out %most: !altgrad.tensors<f32 per 256>) {
+  // sweep_c13
+  // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns or squares beside blocks of 256 elements, which tiles of 128 columns would cut}}
+  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>, %most : !altgrad.tensors<f32 per 256>) {
+    %m = column_max %x over 32 : f32
+    %b = block_reduce max %x over 256 : f32
+    emit %m, %b : f32, f32
+  }
+  commit
+}

@@ -188,7 +188,7 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
-  // sweep_c13
+  // sweep_c14
   // expected-error@+1 {{'altgrad.sweep' op has a quick body with other block reductions}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
     %m = block_reduce max %a over 32 : f32

@@ -42,7 +42,7 @@ class Line:
         return form + self.one(how)
 
     def block(self):
-        return int(self.one([16, 32, 32, 64, 128, 256]))
+        return int(self.one([16, 32, 32, 64, 128, 128 if self.both else 256]))  # a tile cuts no block
 
     def state(self):
         packs = not self.both

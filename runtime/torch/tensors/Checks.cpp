@@ -117,7 +117,7 @@ void altgrad::optim::checkRows(const Tensor &param, const Set &set,
     if (stream.role != ALTGRAD_ROLE_COPY)
       most = std::max(most, int64_t(stream.scaled));
   TORCH_CHECK_VALUE(
-      !hasColumns(set) || rowsOf(param) == 1 || param.size(-1) % most == 0,
+      !blocksOverRows(set) || rowsOf(param) == 1 || param.size(-1) % most == 0,
       "altgrad: ", toString(place), " has rows of ", param.size(-1),
       " elements, and its states have blocks of ", most,
       " beside a copy in blocks over rows: give it to an optimizer "
