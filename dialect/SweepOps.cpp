@@ -376,9 +376,8 @@ LogicalResult SweepOp::verify() {
              << stringifyReduction(getReduction(index)) << "' to "
              << result.getType();
   }
-  int64_t maxima = llvm::count_if(getBody().front(), [](Operation &op) {
-    return isTileMax(&op);
-  });
+  int64_t maxima = llvm::count_if(
+      getBody().front(), [](Operation &op) { return isTileMax(&op); });
   // sweep_c12
   if (maxima && (getNumResults() || maxima > 1))
     return emitOpError() << "takes the largest of columns or squares of "
@@ -387,15 +386,15 @@ LogicalResult SweepOp::verify() {
   // sweep_c13
   if (goesOverTiles() && getBlock() > columnTile)
     return emitOpError() << "takes the largest of columns or squares beside blocks of "
-                         << getBlock() << " elements, which tiles of "
-                         << columnTile << " columns would cut";
+                         << getBlock() << " elements, which tiles of " << columnTile
+                         << " columns would cut";
   // sweep_c7
   if (getWide().size() > 2)
     return emitOpError("has more than one wide and one quick body");
   if (getWide().empty())
     return success();
-  if (failed(verifyWide(*this, getWide().front())))
+  Region &wide = getWide().front(), *quick = getQuick();
+  if (failed(verifyWide(*this, wide)))
     return failure();
-  Region *quick = getQuick();
-  return quick ? verifyQuick(*this, getWide().front(), *quick) : success();
+  return quick ? verifyQuick(*this, wide, *quick) : success();
 }

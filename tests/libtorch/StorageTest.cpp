@@ -120,17 +120,17 @@ TEST(Storage, WhatIsStoredAlikeIsLoaded) {
 }
 
 TEST(Storage, RowsOfStatesBesideColumnsAreWholeBlocks) {
-  Tensor param = leaf({64, 128});
+  Tensor param = leaf({64, 192});
   RuleOptimizer optimizer(
       {param},
-      RuleSpec("adamw").storage("states=ocp.e4m3fn:256 copy=mxfp8,both"));
+      RuleSpec("adamw").storage("states=ocp.e4m3fn:128 copy=mxfp8,both"));
   try {
     optimizer.step();
     ADD_FAILURE() << "not refused";
   } catch (const c10::Error &error) {
     EXPECT_THAT(error.what(),
-                HasSubstr("parameter 0 of group 0 has rows of 128 elements, "
-                          "and its states have blocks of 256"));
+                HasSubstr("parameter 0 of group 0 has rows of 192 elements, "
+                          "and its states have blocks of 128"));
   }
   EXPECT_TRUE(optimizer.state().empty());
 }

@@ -99,11 +99,11 @@ def test_defaults_of_the_user_change_no_file(to):
 
 @pytest.mark.parametrize("copy", ["mxfp8,both", "ocp.e4m3fn:128x128"])
 def test_rows_that_are_no_whole_blocks_of_states_beside_copies_over_rows(copy):
-    param = torch.nn.Parameter(torch.randn(64, 128))
-    param.grad = torch.randn(64, 128)
-    optimizer = altgrad.optim.AdamW([param], storage=f"states=ocp.e4m3fn:256 copy={copy}")
+    param = torch.nn.Parameter(torch.randn(64, 192))
+    param.grad = torch.randn(64, 192)
+    optimizer = altgrad.optim.AdamW([param], storage=f"states=ocp.e4m3fn:128 copy={copy}")
     kept = param.detach().clone()
-    with pytest.raises(ValueError, match=r"parameter 0 of group 0: a parameter of shape \(64, 128\) has rows of 128 "
-                       "elements, and its states have blocks of 256 beside a copy in blocks over rows"):
+    with pytest.raises(ValueError, match=r"parameter 0 of group 0: a parameter of shape \(64, 192\) has rows of 192 "
+                       "elements, and its states have blocks of 128 beside a copy in blocks over rows"):
         optimizer.step()
     assert not optimizer.state and torch.equal(param, kept)
