@@ -130,13 +130,7 @@ struct Words {
 } // namespace
 
 // In integers: to LLVM any NaN is as good as another, and it folds a choice
-// between two of them. `nan` says which numbers are one.
-static Value chooseNan(ImplicitLocOpBuilder &b, const Words &words, Value nan,
-                       Value raw) {
-  return words.number(arith::SelectOp::create(
-      b, nan, words.constant(0x7fc00000, 0x7ff8000000000000), raw));
-}
-
+// between two of them.
 Value altgrad::canonicalNan(ImplicitLocOpBuilder &b, Value number) {
   Words words(b, number.getType());
   Value raw = words.of(number);
@@ -145,14 +139,8 @@ Value altgrad::canonicalNan(ImplicitLocOpBuilder &b, Value number) {
   Value nan =
       arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, magnitude,
                             words.constant(f32Infinity, 0x7ff0000000000000));
-  return chooseNan(b, words, nan, raw);
-}
-
-Value altgrad::canonicalNanByTest(ImplicitLocOpBuilder &b, Value number) {
-  Words words(b, number.getType());
-  Value nan =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
-  return chooseNan(b, words, nan, words.of(number));
+  return words.number(arith::SelectOp::create(
+      b, nan, words.constant(0x7fc00000, 0x7ff8000000000000), raw));
 }
 
 // A product makes subnormal numbers normal, whose exponent is masked out, and another one

@@ -59,8 +59,6 @@ static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
     return encodePairs(b, op);
   if (nearest && hasConversion(op.getFormat(), target))
     return encodeByConversion(b, op);
-  if (op.getFormat().isF32() && !op.getNeverNan() && !target.isPtx())
-    return canonicalNanByTest(b, op.getNumber());
   return encodeByBits(b, op);
 }
 

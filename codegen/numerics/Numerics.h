@@ -12,8 +12,6 @@ namespace altgrad {
 /// An f32 or f64 (or a vector) with every NaN replaced by 7fc00000 or
 /// 7ff8000000000000.
 mlir::Value canonicalNan(mlir::ImplicitLocOpBuilder &b, mlir::Value number);
-/// The same by the comparison that a CPU has for it.
-mlir::Value canonicalNanByTest(mlir::ImplicitLocOpBuilder &b, mlir::Value number);
 /// 2^floor(log2 |x|) of an f32 (or a vector); 0, infinity and NaN stay.
 mlir::Value binadeOf(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
 /// |x| with the sign of y (f32 or f64, or vectors); the sign of a NaN counts as

@@ -28,6 +28,7 @@ BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
       found.insert(blockOf(stream));
   for (BlockReduceOp reduce : blockReductions(body))
     found.insert(reduce.getBlock());
+  found.insert(sweep.getBlock()); // of packed codes without scales
   found.remove(1);
   sizes = found.takeVector();
   llvm::sort(sizes, std::greater<>());
