@@ -2,8 +2,6 @@
 
 import copy
 import io
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,23 +9,10 @@ import torch
 
 import altgrad
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "differential"))
-import mx
+from copies import bytes_of, made, mx
 
 pytestmark = pytest.mark.usefixtures("binder")
 KEYS = "copy", "copy_scale", "copy_columns", "copy_columns_scale"
-
-
-def bytes_of(tensor):
-    return tensor.detach().reshape(-1).view(torch.uint8).numpy()
-
-
-def made(*shapes, dtype=torch.float32):
-    torch.manual_seed(3)
-    given = [torch.nn.Parameter(torch.randn(shape).to(dtype)) for shape in shapes]
-    for param in given:
-        param.grad = torch.randn_like(param)
-    return given
 
 
 def check(state, numbers, rule="rceil", form="ocp.e4m3fn"):
