@@ -26,7 +26,8 @@ class Line:
     def __init__(self, rng, rule, options, units, counts):
         self.rng, self.rule, self.units, self.counts = rng, rule, units, counts
         self.states = evaluator.stored_states(program.template_rule(rule), options)
-        self.words, self.both, self.rungs = [], False, False
+        self.words, self.rungs = [], False
+        self.both = False  # a copy in blocks over rows
 
     def one(self, choices):
         return choices[int(self.rng.integers(len(choices)))]
@@ -81,7 +82,10 @@ class Line:
 
     def copies(self):
         kind, scaled = self.rng.random(), not self.units
-        if self.both:
+        if self.both and self.often(0.5):
+            scale = self.one(["", ",pow2", ":ocp.e8m0", ":ocp.e8m0,floor"])
+            self.words.append(f"copy={self.one(EIGHT)}:128x128{scale}")
+        elif self.both:
             self.words.append(f"copy={self.one(MX)},both" + self.one(["", ",floor", ",ceil", ",even"]))
         elif kind < 0.1 and scaled:
             self.words.append("copy=" + self.rounded("nvfp4"))
