@@ -13,6 +13,11 @@ def bytes_of(tensor):
     return tensor.detach().reshape(-1).view(torch.uint8).numpy()
 
 
+def matrix_of(numbers):
+    """All rows of a tensor's matrices, in float32."""
+    return numbers.detach().float().reshape(-1, numbers.shape[-1] if numbers.dim() else 1).numpy()
+
+
 def made(*shapes, dtype=torch.float32):
     """Parameters of normal numbers, with gradients."""
     torch.manual_seed(3)
@@ -22,4 +27,4 @@ def made(*shapes, dtype=torch.float32):
     return given
 
 
-__all__ = ["bytes_of", "made", "mx"]
+__all__ = ["bytes_of", "made", "matrix_of", "mx"]

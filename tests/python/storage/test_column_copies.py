@@ -9,16 +9,15 @@ import torch
 
 import altgrad
 
-from copies import bytes_of, made, mx
+from copies import bytes_of, made, matrix_of, mx
 
 pytestmark = pytest.mark.usefixtures("binder")
 KEYS = "copy", "copy_scale", "copy_columns", "copy_columns_scale"
 
 
 def check(state, numbers, rule="rceil", form="ocp.e4m3fn"):
-    numbers = numbers.detach().float().numpy()
-    matrix = numbers.reshape(-1, numbers.shape[-1] if numbers.ndim else 1)
-    for keys, expected in ((KEYS[:2], mx.encoded(numbers.ravel(), rule, form)), (KEYS[2:], mx.by_columns(matrix, rule, form))):
+    matrix = matrix_of(numbers)
+    for keys, expected in ((KEYS[:2], mx.encoded(matrix.ravel(), rule, form)), (KEYS[2:], mx.by_columns(matrix, rule, form))):
         for key, codes in zip(keys, expected):
             np.testing.assert_array_equal(bytes_of(state[key]), codes, err_msg=key)
 

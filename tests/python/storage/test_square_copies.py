@@ -9,7 +9,7 @@ import torch
 
 import altgrad
 
-from copies import bytes_of, made, mx
+from copies import bytes_of, made, matrix_of, mx
 
 pytestmark = pytest.mark.usefixtures("binder")
 PLAIN = "copy=ocp.e4m3fn:128x128"
@@ -17,8 +17,7 @@ WORDS = {"": torch.float32, ",pow2": torch.float32, ":ocp.e8m0,floor": torch.flo
 
 
 def check(state, numbers, words="", form="ocp.e4m3fn"):
-    numbers = numbers.detach().float().numpy()
-    matrix = numbers.reshape(-1, numbers.shape[-1] if numbers.ndim else 1)
+    matrix = matrix_of(numbers)
     with np.errstate(all="ignore"):
         codes, scales = mx.by_squares(matrix, form, "floor" if "e8m0" in words else None, "pow2" in words)
     np.testing.assert_array_equal(bytes_of(state["copy"]), codes)

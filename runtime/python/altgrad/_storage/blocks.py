@@ -52,6 +52,21 @@ def has_squares(word):
     return word.partition(",")[0].split(":")[1:2] == ["128x128"]
 
 
+def is_over_rows(word):
+    """Whether a copy has blocks that go over rows: its step goes over tiles."""
+    return has_columns(word) or has_squares(word)
+
+
+def has_scales(word):
+    """Whether codes have scales beside them, of blocks or of the tensor."""
+    return block_of(word) > 1 or has_squares(word) or scaled_by(word)
+
+
+def span_of(word, key="copy"):
+    """(elements of a block, or its rows where it goes over rows; then its columns, else 0)."""
+    return (128, 128) if has_squares(word) else (block_of(word), int(key == COLUMNS))
+
+
 def rows_of(param):
     """The rows of a tensor as a matrix whose columns are of its last dimension; 1 where it is empty."""
     return param.numel() // param.shape[-1] if param.dim() > 1 and param.numel() else 1
@@ -158,7 +173,7 @@ def check_unscaled(key, held, names):
 
 def check_scales(key, held, param, strides, word):
     """Raises unless a state that is there has scales that go with it."""
-    block, columns = (128, 128) if has_squares(word) else (block_of(word), int(key == COLUMNS))
+    block, columns = span_of(word, key)
     block = 0 if scaled_by(word) else block
     for other in [scale_key(key)] if block else _tensor_scales(word):
         _check_scale(key, other, held, param, block, format_of_scales(word), columns)

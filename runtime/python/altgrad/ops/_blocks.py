@@ -8,7 +8,7 @@ import torch
 from .._binding.layout import PARAM_DTYPES, dtype_of
 from .._rule import format_of, in_full
 from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, has_levels, has_squares,
-                               rows_of, scale_key, scaled_by, scales_of)
+                               rows_of, scale_key, scaled_by, scales_of, span_of)
 from .._storage.packed import packs, zeros_for
 from ._bound import run
 from ._lists import is_traced
@@ -79,8 +79,7 @@ def _checked(x, fmt):
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
     word = in_full(fmt) if isinstance(fmt, str) else ""
-    squares = has_squares(word)
-    if block_of(word) < 2 and not squares or format_of_scales(word) not in SCALES or has_levels(word):
+    if block_of(word) < 2 and not has_squares(word) or format_of_scales(word) not in SCALES or has_levels(word):
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
     if _BOTH in word:
         raise ValueError(f"{fmt!r} says both; the sweep of an update alone sees columns: give x.t().contiguous()")
@@ -96,9 +95,8 @@ def _checked(x, fmt):
 
 def _empties(x, word):
     """Memory for codes and scales of a contiguous tensor."""
-    squares = has_squares(word)
-    block = 128 if squares else block_of(word)
-    shape, dtype = scales_of("copy", x, block, format_of_scales(word), 128 * squares)
+    block, columns = span_of(word)
+    shape, dtype = scales_of("copy", x, block, format_of_scales(word), columns)
     codes = (zeros_for(x, x.stride()) if packs(word) else
              torch.empty_like(x, dtype=dtype_of(format_of(word))))
     return codes, torch.empty(shape, dtype=dtype, device=x.device)

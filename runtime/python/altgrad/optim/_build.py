@@ -17,7 +17,7 @@ from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
 from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_tiles,
-                               check_unscaled, has_columns, has_squares, scaled_by, scales_for, unblocked)
+                               check_unscaled, has_scales, is_over_rows, scales_for, unblocked)
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
 from .._storage.packed import packed_layout, packs, zeros_for
@@ -220,15 +220,15 @@ class _Namer:
         small = self.blocked and param.numel() < BLOCKED_NUMEL
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         copied = own.get("copy", "")
-        if (block := block_of(copied)) > 1 or has_squares(copied):
+        if (block := block_of(copied)) > 1 or is_over_rows(copied):
             check_rows(param, strides, block)
         word_of = lambda name: own.get(name, own.get("states", ""))
-        if has_columns(copied) or has_squares(copied):
+        if is_over_rows(copied):
             check_tiles(param, [word_of(name) for name, _ in names])
         states = tuple([_state_dtype(key, held.get(key), param, packed_layout(param.shape, strides)[0]
                                      if packs(word_of(name)) else param.shape) for name, key in names])
         for name, key in names if held else ():
-            if block_of(word := word_of(name)) > 1 or has_squares(word) or scaled_by(word):
+            if has_scales(word := word_of(name)):
                 check_scales(key, held, param, strides, word)
             else:
                 check_unscaled(key, held, names)
@@ -256,7 +256,7 @@ class _Namer:
             word = own.get(name, rest)
             if dtype is None or dtype == dtype_of(format_of(word)):
                 continue
-            if dtype in CODES or block_of(word) > 1 or has_squares(word) or splits(word) or scaled_by(word):
+            if dtype in CODES or has_scales(word) or splits(word):
                 raise TypeError(f"state {key!r} is {dtype}, but storage says {name}={word}: make "
                                 "the optimizer with the storage that its states have")
             words[name] = FORMATS[dtype]
