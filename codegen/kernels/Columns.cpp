@@ -50,7 +50,7 @@ Columns::Columns(SweepOp sweep)
   assert(sweep.getNumResults() == 0 && !sweep.getQuick());
   MLIRContext *context = sweep.getContext();
   OpBuilder nowhere(context); // the stream is in no block
-  placeholder = SpillOp::create(
+  tileStream = SpillOp::create(
       nowhere, sweep.getLoc(),
       TensorsType::get(context, FormatAttr::getNamed(context, "f32")));
   DenseSet<Value> late = dependents(sweep.getBody());
@@ -65,7 +65,7 @@ Columns::Columns(SweepOp sweep)
       streams.push_back(stream);
     }
   }
-  streams.push_back(placeholder);
+  streams.push_back(tileStream);
   for (Region &body : sweep->getRegions()) {
     Operation *end = body.front().getTerminator();
     SmallVector<Value> values;
@@ -87,7 +87,7 @@ Columns::~Columns() {
     Operation *end = body.front().getTerminator();
     end->eraseOperand(end->getNumOperands() - 1);
   }
-  placeholder.getDefiningOp()->erase();
+  tileStream.getDefiningOp()->erase();
   whole.erase();
 }
 

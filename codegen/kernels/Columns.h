@@ -23,15 +23,15 @@ Tile tileAt(KernelBuilder &kernel, Row row, mlir::Value first,
 
 class Columns {
 public:
-  /// Takes the stores that wait for the largest of a column or a square out of the sweep, which
-  /// then stores to `tile` what that is of.
+  /// Takes the stores that wait for the largest of a column or a square out of the
+  /// sweep, which then stores to `tile` what that is of.
   explicit Columns(SweepOp sweep);
   Columns(Columns &&) = delete;
   ~Columns();
 
   /// One f32 for each element of a tile, in rows of `tileColumns`: a stream that
   /// lies in memory of the kernel.
-  mlir::Value tile() const { return placeholder; }
+  mlir::Value tile() const { return tileStream; }
   /// What was taken out: lists of codes, and of scales.
   struct Store {
     mlir::Value stream;
@@ -67,7 +67,7 @@ private:
 
   SweepOp sweep, whole; // `whole` is in no block
   int64_t tileRows;
-  mlir::Value placeholder;
+  mlir::Value tileStream;
   llvm::SmallVector<Store> taken;
 };
 

@@ -150,8 +150,10 @@ private:
   void writeCopy(llvm::StringRef value);
   mlir::LogicalResult checkTensorScale(llvm::StringRef text, const StorageWord &word);
   mlir::LogicalResult checkBounded();
-  // The factor that makes `largest` the format's largest number.
+  // `top` over the largest number; 1 where that is 0 or not finite.
   std::string factorOf(const Named &copy, llvm::StringRef largest, float top);
+  // The same of a tensor, or the power of two at or below it where the word says so.
+  std::string tensorScale(const Named &copy, llvm::StringRef largest, float top);
   std::string largestOfHistory(const Named &copy, const Named &newest);
   std::string boundOfLargest(const Named &copy, const Named &newest);
   void storeTensorScaled(const Named &copy, llvm::StringRef value);

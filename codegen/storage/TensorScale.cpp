@@ -19,9 +19,6 @@ LogicalResult SetWriter::checkTensorScale(StringRef text, const StorageWord &wor
   return success();
 }
 
-// `top` over the tensor's largest number; 1 where that is 0 or not finite. The
-// power of two at or below it is Rump's unit in the first place, in f64, where nothing
-// overflows: q - (1 - 2^-53) q with q = (2^52 + 1) x.
 std::string SetWriter::factorOf(const Named &copy, StringRef largest, float top) {
   std::string name = "%" + copy.name + ".";
   auto line = [&](const Twine &result, const Twine &value) {
@@ -41,9 +38,19 @@ std::string SetWriter::factorOf(const Named &copy, StringRef largest, float top)
   line("share", "divf " + name + "top, " + largest + " : f32");
   line("bounded", "minimumf " + name + "share, " + name + "most : f32");
   line("factor", "select " + name + "known, " + name + "bounded, " + name + "one : f32");
-  if (!wordOf("copy").pow2 || hasSquares())
-    return name + "factor";
-  line("wide", "extf " + name + "factor : f32 to f64");
+  return name + "factor";
+}
+
+// The power of two at or below it is Rump's unit in the first place, in f64, where
+// nothing overflows: q - (1 - 2^-53) q with q = (2^52 + 1) x.
+std::string SetWriter::tensorScale(const Named &copy, StringRef largest, float top) {
+  std::string factor = factorOf(copy, largest, top), name = "%" + copy.name + ".";
+  if (!wordOf("copy").pow2)
+    return factor;
+  auto line = [&](const Twine &result, const Twine &value) {
+    text.line(name + result + " = arith." + value);
+  };
+  line("wide", "extf " + factor + " : f32 to f64");
   line("spread", "constant 4503599627370497.0 : f64");
   line("less", "constant 0x3FEFFFFFFFFFFFFF : f64");
   line("far", "mulf " + name + "wide, " + name + "spread : f64");
@@ -106,7 +113,7 @@ void SetWriter::storeTensorScaled(const Named &copy, StringRef value) {
   Named unit = named("copy_scale");
   text.argument("out tensor_scale " + unit.declared() + ": f32" + end);
   Format known = codecOf("copy");
-  std::string scale = factorOf(copy, most, decode(known, known.maxCode()));
+  std::string scale = tensorScale(copy, most, decode(known, known.maxCode()));
   text.line(name + "unit = arith.divf " + name + "one, " + scale + " : f32");
   text.line(name + "scaled = arith.mulf " + name + "next, " + scale + " : f32");
   text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
