@@ -45,7 +45,8 @@ class Torch:
 
     def quantize(self):
         for g in self.grads():
-            g.float().div_(SCALE).clamp_(-LARGEST, LARGEST).to(FORMAT).float().mul_(SCALE).to(g.dtype)
+            # `g` stays what it is, as ours leaves it: of float32, g.float() is g itself.
+            (g.float() / SCALE).clamp_(-LARGEST, LARGEST).to(FORMAT).float().mul_(SCALE).to(g.dtype)
 
     def unscale_clip(self):
         torch._amp_foreach_non_finite_check_and_unscale_(self.grads(), self.found, self.inverse)

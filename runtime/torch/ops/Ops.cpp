@@ -3,6 +3,7 @@
 #include "altgrad/ops.h"
 
 #include "ops/GradientStep.h"
+#include "tensors/Where.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -239,7 +240,7 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
   Tensors copies;
   if (!inplace)
     for (const Tensor &grad : grads)
-      copies.push_back(at::empty_like(grad));
+      copies.push_back(unwritten(at::empty_like(grad)));
   std::optional<Listed> listed, places;
   if (wordOf(normType)) {
     listed = look(grads, inplace);

@@ -3,12 +3,12 @@
 #include "optim/Kept.h"
 #include "ops/GradientStep.h"
 #include "tensors/Checks.h"
+#include "tensors/Where.h"
 
 #include <ATen/Functions.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <map>
 #include <utility>
@@ -91,8 +91,8 @@ Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param) {
     return at::empty_strided(sizes, strides, options).zero_();
   }
   if (stream.role == ALTGRAD_ROLE_MASTER || stream.role == ALTGRAD_ROLE_COPY)
-    return at::empty_like(param, options).copy_(param);
-  return at::zeros_like(param, options);
+    return unwritten(at::empty_like(param, options)).copy_(param);
+  return unwritten(at::empty_like(param, options)).zero_();
 }
 
 static void replace(std::string &word, const std::string &from,

@@ -75,3 +75,9 @@ void Where::record(const at::DataPtr &memory) const {
   c10::impl::VirtualGuardImpl torch(place.type());
   torch.recordDataPtrOnStream(memory, torch.getStream(place));
 }
+
+at::Tensor altgrad::optim::unwritten(at::Tensor tensor) {
+  if (tensor.is_cpu())
+    altgrad_prefer_huge_pages(tensor.data_ptr(), tensor.nbytes());
+  return tensor;
+}

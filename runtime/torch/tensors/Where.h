@@ -48,6 +48,10 @@ private:
   std::string plan; // as altgrad_plan_create calls it
 };
 
+// A tensor that nobody has written yet, in large pages where it lies on the CPU
+// and the system has them.
+at::Tensor unwritten(at::Tensor tensor);
+
 } // namespace altgrad::optim
 
 #endif // ALTGRAD_TORCH_WHERE_H

@@ -6,6 +6,12 @@ from functools import cache
 
 import torch
 
+from .._library import library
+
+
+_LARGE = 4 << 20  # the runtime asks for nothing below it
+
+
 @cache
 def _stand_in():
     """The type of the device that stands for CUDA's in tests without a GPU."""
@@ -52,6 +58,13 @@ def stays_on_device(value):
 def in_turn(devices):
     """Devices in the order in which they step: GPUs first, which work while the CPU does."""
     return sorted(set(devices), key=lambda device: (device.type == "cpu", device.index or 0))
+
+
+def unwritten(tensor):
+    """A tensor that nobody has written yet, in large pages where it lies on the CPU and the system has them."""
+    if tensor.nbytes >= _LARGE and tensor.device.type == "cpu":
+        library().altgrad_prefer_huge_pages(tensor.data_ptr(), tensor.nbytes)
+    return tensor
 
 
 def number_of(value, default):

@@ -6,6 +6,7 @@ from array import array
 import torch
 
 from .._binding.layout import PARAM_DTYPES, dtype_of
+from .._binding.where import unwritten
 from .._rule import format_of, in_full
 from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, has_levels, has_squares,
                                rows_of, scale_key, scaled_by, scales_of, span_of)
@@ -43,7 +44,7 @@ def blocks_of(x, fmt):
     word = _checked(x, fmt)
     x = x.clone() if x._is_zerotensor() else x.contiguous()
     codes, scales = _empties(x, word)
-    quantize_into(x, codes, scales, word)
+    quantize_into(x, unwritten(codes), scales, word)
     return codes, scales
 
 

@@ -9,7 +9,7 @@ from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
 
 from .._binding.layout import DTYPES, PARAM_DTYPES, dtype_of
-from .._binding.where import stays_on_device
+from .._binding.where import stays_on_device, unwritten
 from .._library import library
 from ._bound import run
 from ._look import Look, look
@@ -37,12 +37,13 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     positive and finite, TypeError for another dtype.
     """
     _check(x, fmt)
-    factor = spread(_scale_of(scale), x, block)
-    if not torch.compiler.is_compiling():
-        if _is_transformed() or (x.requires_grad and _is_plain(x)):
-            return StraightThrough.apply(x, fmt, factor, mask_saturated)
-        if _is_plain(x):
-            return quantized(x, fmt, factor)
+    factor = _scale_of(scale)
+    plain = not torch.compiler.is_compiling() and _is_plain(x) and not _is_transformed()
+    if plain and not x.requires_grad and block is None:
+        return _rounded(x, fmt, factor)
+    factor = spread(_as_tensor(factor), x, block)
+    if not torch.compiler.is_compiling() and (_is_transformed() or (x.requires_grad and _is_plain(x))):
+        return StraightThrough.apply(x, fmt, factor, mask_saturated)
     return torch.ops.altgrad.quantize(x, fmt, factor, mask_saturated)
 
 
@@ -53,7 +54,7 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
     those of up to 16 in an int16; `dequantize` is told the format.
     """
     _check(x, fmt)
-    return torch.ops.altgrad.quantize_codes(x, fmt, spread(_scale_of(scale), x, block))
+    return torch.ops.altgrad.quantize_codes(x, fmt, spread(_as_tensor(_scale_of(scale)), x, block))
 
 
 def dequantize(x, scale=1.0, fmt=None, *, block=None):
@@ -110,7 +111,7 @@ def _check(x, fmt):
 
 
 def _scale_of(scale):
-    """A scale as a tensor of float32; those in tensors are looked at where they are used."""
+    """A scale as a number or a tensor of float32; those in tensors are looked at where they are used."""
     if isinstance(scale, torch.Tensor):
         if scale.is_complex():
             raise TypeError(f"scale is of {scale.dtype}; it is real")
@@ -122,7 +123,11 @@ def _scale_of(scale):
             raise TypeError(f"scale is {scale!r}, neither a number nor a tensor") from None
     if not _LEAST < scale < _BEYOND:
         raise ValueError(f"scale is {scale}; it is positive and finite in float32")
-    return torch.full((), scale, dtype=torch.float32, device="cpu")
+    return scale
+
+
+def _as_tensor(scale):
+    return scale if isinstance(scale, torch.Tensor) else torch.full((), scale, dtype=torch.float32, device="cpu")
 
 
 def _is_transformed():
@@ -199,7 +204,7 @@ def batched(in_dims, x, scale):
 
 def like(x, scale, dtype=None):
     """An empty tensor for the result."""
-    if scale.dim() == 0:
+    if not isinstance(scale, torch.Tensor) or scale.dim() == 0:
         return torch.empty_like(x, dtype=dtype)
     shape = torch.broadcast_shapes(x.shape, scale.shape)
     return (torch.empty_like(x, dtype=dtype) if shape == x.shape
@@ -209,10 +214,16 @@ def like(x, scale, dtype=None):
 @torch.no_grad()
 def quantized(x, fmt, scale):
     _check(x, fmt)
-    _check_scale(scale)
+    return _rounded(x, fmt, scale)
+
+
+def _rounded(x, fmt, scale):
+    """What `quantize` gives; nothing of it has a gradient."""
+    if isinstance(scale, torch.Tensor):
+        _check_scale(scale)
     out = like(x, scale)
-    if scale.dim():
-        return torch.mul(quantized(x.float() / scale, fmt, _one()), scale, out=out)
+    if isinstance(scale, torch.Tensor) and scale.dim():
+        return torch.mul(_rounded(x.float() / scale, fmt, 1.0), scale, out=out)
     if x.numel():
         _run(x, out, fmt, scale, None)
     return out
@@ -223,15 +234,11 @@ def codes_of(x, fmt, scale):
     _check(x, fmt)
     _check_scale(scale)
     if scale.dim():
-        x, scale = x.float() / scale, _one()
+        x, scale = x.float() / scale, 1.0
     out = like(x, scale, dtype_of(fmt))
     if x.numel():
         _run(x, out, fmt, scale, fmt)
     return out
-
-
-def _one():
-    return torch.ones((), device="cpu")
 
 
 def _check_scale(scale):
@@ -247,10 +254,10 @@ def _run(x, out, fmt, scale, into):
     if not seen:
         raise TypeError(f"altgrad.quantize takes plain strided tensors, not {type(x).__name__} of "
                         f"{x.layout} on {x.device}")
-    given = scale if stays_on_device(scale) else scale.item()
+    given = scale.item() if isinstance(scale, torch.Tensor) and not stays_on_device(scale) else scale
     # A tensor of our own lies in a row.
     places = Look(out.device, b"", array("q", [out.numel()]).tobytes(),
-                  array("Q", [out.data_ptr()]).tobytes(), within=True)
+                  array("Q", [unwritten(out).data_ptr()]).tobytes(), within=True)
     run([x], seen, (f"--quantize={fmt}",), {"scale": given}, copies={"copy": ([out], places)}, into=into)
 
 

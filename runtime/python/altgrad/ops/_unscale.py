@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from .._binding.where import stays_on_device
+from .._binding.where import stays_on_device, unwritten
 from . import _by_torch
 from ._bound import run
 from ._clip import _each, _kind, written
@@ -99,6 +99,8 @@ def unscale_clip(grads, max_norm, inverse, norm_type, per_tensor):
         copies = [torch.empty_like(grad) for grad in grads]
         seen, places = look(grads, False, order=copies), look(copies, False)
     if copies and seen and places:
+        for copy in copies:
+            unwritten(copy)
         results = run(grads, seen, _flags(kind, per_tensor), _given(max_norm, inverse),
                       copies={"copy": (copies, places)})
         return copies, results["norm"], results["flag"]

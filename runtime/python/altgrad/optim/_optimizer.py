@@ -9,7 +9,7 @@ from .._binding.hooks import uncompiled, watched
 from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
-from .._binding.where import number_of
+from .._binding.where import number_of, unwritten
 from .._rule import parse_storage
 from .._storage.blocks import state_key
 from .._storage.checkpoint import fill_older, kept_dtypes, picklable
@@ -217,8 +217,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def _first_state(self, stream, row, dtype):
         """A new state: zeros, or the parameter for its master and its further copy."""
-        state = torch.empty_strided(row.param.shape, row.strides, dtype=dtype,
-                                    device=row.param.device)
+        state = unwritten(torch.empty_strided(row.param.shape, row.strides, dtype=dtype,
+                                              device=row.param.device))
         return state.copy_(row.param) if stream.role in ("master", "copy") else state.zero_()
 
     def _before_torch(self, param, group):
