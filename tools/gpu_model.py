@@ -97,7 +97,10 @@ def instructions(target, words):
         with tempfile.TemporaryDirectory() as folder:
             step = Step(request, target, folder)
         for phase in step.of("sweep"):
-            sweep = step.sweeps[phase["symbol"]]
+            sweep = step.sweeps.get(phase["symbol"])
+            if not sweep:
+                print(f"| {step.name}: {phase['name']} | not modelled |", flush=True)
+                continue
             loop, exact = (len(way) / sweep.elements() for way in (sweep.loop, sweep.exact()))
             byte = sweep.instructions_per_byte()
             print(f"| {step.name}: {phase['name']} | {sweep.registers} | {loop:.1f} | {exact:.1f} | {byte * sweep.bytes:.1f} "

@@ -13,8 +13,9 @@ struct BookParts {
   static constexpr unsigned fraction = 13;
   /// The bits of 2^-31: what is below belongs to its binade.
   static constexpr uint32_t least = 0x30000000;
-  /// The signs' parts begin so near to each other, in places.
-  static constexpr uint32_t margin = 4;
+  /// In places: as far as the parts of the two signs begin from each other, and a
+  /// quotient lies from the product that is searched for instead.
+  static constexpr uint32_t margin = 8;
 
   // Of the binades from 2^-31 to 1, by the low bits of the exponent.
   uint32_t begins[32] = {}; // the bits where a part does, less the margin
@@ -57,7 +58,7 @@ private:
       if (exponent > bits >> 23)
         after[exponent % 32] = part + 1;
     }
-    begins[(bits >> 23) % 32] = bits - (book.hasSign ? margin : 0);
+    begins[(bits >> 23) % 32] = bits - margin;
   }
 };
 

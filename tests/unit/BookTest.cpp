@@ -93,7 +93,7 @@ std::optional<uint32_t> quickCode(const Book &book, float number) {
       std::min(std::fma(magnitude, parts.slopes[part], parts.offsets[part]),
                parts.most[part]));
   if (!(steps & ((1u << BookParts::fraction) - 2)) || bits >= 0x40000000 ||
-      (book.hasSign && beyond < 2 * BookParts::margin))
+      beyond < 2 * BookParts::margin)
     return std::nullopt;
   uint32_t above = steps >> BookParts::fraction;
   return book.hasSign && std::signbit(number)
@@ -101,8 +101,19 @@ std::optional<uint32_t> quickCode(const Book &book, float number) {
              : book.zero + above;
 }
 
+// A product with an inverse is at most three places beside the quotient.
+bool isCodeAround(const Book &book, uint32_t code, float number) {
+  float below = number, above = number;
+  for (int i = 0; i < 3; ++i) {
+    below = neighbour(below, -2);
+    above = neighbour(above, 2);
+  }
+  return encode(book, below) == code && encode(book, number) == code &&
+         encode(book, above) == code;
+}
+
 // Between two of these floats nothing changes but that steps rise.
-TEST(Book, PartsGiveTheCodeOrDoubt) {
+TEST(Book, PartsGiveTheCodeOfAllNumbersAroundOrDoubt) {
   unsigned doubts = 0, all = 0;
   for (const Book &book : {books[0], books[1]}) {
     std::vector<float> edges{0, 1, -1, neighbour(2, 0)};
@@ -119,7 +130,7 @@ TEST(Book, PartsGiveTheCodeOrDoubt) {
           number = neighbour(number, 2);
         for (int i = 0; i < 128; ++i, number = neighbour(number, -2), ++all)
           if (auto code = quickCode(book, number))
-            EXPECT_EQ(*code, encode(book, number)) << number;
+            EXPECT_TRUE(isCodeAround(book, *code, number)) << number;
           else
             ++doubts;
       }
