@@ -23,7 +23,8 @@ altgrad_status CudaTables::reserve(const Tables &tables,
 
 // Copies a table, with addresses of mirrored values as the device has them.
 void CudaTables::fill(const Tables &tables, int table, char *to) {
-  memcpy(to, tables.data(table), tables.bytes(table));
+  if (size_t bytes = tables.bytes(table)) // an empty one is nowhere
+    memcpy(to, tables.data(table), bytes);
   if (table != GroupTable && table != ScalarTable)
     return;
   auto *words = reinterpret_cast<uint64_t *>(to);

@@ -240,13 +240,15 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
   Tensors copies;
   if (!inplace)
     for (const Tensor &grad : grads)
-      copies.push_back(unwritten(at::empty_like(grad)));
+      copies.push_back(at::empty_like(grad));
   std::optional<Listed> listed, places;
   if (wordOf(normType)) {
     listed = look(grads, inplace);
     places = look(copies, false);
   }
   if (listed && (inplace || places)) {
+    for (const Tensor &copy : copies)
+      unwritten(copy);
     GradientStep &step = GradientStep::of(
         *listed, grads[0].device(),
         clipping(normType, perTensor) + "\n--unscale", !inplace);

@@ -88,7 +88,7 @@ Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param) {
     return at::zeros(scaleSizes(stream, param), options);
   if (stream.packed) {
     auto [sizes, strides] = packedLayout(param);
-    return at::empty_strided(sizes, strides, options).zero_();
+    return unwritten(at::empty_strided(sizes, strides, options)).zero_();
   }
   if (stream.role == ALTGRAD_ROLE_MASTER || stream.role == ALTGRAD_ROLE_COPY)
     return unwritten(at::empty_like(param, options)).copy_(param);

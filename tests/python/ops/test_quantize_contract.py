@@ -72,3 +72,15 @@ def test_what_is_quantized_stays_what_it_is():
     for fmt in (E4M3, E5M2, NARROW, "altgrad.e4m3", "ocp.e2m1"):
         once = altgrad.quantize(x, fmt, 0.125)
         assert torch.equal(altgrad.quantize(once, fmt, 0.125), once)
+
+
+def test_a_dtype_of_torch_as_the_format_keeps_the_scale():
+    for dtype, fmt in ((torch.bfloat16, "bf16"), (torch.float16, "f16")):
+        x = torch.randn(1000, generator=torch.Generator().manual_seed(3)).to(dtype)
+        for scale in (0.25, 0.3):
+            expected = ((x.float() / scale).to(dtype).float() * torch.tensor(scale)).to(dtype)
+            for given in (scale, torch.tensor(scale), torch.tensor([scale])):
+                assert torch.equal(altgrad.quantize(x, fmt, given), expected)
+            leaf = x.clone().requires_grad_()
+            assert torch.equal(altgrad.quantize(leaf, fmt, scale).detach(), expected)
+            assert torch.equal(altgrad.quantize_codes(x, fmt, scale), (x.float() / scale).to(dtype))

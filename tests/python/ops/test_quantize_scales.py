@@ -2,7 +2,9 @@
 
 import copy
 import math
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
@@ -113,3 +115,42 @@ def test_a_sparse_tensor_is_refused_in_words(what):
 def test_rows_that_are_no_multiple_of_a_block_are_the_tensors():
     with pytest.raises(ValueError, match=r"a tensor of shape \(3, 5\) has rows of 5 elements, no multiple of the 32 in a block of 'mxfp8'"):
         altgrad.quantize_blocks(torch.randn(3, 5))
+
+
+@pytest.mark.parametrize("scale", [3.4028235e38, 2**127, Fraction(1, 3), 2.0**128 - 2.0**103 - 2.0**75])
+def test_a_number_is_taken_on_every_path_alike(scale):
+    numbers = torch.tensor([1.0, -2.5e38])
+    plain = altgrad.quantize(numbers, "bf16", scale)
+    factor = torch.tensor(float(np.float32(scale)))
+    assert torch.equal(plain, altgrad.quantize(numbers, "bf16", factor))
+    assert torch.equal(plain, altgrad.quantize(numbers.clone().requires_grad_(), "bf16", scale).detach())
+
+
+@pytest.mark.parametrize("scale", [Fraction(10**400), 2**129, 10**400, 1e39])
+def test_a_number_beyond_float32_is_refused_in_words(scale):
+    for x in (torch.ones(3), torch.ones(3).requires_grad_()):
+        with pytest.raises(ValueError, match="it is positive and finite in float32"):
+            altgrad.quantize(x, "bf16", scale)
+
+
+def test_a_scale_that_is_flushed_to_zero_is_refused():
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this CPU flushes nothing")
+    try:
+        with pytest.raises(ValueError, match="positive and finite"):
+            altgrad.quantize(torch.ones(3), "bf16", 1e-40)
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def test_a_scale_without_a_number_is_refused():
+    for function in (altgrad.quantize, altgrad.quantize_codes):
+        with pytest.raises(ValueError, match="scale is on meta"):
+            function(torch.ones(3), "bf16", torch.tensor(1.0, device="meta"))
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+def test_a_trace_has_the_operator():
+    numbers = torch.tensor([1.0, 2.3, -3.7])
+    traced = torch.jit.trace(lambda x: altgrad.quantize(x, "ocp.e4m3fn", 0.5), numbers, check_trace=False)
+    assert torch.equal(traced(3 * numbers), altgrad.quantize(3 * numbers, "ocp.e4m3fn", 0.5))

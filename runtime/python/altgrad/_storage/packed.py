@@ -59,10 +59,10 @@ def layout_of(packed, shape):
     return tuple(strides)
 
 
-def zeros_for(param, strides):
-    """Bytes of zeros for a parameter whose memory is in the order of `strides`."""
+def bytes_for(param, strides):
+    """Bytes for a parameter whose memory is in the order of `strides`, to be filled with zeros."""
     shape, strides = packed_layout(param.shape, strides)
-    return torch.empty_strided(shape, strides, dtype=torch.uint8, device=param.device).zero_()
+    return torch.empty_strided(shape, strides, dtype=torch.uint8, device=param.device)
 
 
 def pack(word, codes):

@@ -10,7 +10,7 @@ from .._binding.where import unwritten
 from .._rule import format_of, in_full
 from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, has_levels, has_squares,
                                rows_of, scale_key, scaled_by, scales_of, span_of)
-from .._storage.packed import packs, zeros_for
+from .._storage.packed import bytes_for, packs
 from ._bound import run
 from ._lists import is_traced
 from ._look import Look, look
@@ -44,7 +44,8 @@ def blocks_of(x, fmt):
     word = _checked(x, fmt)
     x = x.clone() if x._is_zerotensor() else x.contiguous()
     codes, scales = _empties(x, word)
-    quantize_into(x, unwritten(codes), scales, word)
+    unwritten(codes)
+    quantize_into(x, codes.zero_() if packs(word) else codes, scales, word)
     return codes, scales
 
 
@@ -98,7 +99,7 @@ def _empties(x, word):
     """Memory for codes and scales of a contiguous tensor."""
     block, columns = span_of(word)
     shape, dtype = scales_of("copy", x, block, format_of_scales(word), columns)
-    codes = (zeros_for(x, x.stride()) if packs(word) else
+    codes = (bytes_for(x, x.stride()) if packs(word) else
              torch.empty_like(x, dtype=dtype_of(format_of(word))))
     return codes, torch.empty(shape, dtype=dtype, device=x.device)
 

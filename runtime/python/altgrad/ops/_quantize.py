@@ -12,6 +12,7 @@ from .._binding.layout import DTYPES, PARAM_DTYPES, dtype_of
 from .._binding.where import stays_on_device, unwritten
 from .._library import library
 from ._bound import run
+from ._lists import single
 from ._look import Look, look
 
 
@@ -37,7 +38,7 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     positive and finite, TypeError for another dtype.
     """
     _check(x, fmt)
-    factor = _scale_of(scale)
+    factor = _scale_of(scale, x)
     plain = not torch.compiler.is_compiling() and _is_plain(x) and not _is_transformed()
     if plain and not x.requires_grad and block is None:
         return _rounded(x, fmt, factor)
@@ -54,7 +55,7 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
     those of up to 16 in an int16; `dequantize` is told the format.
     """
     _check(x, fmt)
-    return torch.ops.altgrad.quantize_codes(x, fmt, spread(_as_tensor(_scale_of(scale)), x, block))
+    return torch.ops.altgrad.quantize_codes(x, fmt, spread(_as_tensor(_scale_of(scale, x)), x, block))
 
 
 def dequantize(x, scale=1.0, fmt=None, *, block=None):
@@ -110,20 +111,26 @@ def _check(x, fmt):
         raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
 
 
-def _scale_of(scale):
-    """A scale as a number or a tensor of float32; those in tensors are looked at where they are used."""
+def _scale_of(scale, x):
+    """A scale for `x` as a number or a tensor of float32; those in tensors are looked at where they are used."""
     if isinstance(scale, torch.Tensor):
         if scale.is_complex():
             raise TypeError(f"scale is of {scale.dtype}; it is real")
+        if scale.device.type == "meta" != x.device.type:
+            raise ValueError(f"scale is on meta, where it has no number, and x on {x.device}")
         return scale.detach().float()
     if not isinstance(scale, (int, float)):
         try:
             scale = float(scale)
+        except OverflowError:
+            scale = math.inf
         except (TypeError, ValueError):
             raise TypeError(f"scale is {scale!r}, neither a number nor a tensor") from None
-    if not _LEAST < scale < _BEYOND:
-        raise ValueError(f"scale is {scale}; it is positive and finite in float32")
-    return scale
+    if _LEAST < scale < _BEYOND:
+        number = scale if torch.compiler.is_compiling() else single(scale)
+        if number > 0:  # where subnormal numbers are flushed it may be 0
+            return number
+    raise ValueError(f"scale is {scale}; it is positive and finite in float32")
 
 
 def _as_tensor(scale):
@@ -136,8 +143,9 @@ def _is_transformed():
 
 
 def _is_plain(x):
-    """Whether nobody but autograd looks on, so that the operator's way around is spared."""
-    return type(x) in (torch.Tensor, torch.nn.Parameter) and torch._C._len_torch_dispatch_stack() == 0
+    """Whether nobody but autograd looks on, not torch.jit.trace either, so that the operator's way around is spared."""
+    return (type(x) in (torch.Tensor, torch.nn.Parameter) and torch._C._len_torch_dispatch_stack() == 0
+            and torch._C._get_tracing_state() is None)
 
 
 class StraightThrough(torch.autograd.Function):
@@ -221,9 +229,12 @@ def _rounded(x, fmt, scale):
     """What `quantize` gives; nothing of it has a gradient."""
     if isinstance(scale, torch.Tensor):
         _check_scale(scale)
-    out = like(x, scale)
     if isinstance(scale, torch.Tensor) and scale.dim():
-        return torch.mul(_rounded(x.float() / scale, fmt, 1.0), scale, out=out)
+        return torch.mul(_rounded(x.float() / scale, fmt, 1.0), scale, out=unwritten(like(x, scale)))
+    if DTYPES.get(fmt) == x.dtype and not (isinstance(scale, float) and scale == 1.0):
+        # The kernel would give codes, which are of the same dtype.
+        return _rounded(x.float(), fmt, scale).to(x.dtype)
+    out = like(x, scale)
     if x.numel():
         _run(x, out, fmt, scale, None)
     return out

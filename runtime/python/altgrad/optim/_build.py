@@ -12,7 +12,7 @@ from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_
                       check_states_apart, check_units, dtype_of, in_order, is_dense, name_of, same_order)
 from .._binding.table import FRESH
 from .._binding.tables import Tables
-from .._binding.where import Where, in_turn, is_known, stays_on_device
+from .._binding.where import Where, in_turn, is_known, stays_on_device, unwritten
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
@@ -20,7 +20,7 @@ from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, 
                                check_unscaled, has_scales, is_over_rows, scales_for, unblocked)
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
-from .._storage.packed import packed_layout, packs, zeros_for
+from .._storage.packed import bytes_for, packed_layout, packs
 from .._storage.rungs import code_dtypes, format_for
 
 
@@ -335,7 +335,7 @@ def _finish(optimizer, part, row, counts):
         state = held.get(key)
         if state is None:
             held[key] = (scales_for(param, stream) if stream.block != 1 else
-                         zeros_for(param, row.strides) if stream.packed else
+                         unwritten(bytes_for(param, row.strides)).zero_() if stream.packed else
                          optimizer._first_state(stream, row, dtype_of(stream.format)))
             fresh = True
             made.add(key)
