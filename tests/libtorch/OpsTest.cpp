@@ -67,6 +67,14 @@ TEST(Ops, UnscalesFindsAndLeavesWhatWasGiven) {
   }
 }
 
+TEST(Ops, SparseGradientsAreLeftToTorch) {
+  for (bool inplace : {true, false}) {
+    Tensor sparse = at::eye(3).mul_(4).to_sparse();
+    Unscaled got = fused_grad_unscale_clip({sparse}, 1e9, 8, inplace);
+    EXPECT_TRUE(got.grads[0].to_dense().equal(at::eye(3).mul_(0.5)));
+  }
+}
+
 TEST(Ops, RefusesBeforeAnythingChanges) {
   auto params = parameters({at::tensor({1.0f, INFINITY})});
   EXPECT_THROW(clip_grad_norm_(params, -1), c10::ValueError);
