@@ -107,7 +107,7 @@ Value QuickSearch::isSure() const {
 
 // The product that three products make a quotient of (codegen/storage/BlockStates.cpp);
 // any other number is itself. Then the other two are work for the exact way alone.
-static Value nearest(Value number) {
+static Value productFor(Value number) {
   auto whole = number.getDefiningOp<math::FmaOp>();
   auto near = whole ? whole.getC().getDefiningOp<arith::MulFOp>() : nullptr;
   auto rest = whole ? whole.getA().getDefiningOp<math::FmaOp>() : nullptr;
@@ -133,7 +133,7 @@ Value altgrad::encodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
                              Value number,
                              llvm::function_ref<Value()> exactly) {
   Bits bits{b, number.getType()};
-  QuickSearch search(bits, book, nearest(number));
+  QuickSearch search(bits, book, productFor(number));
   Value code = search.code();
   auto choice = scf::IfOp::create(b, code.getType(), search.isSure(),
                                   /*withElseRegion=*/true);

@@ -1,4 +1,4 @@
-// Large pages for large new tensors. Where /sys/kernel/mm/transparent_hugepage
+// Huge pages for large new tensors. Where /sys/kernel/mm/transparent_hugepage
 // says "madvise", the system gives them only to those who ask.
 #include "altgrad/altgrad.h"
 

@@ -1,4 +1,4 @@
-// Large pages are asked for large memory alone, and change nothing in it.
+// Huge pages are asked for large memory alone, and change nothing in it.
 #include "altgrad/altgrad.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t mib = 1 << 20;
 
-// The "hg" of VmFlags, of the mapping that begins at or before `memory`.
+// The "hg" of VmFlags, of the mapping that holds `memory`.
 bool isAsked(const void *memory) {
   std::ifstream maps("/proc/self/smaps");
   unsigned long begin, end, at = reinterpret_cast<unsigned long>(memory);

@@ -303,7 +303,7 @@ ALTGRAD_API altgrad_status altgrad_run_chunks(altgrad_plan *plan,
                                               int64_t phase, int64_t first,
                                               int64_t last);
 
-// Asks the system for large pages for `memory` of the CPU that nobody has
+// Asks the system for huge pages for `memory` of the CPU that nobody has
 // written yet: its first writing then takes a third of the time, and a step
 // misses fewer translations. Nothing below 4 MiB, and a hint everywhere: errno
 // may change, content and status do not.

@@ -48,7 +48,7 @@ private:
   std::string plan; // as altgrad_plan_create calls it
 };
 
-// A tensor that nobody has written yet, in large pages where it lies on the CPU
+// A tensor that nobody has written yet, in huge pages where it lies on the CPU
 // and the system has them.
 at::Tensor unwritten(at::Tensor tensor);
 

@@ -1,4 +1,4 @@
-"""New memory that is ours, states and results, lies in large pages where the system gives them to those who ask."""
+"""New memory that is ours, states and results, lies in huge pages where the system gives them to those who ask."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def is_asked(tensor):
-    """Whether somebody has asked for large pages for the middle of its memory."""
+    """Whether somebody has asked for huge pages for the middle of its memory."""
     at, within = tensor.data_ptr() + tensor.nbytes // 2, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):

@@ -61,7 +61,7 @@ def in_turn(devices):
 
 
 def unwritten(tensor):
-    """A tensor that nobody has written yet, in large pages where it lies on the CPU and the system has them."""
+    """A tensor that nobody has written yet, in huge pages where it lies on the CPU and the system has them."""
     if tensor.nbytes >= _LARGE and tensor.device.type == "cpu":
         library().altgrad_prefer_huge_pages(tensor.data_ptr(), tensor.nbytes)
     return tensor

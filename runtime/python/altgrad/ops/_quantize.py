@@ -39,13 +39,15 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     """
     _check(x, fmt)
     factor = _scale_of(scale, x)
-    plain = not torch.compiler.is_compiling() and _is_plain(x) and not _is_transformed()
-    if plain and not x.requires_grad and block is None:
-        return _rounded(x, fmt, factor)
-    factor = spread(_as_tensor(factor), x, block)
-    if not torch.compiler.is_compiling() and (_is_transformed() or (x.requires_grad and _is_plain(x))):
-        return StraightThrough.apply(x, fmt, factor, mask_saturated)
-    return torch.ops.altgrad.quantize(x, fmt, factor, mask_saturated)
+    if block is not None:
+        factor = spread(_as_tensor(factor), x, block)
+    way = torch.ops.altgrad.quantize
+    if not torch.compiler.is_compiling():
+        if _is_transformed() or (x.requires_grad and _is_plain(x)):
+            way = StraightThrough.apply
+        elif _is_plain(x):
+            return _rounded(x, fmt, factor)
+    return way(x, fmt, _as_tensor(factor), mask_saturated)
 
 
 def quantize_codes(x, fmt, scale=1.0, *, block=None):
