@@ -71,6 +71,13 @@ LogicalResult PhaseOp::verify() {
   if (getSet() && *getSet() >= step.getSetCount())
     return emitOpError() << "is of set " << *getSet() << " of "
                          << step.getSetCount();
+  auto folds = getBody().getOps<FoldOp>();
+  bool overTensors = !folds.empty() && (*folds.begin()).getTensor();
+  for (FoldOp fold : folds)
+    // phase_c6
+    if (fold.getTensor() != overTensors)
+      return fold.emitOpError("is beside a fold that is over other chunks: one of "
+                              "both is over tensors");
   return getSweep() ? verifySet(*this, getSweep()) : success();
 }
 
@@ -101,6 +108,8 @@ LogicalResult WriteOp::verify() {
 
 // Whether a phase before `phase` keeps a value in a word.
 static bool isKept(Operation *phase, Space space, uint64_t word) {
+  if (space == Space::Tensor)
+    space = Space::Row;
   while (phase && (phase = phase->getPrevNode()))
     if (auto earlier = dyn_cast<PhaseOp>(phase))
       for (auto keep : earlier.getBody().getOps<KeepOp>())
@@ -118,6 +127,9 @@ LogicalResult RecallOp::verify() {
 }
 
 LogicalResult KeepOp::verify() {
+  // keep_c2
+  if (getSpace() == Space::Tensor)
+    return emitOpError("keeps a scalar in a tensor, whose words are those of a row");
   bool reduced = getValue().getDefiningOp<SweepOp>() != nullptr;
   // keep_c1
   if (reduced != (getSpace() == Space::Chunk))

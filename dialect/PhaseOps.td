@@ -20,7 +20,8 @@ def Altgrad_DomainAttr : EnumAttr<Altgrad_Dialect, Altgrad_Domain, "domain">;
 def Altgrad_Space : I32Enum<"Space", "where a word of the workspace lies", [
     I32EnumCase<"Step", 0, "step">,
     I32EnumCase<"Row", 1, "row">,
-    I32EnumCase<"Chunk", 2, "chunk">]> {
+    I32EnumCase<"Chunk", 2, "chunk">,
+    I32EnumCase<"Tensor", 3, "tensor">]> {
   let cppNamespace = "::altgrad";
 }
 def Altgrad_SpaceAttr : EnumAttr<Altgrad_Dialect, Altgrad_Space, "space">;
@@ -30,6 +31,7 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
   let summary = "what one launch does for each of its items";
   let description = [{
     An item is a chunk of a tensor, a tensor (a row), or the whole step (`once`).
+    Where something is reduced over units, rows are the units of tensors.
     A phase of chunks or rows walks those of one set, or without `set` all of them.
     The body is what one item needs, in order: scalars that it reads or recalls,
     what it computes of them, what it keeps for other phases and writes to memory.
@@ -55,7 +57,8 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     - (phase_c2) a phase of chunks has one sweep;
     - (phase_c3) the streams of a phase are of its set;
     - (phase_c4) only a phase that runs once has an exchange;
-    - (phase_c5) the set of a phase has lists.
+    - (phase_c5) the set of a phase has lists;
+    - (phase_c6) the folds of a phase are all `over tensor`, or none is.
   }];
   let arguments = (ins SymbolNameAttr:$name, Altgrad_DomainAttr:$domain,
                        OptionalAttr<I64Attr>:$set, UnitAttr:$exchange);
@@ -119,13 +122,17 @@ def Altgrad_WriteOp : Altgrad_Op<"write", [AllTypesMatch<["value", "target"]>]> 
 def Altgrad_RecallOp : Altgrad_Op<"recall"> {
   let summary = "what an earlier phase has kept";
   let description = [{
+    Of a `tensor` it is the word of the row with which the item's tensor begins: that
+    of another unit's row, where rows are units.
+
     ```mlir
     %x = altgrad.recall row 3 : f32
     ```
 
     Constraints:
 
-    - (recall_c1) an earlier phase of the step keeps a value in this word.
+    - (recall_c1) an earlier phase of the step keeps a value in this word, of a
+      tensor in that of a row.
   }];
   let arguments = (ins Altgrad_SpaceAttr:$space, I64Attr:$word);
   let results = (outs AnyTypeOf<[F64, F32, I64, I32, I1]>:$value);
@@ -145,7 +152,8 @@ def Altgrad_KeepOp : Altgrad_Op<"keep"> {
 
     Constraints:
 
-    - (keep_c1) only what a sweep reduces is kept in a chunk, and nowhere else.
+    - (keep_c1) only what a sweep reduces is kept in a chunk, and nowhere else;
+    - (keep_c2) nothing is kept in a tensor, whose words are those of a row.
   }];
   let arguments = (ins AnyTypeOf<[F64, F32, I64, I32, I1]>:$value,
                        Altgrad_SpaceAttr:$space, I64Attr:$word);
@@ -157,7 +165,9 @@ def Altgrad_FoldOp : Altgrad_Op<"fold"> {
   let summary = "the partial sums of a tensor's chunks, as one";
   let description = [{
     In the fixed shape: lane = chunk mod 256, then the tree 128, 64 … 1. An `and`
-    gives a mask of 32 bits, all or none.
+    gives a mask of 32 bits, all or none. Where rows are units these are the chunks
+    of the row's unit, or `over tensor` those of all units of its tensor, for the row
+    with which that begins; the words of its other rows hold nothing.
 
     ```mlir
     %sum = altgrad.fold sumsq chunk 0 : f32
@@ -167,9 +177,12 @@ def Altgrad_FoldOp : Altgrad_Op<"fold"> {
 
     - (fold_c1) an `and` gives an i32, the others an f32.
   }];
-  let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word);
+  let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word,
+                       UnitAttr:$tensor);
   let results = (outs AnyTypeOf<[F32, I32]>:$value);
-  let assemblyFormat = "`` $reduction `chunk` $word attr-dict `:` type($value)";
+  let assemblyFormat = [{
+    `` $reduction `chunk` $word (`over` `tensor` $tensor^)? attr-dict `:` type($value)
+  }];
   let hasVerifier = 1;
 }
 

@@ -79,7 +79,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c23) a history is an f32, one for the step or for each tensor, and not `out`;
     - (step_c24) `percentile` alone reads it;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
-    - (step_c26) what reduces over units reduces over no tensor and adds up nothing across tensors;
+    - (step_c26) what reduces over units adds up nothing across tensors;
     - (step_c27) what differs between units is no scalar's content and no condition;
     - (step_c28) what is stored per block of a column or a square is the same for all its elements;
     - (step_c29) what is stored by the largest of a column or a square reads of its element only what that is of;

@@ -45,9 +45,11 @@ static unsigned spanOf(Operation &op, Value result, unsigned least) {
   if (auto reduce = dyn_cast<BlockReduceOp>(op))
     return reduce.getBlock();
   if (auto recall = dyn_cast<RecallOp>(op))
-    return recall.getSpace() == Space::Step ? ofStep : ofUnit;
-  if (isa<FoldOp>(op))
-    return ofUnit;
+    return recall.getSpace() == Space::Step     ? ofStep
+           : recall.getSpace() == Space::Tensor ? ofTensor
+                                                : ofUnit;
+  if (auto fold = dyn_cast<FoldOp>(op))
+    return fold.getTensor() ? ofTensor : ofUnit;
   if (isa<ClipOp, UnscaleOp>(op) && !isList(result)) // a norm, a flag
     return ofStep;
   if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp, UpperCodeOp,

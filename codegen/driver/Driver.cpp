@@ -5,7 +5,6 @@
 #include "codegen/analyze/Analyze.h"
 #include "codegen/driver/Compiler.h"
 #include "codegen/driver/Output.h"
-#include "codegen/storage/Storage.h"
 #include "passes/RulePath.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/CrashRecoveryContext.h"
@@ -247,29 +246,6 @@ static int readSets(const Options &options, StepRequest &step) {
   return 0;
 }
 
-// By units rows of the table are units: what is of a tensor would be of each.
-static int checkUnits(const StepRequest &step) {
-  if (step.clip != Clip::AgcUnit)
-    return 0;
-  constexpr StringLiteral rows =
-      ", and --clip=agc-unit makes rows of the table their units; leave one out";
-  if (step.statistics)
-    return complain("--statistics are of tensors" + Twine(rows));
-  for (const SetRequest &set : step.sets)
-    for (StringRef text : llvm::split(set.storage, ' ')) {
-      StorageWord word;
-      if (!readStorageWord(text, word).empty())
-        continue; // which is said where words are read
-      if (word.tensorScale != TensorScale::None || word.scale == "ocp.e4m3fn")
-        return complain("storage '" + text + "' has one scale of a tensor" +
-                        Twine(rows));
-      if (word.stream == "rungs")
-        return complain("storage '" + text + "' counts the moves of a tensor" +
-                        Twine(rows));
-    }
-  return 0;
-}
-
 // What does not go together. 0, or 1 after a diagnostic.
 static int checkStep(const StepRequest &step) {
   if (step.unscale + step.scaler + step.lossScaler.has_value() > 1)
@@ -283,8 +259,6 @@ static int checkStep(const StepRequest &step) {
     return complain(
         "--clip=agc and --clip=percentile have the l2 norm, and agc "
         "is per tensor; leave out --norm and --per-tensor");
-  if (checkUnits(step))
-    return 1;
   if (step.asTorch &&
       (step.adapts() || step.clipValue || step.norm || step.perTensor))
     return complain(

@@ -120,6 +120,16 @@ Value KernelBuilder::rowHeader(Row row, altgrad_row_word word) {
                    offset(row.pointer, i64(word), wordBytes));
 }
 
+Value KernelBuilder::beginsTensor(Row row) {
+  return arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
+                               rowHeader(row, ALTGRAD_ROW_TENSOR), row.index);
+}
+
+Value KernelBuilder::chunksOf(Row row, FoldOp fold) {
+  return rowHeader(row, fold.getTensor() ? ALTGRAD_ROW_TENSOR_CHUNKS
+                                         : ALTGRAD_ROW_CHUNKS);
+}
+
 std::pair<Value, Value> KernelBuilder::rowsOf(std::optional<uint64_t> set) {
   if (!set || step.getSetCount() == 1)
     return {i64(0), member(Member::RowCount)};
@@ -175,7 +185,9 @@ Value KernelBuilder::chunkWord(unsigned word, Value chunk) {
 Value KernelBuilder::word(Space space, unsigned word, Row row) {
   if (space == Space::Step)
     return offset(member(Member::StepWords), i64(word), wordBytes);
-  Value before = arith::MulIOp::create(builder, row.index, i64(rowWords));
+  Value index = space == Space::Tensor ? rowHeader(row, ALTGRAD_ROW_TENSOR)
+                                       : row.index;
+  Value before = arith::MulIOp::create(builder, index, i64(rowWords));
   return offset(member(Member::RowWords),
                 arith::AddIOp::create(builder, before, i64(word)),
                 wordBytes);

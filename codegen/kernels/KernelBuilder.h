@@ -85,13 +85,19 @@ public:
 
   Row row(mlir::Value index);
   mlir::Value rowHeader(Row row, altgrad_row_word word);
+  /// Whether a row is the first of its tensor.
+  mlir::Value beginsTensor(Row row);
+  /// How many chunks a fold of a row joins: 0 over a tensor that begins with
+  /// another row.
+  mlir::Value chunksOf(Row row, FoldOp fold);
   /// The first row of a set and the one after its last; without one, of all.
   std::pair<mlir::Value, mlir::Value> rowsOf(std::optional<uint64_t> set);
   /// Where the tensor of a stream begins.
   mlir::Value stream(mlir::Value tensors, Row row);
   /// Where the pointer to an argument's memory lies.
   mlir::Value argumentPointer(mlir::BlockArgument argument, Row row);
-  /// A word of the workspace: of a chunk, of the step or of a row.
+  /// A word of the workspace: of a chunk, of the step, of a row, or of the row with
+  /// which its tensor begins.
   mlir::Value chunkWord(unsigned word, mlir::Value chunk);
   mlir::Value word(Space space, unsigned word, Row row);
   /// Words hold i1 as an i32.

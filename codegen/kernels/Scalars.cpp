@@ -14,24 +14,6 @@ Value ScalarLowering::pointerTo(Value argument) {
                      sizeof(void *));
 }
 
-// Whether a row is the first one whose pointer to a scalar this is: units of a
-// tensor have the same, side by side.
-Value ScalarLowering::isFirstAt(BlockArgument target) {
-  ImplicitLocOpBuilder &b = kernel.builder;
-  auto address = [&](Row of) {
-    return kernel.load(b.getI64Type(), kernel.argumentPointer(target, of),
-                       sizeof(void *));
-  };
-  Value none = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, row.index,
-                                     kernel.i64(0));
-  Value before = arith::SelectOp::create(
-      b, none, row.index,
-      arith::SubIOp::create(b, row.index, kernel.i64(1)));
-  Value differs =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::ne, address(row),
-                            address(kernel.row(before)));
-  return arith::OrIOp::create(b, none, differs);
-}
 
 void ScalarLowering::write(WriteOp op) {
   ImplicitLocOpBuilder &builder = kernel.builder;
@@ -48,7 +30,7 @@ void ScalarLowering::write(WriteOp op) {
   if (op.getCondition())
     condition = known.lookup(op.getCondition());
   if (kernel.step.getScope(target) == Scope::Tensor && kernel.step.hasUnits()) {
-    Value first = isFirstAt(target);
+    Value first = kernel.beginsTensor(row);
     condition = condition ? Value(arith::AndIOp::create(builder, condition, first))
                           : first;
   }

@@ -28,7 +28,6 @@ public:
 private:
   mlir::Value total(TotalOp op);
   void write(WriteOp op);
-  mlir::Value isFirstAt(mlir::BlockArgument target);
   mlir::Value percentile(PercentileOp op);
   void remember(mlir::Value number, mlir::Value history);
   mlir::Value pointerTo(mlir::Value argument);

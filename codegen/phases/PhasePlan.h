@@ -8,7 +8,7 @@
 
 namespace altgrad {
 
-/// A word of the workspace: of the step, or of each row.
+/// A word of the workspace: of the step, of each row, or of a tensor's first row.
 struct Word {
   Space space;
   unsigned number;
@@ -40,6 +40,7 @@ struct Phase {
   bool exchange = false;
   SweepOp sweep;
   llvm::SmallVector<Partial> folds;
+  bool overTensors = false; // the folds, in a step whose rows are units
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::SmallVector<ScalarWrite> writes;
 };

@@ -46,8 +46,13 @@ private:
   void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
   void addPhases();
   void addWords();
+  /// Whether a tensor's sum is one of all its units, which have a row each.
+  bool isOfUnits(const Partial &partial) {
+    return units && partial.scope() == Scope::Tensor;
+  }
 
   StepOp step;
+  bool units = step.hasUnits();
   bool exchange;
   PhasePlan plan;
   Schedule schedule;
@@ -183,9 +188,10 @@ void PhasePlanner::addWords() {
       return;
     if (isa<SweepOp>(op)) {
       const Partial &partial = plan.partialOf(value);
-      plan.words[value] = partial.scope() != Scope::Step
-                              ? Word{Space::Row, partial.rowWord}
-                              : Word{Space::Step, stepWords++};
+      plan.words[value] =
+          partial.scope() == Scope::Step ? Word{Space::Step, stepWords++}
+          : isOfUnits(partial)           ? Word{Space::Tensor, partial.rowWord}
+                                         : Word{Space::Row, partial.rowWord};
       return;
     }
     if (home.lookup(op) == &reader)
@@ -213,12 +219,16 @@ void PhasePlanner::addWords() {
   }
 }
 
-// One launch for all partials of the rows of a set.
+// One launch for all partials of the rows of a set, and one for those of its
+// tensors where these have several rows.
 void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
-  for (unsigned set = 0; set < plan.sets.count(); ++set) {
+  for (unsigned part = 0; part < 2 * plan.sets.count(); ++part) {
+    unsigned set = part / 2;
     Phase fold;
+    fold.overTensors = part % 2;
     for (const Partial &partial : batch.folds)
-      if (plan.sets.of(partial.sweep) == set)
+      if (plan.sets.of(partial.sweep) == set &&
+          isOfUnits(partial) == fold.overTensors)
         fold.folds.push_back(partial);
     if (fold.folds.empty())
       continue;

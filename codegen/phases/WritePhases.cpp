@@ -24,7 +24,7 @@ public:
 
 private:
   void writeSweep(SweepOp sweep);
-  void writeFold(const Partial &partial);
+  void writeFold(const Partial &partial, bool overTensors);
   void writeTotal(const Partial &partial);
   void writeScalar(Operation *op);
   void writeAcross(AcrossOp across);
@@ -74,11 +74,11 @@ void PhaseWriter::writeSweep(SweepOp sweep) {
                    plan.partialOf(value).chunkWord);
 }
 
-void PhaseWriter::writeFold(const Partial &partial) {
+void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
   bool mask = partial.reduction() == Reduction::And;
   Type type = mask ? Type(builder.getI32Type()) : builder.getF32Type();
-  auto fold =
-      FoldOp::create(builder, type, partial.reduction(), partial.chunkWord);
+  auto fold = FoldOp::create(builder, type, partial.reduction(),
+                             partial.chunkWord, overTensors);
   KeepOp::create(builder, fold, Space::Row, partial.rowWord);
 }
 
@@ -134,7 +134,7 @@ void PhaseWriter::write(const Phase &phase) {
   known.clear();
   for (const Partial &partial : phase.folds)
     if (phase.domain == Domain::Rows)
-      writeFold(partial);
+      writeFold(partial, phase.overTensors);
     else
       writeTotal(partial);
   for (Operation *scalar : phase.ops)

@@ -121,3 +121,27 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
   }
   commit
 }
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p rows {
+    %x = fold add chunk 0 : f32
+    // phase_c6
+    // expected-error@+1 {{'altgrad.fold' op is beside a fold that is over other chunks: one of both is over tensors}}
+    %y = fold add chunk 1 over tensor : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: f32) {
+  phase @p once {
+    %y = read %x : f32
+    // keep_c2
+    // expected-error@+1 {{'altgrad.keep' op keeps a scalar in a tensor, whose words are those of a row}}
+    keep %y in tensor 0 : f32
+  }
+  commit
+}

@@ -1,13 +1,14 @@
 // RUN: altgrad-opt %s --split-input-file --verify-diagnostics
 // Where rows of the table are units.
 
-altgrad.step @s(in %g: !altgrad.tensors<f32>, out %n: f32 per_tensor) {
+altgrad.step @s(in %g: !altgrad.tensors<f32>, out %n: f32) {
   %x = dequantize %g : !altgrad.tensors<f32>
   %unit = norm l2 %x over unit
-  // step_c26
-  // expected-error@+1 {{'altgrad.norm' op is over tensors, in a step that reduces over their units: its rows are units}}
   %all = norm l2 %x over tensor
-  commit always %all to %n : f32
+  // step_c26
+  // expected-error@+1 {{'altgrad.across' op is over tensors, in a step that reduces over their units: its rows are units}}
+  %sum = across %all
+  commit always %sum to %n : f32
 }
 
 // -----

@@ -14,16 +14,23 @@ class Buffer:
     """The tensors of one stream, each 64-byte aligned plus `shift` elements.
 
     `packed`: by how many bits the codes of even and odd elements are shifted in the byte that they share.
+    `joined`: of each tensor whether it is a unit that lies directly behind the one before.
     """
 
-    def __init__(self, form, numel, shifts, packed=None):
+    def __init__(self, form, numel, shifts, packed=None, joined=None):
         self.size = form.code().itemsize
         self.code = form.code
         self.counts, self.packed, self.offsets = numel, packed, []
         self.numel = [-(-n // 2) for n in numel] if packed else numel  # of stored values
         end = 0
-        for count, shift in zip(self.numel, shifts):
-            self.offsets.append(end + GUARD + shift * self.size)
+        joined = joined or [False] * len(numel)
+        for count, shift, behind in zip(self.numel, shifts, joined):
+            if behind:
+                end = self.offsets[-1] + before * self.size
+                self.offsets.append(end)
+            else:
+                self.offsets.append(end + GUARD + shift * self.size)
+            before = count
             end = self.offsets[-1] + count * self.size + GUARD
             end += -end % 64
         raw = np.full(end + 128, FILL, np.uint8)
@@ -70,7 +77,8 @@ class Memory:
                 form = formats.of_list(kind)[0]
                 moved = (np.broadcast_to(shifts.get(name, 0), len(rows.numel)).tolist() if isinstance(shifts, dict)
                          else [(s + 5 * index * (s > 0)) % 16 for s in shifts])
-                self.streams[name] = Buffer(form, rows.sizes(name), moved, formats.shifts_of(kind))
+                self.streams[name] = Buffer(form, rows.sizes(name), moved, formats.shifts_of(kind),
+                                            [not rows.begins(r) for r in range(len(rows.numel))])
             else:
                 self.scalars[name] = (np.zeros((count[scope], HISTORY), np.float32) if kind == "history"
                                       else np.zeros(count[scope], SCALARS[kind]))

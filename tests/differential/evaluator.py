@@ -48,7 +48,7 @@ class Evaluator:
     def _spread(self, array, scope):
         """One entry per tensor."""
         if scope == "tensor":
-            return array.copy()
+            return array[np.array(self.rows.tensor, int)]
         if scope == "group":
             return array[np.array(self.rows.group, int)]
         return np.repeat(array, len(self.rows.numel), axis=0)
@@ -281,10 +281,13 @@ class Evaluator:
         return [Value(most[numbers], True, value.set)]
 
     def _fold(self, kind, elements, scope, which):
-        """Over the tensors of a set; the result of the whole step is every row's."""
+        """Over the tensors of a set, each with the chunks of all its units; the result of the whole step is every row's."""
         own, count = self.rows.own(which), len(self.rows.numel)
         ends = np.cumsum(np.array(self.rows.numel, int)[own])
-        each = [soft.reduce_tensor(kind, part) for part in np.split(elements, ends)[:len(own)]]
+        chunks = [soft.reduce_chunks(kind, part) for part in np.split(elements, ends)[:len(own)]]
+        if scope == "tensor":
+            chunks = self.rows.joined(chunks, own)
+        each = [soft.fold_chunks(kind, part) for part in chunks]
         if scope == "step":
             return Value(np.full(count, soft.reduce_step(kind, each), elements.dtype), False)
         out = np.zeros(count, elements.dtype)
@@ -368,7 +371,7 @@ class Evaluator:
             return
         new = value.array
         if kind == "history":
-            rows = [0] if scope == "step" else self.rows.own(_one_set([value, where], given))
+            rows = [0] if scope == "step" else self.rows.firsts(_one_set([value, where], given))
             for row in rows:
                 if where.array[row] and np.isfinite(new[row]):
                     place = int(memory[row, 0])
@@ -380,7 +383,7 @@ class Evaluator:
             memory[where.array[:1]] = new[:1][where.array[:1]]
         else:
             allowed = np.zeros(len(new), bool)
-            allowed[self.rows.own(_one_set([value, where], given))] = True
+            allowed[self.rows.firsts(_one_set([value, where], given))] = True
             memory[allowed & where.array] = new[allowed & where.array]
 
 

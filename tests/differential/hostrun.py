@@ -37,9 +37,11 @@ class Tensor(ctypes.Structure):
 
 def tensors(rows):
     """The array that bind_tensors takes."""
-    each = zip(rows.numel, rows.offset, rows.shape, rows.group, rows.set, rows.tag)
-    return (Tensor * len(rows.numel))(*(Tensor(ctypes.sizeof(Tensor), n, o, *shape[:2], g, s, tag)
-                                        for n, o, shape, g, s, tag in each))
+    numel = np.bincount(rows.tensor, rows.numel, len(rows.numel)).astype(int)
+    each = [(n, *row) for first, n, *row in zip(map(rows.begins, range(len(numel))), numel.tolist(), rows.offset,
+                                                rows.shape, rows.group, rows.set, rows.tag) if first]
+    return (Tensor * len(each))(*(Tensor(ctypes.sizeof(Tensor), n, o, *shape[:2], g, s, tag)
+                                  for n, o, shape, g, s, tag in each))
 
 
 class HostPlan:
@@ -57,15 +59,16 @@ class HostPlan:
 
     def bind(self, memory):
         rows = memory.rows
-        self._call("bind_tensors", self.plan, tensors(rows),
-                   ctypes.c_int64(len(rows.numel)), ctypes.c_int64(max(rows.group) + 1))
+        declared = tensors(rows)
+        self._call("bind_tensors", self.plan, declared, ctypes.c_int64(len(declared)),
+                   ctypes.c_int64(max(rows.group) + 1))
         for stream in self.manifest["streams"]:
             buffer = memory.streams[stream["name"]]
             self._pointers("stream", stream["name"],
-                           [int(buffer.address(r)) for r in rows.own(stream["set"])])
+                           [int(buffer.address(r)) for r in rows.firsts(stream["set"])])
         for scalar in self.manifest["scalars"]:
             array = memory.scalars[scalar["name"]]
-            places = rows.own(scalar["set"]) if scalar["scope"] == "tensor" else range(len(array))
+            places = rows.firsts(scalar["set"]) if scalar["scope"] == "tensor" else range(len(array))
             self._pointers("scalar", scalar["name"],
                            [array.ctypes.data + int(i) * array.strides[0] for i in places])
         size = ctypes.c_uint64()

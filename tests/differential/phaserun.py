@@ -86,7 +86,8 @@ class Recorder(evaluator.Evaluator):
         own = self.rows.own(which)
         parts = np.split(elements, np.cumsum(np.array(self.rows.numel, int)[own]))[:len(own)]
         chunks = [soft.reduce_chunks(kind, part) for part in parts]
-        totals = np.array([soft.fold_chunks(kind, part) for part in chunks], elements.dtype)
+        whole = self.rows.joined(chunks, own) if scope == "tensor" else chunks
+        totals = np.array([soft.fold_chunks(kind, part) for part in whole], elements.dtype)
         self.sums.append((kind, own, np.concatenate(chunks), totals))
         return super()._fold(kind, elements, scope, which)
 

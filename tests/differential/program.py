@@ -68,19 +68,28 @@ class Program:
     def ptx(self, target):
         return self._string(f"altgrad_ptx_{target}").decode()
 
-    def rows(self, parts, groups=1):
-        """Rows with the sizes given for each set of tensors that the step has."""
+    def rows(self, parts, groups=1, apart=0):
+        """Rows of the tensors given for each set that the step has: a size, or rows and columns of a matrix.
+
+        Where rows are units a matrix has as many. `apart`: elements from a tensor's offset to that of the next.
+        """
         if len(parts) != self.manifest["sets"]:
             raise ValueError(f"sizes for {len(parts)} sets, the step has {self.manifest['sets']}")
-        numel = [n for sizes in parts for n in sizes]
-        which = [k for k, sizes in enumerate(parts) for _ in sizes]
-        group = [i % groups for i in range(len(numel))]
+        shapes = [(k, *([1, shape] if isinstance(shape, int) else shape)) for k, part in enumerate(parts) for shape in part]
+        units = [a if self.manifest["units"] and a * b else 1 for _, a, b in shapes]
+        index = [i for i, count in enumerate(units) for _ in range(count)]
+        number = [n for count in units for n in range(count)]
+        numel = [shapes[i][1] * shapes[i][2] // units[i] for i in index]
+        which, group = [shapes[i][0] for i in index], [i % groups for i in index]
         if any(s["scope"] == "group" and s["set"] for s in self.manifest["scalars"]):
             group = [k * groups + g for k, g in zip(which, group)]  # a group is of one set
         return Rows(numel, group, which,
                               {s["name"]: s["set"] for s in self.manifest["streams"]},
                               {s["name"]: s["block"] for s in self.manifest["streams"]},
-                              columns={s["name"]: s["columns"] for s in self.manifest["streams"]})
+                              columns={s["name"]: s["columns"] for s in self.manifest["streams"]},
+                              offset=[i * apart + n * length for i, n, length in zip(index, number, numel)],
+                              tag=index, shape=[(*shapes[i][1:], 1) for i in index],
+                              tensor=[row - n for row, n in enumerate(number)])
 
     @property
     def signature(self):

@@ -68,7 +68,7 @@ class Line:
 
     def parameter(self):
         kind = self.rng.random()
-        if kind < 0.15 and not (self.units or self.both) or self.rule == "gridoptim":
+        if kind < 0.15 and not self.both or self.rule == "gridoptim":
             self.rungs = True
             grid = self.one([f for f in SIGNED[:8] if not self.both])
             self.words.append(f"rungs={grid}" + self.one(["", "", ",stochastic", ",stochastic32", ",toward_zero", ",reference"]))
@@ -81,15 +81,15 @@ class Line:
             self.words.append("param=" + self.rounded(self.one([*WIDE[:2], *WIDE[:2], *EIGHT])))
 
     def copies(self):
-        kind, scaled = self.rng.random(), not self.units
+        kind = self.rng.random()
         if self.both and self.often(0.5):
             scale = self.one(["", ",pow2", ":ocp.e8m0", ":ocp.e8m0,floor"])
             self.words.append(f"copy={self.one(EIGHT)}:128x128{scale}")
         elif self.both:
             self.words.append(f"copy={self.one(MX)},both" + self.one(["", ",floor", ",ceil", ",even"]))
-        elif kind < 0.1 and scaled:
+        elif kind < 0.1:
             self.words.append("copy=" + self.rounded("nvfp4"))
-        elif kind < 0.3 and scaled:
+        elif kind < 0.3:
             scale = self.one(["delayed", "delayed:2", "delayed:5", "current", *(["bounded"] if self.is_bounded() else [])])
             self.words.append(f"copy={self.rounded(self.one([*EIGHT, 'bf16', 'ocp.e2m1', 'int8']))},{scale}" + self.one(["", ",pow2"]))
         elif kind < 0.4:
@@ -123,11 +123,10 @@ def generate(seed):
     line = Line(rng, "sgd", [], False, False)
     check, clip = line.one(CHECKS), line.one(CLIPS)
     units, statistics = "--clip=agc-unit" in clip, line.often(0.25)
-    flags = [*check, *clip, *(["--statistics"] if statistics and not units else [])]
+    flags = [*check, *clip, *(["--statistics"] if statistics else [])]
     spec = {"seed": seed, "steps": int(rng.integers(1, 4)), "groups": int(rng.integers(1, 3)), "flags": flags, "sets": []}
     for _ in range(int(line.one([1, 1, 1, 2]))):
-        rules = [r for r in templatecases.OPTIONS if not (units and r in ("lamb", "gridoptim"))]
-        rule = line.one([*rules, "adamw", "adamw", "lion"])
+        rule = line.one([*templatecases.OPTIONS, "adamw", "adamw", "lion"])
         options = [o for o in line.one(templatecases.OPTIONS[rule]).split(",") if o]
         words = Line(rng, rule, options, units, statistics).text()
         spec["sets"].append({"rule": rule, "options": options, "words": words, "sizes": _sizes(rng, line, units)})
@@ -135,9 +134,9 @@ def generate(seed):
 
 
 def _sizes(rng, line, units):
-    """Rows and columns, which only tensors that go over tiles ask for; by units a row is a tensor here."""
+    """Rows and columns, which only tensors that go over tiles or by units ask for."""
     some = [[1, int(line.one(SIZES))] for _ in range(int(rng.integers(1, 4)))]
-    whole = [1 if units else int(rng.integers(1, 40)), 256 * int(rng.integers(1, 3))]
+    whole = [int(rng.integers(1, 9 if units else 40)), 256 * int(line.one([1, 2, 17] if units else [1, 2]))]
     return [*some, whole, *[[0, 256]] * int(rng.integers(2) if not units else 0)]
 
 
@@ -173,11 +172,8 @@ def run(spec, targets, ptx=None):
     rng = np.random.default_rng([spec["seed"], 29])
     templatecases.use_rule(spec["sets"][0]["rule"])
     compiled = program.Program(text(spec), targets)
-    shapes = [shape for one in spec["sets"] for shape in one["sizes"]]
-    rows = compiled.rows([[a * b for a, b in one["sizes"]] for one in spec["sets"]], spec["groups"])
-    rows.shape = [(a, b, 1) for a, b in shapes]
-    rows.offset = [256 * n * 2**24 for n in range(len(shapes))]
-    shifts = [int(s) for s in rng.choice([0, 0, 1, 3, 8, 15], len(shapes))]
+    rows = compiled.rows([one["sizes"] for one in spec["sets"]], spec["groups"], apart=256 * 2**24)
+    shifts = [int(s) for s in rng.choice([0, 0, 1, 3, 8, 15], len(rows.numel))]
     schedule = [(0.02 if step == 1 else 0.0, {}) for step in range(spec["steps"])]
     return compare.run_steps(compiled, rows, shifts, _start(compiled, rows, rng), schedule, rng, ptx)
 

@@ -131,10 +131,6 @@ def fold_chunks(kind, partials):
     return _tree(kind, _rows(kind, lambda acc, row: join(kind, acc, row), partials))
 
 
-def reduce_tensor(kind, values):
-    return fold_chunks(kind, reduce_chunks(kind, values))
-
-
 def reduce_step(kind, tensors):
     """One value for all tensors: their values in order, from the neutral one."""
     total = np.full(1, NEUTRAL[kind])

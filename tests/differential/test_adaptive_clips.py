@@ -48,6 +48,23 @@ def test_every_byte_is_the_references(sets, flags):
         values = compare.run_steps(step, rows, [0, 1, 0, 3, 0, 2][:len(rows.numel)], values, [(special, {})], rng, ALL)
 
 
+UNITS = {"lamb": ["rule=lamb"], "statistics": ["rule=adamw param=bf16 grad=bf16 master=f32"],
+         "scales": ["rule=sgd copy=ocp.e4m3fn,delayed:5", "rule=adamw copy=nvfp4"],
+         "rungs": ["rule=signsgd rungs=ocp.e4m3fn param=f32"]}
+
+
+@pytest.mark.parametrize("sets", UNITS.values(), ids=UNITS)
+def test_what_is_of_tensors_joins_the_chunks_of_their_units(sets):
+    step = compiled(sets, ["--clip=agc-unit", "--loss-scaler=torch", "--statistics"])
+    rng = np.random.default_rng(3)
+    rows = step.rows([[(3, 4112), 5, (600, 16), (0, 16)], [(2, 8208), (1, 16)]][:len(sets)], groups=2, apart=4096 * 16)
+    assert rows.tensor.count(4) == 600 and sum(map(rows.begins, range(len(rows.numel)))) == 4 + 2 * (len(sets) - 1)
+    for special, bound in ((0.0, 0.01), (0.001, 30), (0.0, 3)):
+        values = templatecases.start_values(step, rows, rng, special)
+        values |= dict(histories(step, rows, rng)) | {"max_norm": np.array([bound], np.float32)}
+        compare.run_steps(step, rows, [0, 1, 0, 3] * (len(rows.numel) // 4 + 1), values, [(special, {})], rng, ALL)
+
+
 def norms_through(step, norms, percent, history=None):
     """After each gradient with one of these norms: per machine the weight's change and the history."""
     rows = step.rows([[1]])

@@ -31,11 +31,12 @@ class Tensors:
 
 @dataclasses.dataclass
 class Rows:
-    """One per tensor, set by set; `streams`: the set of each stream that is not of set 0;
+    """One per tensor, or per unit of a tensor, set by set; `streams`: the set of each stream that is not of set 0;
     `blocks`: how many elements share a stored value, where it is not one; `columns`: how many columns they span
     where they are of several rows, else 0.
 
-    `offset`: the global index of a tensor's first element; `shape`: rows, columns, batch.
+    `offset`: the global index of a row's first element; `shape`: rows, columns, batch of its tensor, and
+    `tensor`: the first row of that. Units of a tensor lie behind each other.
     """
     numel: list
     group: list
@@ -46,16 +47,33 @@ class Rows:
     tag: list = None
     shape: list = None
     columns: dict = dataclasses.field(default_factory=dict)
+    tensor: list = None
 
     def __post_init__(self):
         self.set = self.set or [0] * len(self.numel)
         self.offset = self.offset or [0] * len(self.numel)
         self.tag = self.tag or list(range(len(self.numel)))
         self.shape = self.shape or [(1, n, 1) for n in self.numel]
+        self.tensor = self.tensor or list(range(len(self.numel)))
 
     def own(self, which):
         """The rows of a set; None: all."""
         return np.flatnonzero([which in (None, s) for s in self.set]).astype(int)
+
+    def begins(self, row):
+        """Whether a row is the first of its tensor."""
+        return self.tensor[row] == row
+
+    def firsts(self, which):
+        """The first rows of the tensors of a set."""
+        return [row for row in self.own(which) if self.begins(row)]
+
+    def joined(self, parts, rows):
+        """Of each of `rows` the parts of all of them that are of its tensor, in turn."""
+        first = np.array(self.tensor, int)[rows]
+        if len(set(first)) == len(first):
+            return parts
+        return [np.concatenate([part for part, other in zip(parts, first) if other == own]) for own in first]
 
     def of(self, which):
         """Per element of a set its row."""

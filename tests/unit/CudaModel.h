@@ -167,7 +167,7 @@ const inline std::vector<std::string> stepsOfUsers = {
     "--rule=adamw\n--storage=param=bf16 grad=bf16 master=f32\n--clip\n--scaler",
     "--set=rule=adamw param=f32 grad=f32\n"
     "--set=rule=adamw param=bf16 grad=bf16 states=param\n--clip\n--scaler",
-    "--rule=adamw\n--clip=agc-unit\n--unscale"};
+    "--rule=lamb\n--clip=agc-unit\n--unscale\n--statistics"};
 
 class CudaPlan : public Folder {
 protected:

@@ -57,6 +57,25 @@ TEST(Runtime, WithoutAShapeATensorIsOneRowAndItsTagIsItsIndex) {
   EXPECT_EQ(rowOf(plan, 1)[ALTGRAD_ROW_CHUNKS], 0u);
 }
 
+TEST(Runtime, UnitsKnowTheFirstRowOfTheirTensorAndItAllTheirChunks) {
+  PlanPointer plan = planSgd();
+  altgrad::runtime::Manifest manifest = plan->bundle->manifest();
+  manifest.units = true;
+  altgrad_tensor matrix = declared(3 * 4097);
+  matrix.rows = 3;
+  matrix.columns = 4097;
+  altgrad::runtime::Tables tables;
+  altgrad::runtime::layTables(manifest, {declared(9), matrix, declared(0), matrix}, 1, tables);
+  ASSERT_EQ(tables.nrows, 8);
+  const uint64_t first[] = {0, 1, 1, 1, 4, 5, 5, 5};
+  const uint64_t chunks[] = {1, 6, 0, 0, 0, 6, 0, 0};
+  for (int64_t row = 0; row < tables.nrows; ++row) {
+    const uint64_t *words = &tables.rows[size_t(row * manifest.rowWords)];
+    EXPECT_EQ(words[ALTGRAD_ROW_TENSOR], first[row]) << row;
+    EXPECT_EQ(words[ALTGRAD_ROW_TENSOR_CHUNKS], chunks[row]) << row;
+  }
+}
+
 struct Fault {
   int64_t altgrad_tensor::*member;
   int64_t value;

@@ -183,9 +183,10 @@ void GpuLowering::foldRow(KernelBuilder &kernel, PhaseOp phase, Value index,
                           Value keeper, FoldWay way) {
   Row row = kernel.row(index);
   ScalarLowering scalars(kernel, row);
+  auto folds = phase.getBody().getOps<FoldOp>();
   Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
-  Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
-  for (auto op : phase.getBody().getOps<FoldOp>()) {
+  Value count = kernel.chunksOf(row, *folds.begin());
+  for (auto op : folds) {
     Reduction kind = op.getReduction();
     Fold fold{op, kind, partialType(kind, builder.getF32Type()), first, count};
     scalars.known.map(op.getValue(), (this->*way)(kernel, fold));
@@ -242,9 +243,9 @@ void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase,
     };
     Value index = rowOf(own, inWarp), inside = is(P::slt, index, crew.end);
     Value last = arith::SubIOp::create(builder, crew.end, kernel.i64(1));
-    Value count = kernel.rowHeader(
+    Value count = kernel.chunksOf(
         kernel.row(arith::MinSIOp::create(builder, index, last)),
-        ALTGRAD_ROW_CHUNKS);
+        *phase.getBody().getOps<FoldOp>().begin());
     Value few = is(P::sle, count, kernel.i64(fewChunks));
     Value many = is(P::sgt, count, kernel.i64(manyChunks));
     Value yes = arith::ConstantIntOp::create(builder, true, 1);

@@ -251,7 +251,8 @@ private:
   // LowerToHost.cpp
   void lowerFolds(KernelBuilder &kernel, PhaseOp phase, mlir::Value begin,
                   mlir::Value end);
-  mlir::Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row);
+  mlir::Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row,
+                   mlir::Value count);
   Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord,
                   bool ordered);
   mlir::Value neutralVector(const Lanes &lanes);

@@ -116,9 +116,9 @@ Value HostLowering::joinLanes(Reduction kind, Value sum, bool magnitudes) {
 }
 
 // Chunks of a tensor in the shape of elements of a chunk.
-Value HostLowering::fold(KernelBuilder &kernel, const Lanes &lanes, Row row) {
+Value HostLowering::fold(KernelBuilder &kernel, const Lanes &lanes, Row row,
+                         Value count) {
   Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
-  Value count = kernel.rowHeader(row, ALTGRAD_ROW_CHUNKS);
   clear(kernel, lanes);
   Type type = partialType(lanes.kind, builder.getF32Type());
   kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
@@ -139,14 +139,22 @@ void HostLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase, Value begin,
   for (auto op : phase.getBody().getOps<FoldOp>())
     all[op] = makeLanes(kernel, op.getReduction(), op.getWord(),
                         isOrdered(op.getReduction()));
-  kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
-    Row row = kernel.row(index);
+  auto foldRow = [&](Row row) {
     ScalarLowering scalars(kernel, row);
     for (Operation &op : phase.getBody().front())
       if (auto folded = dyn_cast<FoldOp>(op))
-        scalars.known.map(folded.getValue(), fold(kernel, all[&op], row));
+        scalars.known.map(folded.getValue(),
+                          fold(kernel, all[&op], row, kernel.chunksOf(row, folded)));
       else
         scalars.lower(op);
+  };
+  bool overTensors = (*phase.getBody().getOps<FoldOp>().begin()).getTensor();
+  kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
+    Row row = kernel.row(index);
+    if (overTensors) // 256 lanes are much for each unit that folds nothing
+      kernel.when(kernel.beginsTensor(row), [&] { foldRow(row); });
+    else
+      foldRow(row);
   });
 }
 

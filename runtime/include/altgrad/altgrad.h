@@ -38,7 +38,7 @@ typedef struct altgrad_plan altgrad_plan;
 
 // The words of this thread's last failure; "" if there was none.
 ALTGRAD_API const char *altgrad_last_error(void);
-// "altgrad 0.1.0, ABI 3"
+// "altgrad 0.1.0, ABI 4"
 ALTGRAD_API const char *altgrad_version(void);
 
 //===-- Bundles --------------------------------------------------------------//

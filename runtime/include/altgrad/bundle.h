@@ -13,10 +13,10 @@
 //
 // Manifest, all keys always present:
 //
-//   {"altgrad": 3, "step": "train", "producer": "...",
+//   {"altgrad": 4, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
 //    "sets": 1,             kinds of tensors: lists of other tensors are another set
-//    "row_words": 12,       words of a descriptor row, header included
+//    "row_words": 14,       words of a descriptor row, header included
 //    "inputs": 1,           moving pointers of a row (streams of access "in")
 //    "streams": [{"name": "m", "key": "m", "role": "state", "access": "inout",
 //                 "format": "bf16", "bits": 16, "even": "none", "block": 1,
@@ -59,7 +59,7 @@
 // Where "units" is 1 each row of a tensor's matrices has a row of the table and
 // chunks of its own, one behind the other; what is of the tensor (its shape, tag,
 // group and scalars) is the same in all of them. A scalar per tensor is written by
-// the first row that has its pointer, in a phase after all that read it.
+// the first of its rows, in a phase after all that read it.
 //
 // Where "columns" of a stream is 1 its blocks are of 32 elements of a column: value
 // (i / 32, j) is that of element (i, j) of all rows of a tensor's matrices; where it
@@ -97,12 +97,12 @@ extern "C" {
 #endif
 
 enum {
-  ALTGRAD_ABI = 3,           // the "altgrad" of a manifest
+  ALTGRAD_ABI = 4,           // the "altgrad" of a manifest
   ALTGRAD_CHUNK = 4096,      // elements of one tensor in a chunk
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
   ALTGRAD_TILE_COLUMNS = 128,  // of a tile; with 32 rows it has a chunk's elements
   ALTGRAD_SQUARE_BYTES = 65536, // f32 for each element of 128 x 128
-  ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers
+  ALTGRAD_ROW_HEADER = 12,   // words of a row before its pointers
   ALTGRAD_SETS = 64,         // sets of a step at the most
   ALTGRAD_HISTORY = 101,     // f32 in the memory of a history
   ALTGRAD_BLOCK_THREADS = 256 // threads of a CUDA block, in every kernel
@@ -162,7 +162,9 @@ enum altgrad_row_word {
   ALTGRAD_ROW_SET = 6,         // never less than the row before
   ALTGRAD_ROW_MATRIX_ROWS = 7, // its shape as `batch` matrices in row-major order
   ALTGRAD_ROW_MATRIX_COLUMNS = 8,
-  ALTGRAD_ROW_BATCH = 9
+  ALTGRAD_ROW_BATCH = 9,
+  ALTGRAD_ROW_TENSOR = 10,       // the first row of its tensor; itself without units
+  ALTGRAD_ROW_TENSOR_CHUNKS = 11 // chunks of all its tensor's rows; 0 but in the first
 };
 
 typedef struct altgrad_chunk {

@@ -121,7 +121,7 @@ _FUNCTIONS = {
 }
 
 # What this package was written for; runtime_version() ends with it.
-_ABI = "ABI 3"
+_ABI = "ABI 4"
 
 
 def find_library():
@@ -183,5 +183,5 @@ def library():
 
 
 def runtime_version():
-    """What the runtime says of itself, for example "altgrad 0.1.0, ABI 3"."""
+    """What the runtime says of itself, for example "altgrad 0.1.0, ABI 4"."""
     return library().altgrad_version().decode()

@@ -118,15 +118,53 @@ def test_orders_of_memory_in_which_units_lie_apart_and_one_in_which_they_do_not(
     assert torch.equal(wide, before) and not optimizer.state
 
 
-@pytest.mark.parametrize("name, more, words", [
-    ("LAMB", {}, "is over tensors, in a step that reduces over their units"),
-    ("AdamW", {"statistics": True}, "--statistics are of tensors"),
-    ("AdamWFp8", {}, r"\(64, 65\) has units of 65 elements, while its states have scales for blocks of 256")])
-def test_what_is_of_a_tensor_goes_with_no_unit(name, more, words):
+def test_norms_of_whole_parameters_beside_units():
+    params, others = twins.make([*SHAPES, (5000, 2)])
+    ours = altgrad.optim.LAMB(params, lr=0.01, max_grad_norm="agc-unit:0.1", statistics=True)
+    plain = altgrad.optim.LAMB(others, lr=0.01)
+    for step in range(3):
+        twins.give_grads(params, others, scale=[10.0, 0.05][step % 2])
+        before = [param.detach().clone() for param in params]
+        for other in others:
+            other.grad = clipped(other, 0.1).float()
+        ours.step(), plain.step()
+        found = ours.statistics()
+        for index, (mine, other, old) in enumerate(zip(params, others, before)):
+            torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-7)
+            norms = dict(grad_norm=mine.grad, param_norm=old, update_norm=mine.detach() - old)
+            for key, of in norms.items():
+                torch.testing.assert_close(getattr(found, key)[index], of.detach().norm(), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("storage", ["copy=ocp.e4m3fn,current", "copy=nvfp4"])
+def test_a_scale_of_a_whole_parameter_is_that_of_the_parameter_alone(storage):
+    params, others = twins.make([(16, 64), (3, 4128), (9,)])
+    ours, plain = [altgrad.optim.AdamW(of, lr=0.1, storage=storage, max_grad_norm=bound)
+                   for of, bound in ((params, "agc-unit:1e9"), (others, "agc:1e9"))]
+    for _ in range(2):
+        twins.give_grads(params, others)
+        ours.step(), plain.step()
+    for mine, other in zip(params, others):
+        assert torch.equal(mine, other)
+        for key, state in plain.state[other].items():
+            assert bytes(ours.state[mine][key].flatten().view(torch.uint8)) == bytes(state.flatten().view(torch.uint8)), key
+
+
+def test_flips_of_a_whole_parameter_are_counted_once():
+    params, others = twins.make([(16, 20), (5, 4100)])
+    ours, plain = [altgrad.optim.GridOptim(of, lr=0.1, max_grad_norm=bound, seed=3)
+                   for of, bound in ((params, "agc-unit:1e9"), (others, None))]
+    for _ in range(2):
+        twins.give_grads(params, others)
+        found = [tuple(map(float, optimizer.step())) for optimizer in (ours, plain)]
+        assert found[0] == found[1] and found[0][0] > 0
+
+
+def test_units_are_whole_blocks():
     params, = twins.make([(64, 65)], count=1)
-    optimizer = getattr(altgrad.optim, name)(params, max_grad_norm="agc-unit:0.1", **more)
+    optimizer = altgrad.optim.AdamWFp8(params, max_grad_norm="agc-unit:0.1")
     twins.give_grads(params)
-    with pytest.raises((ValueError, altgrad.Error), match=words):
+    with pytest.raises(ValueError, match=r"\(64, 65\) has units of 65 elements, while its states have scales for blocks of 256"):
         optimizer.step()
     assert not optimizer.state
 
