@@ -126,8 +126,12 @@ Value KernelBuilder::beginsTensor(Row row) {
 }
 
 Value KernelBuilder::chunksOf(Row row, FoldOp fold) {
-  return rowHeader(row, fold.getTensor() ? ALTGRAD_ROW_TENSOR_CHUNKS
-                                         : ALTGRAD_ROW_CHUNKS);
+  Value chunks = rowHeader(row, ALTGRAD_ROW_CHUNKS);
+  if (!fold.getTensor())
+    return chunks;
+  for (altgrad_row_word count : {ALTGRAD_ROW_MATRIX_ROWS, ALTGRAD_ROW_BATCH})
+    chunks = arith::MulIOp::create(builder, chunks, rowHeader(row, count));
+  return arith::SelectOp::create(builder, beginsTensor(row), chunks, i64(0));
 }
 
 std::pair<Value, Value> KernelBuilder::rowsOf(std::optional<uint64_t> set) {

@@ -164,9 +164,7 @@ altgrad_status Checker::check(int64_t place, const altgrad_tensor &tensor) {
 
 // The row of a unit, which begins behind `before` others.
 void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row,
-            int64_t before, const Units &units, Tables &tables,
-            uint64_t *words) {
-  const int64_t numel = units.numel;
+            int64_t before, int64_t numel, Tables &tables, uint64_t *words) {
   Shape shape;
   shapeOf(tensor, shape);
   words[ALTGRAD_ROW_NUMEL] = uint64_t(numel);
@@ -178,13 +176,10 @@ void layRow(const altgrad_tensor &tensor, int64_t index, int64_t row,
     tables.chunks.push_back({row, first});
   words[ALTGRAD_ROW_CHUNKS] =
       tables.chunks.size() - words[ALTGRAD_ROW_FIRST_CHUNK];
-  words[ALTGRAD_ROW_SET] = uint64_t(tensor.set);
+  words[ALTGRAD_ROW_TENSOR] = uint64_t(row - before);
   words[ALTGRAD_ROW_MATRIX_ROWS] = uint64_t(shape.rows);
   words[ALTGRAD_ROW_MATRIX_COLUMNS] = uint64_t(shape.columns);
   words[ALTGRAD_ROW_BATCH] = uint64_t(shape.batch);
-  words[ALTGRAD_ROW_TENSOR] = uint64_t(row - before);
-  words[ALTGRAD_ROW_TENSOR_CHUNKS] =
-      before ? 0 : uint64_t(units.count) * words[ALTGRAD_ROW_CHUNKS];
 }
 
 // Behind the chunks, the tiles of the sets that have them: the rows that its
@@ -287,7 +282,7 @@ void altgrad::runtime::layTables(const Manifest &manifest,
     tables.groupSets[size_t(tensor.group)] |= uint64_t(1) << tensor.set;
     const Units units = unitsOf(manifest, tensor);
     for (int64_t unit = 0; unit < units.count; ++unit)
-      layRow(tensor, int64_t(index), first + unit, unit, units, tables,
+      layRow(tensor, int64_t(index), first + unit, unit, units.numel, tables,
              &tables.rows[size_t((first + unit) * manifest.rowWords)]);
   }
   layTiles(manifest, tensors, tables);

@@ -8,7 +8,7 @@ import numpy as np
 import program
 
 LIBRARY = os.environ.get("ALTGRAD_PTXINTERP", str(program.ROOT / "build/tests/ptx/libptxinterp.so"))
-CHUNK, HEADER, THREADS, SQUARE_BYTES = 4096, 12, 256, 4 * 128 * 128
+CHUNK, HEADER, THREADS, SQUARE_BYTES = 4096, 10, 256, 4 * 128 * 128
 READ_ONLY, UNINITIALISED = 1, 2
 
 
@@ -76,11 +76,9 @@ class Tables:
     def _headers(self):
         first = 0
         rows = self.memory.rows
-        of_tensor = np.bincount(rows.tensor, [-(-n // CHUNK) for n in rows.numel], len(rows.numel)).astype(int)
-        for r, (numel, group, which) in enumerate(zip(rows.numel, rows.group, rows.set)):
+        for r, (numel, group) in enumerate(zip(rows.numel, rows.group)):
             chunks = -(-numel // CHUNK)
-            words = [numel, rows.offset[r], rows.tag[r], group, first, chunks, which, *rows.shape[r], rows.tensor[r],
-                     of_tensor[r]]
+            words = [numel, rows.offset[r], rows.tag[r], group, first, chunks, rows.tensor[r], *rows.shape[r]]
             self.rows[r, :HEADER] = np.array(words, np.int64).view(np.uint64)
             first += chunks
 

@@ -35,7 +35,7 @@ TEST(Runtime, RowsSayWhatWasDeclared) {
   EXPECT_EQ(row[ALTGRAD_ROW_GROUP], 1u);
   EXPECT_EQ(row[ALTGRAD_ROW_FIRST_CHUNK], 2u);
   EXPECT_EQ(row[ALTGRAD_ROW_CHUNKS], 3u);
-  EXPECT_EQ(row[ALTGRAD_ROW_SET], 1u);
+  EXPECT_EQ(row[ALTGRAD_ROW_TENSOR], 1u);
   EXPECT_EQ(row[ALTGRAD_ROW_MATRIX_ROWS], 6u);
   EXPECT_EQ(row[ALTGRAD_ROW_MATRIX_COLUMNS], 300u);
   EXPECT_EQ(row[ALTGRAD_ROW_BATCH], 5u);
@@ -57,7 +57,7 @@ TEST(Runtime, WithoutAShapeATensorIsOneRowAndItsTagIsItsIndex) {
   EXPECT_EQ(rowOf(plan, 1)[ALTGRAD_ROW_CHUNKS], 0u);
 }
 
-TEST(Runtime, UnitsKnowTheFirstRowOfTheirTensorAndItAllTheirChunks) {
+TEST(Runtime, UnitsKnowTheFirstRowOfTheirTensor) {
   PlanPointer plan = planSgd();
   altgrad::runtime::Manifest manifest = plan->bundle->manifest();
   manifest.units = true;
@@ -68,11 +68,11 @@ TEST(Runtime, UnitsKnowTheFirstRowOfTheirTensorAndItAllTheirChunks) {
   altgrad::runtime::layTables(manifest, {declared(9), matrix, declared(0), matrix}, 1, tables);
   ASSERT_EQ(tables.nrows, 8);
   const uint64_t first[] = {0, 1, 1, 1, 4, 5, 5, 5};
-  const uint64_t chunks[] = {1, 6, 0, 0, 0, 6, 0, 0};
+  const uint64_t chunks[] = {1, 2, 2, 2, 0, 2, 2, 2};
   for (int64_t row = 0; row < tables.nrows; ++row) {
     const uint64_t *words = &tables.rows[size_t(row * manifest.rowWords)];
     EXPECT_EQ(words[ALTGRAD_ROW_TENSOR], first[row]) << row;
-    EXPECT_EQ(words[ALTGRAD_ROW_TENSOR_CHUNKS], chunks[row]) << row;
+    EXPECT_EQ(words[ALTGRAD_ROW_CHUNKS], chunks[row]) << row;
   }
 }
 

@@ -16,7 +16,7 @@
 //   {"altgrad": 4, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
 //    "sets": 1,             kinds of tensors: lists of other tensors are another set
-//    "row_words": 14,       words of a descriptor row, header included
+//    "row_words": 12,       words of a descriptor row, header included
 //    "inputs": 1,           moving pointers of a row (streams of access "in")
 //    "streams": [{"name": "m", "key": "m", "role": "state", "access": "inout",
 //                 "format": "bf16", "bits": 16, "even": "none", "block": 1,
@@ -102,7 +102,7 @@ enum {
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
   ALTGRAD_TILE_COLUMNS = 128,  // of a tile; with 32 rows it has a chunk's elements
   ALTGRAD_SQUARE_BYTES = 65536, // f32 for each element of 128 x 128
-  ALTGRAD_ROW_HEADER = 12,   // words of a row before its pointers
+  ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers
   ALTGRAD_SETS = 64,         // sets of a step at the most
   ALTGRAD_HISTORY = 101,     // f32 in the memory of a history
   ALTGRAD_BLOCK_THREADS = 256 // threads of a CUDA block, in every kernel
@@ -159,12 +159,10 @@ enum altgrad_row_word {
   ALTGRAD_ROW_GROUP = 3,       // row of `groups`
   ALTGRAD_ROW_FIRST_CHUNK = 4, // index of its first chunk
   ALTGRAD_ROW_CHUNKS = 5,      // number of its chunks, 0 for an empty tensor
-  ALTGRAD_ROW_SET = 6,         // never less than the row before
+  ALTGRAD_ROW_TENSOR = 6,      // the first row of its tensor: itself without units
   ALTGRAD_ROW_MATRIX_ROWS = 7, // its shape as `batch` matrices in row-major order
   ALTGRAD_ROW_MATRIX_COLUMNS = 8,
-  ALTGRAD_ROW_BATCH = 9,
-  ALTGRAD_ROW_TENSOR = 10,       // the first row of its tensor; itself without units
-  ALTGRAD_ROW_TENSOR_CHUNKS = 11 // chunks of all its tensor's rows; 0 but in the first
+  ALTGRAD_ROW_BATCH = 9
 };
 
 typedef struct altgrad_chunk {
