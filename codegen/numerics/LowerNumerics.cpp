@@ -1,5 +1,6 @@
 // decode, encode, halves, fpowi, exp, log ==> integer code, instructions, polynomials.
 #include "codegen/Passes.h"
+#include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Numerics.h"
 #include "dialect/Dialect.h"
 
@@ -207,6 +208,8 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
     if (!machine->isPtx())
       useIntegers(getOperation());
     roundInPlace(getOperation());
+    if (machine->isPtx())
+      shareBooks(getOperation());
     size_t exponentials = 0;
     getOperation()->walk([&](math::ExpOp) { ++exponentials; });
     getOperation()->walk([&](Operation *op) {

@@ -264,14 +264,17 @@ void QuickBody::append(std::unique_ptr<Region> quick) {
   sweep.erase();
 }
 
-// A GPU's look-ups in books leave no registers for a guard.
+// A GPU's look-ups in books beside a master in halves leave no registers for a
+// guard.
 static bool hasRoom(SweepOp sweep, const Target &target) {
   if (!exchangesInBlocks(sweep))
     return true;
+  Region &body = sweep.getBody();
+  bool looksUp = llvm::any_of(body.getOps<EncodeOp>(), [](EncodeOp encode) {
+    return encode.getFormat().isBook();
+  });
   return target.isPtx() &&
-         llvm::none_of(sweep.getBody().getOps<EncodeOp>(), [](EncodeOp encode) {
-           return encode.getFormat().isBook();
-         });
+         !(looksUp && !body.getOps<JoinCodesOp>().empty());
 }
 
 namespace {

@@ -61,8 +61,12 @@ class Sweep:
     def _straight(self, outer):
         """Ways that move a chunk without a loop."""
         for accesses, way in self.flow.around(outer).items():
-            if accesses == self.wanted:
+            if self._all(accesses):
                 yield self.flow.cost(way), outer, None, 1, way, way
+
+    def _all(self, accesses):
+        """Whether these are a chunk's accesses."""
+        return accesses == self.wanted
 
     def _looped(self, outer, inner):
         around = self.flow.around(inner)
@@ -154,6 +158,9 @@ class InBlocks(Sweep):
         self.shares = shares  # for each stream of values, of an element: (its bytes loaded, its bytes stored)
         whole = {**phase, "read": phase["read"] // 1, "written": phase["written"] // 1}
         super().__init__(function, whole)
+
+    def _all(self, accesses):
+        return accesses[1] == self.wanted[1] and accesses[0] >= self.wanted[0]
 
     def _rounds(self, rest, accesses):
         stores = self.wanted[1] - rest[1]

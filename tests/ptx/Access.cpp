@@ -190,8 +190,13 @@ Region &ptx::checkAccess(Thread &t, const MemoryAccess &a) {
   if (a.isWrite && (region->flags & RegionReadOnly))
     throw Fault{FaultKind::ReadOnly,
                 "write to " + hex(address) + " in '" + region->name + "'"};
-  if (!t.clock.waited && !t.clock.before && space == Space::Global &&
-      !(region->flags & RegionReadOnly))
+  // A variable that is read before its time is a constant from then on.
+  bool tooEarly = !t.clock.waited && !t.clock.before && space == Space::Global;
+  if (a.isWrite)
+    region->flags &= ~RegionVariable;
+  else if (tooEarly && (region->flags & RegionVariable))
+    region->flags |= RegionReadOnly;
+  if (tooEarly && !(region->flags & RegionReadOnly))
     throw Fault{FaultKind::Overlap,
                 std::string(a.isWrite ? "write to " : "read of ") +
                     hex(address) + " in '" + region->name +

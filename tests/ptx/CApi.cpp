@@ -30,7 +30,8 @@ ptx_vm *ptx_create(const char *text) {
     vm->module = parseModule(text);
     for (ModuleVariable &v : vm->module->variables)
       if (v.space == Space::Global)
-        vm->memory.map(v.name, v.address, v.bytes.size(), v.bytes.data(), 0);
+        vm->memory.map(v.name, v.address, v.bytes.size(), v.bytes.data(),
+                       RegionVariable);
     for (const auto &entry : countForms(*vm->module))
       vm->forms.push_back(entry.first);
     for (const auto &entry : vm->module->kernels)

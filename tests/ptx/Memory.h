@@ -16,7 +16,8 @@ namespace ptx {
 enum RegionFlags : unsigned {
   RegionReadOnly = 1,
   RegionUninitialised = 2, // every byte must be written before it is read
-  RegionNoRaces = 4        // private or constant: nobody else can touch it
+  RegionNoRaces = 4,       // private or constant: nobody else can touch it
+  RegionVariable = 8       // a module's, which no kernel has written yet
 };
 
 struct Cell {
@@ -58,7 +59,7 @@ public:
 
   const std::string name;
   const uint64_t base, size;
-  const unsigned flags;
+  unsigned flags;
   FaultKind raceKind = FaultKind::GlobalRace;
 
 private:

@@ -35,6 +35,29 @@ TEST(Overlap, waitingComesBeforeEverythingButReadOnlyMemory) {
   EXPECT_EQ(faultOf(l + store + w), "none") << "it comes first";
 }
 
+TEST(Overlap, aVariableOfTheModuleThatIsReadEarlyIsAConstantFromThenOn) {
+  const std::string cell = ".global .align 4 .b32 cell = 77;",
+                    at = "mov.u64 %rd3, cell;\n",
+                    load = at + "ld.global.nc.b32 %r2, [%rd3];\n",
+                    store = at + "st.global.b32 [%rd3], 1;\n";
+  auto faults = [&](const std::string &body) {
+    Vm vm(kernel(body, cell));
+    std::vector<uint32_t> out(1);
+    vm.map(out);
+    std::string first = vm.with(out).fault(); // which follows no launch
+    vm.options.follows = 1;
+    return first + ", " + vm.fault();
+  };
+  EXPECT_EQ(faults(load + waits), "none, none");
+  EXPECT_EQ(faults(waits + load + store), "none, none");
+  EXPECT_EQ(faults(load + waits + store), "none, overlap");
+  Vm vm(kernel(load + waits + store, cell));
+  std::vector<uint32_t> out(1);
+  vm.map(out);
+  vm.options.follows = 1;
+  EXPECT_EQ(vm.with(out).fault(), "read-only");
+}
+
 // Two launches of `k` by hand, the second of which begins before the first.
 struct Pair {
   explicit Pair(const std::string &first, const std::string &second)

@@ -44,20 +44,24 @@ GpuLowering::Carried GpuLowering::threadInBlock(KernelBuilder &kernel,
 Value GpuLowering::leads(KernelBuilder &kernel, Chunk &chunk, unsigned block) {
   int64_t threads = block / chunk.width;
   Value number =
-      arith::AndIOp::create(builder, inWarp, kernel.i64(threads - 1));
+      arith::AndIOp::create(builder, again("tid.x"), kernel.i64(threads - 1));
   return arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, number,
                                kernel.i64(0));
 }
 
 void GpuLowering::reduceBlocks(KernelBuilder &kernel, Chunk &chunk, Value at,
                                unsigned part) {
-  for (auto [number, reduce] :
-       llvm::enumerate(blockReductions(chunk.sweep.getBody()))) {
-    Value own = reduceOwn(kernel, chunk, at, part, number);
-    Value all = joinBlock(kernel, chunk, reduce, own);
-    chunk.known.map(reduce.getResult(), all);
-    for (Region &wide : chunk.sweep.getWide())
-      chunk.known.map(blockReductions(wide)[number].getResult(), all);
+  SmallVector<BlockReduceOp> all = blockReductions(chunk.sweep.getBody());
+  for (unsigned first = 0; first < all.size();) {
+    unsigned count = reducedTogether(chunk, first);
+    SmallVector<Value> own = reduceOwn(kernel, chunk, at, part, first, count);
+    for (unsigned i = first; i < first + count; ++i) {
+      Value one = joinBlock(kernel, chunk, all[i], own[i - first]);
+      chunk.known.map(all[i].getResult(), one);
+      for (Region &wide : chunk.sweep.getWide())
+        chunk.known.map(blockReductions(wide)[i].getResult(), one);
+    }
+    first += count;
   }
 }
 
@@ -69,14 +73,13 @@ Value GpuLowering::fromFirst(KernelBuilder &kernel, Chunk &chunk, Value code,
                    ? arith::BitcastOp::create(builder, i32, code).getResult()
                    : arith::ExtUIOp::create(builder, i32, code).getResult();
   int32_t threads = block / chunk.width;
-  Value source = arith::AndIOp::create(
-      builder, arith::TruncIOp::create(builder, i32, inWarp),
-      kernel.i32(-threads));
-  word =
-      LLVM::CallIntrinsicOp::create(
-          builder, i32, builder.getStringAttr("llvm.nvvm.shfl.sync.idx.i32"),
-          ValueRange{kernel.i32(-1), word, source, kernel.i32(warpThreads - 1)})
-          .getResult(0);
+  // Lane 0 of as many as a block has, by the mask of such segments of a warp.
+  int32_t segments = (warpThreads - threads) << 8 | (warpThreads - 1);
+  word = LLVM::CallIntrinsicOp::create(
+             builder, i32, builder.getStringAttr("llvm.nvvm.shfl.sync.idx.i32"),
+             ValueRange{kernel.i32(-1), word, kernel.i32(0),
+                        kernel.i32(segments)})
+             .getResult(0);
   if (type.isF32())
     return arith::BitcastOp::create(builder, type, word);
   return arith::TruncIOp::create(builder, type, word);
@@ -132,10 +135,30 @@ Value GpuLowering::exchanged(KernelBuilder &kernel, Value own, int32_t distance)
       .getResult(0);
 }
 
-// What a thread's own elements give: as vectors where all of them exist and are
-// aligned, otherwise one after the other.
-Value GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk, Value at,
-                             unsigned part, unsigned reduction) {
+// A vector of each stream. LLVM makes accesses of several, where nothing is stored
+// between them, and leaves out what a reduction does not read.
+SmallVector<Value> GpuLowering::loadAlone(KernelBuilder &kernel, Chunk &chunk,
+                                          int64_t element) {
+  SweepOp sweep = chunk.sweep;
+  SmallVector<Value> loaded;
+  for (auto [argument, tensors] : llvm::zip(
+           sweep.getWide().front().getArguments(), sweep.getLoads())) {
+    Type type = argument.getType();
+    Value one = chunk.shared.lookupOrNull(tensors);
+    loaded.push_back(
+        one ? Value(vector::BroadcastOp::create(builder, type, one))
+            : loadCodes(kernel, tensors, cast<VectorType>(type),
+                        address(kernel, chunk, tensors, element),
+                        sweep.getWidth() * bytesOf(tensors)));
+  }
+  return loaded;
+}
+
+// What a thread's own elements give, for `count` reductions: as vectors where all
+// of them exist and are aligned, otherwise one after the other.
+SmallVector<Value> GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk,
+                                          Value at, unsigned part,
+                                          unsigned reduction, unsigned count) {
   SweepOp sweep = chunk.sweep;
   Type f32 = builder.getF32Type();
   int64_t first = part * warpThreads * chunk.width;
@@ -143,45 +166,61 @@ Value GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk, Value at,
       builder, arith::CmpIPredicate::sle, at,
       kernel.i32(-int32_t(first) - int32_t(chunk.width)));
   auto branch = scf::IfOp::create(
-      builder, TypeRange{f32},
+      builder, SmallVector<Type>(count, f32),
       arith::AndIOp::create(builder, inside, chunk.aligned),
       /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
+  auto reductionsOf = [&](Region &body) {
+    SmallVector<BlockReduceOp> all = blockReductions(body);
+    return SmallVector<BlockReduceOp>(ArrayRef(all).slice(reduction, count));
+  };
   Region &wide = sweep.getWide().front();
-  BlockReduceOp reduce = blockReductions(wide)[reduction];
-  Reduction kind = reduce.getReduction();
-  Value sum = neutral(builder, kind, reduce.getType());
+  SmallVector<BlockReduceOp> reduces = reductionsOf(wide);
+  SmallVector<Value> sums, wanted;
+  for (BlockReduceOp reduce : reduces) {
+    sums.push_back(neutral(builder, reduce.getReduction(), reduce.getType()));
+    wanted.push_back(reduce.getValue());
+  }
+  SmallVector<Kept> kept = keptBy(chunk, reduction, count);
+  for (const Kept &one : kept)
+    wanted.push_back(one.values.front());
+  SmallVector<Value> words(sweep.getLoads().size());
   for (unsigned number = 0; number < chunk.vectors(); ++number) {
     int64_t element = first + number * sweep.getWidth();
-    SmallVector<Value> loaded;
-    for (auto [argument, tensors] :
-         llvm::zip(wide.getArguments(), sweep.getLoads())) {
-      Value one = chunk.shared.lookupOrNull(tensors);
-      loaded.push_back(
-          one ? Value(vector::BroadcastOp::create(builder, argument.getType(),
-                                                  one))
-              : loadCodes(kernel, tensors, cast<VectorType>(argument.getType()),
-                          address(kernel, chunk, tensors, element),
-                          sweep.getWidth() * bytesOf(tensors)));
-    }
+    SmallVector<Value> loaded =
+        kept.empty()
+            ? loadAlone(kernel, chunk, element)
+            : loadVector(kernel, chunk, words, first, number, /*again=*/false);
     Value index = indexOf(kernel, chunk, at, element);
     SmallVector<Value> draws = drawApart(chunk, wide, index, 1);
-    Value value = cloneValues(builder, wide, reduce.getValue(),
-                              {loaded, chunk.known, index, 1, draws})[0];
-    sum = join(builder, kind, sum, value);
+    SmallVector<Value> values = cloneValues(
+        builder, wide, wanted, {loaded, chunk.known, index, 1, draws});
+    for (auto [sum, reduce, value] : llvm::zip(sums, reduces, values))
+      sum = join(builder, reduce.getReduction(), sum, value);
+    unsigned width = sweep.getWidth();
+    for (auto [one, value] : llvm::zip(kept, ArrayRef(values).drop_front(count)))
+      kernel.store(value, slotOf(kernel, one, number, width),
+                   width * sizeof(float));
   }
-  scf::YieldOp::create(builder, joinElements(kind, elementsOf(sum)));
+  for (auto [sum, reduce] : llvm::zip(sums, reduces))
+    sum = joinElements(reduce.getReduction(), elementsOf(sum));
+  scf::YieldOp::create(builder, sums);
 
   builder.setInsertionPointToStart(branch.elseBlock());
   Region &narrow = sweep.getBody();
-  reduce = blockReductions(narrow)[reduction];
+  reduces = reductionsOf(narrow);
+  sums.clear(), wanted.clear();
+  for (BlockReduceOp reduce : reduces) {
+    sums.push_back(neutral(builder, reduce.getReduction(), f32));
+    wanted.push_back(reduce.getValue());
+  }
   Value from = arith::AddIOp::create(builder, at, kernel.i32(first));
   Value to = arith::MinSIOp::create(
       builder, arith::AddIOp::create(builder, from, kernel.i32(chunk.width)),
       kernel.i32(0));
-  Value total = kernel.loopWith(
-      from, to, kernel.i32(1), neutral(builder, kind, f32),
+  sums = kernel.loopWith(
+      from, to, kernel.i32(1), sums,
       [&](Value index, SmallVector<Value> before) -> SmallVector<Value> {
         Value offset = arith::SubIOp::create(builder, index, from);
         SmallVector<Value> loaded;
@@ -191,10 +230,12 @@ Value GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk, Value at,
                                        argument.getType()));
         Value global = indexOf(kernel, chunk, index, 0);
         SmallVector<Value> draws = drawApart(chunk, narrow, global, 1);
-        Value value = cloneValues(builder, narrow, reduce.getValue(),
-                                  {loaded, chunk.known, global, 1, draws})[0];
-        return {join(builder, kind, before[0], value)};
-      })[0];
-  scf::YieldOp::create(builder, total);
-  return branch.getResult(0);
+        SmallVector<Value> values = cloneValues(
+            builder, narrow, wanted, {loaded, chunk.known, global, 1, draws});
+        for (auto [sum, reduce, value] : llvm::zip(before, reduces, values))
+          sum = join(builder, reduce.getReduction(), sum, value);
+        return before;
+      });
+  scf::YieldOp::create(builder, sums);
+  return branch.getResults();
 }

@@ -18,6 +18,13 @@ public:
   void lower(PhaseOp phase);
 
 private:
+  /// What is computed of each element for a reduction over its block and once more
+  /// for the body, in every wide body, and where the thread keeps it meanwhile.
+  struct Kept {
+    unsigned reduction;
+    llvm::SmallVector<mlir::Value> values;
+    mlir::Value slots;
+  };
   /// One chunk on its way through a sweep. A thread does `width` neighbouring
   /// elements at a time, as vectors.
   struct Chunk {
@@ -50,6 +57,9 @@ private:
     mlir::Value start = {}, mine = {};
     /// What the elements in work share of streams stored per block.
     mlir::IRMapping shared = {};
+    llvm::SmallVector<Kept> kept = {};
+    /// Of each stream the words of its accesses, where all are loaded at once.
+    llvm::SmallVector<llvm::SmallVector<mlir::Value>> ahead = {};
     unsigned vectors() const { return width / SweepOp(sweep).getWidth(); }
     bool exchanges() const { return bool(start); }
   };
@@ -118,6 +128,23 @@ private:
                          mlir::Value tensors, int64_t element,
                          bool again = false);
 
+  // KeptValues.cpp
+  void allocateKept(KernelBuilder &kernel, Chunk &chunk, ThreadMemory &memory);
+  /// Where a thread keeps the value of its vector `number`.
+  mlir::Value slotOf(KernelBuilder &kernel, const Kept &kept, unsigned number,
+                     unsigned width);
+  /// What `count` reductions keep.
+  static llvm::SmallVector<Kept> keptBy(const Chunk &chunk, unsigned reduction,
+                                        unsigned count);
+  /// How many reductions from this one on may be done at once: what they read is
+  /// loaded once then. One where nothing is kept: they would have more registers.
+  static unsigned reducedTogether(const Chunk &chunk, unsigned first);
+  /// Loads what the body has of the streams, of all accesses before the first use.
+  void loadAhead(KernelBuilder &kernel, Chunk &chunk, int64_t first);
+  /// What is known in a body of the thread's vector `number`.
+  mlir::IRMapping knownOf(KernelBuilder &kernel, const Chunk &chunk,
+                          mlir::Region &body, unsigned number);
+
   // Draws.cpp
   /// The draws of a vector of neighbours, `element` behind the thread's first.
   llvm::SmallVector<mlir::Value> drawVector(KernelBuilder &kernel, Chunk &chunk,
@@ -181,8 +208,11 @@ private:
                         unsigned block);
   void reduceBlocks(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
                     unsigned part);
-  mlir::Value reduceOwn(KernelBuilder &kernel, Chunk &chunk, mlir::Value at,
-                        unsigned part, unsigned reduction);
+  llvm::SmallVector<mlir::Value> loadAlone(KernelBuilder &kernel, Chunk &chunk,
+                                           int64_t element);
+  llvm::SmallVector<mlir::Value> reduceOwn(KernelBuilder &kernel, Chunk &chunk,
+                                           mlir::Value at, unsigned part,
+                                           unsigned reduction, unsigned count);
   mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, BlockReduceOp reduce,
                         mlir::Value own);
 

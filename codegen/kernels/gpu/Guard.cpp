@@ -35,7 +35,9 @@ SmallVector<Value> GpuLowering::loadVector(KernelBuilder &kernel, Chunk &chunk,
       continue;
     }
     int64_t period = periodOf(chunk, tensors), within = element % period;
-    if (!within || !words[index])
+    if (!again && !chunk.ahead.empty() && !chunk.ahead[index].empty())
+      words[index] = chunk.ahead[index][element / period];
+    else if (!within || !words[index])
       words[index] =
           loadAccess(kernel, chunk, tensors, first + element - within, again);
     loaded.push_back(slice(tensors, words[index], type, within / width));
@@ -62,9 +64,10 @@ GpuLowering::vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, Value at,
   auto compute = [&](Region &body, unsigned i, ValueRange loaded) {
     int64_t element = first + i * sweep.getWidth();
     SmallVector<Value> draws = drawVector(kernel, chunk, body, at, element);
+    IRMapping known = knownOf(kernel, chunk, body, i);
     return cloneSweepBody(
         builder, body,
-        {loaded, chunk.known, indexOf(kernel, chunk, at, element), 1, draws});
+        {loaded, known, indexOf(kernel, chunk, at, element), 1, draws});
   };
   if (!quick)
     return {compute(wide, number,

@@ -172,6 +172,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   }
   allocateDraws(kernel, chunk, memory);
   storeScalars(kernel, chunk, memory);
+  allocateKept(kernel, chunk, memory);
   resident = residentOf(chunk);
   return chunk;
 }
@@ -347,6 +348,7 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
   int64_t width = sweep.getWidth();
   auto period = [&](Value tensors) { return periodOf(chunk, tensors); };
   SmallVector<Value> words(sweep.getLoads().size());
+  loadAhead(kernel, chunk, first);
   chunk.drawnFrom = -1;
   SmallVector<SmallVector<Value>> ready;
   SmallVector<SmallVector<Value>> codes(sweep.getStores().size());
@@ -388,5 +390,6 @@ GpuLowering::Carried GpuLowering::vectorsAt(KernelBuilder &kernel,
           period(tensors) * bitsOf(tensors) / 8);
     }
   }
+  chunk.ahead.clear();
   return carried;
 }

@@ -39,6 +39,13 @@ unsigned ThreadMemory::room(unsigned bytes) const {
   return (limit - used) / stride(bytes);
 }
 
+bool ThreadMemory::grow(unsigned most, unsigned count, unsigned bytes) {
+  if (used + count * stride(bytes) > most)
+    return false;
+  limit = std::max(limit, used + count * stride(bytes));
+  return true;
+}
+
 Value ThreadMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
   used += count * stride(bytes);
   Value all = sharedMemory(kernel.builder, function, name,

@@ -25,6 +25,8 @@ public:
   ThreadMemory(KernelBuilder &kernel, mlir::Value inBlock, unsigned limit);
   /// The entries of `bytes` that every thread can still have.
   unsigned room(unsigned bytes) const;
+  /// Lets `count` more entries in, where all are no more than `most` bytes then.
+  bool grow(unsigned most, unsigned count, unsigned bytes);
   /// The first of a thread's entries.
   mlir::Value allocate(llvm::StringRef name, unsigned count, unsigned bytes);
   /// The distance to the next one.

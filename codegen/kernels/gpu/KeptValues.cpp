@@ -1,0 +1,203 @@
+// What a block's reduction and the body behind it both compute of an element, where
+// it comes from a code book: it waits in shared memory, as far as there is room. So
+// an element's codes are read and looked up once.
+#include "codegen/kernels/gpu/GpuLowering.h"
+
+#include "llvm/ADT/BitVector.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+// Static shared memory that a block may have, less the tables of books.
+constexpr unsigned mostBytes = 43 << 10;
+
+// The way from a reduction back to a value: of each operation on it the name and
+// the operand that is next.
+using Way = SmallVector<std::pair<StringRef, unsigned>>;
+
+static bool looksUp(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto decode = dyn_cast_or_null<DecodeOp>(op))
+    return decode.getFormat().isBook();
+  return op && !isa<BlockReduceOp>(op) &&
+         llvm::any_of(op->getOperands(), looksUp);
+}
+
+namespace {
+// The ways from a reduction to the values that it has in common with others.
+class Ways {
+public:
+  explicit Ways(BlockReduceOp reduce) {
+    own.insert(reduce);
+    for (Operation &op : llvm::reverse(*reduce->getBlock()))
+      if (!op.use_empty() && llvm::all_of(op.getUsers(), [&](Operation *user) {
+            return own.contains(user);
+          }))
+        own.insert(&op);
+    find(reduce, {});
+  }
+
+  SmallVector<Way> all;
+
+private:
+  void find(Operation *op, Way way) {
+    way.emplace_back(op->getName().getStringRef(), 0);
+    for (auto [number, operand] : llvm::enumerate(op->getOperands())) {
+      way.back().second = number;
+      Operation *from = operand.getDefiningOp();
+      if (!from || !looksUp(operand))
+        continue;
+      if (own.contains(from))
+        find(from, way);
+      else if (found.insert(operand).second)
+        all.push_back(way);
+    }
+  }
+
+  DenseSet<Operation *> own; // what nobody else needs
+  DenseSet<Value> found;
+};
+} // namespace
+
+// The value at the end of a way in a body; null where the body has another way.
+static Value follow(const Way &way, BlockReduceOp reduce) {
+  Value value = reduce.getResult();
+  for (auto [name, number] : way) {
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getName().getStringRef() != name)
+      return {};
+    value = op->getOperand(number);
+  }
+  return value;
+}
+
+void GpuLowering::allocateKept(KernelBuilder &kernel, Chunk &chunk,
+                               ThreadMemory &memory) {
+  SweepOp sweep = chunk.sweep;
+  unsigned bytes = sweep.getWidth() * sizeof(float);
+  for (auto [number, reduce] :
+       llvm::enumerate(blockReductions(sweep.getWide().front())))
+    for (const Way &way : Ways(reduce).all) {
+      Kept kept{unsigned(number), {}, {}};
+      for (Region &body : sweep.getWide())
+        kept.values.push_back(follow(way, blockReductions(body)[number]));
+      bool isKnown = llvm::any_of(chunk.kept, [&](const Kept &other) {
+        return other.values.front() == kept.values.front();
+      });
+      if (isKnown || llvm::is_contained(kept.values, Value()) ||
+          !memory.grow(mostBytes, chunk.vectors(), bytes))
+        continue;
+      std::string name = "kept" + std::to_string(chunk.kept.size());
+      kept.slots = memory.allocate(name, chunk.vectors(), bytes);
+      chunk.kept.push_back(kept);
+    }
+}
+
+Value GpuLowering::slotOf(KernelBuilder &kernel, const Kept &kept,
+                          unsigned number, unsigned width) {
+  return kernel.offset(kept.slots, kernel.i64(number),
+                       ThreadMemory::stride(width * sizeof(float)));
+}
+
+SmallVector<GpuLowering::Kept> GpuLowering::keptBy(const Chunk &chunk,
+                                                  unsigned reduction,
+                                                  unsigned count) {
+  SmallVector<Kept> some;
+  for (const Kept &kept : chunk.kept)
+    if (kept.reduction >= reduction && kept.reduction < reduction + count)
+      some.push_back(kept);
+  return some;
+}
+
+unsigned GpuLowering::reducedTogether(const Chunk &chunk, unsigned first) {
+  SmallVector<BlockReduceOp> all =
+      blockReductions(SweepOp(chunk.sweep).getBody());
+  if (chunk.kept.empty())
+    return 1;
+  unsigned end = first + 1;
+  DenseSet<Value> after{all[first].getResult()};
+  for (Operation *op = all[first]; end < all.size(); op = op->getNextNode()) {
+    if (llvm::any_of(op->getOperands(),
+                     [&](Value value) { return after.contains(value); }))
+      after.insert_range(op->getResults());
+    if (op != all[end])
+      continue;
+    if (after.contains(op->getResult(0)))
+      break;
+    after.insert(op->getResult(0));
+    ++end;
+  }
+  return end - first;
+}
+
+// The streams that a body still reads where what is kept is at hand.
+template <typename Kept>
+static llvm::BitVector stillRead(ArrayRef<Kept> kept, Block &body) {
+  llvm::BitVector read(body.getNumArguments());
+  DenseSet<Value> seen;
+  for (const Kept &one : kept)
+    seen.insert(one.values.front());
+  SmallVector<Value> next(body.getTerminator()->getOperands());
+  while (!next.empty()) {
+    Value value = next.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!seen.insert(value).second)
+      continue;
+    if (!op && value.getParentBlock() == &body)
+      read.set(cast<BlockArgument>(value).getArgNumber());
+    else if (op && op->getBlock() == &body && !isa<BlockReduceOp>(op))
+      llvm::append_range(next, op->getOperands());
+  }
+  return read;
+}
+
+// The weights are what ptxas makes of it: of 80 registers this many leave none on
+// the stack that are not there anyhow.
+static bool haveRegisters(SweepOp sweep, int64_t words) {
+  Block &body = sweep.getWide().front().front();
+  int64_t searches = llvm::count_if(body.getOps<EncodeOp>(), [](EncodeOp encode) {
+    return encode.getFormat().isBook();
+  });
+  bool isGuarded = sweep.getWide().size() > 1;
+  return words + 11 * searches + 10 * isGuarded <= 52;
+}
+
+void GpuLowering::loadAhead(KernelBuilder &kernel, Chunk &chunk,
+                            int64_t first) {
+  if (chunk.kept.empty())
+    return;
+  SweepOp sweep = chunk.sweep;
+  llvm::BitVector read = stillRead(ArrayRef(chunk.kept), sweep.getWide().front().front());
+  int64_t words = 0;
+  for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
+    if (chunk.shared.contains(tensors))
+      read.reset(index);
+    if (read[index])
+      words += chunk.width * bitsOf(tensors) / 32;
+  }
+  if (!haveRegisters(sweep, words))
+    return;
+  for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
+    SmallVector<Value> &ahead = chunk.ahead.emplace_back();
+    for (int64_t element = 0; read[index] && element < chunk.width;
+         element += periodOf(chunk, tensors))
+      ahead.push_back(loadAccess(kernel, chunk, tensors, first + element));
+  }
+}
+
+// A volatile load: kept in registers all of them would be more than there are.
+IRMapping GpuLowering::knownOf(KernelBuilder &kernel, const Chunk &chunk,
+                               Region &body, unsigned number) {
+  IRMapping known(chunk.known);
+  unsigned width = SweepOp(chunk.sweep).getWidth();
+  for (const Kept &kept : chunk.kept)
+    for (Value value : kept.values)
+      if (value.getParentRegion() == &body)
+        known.map(value, LLVM::LoadOp::create(
+                             builder, value.getType(),
+                             slotOf(kernel, kept, number, width),
+                             /*alignment=*/width * sizeof(float),
+                             /*isVolatile=*/true)
+                             .getResult());
+  return known;
+}

@@ -1,0 +1,196 @@
+// Tables of code books: a constant of the module, of which a GPU's kernel has its
+// part in shared memory. There the threads of a warp look up places of their own at
+// once; a load from elsewhere would take a turn for each line of the cache.
+#include "codegen/numerics/BookTable.h"
+
+#include "altgrad/bundle.h"
+#include "codegen/numerics/Integers.h"
+#include "dialect/Dialect.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+static constexpr llvm::StringLiteral symbol = "altgrad_books";
+static constexpr auto shared = unsigned(NVVM::NVVMMemorySpace::Shared);
+
+unsigned BookPart::first() const {
+  unsigned before = isNext ? size() : 0;
+  for (unsigned i = 0; i < place; ++i)
+    before += 2 * books[i].size();
+  return before;
+}
+
+// Of all books the numbers and then what follows them, in one constant: on a GPU
+// each symbol would take two registers.
+static SmallVector<float> allTables() {
+  SmallVector<float> entries;
+  for (const Book &book : books) {
+    entries.append(book.numbers, book.numbers + book.size());
+    entries.append(book.next, book.next + book.size());
+  }
+  return entries;
+}
+
+static Value constantOf(ImplicitLocOpBuilder &b, bool isPtx) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext(), isPtx);
+  Operation *module = SymbolTable::getNearestSymbolTable(
+      b.getInsertionBlock()->getParentOp());
+  if (!SymbolTable::lookupSymbolIn(module, symbol)) {
+    SmallVector<float> entries = allTables();
+    OpBuilder top = OpBuilder::atBlockBegin(&module->getRegion(0).front());
+    auto values = DenseElementsAttr::get(
+        RankedTensorType::get({int64_t(entries.size())}, b.getF32Type()),
+        ArrayRef<float>(entries));
+    LLVM::GlobalOp::create(
+        top, b.getLoc(), LLVM::LLVMArrayType::get(b.getF32Type(), entries.size()),
+        /*isConstant=*/true, LLVM::Linkage::Internal, symbol, values,
+        /*alignment=*/64, pointer.getAddressSpace());
+  }
+  return LLVM::AddressOfOp::create(b, pointer, symbol);
+}
+
+static std::string copyOf(LLVM::LLVMFuncOp kernel) {
+  return (kernel.getSymName() + "_books").str();
+}
+
+// The kernel's own copy, or the constant where it has none.
+static Value tablesOf(ImplicitLocOpBuilder &b, const Target &target) {
+  auto kernel =
+      b.getInsertionBlock()->getParentOp()->getParentOfType<LLVM::LLVMFuncOp>();
+  if (auto own = dyn_cast<LLVM::LLVMFuncOp>(b.getInsertionBlock()->getParentOp()))
+    kernel = own;
+  if (kernel && SymbolTable::lookupNearestSymbolFrom(
+                    kernel, b.getStringAttr(copyOf(kernel))))
+    return LLVM::AddressOfOp::create(
+        b, LLVM::LLVMPointerType::get(b.getContext(), shared), copyOf(kernel));
+  return constantOf(b, target.isPtx());
+}
+
+BookTable::BookTable(ImplicitLocOpBuilder &b, const Target &target, BookPart part)
+    : b(b), target(target), part(part), base(tablesOf(b, target)) {}
+
+Value BookTable::moved(Value from, LLVM::GEPArg by) const {
+  return LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), from,
+                             ArrayRef<LLVM::GEPArg>{by});
+}
+
+Value BookTable::load(Type type, Value from, unsigned alignment) const {
+  bool copied = cast<LLVM::LLVMPointerType>(base.getType()).getAddressSpace() == shared;
+  return LLVM::LoadOp::create(b, type, from, alignment, /*isVolatile=*/false,
+                              /*isNonTemporal=*/false, /*isInvariant=*/!copied);
+}
+
+// The constant is the load's own.
+Value BookTable::entry(Value place) const {
+  return load(b.getF32Type(), moved(moved(base, place), int32_t(part.first())), 4);
+}
+
+Value BookTable::call(StringRef intrinsic, Type type, ValueRange operands) const {
+  return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic), operands)
+      .getResult(0);
+}
+
+Value BookTable::at(Value places) const {
+  auto vector = dyn_cast<VectorType>(places.getType());
+  if (!vector)
+    return entry(places);
+  auto type = VectorType::get(vector.getShape(), b.getF32Type());
+  if (!target.isPtx() && type.getNumElements() == 16 && part.size() == 16)
+    return call("llvm.x86.avx512.permvar.sf.512", type,
+                {load(type, moved(base, int32_t(part.first())), 64), places});
+  if (!target.isPtx() && type.getNumElements() >= 8)
+    return gathered(places, type);
+  return oneByOne(places, type);
+}
+
+Value BookTable::oneByOne(Value places, VectorType type) const {
+  SmallVector<Value> entries;
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    entries.push_back(
+        entry(vector::ExtractOp::create(b, places, ArrayRef<int64_t>{i})));
+  return vector::FromElementsOp::create(b, type, entries);
+}
+
+// The CPU's own: LLVM takes a gather apart where it does not know the CPU.
+Value BookTable::gathered(Value places, VectorType type) const {
+  Integers words{b, places.getType()};
+  Value none = words.splat(b.getF32FloatAttr(0));
+  Value from = moved(base, int32_t(part.first()));
+  if (type.getNumElements() == 16)
+    return call("llvm.x86.avx512.mask.gather.dps.512", type,
+                {none, from, places, words.splat(b.getBoolAttr(true)),
+                 LLVM::ConstantOp::create(b, b.getI32Type(),
+                                          b.getI32IntegerAttr(4))});
+  Value all = words.splat(
+      b.getF32FloatAttr(__builtin_bit_cast(float, 0xffffffffu)));
+  auto bytes = LLVM::ConstantOp::create(b, b.getI8Type(), b.getI8IntegerAttr(4));
+  return call("llvm.x86.avx2.gather.d.ps.256", type,
+              {none, from, places, all, bytes});
+}
+
+//===-- The copy of a kernel ------------------------------------------------===//
+
+// A thread copies an entry of each part: none has more than a block has threads.
+static void copyParts(ImplicitLocOpBuilder &b, Value copy, ArrayRef<BookPart> parts) {
+  Value constant = constantOf(b, /*isPtx=*/true);
+  Value thread = NVVM::ThreadIdXOp::create(b, b.getI32Type());
+  auto at = [&](Value base, BookPart part) -> Value {
+    Value own = LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), base,
+                                    ArrayRef<LLVM::GEPArg>{thread});
+    return LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), own,
+                               ArrayRef<LLVM::GEPArg>{int32_t(part.first())});
+  };
+  for (BookPart part : parts) {
+    OpBuilder::InsertionGuard guard(b);
+    if (part.size() < ALTGRAD_BLOCK_THREADS) {
+      Value inside = arith::CmpIOp::create(
+          b, arith::CmpIPredicate::ult, thread,
+          arith::ConstantIntOp::create(b, b.getI32Type(), part.size()));
+      auto branch = scf::IfOp::create(b, inside, /*withElse=*/false);
+      b.setInsertionPointToStart(branch.thenBlock());
+    }
+    Value entry = LLVM::LoadOp::create(b, b.getF32Type(), at(constant, part), 4,
+                                       /*isVolatile=*/false, /*isNonTemporal=*/false,
+                                       /*isInvariant=*/true);
+    LLVM::StoreOp::create(b, entry, at(copy, part), 4);
+  }
+  NVVM::Barrier0Op::create(b);
+}
+
+static void shareBooksOf(LLVM::LLVMFuncOp kernel) {
+  llvm::SetVector<std::pair<unsigned, unsigned>> used; // a place, and whether next
+  kernel.walk([&](Operation *op) {
+    if (auto decode = dyn_cast<DecodeOp>(op); decode && decode.getFormat().isBook())
+      used.insert({decode.getFormat().getBook() - 1, false});
+    if (auto encode = dyn_cast<EncodeOp>(op); encode && encode.getFormat().isBook())
+      used.insert({encode.getFormat().getBook() - 1, true});
+  });
+  if (used.empty())
+    return;
+  SmallVector<BookPart> parts;
+  unsigned size = 0;
+  for (auto [place, isNext] : used) {
+    parts.push_back({place, isNext != 0});
+    size = std::max(size, parts.back().first() + parts.back().size());
+  }
+  ImplicitLocOpBuilder b(kernel.getLoc(), kernel);
+  LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getF32Type(), size),
+                         /*isConstant=*/false, LLVM::Linkage::Internal,
+                         copyOf(kernel), Attribute(), /*alignment=*/16, shared);
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  Value copy = LLVM::AddressOfOp::create(
+      b, LLVM::LLVMPointerType::get(b.getContext(), shared), copyOf(kernel));
+  copyParts(b, copy, parts);
+}
+
+void altgrad::shareBooks(Operation *module) {
+  module->walk([](LLVM::LLVMFuncOp kernel) {
+    if (!kernel.isExternal())
+      shareBooksOf(kernel);
+  });
+}
