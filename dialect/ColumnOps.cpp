@@ -25,6 +25,31 @@ bool altgrad::isTileMax(Operation *op) {
   return isa_and_nonnull<ColumnMaxOp, SquareMaxOp>(op);
 }
 
+bool altgrad::isCutByTiles(TensorsType type) {
+  return type.getBlock() > columnTile || type.getPacked();
+}
+
+LogicalResult altgrad::verifyTiles(SweepOp sweep) {
+  int64_t maxima = llvm::count_if(
+      sweep.getBody().front(), [](Operation &op) { return isTileMax(&op); });
+  // sweep_c12
+  if (sweep.getNumResults() || maxima > 1)
+    return sweep.emitOpError() << "takes the largest of columns or squares of "
+                               << maxima << " values and has " << sweep.getNumResults()
+                               << " reductions, expected one and none";
+  // sweep_c13
+  if (sweep.getBlock() > columnTile)
+    return sweep.emitOpError() << "takes the largest of columns or squares beside blocks of "
+                               << sweep.getBlock() << " elements, which tiles of "
+                               << columnTile << " columns would cut";
+  for (Value stream : sweep.getOperands())
+    // sweep_c15
+    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked())
+      return sweep.emitOpError() << "takes the largest of columns or squares beside "
+                                 << type << ", whose bytes tiles would cut";
+  return success();
+}
+
 // The maxima of columns and squares that a value is computed from.
 static SmallVector<Operation *> maximaOf(Value value) {
   llvm::SetVector<Value> seen;

@@ -55,6 +55,8 @@ constexpr unsigned squareBlock = 128;
 bool isTileMax(mlir::Operation *op);
 /// Columns of a tile, which blocks of rows must not be cut by.
 constexpr unsigned columnTile = 128;
+/// Whether tiles would cut its blocks or bytes.
+bool isCutByTiles(TensorsType type);
 /// Whether a block may have so many elements: a power of two from 16 on.
 bool isBlock(int64_t block);
 

@@ -1,5 +1,5 @@
 // Text and verification of sweeps.
-#include "dialect/Dialect.h"
+#include "dialect/Variance.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
@@ -267,8 +267,8 @@ unsigned SweepOp::getBlock() {
   unsigned block = 1;
   for (OperandRange streams : {getLoads(), getStores()})
     for (Value stream : streams)
-      block = std::max({block, cast<TensorsType>(stream.getType()).getBlock(),
-                        cast<TensorsType>(stream.getType()).getPacked() ? minBlock : 1});
+      if (auto type = cast<TensorsType>(stream.getType()); !type.getColumns())
+        block = std::max({block, type.getBlock(), type.getPacked() ? minBlock : 1});
   for (auto reduce : getBody().getOps<BlockReduceOp>())
     block = std::max<unsigned>(block, reduce.getBlock());
   return block;
@@ -376,18 +376,8 @@ LogicalResult SweepOp::verify() {
              << stringifyReduction(getReduction(index)) << "' to "
              << result.getType();
   }
-  int64_t maxima = llvm::count_if(
-      getBody().front(), [](Operation &op) { return isTileMax(&op); });
-  // sweep_c12
-  if (maxima && (getNumResults() || maxima > 1))
-    return emitOpError() << "takes the largest of columns or squares of "
-                         << maxima << " values and has "
-                         << getNumResults() << " reductions, expected one and none";
-  // sweep_c13
-  if (goesOverTiles() && getBlock() > columnTile)
-    return emitOpError() << "takes the largest of columns or squares beside blocks of "
-                         << getBlock() << " elements, which tiles of " << columnTile
-                         << " columns would cut";
+  if (goesOverTiles() && failed(verifyTiles(*this)))
+    return failure();
   // sweep_c7
   if (getWide().size() > 2)
     return emitOpError("has more than one wide and one quick body");

@@ -161,7 +161,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c11) the quick body has the wide one's types and the guard's;
     - (sweep_c12) where it takes the largest of a column or a square, of one value, it reduces nothing;
     - (sweep_c13) and has blocks of at most 128 elements, the columns of a tile;
-    - (sweep_c14) the quick body has as many block reductions as the wide one.
+    - (sweep_c14) the quick body has as many block reductions as the wide one;
+    - (sweep_c15) where it takes the largest of a column or a square, no codes share a byte.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
@@ -187,7 +188,7 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     /// Bytes per element that this sweep loads and stores.
     double getBytesRead();
     double getBytesWritten();
-    /// The elements of a block; 1 where nothing is per block.
+    /// The elements of the longest block of a row; 1 where nothing is per block.
     unsigned getBlock();
     /// The rows of its tiles, where it takes the largest of columns or squares; else 0.
     unsigned getTileRows();

@@ -44,6 +44,8 @@ mlir::LogicalResult verifyBlock(BlockReduceOp reduce,
 mlir::LogicalResult verifyBlocks(StepOp step, const Variances &variances);
 /// And for what is reduced and stored per block of a column.
 mlir::LogicalResult verifyColumns(StepOp step, const Variances &variances);
+/// What a sweep over tiles has no place for.
+mlir::LogicalResult verifyTiles(SweepOp sweep);
 
 } // namespace altgrad
 

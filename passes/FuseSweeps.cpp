@@ -66,8 +66,22 @@ static bool mayBecomeConditional(SweepOp sweep, Value condition) {
   });
 }
 
+// Whether a sweep over tiles could have the other one's sums and codes as well.
+static bool suitTiles(SweepOp first, SweepOp second) {
+  auto cut = [](Value stream) {
+    return isCutByTiles(cast<TensorsType>(stream.getType()));
+  };
+  auto suits = [&](SweepOp tiles, SweepOp other) {
+    return !tiles.goesOverTiles() ||
+           (!other.getNumResults() && !other.goesOverTiles() &&
+            llvm::none_of(other.getLoads(), cut) &&
+            llvm::none_of(other.getStores(), cut));
+  };
+  return suits(first, second) && suits(second, first);
+}
+
 static bool mayFuse(SweepOp first, SweepOp second) {
-  if (dependents(first).contains(second))
+  if (!suitTiles(first, second) || dependents(first).contains(second))
     return false;
   for (Value stream : first.getStores())
     if (llvm::is_contained(second.getLoads(), stream))

@@ -1,6 +1,7 @@
 // Stages of values, and the choice between computing twice and keeping.
 #include "passes/SweepPlan.h"
 
+#include "dialect/RowSets.h"
 #include "dialect/Variance.h"
 
 using namespace mlir;
@@ -12,20 +13,26 @@ namespace {
 class Planner {
 public:
   Planner(StepOp step, bool late, bool spill)
-      : step(step), variances(step) {
-    findStages();
-    if (late)
-      delayReductions();
-    findSinks();
+      : step(step), variances(step), sets(step) {
+    do {
+      findStages();
+      if (late)
+        delayReductions();
+      findSinks();
+    } while (separateTiles());
     if (spill)
       decideReloads();
     else
       delayStores();
+    for (Operation &op : step.getBody().front())
+      plan.possible &= !isTileMax(&op) || meetsOthers(&op) < 0;
     countBytes();
   }
   SweepPlan plan;
 
 private:
+  bool separateTiles();
+  int meetsOthers(Operation *most);
   void findStages();
   void delayReductions();
   void findSinks();
@@ -45,6 +52,8 @@ private:
 
   StepOp step;
   Variances variances;
+  RowSets sets;
+  DenseMap<Operation *, int> earliest; // of maxima of tiles that wait
   DenseMap<Value, int> stages;       // when a value can be computed
   DenseMap<Operation *, int> performed; // the sweep of a reduction
 };
@@ -57,9 +66,43 @@ static double bytesOf(Value stream) {
   return cast<TensorsType>(stream.getType()).getBytes();
 }
 
+// The stage at which what waits for the largest of a tile is stored beside something
+// that a sweep over tiles has no place for, sums or codes that tiles would cut; or -1.
+int Planner::meetsOthers(Operation *most) {
+  auto set = sets.of(most->getOperand(0));
+  for (const Sink &sink : plan.sinks) {
+    bool waits = false;
+    walkBack(sink.value, [&](Value needed) {
+      waits |= needed.getDefiningOp() == most;
+      return !waits && !needed.getDefiningOp<LoadOp>();
+    });
+    auto cannot = [&](const Sink &other) {
+      return other.stage == sink.stage && sets.of(other.value) == set &&
+             (other.reduce ||
+              isCutByTiles(cast<TensorsType>(other.stream.getType())));
+    };
+    if (waits && llvm::any_of(plan.sinks, cannot))
+      return sink.stage;
+  }
+  return -1;
+}
+
+// Such a maximum is found by the next sweep.
+bool Planner::separateTiles() {
+  bool changed = false;
+  for (Operation &op : step.getBody().front())
+    if (int met = isTileMax(&op) ? meetsOthers(&op) : -1;
+        met >= 0 && earliest.lookup(&op) <= met) {
+      earliest[&op] = met + 1;
+      changed = true;
+    }
+  return changed;
+}
+
 void Planner::findStages() {
+  stages.clear();
   for (Operation &op : step.getBody().front()) {
-    int stage = 0;
+    int stage = earliest.lookup(&op);
     for (Value operand : op.getOperands())
       stage = std::max(stage, stageOf(operand));
     if (isa<ReduceOp>(op)) {
@@ -94,11 +137,11 @@ void Planner::delayReductions() {
       performed[&op] = std::max(
           performed[&op], latest.lookup_or(op.getResult(0), last) - 1);
   }
-  stages.clear();
   findStages();
 }
 
 void Planner::findSinks() {
+  plan.sinks.clear(), plan.stages = 0;
   CommitOp commit = step.getCommit();
   for (auto reduce : step.getBody().getOps<ReduceOp>()) {
     Sink sink;
@@ -197,10 +240,17 @@ bool Planner::valid(Value value, int k) {
                       [&](Value stream) { return storedAt(stream) >= k; });
 }
 
-// A stream that holds exactly `value` before stage `k`, or null.
+// A stream that holds exactly `value` before stage `k`, or null. What is stored under
+// a condition is there for sweeps under the same one, of which nothing is kept.
 Value Planner::storedCopy(Value value, int k) {
+  auto seenIf = [&](Value condition) {
+    return !condition ||
+           (k + 1 == plan.stages && llvm::all_of(plan.sinks, [&](const Sink &sink) {
+              return sink.stage != k || sink.condition == condition;
+            }));
+  };
   for (const Sink &sink : plan.sinks) {
-    if (!sink.stream || sink.stage >= k || sink.condition)
+    if (!sink.stream || sink.stage >= k || !seenIf(sink.condition))
       continue;
     auto encode = sink.value.getDefiningOp<EncodeOp>();
     if (encode && encode.getNumber() == value && encode.getFormat().isF32())
@@ -285,16 +335,18 @@ void Planner::countBytes() {
 
 // Of equal plans the one without a workspace, with early reductions.
 PlanChoice altgrad::planSweeps(StepOp step) {
+  auto better = [](const SweepPlan &one, const SweepPlan &other) {
+    return one.possible != other.possible ? one.possible : one.bytes < other.bytes;
+  };
   auto best = [&](bool spill) {
     SweepPlan early = Planner(step, /*late=*/false, spill).plan;
     SweepPlan late = Planner(step, /*late=*/true, spill).plan;
-    return late.bytes < early.bytes ? late : early;
+    return better(late, early) ? late : early;
   };
   SweepPlan recompute = best(/*spill=*/false), kept = best(/*spill=*/true);
   PlanChoice choice;
   choice.recomputeBytes = recompute.bytes;
   choice.spillBytes = kept.bytes;
-  bool keep = kept.possible && kept.bytes < recompute.bytes;
-  choice.plan = keep ? kept : recompute;
+  choice.plan = better(kept, recompute) ? kept : recompute;
   return choice;
 }

@@ -28,7 +28,8 @@ struct SweepPlan {
   llvm::MapVector<mlir::Value, int> spilled;
   int stages = 0;
   double bytes = 0; // per element, over all stages
-  bool possible = true; // no code would have to wait in the workspace
+  /// Whether no code would have to wait in the workspace, and no tile meets sums.
+  bool possible = true;
 };
 
 /// The cheapest plan in bytes per element, and the two it was chosen from.

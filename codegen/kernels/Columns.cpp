@@ -82,11 +82,9 @@ Columns::Columns(SweepOp sweep)
 }
 
 Columns::~Columns() {
-  sweep.getStoresMutable().erase(sweep.getStores().size() - 1);
-  for (Region &body : sweep->getRegions()) {
-    Operation *end = body.front().getTerminator();
-    end->eraseOperand(end->getNumOperands() - 1);
-  }
+  sweep.getStoresMutable().assign(whole.getStores());
+  for (auto [body, before] : llvm::zip(sweep->getRegions(), whole->getRegions()))
+    body.takeBody(before);
   tileStream.getDefiningOp()->erase();
   whole.erase();
 }

@@ -68,7 +68,8 @@ std::string SetWriter::takeHistory() {
 
 // Adaptive gradient clipping (Brock et al. 2021, "High-Performance Large-Scale
 // Image Recognition Without Normalization"), by units or with the whole tensor as
-// one: to max_norm * max(|w|, 1e-3).
+// one: to max_norm * max(|w|, 1e-3). A norm that is NaN makes all of its gradient NaN,
+// as a global clip does.
 void SetWriter::clipToParameter() {
   std::string prefix = "%" + grad.name;
   auto line = [&](StringRef name, const Twine &value) {
@@ -84,7 +85,7 @@ void SetWriter::clipToParameter() {
       line("unit", "arith.maximumf " + own + ", " + least + " : f32");
   std::string bound = line("bound", "arith.mulf %max_norm, " + size + " : f32");
   std::string above =
-      line("above", "arith.cmpf ogt, " + norm + ", " + bound + " : f32");
+      line("above", "arith.cmpf ugt, " + norm + ", " + bound + " : f32");
   std::string tiny = line("tiny", "arith.constant 1.0e-6 : f32");
   std::string divisor =
       line("divisor", "arith.maximumf " + norm + ", " + tiny + " : f32");

@@ -218,7 +218,7 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
   return readRule(rest.take_front(end), set);
 }
 
-// What goes over tiles adds nothing up, and has whole tensors.
+// What goes over tiles has whole tensors.
 static LogicalResult checkTiles(const StepRequest &request, SetWriter &set,
                                 Location loc) {
   if (!set.hasColumns() && !set.hasSquares())
@@ -226,17 +226,11 @@ static LogicalResult checkTiles(const StepRequest &request, SetWriter &set,
   if (!set.isRuled() && request.quantize.empty())
     return emitError(loc) << "a copy in blocks of 128x128 of a gradient, which only "
                              "--quantize writes";
-  bool sumsEarlier = request.clip || request.unscale || request.lossScaler;
-  bool sums = request.norm && !sumsEarlier;
-  if (!request.statistics && !sums && request.clip != Clip::AgcUnit)
+  if (request.clip != Clip::AgcUnit)
     return success();
   return emitError(loc) << "a copy in blocks of "
                         << (set.hasColumns() ? "columns, 'both'," : "128x128")
-                        << " beside "
-                        << (request.statistics
-                                ? "--statistics, which the same sweep would add up"
-                            : sums ? "--norm, which the same sweep would add up"
-                                   : "--clip=agc-unit, whose units are single rows");
+                        << " beside --clip=agc-unit, whose units are single rows";
 }
 
 // torch rounds to types that overflow to an infinity.

@@ -125,8 +125,6 @@ LogicalResult SetWriter::read() {
     return failure();
   if (wordOf("copy").tensorScale == TensorScale::Bounded && failed(checkBounded()))
     return failure();
-  if ((hasColumns() || hasSquares()) && failed(checkBesideColumns()))
-    return failure();
   return inRungs() ? checkRungs() : success();
 }
 

@@ -139,7 +139,6 @@ private:
   std::string powerOfTwo(const Named &scales, llvm::StringRef largest, llvm::StringRef state,
                          const std::string &type);
   mlir::LogicalResult checkColumns(llvm::StringRef text, const StorageWord &word);
-  mlir::LogicalResult checkBesideColumns();
   void storeColumns(llvm::StringRef value);
   mlir::LogicalResult takeSquares(llvm::StringRef text, const StorageWord &word);
   void storeSquares(const Named &copy, llvm::StringRef value);

@@ -26,26 +26,6 @@ LogicalResult SetWriter::checkColumns(StringRef text, const StorageWord &word) {
   return success();
 }
 
-// A tile ends anywhere in a row, and bytes have one owner; a block is in one tile.
-LogicalResult SetWriter::checkBesideColumns() {
-  StringRef copy = hasColumns() ? "both" : "128x128";
-  if (inRungs())
-    return error() << "storage '" << wordOf("copy").text << "' says '" << copy
-                   << "' beside rungs, whose moves the same sweep would count";
-  for (BlockArgument state : states) {
-    StringRef name = rule.getName(state);
-    if (blockOf(name) > 1 && codecOf(name).canPack())
-      return error() << "storage of the copy says '" << copy << "' beside state '" << name
-                     << "' in " << formatOf(name) << ", whose codes share bytes";
-    if (blockOf(name) > columnTile)
-      return error() << "storage of the copy says '" << copy << "' beside state '" << name
-                     << "' in blocks of " << blockOf(name) << ", which tiles of "
-                     << columnTile << " columns would cut; blocks of up to "
-                     << columnTile << " go beside it";
-  }
-  return success();
-}
-
 // The same numbers as in the copy by rows, `value`, each with its column's scale.
 void SetWriter::storeColumns(StringRef value) {
   Named columns = named("copy_columns");

@@ -151,7 +151,8 @@ altgrad_status altgrad_phase_at(const altgrad_bundle *bundle, int64_t index,
                                    &Manifest::phases, index, out, phase))
     return status;
   return give({0, phase->name.c_str(), phase->kind, int32_t(phase->set),
-               phase->read, phase->written},
+               phase->read, phase->written, int32_t(phase->tiles),
+               int32_t(phase->block)},
               out);
 }
 

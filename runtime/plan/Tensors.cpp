@@ -74,10 +74,8 @@ Checker::Checker(const Manifest &manifest, int64_t ngroups)
         most = std::max(most, phase.block);
     for (const Phase &phase : manifest.phases)
       if (phase.tiles && (phase.set == of || phase.set < 0))
-        for (const Stream &stream : manifest.streams)
-          if (stream.set == of && !stream.columns)
-            blocksOfRows[size_t(of)] =
-                std::max(blocksOfRows[size_t(of)], stream.block);
+        blocksOfRows[size_t(of)] =
+            std::max(blocksOfRows[size_t(of)], phase.block);
   }
   for (const Scalar &scalar : manifest.scalars)
     if (scalar.scope == ALTGRAD_PER_GROUP && scalar.set >= 0)
@@ -115,8 +113,7 @@ altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
     return fail(
         ALTGRAD_INVALID,
         "tensors[%lld] has rows of %lld elements, not a multiple of "
-        "%lld, the elements of a block in set %lld, whose step goes over "
-        "tiles",
+        "%lld, the elements of a block in set %lld, in a sweep over tiles",
         (long long)index, (long long)shape.columns,
         (long long)blocksOfRows[size_t(tensor.set)], (long long)tensor.set);
   const Units units = unitsOf(manifest, tensor);

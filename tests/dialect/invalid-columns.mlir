@@ -162,3 +162,15 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
   }
   commit
 }
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, in %q: !altgrad.tensors<torchao4 packed>, out %top: !altgrad.tensors<f32 per 32 columns>) {
+  // sweep_c15
+  // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns or squares beside '!altgrad.tensors<torchao4 packed>', whose bytes tiles would cut}}
+  sweep @go load(%x from %w : !altgrad.tensors<f32>, %y from %q : !altgrad.tensors<torchao4 packed>) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>) {
+    %m = column_max %x over 32 : f32
+    emit %m : f32
+  }
+  commit
+}

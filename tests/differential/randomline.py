@@ -23,8 +23,8 @@ CLIPS = [[], [], ["--clip"], ["--clip=percentile"], ["--clip=percentile", "--per
 class Line:
     """The words of one set. `units`: rows of the table are units; `counts`: the update's sweep adds something up."""
 
-    def __init__(self, rng, rule, options, units, counts):
-        self.rng, self.rule, self.units, self.counts = rng, rule, units, counts
+    def __init__(self, rng, rule, options, units):
+        self.rng, self.rule, self.units = rng, rule, units
         self.states = evaluator.stored_states(program.template_rule(rule), options)
         self.words, self.rungs = [], False
         self.both = False  # a copy in blocks over rows
@@ -43,10 +43,9 @@ class Line:
         return form + self.one(how)
 
     def block(self):
-        return int(self.one([16, 32, 32, 64, 128, 128 if self.both else 256]))  # a tile cuts no block
+        return int(self.one([16, 32, 32, 64, 128, 256]))
 
     def state(self):
-        packs = not self.both
         kind = self.rng.random()
         if kind < 0.3:
             return self.one(["f32", "bf16", "f16"])
@@ -56,8 +55,8 @@ class Line:
             bent = self.one(["int8:{}{},softsign", "uint8:{}{},sqrt"])
             return bent.format(self.block(), self.one(["", ":f16"]))
         if kind < 0.75:
-            return f"{self.one(['bnb8', 'bnb8u', *(['torchao4', 'torchao4u'] if packs else [])])}:{self.block()}"
-        return self.blocks([*EIGHT, "bf16", "int8", "uint8", "int16", *(["ocp.e2m1"] if packs else [])])
+            return f"{self.one(['bnb8', 'bnb8u', 'torchao4', 'torchao4u'])}:{self.block()}"
+        return self.blocks([*EIGHT, "bf16", "int8", "uint8", "int16", "ocp.e2m1"])
 
     def blocks(self, forms):
         form = self.one(forms)
@@ -68,9 +67,9 @@ class Line:
 
     def parameter(self):
         kind = self.rng.random()
-        if kind < 0.15 and not self.both or self.rule == "gridoptim":
+        if kind < 0.15 or self.rule == "gridoptim":
             self.rungs = True
-            grid = self.one([f for f in SIGNED[:8] if not self.both])
+            grid = self.one(SIGNED[:8])
             self.words.append(f"rungs={grid}" + self.one(["", "", ",stochastic", ",stochastic32", ",toward_zero", ",reference"]))
             self.words.append("param=" + self.one(["f32", grid, grid]))
         elif kind < 0.35:
@@ -106,7 +105,7 @@ class Line:
             word.split("=")[0] in self.states and word.split("=")[1] != "f32" for word in self.words))
 
     def text(self):
-        self.both = not (self.units or self.counts) and self.rule != "gridoptim" and self.often(0.12)
+        self.both = not self.units and self.often(0.12)
         if self.often(0.7):
             self.words.append("grad=" + self.one(["bf16", "bf16", "f16", "ocp.e5m2"]))
         self.parameter()
@@ -120,7 +119,7 @@ class Line:
 def generate(seed):
     """A request as JSON data; the same seed, the same one."""
     rng = np.random.default_rng([seed, 23])
-    line = Line(rng, "sgd", [], False, False)
+    line = Line(rng, "sgd", [], False)
     check, clip = line.one(CHECKS), line.one(CLIPS)
     units, statistics = "--clip=agc-unit" in clip, line.often(0.25)
     flags = [*check, *clip, *(["--statistics"] if statistics else [])]
@@ -128,7 +127,7 @@ def generate(seed):
     for _ in range(int(line.one([1, 1, 1, 2]))):
         rule = line.one([*templatecases.OPTIONS, "adamw", "adamw", "lion"])
         options = [o for o in line.one(templatecases.OPTIONS[rule]).split(",") if o]
-        words = Line(rng, rule, options, units, statistics).text()
+        words = Line(rng, rule, options, units).text()
         spec["sets"].append({"rule": rule, "options": options, "words": words, "sizes": _sizes(rng, line, units)})
     return spec
 

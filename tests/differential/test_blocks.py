@@ -60,6 +60,29 @@ def test_blocks_of_codes():
     agree(program.Program(step("bf16", 32, "ocp.e5m2")))
 
 
+def test_roots_are_divided_by_whatever_the_scalar_is():
+    """GPUs do it by products where the scalar is a usual one; roots may be 0, infinite or NaN."""
+    compiled = program.Program("""
+      altgrad.step @s(inout %w: !altgrad.tensors<f32>, in %s: f32, out %top: !altgrad.tensors<f32 per 32>) {
+        %wr = dequantize %w : !altgrad.tensors<f32>
+        %we = element %wr
+        %root = math.sqrt %we : f32
+        %part = arith.divf %root, %s : f32
+        %most = block_reduce max %part over 32 : f32
+        %w1 = collect %part : f32 to !altgrad.reals
+        %t1 = collect %most : f32 to !altgrad.reals
+        commit always %w1 to %w : !altgrad.tensors<f32>, %t1 to %top : !altgrad.tensors<f32 per 32>
+      }""")
+    rows, rng = compiled.rows([[4096 + 17]]), np.random.default_rng(12)
+    powers = [np.float32(1.7) * np.float32(2.0)**k for k in (-149, -127, -25, -24, 0, 24, 25, 100, 127)]
+    for scalar in [0.0, -0.0, 0.3, 7.7e-3, -1.0, np.inf, -np.inf, np.nan, np.nextafter(1, 0, dtype=np.float32), *powers]:
+        bits = rng.integers(0, 0x7F800000, 4096 + 17, dtype=np.uint32)
+        bits[::7] = rng.choice([0, 0x80000000, 0x7F800000, 0x7FC00000, 0xBF800000, 1, 0x7F7FFFFF], len(bits[::7]))
+        values = {"w": bits, "s": np.array([scalar], np.float32), "top": np.zeros(129, np.uint32)}
+        memory = compare.Memory(compiled.signature, rows, [0]).fill(values)
+        compare.agree(compiled, compare.executors(compiled, ALL), memory, values, f"root / {scalar}")
+
+
 def test_the_largest_of_a_block_against_numpy():
     compiled = program.Program(step("f32", 32))
     rng = np.random.default_rng(1)

@@ -15,7 +15,12 @@ SHAPES = [(33, 160), (1, 77), (70, 32), (1, 1), (0, 64), (31, 128), (5, 0), (65,
 CASES = [("adamw", "grad=bf16 copy=mxfp8,both", ["--clip"]),
          ("adamw", "param=bf16,stochastic grad=bf16 master=f32 copy=mxfp8e5m2,both,floor m=mxfp8", ["--unscale"]),
          ("lion", "copy=mxfp6e3m2,even,both m=int8:32", ["--loss-scaler=torch"]),
-         ("lamb", "param=bf16,stochastic copy=mxfp8,both", [])]
+         ("lamb", "param=bf16,stochastic copy=mxfp8,both", []),
+         # What tiles have no place for: the copy has a sweep of its own.
+         ("adamw", "copy=mxfp8,both", ["--statistics"]), ("adamw", "copy=mxfp8,both", ["--norm=l2"]),
+         ("adamw", "param=bf16 grad=bf16 states=bnb8:256 copy=mxfp8,both", ["--clip", "--loss-scaler=torch", "--statistics"]),
+         ("adam{amsgrad}", "param=bf16 grad=bf16 master=f32 states=torchao4:128 copy=mxfp8,both", ["--unscale"]),
+         ("gridoptim", "rungs=ocp.e4m3fn copy=mxfp8,both", ["--clip"])]
 
 
 def rows_of(compiled, shapes):

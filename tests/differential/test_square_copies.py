@@ -14,13 +14,17 @@ SHAPES = [(130, 136), (1, 177), (128, 128), (129, 1), (0, 64), (31, 128), (5, 0)
 CASES = [("adamw", "grad=bf16 copy=ocp.e4m3fn:128x128", ["--clip"]),
          ("adamw", "param=bf16,stochastic grad=bf16 master=f32 copy=ocp.e5m2:128x128,pow2 m=bnb8:128", ["--unscale"]),
          ("lion", "copy=ocp.e4m3fn:128x128:ocp.e8m0,even,toward_zero", ["--loss-scaler=torch"]),
-         ("lamb", "param=bf16,stochastic copy=ocp.e3m2:128x128", [])]
+         ("lamb", "param=bf16,stochastic copy=ocp.e3m2:128x128", []),
+         # A sweep of its own for the copy.
+         ("adamw", "param=bf16 grad=bf16 states=f32 copy=ocp.e4m3fn:128x128", ["--clip", "--loss-scaler=torch", "--statistics"]),
+         ("adamw", "states=bnb8:256 copy=ocp.e4m3fn:128x128", []), ("lion", "m=torchao4:128 copy=ocp.e5m2:128x128", ["--norm=l1"]),
+         ("gridoptim", "rungs=ocp.e4m3fn copy=ocp.e4m3fn:128x128", [])]
 
 
 @pytest.mark.parametrize("rule, storage, flags", CASES, ids=lambda case: str(case))
 def test_every_byte_is_the_references(rule, storage, flags):
     compiled = program.Program(program.generated(rule, storage, *flags))
-    shapes = [(a, b - b % 128 if "bnb8" in storage and a > 1 else b) for a, b in SHAPES]
+    shapes = [(a, b - b % 128 if "bnb8:128" in storage and a > 1 else b) for a, b in SHAPES]
     rng, rows = np.random.default_rng(12), rows_of(compiled, shapes)
     rows.offset = [4 * offset for offset in rows.offset]
     for shifts in ([0] * len(shapes), [1, 0, 3, 0, 0, 15, 2, 0]):

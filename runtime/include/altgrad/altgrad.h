@@ -112,6 +112,8 @@ typedef struct altgrad_phase_info {
   int32_t kind;
   int32_t set; // -1: all
   double read, written;
+  int32_t tiles; // rows of the tiles of a sweep over such; else 0
+  int32_t block; // of whose elements their rows are multiples, of several rows
 } altgrad_phase_info;
 
 typedef struct altgrad_exchange_info {

@@ -68,6 +68,9 @@
 // list of chunks behind these, set by set, by their first elements. On a GPU one over
 // tiles of 128 rows has ALTGRAD_SQUARE_BYTES of dynamic shared memory.
 //
+// "block" of a sweep: the elements of the longest block of a row that it has. Where it
+// goes over tiles, rows of several are whole ones of these.
+//
 // "per_block": how many items a block of a CUDA kernel does at a time.
 // "finishes": how many phases after this one the last block of its launch can do
 // as well; none of them is a sweep, and an exchange comes after them at the

@@ -57,7 +57,7 @@ class ScalarInfo(_Info):
 
 class PhaseInfo(_Info):
     _fields_ = [("size", c_uint64), ("name", c_char_p), ("kind", c_int32), ("set", c_int32),
-                ("read", c_double), ("written", c_double)]
+                ("read", c_double), ("written", c_double), ("tiles", c_int32), ("block", c_int32)]
 
 
 class ExchangeInfo(_Info):

@@ -49,6 +49,7 @@ struct Set {
   std::optional<Scalar> step;     // counts the steps of each tensor
   std::optional<Scalar> norm;     // f32, of each tensor
   std::vector<Scalar> statistics; // f32, what a step says of each tensor
+  int64_t tiled = 1; // of whose elements rows are multiples, where there are several
 };
 
 // Where other devices' or ranks' sums may join.
@@ -75,6 +76,7 @@ struct Program {
   std::vector<int64_t> sums;
 
 private:
+  void readTiles();
   void findSums();
   void readStreams();
   void readScalars();

@@ -112,14 +112,10 @@ void altgrad::optim::checkRows(const Tensor &param, const Set &set,
                     " has rows of ", param.size(-1),
                     " elements, and the blocks of its copy ", block,
                     ": give it to an optimizer without that copy");
-  int64_t most = edges ? 1 : block;
-  for (const Stream &stream : set.kept)
-    if (stream.role != ALTGRAD_ROLE_COPY)
-      most = std::max(most, int64_t(stream.scaled));
   TORCH_CHECK_VALUE(
-      !blocksOverRows(set) || rowsOf(param) == 1 || param.size(-1) % most == 0,
+      rowsOf(param) == 1 || param.size(-1) % set.tiled == 0,
       "altgrad: ", toString(place), " has rows of ", param.size(-1),
-      " elements, and its states have blocks of ", most,
+      " elements, and its states have blocks of ", set.tiled,
       " beside a copy in blocks over rows: give it to an optimizer "
       "without one of them");
   TORCH_CHECK_VALUE(at::empty_like(param).is_contiguous(),

@@ -39,6 +39,16 @@ def test_each_outputs_gradient_is_bounded_as_timms(name):
             torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-7)
 
 
+def test_a_unit_with_nan_is_nan_as_timms():
+    """What is not finite is not clipped away, nor left unclipped."""
+    param = torch.nn.Parameter(torch.ones(4, 3))
+    param.grad = torch.tensor([[1e3, 1e3, 1e3], [1e3, math.nan, 1e3], [0.1, 0.0, 0.0], [1e3, math.inf, 1e3]])
+    wanted = param.detach() - clipped(param, 0.1).float()
+    altgrad.optim.SGD([param], lr=1.0, max_grad_norm="agc-unit:0.1").step()
+    torch.testing.assert_close(param.detach(), wanted, equal_nan=True)
+    assert param[1].isnan().all() and param[0].isfinite().all() and param[3].isnan().tolist() == [False, True, False]
+
+
 def apart(params):
     """A parameter for each unit, with the same numbers."""
     return [torch.nn.Parameter(row.detach().clone()) for param in params

@@ -129,10 +129,8 @@ def test_words_and_places_that_have_no_squares():
         with pytest.raises(altgrad.Error, match=words):
             altgrad.optim.FromRule("adamw", storage=word)
     weight, = made((8, 64))
-    for flags, words in (({"statistics": True}, "--statistics, which the same sweep"),
-                         ({"max_grad_norm": "agc-unit:0.1"}, "whose units are single rows")):
-        with pytest.raises(altgrad.Error, match=words):
-            altgrad.optim.AdamW([weight], storage=PLAIN, **flags).step()
+    with pytest.raises(altgrad.Error, match="whose units are single rows"):
+        altgrad.optim.AdamW([weight], storage=PLAIN, max_grad_norm="agc-unit:0.1").step()
     turned = torch.nn.Parameter(torch.ones(64, 32).t())
     turned.grad = torch.ones_like(turned)
     with pytest.raises(ValueError, match="make it contiguous"):

@@ -92,9 +92,8 @@ def check_rows(param, strides, block):
                          "and the blocks of its copy are of neighbours in memory: make it contiguous")
 
 
-def check_tiles(param, words):
-    """Raises unless rows are whole blocks of the states with these words, in a step that goes over tiles of rows."""
-    block = max(map(block_of, words), default=1)
+def check_tiles(param, block):
+    """Raises unless rows are whole blocks of states, in a step that goes over tiles of rows."""
     if rows_of(param) > 1 and param.shape[-1] % block:
         raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, and its "
                          f"states have blocks of {block} beside a copy in blocks over rows: give it to an optimizer "

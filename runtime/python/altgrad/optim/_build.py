@@ -73,7 +73,7 @@ def build(optimizer, watched, kinds, params, left, known, asked):
         check_states_apart(optimizer, [kept for part in parts
                                        for kept in _kept(optimizer, part.bundle, part.rows)])
     for part in parts:
-        part.check(owner)
+        part.check(optimizer)
     for part in parts:
         _make_states(optimizer, part.bundle, part.rows)
     busy = {row.place for row in rows}
@@ -147,8 +147,14 @@ class _Part:
         _number(self.rows, lines)
         self.cells = _cells(self.rows)
 
-    def check(self, owner):
+    def check(self, optimizer):
         """Raises where the device cannot do it, or not now."""
+        owner = type(optimizer).__name__
+        for row in self.rows:
+            try:
+                check_tiles(row.param, self.bundle.tiled[row.set])
+            except ValueError as error:
+                raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, row.param)}: {error}") from None
         for row in self.rows if self.bundle.units else ():
             block = max([stream.block for stream in self.bundle.sets[row.set].states], default=1)
             check_units(owner, row.param, row.strides, block)
@@ -223,8 +229,6 @@ class _Namer:
         if (block := block_of(copied)) > 1 or is_over_rows(copied):
             check_rows(param, strides, block)
         word_of = lambda name: own.get(name, own.get("states", ""))
-        if is_over_rows(copied):
-            check_tiles(param, [word_of(name) for name, _ in names])
         states = tuple([_state_dtype(key, held.get(key), param, packed_layout(param.shape, strides)[0]
                                      if packs(word_of(name)) else param.shape) for name, key in names])
         for name, key in names if held else ():

@@ -80,7 +80,8 @@ class Statistics:
 
     Counts of elements are exact up to 2^24. The last three are of the last step that was not skipped,
     NaN where there was none since gradients last came or went. `steps` counts all steps, `skipped` and
-    `clipped_steps` those, `clip_rate` is their quotient.
+    `clipped_steps` those of them, the latter by a norm of all gradients ("agc" has none), `clip_rate` is
+    clipped_steps / steps.
     """
 
     def __init__(self, optimizer):

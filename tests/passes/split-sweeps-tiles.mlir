@@ -1,0 +1,57 @@
+// RUN: altgrad-opt %s --altgrad-sweeps | FileCheck %s
+// A sweep over tiles has no sums and cuts no block: the largest of a column is found by a sweep of its own then, from what
+// the first one has stored, and the two are not fused again.
+
+// CHECK-LABEL: @summed
+// CHECK: sweep @update0 load({{.*}} from %w {{.*}}) reduce(add over step) store(%w : !altgrad.tensors<f32>)
+// CHECK: sweep @update1 load({{.*}} from %w {{.*}}) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>)
+// CHECK: column_max
+altgrad.step @summed(inout %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>, out %total: f32) {
+  %ws = dequantize %w : !altgrad.tensors<f32>
+  %x = element %ws
+  %gs = dequantize %g : !altgrad.tensors<f32>
+  %z = element %gs
+  %y = arith.addf %x, %z : f32
+  %sum = reduce add %y over step : f32
+  %m = column_max %y over 32 : f32
+  %w1 = collect %y : f32 to !altgrad.reals
+  %t1 = collect %m : f32 to !altgrad.reals
+  commit always %w1 to %w : !altgrad.tensors<f32>, %t1 to %top : !altgrad.tensors<f32 per 32 columns>, %sum to %total : f32
+}
+
+// What is stored under a condition is read back under the same one.
+// CHECK-LABEL: @conditional
+// CHECK: reduce(and over step) store()
+// CHECK: sweep @update1 if %{{.*}} load({{.*}}) reduce() store(%w {{.*}}, %most : !altgrad.tensors<f32 per 256>)
+// CHECK: sweep @update2 if %{{.*}} load({{.*}} from %w {{.*}}) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>)
+altgrad.step @conditional(inout %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>,
+                          out %most: !altgrad.tensors<f32 per 256>) {
+  %ws = dequantize %w : !altgrad.tensors<f32>
+  %x = element %ws
+  %big = arith.constant 1.0e9 : f32
+  %fine = arith.cmpf olt, %x, %big : f32
+  %ok = reduce and %fine over step : i1
+  %gs = dequantize %g : !altgrad.tensors<f32>
+  %z = element %gs
+  %y = arith.addf %x, %z : f32
+  %b = block_reduce max %y over 256 : f32
+  %m = column_max %y over 32 : f32
+  %w1 = collect %y : f32 to !altgrad.reals
+  %b1 = collect %b : f32 to !altgrad.reals
+  %t1 = collect %m : f32 to !altgrad.reals
+  commit if %ok %w1 to %w : !altgrad.tensors<f32>, %b1 to %most : !altgrad.tensors<f32 per 256>,
+      %t1 to %top : !altgrad.tensors<f32 per 32 columns>
+}
+
+// Nothing here is read twice but %w, and the sum of the first sweep is of it alone.
+// CHECK-LABEL: @apart
+// CHECK: sweep @{{.*}} load({{.*}} from %w {{.*}}) reduce(add over step) store()
+// CHECK: sweep @{{.*}} load({{.*}} from %w {{.*}}) reduce() store(%top
+altgrad.step @apart(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>, out %total: f32) {
+  %ws = dequantize %w : !altgrad.tensors<f32>
+  %x = element %ws
+  %sum = reduce add %x over step : f32
+  %m = column_max %x over 32 : f32
+  %t1 = collect %m : f32 to !altgrad.reals
+  commit always %t1 to %top : !altgrad.tensors<f32 per 32 columns>, %sum to %total : f32
+}
