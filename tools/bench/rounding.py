@@ -1,6 +1,7 @@
-"""AdamW with narrow storage beside plain one, and torchao's beside it where that is installed: bf16 rounded by draws,
+"""AdamW with narrow storage beside plain one, and torchao's and bitsandbytes' where they are installed: bf16 rounded by draws,
 states of 8 bits with a scale for each block, in FP8 and in code books, and a float32 master in two halves beside one in whole."""
 
+import importlib
 import statistics
 
 from . import candidates, measure
@@ -56,22 +57,28 @@ class TorchaoFp8(candidates.Torch):
         return AdamWFp8(self.params, lr=1e-4)
 
 
-# What is narrow: (dtype of parameters, what is beside it, that one, ours, torchao's or None).
-CASES = {"stochastic": ("bf16", "nearest", candidates.Package, Stochastic, Torchao),
-         "FP8 states": ("f32", "f32 states", candidates.Package, Fp8, TorchaoFp8),
-         "8-bit states": ("f32", "f32 states", candidates.Package, Books, Torchao8bit),
-         "halves": ("bf16", "f32 master", Master, Remainder, None)}
+class BitsAndBytes8bit(candidates.Torch):
+    def make(self, choice):
+        from bitsandbytes.optim import AdamW8bit
+        return AdamW8bit(self.params, lr=1e-4)
+
+
+# What is narrow: (dtype of parameters, what is beside it, that one, ours, those of other libraries).
+CASES = {"stochastic": ("bf16", "nearest", candidates.Package, Stochastic, {"torchao": Torchao}),
+         "FP8 states": ("f32", "f32 states", candidates.Package, Fp8, {"torchao": TorchaoFp8}),
+         "8-bit states": ("f32", "f32 states", candidates.Package, Books,
+                          {"torchao": Torchao8bit, "bitsandbytes": BitsAndBytes8bit}),
+         "halves": ("bf16", "f32 master", Master, Remainder, {})}
 
 
 def makers(beside, plain, ours, theirs):
     found = {beside: (plain, 1), "ours": (ours, 1)}
-    if theirs is None:
-        return found
-    try:
-        import torchao.optim  # noqa: F401
-        found["torchao"] = (theirs, 4)
-    except ImportError:
-        pass
+    for library, kind in theirs.items():
+        try:
+            importlib.import_module(library + ".optim")
+            found[library] = (kind, 4)
+        except ImportError:
+            pass
     return found
 
 
@@ -83,9 +90,9 @@ def run(name, workload, rounds, clock, show):
         row = {own: statistics.median([t for t in series if t]) for own, series in times.items()}
         row["of_plain"] = measure.ratio(times, beside, "ours")
         words = f"{row[beside]:9.3f}{row['ours']:9.3f}{row['of_plain']['median']:8.2f} x {beside}"
-        if "torchao" in row:
-            row["of_torchao"] = measure.ratio(times, "ours", "torchao")
-            words += f"{row['torchao']:9.3f}{row['of_torchao']['median']:8.2f} x torchao"
+        for peer in [peer for peer in theirs if peer in row]:
+            row["of_" + peer] = measure.ratio(times, "ours", peer)
+            words += f"{row[peer]:9.3f}{row['of_' + peer]['median']:8.2f} x {peer}"
         print(f"  {name + ' ' + case:<36}{words}", flush=True)
         rows[case] = row
     return rows

@@ -187,7 +187,9 @@ void altgrad::optim::checkUnits(const Tensor &param, const Set &set,
               param.sizes(), ", strides ", param.strides());
   TORCH_CHECK(numel % block == 0, "altgrad: ", toString(place),
               " is clipped by units of ", numel,
-              " elements, and its states have scales for blocks of ", block);
+              " elements, and its states have scales for blocks of ", block,
+              ": clip it by \"agc\", or give it to an optimizer whose states "
+              "have none");
 }
 
 void altgrad::optim::checkCount(const Tensor &count, const std::string &key,

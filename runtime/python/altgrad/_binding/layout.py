@@ -147,7 +147,8 @@ def check_units(owner, param, strides, block):
     if count > 1 and numel % block:
         raise ValueError(f"altgrad.optim.{owner}: gradients are clipped by units, and a parameter of "
                          f"shape {tuple(param.shape)} has units of {numel} elements, while its "
-                         f"states have scales for blocks of {block}")
+                         f"states have scales for blocks of {block}: clip it by \"agc\", or give it to an "
+                         "optimizer whose states have none")
 
 
 def check_grad(owner, param, grad):
