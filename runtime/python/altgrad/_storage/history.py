@@ -3,14 +3,14 @@
 import torch
 
 from .._binding.kinds import OF_PARAMETERS
-from .._binding.layout import check_extent
+from .._binding.layout import check_extent, name_of
 from .._bundle import HISTORY as NUMBERS
 
 # In the first param_group, so that a state_dict has it.
 HISTORY = "norm_history"
 
 
-def check_adaptive(owner, clip, entries, theirs, group):
+def check_adaptive(optimizer, clip, entries, theirs, group):
     """Raises where an adaptive bound would be one of a part of the gradients, or `entries`, the
     first param_group, has no history but something else."""
     held = entries.get(HISTORY)
@@ -19,8 +19,11 @@ def check_adaptive(owner, clip, entries, theirs, group):
         raise ValueError(f"{HISTORY} of the first param_group is no tensor of {NUMBERS} numbers; "
                          "remove it, and a new history begins")
     if clip in ("percentile", *OF_PARAMETERS) and (theirs or group is not None):
-        whose = "some parameters are stepped by torch's class" if theirs else "there is a process_group"
-        raise RuntimeError(f"altgrad.optim.{owner}: max_grad_norm is {clip!r} and {whose}; "
+        whose = "there is a process_group"
+        if theirs:
+            param, reason = theirs.first
+            whose = f"{name_of(optimizer, param)} {reason}, so torch's class steps it"
+        raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: max_grad_norm is {clip!r} and {whose}; "
                            "adaptive clips are of one process's kernels, so give it a number")
 
 

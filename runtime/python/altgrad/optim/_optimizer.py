@@ -326,7 +326,7 @@ class Optimizer(torch.optim.Optimizer):
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
         together = theirs is not None or self._group is not None
-        check_adaptive(type(self).__name__, kinds.clip, self.param_groups[0], theirs, self._group)
+        check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._group)
         wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures,
                       profile=profile_of(self.profile))
         built = build(self, watched, kinds.rules, ours, left, known, dict(
