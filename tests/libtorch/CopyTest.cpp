@@ -68,6 +68,23 @@ TEST(Copies, OfColumnsHaveTheScalesOfTheirColumns) {
             at::IntArrayRef({1, 40}));
 }
 
+// Tiles of 128 columns would cut them: the copy has a sweep of its own.
+TEST(Copies, OfColumnsGoBesideLongBlocksOfStates) {
+  Tensor param = leaf({136, 96}), other = param.detach().clone();
+  other.requires_grad_().mutable_grad() = param.grad().clone();
+  const std::string states = "states=bnb8:256";
+  RuleOptimizer optimizer({param},
+                          RuleSpec("adamw").storage(states + " copy=mxfp8,both"));
+  RuleOptimizer plain({other}, RuleSpec("adamw").storage(states));
+  for (int i = 0; i < 2; ++i)
+    optimizer.step(), plain.step();
+  expectColumns(optimizer, param);
+  EXPECT_TRUE(sameBits(param.detach(), other.detach()));
+  for (const char *key : {"m", "m_scale", "v", "v_scale"})
+    EXPECT_TRUE(sameBits(kept(optimizer, param, key), kept(plain, other, key)))
+        << key;
+}
+
 TEST(Copies, OfColumnsAreThereWhenTheFirstStepIsSkipped) {
   Tensor param = leaf({40, 64}), before = param.detach().clone();
   RuleOptimizer optimizer({param}, RuleSpec("lion").storage("copy=mxfp8,both"));
