@@ -68,15 +68,14 @@ static Value indicesFrom(ImplicitLocOpBuilder &builder, Value first,
           builder, DenseElementsAttr::get(vector, ArrayRef<int64_t>(steps))));
 }
 
-// Of a body whose map holds what is not to be computed.
-static llvm::SetVector<Operation *>
-neededFor(ValueRange wanted, Region &body, const IRMapping &map) {
+llvm::SetVector<Operation *> altgrad::neededFor(ValueRange wanted, Region &body,
+                                                const IRMapping &known) {
   llvm::SetVector<Operation *> needed;
   SmallVector<Value> work(wanted);
   while (!work.empty()) {
     Value value = work.pop_back_val();
     Operation *op = value.getDefiningOp();
-    if (op && body.isAncestor(op->getParentRegion()) && !map.contains(value) &&
+    if (op && body.isAncestor(op->getParentRegion()) && !known.contains(value) &&
         needed.insert(op))
       llvm::append_range(work, op->getOperands());
   }

@@ -40,6 +40,10 @@ struct BodyInputs {
   /// What each `draw` of the body has drawn, in order.
   mlir::ValueRange draws = {};
 };
+/// The operations of a body that compute `wanted` from what `known` holds.
+llvm::SetVector<mlir::Operation *> neededFor(mlir::ValueRange wanted,
+                                             mlir::Region &body,
+                                             const mlir::IRMapping &known);
 /// Copies what computes `wanted` values of a body.
 llvm::SmallVector<mlir::Value>
 cloneValues(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,

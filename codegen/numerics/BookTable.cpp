@@ -4,6 +4,7 @@
 #include "codegen/numerics/BookTable.h"
 
 #include "altgrad/bundle.h"
+#include "codegen/kernels/gpu/ThreadSums.h"
 #include "codegen/numerics/Integers.h"
 #include "dialect/Dialect.h"
 
@@ -54,16 +55,17 @@ static Value constantOf(ImplicitLocOpBuilder &b, bool isPtx) {
   return LLVM::AddressOfOp::create(b, pointer, symbol);
 }
 
+static constexpr llvm::StringLiteral copyName = "books";
 static std::string copyOf(LLVM::LLVMFuncOp kernel) {
-  return (kernel.getSymName() + "_books").str();
+  return (kernel.getSymName() + "_" + copyName).str();
 }
 
 // The kernel's own copy, or the constant where it has none.
 static Value tablesOf(ImplicitLocOpBuilder &b, const Target &target) {
-  auto kernel =
-      b.getInsertionBlock()->getParentOp()->getParentOfType<LLVM::LLVMFuncOp>();
-  if (auto own = dyn_cast<LLVM::LLVMFuncOp>(b.getInsertionBlock()->getParentOp()))
-    kernel = own;
+  Operation *around = b.getInsertionBlock()->getParentOp();
+  auto kernel = dyn_cast<LLVM::LLVMFuncOp>(around);
+  if (!kernel)
+    kernel = around->getParentOfType<LLVM::LLVMFuncOp>();
   if (kernel && SymbolTable::lookupNearestSymbolFrom(
                     kernel, b.getStringAttr(copyOf(kernel))))
     return LLVM::AddressOfOp::create(
@@ -179,12 +181,8 @@ static void shareBooksOf(LLVM::LLVMFuncOp kernel) {
     size = std::max(size, parts.back().first() + parts.back().size());
   }
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel);
-  LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getF32Type(), size),
-                         /*isConstant=*/false, LLVM::Linkage::Internal,
-                         copyOf(kernel), Attribute(), /*alignment=*/16, shared);
   b.setInsertionPointToStart(&kernel.getBody().front());
-  Value copy = LLVM::AddressOfOp::create(
-      b, LLVM::LLVMPointerType::get(b.getContext(), shared), copyOf(kernel));
+  Value copy = sharedMemory(b, kernel, copyName, size * sizeof(float), /*alignment=*/16);
   copyParts(b, copy, parts);
 }
 

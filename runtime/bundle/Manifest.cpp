@@ -318,6 +318,14 @@ Manifest Reader::read() {
 
 } // namespace
 
+int64_t Manifest::rowMultiple(int64_t set) const {
+  int64_t most = 1;
+  for (const Phase &phase : phases)
+    if (phase.tiles && (phase.set == set || phase.set < 0))
+      most = std::max(most, phase.block);
+  return most;
+}
+
 Manifest altgrad::runtime::parseManifest(const char *text, size_t size) {
   json root = json::parse(text, text + size);
   return Reader(root).read();

@@ -78,6 +78,9 @@ struct Manifest {
   std::vector<Exchange> exchanges;
   std::vector<Limit> warnings;
   int64_t workspaceStepWords, workspaceRowWords, workspaceChunkWords, spills;
+
+  /// Of whose elements a row is a multiple where a tensor of the set has several.
+  int64_t rowMultiple(int64_t set) const;
 };
 
 // Throws std::exception with place and value when `text` is not a manifest.

@@ -91,6 +91,10 @@ int32_t altgrad_has_units(const altgrad_bundle *bundle) {
   return bundle && manifestOf(bundle)->units;
 }
 
+int64_t altgrad_row_multiple(const altgrad_bundle *bundle, int64_t set) {
+  return bundle ? manifestOf(bundle)->rowMultiple(set) : 1;
+}
+
 int64_t altgrad_set_count(const altgrad_bundle *bundle) {
   if (!bundle || manifestOf(bundle)->streams.empty())
     return 0;
@@ -151,8 +155,7 @@ altgrad_status altgrad_phase_at(const altgrad_bundle *bundle, int64_t index,
                                    &Manifest::phases, index, out, phase))
     return status;
   return give({0, phase->name.c_str(), phase->kind, int32_t(phase->set),
-               phase->read, phase->written, int32_t(phase->tiles),
-               int32_t(phase->block)},
+               phase->read, phase->written},
               out);
 }
 

@@ -55,15 +55,15 @@ private:
   altgrad_status checkGroup(const altgrad_tensor &tensor);
 
   const Manifest &manifest;
-  std::vector<int64_t> blocks;       // by set: elements of the longest
-  std::vector<int64_t> blocksOfRows; // the same, where tiles cut rows; else 1
-  std::vector<int64_t> groupSets;    // empty: groups may be of several sets
+  std::vector<int64_t> blocks;    // by set: elements of the longest
+  std::vector<int64_t> multiples; // by set: of the elements of rows
+  std::vector<int64_t> groupSets; // empty: groups may be of several sets
   int64_t ngroups, elements = 0, set = 0, index = 0;
 };
 
 Checker::Checker(const Manifest &manifest, int64_t ngroups)
     : manifest(manifest), blocks(size_t(manifest.sets), 1),
-      blocksOfRows(size_t(manifest.sets), 1), ngroups(ngroups) {
+      ngroups(ngroups) {
   for (int64_t of = 0; of < manifest.sets; ++of) {
     int64_t &most = blocks[size_t(of)];
     for (const Stream &stream : manifest.streams)
@@ -72,10 +72,7 @@ Checker::Checker(const Manifest &manifest, int64_t ngroups)
     for (const Phase &phase : manifest.phases)
       if (phase.set == of || phase.set < 0)
         most = std::max(most, phase.block);
-    for (const Phase &phase : manifest.phases)
-      if (phase.tiles && (phase.set == of || phase.set < 0))
-        blocksOfRows[size_t(of)] =
-            std::max(blocksOfRows[size_t(of)], phase.block);
+    multiples.push_back(manifest.rowMultiple(of));
   }
   for (const Scalar &scalar : manifest.scalars)
     if (scalar.scope == ALTGRAD_PER_GROUP && scalar.set >= 0)
@@ -108,14 +105,14 @@ altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
                 "elements of a block in set %lld",
                 (long long)index, (long long)tensor.offset, (long long)block,
                 (long long)tensor.set);
-  if (blocksOfRows[size_t(tensor.set)] > 1 && shape.rows * shape.batch > 1 &&
-      shape.columns % blocksOfRows[size_t(tensor.set)] != 0)
+  int64_t multiple = multiples[size_t(tensor.set)];
+  if (shape.rows * shape.batch > 1 && shape.columns % multiple != 0)
     return fail(
         ALTGRAD_INVALID,
         "tensors[%lld] has rows of %lld elements, not a multiple of "
         "%lld, the elements of a block in set %lld, in a sweep over tiles",
         (long long)index, (long long)shape.columns,
-        (long long)blocksOfRows[size_t(tensor.set)], (long long)tensor.set);
+        (long long)multiple, (long long)tensor.set);
   const Units units = unitsOf(manifest, tensor);
   if (units.count > 1 && units.numel % block != 0)
     return fail(ALTGRAD_INVALID,

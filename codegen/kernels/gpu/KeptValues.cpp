@@ -130,24 +130,18 @@ unsigned GpuLowering::reducedTogether(const Chunk &chunk, unsigned first) {
   return end - first;
 }
 
-// The streams that a body still reads where what is kept is at hand.
-template <typename Kept>
-static llvm::BitVector stillRead(ArrayRef<Kept> kept, Block &body) {
+// The streams that a body still reads, its arguments, where what is in `known` is at
+// hand.
+static llvm::BitVector stillRead(Region &body, const IRMapping &known) {
   llvm::BitVector read(body.getNumArguments());
-  DenseSet<Value> seen;
-  for (const Kept &one : kept)
-    seen.insert(one.values.front());
-  SmallVector<Value> next(body.getTerminator()->getOperands());
-  while (!next.empty()) {
-    Value value = next.pop_back_val();
-    Operation *op = value.getDefiningOp();
-    if (!seen.insert(value).second)
-      continue;
-    if (!op && value.getParentBlock() == &body)
-      read.set(cast<BlockArgument>(value).getArgNumber());
-    else if (op && op->getBlock() == &body && !isa<BlockReduceOp>(op))
-      llvm::append_range(next, op->getOperands());
-  }
+  Operation *end = body.front().getTerminator();
+  llvm::SetVector<Operation *> readers = neededFor(end->getOperands(), body, known);
+  readers.insert(end);
+  for (Operation *reader : readers)
+    for (Value value : reader->getOperands())
+      if (auto argument = dyn_cast<BlockArgument>(value);
+          argument && argument.getOwner() == &body.front())
+        read.set(argument.getArgNumber());
   return read;
 }
 
@@ -167,7 +161,11 @@ void GpuLowering::loadAhead(KernelBuilder &kernel, Chunk &chunk,
   if (chunk.kept.empty())
     return;
   SweepOp sweep = chunk.sweep;
-  llvm::BitVector read = stillRead(ArrayRef(chunk.kept), sweep.getWide().front().front());
+  Region &wide = sweep.getWide().front();
+  IRMapping known(chunk.known);
+  for (const Kept &one : chunk.kept)
+    known.map(one.values.front(), one.slots);
+  llvm::BitVector read = stillRead(wide, known);
   int64_t words = 0;
   for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
     if (chunk.shared.contains(tensors))

@@ -112,8 +112,6 @@ typedef struct altgrad_phase_info {
   int32_t kind;
   int32_t set; // -1: all
   double read, written;
-  int32_t tiles; // rows of the tiles of a sweep over such; else 0
-  int32_t block; // of whose elements their rows are multiples, of several rows
 } altgrad_phase_info;
 
 typedef struct altgrad_exchange_info {
@@ -143,6 +141,10 @@ ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
 // 1 where the rows of a tensor's matrices are its units, by which something is
 // reduced; 0 elsewhere.
 ALTGRAD_API int32_t altgrad_has_units(const altgrad_bundle *bundle);
+// Of how many elements each row of a tensor of the set is a multiple, where it has
+// several: a block that tiles would cut otherwise. 1 where rows may have any length.
+ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,
+                                         int64_t set);
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_stream_at(const altgrad_bundle *bundle,
                                              int64_t index,

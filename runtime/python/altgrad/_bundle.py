@@ -108,8 +108,7 @@ class Bundle:
 
     A step of scalars alone has no sets. `sums` has, for each set, the index of the sweep
     that comes before whatever depends on it and reads gradients alone; it is empty where a
-    set has none. `units`: whether gradients are clipped by units of their parameters. `tiled`:
-    of each set the elements of which a row is a multiple, where there are several; 1 for any.
+    set has none. `units`: whether gradients are clipped by units of their parameters.
     """
 
     def __init__(self, handle):
@@ -129,10 +128,11 @@ class Bundle:
                                for index, e in enumerate(self._all("exchange", ExchangeInfo)))
         self.limits = tuple(Limit(w.set, w.stream.decode(), w.hyper.decode(), w.above, w.below,
                                   w.text.decode()) for w in self._all("warning", WarningInfo))
-        phases = list(self._all("phase", PhaseInfo))
-        self.sums = _sums(phases, self.sets)
-        self.tiled = tuple(max([p.block for p in phases if p.tiles and p.set in (-1, of)], default=1)
-                           for of in range(len(self.sets)))
+        self.sums = _sums(self._all("phase", PhaseInfo), self.sets)
+
+    def row_multiple(self, index):
+        """Of how many elements each row of a tensor of this set is a multiple, where it has several."""
+        return library().altgrad_row_multiple(self.handle, index)
 
     def _all(self, kind, info):
         native = library()

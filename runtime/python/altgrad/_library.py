@@ -57,7 +57,7 @@ class ScalarInfo(_Info):
 
 class PhaseInfo(_Info):
     _fields_ = [("size", c_uint64), ("name", c_char_p), ("kind", c_int32), ("set", c_int32),
-                ("read", c_double), ("written", c_double), ("tiles", c_int32), ("block", c_int32)]
+                ("read", c_double), ("written", c_double)]
 
 
 class ExchangeInfo(_Info):
@@ -109,6 +109,7 @@ _FUNCTIONS = {
     "altgrad_scaled_preset": (c_char_p, c_char_p),
     "altgrad_book_least_scale": (c_float, c_char_p),
     "altgrad_has_units": (c_int32, c_void_p),
+    "altgrad_row_multiple": (c_int64, c_void_p, c_int64),
     "altgrad_set_count": (c_int64, c_void_p),
     "altgrad_stream_count": (c_int64, c_void_p),
     "altgrad_scalar_count": (c_int64, c_void_p),

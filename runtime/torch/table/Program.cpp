@@ -187,17 +187,6 @@ void Program::readScalars() {
   }
 }
 
-void Program::readTiles() {
-  for (int64_t i = 0; i < altgrad_phase_count(bundle.get()); ++i) {
-    altgrad_phase_info info{};
-    info.size = sizeof info;
-    check(altgrad_phase_at(bundle.get(), i, &info));
-    for (size_t of = 0; info.tiles && of < sets.size(); ++of)
-      if (info.set < 0 || size_t(info.set) == of)
-        sets[of].tiled = std::max(sets[of].tiled, int64_t(info.block));
-  }
-}
-
 void Program::findSums() {
   sums.assign(sets.size(), -1);
   size_t found = 0;
@@ -224,7 +213,8 @@ Program::Program(std::shared_ptr<altgrad_bundle> given)
   units = altgrad_has_units(bundle.get());
   readStreams();
   readScalars();
-  readTiles();
+  for (size_t of = 0; of < sets.size(); ++of)
+    sets[of].rowMultiple = altgrad_row_multiple(bundle.get(), int64_t(of));
   for (int64_t i = 0; i < altgrad_exchange_count(bundle.get()); ++i) {
     altgrad_exchange_info info{};
     info.size = sizeof info;

@@ -49,7 +49,7 @@ struct Set {
   std::optional<Scalar> step;     // counts the steps of each tensor
   std::optional<Scalar> norm;     // f32, of each tensor
   std::vector<Scalar> statistics; // f32, what a step says of each tensor
-  int64_t tiled = 1; // of whose elements rows are multiples, where there are several
+  int64_t rowMultiple; // of the elements of rows, where there are several
 };
 
 // Where other devices' or ranks' sums may join.
@@ -76,7 +76,6 @@ struct Program {
   std::vector<int64_t> sums;
 
 private:
-  void readTiles();
   void findSums();
   void readStreams();
   void readScalars();

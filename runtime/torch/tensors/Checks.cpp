@@ -113,9 +113,9 @@ void altgrad::optim::checkRows(const Tensor &param, const Set &set,
                     " elements, and the blocks of its copy ", block,
                     ": give it to an optimizer without that copy");
   TORCH_CHECK_VALUE(
-      rowsOf(param) == 1 || param.size(-1) % set.tiled == 0,
+      rowsOf(param) == 1 || param.size(-1) % set.rowMultiple == 0,
       "altgrad: ", toString(place), " has rows of ", param.size(-1),
-      " elements, and its states have blocks of ", set.tiled,
+      " elements, and its states have blocks of ", set.rowMultiple,
       " beside a copy in blocks over rows: give it to an optimizer "
       "without one of them");
   TORCH_CHECK_VALUE(at::empty_like(param).is_contiguous(),

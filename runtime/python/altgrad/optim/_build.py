@@ -152,7 +152,7 @@ class _Part:
         owner = type(optimizer).__name__
         for row in self.rows:
             try:
-                check_tiles(row.param, self.bundle.tiled[row.set])
+                check_tiles(row.param, self.bundle.row_multiple(row.set))
             except ValueError as error:
                 raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, row.param)}: {error}") from None
         for row in self.rows if self.bundle.units else ():
