@@ -34,7 +34,7 @@ def Altgrad_NormOp : Altgrad_Op<"norm", [Pure]> {
     `l1` is the sum of magnitudes, `l2` the root of the sum of squares, `linf` the
     largest magnitude; 0 of no element at all, NaN where one is. `over step` is of all
     lists together, their shares joined in order, `over tensor` of each tensor of one list,
-    `over unit` of each row of its matrices.
+    `over unit` of each of its units, equal runs of neighbours.
 
     ```mlir
     %n = norm l1 %g, %w over step

@@ -115,11 +115,9 @@ static LogicalResult verifyStore(Operation *op, Value value, Value stream,
 }
 
 LogicalResult altgrad::verifyColumns(StepOp step, const Variances &variances) {
-  Operation *first = nullptr;
   WalkResult walked = step.walk([&](Operation *most) {
     if (!isTileMax(most))
       return WalkResult::advance();
-    first = first ? first : most;
     bool same = variances.spanOf(most->getOperand(0)) > 1;
     // column_c2
     if (same && isa<ColumnMaxOp>(most))
@@ -131,9 +129,6 @@ LogicalResult altgrad::verifyColumns(StepOp step, const Variances &variances) {
   });
   if (walked.wasInterrupted())
     return failure();
-  // step_c30
-  if (first && step.hasUnits())
-    return first->emitOpError("in a step that reduces over units, which are rows");
   CommitOp commit = step.getCommit();
   for (auto [values, targets] :
        {std::pair(commit.getValues(), commit.getTargets()),
@@ -142,6 +137,12 @@ LogicalResult altgrad::verifyColumns(StepOp step, const Variances &variances) {
       if (failed(verifyStore(commit, value, target, variances)))
         return failure();
   walked = step.walk([&](SweepOp sweep) {
+    // sweep_c16
+    if (sweep.goesOverTiles() && variances.readUnit(sweep)) {
+      sweep.emitOpError("takes the largest of columns or squares beside what "
+                        "differs between units, which tiles would join");
+      return WalkResult::interrupt();
+    }
     for (Region &body : sweep->getRegions())
       for (auto [value, stream] :
            llvm::zip(llvm::drop_begin(body.front().getTerminator()->getOperands(),

@@ -38,7 +38,8 @@ def Altgrad_Overflow : I32Enum<"OverflowMode", "what a number beyond the format 
 }
 
 // Scope of a scalar: one value, one per parameter group, one per tensor. Reductions
-// may be over units as well: the rows of a tensor's matrices.
+// may be over units as well: equal runs of a tensor's elements, rows of its matrices
+// where the caller says nothing else.
 def Altgrad_Scope : I32Enum<"Scope", "how many values a scalar has", [
     I32EnumCase<"Step", 0, "step">,
     I32EnumCase<"Group", 1, "group">,

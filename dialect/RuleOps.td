@@ -127,8 +127,8 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
     lane = element mod 256, each in order, with `fma` for `sumsq`, then the tree
     128, 64 … 1; chunks of a tensor in the same shape; tensors in order): the
     same bits on every device and launch geometry. `over tensor` gives one value
-    for each tensor, `over step` one for all, `over unit` one for each row of a
-    tensor's matrices, whose chunks then begin with the row.
+    for each tensor, `over step` one for all, `over unit` one for each unit of a
+    tensor, a run of neighbours whose chunks then begin with it.
 
     ```mlir
     %n = altgrad.reduce sumsq %w over tensor : f32
@@ -223,7 +223,8 @@ def Altgrad_DimOp : Altgrad_Op<"dim", [Pure]> {
   let summary = "an extent of this tensor";
   let description = [{
     A tensor is `batch` matrices of `rows` by `columns`, in row-major order; unless
-    the caller says more, one row that has all elements.
+    the caller says more, one row that has all elements. `altgrad.optim` and LibTorch
+    say the last two dimensions of a parameter, in the order of its memory.
 
     ```mlir
     %n = altgrad.dim columns : i64

@@ -82,8 +82,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c26) what reduces over units adds up nothing across tensors;
     - (step_c27) what differs between units is no scalar's content and no condition;
     - (step_c28) what is stored per block of a column or a square is the same for all its elements;
-    - (step_c29) what is stored by the largest of a column or a square reads of its element only what that is of;
-    - (step_c30) a step that reduces over units has none.
+    - (step_c29) what is stored by the largest of a column or a square reads of its element only what that is of.
 
     Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.
   }];

@@ -162,7 +162,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c12) where it takes the largest of a column or a square, of one value, it reduces nothing;
     - (sweep_c13) and has blocks of at most 128 elements, the columns of a tile;
     - (sweep_c14) the quick body has as many block reductions as the wide one;
-    - (sweep_c15) where it takes the largest of a column or a square, no codes share a byte.
+    - (sweep_c15) where it takes the largest of a column or a square, no codes share a byte,
+    - (sweep_c16) and nothing in it differs between units.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,

@@ -107,6 +107,17 @@ unsigned Variances::spanOf(Value value) const {
   return spans.lookup_or(value, ofStep);
 }
 
+// Without units a row is a tensor, and its words are said to be a unit's all the same.
+bool Variances::readUnit(SweepOp sweep) const {
+  auto isOfUnit = [&](Value value) { return of(value) == Variance::Unit; };
+  auto reads = [&](Operation *op) {
+    return llvm::any_of(op->getOperands(), isOfUnit) ? WalkResult::interrupt()
+                                                     : WalkResult::advance();
+  };
+  return sweep->getParentOfType<StepOp>().hasUnits() &&
+         sweep.walk(reads).wasInterrupted();
+}
+
 Variance Variances::of(Value value) const {
   switch (spanOf(value)) {
   case ofStep:

@@ -25,6 +25,8 @@ public:
   bool isElement(mlir::Value value) const {
     return of(value) > Variance::Unit;
   }
+  /// Whether the elements of a sweep meet something that differs between units.
+  bool readUnit(SweepOp sweep) const;
   /// The neighbouring elements that share a value: a power of two, 1 where each
   /// has its own, the largest number where a tensor has one.
   unsigned spanOf(mlir::Value value) const;

@@ -2,6 +2,7 @@
 #include "passes/Passes.h"
 
 #include "dialect/RowSets.h"
+#include "dialect/Variance.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 
@@ -66,7 +67,7 @@ static bool mayBecomeConditional(SweepOp sweep, Value condition) {
   });
 }
 
-// Whether a sweep over tiles could have the other one's sums and codes as well.
+// Whether a sweep over tiles could have the other one's sums, codes and scalars as well.
 static bool suitTiles(SweepOp first, SweepOp second) {
   auto cut = [](Value stream) {
     return isCutByTiles(cast<TensorsType>(stream.getType()));
@@ -75,7 +76,8 @@ static bool suitTiles(SweepOp first, SweepOp second) {
     return !tiles.goesOverTiles() ||
            (!other.getNumResults() && !other.goesOverTiles() &&
             llvm::none_of(other.getLoads(), cut) &&
-            llvm::none_of(other.getStores(), cut));
+            llvm::none_of(other.getStores(), cut) &&
+            !Variances(other->getParentOfType<StepOp>()).readUnit(other));
   };
   return suits(first, second) && suits(second, first);
 }

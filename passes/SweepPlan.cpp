@@ -25,14 +25,15 @@ public:
     else
       delayStores();
     for (Operation &op : step.getBody().front())
-      plan.possible &= !isTileMax(&op) || meetsOthers(&op) < 0;
+      plan.possible &= !isTileMax(&op) || meetsOthers(&op, /*decided=*/true) < 0;
     countBytes();
   }
   SweepPlan plan;
 
 private:
   bool separateTiles();
-  int meetsOthers(Operation *most);
+  int meetsOthers(Operation *most, bool decided);
+  bool isOfUnit(const Sink &sink, Value number, bool decided);
   void findStages();
   void delayReductions();
   void findSinks();
@@ -66,10 +67,30 @@ static double bytesOf(Value stream) {
   return cast<TensorsType>(stream.getType()).getBytes();
 }
 
+// Whether the sweep of a sink computes it from something of a unit. Before it is
+// decided what is loaded instead, that is `number` where an earlier sweep computes it.
+bool Planner::isOfUnit(const Sink &sink, Value number, bool decided) {
+  bool found = false;
+  walkBack(sink.value, [&](Value needed) {
+    bool loaded = decided ? plan.reloaded.contains({sink.stage, needed})
+                          : needed == number && stageOf(needed) < sink.stage;
+    Operation *op = needed.getDefiningOp();
+    if (loaded || isa<LoadOp>(op))
+      return false;
+    found |= llvm::any_of(op->getOperands(), [&](Value operand) {
+      return variances.of(operand) == Variance::Unit;
+    });
+    return !found;
+  });
+  return found;
+}
+
 // The stage at which what waits for the largest of a tile is stored beside something
-// that a sweep over tiles has no place for, sums or codes that tiles would cut; or -1.
-int Planner::meetsOthers(Operation *most) {
-  auto set = sets.of(most->getOperand(0));
+// that a sweep over tiles has no place for: sums, codes that tiles would cut, and what
+// differs between the rows of a tile. Or -1.
+int Planner::meetsOthers(Operation *most, bool decided) {
+  Value number = most->getOperand(0);
+  auto set = sets.of(number);
   for (const Sink &sink : plan.sinks) {
     bool waits = false;
     walkBack(sink.value, [&](Value needed) {
@@ -79,7 +100,8 @@ int Planner::meetsOthers(Operation *most) {
     auto cannot = [&](const Sink &other) {
       return other.stage == sink.stage && sets.of(other.value) == set &&
              (other.reduce ||
-              isCutByTiles(cast<TensorsType>(other.stream.getType())));
+              isCutByTiles(cast<TensorsType>(other.stream.getType())) ||
+              isOfUnit(other, number, decided));
     };
     if (waits && llvm::any_of(plan.sinks, cannot))
       return sink.stage;
@@ -91,7 +113,7 @@ int Planner::meetsOthers(Operation *most) {
 bool Planner::separateTiles() {
   bool changed = false;
   for (Operation &op : step.getBody().front())
-    if (int met = isTileMax(&op) ? meetsOthers(&op) : -1;
+    if (int met = isTileMax(&op) ? meetsOthers(&op, /*decided=*/false) : -1;
         met >= 0 && earliest.lookup(&op) <= met) {
       earliest[&op] = met + 1;
       changed = true;

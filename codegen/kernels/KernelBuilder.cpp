@@ -129,8 +129,14 @@ Value KernelBuilder::chunksOf(Row row, FoldOp fold) {
   Value chunks = rowHeader(row, ALTGRAD_ROW_CHUNKS);
   if (!fold.getTensor())
     return chunks;
-  for (altgrad_row_word count : {ALTGRAD_ROW_MATRIX_ROWS, ALTGRAD_ROW_BATCH})
-    chunks = arith::MulIOp::create(builder, chunks, rowHeader(row, count));
+  Value whole = rowHeader(row, ALTGRAD_ROW_BATCH);
+  for (altgrad_row_word extent :
+       {ALTGRAD_ROW_MATRIX_ROWS, ALTGRAD_ROW_MATRIX_COLUMNS})
+    whole = arith::MulIOp::create(builder, whole, rowHeader(row, extent));
+  Value own = arith::MaxUIOp::create(builder, rowHeader(row, ALTGRAD_ROW_NUMEL),
+                                     i64(1)); // of an empty tensor
+  Value units = arith::DivUIOp::create(builder, whole, own);
+  chunks = arith::MulIOp::create(builder, chunks, units);
   return arith::SelectOp::create(builder, beginsTensor(row), chunks, i64(0));
 }
 
@@ -148,12 +154,21 @@ Value KernelBuilder::stream(Value tensors, Row row) {
   if (auto spill = tensors.getDefiningOp<SpillOp>()) {
     auto spills = step.getBody().getOps<SpillOp>();
     auto index = std::distance(spills.begin(), llvm::find(spills, spill));
-    Value first = rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
+    // The units of a tensor lie without gaps, which tiles would meet.
+    bool units = step.hasUnits();
+    Row whole = units ? this->row(rowHeader(row, ALTGRAD_ROW_TENSOR)) : row;
+    Value first = rowHeader(whole, ALTGRAD_ROW_FIRST_CHUNK);
     Value before = arith::MulIOp::create(builder, i64(index),
                                          member(Member::ChunkCount));
     Value chunk = arith::AddIOp::create(builder, before, first);
-    return offset(member(Member::Spills), chunk,
-                  ALTGRAD_CHUNK * sizeof(float));
+    Value memory =
+        offset(member(Member::Spills), chunk, ALTGRAD_CHUNK * sizeof(float));
+    if (!units)
+      return memory;
+    Value unit = arith::SubIOp::create(builder, row.index, whole.index);
+    Value elements = arith::MulIOp::create(builder, unit,
+                                           rowHeader(row, ALTGRAD_ROW_NUMEL));
+    return offset(memory, elements, sizeof(float));
   }
   return loadTable(pointer, argumentPointer(cast<BlockArgument>(tensors), row));
 }

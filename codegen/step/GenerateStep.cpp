@@ -218,19 +218,13 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
   return readRule(rest.take_front(end), set);
 }
 
-// What goes over tiles has whole tensors.
 static LogicalResult checkTiles(const StepRequest &request, SetWriter &set,
                                 Location loc) {
-  if (!set.hasColumns() && !set.hasSquares())
+  bool copied = set.isRuled() || !request.quantize.empty();
+  if (copied || (!set.hasColumns() && !set.hasSquares()))
     return success();
-  if (!set.isRuled() && request.quantize.empty())
-    return emitError(loc) << "a copy in blocks of 128x128 of a gradient, which only "
-                             "--quantize writes";
-  if (request.clip != Clip::AgcUnit)
-    return success();
-  return emitError(loc) << "a copy in blocks of "
-                        << (set.hasColumns() ? "columns, 'both'," : "128x128")
-                        << " beside --clip=agc-unit, whose units are single rows";
+  return emitError(loc) << "a copy in blocks of 128x128 of a gradient, which only "
+                           "--quantize writes";
 }
 
 // torch rounds to types that overflow to an infinity.

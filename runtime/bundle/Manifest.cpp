@@ -318,6 +318,17 @@ Manifest Reader::read() {
 
 } // namespace
 
+int64_t Manifest::unitMultiple(int64_t set) const {
+  int64_t most = 1;
+  for (const Stream &stream : streams)
+    if (stream.set == set && !stream.columns)
+      most = std::max(most, stream.block);
+  for (const Phase &phase : phases)
+    if (phase.set == set || phase.set < 0)
+      most = std::max(most, phase.block);
+  return most;
+}
+
 int64_t Manifest::rowMultiple(int64_t set) const {
   int64_t most = 1;
   for (const Phase &phase : phases)

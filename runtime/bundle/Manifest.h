@@ -79,6 +79,8 @@ struct Manifest {
   std::vector<Limit> warnings;
   int64_t workspaceStepWords, workspaceRowWords, workspaceChunkWords, spills;
 
+  /// Of whose elements a unit is a multiple where a tensor of the set has several.
+  int64_t unitMultiple(int64_t set) const;
   /// Of whose elements a row is a multiple where a tensor of the set has several.
   int64_t rowMultiple(int64_t set) const;
 };

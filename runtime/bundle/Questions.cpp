@@ -91,6 +91,10 @@ int32_t altgrad_has_units(const altgrad_bundle *bundle) {
   return bundle && manifestOf(bundle)->units;
 }
 
+int64_t altgrad_unit_multiple(const altgrad_bundle *bundle, int64_t set) {
+  return bundle ? manifestOf(bundle)->unitMultiple(set) : 1;
+}
+
 int64_t altgrad_row_multiple(const altgrad_bundle *bundle, int64_t set) {
   return bundle ? manifestOf(bundle)->rowMultiple(set) : 1;
 }

@@ -3,6 +3,7 @@
 #include "Status.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 using namespace altgrad::runtime;
@@ -10,7 +11,9 @@ using namespace altgrad::runtime;
 namespace {
 
 constexpr int64_t mostElements = int64_t(1) << 44; // 2^32 chunks
-constexpr uint64_t mostTensorBytes = 4096; // of a later altgrad's struct
+// Of an altgrad_tensor of the first altgrad, and of a later one.
+constexpr uint64_t leastTensorBytes = offsetof(altgrad_tensor, units),
+                   mostTensorBytes = 4096;
 
 struct Shape {
   int64_t rows, columns, batch;
@@ -31,17 +34,18 @@ bool shapeOf(const altgrad_tensor &tensor, Shape &shape) {
                : numel % columns == 0 && numel / columns % rows == 0;
 }
 
-// A tensor is one row of the table, or as many as its matrices have.
+// A tensor is one row of the table, or as many as it has units.
 struct Units {
   int64_t count, numel;
 };
 
 Units unitsOf(const Manifest &manifest, const altgrad_tensor &tensor) {
-  Shape shape;
-  shapeOf(tensor, shape);
   if (!manifest.units || tensor.numel == 0)
     return {1, tensor.numel};
-  return {shape.batch * shape.rows, shape.columns};
+  Shape shape;
+  shapeOf(tensor, shape);
+  int64_t count = tensor.units ? tensor.units : shape.batch * shape.rows;
+  return {count, tensor.numel / count};
 }
 
 // Checks one tensor after the other; what it knows of those before is kept.
@@ -52,11 +56,13 @@ public:
 
 private:
   altgrad_status checkElements(const altgrad_tensor &tensor);
+  altgrad_status checkUnits(const altgrad_tensor &tensor);
   altgrad_status checkGroup(const altgrad_tensor &tensor);
 
   const Manifest &manifest;
   std::vector<int64_t> blocks;    // by set: elements of the longest
   std::vector<int64_t> multiples; // by set: of the elements of rows
+  std::vector<int64_t> unitMultiples;
   std::vector<int64_t> groupSets; // empty: groups may be of several sets
   int64_t ngroups, elements = 0, set = 0, index = 0;
 };
@@ -73,6 +79,7 @@ Checker::Checker(const Manifest &manifest, int64_t ngroups)
       if (phase.set == of || phase.set < 0)
         most = std::max(most, phase.block);
     multiples.push_back(manifest.rowMultiple(of));
+    unitMultiples.push_back(manifest.unitMultiple(of));
   }
   for (const Scalar &scalar : manifest.scalars)
     if (scalar.scope == ALTGRAD_PER_GROUP && scalar.set >= 0)
@@ -113,7 +120,17 @@ altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
         "%lld, the elements of a block in set %lld, in a sweep over tiles",
         (long long)index, (long long)shape.columns,
         (long long)multiple, (long long)tensor.set);
+  return checkUnits(tensor);
+}
+
+altgrad_status Checker::checkUnits(const altgrad_tensor &tensor) {
+  if (tensor.units < 0 || (tensor.units > 0 && tensor.numel % tensor.units != 0))
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld].units is %lld, not a divisor of its %lld elements",
+                (long long)index, (long long)tensor.units,
+                (long long)tensor.numel);
   const Units units = unitsOf(manifest, tensor);
+  int64_t block = unitMultiples[size_t(tensor.set)];
   if (units.count > 1 && units.numel % block != 0)
     return fail(ALTGRAD_INVALID,
                 "tensors[%lld] has %lld units of %lld elements, not a multiple "
@@ -213,7 +230,7 @@ altgrad_status altgrad::runtime::readTensors(const altgrad_tensor *tensors,
   uint64_t stride = sizeof(altgrad_tensor);
   if (count > 0)
     memcpy(&stride, tensors, sizeof stride);
-  if (stride < sizeof(altgrad_tensor) || stride > mostTensorBytes)
+  if (stride < leastTensorBytes || stride > mostTensorBytes)
     return fail(ALTGRAD_INVALID,
                 "tensors[0].size is %llu, not sizeof(altgrad_tensor), which is "
                 "%zu here",
@@ -221,8 +238,9 @@ altgrad_status altgrad::runtime::readTensors(const altgrad_tensor *tensors,
   out.resize(size_t(count));
   auto *bytes = reinterpret_cast<const char *>(tensors);
   for (int64_t i = 0; i < count; ++i) {
-    altgrad_tensor &tensor = out[size_t(i)];
-    memcpy(&tensor, bytes + uint64_t(i) * stride, sizeof tensor);
+    altgrad_tensor &tensor = out[size_t(i)] = {};
+    memcpy(&tensor, bytes + uint64_t(i) * stride,
+           std::min(stride, uint64_t(sizeof tensor)));
     if (tensor.size != stride)
       return fail(ALTGRAD_INVALID,
                   "tensors[%lld].size is %llu, the first's %llu", (long long)i,

@@ -71,20 +71,6 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32>) {
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>) {
-  %x = dequantize %w : !altgrad.tensors<f32>
-  %e = element %x
-  // step_c30
-  // expected-error@+1 {{'altgrad.column_max' op in a step that reduces over units, which are rows}}
-  %m = column_max %e over 32 : f32
-  %n = norm l2 %x over unit
-  %c = arith.minimumf %n, %e : f32
-  %l = collect %c : f32 to !altgrad.reals
-  commit always %l to %w : !altgrad.tensors<f32>
-}
-
-// -----
-
 altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>, out %n: f32) {
   // sweep_c12
   // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns or squares of 1 values and has 1 reductions, expected one and none}}
@@ -170,6 +156,22 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, in %q: !altgrad.tensors<torchao4 p
   // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns or squares beside '!altgrad.tensors<torchao4 packed>', whose bytes tiles would cut}}
   sweep @go load(%x from %w : !altgrad.tensors<f32>, %y from %q : !altgrad.tensors<torchao4 packed>) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>) {
     %m = column_max %x over 32 : f32
+    emit %m : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>) {
+  %s = sweep @sum load(%x from %w : !altgrad.tensors<f32>) reduce(sumsq over unit) store() {
+    emit %x : f32
+  }
+  // sweep_c16
+  // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns or squares beside what differs between units, which tiles would join}}
+  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>) {
+    %y = arith.mulf %x, %s : f32
+    %m = column_max %y over 32 : f32
     emit %m : f32
   }
   commit

@@ -54,7 +54,7 @@ class Tables:
         self.chunk_list = [(r, first) for r in range(count)
                            for first in range(0, rows.numel[r], CHUNK)]
         tiles = {phase["set"]: phase["tiles"] for phase in manifest["phases"] if phase["tiles"]}
-        self.tile_list = [(r, row * rows.shape[r][1] + column) for r in range(count)
+        self.tile_list = [(r, row * rows.shape[r][1] + column) for r in range(count) if rows.begins(r)
                           for high in [tiles.get(rows.set[r], tiles.get(None))] if rows.numel[r] and high
                           for row in range(0, rows.shape[r][0] * rows.shape[r][2], high)
                           for column in range(0, rows.shape[r][1], 128)]

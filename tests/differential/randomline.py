@@ -21,10 +21,10 @@ CLIPS = [[], [], ["--clip"], ["--clip=percentile"], ["--clip=percentile", "--per
 
 
 class Line:
-    """The words of one set. `units`: rows of the table are units; `counts`: the update's sweep adds something up."""
+    """The words of one set. `counts`: the update's sweep adds something up."""
 
-    def __init__(self, rng, rule, options, units):
-        self.rng, self.rule, self.units = rng, rule, units
+    def __init__(self, rng, rule, options):
+        self.rng, self.rule = rng, rule
         self.states = evaluator.stored_states(program.template_rule(rule), options)
         self.words, self.rungs = [], False
         self.both = False  # a copy in blocks over rows
@@ -105,7 +105,7 @@ class Line:
             word.split("=")[0] in self.states and word.split("=")[1] != "f32" for word in self.words))
 
     def text(self):
-        self.both = not self.units and self.often(0.12)
+        self.both = self.often(0.12)
         if self.often(0.7):
             self.words.append("grad=" + self.one(["bf16", "bf16", "f16", "ocp.e5m2"]))
         self.parameter()
@@ -119,7 +119,7 @@ class Line:
 def generate(seed):
     """A request as JSON data; the same seed, the same one."""
     rng = np.random.default_rng([seed, 23])
-    line = Line(rng, "sgd", [], False)
+    line = Line(rng, "sgd", [])
     check, clip = line.one(CHECKS), line.one(CLIPS)
     units, statistics = "--clip=agc-unit" in clip, line.often(0.25)
     flags = [*check, *clip, *(["--statistics"] if statistics else [])]
@@ -127,7 +127,7 @@ def generate(seed):
     for _ in range(int(line.one([1, 1, 1, 2]))):
         rule = line.one([*templatecases.OPTIONS, "adamw", "adamw", "lion"])
         options = [o for o in line.one(templatecases.OPTIONS[rule]).split(",") if o]
-        words = Line(rng, rule, options, units).text()
+        words = Line(rng, rule, options).text()
         spec["sets"].append({"rule": rule, "options": options, "words": words, "sizes": _sizes(rng, line, units)})
     return spec
 

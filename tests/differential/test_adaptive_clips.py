@@ -65,6 +65,26 @@ def test_what_is_of_tensors_joins_the_chunks_of_their_units(sets):
         compare.run_steps(step, rows, [0, 1, 0, 3] * (len(rows.numel) // 4 + 1), values, [(special, {})], rng, ALL)
 
 
+TILES = {"columns": ["rule=adamw copy=mxfp8,both", "rule=sgd param=bf16,stochastic copy=mxfp8e5m2,both"],
+         "squares": ["rule=lamb param=bf16 grad=bf16 copy=ocp.e4m3fn:128x128"],
+         "books": ["rule=adamw states=bnb8:256 copy=ocp.e4m3fn:128x128:ocp.e8m0"]}
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_tiles_join_the_rows_of_units(name):
+    """The copy has a sweep of its own, to which units are rows of one tensor; a number that waits for it lies as they do."""
+    step = compiled(TILES[name], ["--clip=agc-unit", "--loss-scaler=torch"])
+    length = {"columns": 32, "squares": 1, "books": 256}[name]
+    shapes = [(33, 5 * length), (1, 77), (260, length), (0, 64), (2, 4096 + length)]
+    rows = step.rows([shapes, [(40, 96), (3, 0)]][:len(TILES[name])], groups=2, apart=4096 * 16)
+    rng = np.random.default_rng(4)
+    for special, bound in ((0.0, 0.01), (0.001, 30)):
+        values = templatecases.start_values(step, rows, rng, special)
+        values |= {"max_norm": np.array([bound], np.float32)}
+        shifts = [0] * len(rows.numel) if special else [0, 1, 0, 3] * (len(rows.numel) // 4 + 1)
+        compare.run_steps(step, rows, shifts[:len(rows.numel)], values, [(special, {})], rng, ALL)
+
+
 def norms_through(step, norms, percent, history=None):
     """After each gradient with one of these norms: per machine the weight's change and the history."""
     rows = step.rows([[1]])

@@ -94,18 +94,21 @@ class Rows:
         if not columns:
             return -(-self.numel[row] // block)
         rows, length, batch = self.shape[row]
-        return -(-rows * batch // block) * -(-length // columns)
+        return -(-rows * batch // block) * -(-length // columns) if self.begins(row) else 0
 
     def block_of(self, which, block, columns=0):
         """Per element of a set the number of its block, counted over the tensors of the set."""
         parts, before = [np.empty(0, int)], 0
         for row in self.own(which):
             places = np.arange(self.numel[row])
+            if not columns or self.begins(row):
+                start = before
             if columns:
                 length = max(1, self.shape[row][1])
+                places += self.offset[row] - self.offset[self.tensor[row]]
                 own = places // length // block * -(-length // columns) + places % length // columns
             else:  # the offset is a multiple of the block
                 own = (self.offset[row] + places) // block - self.offset[row] // block
-            parts.append(own + before)
+            parts.append(own + start)
             before += self._values(row, block, columns)
         return np.concatenate(parts)

@@ -41,10 +41,11 @@ TEST(Copies, OfEveryBlockHaveTheScaleThatItsLargestFits) {
 
 // Codes and scales of the columns of a parameter, in blocks of 32 rows.
 void expectColumns(const RuleOptimizer &optimizer, const Tensor &param) {
-  int64_t rows = param.size(0), columns = param.size(1),
+  Tensor matrix = param.detach().view({-1, param.size(-1)});
+  int64_t rows = matrix.size(0), columns = matrix.size(1),
           blocks = (rows + 31) / 32;
   Tensor turned = at::zeros({columns, blocks * 32});
-  turned.narrow(1, 0, rows).copy_(param.detach().t());
+  turned.narrow(1, 0, rows).copy_(matrix.t());
   turned = turned.view({columns, blocks, 32});
   Tensor unit =
       at::exp2(at::ceil(at::log2(std::get<0>(turned.abs().max(2)) / 448)));
@@ -53,8 +54,8 @@ void expectColumns(const RuleOptimizer &optimizer, const Tensor &param) {
   EXPECT_TRUE(at::equal(scales.to(at::kFloat), unit.t()));
   Tensor codes = (turned / unit.unsqueeze(2)).to(at::kFloat8_e4m3fn);
   codes = codes.view({columns, blocks * 32}).narrow(1, 0, rows).t();
-  EXPECT_TRUE(
-      sameBits(kept(optimizer, param, "copy_columns"), codes.contiguous()));
+  EXPECT_TRUE(sameBits(kept(optimizer, param, "copy_columns"),
+                       codes.contiguous().view(param.sizes())));
 }
 
 TEST(Copies, OfColumnsHaveTheScalesOfTheirColumns) {
@@ -83,6 +84,19 @@ TEST(Copies, OfColumnsGoBesideLongBlocksOfStates) {
   for (const char *key : {"m", "m_scale", "v", "v_scale"})
     EXPECT_TRUE(sameBits(kept(optimizer, param, key), kept(plain, other, key)))
         << key;
+}
+
+// Units are of the first dimension, rows of the last one.
+TEST(Copies, OfColumnsGoBesideUnitsThatAreClipped) {
+  Tensor param = leaf({3, 50, 96}), other = param.detach().clone();
+  other.requires_grad_().mutable_grad() = param.grad().clone();
+  RuleSpec spec = RuleSpec("adamw").max_grad_norm(0.01).clip("agc-unit");
+  RuleOptimizer optimizer({param}, RuleSpec(spec).storage("copy=mxfp8,both"));
+  RuleOptimizer plain({other}, spec);
+  for (int i = 0; i < 2; ++i)
+    optimizer.step(), plain.step();
+  expectColumns(optimizer, param);
+  EXPECT_TRUE(sameBits(param.detach(), other.detach()));
 }
 
 TEST(Copies, OfColumnsAreThereWhenTheFirstStepIsSkipped) {

@@ -177,6 +177,27 @@ TEST(Rule, AnInfiniteGradientOfOneTypeStopsTheOther) {
   EXPECT_TRUE(at::equal(a.detach(), a0)) << "torch's coefficient is 0, too";
 }
 
+TEST(Rule, IsToldTheExtentsOfMatrices) {
+  Tensor batch = leaf({2, 5, 3, 4}), row = leaf({7}), turned = leaf({4, 3}).t();
+  turned = turned.detach().requires_grad_();
+  turned.mutable_grad() = at::ones_like(turned);
+  RuleOptimizer optimizer({batch, row, turned}, RuleSpec().text(R"(
+altgrad.rule @extents(param %w: f32, grad %g: f32) {
+  %rows = altgrad.dim rows : i64
+  %columns = altgrad.dim columns : i64
+  %ten = constant 10 : i64
+  %tens = muli %rows, %ten : i64
+  %both = addi %tens, %columns : i64
+  %number = sitofp %both : i64 to f64
+  %w1 = truncf %number : f64 to f32
+  altgrad.yield param(%w1) state()
+})"));
+  optimizer.step();
+  EXPECT_TRUE(at::equal(batch.detach(), at::full({2, 5, 3, 4}, 34.0)));
+  EXPECT_TRUE(at::equal(row.detach(), at::full({7}, 17.0)));
+  EXPECT_TRUE(at::equal(turned.detach(), at::full({3, 4}, 43.0)));
+}
+
 TEST(Rule, ComesFromAFile) {
   std::string path = testing::TempDir() + "heavy_ball.mlir";
   std::ofstream(path) << heavyBall;

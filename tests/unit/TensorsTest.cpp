@@ -76,6 +76,36 @@ TEST(Runtime, UnitsKnowTheFirstRowOfTheirTensor) {
   }
 }
 
+TEST(Runtime, UnitsMayBeOtherThanRows) {
+  PlanPointer plan = planSgd();
+  altgrad::runtime::Manifest manifest = plan->bundle->manifest();
+  manifest.units = true;
+  altgrad_tensor batch = declared(2 * 3 * 5000);
+  batch.rows = 3, batch.columns = 5000, batch.units = 2;
+  altgrad::runtime::Tables tables;
+  altgrad::runtime::layTables(manifest, {batch}, 1, tables);
+  ASSERT_EQ(tables.nrows, 2);
+  const uint64_t *second = &tables.rows[size_t(manifest.rowWords)];
+  EXPECT_EQ(second[ALTGRAD_ROW_NUMEL], 15000u);
+  EXPECT_EQ(second[ALTGRAD_ROW_OFFSET], 15000u);
+  EXPECT_EQ(second[ALTGRAD_ROW_CHUNKS], 4u);
+  EXPECT_EQ(second[ALTGRAD_ROW_MATRIX_ROWS], 3u);
+  EXPECT_EQ(second[ALTGRAD_ROW_BATCH], 2u);
+}
+
+// Without what later ones say: units are rows.
+TEST(Runtime, TheFirstTensorsStructIsKnown) {
+  PlanPointer plan = planSgd();
+  struct First {
+    int64_t words[8];
+  };
+  First list[] = {{{64, 6, 0, 3, 2, 0, 0, -1}}, {{64, 8, 0, 0, 0, 1, 0, -1}}};
+  ASSERT_ALTGRAD(altgrad_bind_tensors(
+      plan.get(), reinterpret_cast<altgrad_tensor *>(list), 2, 2));
+  EXPECT_EQ(rowOf(plan, 0)[ALTGRAD_ROW_MATRIX_ROWS], 3u);
+  EXPECT_EQ(rowOf(plan, 1)[ALTGRAD_ROW_NUMEL], 8u);
+}
+
 struct Fault {
   int64_t altgrad_tensor::*member;
   int64_t value;
@@ -88,6 +118,8 @@ TEST(Runtime, WrongTensorsAreRefusedWithPlaceAndValue) {
       {&altgrad_tensor::numel, -1, "tensors[1].numel is -1; all together"},
       {&altgrad_tensor::numel, INT64_MIN, "tensors[1].numel is -9223372036854"},
       {&altgrad_tensor::numel, most + 1, "tensors[1].numel is 17592186044417"},
+      {&altgrad_tensor::units, -1, "tensors[1].units is -1, not a divisor of"},
+      {&altgrad_tensor::units, 1 << 20, "tensors[1].units is 1048576, not a div"},
       {&altgrad_tensor::offset, -1, "tensors[1].offset is -1"},
       {&altgrad_tensor::offset, most - 2, "tensors[1].offset is 175921860444"},
       {&altgrad_tensor::offset, INT64_MAX, "tensors[1].offset is 92233720368"},
@@ -165,11 +197,11 @@ TEST(Runtime, TheSizeOfATensorsStructIsTheWayToTheNext) {
   EXPECT_EQ(rowOf(plan, 1)[ALTGRAD_ROW_GROUP], 1u);
   list[1].known.size = sizeof(altgrad_tensor);
   EXPECT_REFUSED(altgrad_bind_tensors(plan.get(), &list[0].known, 2, 2),
-                 ALTGRAD_INVALID, "tensors[1].size is 64, the first's 104");
+                 ALTGRAD_INVALID, "tensors[1].size is 72, the first's 112");
   for (uint64_t size : {uint64_t(0), uint64_t(1), uint64_t(63), UINT64_MAX}) {
     list[0].known.size = size;
     EXPECT_REFUSED(altgrad_bind_tensors(plan.get(), &list[0].known, 1, 1),
-                   ALTGRAD_INVALID, "not sizeof(altgrad_tensor), which is 64");
+                   ALTGRAD_INVALID, "not sizeof(altgrad_tensor), which is 72");
   }
 }
 

@@ -138,9 +138,12 @@ typedef struct altgrad_warning_info {
 
 // 0 for a step of scalars alone, for which no tensors are bound.
 ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
-// 1 where the rows of a tensor's matrices are its units, by which something is
-// reduced; 0 elsewhere.
+// 1 where something is reduced over the units of tensors, 0 elsewhere.
 ALTGRAD_API int32_t altgrad_has_units(const altgrad_bundle *bundle);
+// Of how many elements each unit of a tensor of the set is a multiple, where it has
+// several: the longest block of neighbours that share a number.
+ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle,
+                                          int64_t set);
 // Of how many elements each row of a tensor of the set is a multiple, where it has
 // several: a block that tiles would cut otherwise. 1 where rows may have any length.
 ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,
@@ -223,6 +226,8 @@ typedef struct altgrad_tensor {
   int64_t group; // in [0, ngroups)
   int64_t set;   // never less than the one before
   int64_t tag;   // key of its random bits, below 2^24; negative: its index
+  int64_t units; // equal runs of neighbours, over each of which a step with units
+                 // reduces; 0, or a struct without it: the rows of its matrices
 } altgrad_tensor;
 
 // Declares the tensors, set by set. Forgets all pointers bound before. A set,

@@ -56,7 +56,7 @@
 // header (shared with the streams' numbering). "default" is null where the rule
 // gives none.
 //
-// Where "units" is 1 each row of a tensor's matrices has a row of the table and
+// Where "units" is 1 each unit of a tensor has a row of the table and
 // chunks of its own, one behind the other; what is of the tensor (its shape, tag,
 // group and scalars) is the same in all of them. A scalar per tensor is written by
 // the first of its rows, in a phase after all that read it.

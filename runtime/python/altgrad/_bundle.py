@@ -130,6 +130,10 @@ class Bundle:
                                   w.text.decode()) for w in self._all("warning", WarningInfo))
         self.sums = _sums(self._all("phase", PhaseInfo), self.sets)
 
+    def unit_multiple(self, index):
+        """Of how many elements each unit of a tensor of this set is a multiple, where it has several."""
+        return library().altgrad_unit_multiple(self.handle, index)
+
     def row_multiple(self, index):
         """Of how many elements each row of a tensor of this set is a multiple, where it has several."""
         return library().altgrad_row_multiple(self.handle, index)

@@ -29,11 +29,11 @@ Error.__module__ = "altgrad"
 
 
 class TensorWords(ctypes.Structure):
-    """altgrad_tensor: eight words, of which `size` is the first."""
+    """altgrad_tensor: words of 64 bits, of which `size` is the first."""
 
     _fields_ = [("size", c_uint64)] + [
         (name, c_int64)
-        for name in ("numel", "offset", "rows", "columns", "group", "set", "tag")]
+        for name in ("numel", "offset", "rows", "columns", "group", "set", "tag", "units")]
 
 
 class _Info(ctypes.Structure):
@@ -110,6 +110,7 @@ _FUNCTIONS = {
     "altgrad_book_least_scale": (c_float, c_char_p),
     "altgrad_has_units": (c_int32, c_void_p),
     "altgrad_row_multiple": (c_int64, c_void_p, c_int64),
+    "altgrad_unit_multiple": (c_int64, c_void_p, c_int64),
     "altgrad_set_count": (c_int64, c_void_p),
     "altgrad_stream_count": (c_int64, c_void_p),
     "altgrad_scalar_count": (c_int64, c_void_p),

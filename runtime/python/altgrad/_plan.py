@@ -33,11 +33,11 @@ class Plan:
             native.altgrad_set_threads(handle, threads)
 
     def bind_tensors(self, tensors, groups):
-        """Declares (elements, group, set, tag, units) of each tensor, set by set, in `groups` groups."""
+        """Declares (elements, group, set, tag, (rows, columns), units) of each tensor, set by set, in `groups` groups."""
         words = array(_INDEX)
-        for numel, group, index, tag, units in tensors:
+        for numel, group, index, tag, matrix, units in tensors:
             # The members of TensorWords.
-            words.extend((_TENSOR_BYTES, numel, 0, units, numel // units, group, index, tag))
+            words.extend((_TENSOR_BYTES, numel, 0, *matrix, group, index, tag, units))
         self._native.altgrad_bind_tensors(self.handle, words.buffer_info()[0],
                                           len(words) * words.itemsize // _TENSOR_BYTES, groups)
 

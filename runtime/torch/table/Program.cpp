@@ -213,8 +213,10 @@ Program::Program(std::shared_ptr<altgrad_bundle> given)
   units = altgrad_has_units(bundle.get());
   readStreams();
   readScalars();
-  for (size_t of = 0; of < sets.size(); ++of)
+  for (size_t of = 0; of < sets.size(); ++of) {
     sets[of].rowMultiple = altgrad_row_multiple(bundle.get(), int64_t(of));
+    sets[of].unitMultiple = altgrad_unit_multiple(bundle.get(), int64_t(of));
+  }
   for (int64_t i = 0; i < altgrad_exchange_count(bundle.get()); ++i) {
     altgrad_exchange_info info{};
     info.size = sizeof info;

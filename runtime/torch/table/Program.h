@@ -49,7 +49,8 @@ struct Set {
   std::optional<Scalar> step;     // counts the steps of each tensor
   std::optional<Scalar> norm;     // f32, of each tensor
   std::vector<Scalar> statistics; // f32, what a step says of each tensor
-  int64_t rowMultiple; // of the elements of rows, where there are several
+  // Of the elements of rows, and of units, where there are several.
+  int64_t rowMultiple, unitMultiple;
 };
 
 // Where other devices' or ranks' sums may join.

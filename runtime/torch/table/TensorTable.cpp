@@ -8,6 +8,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <cmath>
+#include <tuple>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -33,11 +34,8 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
     tensor.group = row.group;
     tensor.set = row.set;
     tensor.tag = row.tag;
-    bool overRows = blocksOverRows(program_->sets[size_t(row.set)]);
-    if (program_->units || overRows) {
-      tensor.rows = overRows ? rowsOf(*row.param) : unitsOf(*row.param);
-      tensor.columns = tensor.numel / tensor.rows;
-    }
+    std::tie(tensor.rows, tensor.columns) = matrixOf(*row.param);
+    tensor.units = unitsOf(*row.param);
     tensors.push_back(tensor);
   }
   check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()),

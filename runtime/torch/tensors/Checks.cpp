@@ -3,11 +3,13 @@
 #include "table/Program.h"
 #include "tensors/Where.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <numeric>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -162,11 +164,19 @@ int64_t altgrad::optim::unitsOf(const Tensor &param) {
   return param.dim() > 1 && param.numel() > 0 ? param.size(0) : 1;
 }
 
-bool altgrad::optim::blocksOverRows(const Set &set) {
-  for (const Stream &stream : set.kept)
-    if (stream.columns)
-      return true;
-  return false;
+std::pair<int64_t, int64_t> altgrad::optim::matrixOf(const Tensor &param) {
+  if (param.dim() < 2)
+    return {0, 0};
+  if (param.is_contiguous())
+    return {param.size(-2), param.size(-1)};
+  std::vector<int64_t> strides =
+      at::infer_dense_strides(param.sizes(), param.strides());
+  std::vector<int64_t> order(strides.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t one, int64_t other) {
+    return strides[size_t(one)] > strides[size_t(other)];
+  });
+  return {param.size(*(order.end() - 2)), param.size(order.back())};
 }
 
 int64_t altgrad::optim::rowsOf(const Tensor &param) {
@@ -176,9 +186,8 @@ int64_t altgrad::optim::rowsOf(const Tensor &param) {
 
 void altgrad::optim::checkUnits(const Tensor &param, const Set &set,
                                 const Place &place) {
-  int64_t count = unitsOf(param), numel = param.numel() / count, block = 1;
-  for (const Stream &stream : set.kept)
-    block = std::max(block, int64_t(stream.block));
+  int64_t count = unitsOf(param), numel = param.numel() / count,
+          block = set.unitMultiple;
   if (count == 1)
     return;
   TORCH_CHECK(param.stride(0) == numel, "altgrad: ", toString(place),

@@ -42,11 +42,13 @@ void checkRows(const at::Tensor &param, const Set &set, const Place &place);
 // of less than two dimensions is one as a whole.
 int64_t unitsOf(const at::Tensor &param);
 
-// The further copy of a set whose blocks are of columns; whether a set has
-// blocks over rows, of columns or squares; and the rows of a parameter as a
-// matrix whose columns are of its last dimension.
+// Its rows and columns, the last two dimensions in the order of memory; 0 and 0,
+// one row, where there are less.
+std::pair<int64_t, int64_t> matrixOf(const at::Tensor &param);
+
+// The further copy of a set whose blocks are of columns; and the rows of a
+// parameter as a matrix whose columns are of its last dimension.
 inline constexpr char columnsKey[] = "copy_columns";
-bool blocksOverRows(const Set &set);
 int64_t rowsOf(const at::Tensor &param);
 // Throws unless each unit has memory of its own, and whole blocks of scales.
 void checkUnits(const at::Tensor &param, const Set &set, const Place &place);

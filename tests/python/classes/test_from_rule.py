@@ -61,6 +61,29 @@ def test_own_rule_from_a_file(tmp_path, squared):
         assert optimizer.state[p]["step"] == 10
 
 
+def test_a_rule_that_asks_for_extents_is_told_the_parameters():
+    """The last two dimensions as they lie in memory, and how many such matrices; one row where there are less."""
+    facts = "\n".join(f"%{one} = altgrad.dim {one} : i64\n%{one}64 = sitofp %{one} : i64 to f64\n"
+                      f"%{one}32 = truncf %{one}64 : f64 to f32" for one in ("rows", "columns", "batch"))
+    Mine = altgrad.optim.FromRule(f"""altgrad.rule @extents(param %w: f32, grad %g: f32) {{
+        {facts}
+        %hundred = constant 100.0 : f32
+        %high = math.fma %rows32, %hundred, %columns32 : f32
+        %all = math.fma %high, %hundred, %batch32 : f32
+        altgrad.yield param(%all) state()
+    }}""")
+    shapes = {(3, 4): 30401, (2, 5, 3, 4): 30410, (7,): 10701, (): 10101, (6, 1): 60101, (2, 1, 9): 10902}
+    params = [torch.nn.Parameter(torch.zeros(shape)) for shape in shapes]
+    params.append(torch.nn.Parameter(torch.zeros(4, 3).t()))
+    for bound in (None, "agc-unit:0.1"):
+        for param in params:
+            param.grad = torch.ones_like(param)
+        Mine(params, max_grad_norm=bound).step()
+        for param, wanted in zip(params[:-1] if bound else params, [*shapes.values(), 40301]):
+            assert param.unique().tolist() == [wanted]
+        params.pop()
+
+
 def test_signature_defaults_and_unknown_names():
     Mine = altgrad.optim.FromRule(RULE)
     assert Mine.__name__ == "Fading" and str(Mine.__signature__) == (

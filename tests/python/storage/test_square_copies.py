@@ -52,6 +52,20 @@ def test_a_copy_is_of_the_master_and_beside_states_in_blocks():
         np.testing.assert_array_equal(bytes_of(optimizer.state[weight][key]), bytes_of(state), err_msg=key)
 
 
+def test_squares_beside_units_that_are_clipped():
+    """As without squares; units are of dimension 0 and of any length, squares of rows of the last one."""
+    shapes = (130, 260), (3, 50, 200), (2, 3, 50, 7), (300,), (), (0, 64), (5, 9000)
+    given, others = made(*shapes), made(*shapes)
+    ours, plain = [altgrad.optim.AdamW(params, lr=0.1, storage=storage, max_grad_norm="agc-unit:0.01", statistics=True)
+                   for params, storage in ((given, PLAIN), (others, None))]
+    for _ in range(2):
+        ours.step(), plain.step()
+    for param, other in zip(given, others):
+        assert torch.equal(param, other)
+        check(ours.state[param], param) if param.numel() else None
+    assert ours.statistics().summary() == plain.statistics().summary()
+
+
 @pytest.mark.parametrize("words", WORDS)
 def test_it_is_there_when_the_first_step_is_skipped(words):
     given = made((140, 150), (2, 70, 130), (33,), (), (5, 0))
@@ -128,9 +142,6 @@ def test_words_and_places_that_have_no_squares():
                         (PLAIN + ",stochastic", "not rounded by draws"), (PLAIN + ",both", "says 'both'")):
         with pytest.raises(altgrad.Error, match=words):
             altgrad.optim.FromRule("adamw", storage=word)
-    weight, = made((8, 64))
-    with pytest.raises(altgrad.Error, match="whose units are single rows"):
-        altgrad.optim.AdamW([weight], storage=PLAIN, max_grad_norm="agc-unit:0.1").step()
     turned = torch.nn.Parameter(torch.ones(64, 32).t())
     turned.grad = torch.ones_like(turned)
     with pytest.raises(ValueError, match="make it contiguous"):

@@ -136,6 +136,16 @@ def units_of(param):
     return param.shape[0] if param.dim() > 1 and param.numel() else 1
 
 
+def matrix_of(param, strides):
+    """(rows, columns) of the last two dimensions in the order of memory; (0, 0), one row, where there are less."""
+    if param.dim() < 2:
+        return 0, 0
+    if param.is_contiguous():
+        return tuple(param.shape[-2:])
+    order = sorted(range(param.dim()), key=strides.__getitem__, reverse=True)
+    return param.shape[order[-2]], param.shape[order[-1]]
+
+
 def check_units(owner, param, strides, block):
     """Raises ValueError unless each unit has memory of its own, and whole blocks of `block`."""
     count = units_of(param)

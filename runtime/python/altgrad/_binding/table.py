@@ -8,8 +8,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from .._plan import Plan
-from .._storage.blocks import rows_of
-from .layout import check_extent, in_order, units_of
+from .layout import check_extent, in_order, matrix_of, units_of
 from .sums import Sums
 from .torch_pool import torch_parallel_for
 from .values import Values
@@ -88,11 +87,8 @@ class TensorTable:
         self._remember()
         self._taken = self._kept = None
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        parts = [units_of if bundle.units else rows_of if any(s.columns for s in part.states) else None
-                 for part in bundle.sets]
-        self.plan.bind_tensors([(row.param.numel(), row.cell, row.set, row.place,
-                                 parts[row.set](row.param) if parts[row.set] else 1) for row in rows],
-                               len(groups))
+        self.plan.bind_tensors([(row.param.numel(), row.cell, row.set, row.place, matrix_of(row.param, row.strides),
+                                 units_of(row.param)) for row in rows], len(groups))
         self._bind_tensors()
         self._bind_statistics()
         self._values = Values(bundle, groups, self.where)

@@ -44,7 +44,7 @@ class Bound:
     def _bind(self, seen, sets, rows):
         numels = array("q", seen.numels)
         self.plan = Plan(self.bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        self.plan.bind_tensors([(numels[place], index, index, -1, rows[place])
+        self.plan.bind_tensors([(numels[place], index, index, -1, (rows[place], numels[place] // rows[place]), 0)
                                 for index, places in enumerate(self._places) for place in places], sets)
         self.norms = None
         if self.bundle.sets[0].norm:

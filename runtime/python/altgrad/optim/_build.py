@@ -156,8 +156,7 @@ class _Part:
             except ValueError as error:
                 raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, row.param)}: {error}") from None
         for row in self.rows if self.bundle.units else ():
-            block = max([stream.block for stream in self.bundle.sets[row.set].states], default=1)
-            check_units(owner, row.param, row.strides, block)
+            check_units(owner, row.param, row.strides, self.bundle.unit_multiple(row.set))
         with self.where.guard():
             if self.where.is_capturing():
                 raise RuntimeError(
