@@ -55,3 +55,18 @@ altgrad.step @apart(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32
   %t1 = collect %m : f32 to !altgrad.reals
   commit always %t1 to %top : !altgrad.tensors<f32 per 32 columns>, %sum to %total : f32
 }
+
+// Units are rows of a tile: what differs between them has a sweep of its own, though both read %g.
+// CHECK-LABEL: @units
+// CHECK: sweep @{{.*}} load({{.*}} from %g {{.*}}) reduce() store(%a : !altgrad.tensors<f32>)
+// CHECK: sweep @{{.*}} load({{.*}} from %g {{.*}}) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>)
+altgrad.step @units(in %g: !altgrad.tensors<f32>, out %a: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>) {
+  %gs = dequantize %g : !altgrad.tensors<f32>
+  %x = element %gs
+  %sum = reduce sumsq %x over unit : f32
+  %y = arith.minimumf %sum, %x : f32
+  %m = column_max %x over 32 : f32
+  %a1 = collect %y : f32 to !altgrad.reals
+  %t1 = collect %m : f32 to !altgrad.reals
+  commit always %a1 to %a : !altgrad.tensors<f32>, %t1 to %top : !altgrad.tensors<f32 per 32 columns>
+}
