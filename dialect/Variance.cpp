@@ -45,9 +45,7 @@ static unsigned spanOf(Operation &op, Value result, unsigned least) {
   if (auto reduce = dyn_cast<BlockReduceOp>(op))
     return reduce.getBlock();
   if (auto recall = dyn_cast<RecallOp>(op))
-    return recall.getSpace() == Space::Step     ? ofStep
-           : recall.getSpace() == Space::Tensor ? ofTensor
-                                                : ofUnit;
+    return recall.getSpace() == Space::Step ? ofStep : ofTensor;
   if (auto fold = dyn_cast<FoldOp>(op))
     return fold.getTensor() ? ofTensor : ofUnit;
   if (isa<ClipOp, UnscaleOp>(op) && !isList(result)) // a norm, a flag
@@ -76,6 +74,17 @@ void Variances::visit(Operation &op) {
   if (auto phase = dyn_cast<PhaseOp>(op))
     for (Operation &inner : phase.getBody().front())
       visit(inner);
+  if (auto keep = dyn_cast<KeepOp>(op); keep && keep.getSpace() == Space::Row) {
+    unsigned span = spanOf(keep.getValue());
+    unsigned &known = rowWords.try_emplace(keep.getWord(), span).first->second;
+    known = std::min(known, span);
+    return;
+  }
+  if (auto recall = dyn_cast<RecallOp>(op);
+      recall && recall.getSpace() == Space::Row) {
+    spans[recall.getResult()] = rowWords.lookup_or(recall.getWord(), ofUnit);
+    return;
+  }
   unsigned least = ofStep;
   for (Value operand : op.getOperands())
     least = std::min(least, spanOf(operand));

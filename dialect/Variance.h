@@ -36,6 +36,7 @@ private:
   void visitSweep(SweepOp sweep);
 
   llvm::DenseMap<mlir::Value, unsigned> spans;
+  llvm::DenseMap<uint64_t, unsigned> rowWords; // of the workspace, in phases
 };
 
 /// Emits an error and fails if an operation on blocks is told nothing new by

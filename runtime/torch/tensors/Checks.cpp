@@ -193,7 +193,8 @@ void altgrad::optim::checkUnits(const Tensor &param, const Set &set,
   TORCH_CHECK(param.stride(0) == numel, "altgrad: ", toString(place),
               " is clipped by units, and those of dimension 0 do not lie apart "
               "in memory: sizes ",
-              param.sizes(), ", strides ", param.strides());
+              param.sizes(), ", strides ", param.strides(),
+              ": clip it by \"agc\", or make it contiguous");
   TORCH_CHECK(numel % block == 0, "altgrad: ", toString(place),
               " is clipped by units of ", numel,
               " elements, and its states have scales for blocks of ", block,

@@ -95,6 +95,19 @@ def test_signature_defaults_and_unknown_names():
         Mine(params, momentum=0.9)
 
 
+@pytest.mark.parametrize("copy", ["copy=mxfp8,both", "copy=nvfp4", "copy=ocp.e4m3fn,delayed:16", "copy=ocp.e4m3fn:128x128"])
+def test_copies_in_several_states(copy):
+    (mine,), (named,) = [[torch.nn.Parameter(torch.ones(64, 64))] for _ in range(2)]
+    mine.grad = named.grad = torch.linspace(-1, 1, 64 * 64).view(64, 64)
+    ours, theirs = altgrad.optim.FromRule("adamw", storage=copy)([mine], lr=0.1), altgrad.optim.AdamW([named], lr=0.1, storage=copy)
+    ours.step(), theirs.step()
+    assert torch.equal(mine, named)
+    assert sum(key.startswith("copy") for key in ours.state[mine]) > 1
+    for key, value in ours.state[mine].items():
+        if key.startswith("copy"):
+            assert torch.equal(value.reshape(-1).view(torch.uint8), theirs.state[named][key].reshape(-1).view(torch.uint8)), key
+
+
 def test_storage_words():
     """float32 master weights of a bfloat16 model, a bfloat16 state, an FP8 copy."""
     Mine = altgrad.optim.FromRule(RULE, storage="master=f32 best=bf16 copy=ocp.e4m3fn")

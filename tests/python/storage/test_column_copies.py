@@ -121,6 +121,17 @@ def test_files_copies_and_two_groups():
             np.testing.assert_array_equal(bytes_of(resumed.state[mine][key]), bytes_of(optimizer.state[theirs][key]))
 
 
+@pytest.mark.parametrize("storage, kept", [(None, set()), ("copy=mxfp8", {"copy", "copy_scale"}), ("copy=mxfp8,both", set(KEYS))])
+def test_copies_of_a_file_that_nobody_would_write_are_left_out(storage, kept):
+    first, other = made((64, 64), (64, 64))
+    optimizer, resumed = altgrad.optim.AdamW([first], storage="copy=mxfp8,both"), altgrad.optim.AdamW([other], storage=storage)
+    optimizer.step()
+    resumed.load_state_dict(optimizer.state_dict())
+    assert {key for key in resumed.state[other] if key.startswith("copy")} == kept
+    resumed.step()
+    assert set(KEYS) <= set(optimizer.state[first])
+
+
 def test_numbers_that_are_none_spoil_their_row_and_column_alone():
     weight, = made((64, 64))
     weight.data[3, 40], weight.data[50, 7] = torch.nan, torch.inf

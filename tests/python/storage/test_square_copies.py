@@ -66,6 +66,20 @@ def test_squares_beside_units_that_are_clipped():
     assert ours.statistics().summary() == plain.statistics().summary()
 
 
+def test_a_new_parameter_of_nothing_that_differs_between_units():
+    """What the tile's sweep computes again is of the tensor: a scalar, and the parameter that the step began with."""
+    rule = altgrad.optim.FromRule("""altgrad.rule @fade(param %w: f32, grad %g: f32, hyper %lr: f64 = 1.0e-3) {
+        %l = truncf %lr : f64 to f32
+        %w1 = mulf %w, %l : f32
+        altgrad.yield param(%w1) state() }""", storage=PLAIN)
+    weight, = made((140, 150))
+    before = weight.detach().clone()
+    optimizer = rule([weight], lr=0.5, max_grad_norm="agc-unit:0.1")
+    optimizer.step()
+    assert torch.equal(weight, before * 0.5)
+    check(optimizer.state[weight], weight)
+
+
 @pytest.mark.parametrize("words", WORDS)
 def test_it_is_there_when_the_first_step_is_skipped(words):
     given = made((140, 150), (2, 70, 130), (33,), (), (5, 0))

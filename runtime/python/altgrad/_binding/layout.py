@@ -146,19 +146,17 @@ def matrix_of(param, strides):
     return param.shape[order[-2]], param.shape[order[-1]]
 
 
-def check_units(owner, param, strides, block):
+def check_units(param, strides, block):
     """Raises ValueError unless each unit has memory of its own, and whole blocks of `block`."""
     count = units_of(param)
     numel = param.numel() // count
     if count > 1 and strides[0] != numel:
-        raise ValueError(f"altgrad.optim.{owner}: gradients are clipped by units, and those of a "
-                         f"parameter of shape {tuple(param.shape)} and strides {param.stride()} do "
-                         "not lie apart in memory")
+        raise ValueError(f"gradients are clipped by units, and those of a parameter of shape {tuple(param.shape)} and "
+                         f"strides {param.stride()} do not lie apart in memory: clip it by \"agc\", or make it contiguous")
     if count > 1 and numel % block:
-        raise ValueError(f"altgrad.optim.{owner}: gradients are clipped by units, and a parameter of "
-                         f"shape {tuple(param.shape)} has units of {numel} elements, while its "
-                         f"states have scales for blocks of {block}: clip it by \"agc\", or give it to an "
-                         "optimizer whose states have none")
+        raise ValueError(f"gradients are clipped by units, and a parameter of shape {tuple(param.shape)} has units of "
+                         f"{numel} elements, while its states have scales for blocks of {block}: clip it by \"agc\", or "
+                         "give it to an optimizer whose states have none")
 
 
 def check_grad(owner, param, grad):

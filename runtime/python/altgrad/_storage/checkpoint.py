@@ -7,7 +7,7 @@ import torch
 
 from .._binding.kinds import BOUND
 from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
-from .blocks import SCALES
+from .blocks import COLUMNS, SCALES, has_columns, is_of_copy
 from .described import LINE, check_file, described
 from .rungs import code_dtypes, take_gradients
 
@@ -35,6 +35,9 @@ def kept_dtypes(optimizer):
                 if key != optimizer._count_key and _keeps_dtype(optimizer, param, value):
                     tensor = isinstance(value, torch.Tensor)
                     optimizer.state[param][key] = value.to(param.device) if tensor else value
+        for held in filter(None, map(optimizer.state.get, _flat(optimizer.param_groups))):
+            for key in [key for key in held if _is_stale(optimizer, key)]:
+                del held[key]
         if not any(BOUND in group for group in optimizer.param_groups):
             optimizer.max_grad_norm = bound
 
@@ -49,6 +52,14 @@ def kept_dtypes(optimizer):
 
 def _flat(groups):
     return [param for group in groups for param in group["params"]]
+
+
+def _is_stale(optimizer, key):
+    """Whether a state of a file is a copy of the parameter that this optimizer does not write."""
+    if not isinstance(key, str) or not is_of_copy(key) or key in optimizer._keys.values():
+        return False
+    word = optimizer._words.get("copy")
+    return word is None or key.startswith(COLUMNS) and not has_columns(word)
 
 
 def _keeps_dtype(optimizer, param, value):

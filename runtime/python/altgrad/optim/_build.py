@@ -153,10 +153,10 @@ class _Part:
         for row in self.rows:
             try:
                 check_tiles(row.param, self.bundle.row_multiple(row.set))
+                if self.bundle.units:
+                    check_units(row.param, row.strides, self.bundle.unit_multiple(row.set))
             except ValueError as error:
                 raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, row.param)}: {error}") from None
-        for row in self.rows if self.bundle.units else ():
-            check_units(owner, row.param, row.strides, self.bundle.unit_multiple(row.set))
         with self.where.guard():
             if self.where.is_capturing():
                 raise RuntimeError(

@@ -8,7 +8,7 @@ import torch
 
 from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, parse_storage, set_line
-from .._storage.blocks import check_copy, scale_key
+from .._storage.blocks import check_copy, state_key
 from .._storage.master import splits
 from ._optimizer import Optimizer
 
@@ -115,9 +115,7 @@ def _make(rule, storage, options):
 
 def _check_names(rule, part, hypers):
     """Refuses names that would meet with another in one key of a state or a group."""
-    keys = [scale_key(stream.key) if stream.role == "block_scale" else
-            stream.key if stream.role == "state" else stream.role for stream in part.states]
-    keys += ["step"] if part.step else []
+    keys = [state_key(stream, {}) for stream in part.states] + ["step"] * (part.step is not None)
     for key in keys:
         if keys.count(key) > 1:
             raise ValueError(f"rule @{rule.name} has a state {key!r}, and so has every optimizer "
