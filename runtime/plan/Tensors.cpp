@@ -60,26 +60,22 @@ private:
   altgrad_status checkGroup(const altgrad_tensor &tensor);
 
   const Manifest &manifest;
-  std::vector<int64_t> blocks;    // by set: elements of the longest
-  std::vector<int64_t> multiples; // by set: of the elements of rows
-  std::vector<int64_t> unitMultiples;
+  // By set: elements of the longest block; of what rows and units are multiples.
+  std::vector<int64_t> blocks, rowMultiples, unitMultiples;
   std::vector<int64_t> groupSets; // empty: groups may be of several sets
   int64_t ngroups, elements = 0, set = 0, index = 0;
 };
 
 Checker::Checker(const Manifest &manifest, int64_t ngroups)
-    : manifest(manifest), blocks(size_t(manifest.sets), 1),
-      ngroups(ngroups) {
+    : manifest(manifest), ngroups(ngroups) {
   for (int64_t of = 0; of < manifest.sets; ++of) {
-    int64_t &most = blocks[size_t(of)];
-    for (const Stream &stream : manifest.streams)
-      if (stream.set == of)
-        most = std::max(most, stream.block);
-    for (const Phase &phase : manifest.phases)
-      if (phase.set == of || phase.set < 0)
-        most = std::max(most, phase.block);
-    multiples.push_back(manifest.rowMultiple(of));
+    rowMultiples.push_back(manifest.rowMultiple(of));
     unitMultiples.push_back(manifest.unitMultiple(of));
+    int64_t most = unitMultiples.back();
+    for (const Stream &stream : manifest.streams)
+      if (stream.set == of && stream.columns)
+        most = std::max(most, stream.block);
+    blocks.push_back(most);
   }
   for (const Scalar &scalar : manifest.scalars)
     if (scalar.scope == ALTGRAD_PER_GROUP && scalar.set >= 0)
@@ -112,7 +108,7 @@ altgrad_status Checker::checkElements(const altgrad_tensor &tensor) {
                 "elements of a block in set %lld",
                 (long long)index, (long long)tensor.offset, (long long)block,
                 (long long)tensor.set);
-  int64_t multiple = multiples[size_t(tensor.set)];
+  int64_t multiple = rowMultiples[size_t(tensor.set)];
   if (shape.rows * shape.batch > 1 && shape.columns % multiple != 0)
     return fail(
         ALTGRAD_INVALID,

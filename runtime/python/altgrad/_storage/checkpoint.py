@@ -7,8 +7,9 @@ import torch
 
 from .._binding.kinds import BOUND
 from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
-from .blocks import COLUMNS, SCALES, has_columns, is_of_copy
+from .blocks import COLUMNS, SCALES, is_of_copy
 from .described import LINE, check_file, described
+from .master import kept_beside
 from .rungs import code_dtypes, take_gradients
 
 
@@ -58,8 +59,8 @@ def _is_stale(optimizer, key):
     """Whether a state of a file is a copy of the parameter that this optimizer does not write."""
     if not isinstance(key, str) or not is_of_copy(key) or key in optimizer._keys.values():
         return False
-    word = optimizer._words.get("copy")
-    return word is None or key.startswith(COLUMNS) and not has_columns(word)
+    written = [held for _, held in kept_beside(optimizer._words)]
+    return (COLUMNS if key.startswith(COLUMNS) else "copy") not in written
 
 
 def _keeps_dtype(optimizer, param, value):
