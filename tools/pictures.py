@@ -2,7 +2,7 @@
 """Draws what the formats are and what training in them does; needs matplotlib and no display.
 
 formats: the numbers of each 8-bit format, its relative error, its rungs. states: training with states of
-32, 8 and 4 bits. rungs: where the weights of a run of GridOptim lie, and how many move in a step. Each
+32, 8 and 4 bits, the mean of several runs. rungs: where the weights of a run of GridOptim lie, and how many move in a step. Each
 prints the figures behind it; the pictures go to build/pictures/, or where --out says.
 """
 
@@ -21,6 +21,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help=f"some of {','.join(PICTURES)}", default=",".join(PICTURES))
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "pictures")
+    parser.add_argument("--runs", type=int, default=4, help="of each storage of states, with other seeds each")
     parser.add_argument("--epochs", type=int, default=12, help="100,000 letters each, of the runs that are drawn")
     options = parser.parse_args()
     wanted = options.only.split(",")
@@ -29,7 +30,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     for name in wanted:
         path = options.out / f"{name}.png"
-        PICTURES[name](options.epochs).savefig(path, dpi=100)
+        PICTURES[name](options).savefig(path, dpi=100)
         print(f"wrote {path}")
 
 

@@ -1,6 +1,10 @@
 // A code book cut where its numbers begin to lie further apart, for a search
-// without a table of all of them. Each part is a line that passes k + 1/2 where
-// code k + 1 begins (counted from the book's zero), within a small error.
+// without a table of all of them. A part is a line from 4 to 8, cut into as many
+// even cells as the part has codes, a power of two. So the bits of a value on it
+// are, behind the exponent, the number of its cell and how far into the cell it is;
+// with the exponent's lowest bit, a 1, above it the former is the code, counted from
+// the book's zero (from one before it where the book has no sign). Turned to the
+// left, by one more from part to part, the code is the lowest byte.
 #ifndef ALTGRAD_CODEGEN_BOOKPARTS_H
 #define ALTGRAD_CODEGEN_BOOKPARTS_H
 
@@ -9,56 +13,62 @@
 namespace altgrad {
 
 struct BookParts {
-  /// Bits behind the point in a line's values.
-  static constexpr unsigned fraction = 13;
   /// The bits of 2^-31: what is below belongs to its binade.
   static constexpr uint32_t least = 0x30000000;
-  /// In places: as far as the parts of the two signs begin from each other, and a
-  /// quotient lies from the product that is searched for instead.
-  static constexpr uint32_t margin = 8;
+  /// Doubt is as many places around where a part begins. The parts of the two
+  /// signs are less apart, and so is a quotient from what is searched for instead.
+  static constexpr uint32_t margin = 64;
+  /// As many places around where a cell does, of floats from 4 to 8.
+  static constexpr uint32_t cellMargin = 8;
+  /// Bits that are all 0 in doubt: of a value turned, and behind a part's beginning.
+  static constexpr uint32_t inCell = 0xfff00000,
+                            inPart = 0x007fffff & ~(2 * margin - 1);
+  /// The exponent from 4 to 8 without its lowest bit.
+  static constexpr uint32_t exponent = 0x40000000;
 
-  // Of the binades from 2^-31 to 1, by the low bits of the exponent.
-  uint32_t begins[32] = {}; // the bits where a part does, less the margin
-  uint32_t after[32] = {};  // one more than the part before it
-  // Of parts: before the first number but 0, of each line, from the last number
-  // on.
-  float slopes[16] = {}, offsets[16] = {};
-  float most[16] = {}; // the last code's of the part
+  // Of the binades from 2^-31 to 1, by the low bits of the exponent. A number's bits
+  // less these are its part's turn, then 23 bits of how far behind where the part, or
+  // the binade, begins it lies.
+  uint32_t begins[32] = {};
+  // Of the parts, by the low bits of the turn: of zero, of each decade, of 1.
+  float slopes[16] = {};
+  float offset; // of all lines
+  uint32_t full; // the bits of the greatest value; in the last part it is in doubt
+  uint32_t end;  // those of the number beyond 1 where the last part ends
 
-  constexpr explicit BookParts(const Book &book) {
-    constexpr float one = 1 << fraction;
-    unsigned parts = book.lineCount + 2u, code = 0; // the first one's of a part
-    for (unsigned part = 0; part < parts; ++part) {
-      unsigned last = lastOf(book, part);
-      // Half a code more than the book's lines, and 1, so that doubt is above
-      // 0.
-      if (part > 0 && part + 1 < parts) {
-        slopes[part] = book.lines[part - 1].slope * one;
-        offsets[part] = book.lines[part - 1].offset * one + one / 2 + 1;
-      } else
-        offsets[part] = float(last) * one + one / 2;
-      most[part] = float(last) * one + one / 2;
-      if (part > 0)
-        begin(book, part, book.next[book.zero + code - 1]);
-      code = last + 1;
+  constexpr explicit BookParts(const Book &book)
+      : offset(float(4 * 8 / 9. + cellMargin * place)),
+        full(book.hasSign ? 0x40ff0000 : 0x40ff8000),
+        end(bitsOf(book.hasSign ? 1.05f : 1.02f)) {
+    for (unsigned part = 0; part < book.lineCount + 2u; ++part) {
+      unsigned turn = part + (book.hasSign ? 8 : 9);
+      slopes[turn % 16] = float(slopeOf(book, part, cellsOf(turn)));
+      uint32_t code = cellsOf(turn) - !book.hasSign;
+      uint32_t first = part ? bitsOf(book.next[book.zero + code - 1]) : least;
+      for (uint32_t binade = first >> 23; binade < 127; ++binade)
+        begins[(binade + 1) % 32] =
+            ((binade + 1 - turn) << 23) - 2 * margin;
+      begins[(first >> 23) % 32] = first - (turn << 23) - (part ? margin : 2 * margin);
     }
   }
 
 private:
-  static constexpr unsigned lastOf(const Book &book, unsigned part) {
-    if (part > book.lineCount)
-      return book.size() - 1 - book.zero;
-    return (1u << (part + !book.hasSign)) - 1 - !book.hasSign;
+  static constexpr double place = 0x1p-21; // of floats from 4 to 8
+
+  static constexpr uint32_t bitsOf(float number) {
+    return __builtin_bit_cast(uint32_t, number);
   }
-  constexpr void begin(const Book &book, unsigned part, float from) {
-    uint32_t bits = __builtin_bit_cast(uint32_t, from);
-    for (uint32_t exponent = 96; exponent < 128; ++exponent) {
-      if (part == 1)
-        begins[exponent % 32] = 0x7f800000, after[exponent % 32] = 1;
-      if (exponent > bits >> 23)
-        after[exponent % 32] = part + 1;
-    }
-    begins[(bits >> 23) % 32] = bits - margin;
+  static constexpr uint32_t cellsOf(unsigned turn) { return (1u << turn) >> 9; }
+
+  // Zero's line is beyond 8 but for its first binades, the one of 1 leaves its only
+  // cell at `end`.
+  constexpr double slopeOf(const Book &book, unsigned part, uint32_t cells) const {
+    if (part == 0)
+      return 0x1p31;
+    if (part <= book.lineCount)
+      return 4. * book.lines[part - 1].slope / cells;
+    return (4 + 4. / cells + cellMargin / 2 * place - offset) /
+           __builtin_bit_cast(float, end);
   }
 };
 

@@ -27,64 +27,54 @@ public:
   Value isSure() const;
 
 private:
-  template <typename T, size_t count>
-  SmallVector<Value, 2> table(const T (&entries)[count]) const {
-    using Bytes = std::conditional_t<std::is_same_v<T, float>, float, int32_t>;
-    SmallVector<Value, 2> halves;
-    for (size_t from = 0; from < count; from += 16) {
-      SmallVector<Bytes> some(entries + from, entries + from + 16);
-      Type type = std::is_same_v<T, float> ? bits.f32() : bits.type;
-      halves.push_back(arith::ConstantOp::create(
-          b, DenseElementsAttr::get(cast<ShapedType>(type),
-                                    ArrayRef<Bytes>(some))));
-    }
-    return halves;
+  template <typename Entry>
+  Value table(ArrayRef<Entry> entries) const {
+    Type type = std::is_same_v<Entry, float> ? bits.f32() : bits.type;
+    using Bytes = std::conditional_t<std::is_same_v<Entry, float>, float, int32_t>;
+    SmallVector<Bytes> all(entries.begin(), entries.end());
+    return arith::ConstantOp::create(
+        b, DenseElementsAttr::get(cast<ShapedType>(type), ArrayRef<Bytes>(all)));
   }
   Value call(StringRef intrinsic, ValueRange operands, Type type) const {
     return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic),
                                          operands)
         .getResult(0);
   }
-  Value byBinade(const uint32_t (&entries)[32], Value places) const {
-    SmallVector<Value, 2> halves = table(entries);
+  Value beginOf(Value binade) const {
+    ArrayRef<uint32_t> all(parts.begins);
     return call("llvm.x86.avx512.vpermi2var.d.512",
-                {halves[0], places, halves[1]}, bits.type);
+                {table(all.take_front(16)), binade, table(all.drop_front(16))},
+                bits.type);
   }
-  Value byPart(const float (&entries)[16], Value part) const {
-    return call("llvm.x86.avx512.permvar.sf.512", {table(entries)[0], part},
-                bits.f32());
+  Value slopeOf(Value part) const {
+    return call("llvm.x86.avx512.permvar.sf.512",
+                {table(ArrayRef<float>(parts.slopes)), part}, bits.f32());
   }
 
   const Bits &bits;
   ImplicitLocOpBuilder &b;
   const Book &book;
   BookParts parts;
-  Value raw, magnitude, beyond, steps;
+  Value raw, beyond, turned;
 };
 } // namespace
 
 Value QuickSearch::code() {
-  magnitude =
-      book.hasSign
-          ? bits.both(raw, bits.constant(0x7fffffffu))
-          : arith::MaxSIOp::create(b, raw, bits.constant(0u)).getResult();
-  Value binade = bits.right(
-      arith::MaxSIOp::create(b, magnitude, bits.constant(BookParts::least)),
-      23);
-  beyond = bits.sub(magnitude, byBinade(parts.begins, binade));
-  Value part = bits.add(byBinade(parts.after, binade),
-                        arith::ShRSIOp::create(b, beyond, bits.constant(31u)));
-  Value line = math::FmaOp::create(b, bits.cast(magnitude, bits.f32()),
-                                   byPart(parts.slopes, part),
-                                   byPart(parts.offsets, part));
-  Value lowest = bits.least(bits.cast(line, bits.type),
-                            bits.cast(byPart(parts.most, part), bits.type));
-  steps = arith::FPToSIOp::create(b, bits.type, bits.cast(lowest, bits.f32()));
+  Value size = book.hasSign ? bits.both(raw, bits.constant(0x7fffffffu)) : raw;
+  size = bits.least(arith::MaxSIOp::create(b, size, bits.constant(BookParts::least)),
+                    bits.constant(parts.end));
+  beyond = bits.sub(size, beginOf(bits.right(size, 23)));
+  Value turn = bits.right(beyond, 23);
+  Value line = math::FmaOp::create(b, bits.cast(size, bits.f32()), slopeOf(turn),
+                                   bits.constant(parts.offset));
+  Value onLine = bits.exclusive(
+      bits.least(bits.cast(line, bits.type), bits.constant(parts.full)),
+      bits.constant(BookParts::exponent));
+  turned = LLVM::FshlOp::create(b, onLine, onLine, turn);
   Integers codes{b, bits.of(b.getI8Type())};
-  Value above = arith::TruncIOp::create(b, codes.type,
-                                        bits.right(steps, BookParts::fraction));
+  Value above = arith::TruncIOp::create(b, codes.type, turned);
   if (!book.hasSign)
-    return above;
+    return codes.sub(above, codes.constant(1));
   Value zero = codes.constant(book.zero);
   Value isNegative = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, raw,
                                            bits.constant(0u));
@@ -92,17 +82,16 @@ Value QuickSearch::code() {
   return codes.choose(isNegative, below, codes.add(zero, above));
 }
 
-// What is not finite or beyond 2 is not, either.
 Value QuickSearch::isSure() const {
-  auto compare = [&](arith::CmpIPredicate how, Value value, uint32_t with) -> Value {
-    return arith::CmpIOp::create(b, how, value, bits.constant(with));
+  auto hasAny = [&](Value value, uint32_t of) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
+                                 bits.both(value, bits.constant(of)),
+                                 bits.constant(0u));
   };
-  Value behind = bits.both(steps, bits.constant((1u << BookParts::fraction) - 2));
-  Value sure = compare(arith::CmpIPredicate::ne, behind, 0);
-  for (Value more : {compare(arith::CmpIPredicate::slt, magnitude, powerBits(1)),
-                     compare(arith::CmpIPredicate::uge, beyond, 2 * BookParts::margin)})
-    sure = arith::AndIOp::create(b, sure, more);
-  return vector::ReductionOp::create(b, vector::CombiningKind::AND, sure);
+  return vector::ReductionOp::create(
+      b, vector::CombiningKind::AND,
+      arith::AndIOp::create(b, hasAny(turned, BookParts::inCell),
+                            hasAny(beyond, BookParts::inPart)));
 }
 
 // The product that three products make a quotient of (codegen/storage/BlockStates.cpp);

@@ -84,21 +84,22 @@ TEST(Book, LinesHoldBelowZeroToo) {
 // As compiled code does it with AVX-512; nothing where it is in doubt.
 std::optional<uint32_t> quickCode(const Book &book, float number) {
   BookParts parts(book);
-  float magnitude = book.hasSign ? std::fabs(number) : std::max(number, 0.0f);
-  uint32_t bits = __builtin_bit_cast(uint32_t, magnitude);
-  uint32_t binade = std::max(bits, BookParts::least) >> 23 & 31;
-  uint32_t beyond = bits - parts.begins[binade];
-  uint32_t part = parts.after[binade] - (beyond >> 31);
-  uint32_t steps = uint32_t(
-      std::min(std::fma(magnitude, parts.slopes[part], parts.offsets[part]),
-               parts.most[part]));
-  if (!(steps & ((1u << BookParts::fraction) - 2)) || bits >= 0x40000000 ||
-      beyond < 2 * BookParts::margin)
+  auto bitsOf = [](float x) { return __builtin_bit_cast(int32_t, x); };
+  int32_t size = bitsOf(number) & (book.hasSign ? 0x7fffffff : -1);
+  size = std::min(std::max(size, int32_t(BookParts::least)), int32_t(parts.end));
+  uint32_t beyond = size - parts.begins[size >> 23 & 31], turn = beyond >> 23;
+  float line = std::fma(__builtin_bit_cast(float, size), parts.slopes[turn & 15],
+                        parts.offset);
+  uint32_t onLine =
+      std::min(bitsOf(line), int32_t(parts.full)) ^ BookParts::exponent;
+  uint32_t turned = onLine << (turn & 31) | onLine >> (-turn & 31);
+  if (!(turned & BookParts::inCell) || !(beyond & BookParts::inPart))
     return std::nullopt;
-  uint32_t above = steps >> BookParts::fraction;
-  return book.hasSign && std::signbit(number)
-             ? std::max(int(book.zero - above), 0)
-             : book.zero + above;
+  uint8_t above = turned;
+  if (!book.hasSign)
+    return uint8_t(above - 1);
+  return std::signbit(number) ? std::max(book.zero - above, 0)
+                              : book.zero + above;
 }
 
 // A product with an inverse is at most three places beside the quotient.
@@ -119,8 +120,8 @@ TEST(Book, PartsGiveTheCodeOfAllNumbersAroundOrDoubt) {
     std::vector<float> edges{0, 1, -1, neighbour(2, 0)};
     for (int exponent = -149; exponent < 1; ++exponent)
       edges.push_back(std::ldexp(1.0f, exponent));
-    for (uint32_t bits : BookParts(book).begins)
-      edges.push_back(__builtin_bit_cast(float, bits & 0x3fffffff));
+    for (uint32_t bits : {BookParts(book).end, 0x7f800000u, 0x7fc00000u})
+      edges.push_back(__builtin_bit_cast(float, bits));
     edges.insert(edges.end(), book.next, book.next + book.size() - 1);
     edges.insert(edges.end(), book.numbers, book.numbers + book.size());
     for (float edge : edges)

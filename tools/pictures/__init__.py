@@ -1,4 +1,4 @@
-"""The pictures of tools/pictures.py: each function takes the epochs of a run and gives a matplotlib Figure."""
+"""The pictures of tools/pictures.py: each function takes the options of the command and gives a matplotlib Figure."""
 
 from .formats import draw_formats
 from .rungs import draw_rungs

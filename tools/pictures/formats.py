@@ -24,7 +24,7 @@ def typical_error(name, least, greatest):
     return ((altgrad.quantize(x, name, 1.0) - x).abs() / x).median().item()
 
 
-def draw_formats(epochs=None):
+def draw_formats(options=None):
     figure = Figure(figsize=(10, 8.5), layout="constrained")
     grid, relative, rungs = figure.subplots(3, height_ratios=[1.1, 1, 1], sharex=True)
     print(f"{'format':<14}{'numbers > 0':>12}{'least':>12}{'greatest':>12}{'typical error':>15}")

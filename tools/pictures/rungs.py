@@ -37,7 +37,8 @@ def train(epochs):
     return losses, torch.stack(shares).numpy(), numpy.array(flips), numpy.array(updates)
 
 
-def draw_rungs(epochs):
+def draw_rungs(options):
+    epochs = options.epochs
     losses, shares, flips, updates = train(epochs)
     figure = Figure(figsize=(9, 7), layout="constrained")
     loss, rungs, moves = figure.subplots(3, sharex=True, height_ratios=[1, 1.6, 1])

@@ -11,7 +11,7 @@ LETTERS = 128  # ASCII; what is beyond counts as one letter
 
 
 class Text:
-    """Batches of (CONTEXT letters, the letter behind them), in the same order for every run.
+    """Batches of (CONTEXT letters, the letter behind them), in an order that `seed` alone says.
 
     `length` is in letters; at most about a million and a half are there.
     """
@@ -26,15 +26,15 @@ class Text:
         self.y = codes[CONTEXT:]
         self.batches_of_an_epoch = -(-len(self.x) // BATCH)
 
-    def batches(self, epochs):
-        shuffle = torch.Generator().manual_seed(1)
+    def batches(self, epochs, seed=1):
+        shuffle = torch.Generator().manual_seed(seed)
         for _ in range(epochs):
             for picked in torch.randperm(len(self.x), generator=shuffle).split(BATCH):
                 yield self.x[picked], self.y[picked]
 
 
-def network():
-    torch.manual_seed(0)
+def network(seed=0):
+    torch.manual_seed(seed)
     return torch.nn.Sequential(
         torch.nn.Embedding(LETTERS, 48), torch.nn.Flatten(),
         torch.nn.Linear(48 * CONTEXT, WIDTH), torch.nn.ReLU(),
