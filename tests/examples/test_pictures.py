@@ -36,13 +36,14 @@ def test_formats_have_as_many_numbers_as_codes_give_them(tmp_path):
 def test_states_of_few_bits_end_near_those_of_32(tmp_path):
     """Means of four runs, known to 0.15 %; one alone ends 1 % off by the text it reads and the machine.
 
-    A second moment in e5m2 lags behind, and steps with it are larger: that alone is about 1 %.
+    A second moment in e5m2 lags behind where it is rounded to the nearest, and steps with it are larger: that alone
+    is about 1 %.
     """
     code, said, wrong = draw(tmp_path, "--only", "states", "--epochs", "1")
     assert code == 0, wrong
     ratios = [float(line.split()[-2]) for line in said.splitlines()[1:] if not line.startswith("wrote")]
-    wide, fp8, dynamic, four_bits = ratios
-    assert wide == 1 and abs(fp8 - 1) < 0.04 and abs(dynamic - 1) < 0.01 and abs(four_bits - 1) < 0.015, said
+    wide, fp8, drawn, dynamic, four_bits = (abs(ratio - 1) for ratio in ratios)
+    assert wide == 0 and fp8 < 0.04 and drawn < 0.01 and dynamic < 0.01 and four_bits < 0.015, said
 
 
 def test_a_run_on_rungs_learns(tmp_path):
