@@ -25,20 +25,23 @@ struct BookParts {
                             inPart = 0x007fffff & ~(2 * margin - 1);
   /// The exponent from 4 to 8 without its lowest bit.
   static constexpr uint32_t exponent = 0x40000000;
+  /// The bits of the float before 8. A part's last code reaches beyond its line:
+  /// greater values count as this one.
+  static constexpr uint32_t full = 0x40ffffff;
 
-  // Of the binades from 2^-31 to 1, by the low bits of the exponent. A number's bits
-  // less these are its part's turn, then 23 bits of how far behind where the part, or
-  // the binade, begins it lies.
+  // Of the binades from 2^-31 to 1, by the low bits of the exponent. Taken from the
+  // bits of a number there, they leave the turn of its part, then in 23 bits how far
+  // behind the beginning of the part in this binade it lies.
   uint32_t begins[32] = {};
   // Of the parts, by the low bits of the turn: of zero, of each decade, of 1.
   float slopes[16] = {};
-  float offset; // of all lines
-  uint32_t full; // the bits of the greatest value; in the last part it is in doubt
-  uint32_t end;  // those of the number beyond 1 where the last part ends
+  float offset; // of all lines, for every decade begins at a tenth of its end
+  // The bits of a number beyond 1, where the last part's only cell ends: greater
+  // ones count as it, and so are in doubt.
+  uint32_t end;
 
   constexpr explicit BookParts(const Book &book)
       : offset(float(4 * 8 / 9. + cellMargin * place)),
-        full(book.hasSign ? 0x40ff0000 : 0x40ff8000),
         end(bitsOf(book.hasSign ? 1.05f : 1.02f)) {
     for (unsigned part = 0; part < book.lineCount + 2u; ++part) {
       unsigned turn = part + (book.hasSign ? 8 : 9);

@@ -68,7 +68,7 @@ Value QuickSearch::code() {
   Value line = math::FmaOp::create(b, bits.cast(size, bits.f32()), slopeOf(turn),
                                    bits.constant(parts.offset));
   Value onLine = bits.exclusive(
-      bits.least(bits.cast(line, bits.type), bits.constant(parts.full)),
+      bits.least(bits.cast(line, bits.type), bits.constant(BookParts::full)),
       bits.constant(BookParts::exponent));
   turned = LLVM::FshlOp::create(b, onLine, onLine, turn);
   Integers codes{b, bits.of(b.getI8Type())};

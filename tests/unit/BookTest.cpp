@@ -91,7 +91,7 @@ std::optional<uint32_t> quickCode(const Book &book, float number) {
   float line = std::fma(__builtin_bit_cast(float, size), parts.slopes[turn & 15],
                         parts.offset);
   uint32_t onLine =
-      std::min(bitsOf(line), int32_t(parts.full)) ^ BookParts::exponent;
+      std::min(bitsOf(line), int32_t(BookParts::full)) ^ BookParts::exponent;
   uint32_t turned = onLine << (turn & 31) | onLine >> (-turn & 31);
   if (!(turned & BookParts::inCell) || !(beyond & BookParts::inPart))
     return std::nullopt;
