@@ -105,6 +105,44 @@ def test_the_gradient_passes_straight_through():
     assert torch.equal(z.grad, torch.tensor([4.0, 4.0])) and scale.grad is None
 
 
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("scale", [torch.tensor(0.5), torch.full((3, 1), 0.5)])
+def test_the_way_without_the_operator_has_its_gradient(scale, masked):
+    """Of one gradient, of a batch of them, and of the gradient."""
+    x = (200 * torch.randn(3, 40)).requires_grad_()
+    weights = torch.randn(2, 3, 40)
+
+    def gradients(way):
+        got = way(x)
+        single, = torch.autograd.grad(got, x, weights[0], retain_graph=True)
+        batch, = torch.autograd.grad(got, x, weights, is_grads_batched=True, retain_graph=True)
+        given = weights[1].clone().requires_grad_()
+        again, = torch.autograd.grad(torch.autograd.grad(got, x, given, create_graph=True)[0].sum(), given)
+        return got, single, batch, again
+
+    own = gradients(lambda x: altgrad.quantize(x, "ocp.e4m3fn", scale, mask_saturated=masked))
+    for mine, wanted in zip(own, gradients(lambda x: torch.ops.altgrad.quantize(x, "ocp.e4m3fn", scale, masked))):
+        assert torch.equal(mine, wanted)
+    assert own[1].count_nonzero() < 120 or not masked
+
+
+def test_without_grad_mode_nothing_is_recorded():
+    x = torch.randn(40, requires_grad=True)
+    with torch.no_grad():
+        assert not altgrad.quantize(x, "ocp.e4m3fn", 0.5).requires_grad
+    with torch.inference_mode():
+        assert altgrad.quantize(x, "ocp.e4m3fn", 0.5).is_inference()
+    assert altgrad.quantize(x, "ocp.e4m3fn", 0.5).requires_grad
+
+
+def test_tensors_without_memory_have_results_like_them():
+    x = torch.empty(3, 40, dtype=torch.bfloat16, device="meta", requires_grad=True)
+    assert altgrad.quantize(x, "ocp.e4m3fn", 0.5).dtype == torch.bfloat16
+    codes = altgrad.quantize_codes(x, "altgrad.e3m4", 0.5)
+    assert codes.is_meta and codes.shape == x.shape and codes.dtype == torch.uint8
+    assert altgrad.dequantize(codes, 0.5, "altgrad.e3m4").is_meta
+
+
 def test_torch_library_checks():
     x = torch.randn(10, requires_grad=True)
     for masked in (False, True):

@@ -41,13 +41,13 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     factor = _scale_of(scale, x)
     if block is not None:
         factor = spread(_as_tensor(factor), x, block)
-    way = torch.ops.altgrad.quantize
-    if not torch.compiler.is_compiling():
-        if _is_transformed() or (x.requires_grad and _is_plain(x)):
-            way = StraightThrough.apply
-        elif _is_plain(x):
-            return _rounded(x, fmt, factor)
-    return way(x, fmt, _as_tensor(factor), mask_saturated)
+    if _is_seen(x):
+        transformed = not torch.compiler.is_compiling() and _is_transformed()
+        way = StraightThrough.apply if transformed else torch.ops.altgrad.quantize
+        return way(x, fmt, _as_tensor(factor), mask_saturated)
+    if x.requires_grad and torch.is_grad_enabled():
+        return PlainStraightThrough.apply(x, fmt, factor, mask_saturated)
+    return _rounded(x, fmt, factor)
 
 
 def quantize_codes(x, fmt, scale=1.0, *, block=None):
@@ -57,7 +57,12 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
     those of up to 16 in an int16; `dequantize` is told the format.
     """
     _check(x, fmt)
-    return torch.ops.altgrad.quantize_codes(x, fmt, spread(_as_tensor(_scale_of(scale, x)), x, block))
+    factor = _scale_of(scale, x)
+    if block is not None:
+        factor = spread(_as_tensor(factor), x, block)
+    if _is_seen(x):
+        return torch.ops.altgrad.quantize_codes(x, fmt, _as_tensor(factor))
+    return codes_of(x, fmt, factor)
 
 
 def dequantize(x, scale=1.0, fmt=None, *, block=None):
@@ -72,7 +77,7 @@ def dequantize(x, scale=1.0, fmt=None, *, block=None):
         raise TypeError(f"a {kind} was given; codes and numbers are real, in a tensor")
     if fmt is not None:
         _check_format(fmt)
-        x = torch.ops.altgrad.numbers_of(x, fmt)
+        x = torch.ops.altgrad.numbers_of(x, fmt) if _is_seen(x) else numbers_of(x, fmt)
     factor = (scale.detach().float() if isinstance(scale, torch.Tensor)
               else torch.full((), scale, dtype=torch.float32, device="cpu"))
     return x.float() * spread(factor, x, block)
@@ -98,11 +103,14 @@ def check_block(block):
         raise ValueError(f"block is {block!r}; it is a number of elements from 1 on")
 
 
+@cache
+def _is_format(fmt):
+    return fmt != "f32" and library().altgrad_format_bits(fmt.encode()) > 0
+
+
 def _check_format(fmt):
     # A tracer cannot look; the operator does when it runs.
-    known = isinstance(fmt, str) and fmt != "f32" and (
-        torch.compiler.is_compiling() or library().altgrad_format_bits(fmt.encode()) > 0)
-    if not known:
+    if not isinstance(fmt, str) or not (fmt != "f32" if torch.compiler.is_compiling() else _is_format(fmt)):
         raise ValueError(f"{fmt!r} is no format to round to; altgrad-opt --list-formats names them")
 
 
@@ -144,10 +152,11 @@ def _is_transformed():
     return peek_interpreter_stack() is not None or forward_ad._current_level >= 0
 
 
-def _is_plain(x):
-    """Whether nobody but autograd looks on, not torch.jit.trace either, so that the operator's way around is spared."""
-    return (type(x) in (torch.Tensor, torch.nn.Parameter) and torch._C._len_torch_dispatch_stack() == 0
-            and torch._C._get_tracing_state() is None)
+def _is_seen(x):
+    """Whether somebody but autograd looks on: a tracer, a transform, a mode, a class of its own, or meta without
+    memory. Else the operator's way around is spared, which takes longer than to round 10,000 elements."""
+    return (torch.compiler.is_compiling() or _is_transformed() or type(x) not in (torch.Tensor, torch.nn.Parameter)
+            or x.is_meta or torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None)
 
 
 class StraightThrough(torch.autograd.Function):
@@ -174,6 +183,20 @@ class StraightThrough(torch.autograd.Function):
     def vmap(info, in_dims, x, fmt, scale, masked):
         x, scale, place = batched(in_dims, x, scale)
         return StraightThrough.apply(x, fmt, scale, masked), place
+
+
+class PlainStraightThrough(torch.autograd.Function):
+    """StraightThrough where autograd alone looks on, without the operator."""
+
+    @staticmethod
+    def forward(ctx, x, fmt, scale, masked):
+        out = _rounded(x, fmt, scale)
+        keep(ctx, (x, fmt, _as_tensor(scale) if masked else scale, masked), out)
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        return pass_through(ctx, grad)
 
 
 def keep(ctx, inputs, output):
@@ -245,9 +268,10 @@ def _rounded(x, fmt, scale):
 @torch.no_grad()
 def codes_of(x, fmt, scale):
     _check(x, fmt)
-    _check_scale(scale)
-    if scale.dim():
-        x, scale = x.float() / scale, 1.0
+    if isinstance(scale, torch.Tensor):
+        _check_scale(scale)
+        if scale.dim():
+            x, scale = x.float() / scale, 1.0
     out = like(x, scale, dtype_of(fmt))
     if x.numel():
         _run(x, out, fmt, scale, fmt)
