@@ -2,8 +2,8 @@
 """Draws what the formats are and what training in them does; needs matplotlib and no display.
 
 formats: the numbers of each 8-bit format, its relative error, its rungs. states: training with states of
-32, 8 and 4 bits, the mean of several runs. rungs: where the weights of a run of GridOptim lie, and how many move in a step. Each
-prints the figures behind it; the pictures go to build/pictures/, or where --out says.
+32, 8 and 4 bits, means of several runs. rungs: where the weights of a run of GridOptim lie, and how many
+move in a step. Each prints the figures behind it; the pictures go to build/pictures/, or where --out says.
 """
 
 import argparse
@@ -27,6 +27,9 @@ def main():
     wanted = options.only.split(",")
     if unknown := [name for name in wanted if name not in PICTURES]:
         parser.error(f"no picture is called {unknown[0]!r}; there are {', '.join(PICTURES)}")
+    for name in ("runs", "epochs"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} is {getattr(options, name)}; it is at least 1")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in wanted:
         path = options.out / f"{name}.png"

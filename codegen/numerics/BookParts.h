@@ -49,8 +49,7 @@ struct BookParts {
       uint32_t code = cellsOf(turn) - !book.hasSign;
       uint32_t first = part ? bitsOf(book.next[book.zero + code - 1]) : least;
       for (uint32_t binade = first >> 23; binade < 127; ++binade)
-        begins[(binade + 1) % 32] =
-            ((binade + 1 - turn) << 23) - 2 * margin;
+        begins[(binade + 1) % 32] = ((binade + 1 - turn) << 23) - 2 * margin;
       begins[(first >> 23) % 32] = first - (turn << 23) - (part ? margin : 2 * margin);
     }
   }

@@ -56,3 +56,9 @@ def test_a_run_on_rungs_learns(tmp_path):
 def test_an_unknown_picture_is_named(tmp_path):
     code, _, wrong = draw(tmp_path, "--only", "formats,curves")
     assert code == 2 and "no picture is called 'curves'; there are formats, states, rungs" in wrong
+
+
+@pytest.mark.parametrize("name", ["runs", "epochs"])
+def test_no_run_at_all_is_refused(tmp_path, name):
+    code, _, wrong = draw(tmp_path, "--only", "states", f"--{name}", "0")
+    assert code == 2 and f"--{name} is 0; it is at least 1" in wrong
