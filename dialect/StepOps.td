@@ -15,7 +15,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     and `random` are scalars in memory (f64, f32 or i64): one for the step, or
     `per_group`, or `per_tensor`; `scaler` are the numbers of a loss scaler, and behind
     a `history` lie the last 100 numbers that were committed to it; a `tensor_scale` is a number
-    beside the copy of a tensor. A
+    beside the copy of a tensor, or what the tensor is divided by. A
     `block_scale` has the key of another list of its set, whose elements are codes times
     the scale of their block; a `remainder` holds what a parameter has no room for, so
     that both together are its master. Front ends find an argument by its role and its

@@ -104,6 +104,11 @@ struct Options {
                "the copy holds codes if it has the format, else their products "
                "with grad_scale"),
       cl::value_desc("format"), cl::cat(category)};
+  cl::opt<std::string> scales{
+      "scales",
+      cl::desc("With --quantize: a grad_scale for each 'tensor', each 'element' or "
+               "each block of so many elements; default: one for the step"),
+      cl::value_desc("extent"), cl::cat(category)};
   cl::opt<bool> scaler{"scaler",
                        cl::desc("Take torch's grad_scale and found_inf"),
                        cl::cat(category)};
@@ -239,7 +244,8 @@ static int readSets(const Options &options, StepRequest &step) {
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
            &options.clip, &options.profile, &options.clipValue, &options.norm,
            &options.perTensor, &options.unscale, &options.scaler,
-           &options.statistics, &options.quantize, &options.printStep})
+           &options.statistics, &options.quantize, &options.scales,
+           &options.printStep})
     if (option->getNumOccurrences() && step.sets.empty() &&
         !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
@@ -267,6 +273,8 @@ static int checkStep(const StepRequest &step) {
   if (!step.quantize.empty() &&
       (step.changes() || step.norm || llvm::any_of(step.sets, isRuled)))
     return complain("--quantize wants sets without a rule, and nothing beside it");
+  if (!step.scales.empty() && step.quantize.empty())
+    return complain("--scales wants --quantize");
   if (step.sets.empty() || llvm::all_of(step.sets, isRuled))
     return 0;
   if (llvm::any_of(step.sets, isRuled))
@@ -328,6 +336,7 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.asTorch = options.profile == "torch";
   request.step.clipValue = options.clipValue;
   request.step.quantize = options.quantize;
+  request.step.scales = options.scales;
   if (options.norm.getNumOccurrences())
     request.step.norm = options.norm;
   request.step.perTensor = options.perTensor;

@@ -274,9 +274,11 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
   if (llvm::any_of(sets, [](SetWriter &set) { return set.draws(); }))
     takeSeed(text, /*always=*/!sets[0].isRuled());
   if (!request.quantize.empty()) {
-    text.argument("in scale %grad_scale: f32");
+    text.names.erase("grad_scale");
+    if (request.scales.empty())
+      text.argument("in scale %" + text.name("grad_scale") + ": f32");
     for (SetWriter &set : sets)
-      if (failed(set.quantizeTo(request.quantize)))
+      if (failed(set.quantizeTo(request.quantize, request.scales)))
         return failure();
   } else if (!sets[0].isRuled())
     changeGradients(text, sets, request);

@@ -34,6 +34,7 @@ struct StepRequest {
   std::optional<Scaler> lossScaler; // the scale and what becomes of it
   bool statistics = false; // of each tensor, and of the clip
   std::string quantize;    // to this format, without a rule; "": not
+  std::string scales; // that it divides by: "", tensor, element, elements a block
   bool asTorch = false;    // unscaled and clipped gradients rounded as torch's
   bool exchange = false;   // other devices' sums join those over the step
   /// Whether gradients are other ones afterwards.

@@ -28,7 +28,29 @@ std::string SetWriter::saturated(StringRef value, FormatAttr format) {
   return name + "kept";
 }
 
-LogicalResult SetWriter::quantizeTo(StringRef format) {
+// The f32 that an element is divided by.
+FailureOr<std::string> SetWriter::takeGivenScales(StringRef scales) {
+  if (scales.empty())
+    return std::string("%grad_scale");
+  Named name = named("grad_scale");
+  if (scales == "tensor") {
+    text.argument("in tensor_scale " + name.declared() + ": f32 per_tensor" +
+                  ofSet(/*list=*/false));
+    return "%" + name.name;
+  }
+  unsigned block = 1;
+  if (scales != "element" && (scales.getAsInteger(10, block) || !isBlock(block)))
+    return error() << "--scales=" << scales
+                   << " is neither tensor nor element nor a power of two from 16 to "
+                   << maxBlock;
+  std::string type = "!altgrad.tensors<f32";
+  type += block > 1 ? " per " + std::to_string(block) + ">" : ">";
+  stream("in", "input", name, type);
+  text.line("%" + name.name + ".unit = element " + load(name, type));
+  return "%" + name.name + ".unit";
+}
+
+LogicalResult SetWriter::quantizeTo(StringRef format, StringRef scales) {
   FormatAttr known = FormatAttr::getNamed(loc.getContext(), format);
   if (!known)
     return error() << "--quantize: " << FormatAttr::unknown(format);
@@ -36,11 +58,17 @@ LogicalResult SetWriter::quantizeTo(StringRef format) {
     return error() << "--quantize wants a copy in the set: \"grad=f32 copy=f32\"";
   std::string name = "%" + grad.name + ".";
   std::string type = ("!altgrad.tensors<" + format + ">").str();
+  bool scaled = wordOf("copy").tensorScale != TensorScale::None;
+  bool hasScales = blockOf("copy") > 1 || hasSquares() || scaled;
+  if (hasScales && !scales.empty())
+    return error() << "--scales=" << scales << " beside a copy that has its own";
+  FailureOr<std::string> unit = takeGivenScales(scales);
+  if (failed(unit))
+    return failure();
   dequantizeGradient();
   text.line(name + "element = element " + gradient);
-  text.line(name + "scaled = arith.divf " + name + "element, %grad_scale : f32");
-  bool scaled = wordOf("copy").tensorScale != TensorScale::None;
-  if (blockOf("copy") > 1 || hasSquares() || scaled) {
+  text.line(name + "scaled = arith.divf " + name + "element, " + *unit + " : f32");
+  if (hasScales) {
     if (formatOf("copy") != format)
       return error() << "--quantize=" << format << " beside a copy "
                      << (scaled ? "with a scale in " : "in blocks of ")
@@ -68,7 +96,7 @@ LogicalResult SetWriter::quantizeTo(StringRef format) {
             (known.getInf() ? "nonfinite" : "saturate") + "> : " + type);
   text.line(name + "back = dequantize " + name + "codes : " + type);
   text.line(name + "number = element " + name + "back");
-  text.line(name + "product = arith.mulf " + name + "number, %grad_scale : f32");
+  text.line(name + "product = arith.mulf " + name + "number, " + *unit + " : f32");
   text.line(name + "result = collect " + name + "product : f32 to !altgrad.reals");
   stored(copy, name + "result", "copy");
   text.always.push_back(text.writes.pop_back_val());

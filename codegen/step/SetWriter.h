@@ -76,8 +76,9 @@ public:
   /// the others.
   void measure();
 
-  /// Without a rule: the further copy becomes what was quantized to `format`.
-  mlir::LogicalResult quantizeTo(llvm::StringRef format);
+  /// Without a rule: the further copy becomes what was quantized to `format`, over
+  /// one scale or, as `scales` says, over those of tensors, blocks or elements.
+  mlir::LogicalResult quantizeTo(llvm::StringRef format, llvm::StringRef scales);
   // Without a rule: to the further copy, or where it was, if `condition` holds.
   void writeGradient(llvm::StringRef condition);
 
@@ -99,6 +100,7 @@ public:
   llvm::StringRef clippedOver;
 
 private:
+  mlir::FailureOr<std::string> takeGivenScales(llvm::StringRef scales);
   void clipToParameter();
   mlir::LogicalResult readWord(llvm::StringRef text);
   mlir::LogicalResult readGradientWord(llvm::StringRef text);

@@ -231,6 +231,8 @@ struct State {
   std::vector<std::unique_ptr<Context>> contexts; // of the devices
   std::map<void *, std::shared_ptr<Stream>> streams;
   std::vector<std::shared_ptr<Stream>> allStreams; // destroyed ones included
+  uint64_t threads = 0; // that have asked for a stream of their own
+  std::map<std::pair<uint64_t, Context *>, std::weak_ptr<Stream>> ofThreads;
   std::map<void *, std::shared_ptr<Event>> events;
   std::map<void *, std::shared_ptr<Module>> modules;
   std::map<void *, std::shared_ptr<Graph>> graphs, executables;
@@ -250,7 +252,26 @@ struct State {
 };
 State &state();
 std::recursive_mutex &lock();
-std::vector<Context *> &contextStack();
+// What each thread has made current. Nothing is left of it to destroy: objects
+// of a thread may call the driver when its thread_local ones are gone.
+class ContextStack {
+public:
+  bool empty() const { return count == 0; }
+  Context *back() const { return held[count - 1]; }
+  void push_back(Context *context) {
+    if (count == most)
+      abort();
+    held[count++] = context;
+  }
+  void pop_back() { --count; }
+  void clear() { count = 0; }
+
+private:
+  static constexpr size_t most = 64;
+  Context *held[most] = {};
+  size_t count = 0;
+};
+ContextStack &contextStack();
 
 template <class Map> auto look(Map &map, void *handle) {
   auto found = map.find(handle);

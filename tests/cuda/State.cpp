@@ -109,8 +109,8 @@ std::recursive_mutex &fakecuda::lock() {
   return all;
 }
 
-std::vector<Context *> &fakecuda::contextStack() {
-  static thread_local std::vector<Context *> stack;
+ContextStack &fakecuda::contextStack() {
+  static thread_local ContextStack stack;
   return stack;
 }
 
@@ -155,7 +155,7 @@ Call::Call(const char *name, unsigned needs) : held(lock()) {
     owner = getpid();
   if (error || !(needs & (Current | Safe)))
     return;
-  std::vector<Context *> &stack = contextStack();
+  ContextStack &stack = contextStack();
   context = stack.empty() ? nullptr : stack.back();
   if (needs & Current) {
     error = !context             ? InvalidContext

@@ -172,12 +172,13 @@ Stream *fakecuda::streamOf(void *handle, Context *context) {
   if (uint64_t(handle) <= 1)
     return context ? context->legacy.get() : nullptr;
   if (uint64_t(handle) == 2) {
-    static thread_local std::map<Context *, std::weak_ptr<Stream>> mine;
-    std::shared_ptr<Stream> stream = mine[context].lock();
+    static thread_local uint64_t self = ++s.threads;
+    std::weak_ptr<Stream> &mine = s.ofThreads[{self, context}];
+    std::shared_ptr<Stream> stream = mine.lock();
     if (!stream) {
       stream = std::make_shared<Stream>();
       stream->context = context;
-      mine[context] = stream;
+      mine = stream;
       s.allStreams.push_back(stream);
     }
     return stream.get();

@@ -135,6 +135,17 @@ TEST(Storage, RowsOfStatesBesideColumnsAreWholeBlocks) {
   EXPECT_TRUE(optimizer.state().empty());
 }
 
+TEST(Storage, ACopyThatTorchHasNoTypeForIsRefused) {
+  try {
+    RuleOptimizer optimizer({leaf({64})},
+                            RuleSpec("adamw").storage("copy=altgrad.e3m4"));
+    ADD_FAILURE() << "not refused";
+  } catch (const c10::Error &error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("torch has no type for the format of 'copy'"));
+  }
+}
+
 // What a file of `from` with another entry does to an optimizer: nothing.
 void refuses(const RuleSpec &spec, const char *name, const Tensor &value,
              const std::string &words) {

@@ -6,8 +6,8 @@ import torch
 
 from . import candidates, measure
 
-OPS = ("norm", "clip", "clip within", "value", "unscale+clip", "quantize")
-FORMAT, LARGEST, SCALE = torch.float8_e4m3fn, 448.0, 0.37
+OPS = ("norm", "clip", "clip within", "value", "unscale+clip", "quantize", "quantize blocks")
+FORMAT, LARGEST, SCALE, BLOCK = torch.float8_e4m3fn, 448.0, 0.37, 128
 
 
 class Torch:
@@ -21,7 +21,9 @@ class Torch:
             param.grad = g.clone()
         self.bound = 1e9 if op == "clip within" else 0.5 * float(torch.nn.utils.get_total_norm(self.first))
         self.inverse, self.found = torch.tensor(0.5), torch.tensor(0.0)
-        self.step = getattr(self, op.replace(" within", "").replace("+", "_"))
+        # Rows of blocks, which torch can divide by a column of scales.
+        self.scales = [torch.full((-(-g.numel() // BLOCK), 1), SCALE) for g in self.first]
+        self.step = getattr(self, op.replace(" within", "").replace("+", "_").replace(" ", "_"))
 
     def renew(self):
         """Backward makes new gradients, or writes into those that are there."""
@@ -42,6 +44,13 @@ class Torch:
 
     def value(self):
         torch.nn.utils.clip_grad_value_(self.params, 0.01)
+
+    def quantize_blocks(self):
+        for g, scales in zip(self.grads(), self.scales):
+            whole = g.numel() % BLOCK == 0
+            rows = g.view(-1, BLOCK) if whole else g.view(-1)
+            by = scales if whole else scales.expand(-1, BLOCK).reshape(-1)[:g.numel()]
+            (rows.float() / by).clamp_(-LARGEST, LARGEST).to(FORMAT).float().mul_(by).to(g.dtype)
 
     def quantize(self):
         for g in self.grads():
@@ -70,6 +79,11 @@ class Altgrad(Torch):
         import altgrad
         for g in self.grads():
             altgrad.quantize(g, "ocp.e4m3fn", SCALE)
+
+    def quantize_blocks(self):
+        import altgrad
+        for g, scales in zip(self.grads(), self.scales):
+            altgrad.quantize(g.view(-1), "ocp.e4m3fn", scales.view(-1), block=BLOCK)
 
     def unscale_clip(self):
         import altgrad

@@ -122,7 +122,9 @@ enum {
 // more where the lower one is negative. A `tensor_scale` is an f32 of each tensor
 // beside its copy: `copy_scale`, by which codes are multiplied (`copy_tensor_scale`,
 // where their blocks have scales, too), and `copy_amax`, the
-// largest magnitude, from which the next step's scale comes. Behind a
+// largest magnitude, from which the next step's scale comes; or `grad_scale`, by
+// which `--quantize --scales=tensor` divides. An `input` of this key has such scales
+// of elements or blocks. Behind a
 // `history` lie ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
 // last 100 numbers, NaN where none was yet.
 #define ALTGRAD_ROLES(X)                                                       \

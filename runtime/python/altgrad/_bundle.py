@@ -25,7 +25,7 @@ _PER_STEP = 0
 # Kinds of phases.
 _SWEEP, _SCALARS = 0, 3
 # Roles of what lies beside the parameter, in torch's optimizer.state.
-_KEPT = "state", "master", "copy", "block_scale", "remainder"
+_KEPT = "state", "master", "copy", "block_scale", "remainder", "input"
 _BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
 

@@ -1,6 +1,7 @@
 // altgrad._native; altgrad/_native.py finds and checks it.
 #include "Groups.h"
 #include "Lists.h"
+#include "Rounding.h"
 #include "Table.h"
 
 using namespace altgrad;
@@ -36,6 +37,7 @@ PYBIND11_MODULE(_native, module) {
   });
   py::register_local_exception_translator(translate);
   native::Groups::addTo(module);
+  native::Rounding::addTo(module);
   native::Table::addTo(module);
   module.def("look", native::look);
   module.def("raise_versions", native::raiseVersions);

@@ -8,39 +8,40 @@
 
 #include <algorithm>
 #include <list>
-#include <tuple>
+#include <string_view>
+#include <unistd.h>
+#include <unordered_map>
 
 using namespace altgrad::optim;
 using at::Tensor;
 
-// In the order of words that stock bundles are built with.
-static std::string optionsFor(const std::vector<std::string> &formats,
-                              bool isHost, const std::string &flags,
-                              bool copies, const std::string &into) {
+// The places of a list's tensors by format, in the order of words that stock
+// bundles are built with.
+static std::map<std::string, std::vector<size_t>> setsOf(const Listed &listed) {
+  std::map<std::string, std::vector<size_t>> sets;
+  for (size_t i = 0; i < listed.kinds.size(); ++i)
+    sets[listFormats[size_t(listed.kinds[i])]].push_back(i);
+  return sets;
+}
+
+static std::string optionsFor(const Listed &listed, bool isHost,
+                              const std::string &flags, bool copies,
+                              const std::string &into) {
   std::string options;
-  for (const std::string &format : formats)
+  for (const auto &[format, places] : setsOf(listed))
     options += "--set=grad=" + format +
                (copies ? " copy=" + (into.empty() ? format : into) : "") + "\n";
   return options + targetsFor(isHost) + "\n" + flags;
 }
 
-GradientStep::GradientStep(const Listed &listed, at::Device device,
-                           const std::string &flags, bool copies,
-                           const std::string &into,
+GradientStep::GradientStep(std::shared_ptr<const Program> given,
+                           const Listed &listed, at::Device device,
                            const std::vector<int64_t> &rows)
-    : where(device) {
-  TORCH_CHECK(!where.isCapturing(),
-              "altgrad: this is the first call with a list of these types and "
-              "sizes; a graph can be captured after one such call");
-  std::map<std::string, std::vector<size_t>> sets;
-  for (size_t i = 0; i < listed.kinds.size(); ++i)
-    sets[listFormats[size_t(listed.kinds[i])]].push_back(i);
-  std::vector<std::string> formats;
+    : where(device), program(std::move(given)), count(listed.kinds.size()) {
   std::vector<altgrad_tensor> tensors;
   std::vector<int32_t> groups;
-  for (auto &[format, own] : sets) {
-    auto set = int32_t(formats.size());
-    formats.push_back(format);
+  for (auto &[format, own] : setsOf(listed)) {
+    auto set = int32_t(places.size());
     places.push_back(own);
     groups.push_back(set);
     for (size_t place : own) {
@@ -56,8 +57,6 @@ GradientStep::GradientStep(const Listed &listed, at::Device device,
       tensors.push_back(tensor);
     }
   }
-  program =
-      compileProgram(optionsFor(formats, where.isHost(), flags, copies, into));
   c10::OptionalDeviceGuard guard(device);
   plan.reset(where.makePlan(program->bundle.get()));
   check(altgrad_set_parallel_for(plan.get(), runOnThreads));
@@ -82,36 +81,107 @@ void GradientStep::bindNorms(int64_t count) {
   }
 }
 
+// The steps of this thread, the last one used first.
+class GradientStep::Kept {
+public:
+  // Goes with its thread, but for the main one: that ends with its process,
+  // when the driver may have gone before.
+  static Kept &ofThread() {
+    struct Holder {
+      ~Holder() {
+        if (gettid() != getpid())
+          delete kept;
+      }
+      Kept *kept = new Kept;
+    };
+    thread_local Holder holder;
+    return *holder.kept;
+  }
+
+  // The one of `key` for such lists; `programOf()` where it has to be made.
+  template <typename ProgramOf>
+  GradientStep &get(std::string key, const Listed &listed, at::Device device,
+                    const std::vector<int64_t> &rows,
+                    const ProgramOf &programOf) {
+    key.reserve(128);
+    key += '\n';
+    add(key, listed.kinds);
+    add(key, listed.numels);
+    add(key, rows);
+    add(key, std::vector{int64_t(device.type()), int64_t(device.index())});
+    if (auto found = places.find(key); found != places.end()) {
+      steps.splice(steps.begin(), steps, found->second);
+      return steps.front().second;
+    }
+    TORCH_CHECK(!Where(device).isCapturing(),
+                "altgrad: this is the first call with a list of these types "
+                "and sizes; a graph can be captured after one such call");
+    steps.emplace_front(
+        std::piecewise_construct, std::forward_as_tuple(key),
+        std::forward_as_tuple(programOf(), listed, device, rows));
+    places.emplace(steps.front().first, steps.begin());
+    tensors += steps.front().second.count;
+    forget();
+    return steps.front().second;
+  }
+
+private:
+  // A plan has 200 bytes for a tensor.
+  static constexpr size_t mostSteps = 256, mostTensors = 1 << 18;
+
+  // Each word that differs from the one before it, and how often it is there.
+  template <typename Words>
+  static void add(std::string &key, const Words &words) {
+    for (auto begin = words.begin(), end = begin; begin != words.end();
+         begin = end) {
+      end = std::find_if(begin, words.end(),
+                         [&](auto word) { return word != *begin; });
+      int64_t pair[] = {int64_t(*begin), end - begin};
+      key.append(reinterpret_cast<const char *>(pair), sizeof pair);
+    }
+    key += '\n';
+  }
+
+  // A graph replays what lies in its plan's memory.
+  void forget() {
+    auto last = std::prev(steps.end());
+    while (last != steps.begin() &&
+           (steps.size() > mostSteps || tensors > mostTensors)) {
+      auto own = last--;
+      if (own->second.captured)
+        continue;
+      tensors -= own->second.count;
+      places.erase(own->first);
+      steps.erase(own);
+    }
+  }
+
+  using Steps = std::list<std::pair<const std::string, GradientStep>>;
+  Steps steps;
+  size_t tensors = 0; // of all steps
+  std::unordered_map<std::string_view, Steps::iterator> places;
+};
+
 GradientStep &GradientStep::of(const Listed &listed, at::Device device,
                                const std::string &flags, bool copies,
                                const std::string &into,
                                const std::vector<int64_t> &rows) {
-  constexpr size_t most = 32;
-  using Key = std::tuple<std::string, bool, std::string, std::string,
-                         std::vector<int64_t>, std::vector<int64_t>>;
-  // The last one used comes first. Never destroyed: when a thread ends with its
-  // process, the driver may have gone before.
-  thread_local auto &kept = *new std::list<std::pair<Key, GradientStep>>;
-  Key key(flags + " " + into, copies, device.str(), listed.kinds, listed.numels,
-          rows);
-  auto found = std::find_if(kept.begin(), kept.end(),
-                            [&](auto &one) { return one.first == key; });
-  if (found == kept.end()) {
-    kept.emplace_front(
-        std::piecewise_construct, std::forward_as_tuple(key),
-        std::forward_as_tuple(listed, device, flags, copies, into, rows));
-    // A graph replays what lies in its plan's memory.
-    auto last = std::prev(kept.end());
-    if (kept.size() > most && !last->second.captured)
-      kept.erase(last);
-  } else {
-    kept.splice(kept.begin(), kept, found);
-  }
-  return kept.front().second;
+  return Kept::ofThread().get(
+      flags + (copies ? " to " : " ") + into, listed, device, rows, [&] {
+        return compileProgram(
+            optionsFor(listed, Where(device).isHost(), flags, copies, into));
+      });
+}
+
+GradientStep &GradientStep::of(const std::shared_ptr<const Program> &program,
+                               const Listed &listed, at::Device device) {
+  // A step keeps its program, so no other one has its address meanwhile.
+  return Kept::ofThread().get(std::to_string(uintptr_t(program.get())), listed,
+                              device, {}, [&] { return program; });
 }
 
 void GradientStep::bind(const Stream &stream, size_t set,
-                        const std::vector<uint64_t> &pointers) {
+                        const Pointers &pointers) {
   std::vector<void *> own;
   for (size_t place : places[set])
     own.push_back(reinterpret_cast<void *>(uintptr_t(pointers[place])));
@@ -119,8 +189,9 @@ void GradientStep::bind(const Stream &stream, size_t set,
   check(call(plan.get(), stream.name.c_str(), own.data(), int64_t(own.size())));
 }
 
-GradientResults GradientStep::run(const Listed &listed,
-                                  const std::map<std::string, Listed> &copies) {
+GradientResults
+GradientStep::run(const Listed &listed,
+                  const std::map<std::string, Pointers> &others) {
   c10::OptionalDeviceGuard guard(where.device());
   for (size_t set = 0; set < places.size(); ++set) {
     if (bound != listed.pointers)
@@ -129,14 +200,14 @@ GradientResults GradientStep::run(const Listed &listed,
       std::string key = stream.key;
       if (stream.role == ALTGRAD_ROLE_BLOCK_SCALE)
         key += "_scale";
-      auto to = copies.find(key);
-      if (to != copies.end() && boundCopies[key] != to->second.pointers)
-        bind(stream, set, to->second.pointers);
+      auto to = others.find(key);
+      if (to != others.end() && boundOthers[key] != to->second)
+        bind(stream, set, to->second);
     }
   }
   bound = listed.pointers;
-  for (auto &[key, to] : copies)
-    boundCopies[key] = to.pointers;
+  for (auto &[key, to] : others)
+    boundOthers[key] = to;
   values_->send(plan.get());
   check(
       altgrad_run(plan.get(), workspace->get(), bytes, 0, -1, where.stream()));

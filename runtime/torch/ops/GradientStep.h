@@ -16,30 +16,36 @@ struct GradientResults {
 // It keeps no tensor: addresses are bound where they are others than last time.
 class GradientStep {
 public:
-  // `flags` are altgrad-opt's, a line each; `copies`: results go elsewhere,
-  // as the word `into` says they are stored, or as what they come from; `rows`:
-  // of each as a matrix, where that matters.
-  GradientStep(const Listed &listed, at::Device device,
-               const std::string &flags, bool copies, const std::string &into,
-               const std::vector<int64_t> &rows);
-  // Of this thread and for such lists, made where there is none.
+  // `program` has a set for each format of the list, in the order of their
+  // words; `rows`: of each tensor as a matrix, where that matters.
+  GradientStep(std::shared_ptr<const Program> program, const Listed &listed,
+               at::Device device, const std::vector<int64_t> &rows);
+  // Of this thread and for such lists, made where there is none. `flags` are
+  // altgrad-opt's, a line each; `copies`: results go elsewhere, as the word
+  // `into` says they are stored, or as what they come from.
   static GradientStep &of(const Listed &listed, at::Device device,
                           const std::string &flags, bool copies,
                           const std::string &into = "",
                           const std::vector<int64_t> &rows = {});
+  // The same for a program that is there.
+  static GradientStep &of(const std::shared_ptr<const Program> &program,
+                          const Listed &listed, at::Device device);
 
-  // `copies`: where results go, by key: "copy" and its scales.
+  // `others`: what else each tensor has, by key: where results go, "copy" and
+  // its scales, and what they are divided by, "grad_scale".
+  using Pointers = std::vector<uint64_t>;
   GradientResults run(const Listed &listed,
-                      const std::map<std::string, Listed> &copies = {});
+                      const std::map<std::string, Pointers> &others = {});
   Values &values() { return *values_; }
 
 private:
+  class Kept;
   void bindNorms(int64_t count);
-  void bind(const Stream &stream, size_t set,
-            const std::vector<uint64_t> &pointers);
+  void bind(const Stream &stream, size_t set, const Pointers &pointers);
 
   Where where;
   std::shared_ptr<const Program> program;
+  size_t count;                            // tensors of a list
   std::vector<std::vector<size_t>> places; // of each set in the list
   std::unique_ptr<Values> values_;         // outlives the plan, which reads it
   std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
@@ -48,8 +54,8 @@ private:
   uint64_t bytes = 0;
   at::Tensor norms; // of each tensor, in the order of the list
   bool captured = false;
-  std::vector<uint64_t> bound;
-  std::map<std::string, std::vector<uint64_t>> boundCopies;
+  Pointers bound;
+  std::map<std::string, Pointers> boundOthers;
 };
 
 } // namespace altgrad::optim

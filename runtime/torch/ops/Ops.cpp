@@ -257,7 +257,7 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
     if (inplace)
       raiseVersions(grads);
     GradientResults got =
-        inplace ? step.run(*listed) : step.run(*listed, {{"copy", *places}});
+        inplace ? step.run(*listed) : step.run(*listed, {{"copy", places->pointers}});
     result.norm = got.norm;
     result.found_inf = got.found;
   } else {

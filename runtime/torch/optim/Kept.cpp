@@ -135,12 +135,9 @@ static void firstStep(const Tensor &from, Parts parts, const std::string &word,
       *listed, numbers.device(), "--quantize=" + format, /*copies=*/true, word,
       std::move(rows));
   step.values().give(ALTGRAD_ROLE_SCALE, 1);
-  std::map<std::string, Listed> into;
+  std::map<std::string, GradientStep::Pointers> into;
   for (auto &[key, tensor] : parts)
-    into[key] = {
-        listed->kinds,
-        {tensor->numel()},
-        {uint64_t(reinterpret_cast<uintptr_t>(tensor->mutable_data_ptr()))}};
+    into[key] = {uint64_t(uintptr_t(tensor->mutable_data_ptr()))};
   step.run(*listed, into);
 }
 

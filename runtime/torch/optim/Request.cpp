@@ -140,5 +140,13 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
                     (ofScaler && !scaler.empty()),
                 "altgrad: nobody gives the step its '", single.name, "'");
   }
+  // A further copy is for others to look at.
+  for (const Set &set : program->sets)
+    for (const Stream &stream : set.kept)
+      TORCH_CHECK(stream.role != ALTGRAD_ROLE_COPY || stream.packed ||
+                      !c10::isIntegralType(stream.type, /*includeBool=*/false),
+                  "altgrad: torch has no type for the format of '", stream.name,
+                  "'; a copy is stored in one of f32, bf16, f16, ocp.e4m3fn, "
+                  "ocp.e5m2, or in mxfp4 or nvfp4");
   return program;
 }

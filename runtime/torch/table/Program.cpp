@@ -29,8 +29,9 @@ ScalarType typeOf(const altgrad_stream_info &info) {
     return ScalarType::Float8_e8m0fnu;
   if (info.even != ALTGRAD_UNPACKED)
     return ScalarType::Byte;
-  // Codes lie in integers; only a further copy is for others to look at.
+  // Codes lie in integers.
   TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE ||
+                  info.role == ALTGRAD_ROLE_COPY ||
                   info.role == ALTGRAD_ROLE_PARAM ||
                   info.role == ALTGRAD_ROLE_REMAINDER,
               "altgrad: stream '", info.name, "' is stored as ", info.format,
@@ -135,6 +136,7 @@ void Program::readStreams() {
     case ALTGRAD_ROLE_COPY:
     case ALTGRAD_ROLE_BLOCK_SCALE:
     case ALTGRAD_ROLE_REMAINDER:
+    case ALTGRAD_ROLE_INPUT:
       set.kept.push_back(stream);
       break;
     default:

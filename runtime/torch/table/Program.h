@@ -44,7 +44,7 @@ struct Scalar {
 // What the tensors of a set have.
 struct Set {
   std::optional<Stream> param, grad;
-  std::vector<Stream> kept;       // states, master or remainder, copy, scales
+  std::vector<Stream> kept;       // states, master or remainder, copy, scales, inputs
   std::vector<Scalar> hypers;     // one value for each group
   std::optional<Scalar> step;     // counts the steps of each tensor
   std::optional<Scalar> norm;     // f32, of each tensor

@@ -18,12 +18,17 @@ def _stand_in():
     return os.environ.get("ALTGRAD_STANDS_FOR_CUDA", "")
 
 
+def is_host(device):
+    """Whether kernels for tensors on this device run on the CPU."""
+    return device.type == "cpu" != _stand_in()
+
+
 class Where:
     """One device: `name` as altgrad_plan_create has it, `on_host` whether kernels run on the CPU."""
 
     def __init__(self, device):
         self.device = device
-        self.on_host = device.type == "cpu" != _stand_in()
+        self.on_host = is_host(device)
         self.name = "cpu" if self.on_host else f"cuda:{device.index or 0}"
         self._cuda = device.type == "cuda"
 
@@ -52,7 +57,7 @@ def is_known(device):
 
 def stays_on_device(value):
     """Whether a number lies in a tensor that the host would have to wait for."""
-    return isinstance(value, torch.Tensor) and not Where(value.device).on_host
+    return isinstance(value, torch.Tensor) and not is_host(value.device)
 
 
 def in_turn(devices):

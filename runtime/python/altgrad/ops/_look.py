@@ -12,7 +12,7 @@ from .._binding.layout import PARAM_DTYPES, check_extent, check_mode, find_met, 
 from .._binding.where import is_known
 from .._native import native
 
-_PLAIN = {torch.Tensor, torch.nn.Parameter}
+PLAIN = {torch.Tensor, torch.nn.Parameter}
 _CODES = {dtype: code for code, dtype in enumerate(PARAM_DTYPES)}
 _dtype, _device, _layout = attrgetter("dtype"), attrgetter("device"), attrgetter("layout")
 _data_ptr, _numel, _is_neg = torch.Tensor.data_ptr, torch.Tensor.numel, torch.Tensor.is_neg
@@ -43,7 +43,7 @@ def look(tensors, written, order=None):
     if found and is_known(tensors[0].device):
         return Look(tensors[0].device, *found, within=True)
     devices = set(map(_device, tensors))
-    if (not set(map(type, tensors)) <= _PLAIN or len(devices) > 1
+    if (not set(map(type, tensors)) <= PLAIN or len(devices) > 1
             or set(map(_layout, tensors)) != {torch.strided}):
         return None
     device, = devices
