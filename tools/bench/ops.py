@@ -21,8 +21,7 @@ class Torch:
             param.grad = g.clone()
         self.bound = 1e9 if op == "clip within" else 0.5 * float(torch.nn.utils.get_total_norm(self.first))
         self.inverse, self.found = torch.tensor(0.5), torch.tensor(0.0)
-        # Rows of blocks, which torch can divide by a column of scales.
-        self.scales = [torch.full((-(-g.numel() // BLOCK), 1), SCALE) for g in self.first]
+        self.scales = [torch.full((-(-g.numel() // BLOCK),), SCALE) for g in self.first]
         self.step = getattr(self, op.replace(" within", "").replace("+", "_").replace(" ", "_"))
 
     def renew(self):
@@ -48,8 +47,8 @@ class Torch:
     def quantize_blocks(self):
         for g, scales in zip(self.grads(), self.scales):
             whole = g.numel() % BLOCK == 0
-            rows = g.view(-1, BLOCK) if whole else g.view(-1)
-            by = scales if whole else scales.expand(-1, BLOCK).reshape(-1)[:g.numel()]
+            rows = g.view(-1, BLOCK) if whole else g
+            by = scales.view(-1, 1) if whole else scales.repeat_interleave(BLOCK)[:g.numel()]
             (rows.float() / by).clamp_(-LARGEST, LARGEST).to(FORMAT).float().mul_(by).to(g.dtype)
 
     def quantize(self):
@@ -83,7 +82,7 @@ class Altgrad(Torch):
     def quantize_blocks(self):
         import altgrad
         for g, scales in zip(self.grads(), self.scales):
-            altgrad.quantize(g.view(-1), "ocp.e4m3fn", scales.view(-1), block=BLOCK)
+            altgrad.quantize(g, "ocp.e4m3fn", scales, block=BLOCK)
 
     def unscale_clip(self):
         import altgrad

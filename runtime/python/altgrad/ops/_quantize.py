@@ -41,9 +41,9 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     `scale` has none. Raises ValueError for an unknown format or a scale that is not
     positive and finite, TypeError for another dtype.
     """
-    _check(x, fmt)
     if not (seen := _is_seen(x)) and not mask_saturated and (out := _by_native(x, fmt, scale, None, block)) is not None:
         return out
+    _check(x, fmt)
     factor = _scale_of(scale, x)
     if block is not None:
         check_blocks(factor, x, block)
@@ -64,9 +64,9 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
     Where torch has none, codes of 2 to 8 bits lie one in a uint8, from its lowest bit on,
     those of up to 16 in an int16; `dequantize` is told the format.
     """
-    _check(x, fmt)
     if not (seen := _is_seen(x)) and (out := _by_native(x, fmt, scale, fmt, block)) is not None:
         return out
+    _check(x, fmt)
     factor = _scale_of(scale, x)
     if block is not None:
         check_blocks(factor, x, block)
@@ -314,7 +314,7 @@ def _looked_at(scale):
 def _by_native(x, fmt, scale, into, block=None):
     """The result where native code takes `x` and the scale, in a fifth of the time of `_run` for small ones: with its
     gradient, which is not masked. None elsewhere, and where something is wrong."""
-    if block is not None and (type(block) is not int or not 0 < block < 1 << 62):
+    if type(fmt) is not str or block is not None and (type(block) is not int or not 0 < block < 1 << 62):
         return None
     kernel = _kernel_for(fmt, into, x.dtype, x.device)
     return kernel and kernel(x, scale, block or 0)
@@ -322,9 +322,9 @@ def _by_native(x, fmt, scale, into, block=None):
 
 @cache
 def _kernel_for(fmt, into, dtype, device):
-    word = FORMATS[dtype]
+    word = FORMATS.get(dtype, fmt)
     # Of the format that a tensor already has, numbers would be taken for codes.
-    if binder() != "native" or not is_known(device) or word == fmt:
+    if binder() != "native" or not is_known(device) or word == fmt or dtype not in PARAM_DTYPES or not _is_format(fmt):
         return None
 
     def bundle(scales):
