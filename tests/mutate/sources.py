@@ -14,7 +14,7 @@ TESTS = {"kept": "test_kept_values.py", "random": "test_random_specs.py", "order
          "sets": "test_row_sets.py", "sums": "test_reductions.py", "formats": "test_formats_in_steps.py",
          "functions": "test_functions.py", "steps": "test_generated_steps.py", "huge": "test_huge_tensors.py",
          "placement": "test_placement.py", "lint": "test_lint.py", "agree": "test_templates_agree.py",
-         "clips": "test_adaptive_clips.py"}
+         "clips": "test_adaptive_clips.py", "given-scales": "test_given_scales.py"}
 WIDE = ["lit:", "order", "kept", "steps", "sets", "sums", "formats", "functions", "placement", "random", "agree", "huge",
         "rule"]
 

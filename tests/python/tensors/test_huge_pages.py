@@ -1,5 +1,6 @@
 """New memory that is ours, states and results, lies in huge pages where the system gives them to those who ask."""
 
+import mmap
 import re
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def is_asked(tensor):
 
 
 def test_states_of_a_large_parameter():
-    param = torch.nn.Parameter(torch.zeros(4 << 20))
+    # A mapping of its own: torch's memory may have been a result's before.
+    param = torch.nn.Parameter(torch.frombuffer(mmap.mmap(-1, 16 << 20), dtype=torch.float32))
     param.grad = torch.ones_like(param)
     optimizer = altgrad.optim.AdamW([param])
     optimizer.step()

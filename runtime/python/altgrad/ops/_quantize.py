@@ -28,13 +28,15 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     """x / scale rounded to the nearest number of `fmt`, times scale: a tensor like `x`.
 
     `x` is of float32, bfloat16 or float16, of any layout; `fmt` a format's name, such as
-    "ocp.e4m3fn" (`altgrad-opt --list-formats`). `scale` is a positive number, a 0-dim tensor (on a GPU nobody waits for it),
-    or a tensor that broadcasts against `x`, as one of shape (rows, 1). With `block`, its last
-    dimension has one number for each `block` neighbours in the last dimension of `x`, the last
-    of them perhaps fewer. Ties go to the even
-    code; finite numbers beyond the largest become that one; an infinity stays where the
-    format has it; a NaN stays where the format has one and is 0 otherwise. Division and
-    product are those of float32.
+    "ocp.e4m3fn" (`altgrad-opt --list-formats`). `scale` is a positive number, a 0-dim tensor
+    (on a GPU nobody waits for it), or a tensor that broadcasts against `x`, as one of shape
+    (rows, 1). With `block`, its last dimension has one number for each `block` neighbours in
+    the last dimension of `x`, the last of them perhaps fewer. Where `x` is contiguous and both
+    are on one device, all of that is one pass over memory.
+
+    Ties go to the even code; finite numbers beyond the largest become that one; an infinity
+    stays where the format has it; a NaN stays where the format has one and is 0 otherwise.
+    Division and product are those of float32.
 
     The gradient of `x` is that of the result (Bengio et al., 2013, the straight-through
     estimator), with `mask_saturated` 0 where |x / scale| is beyond the largest number;
