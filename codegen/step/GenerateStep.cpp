@@ -249,7 +249,8 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
     text.name(name);
   if (request.clip == Clip::Percentile && !request.perTensor)
     text.name("norm_history");
-  nameScaler(text);
+  if (request.quantize.empty())
+    nameScaler(text);
   if (!request.perTensor)
     text.name("norm");
   std::vector<SetWriter> sets;
@@ -274,9 +275,8 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
   if (llvm::any_of(sets, [](SetWriter &set) { return set.draws(); }))
     takeSeed(text, /*always=*/!sets[0].isRuled());
   if (!request.quantize.empty()) {
-    text.names.erase("grad_scale");
     if (request.scales.empty())
-      text.argument("in scale %" + text.name("grad_scale") + ": f32");
+      text.argument("in scale %grad_scale: f32");
     for (SetWriter &set : sets)
       if (failed(set.quantizeTo(request.quantize, request.scales)))
         return failure();

@@ -46,15 +46,12 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     if not (seen := _is_seen(x)) and not mask_saturated and (out := _by_native(x, fmt, scale, None, block)) is not None:
         return out
     _check(x, fmt)
-    factor = _scale_of(scale, x)
-    if block is not None:
-        check_blocks(factor, x, block)
+    factor = spread(_scale_of(scale, x), x, block)
     if seen:
-        factor = spread(_as_tensor(factor), x, block)
         transformed = not torch.compiler.is_compiling() and _is_transformed()
         way = StraightThrough.apply if transformed else torch.ops.altgrad.quantize
         return way(x, fmt, _as_tensor(factor), mask_saturated)
-    factor = spread(_looked_at(factor), x, block)
+    factor = _looked_at(factor)
     if x.requires_grad and torch.is_grad_enabled():
         return PlainStraightThrough.apply(x, fmt, factor, mask_saturated)
     return _rounded(x, fmt, factor)
@@ -69,12 +66,10 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
     if not (seen := _is_seen(x)) and (out := _by_native(x, fmt, scale, fmt, block)) is not None:
         return out
     _check(x, fmt)
-    factor = _scale_of(scale, x)
-    if block is not None:
-        check_blocks(factor, x, block)
+    factor = spread(_scale_of(scale, x), x, block)
     if seen:
-        return torch.ops.altgrad.quantize_codes(x, fmt, spread(_as_tensor(factor), x, block))
-    return _codes(x, fmt, spread(_looked_at(factor), x, block))
+        return torch.ops.altgrad.quantize_codes(x, fmt, _as_tensor(factor))
+    return _codes(x, fmt, _looked_at(factor))
 
 
 def dequantize(x, scale=1.0, fmt=None, *, block=None):
@@ -101,12 +96,6 @@ def spread(scale, x, block):
     """A scale for each element of the last dimension of `x` from one for each block of it."""
     if block is None:
         return scale
-    check_blocks(scale, x, block)
-    extent = x.shape[-1]
-    return scale.repeat_interleave(min(block, max(extent, 1)), -1)[..., :extent]
-
-
-def check_blocks(scale, x, block):
     check_block(block)
     if not isinstance(scale, torch.Tensor) or scale.dim() == 0 or x.dim() == 0:
         raise ValueError("blocks want a tensor with a scale for each of them, and an x that has a last dimension")
@@ -115,6 +104,7 @@ def check_blocks(scale, x, block):
     if scale.shape[-1] != blocks:
         raise ValueError(f"scale has {scale.shape[-1]} numbers in its last dimension; {extent} elements "
                          f"are {blocks} blocks of {block}")
+    return scale.repeat_interleave(min(block, max(extent, 1)), -1)[..., :extent]
 
 
 def check_block(block):
