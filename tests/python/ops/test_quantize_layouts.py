@@ -127,6 +127,24 @@ def test_a_leaf_accumulates_and_hooks_see_it():
         assert altgrad.quantize(x, E4M3, 0.5).is_inference()
 
 
+class NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_no_gradient_stays_none(masked):
+    """As behind torch's own functions: an optimizer skips a parameter whose gradient is None, and decays one whose is 0."""
+    x = numbers(4, 96).requires_grad_()
+    NoGradient.apply(altgrad.quantize(x, E4M3, mask_saturated=masked)).sum().backward()
+    assert x.grad is None
+
+
 def test_compiled_autograd_sees_the_gradient_pass():
     graphs = []
 

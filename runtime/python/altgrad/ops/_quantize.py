@@ -212,11 +212,14 @@ class PlainStraightThrough(torch.autograd.Function):
 
 def keep(ctx, inputs, output):
     x, fmt, scale, masked = inputs
+    ctx.set_materialize_grads(False)
     ctx.bound, ctx.shapes = largest(fmt) if masked else None, (x.shape, output.shape)
     ctx.save_for_backward(*[x, scale] * masked)
 
 
 def pass_through(ctx, grad):
+    if grad is None:
+        return None, None, None, None
     grad = masked_by(ctx, grad)
     # A scale with more elements has repeated those of `x`.
     return grad.sum_to_size(ctx.shapes[0]) if grad.shape != ctx.shapes[0] else grad, None, None, None
