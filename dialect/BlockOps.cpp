@@ -8,8 +8,8 @@ LogicalResult BlockReduceOp::verify() {
   // block_c1
   if (!isBlock(getBlock()))
     return emitOpError() << "has blocks of " << getBlock()
-                         << " elements, expected a power of two from 16 to "
-                         << maxBlock;
+                         << " elements, expected a power of two from "
+                         << minBlock << " to " << maxBlock;
   // block_c2
   if (getReduction() != Reduction::Max)
     return emitOpError() << "combines by '"

@@ -26,7 +26,7 @@ bool altgrad::isTileMax(Operation *op) {
 }
 
 bool altgrad::isCutByTiles(TensorsType type) {
-  return type.getBlock() > columnTile || type.getPacked();
+  return type.getBlock() > tileColumns || type.getPacked();
 }
 
 LogicalResult altgrad::verifyTiles(SweepOp sweep) {
@@ -38,10 +38,10 @@ LogicalResult altgrad::verifyTiles(SweepOp sweep) {
                                << maxima << " values and has " << sweep.getNumResults()
                                << " reductions, expected one and none";
   // sweep_c13
-  if (sweep.getBlock() > columnTile)
+  if (sweep.getBlock() > tileColumns)
     return sweep.emitOpError() << "takes the largest of columns or squares beside blocks of "
                                << sweep.getBlock() << " elements, which tiles of "
-                               << columnTile << " columns would cut";
+                               << tileColumns << " columns would cut";
   for (Value stream : sweep.getOperands())
     // sweep_c15
     if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked())

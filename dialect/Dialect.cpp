@@ -44,7 +44,7 @@ LogicalResult altgrad::TensorsType::verify(
     unsigned block, unsigned columns, bool packed) {
   // tensors_c1
   if (block != 1 && !isBlock(block))
-    return emitError() << "a block is a power of two from 16 to " << maxBlock
+    return emitError() << "a block is a power of two from " << minBlock << " to " << maxBlock
                        << ", got " << block;
   // tensors_c2
   if (columns == 1 && block != columnBlock)

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_DIALECT_DIALECT_H
 #define ALTGRAD_DIALECT_DIALECT_H
 
+#include "altgrad/bundle.h"
 #include "altgrad/format.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -45,19 +46,21 @@ bool isIdentifier(llvm::StringRef name);
 mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
                                 mlir::ArrayAttr names);
 
-/// The most elements that share one stored or reduced value.
-constexpr unsigned minBlock = 16, maxBlock = 256;
+/// The least and the most elements that share one stored or reduced value.
+constexpr unsigned minBlock = ALTGRAD_BLOCK_LEAST, maxBlock = ALTGRAD_BLOCK_MOST;
 /// Of a column.
 constexpr unsigned columnBlock = 32;
 /// The rows and columns of a square.
 constexpr unsigned squareBlock = 128;
 /// Whether it reduces a block over rows: a column_max or a square_max.
 bool isTileMax(mlir::Operation *op);
-/// Columns of a tile, which blocks of rows must not be cut by.
-constexpr unsigned columnTile = 128;
+/// Columns of a tile, which blocks of rows must not be cut by. One for column blocks
+/// has as many rows as these, one that is a square as many rows as columns.
+constexpr int64_t tileColumns = ALTGRAD_TILE_COLUMNS;
+static_assert(columnBlock * tileColumns == ALTGRAD_CHUNK && squareBlock == tileColumns);
 /// Whether tiles would cut its blocks or bytes.
 bool isCutByTiles(TensorsType type);
-/// Whether a block may have so many elements: a power of two from 16 on.
+/// Whether a block may have so many elements: a power of two from minBlock to maxBlock.
 bool isBlock(int64_t block);
 
 /// A line for each known format: its name, bits, smallest and largest numbers.

@@ -7,11 +7,6 @@
 
 namespace altgrad {
 
-/// Of every tile. One for columns has 32 rows, one that is a square as many as columns.
-constexpr int64_t tileColumns = ALTGRAD_TILE_COLUMNS;
-static_assert(columnBlock * tileColumns == ALTGRAD_CHUNK &&
-              squareBlock == tileColumns && tileColumns == columnTile);
-
 /// Where a tile lies, in i64: its columns and rows may be fewer than a whole one's.
 struct Tile {
   mlir::Value rowLength;      // columns of the tensor

@@ -41,8 +41,8 @@ FailureOr<std::string> SetWriter::takeGivenScales(StringRef scales) {
   unsigned block = 1;
   if (scales != "element" && (scales.getAsInteger(10, block) || !isBlock(block)))
     return error() << "--scales=" << scales
-                   << " is neither tensor nor element nor a power of two from 16 to "
-                   << maxBlock;
+                   << " is neither tensor nor element nor a power of two from "
+                   << minBlock << " to " << maxBlock;
   std::string type = "!altgrad.tensors<f32";
   type += block > 1 ? " per " + std::to_string(block) + ">" : ">";
   stream("in", "input", name, type);

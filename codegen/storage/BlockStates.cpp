@@ -17,8 +17,8 @@ LogicalResult SetWriter::takeBlock(StringRef text, const StorageWord &word) {
   unsigned size = 0;
   if (block.getAsInteger(10, size) || !isBlock(size))
     return error() << "storage '" << text << "' has blocks of '" << block
-                   << "' elements, expected a power of two from 16 to "
-                   << maxBlock;
+                   << "' elements, expected a power of two from "
+                   << minBlock << " to " << maxBlock;
   if (format == "f32" || format == "param")
     return error() << "storage '" << text
                    << "' scales blocks of " << format

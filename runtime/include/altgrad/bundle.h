@@ -103,6 +103,8 @@ enum {
   ALTGRAD_ABI = 4,           // the "altgrad" of a manifest
   ALTGRAD_CHUNK = 4096,      // elements of one tensor in a chunk
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
+  ALTGRAD_BLOCK_LEAST = 16,  // elements that share a scale, at the least
+  ALTGRAD_BLOCK_MOST = 256,  // and at the most: a power of two of them
   ALTGRAD_TILE_COLUMNS = 128,  // of a tile; with 32 rows it has a chunk's elements
   ALTGRAD_SQUARE_BYTES = 65536, // f32 for each element of 128 x 128
   ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers

@@ -1,5 +1,7 @@
 #include "ScaleLayout.h"
 
+#include "altgrad/bundle.h"
+
 using namespace altgrad::native;
 using at::Tensor;
 
@@ -13,9 +15,10 @@ using Extents = std::vector<Extent>;
 
 constexpr int64_t most = 1 << 18; // stretches
 
-// The compiler's blocks.
+// Whether the compiler has blocks of so many elements.
 bool isBlock(int64_t size) {
-  return size >= 16 && size <= 256 && (size & (size - 1)) == 0;
+  return size >= ALTGRAD_BLOCK_LEAST && size <= ALTGRAD_BLOCK_MOST &&
+         (size & (size - 1)) == 0;
 }
 
 // Dimensions with more than one element, the last one in two where its blocks

@@ -154,3 +154,39 @@ def test_a_trace_has_the_operator():
     numbers = torch.tensor([1.0, 2.3, -3.7])
     traced = torch.jit.trace(lambda x: altgrad.quantize(x, "ocp.e4m3fn", 0.5), numbers, check_trace=False)
     assert torch.equal(traced(3 * numbers), altgrad.quantize(3 * numbers, "ocp.e4m3fn", 0.5))
+
+
+@pytest.mark.parametrize("scale", [torch.tensor([[0.5], [0.25]]), torch.tensor(0.5)])
+def test_a_scale_of_a_class_of_its_own_is_asked_through_the_operator(scale):
+    class Own(torch.Tensor):
+        pass
+
+    x, own = torch.randn(2, 3), scale.as_subclass(Own)
+    for function in (altgrad.quantize, altgrad.quantize_codes):
+        got = function(x, "ocp.e4m3fn", own)
+        assert type(got) is Own and torch.equal(got.as_subclass(torch.Tensor).float(), function(x, "ocp.e4m3fn", scale).float())
+    assert torch.equal(altgrad.dequantize(x, own).as_subclass(torch.Tensor), x * scale)
+
+
+@pytest.mark.filterwarnings("ignore:Named tensors")
+def test_a_result_has_the_names_of_the_numbers():
+    plain, scale = torch.randn(2, 3), torch.tensor([[0.5], [0.25]])
+    x, named = plain.clone().rename("a", "b"), scale.clone().rename("c", "d")
+    for function in (altgrad.quantize, altgrad.quantize_codes):
+        for numbers in (plain, x):
+            got = function(numbers, "ocp.e4m3fn", named)
+            assert got.names == numbers.names
+            assert torch.equal(got.rename(None).float(), function(plain, "ocp.e4m3fn", scale).float())
+    assert torch.equal(altgrad.dequantize(plain, named), plain * scale)
+
+
+@pytest.mark.parametrize("scale, error, words", [
+    (-1.0, ValueError, "scale is -1.0; it is positive"), (math.nan, ValueError, "scale is nan"),
+    pytest.param(10**400, ValueError, "scale is inf; it is positive and finite", id="large"),
+    (torch.tensor(1j), TypeError, "scale is of torch.complex64; it is real"),
+    (torch.tensor([1.0, 0.0, 1.0]), ValueError, "it is positive and finite"),
+    (torch.tensor(math.inf), ValueError, "it is positive and finite")])
+def test_dequantize_refuses_the_scales_that_quantize_refuses(scale, error, words):
+    for function in (lambda: altgrad.quantize(torch.ones(3), "bf16", scale), lambda: altgrad.dequantize(torch.ones(3), scale)):
+        with pytest.raises(error, match=words):
+            function()

@@ -47,7 +47,7 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
         return out
     _check(x, fmt)
     factor = spread(_scale_of(scale, x), x, block)
-    if seen:
+    if seen or _is_of_its_own(scale):
         transformed = not torch.compiler.is_compiling() and _is_transformed()
         way = StraightThrough.apply if transformed else torch.ops.altgrad.quantize
         return way(x, fmt, _as_tensor(factor), mask_saturated)
@@ -67,7 +67,7 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
         return out
     _check(x, fmt)
     factor = spread(_scale_of(scale, x), x, block)
-    if seen:
+    if seen or _is_of_its_own(scale):
         return torch.ops.altgrad.quantize_codes(x, fmt, _as_tensor(factor))
     return _codes(x, fmt, _looked_at(factor))
 
@@ -77,7 +77,7 @@ def dequantize(x, scale=1.0, fmt=None, *, block=None):
 
     `x` holds numbers, or codes in a dtype of torch such as torch.float8_e4m3fn, or codes of
     `fmt` as `quantize_codes` gives them. `scale` is as in `quantize`; it has no gradient.
-    Raises TypeError where `x` is of another dtype than the codes of `fmt`.
+    Raises what `quantize` raises for a scale, and TypeError where `x` is of another dtype than the codes of `fmt`.
     """
     if not isinstance(x, torch.Tensor) or x.is_complex():
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
@@ -87,8 +87,9 @@ def dequantize(x, scale=1.0, fmt=None, *, block=None):
         x = torch.ops.altgrad.numbers_of(x, fmt) if _is_seen(x) else numbers_of(x, fmt)
     if type(scale) is float and block is None and _NORMAL <= scale < _BEYOND:
         return x.float() * scale
-    factor = (scale.detach().float() if isinstance(scale, torch.Tensor)
-              else torch.full((), scale, dtype=torch.float32, device="cpu"))
+    factor = _scale_of(scale, x)
+    if not (_is_seen(x) or _is_of_its_own(scale)):
+        factor = _looked_at(factor)
     return x.float() * spread(factor, x, block)
 
 
@@ -139,8 +140,10 @@ def _scale_of(scale, x):
             raise TypeError(f"scale is of {scale.dtype}; it is real")
         if scale.device.type == "meta" != x.device.type:
             raise ValueError(f"scale is on meta, where it has no number, and x on {x.device}")
-        return scale.detach().float()
-    if not isinstance(scale, (int, float)):
+        scale = scale.detach().float()
+        # The names of a result are those of `x`.
+        return scale if torch.compiler.is_compiling() or not scale.has_names() else scale.rename(None)
+    if not isinstance(scale, float):
         try:
             scale = float(scale)
         except OverflowError:
@@ -168,6 +171,11 @@ def _is_seen(x):
     memory. Else the operator's way around is spared, which takes longer than to round 10,000 elements."""
     return (torch.compiler.is_compiling() or _is_transformed() or type(x) not in PLAIN or x.is_meta
             or _len_torch_dispatch_stack() > 0 or _is_tracing())
+
+
+def _is_of_its_own(scale):
+    """Whether `scale` is of a class that an operator asks what to do."""
+    return isinstance(scale, torch.Tensor) and type(scale) not in PLAIN
 
 
 class StraightThrough(torch.autograd.Function):
