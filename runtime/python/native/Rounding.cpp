@@ -1,13 +1,14 @@
 #include "Rounding.h"
 
 #include "ScaleLayout.h"
-#include "ops/GradientStep.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/NamedTensorUtils.h>
+#include <ATen/TracerMode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -54,18 +55,33 @@ struct native::Rounding::Work {
   GradientStep::Pointers scales; // empty: one number for all
 };
 
-native::Rounding::Rounding(py::object bundle,
+native::Rounding::Rounding(std::string format, py::object bundle,
                            std::optional<at::ScalarType> codes)
-    : bundle(std::move(bundle)), codes(codes) {}
+    : format(std::move(format)), bundle(std::move(bundle)), codes(codes) {}
 
-const std::shared_ptr<const Program> &
-native::Rounding::programFor(const std::string &scales) {
-  std::shared_ptr<const Program> &program = programs[scales];
-  if (!program)
+GradientStep &native::Rounding::stepFor(const Listed &numbers,
+                                        at::Device device,
+                                        const std::string &scales) {
+  bool isHost = Where(device).isHost();
+  std::shared_ptr<const Program> &program =
+      programs[{numbers.kinds[0], isHost, scales}];
+  if (!program) {
+    const char *word = listFormats[size_t(numbers.kinds[0])];
+    auto address = bundle(word, scales, isHost).cast<uintptr_t>();
     program = std::make_shared<Program>(std::shared_ptr<altgrad_bundle>(
-        reinterpret_cast<altgrad_bundle *>(bundle(scales).cast<uintptr_t>()),
-        [](altgrad_bundle *) {}));
-  return program;
+        reinterpret_cast<altgrad_bundle *>(address), [](altgrad_bundle *) {}));
+  }
+  return GradientStep::of(program, numbers, device);
+}
+
+// Whether a transform, a mode, a tracer or forward-mode differentiation does.
+static bool isSeen(const Tensor &x) {
+  using c10::DispatchKey;
+  return c10::impl::tls_is_dispatch_key_included(
+             DispatchKey::FuncTorchDynamicLayerFrontMode) ||
+         c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         at::tracer::impl::is_dispatch_enabled() ||
+         x._fw_grad(/*level=*/0).defined();
 }
 
 // Rows of one length, whose places are `step` bytes apart.
@@ -101,14 +117,16 @@ static bool isTaken(const Tensor &scale, const Tensor &x) {
 std::optional<native::Rounding::Work>
 native::Rounding::plan(const Tensor &x, py::handle given, int64_t block) {
   std::optional<Listed> whole = lookAt({&x}, /*written=*/false);
-  if (!whole || x.numel() == 0)
+  // Of the format that they have, numbers would be taken for codes.
+  if (!whole || x.numel() == 0 || isSeen(x) ||
+      format == listFormats[size_t(whole->kinds[0])])
     return std::nullopt;
   Work work{nullptr, std::move(*whole), {}};
   if (PyFloat_CheckExact(given.ptr())) {
     double number = PyFloat_AS_DOUBLE(given.ptr());
     if (block || !(number >= leastNormal && number < beyond))
       return std::nullopt;
-    work.step = &GradientStep::of(programFor(""), work.numbers, x.device());
+    work.step = &stepFor(work.numbers, x.device(), "");
     work.step->values().give(ALTGRAD_ROLE_SCALE, number);
     return work;
   }
@@ -118,7 +136,7 @@ native::Rounding::plan(const Tensor &x, py::handle given, int64_t block) {
   if (!isTaken(scale, x) || (block && (x.dim() == 0 || scale.dim() == 0)))
     return std::nullopt;
   if (scale.dim() == 0) {
-    work.step = &GradientStep::of(programFor(""), work.numbers, x.device());
+    work.step = &stepFor(work.numbers, x.device(), "");
     work.step->values().give(ALTGRAD_ROLE_SCALE, scale.detach());
     return work;
   }
@@ -126,15 +144,16 @@ native::Rounding::plan(const Tensor &x, py::handle given, int64_t block) {
   if (!layout)
     return std::nullopt;
   size_t rows = layout->first.size();
-  work.numbers = {std::string(rows, work.numbers.kinds[0]),
-                  std::vector<int64_t>(rows, layout->columns),
-                  placesFrom(work.numbers.pointers[0], rows,
-                             uint64_t(layout->columns) * x.element_size())};
+  if (rows > 1)
+    work.numbers = {std::string(rows, work.numbers.kinds[0]),
+                    std::vector<int64_t>(rows, layout->columns),
+                    placesFrom(work.numbers.pointers[0], rows,
+                               uint64_t(layout->columns) * x.element_size())};
   auto *begin = static_cast<const float *>(scale.const_data_ptr());
+  work.scales.reserve(rows);
   for (int64_t first : layout->first)
     work.scales.push_back(uint64_t(uintptr_t(begin + first)));
-  work.step =
-      &GradientStep::of(programFor(layout->extent), work.numbers, x.device());
+  work.step = &stepFor(work.numbers, x.device(), layout->extent);
   return work;
 }
 
@@ -152,15 +171,13 @@ py::object native::Rounding::run(py::handle given, py::handle scale,
   if (x.numel() >= muchWork)
     released.emplace();
   Tensor out = unwritten(emptyLike(x, codes.value_or(x.scalar_type())));
-  std::map<std::string, GradientStep::Pointers> others;
   size_t rows = work->numbers.numels.size();
-  others["copy"] = placesFrom(uint64_t(uintptr_t(out.mutable_data_ptr())), rows,
-                              out.nbytes() / rows);
-  if (!work->scales.empty())
-    others["grad_scale"] = std::move(work->scales);
+  auto begin = uint64_t(uintptr_t(out.mutable_data_ptr()));
   {
     at::NoGradGuard none;
-    work->step->run(work->numbers, others);
+    work->step->run(work->numbers,
+                    {{"copy", placesFrom(begin, rows, out.nbytes() / rows)},
+                     {"grad_scale", std::move(work->scales)}});
   }
   if (!codes && torch::autograd::compute_requires_grad(x)) {
     auto node = std::make_shared<StraightThrough>();
@@ -173,6 +190,6 @@ py::object native::Rounding::run(py::handle given, py::handle scale,
 
 void native::Rounding::addTo(py::module_ &module) {
   py::class_<Rounding>(module, "Rounding", py::module_local())
-      .def(py::init<py::object, std::optional<at::ScalarType>>())
+      .def(py::init<std::string, py::object, std::optional<at::ScalarType>>())
       .def("run", &Rounding::run);
 }

@@ -3,25 +3,27 @@
 #ifndef ALTGRAD_NATIVE_ROUNDING_H
 #define ALTGRAD_NATIVE_ROUNDING_H
 
-#include "table/Program.h"
+#include "ops/GradientStep.h"
 
 #include <torch/csrc/utils/pybind.h>
 
 namespace altgrad::native {
 
-// The programs of one format for tensors of one type on one kind of device.
+// The programs that round to one format.
 class Rounding {
 public:
-  // `bundle` gives the address of an altgrad_bundle that is never freed for
-  // what a scale is of, as altgrad-opt's --scales says it, "" for the whole
-  // step; `codes` is the type of results that are codes, which have no
-  // gradient.
-  Rounding(py::object bundle, std::optional<at::ScalarType> codes);
+  // `bundle` gives the address of an altgrad_bundle that is never freed for the
+  // format of the tensors, for what a scale is of, as altgrad-opt's --scales
+  // says it, "" for the whole step, and for whether it runs on the host;
+  // `codes` is the type of results that are codes, which have no gradient.
+  Rounding(std::string format, py::object bundle,
+           std::optional<at::ScalarType> codes);
 
   // A tensor like `x` of what is nearest to x / scale; None where Python has to
-  // look, perhaps to refuse. `scale` is a number, or a tensor of f32 on the
-  // device of `x` that broadcasts against it; where `block` is not 0 its last
-  // dimension has one for each `block` neighbours.
+  // look, perhaps to refuse, and where somebody but autograd looks on. `scale`
+  // is a number, or a tensor of f32 on the device of `x` that broadcasts
+  // against it; where `block` is not 0 its last dimension has one for each
+  // `block` neighbours.
   py::object run(py::handle x, py::handle scale, int64_t block);
 
   static void addTo(py::module_ &module);
@@ -30,12 +32,15 @@ private:
   struct Work;
   std::optional<Work> plan(const at::Tensor &x, py::handle scale,
                            int64_t block);
-  const std::shared_ptr<const optim::Program> &
-  programFor(const std::string &scales);
+  optim::GradientStep &stepFor(const optim::Listed &numbers, at::Device device,
+                               const std::string &scales);
 
+  std::string format;
   py::object bundle;
   std::optional<at::ScalarType> codes;
-  std::map<std::string, std::shared_ptr<const optim::Program>> programs;
+  // By the format of the tensors, whether it is for the host, and the scales.
+  using Key = std::tuple<char, bool, std::string>;
+  std::map<Key, std::shared_ptr<const optim::Program>> programs;
 };
 
 } // namespace altgrad::native

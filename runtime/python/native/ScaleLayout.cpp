@@ -2,6 +2,8 @@
 
 #include "altgrad/bundle.h"
 
+#include <c10/util/SmallVector.h>
+
 using namespace altgrad::native;
 using at::Tensor;
 
@@ -11,7 +13,7 @@ namespace {
 struct Extent {
   int64_t size, step;
 };
-using Extents = std::vector<Extent>;
+using Extents = c10::SmallVector<Extent, 8>;
 
 constexpr int64_t most = 1 << 18; // stretches
 

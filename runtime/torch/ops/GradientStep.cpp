@@ -62,6 +62,14 @@ GradientStep::GradientStep(std::shared_ptr<const Program> given,
   check(altgrad_set_parallel_for(plan.get(), runOnThreads));
   check(altgrad_bind_tensors(plan.get(), tensors.data(),
                              int64_t(tensors.size()), int64_t(groups.size())));
+  for (size_t set = 0; set < places.size(); ++set)
+    for (const Stream &stream : program->sets[set].kept)
+      kinds.push_back({&stream,
+                       set,
+                       stream.role == ALTGRAD_ROLE_BLOCK_SCALE
+                           ? stream.key + "_scale"
+                           : stream.key,
+                       {}});
   if (program->sets[0].norm)
     bindNorms(int64_t(listed.kinds.size()));
   values_ = std::make_unique<Values>(*program, groups, where);
@@ -189,25 +197,19 @@ void GradientStep::bind(const Stream &stream, size_t set,
   check(call(plan.get(), stream.name.c_str(), own.data(), int64_t(own.size())));
 }
 
-GradientResults
-GradientStep::run(const Listed &listed,
-                  const std::map<std::string, Pointers> &others) {
+GradientResults GradientStep::run(const Listed &listed,
+                                  const std::vector<Other> &others) {
   c10::OptionalDeviceGuard guard(where.device());
-  for (size_t set = 0; set < places.size(); ++set) {
-    if (bound != listed.pointers)
+  if (bound != listed.pointers)
+    for (size_t set = 0; set < places.size(); ++set)
       bind(*program->sets[set].grad, set, listed.pointers);
-    for (const Stream &stream : program->sets[set].kept) {
-      std::string key = stream.key;
-      if (stream.role == ALTGRAD_ROLE_BLOCK_SCALE)
-        key += "_scale";
-      auto to = others.find(key);
-      if (to != others.end() && boundOthers[key] != to->second)
-        bind(stream, set, to->second);
-    }
-  }
   bound = listed.pointers;
-  for (auto &[key, to] : others)
-    boundOthers[key] = to;
+  for (Kind &kind : kinds)
+    for (const Other &other : others)
+      if (other.key == kind.key && other.pointers != kind.bound) {
+        bind(*kind.stream, kind.set, other.pointers);
+        kind.bound = other.pointers;
+      }
   values_->send(plan.get());
   check(
       altgrad_run(plan.get(), workspace->get(), bytes, 0, -1, where.stream()));

@@ -5,7 +5,7 @@
 #include "table/Values.h"
 #include "tensors/Lists.h"
 
-#include <map>
+#include <string_view>
 
 namespace altgrad::optim {
 
@@ -31,16 +31,27 @@ public:
   static GradientStep &of(const std::shared_ptr<const Program> &program,
                           const Listed &listed, at::Device device);
 
-  // `others`: what else each tensor has, by key: where results go, "copy" and
-  // its scales, and what they are divided by, "grad_scale".
+  // What else each tensor has, by key: where results go, "copy" and its
+  // scales, and what they are divided by, "grad_scale".
   using Pointers = std::vector<uint64_t>;
+  struct Other {
+    std::string_view key;
+    Pointers pointers;
+  };
   GradientResults run(const Listed &listed,
-                      const std::map<std::string, Pointers> &others = {});
+                      const std::vector<Other> &others = {});
   Values &values() { return *values_; }
 
 private:
   class Kept;
   void bindNorms(int64_t count);
+  // Streams of a set that `others` may have, and what they were given last.
+  struct Kind {
+    const Stream *stream;
+    size_t set;
+    std::string key;
+    Pointers bound;
+  };
   void bind(const Stream &stream, size_t set, const Pointers &pointers);
 
   Where where;
@@ -55,7 +66,7 @@ private:
   at::Tensor norms; // of each tensor, in the order of the list
   bool captured = false;
   Pointers bound;
-  std::map<std::string, Pointers> boundOthers;
+  std::vector<Kind> kinds;
 };
 
 } // namespace altgrad::optim

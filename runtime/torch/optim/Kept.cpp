@@ -118,8 +118,8 @@ static std::string firstWord(std::string word) {
 using Parts =
     std::map<std::string, const Tensor *>; // by the names of a first step
 
-// Rounds numbers into a copy and its scales. `rows`: of the numbers as a matrix, where
-// blocks are over rows.
+// Rounds numbers into a copy and its scales. `rows`: of the numbers as a
+// matrix, where blocks are over rows.
 static void firstStep(const Tensor &from, Parts parts, const std::string &word,
                       std::vector<int64_t> rows = {}) {
   Tensor most; // which a first step says, and none of `current` keeps
@@ -131,13 +131,13 @@ static void firstStep(const Tensor &from, Parts parts, const std::string &word,
   std::optional<Listed> listed = lookAt({&numbers}, /*written=*/false);
   TORCH_INTERNAL_ASSERT(listed);
   std::string format = word.substr(0, word.find_first_of(":,"));
-  GradientStep &step = GradientStep::of(
-      *listed, numbers.device(), "--quantize=" + format, /*copies=*/true, word,
-      std::move(rows));
+  GradientStep &step =
+      GradientStep::of(*listed, numbers.device(), "--quantize=" + format,
+                       /*copies=*/true, word, std::move(rows));
   step.values().give(ALTGRAD_ROLE_SCALE, 1);
-  std::map<std::string, GradientStep::Pointers> into;
+  std::vector<GradientStep::Other> into;
   for (auto &[key, tensor] : parts)
-    into[key] = {uint64_t(uintptr_t(tensor->mutable_data_ptr()))};
+    into.push_back({key, {uint64_t(uintptr_t(tensor->mutable_data_ptr()))}});
   step.run(*listed, into);
 }
 

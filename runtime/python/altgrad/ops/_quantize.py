@@ -10,8 +10,8 @@ from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import forward_ad
 
 from .._binding.binder import binder
-from .._binding.layout import DTYPES, FORMATS, PARAM_DTYPES, dtype_of
-from .._binding.where import is_host, is_known, unwritten
+from .._binding.layout import DTYPES, PARAM_DTYPES, dtype_of
+from .._binding.where import is_host, unwritten
 from .._bundle import compile_gradients
 from .._library import library
 from .._native import native
@@ -43,11 +43,11 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     `scale` has none. Raises ValueError for an unknown format or a scale that is not
     positive and finite, TypeError for another dtype.
     """
-    if not (seen := _is_seen(x)) and not mask_saturated and (out := _by_native(x, fmt, scale, None, block)) is not None:
+    if not mask_saturated and (out := _by_native(x, fmt, scale, None, block)) is not None:
         return out
     _check(x, fmt)
     factor = spread(_scale_of(scale, x), x, block)
-    if seen or _is_of_its_own(scale):
+    if _is_seen(x) or _is_of_its_own(scale):
         transformed = not torch.compiler.is_compiling() and _is_transformed()
         way = StraightThrough.apply if transformed else torch.ops.altgrad.quantize
         return way(x, fmt, _as_tensor(factor), mask_saturated)
@@ -63,11 +63,11 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
     Where torch has none, codes of 2 to 8 bits lie one in a uint8, from its lowest bit on,
     those of up to 16 in an int16; `dequantize` is told the format.
     """
-    if not (seen := _is_seen(x)) and (out := _by_native(x, fmt, scale, fmt, block)) is not None:
+    if (out := _by_native(x, fmt, scale, fmt, block)) is not None:
         return out
     _check(x, fmt)
     factor = spread(_scale_of(scale, x), x, block)
-    if seen or _is_of_its_own(scale):
+    if _is_seen(x) or _is_of_its_own(scale):
         return torch.ops.altgrad.quantize_codes(x, fmt, _as_tensor(factor))
     return _codes(x, fmt, _looked_at(factor))
 
@@ -315,25 +315,24 @@ def _looked_at(scale):
 
 
 def _by_native(x, fmt, scale, into, block=None):
-    """The result where native code takes `x` and the scale, in a fifth of the time of `_run` for small ones: with its
-    gradient, which is not masked. None elsewhere, and where something is wrong."""
-    if type(fmt) is not str or block is not None and (type(block) is not int or not 0 < block < 1 << 62):
+    """The result where nobody but autograd looks on and native code takes `x` and the scale, in a fifth of the time of
+    `_run` for small ones: with its gradient, which is not masked. None elsewhere, and where something is wrong."""
+    if (torch.compiler.is_compiling() or type(fmt) is not str
+            or block is not None and (type(block) is not int or not 0 < block < 1 << 62)):
         return None
-    kernel = _kernel_for(fmt, into, x.dtype, x.device)
+    kernel = _kernel_for(fmt, into)
     return kernel and kernel(x, scale, block or 0)
 
 
 @cache
-def _kernel_for(fmt, into, dtype, device):
-    word = FORMATS.get(dtype, fmt)
-    # Of the format that a tensor already has, numbers would be taken for codes.
-    if binder() != "native" or not is_known(device) or word == fmt or dtype not in PARAM_DTYPES or not _is_format(fmt):
+def _kernel_for(fmt, into):
+    if binder() != "native" or not _is_format(fmt):
         return None
 
-    def bundle(scales):
+    def bundle(word, scales, on_host):
         return compile_gradients([f"grad={word} copy={into or word}"], (f"--quantize={fmt}",
-                                 *[f"--scales={scales}"] * bool(scales)), is_host(device)).handle.value
-    return native().Rounding(bundle, dtype_of(into) if into else None).run
+                                 *[f"--scales={scales}"] * bool(scales)), on_host).handle.value
+    return native().Rounding(fmt, bundle, dtype_of(into) if into else None).run
 
 
 def _run(x, out, fmt, scale, into):

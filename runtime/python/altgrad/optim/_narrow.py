@@ -14,6 +14,11 @@ class AdamWFp8(AdamW):
     becomes 0 an update is many times the learning rate); both are to be multiplied by `exp_avg_scale` and `exp_avg_sq_scale`, one
     for each block of elements that are neighbours in memory. Parameters under 4096 elements
     keep float32.
+
+    Rounded to nearest, `exp_avg_sq` lags behind: it grows where a gradient's square is many
+    times as large, and falls with its block's largest alone. With
+    `storage="m=ocp.e4m3fn:256 states=ocp.e5m2:256,stochastic"` it follows on average, which
+    takes a CPU more time.
     """
 
     _storage = f"states=ocp.e5m2:256 m={_FP8}"
