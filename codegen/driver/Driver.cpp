@@ -159,8 +159,10 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     StringRef word(argv[i]);
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
-    for (StringRef own : {"emit", "rule", "set", "loss-scaler", "quantize", "analyze", "list-rules",
-                          "list-targets", "list-formats", "version", "help"})
+    for (StringRef own : {"emit", "rule", "set", "storage", "clip", "clip-value", "norm", "per-tensor",
+                          "unscale", "scaler", "loss-scaler", "quantize", "scales", "statistics", "profile",
+                          "analyze", "print-step", "list-rules", "list-targets", "list-formats", "version",
+                          "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
                           word[own.size()] == '='))
         return true;
@@ -249,6 +251,9 @@ static int readSets(const Options &options, StepRequest &step) {
     if (option->getNumOccurrences() && step.sets.empty() &&
         !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
+  for (const cl::opt<std::string> *option : {&options.quantize, &options.scales})
+    if (option->getNumOccurrences() && option->empty())
+      return complain("--" + option->ArgStr + " has no value");
   return 0;
 }
 

@@ -85,8 +85,8 @@ std::vector<int64_t> placesOf(const Extents &extents) {
 } // namespace
 
 bool altgrad::native::isReadable(const Tensor &scale) {
-  if (scale.layout() != at::kStrided || !scale.has_storage() ||
-      scale.is_neg() || scale._is_zerotensor() ||
+  if (scale.layout() != at::kStrided || scale.is_nested() ||
+      !scale.has_storage() || scale.is_neg() || scale._is_zerotensor() ||
       scale.scalar_type() != at::kFloat || scale.numel() == 0)
     return false;
   int64_t last = scale.storage_offset();

@@ -3,6 +3,7 @@
 #include "altgrad/ops.h"
 
 #include "ops/GradientStep.h"
+#include "tensors/Checks.h"
 #include "tensors/Where.h"
 
 #include <ATen/ATen.h>
@@ -68,7 +69,12 @@ std::optional<Listed> look(const Tensors &tensors, bool written) {
   std::vector<const Tensor *> handles;
   for (const Tensor &tensor : tensors)
     handles.push_back(&tensor);
-  return lookAt(handles, written);
+  std::optional<Listed> listed = lookAt(handles, written);
+  // torch would write beyond a storage, too.
+  for (const Tensor &tensor : tensors)
+    if (!listed && tensor.layout() == at::kStrided && !tensor._is_zerotensor())
+      checkExtent(tensor);
+  return listed;
 }
 
 // The nearest f32: a conversion of more would be undefined.
@@ -256,8 +262,9 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
     step.values().give(ALTGRAD_ROLE_INV_SCALE, inverse);
     if (inplace)
       raiseVersions(grads);
-    GradientResults got =
-        inplace ? step.run(*listed) : step.run(*listed, {{"copy", places->pointers}});
+    GradientResults got = inplace
+                              ? step.run(*listed)
+                              : step.run(*listed, {{"copy", places->pointers}});
     result.norm = got.norm;
     result.found_inf = got.found;
   } else {

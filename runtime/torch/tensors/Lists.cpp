@@ -22,8 +22,9 @@ int kindOf(caffe2::TypeMeta type) {
 bool isPlain(const Tensor &tensor) {
   // functorch's wrappers have none.
   return tensor.defined() && tensor.layout() == at::kStrided &&
-         tensor.has_storage() && !tensor.is_neg() && !tensor._is_zerotensor() &&
-         !tensor.is_inference() && (tensor.is_cpu() || tensor.is_cuda());
+         !tensor.is_nested() && tensor.has_storage() && !tensor.is_neg() &&
+         !tensor._is_zerotensor() && !tensor.is_inference() &&
+         (tensor.is_cpu() || tensor.is_cuda());
 }
 
 // The keys say the layout, and whether it is a negative view, zeros, a wrapper

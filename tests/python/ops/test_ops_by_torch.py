@@ -47,6 +47,16 @@ def test_a_storage_that_was_shrunk_is_refused(left):
         altgrad.clip_grad_norm_(holders([grad, torch.randn(3)]), 1.0)
 
 
+def test_a_storage_that_was_shrunk_is_refused_beside_what_lies_in_its_place():
+    for _ in range(20):
+        grad = torch.randn(100)
+        grad.untyped_storage().resize_(40)
+        begin = grad.data_ptr()
+        beside = [other for other in [torch.randn(3) for _ in range(200)] if begin < other.data_ptr() < begin + 400]
+        with pytest.raises(RuntimeError, match="ends at byte 400 of a storage of 40 bytes"):
+            altgrad.clip_grad_norm_(holders([grad, *beside]), 1.0)
+
+
 def test_zeros_without_memory_are_torchs():
     zeros = torch._efficientzerotensor((5,))
     assert altgrad.compute_global_grad_norm([zeros, torch.tensor([3.0, 4.0])]) == 5.0

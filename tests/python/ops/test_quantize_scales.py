@@ -192,3 +192,41 @@ def test_dequantize_refuses_the_scales_that_quantize_refuses(scale, error, words
     for function in (lambda: altgrad.quantize(torch.ones(3), "bf16", scale), lambda: altgrad.dequantize(torch.ones(3), scale)):
         with pytest.raises(error, match=words):
             function()
+
+
+@pytest.mark.parametrize("cast", [torch.nn.Module.half, torch.nn.Module.bfloat16, torch.nn.Module.double])
+def test_a_history_stays_in_float32(cast):
+    history = altgrad.AmaxHistory(2)
+    history.update(torch.tensor([70001.0]))
+    cast(history)
+    history.update(1e39)
+    history.update(3.0)
+    assert history.amax.dtype == torch.float32 and history.amax.item() == torch.finfo(torch.float32).max
+    history.update([70001.0])
+    assert history.amax.item() == 70001 and torch.equal(history.scale("ocp.e4m3fn"), altgrad.compute_scale(70001.0, "ocp.e4m3fn"))
+
+
+@pytest.mark.parametrize("amax", [1e39, 1e300, 2**70, torch.tensor([1e39], dtype=torch.float64)])
+def test_magnitudes_beyond_float32_are_finite(amax):
+    number = float(amax)
+    assert altgrad.compute_scale(amax, "ocp.e4m3fn").item() == min(np.float32(min(number * 1.01 / 448, 3.4028234663852886e38)), 3.4028234663852886e38)
+
+
+def test_defaults_of_torch_change_no_scale():
+    x = torch.randn(8)
+    scale, number = altgrad.compute_scale(x, "ocp.e4m3fn"), altgrad.compute_scale(70000.0, "ocp.e4m3fn")
+    torch.set_default_dtype(torch.float16)
+    try:
+        with torch.device("meta"):
+            assert torch.equal(altgrad.compute_scale(x, "ocp.e4m3fn"), scale)
+            assert torch.equal(altgrad.compute_scale(70000.0, "ocp.e4m3fn"), number)
+            assert altgrad.AmaxHistory(2, "cpu").scale("ocp.e4m3fn").dtype == torch.float32
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_block_larger_than_a_row_is_the_row():
+    x = torch.randn(2, 3)
+    for block in (3, 2**40, 2**70):
+        assert torch.equal(altgrad.compute_scale(x, "ocp.e4m3fn", block=block), altgrad.compute_scale(x, "ocp.e4m3fn", dim=1))
+    assert torch.equal(altgrad.compute_scale(torch.tensor(2.0), "ocp.e4m3fn", dim=-1), altgrad.compute_scale(2.0, "ocp.e4m3fn"))

@@ -25,8 +25,9 @@ WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
 
 def dtype_of(word):
     """The dtype of the memory for what is stored in a format."""
-    wide = library().altgrad_format_bits(word.encode()) > 8
-    return DTYPES.get(word) or (torch.int16 if wide else torch.uint8)
+    if word in DTYPES:
+        return DTYPES[word]
+    return torch.int16 if library().altgrad_format_bits(word.encode()) > 8 else torch.uint8
 
 
 def is_dense(tensor):

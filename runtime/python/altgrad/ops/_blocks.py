@@ -5,16 +5,15 @@ from array import array
 
 import torch
 
-from .._binding.layout import PARAM_DTYPES, dtype_of
+from .._binding.layout import dtype_of
 from .._binding.where import unwritten
 from .._rule import format_of, in_full
 from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, has_levels, has_squares,
                                rows_of, scale_key, scaled_by, scales_of, span_of)
 from .._storage.packed import bytes_for, packs
+from ._arguments import check_numbers, is_seen, plain
 from ._bound import run
-from ._lists import is_traced
 from ._look import Look, look
-from ._quantize import _is_transformed
 
 
 _DRAWN, _BOTH = re.compile(r",stochastic(32)?\b"), ",both"
@@ -33,7 +32,7 @@ def quantize_blocks(x, fmt="mxfp8"):
     dimension of several is no multiple of the block, or `fmt` has none; altgrad.Error with the
     compiler's words for a bad `fmt`; TypeError for another dtype.
     """
-    if isinstance(x, torch.Tensor) and (is_traced() or _is_transformed()):
+    if isinstance(x, torch.Tensor) and is_seen(x):
         return torch.ops.altgrad.quantize_blocks(x.detach(), fmt)
     return blocks_of(x, fmt)
 
@@ -42,7 +41,8 @@ def quantize_blocks(x, fmt="mxfp8"):
 def blocks_of(x, fmt):
     """What the operator does."""
     word = _checked(x, fmt)
-    x = x.clone() if x._is_zerotensor() else x.contiguous()
+    x = plain(x)
+    x = x.clone() if x._is_zerotensor() else x.contiguous().resolve_neg()
     codes, scales = _empties(x, word)
     unwritten(codes)
     quantize_into(x, codes.zero_() if packs(word) else codes, scales, word)
@@ -77,18 +77,14 @@ def _one_by_one(x, fmt):
 
 def _checked(x, fmt):
     """The word of `fmt` in full, if `x` can be cut into its blocks."""
-    if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
-        kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
-        raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
-    word = in_full(fmt) if isinstance(fmt, str) else ""
+    check_numbers(x)
+    word = in_full(fmt) if isinstance(fmt, str) and "\0" not in fmt and fmt.isascii() else ""
     if block_of(word) < 2 and not has_squares(word) or format_of_scales(word) not in SCALES or has_levels(word):
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
     if _BOTH in word:
         raise ValueError(f"{fmt!r} says both; the sweep of an update alone sees columns: give x.t().contiguous()")
     if _DRAWN.search(word):
         raise ValueError(f"{fmt!r} rounds by draws, which are of an optimizer's seed and steps")
-    if x.layout != torch.strided:
-        raise TypeError(f"altgrad.quantize_blocks takes plain strided tensors, not one of {x.layout}: to_dense() it")
     if x.dim() > 1 and x.numel() and x.shape[-1] % block_of(word):
         raise ValueError(f"a tensor of shape {tuple(x.shape)} has rows of {x.shape[-1]} elements, no multiple of the "
                          f"{block_of(word)} in a block of {fmt!r}: pad it, or give it in one dimension")
@@ -116,8 +112,8 @@ def quantize_into(x, codes, scales, word):
 
 
 def _run(x, seen, word, held):
-    run([x], seen, (f"--quantize={format_of(word)}",), {"scale": 1.0}, into=word,
-        copies={key: ([tensor], _places(tensor)) for key, tensor in held.items()},
+    run(seen, (f"--quantize={format_of(word)}",), {"scale": 1.0}, into=word,
+        copies={key: _places(tensor) for key, tensor in held.items()},
         rows=(rows_of(x),) if has_squares(word) else None)
 
 
@@ -128,7 +124,7 @@ def begin_copy(param, held, word):
     No step has drawn yet: to nearest. Nor is there one to look back to: one scale is by the
     parameter's own largest number, which a history begins with.
     """
-    word = _DRAWN.sub("", word)
+    word, param = _DRAWN.sub("", word), param.resolve_neg()
     by, by_rows = scaled_by(word), word.replace(_BOTH, "")
     if not by and not has_levels(word):
         quantize_into(param, held["copy"], held["copy_scale"], by_rows)
@@ -155,7 +151,7 @@ def _begin_columns(param, held, word):
 
 def _places(tensor):
     return Look(tensor.device, b"", array("q", [tensor.numel()]).tobytes(),
-                array("Q", [tensor.data_ptr()]).tobytes(), within=True)
+                array("Q", [tensor.data_ptr()]).tobytes())
 
 
 __all__ = ["quantize_blocks"]

@@ -13,7 +13,6 @@ from .._binding.where import Where
 from .._binding.workspace import Workspace
 from .._bundle import compile_gradients
 from .._plan import Plan
-from ._look import check_extents
 
 _WORDS = [FORMATS[dtype] for dtype in PARAM_DTYPES]
 _MOST = 256
@@ -55,11 +54,9 @@ class Bound:
         self._values = Values(self.bundle, range(sets), self.where)
         self._workspace = Workspace(self.plan, self.where)
 
-    def _point(self, name, tensors, seen):
+    def _point(self, name, seen):
         if self._seen.get(name) == seen.pointers:
             return
-        if not seen.within:
-            check_extents(tensors)
         words = array("Q", seen.pointers)
         for part, places in zip(self.bundle.sets, self._places):
             stream = part.grad if name == "grad" else next(
@@ -71,16 +68,16 @@ class Bound:
                 words[place] for place in places])
         self._seen[name] = seen.pointers
 
-    def run(self, tensors, seen, given, copies=None, check=None):
+    def run(self, seen, given, copies=None, check=None):
         """Runs the program; answers its results by role, tensors that are the caller's.
 
-        `copies`: (tensors, Look) of where results go, by key: "copy" and its scales. `check` gets the
-        norm's shares before anything is written.
+        `copies`: Looks of where results go, by key: "copy" and its scales. `check` gets the norm's
+        shares before anything is written.
         """
         with self.where.guard():
-            self._point("grad", tensors, seen)
-            for key, given_to in (copies or {}).items():
-                self._point(key, *given_to)
+            self._point("grad", seen)
+            for key, places in (copies or {}).items():
+                self._point(key, places)
             self._values.give(given)
             self._values.send(self.plan)
             memory, stream, first = self._workspace.memory, self.where.stream(), 0
@@ -112,8 +109,8 @@ _kept = _Kept()
 _captured = []  # a graph replays what lies in its plan's memory
 
 
-def run(tensors, seen, flags, given, copies=None, check=None, into=None, rows=None):
-    """Runs the program of `flags` on the tensors that were looked at, and writes back what was staged.
+def run(seen, flags, given, copies=None, check=None, into=None, rows=None):
+    """Runs the program of `flags` on the tensors that were looked at.
 
     `into` is the format of copies that are not stored as what they are copies of.
     """
@@ -125,4 +122,4 @@ def run(tensors, seen, flags, given, copies=None, check=None, into=None, rows=No
             _kept.bound.popitem(last=False)
     else:
         _kept.bound.move_to_end(key)
-    return bound.run(tensors, seen, given, copies, check)
+    return bound.run(seen, given, copies, check)

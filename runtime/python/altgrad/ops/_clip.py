@@ -68,7 +68,7 @@ def norm_of(grads, norm_type, per_tensor):
     kind = KINDS.get(norm_type)
     seen = look(grads, written=False) if kind else None
     if seen:
-        return run(grads, seen, (f"--norm={kind}", *_each(per_tensor)), {})["norm"]
+        return run(seen, (f"--norm={kind}", *_each(per_tensor)), {})["norm"]
     if are_fake(grads):
         return torch.ops.altgrad.grad_norm(grads, norm_type, per_tensor)
     return _by_torch.norm_of(grads, norm_type, per_tensor)
@@ -86,7 +86,7 @@ def clip_by_norm(grads, max_norm, norm_type, error_if_nonfinite, per_tensor):
             joined = torch.stack if kind == "linf" else sum
             check = lambda shares: check_finite(joined(shares), norm_type)
         flags = ("--clip", *_kind(kind), *_each(per_tensor), *["--exchange"] * bool(check))
-        results = run(grads, seen, flags, {"max_norm": single(max_norm)}, check=check)
+        results = run(seen, flags, {"max_norm": single(max_norm)}, check=check)
         written(grads, seen)
         return results["norm"]
     if are_fake(grads):
@@ -103,7 +103,7 @@ def clip_by_norm(grads, max_norm, norm_type, error_if_nonfinite, per_tensor):
 def clip_by_value(grads, clip_value):
     seen = look(grads, written=True)
     if seen:
-        run(grads, seen, ("--clip-value",), {"max_norm": single(clip_value)})
+        run(seen, ("--clip-value",), {"max_norm": single(clip_value)})
         written(grads, seen)
     elif are_fake(grads):
         torch.ops.altgrad.clip_grads_by_value_(grads, clip_value)

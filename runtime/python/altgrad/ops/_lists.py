@@ -4,6 +4,7 @@ import ctypes
 import math
 
 import torch
+from torch._C import _is_tracing, _len_torch_dispatch_stack
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
@@ -45,7 +46,7 @@ def as_tensor(number, grads):
 
 def is_traced():
     """Whether somebody wants to see an operator instead of its kernel."""
-    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+    return torch.compiler.is_compiling() or _len_torch_dispatch_stack() > 0 or _is_tracing()
 
 
 def are_fake(tensors):

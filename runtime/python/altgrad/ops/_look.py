@@ -22,26 +22,26 @@ _is_contiguous, _is_inference = torch.Tensor.is_contiguous, torch.Tensor.is_infe
 @dataclass(slots=True)
 class Look:
     """A list of tensors on one `device`: of each the place of its dtype in PARAM_DTYPES,
-    its elements and its address, as bytes; `staged` are (tensor, dense copy), `within` says
-    that all lie within their storages."""
+    its elements and its address, as bytes; `staged` are (tensor, dense copy). All lie within
+    their storages."""
 
     device: torch.device
     kinds: bytes
     numels: bytes
     pointers: bytes
     staged: list = field(default_factory=list)
-    within: bool = False
 
 
 def look(tensors, written, order=None):
     """The Look of a list that is not empty; None where torch has to do it.
 
     `written`: the kernel changes the tensors, so no two may share memory. `order`: tensors in
-    the order of whose elements these are read. Raises what torch raises where nobody may write.
+    the order of whose elements these are read. Raises what torch raises where nobody may write,
+    and where elements lie beyond a storage.
     """
     found = native().look(tensors, written) if binder() == "native" else None
     if found and is_known(tensors[0].device):
-        return Look(tensors[0].device, *found, within=True)
+        return Look(tensors[0].device, *found)
     devices = set(map(_device, tensors))
     if (not set(map(type, tensors)) <= PLAIN or len(devices) > 1
             or set(map(_layout, tensors)) != {torch.strided}):
@@ -53,6 +53,9 @@ def look(tensors, written, order=None):
     if written and any(map(_is_inference, tensors)):
         for tensor in tensors:
             check_mode(tensor)
+    # Before torch is asked to do it: that would write beyond a storage, too.
+    for tensor in tensors:
+        check_extent(tensor)
     staged, read = [], tensors
     # A negative view in place: whatever is done there is done to either sign.
     if not all(map(_is_contiguous, tensors)) or (order and any(map(_is_neg, tensors))):
@@ -61,7 +64,6 @@ def look(tensors, written, order=None):
     numels = array("q", map(_numel, tensors))
     pointers = array("Q", map(_data_ptr, read))
     if pointers.count(0) != numels.count(0):
-        check_extents(tensors)
         return None  # zeros without memory
     if written and _may_meet(tensors, pointers) and find_met(tensors):
         return None
@@ -94,8 +96,3 @@ def _may_meet(tensors, pointers):
         end = max(end, begin + size)
     return False
 
-
-def check_extents(tensors):
-    """Raises where elements lie beyond a storage."""
-    for tensor in tensors:
-        check_extent(tensor)

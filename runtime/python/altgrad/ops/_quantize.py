@@ -1,27 +1,21 @@
 """Numbers rounded to a storage format, with gradients that pass straight through."""
 
-import math
 from array import array
 from functools import cache
 
 import torch
-from torch._C import _is_tracing, _len_torch_dispatch_stack
-from torch._C._functorch import peek_interpreter_stack
-from torch.autograd import forward_ad
 
 from .._binding.binder import binder
-from .._binding.layout import DTYPES, PARAM_DTYPES, dtype_of
+from .._binding.layout import DTYPES, dtype_of
 from .._binding.where import is_host, unwritten
 from .._bundle import compile_gradients
-from .._library import library
 from .._native import native
+from ._arguments import (as_tensor, check_format, check_memory, check_numbers, is_differentiated, is_format, is_normal,
+                         is_of_its_own, is_seen, is_transformed, looked_at, plain, scale_of, spread)
 from ._bound import run
-from ._lists import single
-from ._look import PLAIN, Look, look
-
-
-# Between _LEAST and _BEYOND a number is neither 0 nor infinite in float32, and from _NORMAL on it is no subnormal one.
-_LEAST, _NORMAL, _BEYOND = 2.0**-150, 2.0**-126, 2.0**128 - 2.0**103
+from ._look import Look, look
+from ._scales import numbers
+from ._straight_through import StraightThrough, keep, pass_through
 
 
 def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
@@ -34,24 +28,32 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     the last dimension of `x`, the last of them perhaps fewer. Where `x` is contiguous and both
     are on one device, all of that is one pass over memory.
 
-    Ties go to the even code; finite numbers beyond the largest become that one; an infinity
-    stays where the format has it; a NaN stays where the format has one and is 0 otherwise.
-    Division and product are those of float32.
+    Ties go to the even code, in ocp.e8m0, the code books and others that say so to a side. What
+    is beyond the largest or least number becomes that one; an infinity stays where the format
+    has it; a NaN stays where the format has one and is 0 otherwise. Division and product are
+    those of float32; a product beyond the numbers of the dtype of `x` is an infinity there.
 
     The gradient of `x` is that of the result (Bengio et al., 2013, the straight-through
-    estimator), with `mask_saturated` 0 where |x / scale| is beyond the largest number;
+    estimator), with `mask_saturated` 0 where x / scale is beyond the largest or least number;
     `scale` has none. Raises ValueError for an unknown format or a scale that is not
     positive and finite, TypeError for another dtype.
     """
-    if not mask_saturated and (out := _by_native(x, fmt, scale, None, block)) is not None:
+    if mask_saturated is False and (out := _by_native(x, fmt, scale, None, block)) is not None:
         return out
-    _check(x, fmt)
-    factor = spread(_scale_of(scale, x), x, block)
-    if _is_seen(x) or _is_of_its_own(scale):
-        transformed = not torch.compiler.is_compiling() and _is_transformed()
-        way = StraightThrough.apply if transformed else torch.ops.altgrad.quantize
-        return way(x, fmt, _as_tensor(factor), mask_saturated)
-    factor = _looked_at(factor)
+    check_numbers(x)
+    check_format(fmt)
+    if not isinstance(mask_saturated, bool):
+        raise TypeError(f"mask_saturated is {mask_saturated!r}; it is True or False")
+    factor = spread(scale_of(scale, x), x, block)
+    if is_seen(x) or is_of_its_own(scale):
+        compiling = torch.compiler.is_compiling()
+        if compiling and is_differentiated():
+            raise NotImplementedError("torch.compile drops the gradient of altgrad.quantize under torch.func and in "
+                                      "forward mode: call those outside of what is compiled")
+        way = StraightThrough.apply if not compiling and is_transformed() else torch.ops.altgrad.quantize
+        return way(x, fmt, as_tensor(factor), mask_saturated)
+    check_memory(x, scale)
+    factor = looked_at(factor)
     if x.requires_grad and torch.is_grad_enabled():
         return PlainStraightThrough.apply(x, fmt, factor, mask_saturated)
     return _rounded(x, fmt, factor)
@@ -65,11 +67,13 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
     """
     if (out := _by_native(x, fmt, scale, fmt, block)) is not None:
         return out
-    _check(x, fmt)
-    factor = spread(_scale_of(scale, x), x, block)
-    if _is_seen(x) or _is_of_its_own(scale):
-        return torch.ops.altgrad.quantize_codes(x, fmt, _as_tensor(factor))
-    return _codes(x, fmt, _looked_at(factor))
+    check_numbers(x)
+    check_format(fmt)
+    factor = spread(scale_of(scale, x), x, block)
+    if is_seen(x) or is_of_its_own(scale):
+        return torch.ops.altgrad.quantize_codes(x.detach(), fmt, as_tensor(factor))
+    check_memory(x, scale)
+    return _codes(x, fmt, looked_at(factor))
 
 
 def dequantize(x, scale=1.0, fmt=None, *, block=None):
@@ -77,131 +81,25 @@ def dequantize(x, scale=1.0, fmt=None, *, block=None):
 
     `x` holds numbers, or codes in a dtype of torch such as torch.float8_e4m3fn, or codes of
     `fmt` as `quantize_codes` gives them. `scale` is as in `quantize`; it has no gradient.
-    Raises what `quantize` raises for a scale, and TypeError where `x` is of another dtype than the codes of `fmt`.
+    Raises what `quantize` raises for a scale, but for numbers in a tensor that a tracer or a
+    transform sees, and TypeError where `x` is of another dtype than the codes of `fmt`.
     """
     if not isinstance(x, torch.Tensor) or x.is_complex():
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; codes and numbers are real, in a tensor")
+    if not (seen := is_seen(x)):
+        check_memory(x)
     if fmt is not None:
-        _check_format(fmt)
-        x = torch.ops.altgrad.numbers_of(x, fmt) if _is_seen(x) else numbers_of(x, fmt)
-    if type(scale) is float and block is None and _NORMAL <= scale < _BEYOND:
+        check_format(fmt)
+        # A dtype of torch has torch's own gradient.
+        x = torch.ops.altgrad.numbers_of(x, fmt) if seen and fmt not in DTYPES else numbers_of(x, fmt)
+    if is_normal(scale) and block is None:
         return x.float() * scale
-    factor = _scale_of(scale, x)
-    if not (_is_seen(x) or _is_of_its_own(scale)):
-        factor = _looked_at(factor)
-    return x.float() * spread(factor, x, block)
-
-
-def spread(scale, x, block):
-    """A scale for each element of the last dimension of `x` from one for each block of it."""
-    if block is None:
-        return scale
-    check_block(block)
-    if not isinstance(scale, torch.Tensor) or scale.dim() == 0 or x.dim() == 0:
-        raise ValueError("blocks want a tensor with a scale for each of them, and an x that has a last dimension")
-    extent = x.shape[-1]
-    blocks = -(-extent // block)
-    if scale.shape[-1] != blocks:
-        raise ValueError(f"scale has {scale.shape[-1]} numbers in its last dimension; {extent} elements "
-                         f"are {blocks} blocks of {block}")
-    return scale.repeat_interleave(min(block, max(extent, 1)), -1)[..., :extent]
-
-
-def check_block(block):
-    if not isinstance(block, int) or isinstance(block, bool) or block < 1:
-        raise ValueError(f"block is {block!r}; it is a number of elements from 1 on")
-
-
-@cache
-def _is_format(fmt):
-    return fmt != "f32" and library().altgrad_format_bits(fmt.encode()) > 0
-
-
-def _check_format(fmt):
-    # A tracer cannot look; the operator does when it runs.
-    if not isinstance(fmt, str) or not (fmt != "f32" if torch.compiler.is_compiling() else _is_format(fmt)):
-        raise ValueError(f"{fmt!r} is no format to round to; altgrad-opt --list-formats names them")
-
-
-def _check(x, fmt):
-    _check_format(fmt)
-    if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
-        kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
-        raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
-
-
-def _scale_of(scale, x):
-    """A scale for `x` as a number or a tensor of float32; those in tensors are looked at where they are used."""
-    if type(scale) is float and _NORMAL <= scale < _BEYOND:
-        return scale
-    if isinstance(scale, torch.Tensor):
-        if scale.is_complex():
-            raise TypeError(f"scale is of {scale.dtype}; it is real")
-        if scale.device.type == "meta" != x.device.type:
-            raise ValueError(f"scale is on meta, where it has no number, and x on {x.device}")
-        scale = scale.detach().float()
-        # The names of a result are those of `x`.
-        return scale if torch.compiler.is_compiling() or not scale.has_names() else scale.rename(None)
-    if not isinstance(scale, float):
-        try:
-            scale = float(scale)
-        except OverflowError:
-            scale = math.inf
-        except (TypeError, ValueError):
-            raise TypeError(f"scale is {scale!r}, neither a number nor a tensor") from None
-    if _LEAST < scale < _BEYOND:
-        number = scale if torch.compiler.is_compiling() else single(scale)
-        if number > 0:  # where subnormal numbers are flushed it may be 0
-            return number
-    raise ValueError(f"scale is {scale}; it is positive and finite in float32")
-
-
-def _as_tensor(scale):
-    return scale if isinstance(scale, torch.Tensor) else torch.full((), scale, dtype=torch.float32, device="cpu")
-
-
-def _is_transformed():
-    """Whether functorch or forward-mode differentiation looks: they know no operator's gradient."""
-    return peek_interpreter_stack() is not None or forward_ad._current_level >= 0
-
-
-def _is_seen(x):
-    """Whether somebody but autograd looks on: a tracer, a transform, a mode, a class of its own, or meta without
-    memory. Else the operator's way around is spared, which takes longer than to round 10,000 elements."""
-    return (torch.compiler.is_compiling() or _is_transformed() or type(x) not in PLAIN or x.is_meta
-            or _len_torch_dispatch_stack() > 0 or _is_tracing())
-
-
-def _is_of_its_own(scale):
-    """Whether `scale` is of a class that an operator asks what to do."""
-    return isinstance(scale, torch.Tensor) and type(scale) not in PLAIN
-
-
-class StraightThrough(torch.autograd.Function):
-    """The operator with the gradient that it has, for transforms that ask a Function."""
-
-    @staticmethod
-    def forward(x, fmt, scale, masked):
-        return torch.ops.altgrad.quantize(x, fmt, scale, masked)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        keep(ctx, inputs, output)
-        ctx.save_for_forward(*inputs[::2] * inputs[3])
-
-    @staticmethod
-    def backward(ctx, grad):
-        return pass_through(ctx, grad)
-
-    @staticmethod
-    def jvp(ctx, tangent, *_):
-        return masked_by(ctx, tangent.expand(ctx.shapes[1]))
-
-    @staticmethod
-    def vmap(info, in_dims, x, fmt, scale, masked):
-        x, scale, place = batched(in_dims, x, scale)
-        return StraightThrough.apply(x, fmt, scale, masked), place
+    factor = spread(scale_of(scale, x), x, block)
+    if not seen and not is_of_its_own(scale):
+        check_memory(scale)
+        factor = looked_at(factor)
+    return x.float() * factor
 
 
 class PlainStraightThrough(torch.autograd.Function):
@@ -210,49 +108,12 @@ class PlainStraightThrough(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, fmt, scale, masked):
         out = _rounded(x, fmt, scale)
-        keep(ctx, (x, fmt, _as_tensor(scale) if masked else scale, masked), out)
+        keep(ctx, (x, fmt, as_tensor(scale) if masked else scale, masked), out)
         return out
 
     @staticmethod
     def backward(ctx, grad):
         return pass_through(ctx, grad)
-
-
-def keep(ctx, inputs, output):
-    x, fmt, scale, masked = inputs
-    ctx.set_materialize_grads(False)
-    ctx.bound, ctx.shapes = largest(fmt) if masked else None, (x.shape, output.shape)
-    ctx.save_for_backward(*[x, scale] * masked)
-
-
-def pass_through(ctx, grad):
-    if grad is None:
-        return None, None, None, None
-    grad = masked_by(ctx, grad)
-    # A scale with more elements has repeated those of `x`.
-    return grad.sum_to_size(ctx.shapes[0]) if grad.shape != ctx.shapes[0] else grad, None, None, None
-
-
-def masked_by(ctx, grad):
-    if ctx.bound is None:
-        return grad
-    x, scale = ctx.saved_tensors
-    return torch.where((x.float() / scale).abs() <= ctx.bound, grad, 0.0)
-
-
-def batched(in_dims, x, scale):
-    """(x, scale, place of the batch in the result) that broadcast as those of each example do."""
-    place, _, of_scale, *_ = in_dims
-    if of_scale is None and scale.dim() == 0:
-        return x, scale, place
-    rank = max(x.dim() - (place is not None), scale.dim() - (of_scale is not None))
-
-    def front(tensor, dim):
-        if dim is None:
-            return tensor
-        tensor = tensor.movedim(dim, 0)
-        return tensor.view(len(tensor), *[1] * (rank + 1 - tensor.dim()), *tensor.shape[1:])
-    return front(x, place), front(scale, of_scale), 0
 
 
 # What the operators do. An element does not depend on others, so a batch is one larger tensor.
@@ -266,10 +127,18 @@ def like(x, scale, dtype=None):
             else torch.empty(shape, dtype=dtype or x.dtype, device=x.device))
 
 
+def fake(x, fmt, scale, dtype=None):
+    """What `quantized` and `codes_of` give, and refuse, for one who only asks how it looks."""
+    check_numbers(x)
+    check_format(fmt)
+    return like(x, scale_of(scale, x), dtype)
+
+
 @torch.no_grad()
 def quantized(x, fmt, scale):
-    _check(x, fmt)
-    return _rounded(x, fmt, _looked_at(scale))
+    check_numbers(x)
+    check_format(fmt)
+    return _rounded(plain(x), fmt, looked_at(plain(scale_of(scale, x))))
 
 
 def _rounded(x, fmt, scale):
@@ -288,30 +157,21 @@ def _rounded(x, fmt, scale):
 
 
 def codes_of(x, fmt, scale):
-    _check(x, fmt)
-    return _codes(x, fmt, _looked_at(scale))
+    check_numbers(x)
+    check_format(fmt)
+    return _codes(plain(x), fmt, looked_at(plain(scale_of(scale, x))))
 
 
 def _codes(x, fmt, scale):
     if (out := _by_native(x, fmt, scale, fmt)) is not None:
         return out
     with torch.no_grad():
+        out = like(x, scale, dtype_of(fmt))
         if isinstance(scale, torch.Tensor) and scale.dim():
             x, scale = x.float() / scale, 1.0
-        out = like(x, scale, dtype_of(fmt))
         if x.numel():
             _run(x, out, fmt, scale, fmt)
     return out
-
-
-def _looked_at(scale):
-    """A scale that is positive and finite; the host's single ones as numbers. Nobody waits for a GPU."""
-    if type(scale) is float or not is_host(scale.device) or scale.numel() == 0:
-        return scale
-    least, greatest = [end.item() for end in (scale.aminmax() if scale.dim() else (scale, scale))]
-    if not (least > 0 and greatest < math.inf):  # of a NaN neither is true
-        raise ValueError(f"scale is {scale}; it is positive and finite in float32")
-    return scale if scale.dim() else least
 
 
 def _by_native(x, fmt, scale, into, block=None):
@@ -326,7 +186,7 @@ def _by_native(x, fmt, scale, into, block=None):
 
 @cache
 def _kernel_for(fmt, into):
-    if binder() != "native" or not _is_format(fmt):
+    if binder() != "native" or not is_format(fmt):
         return None
 
     def bundle(word, scales, on_host):
@@ -343,41 +203,29 @@ def _run(x, out, fmt, scale, into):
                         f"{x.layout} on {x.device}")
     # A tensor of our own lies in a row.
     places = Look(out.device, b"", array("q", [out.numel()]).tobytes(),
-                  array("Q", [unwritten(out).data_ptr()]).tobytes(), within=True)
-    run([x], seen, (f"--quantize={fmt}",), {"scale": scale}, copies={"copy": ([out], places)}, into=into)
+                  array("Q", [unwritten(out).data_ptr()]).tobytes())
+    run(seen, (f"--quantize={fmt}",), {"scale": scale}, copies={"copy": places}, into=into)
 
 
-@cache
-def largest(fmt):
-    """The largest number of a format."""
-    return max(filter(math.isfinite, _numbers(fmt)))
-
-
-@cache
-def _numbers(fmt):
-    """The numbers of all codes of a format, from code 0 on."""
-    bits = library().altgrad_format_bits(fmt.encode())
-    codes = array("B" if bits <= 8 else "H", range(1 << bits))
-    numbers = array("f", bytes(4 << bits))
-    library().altgrad_format_decode(fmt.encode(), codes.buffer_info()[0], numbers.buffer_info()[0], len(codes))
-    return numbers
+def check_codes(codes, fmt):
+    check_format(fmt)
+    if codes.dtype != dtype_of(fmt):
+        raise TypeError(f"a tensor of {codes.dtype} was given; codes of {fmt!r} are of {dtype_of(fmt)}")
 
 
 def numbers_of(codes, fmt):
     """What the codes of a format stand for; what the bits above a code are does not matter."""
-    _check_format(fmt)
-    if codes.dtype != dtype_of(fmt):
-        raise TypeError(f"a tensor of {codes.dtype} was given; codes of {fmt!r} are of {dtype_of(fmt)}")
+    check_codes(codes, fmt)
     if fmt in DTYPES:
         return codes.float()
-    numbers = _table(fmt, codes.device)
-    return numbers[codes.int() & len(numbers) - 1]
+    table = _table(fmt, codes.device)
+    return table[plain(codes).int() & len(table) - 1]
 
 
 @cache
 def _table(fmt, device):
     with torch.inference_mode(False):
-        return torch.frombuffer(_numbers(fmt), dtype=torch.float32).to(device)
+        return torch.frombuffer(numbers(fmt), dtype=torch.float32).to(device)
 
 
 __all__ = ["dequantize", "quantize", "quantize_codes"]

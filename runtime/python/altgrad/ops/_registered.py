@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from . import _blocks, _clip, _quantize, _unscale
+from . import _blocks, _clip, _quantize, _straight_through, _unscale
 from ._lists import norm_dtype
 
 
@@ -87,15 +87,15 @@ def quantize(x: Tensor, fmt: str, scale: Tensor, mask_saturated: bool) -> Tensor
 
 @quantize.register_fake
 def _(x, fmt, scale, mask_saturated):
-    return _quantize.like(x, scale)
+    return _quantize.fake(x, fmt, scale)
 
 
-quantize.register_autograd(_quantize.pass_through, setup_context=_quantize.keep)
+quantize.register_autograd(_straight_through.pass_through, setup_context=_straight_through.keep)
 
 
 @quantize.register_vmap
 def _(info, in_dims, x, fmt, scale, mask_saturated):
-    x, scale, place = _quantize.batched(in_dims, x, scale)
+    x, scale, place = _straight_through.batched(in_dims, x, scale)
     return quantize(x, fmt, scale, mask_saturated), place
 
 
@@ -106,12 +106,12 @@ def quantize_codes(x: Tensor, fmt: str, scale: Tensor) -> Tensor:
 
 @quantize_codes.register_fake
 def _(x, fmt, scale):
-    return _quantize.like(x, scale, _quantize.dtype_of(fmt))
+    return _quantize.fake(x, fmt, scale, _quantize.dtype_of(fmt))
 
 
 @quantize_codes.register_vmap
 def _(info, in_dims, x, fmt, scale):
-    x, scale, place = _quantize.batched(in_dims, x, scale)
+    x, scale, place = _straight_through.batched(in_dims, x, scale)
     return quantize_codes(x, fmt, scale), place
 
 
@@ -137,6 +137,7 @@ def numbers_of(codes: Tensor, fmt: str) -> Tensor:
 
 @numbers_of.register_fake
 def _(codes, fmt):
+    _quantize.check_codes(codes, fmt)
     return torch.empty_like(codes, dtype=torch.float32)
 
 

@@ -1,10 +1,33 @@
 """Scales that bring tensors into a format's range, and the magnitudes they follow from."""
 
+import math
+from array import array
+from functools import cache
+from operator import index
+
 import torch
 
-from ._quantize import _check_format, check_block, largest
+from .._library import library
+from ._arguments import check_block, check_format, check_memory, is_seen
 
-_LEAST, _MARGIN = 1e-10, 1.01
+_LEAST, _MARGIN, _MOST = 1e-10, 1.01, torch.finfo(torch.float32).max
+
+
+@cache
+def numbers(fmt):
+    """The numbers of all codes of a format, from code 0 on."""
+    bits = library().altgrad_format_bits(fmt.encode())
+    codes = array("B" if bits <= 8 else "H", range(1 << bits))
+    found = array("f", bytes(4 << bits))
+    library().altgrad_format_decode(fmt.encode(), codes.buffer_info()[0], found.buffer_info()[0], len(codes))
+    return found
+
+
+@cache
+def bounds(fmt):
+    """The least and the largest number of a format."""
+    finite = list(filter(math.isfinite, numbers(fmt)))
+    return min(finite), max(finite)
 
 
 def compute_scale(x, fmt, *, dim=None, block=None):
@@ -15,41 +38,72 @@ def compute_scale(x, fmt, *, dim=None, block=None):
     or a number, such as an amax that is already known: the whole tensor's, with `dim` (an int
     or several) those over these dimensions, which keep the extent 1, or with `block` one for
     each `block` neighbours in the last dimension, as `quantize` takes them. Raises ValueError
-    for an unknown format or a `block` that is no number of elements.
+    for an unknown format or a `block` that is no number of elements, IndexError for a `dim`
+    that `x` does not have.
     """
-    _check_format(fmt)
-    amax = _amax(torch.as_tensor(x), dim, block).double()
-    scale = (amax * _MARGIN / _largest(fmt)).clamp(_LEAST, torch.finfo(torch.float32).max)
+    check_format(fmt)
+    amax = _amax(_as_numbers(x), dim, block).double()
+    scale = (amax * _MARGIN / _largest(fmt)).clamp(_LEAST, _MOST)
     return torch.where(amax < _LEAST, _LEAST, scale).float()
 
 
 @torch.compiler.assume_constant_result
 def _largest(fmt):
-    return largest(fmt)
+    return bounds(fmt)[1]
+
+
+def _as_numbers(x):
+    """A tensor as it is; numbers in float64, where torch's default device does not take them."""
+    if isinstance(x, torch.Tensor):
+        return x
+    try:
+        return torch.tensor(float(x) if isinstance(x, int) else x, dtype=torch.float64, device="cpu")
+    except OverflowError:
+        raise ValueError("x is a number beyond float64") from None
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"x is {x!r}, neither a tensor nor numbers") from None
 
 
 @torch.no_grad()
 def _amax(x, dim=None, block=None):
-    """The largest finite magnitude; 0 of nothing."""
+    """The largest finite magnitude, in float64 where `x` is; 0 of nothing."""
     if x.is_complex():
         raise TypeError(f"a tensor of {x.dtype} was given; magnitudes are of real numbers")
     if x.layout != torch.strided:
         raise TypeError(f"a tensor of {x.layout} was given; magnitudes are of dense ones: to_dense() it")
-    size = x.detach().float().abs()
+    if not is_seen(x):
+        check_memory(x)
+    size = x.detach()
+    size = (size if size.dtype == torch.float64 else size.float()).abs()
     size = torch.where(size.isfinite(), size, 0.0)
     if block is not None:
-        check_block(block)
-        if dim is not None or x.dim() == 0:
-            raise ValueError("blocks want a tensor with a last dimension, and no dim beside them")
-        blocks = -(-size.shape[-1] // block)
-        padded = torch.nn.functional.pad(size, (0, blocks * block - size.shape[-1]))
-        return padded.unflatten(-1, (blocks, block)).amax(-1)
+        return _amax_of_blocks(size, check_block(block), dim)
     if dim is None:
         return size.amax() if size.numel() else size.new_zeros(())
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    if 0 in (size.shape[i] for i in dims):
+    dims = _dims_of(size, dim)
+    if size.dim() and 0 in [size.shape[i] for i in dims]:
         return size.sum(dims, keepdim=True)
     return size.amax(dims, keepdim=True)
+
+
+def _amax_of_blocks(size, block, dim):
+    if dim is not None or size.dim() == 0:
+        raise ValueError("blocks want a tensor with a last dimension, and no dim beside them")
+    block = min(block, max(size.shape[-1], 1))
+    blocks = -(-size.shape[-1] // block)
+    padded = torch.nn.functional.pad(size, (0, blocks * block - size.shape[-1]))
+    return padded.unflatten(-1, (blocks, block)).amax(-1)
+
+
+def _dims_of(size, dim):
+    try:
+        dims = tuple(map(index, dim)) if isinstance(dim, (tuple, list)) else (index(dim),)
+    except TypeError:
+        raise TypeError(f"dim is {dim!r}; it is an int or several") from None
+    reach = max(size.dim(), 1)
+    if not all([-reach <= i < reach for i in dims]):
+        raise IndexError(f"dim is {dim!r}; x has {size.dim()} dimensions")
+    return dims
 
 
 class AmaxHistory(torch.nn.Module):
@@ -68,15 +122,23 @@ class AmaxHistory(torch.nn.Module):
         super().__init__()
         if not isinstance(length, int) or isinstance(length, bool) or length < 1:
             raise ValueError(f"length is {length!r}; it is a number of tensors from 1 on")
-        self.register_buffer("history", torch.zeros(length, device=device))
+        self.register_buffer("history", torch.zeros(length, dtype=torch.float32, device=device))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64, device=device))
 
     @torch.no_grad()
     def update(self, x):
         """Adds the largest finite magnitude of `x`, in place of the oldest one."""
         place = (self.count % len(self.history)).reshape(1)
-        self.history.index_copy_(0, place, _amax(x).to(self.history).reshape(1))
+        self.history.index_copy_(0, place, _amax(_as_numbers(x)).clamp(max=_MOST).to(self.history).reshape(1))
         self.count += 1
+
+    def _apply(self, fn, recurse=True):
+        # Magnitudes stay in float32, whatever dtype a model is cast to.
+        before = self.history
+        super()._apply(fn, recurse)
+        if self.history.dtype != torch.float32:
+            self.history = before.to(self.history.device)
+        return self
 
     @property
     def amax(self):

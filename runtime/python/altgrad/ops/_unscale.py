@@ -101,8 +101,8 @@ def unscale_clip(grads, max_norm, inverse, norm_type, per_tensor):
     if copies and seen and places:
         for copy in copies:
             unwritten(copy)
-        results = run(grads, seen, _flags(kind, per_tensor), _given(max_norm, inverse),
-                      copies={"copy": (copies, places)})
+        results = run(seen, _flags(kind, per_tensor), _given(max_norm, inverse),
+                      copies={"copy": places})
         return copies, results["norm"], results["flag"]
     if are_fake(grads):
         return torch.ops.altgrad.unscale_clip(
@@ -115,7 +115,7 @@ def unscale_clip_(grads, max_norm, inverse, norm_type, per_tensor):
     kind = KINDS.get(norm_type)
     seen = look(grads, written=True) if kind else None
     if seen:
-        results = run(grads, seen, _flags(kind, per_tensor), _given(max_norm, inverse))
+        results = run(seen, _flags(kind, per_tensor), _given(max_norm, inverse))
         written(grads, seen)
         return results["norm"], results["flag"]
     if are_fake(grads):

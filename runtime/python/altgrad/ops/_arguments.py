@@ -1,0 +1,168 @@
+"""What quantize and its kin are given: numbers, formats, scales, blocks; and whether torch looks on."""
+
+import math
+from functools import cache
+from numbers import Integral
+
+import torch
+from torch._C import _is_tracing, _len_torch_dispatch_stack
+from torch._C._functorch import TransformType, get_interpreter_stack
+from torch.autograd import forward_ad
+
+from .._binding.layout import PARAM_DTYPES, check_extent
+from .._binding.where import is_host
+from .._library import library
+from ._lists import single
+from ._look import PLAIN
+
+
+# Between _LEAST and _BEYOND a number is neither 0 nor infinite in float32, and from _NORMAL on it is no subnormal one.
+_LEAST, _NORMAL, _BEYOND = 2.0**-150, 2.0**-126, 2.0**128 - 2.0**103
+
+
+def check_numbers(x):
+    """Raises TypeError for what no kernel reads."""
+    if not isinstance(x, torch.Tensor) or x.dtype not in PARAM_DTYPES:
+        kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
+        raise TypeError(f"a {kind} was given; the kernels read float32, bfloat16 and float16")
+    if type(x) in PLAIN and x.layout != torch.strided:
+        raise TypeError(f"a tensor of {x.layout} was given; the kernels read dense ones: to_dense() it")
+
+
+def check_memory(*tensors):
+    """Raises RuntimeError where elements of plain tensors lie beyond a storage: torch would read them."""
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and not (tensor.is_meta or tensor.is_nested):
+            check_extent(tensor)
+
+
+def plain(x):
+    """A tensor of a class without a kernel of its own, as torch's."""
+    return x if type(x) in PLAIN else x.as_subclass(torch.Tensor)
+
+
+@cache
+def _is_known(fmt):
+    return fmt.isascii() and "\0" not in fmt and fmt != "f32" and library().altgrad_format_bits(fmt.encode()) > 0
+
+
+@torch.compiler.assume_constant_result
+def is_format(fmt):
+    """Whether numbers can be rounded to it."""
+    return isinstance(fmt, str) and _is_known(fmt)
+
+
+def check_format(fmt):
+    if not is_format(fmt):
+        raise ValueError(f"{fmt!r} is no format to round to; altgrad-opt --list-formats names them")
+
+
+def check_block(block):
+    """`block` as an int; raises ValueError for what is no number of elements."""
+    if not isinstance(block, Integral) or isinstance(block, bool) or block < 1:
+        raise ValueError(f"block is {block!r}; it is a number of elements from 1 on")
+    return block if isinstance(block, int) else int(block)
+
+
+def is_normal(scale):
+    """Whether it is a float that is a scale and no flush to zero changes."""
+    return type(scale) is float and _NORMAL <= scale < _BEYOND
+
+
+def scale_of(scale, x):
+    """A scale for `x` as a number or a tensor of float32; those in tensors are looked at where they are used."""
+    if is_normal(scale):
+        return scale
+    if isinstance(scale, torch.Tensor):
+        return _read(scale, x)
+    if not isinstance(scale, float):
+        try:
+            if isinstance(scale, (str, bytes, bytearray)):
+                raise TypeError
+            scale = float(scale)
+        except OverflowError:
+            scale = math.inf
+        except (TypeError, ValueError):
+            raise TypeError(f"scale is {scale!r}, neither a number nor a tensor") from None
+    if _LEAST < scale < _BEYOND:
+        number = scale if torch.compiler.is_compiling() else single(scale)
+        if number > 0:  # where subnormal numbers are flushed it may be 0
+            return number
+    raise ValueError(f"scale is {scale}; it is positive and finite in float32")
+
+
+def _read(scale, x):
+    if scale.is_complex():
+        raise TypeError(f"scale is of {scale.dtype}; it is real")
+    if type(scale) in PLAIN and (scale.layout != torch.strided or scale.is_quantized or scale.is_nested):
+        kind = scale.layout if scale.layout != torch.strided else scale.dtype if scale.is_quantized else "nested"
+        raise TypeError(f"scale is a tensor that is {kind}; it is dense")
+    if scale.device.type == "meta" != x.device.type:
+        raise ValueError(f"scale is on meta, where it has no number, and x on {x.device}")
+    scale = scale.detach().float()
+    # The names of a result are those of `x`.
+    return scale if torch.compiler.is_compiling() or not scale.has_names() else scale.rename(None)
+
+
+def looked_at(scale):
+    """A scale that is positive and finite; the host's single ones as numbers. Nobody waits for a GPU."""
+    if type(scale) is float or not is_host(scale.device) or scale.numel() == 0:
+        return scale
+    least, greatest = [end.item() for end in (scale.aminmax() if scale.dim() else (scale, scale))]
+    if not (least > 0 and greatest < math.inf):  # of a NaN neither is true
+        raise ValueError(f"scale is {scale}; it is positive and finite in float32")
+    return scale if scale.dim() else least
+
+
+def spread(scale, x, block):
+    """A scale for each element of the last dimension of `x` from one for each block of it."""
+    if block is not None:
+        scale = _repeated(scale, x, check_block(block))
+    if isinstance(scale, torch.Tensor):
+        for own, other in zip(reversed(scale.shape), reversed(x.shape)):
+            if own != other and own != 1 and other != 1:
+                raise ValueError(f"scale has the shape {tuple(scale.shape)}, which does not broadcast against "
+                                 f"{tuple(x.shape)}, that of x")
+    return scale
+
+
+def _repeated(scale, x, block):
+    if not isinstance(scale, torch.Tensor) or scale.dim() == 0 or x.dim() == 0:
+        raise ValueError("blocks want a tensor with a scale for each of them, and an x that has a last dimension")
+    extent = x.shape[-1]
+    blocks = -(-extent // block)
+    if scale.shape[-1] != blocks:
+        raise ValueError(f"scale has {scale.shape[-1]} numbers in its last dimension; {extent} elements "
+                         f"are {blocks} blocks of {block}")
+    return scale.repeat_interleave(min(block, max(extent, 1)), -1)[..., :extent]
+
+
+def as_tensor(scale):
+    return scale if isinstance(scale, torch.Tensor) else torch.full((), scale, dtype=torch.float32, device="cpu")
+
+
+def _levels():
+    return {level.key() for level in get_interpreter_stack() or ()}
+
+
+def is_transformed():
+    """Whether functorch or forward-mode differentiation looks: they know no operator's gradient."""
+    return forward_ad._current_level >= 0 or bool(_levels() - {TransformType.Functionalize})
+
+
+@torch.compiler.assume_constant_result
+def is_differentiated():
+    """Whether they differentiate."""
+    return forward_ad._current_level >= 0 or bool(_levels() & {TransformType.Grad, TransformType.Jvp})
+
+
+def is_seen(x):
+    """Whether somebody but autograd looks on: a tracer, a transform, a mode, a class of its own, or meta without
+    memory. Else the operator's way around is spared, which takes longer than to round 10,000 elements."""
+    return (torch.compiler.is_compiling() or get_interpreter_stack() is not None or forward_ad._current_level >= 0
+            or type(x) not in PLAIN or x.is_meta or _len_torch_dispatch_stack() > 0 or _is_tracing())
+
+
+def is_of_its_own(scale):
+    """Whether `scale` is of a class that an operator asks what to do."""
+    return isinstance(scale, torch.Tensor) and type(scale) not in PLAIN
