@@ -57,11 +57,11 @@ def check_format(fmt):
         raise ValueError(f"{fmt!r} is no format to round to; altgrad-opt --list-formats names them")
 
 
-def check_block(block):
-    """`block` as an int; raises ValueError for what is no number of elements."""
-    if not isinstance(block, Integral) or isinstance(block, bool) or block < 1:
-        raise ValueError(f"block is {block!r}; it is a number of elements from 1 on")
-    return block if isinstance(block, int) else int(block)
+def count_of(name, what, number):
+    """`number` as an int; raises ValueError for what counts none."""
+    if not isinstance(number, Integral) or isinstance(number, bool) or number < 1:
+        raise ValueError(f"{name} is {number!r}; it is a number of {what} from 1 on")
+    return number if isinstance(number, int) else int(number)
 
 
 def is_normal(scale):
@@ -117,7 +117,7 @@ def looked_at(scale):
 def spread(scale, x, block):
     """A scale for each element of the last dimension of `x` from one for each block of it."""
     if block is not None:
-        scale = _repeated(scale, x, check_block(block))
+        scale = _repeated(scale, x, count_of("block", "elements", block))
     if isinstance(scale, torch.Tensor):
         for own, other in zip(reversed(scale.shape), reversed(x.shape)):
             if own != other and own != 1 and other != 1:

@@ -8,7 +8,7 @@ from operator import index
 import torch
 
 from .._library import library
-from ._arguments import check_block, check_format, check_memory, is_seen
+from ._arguments import check_format, check_memory, count_of, is_seen
 
 _LEAST, _MARGIN, _MOST = 1e-10, 1.01, torch.finfo(torch.float32).max
 
@@ -77,7 +77,7 @@ def _amax(x, dim=None, block=None):
     size = (size if size.dtype == torch.float64 else size.float()).abs()
     size = torch.where(size.isfinite(), size, 0.0)
     if block is not None:
-        return _amax_of_blocks(size, check_block(block), dim)
+        return _amax_of_blocks(size, count_of("block", "elements", block), dim)
     if dim is None:
         return size.amax() if size.numel() else size.new_zeros(())
     dims = _dims_of(size, dim)
@@ -120,8 +120,7 @@ class AmaxHistory(torch.nn.Module):
 
     def __init__(self, length=16, device=None):
         super().__init__()
-        if not isinstance(length, int) or isinstance(length, bool) or length < 1:
-            raise ValueError(f"length is {length!r}; it is a number of tensors from 1 on")
+        length = count_of("length", "tensors", length)
         self.register_buffer("history", torch.zeros(length, dtype=torch.float32, device=device))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64, device=device))
 
