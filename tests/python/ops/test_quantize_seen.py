@@ -107,6 +107,8 @@ def test_a_storage_that_was_shrunk_is_refused(left):
     for call in (lambda: altgrad.quantize(shrunk(x.clone()), FP8, scale), lambda: altgrad.quantize(x, FP8, shrunk(scale.clone())),
                  lambda: altgrad.quantize_codes(shrunk(x.clone()), "int8", scale), lambda: altgrad.compute_scale(shrunk(x.clone()), FP8),
                  lambda: altgrad.dequantize(shrunk(x.clone()), scale), lambda: altgrad.dequantize(x, shrunk(scale.clone())),
+                 lambda: altgrad.quantize(x, FP8, shrunk(torch.ones(4, 2)), block=4), lambda: altgrad.dequantize(x, shrunk(scale.double())),
+                 lambda: torch.ops.altgrad.quantize(shrunk(x.clone()), FP8, scale, False),
                  lambda: altgrad.AmaxHistory().update(shrunk(x.clone())), lambda: altgrad.quantize_blocks(shrunk(torch.ones(2, 32)))):
         with pytest.raises(RuntimeError, match=f"of a storage of {left} bytes"):
             call()

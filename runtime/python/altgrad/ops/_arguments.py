@@ -32,7 +32,8 @@ def check_numbers(x):
 def check_memory(*tensors):
     """Raises RuntimeError where elements of plain tensors lie beyond a storage: torch would read them."""
     for tensor in tensors:
-        if isinstance(tensor, torch.Tensor) and not (tensor.is_meta or tensor.is_nested):
+        if (isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
+                and not (tensor.is_meta or tensor.is_nested)):
             check_extent(tensor)
 
 
@@ -163,6 +164,10 @@ def is_seen(x):
             or type(x) not in PLAIN or x.is_meta or _len_torch_dispatch_stack() > 0 or _is_tracing())
 
 
-def is_of_its_own(scale):
-    """Whether `scale` is of a class that an operator asks what to do."""
-    return isinstance(scale, torch.Tensor) and type(scale) not in PLAIN
+def are_seen(x, scale):
+    """The same of both: an operator asks the class of a scale what to do, too. Raises RuntimeError where nobody
+    looks on and elements lie beyond a storage."""
+    if is_seen(x) or (isinstance(scale, torch.Tensor) and type(scale) not in PLAIN):
+        return True
+    check_memory(x, scale)
+    return False

@@ -10,8 +10,8 @@ from .._binding.layout import DTYPES, dtype_of
 from .._binding.where import is_host, unwritten
 from .._bundle import compile_gradients
 from .._native import native
-from ._arguments import (as_tensor, check_format, check_memory, check_numbers, is_differentiated, is_format, is_normal,
-                         is_of_its_own, is_seen, is_transformed, looked_at, plain, scale_of, spread)
+from ._arguments import (are_seen, as_tensor, check_format, check_memory, check_numbers, is_differentiated, is_format,
+                         is_normal, is_transformed, looked_at, plain, scale_of, spread)
 from ._bound import run
 from ._look import Look, look
 from ._scales import numbers
@@ -44,15 +44,15 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     check_format(fmt)
     if not isinstance(mask_saturated, bool):
         raise TypeError(f"mask_saturated is {mask_saturated!r}; it is True or False")
+    seen = are_seen(x, scale)
     factor = spread(scale_of(scale, x), x, block)
-    if is_seen(x) or is_of_its_own(scale):
+    if seen:
         compiling = torch.compiler.is_compiling()
         if compiling and is_differentiated():
             raise NotImplementedError("torch.compile drops the gradient of altgrad.quantize under torch.func and in "
                                       "forward mode: call those outside of what is compiled")
         way = StraightThrough.apply if not compiling and is_transformed() else torch.ops.altgrad.quantize
         return way(x, fmt, as_tensor(factor), mask_saturated)
-    check_memory(x, scale)
     factor = looked_at(factor)
     if x.requires_grad and torch.is_grad_enabled():
         return PlainStraightThrough.apply(x, fmt, factor, mask_saturated)
@@ -69,10 +69,10 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
         return out
     check_numbers(x)
     check_format(fmt)
+    seen = are_seen(x, scale)
     factor = spread(scale_of(scale, x), x, block)
-    if is_seen(x) or is_of_its_own(scale):
+    if seen:
         return torch.ops.altgrad.quantize_codes(x.detach(), fmt, as_tensor(factor))
-    check_memory(x, scale)
     return _codes(x, fmt, looked_at(factor))
 
 
@@ -87,8 +87,7 @@ def dequantize(x, scale=1.0, fmt=None, *, block=None):
     if not isinstance(x, torch.Tensor) or x.is_complex():
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; codes and numbers are real, in a tensor")
-    if not (seen := is_seen(x)):
-        check_memory(x)
+    seen = are_seen(x, scale)
     if fmt is not None:
         check_format(fmt)
         # A dtype of torch has torch's own gradient.
@@ -96,10 +95,7 @@ def dequantize(x, scale=1.0, fmt=None, *, block=None):
     if is_normal(scale) and block is None:
         return x.float() * scale
     factor = spread(scale_of(scale, x), x, block)
-    if not seen and not is_of_its_own(scale):
-        check_memory(scale)
-        factor = looked_at(factor)
-    return x.float() * factor
+    return x.float() * (factor if seen else looked_at(factor))
 
 
 class PlainStraightThrough(torch.autograd.Function):
@@ -134,10 +130,15 @@ def fake(x, fmt, scale, dtype=None):
     return like(x, scale_of(scale, x), dtype)
 
 
-@torch.no_grad()
-def quantized(x, fmt, scale):
+def _check(x, fmt, scale):
     check_numbers(x)
     check_format(fmt)
+    check_memory(x, scale)
+
+
+@torch.no_grad()
+def quantized(x, fmt, scale):
+    _check(x, fmt, scale)
     return _rounded(plain(x), fmt, looked_at(plain(scale_of(scale, x))))
 
 
@@ -157,8 +158,7 @@ def _rounded(x, fmt, scale):
 
 
 def codes_of(x, fmt, scale):
-    check_numbers(x)
-    check_format(fmt)
+    _check(x, fmt, scale)
     return _codes(plain(x), fmt, looked_at(plain(scale_of(scale, x))))
 
 
