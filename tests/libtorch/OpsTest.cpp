@@ -85,6 +85,17 @@ TEST(Ops, RefusesBeforeAnythingChanges) {
   EXPECT_EQ(params[0].grad()[0].item<float>(), 1);
 }
 
+// torch, which does what no kernel does, would write beyond it.
+TEST(Ops, RefusesAStorageThatWasShrunk) {
+  auto params = parameters({at::ones({100}), at::ones({3})});
+  params[0].grad().storage().set_nbytes(40);
+  EXPECT_THROW(clip_grad_norm_(params, 0.5), c10::Error);
+  EXPECT_THROW(clip_grad_value_(params, 0.5), c10::Error);
+  EXPECT_THROW(compute_global_grad_norm({params[0].grad()}), c10::Error);
+  EXPECT_EQ(params[1].grad().sum().item<float>(), 3);
+  params[0].grad().storage().set_nbytes(400);
+}
+
 TEST(Ops, NormsOfEachTensorAndWhatGradientsWereMultipliedBy) {
   for (at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
     auto grads = [&] {
