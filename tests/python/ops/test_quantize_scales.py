@@ -212,6 +212,13 @@ def test_magnitudes_beyond_float32_are_finite(amax):
     assert altgrad.compute_scale(amax, "ocp.e4m3fn").item() == min(np.float32(min(number * 1.01 / 448, 3.4028234663852886e38)), 3.4028234663852886e38)
 
 
+def test_a_history_that_somebody_else_has_cast_stays_finite():
+    history = altgrad.AmaxHistory(2)
+    history.history.data = history.history.half()  # as FSDP casts buffers
+    history.update(torch.tensor([70001.0]))
+    assert history.amax.dtype == torch.float32 and history.amax.item() == 65504
+
+
 def test_defaults_of_torch_change_no_scale():
     x = torch.randn(8)
     scale, number = altgrad.compute_scale(x, "ocp.e4m3fn"), altgrad.compute_scale(70000.0, "ocp.e4m3fn")

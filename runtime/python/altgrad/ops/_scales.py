@@ -128,7 +128,8 @@ class AmaxHistory(torch.nn.Module):
     def update(self, x):
         """Adds the largest finite magnitude of `x`, in place of the oldest one."""
         place = (self.count % len(self.history)).reshape(1)
-        self.history.index_copy_(0, place, _amax(_as_numbers(x)).clamp(max=_MOST).to(self.history).reshape(1))
+        amax = _amax(_as_numbers(x)).clamp(max=torch.finfo(self.history.dtype).max)
+        self.history.index_copy_(0, place, amax.to(self.history).reshape(1))
         self.count += 1
 
     def _apply(self, fn, recurse=True):
@@ -142,7 +143,7 @@ class AmaxHistory(torch.nn.Module):
     @property
     def amax(self):
         """The largest of what it holds, a 0-dim float32 tensor; 1 before the first."""
-        return torch.where(self.count == 0, 1.0, self.history.max())
+        return torch.where(self.count == 0, 1.0, self.history.max().float())
 
     def scale(self, fmt):
         """`compute_scale` of `amax`."""
