@@ -1,0 +1,151 @@
+"""Runs one block of a page. The conventions are in pages.py."""
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+
+import altgrad
+from pages import ROOT
+
+OPT = Path(os.environ.get("ALTGRAD_OPT", ROOT / "build/bin/altgrad-opt")).resolve()
+LIBRARY = Path(os.environ.get("ALTGRAD_LIBRARY", ROOT / "build/lib/libaltgrad.so")).resolve()
+PACKAGE = Path(altgrad.__file__).resolve().parents[1]
+RULE = """altgrad.rule @example(param %w: f32, grad %g: f32, state %m: f32, state %v: f32, hyper %lr: f64 = 1.0e-3,
+                      hyper %beta: f64 = 0.9, hyper %eps: f64 = 1.0e-8, step %t: i64) {
+"""
+YIELD = "altgrad.yield param(%w) state(%m, %v)\n"
+
+
+def same(printed, expected):
+    """Whether a text is the expected one, in which ... stands for anything."""
+    def tidy(text):
+        return "\n".join(line.rstrip() for line in text.strip("\n").split("\n")) + "\n"
+    return doctest.OutputChecker().check_output(tidy(expected), tidy(printed), doctest.ELLIPSIS)
+
+
+def check(printed, expected, where):
+    if expected is not None:
+        assert same(printed, expected), f"{where}: expected\n{expected}\nbut it printed\n{printed}"
+
+
+class Runner:
+    """One section's folder, namespace and program."""
+
+    def __init__(self, page, folder):
+        self.page, self.folder, self.program = page, folder, []
+        for entry in ROOT.iterdir():
+            if not entry.name.startswith(".git") or entry.name == ".github":
+                (folder / entry.name).symlink_to(entry)
+        self.env = {**os.environ, "PATH": os.pathsep.join([str(OPT.parent), os.path.dirname(sys.executable), os.environ["PATH"]]),
+                    "PYTHONPATH": str(PACKAGE), "ALTGRAD_OPT": str(OPT), "ALTGRAD_LIBRARY": str(LIBRARY),
+                    "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+        inputs, targets = torch.randn(32, 64), torch.randint(10, (32,))
+        self.names = {"__name__": "__main__", "torch": torch, "altgrad": altgrad, "model": model, "inputs": inputs,
+                      "targets": targets, "loss": torch.nn.functional.cross_entropy(model(inputs), targets)}
+
+    def run(self, block, expected):
+        """Runs a block; `expected` is the text of the output block behind it, or None."""
+        where = f"{self.page.relative_to(ROOT)}:{block.line}"
+        if by := block.value("run-by"):
+            return named(block, by, where)
+        if title := block.value("title"):
+            (self.folder / title).unlink(missing_ok=True)
+            (self.folder / title).write_text(block.text)
+            if block.tag != "mlir":
+                return None
+        return getattr(self, f"run_{block.tag}")(block, expected, where)
+
+    def python(self, text, line, fails):
+        """What Python code prints; its line numbers are the page's."""
+        out = io.StringIO()
+        code = compile("\n" * (line - 1) + text, str(self.page), "exec")
+        with contextlib.redirect_stdout(out), contextlib.chdir(self.folder):
+            try:
+                exec(code, self.names)
+            except Exception as error:
+                if not fails:
+                    raise
+                return "".join(traceback.format_exception_only(error))
+        assert not fails, f"{self.page}:{line}: does not fail"
+        return out.getvalue()
+
+    def run_python(self, block, expected, where):
+        check(self.python(block.text, block.line, "fails" in block.words), expected, where)
+
+    def run_diff(self, block, expected, where):
+        for sign in "+-":
+            kept = ["" if line.startswith(sign) else line[1:] for line in block.lines]
+            self.python("\n".join(kept), block.line, False)
+
+    def command(self, command, fails, where):
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=self.folder, env=self.env, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        assert (done.returncode != 0) == fails, f"{where}: ends with {done.returncode}\n{done.stdout}"
+        return done.stdout
+
+    def run_sh(self, block, expected, where):
+        check(self.command(block.text, "fails" in block.words, where), expected, where)
+
+    def run_console(self, block, expected, where):
+        for part in re.split(r"^\$ ", block.text.replace("\\\n", "\0"), flags=re.M)[1:]:
+            command, _, printed = part.partition("\n")
+            fails = "fails" in block.words
+            check(self.command(command.replace("\0", "\\\n"), fails, where), printed.replace("\0", "\\\n") or None, where)
+
+    def run_mlir(self, block, expected, where):
+        text = block.text
+        if "in-rule" in block.words:
+            text = RULE + text + ("" if "altgrad.yield" in text else YIELD) + "}\n"
+        done = subprocess.run([OPT, "-"], input=text, text=True, capture_output=True, env=self.env, cwd=self.folder)
+        assert (done.returncode != 0) == ("fails" in block.words), f"{where}: {done.stderr}"
+        check(done.stderr, expected, where)
+
+    def run_c(self, block, expected, where):
+        self.program.append(block)
+
+    run_cpp = run_c
+
+    def run_output(self, block, expected, where):
+        """Compared with the block before it."""
+
+    run_text = run_output
+
+    def finish(self):
+        """Compiles what the C and C++ blocks of the section make together, and runs it if it has a main."""
+        if not self.program:
+            return
+        first = self.program[0]
+        where = f"{self.page.relative_to(ROOT)}:{first.line}"
+        text = "".join(f'#line {block.line} "{self.page}"\n{block.text}' for block in self.program)
+        source = self.folder / f"program.{first.tag}"
+        source.write_text(text)
+        words = [os.environ.get("CXX", "clang++-22"), *(["-x", "c"] if first.tag == "c" else ["-std=c++17"]),
+                 str(source), "-Wall", "-Werror", f"-I{ROOT}/runtime/include"]
+        libraries = [f"-L{LIBRARY.parent}", f"-Wl,-rpath,{LIBRARY.parent}"]
+        if "torch/" in text or "altgrad/optim.h" in text or "altgrad/amp.h" in text or "altgrad/ops.h" in text:
+            from torch.utils.cpp_extension import include_paths
+            words += [f"-I{ROOT}/runtime/torch", "-fclang-abi-compat=17", *(f"-isystem{path}" for path in include_paths())]
+            place = Path(torch.__file__).parent / "lib"
+            libraries += ["-laltgrad_torch", f"-L{place}", f"-Wl,-rpath,{place}", "-ltorch", "-ltorch_cpu", "-lc10"]
+        if re.search(r"\bmain\s*\(", text):
+            self.command(shlex.join([*words, *libraries, "-laltgrad", "-o", "program"]) + " && ./program", False, where)
+        else:
+            self.command(shlex.join([*words, "-fsyntax-only"]), False, where)
+
+
+def named(block, file, where):
+    """Checks that a file of the repository names the commands that it is said to run."""
+    text = (ROOT / file).read_text()
+    for line in block.lines:
+        for word in re.sub(r"#.*", "", line).split()[:2]:
+            assert os.path.basename(word) in text, f"{where}: {file} does not name {word}"
