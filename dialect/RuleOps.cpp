@@ -1,10 +1,10 @@
 // Text and verification of rules: which roles, which operations.
+#include "dialect/Arithmetic.h"
 #include "dialect/Variance.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -240,77 +240,6 @@ LogicalResult RuleOp::verify() {
   return success();
 }
 
-// A shift beyond the width and a broken promise have no defined bits.
-static std::string whyNotWrapping(Operation &op) {
-  if (isa<arith::ShLIOp, arith::ShRUIOp>(op)) {
-    APInt distance;
-    // body_c9
-    if (!matchPattern(op.getOperand(1), m_ConstantInt(&distance)) ||
-        distance.uge(64))
-      return "shifts by something other than a constant of 0 to 63";
-  }
-  auto flags = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op);
-  auto shift = dyn_cast<arith::ShRUIOp>(op);
-  // body_c10
-  if ((flags && flags.getOverflowAttr().getValue() !=
-                    arith::IntegerOverflowFlags::none) ||
-      (shift && shift.getIsExact()))
-    return "promises that no bit is lost; integers wrap around";
-  return "";
-}
-
-std::string altgrad::whyNotArithmetic(Operation &op) {
-  bool listed =
-      isa<arith::ConstantOp, arith::AddFOp, arith::SubFOp, arith::MulFOp,
-          arith::DivFOp, arith::NegFOp, arith::MinimumFOp, arith::MaximumFOp,
-          arith::CmpFOp, arith::CmpIOp, arith::SelectOp, arith::TruncFOp,
-          arith::ExtFOp, arith::AddIOp, arith::SubIOp, arith::MulIOp,
-          arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::ShLIOp,
-          arith::ShRUIOp, arith::SIToFPOp,
-          arith::FPToSIOp, math::FmaOp, math::SqrtOp, math::AbsFOp,
-          math::CopySignOp, math::FPowIOp, math::LogOp, math::ExpOp>(op);
-  // body_c2
-  if (!listed)
-    return "is not on the list of allowed operations";
-  if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
-    // body_c3
-    if (auto flags = fast.getFastMathFlagsAttr();
-        flags && flags.getValue() != arith::FastMathFlags::none)
-      return "has fast-math flags";
-  // body_c4
-  if (auto round = dyn_cast<arith::TruncFOp>(op); round && round.getRoundingmode())
-    return "has a rounding mode; arithmetic rounds to nearest even";
-  for (Type type : llvm::concat<const Type>(
-           SmallVector<Type>(op.getOperandTypes()),
-           SmallVector<Type>(op.getResultTypes())))
-    // body_c5
-    if (!type.isF32() && !type.isF64() && !type.isInteger(64) &&
-        !type.isInteger(1))
-      return "computes with a type other than f32, f64, i64 and i1";
-  // body_c6
-  if (isa<math::FPowIOp, math::LogOp, math::ExpOp>(op) &&
-      !op.getResult(0).getType().isF64())
-    return "exists for f64 scalars only";
-  // body_c7
-  if (auto power = dyn_cast<math::FPowIOp>(op);
-      power && !power.getRhs().getType().isInteger(64))
-    return "has an exponent that is not i64";
-  return whyNotWrapping(op);
-}
-
-std::string altgrad::whyNotElement(Operation &op) {
-  // body_c11
-  if (isa<arith::FPToSIOp>(op))
-    return "makes an integer of an element";
-  std::string reason;
-  for (Type type : op.getResultTypes())
-    // body_c8
-    if (!type.isF32() && !type.isInteger(64) && !type.isInteger(1))
-      llvm::raw_string_ostream(reason)
-          << "computes elements in '" << type << "'; elements are f32, i64 or i1";
-  return reason;
-}
-
 bool altgrad::isIdentifier(StringRef name) {
   return !name.empty() && !llvm::isDigit(name[0]) &&
          llvm::all_of(name,
@@ -360,7 +289,8 @@ LogicalResult RuleOp::verifyRegions() {
   for (Operation &op : getBody().front()) {
     if (isa<YieldOp>(op))
       continue;
-    if (!isa<ReduceOp, BlockReduceOp, IndexOp, TagOp, DimOp, BinadeOp>(op))
+    bool own = op.getName().getDialectNamespace() == "altgrad";
+    if (!own || !isAllowedOperation(op.getName().getStringRef()))
       if (std::string reason = whyNotArithmetic(op); !reason.empty())
         return op.emitOpError() << reason;
     if (auto reduce = dyn_cast<ReduceOp>(op)) {

@@ -5,6 +5,7 @@
 #include "codegen/analyze/Analyze.h"
 #include "codegen/driver/Compiler.h"
 #include "codegen/driver/Output.h"
+#include "dialect/Arithmetic.h"
 #include "passes/RulePath.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/CrashRecoveryContext.h"
@@ -146,6 +147,9 @@ struct Options {
                              cl::cat(category)};
   cl::opt<bool> listFormats{"list-formats", cl::desc("List the named formats"),
                             cl::cat(category)};
+  cl::opt<bool> listOperations{
+      "list-ops", cl::desc("List the operations that a rule may hold"),
+      cl::cat(category)};
   cl::opt<bool> listRules{"list-rules", cl::desc("List the rules found"),
                           cl::cat(category)};
   cl::opt<bool> listTargets{"list-targets", cl::desc("List the machines"),
@@ -161,7 +165,7 @@ bool altgrad::asksForProduct(int argc, char **argv) {
       continue;
     for (StringRef own : {"emit", "rule", "set", "storage", "clip", "clip-value", "norm", "per-tensor",
                           "unscale", "scaler", "loss-scaler", "quantize", "scales", "statistics", "profile",
-                          "analyze", "print-step", "list-rules", "list-targets", "list-formats", "version",
+                          "analyze", "print-step", "list-rules", "list-targets", "list-formats", "list-ops", "version",
                           "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
                           word[own.size()] == '='))
@@ -178,6 +182,8 @@ static int list(const Options &options) {
               (target.isPtx() ? " (PTX " + target.ptx.str() + ")" : "") + "\n";
   if (options.listFormats)
     text += listFormats();
+  if (options.listOperations)
+    text += listOperations();
   if (options.listRules)
     for (const std::string &name : listRules(options.rulePath))
       text += name + "\n";
@@ -349,7 +355,8 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.scaler = options.scaler;
   request.step.statistics = options.statistics;
   request.exchange = request.step.exchange = options.exchange;
-  if (options.listTargets || options.listFormats || options.listRules)
+  if (options.listTargets || options.listFormats || options.listRules ||
+      options.listOperations)
     return list(options);
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");

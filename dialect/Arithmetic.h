@@ -1,0 +1,30 @@
+// The list of operations that rules and steps may hold.
+#ifndef ALTGRAD_DIALECT_ARITHMETIC_H
+#define ALTGRAD_DIALECT_ARITHMETIC_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <string>
+
+namespace altgrad {
+
+/// One row: what `altgrad-opt --list-ops` and templates/Language.md say of an operation.
+struct AllowedOperation {
+  llvm::StringLiteral name; // "arith.addf"; rules and steps may leave out "arith."
+  llvm::StringLiteral types;
+  llvm::StringLiteral meaning;
+  llvm::StringLiteral example; // of a rule with %w, %g, %m: f32, %lr: f64, %t: i64, %flag: i1
+};
+
+/// Every operation that a rule may hold besides `altgrad.yield`.
+llvm::ArrayRef<AllowedOperation> allowedOperations();
+
+/// Whether `name` ("arith.addf") is one of them.
+bool isAllowedOperation(llvm::StringRef name);
+
+/// A line for each of them: name, types, meaning and example, separated by tabs.
+std::string listOperations();
+
+} // namespace altgrad
+
+#endif // ALTGRAD_DIALECT_ARITHMETIC_H

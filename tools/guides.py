@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Writes what guides say of the program itself: tools/guides.py [--check] [GUIDE.md ...]
+
+In a guide, everything between `<!-- generated: NAME -->` and `<!-- end -->` comes from the function
+NAME below. Without --check the guides are rewritten; with it the run fails if one is stale.
+$ALTGRAD_OPT names the compiler; otherwise it is build/bin/altgrad-opt or on PATH.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILT = ROOT / "build" / "bin" / "altgrad-opt"
+COMPILER = os.environ.get("ALTGRAD_OPT") or (str(BUILT) if BUILT.exists() else shutil.which("altgrad-opt"))
+GUIDES = ["templates/Language.md", "templates/Storage.md", "codegen/Guide.md"]
+
+
+def ask(*options):
+    """The lines that altgrad-opt prints."""
+    return subprocess.run([COMPILER, *options], check=True, text=True, capture_output=True).stdout.splitlines()
+
+
+def table(head, rows):
+    """A table of Markdown; a | inside a cell is escaped."""
+    cells = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
+
+
+def operations():
+    """The operations that a rule may hold."""
+    rows = (line.split("\t") for line in ask("--list-ops"))
+    return table(["operation", "types", "meaning", "example"],
+                 [[f"`{name.removeprefix('arith.')}`", types, meaning, f"`{example}`"]
+                  for name, types, meaning, example in rows])
+
+
+def formats():
+    """The formats that have a name."""
+    rows = re.findall(r"(\S+) +(\d+) bits, (.*?), (\S+) to ([^,]+)(?:, )?(.*)", "\n".join(ask("--list-formats")))
+    return table(["format", "bits", "kind", "smallest and largest magnitude", "special codes"],
+                 [[f"`{name}`", bits, kind, f"{least} to {most}", special]
+                  for name, bits, kind, least, most, special in rows])
+
+
+def described(path, name):
+    """The description of a definition in a .td file."""
+    text = (ROOT / path).read_text()
+    found = re.search(rf"def {name} : .*?let description = \[\{{\n(.*?)\n  \}}\];", text, re.S)
+    return re.sub(r"^    ", "", found[1], flags=re.M)
+
+
+def roles():
+    """The roles of a rule's arguments."""
+    return "\n".join(re.findall(r"^\|.*\|$", described("dialect/RuleOps.td", "Altgrad_RuleOp"), re.M))
+
+
+def constraints():
+    """What the verifier looks at in a rule."""
+    items = re.findall(r"^- \((?:rule|name|body)_c\d+\) (.*?)[;.]$",
+                       described("dialect/RuleOps.td", "Altgrad_RuleOp"), re.M | re.S)
+    return "\n".join("- " + re.sub(r"\s+", " ", item) for item in items)
+
+
+def passes():
+    """The passes in the order of the two files that define them."""
+    rows = []
+    for path in ("passes/Passes.td", "codegen/Passes.td"):
+        rows += re.findall(r'def \w+ : Pass<"([^"]+)".*?let summary = "([^"]+)"', (ROOT / path).read_text(), re.S)
+    return table(["pass", "what it does"], [[f"`--{flag}`", summary] for flag, summary in rows])
+
+
+def renewed(text):
+    """A guide with every generated part as it should be."""
+    return re.sub(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)",
+                  lambda found: f"{found[1]}\n{globals()[found[2]]()}\n\n{found[3]}", text, flags=re.S)
+
+
+def main(words):
+    check = "--check" in words
+    stale = []
+    for name in [word for word in words if word != "--check"] or GUIDES:
+        path = ROOT / name
+        before = path.read_text()
+        after = renewed(before)
+        if before != after and check:
+            stale.append(name)
+        elif before != after:
+            path.write_text(after)
+    if stale:
+        sys.exit(f"stale: {' '.join(stale)}; run tools/guides.py")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
