@@ -18,12 +18,14 @@ __version__ = "0.1.0"
 _OPS = ("AmaxHistory", "clip_grad_norm_", "clip_grad_value_", "compute_global_grad_norm",
         "compute_scale", "dequantize", "dynamic_loss_scale_update", "fused_grad_unscale_clip", "quantize",
         "quantize_blocks", "quantize_codes")
-__all__ = ["Error", "__version__", "amp", "ops", "optim", "runtime_version", "transcode", *_OPS]
+__all__ = ["Error", "Storage", "__version__", "amp", "ops", "optim", "runtime_version", "transcode", *_OPS]
 
 
 def __getattr__(name):
     if name in ("amp", "ops", "optim"):
         return import_module(f".{name}", __name__)
+    if name == "Storage":
+        return import_module("._storage.line", __name__).Storage
     if name == "transcode":
         return import_module(".optim", __name__).transcode
     if name in _OPS:

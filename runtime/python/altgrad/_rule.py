@@ -10,7 +10,6 @@ from ._library import Error, find_templates, library
 
 _COMMENT = re.compile(r"//[^\n]*")
 _RULE = re.compile(r"\baltgrad\.rule\s+(?:private\s+)?@([A-Za-z_][\w.$-]*)\s*\(", re.ASCII)
-_WORD = re.compile(r"([A-Za-z_][\w.$-]*)=([\w.+]+(?::\d*(?:x\d+)?)?(?::[\w.]*)?(?:,\w+(?::\d+)?)*)", re.ASCII)
 _REMAINDERS = {"bf16+i16": "int16", "bf16+i8": "int8"}
 _NAME = re.compile(r"[A-Za-z_][\w.$-]*", re.ASCII)
 
@@ -68,23 +67,6 @@ def _in_text(text, origin, name):
 
 def _names_in(text):
     return _RULE.findall(_COMMENT.sub("", text))
-
-
-def parse_storage(storage):
-    """{"m": "bf16", ...} from "m=bf16 ..."; what follows a comma stays behind the format, and
-    short names of formats with scales become what they mean.
-
-    Raises ValueError at a word that is none.
-    """
-    words = {}
-    for word in storage.split():
-        match = _WORD.fullmatch(word)
-        if not match:
-            raise ValueError(f"storage: {word!r} is not name=format")
-        if match[1] in words:
-            raise ValueError(f"storage names {match[1]!r} twice")
-        words[match[1]] = in_full(match[2])
-    return words
 
 
 def in_full(word):

@@ -3,8 +3,8 @@
 import torch
 
 from .._binding.layout import FORMATS
-from .._rule import parse_storage
 from .blocks import BLOCKED_NUMEL, bent_by, block_of, is_of_copy, scale_key
+from .line import Storage
 from .master import REMAINDER
 
 # Its key in every param_group of an optimizer with a storage.
@@ -30,7 +30,7 @@ def words_of(group, where):
     if not isinstance(line, str):
         raise ValueError(f"{LINE} of {where} is {line!r}, not a line of words")
     try:
-        return parse_storage(line)
+        return Storage(line)
     except ValueError as error:
         raise ValueError(f"{LINE} of {where} is {line!r}: {error}") from None
 
@@ -66,7 +66,7 @@ def check_file(optimizer, given):
     anything is loaded."""
     who = f"altgrad.optim.{type(optimizer).__name__}"
     check_state_dict(f"{who}: load_state_dict", given)
-    own = parse_storage(line_of(optimizer._words, optimizer._keys))
+    own = Storage(line_of(optimizer._words, optimizer._keys))
     for index, group in enumerate(given["param_groups"]):
         said = words_of(group, f"param_group {index} of the file")
         for place in group["params"]:

@@ -7,8 +7,9 @@ import keyword
 import torch
 
 from .._bundle import compile_sets
-from .._rule import find_rule, parse_options, parse_storage, set_line
+from .._rule import find_rule, parse_options, set_line
 from .._storage.blocks import check_copy, state_key
+from .._storage.line import Storage
 from .._storage.master import splits
 from ._optimizer import Optimizer
 
@@ -82,8 +83,8 @@ def FromRule(source, storage="", options=(), name=None):
     the step count as "step". Raises altgrad.Error with the compiler's words for
     a bad rule, at once.
     """
-    words, options = parse_storage(storage), parse_options(options)
-    recipe = find_rule(source, name), " ".join(f"{n}={w}" for n, w in words.items()), options
+    words, options = Storage(storage), parse_options(options)
+    recipe = find_rule(source, name), str(words), options
     if recipe not in _made:
         _made[recipe] = _make(*recipe)
     return _made[recipe]
@@ -94,7 +95,7 @@ _made = {}
 
 def _make(rule, storage, options):
     # An f32 model is the likely one: its program is ready when the first step comes.
-    words = parse_storage(storage)
+    words = Storage(storage)
     first = "bf16" if splits(words.get("master", "")) else "f32"
     words = {"param": first, "grad": first, "states": "param", "step": "f32", **words}
     part, = compile_sets([set_line(rule, options, words)], [rule]).sets

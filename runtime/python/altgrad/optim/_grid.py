@@ -8,7 +8,8 @@ import torch
 from .._binding.hooks import uncompiled, watched
 from .._binding.layout import FORMATS
 from .._bundle import compile_sets
-from .._rule import parse_storage, set_line
+from .._rule import set_line
+from .._storage.line import Storage
 from .._storage.rungs import clear_counts, count
 from ._named import find_template
 from ._optimizer import Optimizer
@@ -59,7 +60,7 @@ class GridOptim(Optimizer):
         for key in ("lr", "scale", "momentum", "weight_decay", "rung_clip"):
             _check(key, defaults[key])
         words = _words(_format(fp8_dtype, format), profile == "reference", storage)
-        super().__init__(params, defaults, storage=" ".join(f"{n}={w}" for n, w in words.items()),
+        super().__init__(params, defaults, storage=words,
                          seed=seed, max_grad_norm=max_grad_norm, fused_amp=fused_amp,
                          process_group=process_group, statistics=statistics,
                          norm_in_backward=norm_in_backward,
@@ -126,12 +127,12 @@ def _format(dtype, name):
 
 def _words(grid, reference, storage):
     """The storage, if a program for float32 can be made of it."""
-    given = parse_storage(storage)
+    given = Storage(storage)
     for name in ("param", "master", "rungs"):
         if name in given:
             raise ValueError(f"storage says {name}={given[name]}; what a parameter is says its dtype, "
                              "and its grid `fp8_dtype` or `format`")
-    words = {"states": "f32", "rungs": f"{grid},reference" if reference else grid, **given}
+    words = Storage({"states": "f32", "rungs": f"{grid},reference" if reference else grid}) | given
     rule = find_template("gridoptim")
     compile_sets([set_line(rule, (), {"param": "f32", "grad": "f32", "step": "f32", **words})], [rule])
     return words

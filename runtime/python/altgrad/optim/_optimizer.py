@@ -10,12 +10,12 @@ from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_an
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.where import number_of, unwritten
-from .._rule import parse_storage
 from .._storage.blocks import state_key
 from .._storage.checkpoint import fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
 from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
+from .._storage.line import Storage
 from .._storage.master import kept_beside
 from .._storage.rungs import check_params
 from .._warn import warn
@@ -78,7 +78,7 @@ class Optimizer(torch.optim.Optimizer):
     _keys = {}
     _only_with = {}
     _storage = ""
-    _words = {}
+    _words = Storage()
     _older = {}
     _count_key = "step"
     _always_counts = False
@@ -104,7 +104,7 @@ class Optimizer(torch.optim.Optimizer):
                  process_group=None, fallback=True, statistics=False, norm_in_backward=False,
                  profile=None, storage=None, seed=None):
         if storage:
-            self._words = parse_storage(storage)
+            self._words = Storage(storage)
         defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, seed)}
         if max_grad_norm is not None:
             defaults = {**defaults, BOUND: bound_of(max_grad_norm)}
@@ -117,7 +117,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def __init_subclass__(cls, **arguments):
         super().__init_subclass__(**arguments)
-        cls._words = parse_storage(cls._storage)
+        cls._words = Storage(cls._storage)
 
     @property
     def _step_supports_amp_scaling(self):

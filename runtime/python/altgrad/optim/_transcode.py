@@ -1,15 +1,17 @@
 """State dicts of optimizers from one storage to another, and what that costs."""
 
 from collections import namedtuple
+from collections.abc import Mapping
 
 import torch
 
 from .._binding.layout import FORMATS, dtype_of, in_order, is_dense
-from .._rule import format_of, parse_storage
+from .._rule import format_of
 from .._storage import peers
 from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
 from .._storage.described import LINE, check_state_dict, described, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
+from .._storage.line import Storage
 from .._storage.master import REMAINDER, divide, join, splits
 from .._storage.packed import pack, packed_layout, packs
 from ._named import Adam
@@ -65,12 +67,10 @@ def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
     """
     target = _Target(to)
     check_state_dict("altgrad.transcode", state_dict)
-    if not isinstance(storage, str):
-        raise TypeError(f"storage is {storage!r}, not a line of words")
     groups = [dict(group) for group in state_dict["param_groups"]]
     places = [place for group in groups for place in group["params"]]
     params = _checked(params if params is not None else target.params, places)
-    words = _words_by_key(parse_storage(storage), Adam._keys)
+    words = _words_by_key(Storage(storage), Adam._keys)
     state, errors, edits, seen = {}, [], [], set()
     for index, group in enumerate(groups):
         steps, own = set(), _words_of(group, words, f"param_group {index} of the file")
@@ -170,8 +170,8 @@ class _Target:
             self.words = _words_by_key(to._words, to._keys)
         elif isinstance(to, str) and to in _WRITERS:
             self.writer = _WRITERS[to]
-        elif isinstance(to, str) and "=" in to:
-            self.words = _words_by_key(parse_storage(to), Adam._keys)
+        elif isinstance(to, Mapping) or isinstance(to, str) and "=" in to:
+            self.words = _words_by_key(Storage(to), Adam._keys)
         else:
             raise ValueError(f"altgrad.transcode knows no {to!r}: `to` is an optimizer of altgrad.optim, a "
                              f"line of storage, or one of {', '.join(_WRITERS)}")
