@@ -120,7 +120,8 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
   // body_c2
   if (op.getName().getDialectNamespace() == "altgrad" ||
       !isAllowedOperation(op.getName().getStringRef()))
-    return "is not on the list of allowed operations";
+    return "is not on the list of allowed operations" +
+           whatToWrite(op.getName().getStringRef());
   if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
     // body_c3
     if (auto flags = fast.getFastMathFlagsAttr();
@@ -133,24 +134,28 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
            SmallVector<Type>(op.getOperandTypes()),
            SmallVector<Type>(op.getResultTypes())))
     // body_c5
-    if (!type.isF32() && !type.isF64() && !type.isInteger(64) &&
-        !type.isInteger(1))
-      return "computes with a type other than f32, f64, i64 and i1";
+    if (!type.isF32() && !type.isF64() && !type.isInteger(64) && !type.isInteger(1)) {
+      std::string words = "computes with a type other than f32, f64, i64 and i1: ";
+      llvm::raw_string_ostream(words)
+          << type << "; elements are f32, scalars f64, and the storage line says formats";
+      return words;
+    }
   // body_c6
   if (isa<math::FPowIOp, math::LogOp, math::ExpOp>(op) &&
       !op.getResult(0).getType().isF64())
-    return "exists for f64 scalars only";
+    return "exists for f64 scalars only; elements have math.sqrt, math.absf, "
+           "math.copysign, math.fma and the arithmetic of f32";
   // body_c7
   if (auto power = dyn_cast<math::FPowIOp>(op);
       power && !power.getRhs().getType().isInteger(64))
-    return "has an exponent that is not i64";
+    return "has an exponent that is not i64; the step count is one, and constant 2 : i64";
   return whyNotWrapping(op);
 }
 
 std::string altgrad::whyNotElement(Operation &op) {
   // body_c11
   if (isa<arith::FPToSIOp>(op))
-    return "makes an integer of an element";
+    return "makes an integer of an element; integers are of altgrad.index and scalars";
   std::string reason;
   for (Type type : op.getResultTypes())
     // body_c8

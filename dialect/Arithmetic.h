@@ -22,6 +22,10 @@ llvm::ArrayRef<AllowedOperation> allowedOperations();
 /// Whether `name` ("arith.addf") is one of them.
 bool isAllowedOperation(llvm::StringRef name);
 
+/// How to write what the operation `name` would compute, as the end of a sentence:
+/// "; write ...", or "; allowed are" and the list.
+std::string whatToWrite(llvm::StringRef name);
+
 /// A line for each of them: name, types, meaning and example, separated by tabs.
 std::string listOperations();
 

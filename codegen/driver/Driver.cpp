@@ -2,161 +2,13 @@
 #include "codegen/driver/Driver.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/analyze/Analyze.h"
-#include "codegen/driver/Compiler.h"
-#include "codegen/driver/Output.h"
+#include "codegen/driver/Options.h"
 #include "dialect/Arithmetic.h"
 #include "passes/RulePath.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/CrashRecoveryContext.h"
 
 using namespace mlir;
 using namespace altgrad;
-namespace cl = llvm::cl;
-
-namespace {
-// The options, alive while a product is made; mlir-opt's own never meet them.
-struct Options {
-  cl::OptionCategory category{"altgrad-opt options"};
-  cl::opt<std::string> input{cl::Positional, cl::desc("<spec.mlir, - for stdin>"),
-                             cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("Where to write (- for stdout)"),
-                              cl::value_desc("file"), cl::init("-"),
-                              cl::cat(category)};
-  cl::opt<Product> emit{
-      "emit", cl::desc("What to make"), cl::init(Product::MLIR),
-      cl::values(clEnumValN(Product::MLIR, "mlir", "the step in phases"),
-                 clEnumValN(Product::LLVM, "llvm", "LLVM IR for one CPU"),
-                 clEnumValN(Product::Assembly, "asm", "x86-64 assembly"),
-                 clEnumValN(Product::PTX, "ptx", "PTX for one target"),
-                 clEnumValN(Product::Report, "report", "sweeps, bytes, launches"),
-                 clEnumValN(Product::Manifest, "manifest", "the bundle's manifest"),
-                 clEnumValN(Product::Bundle, "bundle", "a shared object")),
-      cl::cat(category)};
-  cl::list<std::string> targets{"target", cl::CommaSeparated,
-                                cl::desc("Machines, see --list-targets"),
-                                cl::cat(category)};
-  cl::opt<std::string> rule{
-      "rule", cl::desc("Generate a step that applies this rule, with its "
-                       "options in braces: adam{amsgrad}, ./mine.mlir{flip}"),
-      cl::cat(category)};
-  cl::opt<std::string> storage{
-      "storage",
-      cl::desc(
-          "Formats of the generated step's streams: \"param=bf16 "
-          "master=f32 m=bf16 states=param copy=ocp.e4m3fn step=f32\"; "
-          "f32 where unnamed, the step count i64. Behind a comma: "
-          "nearest_even, toward_zero, stochastic or stochastic32, saturate or nonfinite"),
-      cl::cat(category)};
-  cl::list<std::string> sets{
-      "set",
-      cl::desc("A set of tensors of the generated step, its rule and its "
-               "storage: \"rule=adamw{amsgrad} param=bf16 states=param\"; "
-               "may be given for every kind of tensors. Without a rule "
-               "gradients are the result, in place or elsewhere: "
-               "\"grad=bf16\", \"grad=bf16 copy=f32\""),
-      cl::cat(category)};
-  cl::opt<bool> exchange{
-      "exchange", cl::desc("Let step-wide sums be combined with other devices' "
-                           "between two phases"),
-      cl::cat(category)};
-  cl::opt<Clip> clip{
-      "clip",
-      cl::desc("Clip by the global norm, to max_norm; or adapt to the past or "
-               "to the parameters"),
-      cl::values(clEnumValN(Clip::Norm, "", "the global norm, to max_norm"),
-                 clEnumValN(Clip::Percentile, "percentile",
-                            "to what max_norm percent of the last 100 norms "
-                            "were below"),
-                 clEnumValN(Clip::Agc, "agc",
-                            "each tensor's norm, to max_norm times that of its "
-                            "parameter"),
-                 clEnumValN(Clip::AgcUnit, "agc-unit",
-                            "that of each row of a tensor's matrices, to "
-                            "max_norm times that of its parameter's row")),
-      cl::ValueOptional,
-      cl::init(Clip::Norm),
-      cl::cat(category)};
-  cl::opt<std::string> profile{
-      "profile",
-      cl::desc("'torch': round gradients after unscaling and after the clip, "
-               "the norm and the coefficient, as torch does; default: one "
-               "product in f32"),
-      cl::init("default"), cl::cat(category)};
-  cl::opt<bool> clipValue{
-      "clip-value", cl::desc("Clip each element of a gradient, to clip_value"),
-      cl::cat(category)};
-  cl::opt<NormKind> norm{
-      "norm", cl::desc("Give the norm of all gradients; what --clip clips by"),
-      cl::values(clEnumValN(NormKind::L1, "l1", "the sum of magnitudes"),
-                 clEnumValN(NormKind::L2, "l2", "the Euclidean norm"),
-                 clEnumValN(NormKind::LInf, "linf", "the largest magnitude")),
-      cl::init(NormKind::L2), cl::cat(category)};
-  cl::opt<bool> perTensor{
-      "per-tensor", cl::desc("With --clip or --norm: a norm for each tensor"),
-      cl::cat(category)};
-  cl::opt<bool> unscale{
-      "unscale", cl::desc("Multiply gradients by inv_scale, skip if one is not "
-                          "finite, say so in found_inf"),
-      cl::cat(category)};
-  cl::opt<std::string> quantize{
-      "quantize",
-      cl::desc("Without a rule: divide by grad_scale and round to this format; "
-               "the copy holds codes if it has the format, else their products "
-               "with grad_scale"),
-      cl::value_desc("format"), cl::cat(category)};
-  cl::opt<std::string> scales{
-      "scales",
-      cl::desc("With --quantize: a grad_scale for each 'tensor', each 'element' or "
-               "each block of so many elements; default: one for the step"),
-      cl::value_desc("extent"), cl::cat(category)};
-  cl::opt<bool> scaler{"scaler",
-                       cl::desc("Take torch's grad_scale and found_inf"),
-                       cl::cat(category)};
-  cl::opt<Scaler> lossScaler{
-      "loss-scaler",
-      cl::desc("Unscale, skip if a gradient is not finite, and compute the next "
-               "loss scale; without --rule or --set only this"),
-      cl::values(clEnumValN(Scaler::Torch, "torch", "grows at the interval, never "
-                                                    "to an infinity"),
-                 clEnumValN(Scaler::Boostr, "boostr", "grows at the interval or "
-                                                      "beyond it")),
-      cl::cat(category)};
-  cl::opt<bool> statistics{
-      "statistics", cl::desc("Say norms and counts of each tensor, in the same "
-                             "passes over memory"),
-      cl::cat(category)};
-  cl::opt<std::string> rulePath{"rule-path",
-                                cl::desc("Folders of rules that are not stock, by colons"),
-                                cl::cat(category)};
-  cl::opt<std::string> ptxas{
-      "ptxas", cl::desc("With --emit=bundle: add a cubin for each GPU target, made "
-                        "by this program"),
-      cl::value_desc("path"), cl::cat(category)};
-  cl::list<std::string> analyze{
-      "analyze",
-      cl::desc("Say what is lost between the rule's numbers and the formats, "
-               "with defaults or these values: lr=1e-4,eps=1e-8,loss_scale=1024"),
-      cl::value_desc("hyper=value"), cl::CommaSeparated, cl::ValueOptional,
-      cl::cat(category)};
-  cl::opt<bool> printStep{"print-step", cl::desc("With --rule: print the step as "
-                                            "generated and stop"),
-                     cl::cat(category)};
-  cl::opt<bool> canonicalize{"canonicalize", cl::init(true),
-                             cl::desc("Simplify between passes"),
-                             cl::cat(category)};
-  cl::opt<bool> listFormats{"list-formats", cl::desc("List the named formats"),
-                            cl::cat(category)};
-  cl::opt<bool> listOperations{
-      "list-ops", cl::desc("List the operations that a rule may hold"),
-      cl::cat(category)};
-  cl::opt<bool> listRules{"list-rules", cl::desc("List the rules found"),
-                          cl::cat(category)};
-  cl::opt<bool> listTargets{"list-targets", cl::desc("List the machines"),
-                            cl::cat(category)};
-};
-
-} // namespace
 
 bool altgrad::asksForProduct(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
@@ -165,7 +17,7 @@ bool altgrad::asksForProduct(int argc, char **argv) {
       continue;
     for (StringRef own : {"emit", "rule", "set", "storage", "clip", "clip-value", "norm", "per-tensor",
                           "unscale", "scaler", "loss-scaler", "quantize", "scales", "statistics", "profile",
-                          "analyze", "print-step", "list-rules", "list-targets", "list-formats", "list-ops", "version",
+                          "analyze", "print-step", "list-rules", "list-ops", "list-targets", "list-formats", "version",
                           "help"})
       if (word == own || (word.starts_with(own) && word.size() > own.size() &&
                           word[own.size()] == '='))
@@ -177,17 +29,17 @@ bool altgrad::asksForProduct(int argc, char **argv) {
 static int list(const Options &options) {
   std::string text;
   if (options.listTargets)
-    for (const Target &target : getTargets())
-      text += target.name.str() +
-              (target.isPtx() ? " (PTX " + target.ptx.str() + ")" : "") + "\n";
+    text += listTargets();
   if (options.listFormats)
     text += listFormats();
-  if (options.listOperations)
+  if (options.listOps)
     text += listOperations();
-  if (options.listRules)
+  bool verbose = options.listRules == RuleList::Verbose;
+  int bad = verbose && failed(describeRules(options.rulePath, text));
+  if (options.listRules.getNumOccurrences() && !verbose)
     for (const std::string &name : listRules(options.rulePath))
       text += name + "\n";
-  return writeProduct(text, "-");
+  return writeProduct(text, "-") || bad;
 }
 
 // Lines end options on their way through the C ABI, and LLVM would take the words of
@@ -355,8 +207,8 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.scaler = options.scaler;
   request.step.statistics = options.statistics;
   request.exchange = request.step.exchange = options.exchange;
-  if (options.listTargets || options.listFormats || options.listRules ||
-      options.listOperations)
+  if (options.listTargets || options.listFormats || options.listOps ||
+      options.listRules.getNumOccurrences())
     return list(options);
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");

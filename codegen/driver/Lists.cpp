@@ -1,0 +1,124 @@
+// Lists for --list-targets and --list-rules=verbose, and names that are nearly right.
+#include "codegen/driver/Lists.h"
+
+#include "codegen/Target.h"
+#include "codegen/driver/Register.h"
+#include "mlir/IR/MLIRContext.h"
+#include "passes/ReadSpec.h"
+#include "passes/RulePath.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+std::string altgrad::didYouMean(StringRef word, ArrayRef<StringRef> known) {
+  StringRef nearest;
+  unsigned least = std::min<size_t>(3, word.size() / 2 + 1);
+  for (StringRef candidate : known)
+    if (unsigned distance = word.edit_distance_insensitive(candidate, true, least);
+        distance < least)
+      least = distance, nearest = candidate;
+  return nearest.empty() ? "" : ("; did you mean '" + nearest + "'?").str();
+}
+
+std::string altgrad::listTargets() {
+  std::string text;
+  for (const Target &target : getTargets())
+    text += target.name.str() +
+            (target.isPtx() ? " (PTX " + target.ptx.str() + ")" : "") + "\n";
+  return text;
+}
+
+//===-- Rules ---------------------------------------------------------------===//
+
+// The first comment of the file that a rule was read from.
+static std::string summaryOf(RuleOp rule) {
+  auto loc = dyn_cast<FileLineColLoc>(rule.getLoc());
+  Spec spec = loc ? readSpec(loc.getFilename()) : Spec();
+  StringRef line = StringRef(spec.text).ltrim().split('\n').first;
+  return line.consume_front("//") ? line.trim().str() : "";
+}
+
+static std::string namesOf(RuleOp rule, StringRef role) {
+  SmallVector<StringRef> names;
+  for (BlockArgument argument : rule.getByRole(role))
+    names.push_back(rule.getName(argument));
+  return llvm::join(names, " ");
+}
+
+// "m v; with amsgrad: vmax": those that are stored without options, then what single
+// options add.
+static std::string statesOf(RuleOp rule) {
+  auto stored = [&](ArrayRef<StringRef> options) {
+    SmallVector<StringRef> names;
+    for (BlockArgument state : rule.getStoredStates(options))
+      names.push_back(rule.getName(state));
+    return names;
+  };
+  SmallVector<StringRef> always = stored({});
+  std::string text = always.empty() ? "none" : llvm::join(always, " ");
+  for (BlockArgument option : rule.getByRole("option")) {
+    SmallVector<StringRef> more = stored({rule.getName(option)});
+    llvm::erase_if(more, [&](StringRef name) { return llvm::is_contained(always, name); });
+    if (!more.empty())
+      text += ("; with " + rule.getName(option) + ": ").str() + llvm::join(more, " ");
+  }
+  return text;
+}
+
+static std::string hypersOf(RuleOp rule) {
+  std::string text;
+  for (BlockArgument hyper : rule.getByRole("hyper")) {
+    text += (text.empty() ? "" : " ") + rule.getName(hyper).str();
+    if (auto number = dyn_cast_or_null<FloatAttr>(rule.getDefault(hyper)))
+      text += llvm::formatv("={0:R}", llvm::format("%g", number.getValueAsDouble())).str();
+  }
+  return text;
+}
+
+static std::string optionsOf(RuleOp rule) {
+  std::string text;
+  for (BlockArgument option : rule.getByRole("option")) {
+    text += (text.empty() ? "" : " ") + rule.getName(option).str();
+    if (cast<BoolAttr>(rule.getDefault(option)).getValue())
+      text += "=true";
+  }
+  return text;
+}
+
+static std::string describe(RuleOp rule, StringRef name) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  auto line = [&](StringRef word, const std::string &value) {
+    if (!value.empty())
+      out << llvm::formatv("  {0,-8} {1}\n", word, value);
+  };
+  out << llvm::formatv("{0,-14} {1}\n", name, summaryOf(rule));
+  line("states", statesOf(rule));
+  line("hypers", hypersOf(rule));
+  line("options", optionsOf(rule));
+  std::string states = namesOf(rule, "state");
+  line("storage", "param master rungs grad copy" +
+                      std::string(rule.getByRole("step").empty() ? "" : " step") +
+                      (states.empty() ? "" : " states " + states));
+  return text;
+}
+
+LogicalResult altgrad::describeRules(StringRef path, std::string &text) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler handler(sources, &context, llvm::errs());
+  LogicalResult result = success();
+  for (const std::string &name : listRules(path)) {
+    OwningOpRef<RuleOp> rule = findRule(name, path, UnknownLoc::get(&context));
+    if (rule)
+      text += describe(*rule, name);
+    else
+      result = failure();
+  }
+  return result;
+}
