@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILT = ROOT / "build" / "bin" / "altgrad-opt"
 COMPILER = os.environ.get("ALTGRAD_OPT") or (str(BUILT) if BUILT.exists() else shutil.which("altgrad-opt"))
-GUIDES = ["templates/Language.md", "templates/Storage.md", "codegen/Guide.md"]
+GUIDES = ["templates/Storage.md"]
 
 
 def ask(*options):
@@ -39,7 +39,8 @@ def operations():
 
 def formats():
     """The formats that have a name."""
-    rows = re.findall(r"(\S+) +(\d+) bits, (.*?), (\S+) to ([^,]+)(?:, )?(.*)", "\n".join(ask("--list-formats")))
+    line = re.compile(r"(\S+) +(\d+) bits, (.*?), (\S+) to ([^,]+)(?:, )?(.*)")
+    rows = [line.fullmatch(text).groups() for text in ask("--list-formats")]
     return table(["format", "bits", "kind", "smallest and largest magnitude", "special codes"],
                  [[f"`{name}`", bits, kind, f"{least} to {most}", special]
                   for name, bits, kind, least, most, special in rows])
