@@ -1,5 +1,7 @@
 """A class from a rule of one's own, in one line, against plain torch code."""
 
+import inspect
+
 import pytest
 import torch
 import twins
@@ -86,9 +88,11 @@ def test_a_rule_that_asks_for_extents_is_told_the_parameters():
 
 def test_signature_defaults_and_unknown_names():
     Mine = altgrad.optim.FromRule(RULE)
-    assert Mine.__name__ == "Fading" and str(Mine.__signature__) == (
-        "(params, *, lr=0.01, fade=0.5, max_grad_norm=None, fused_amp=False, process_group=None, "
-        "statistics=False, norm_in_backward=False, profile=None, seed=None)")
+    keywords = dict(lr=0.01, fade=0.5, max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
+                    norm_in_backward=False, profile=None, seed=None)
+    first, *shown = inspect.signature(Mine).parameters.values()
+    assert Mine.__name__ == "Fading" and first.name == "params" and {p.name: p.default for p in shown} == keywords
+    assert all(f"\n    {name}: " in Mine.__doc__ for name in keywords)
     params, = twins.make(count=1)
     assert Mine(params).defaults == {"lr": 0.01, "fade": 0.5}
     with pytest.raises(TypeError, match="@fading has no hyper-parameter momentum; it has lr, fade"):
@@ -170,7 +174,7 @@ def test_a_hyper_parameter_without_default_must_be_given():
     params, = twins.make([(8,)], count=1)
     with pytest.raises(TypeError, match="rule @fading gives no default to fade"):
         Mine(params)
-    assert "fade, max_grad_norm" in str(Mine.__signature__)
+    assert inspect.signature(Mine).parameters["fade"].default is inspect.Parameter.empty
     Mine(params, fade=0.1)
 
 

@@ -1,13 +1,18 @@
 """The wrappers that torch puts around every optimizer's step, entered only where somebody watches."""
 
 import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch.autograd import profiler
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 
-def watched(step):
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def watched(step: Method) -> Method:
     """`step` with hooks before and after it, and named to the profiler, as torch wraps it.
 
     Without hooks and profiler it is called at once: what torch records of every step
@@ -33,7 +38,7 @@ def watched(step):
     return wrapper
 
 
-def uncompiled(method):
+def uncompiled(method: Method) -> Method:
     """`method`, which torch.compile is not to look into; otherwise it is called at once."""
     hidden = torch._disable_dynamo(method)
 

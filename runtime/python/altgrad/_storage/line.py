@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
 from .._rule import in_full
 
@@ -99,8 +99,10 @@ class Storage(Mapping[str, str]):
         return f"altgrad.Storage({str(self)!r})"
 
 
+Storage.__module__ = "altgrad"
+
 # What every `storage=` takes.
-StorageLike: TypeAlias = Union[Storage, str, Mapping[str, str]]
+StorageLike: TypeAlias = Storage | str | Mapping[str, str]
 
 
 def _pairs(line: StorageLike) -> list[tuple[str, str]]:

@@ -2,8 +2,9 @@
 
 from ._from_rule import FromRule
 from ._grid import GridOptim
-from ._named import ADOPT, LAMB, SGD, Adagrad, Adam, AdamW, AdEMAMix, Lion, ManifoldAdamW, RMSprop
 from ._narrow import AdamW4bit, AdamW8bit, AdamWFp8, Lion8bit, LionFp8
+from ._of_papers import ADOPT, LAMB, AdEMAMix, Lion, ManifoldAdamW
+from ._of_torch import SGD, Adagrad, Adam, AdamW, RMSprop
 from ._optimizer import Optimizer
 from ._record import Record, plot_run
 from ._transcode import StateError, transcode

@@ -3,20 +3,24 @@
 import copyreg
 import inspect
 import keyword
+from typing import Any
 
 import torch
+from torch.optim.optimizer import ParamsT
 
 from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, set_line
 from .._storage.blocks import check_copy, state_key
 from .._storage.line import Storage
 from .._storage.master import splits
+from ._keywords import DEFAULTS, Shared, parameters_of
 from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
-_TAKEN = {"self", "params", "param_names", "max_grad_norm", "norm_history", "fused_amp",
-          "process_group", "statistics", "norm_in_backward", "profile", "storage", "seed", "draws",
-          "fallback", "differentiable", "capturable", "foreach", "fused"}
+_TAKEN = {"self", "params", "param_names", "norm_history", "draws", "differentiable", "capturable", "foreach",
+          "fused", *DEFAULTS}
+# The storage is the class's own.
+_SHARED = [parameter for parameter in parameters_of(Shared) if parameter.name != "storage"]
 
 
 class _Made(type(Optimizer)):
@@ -28,19 +32,16 @@ class _FromRule(Optimizer, metaclass=_Made):
     _chosen = ()
 
     @torch._disable_dynamo
-    def __init__(self, params, *, max_grad_norm=None, fused_amp=False, process_group=None,
-                 statistics=False, norm_in_backward=False, profile=None, seed=None, **hypers):
-        unknown = sorted(set(hypers) - set(self._older))
+    def __init__(self, params: ParamsT, **given: Any):
+        shared = {key: given.pop(key) for key in [parameter.name for parameter in _SHARED] if key in given}
+        unknown = sorted(set(given) - set(self._older))
         if unknown:
             raise TypeError(f"rule @{self._rule.name} has no hyper-parameter "
                             f"{', '.join(unknown)}; it has {', '.join(self._older) or 'none'}")
-        missing = [key for key, value in self._older.items() if value is None and key not in hypers]
+        missing = [key for key, value in self._older.items() if value is None and key not in given]
         if missing:
             raise TypeError(f"rule @{self._rule.name} gives no default to {', '.join(missing)}")
-        super().__init__(params, {**self._older, **hypers},
-                         max_grad_norm=max_grad_norm, fused_amp=fused_amp,
-                         process_group=process_group, statistics=statistics,
-                         norm_in_backward=norm_in_backward, profile=profile, seed=seed)
+        super().__init__(params, {**self._older, **given}, **shared)
 
     def _rule_of(self, group):
         return self._rule
@@ -104,14 +105,17 @@ def _make(rule, storage, options):
     _check_names(rule, part, hypers)
     check_copy(words)
     made = _Made(_title(rule.name), (_FromRule,), {
-        "__doc__": f"The rule @{rule.name} of {rule.origin}.",
-        "__module__": __name__,
+        "__doc__": _doc(rule, hypers), "__module__": __name__, "__signature__": _signature(hypers),
         "_rule": rule, "_chosen": options, "_storage": storage, "_older": hypers, "_keys": keys,
         "_recipe": (rule.text if rule.text is not None else rule.name, storage, options,
                     rule.name),
     })
-    made.__signature__ = _signature(hypers)
     return made
+
+
+def _doc(rule, hypers):
+    described = [f"    {key}: A hyper-parameter of the rule. Every param_group has its own." for key in hypers]
+    return "\n".join([f"The rule @{rule.name} of {rule.origin}.", "", *["Args:"] * bool(hypers), *described])
 
 
 def _check_names(rule, part, hypers):
@@ -129,12 +133,10 @@ def _check_names(rule, part, hypers):
 
 def _signature(hypers):
     kind, empty = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
-    own = {key: empty if value is None else value for key, value in hypers.items()}
-    own.update(max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
-               norm_in_backward=False, profile=None, seed=None)
-    return inspect.Signature(
-        [inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-        + [inspect.Parameter(key, kind, default=value) for key, value in own.items()])
+    own = [inspect.Parameter(key, kind, default=empty if value is None else value, annotation=float)
+           for key, value in hypers.items()]
+    first = inspect.Parameter("params", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=ParamsT)
+    return inspect.Signature([first, *own, *_SHARED])
 
 
 def _title(name):

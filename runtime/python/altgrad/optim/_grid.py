@@ -4,6 +4,8 @@ from contextlib import contextmanager
 from numbers import Real
 
 import torch
+from torch.optim.optimizer import ParamsT
+from typing_extensions import Unpack
 
 from .._binding.hooks import uncompiled, watched
 from .._binding.layout import FORMATS
@@ -11,6 +13,7 @@ from .._bundle import compile_sets
 from .._rule import set_line
 from .._storage.line import Storage
 from .._storage.rungs import clear_counts, count
+from ._keywords import Shared, filled, shown
 from ._named import find_template
 from ._optimizer import Optimizer
 
@@ -48,23 +51,23 @@ class GridOptim(Optimizer):
     _options = {"maximize": lambda group: group["maximize"]}
     _older = dict(scale=6.0, momentum=0.9, weight_decay=1e-4, rung_clip=10, maximize=False, lr=1.0)
 
+    @shown
     @torch._disable_dynamo
-    def __init__(self, params, scale=6.0, momentum=0.9, weight_decay=1e-4, rung_clip=10,
-                 fp8_dtype=torch.float8_e4m3fn, *, lr=1.0, format=None, maximize=False, profile=None,
-                 storage="", seed=None, max_grad_norm=None, fused_amp=False, process_group=None,
-                 statistics=False, norm_in_backward=False):
+    def __init__(self, params: ParamsT, scale: float | torch.Tensor = 6.0, momentum: float = 0.9,
+                 weight_decay: float = 1e-4, rung_clip: float = 10, fp8_dtype: torch.dtype = torch.float8_e4m3fn, *,
+                 lr: float | torch.Tensor = 1.0, format: str | None = None, maximize: bool = False,
+                 **shared: Unpack[Shared]):
+        given = filled(type(self).__name__, shared)
+        profile = given["profile"]
         if profile not in _PROFILES:
             raise ValueError(f"Invalid profile value: {profile}; it is None, 'torch' or 'reference'")
         defaults = dict(scale=scale, momentum=momentum, weight_decay=weight_decay,
                         rung_clip=rung_clip, maximize=maximize, lr=lr)
         for key in ("lr", "scale", "momentum", "weight_decay", "rung_clip"):
             _check(key, defaults[key])
-        words = _words(_format(fp8_dtype, format), profile == "reference", storage)
-        super().__init__(params, defaults, storage=words,
-                         seed=seed, max_grad_norm=max_grad_norm, fused_amp=fused_amp,
-                         process_group=process_group, statistics=statistics,
-                         norm_in_backward=norm_in_backward,
-                         profile=None if profile == "reference" else profile)
+        words = _words(_format(fp8_dtype, format), profile == "reference", given["storage"])
+        super().__init__(params, defaults, **{**given, "storage": words,
+                                              "profile": None if profile == "reference" else profile})
 
     def _rule_of(self, group):
         return find_template("gridoptim")

@@ -1,6 +1,7 @@
 """Optimizers of the library under a storage with narrow states. No rule of their own."""
 
-from ._named import AdamW, Lion
+from ._of_papers import Lion
+from ._of_torch import AdamW
 
 _FP8 = "ocp.e4m3fn:256"
 
@@ -22,7 +23,6 @@ class AdamWFp8(AdamW):
     """
 
     _storage = f"states=ocp.e5m2:256 m={_FP8}"
-    _older = AdamW._older
 
 
 class LionFp8(Lion):
@@ -43,7 +43,6 @@ class AdamW8bit(AdamW):
     """
 
     _storage = "states=bnb8u:256 m=bnb8:256"
-    _older = AdamW._older
 
 
 class AdamW4bit(AdamW):
@@ -59,7 +58,6 @@ class AdamW4bit(AdamW):
     """
 
     _storage = "states=torchao4u:128 m=torchao4:128"
-    _older = AdamW._older
 
 
 class Lion8bit(Lion):

@@ -1,8 +1,12 @@
 """A torch.optim.Optimizer that runs any rule: torch's contract on one side, a table on the other."""
 
 import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.optim.optimizer import ParamsT
+from typing_extensions import Unpack
 
 from .._binding.binder import make_groups
 from .._binding.hooks import uncompiled, watched
@@ -10,78 +14,41 @@ from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_an
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.where import number_of, unwritten
-from .._storage.blocks import state_key
 from .._storage.checkpoint import fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
 from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
 from .._storage.line import Storage
-from .._storage.master import kept_beside
 from .._storage.rungs import check_params
 from .._warn import warn
 from ._build import build, is_common
 from ._fallback import left_to_torch, warn_once
+from ._keywords import OfTorch, document, filled, shown
+from ._rule_names import RuleNames
 from ._statistics import Statistics, Tallies
 from ._together import check_group, check_shards, step_together
 
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
-class Optimizer(torch.optim.Optimizer):
-    """Runs the step that altgrad compiles from rules: one program for all groups and dtypes.
 
-    A subclass says which rule, and how the rule's names map to torch's:
+class Optimizer(RuleNames, torch.optim.Optimizer):
+    """The base of all altgrad optimizers: a torch.optim.Optimizer whose step is compiled from rules.
 
-    - `_rule_of(group)`: the Rule of a param_group, `_options`: {option: test of a group};
-    - `_hypers`: {hyper: key of a group, or (key, index)}, `_absent`: keys that may be None, for 0;
-    - `_keys`: {state: key in state}, `_only_with`: {state: option without which there is none};
-    - `_storage`: altgrad-opt's words for formats that differ from the parameter's;
-    - `_older`: what a group from an older checkpoint may lack;
-    - `_reference`: torch's class of the same name or None, `_takes_sparse`: with sparse gradients.
+    One program steps all parameters, whatever their groups, shapes and dtypes. It works with
+    torch's schedulers, hooks, checkpoints, GradScaler and torch.compile as torch's optimizers do. It is
+    not made by itself: use a class of altgrad.optim, or FromRule for a rule of your own.
 
-    `max_grad_norm` clips the global norm of all gradients of a step as clip_grad_norm_ does;
-    the norm before clipping is in `grad_norm` afterwards and gradients stay as they were.
-    "percentile:P" clips it to the P-th percentile of the last 100 norms, "agc:F" each
-    parameter's gradient to F times its norm, "agc-unit:F" that of each output (dimension 0).
-    `fused_amp=True` lets a GradScaler hand its scale and verdict to the step instead of unscaling itself.
+    Args:
+        params: Parameters, named parameters or param_groups, as every torch.optim class takes them. Kernels
+            update tensors of float32, bfloat16 and float16 of any shape and strides, on the CPU and
+            on CUDA devices. Gradients are in one of these dtypes, too.
+        defaults: What every param_group has where it does not say otherwise, as in torch.
 
-    What no kernel updates (float64, complex, sparse gradients, tied parameters, a group with
-    differentiable=True) is stepped by `_reference` under the same norm, flag and state_dict,
-    unless there is a `storage`; a warning names the first. `fallback=False` raises instead.
-
-    `process_group` (of torch.distributed, with a backend for the CPU) combines the norm, and
-    the verdict of a fused_amp GradScaler, over ranks that hold different parameters or shards:
-    every rank has the same. Each rank then has to take part in every step, with or without
-    gradients. Replicas must not be counted twice: DistributedDataParallel needs no group.
-
-    `norm_in_backward=True` sums each gradient for the norm while backward has it in the
-    caches, on the CPU and from the second step on: the step then reads gradients once. One
-    that is changed afterwards is summed again; but what leaves no trace in its version
-    counter (`.data`, NumPy) must not change a part of it.
-
-    `statistics=True` has the step say norms and counts of each parameter, in the passes over
-    memory that it makes anyway: `statistics()`. `profile="torch"` rounds gradients to their dtype
-    after unscaling and after the clip, as unscale_ and clip_grad_norm_ leave them.
-
-    `storage` says how parameters and states are stored and rounded, as for FromRule. Where it
-    says stochastic, `seed` is the key of the draws, or torch's generator gives one; it lies in
-    every param_group, and so does the count of steps that have drawn.
-
-    `step` raises TypeError, ValueError, RuntimeError, altgrad.Error, or KeyError for a
-    key that a group has lost, before it changes anything.
+    Raises:
+        ValueError: A number is out of range, the storage line or the profile is none, or `params` is empty.
+        TypeError: An argument is of another type, or `params` are not tensors.
     """
-
-    _reference = None
-    _takes_sparse = False
-    _rule_of = None
-    _options = {}
-    _hypers = {}
-    _absent = ()
-    _keys = {}
-    _only_with = {}
-    _storage = ""
-    _words = Storage()
-    _older = {}
-    _count_key = "step"
-    _always_counts = False
 
     # Whatever is native is rebuilt when it is missed: after load, copy and pickle.
     _built = None
@@ -92,25 +59,26 @@ class Optimizer(torch.optim.Optimizer):
     _scaling = None  # a Scaling while altgrad.amp.GradScaler steps
     _tallies = None
     _hooks = None
-    norm_in_backward = False
-    profile = None
+    norm_in_backward: bool = False
+    profile: str | None = None
+    fused_amp: bool
     _group = None
     _left_behind = False
     _warned = False
-    fallback = True
+    fallback: bool = True
     _measures = False
 
-    def __init__(self, params, defaults, *, max_grad_norm=None, fused_amp=False,
-                 process_group=None, fallback=True, statistics=False, norm_in_backward=False,
-                 profile=None, storage=None, seed=None):
-        if storage:
-            self._words = Storage(storage)
-        defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, seed)}
-        if max_grad_norm is not None:
-            defaults = {**defaults, BOUND: bound_of(max_grad_norm)}
-        self.fused_amp, self.fallback = bool(fused_amp), bool(fallback)
-        self.process_group, self._measures = process_group, bool(statistics)
-        self.norm_in_backward, self.profile = bool(norm_in_backward), profile_of(profile)
+    @shown
+    def __init__(self, params: ParamsT, defaults: dict[str, Any], **shared: Unpack[OfTorch]):
+        given = filled(type(self).__name__, shared)
+        if given["storage"]:
+            self._words = Storage(given["storage"])
+        defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, given["seed"])}
+        if given["max_grad_norm"] is not None:
+            defaults = {**defaults, BOUND: bound_of(given["max_grad_norm"])}
+        self.fused_amp, self.fallback = bool(given["fused_amp"]), bool(given["fallback"])
+        self.process_group, self._measures = given["process_group"], bool(given["statistics"])
+        self.norm_in_backward, self.profile = bool(given["norm_in_backward"]), profile_of(given["profile"])
         self._check_flags(defaults)
         self._forget()
         super().__init__(params, defaults)
@@ -118,6 +86,8 @@ class Optimizer(torch.optim.Optimizer):
     def __init_subclass__(cls, **arguments):
         super().__init_subclass__(**arguments)
         cls._words = Storage(cls._storage)
+        if cls.__module__.startswith("altgrad.") and cls.__doc__:
+            document(cls)
 
     @property
     def _step_supports_amp_scaling(self):
@@ -129,32 +99,32 @@ class Optimizer(torch.optim.Optimizer):
         return self.fallback and self._reference is not None and not self._words
 
     @property
-    def process_group(self):
-        """The group over whose ranks norm and flag are combined, or None; a copy has none."""
+    def process_group(self) -> "ProcessGroup | None":
+        """The torch.distributed group over whose ranks norm and verdict are combined, or None. A copy has none."""
         return self._group
 
     @process_group.setter
-    def process_group(self, group):
+    def process_group(self, group: "ProcessGroup | None") -> None:
         self._group, self._left_behind = check_group(group), False
 
     @property
-    def max_grad_norm(self):
-        """The bound of the global norm or None; it lies in every param_group."""
+    def max_grad_norm(self) -> float | str | None:
+        """The bound of the norm, as the constructor takes it, or None. It lies in every param_group."""
         return self.param_groups[0].get(BOUND)
 
     @max_grad_norm.setter
-    def max_grad_norm(self, bound):
+    def max_grad_norm(self, bound: float | str | None) -> None:
         for entries in (self.defaults, *self.param_groups):
             entries.pop(BOUND, None)
             if bound is not None:
                 entries[BOUND] = bound_of(bound)
 
     @property
-    def grad_norm(self):
+    def grad_norm(self) -> torch.Tensor | None:
         """The global norm of the last step's gradients before clipping, a 0-dim float32 tensor.
 
-        It lies on the parameters' device, and nobody waits for it. None before the first
-        step and without `max_grad_norm`.
+        It lies on the device of the parameters, and reading this property does not synchronize with the device.
+        It is None before the first step, and where `max_grad_norm` bounds no global norm.
         """
         if isinstance(self._norm, torch.Tensor):
             return self._norm.clone()
@@ -162,19 +132,33 @@ class Optimizer(torch.optim.Optimizer):
             self._norm, dtype=torch.float32, device="cpu")
 
     @property
-    def skipped_steps(self):
-        """How many steps of it a GradScaler skipped, a 0-dim int64 tensor on the parameters' device."""
+    def skipped_steps(self) -> torch.Tensor:
+        """How many of this optimizer's steps a GradScaler has skipped, a 0-dim int64 tensor on its parameters' device."""
         return self._tallies.value("skipped")
 
-    def statistics(self):
-        """What the last step said of every parameter, and all steps of the optimizer: Statistics.
+    def statistics(self) -> Statistics:
+        """The norms and counts of the last step for every parameter, and the counts of all steps.
 
-        Its tensors lie on the device of the first parameter; nobody waits for them. Raises
-        RuntimeError unless the optimizer was made with `statistics=True`.
+        Returns:
+            A Statistics, whose tensors lie on the device of the first parameter. The call does not
+            synchronize with the device.
+
+        Raises:
+            RuntimeError: The optimizer was made without `statistics=True`.
         """
         return Statistics(self)
 
-    def add_param_group(self, param_group):
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a param_group, as torch's optimizers do.
+
+        Args:
+            param_group: A dict with "params" and whatever differs from the defaults. It cannot have a storage of its own.
+
+        Raises:
+            ValueError: The group names another storage, or a parameter is in a group already.
+            TypeError: A parameter is no tensor, or of a dtype that the storage does not take.
+            RuntimeError: A parameter is a shard, and `max_grad_norm` is given without a `process_group`.
+        """
         super().add_param_group(param_group)
         keep_apart(self.param_groups[-1], (COUNT, HISTORY))
         try:
@@ -188,8 +172,19 @@ class Optimizer(torch.optim.Optimizer):
 
     @watched
     @uncompiled
-    def step(self, closure=None):
-        """Performs one step; returns what `closure` returns, if it is given."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Performs one step on all parameters that have a gradient. Gradients stay as they are.
+
+        Args:
+            closure: Called first, with gradients enabled; it computes the loss and its gradients.
+
+        Returns:
+            What `closure` returns, or None.
+
+        Raises:
+            TypeError, ValueError, RuntimeError, altgrad.Error, KeyError: A parameter, gradient, state or
+                hyper-parameter does not fit, or a param_group lacks a key. Nothing has changed then.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -197,23 +192,6 @@ class Optimizer(torch.optim.Optimizer):
         with self._turns:
             self._advance()
         return loss
-
-    # Names of the rule -> places in torch's groups and state.
-
-    def _hyper_place(self, name):
-        place = self._hypers.get(name, name)
-        return place if isinstance(place, tuple) else (place, None)
-
-    def _state_key(self, stream):
-        return state_key(stream, self._keys)
-
-    def _stored(self, options):
-        """(the compiler's word, key in state) of everything that is stored with these options."""
-        return [(name, key) for name, key in self._keys.items()
-                if self._only_with.get(name) in (None, *options)] + kept_beside(self._words)
-
-    def _options_of(self, group):
-        return tuple(name for name, test in self._options.items() if test(group))
 
     def _first_state(self, stream, row, dtype):
         """A new state: zeros, or the parameter for its master and its further copy."""
@@ -397,3 +375,6 @@ class Optimizer(torch.optim.Optimizer):
             warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied nor "
                  "pickled; set it again")
         fill_older(self)
+
+
+document(Optimizer)

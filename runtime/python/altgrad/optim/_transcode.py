@@ -14,7 +14,7 @@ from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.line import Storage
 from .._storage.master import REMAINDER, divide, join, splits
 from .._storage.packed import pack, packed_layout, packs
-from ._named import Adam
+from ._of_torch import Adam
 from ._optimizer import Optimizer
 
 # Words of storage that are no state, or one that need not be there.

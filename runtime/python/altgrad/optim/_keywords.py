@@ -1,0 +1,104 @@
+"""The keywords that every optimizer has beyond torch's: their types, defaults and descriptions, in one place."""
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import TypedDict
+
+from .._storage.line import StorageLike
+from ._describe import describe
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+
+class Shared(TypedDict, total=False):
+    """The keywords that all optimizers share.
+
+    Args:
+        max_grad_norm: Clips gradients within the step, which leaves `param.grad` as it is. A number
+            bounds the global norm of all gradients, as torch.nn.utils.clip_grad_norm_ does.
+            "percentile:P" bounds the global norm by the P-th percentile of the last 100 norms.
+            "agc:F" bounds the norm of each gradient by F times the norm of its parameter, and
+            "agc-unit:F" does so for each index of dimension 0 (Brock et al., 2021). None clips nothing.
+            The bound lies in every param_group.
+        fused_amp: Whether a torch.amp.GradScaler hands its scale and its verdict to the step, which
+            then unscales and checks the gradients itself. altgrad.amp.GradScaler does not need it.
+        process_group: The torch.distributed group of the ranks that hold different parameters or
+            different shards. The norm, and the verdict of the loss scale, are combined over these ranks, and all of
+            them have to take part in every step. Leave it None under
+            DistributedDataParallel, whose ranks hold the same gradients.
+        statistics: Whether each step also computes norms and counts of every parameter, which
+            `statistics()` returns. No further pass over memory is made for them.
+        norm_in_backward: Whether the backward pass sums each gradient for the norm as soon as the gradient is
+            complete. The step then reads gradients once instead of twice. This works on the CPU, from
+            the second step on. A gradient that is changed later is summed again, provided that the change
+            raises its version counter. Writes through `.data` or NumPy do not raise it: do not change a
+            gradient that way between backward and step.
+        profile: "torch" rounds gradients to their dtype after unscaling and after clipping, as
+            separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
+        storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
+            an altgrad.Storage, a storage line such as "m=bf16 v=ocp.e5m2:128", or a dict.
+        seed: The key of the random numbers for stochastic rounding, a whole number of at most 64 bits.
+            None takes one from torch's generator. Only allowed where the storage rounds stochastically.
+    """
+
+    max_grad_norm: float | str | None
+    fused_amp: bool
+    process_group: "ProcessGroup | None"
+    statistics: bool
+    norm_in_backward: bool
+    profile: str | None
+    storage: StorageLike
+    seed: int | None
+
+
+class OfTorch(Shared, total=False):
+    """Those of the classes that torch.optim has under the same name.
+
+    Args:
+        fallback: Whether torch's class of the same name steps what no kernel updates: parameters in float64 or
+            complex numbers, sparse gradients, parameters that share memory, and groups with
+            `differentiable=True`. A warning names the first. With False, or with a
+            `storage`, such parameters raise an error.
+    """
+
+    fallback: bool
+
+
+DEFAULTS = OfTorch(max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
+                   norm_in_backward=False, profile=None, storage="", seed=None, fallback=True)
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def parameters_of(kind: type) -> list[inspect.Parameter]:
+    """The keywords in Shared or OfTorch, as a signature shows them."""
+    return [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name],
+                              annotation=getattr(hint, "__forward_arg__", hint))
+            for name, hint in kind.__annotations__.items()]
+
+
+def signature_of(init: Callable[..., None]) -> inspect.Signature:
+    """The signature of a constructor, with the keywords it takes in place of `**shared`."""
+    *own, shared = inspect.signature(init).parameters.values()
+    return inspect.Signature([*own, *parameters_of(shared.annotation.__args__[0])])
+
+
+def shown(init: Init) -> Init:
+    """A constructor that shows the keywords in its signature."""
+    init.__signature__ = signature_of(init)
+    return init
+
+
+def filled(owner: str, given: dict[str, Any]) -> dict[str, Any]:
+    """These keywords beside the defaults of all others. Raises TypeError where there is no such keyword."""
+    for name in given.keys() - DEFAULTS.keys():
+        raise TypeError(f"altgrad.optim.{owner} got an unexpected keyword argument {name!r}")
+    return {**DEFAULTS, **given}
+
+
+def document(cls: type) -> None:
+    """Completes the docstring of a class: every argument is described."""
+    describe(cls, list(inspect.signature(cls).parameters), (Shared, OfTorch))

@@ -1,0 +1,230 @@
+"""The optimizers that torch.optim has, too: same arguments, same param_groups, same keys of `state`."""
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT, _get_scalar_dtype
+from typing_extensions import Unpack
+
+from .._binding.layout import CODES, PARAM_DTYPES, dtype_of
+from .._rule import format_of
+from .._storage.blocks import BLOCKED_NUMEL, block_of, unblocked
+from ._keywords import OfTorch
+from ._named import BETAS, MAXIMIZE, Named, constructor, find_template
+
+
+class Adam(Named):
+    """Adam (Kingma and Ba, 2015) with the arguments, param_groups and state keys of torch.optim.Adam.
+
+        m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+        p -= lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
+
+    Weight decay is added to the gradient, or with `decoupled_weight_decay` taken from the parameter.
+    `state[param]` holds `step` (0-dim float32), `exp_avg` and `exp_avg_sq` in the shape and
+    dtype of the parameter, and with `amsgrad` `max_exp_avg_sq`. A checkpoint of torch.optim.Adam loads, and
+    torch loads ours. The formula is in templates/adam.mlir.
+
+    Args:
+        amsgrad: Whether the denominator is made of the largest second moment so far (Reddi et al., 2018).
+        decoupled_weight_decay: Whether parameters decay by lr * weight_decay instead of through the gradient.
+
+    Example:
+        >>> optimizer = altgrad.optim.Adam(model.parameters(), lr=1e-3, max_grad_norm=1.0)
+        >>> loss.backward()
+        >>> optimizer.step()
+        >>> optimizer.grad_norm  # of all gradients, before clipping
+    """
+
+    _reference = torch.optim.Adam
+    _hypers = BETAS
+    _keys = {"m": "exp_avg", "v": "exp_avg_sq", "vmax": "max_exp_avg_sq"}
+    _only_with = {"vmax": "amsgrad"}
+    _options = {"amsgrad": lambda g: g["amsgrad"], **MAXIMIZE}
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
+                 betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
+                 maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+                 fused: bool | None = None, decoupled_weight_decay: bool = False,
+                 **shared: Unpack[OfTorch]) -> None: ...
+
+    def _rule_of(self, group):
+        return find_template("adamw" if group["decoupled_weight_decay"] else "adam")
+
+
+class AdamW(Adam):
+    """AdamW (Loshchilov and Hutter, 2019) with the arguments, param_groups and state keys of torch.optim.AdamW.
+
+        p -= lr weight_decay p;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+        p -= lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps)
+
+    `state[param]` holds `step` (0-dim float32), `exp_avg` and `exp_avg_sq` in the shape and
+    dtype of the parameter, and with `amsgrad` `max_exp_avg_sq`. A checkpoint of torch.optim.AdamW loads, and
+    torch loads ours. The formula is in templates/adamw.mlir.
+    """
+
+    _reference = torch.optim.AdamW
+    # In every group, but no argument.
+    _older = {"decoupled_weight_decay": True}
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3,
+                 betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
+                 fused: bool | None = None, **shared: Unpack[OfTorch]) -> None: ...
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True
+
+
+class SGD(Named):
+    """Stochastic gradient descent with momentum, with the arguments and state keys of torch.optim.SGD.
+
+        b = momentum b + (1 - dampening) g, in the first step b = g;  p -= lr b
+
+    `state[param]` holds `momentum_buffer` in the shape and dtype of the parameter where `momentum` is not
+    0. The formula is in templates/sgd.mlir.
+
+    Args:
+        momentum: The decay rate of the momentum, from 0; 0 keeps no state.
+        dampening: The share of a gradient that does not enter the momentum.
+        nesterov: Whether the step looks ahead by Nesterov's formula; wants a momentum and no dampening.
+
+    Example:
+        >>> optimizer = altgrad.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    """
+
+    _reference = torch.optim.SGD
+    _template = "sgd"
+    _hypers = {"decay": "weight_decay"}
+    _keys = {"buf": "momentum_buffer"}
+    _only_with = {"buf": "momentum_on"}
+    # torch stores no step count: the first step is the one without a buffer.
+    _count_key = None
+    _takes_sparse = True
+    _options = {"momentum_on": lambda g: g["momentum"] != 0,
+                "nesterov": lambda g: g["nesterov"], **MAXIMIZE}
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
+                 weight_decay: float | Tensor = 0, nesterov: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None,
+                 **shared: Unpack[OfTorch]) -> None: ...
+
+
+class Adagrad(Named):
+    """Adagrad (Duchi et al., 2011) with the arguments and state keys of torch.optim.Adagrad.
+
+        s += g^2;  p -= lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
+
+    `state[param]` holds `step` (0-dim float32) and `sum` in the shape and dtype of the parameter. As in
+    torch the constructor makes them; where a `storage` names `sum` or `states`, the first step does.
+    The formula is in templates/adagrad.mlir.
+
+    Args:
+        lr_decay: How fast the learning rate falls: it is divided by 1 + (t - 1) lr_decay in step t.
+        initial_accumulator_value: What `sum` begins with, from 0. It has to be 0 where `sum` is stored with
+            scales or as codes of a format that torch has no dtype for.
+
+    Example:
+        >>> optimizer = altgrad.optim.Adagrad(model.parameters(), lr=0.01)
+    """
+
+    _reference = torch.optim.Adagrad
+    _template = "adagrad"
+    _hypers = {"decay": "weight_decay"}
+    _keys = {"sum": "sum"}
+    _takes_sparse = True
+    _options = MAXIMIZE
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, lr_decay: float = 0, weight_decay: float = 0,
+                 initial_accumulator_value: float = 0, eps: float = 1e-10, foreach: bool | None = None, *,
+                 maximize: bool = False, differentiable: bool = False, fused: bool | None = None,
+                 **shared: Unpack[OfTorch]) -> None: ...
+
+    def _start(self, given):
+        super()._start(given)
+        for group in self.param_groups:
+            for param in group["params"]:
+                if self._word:
+                    self._check_first(param, group)
+                else:
+                    self.state[param] = _accumulator(param, group)
+
+    @property
+    def _word(self):
+        return self._words.get("sum") or self._words.get("states")
+
+    def _check_first(self, param, group):
+        """Raises where a sum would begin with a number that its codes do not have as their own."""
+        words = self._words if param.numel() >= BLOCKED_NUMEL else unblocked(self._words)
+        word = words.get("sum") or words.get("states") or "f32"
+        first = group["initial_accumulator_value"]
+        if first and (block_of(word) > 1 or dtype_of(format_of(word)) in CODES):
+            raise ValueError(f"initial_accumulator_value={first}, but sum={word} begins with 0: leave "
+                             "it 0, or store the sum as f32, bf16 or f16")
+
+    def _before_torch(self, param, group):
+        if not self.state.get(param):
+            self.state[param] = _accumulator(param, group)
+
+    def share_memory(self) -> None:
+        """Moves the states to shared memory."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                for tensor in self.state[param].values():
+                    tensor.share_memory_()
+
+    def _first_state(self, stream, row, dtype):
+        state, group = super()._first_state(stream, row, dtype), self.param_groups[row.group]
+        if stream.role != "state":
+            return state
+        self._check_first(row.param, group)
+        return state.fill_(group["initial_accumulator_value"])
+
+
+def _accumulator(param, group):
+    first, ours = group["initial_accumulator_value"], param.dtype in PARAM_DTYPES
+    count = torch.float32 if ours else _get_scalar_dtype(is_fused=group["fused"])
+    return {"step": torch.tensor(0.0, dtype=count, device="cpu"),
+            "sum": torch.full_like(param, complex(first, first) if param.is_complex() else first,
+                                   memory_format=torch.preserve_format)}
+
+
+class RMSprop(Named):
+    """RMSprop (Tieleman and Hinton, 2012) with the arguments and state keys of torch.optim.RMSprop.
+
+        v = alpha v + (1 - alpha) g^2;  p -= lr g / (sqrt(v) + eps)
+
+    `state[param]` holds `step` (0-dim float32) and `square_avg` in the shape and dtype of the parameter, with
+    `centered` also `grad_avg`, with a momentum also `momentum_buffer`. The formula is in
+    templates/rmsprop.mlir.
+
+    Args:
+        alpha: The decay rate of the average of squares.
+        momentum: The decay rate of the momentum, from 0; 0 keeps no momentum.
+        centered: Whether the squares are taken around the average of the gradients.
+
+    Example:
+        >>> optimizer = altgrad.optim.RMSprop(model.parameters(), lr=0.01)
+    """
+
+    _reference = torch.optim.RMSprop
+    _template = "rmsprop"
+    _hypers = {"decay": "weight_decay"}
+    _keys = {"v": "square_avg", "mean": "grad_avg", "buf": "momentum_buffer"}
+    _only_with = {"mean": "centered", "buf": "momentum_on"}
+    _options = {"centered": lambda g: g["centered"],
+                "momentum_on": lambda g: g["momentum"] > 0, **MAXIMIZE}
+    # Whether or not the rule counts, checkpoints have torch's count.
+    _always_counts = True
+
+    @constructor
+    def __init__(self, params: ParamsT, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+                 weight_decay: float = 0, momentum: float = 0, centered: bool = False, capturable: bool = False,
+                 foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+                 **shared: Unpack[OfTorch]) -> None: ...
