@@ -1,7 +1,7 @@
-// Builds the bundles of the stock rules, which the runtime uses before it looks
-// for a compiler: stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER [PTXAS]
-// With a ptxas those for GPUs hold cubins. A key says nothing of them: they are
-// the PTX beside them once more.
+// Builds the bundles of the stock rules, which the runtime uses before it looks for a compiler:
+//   stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER PTXAS usual|rest
+// `usual` empties the folder and builds the lines with a star, with cubins unless PTXAS is empty; `rest` adds the
+// other lines. A bundle's key says nothing of its cubins: they are the PTX beside them once more.
 #include "Status.h"
 #include "compile/Cache.h"
 #include "compile/Compiler.h"
@@ -106,10 +106,14 @@ void addBlocks(const std::string &rule, const std::string &format,
     }
 }
 
-std::vector<Strings> readRequests(const char *path) {
+// The lines with a star, or those without and the loss scalers' steps.
+std::vector<Strings> readRequests(const char *path, bool usual) {
   std::vector<Strings> requests;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
+    if ((line[0] == '*') != usual)
+      continue;
+    line.erase(0, usual);
     if (line.compare(0, 6, "--set=") == 0)
       for (const char *machine : machines)
         requests.push_back({line, machine});
@@ -137,8 +141,9 @@ std::vector<Strings> readRequests(const char *path) {
   }
   // What an optimizer of somebody else's leaves to be done.
   for (const char *machine : machines)
-    for (const char *variant : {"torch", "boostr"})
-      requests.push_back({machine, std::string("--loss-scaler=") + variant});
+    if (!usual)
+      for (const char *variant : {"torch", "boostr"})
+        requests.push_back({machine, std::string("--loss-scaler=") + variant});
   return requests;
 }
 
@@ -187,24 +192,25 @@ bool buildAll(const Compiler &compiler, const std::string &templates,
 } // namespace
 
 int main(int count, char **arguments) {
-  if (count != 5 && count != 6) {
-    fprintf(stderr,
-            "stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER [PTXAS]\n");
+  const std::string part = count == 7 ? arguments[6] : "";
+  const bool usual = part == "usual";
+  if (!usual && part != "rest") {
+    fprintf(stderr, "stock-bundles ALTGRAD-OPT TEMPLATES REQUESTS FOLDER PTXAS "
+                    "usual|rest\n");
     return 2;
   }
   fs::path folder = arguments[4];
+  if (usual)
+    fs::remove_all(folder);
   fs::create_directories(folder);
-  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".bundle")
-      fs::remove(entry.path());
   Compiler compiler{arguments[1], ""};
-  std::vector<Strings> requests = readRequests(arguments[3]);
+  std::vector<Strings> requests = readRequests(arguments[3], usual);
   Strings further;
-  if (count == 6)
+  if (usual && *arguments[5])
     further.push_back(std::string("--ptxas=") + arguments[5]);
   if (!buildAll(compiler, arguments[2], requests, further, folder))
     return 1;
   printf("%zu bundles of stock rules, %s cubins\n", requests.size(),
-         count == 6 ? "with" : "without");
+         further.empty() ? "without" : "with");
   return 0;
 }

@@ -33,7 +33,7 @@ def lines():
     for line in (ROOT / "tools" / "stock-bundles.txt").read_text().splitlines():
         storages, colon, rest = line.partition(":")
         if colon and not line.startswith("#"):
-            yield storages.split(), rest
+            yield storages.lstrip("*").split(), rest
 
 
 def stock(ways=WAYS):

@@ -38,6 +38,15 @@ def native_files():
     return files
 
 
+def make_bundles():
+    """Compiles the stock rules that the build folder lacks: a checkout has only those that are used most."""
+    build = os.environ.get("ALTGRAD_BUILD", "build")
+    if not shutil.which("cmake"):
+        raise SetupError("cmake is not on PATH: run tools/quickstart.sh first")
+    if subprocess.run(["cmake", "--build", build, "--target", "stock-bundles"]).returncode:
+        raise SetupError(f"{build} has no stock bundles, and building them failed: run tools/quickstart.sh first")
+
+
 def needed_glibc(path):
     """The n of the newest glibc 2.n whose symbols an x86-64 program or library needs, or 0."""
     data = Path(path).read_bytes()
@@ -74,6 +83,7 @@ class BuildPy(build_py):
         package = Path(self.build_lib) / "altgrad"
         shutil.rmtree(package, ignore_errors=True)
         super().run()
+        make_bundles()
         for source, place in native_files():
             self.mkpath(str((package / place).parent))
             self.copy_file(str(source), str(package / place))

@@ -117,13 +117,13 @@ def test_gpus_are_served_too(line, options, tmp_path, monkeypatch):
         assert manifest["ptx"] == ["sm_80", "sm_90"] and manifest["host"] == []
 
 
-def test_cubins_are_in_all_that_is_for_gpus_or_in_none():
+def test_cubins_are_in_the_most_used_bundles_or_in_none():
     texts = [path.read_bytes() for path in BUNDLES.glob("*.bundle")]
     gpus = [text for text in texts if b"\0altgrad_ptx_sm_80\0" in text]
     assert 2 * len(gpus) == len(texts)
     for target in ("sm_80", "sm_90"):
         with_cubins = sum(f"\0altgrad_cubin_{target}\0".encode() in text for text in texts)
-        assert with_cubins in (0, len(gpus))
+        assert with_cubins in (0, 12), "AdamW in f32 and bf16, six ways each"
 
 
 def test_what_is_not_built_asks_for_the_compiler(tmp_path):
