@@ -49,9 +49,13 @@ class Runner:
                     "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
-        inputs, targets = torch.randn(32, 64), torch.randint(10, (32,))
-        self.names = {"__name__": "__main__", "torch": torch, "altgrad": altgrad, "model": model, "inputs": inputs,
-                      "targets": targets, "loss": torch.nn.functional.cross_entropy(model(inputs), targets)}
+        self.names = {"__name__": "__main__", "torch": torch, "altgrad": altgrad, "model": model,
+                      "inputs": torch.randn(32, 64), "targets": torch.randint(10, (32,))}
+        self.make_loss()
+
+    def make_loss(self):
+        names = self.names
+        names["loss"] = torch.nn.functional.cross_entropy(names["model"](names["inputs"]), names["targets"])
 
     def run(self, block, expected):
         """Runs a block; `expected` is the text of the output block behind it, or None."""
@@ -84,6 +88,7 @@ class Runner:
 
     def run_diff(self, block, expected, where):
         for sign in "+-":
+            self.make_loss()
             kept = ["" if line.startswith(sign) else line[1:] for line in block.lines]
             self.python("\n".join(kept), block.line, False)
 

@@ -26,7 +26,7 @@ def test_the_blocks_of_a_section_run(section, tmp_path):
 
 
 def sections(tmp_path, text):
-    page = tmp_path / "Page.md"
+    page = tmp_path / "README.md"
     page.write_text(text)
     return pages.sections(page)
 
@@ -46,15 +46,15 @@ def run(tmp_path, monkeypatch, text):
     ("```python fails\nx = 1\n```\n```output\n1\n```\n", "does not fail"),
     ("```sh\nfalse\n```\n", "ends with 1"),
     ("```console\n$ echo one\ntwo\n```\n", "it printed"),
-    ("```mlir\naltgrad.rule\n```\n", "Page.md:2"),
+    ("```mlir\naltgrad.rule\n```\n", "README.md:2"),
     ("```mlir in-rule\n%x = addf %w, %absent : f32\n```\n", "absent"),
     ("```c\nint main(void) { return 3; }\n```\n", "ends with 3"),
     ("```\nno tag\n```\n", "a block tagged ''"),
-    ("```sh run-by=Page.md\nfrobnicate\n```\n", None),
+    ("```sh run-by=README.md\nfrobnicate\n```\n", None),
     ("```python title=\"a.py\"\n```\n", "uses a.py")])
 def test_a_page_that_is_wrong_fails(tmp_path, monkeypatch, text, words):
     if words is None:  # a page names its own commands; another file does not
-        text = text.replace("Page.md", "other.sh")
+        text = text.replace("README.md", "other.sh")
         (tmp_path / "other.sh").write_text("echo\n")
         words = "does not name frobnicate"
     with pytest.raises(AssertionError, match=words):
