@@ -1,7 +1,10 @@
 // Formats in text, and which of them make sense.
 #include "dialect/Dialect.h"
+#include "dialect/Nearest.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -38,11 +41,30 @@ FormatAttr FormatAttr::getNamed(MLIRContext *context, StringRef name) {
   return {};
 }
 
+// What torch, NumPy and others call a format.
+static StringRef nameElsewhere(StringRef name) {
+  return llvm::StringSwitch<StringRef>(name)
+      .CasesLower({"float32", "fp32", "float", "single", "torch.float32"}, "f32")
+      .CasesLower({"bfloat16", "bfloat", "torch.bfloat16"}, "bf16")
+      .CasesLower({"float16", "fp16", "half", "torch.float16"}, "f16")
+      .CasesLower({"e4m3", "e4m3fn", "fp8", "float8", "float8_e4m3fn", "torch.float8_e4m3fn"},
+                  "ocp.e4m3fn")
+      .CasesLower({"e5m2", "float8_e5m2", "torch.float8_e5m2"}, "ocp.e5m2")
+      .CasesLower({"e2m1", "fp4", "float4_e2m1fn_x2"}, "ocp.e2m1")
+      .CasesLower({"e8m0", "float8_e8m0fnu"}, "ocp.e8m0")
+      .Default("");
+}
+
 std::string FormatAttr::unknown(StringRef name) {
-  std::string text = "unknown format '" + name.str() + "'; known are ";
+  SmallVector<StringRef> known;
   for (const Preset &preset : presets)
-    text += (&preset == presets ? "" : ", ") + std::string(preset.name);
-  return text;
+    known.push_back(preset.name);
+  StringRef meant = nameElsewhere(name);
+  if (meant.empty())
+    meant = nearest(name, known);
+  return "unknown format '" + name.str() + "'; " +
+         (meant.empty() ? "" : "did you mean '" + meant.str() + "'? ") + "known are " +
+         llvm::join(known, ", ");
 }
 
 std::string altgrad::listFormats() {

@@ -1,6 +1,7 @@
 // Reading rules from the installation, from the rule path and from files.
 #include "passes/RulePath.h"
 
+#include "dialect/Nearest.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/ReadSpec.h"
 #include "llvm/Support/FileSystem.h"
@@ -86,9 +87,11 @@ OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path,
     rule->remove();
     return rule;
   }
-  emitError(loc) << "unknown rule '" << name
-                 << "': neither in the module nor a stock rule, and no '" << name
-                 << ".mlir' on the rule path '" << path << "'";
+  std::vector<std::string> found = listRules(path);
+  SmallVector<StringRef> known(found.begin(), found.end());
+  emitError(loc) << "unknown rule '" << name << "'" << sayKnown(name, known)
+                 << "; a file is written with its folder or ending: ./" << name
+                 << ".mlir, or lies as " << name << ".mlir in a folder of --rule-path";
   return {};
 }
 

@@ -44,10 +44,10 @@ LogicalResult Compiler::findTargets() {
 // The rule of a set: the only one of the input where none is named, that of a file,
 // the input's of that name, a stock rule, or one of the rule path. Null after a
 // diagnostic.
-RuleOp Compiler::ruleOf(const SetRequest &set, ModuleOp file) {
+RuleOp Compiler::ruleOf(const SetRequest &set, unsigned index, ModuleOp file) {
   OwningOpRef<RuleOp> &rule = rules[set.rule];
-  Location loc =
-      FileLineColLoc::get(context.get(), "--rule=" + set.rule, 1, 1);
+  bool several = request.step.sets.size() > 1;
+  Location loc = FileLineColLoc::get(context.get(), placeOf("rule", index, several), 1, 1);
   if (file && set.rule.empty() && !rule)
     rule = onlyRule(file, name, loc);
   else if (isRuleFile(set.rule) && !rule)
@@ -59,8 +59,21 @@ RuleOp Compiler::ruleOf(const SetRequest &set, ModuleOp file) {
   return rule.get();
 }
 
+// The rules and lines of storage as texts to which columns point.
+void Compiler::quoteSets(llvm::SourceMgr &sources) {
+  bool several = request.step.sets.size() > 1;
+  for (auto [index, set] : llvm::enumerate(request.step.sets))
+    for (auto [what, line] : {std::make_pair("rule", &set.spelled), {"storage", &set.storage}})
+      sources.AddNewSourceBuffer(
+          llvm::MemoryBuffer::getMemBufferCopy(*line, placeOf(what, index, several)), {});
+}
+
 // Puts the rules that come from files, then the generated step, behind the text.
 LogicalResult Compiler::generate(std::string &text) {
+  llvm::SourceMgr lines;
+  lines.setVirtualFileSystem(quotedFiles());
+  quoteSets(lines);
+  SourceMgrDiagnosticHandler handler(lines, context.get(), llvm::errs());
   OwningOpRef<ModuleOp> file;
   if (!text.empty()) {
     file = parseSourceString<ModuleOp>(text, ParserConfig(context.get()), name);
@@ -70,13 +83,13 @@ LogicalResult Compiler::generate(std::string &text) {
   SmallVector<RuleOp> found;
   std::map<StringRef, RuleOp> names;
   llvm::raw_string_ostream out(text);
-  for (const SetRequest &set : request.step.sets) {
+  for (auto [index, set] : llvm::enumerate(request.step.sets)) {
     if (!set.ruled) { // no text has been read that would have loaded it
       context->loadDialect<AltgradDialect>();
       found.emplace_back();
       continue;
     }
-    if (found.push_back(ruleOf(set, file ? *file : ModuleOp())); !found.back())
+    if (found.push_back(ruleOf(set, index, file ? *file : ModuleOp())); !found.back())
       return failure();
     auto [it, isNew] = names.try_emplace(found.back().getSymName(), found.back());
     bool ours = isRuleFile(set.rule);

@@ -10,6 +10,10 @@
 #include "mlir/IR/MLIRContext.h"
 #include <map>
 
+namespace llvm {
+class SourceMgr;
+}
+
 namespace altgrad {
 
 enum class Product { MLIR, LLVM, Assembly, PTX, Report, Manifest, Bundle, Analysis };
@@ -38,7 +42,8 @@ private:
   mlir::LogicalResult findTargets();
   mlir::LogicalResult read(std::string &text);
   mlir::LogicalResult generate(std::string &text);
-  RuleOp ruleOf(const SetRequest &set, mlir::ModuleOp file);
+  RuleOp ruleOf(const SetRequest &set, unsigned index, mlir::ModuleOp file);
+  void quoteSets(llvm::SourceMgr &sources);
   mlir::LogicalResult checkModule();
   mlir::LogicalResult lowerToPhases();
   mlir::FailureOr<Findings> findLosses();

@@ -2,6 +2,7 @@
 #include "codegen/driver/Driver.h"
 
 #include "altgrad/bundle.h"
+#include "altgrad/format.h"
 #include "codegen/driver/Options.h"
 #include "dialect/Arithmetic.h"
 #include "passes/RulePath.h"
@@ -136,6 +137,9 @@ static int checkStep(const StepRequest &step) {
   if (!step.quantize.empty() &&
       (step.changes() || step.norm || llvm::any_of(step.sets, isRuled)))
     return complain("--quantize wants sets without a rule, and nothing beside it");
+  auto isQuantized = [&](const Preset &preset) { return preset.name == step.quantize; };
+  if (!step.quantize.empty() && llvm::none_of(presets, isQuantized))
+    return complain("--quantize: " + FormatAttr::unknown(step.quantize));
   if (!step.scales.empty() && step.quantize.empty())
     return complain("--scales wants --quantize");
   if (step.sets.empty() || llvm::all_of(step.sets, isRuled))

@@ -1,8 +1,9 @@
-// Lists for --list-targets and --list-rules=verbose, and names that are nearly right.
+// Lists for --list-targets and --list-rules=verbose.
 #include "codegen/driver/Lists.h"
 
 #include "codegen/Target.h"
 #include "codegen/driver/Register.h"
+#include "codegen/storage/Storage.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/ReadSpec.h"
 #include "passes/RulePath.h"
@@ -12,16 +13,6 @@
 
 using namespace mlir;
 using namespace altgrad;
-
-std::string altgrad::didYouMean(StringRef word, ArrayRef<StringRef> known) {
-  StringRef nearest;
-  unsigned least = std::min<size_t>(3, word.size() / 2 + 1);
-  for (StringRef candidate : known)
-    if (unsigned distance = word.edit_distance_insensitive(candidate, true, least);
-        distance < least)
-      least = distance, nearest = candidate;
-  return nearest.empty() ? "" : ("; did you mean '" + nearest + "'?").str();
-}
 
 std::string altgrad::listTargets() {
   std::string text;
@@ -39,13 +30,6 @@ static std::string summaryOf(RuleOp rule) {
   Spec spec = loc ? readSpec(loc.getFilename()) : Spec();
   StringRef line = StringRef(spec.text).ltrim().split('\n').first;
   return line.consume_front("//") ? line.trim().str() : "";
-}
-
-static std::string namesOf(RuleOp rule, StringRef role) {
-  SmallVector<StringRef> names;
-  for (BlockArgument argument : rule.getByRole(role))
-    names.push_back(rule.getName(argument));
-  return llvm::join(names, " ");
 }
 
 // "m v; with amsgrad: vmax": those that are stored without options, then what single
@@ -99,10 +83,10 @@ static std::string describe(RuleOp rule, StringRef name) {
   line("states", statesOf(rule));
   line("hypers", hypersOf(rule));
   line("options", optionsOf(rule));
-  std::string states = namesOf(rule, "state");
-  line("storage", "param master rungs grad copy" +
-                      std::string(rule.getByRole("step").empty() ? "" : " step") +
-                      (states.empty() ? "" : " states " + states));
+  SmallVector<StringRef> states;
+  for (BlockArgument state : rule.getByRole("state"))
+    states.push_back(rule.getName(state));
+  line("storage", llvm::join(storageWordsOf(rule, states), " "));
   return text;
 }
 

@@ -7,9 +7,6 @@
 
 namespace altgrad {
 
-/// "; did you mean 'report'?" where one of `known` is spelled nearly so; else "".
-std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<llvm::StringRef> known);
-
 /// A line for each machine.
 std::string listTargets();
 

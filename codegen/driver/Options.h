@@ -5,6 +5,7 @@
 #include "codegen/driver/Compiler.h"
 #include "codegen/driver/Lists.h"
 #include "codegen/driver/Output.h"
+#include "dialect/Nearest.h"
 #include "llvm/Support/CommandLine.h"
 
 namespace altgrad {
@@ -25,9 +26,7 @@ template <typename T> struct Choice : cl::parser<T> {
       if (!row.Name.empty())
         known.push_back(row.Name);
     }
-    return complain("--" + option.ArgStr + "=" + word + didYouMean(word, known) +
-                    (didYouMean(word, known).empty() ? "; there are " : " There are ") +
-                    llvm::join(known, ", "));
+    return complain("--" + option.ArgStr + "=" + word + sayKnown(word, known));
   }
 };
 

@@ -179,6 +179,7 @@ static std::string commitOf(const StepText &text) {
 
 std::string altgrad::readRule(StringRef spelled, SetRequest &set) {
   StringRef name = spelled, options;
+  set.spelled = spelled.str();
   if (spelled.ends_with("}") && spelled.contains('{'))
     std::tie(name, options) = spelled.drop_back().rsplit('{');
   else if (spelled.contains('{') && !isRuleFile(spelled))
@@ -258,13 +259,13 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
   bool several = rules.size() > 1;
   for (auto [index, set] : llvm::enumerate(request.sets)) {
     RuleOp rule = rules[index];
-    Location loc =
-        rule ? rule.getLoc()
-             : FileLineColLoc::get(&context, "--set=" + set.storage, 1, 1);
+    Location place =
+        FileLineColLoc::get(&context, placeOf("storage", index, several), 1, 1);
+    Location loc = rule ? rule.getLoc() : place;
     sets.emplace_back(set, rule, loc, index, several, text);
     if (failed(sets.back().read()) ||
-        failed(checkTiles(request, sets.back(), loc)) ||
-        (request.asTorch && failed(checkProfile(sets.back().gradientFormat(), loc))))
+        failed(checkTiles(request, sets.back(), place)) ||
+        (request.asTorch && failed(checkProfile(sets.back().gradientFormat(), place))))
       return failure();
     StringRef name = rule ? rule.getSymName() : "gradients";
     if (!llvm::is_contained(names, name))

@@ -13,6 +13,7 @@ namespace altgrad {
 /// Without a rule its gradients are the result, in place or in a further copy.
 struct SetRequest {
   bool ruled = true;
+  std::string spelled; // "adam{amsgrad}"
   std::string rule;
   std::vector<std::string> options; // that are on
   std::string storage;              // "param=bf16 master=f32 states=param"
@@ -46,6 +47,10 @@ struct StepRequest {
   /// Whether the norms of a clip are of the past, or of parameters.
   bool adapts() const { return clip.has_value() && *clip != Clip::Norm; }
 };
+
+/// What diagnostics call the `rule` or the `storage` of a set: a text of one line, to
+/// which their columns point.
+std::string placeOf(llvm::StringRef what, unsigned set, bool several);
 
 /// Reads "adam{amsgrad}" or "./mine.mlir{flip}". Returns why it is no rule, or "".
 std::string readRule(llvm::StringRef spelled, SetRequest &set);

@@ -52,8 +52,6 @@ FailureOr<std::string> SetWriter::takeGivenScales(StringRef scales) {
 
 LogicalResult SetWriter::quantizeTo(StringRef format, StringRef scales) {
   FormatAttr known = FormatAttr::getNamed(loc.getContext(), format);
-  if (!known)
-    return error() << "--quantize: " << FormatAttr::unknown(format);
   if (!formats.count("copy"))
     return error() << "--quantize wants a copy in the set: \"grad=f32 copy=f32\"";
   std::string name = "%" + grad.name + ".";

@@ -6,143 +6,9 @@
 using namespace mlir;
 using namespace altgrad;
 
-static constexpr StringLiteral storageWords[] = {"param", "grad", "master",
-                                                 "copy", "states", "rungs"};
-
-//===-- Storage
-//-------------------------------------------------------------===//
-
-// What is known of a word, if it makes sense of the stream that it names.
-LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
-  bool read = isRuled() && word.stream == "grad";
-  bool split = isSplitMaster(word.format);
-  if (word.hasModifiers() && (read || split || word.stream == "step"))
-    return error() << "storage '" << text << "' says how '" << word.stream
-                   << "' is rounded, which is not";
-  if (word.reference && word.stream != "rungs")
-    return error() << "storage '" << text
-                   << "': only rungs are rounded as the reference does";
-  if (word.reference && word.drawBits != 16)
-    return error() << "storage '" << text
-                   << "': the reference draws 16 bits";
-  if (!formats.try_emplace(word.stream, word.format).second)
-    return error() << "storage names '" << word.stream << "' twice";
-  if (failed(checkBook(text, word)) || failed(checkCompanding(text, word)) ||
-      failed(checkColumns(text, word)) || failed(checkTensorScale(text, word)))
-    return failure();
-  if (word.hasModifiers() || word.tensorScale != TensorScale::None || word.both ||
-      word.squares())
-    words[word.stream] = word;
-  if (word.squares())
-    return takeSquares(text, word);
-  return word.block ? takeBlock(text, word) : success();
-}
-
-// What words say of formats, one of which may be another stream's.
-LogicalResult SetWriter::checkRounding() {
-  for (const auto &[stream, word] : words) {
-    auto format = FormatAttr::getNamed(loc.getContext(), formatOf(stream));
-    if (word.hasModifiers() && format.isF32())
-      return error() << "storage '" << word.text
-                     << "' says how to round, and f32 needs no rounding";
-    if (word.overflow == OverflowMode::NonFinite && stream != "rungs" &&
-        !format.getInf() && format.getNan() == Nan::None)
-      return error() << "storage '" << word.text << "' says 'nonfinite' of "
-                     << formatOf(stream) << ", which has neither an infinity nor a NaN";
-  }
-  return success();
-}
-
-// A word of a storage line: a stream, `states` or `step`, and a format.
-LogicalResult SetWriter::readWord(StringRef text) {
-  StorageWord word;
-  if (std::string why = readStorageWord(text, word); !why.empty())
-    return error() << why;
-  StringRef name = word.stream, format = word.format;
-  bool state = llvm::any_of(states, [&, name = name](BlockArgument state) {
-    return rule.getName(state) == name;
-  });
-  auto steps = rule.getByRole("step");
-  // As `states`, `step` may be said of a rule that has none.
-  bool step = !state && (name == "step" ||
-                         (!steps.empty() && rule.getName(steps[0]) == name));
-  if (step)
-    name = word.stream = "step";
-  if (!state && !step && !llvm::is_contained(storageWords, name))
-    return error() << "storage '" << text << "' names no stream of rule '"
-                   << rule.getSymName() << "' with these options";
-  bool known = name == "master" ? format == "f32" || isSplitMaster(format)
-               : step ? format == "i64" || format == "f32"
-                    : (name == "states" && format == "param") ||
-                          FormatAttr::getNamed(rule.getContext(), format);
-  if (!known)
-    return error() << "storage '" << text << "': "
-                   << (name == "master" ? "a master is f32, bf16+i16 or bf16+i8"
-                       : step           ? "a step count is i64 or f32"
-                                        : FormatAttr::unknown(format));
-  return take(text, word);
-}
-
-// Of a set without a rule.
-LogicalResult SetWriter::readGradientWord(StringRef text) {
-  StorageWord word;
-  if (std::string why = readStorageWord(text, word); !why.empty())
-    return error() << why;
-  if (word.stream != "grad" && word.stream != "copy")
-    return error() << "storage '" << text
-                   << "' of a set without a rule, which has a grad and a copy";
-  if (!FormatAttr::getNamed(loc.getContext(), word.format))
-    return error() << "storage '" << text
-                   << "': " << FormatAttr::unknown(word.format);
-  return take(text, word);
-}
-
-LogicalResult SetWriter::read() {
-  SmallVector<StringRef> words;
-  StringRef(request.storage).split(words, ' ', -1, /*KeepEmpty=*/false);
-  if (!isRuled())
-    return success(llvm::all_of(words, [&](StringRef word) {
-             return succeeded(readGradientWord(word));
-           }) &&
-           succeeded(checkRounding()));
-  SmallVector<StringRef> options(request.options.begin(),
-                                 request.options.end());
-  for (StringRef option : options)
-    if (llvm::none_of(rule.getByRole("option"), [&](BlockArgument argument) {
-          return rule.getName(argument) == option;
-        }))
-      return error() << "rule '" << rule.getSymName() << "' has no option '"
-                     << option << "'";
-  states = rule.getStoredStates(options);
-  if (failed(checkNames()))
-    return failure();
-  for (StringRef word : words)
-    if (failed(readWord(word)))
-      return failure();
-  if (failed(checkRounding()))
-    return failure();
-  if (splitsMaster() && failed(checkRemainder()))
-    return failure();
-  if (wordOf("copy").tensorScale == TensorScale::Bounded && failed(checkBounded()))
-    return failure();
-  return inRungs() ? checkRungs() : success();
-}
-
-// A state's name is a word of the storage line.
-LogicalResult SetWriter::checkNames() {
-  bool counts = !rule.getByRole("step").empty();
-  for (BlockArgument state : rule.getByRole("state"))
-    if (StringRef name = rule.getName(state);
-        llvm::is_contained(storageWords, name) || (counts && name == "step"))
-      return error() << "rule '" << rule.getSymName() << "' has a state '"
-                     << name
-                     << "', which means something else in a storage line";
-  return success();
-}
-
 StringRef SetWriter::formatOf(StringRef stream) {
   auto it = formats.find(stream);
-  bool state = !llvm::is_contained(storageWords, stream);
+  bool state = !llvm::is_contained(commonStorageWords(), stream);
   if (it == formats.end() && state && formats.count("states"))
     return formatOf("states");
   StringRef format = it == formats.end() ? "f32" : StringRef(it->second);
@@ -161,7 +27,7 @@ std::string SetWriter::typeOf(StringRef stream) {
 
 // How a stream is rounded: what is said of it, or of all states.
 StorageWord SetWriter::wordOf(StringRef stream) {
-  bool state = !llvm::is_contained(storageWords, stream);
+  bool state = !llvm::is_contained(commonStorageWords(), stream);
   bool named = formats.count(stream) || !state;
   return words.lookup(named ? stream : "states");
 }

@@ -55,8 +55,8 @@ public:
   // `rule` is null for a set without one.
   SetWriter(const SetRequest &request, RuleOp rule, mlir::Location loc,
             unsigned set, bool several, StepText &text)
-      : request(request), rule(rule), loc(loc), set(set), several(several),
-        text(text) {}
+      : request(request), rule(rule), loc(loc), place(loc), set(set),
+        several(several), text(text) {}
   mlir::LogicalResult read();
   // `changes`: without a rule they are written, too.
   void takeGradient(bool changes);
@@ -102,8 +102,15 @@ public:
 private:
   mlir::FailureOr<std::string> takeGivenScales(llvm::StringRef scales);
   void clipToParameter();
-  mlir::LogicalResult readWord(llvm::StringRef text);
-  mlir::LogicalResult readGradientWord(llvm::StringRef text);
+  mlir::LogicalResult readWords();
+  mlir::LogicalResult readWord(StorageWord &word);
+  mlir::LogicalResult readGradientWord(const StorageWord &word);
+  mlir::LogicalResult checkOptions();
+  mlir::LogicalResult noStream(const StorageWord &word);
+  // Where the next error is: a column of the set's "storage" or "rule", or the word
+  // that names a stream.
+  void lookAt(llvm::StringRef what, unsigned column);
+  void lookAt(llvm::StringRef stream);
   mlir::LogicalResult take(llvm::StringRef text, const StorageWord &word);
   mlir::LogicalResult checkNames();
   mlir::LogicalResult checkRounding();
@@ -187,11 +194,11 @@ private:
   std::string norm(llvm::StringRef element, llvm::StringRef name);
   std::string countOf(llvm::StringRef condition, llvm::StringRef name);
   std::string takeHypers();
-  mlir::InFlightDiagnostic error() { return mlir::emitError(loc); }
+  mlir::InFlightDiagnostic error() { return mlir::emitError(place); }
 
   const SetRequest &request;
   RuleOp rule;
-  mlir::Location loc;
+  mlir::Location loc, place; // of the rule; of the next error
   unsigned set;
   bool several;
   StepText &text;
@@ -200,6 +207,7 @@ private:
   llvm::StringMap<ScaleRule> rules; // of scales that are powers of two
   llvm::StringMap<std::string> scaleFormats; // where said
   llvm::StringMap<Companding> compandings;
+  llvm::StringMap<unsigned> columns;  // of words, by the streams they name
   llvm::StringMap<StorageWord> words; // that say how to round
   std::string before, after;          // the parameter, or its master
   std::string code;                   // what is stored of it

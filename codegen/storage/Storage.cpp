@@ -1,11 +1,20 @@
-// A word of a storage line ==> a stream, its format, rounding and overflow.
+// A line of storage ==> its words: a stream, its format, rounding and overflow.
 #include "codegen/storage/Storage.h"
 
 #include "altgrad/format.h"
+#include "dialect/Nearest.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace altgrad;
+
+// What may stand behind a comma: rounding, what is beyond a format, scales, codes.
+static constexpr StringRef modifiers[] = {
+    "nearest_even", "toward_zero", "stochastic", "stochastic32", "reference",
+    "saturate",     "nonfinite",   "rceil",      "floor",        "ceil",
+    "even",         "both",        "delayed",    "current",      "bounded",
+    "pow2",         "softsign",    "sqrt"};
 
 static std::string quote(StringRef text) { return ("'" + text + "'").str(); }
 
@@ -92,10 +101,7 @@ static std::string readModifier(StringRef text, StringRef modifier,
   std::optional<Round> round = symbolizeRound(longDraw ? "stochastic" : modifier);
   std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
   if (!round && !overflow)
-    return where + " says " + quote(modifier) +
-           "; known are nearest_even, toward_zero, stochastic and "
-           "stochastic32, saturate and nonfinite, of scales rceil, floor, ceil, even, both, delayed, current, bounded and pow2, and of codes "
-           "softsign and sqrt";
+    return where + " says " + quote(modifier) + sayKnown(modifier, modifiers);
   if (round ? word.round.has_value() : word.overflow.has_value())
     return where + " says twice " +
            (round ? "how it rounds"
@@ -109,11 +115,23 @@ static std::string readModifier(StringRef text, StringRef modifier,
   return "";
 }
 
-std::string altgrad::readStorageWord(StringRef text, StorageWord &word) {
+// `text` is a part of `line`: "m=ocp.e4m3fn:128,stochastic".
+static StorageProblem readWord(StringRef line, StringRef text, StorageWord &word) {
+  auto problem = [&](StringRef part, const Twine &why) {
+    return StorageProblem{unsigned(part.data() - line.data()) + 1,
+                          ("storage " + quote(text) + why).str()};
+  };
   auto [stream, rest] = text.split('=');
+  if (stream.size() == text.size())
+    return problem(text, " has no format; write " + (text.contains(':') ? text.split(':').first : text) +
+                             "=bf16, without spaces around =");
+  if (stream.empty() || rest.empty())
+    return problem(text, stream.empty() ? " names nothing in front of ="
+                                        : " has no format behind =; write " + stream + "=bf16");
   SmallVector<StringRef> parts;
   rest.split(parts, ',');
   word.text = text.str();
+  word.column = text.data() - line.data() + 1;
   word.stream = stream.str();
   StringRef name = parts[0];
   for (const ScaledPreset &preset : scaledPresets)
@@ -126,8 +144,44 @@ std::string altgrad::readStorageWord(StringRef text, StorageWord &word) {
     word.block = fields[1].str();
   if (fields.size() > 2)
     word.scale = name.drop_front(fields[0].size() + fields[1].size() + 2).str();
-  for (StringRef modifier : ArrayRef<StringRef>(parts).drop_front())
+  for (StringRef modifier : ArrayRef<StringRef>(parts).drop_front()) {
+    if (modifier.empty() || modifier.contains('='))
+      return problem(modifier, " ends in a comma or has two words; words are separated by "
+                               "spaces, what is said of one word by commas");
     if (std::string why = readModifier(text, modifier, word); !why.empty())
-      return why;
-  return "";
+      return {unsigned(modifier.data() - line.data()) + 1, why};
+  }
+  return {};
+}
+
+StorageProblem altgrad::readStorageLine(StringRef line, SmallVectorImpl<StorageWord> &words) {
+  SmallVector<StringRef> texts;
+  line.split(texts, ' ', -1, /*KeepEmpty=*/false);
+  for (StringRef text : texts)
+    if (StorageProblem problem = readWord(line, text, words.emplace_back());
+        !problem.why.empty())
+      return problem;
+  return {};
+}
+
+ArrayRef<StringRef> altgrad::commonStorageWords() {
+  static constexpr StringRef words[] = {"param", "master", "rungs", "grad", "copy", "states"};
+  return words;
+}
+
+SmallVector<StringRef> altgrad::storageWordsOf(RuleOp rule, ArrayRef<StringRef> states) {
+  SmallVector<StringRef> words(commonStorageWords().drop_back(states.empty()));
+  if (!rule.getByRole("step").empty())
+    words.push_back("step");
+  words.append(states.begin(), states.end());
+  return words;
+}
+
+std::string altgrad::unknownFormat(StringRef word) {
+  SmallVector<StringRef> scaled;
+  for (const ScaledPreset &preset : scaledPresets)
+    scaled.push_back(preset.name);
+  StringRef meant = nearest(word, scaled);
+  return FormatAttr::unknown(word) + ", and in blocks " + llvm::join(scaled, ", ") +
+         (meant.empty() ? "" : "; did you mean '" + meant.str() + "'?");
 }

@@ -29,6 +29,7 @@ enum class Companding { None, Softsign, Sqrt };
 /// "m=int8:32:f16,softsign": scales are in f16, codes are of bent numbers.
 struct StorageWord {
   std::string text; // all of it
+  unsigned column = 1; // in the line, from 1
   std::string stream, format;
   std::optional<std::string> block;     // as it was written
   std::optional<std::string> scale;     // its format; f32 where nothing is said
@@ -46,9 +47,25 @@ struct StorageWord {
   bool hasModifiers() const { return round || overflow || reference; }
 };
 
-/// Returns why `text` is no such word, or "". Whether stream and format are
-/// known is for the caller to say.
-std::string readStorageWord(llvm::StringRef text, StorageWord &word);
+/// Why a line is not one of storage, and where in it, from 1; `why` is "" where it is.
+struct StorageProblem {
+  unsigned column = 1;
+  std::string why;
+};
+
+/// Reads the words of a line. Whether streams and formats are known is for the caller
+/// to say.
+StorageProblem readStorageLine(llvm::StringRef line, llvm::SmallVectorImpl<StorageWord> &words);
+
+/// What a word may name beside a rule's states and its step count.
+llvm::ArrayRef<llvm::StringRef> commonStorageWords();
+
+/// What words may name for a rule that stores `states`: its streams, `states` for all of
+/// them, and `step` where it counts steps.
+llvm::SmallVector<llvm::StringRef> storageWordsOf(RuleOp rule, llvm::ArrayRef<llvm::StringRef> states);
+
+/// Why `word` has no format that is known: "unknown format 'e4m3'; did you mean ...".
+std::string unknownFormat(llvm::StringRef word);
 
 } // namespace altgrad
 
