@@ -151,8 +151,11 @@ def find_templates():
 
 def find_compiler():
     """The altgrad-opt of the package or the checkout, else None: the runtime looks further."""
-    if os.environ.get("ALTGRAD_OPT"):
-        return None
+    return None if os.environ.get("ALTGRAD_OPT") else own_compiler()
+
+
+def own_compiler():
+    """The altgrad-opt of the package or the checkout, whatever the environment says, or None."""
     for place in (_PACKAGE / "bin" / "altgrad-opt", _CHECKOUT / "build" / "bin" / "altgrad-opt"):
         if place.is_file():
             return place
