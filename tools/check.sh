@@ -1,8 +1,30 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, runs every test, and closes with ctest's line.
+# Installs what is missing, builds, and runs the tests; closes with ctest's line.
+#   tools/check.sh         what takes ten minutes on two cores, and the names of what it leaves out
+#   tools/check.sh --all   every test
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case "$*" in
+'') all= ;;
+--all) all=1 ;;
+*) echo "check.sh: unknown option '$*'; there is --all" >&2; exit 2 ;;
+esac
 source tools/packages.sh
 tools/build.sh | tail -n 1
-# Tests that measure nothing may share the cores.
-ctest --test-dir build --output-on-failure --timeout 900 -j "$(nproc)"
+# The same tests by another way (the Python binder, the stand-in GPUs), and what compiles or trains for minutes.
+long='pytest-(python|python-sm80|python-sm80-storage|python-sm90|python-sm90-storage|differential|differential-storage'
+long+='|gpumodel|device|examples|trainers|wheel)|numeric-format-.*|libtorch-sm80'
+only=(-E "^($long)\$")
+if [ -n "$all" ]; then
+  tools/build.sh stock-bundles | tail -n 1
+  only=()
+fi
+# Tests that measure nothing may share the cores. A thread that waits for another lets it run.
+export OMP_WAIT_POLICY=passive
+status=0
+ctest --test-dir build --output-on-failure --timeout 1800 -j "$(nproc)" "${only[@]}" || status=$?
+if [ -z "$all" ]; then
+  left=$(ctest --test-dir build -N -R "^($long)\$" | sed -n 's/^ *Test *#[0-9]*: //p' | paste -sd' ')
+  echo "left out, run by tools/check.sh --all: $left"
+fi
+exit $status
