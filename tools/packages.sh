@@ -24,7 +24,7 @@ if [ -z "${ALTGRAD_PYTHON:-}" ]; then
   # torch 2.11 is what the tests compare with; the CUDA wheel also imports on a machine without a driver.
   needed="import torch, numpy, ml_dtypes, sklearn, matplotlib, pytest, expecttest, auditwheel
 from importlib.util import find_spec
-assert find_spec('lightning') and find_spec('transformers') and find_spec('accelerate')"
+assert find_spec('lightning') and find_spec('transformers') and find_spec('accelerate') and find_spec('basedpyright')"
   if [ -x "$root/.venv/bin/python" ]; then
     python=$root/.venv/bin/python
   else
@@ -39,7 +39,7 @@ assert find_spec('lightning') and find_spec('transformers') and find_spec('accel
     fi
     "$python" -m pip install -q --disable-pip-version-check \
       numpy ml_dtypes==0.6.0 scikit-learn matplotlib pytest expecttest auditwheel \
-      lightning==2.6.6 transformers==5.23.0 accelerate==1.15.0 # 34 MB
+      lightning==2.6.6 transformers==5.23.0 accelerate==1.15.0 basedpyright==1.40.2 # 34 MB, and 75 MB for basedpyright, which brings Node
   fi
   ALTGRAD_PYTHON=$python
 fi

@@ -12,17 +12,19 @@ _CHECKOUT = _PACKAGE.parents[2]
 
 
 class Error(RuntimeError):
-    """The runtime or the compiler refused; the text is its own words.
+    """The runtime or the compiler has refused something; the text is its own words.
 
-    `status` is the altgrad_status of altgrad.h, by name: "INVALID",
-    "NOT_FOUND", "BROKEN", "UNAVAILABLE", "COMPILE", "SYSTEM" or "CUDA".
+    Attributes:
+        status: Why, by the names of altgrad_status in altgrad.h: "INVALID" (an argument), "NOT_FOUND" (a file,
+            a rule), "BROKEN" (a damaged bundle), "UNAVAILABLE" (a library, a driver), "COMPILE" (the compiler's
+            words), "SYSTEM" or "CUDA".
     """
 
     NAMES = ("OK", "INVALID", "NOT_FOUND", "BROKEN", "UNAVAILABLE", "COMPILE", "SYSTEM", "CUDA")
 
-    def __init__(self, words, status="INVALID"):
+    def __init__(self, words: str, status: str = "INVALID") -> None:
         super().__init__(words)
-        self.status = status
+        self.status: str = status
 
 
 Error.__module__ = "altgrad"
@@ -187,6 +189,10 @@ def library():
     return loaded
 
 
-def runtime_version():
-    """What the runtime says of itself, for example "altgrad 0.1.0, ABI 4"."""
+def runtime_version() -> str:
+    """The version of the shared library, for example "altgrad 0.1.0, ABI 4".
+
+    Raises:
+        altgrad.Error: The library is not found, or is of another version than this package.
+    """
     return library().altgrad_version().decode()

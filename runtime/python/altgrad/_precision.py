@@ -29,12 +29,13 @@ class Device:
 
     place: str
     name: str = "unknown"
-    capability: tuple = (0, 0)
+    capability: tuple[int, int] = (0, 0)
     arch: str = ""
-    flags: frozenset = frozenset()
+    flags: frozenset[str] = frozenset()
 
     @property
-    def type(self):
+    def type(self) -> str:
+        """What torch calls this kind of device: "cpu", "cuda" or another."""
         return self.place.partition(":")[0]
 
 

@@ -109,7 +109,8 @@ def _pairs(line: StorageLike) -> list[tuple[str, str]]:
     if isinstance(line, Mapping):
         return list(line.items())
     if not isinstance(line, str):
-        raise TypeError(f"storage is {line!r}, not a line of words such as 'm=bf16 v=bf16', an altgrad.Storage or a dict")
+        raise TypeError(f"storage is {line!r}, not a line of words such as 'm=bf16 v=bf16', an altgrad.Storage "
+                        "or a dict")
     words = [word.partition("=") for word in line.split()]
     for name, equals, word in words:
         if not equals:

@@ -1,9 +1,15 @@
 """The devices of a job, as torch sees them."""
 
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
 import torch
 
 from .. import _cpu
 from .._precision import Device, choose, weakest
+
+
+Devices: TypeAlias = "str | int | torch.device | Iterable[str | int | torch.device] | None"
 
 
 class TorchDevices:
@@ -13,20 +19,20 @@ class TorchDevices:
     `is_bf16_supported` is not asked: it is true where torch emulates.
     """
 
-    def __init__(self, cuda=torch.cuda, hip=torch.version.hip):
+    def __init__(self, cuda: Any = torch.cuda, hip: str | None = torch.version.hip) -> None:
         self._cuda, self._hip = cuda, hip
 
-    def gpus(self):
+    def gpus(self) -> tuple[Device, ...]:
         """A Device for each visible GPU."""
         if not self._cuda.is_available():
             return ()
         return tuple(map(self._gpu, range(self._cuda.device_count())))
 
-    def current(self):
+    def current(self) -> int:
         """The index of torch's current GPU."""
         return self._cuda.current_device()
 
-    def cpu(self):
+    def cpu(self) -> Device:
         """The Device of the host; of one that is not Linux nothing is known."""
         try:
             cpu = _cpu.read()

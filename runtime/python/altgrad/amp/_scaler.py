@@ -3,6 +3,7 @@
 import ctypes
 import math
 from collections import defaultdict
+from typing import Any
 
 import torch
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
@@ -17,33 +18,47 @@ VARIANTS = "torch", "boostr"
 
 
 class GradScaler(torch.amp.GradScaler):
-    """Scales losses and keeps the scale as torch.amp.GradScaler does, its arguments included.
+    """A loss scaler with the arguments of torch.amp.GradScaler, whose work is part of the optimizer's step.
 
-        scaler = altgrad.amp.GradScaler("cuda")
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
+    With an optimizer of altgrad.optim, `step` is one program: it unscales, checks, clips by `max_grad_norm`,
+    updates or skips, and computes the next scale. It makes no pass over the gradients of its own and reads
+    nothing back from the device. Gradients stay scaled, so `param.grad` after `step` is loss_scale times what
+    torch's scaler leaves. `update` then takes the next scale over. With any other optimizer, and after
+    `unscale_`, it does what torch does. Several optimizers, of either kind and on any devices, may share a
+    scaler.
 
-    With an optimizer of altgrad.optim `step` is one program: it unscales, checks, clips by
-    `max_grad_norm`, updates or skips, and computes the next scale, without a pass over the
-    gradients of its own, which stay scaled, and without reading anything back. `update` then
-    takes that scale over. With any other optimizer, and after `unscale_`, it does what torch
-    does. Several optimizers, of either kind and on any devices, may share a scaler.
+    A step whose scale is 0, negative or not finite is skipped.
 
-    Beyond torch: the scale stays within `min_scale` and `max_scale` when it changes; it is
-    lowered by the `hysteresis`-th step since it last grew that finds a gradient which is
-    not finite (Megatron-LM's DynamicGradScaler), so by each one with 1; `variant="boostr"`
-    grows at the interval or beyond it, and does not keep an infinite scale away. A step whose
-    scale is 0, negative or not finite is skipped.
+    Args:
+        device: The type of the device, "cuda" or "cpu".
+        init_scale: The first scale, a positive number.
+        growth_factor: The factor by which the scale grows.
+        backoff_factor: The factor by which it falls.
+        growth_interval: After how many steps in a row with finite gradients it grows.
+        enabled: Whether it scales; if not, losses and steps pass through.
+        min_scale: The scale does not fall below it when it changes.
+        max_scale: The scale does not grow above it when it changes.
+        hysteresis: The scale falls with the `hysteresis`-th step, since it last grew, that finds a gradient
+            which is not finite (Megatron-LM's DynamicGradScaler). With 1 it falls with each one, as torch's.
+        variant: "torch", or "boostr", which also grows where the count is beyond the interval, and lets
+            the scale become infinite.
 
-    Raises ValueError for a number that is no scale, factor, interval or limit.
+    Raises:
+        ValueError: A number is no scale, factor, interval or limit.
+
+    Example:
+        >>> scaler = altgrad.amp.GradScaler("cuda")
+        >>> scaler.scale(loss).backward()
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
     """
 
     _main = None  # the Cells in which the scale lives
 
-    def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5,
-                 growth_interval=2000, enabled=True, *, min_scale=0.0, max_scale=math.inf,
-                 hysteresis=1, variant="torch"):
+    def __init__(self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
+                 backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True, *,
+                 min_scale: float = 0.0, max_scale: float = math.inf, hysteresis: int = 1,
+                 variant: str = "torch") -> None:
         super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval,
                          enabled)
         self._used = set()
@@ -108,10 +123,18 @@ class GradScaler(torch.amp.GradScaler):
     # Steps.
 
     @uncompiled
-    def step(self, optimizer, *args, **kwargs):
-        """Steps `optimizer` unless a gradient is not finite; returns what its step does.
+    def step(self, optimizer: torch.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+        """Steps an optimizer unless one of its gradients is not finite.
 
-        Raises RuntimeError for a closure, and for a second step before `update`.
+        Args:
+            optimizer: Any optimizer of torch or altgrad.
+            *args, **kwargs: Passed to its `step`. A closure is refused, as torch refuses it.
+
+        Returns:
+            What the optimizer's `step` returns.
+
+        Raises:
+            RuntimeError: A closure is given, or it is the second step before `update`.
         """
         if not self._enabled or not isinstance(optimizer, Optimizer):
             return super().step(optimizer, *args, **kwargs)
@@ -161,8 +184,16 @@ class GradScaler(torch.amp.GradScaler):
         return result
 
     @uncompiled
-    def update(self, new_scale=None):
-        """Takes over the next scale, or `new_scale`, a number or a tensor of one element."""
+    def update(self, new_scale: float | torch.Tensor | None = None) -> None:
+        """Takes over the next scale.
+
+        Args:
+            new_scale: A scale to use instead: a positive number, or a tensor of one element.
+
+        Raises:
+            AssertionError: No step has looked at gradients since the last update.
+            ValueError: `new_scale` is not positive and finite.
+        """
         if not self._enabled:
             return
         self._check_scale_growth_tracker("update")
@@ -192,16 +223,16 @@ class GradScaler(torch.amp.GradScaler):
 
     # Files and copies.
 
-    def state_dict(self):
-        """torch's entries, which its scaler loads, and those that it does not have."""
+    def state_dict(self) -> dict[str, Any]:
+        """The entries of torch's scaler, which can load it, and those that torch does not have."""
         state = super().state_dict()
         if self._enabled:
             state.update(hysteresis=self._hysteresis, hysteresis_tracker=self._left(),
                          min_scale=self._min_scale, max_scale=self._max_scale)
         return state
 
-    def load_state_dict(self, state_dict):
-        """Takes a state_dict of this class or of torch's; what torch's lacks stays as it is."""
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes a state_dict of this class or of torch's. What torch's does not have stays as it is."""
         if not self._enabled:
             return
         hysteresis = _count_of(state_dict.get("hysteresis", self._hysteresis), "hysteresis")
@@ -218,7 +249,7 @@ class GradScaler(torch.amp.GradScaler):
     def _left(self):
         return int(self._main.at["hysteresis_tracker"]) if self._scale is not None else self._init_left
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         left = self._left() if self._enabled else None
         state = super().__getstate__()
         state.update(_all_cells={}, _used=set(), _main=None, _init_left=left)

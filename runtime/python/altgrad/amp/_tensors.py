@@ -3,17 +3,23 @@
 import torch
 
 
-def is_bf16_tensor(value):
-    """Whether it is a tensor in bfloat16."""
+def is_bf16_tensor(value: object) -> bool:
+    """Whether something is a tensor in bfloat16. `AmpConfig.autocast` makes such tensors of a run."""
     return isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16
 
 
-def safe_to_bf16(tensor):
-    """The tensor in bfloat16, rounded to nearest even; differentiable.
+def safe_to_bf16(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor in bfloat16, rounded to nearest even. It is differentiable.
 
     float64 is rounded once, where torch's own cast rounds to float32 first. Integers and
     booleans go through float32 as in torch, so an integer beyond 2^24 (int32, int64) may be
-    rounded twice, to the second nearest of two neighbours. Complex tensors are refused.
+    rounded twice, to the second nearest of two neighbours. In a training run `AmpConfig.autocast` casts.
+
+    Args:
+        tensor: A real tensor of any shape.
+
+    Raises:
+        TypeError: It is complex, or no tensor.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"safe_to_bf16: expected a tensor, not {type(tensor).__name__}")

@@ -9,9 +9,10 @@ This module imports the package `lightning`; altgrad does not import this module
 
 import math
 import weakref
+from typing import Any
 
 import torch
-from lightning.pytorch import Callback
+from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from lightning.pytorch.utilities import GradClipAlgorithmType
@@ -25,18 +26,29 @@ from ._config import AmpConfig
 
 
 class FusedPrecision(MixedPrecision):
-    """Autocast, loss scale and clipping for altgrad's optimizers; for others as Lightning's.
+    """Lightning's precision plugin: autocast, loss scale and clipping, within the step of altgrad's optimizers.
 
-    `config` is an AmpConfig, None for AmpConfig.auto(). `scaler` is used for float16 instead
-    of `config.scaler()`; it has the methods of torch.amp.GradScaler.
+    `gradient_clip_val` becomes `max_grad_norm` of an altgrad optimizer, and the scaler's scale and verdict are
+    handed to it (`fused_amp`): gradients are neither unscaled nor clipped in passes of their own, and
+    hooks before the step see them scaled. Clipping by value is a pass of its own, and so is all clipping for
+    torch's optimizers, fused ones included. Other optimizers are stepped as Lightning steps them.
 
-    `gradient_clip_val` becomes `max_grad_norm` of an altgrad optimizer and the scaler's
-    scale and verdict are handed to it (`fused_amp`): gradients are neither unscaled nor
-    clipped in passes of their own, and hooks before the step see them scaled. Clipping by
-    value is a pass, and so is all clipping for torch's optimizers, fused ones included.
+    Args:
+        config: An AmpConfig; None is AmpConfig.auto().
+        scaler: A scaler with the methods of torch.amp.GradScaler, used for float16 instead of `config.scaler()`.
+
+    Raises:
+        TypeError: `config` is no AmpConfig.
+        MisconfigurationException: A scaler is given, and the dtype is not float16.
+
+    Example:
+        >>> trainer = Trainer(plugins=[FusedPrecision(AmpConfig.auto())], gradient_clip_val=1.0)
     """
 
-    def __init__(self, config=None, scaler=None):
+    config: AmpConfig
+    precision: str  # type: ignore[assignment]
+
+    def __init__(self, config: AmpConfig | None = None, scaler: torch.amp.GradScaler | None = None) -> None:
         self.config = config = AmpConfig.auto() if config is None else config
         if not isinstance(config, AmpConfig):
             raise TypeError(f"FusedPrecision: config is an AmpConfig or None, not {config!r}")
@@ -50,15 +62,16 @@ class FusedPrecision(MixedPrecision):
         self.precision = config.precision
         vars(self).update(_no_optimizers())
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         """Without optimizers: those of another process are others."""
         return {**self.__dict__, **_no_optimizers()}
 
-    def autocast_context_manager(self):
+    def autocast_context_manager(self) -> torch.autocast:
         """torch.autocast of the config."""
         return self.config.autocast(cache_enabled=False)
 
-    def connect(self, model, optimizers, lr_schedulers):
+    def connect(self, model: torch.nn.Module, optimizers: list[torch.optim.Optimizer],
+                lr_schedulers: list[Any]) -> tuple[torch.nn.Module, list[torch.optim.Optimizer], list[Any]]:
         """Looks at the optimizers before a checkpoint is loaded into them."""
         kinds = {param.device.type for param in model.parameters()}
         if kinds and self.device not in kinds:
@@ -73,7 +86,8 @@ class FusedPrecision(MixedPrecision):
             optimizer.fused_amp = self.scaler is not None
         return super().connect(model, optimizers, lr_schedulers)
 
-    def clip_gradients(self, optimizer, clip_val=0.0, gradient_clip_algorithm=GradClipAlgorithmType.NORM):
+    def clip_gradients(self, optimizer: torch.optim.Optimizer, clip_val: int | float | None = 0.0,
+                       gradient_clip_algorithm: GradClipAlgorithmType = GradClipAlgorithmType.NORM) -> None:
         """Clips in the next step of an altgrad optimizer, at once for any other."""
         # What a module has from self.optimizers() is a wrapper.
         if isinstance(optimizer, LightningOptimizer):
@@ -106,14 +120,14 @@ class FusedPrecision(MixedPrecision):
             _bound(optimizer, math.inf)
         self._clipped.discard(optimizer)
 
-    def on_save_checkpoint(self, checkpoint):
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Leaves out bounds that were not the user's: a resumed Trainer may have another or none."""
         for optimizer, state in zip(self._optimizers, checkpoint.get("optimizer_states", ())):
             if isinstance(optimizer, Optimizer) and _is_trainers(optimizer):
                 for group in state["param_groups"]:
                     group.pop(BOUND, None)
 
-    def on_load_checkpoint(self, checkpoint):
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Takes the scale from a checkpoint of Lightning's own plugin."""
         theirs = checkpoint.get(MixedPrecision.__qualname__)
         if theirs and type(self).__qualname__ not in checkpoint:
@@ -152,30 +166,38 @@ _LOGGED_OTHERWISE = "steps", "skipped", "clipped_steps"
 class StepStatistics(Callback):
     """Logs the norm of the gradients before clipping, the loss scale and how many steps were skipped.
 
-    Names are `prefix` and "grad_norm", "loss_scale", "skipped_steps"; with several optimizers
-    their index follows. Tensors stay where they lie: nobody waits for a GPU. What is not
+    The names are `prefix` and "grad_norm", "loss_scale", "skipped_steps"; with several optimizers
+    their index follows. Tensors stay where they lie; a GPU is not waited for. What is not
     known is not logged: a norm without clipping, a scale without float16, the skipped steps
     of an optimizer that a scaler skips without calling it.
 
-    An optimizer that was made with `statistics=True` has what `Statistics.summary` says logged, too, and with
-    `per_tensor` the columns of its table: "ratio/" and the name of the parameter.
+    Of an optimizer that was made with `statistics=True`, what `Statistics.summary` gives is logged, too.
+
+    Args:
+        prefix: What the names begin with.
+        per_tensor: Whether the statistics of every parameter are logged, as "ratio/" and the parameter's name.
+
+    Example:
+        >>> trainer = Trainer(callbacks=[StepStatistics()])
     """
 
-    def __init__(self, prefix="altgrad/", per_tensor=False):
-        self.prefix, self.per_tensor = prefix, per_tensor
+    def __init__(self, prefix: str = "altgrad/", per_tensor: bool = False) -> None:
+        self.prefix: str = prefix
+        self.per_tensor: bool = per_tensor
         # Of each optimizer: what was skipped in earlier fits or is counted here, and what it had counted itself before.
         self._skipped, self._before = [], []
         self._optimizers, self._hooks, self._logged = [], [], 0
 
     @property
-    def skipped(self):
-        """[skipped steps of an optimizer], 0-dim tensors."""
+    def skipped(self) -> list[torch.Tensor]:
+        """How many steps of each optimizer were skipped, 0-dim tensors."""
         counts = list(self._skipped)
         for index, (optimizer, before) in enumerate(zip(self._optimizers, self._before)):
             counts[index] = counts[index] + (_counted(optimizer) - before)
         return counts
 
-    def on_train_start(self, trainer, pl_module):
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Begins to count the steps of the Trainer's optimizers."""
         self._optimizers, self._logged = list(trainer.optimizers), trainer.global_step
         self._before = list(map(_counted, self._optimizers))
         self._skipped += [torch.zeros(())] * (len(self._optimizers) - len(self._skipped))
@@ -188,7 +210,8 @@ class StepStatistics(Callback):
         if found is not None and not hasattr(optimizer, "skipped_steps"):
             self._skipped[index] = self._skipped[index].to(found.device) + (found != 0)
 
-    def on_train_batch_end(self, trainer, pl_module, *_):
+    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
+        """Logs after a step; a batch whose gradients are accumulated logs nothing."""
         if trainer.global_step == self._logged:
             return
         self._logged = trainer.global_step
@@ -218,7 +241,8 @@ class StepStatistics(Callback):
                            if id(param) in names}
         return values
 
-    def on_train_end(self, *_):
+    def on_train_end(self, *_: Any) -> None:
+        """Stops counting."""
         self._skipped, self._optimizers, self._before = self.skipped, [], []
         for hook in self._hooks:
             hook.remove()
@@ -226,10 +250,12 @@ class StepStatistics(Callback):
 
     on_exception = on_train_end
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
+        """The counts, for a checkpoint."""
         return {"skipped": [count.item() for count in self.skipped]}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from the counts of a checkpoint."""
         self._skipped = [torch.tensor(float(count)) for count in state_dict["skipped"]]
 
 

@@ -19,18 +19,30 @@ from ._look import Look, look
 _DRAWN, _BOTH = re.compile(r",stochastic(32)?\b"), ",both"
 
 
-def quantize_blocks(x, fmt="mxfp8"):
-    """(codes, scales) of a tensor whose last dimension is cut into blocks, without a gradient.
+def quantize_blocks(x: torch.Tensor, fmt: str = "mxfp8") -> tuple[torch.Tensor, torch.Tensor]:
+    """Codes and scales of a tensor whose last dimension is cut into blocks, without a gradient.
 
-    `x` is of float32, bfloat16 or float16. `fmt` says elements, block and scales as a storage
-    line does: "mxfp8", "ocp.e4m3fn:32:ocp.e8m0,floor", "ocp.e4m3fn:128" (scales in float32), or
-    "ocp.e4m3fn:128x128", whose blocks are of 128 rows, of all dimensions but the last, and columns
-    and may end at an edge: scales are (ceil(rows / 128), ceil(columns / 128)).
-    Codes have the shape of `x`, those of 4 bits ("mxfp4") half of its last dimension, rounded up, two to a
-    byte in uint8 (`.view(torch.float4_e2m1fn_x2)`); scales (..., n / block), or (n / block,) rounded up where `x`
-    has one dimension or none, whose last block may be short. Raises ValueError where a last
-    dimension of several is no multiple of the block, or `fmt` has none; altgrad.Error with the
-    compiler's words for a bad `fmt`; TypeError for another dtype.
+    Args:
+        x: A tensor of float32, bfloat16 or float16. With two dimensions or more, the last one is a multiple of
+            the block.
+        fmt: Elements, block and scales in the words of a storage line: "mxfp8", "mxfp4",
+            "ocp.e4m3fn:32:ocp.e8m0,floor", "ocp.e4m3fn:128" (scales in float32), or "ocp.e4m3fn:128x128", whose
+            blocks have 128 rows and 128 columns and may be cut off at an edge. Rows go over all dimensions but
+            the last.
+
+    Returns:
+        (codes, scales). Codes have the shape of `x`; codes of 4 bits lie two to a byte in uint8, and have half
+        of its last dimension, rounded up (`.view(torch.float4_e2m1fn_x2)`). Scales have the shape (..., n /
+        block); (ceil(n / block),) where `x` has one dimension or none; (ceil(rows / 128), ceil(columns / 128))
+        for blocks of rows and columns.
+
+    Raises:
+        ValueError: The last dimension is no multiple of the block, or `fmt` names no blocks with scales.
+        TypeError: `x` is of another dtype or no tensor.
+        altgrad.Error: The compiler refuses `fmt`, in its own words.
+
+    Example:
+        >>> codes, scales = altgrad.quantize_blocks(weight, "mxfp8")
     """
     if isinstance(x, torch.Tensor) and is_seen(x):
         return torch.ops.altgrad.quantize_blocks(x.detach(), fmt)

@@ -4,24 +4,40 @@ import torch
 
 from . import _by_torch
 from ._bound import run
-from ._lists import (KINDS, are_fake, bound_of, check_finite, coefficient_for, grads_of, is_traced,
+from ._lists import (KINDS, Tensors, are_fake, bound_of, check_finite, coefficient_for, grads_of, is_traced,
                      list_of, single)
 from ._look import look, raise_versions
 
 
-def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None, *,
-                    per_tensor=False, return_coefficient=False):
-    """torch.nn.utils.clip_grad_norm_: clips the norm of all gradients of `parameters`, in place.
+def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+                    foreach: bool | None = None, *, per_tensor: bool = False,
+                    return_coefficient: bool = False) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Clips the norm of all gradients of `parameters` in place, as torch.nn.utils.clip_grad_norm_ does.
 
-    Returns the norm before clipping, a 0-dim float32 tensor on the gradients' device, and
-    with `return_coefficient` (norm, what gradients were multiplied by). `per_tensor` clips
-    each gradient by a norm of its own and returns a tensor of them. Gradients of which no
-    norm exceeds `max_norm` are not written. `foreach` is ignored.
+    Gradients are multiplied by min(1, max_norm / (norm + 1e-6)). Where that is 1 they are not written. The
+    kernels take gradients of float32, bfloat16 and float16 on one device; torch clips what they do not
+    take: another `norm_type`, float64, complex and sparse gradients, several devices.
 
-    Raises ValueError for a negative `max_norm` or NaN, and with `error_if_nonfinite`
-    RuntimeError for a norm that is not finite, before any gradient changes. What no kernel
-    takes (`norm_type` other than 1, 2 and inf, float64, complex and sparse gradients, several
-    devices) torch clips.
+    Args:
+        parameters: A tensor or several, whose `.grad` is clipped. Those without a gradient are passed over.
+        max_norm: The bound of the norm, from 0; 0 makes every gradient 0.
+        norm_type: 1, 2 or inf for the kernels, any other number for torch.
+        error_if_nonfinite: Whether a norm that is not finite raises an error, before any gradient changes.
+        foreach: Ignored; torch has this argument.
+        per_tensor: Whether each gradient is clipped by a norm of its own.
+        return_coefficient: Whether the factor is returned, too.
+
+    Returns:
+        The norm before clipping, a 0-dim float32 tensor on the gradients' device (float64 where a gradient is
+        float64); with `per_tensor` a tensor with a norm for each gradient; with `return_coefficient` a pair of
+        that and of what the gradients were multiplied by, in the same shape.
+
+    Raises:
+        ValueError: `max_norm` is negative or NaN.
+        RuntimeError: The norm is not finite, and `error_if_nonfinite` is True.
+
+    Example:
+        >>> norm = altgrad.clip_grad_norm_(model.parameters(), 1.0)
     """
     max_norm, norm_type = bound_of("max_norm", max_norm), float(norm_type)
     grads = grads_of(parameters)
@@ -33,10 +49,19 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
     return (norm, coefficient_for(norm, max_norm)) if return_coefficient else norm
 
 
-def clip_grad_value_(parameters, clip_value, foreach=None):
-    """torch.nn.utils.clip_grad_value_: bounds every element of every gradient, in place.
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
+    """Bounds every element of every gradient of `parameters` in place, as torch.nn.utils.clip_grad_value_ does.
 
-    Raises ValueError for a negative `clip_value` or NaN. `foreach` is ignored.
+    Args:
+        parameters: A tensor or several, whose `.grad` is clipped. Those without a gradient are passed over.
+        clip_value: Elements are brought between -clip_value and clip_value; a number from 0.
+        foreach: Ignored; torch has this argument.
+
+    Raises:
+        ValueError: `clip_value` is negative or NaN.
+
+    Example:
+        >>> altgrad.clip_grad_value_(model.parameters(), 0.5)
     """
     clip_value = bound_of("clip_value", clip_value)
     grads = grads_of(parameters)
@@ -45,12 +70,26 @@ def clip_grad_value_(parameters, clip_value, foreach=None):
         clip(grads, clip_value)
 
 
-def compute_global_grad_norm(grads, norm_type=2.0, error_if_nonfinite=False, foreach=None, *,
-                             per_tensor=False):
-    """torch.nn.utils.get_total_norm: the norm of a tensor or of all tensors together.
+def compute_global_grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+                             foreach: bool | None = None, *, per_tensor: bool = False) -> torch.Tensor:
+    """The norm of all tensors together, as torch.nn.utils.get_total_norm gives it.
 
-    A 0-dim float32 tensor on their device, or with `per_tensor` a tensor of all their norms.
-    None among `grads` is passed over. `foreach` is ignored.
+    Args:
+        grads: A tensor or several; None among them is passed over.
+        norm_type: 1, 2 or inf for the kernels, any other number for torch.
+        error_if_nonfinite: Whether a norm that is not finite raises an error.
+        foreach: Ignored; torch has this argument.
+        per_tensor: Whether each tensor gets a norm of its own.
+
+    Returns:
+        A 0-dim float32 tensor on the device of `grads` (float64 where one of them is float64), or with
+        `per_tensor` a tensor with a norm for each of them.
+
+    Raises:
+        RuntimeError: The norm is not finite, and `error_if_nonfinite` is True.
+
+    Example:
+        >>> norm = altgrad.compute_global_grad_norm([p.grad for p in model.parameters()])
     """
     grads, norm_type = [grad for grad in list_of(grads) if grad is not None], float(norm_type)
     if not grads:

@@ -2,11 +2,16 @@
 
 import ctypes
 import math
+from collections.abc import Iterable
+from typing import TypeAlias
 
 import torch
 from torch._C import _is_tracing, _len_torch_dispatch_stack
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
+
+# What functions of gradients take: a tensor, or several.
+Tensors: TypeAlias = torch.Tensor | Iterable[torch.Tensor]
 
 # norm_type of torch, and altgrad-opt's word for it.
 KINDS = {1.0: "l1", 2.0: "l2", math.inf: "linf"}

@@ -18,25 +18,38 @@ from ._scales import numbers
 from ._straight_through import StraightThrough, keep, pass_through
 
 
-def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
-    """x / scale rounded to the nearest number of `fmt`, times scale: a tensor like `x`.
+def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, block: int | None = None,
+             mask_saturated: bool = False) -> torch.Tensor:
+    """x / scale rounded to the nearest number of a format, times scale; gradients pass straight through.
 
-    `x` is of float32, bfloat16 or float16, of any layout; `fmt` a format's name, such as
-    "ocp.e4m3fn" (`altgrad-opt --list-formats`). `scale` is a positive number, a 0-dim tensor
-    (on a GPU nobody waits for it), or a tensor that broadcasts against `x`, as one of shape
-    (rows, 1). With `block`, its last dimension has one number for each `block` neighbours in
-    the last dimension of `x`, the last of them perhaps fewer. Where `x` is contiguous and both
-    are on one device, all of that is one pass over memory.
+    Ties go to the even code, except in formats that say otherwise, such as ocp.e8m0 and the code books. A
+    number beyond the largest or the smallest number of the format becomes that one. An infinity stays where the
+    format has infinities. A NaN stays where the format has NaNs and is 0 otherwise. Division and product are
+    those of float32; a product beyond the numbers of the dtype of `x` is an infinity. Where `x` is contiguous
+    and on the device of `scale`, all of that is one pass over memory.
 
-    Ties go to the even code, in ocp.e8m0, the code books and others that say so to a side. What
-    is beyond the largest or least number becomes that one; an infinity stays where the format
-    has it; a NaN stays where the format has one and is 0 otherwise. Division and product are
-    those of float32; a product beyond the numbers of the dtype of `x` is an infinity there.
+    The gradient of `x` is that of the result (the straight-through estimator, Bengio et al., 2013); `scale` has
+    none.
 
-    The gradient of `x` is that of the result (Bengio et al., 2013, the straight-through
-    estimator), with `mask_saturated` 0 where x / scale is beyond the largest or least number;
-    `scale` has none. Raises ValueError for an unknown format or a scale that is not
-    positive and finite, TypeError for another dtype.
+    Args:
+        x: A tensor of float32, bfloat16 or float16, of any shape and strides.
+        fmt: The name of a format, such as "ocp.e4m3fn" (`altgrad-opt --list-formats` lists them).
+        scale: A positive number, or a tensor that broadcasts against `x`, such as one of shape (rows, 1). Its
+            values are not read back from a GPU.
+        block: How many neighbours in the last dimension of `x` share one number of `scale`, whose last
+            dimension then has ceil(n / block) numbers. None for a `scale` that broadcasts.
+        mask_saturated: Whether the gradient is 0 where x / scale is beyond the largest or the smallest number.
+
+    Returns:
+        A tensor with the shape, dtype and device of `x`.
+
+    Raises:
+        ValueError: `fmt` is no format, or a scale is not positive and finite or has a shape that does not fit.
+        TypeError: `x` is of another dtype or no tensor, or `scale` is no number.
+        NotImplementedError: torch.compile meets this function under torch.func or in forward mode.
+
+    Example:
+        >>> y = altgrad.quantize(x, "ocp.e4m3fn", altgrad.compute_scale(x, "ocp.e4m3fn"))
     """
     if mask_saturated is False and (out := _by_native(x, fmt, scale, None, block)) is not None:
         return out
@@ -59,11 +72,28 @@ def quantize(x, fmt, scale=1.0, *, block=None, mask_saturated=False):
     return _rounded(x, fmt, factor)
 
 
-def quantize_codes(x, fmt, scale=1.0, *, block=None):
-    """The codes of `quantize`, without a gradient: a tensor like `x` of the format's dtype.
+def quantize_codes(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *,
+                   block: int | None = None) -> torch.Tensor:
+    """The codes of the numbers that `quantize` rounds x / scale to, without a gradient.
 
-    Where torch has none, codes of 2 to 8 bits lie one in a uint8, from its lowest bit on,
-    those of up to 16 in an int16; `dequantize` is told the format.
+    Args:
+        x: A tensor of float32, bfloat16 or float16, of any shape and strides.
+        fmt: The name of a format, such as "ocp.e4m3fn".
+        scale: As in `quantize`.
+        block: As in `quantize`.
+
+    Returns:
+        A tensor with the shape and device of `x`, in torch's dtype of the format. Where torch has no such dtype,
+        codes of 2 to 8 bits lie in uint8, one in the low bits of each, and codes of up to 16 bits in int16;
+        `dequantize` then has to be told the format.
+
+    Raises:
+        ValueError: `fmt` is no format, or a scale is not positive and finite or has a shape that does not fit.
+        TypeError: `x` is of another dtype or no tensor, or `scale` is no number.
+
+    Example:
+        >>> codes = altgrad.quantize_codes(x, "altgrad.e3m4", scale)
+        >>> y = altgrad.dequantize(codes, scale, "altgrad.e3m4")
     """
     if (out := _by_native(x, fmt, scale, fmt, block)) is not None:
         return out
@@ -76,13 +106,27 @@ def quantize_codes(x, fmt, scale=1.0, *, block=None):
     return _codes(x, fmt, looked_at(factor))
 
 
-def dequantize(x, scale=1.0, fmt=None, *, block=None):
-    """x * scale in float32; the gradient of `x` is scale times that of the result.
+def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | None = None, *,
+               block: int | None = None) -> torch.Tensor:
+    """x * scale in float32. The gradient of `x` is `scale` times that of the result; `scale` has none.
 
-    `x` holds numbers, or codes in a dtype of torch such as torch.float8_e4m3fn, or codes of
-    `fmt` as `quantize_codes` gives them. `scale` is as in `quantize`; it has no gradient.
-    Raises what `quantize` raises for a scale, but for numbers in a tensor that a tracer or a
-    transform sees, and TypeError where `x` is of another dtype than the codes of `fmt`.
+    Args:
+        x: Numbers, codes in a dtype of torch such as torch.float8_e4m3fn, or codes of `fmt` as `quantize_codes`
+            gives them; of any shape.
+        scale: As in `quantize`.
+        fmt: The format of codes that lie in uint8 or int16; None otherwise.
+        block: As in `quantize`.
+
+    Returns:
+        A float32 tensor with the shape and device of `x`.
+
+    Raises:
+        ValueError: `fmt` is no format, or a scale is not positive and finite or has a shape that does not fit.
+            Values of a tensor that a tracer or a transform sees are not checked.
+        TypeError: `x` is no tensor, is complex, or is of another dtype than the codes of `fmt`.
+
+    Example:
+        >>> y = altgrad.dequantize(codes, scale)
     """
     if not isinstance(x, torch.Tensor) or x.is_complex():
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__

@@ -2,6 +2,7 @@
 
 import math
 from array import array
+from collections.abc import Sequence
 from functools import cache
 from operator import index
 
@@ -30,16 +31,29 @@ def bounds(fmt):
     return min(finite), max(finite)
 
 
-def compute_scale(x, fmt, *, dim=None, block=None):
-    """The scale by which `quantize` brings `x` into the range of `fmt`, a float32 tensor.
+def compute_scale(x: float | torch.Tensor, fmt: str, *, dim: int | Sequence[int] | None = None,
+                  block: int | None = None) -> torch.Tensor:
+    """The scale by which `quantize` brings `x` into the range of a format.
 
-    amax * 1.01 / (the largest number of `fmt`), at least 1e-10, and that where amax is below
-    it (altgrad's quantization engine). amax is the largest finite magnitude of `x`, a tensor
-    or a number, such as an amax that is already known: the whole tensor's, with `dim` (an int
-    or several) those over these dimensions, which keep the extent 1, or with `block` one for
-    each `block` neighbours in the last dimension, as `quantize` takes them. Raises ValueError
-    for an unknown format or a `block` that is no number of elements, IndexError for a `dim`
-    that `x` does not have.
+    It is amax * 1.01 / (the largest number of `fmt`), where amax is the largest finite magnitude of `x`, and at
+    least 1e-10, also where amax is below that. (The formula of altgrad's quantization engine.)
+
+    Args:
+        x: A tensor, or a number such as an amax that is already known.
+        fmt: The name of a format, such as "ocp.e4m3fn".
+        dim: The dimensions over which amax is taken; they keep the extent 1. None takes amax over the whole tensor.
+        block: How many neighbours in the last dimension get a scale of their own, as `quantize` takes it.
+
+    Returns:
+        A float32 tensor: 0-dim, or in the shape that `dim` or `block` leaves.
+
+    Raises:
+        ValueError: `fmt` is no format, or `block` is no whole number from 1.
+        IndexError: `x` has no such `dim`.
+        TypeError: `x` is complex, or neither a tensor nor a number.
+
+    Example:
+        >>> scale = altgrad.compute_scale(x, "ocp.e4m3fn", dim=-1)  # one for each row
     """
     check_format(fmt)
     amax = _amax(_as_numbers(x), dim, block).double()
@@ -107,26 +121,40 @@ def _dims_of(size, dim):
 
 
 class AmaxHistory(torch.nn.Module):
-    """The largest magnitudes of the last `length` tensors: delayed scaling.
+    """The largest magnitudes of the last tensors, for a scale that is known before a tensor is (delayed scaling).
 
-        history = altgrad.AmaxHistory()
-        history.update(x)
-        y = altgrad.quantize(x, "ocp.e4m3fn", history.scale("ocp.e4m3fn"))
+    A module with two buffers, so it moves to a device and is saved with its model. Its methods do not wait for
+    a device. Numbers that are not finite do not count.
 
-    A module with two buffers, so it moves and is saved with its model; on a device nobody
-    waits for it. Numbers that are not finite do not count. Raises ValueError for a `length`
-    below 1.
+    Args:
+        length: How many tensors back it looks, from 1.
+        device: Where the buffers lie.
+
+    Attributes:
+        history: The magnitudes, float32 of shape (length,), whatever dtype a model is cast to.
+        count: How many tensors it has seen, a 0-dim int64 tensor.
+
+    Raises:
+        ValueError: `length` is no whole number from 1.
+
+    Example:
+        >>> history = altgrad.AmaxHistory()
+        >>> history.update(x)
+        >>> y = altgrad.quantize(x, "ocp.e4m3fn", history.scale("ocp.e4m3fn"))
     """
 
-    def __init__(self, length=16, device=None):
+    history: torch.Tensor
+    count: torch.Tensor
+
+    def __init__(self, length: int = 16, device: torch.device | str | int | None = None):
         super().__init__()
         length = count_of("length", "tensors", length)
         self.register_buffer("history", torch.zeros(length, dtype=torch.float32, device=device))
         self.register_buffer("count", torch.zeros((), dtype=torch.int64, device=device))
 
     @torch.no_grad()
-    def update(self, x):
-        """Adds the largest finite magnitude of `x`, in place of the oldest one."""
+    def update(self, x: float | torch.Tensor) -> None:
+        """Adds the largest finite magnitude of `x`, a tensor or a number, in place of the oldest one."""
         place = (self.count % len(self.history)).reshape(1)
         amax = _amax(_as_numbers(x)).clamp(max=torch.finfo(self.history.dtype).max)
         self.history.index_copy_(0, place, amax.to(self.history).reshape(1))
@@ -141,10 +169,10 @@ class AmaxHistory(torch.nn.Module):
         return self
 
     @property
-    def amax(self):
-        """The largest of what it holds, a 0-dim float32 tensor; 1 before the first."""
+    def amax(self) -> torch.Tensor:
+        """The largest of the magnitudes, a 0-dim float32 tensor; 1 before the first update."""
         return torch.where(self.count == 0, 1.0, self.history.max().float())
 
-    def scale(self, fmt):
-        """`compute_scale` of `amax`."""
+    def scale(self, fmt: str) -> torch.Tensor:
+        """`compute_scale` of `amax`, a 0-dim float32 tensor."""
         return compute_scale(self.amax, fmt)

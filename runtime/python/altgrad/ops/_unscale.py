@@ -1,6 +1,8 @@
 """Gradients of a scaled loss: unscaled, checked and clipped in one go; the scale itself."""
 
 import math
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias, overload
 
 import torch
 
@@ -12,19 +14,50 @@ from ._lists import KINDS, are_fake, as_tensor, bound_of, is_traced, list_of, si
 from ._look import look
 
 
-def fused_grad_unscale_clip(grads, max_norm, loss_scale, *, norm_type=2.0, per_tensor=False,
-                            inplace=False):
-    """Divides gradients by the loss scale and clips their norm: (clipped, norm, found_inf).
+Number: TypeAlias = float | torch.Tensor
 
-    `grads` is a tensor or a list, in which None is passed over; `clipped` is the same, of
-    new tensors or, with `inplace`, of those given. `norm` is that of the unscaled gradients, before
-    clipping, a 0-dim float32 tensor, or with `per_tensor` one for each tensor. `found_inf` is a
-    0-dim float32 tensor, 1.0 where a gradient is not finite: then all are unscaled and none is
-    clipped. A sum of squares that overflows gives an infinite norm without `found_inf`.
 
-    `loss_scale` is a number or a 0-dim tensor, which on a GPU nobody waits for. `max_norm` 0,
-    None or inf clips nothing. Each element is multiplied once, by coefficient / loss_scale in
-    float32. Raises ValueError for a negative bound, and a scale that is not positive and finite.
+@overload
+def fused_grad_unscale_clip(grads: torch.Tensor, max_norm: float | None, loss_scale: Number, *,
+                            norm_type: float = 2.0, per_tensor: bool = False,
+                            inplace: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ...
+
+
+@overload
+def fused_grad_unscale_clip(grads: Iterable[torch.Tensor | None], max_norm: float | None, loss_scale: Number, *,
+                            norm_type: float = 2.0, per_tensor: bool = False, inplace: bool = False
+                            ) -> tuple[Sequence[torch.Tensor | None], torch.Tensor, torch.Tensor]: ...
+
+
+def fused_grad_unscale_clip(grads: Any, max_norm: float | None, loss_scale: Number, *, norm_type: float = 2.0,
+                            per_tensor: bool = False, inplace: bool = False) -> tuple[Any, torch.Tensor, torch.Tensor]:
+    """Divides gradients by the loss scale and clips their norm, in the passes over memory that the norm needs.
+
+    Each element is multiplied once, by coefficient / loss_scale in float32.
+
+    Args:
+        grads: A tensor or a list of tensors, in which None is passed over.
+        max_norm: The bound of the norm of the unscaled gradients. 0, None and inf clip nothing.
+        loss_scale: What the loss was multiplied by: a number, or a tensor of one element, whose value is not
+            read back from a GPU.
+        norm_type: 1, 2 or inf for the kernels, any other number for torch.
+        per_tensor: Whether each tensor is clipped by a norm of its own.
+        inplace: Whether the given tensors are written instead of new ones.
+
+    Returns:
+        (clipped, norm, found_inf). `clipped` is a tensor where `grads` is one, else a list. `norm` is that of
+        the unscaled gradients before clipping, a 0-dim float32 tensor, or with `per_tensor` a tensor with one
+        for each tensor. `found_inf` is a 0-dim float32 tensor, 1.0 where a gradient is not finite, else 0.0.
+        With a gradient that is not finite all are unscaled and none is clipped. A sum of squares that overflows
+        gives an infinite norm and no `found_inf`.
+
+    Raises:
+        ValueError: `max_norm` is negative or NaN, or `loss_scale` is not positive and finite.
+        TypeError: `loss_scale` is neither a number nor a tensor.
+
+    Example:
+        >>> grads = [p.grad for p in model.parameters()]
+        >>> clipped, norm, found_inf = altgrad.fused_grad_unscale_clip(grads, 1.0, 65536.0)
     """
     max_norm = bound_of("max_norm", max_norm or math.inf)
     grads = grads if isinstance(grads, (torch.Tensor, list, tuple)) else list(grads)
@@ -46,14 +79,30 @@ def fused_grad_unscale_clip(grads, max_norm, loss_scale, *, norm_type=2.0, per_t
     return [None if grad is None else next(clipped) for grad in grads], norm, found
 
 
-def dynamic_loss_scale_update(found_inf, loss_scale, growth_tracker, growth_interval=2000,
-                              backoff_factor=0.5):
-    """(loss_scale, growth_tracker) of the next step.
+def dynamic_loss_scale_update(found_inf: Number, loss_scale: Number, growth_tracker: Number,
+                              growth_interval: int = 2000, backoff_factor: float = 0.5) -> tuple[Number, Number]:
+    """The loss scale and the growth tracker of the next step.
 
-    After a step with `found_inf` the scale is multiplied by `backoff_factor` and the tracker
-    is 0; otherwise the tracker counts, and at `growth_interval` or beyond it the scale is doubled
-    and the tracker 0. A scale that would become infinite stays. Numbers give numbers, tensors give
-    new tensors of their dtype, and nobody waits for them.
+    After a step with `found_inf` the scale is multiplied by `backoff_factor` and the tracker is 0. After any other
+    step the tracker grows by 1; once it reaches `growth_interval`, the scale is doubled and the tracker is 0. A
+    scale that would become infinite stays.
+
+    Args:
+        found_inf: Whether a gradient was not finite: a number or a 0-dim tensor, 0 for no.
+        loss_scale: The scale of the last step, a number or a 0-dim tensor.
+        growth_tracker: How many steps in a row had finite gradients, a whole number or a 0-dim tensor.
+        growth_interval: After how many such steps the scale is doubled, from 1.
+        backoff_factor: A number between 0 and 1.
+
+    Returns:
+        (loss_scale, growth_tracker). If any of the first three arguments is a tensor, both are new tensors on its
+        device, which is not waited for; otherwise both are numbers.
+
+    Raises:
+        ValueError: `growth_interval` or `backoff_factor` is out of range.
+
+    Example:
+        >>> scale, tracker = altgrad.dynamic_loss_scale_update(found_inf, scale, tracker)
     """
     if not growth_interval >= 1:
         raise ValueError(f"growth_interval is {growth_interval}; it is at least 1")

@@ -9,7 +9,7 @@ _ARGUMENT = re.compile(r"^    (\w+): ", re.MULTILINE)
 
 
 def describe(cls, names, sources):
-    """Gives a class a docstring that describes these arguments, in this order.
+    """Gives a class, which has a docstring, one that describes these arguments, in this order.
 
     An argument is described by the class itself, the nearest of its bases, or one of `sources`. The
     sections "Raises" and "Example" are those of the nearest class that has them.
@@ -19,8 +19,9 @@ def describe(cls, names, sources):
     known = {}
     for found in [_sections(source.__doc__) for source in sources] + [found for _, found in reversed(parts)]:
         known |= _arguments(found.get("Args", ""))
-    text = [parts[0][1][""] if parts and parts[0][0] == cls.__name__ else f"{cls.__name__}."]
-    described = [known[name] for name in names if name in known]
+    text = [parts[0][1][""]]
+    own = _arguments(parts[0][1].get("Args", ""))  # a base describes arguments of its subclasses, too
+    described = [known[name] for name in dict.fromkeys([*names, *own]) if name in known]
     text += ["Args:\n" + "\n".join(described)] * bool(described)
     for title in _SECTIONS[1:]:
         owner, words = next(((owner, found[title]) for owner, found in parts if title in found), ("", ""))

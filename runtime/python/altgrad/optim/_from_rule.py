@@ -3,6 +3,8 @@
 import copyreg
 import inspect
 import keyword
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ from torch.optim.optimizer import ParamsT
 from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, set_line
 from .._storage.blocks import check_copy, state_key
-from .._storage.line import Storage
+from .._storage.line import Storage, StorageLike
 from .._storage.master import splits
 from ._keywords import DEFAULTS, Shared, parameters_of
 from ._optimizer import Optimizer
@@ -53,36 +55,37 @@ class _FromRule(Optimizer, metaclass=_Made):
         return name, None
 
 
-def FromRule(source, storage="", options=(), name=None):
-    """An Optimizer class that runs a rule of your own.
+def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
+             options: "str | Iterable[str] | Mapping[str, bool]" = (), name: str | None = None) -> "type[_FromRule]":
+    """An optimizer class that runs a rule of your own.
 
-        Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16", options=["nesterov"])
-        optimizer = Mine(model.parameters(), lr=1e-3, max_grad_norm=1.0)
+    The constructor of the class takes `params`, the rule's hyper-parameters as keywords with the rule's
+    defaults, and the keywords that all optimizers share. Hyper-parameters lie in the param_groups, as torch's
+    do. States are kept under the names that the rule gives them, the step count as "step", a master copy as
+    "master". The class can be pickled.
 
-    `source` is the path of a file (with a separator or the ending .mlir), the
-    text itself or a template's name, and `name` the rule in it if it holds
-    several. `storage` gives formats to states ("m=bf16 v=ocp.e5m2"), a float32
-    copy that the rule updates instead of the parameter ("master=f32"; "master=bf16+i16": the
-    parameter, which is bfloat16, and the 16 bits that it has no room for, in state
-    "remainder", are that float32; "master=bf16+i8": nearly), or a further copy of the parameter
-    ("copy=ocp.e4m3fn", state "copy"; "copy=mxfp8", with one scale of ocp.e8m0 for each 32 elements
-    of the last dimension in "copy_scale", and with ",both" a second time by columns, in
-    "copy_columns" and "copy_columns_scale" of shape (ceil(rows / 32), columns); or "copy=ocp.e4m3fn:128x128", with one float32 scale
-    for each 128 rows and columns in "copy_scale" of shape (ceil(rows / 128), ceil(columns / 128)), a power of two
-    with ",pow2"; or "copy=ocp.e4m3fn,delayed", with one scale in "copy_scale", by "copy_amax"), or a scale to each
-    block of a state ("m=ocp.e4m3fn:128", scales in state "m_scale"; tensors under 4096
-    elements keep it as float32); what it does
-    not name is stored as the parameter is. Behind a comma it says how to round
-    ("param=bf16,stochastic"). `altgrad-opt --list-formats` has the
-    names; codes that torch has no dtype for lie in uint8 or int16. What is written
-    into the parameter between steps is taken into the master copy, but for writes
-    through .data, which leave no trace. `options` are the rule's options that are
-    on, or a mapping from their names to whether they are.
+    Args:
+        source: The path of a file (with a separator or the ending .mlir), the text of a rule, or the name of a
+            template of the library such as "adamw". templates/Language.md describes the language.
+        storage: In which formats the states, a master copy of the parameter and further copies of it are
+            stored, and how they are rounded: an altgrad.Storage, a storage line such as "m=bf16 master=f32", or
+            a dict. What it does not name is stored as the parameter is. templates/Storage.md describes every
+            word. With a master, a value that is written into the parameter between steps is taken over into the
+            master, except for writes through `.data`, which leave no trace.
+        options: The rule's options that are on: a name, several names, or a mapping from names to whether they
+            are on.
+        name: Which rule of the source is meant, where it holds several.
 
-    The class takes the rule's hyper-parameters as keywords, with the rule's
-    defaults, per group as torch's do; states are kept under the rule's names,
-    the step count as "step". Raises altgrad.Error with the compiler's words for
-    a bad rule, at once.
+    Returns:
+        A subclass of altgrad.optim.Optimizer. The same arguments give the same class.
+
+    Raises:
+        altgrad.Error: There is no such file, template or rule, or the compiler refuses the rule; in its own words.
+        ValueError: A word of the storage or an option is none, or the rule uses a name that is taken.
+
+    Example:
+        >>> Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16", options=["nesterov"])
+        >>> optimizer = Mine(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     """
     words, options = Storage(storage), parse_options(options)
     recipe = find_rule(source, name), str(words), options

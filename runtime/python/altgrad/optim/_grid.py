@@ -1,7 +1,9 @@
 """GridOptim: parameters on a number format's grid, which move by rungs."""
 
+from collections.abc import Callable
 from contextlib import contextmanager
 from numbers import Real
+from typing import Any
 
 import torch
 from torch.optim.optimizer import ParamsT
@@ -21,29 +23,46 @@ _PROFILES = None, "torch", "reference"
 
 
 class GridOptim(Optimizer):
-    """GridOptim (ParkerWilliams/altgrad, training/optimizer.py): momentum in rungs of an 8-bit grid.
+    """GridOptim (ParkerWilliams/altgrad): momentum in rungs, the places of the numbers of an 8-bit grid.
 
         g += weight_decay p;  velocity = momentum velocity + g
         k = clamp(velocity scale, +-rung_clip), rounded stochastically to a whole number
         p goes k numbers down the grid, not beyond its end
 
-    The grid is that of `fp8_dtype`, or of the format named `format` ("altgrad.e3m4"; with a sign
-    and at most 8 bits). Parameters are float32 (bfloat16 or float16 where these hold every number
-    of the grid) and snap to the nearest number in their first step; or they hold codes, in
-    `fp8_dtype` or, where torch has no dtype, in uint8. Gradients are float32, bfloat16 or
-    float16 and stay as they were; parameters of codes are given `grad_dtype` float32, so that torch takes
-    them (its cast, `param.float()`, rounds gradients to the codes' format on their way back). `state` has `velocity` in float32, or as `storage` says ("velocity=bf16").
+    Parameters are float32 (bfloat16 or float16 where these hold every number of the grid) and are rounded to
+    the nearest number of the grid in their first step. Or they are codes, in `fp8_dtype` or, where torch has no
+    dtype, in uint8; such parameters are given `grad_dtype` float32, so that torch takes float32 gradients for
+    them (torch's own cast, `param.float()`, rounds gradients to the codes' format on their way back). Gradients
+    are float32, bfloat16 or float16 and stay as they were. `state[param]` holds `velocity` in the shape of the
+    parameter, in float32 unless `storage` says otherwise ("velocity=bf16"). A velocity that is NaN moves
+    nothing, and a code that is no number stays. k is off by 2^-16 on average at the most. The seed and the
+    count of draws lie in the param_groups.
 
-    `lr` is a factor of `scale`, for torch's schedulers and for whoever sets it to 0, as
-    torch.distributed.checkpoint does to make states.
+    Args:
+        scale: How many rungs a velocity of 1 moves, a number from 0 or a tensor of one element.
+        momentum: The decay rate of the velocity, from 0.
+        weight_decay: The factor of the weight decay, which is added to the gradient; a number from 0.
+        rung_clip: The most rungs that one step moves, from 0.
+        fp8_dtype: The grid: torch.float8_e4m3fn or torch.float8_e5m2.
+        lr: A factor of `scale`, for torch's schedulers and for torch.distributed.checkpoint, which sets it
+            to 0 to make states.
+        maximize: Whether the step ascends along the gradient.
+        format: The grid by the name of a format with a sign and at most 8 bits ("altgrad.e3m4"), in place of
+            `fp8_dtype`.
+        profile: "reference" does what the source does: k = floor(velocity scale + U) of the sum rounded to
+            float32, where U is a draw in 65536ths, and parameters between two numbers are first rounded up.
+            "torch" rounds gradients to their dtype after unscaling and clipping. None does neither.
+        storage: In which format `velocity` is stored, as a storage line, an altgrad.Storage or a dict. The
+            parameter has no word.
 
-    A NaN as k moves nothing, a code that is no number stays. k is off by 2^-16 on average at the
-    most; `seed` and the count of draws lie in the param_groups, as everywhere.
-    `profile="reference"` does what the source does: k = floor(velocity scale + U) of the sum as
-    float32 rounds it, and what lies between two numbers snaps to the upper one; U is a
-    draw in 65536ths.
+    Raises:
+        ValueError: A number is out of range, or the storage names the parameter.
+        TypeError: `fp8_dtype` is another dtype.
+        altgrad.Error: `format` is no grid.
 
-    Raises ValueError for numbers that make no sense, altgrad.Error for a format that is no grid.
+    Example:
+        >>> optimizer = altgrad.optim.GridOptim(model.parameters(), scale=6.0, momentum=0.9)
+        >>> flips, updates = optimizer.step()
     """
 
     _hypers = {"decay": "weight_decay"}
@@ -58,28 +77,38 @@ class GridOptim(Optimizer):
                  lr: float | torch.Tensor = 1.0, format: str | None = None, maximize: bool = False,
                  **shared: Unpack[Shared]):
         given = filled(type(self).__name__, shared)
-        profile = given["profile"]
+        profile, storage = given["profile"], given["storage"]
         if profile not in _PROFILES:
             raise ValueError(f"Invalid profile value: {profile}; it is None, 'torch' or 'reference'")
         defaults = dict(scale=scale, momentum=momentum, weight_decay=weight_decay,
                         rung_clip=rung_clip, maximize=maximize, lr=lr)
         for key in ("lr", "scale", "momentum", "weight_decay", "rung_clip"):
             _check(key, defaults[key])
-        words = _words(_format(fp8_dtype, format), profile == "reference", given["storage"])
-        super().__init__(params, defaults, **{**given, "storage": words,
-                                              "profile": None if profile == "reference" else profile})
+        words = _words(_format(fp8_dtype, format), profile == "reference", storage)
+        given.update(storage=words, profile=None if profile == "reference" else profile)
+        super().__init__(params, defaults, **given)
 
     def _rule_of(self, group):
         return find_template("gridoptim")
 
     @watched
     @uncompiled
-    def step(self, current_scale=None, *, closure=None):
-        """One step; (flips, updates), 0-dim int64 tensors on the device that nobody waits for.
+    def step(self, current_scale: "float | torch.Tensor | Callable[[], Any] | None" = None, *,
+             closure: Callable[[], Any] | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Performs one step.
 
-        Of the elements of all parameters `flips` have another value now, and `updates` had a
-        gradient beyond 1e-10, after unscaling and clips; counts are exact for parameters of up to 2^24
-        elements. A skipped step has neither. `current_scale` is this step's `scale` in every group.
+        Args:
+            current_scale: The `scale` of every group in this step, or a closure; None takes the groups' own.
+            closure: Called first, with gradients enabled.
+
+        Returns:
+            (flips, updates), two 0-dim int64 tensors on the parameters' device, which is not waited for. Of the
+            elements of all parameters `flips` have another value now, and `updates` had a gradient beyond 1e-10
+            after unscaling and clipping. Counts are exact for parameters of up to 2^24 elements. A skipped step
+            counts neither.
+
+        Raises:
+            ValueError: `current_scale` is no number from 0. And what the step of Optimizer raises.
         """
         if callable(current_scale) and not isinstance(current_scale, torch.Tensor):
             current_scale, closure = None, current_scale

@@ -1,7 +1,7 @@
 """The keywords that every optimizer has beyond torch's: their types, defaults and descriptions, in one place."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import TypedDict
@@ -92,7 +92,7 @@ def shown(init: Init) -> Init:
     return init
 
 
-def filled(owner: str, given: dict[str, Any]) -> dict[str, Any]:
+def filled(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """These keywords beside the defaults of all others. Raises TypeError where there is no such keyword."""
     for name in given.keys() - DEFAULTS.keys():
         raise TypeError(f"altgrad.optim.{owner} got an unexpected keyword argument {name!r}")

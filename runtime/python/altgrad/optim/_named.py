@@ -1,6 +1,7 @@
 """An optimizer by name: which template it runs, and how the template's names map to torch's. No arithmetic here."""
 
 import functools
+from typing import Any
 
 import torch
 
@@ -33,7 +34,7 @@ class Named(Optimizer):
 
     _template = None
 
-    def __init_subclass__(cls, **arguments):
+    def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         if "__init__" in cls.__dict__ and hasattr(cls.__init__, "defaults"):
             cls._older = {**cls.__init__.defaults, **cls.__dict__.get("_older", {})}

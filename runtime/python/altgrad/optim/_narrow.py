@@ -12,9 +12,9 @@ class AdamWFp8(AdamW):
     2.03 bytes of state for an element instead of 8. `state` holds `exp_avg` as
     torch.float8_e4m3fn and `exp_avg_sq` as torch.float8_e5m2, which has numbers for second
     moments 2^-31 of their block's largest (e4m3fn has none below 2^-18, and where a moment
-    becomes 0 an update is many times the learning rate); both are to be multiplied by `exp_avg_scale` and `exp_avg_sq_scale`, one
-    for each block of elements that are neighbours in memory. Parameters under 4096 elements
-    keep float32.
+    becomes 0 an update is many times the learning rate); both are to be multiplied by `exp_avg_scale` and
+    `exp_avg_sq_scale`, one for each block of elements that are neighbours in memory. Parameters under 4096
+    elements keep float32.
 
     Rounded to nearest, `exp_avg_sq` lags behind: it grows where a gradient's square is many
     times as large, and falls with its block's largest alone. With

@@ -1,5 +1,7 @@
 """The optimizers that torch.optim has, too: same arguments, same param_groups, same keys of `state`."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT, _get_scalar_dtype
@@ -74,7 +76,7 @@ class AdamW(Adam):
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, **shared: Unpack[OfTorch]) -> None: ...
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True

@@ -83,7 +83,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         self._forget()
         super().__init__(params, defaults)
 
-    def __init_subclass__(cls, **arguments):
+    def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         cls._words = Storage(cls._storage)
         if cls.__module__.startswith("altgrad.") and cls.__doc__:
@@ -133,7 +133,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
 
     @property
     def skipped_steps(self) -> torch.Tensor:
-        """How many of this optimizer's steps a GradScaler has skipped, a 0-dim int64 tensor on its parameters' device."""
+        """How many of its steps a GradScaler has skipped, a 0-dim int64 tensor on the parameters' device."""
         return self._tallies.value("skipped")
 
     def statistics(self) -> Statistics:
@@ -152,7 +152,8 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         """Adds a param_group, as torch's optimizers do.
 
         Args:
-            param_group: A dict with "params" and whatever differs from the defaults. It cannot have a storage of its own.
+            param_group: A dict with "params" and whatever differs from the defaults. It cannot have a storage
+                of its own.
 
         Raises:
             ValueError: The group names another storage, or a parameter is in a group already.
@@ -338,12 +339,19 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
 
     # Checkpoints, copies.
 
-    def load_state_dict(self, state_dict):
-        """Loads a state_dict of ours or of torch's class; every state keeps its dtype.
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads a state_dict of this class or of torch's class of the same name. Every state keeps its dtype.
 
-        torch casts each state of a floating-point parameter to the parameter's dtype, except
-        "step"; the values that it cast are put back between the hooks of the user, where the
-        kernels can read them. A file that says nothing of max_grad_norm leaves it.
+        torch would cast each state to the dtype of its parameter. A file that says nothing of `max_grad_norm`
+        leaves the bound as it is. States in another storage can be brought into this one with
+        `altgrad.transcode`.
+
+        Args:
+            state_dict: What `state_dict()` gave.
+
+        Raises:
+            ValueError: The groups do not fit, or the file's states have another storage. Nothing has changed then.
+            TypeError: It is no state_dict.
         """
         try:
             with kept_dtypes(self):
@@ -360,7 +368,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         self._hooks = self._hooks or NormHooks()
         self._hooks.remove()
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         kept = super().__getstate__()
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._group is not None,
@@ -368,7 +376,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
                     _words=self._words, state=picklable(self.state))
         return kept
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._forget()
         if state.get("_left_behind"):

@@ -1,6 +1,14 @@
 """The statistics of a training run, step by step, and a picture of them."""
 
+import os
+from typing import TYPE_CHECKING
+
 import torch
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ._optimizer import Optimizer
 
 # Columns that are the least, the middle and the greatest of all parameters.
 _SPREAD = "grad_norm", "ratio"
@@ -8,26 +16,34 @@ _PLACES = "min", "median", "max"
 
 
 class Record:
-    """What the steps of an optimizer that was made with `statistics=True` said.
+    """Collects the statistics of a training run, step by step.
 
-        record = altgrad.optim.Record(optimizer, scaler)
-        ...
-            scaler.step(optimizer)
-            record.add()
-            scaler.update()
-        record.plot("run.png")
+    The numbers stay on the device, which is not waited for, until `table` is asked.
 
-    `scaler` is a GradScaler of altgrad or torch, or None. `add` takes the last step's numbers: of all
-    parameters together (`Statistics.summary`), of the least, middle and greatest one, and
-    the loss scale as it is then. They stay on the device, and nobody waits.
+    Args:
+        optimizer: An optimizer of altgrad that was made with `statistics=True`.
+        scaler: A GradScaler of altgrad or torch, whose loss scale is recorded, too, or None.
+
+    Raises:
+        RuntimeError: The optimizer was made without `statistics=True`.
+
+    Example:
+        >>> record = altgrad.optim.Record(optimizer, scaler)
+        >>> for x, y in batches:
+        ...     scaler.scale(loss_of(x, y)).backward()
+        ...     scaler.step(optimizer)
+        ...     record.add()
+        ...     scaler.update()
+        >>> record.plot("run.png")
     """
 
-    def __init__(self, optimizer, scaler=None):
+    def __init__(self, optimizer: "Optimizer", scaler: torch.amp.GradScaler | None = None) -> None:
         self._optimizer, self._scaler, self._rows = optimizer, scaler, []
         optimizer.statistics()  # raises where there are none
 
     @torch.no_grad()
-    def add(self):
+    def add(self) -> None:
+        """Adds a row: `Statistics.summary`, the extremes and medians of all parameters, and the loss scale now."""
         said = self._optimizer.statistics()
         row = said.summary()
         for key in _SPREAD:
@@ -40,22 +56,36 @@ class Record:
             value.to(device, torch.float64, non_blocking=device.type != "cpu")
             for value in row.values()])))
 
-    def table(self):
-        """{column: list}, a row for each `add`, as pandas.DataFrame and json take it; waits for the device."""
+    def table(self) -> dict[str, list[float]]:
+        """{column: list}, with a row for each `add`, as pandas.DataFrame and json take it. Waits for the device."""
         if not self._rows:
             return {}
         names = self._rows[0][0]
         return dict(zip(names, torch.stack([row.cpu() for _, row in self._rows]).T.tolist()))
 
-    def plot(self, path=None):
-        """`plot_run` of the table."""
+    def plot(self, path: "str | os.PathLike[str] | None" = None) -> "Figure":
+        """`plot_run` of `table()`, written to `path` if there is one."""
         return plot_run(self.table(), path)
 
 
-def plot_run(table, path=None):
-    """A matplotlib Figure of what `Record.table` gave, over the steps; written to `path` if there is one.
+def plot_run(table: dict[str, list[float]], path: "str | os.PathLike[str] | None" = None) -> "Figure":
+    """Draws what `Record.table` gave over the steps: norms, update ratios, lost updates, clip rate, loss scale.
 
     Tables of a run that was resumed may be joined, column by column. Needs matplotlib, and no display.
+
+    Args:
+        table: {column: list} of `Record.table`.
+        path: The picture's file, whose ending says the kind; None writes none.
+
+    Returns:
+        A matplotlib Figure.
+
+    Raises:
+        RuntimeError: matplotlib cannot be imported.
+        ValueError: The table has no rows.
+
+    Example:
+        >>> altgrad.optim.plot_run(record.table(), "run.png")
     """
     try:
         from matplotlib.figure import Figure

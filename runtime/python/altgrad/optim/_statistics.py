@@ -1,8 +1,14 @@
 """What steps say of parameters and of themselves, beside the update."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import torch
 
 from .._bundle import INOUT
+
+if TYPE_CHECKING:
+    from ._optimizer import Optimizer
 
 # What steps count, from the first one on.
 _TALLIES = "steps", "skipped", "clipped_steps"
@@ -63,28 +69,56 @@ class Tallies:
 
 
 class Statistics:
-    """What the last step of an optimizer said; made by `optimizer.statistics()`.
+    """The norms and counts of an optimizer's last step; `optimizer.statistics()` makes it.
 
-    Tensors with an element for each parameter, in the order of the groups, NaN for one that
-    no kernel has stepped:
+    The tensors are float32 and have an element for each parameter, in the order of the param_groups. It is NaN for
+    a parameter that no kernel has stepped.
 
-    - `grad_norm`: of the unscaled gradient, before it is clipped;
-    - `nonfinite`: how many elements of the gradient are no finite numbers;
-    - `param_norm`, `update_norm`: of the parameter (its master) before the step, and of the
-      difference, in float32; `ratio` is their quotient;
-    - `lost`: how many elements were to change, and are too coarse in their format.
+    Attributes:
+        grad_norm: The norm of the unscaled gradient before clipping.
+        nonfinite: How many elements of the gradient are not finite.
+        param_norm: The norm of the parameter, or of its master, before the step.
+        update_norm: The norm of the change, in float32. NaN, as `param_norm` and `lost`, where no step since
+            gradients last came or went has been performed; of the last step that was not skipped.
+        lost: How many elements were to change and did not, because their format is too coarse.
+        ratio: update_norm / param_norm.
+        updates: On a grid (GridOptim, `rungs=` in a storage): how many elements had a gradient beyond 1e-10.
+        flips: On a grid: how many elements changed.
+        flips_up: On a grid: how many of them grew.
+        saturated: On a grid: how many elements were to go beyond the grid's end.
+        stall_ratio: On a grid: 1 - flips / updates, and 0 without updates.
+        steps: How many steps the optimizer has made, a 0-dim int64 tensor.
+        skipped: How many of them a GradScaler skipped.
+        clipped_steps: How many of them were clipped by a norm of all gradients ("agc" has no such norm).
+        clip_rate: clipped_steps / steps.
+        columns: The names of the tensors with an element for each parameter.
 
-    Of parameters on a grid (GridOptim, `rungs=` in a storage) also `updates`, how many elements had a
-    gradient beyond 1e-10, `flips` and `flips_up`, how many changed and how many of them grew,
-    `saturated`, how many were to go beyond the grid's end; `stall_ratio` is 1 - flips / updates, 0 without updates.
+    Counts of elements are exact up to 2^24.
 
-    Counts of elements are exact up to 2^24. The last three are of the last step that was not skipped,
-    NaN where there was none since gradients last came or went. `steps` counts all steps, `skipped` and
-    `clipped_steps` those of them, the latter by a norm of all gradients ("agc" has none), `clip_rate` is
-    clipped_steps / steps.
+    Example:
+        >>> optimizer = altgrad.optim.AdamW(model.parameters(), statistics=True)
+        >>> optimizer.step()
+        >>> optimizer.statistics().ratio  # one for each parameter
     """
 
-    def __init__(self, optimizer):
+    grad_norm: torch.Tensor
+    nonfinite: torch.Tensor
+    param_norm: torch.Tensor
+    update_norm: torch.Tensor
+    lost: torch.Tensor
+    ratio: torch.Tensor
+    updates: torch.Tensor
+    flips: torch.Tensor
+    flips_up: torch.Tensor
+    saturated: torch.Tensor
+    stall_ratio: torch.Tensor
+    steps: torch.Tensor
+    skipped: torch.Tensor
+    clipped_steps: torch.Tensor
+    clip_rate: torch.Tensor
+    columns: tuple[str, ...]
+
+    def __init__(self, optimizer: "Optimizer") -> None:
         owner = f"altgrad.optim.{type(optimizer).__name__}"
         if not optimizer._measures:
             raise RuntimeError(f"{owner}: made without statistics=True, its steps say nothing")
@@ -107,10 +141,13 @@ class Statistics:
         self.columns = *_OF_TENSORS, "ratio", *self._counts, *["stall_ratio"] * bool(self._counts)
         self.clip_rate = self.clipped_steps / self.steps
 
-    def summary(self):
-        """{name: 0-dim tensor} over all parameters that kernels step: norms of all together, their `ratio`,
-        sums of `nonfinite`, `lost` and what is counted of rungs, `lost_share` of the elements, and the counts
-        of steps. NaN where no kernel has stepped."""
+    def summary(self) -> dict[str, torch.Tensor]:
+        """Numbers over all parameters that kernels step: {name: 0-dim tensor}.
+
+        Norms of all parameters together and their `ratio`; sums of `nonfinite`, of `lost` and of what is counted on
+        grids; `lost_share`, which is `lost` over the number of elements; and the counts of steps. NaN where no
+        kernel has stepped.
+        """
         stepped = ~self.nonfinite.isnan()
         mine = {key: getattr(self, key).where(stepped, 0.0).double() for key in (*_OF_TENSORS, *self._counts)}
         said = {key: value.norm() if key.endswith("norm") else value.sum() for key, value in mine.items()}
@@ -123,8 +160,8 @@ class Statistics:
             said["stall_ratio"] = _stall_ratio(said["flips"], said["updates"])
         return said | {key: getattr(self, key) for key in (*_TALLIES, "clip_rate")}
 
-    def table(self):
-        """{column: list}, a row for each parameter, as pandas.DataFrame takes it; waits for the device."""
+    def table(self) -> Mapping[str, list[float] | list[int]]:
+        """{column: list} with a row for each parameter, as pandas.DataFrame takes it. Waits for the device."""
         columns = {"group": [group for group, _ in self._names],
                    "param": [place for _, place in self._names]}
         return columns | {key: getattr(self, key).tolist() for key in self.columns}

@@ -1,7 +1,7 @@
 """State dicts of optimizers from one storage to another, and what that costs."""
 
-from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 
@@ -11,7 +11,7 @@ from .._storage import peers
 from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
 from .._storage.described import LINE, check_state_dict, described, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
-from .._storage.line import Storage
+from .._storage.line import Storage, StorageLike
 from .._storage.master import REMAINDER, divide, join, splits
 from .._storage.packed import pack, packed_layout, packs
 from ._of_torch import Adam
@@ -25,12 +25,26 @@ _WRITERS = {"torch": peers.write_torch, "bitsandbytes": peers.write_bitsandbytes
             **{kind: lambda kept, kind=kind: peers.write_torchao(kept, kind)
                for kind in ("torchao.8bit", "torchao.4bit", "torchao.fp8")}}
 
-# How far the state `key` of the parameter in place `param` is from what it was, as shares of the
-# largest magnitude of its block (of itself where it has no blocks): the worst and the root mean square.
-StateError = namedtuple("StateError", "param key max rms")
+
+class StateError(NamedTuple):
+    """How far a state is from what it was before `transcode`.
+
+    Both errors are shares of the largest magnitude of the element's block, or of the state where it has no blocks.
+
+    Attributes:
+        param: The place of the parameter in the param_groups.
+        key: The key of the state, such as "exp_avg".
+        max: The worst error.
+        rms: The root of the mean square of the errors.
+    """
+
+    param: int
+    key: str
+    max: float
+    rms: float
 
 
-def print_errors(errors):
+def print_errors(errors: list[StateError]) -> None:
     """Prints a line for each state: the worst and the mean over all parameters."""
     for key in dict.fromkeys(error.key for error in errors):
         mine = [error for error in errors if error.key == key]
@@ -39,31 +53,42 @@ def print_errors(errors):
               f"of the largest at most, {mean:.3g} in the mean")
 
 
-def transcode(state_dict, to, *, params=None, storage="", report=print_errors):
-    """The state_dict of an Adam of one library as that of another; the given one stays as it is.
+def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | StorageLike, *,
+              params: Iterable[torch.Tensor] | None = None, storage: StorageLike = "",
+              report: Callable[[list[StateError]], object] | None = print_errors) -> dict[str, Any]:
+    """Turns the state_dict of an Adam of one library or storage into that of another.
 
-        optimizer = altgrad.optim.AdamWFp8(model.parameters())
-        optimizer.load_state_dict(altgrad.transcode(torch.load("bnb.pt"), to=optimizer))
+    It reads the state_dict() of torch.optim, altgrad.optim, bitsandbytes (AdamW8bit; with the code books of the
+    file), torchao.optim (8bit, 4bit, Fp8) and TransformerEngine's FusedAdam (with `master_param`, also as int16
+    remainders). Numbers are decoded to float32 and rounded once, to nearest.
 
-    Reads what torch.optim, altgrad.optim, bitsandbytes (AdamW8bit; code books of the file),
-    torchao.optim (8bit, 4bit, Fp8) and TransformerEngine's FusedAdam (with `master_param`, also as
-    int16 remainders) give as state_dict(). `to` is an optimizer of altgrad or its class, a line of storage
-    ("m=ocp.e4m3fn:256 v=ocp.e5m2:256 master=bf16+i16"; m, v and vmax are Adam's exp_avg,
-    exp_avg_sq and max_exp_avg_sq, others are keys), or "torch", "bitsandbytes",
-    "torchao.8bit", "torchao.4bit", "torchao.fp8", "transformer_engine".
+    Args:
+        state_dict: What an optimizer's `state_dict()` gave. It stays as it is.
+        to: What is to be written: an optimizer of altgrad or its class; a storage ("m=ocp.e4m3fn:256
+            v=ocp.e5m2:256 master=bf16+i16", an altgrad.Storage or a dict, in which m, v and vmax are Adam's
+            exp_avg, exp_avg_sq and max_exp_avg_sq, and other names are keys); or "torch", "bitsandbytes",
+            "torchao.8bit", "torchao.4bit", "torchao.fp8" or "transformer_engine".
+        params: The parameters in the order of the param_groups; those of an optimizer in `to` if not given.
+            They say in which order of memory states are to lie. They are needed where a
+            float32 master becomes a remainder or is made of one. A parameter whose master becomes a remainder
+            is set to the upper half of its master, which differs from the parameter by one place where the
+            master lay in the middle between two numbers.
+        storage: The storage of the optimizer that made the file. Only needed where codes lie in integers and
+            the file, of another library or of an older altgrad, does not say how.
+        report: Called with a list of StateError, one for each state of each parameter. None reports nothing.
 
-    Numbers are decoded to float32 and rounded once, to nearest. `params`, in the order of the
-    param_groups (those of an optimizer in `to` if not given), say in which order of memory states
-    are to lie; without them states keep theirs. They are needed where a float32 master becomes a
-    remainder or is made of one. In the first case a parameter becomes the upper half
-    of its master: it changes by one place where that lay in the middle between two. `storage`
-    is the line of the optimizer that made the file, where codes lie in integers and the file, one of
-    another library or of an older altgrad, does not say it.
+    Returns:
+        A new state_dict.
 
-    `report` gets a list of StateError, one for each state of each parameter, or is None.
-    Raises ValueError or TypeError, in words and with nothing changed, for an unknown `to`, states
-    of no known layout, shapes that do not go together, masters that `to` has no place for;
-    ImportError where torchao is to be written and not installed.
+    Raises:
+        ValueError, TypeError: `to` is unknown, the states have no known layout, shapes do not fit, or `to` has
+        no place for
+            a master. Nothing has changed then.
+        ImportError: A state_dict for torchao is asked for, and torchao is not installed.
+
+    Example:
+        >>> optimizer = altgrad.optim.AdamWFp8(model.parameters())
+        >>> optimizer.load_state_dict(altgrad.transcode(torch.load("bnb.pt"), to=optimizer))
     """
     target = _Target(to)
     check_state_dict("altgrad.transcode", state_dict)
