@@ -1,0 +1,105 @@
+"""Puts the pages of the site into a folder: assemble.py FOLDER.
+
+The guides are taken as they are, but for three things: hidden code and words for the tests behind the tags of code are
+left out, and a link to a source file leads to a page that shows it. The reference is a page of names for mkdocstrings.
+"""
+import pathlib
+import re
+import shutil
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+TEXT = {"": "text", ".py": "python", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".sh": "bash", ".mlir": "text", ".td": "text",
+        ".test": "text", ".json": "json", ".txt": "text"}
+
+
+def pages():
+    """The pages in the navigation, without those that mkdocstrings fills."""
+    named = re.findall(r": (\S+\.md)$", (HERE / "mkdocs.yml").read_text(), flags=re.M)
+    return [name for name in named if not name.startswith("api/")]
+
+
+class Site:
+    """The folder, and the sources that its pages show."""
+
+    def __init__(self, folder):
+        self.docs, self.shown = folder / "docs", set()
+
+    def write(self, name, text):
+        path = self.docs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def link(self, page, target):
+        """What a link of a page leads to on the site."""
+        path, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", target) or not path or path.endswith(".md"):
+            return target
+        file = (ROOT / page).parent.joinpath(path).resolve()
+        if not file.is_file():
+            return target
+        name = file.relative_to(ROOT)
+        if file.suffix in TEXT:
+            self.shown.add(name)
+            return f"{path}.md"
+        (self.docs / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, self.docs / name)
+        return target
+
+    def page(self, name):
+        text = re.sub(r"^<!--[a-z]+\n.*?^-->\n", "", (ROOT / name).read_text(), flags=re.M | re.S)
+        parts = re.split(r"(^ *```.*?^ *```$)", text, flags=re.M | re.S)
+        parts[::2] = [re.sub(r"\]\(([^)\s]+)\)", lambda found: f"]({self.link(name, found[1])})", part) for part in parts[::2]]
+        parts[1::2] = [re.sub(r"\A( *```)([\w-]*)([^\n]*)", fence, part) for part in parts[1::2]]
+        self.write(name, "".join(parts))
+
+    def sources(self):
+        for name in self.shown:
+            code = (ROOT / name).read_text().rstrip("\n")
+            self.write(f"{name}.md", f"# {name}\n\n````{TEXT[name.suffix]}\n{code}\n````\n")
+
+    def reference(self):
+        optim, ops, amp = (exported(f"altgrad/{name}/__init__.py") for name in ("optim", "ops", "amp"))
+        lists = {"optim": ("altgrad.optim", "altgrad.optim", optim), "amp": ("altgrad.amp", "altgrad.amp", amp),
+                 "functions": ("Functions of gradients and tensors", "altgrad.ops", ops)}
+        for page, (title, module, names) in lists.items():
+            entries = "\n\n".join(f"::: {module}.{name}" for name in names)
+            self.write(f"api/{page}.md", f"# {title}\n\nMade from the docstrings. [Guide](../runtime/python/Guide.md)\n\n{entries}\n")
+
+
+def fence(found):
+    """The head of a block of code without the words that are for the tests."""
+    title = re.search(r'title="[^"]*"', found[3])
+    return f"{found[1]}{ {'output': 'text', 'mlir': 'text'}.get(found[2], found[2])}{' ' + title[0] if title else ''}"
+
+
+def exported(path):
+    """The public names that a package's __init__ imports or lists."""
+    text = (ROOT / "runtime/python" / path).read_text()
+    if listed := re.search(r"__all__ = \[(.*?)\]", text, flags=re.S):
+        return sorted(re.findall(r'"(\w+)"', listed[1]), key=str.lower)
+    names = [name for line in re.findall(r"^from \.\S+ import \(?([^)]*?)\)?$", text, flags=re.M | re.S)
+             for name in re.findall(r"\w+", line)]
+    return sorted({name for name in names if not name.startswith("_")}, key=str.lower)
+
+
+def main(folder):
+    folder = pathlib.Path(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    site = Site(folder)
+    for name in pages():
+        site.page(name)
+    site.sources()
+    site.reference()
+    shutil.copy(HERE / "site.css", site.docs)
+    shutil.copy(HERE / "mkdocs.yml", folder)
+    for path in (ROOT / "runtime/python/altgrad").rglob("*.py"):
+        copy = folder / "package" / path.relative_to(ROOT / "runtime/python")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        # What mkdocstrings shows as code is called Examples.
+        copy.write_text(re.sub(r"^( *)Example:$", r"\1Examples:", path.read_text(), flags=re.M))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
