@@ -8,11 +8,10 @@ include "mlir/Pass/PassBase.td"
 def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
   let summary = "turn sweeps and the scalars between them into phases";
   let description = [{
-    A phase is what one launch does. Sweeps keep their order; what folds their
-    partial sums and computes scalars comes between them, once for the step or
-    once for each tensor. A value that several phases need waits in a word of the
-    workspace. A scalar in memory is overwritten in a phase that no reader of its
-    old content follows.
+    A phase is the work of one launch. Sweeps keep their order. Between them come phases that
+    fold partial sums and compute scalars, once for the step or once for each
+    tensor. A value that several phases need waits in a word of the workspace. A scalar
+    in memory is overwritten in a phase after all readers of its old content.
 
     ```mlir
     %sum = sweep @reduce0 load(%x from %g : !altgrad.tensors<f32>) reduce(sumsq over step) store() {
@@ -50,17 +49,18 @@ def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
 def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
   let summary = "give sweeps a body that divides and takes roots by products";
   let description = [{
-    Within limits the products give the bits of `arith.divf` and `math.sqrt`, and
-    the guard says where they did (`numerics/Quotients.h`). A divisor that is the
-    same for all elements takes three instructions, from its reciprocal, which is
-    computed before the sweep; on a GPU another divisor takes seven, a root nine.
-    Numbers that may be too small are tested one by one; NaN, infinity and scalars
-    out of limits show in what is stored, which is looked at once and then is
-    `never_nan`. A CPU gets such a body only where its tuning says so, and for
-    quotients that need no test. What a block's elements share is computed as it was:
-    a GPU's thread does so once.
+    Within limits, products give the bits of `arith.divf` and `math.sqrt`; the guard of the
+    quick body says where they did (`numerics/Quotients.h`). If the divisor is the same for
+    all elements, a quotient takes three instructions; the reciprocal is computed
+    before the sweep. On a GPU, a quotient by another divisor takes seven instructions, and a root nine.
 
-    What becomes of a quotient that is known to be large enough:
+    Numbers that may be too small are tested one by one. A NaN, an infinity or a scalar out
+    of limits shows in the stored values; these are tested together once, and are
+    `never_nan` from then on. A CPU gets a quick body only where its tuning says so, and only for
+    quotients that need no test. A value that the elements of a block share is
+    computed as before, because a thread of a GPU computes it once.
+
+    This is the result for a quotient that is known to be large enough:
 
     ```mlir
     %z = arith.divf %one, %k : f32
@@ -93,11 +93,11 @@ def QuickBodiesPass : Pass<"altgrad-quick-bodies", "::altgrad::StepOp"> {
 }
 
 def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
-  let summary = "replace decode, encode and f64 functions by operations a target has";
+  let summary = "replace decode, encode and f64 functions by operations that a target has";
   let description = [{
     Conversions between formats become integer code that gives the same codes
-    everywhere, or the target's instruction where that gives them too. Powers of
-    an f64 with an i64 exponent become repeated squaring; `exp` and `log` of an f64
+    everywhere, or an instruction of the target that gives these codes. A power of
+    an f64 with an i64 exponent becomes repeated squaring. `exp` and `log` of an f64
     become polynomials.
 
     ```mlir
@@ -120,8 +120,8 @@ def LowerNumericsPass : Pass<"altgrad-lower-numerics"> {
 def LowerToHostPass : Pass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
   let summary = "turn each phase of a step into a function for an x86-64 level";
   let description = [{
-    A function does the items [begin, end) of its phase (see bundle.h).
-    `altgrad-plan-phases` and `altgrad-vectorize` come first.
+    A function works on the items [begin, end) of its phase (see bundle.h).
+    Run `altgrad-plan-phases` and `altgrad-vectorize` first.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
@@ -133,10 +133,11 @@ def LowerToHostPass : Pass<"altgrad-lower-to-host", "::mlir::ModuleOp"> {
 def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
   let summary = "turn each phase of a step into a CUDA kernel";
   let description = [{
-    A block does a chunk, or a warp where there are sums to keep apart, 16 bytes of
-    the narrowest stream per thread and access; a chunk that is not aligned, and the
-    end of a tensor, go element by element. The last block of a launch may go on to
-    folds and scalars. `altgrad-plan-phases` and `altgrad-vectorize` come first.
+    A block of threads works on a chunk; where there are sums that must be kept apart, a warp
+    does. Each access of a thread covers 16 bytes of the narrowest stream. A chunk that
+    is not aligned, and the end of a tensor, are done element by element. The last block
+    of a launch may go on with folds and scalars. Run `altgrad-plan-phases` and
+    `altgrad-vectorize` first.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect",
@@ -149,8 +150,8 @@ def LowerToGPUPass : Pass<"altgrad-lower-to-gpu", "::mlir::ModuleOp"> {
 def ToLLVMPass : Pass<"altgrad-to-llvm"> {
   let summary = "lower scf, arith, math and vector to llvm without a library call";
   let description = [{
-    `math.sqrt` is LLVM's square root, an IEEE instruction on every target:
-    upstream's path to NVVM would call libdevice for it.
+    `math.sqrt` becomes LLVM's square root, which is an IEEE instruction on every target.
+    MLIR's own path to NVVM would call libdevice.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect"];
 }

@@ -8,8 +8,8 @@ include "dialect/StepOps.td"
 def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure]> {
   let summary = "scale lists of gradients down to a global norm";
   let description = [{
-    `norm` is the Euclidean norm of all lists together, before clipping; every
-    list is multiplied by its `clip_coefficient`. A NaN norm makes every result
+    `norm` is the Euclidean norm of all lists together, before clipping. Every list is
+    multiplied by the norm's `clip_coefficient`. A norm that is NaN makes every result
     NaN. Source: torch.nn.utils.clip_grad_norm_.
 
     ```mlir
@@ -20,7 +20,7 @@ def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure]> {
     Constraints:
 
     - (clip_c1) there is at least one list;
-    - (clip_c2) there is one clipped list for each.
+    - (clip_c2) there is one clipped list for each list.
   }];
   let arguments = (ins Variadic<Altgrad_RealsType>:$values, F32:$max_norm);
   let results = (outs Variadic<Altgrad_RealsType>:$clipped, F32:$norm);
@@ -31,10 +31,11 @@ def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure]> {
 def Altgrad_NormOp : Altgrad_Op<"norm", [Pure]> {
   let summary = "the norm of lists of values";
   let description = [{
-    `l1` is the sum of magnitudes, `l2` the root of the sum of squares, `linf` the
-    largest magnitude; 0 of no element at all, NaN where one is. `over step` is of all
-    lists together, their shares joined in order, `over tensor` of each tensor of one list,
-    `over unit` of each of its units, equal runs of neighbours.
+    `l1` is the sum of magnitudes, `l2` the root of the sum of squares, and `linf` the
+    largest magnitude. The norm of no elements is 0; the norm is NaN if any element is NaN.
+    `over step` gives the norm of all lists together, whose shares are combined in order. `over tensor` gives
+    the norm of each tensor of one list. `over unit` gives the norm of each unit of
+    its tensors; the units of a tensor are equal runs of neighbours.
 
     ```mlir
     %n = norm l1 %g, %w over step
@@ -44,7 +45,7 @@ def Altgrad_NormOp : Altgrad_Op<"norm", [Pure]> {
     Constraints:
 
     - (norm_c1) there is at least one list;
-    - (norm_c2) the scope is a unit, a tensor or the step, not a group;
+    - (norm_c2) the scope is a unit, a tensor or the step; it is not a group;
     - (norm_c3) over a unit or a tensor there is one list.
   }];
   let arguments = (ins Altgrad_NormKindAttr:$kind, Variadic<Altgrad_RealsType>:$values,
@@ -55,10 +56,10 @@ def Altgrad_NormOp : Altgrad_Op<"norm", [Pure]> {
 }
 
 def Altgrad_ScaleOp : Altgrad_Op<"scale", [Pure]> {
-  let summary = "a list of values times a common factor";
+  let summary = "multiply a list of values by a common factor";
   let description = [{
-    Joins the factor that is still to be multiplied in, as `clip_by_global_norm`
-    does: an element is multiplied once. The factor may differ between tensors.
+    The factor joins the list's pending factor (see `!altgrad.reals`), so an element is
+    multiplied once. The factor may differ between tensors.
 
     ```mlir
     %half = scale %g by %k
@@ -74,11 +75,11 @@ def Altgrad_ScaleOp : Altgrad_Op<"scale", [Pure]> {
 }
 
 def Altgrad_CoefficientOp : Altgrad_Op<"clip_coefficient", [Pure]> {
-  let summary = "what brings a norm down to a bound";
+  let summary = "the factor that brings a norm down to a bound";
   let description = [{
-    `min(max_norm / (norm + 1e-6), 1)`, in f32. `as_torch` computes as
-    clip_grad_norm_ does in a format: the reciprocal of the sum, times the bound,
-    each result rounded to the format.
+    The factor is `min(max_norm / (norm + 1e-6), 1)`, in f32. With `as_torch` it is computed as
+    torch's clip_grad_norm_ computes it in a format: the reciprocal of the sum, times the
+    bound, where each result is rounded to the format.
 
     ```mlir
     %k = clip_coefficient %norm to %max_norm
@@ -91,10 +92,10 @@ def Altgrad_CoefficientOp : Altgrad_Op<"clip_coefficient", [Pure]> {
 }
 
 def Altgrad_RoundOp : Altgrad_Op<"round", [Pure]> {
-  let summary = "a scalar as a format would hold it";
+  let summary = "round a scalar to the numbers of a format";
   let description = [{
-    To nearest even; what is too large becomes an infinity. Elements are rounded by
-    `quantize` and `dequantize`.
+    The scalar is rounded to nearest even; if it is too large it becomes an infinity. To round
+    elements, use `quantize` and `dequantize`.
 
     ```mlir
     %short = round %norm format<bf16>
@@ -112,10 +113,10 @@ def Altgrad_RoundOp : Altgrad_Op<"round", [Pure]> {
 }
 
 def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
-  let summary = "the sum of a number of each tensor";
+  let summary = "the sum of a scalar over the tensors of a set";
   let description = [{
-    Over the tensors of a set, in their order, in f32. Sums of elements are
-    `reduce`'s; this is for what is made of each tensor's sum before they meet.
+    The scalars of the tensors are added in the order of the tensors, in f32. `reduce` adds elements;
+    this operation adds numbers that are computed from each tensor's sum.
 
     ```mlir
     %total = across %square
@@ -123,8 +124,8 @@ def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
 
     Constraints:
 
-    - (across_c1) the number differs between tensors, and not within one;
-    - (across_c2) it is no argument of the step.
+    - (across_c1) the number differs between tensors, and not within a tensor;
+    - (across_c2) the number is not an argument of the step.
   }];
   let arguments = (ins F32:$number);
   let results = (outs F32:$sum);
@@ -132,14 +133,14 @@ def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
 }
 
 def Altgrad_PercentileOp : Altgrad_Op<"percentile", [Pure]> {
-  let summary = "the number of a history below which a share of it lies";
+  let summary = "a percentile of the last 100 numbers";
   let description = [{
-    Of the last 100 numbers, `newest` among them in place of the oldest: in ascending
-    order of the n that there are, the one with index `floor(percent * n / 100)`, the
-    last for a percent of 100. What is negative, infinite or NaN is none of them; of
-    none at all the result is 0. A history keeps what is committed to it, which is
-    `newest` unless a step is skipped. Source: percentile_clipping of bitsandbytes,
-    whose history begins with 100 zeros, so that its first steps do nothing.
+    `newest` takes the place of the oldest of the 100 numbers in `history`. Negative, infinite and
+    NaN numbers are left out. The n remaining ones are put in ascending order, and the
+    result is the one with index `floor(percent * n / 100)`; for a percent of 100 it is
+    the last, and for n = 0 it is 0. The history itself changes only by `commit`,
+    which writes `newest` to it unless the step is skipped. Source: percentile_clipping of
+    bitsandbytes, whose history begins with 100 zeros, so that its first steps do nothing.
 
     ```mlir
     %bound = percentile %norms with %norm at %percent
@@ -148,7 +149,7 @@ def Altgrad_PercentileOp : Altgrad_Op<"percentile", [Pure]> {
     Constraints:
 
     - (percentile_c1) the history is an argument of that role;
-    - (percentile_c2) the newest number is the same for all elements of a tensor.
+    - (percentile_c2) the newest number does not differ between the elements of a tensor.
   }];
   let arguments = (ins F32:$history, F32:$newest, F32:$percent);
   let results = (outs F32:$number);

@@ -11,17 +11,17 @@ def Altgrad_Dialect : Dialect {
   let cppNamespace = "::altgrad";
   let summary = "optimizer updates, storage formats and passes over memory";
   let description = [{
-    Four words, one meaning each:
+    Four words have one meaning each:
 
     - a **rule** is the update of one parameter tensor as mathematics in f32;
-    - a **step** says what is stored in which format, and in which order
+    - a **step** says in which format everything is stored, and in which order
       unscale, clip, update and quantize happen;
     - a **sweep** is one pass over memory;
     - a **bundle** is the compiled artefact.
 
-    The dialect has operations for the first three. Arithmetic is upstream's
-    `arith` and `math`, without fast-math flags: the only contraction is a
-    written `math.fma`.
+    The dialect has operations for the first three. Arithmetic is written with MLIR's
+    dialects `arith` and `math`, without fast-math flags. Only a written `math.fma` combines
+    a product and a sum.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

@@ -37,9 +37,9 @@ def Altgrad_Overflow : I32Enum<"OverflowMode", "what a number beyond the format 
   let cppNamespace = "::altgrad";
 }
 
-// Scope of a scalar: one value, one per parameter group, one per tensor. Reductions
-// may be over units as well: equal runs of a tensor's elements, rows of its matrices
-// where the caller says nothing else.
+// Scope of a scalar: it has one value, one for each parameter group, or one for each
+// tensor. Reductions may also be over units: equal runs of a tensor's elements, which are
+// the rows of its matrices unless the caller says otherwise.
 def Altgrad_Scope : I32Enum<"Scope", "how many values a scalar has", [
     I32EnumCase<"Step", 0, "step">,
     I32EnumCase<"Group", 1, "group">,
@@ -65,7 +65,7 @@ def Altgrad_Reduction : I32Enum<"Reduction", "how elements are combined", [
   let cppNamespace = "::altgrad";
 }
 def Altgrad_ReductionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Reduction, "reduction">;
-// Whose loss scaler: definitions differ in when a scale grows, and whether it may overflow.
+// Whose definition of a loss scaler: they differ in when a scale grows, and in whether it may overflow.
 def Altgrad_Scaler : I32Enum<"Scaler", "how a loss scale follows what was found", [
     I32EnumCase<"Torch", 0, "torch">,
     I32EnumCase<"Boostr", 1, "boostr">]> {
@@ -92,28 +92,30 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
   let mnemonic = "format";
   let summary = "which number each stored code is";
   let description = [{
-    A format is data: `exponent` and `mantissa` bits beside the sign, the
-    exponent's `bias`, whether the top exponent holds an infinity (`inf`) and
-    which codes are not numbers (`nan`). Codes are sign-magnitude; exponent
-    field 0 holds the subnormal numbers. Without exponent bits a code of magnitude m
-    is m * 2^(-mantissa - bias).
+    A format is data: the number of `exponent` and `mantissa` bits next to the sign, the
+    exponent's `bias`, whether the top exponent holds an infinity (`inf`), and
+    which codes are NaN (`nan`). Codes have a sign and a magnitude. Exponent
+    field 0 holds the subnormal numbers. In a format without exponent bits, a code of
+    magnitude m is m * 2^(-mantissa - bias).
 
-    Four words are said where they are not as usual: `signed = false`, for
-    what is never negative, with a bit more for the number; `zero = false`, where
-    code 0 is 2^-bias; `ties = down|up`, where a number half-way between two
-    powers of two goes to the smaller or the larger; `complement = true`, two's
-    complement in place of sign and magnitude.
+    Four more words are written only where they differ from the default:
 
-    A code book is a format by its name alone: `bnb8`, `bnb8u`, `torchao4` and
-    `torchao4u` are the maps of bitsandbytes and torchao, numbers up to 1, without
-    the u signed. A code is a place in its table. They round to the nearest number,
-    of two to the higher one, and are for what a scale brings into their range.
+    - `signed = false`: no number is negative, and there is no sign bit;
+    - `zero = false`: there is no zero, and code 0 is 2^-bias;
+    - `ties = down|up`: a number half-way between two powers of two is rounded to the
+      smaller or the larger one, and not to the even code;
+    - `complement = true`: codes are in two's complement.
 
-    Codes of 2 to 8 bits are stored one in a byte, those of 9 to 16 in two.
+    Code books are formats that only have a name: `bnb8`, `bnb8u`, `torchao4` and
+    `torchao4u` are the tables of bitsandbytes and torchao, of numbers up to 1; those with
+    a u have no negative numbers. A code is a place in the table. A number is rounded to the
+    nearest one of the table, and a tie to the higher one. Code books are used for numbers
+    that a scale has brought into this range.
 
-    Known names stand for the numbers; `altgrad-opt --list-formats` lists them
-    with what they hold. They are the rows of one table in
-    runtime/include/altgrad/format.h.
+    Codes of 2 to 8 bits are stored in one byte, codes of 9 to 16 bits in two.
+
+    A format that has a name is written by its name. `altgrad-opt --list-formats` lists
+    the names. They are the rows of one table in runtime/include/altgrad/format.h.
 
     ```mlir
     #altgrad.format<ocp.e4m3fn>
@@ -124,15 +126,15 @@ def Altgrad_FormatAttr : AttrDef<Altgrad_Dialect, "Format"> {
     Constraints:
 
     - (format_c1) it has 2 to 16 bits, or is f32;
-    - (format_c2) 0 to 8 of them are the exponent's;
-    - (format_c3) the bias is one for which every number is an f32;
-    - (format_c4) without an exponent or a mantissa there is no IEEE NaN;
-    - (format_c5) it has an infinity exactly when its NaN is IEEE's;
-    - (format_c6) beside a NaN there is a number;
-    - (format_c7) without a zero there is neither a mantissa nor a sign;
-    - (format_c8) with a mantissa or less than 2 exponent bits, ties go to the
+    - (format_c2) 0 to 8 bits are the exponent's;
+    - (format_c3) with its bias, every number is an f32;
+    - (format_c4) a format without exponent or mantissa bits has no IEEE NaN;
+    - (format_c5) it has an infinity exactly if its NaN is IEEE's;
+    - (format_c6) not every code is a NaN;
+    - (format_c7) a format without a zero has no mantissa bits and no sign;
+    - (format_c8) a format with mantissa bits or fewer than 2 exponent bits rounds ties to the
       even code;
-    - (format_c9) two's complement has a sign, no exponent and no NaN.
+    - (format_c9) a format in two's complement has a sign, no exponent bits and no NaN.
   }];
   let parameters = (ins "unsigned":$exponent, "unsigned":$mantissa, "int":$bias,
                         "bool":$inf, EnumParameter<Altgrad_Nan>:$nan,

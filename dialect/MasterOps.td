@@ -1,4 +1,4 @@
-//===-- A master in two lists: the parameter and what it has no room for ------===//
+//===-- A master in two lists: the parameter and a remainder ------------------===//
 
 #ifndef ALTGRAD_MASTEROPS_TD
 #define ALTGRAD_MASTEROPS_TD
@@ -6,19 +6,25 @@
 include "dialect/ClipOps.td"
 
 def Altgrad_JoinOp : Altgrad_Op<"join", [Pure]> {
-  let summary = "the values of which two lists hold a part each";
+  let summary = "the f32 values whose parts are in two lists";
   let description = [{
-    `upper` are bf16 numbers, `lower` the 16 bits that these have no room for, as
-    `split` leaves them: an f32's bits are those of both, less one in the upper
-    half where the lower one is negative. Where this is a NaN the value is
-    `upper` alone: what `split` gives is none but for a NaN, and a parameter that
-    somebody has set to 0 stays one, whatever its remainder was.
+    This is the inverse of `split`. `upper` holds bf16 numbers and `lower` what they have no
+    room for.
+
+    With `lower` in int16, the bits of an f32 are those of `upper`, then those of `lower`;
+    where `lower` is negative, the upper half is reduced by one. If this gives a NaN, the value is
+    `upper` alone. `split` itself gives such a pair for a NaN only, so this concerns a
+    parameter that was overwritten: one that was set to 0 is 0, whatever its
+    remainder was.
+
+    With `lower` in int8, the value is `upper` plus `lower` 127ths of half the distance
+    between neighbouring bf16 numbers there. If `upper` is not finite, it is the value.
 
     ```mlir
     %w = join %param, %rest : !altgrad.tensors<bf16>, !altgrad.tensors<int16>
     ```
 
-    Of its lists holds what split_c1 says.
+    Its lists obey split_c1.
   }];
   let arguments = (ins Altgrad_TensorsType:$upper, Altgrad_TensorsType:$lower);
   let results = (outs Altgrad_RealsType:$values);
@@ -29,13 +35,17 @@ def Altgrad_JoinOp : Altgrad_Op<"join", [Pure]> {
 }
 
 def Altgrad_SplitOp : Altgrad_Op<"split", [Pure]> {
-  let summary = "values as a bf16 and the 16 bits that it has no room for";
+  let summary = "split f32 values into a bf16 and what it has no room for";
   let description = [{
-    The lower half of an f32's bits is `lower`, a two's complement; the upper half,
-    one more where that is negative, is `upper`: the f32 rounded to nearest, ties
-    away from zero, from 7f7f8000 on to an infinity. NaN is 7fc0 and 0. Source:
-    apex's DistributedFusedAdam (store_param_remainders) and TransformerEngine's
-    FusedAdam (store_param_remainders), whose bits these are but for NaN.
+    With `lower` in int16, the lower half of an f32's bits is `lower`, in two's complement. The
+    upper half is `upper`, plus one where `lower` is negative. So `upper` is the f32
+    rounded to nearest, with ties away from zero; magnitudes from 0x7f7f8000 on become an infinity.
+    A NaN gives 0x7fc0 and 0. Source: apex's DistributedFusedAdam and TransformerEngine's
+    FusedAdam (store_param_remainders); the bits are theirs, except for NaN.
+
+    With `lower` in int8, `upper` is the f32 rounded to nearest even, and `lower` is the
+    rest in 127ths of half the distance between neighbouring bf16 numbers, rounded to
+    nearest with ties away from zero. This form is not exact. Source: FlashOptim.
 
     ```mlir
     %c, %r = split %w1 : !altgrad.tensors<bf16>, !altgrad.tensors<int16>
@@ -43,7 +53,7 @@ def Altgrad_SplitOp : Altgrad_Op<"split", [Pure]> {
 
     Constraints:
 
-    - (split_c1) the parts are of bf16 and int16.
+    - (split_c1) `upper` is in bf16, and `lower` is in int16 or int8.
   }];
   let arguments = (ins Altgrad_RealsType:$values);
   let results = (outs Altgrad_TensorsType:$upper, Altgrad_TensorsType:$lower);
@@ -61,22 +71,23 @@ class Altgrad_PartOp<string mnemonic> : Altgrad_Op<mnemonic, [Pure, Elementwise]
 }
 
 def Altgrad_UpperCodeOp : Altgrad_PartOp<"upper_code"> {
-  let summary = "the upper half of a number, as `split` has it";
+  let summary = "the upper part of a number, as in `split`";
   let description = [{
-    For one element or a vector of them.
+    The number is one element or a vector of them.
 
     ```mlir
     %c = altgrad.upper_code %x : f32 to i16
     ```
 
-    Constraints, beside conversion_c1 of `decode`:
+    Constraints, besides conversion_c1 of `decode`:
 
-    - (part_c1) the number is f32, and so many i16 are its halves.
+    - (part_c1) the number is f32; the upper part is an i16, the lower part an i16 or i8, and all
+      have the same length.
   }];
 }
 
 def Altgrad_LowerCodeOp : Altgrad_PartOp<"lower_code"> {
-  let summary = "the lower half of a number, as `split` has it";
+  let summary = "the lower part of a number, as in `split`";
   let description = [{
     ```mlir
     %r = altgrad.lower_code %x : f32 to i16
@@ -85,7 +96,7 @@ def Altgrad_LowerCodeOp : Altgrad_PartOp<"lower_code"> {
 }
 
 def Altgrad_JoinCodesOp : Altgrad_Op<"join_codes", [Pure, Elementwise]> {
-  let summary = "the number of which two codes are the halves, as `join` has it";
+  let summary = "the number whose parts are two codes, as in `join`";
   let description = [{
     ```mlir
     %x = altgrad.join_codes %c, %r : i16, i16 to f32

@@ -5,8 +5,8 @@
 
 include "dialect/SweepOps.td"
 
-// After planning, a step is a list of phases. A value that two phases share lies
-// in a word of the workspace meanwhile: of the step, of each tensor's row, or of
+// After planning, a step is a list of phases. A value that two phases share waits in
+// a word of the workspace between them: one of the step, of each tensor's row, or of
 // each chunk.
 
 def Altgrad_Domain : I32Enum<"Domain", "what one item of a phase is", [
@@ -28,18 +28,20 @@ def Altgrad_SpaceAttr : EnumAttr<Altgrad_Dialect, Altgrad_Space, "space">;
 
 def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInterface,
     HasParent<"::altgrad::StepOp">]> {
-  let summary = "what one launch does for each of its items";
+  let summary = "the work of one launch, written for one item";
   let description = [{
-    An item is a chunk of a tensor, a tensor (a row), or the whole step (`once`).
-    Where something is reduced over units, rows are the units of tensors.
-    A phase of chunks or rows walks those of one set, or without `set` all of them.
-    The body is what one item needs, in order: scalars that it reads or recalls,
-    what it computes of them, what it keeps for other phases and writes to memory.
-    One `sweep` makes it a pass over memory, `fold` adds the chunks of a tensor,
-    `total` the tensors of the step.
+    The domain says what an item is: `chunks` are the chunks of tensors, `rows` are tensors,
+    and `once` is the whole step. In a step that reduces over units, a row is a unit
+    of a tensor. A phase of chunks or rows covers the items of one set, or of all sets
+    if it has no `set`.
 
-    After a phase with `exchange` the totals it keeps are this device's share: they
-    may be combined with those of others, in place, before the next phase runs.
+    The body holds the work of one item in order: it reads or recalls scalars, computes with them,
+    keeps values for later phases, and writes scalars to memory. A `sweep` makes the phase
+    a pass over memory, `fold` adds the chunks of a tensor, and `total` adds the tensors
+    of the step.
+
+    After a phase with `exchange`, the totals that it keeps are this device's share. They
+    may be combined with those of other devices, in place, before the next phase runs.
 
     ```mlir
     phase @once1 once {
@@ -52,13 +54,13 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
 
     Constraints:
 
-    - (phase_c1) a sweep is in a phase of chunks, a fold in one of rows, a total in
-      one that runs once;
+    - (phase_c1) a sweep is in a phase of chunks, a fold in a phase of rows, and a total in
+      a phase that runs once;
     - (phase_c2) a phase of chunks has one sweep;
     - (phase_c3) the streams of a phase are of its set;
     - (phase_c4) only a phase that runs once has an exchange;
     - (phase_c5) the set of a phase has lists;
-    - (phase_c6) the folds of a phase are all `over tensor`, or none is.
+    - (phase_c6) either all folds of a phase are `over tensor`, or none is.
   }];
   let arguments = (ins SymbolNameAttr:$name, Altgrad_DomainAttr:$domain,
                        OptionalAttr<I64Attr>:$set, UnitAttr:$exchange);
@@ -82,9 +84,9 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
 }
 
 def Altgrad_ReadOp : Altgrad_Op<"read", [SameOperandsAndResultType]> {
-  let summary = "a scalar of the signature, from memory";
+  let summary = "read a scalar of the signature from memory";
   let description = [{
-    Of the step, of the item's group or of its tensor.
+    The scalar is that of the step, of the item's group or of the item's tensor.
 
     ```mlir
     %x = altgrad.read %lr : f64
@@ -92,7 +94,7 @@ def Altgrad_ReadOp : Altgrad_Op<"read", [SameOperandsAndResultType]> {
 
     Constraints:
 
-    - (read_c1) what is read is an argument of the step.
+    - (read_c1) the operand is an argument of the step.
   }];
   let arguments = (ins AnyTypeOf<[F64, F32, I64]>:$scalar);
   let results = (outs AnyTypeOf<[F64, F32, I64]>:$value);
@@ -101,9 +103,10 @@ def Altgrad_ReadOp : Altgrad_Op<"read", [SameOperandsAndResultType]> {
 }
 
 def Altgrad_WriteOp : Altgrad_Op<"write", [AllTypesMatch<["value", "target"]>]> {
-  let summary = "a scalar of the signature, to memory";
+  let summary = "write a scalar of the signature to memory";
   let description = [{
-    With a condition that is false no byte changes. A NaN is canonical.
+    If there is a condition and it is false, no byte changes. A NaN is written as the
+    canonical NaN.
 
     ```mlir
     altgrad.write %t1 to %t if %finite : i64
@@ -111,7 +114,7 @@ def Altgrad_WriteOp : Altgrad_Op<"write", [AllTypesMatch<["value", "target"]>]> 
 
     Constraints:
 
-    - (write_c1) what is written is an argument of the step and not `in`.
+    - (write_c1) the target is an argument of the step and its access is not `in`.
   }];
   let arguments = (ins AnyTypeOf<[F64, F32, I64]>:$value,
                        AnyTypeOf<[F64, F32, I64]>:$target, Optional<I1>:$condition);
@@ -120,10 +123,10 @@ def Altgrad_WriteOp : Altgrad_Op<"write", [AllTypesMatch<["value", "target"]>]> 
 }
 
 def Altgrad_RecallOp : Altgrad_Op<"recall"> {
-  let summary = "what an earlier phase has kept";
+  let summary = "a value that an earlier phase has kept";
   let description = [{
-    Of a `tensor` it is the word of the row with which the item's tensor begins: that
-    of another unit's row, where rows are units.
+    `row` and `step` name a word of the item's row or of the step. `tensor` names a word of the
+    first row of the item's tensor; it differs from `row` where rows are units.
 
     ```mlir
     %x = altgrad.recall row 3 : f32
@@ -131,8 +134,8 @@ def Altgrad_RecallOp : Altgrad_Op<"recall"> {
 
     Constraints:
 
-    - (recall_c1) an earlier phase of the step keeps a value in this word, of a
-      tensor in that of a row.
+    - (recall_c1) an earlier phase of the step keeps a value in this word; for `tensor` in
+      this word of a row.
   }];
   let arguments = (ins Altgrad_SpaceAttr:$space, I64Attr:$word);
   let results = (outs AnyTypeOf<[F64, F32, I64, I32, I1]>:$value);
@@ -143,8 +146,8 @@ def Altgrad_RecallOp : Altgrad_Op<"recall"> {
 def Altgrad_KeepOp : Altgrad_Op<"keep"> {
   let summary = "put a value into a word of the workspace";
   let description = [{
-    A word of the step is one, a word of a row is one for each tensor, a word of a
-    chunk one for each chunk, 32 bits wide.
+    A word of the step exists once, a word of a row once for each row, and a word of a
+    chunk once for each chunk. A word of a chunk has 32 bits, the others 64.
 
     ```mlir
     altgrad.keep %x in row 3 : f32
@@ -152,8 +155,8 @@ def Altgrad_KeepOp : Altgrad_Op<"keep"> {
 
     Constraints:
 
-    - (keep_c1) only what a sweep reduces is kept in a chunk, and nowhere else;
-    - (keep_c2) nothing is kept in a tensor, whose words are those of a row.
+    - (keep_c1) the results of a sweep are kept in a chunk, and nothing else is;
+    - (keep_c2) nothing is kept in `tensor`, whose words are those of a row.
   }];
   let arguments = (ins AnyTypeOf<[F64, F32, I64, I32, I1]>:$value,
                        Altgrad_SpaceAttr:$space, I64Attr:$word);
@@ -162,12 +165,14 @@ def Altgrad_KeepOp : Altgrad_Op<"keep"> {
 }
 
 def Altgrad_FoldOp : Altgrad_Op<"fold"> {
-  let summary = "the partial sums of a tensor's chunks, as one";
+  let summary = "combine the partial sums of a tensor's chunks";
   let description = [{
-    In the fixed shape: lane = chunk mod 256, then the tree 128, 64 … 1. An `and`
-    gives a mask of 32 bits, all or none. Where rows are units these are the chunks
-    of the row's unit, or `over tensor` those of all units of its tensor, for the row
-    with which that begins; the words of its other rows hold nothing.
+    The order is that of `reduce`: chunk i belongs to lane i mod 256, then the lanes are added
+    as a tree: 128 pairs, 64 pairs, … 1. An `and` gives a mask of 32 ones or 32 zeros.
+
+    Where rows are units, the chunks are those of the row's unit. `over tensor` combines
+    those of all units of a tensor for the tensor's first row; the words of its other
+    rows hold nothing.
 
     ```mlir
     %sum = altgrad.fold sumsq chunk 0 : f32
@@ -175,7 +180,7 @@ def Altgrad_FoldOp : Altgrad_Op<"fold"> {
 
     Constraints:
 
-    - (fold_c1) an `and` gives an i32, the others an f32.
+    - (fold_c1) an `and` gives an i32, the other reductions an f32.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word,
                        UnitAttr:$tensor);
@@ -187,7 +192,7 @@ def Altgrad_FoldOp : Altgrad_Op<"fold"> {
 }
 
 def Altgrad_TotalOp : Altgrad_Op<"total"> {
-  let summary = "the partial sums of a set's tensors, as one, in their order";
+  let summary = "combine the sums of a set's tensors in their order";
   let description = [{
     ```mlir
     %sum = altgrad.total sumsq row 0 set 1 : f32
@@ -195,7 +200,7 @@ def Altgrad_TotalOp : Altgrad_Op<"total"> {
 
     Constraints:
 
-    - (total_c1) an `and` gives an i1, the others an f32.
+    - (total_c1) an `and` gives an i1, the other reductions an f32.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word,
                        OptionalAttr<I64Attr>:$set);

@@ -19,19 +19,19 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     |---|---|---|
     | `param` | f32 | the element of the parameter; exactly one |
     | `grad` | f32 | the element of its gradient; exactly one |
-    | `state` | f32 | an element the optimizer keeps from step to step |
-    | `value` | f32 | the number that the parameter stands for where `param` is a coordinate of it, its rung for one; elsewhere the parameter itself; at most one |
-    | `hyper` | f64 | a hyper-parameter, data at run time; a default may follow |
+    | `state` | f32 | the element of a tensor that the optimizer keeps from step to step |
+    | `value` | f32 | the number that the parameter stands for: with `rungs=` in the storage line `param` is a rung and `value` its number; otherwise both are the parameter; at most one |
+    | `hyper` | f64 | a hyper-parameter, given at run time; a default may follow |
     | `step` | i64 | the number of this step, from 1; at most one |
-    | `option` | i1 | a choice made when the rule is compiled; a default follows |
+    | `option` | i1 | a choice that is made when the rule is compiled; a default follows |
 
-    The body computes one element: no storage format is in sight, every f32
-    operation is rounded to nearest even, and nothing is fused but `math.fma`.
-    What depends on hyper-parameters, the step and the tensor alone is computed
-    once per tensor. Integers are of an element's index (`altgrad.index`): random
-    bits, for example. The sign of a NaN counts as positive in `math.copysign`. A rule has no
-    regions; a choice is a `select`. A state that is yielded
-    unchanged under the chosen options is not stored at all.
+    The body computes one element. It does not mention storage formats. Every f32
+    operation rounds to nearest even, and no two operations are fused; `math.fma` is
+    written where it is wanted. A value that depends only on hyper-parameters, the
+    step and the tensor is computed once per tensor. The integers of an element come from
+    `altgrad.index`, for random bits, for example. In `math.copysign` the sign of a NaN
+    counts as positive. A rule has no regions; a choice is a `select`. A state that
+    is yielded unchanged under the chosen options is not stored.
 
     ```mlir
     altgrad.rule @sgd(param %w: f32, grad %g: f32, hyper %lr: f64 = 1.0e-3) {
@@ -44,37 +44,37 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
 
     Constraints:
 
-    - (rule_c1) every argument has a role, a name and a default or none;
-    - (rule_c2) the role is one of the table;
+    - (rule_c1) every argument has a role and a name; it may have a default;
+    - (rule_c2) the role is one of the table above;
     - (rule_c3) the type is that of the role;
     - (rule_c4) only `hyper` and `option` have a default;
-    - (rule_c5) every `option` has one;
+    - (rule_c5) every `option` has a default;
     - (rule_c6) a default has the type of its argument;
     - (rule_c7) a default is finite;
-    - (rule_c8) exactly one argument has the role `param`, one `grad`;
-    - (rule_c9) at most one has the role `step`;
-    - (rule_c10) what is reduced differs from element to element;
+    - (rule_c8) exactly one argument has the role `param`, and exactly one `grad`;
+    - (rule_c9) at most one argument has the role `step`;
+    - (rule_c10) the operand of a reduction differs from element to element;
     - (rule_c11) a reduction is over the tensor;
     - (rule_c12) `yield` gives one value for each state;
-    - (rule_c13) at most one has the role `value`.
+    - (rule_c13) at most one argument has the role `value`.
 
-    For rules and steps alike:
+    These hold for rules and steps:
 
-    - (name_c1) the name is an identifier;
-    - (name_c2) so are the names of the arguments;
-    - (name_c3) there are at most 4096 of them;
+    - (name_c1) the name consists of letters, digits and underscores, and does not begin with a digit;
+    - (name_c2) so do the names of the arguments;
+    - (name_c3) there are at most 4096 arguments;
     - (body_c1) the body has at most 4096 operations;
-    - (body_c2) they are on the list of allowed ones;
-    - (body_c3) none has fast-math flags;
-    - (body_c4) none has a rounding mode of its own;
-    - (body_c5) they compute with f32, f64, i64 and i1;
-    - (body_c6) `fpowi`, `log` and `exp` give f64;
-    - (body_c7) the exponent of `fpowi` is i64;
-    - (body_c8) elements are computed in f32 or i64, or compared to i1;
+    - (body_c2) every operation is on the list of allowed operations (`altgrad-opt --list-ops`);
+    - (body_c3) no operation has fast-math flags;
+    - (body_c4) no operation has a rounding mode of its own;
+    - (body_c5) operations compute with f32, f64, i64 and i1;
+    - (body_c6) `math.fpowi`, `math.log` and `math.exp` give f64;
+    - (body_c7) the exponent of `math.fpowi` is i64;
+    - (body_c8) elements are f32, i64 or i1;
     - (body_c9) a shift is by a constant of 0 to 63;
-    - (body_c10) integers wrap around, and no operation promises that they do not;
-    - (body_c11) no f32 of an element becomes an integer;
-    - (body_c12) at most 512 of them are `fpowi`, `log`, `exp` and `copysign`.
+    - (body_c10) integers wrap around; no operation has an `nsw`, `nuw` or `exact` flag;
+    - (body_c11) no f32 that differs between elements becomes an integer;
+    - (body_c12) at most 512 operations are `math.fpowi`, `math.log`, `math.exp` or `math.copysign`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$roles,
                        StrArrayAttr:$names, ArrayAttr:$defaults);
@@ -122,13 +122,18 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
             "$value.getType().isInteger(1)">>]> {
   let summary = "combine the elements of a tensor, or of all tensors, in a fixed order";
   let description = [{
-    `add` is the sum, `sumsq` the sum of squares, `max` the largest (NaN if one
-    is), `and` whether all hold. The order is fixed (chunk of 4096 elements,
-    lane = element mod 256, each in order, with `fma` for `sumsq`, then the tree
-    128, 64 … 1; chunks of a tensor in the same shape; tensors in order): the
-    same bits on every device and launch geometry. `over tensor` gives one value
-    for each tensor, `over step` one for all, `over unit` one for each unit of a
-    tensor, a run of neighbours whose chunks then begin with it.
+    `add` is the sum and `sumsq` the sum of squares. `max` is the largest value, or
+    NaN if any value is NaN. `and` is true if all values are true.
+
+    `over tensor` gives one value for each tensor and `over step` one for all tensors.
+    `over unit` gives one value for each unit of a tensor: a unit is a run of neighbours,
+    and chunks are then counted from its first element.
+
+    The order of a sum is fixed, so every device and launch geometry gives the same
+    bits. A chunk has 4096 elements and 256 lanes; element i belongs to lane i mod 256.
+    Each lane adds its elements in order, with `fma` for `sumsq`. Then lanes are added
+    as a tree: 128 pairs, 64 pairs, … 1. The chunks of a tensor are added in the same
+    shape, and tensors are added in order.
 
     ```mlir
     %n = altgrad.reduce sumsq %w over tensor : f32
@@ -136,7 +141,7 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
 
     Constraints:
 
-    - (reduce_c1) the scope is a unit, a tensor or the step, not a group.
+    - (reduce_c1) the scope is a unit, a tensor or the step; it is not a group.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction,
                        AnyTypeOf<[F32, I1]>:$value, Altgrad_ScopeAttr:$scope);
@@ -148,9 +153,9 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
 def Altgrad_IndexOp : Altgrad_Op<"index", [Pure]> {
   let summary = "the global index of this element";
   let description = [{
-    The caller gives the index of a tensor's first element; the others follow. So
-    the shards of a tensor see the indices of the whole. In the wide body of a
-    sweep it is a vector of neighbours.
+    The caller gives the index of the tensor's first element; the others count on from
+    there. So each shard of a tensor sees the indices of the whole tensor. In the
+    wide body of a sweep the result is a vector of neighbouring indices.
 
     ```mlir
     %i = altgrad.index : i64
@@ -163,8 +168,8 @@ def Altgrad_IndexOp : Altgrad_Op<"index", [Pure]> {
 def Altgrad_TagOp : Altgrad_Op<"tag", [Pure]> {
   let summary = "the number that the caller gave this tensor";
   let description = [{
-    One value for each tensor, the key of its random bits: it stays with the
-    tensor when others come and go.
+    There is one value for each tensor. It is part of the key of the tensor's random bits, and it
+    stays the same when other tensors are added or removed.
 
     ```mlir
     %k = altgrad.tag : i64
@@ -175,15 +180,17 @@ def Altgrad_TagOp : Altgrad_Op<"tag", [Pure]> {
 }
 
 def Altgrad_DrawOp : Altgrad_Op<"draw", [Pure]> {
-  let summary = "random bits of this element in this step";
+  let summary = "random bits for this element in this step";
   let description = [{
-    16 or 32 bits of Philox4x32-10 under the key `seed`. Its counter is, in words of 32
-    bits from the lowest on: the element's global index >> 3 (two words), `step`,
-    and the tensor's tag in 24 bits below the number of the `store`. Of the eight
-    draws of a counter an element takes that of its index & 7, the low half of a word
-    first. Of 32 bits there are four: the index is shifted by 2, and the word is that
-    of index & 3. So they depend on nothing else: no thread, vector, chunk or rank. Each
-    store of an element takes a number of its own, or both round alike.
+    The result is 16 or 32 bits of Philox4x32-10 (Salmon et al., 2011) with the key `seed`.
+    The counter has four words of 32 bits. From the lowest on they are: the element's
+    global index >> 3 (two words), `step`, and the tensor's tag in 24 bits below the
+    8 bits of `store`. A counter gives eight draws of 16 bits; the element takes draw
+    index & 7, and the low half of a word comes first. For 32 bits the index is shifted by
+    2 and a counter gives four draws; the element takes word index & 3.
+
+    So the bits depend on no thread, vector, chunk or rank. Two stores of an element
+    need different numbers; otherwise both round in the same direction.
 
     ```mlir
     %r = altgrad.draw seed(%seed) step(%t) store(0) : i16
@@ -193,7 +200,7 @@ def Altgrad_DrawOp : Altgrad_Op<"draw", [Pure]> {
     Constraints:
 
     - (draw_c1) the number of the store is 0 to 255;
-    - (draw_c2) seed and step are the same for all elements of a tensor.
+    - (draw_c2) seed and step do not differ between the elements of a tensor.
   }];
   let arguments = (ins I64:$seed, I64:$step, I64Attr:$store);
   let results = (outs AnyTypeOf<[I16, I32, VectorOfRankAndType<[1], [I16, I32]>]>:$bits);
@@ -205,10 +212,11 @@ def Altgrad_DrawOp : Altgrad_Op<"draw", [Pure]> {
 }
 
 def Altgrad_BinadeOp : Altgrad_Op<"binade", [Pure, SameOperandsAndResultType]> {
-  let summary = "the largest power of two that is no larger than a magnitude";
+  let summary = "the largest power of two that is at most a magnitude";
   let description = [{
-    Of a number x it is 2^floor(log2 |x|), of subnormal ones, too: an exponent, not a
-    logarithm that is rounded. 0 is that of 0, infinity that of an infinity, NaN that of a NaN.
+    The result is 2^floor(log2 |x|). It is exact for subnormal numbers, too, because it is read
+    from the number's exponent. The binade of 0 is 0, that of an infinity is
+    infinity, and that of a NaN is NaN.
 
     ```mlir
     %b = altgrad.binade %w : f32
@@ -222,9 +230,9 @@ def Altgrad_BinadeOp : Altgrad_Op<"binade", [Pure, SameOperandsAndResultType]> {
 def Altgrad_DimOp : Altgrad_Op<"dim", [Pure]> {
   let summary = "an extent of this tensor";
   let description = [{
-    A tensor is `batch` matrices of `rows` by `columns`, in row-major order; unless
-    the caller says more, one row that has all elements. `altgrad.optim` and LibTorch
-    say the last two dimensions of a parameter, in the order of its memory.
+    A tensor is `batch` matrices of `rows` by `columns`, in row-major order. A caller of
+    the C ABI who gives no extents has one row with all elements. `altgrad.optim` and
+    LibTorch give the last two dimensions of a parameter, in the order of its memory.
 
     ```mlir
     %n = altgrad.dim columns : i64
@@ -236,11 +244,11 @@ def Altgrad_DimOp : Altgrad_Op<"dim", [Pure]> {
 }
 
 def Altgrad_BlockReduceOp : Altgrad_Op<"block_reduce", [Pure, SameOperandsAndResultType]> {
-  let summary = "combine the elements of a block; each of them sees the result";
+  let summary = "combine the elements of a block and give each of them the result";
   let description = [{
-    Blocks are of neighbouring elements of a tensor: of 32 here, element i belongs
-    to block i / 32. The last one of a tensor may be short. `max` is that of
-    `reduce`: NaN if one is.
+    A block is a run of neighbouring elements of a tensor: with blocks of 32, element i
+    belongs to block i / 32. The last block of a tensor may be short. `max` is NaN if any
+    element of the block is NaN.
 
     ```mlir
     %m = altgrad.block_reduce max %w over 32 : f32
@@ -250,7 +258,7 @@ def Altgrad_BlockReduceOp : Altgrad_Op<"block_reduce", [Pure, SameOperandsAndRes
 
     - (block_c1) a block is a power of two from 16 to 256;
     - (block_c2) the reduction is `max`;
-    - (block_c3) what is reduced differs within a block.
+    - (block_c3) the operand differs between the elements of a block.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction,
                        AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
@@ -260,22 +268,23 @@ def Altgrad_BlockReduceOp : Altgrad_Op<"block_reduce", [Pure, SameOperandsAndRes
 }
 
 def Altgrad_ColumnMaxOp : Altgrad_Op<"column_max", [Pure, SameOperandsAndResultType]> {
-  let summary = "the largest magnitude of 32 elements of a column; each of them sees it";
+  let summary = "give each element the largest magnitude of its 32 neighbours in a column";
   let description = [{
-    A tensor is all rows of its matrices: of element (i, j) the block is (i / 32, j),
-    and the last one of a column may be short. NaN if one is.
+    A tensor counts as one matrix that has the rows of all its matrices. Element (i, j) belongs to
+    block (i / 32, j); the last block of a column may be short. The result is NaN if any
+    element of the block is NaN.
 
     ```mlir
     %m = altgrad.column_max %w over 32 : f32
     ```
 
-    What is computed from it may read of its element only `%w`, so that a sweep goes
-    over the elements once and then over a tile of them.
+    A value that is computed from the result may read only `%w` of its element. So a sweep
+    needs to go over the elements once and then over a tile of them.
 
     Constraints:
 
     - (column_c1) a block has 32 elements;
-    - (column_c2) what is reduced differs between elements.
+    - (column_c2) the operand differs between elements.
   }];
   let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
   let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);
@@ -284,22 +293,23 @@ def Altgrad_ColumnMaxOp : Altgrad_Op<"column_max", [Pure, SameOperandsAndResultT
 }
 
 def Altgrad_SquareMaxOp : Altgrad_Op<"square_max", [Pure, SameOperandsAndResultType]> {
-  let summary = "the largest magnitude of 128 x 128 elements; each of them sees it";
+  let summary = "give each element the largest magnitude of its block of 128 x 128";
   let description = [{
-    A tensor is all rows of its matrices: of element (i, j) the block is
-    (i / 128, j / 128), and the last ones of both directions may be short. NaN if one
-    is.
+    A tensor counts as one matrix that has the rows of all its matrices. Element (i, j) belongs to
+    block (i / 128, j / 128); the last blocks of both directions may be short. The result is
+    NaN if any element of the block is NaN.
 
     ```mlir
     %m = altgrad.square_max %w over 128 : f32
     ```
 
-    What is computed from it may read of its element only `%w`, as with `column_max`.
+    A value that is computed from the result may read only `%w` of its element, as with
+    `column_max`.
 
     Constraints:
 
     - (square_c1) a block has 128 rows and columns;
-    - (square_c2) what is reduced differs between elements.
+    - (square_c2) the operand differs between elements.
   }];
   let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
   let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);

@@ -7,25 +7,40 @@ include "dialect/RuleOps.td"
 
 def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
-  let summary = "a whole training step: what is stored how, and what happens in which order";
+  let summary = "a whole training step: the storage formats and the order of its parts";
   let description = [{
-    Every argument says how it is used (`in`, `out`, `inout`) and may say what it
-    is, its role: `param`, `grad`, `state`, `master`, `copy`, `block_scale`, `remainder` and
-    `input` are lists of tensors, `hyper`, `step`, `max_norm`, `norm`, `scale`, `inv_scale`, `flag`
-    and `random` are scalars in memory (f64, f32 or i64): one for the step, or
-    `per_group`, or `per_tensor`; `scaler` are the numbers of a loss scaler, and behind
-    a `history` lie the last 100 numbers that were committed to it; a `tensor_scale` is a number
-    beside the copy of a tensor, or what the tensor is divided by. A
-    `block_scale` has the key of another list of its set, whose elements are codes times
-    the scale of their block; a `remainder` holds what a parameter has no room for, so
-    that both together are its master. Front ends find an argument by its role and its
-    key, which is its name unless `as` gives another; a `hyper` may have a default.
-    The body is pure; `commit`, its last operation, is the only write.
+    Every argument has an access: `in` is read, `out` is written, `inout` is both. It may
+    have a role. Front ends find an argument by its role and its key; the key is the
+    argument's name unless `as` gives another one.
+
+    These roles are lists of tensors:
+
+    - `param`, `grad`, `state` and `master` are what their names say;
+    - `copy` is the new parameter once more, in another format;
+    - `block_scale` holds the scales of another list of its set, whose key it has: an element
+      of that list is its code times the scale of its block;
+    - `remainder` holds the lower bits of a master whose upper bits are the parameter;
+    - `input` is any other list that is read.
+
+    These roles are scalars in memory (f64, f32 or i64), one for the step, or `per_group`, or
+    `per_tensor`:
+
+    - `hyper` is a hyper-parameter and may have a default; `step` is the step count;
+    - `max_norm` is a bound of a norm and `norm` a norm that the step gives;
+    - `scale` and `inv_scale` are a loss scale and its inverse, `scaler` the other numbers of a loss scaler;
+    - `flag` says whether a gradient was not finite;
+    - `random` is a seed or a count of draws;
+    - `history` is the memory of the last 100 numbers that were committed to it, and of the
+      place of the next one: 101 f32;
+    - `tensor_scale` is a number beside the copy of a tensor, or what the tensor is divided by;
+    - `statistic` is a number that the step measures.
+
+    The body has no effects; `commit`, its last operation, is the only write.
 
     All lists have the same tensors in the same order, unless the signature says
-    `set N`: lists of another set have tensors of their own, and so may scalars
-    `per_group` and `per_tensor`. Sets share what is one for the step, such as a
-    norm. A scalar without a set has a place for every tensor or group of every set.
+    `set N`. Lists of another set have other tensors, and scalars `per_group` and
+    `per_tensor` may belong to a set, too. Sets share the scalars of the step, such as a
+    norm. A scalar without a set has a value for every tensor or group of every set.
 
     ```mlir
     altgrad.step @both(inout %a: !altgrad.tensors<bf16>,
@@ -53,38 +68,39 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
 
     Constraints:
 
-    - (step_c1) every argument has an access, a role, a name, a key, a scope, a set
-      and a default or none;
+    - (step_c1) every argument has an access, a role, a name, a key, a scope and a set;
+      it may have a default;
     - (step_c2) the access is `in`, `out` or `inout`;
     - (step_c3) the type is `!altgrad.tensors`, f64, f32 or i64;
     - (step_c4) only scalars have a scope;
-    - (step_c5) what is reduced differs from element to element;
+    - (step_c5) the operand of a reduction differs from element to element;
     - (step_c6) an `in` argument is not written;
-    - (step_c7) an `out` or `inout` argument is;
+    - (step_c7) an `out` or `inout` argument is written;
     - (step_c8) an `out` argument is not read;
-    - (step_c9) sets are numbered from 0 without a gap, at most 64;
-    - (step_c10) a scalar has one only if it is `per_group` or `per_tensor`;
-    - (step_c11) what belongs to different sets does not meet;
+    - (step_c9) sets are numbered from 0 without a gap, and there are at most 64;
+    - (step_c10) a scalar has a set only if it is `per_group` or `per_tensor`;
+    - (step_c11) no operation combines values of different sets;
     - (step_c12) the role is one of the above, or `none`;
-    - (step_c13) lists have a role of lists, scalars one of scalars;
+    - (step_c13) a list has a role of lists, and a scalar a role of scalars;
     - (step_c14) the set of a scalar has lists;
-    - (step_c15) only a `hyper` has a default, a finite f64;
-    - (step_c16) in a set, no other argument has the same role and key;
+    - (step_c15) only a `hyper` has a default, and it is a finite f64;
+    - (step_c16) no two arguments of a set have the same role and key;
     - (step_c17) a key is an identifier;
-    - (step_c18) where there are several sets, what is reduced belongs to one;
-    - (step_c19) what is stored per block is the same for all its elements;
-    - (step_c20) no argument has one for each unit;
+    - (step_c18) where there are several sets, the operand of a reduction belongs to one of them;
+    - (step_c19) a value that is stored per block is the same for all elements of the block;
+    - (step_c20) no argument has a value for each unit;
     - (step_c21) a set has at most 128 lists;
-    - (step_c22) what differs within one is reduced at most 32 times;
-    - (step_c23) a history is an f32, one for the step or for each tensor, and not `out`;
-    - (step_c24) `percentile` alone reads it;
+    - (step_c22) a set has at most 32 reductions of its elements;
+    - (step_c23) a history is an f32 of the step or of each tensor, and it is not `out`;
+    - (step_c24) only `percentile` reads a history;
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
-    - (step_c26) what reduces over units adds up nothing across tensors;
-    - (step_c27) what differs between units is no scalar's content and no condition;
-    - (step_c28) what is stored per block of a column or a square is the same for all its elements;
-    - (step_c29) what is stored by the largest of a column or a square reads of its element only what that is of.
+    - (step_c26) a step that reduces over units adds nothing up across tensors;
+    - (step_c27) a value that differs between units is neither written to a scalar nor a condition;
+    - (step_c28) a value that is stored per block of a column or a square is the same for all elements of the block;
+    - (step_c29) a value that depends on the largest of a column or a square reads of its element
+      only the operand of that reduction.
 
-    Names and body are those of a rule: name_c1 to name_c3, body_c1 to body_c12.
+    Names and bodies obey the constraints of rules, too: name_c1 to name_c3, body_c1 to body_c12.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$accesses,
                        StrArrayAttr:$roles, StrArrayAttr:$names, StrArrayAttr:$keys,
@@ -117,7 +133,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
 def Altgrad_DequantizeOp : Altgrad_Op<"dequantize", [Pure]> {
   let summary = "the values of stored tensors";
   let description = [{
-    Exact: f32 holds every number of every format.
+    The conversion is exact: f32 holds every number of every format.
 
     ```mlir
     %w = dequantize %model : !altgrad.tensors<bf16>
@@ -129,11 +145,11 @@ def Altgrad_DequantizeOp : Altgrad_Op<"dequantize", [Pure]> {
 }
 
 def Altgrad_UnscaleOp : Altgrad_Op<"unscale", [Pure]> {
-  let summary = "the gradients divided by the loss scale, and whether all are finite";
+  let summary = "divide gradients by the loss scale, and say whether all are finite";
   let description = [{
     `values = gradients * factor`, where `factor` is the inverse of the loss
-    scale; `finite` is true when no stored gradient is an infinity or a NaN
-    (tested before the product). Source: GradScaler.unscale_, torch/amp.
+    scale. `finite` is true if no stored gradient is an infinity or a NaN; stored
+    gradients are tested, not products. Source: GradScaler.unscale_, torch/amp.
 
     ```mlir
     %g, %finite = unscale %grads by %inv_scale : !altgrad.tensors<bf16>
@@ -145,16 +161,16 @@ def Altgrad_UnscaleOp : Altgrad_Op<"unscale", [Pure]> {
 }
 
 def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
-  let summary = "the loss scale of the next step, by what this one found";
+  let summary = "compute the loss scale of the next step";
   let description = [{
-    Where `found` (a gradient was not finite), the scale is multiplied by `backoff`,
-    not below the lower limit, once this has happened `hysteresis` times since the
-    scale last grew, and the tracker begins at 0. Otherwise the tracker counts the
-    step; at `interval` the scale is multiplied by `growth`, up to the upper limit,
-    and the tracker begins again. Products are of f64 and rounded to f32.
+    If `found` is true (a gradient was not finite), the tracker becomes 0. When this has
+    happened `hysteresis` times since the scale last grew, the scale is multiplied by
+    `backoff`, but does not go below the lower limit. Otherwise the tracker counts the
+    step. At `interval` the scale is multiplied by `growth`, but does not go above the upper
+    limit, and the tracker becomes 0. Products are computed in f64 and rounded to f32.
 
-    `torch` grows when the tracker is equal to the interval, and not to an infinity;
-    `boostr` when it is at least the interval, to whatever the product is. Sources:
+    `torch` grows if the tracker is equal to the interval, and never to an infinity.
+    `boostr` grows if the tracker is at least the interval, to whatever the product is. Sources:
     torch/amp/grad_scaler.py and its `_amp_update_scale_`, with a hysteresis of 1
     and without limits; boostr's `dynamic_loss_scale_update`; hysteresis as in
     Megatron-LM's DynamicGradScaler.
@@ -181,13 +197,13 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
   let description = [{
     The results are the new parameter and the new states, in the order of the
     rule. Options of the rule are switched on in braces; states that these
-    options leave unchanged are not operands. A rule that is not in the module is
-    a stock rule, or looked for as `<name>.mlir` on the rule path.
+    options leave unchanged are not operands. If the module has no rule of this name,
+    a stock rule is taken, or `<name>.mlir` from the rule path.
 
-    With `value` the parameter is a coordinate of what `value` holds, such as the
-    place on its format's grid. The first result is then what the coordinate changes
-    by: what the rule adds to it or subtracts from it last, unrounded; where it ends
-    in something else, the difference.
+    With `value` the parameter is a coordinate of the number in `value`, for example its
+    rung on a format's grid. The first result is then the change of the coordinate. If
+    the rule ends in an addition to the parameter or a subtraction from it, the change is
+    the other operand, before the sum is rounded; if not, it is the difference of new and old.
 
     ```mlir
     %w1, %m1, %v1 = update @adamw param(%w) grad(%g) state(%m, %v)
@@ -200,9 +216,9 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
 
     - (update_c1) the symbol is a rule;
     - (update_c2) the rule has the options;
-    - (update_c3) there is one operand for each state the rule stores;
-    - (update_c4) one for each hyper-parameter;
-    - (update_c5) a step count exactly when the rule has one.
+    - (update_c3) there is one operand for each state that the rule stores;
+    - (update_c4) there is one operand for each hyper-parameter;
+    - (update_c5) there is a step count exactly if the rule has one.
   }];
   let arguments = (ins FlatSymbolRefAttr:$rule, StrArrayAttr:$options,
                        Altgrad_RealsType:$param, Altgrad_RealsType:$grad,
@@ -217,16 +233,17 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
 def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
   let summary = "round values to a storage format";
   let description = [{
-    One direct rounding from f32. NaN becomes the one canonical code of the
-    format; `saturate` turns what is too large, infinities included, into the
-    largest finite number, `nonfinite` into infinity where the format has it and
-    NaN otherwise. Corner cases are decided in `runtime/include/altgrad/format.h`.
+    Values are rounded once, directly from f32. A NaN becomes the canonical NaN of the
+    format. A number that is too large, or an infinity, becomes the largest finite
+    number with `saturate`. With `nonfinite` it becomes an infinity, or NaN where the format has no
+    infinity. `runtime/include/altgrad/format.h` decides the corner cases.
 
-    `stochastic` goes away from zero where the first 16 bits behind the code, and
-    zeros behind these, plus the `draw` reach 65536: a number f of the way to the
-    next code reaches it in 65536 f of 65536 draws. With a draw of 32 bits it is the
-    first 32 bits, and 2^32. That and `toward_zero` never make
-    a finite number infinite: beyond the largest it becomes the largest.
+    `stochastic` adds the `draw` to the first 16 bits that the code has no room for, and
+    rounds away from zero where the sum is 65536 or more. So a number at the fraction f
+    between two codes becomes the larger one for 65536 f of 65536 draws, where bits after the
+    first 16 are cut off. A draw of 32 bits uses the first 32 bits and 2^32. `stochastic`
+    and `toward_zero` never make a finite number infinite: beyond the largest number it
+    becomes the largest.
 
     ```mlir
     %half = quantize %w1 round<nearest_even> overflow<nonfinite> : !altgrad.tensors<bf16>
@@ -237,9 +254,9 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
     Constraints:
 
     - (quantize_c1) `nonfinite` needs a format with an infinity or a NaN;
-    - (quantize_c2) there is a draw exactly where it rounds stochastically;
-    - (quantize_c3) to f32 nothing is rounded: nearest_even stands for that;
-    - (quantize_c4) to a code book it rounds to the nearest number.
+    - (quantize_c2) there is a draw exactly if the rounding is stochastic;
+    - (quantize_c3) to f32 the rounding is nearest_even, as nothing is rounded;
+    - (quantize_c4) to a code book the rounding is nearest_even.
   }];
   let arguments = (ins Altgrad_RealsType:$values,
                        Altgrad_RoundingAttr:$rounding, Optional<AnyTypeOf<[I16, I32]>>:$draw,
@@ -253,10 +270,11 @@ def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {
 }
 
 def Altgrad_RecodeOp : Altgrad_Op<"recode", [Pure]> {
-  let summary = "the same codes, taken for those of another format";
+  let summary = "read codes as codes of another format";
   let description = [{
-    No bit changes. In the format of the integers of its width, sign and magnitude, a
-    code is its rung: its place among the format's numbers in their order, counted from 0.
+    No bit changes. A code that is read as an integer of its width, in sign and magnitude,
+    is a rung: the place of its number among all numbers of the format in ascending order,
+    where 0 has place 0.
 
     ```mlir
     %places = recode %w : !altgrad.tensors<ocp.e4m3fn> to
@@ -267,7 +285,7 @@ def Altgrad_RecodeOp : Altgrad_Op<"recode", [Pure]> {
 
     Constraints:
 
-    - (recode_c1) codes of both have the same number of bits, at most 8.
+    - (recode_c1) both formats have the same number of bits, at most 8.
   }];
   let arguments = (ins Altgrad_TensorsType:$codes);
   let results = (outs Altgrad_TensorsType:$tensors);
@@ -281,8 +299,8 @@ def Altgrad_CommitOp : Altgrad_Op<"commit", [Terminator, AttrSizedOperandSegment
     HasParent<"::altgrad::StepOp">]> {
   let summary = "write the results of a step";
   let description = [{
-    The `always` list is written on every run, the `if` list only when its
-    condition holds: otherwise no byte of it changes. A value goes to an `out` or
+    The `always` list is written on every run. The `if` list is written if its
+    condition is true; if not, none of its bytes changes. A value goes to an `out` or
     `inout` argument, once, and has that argument's format already.
 
     ```mlir
@@ -298,8 +316,8 @@ def Altgrad_CommitOp : Altgrad_Op<"commit", [Terminator, AttrSizedOperandSegment
     - (commit_c2) an `if` list has a condition;
     - (commit_c3) a target is an argument of the step;
     - (commit_c4) it is written once;
-    - (commit_c5) a list of tensors that is written is no argument;
-    - (commit_c6) the value has the target's type, or is reals for f32.
+    - (commit_c5) a list of tensors that is written is not itself an argument;
+    - (commit_c6) the value has the target's type, or is `!altgrad.reals` for a target in f32.
   }];
   let arguments = (ins Optional<I1>:$condition,
                        Variadic<AnyType>:$always_values, Variadic<AnyType>:$always_targets,

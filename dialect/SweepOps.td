@@ -5,9 +5,9 @@
 
 include "dialect/MasterOps.td"
 
-// Between the step a person writes and its sweeps, the body is written for one
-// element: an f32 that depends on a `load` is the element, any other scalar is
-// the same for all elements ("uniform").
+// Between the step that a person writes and its sweeps, the body is written for one
+// element. An f32 that depends on a `load` is the element. Any other scalar is the
+// same for all elements: it is uniform.
 
 def Altgrad_LoadOp : Altgrad_Op<"load", [Pure]> {
   let summary = "the stored code of this element";
@@ -27,9 +27,9 @@ def Altgrad_LoadOp : Altgrad_Op<"load", [Pure]> {
 }
 
 def Altgrad_DecodeOp : Altgrad_Op<"decode", [Pure, Elementwise]> {
-  let summary = "the number a code stands for";
+  let summary = "the number that a code stands for";
   let description = [{
-    The code is an i8 or i16, or a vector of them; the number an f32.
+    The code is an i8 or i16, or a vector of them. The number is an f32, or a vector of them.
 
     ```mlir
     %x = altgrad.decode %c format<bf16> : i16 to f32
@@ -38,7 +38,7 @@ def Altgrad_DecodeOp : Altgrad_Op<"decode", [Pure, Elementwise]> {
     Constraints:
 
     - (conversion_c1) a vector has one dimension of fixed length;
-    - (conversion_c2) the number is f32 and the code has the type its format gives.
+    - (conversion_c2) the number is f32 and the code has the type that its format gives.
   }];
   let arguments = (ins AnyType:$code, Altgrad_FormatAttr:$format);
   let results = (outs AnyType:$number);
@@ -49,9 +49,9 @@ def Altgrad_DecodeOp : Altgrad_Op<"decode", [Pure, Elementwise]> {
 def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
   let summary = "the code of a number";
   let description = [{
-    As `quantize`, for one element or a vector of them. In the format f32 the
-    code is the number itself with its NaN made canonical. What is `never_nan`
-    is a number wherever the code is used.
+    This is `quantize` for one element or a vector of them. In the format f32 the
+    code is the number itself, with a canonical NaN. `never_nan` promises that the number is
+    not NaN wherever the code is used.
 
     ```mlir
     %c = altgrad.encode %x format<bf16> round<nearest_even> overflow<nonfinite> : f32 to i16
@@ -59,10 +59,10 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
         overflow<saturate> : f32 to i16
     ```
 
-    Constraints, beside conversion_c1 and conversion_c2 of `decode`:
+    Constraints, besides conversion_c1 and conversion_c2 of `decode`:
 
-    - (encode_c1) there is a draw exactly where it rounds stochastically, an i16, an
-      i32 or a vector of them as long as the numbers', and none to f32 and code books.
+    - (encode_c1) there is a draw exactly if the rounding is stochastic: an i16, an i32, or a
+      vector of them that is as long as the numbers; f32 and code books have no draw.
   }];
   let arguments = (ins AnyType:$number, Altgrad_FormatAttr:$format,
                        Altgrad_RoundingAttr:$rounding, Optional<AnyType>:$draw,
@@ -90,7 +90,7 @@ def Altgrad_ElementOp : Altgrad_Op<"element", [Pure]> {
 }
 
 def Altgrad_CollectOp : Altgrad_Op<"collect", [Pure]> {
-  let summary = "the list of values, or of codes, of which this is the element";
+  let summary = "the list of values or codes that has this element";
   let description = [{
     ```mlir
     %values = altgrad.collect %x : f32 to !altgrad.reals
@@ -98,12 +98,12 @@ def Altgrad_CollectOp : Altgrad_Op<"collect", [Pure]> {
     %g = altgrad.collect %x by %factor : f32 to !altgrad.reals
     ```
 
-    `by` gives the common factor that is still to be multiplied in.
+    `by` gives the list's pending factor (see `!altgrad.reals`).
 
     Constraints:
 
-    - (collect_c1) the element is f32 for reals, otherwise a code of the format
-      and without a factor.
+    - (collect_c1) the element is f32 for `!altgrad.reals`; for tensors it is a code of their
+      format, and there is no factor.
   }];
   let arguments = (ins AnyType:$element, Optional<F32>:$factor);
   let results = (outs AnyType:$list);
@@ -112,8 +112,10 @@ def Altgrad_CollectOp : Altgrad_Op<"collect", [Pure]> {
 }
 
 def Altgrad_SpillOp : Altgrad_Op<"spill", []> {
-  let summary = "a list of f32 tensors in the workspace, from one sweep to a later one";
+  let summary = "a list of f32 tensors in the workspace";
   let description = [{
+    One sweep stores it and a later sweep loads it.
+
     ```mlir
     %kept = altgrad.spill : !altgrad.tensors<f32>
     ```
@@ -127,16 +129,18 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "one pass over memory";
   let description = [{
-    Declares the streams it loads and stores and the reductions that leave it as
-    values. The body computes one element; its arguments are the loaded codes,
-    and `emit` gives the reduced values, then the stored codes. Scalars of the
-    step may be used inside. With a condition that is false it touches no
-    memory. After vectorization a second region does `width` elements at once;
-    the first one then serves what does not fill a vector. A third one may do the
-    same faster, within limits: it is handed a guard, an i32 and an f32 of each
-    element, and gives it on after its values. Of a guard that began with -1 and 0,
-    the values are right where the first is at least 32ffffff, unsigned, and the
-    second finite; elsewhere the wide body has them.
+    A sweep declares the streams that it loads and stores and the reductions that are its
+    results. The body computes one element. Its arguments are the loaded codes;
+    `emit` gives the values to reduce, then the codes to store. The body may use scalars
+    of the step. If the sweep has a condition that is false, it touches no memory.
+
+    After vectorization a second region, the wide body, computes `width` elements at once. The
+    first region then serves the elements that do not fill a vector.
+
+    A third region, the quick body, may compute the same faster within limits. It has a guard: an i32
+    and an f32 for each element, which it takes after its codes and gives on after its
+    values. The guard begins as -1 and 0. The quick values are right where the i32, unsigned, is at
+    least 0x32ffffff and the f32 is finite; elsewhere the wide body is run.
 
     ```mlir
     %sum = altgrad.sweep @norm load(%g from %grads : !altgrad.tensors<bf16>)
@@ -155,15 +159,16 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c5) a stored code has the type of its stream;
     - (sweep_c6) a reduced value has the type of its result: i1 for `and`, else f32;
     - (sweep_c7) there is at most one wide body, and one quick one;
-    - (sweep_c8) it does at least two elements;
-    - (sweep_c9) its types are vectors of the body's;
-    - (sweep_c10) it has as many block reductions;
-    - (sweep_c11) the quick body has the wide one's types and the guard's;
-    - (sweep_c12) where it takes the largest of a column or a square, of one value, it reduces nothing;
-    - (sweep_c13) and has blocks of at most 128 elements, the columns of a tile;
+    - (sweep_c8) a wide body computes at least two elements;
+    - (sweep_c9) its types are vectors of the body's types;
+    - (sweep_c10) it has as many block reductions as the body;
+    - (sweep_c11) the quick body has the types of the wide one and those of the guard;
+    - (sweep_c12) a sweep that takes the largest of a column or a square takes it of one value and
+      has no reductions;
+    - (sweep_c13) such a sweep has blocks of at most 128 elements, the columns of a tile;
     - (sweep_c14) the quick body has as many block reductions as the wide one;
-    - (sweep_c15) where it takes the largest of a column or a square, no codes share a byte,
-    - (sweep_c16) and nothing in it differs between units.
+    - (sweep_c15) in a sweep with the largest of a column or a square, no two codes share a byte;
+    - (sweep_c16) in such a sweep no value differs between units.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
@@ -199,7 +204,7 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
 
 def Altgrad_EmitOp : Altgrad_Op<"emit", [Pure, Terminator,
     HasParent<"::altgrad::SweepOp">]> {
-  let summary = "what leaves a sweep: reduced values, then stored codes";
+  let summary = "the values that a sweep reduces, then the codes that it stores";
   let description = [{
     ```mlir
     altgrad.emit %x, %code : f32, i16

@@ -9,7 +9,7 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
   let mnemonic = "tensors";
   let summary = "a list of tensors in memory, all of one format";
   let description = [{
-    As many tensors as the caller binds, of any sizes; one launch covers them.
+    A list has as many tensors as the caller binds, of any sizes. One launch covers all of them.
 
     ```mlir
     !altgrad.tensors<bf16>
@@ -20,25 +20,26 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     !altgrad.tensors<torchao4 packed>
     ```
 
-    With `per`, a block of neighbouring elements shares one stored value: element
-    i of a tensor belongs to block i / 32, and the last block may be short. The
-    global index of a tensor's first element is a multiple of the block. With
-    `columns` the block is of a column: of element (i, j) of a tensor seen as all
-    rows of its matrices, value (i / 32, j), and the last block of a column may be
-    short. With `squares` the block is of so many rows and columns: value
-    (i / 128, j / 128) of as many columns of them as the rows fill, and the last
-    blocks of both directions may be short.
+    With `per 32`, 32 neighbouring elements share one stored value: element i of a tensor
+    belongs to block i / 32, and the last block may be short. The global index of a
+    tensor's first element is a multiple of the block.
 
-    With `packed`, the codes of two neighbours share a byte: which of them is the upper
-    half is a property of the format (`evenIsHigh` of runtime/include/altgrad/format.h).
-    Behind an odd number of codes are four zeros. The global index of a tensor's
-    first element is a multiple of 16.
+    For the next two, a tensor counts as one matrix that has the rows of all its matrices, and
+    element (i, j) is in row i and column j. With `per 32 columns`, 32 elements of a
+    column share a value: element (i, j) belongs to block (i / 32, j). With `per 128 squares`,
+    128 rows and 128 columns share a value: element (i, j) belongs to block
+    (i / 128, j / 128). The last blocks of both directions may be short.
+
+    With `packed`, the codes of two neighbours share a byte. The format says which of them is the
+    upper half (`evenIsHigh` in runtime/include/altgrad/format.h). After an odd number of
+    codes the last byte ends in four zeros. The global index of a tensor's first
+    element is a multiple of 16.
 
     Constraints:
 
     - (tensors_c1) a block is a power of two from 16 to 256;
     - (tensors_c2) a block of a column has 32 elements;
-    - (tensors_c3) what is packed are codes of 4 bits, one for each element;
+    - (tensors_c3) only codes of 4 bits that are one for each element are packed;
     - (tensors_c4) a square has 128 rows and columns.
   }];
   let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block, "unsigned":$columns, "bool":$packed);
@@ -63,13 +64,13 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
 def Altgrad_RealsType : TypeDef<Altgrad_Dialect, "Reals">,
     BuildableType<"$_builder.getType<::altgrad::RealsType>()"> {
   let mnemonic = "reals";
-  let summary = "a list of tensors as f32 values, never stored";
+  let summary = "a list of tensors as f32 values that are not stored";
   let description = [{
-    The one type of values inside a step: f32 elements of a list of tensors,
-    with one common factor that is still to be multiplied in. `unscale`, `scale` and
-    `clip_by_global_norm` change the factor alone; every other operation first
-    multiplies each element by it, once, in f32. So a gradient that is both
-    unscaled and clipped is rounded once.
+    Inside a step, all values of tensors have this type. A list has f32 elements and one
+    pending factor that is common to all of them. `unscale`, `scale` and `clip_by_global_norm`
+    change only the factor. Every other operation first multiplies each element by
+    the factor, once, in f32. So a gradient that is both unscaled and clipped is
+    rounded once.
   }];
 }
 

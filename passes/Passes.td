@@ -8,10 +8,10 @@ include "mlir/Pass/PassBase.td"
 def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
   let summary = "replace every update by the body of its rule";
   let description = [{
-    Options become constants and the choices they decide disappear; states that
-    are not stored under these options disappear with them. A rule that is not in
-    the module is a stock rule or read from `<name>.mlir` on the rule path. Rules that no update
-    is left to apply are removed.
+    Options become constants, and the choices that they decide disappear. So do states that
+    are not stored under these options. If a rule is not in the module, the pass reads
+    the stock rule of this name, or `<name>.mlir` on the rule path. Rules that no update
+    uses any more are removed.
 
     ```mlir
     %w1 = update @sgd param(%w) grad(%g) state() hyper(%lr)
@@ -33,10 +33,10 @@ def InlineRulesPass : Pass<"altgrad-inline-rules", "::mlir::ModuleOp"> {
 }
 
 def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> {
-  let summary = "replace unscale, norm, scale and what clips by reductions and factors";
+  let summary = "replace unscale, norm, scale and clips by reductions and factors";
   let description = [{
-    They only change the common factor of a list, so that an element is multiplied
-    once, however many of them it passes.
+    These operations only change the pending factor of a list. So an element is multiplied
+    once, however many of them it goes through.
 
     ```mlir
     %c, %norm = clip_by_global_norm %g to %max_norm
@@ -59,15 +59,15 @@ def ExpandGradientsPass : Pass<"altgrad-expand-gradients", "::altgrad::StepOp"> 
 def ExpandLossScalePass : Pass<"altgrad-expand-loss-scale", "::altgrad::StepOp"> {
   let summary = "replace update_loss_scale by arithmetic on scalars";
   let description = [{
-    Both cases are computed, and the results chosen by what was found.
+    Both cases are computed; a `select` on `found` chooses the results.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
 def ExpandFormatsPass : Pass<"altgrad-expand-formats", "::altgrad::StepOp"> {
-  let summary = "replace lists of values by the element that is loaded, computed and stored";
+  let summary = "replace lists of values by one element that is loaded, computed and stored";
   let description = [{
-    Afterwards no list is left but what `load` reads and `commit` writes.
+    Afterwards the only lists are those that `load` reads and `commit` writes.
 
     ```mlir
     %w = dequantize %model : !altgrad.tensors<bf16>
@@ -85,11 +85,11 @@ def ExpandFormatsPass : Pass<"altgrad-expand-formats", "::altgrad::StepOp"> {
 def SplitSweepsPass : Pass<"altgrad-split-sweeps", "::altgrad::StepOp"> {
   let summary = "cut a step at its reductions: one sweep per pass over memory";
   let description = [{
-    What a reduction feeds cannot be in the sweep that computes it. Every
-    reduction gets a sweep of its own, and so do all stores that become possible
-    at the same time. A value that two sweeps need is computed twice from what
-    both load, or kept in the workspace: whichever moves fewer bytes in all. The
-    choice is a remark. A sweep walks the tensors of one set.
+    A value that depends on a reduction cannot be in the sweep that computes the reduction. Every
+    reduction gets a sweep of its own. All stores that become possible at the same
+    time get one sweep. A value that two sweeps need is either computed twice, from
+    what both load, or kept in the workspace; the pass chooses what moves fewer bytes, and a
+    remark says which. A sweep covers the tensors of one set.
 
     ```mlir
     %c = load %grads : !altgrad.tensors<f32>
@@ -118,27 +118,26 @@ def SplitSweepsPass : Pass<"altgrad-split-sweeps", "::altgrad::StepOp"> {
 def FuseSweepsPass : Pass<"altgrad-fuse-sweeps", "::altgrad::StepOp"> {
   let summary = "merge sweeps that need not wait for each other";
   let description = [{
-    Two sweeps of a set, one after the other, become one when the later does not
-    depend on the earlier: a stream that both load is loaded once. The pair that
-    shares most bytes comes first. A remark says the bytes per element before and
-    after.
+    Two successive sweeps of a set become one if the second does not depend on the
+    first. A stream that both load is then loaded once. The pair that shares the most
+    bytes is merged first. A remark says the bytes per element before and after.
   }];
   let dependentDialects = ["::altgrad::AltgradDialect"];
 }
 
 def HoistUniformPass : Pass<"altgrad-hoist-uniform", "::altgrad::StepOp"> {
-  let summary = "take what depends on scalars alone out of the element loop";
+  let summary = "move computations on scalars out of the element loop";
   let description = [{
-    It is then computed once per step or once per tensor, in f64 where the rule
-    says so; equal computations of several sweeps become one.
+    A value that depends only on scalars is then computed once per step or once per tensor, in
+    f64 where the rule says so. Equal computations of several sweeps become one.
   }];
 }
 
 def VectorizePass : Pass<"altgrad-vectorize", "::altgrad::StepOp"> {
-  let summary = "give each sweep a body that does several elements at once";
+  let summary = "give each sweep a body that computes several elements at once";
   let description = [{
     The second region of a sweep computes `width` neighbouring elements as
-    vectors; the first stays for what does not fill a vector.
+    vectors. The first region stays for the elements that do not fill a vector.
   }];
   let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::vector::VectorDialect"];
   let options = [Option<"width", "width", "int64_t", /*default=*/"4",

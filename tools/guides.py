@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what guides say of the program itself: tools/guides.py [--check] [GUIDE.md ...]
+"""Writes what guides say of the program itself: tools/guides.py [--check] [PATH ...]
 
 In a guide, everything between `<!-- generated: NAME -->` and `<!-- end -->` comes from the function
 NAME below. Without --check the guides are rewritten; with it the run fails if one is stale.
@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILT = ROOT / "build" / "bin" / "altgrad-opt"
 COMPILER = os.environ.get("ALTGRAD_OPT") or (str(BUILT) if BUILT.exists() else shutil.which("altgrad-opt"))
-GUIDES = ["templates/Storage.md"]
+GUIDES = ["templates/Language.md", "templates/Storage.md", "runtime/Guide.md", "codegen/Guide.md"]
 
 
 def ask(*options):
@@ -63,6 +63,16 @@ def constraints():
     items = re.findall(r"^- \((?:rule|name|body)_c\d+\) (.*?)[;.]$",
                        described("dialect/RuleOps.td", "Altgrad_RuleOp"), re.M | re.S)
     return "\n".join("- " + re.sub(r"\s+", " ", item) for item in items)
+
+
+def functions():
+    """The functions of altgrad.h and the first sentence about each."""
+    text = (ROOT / "runtime/include/altgrad/altgrad.h").read_text()
+    rows = []
+    for comment, name in re.findall(r"((?:^//.*\n)+)(?:^ALTGRAD_API [^;]*;\n)*?^ALTGRAD_API [^;]*?\b(altgrad_\w+)\(", text, re.M):
+        words = " ".join(line.removeprefix("//").strip() for line in comment.splitlines())
+        rows.append([f"`{name}`", re.match(r".*?[.:;](?= |$)", words)[0].rstrip(".:;")])
+    return table(["function", "what it does"], rows)
 
 
 def passes():

@@ -1,13 +1,16 @@
-// altgrad's runtime: loads a bundle, binds tensors to it by name, runs it.
+// altgrad's runtime: load a bundle, bind tensors to it by name, run it.
+// runtime/Guide.md has a complete program.
 //
-// Every function returns a status; ALTGRAD_OK is 0. After a failure
-// altgrad_last_error() has the words, per thread. No function throws or aborts;
-// nothing is printed but one warning of each kind about bundles on disk, on
-// stderr. Loading this library starts no thread and opens no driver.
+// Most functions return a status; ALTGRAD_OK is 0. After a failure,
+// altgrad_last_error() has a sentence about it, for each thread. No function throws
+// or aborts. The library prints nothing but warnings about damaged bundles on disk, on
+// stderr and once for each kind. Loading it starts no thread and opens no driver.
 //
-// Environment: ALTGRAD_OPT (the compiler), ALTGRAD_CACHE_DIR,
-// ALTGRAD_CACHE_MAXSIZE (bytes, 512 MiB), ALTGRAD_COMPILE_TIMEOUT (seconds,
-// 120), TMPDIR. Handles are not locked: one thread at a time per handle.
+// Environment: ALTGRAD_OPT (path of the compiler), ALTGRAD_CACHE_DIR (default
+// ~/.cache/altgrad), ALTGRAD_CACHE_MAXSIZE (in bytes, default 512 MiB),
+// ALTGRAD_COMPILE_TIMEOUT (in seconds, default 120), TMPDIR.
+//
+// Handles have no locks: use each handle in one thread at a time.
 #ifndef ALTGRAD_H
 #define ALTGRAD_H
 
@@ -25,10 +28,10 @@ typedef int32_t altgrad_status;
 enum {
   ALTGRAD_OK = 0,
   ALTGRAD_INVALID = 1,     // an argument is wrong
-  ALTGRAD_NOT_FOUND = 2,   // a file, name, target or compiler is not there
-  ALTGRAD_BROKEN = 3,      // a bundle that is not one, or of another version
-  ALTGRAD_UNAVAILABLE = 4, // no CUDA driver, no GPU, no suitable CPU
-  ALTGRAD_COMPILE = 5,     // the compiler refused; the words are its own
+  ALTGRAD_NOT_FOUND = 2,   // there is no such file, name, target or compiler
+  ALTGRAD_BROKEN = 3,      // the file is not a bundle, or one of another version
+  ALTGRAD_UNAVAILABLE = 4, // there is no CUDA driver, no GPU, or no suitable CPU
+  ALTGRAD_COMPILE = 5,     // the compiler refused; altgrad_last_error() has its message
   ALTGRAD_SYSTEM = 6,      // the operating system refused
   ALTGRAD_CUDA = 7         // the CUDA driver refused
 };
@@ -36,42 +39,44 @@ enum {
 typedef struct altgrad_bundle altgrad_bundle;
 typedef struct altgrad_plan altgrad_plan;
 
-// The words of this thread's last failure; "" if there was none.
+// The message of this thread's last failure; "" if there was none. It is valid until
+// the thread's next failure.
 ALTGRAD_API const char *altgrad_last_error(void);
-// "altgrad 0.1.0, ABI 4"
+// The version as "altgrad 0.1.0, ABI 4".
 ALTGRAD_API const char *altgrad_version(void);
 
 //===-- Bundles --------------------------------------------------------------//
 
-// Loads a bundle from a file: read once, verified, opened from memory.
+// Loads a bundle from a file. The file is read once, verified, and opened from memory.
 ALTGRAD_API altgrad_status altgrad_load(const char *path, altgrad_bundle **out);
 
-// Compiles `spec` (MLIR text, `size` bytes; may be NULL when the options name a
-// rule) with the options of altgrad-opt, one per line ("--rule=adamw\n--clip"),
-// in a child process, or takes the result from the cache. `compiler` is the
-// path of altgrad-opt; NULL: $ALTGRAD_OPT, beside this library, on PATH.
+// Compiles a step in a child process, or takes the result from the cache.
 //
-// A newline ends an option wherever it stands, and other control characters are
-// refused: whoever puts foreign words into an option refuses both in them.
+// `spec` is MLIR text of `size` bytes; it may be NULL if the options name a rule.
+// `options` are options of altgrad-opt, one on each line: "--rule=adamw\n--clip".
+// `compiler` is the path of altgrad-opt. If it is NULL, the compiler is $ALTGRAD_OPT, or
+// altgrad-opt next to this library, in ../bin, or on PATH.
 //
-// Without `spec`, a request whose rules are stock ones is looked up first among
-// the bundles that were built with this library (../bundles), word for word.
-// They are asked for as "--set=rule=NAME{options} param=F grad=F states=param
-// step=f32" for each set, options and lines sorted, then
-// "--target=x86-64-v3,x86-64-v4", "--clip",
-// "--scaler", "--exchange", as far as they apply.
+// A newline ends an option wherever it stands; other control characters are refused.
+// If you put text of others into an option, refuse control characters in it.
+//
+// Without `spec`, a request for stock rules is first looked up among the bundles that
+// were built with this library (../bundles). Such a request has, in this order: for
+// each set "--set=rule=NAME{options} param=F grad=F states=param step=f32", with
+// options and lines sorted, then "--target=x86-64-v3,x86-64-v4", "--clip",
+// "--scaler" and "--exchange" where they apply.
 ALTGRAD_API altgrad_status altgrad_compile(const char *spec, uint64_t size,
                                            const char *options,
                                            const char *compiler,
                                            altgrad_bundle **out);
 
-// The manifest described in bundle.h, alive as long as the bundle.
+// The manifest, which bundle.h describes. It is valid as long as the bundle.
 ALTGRAD_API const char *altgrad_manifest(const altgrad_bundle *bundle);
 
-// What a manifest says, for front ends: nobody has to parse it. `size` is the
-// size of the struct that the caller knows and is set by the caller; more than
-// that is not written. Strings live as long as the bundle. An index out of
-// range is ALTGRAD_INVALID. Meanings are those of bundle.h.
+// The next structs hold what the manifest says, so that no one needs to parse it. Set
+// `size` to the size of the struct before the call; no byte beyond that is written.
+// Strings are valid as long as the bundle. An index that is out of range gives
+// ALTGRAD_INVALID. bundle.h explains the fields.
 enum { ALTGRAD_IN, ALTGRAD_OUT, ALTGRAD_INOUT };                      // access
 enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR };     // scope
 enum { ALTGRAD_SWEEP, ALTGRAD_FOLD, ALTGRAD_TOTAL, ALTGRAD_SCALARS }; // kind
@@ -79,8 +84,8 @@ enum { ALTGRAD_UNPACKED, ALTGRAD_EVEN_LOW, ALTGRAD_EVEN_HIGH };       // even
 enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND }; // reduction
 enum { ALTGRAD_F64, ALTGRAD_I64, ALTGRAD_F32, ALTGRAD_I32, ALTGRAD_I1 }; // type
 
-// Front ends keep a state whose blocks have a scale as f32 where a tensor has fewer
-// elements: there a scale would save nothing.
+// Where a tensor has fewer elements than this, the front ends for Python and LibTorch keep a
+// state with scales of blocks in f32.
 enum { ALTGRAD_BLOCKED_NUMEL = 4096 };
 
 typedef struct altgrad_stream_info {
@@ -89,10 +94,10 @@ typedef struct altgrad_stream_info {
   int32_t role; // enum altgrad_role
   int32_t access;
   int32_t set;
-  int32_t bits;  // of one stored value; of 4 two share a byte
-  int32_t block; // elements that share one
-  int32_t even;  // half of a byte of 4 bits each that has the even element's
-  int32_t columns; // that blocks over rows span: 1, 128, or 0 where they have none
+  int32_t bits;  // of one stored value; two values of 4 bits share a byte
+  int32_t block; // elements that share one value
+  int32_t even;  // with 4 bits: which half of a byte has the even element's value
+  int32_t columns; // of a block that goes over rows: 1 or 128; of other blocks: 0
   int32_t reserved; // 0
 } altgrad_stream_info;
 
@@ -100,7 +105,7 @@ typedef struct altgrad_scalar_info {
   uint64_t size;
   const char *name, *key;
   int32_t role, access, type, scope;
-  int32_t set;   // -1: of every set
+  int32_t set;   // -1: it belongs to every set
   int32_t bytes; // of one value
   int32_t has_default;
   double value; // the default
@@ -110,44 +115,46 @@ typedef struct altgrad_phase_info {
   uint64_t size;
   const char *name;
   int32_t kind;
-  int32_t set; // -1: all
-  double read, written;
+  int32_t set; // -1: all sets
+  double read, written; // bytes per element
 } altgrad_phase_info;
 
 typedef struct altgrad_exchange_info {
   uint64_t size;
-  int64_t phase; // the exchange takes place before it
+  int64_t phase; // the exchange takes place before this phase
   int64_t words;
 } altgrad_exchange_info;
 
 typedef struct altgrad_exchange_word {
   uint64_t size;
-  uint64_t offset;   // bytes from the begin of the workspace
-  int32_t reduction; // ALTGRAD_AND is over an i32, the others over an f32
+  uint64_t offset;   // in bytes from the beginning of the workspace
+  int32_t reduction; // the word is an i32 for ALTGRAD_AND and an f32 for the others
 } altgrad_exchange_word;
 
-// What a set's formats lose where a hyper-parameter lies between two numbers.
+// A warning about a format, which holds while a hyper-parameter lies between two numbers.
 typedef struct altgrad_warning_info {
   uint64_t size;
-  const char *stream; // the key of the parameter or state that loses it
-  const char *hyper;  // its key; "": whatever there is
-  const char *text;
-  double above, below;
+  const char *stream; // key of the parameter or state
+  const char *hyper;  // key of the hyper-parameter; "": the warning always holds
+  const char *text;   // a sentence
+  double above, below; // above < hyper < below
   int32_t set;
 } altgrad_warning_info;
 
-// 0 for a step of scalars alone, for which no tensors are bound.
+// The number of sets. It is 0 for a step of scalars only, to which no tensors are bound.
 ALTGRAD_API int64_t altgrad_set_count(const altgrad_bundle *bundle);
-// 1 where something is reduced over the units of tensors, 0 elsewhere.
+// 1 if the step reduces over the units of tensors, else 0.
 ALTGRAD_API int32_t altgrad_has_units(const altgrad_bundle *bundle);
-// Of how many elements each unit of a tensor of the set is a multiple, where it has
-// several: the longest block of neighbours that share a number.
+// If a tensor of the set has several units, the length of each must be a multiple of this
+// number: the longest block of neighbours that share a value.
 ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle,
                                           int64_t set);
-// Of how many elements each row of a tensor of the set is a multiple, where it has
-// several: a block that tiles would cut otherwise. 1 where rows may have any length.
+// If a tensor of the set has several rows, the length of each must be a multiple of this
+// number, so that tiles cut no block. It is 1 if rows may have any length.
 ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,
                                          int64_t set);
+// The number of streams (lists of tensors), of scalars, of phases and of exchanges, and
+// a description of each one.
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_stream_at(const altgrad_bundle *bundle,
                                              int64_t index,
@@ -168,162 +175,171 @@ ALTGRAD_API altgrad_status
 altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
                          int64_t word, altgrad_exchange_word *out);
 
+// The number of warnings, and a description of each one.
 ALTGRAD_API int64_t altgrad_warning_count(const altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_warning_at(const altgrad_bundle *bundle,
                                               int64_t index,
                                               altgrad_warning_info *out);
 
-// Bits of a code of the format that has this name, as in a stream's `format`; 0 if
-// none has. Codes of 2 to 8 bits lie one in a byte, those of 9 to 16 in two.
+// The bits of a code of the format with this name, as in a stream's `format`; 0 if there
+// is no such format. Codes of 2 to 8 bits are stored in one byte, codes of 9 to 16 in two.
 ALTGRAD_API int32_t altgrad_format_bits(const char *name);
-// Where a stream with blocks stores this format two codes to a byte, which half is
-// the even element's: ALTGRAD_EVEN_LOW or ALTGRAD_EVEN_HIGH. ALTGRAD_UNPACKED where it
-// does not, as of every format that has other than 4 bits.
+// Which half of a byte has the code of the even element, in a stream with blocks that stores
+// two codes of this format in a byte: ALTGRAD_EVEN_LOW or ALTGRAD_EVEN_HIGH. It is
+// ALTGRAD_UNPACKED for every format that does not have 4 bits.
 ALTGRAD_API int32_t altgrad_format_even(const char *name);
-// The codes of f32 numbers, as kernels round them to nearest; what is beyond the
-// format becomes its largest number (`saturates` != 0), or an infinity or a NaN.
-// Of formats of 2 to 16 bits; ALTGRAD_INVALID for others.
+// Converts `count` f32 numbers to codes, rounded to nearest as kernels do. A number beyond the
+// format becomes the largest number if `saturates` is not 0, and otherwise an infinity
+// or, where the format has none, a NaN. Formats have 2 to 16 bits; others give ALTGRAD_INVALID.
 ALTGRAD_API altgrad_status altgrad_format_encode(const char *name,
                                                  int32_t saturates,
                                                  const float *numbers,
                                                  void *codes, int64_t count);
-// The numbers that codes stand for.
+// Converts `count` codes to the f32 numbers that they stand for.
 ALTGRAD_API altgrad_status altgrad_format_decode(const char *name,
                                                  const void *codes,
                                                  float *numbers, int64_t count);
 
-// What a short name for a format with scales says in full: of "mxfp8"
-// "ocp.e4m3fn:32:ocp.e8m0", elements, block and scales; null if it is none.
+// The meaning of a short name for a format with scales: "ocp.e4m3fn:32:ocp.e8m0" (format of
+// elements, block, format of scales) for "mxfp8". NULL if the name is none of these.
 ALTGRAD_API const char *altgrad_scaled_preset(const char *name);
-// Of a format that is a code book the least scale of a block, by which elements are
-// divided; 0 of all others, whose elements are multiplied by the scale's inverse.
+// The smallest scale of a block of a code book, whose elements are divided by the scale. 0 for
+// all other formats, whose elements are multiplied by the inverse of the scale.
 ALTGRAD_API float altgrad_book_least_scale(const char *name);
 
-// Plans keep what they need of a bundle: it may be freed before them.
+// Frees a bundle. Plans keep what they need of it, so it may be freed before them.
 ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);
 
 //===-- Plans ----------------------------------------------------------------//
 
-// A plan is a bundle bound to tensors on one device: "cpu" (the best level this
-// CPU has), "cpu:v3", "cpu:v4", "cuda" (the current context's device) or
-// "cuda:N".
+// Makes a plan: a bundle that is bound to tensors on one device. `device` is "cpu" (the best
+// level that this CPU has), "cpu:v3", "cpu:v4", "cuda" (the device of the current context)
+// or "cuda:N".
 ALTGRAD_API altgrad_status altgrad_plan_create(altgrad_bundle *bundle,
                                                const char *device,
                                                altgrad_plan **out);
+// Frees a plan. Graphs that have captured its runs must not be replayed afterwards.
 ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 
-// One tensor of a step. Its elements are those of `batch` matrices of `rows` by
-// `columns` in row-major order, numel = batch * rows * columns; rows and
-// columns 0: one row of numel columns. A list of scales of columns has
-// ceil(batch * rows / 32) * columns of them for a tensor, one of squares
-// ceil(batch * rows / 128) * ceil(columns / 128), row by row.
+// One tensor of a step. It is `batch` matrices of `rows` by `columns` in row-major order, so
+// numel = batch * rows * columns. If rows and columns are 0, it is one row of numel
+// columns. A list of scales for blocks of columns has ceil(batch * rows / 32) * columns
+// scales for a tensor, and one for squares ceil(batch * rows / 128) *
+// ceil(columns / 128), row by row.
 typedef struct altgrad_tensor {
   uint64_t size; // sizeof(altgrad_tensor), the distance to the next one
-  int64_t numel; // elements
+  int64_t numel; // number of elements
   int64_t
       offset; // global index of its first element, a multiple of every block
   int64_t rows, columns;
   int64_t group; // in [0, ngroups)
-  int64_t set;   // never less than the one before
+  int64_t set;   // at least that of the tensor before
   int64_t tag;   // key of its random bits, below 2^24; negative: its index
-  int64_t units; // equal runs of neighbours, over each of which a step with units
-                 // reduces; 0, or a struct without it: the rows of its matrices
+  int64_t units; // number of its units: equal runs of neighbours, over each of which a step
+                 // with units reduces; 0, or a struct without this field: its rows
 } altgrad_tensor;
 
-// Declares the tensors, set by set. Forgets all pointers bound before. A set,
-// or the whole step, may have no tensors: what runs once per step still runs.
+// Declares the tensors, set by set, and forgets all pointers that were bound before. A
+// set, or the whole step, may have no tensors; its phases that run once still run.
 ALTGRAD_API altgrad_status altgrad_bind_tensors(altgrad_plan *plan,
                                                 const altgrad_tensor *tensors,
                                                 int64_t count, int64_t ngroups);
 
-// Binds a stream: one pointer for each tensor of its set, in order (any, NULL
-// included, where the tensor has no elements). May be called before every run;
-// pointers of "in" streams are the cheap ones to move. A step that commits some
-// tensors always and others on a condition may read an "out" stream to write
-// its old bytes back. What a run writes may share no byte with anything else
-// that it reads or writes: tensors are updated at the same time. Nobody looks
-// for that here, where pointers of a million tensors may come every step; the
-// optimizers do when they bind (_binding/layout.py, torch/tensors/Checks.cpp).
+// Binds a stream to memory on the plan's device: `count` pointers, one for each tensor of
+// the stream's set, in order. A pointer to a tensor without elements is ignored and may be
+// NULL. The function may be called before every run; moving "in" streams costs least.
+//
+// A step may commit some tensors always and others on a condition. It may then read an
+// "out" stream, to write the old bytes back.
+//
+// Tensors are updated at the same time, so memory that a run writes must not overlap any
+// other memory that it reads or writes. The runtime does not check this. The
+// optimizers for Python and LibTorch check parameters and states when they bind them;
+// those for LibTorch also check a gradient whenever it has moved.
 ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
                                                const char *name,
                                                void *const *pointers,
                                                int64_t count);
 
-// Moves the pointer of one tensor, counted within its set, of an "in" stream
-// that is bound.
+// Moves one pointer of an "in" stream that is bound. `tensor` counts within the stream's set.
 ALTGRAD_API altgrad_status altgrad_bind_tensor(altgrad_plan *plan,
                                                const char *name, int64_t tensor,
                                                void *pointer);
 
-// Binds a scalar to the memory that holds it: 1 pointer (scope "step"), ngroups
-// ("group"; any where the group has no tensor of the scalar's set), or one for
-// each tensor of its set, of all sets where it has none ("tensor").
+// Binds a scalar to the memory that holds it, on the plan's device. The number of pointers
+// depends on the scalar's scope: 1 for "step", ngroups for "group", and the number of tensors of
+// its set for "tensor" (of all sets if it has no set). A pointer for a group that has no
+// tensor of the scalar's set is ignored.
 ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
                                                const char *name,
                                                void *const *pointers,
                                                int64_t count);
 
-// Declares a block of the caller's memory whose values a CUDA plan's kernels
-// are to find on the device: what lies there when altgrad_run is called is sent
-// along where it differs from the last time. Pointers of "in" scalars per step
-// or group may then lead into the block. It stays where it is as long as the
-// plan; a plan of the CPU reads it in place. A captured graph keeps the values
-// of its capture.
+// Declares `bytes` of host memory as values that kernels of a CUDA plan read. altgrad_run
+// sends the memory's content to the device if it differs from the last run. Pointers of "in"
+// scalars with the scopes step and group may then point into this memory. It must stay valid as
+// long as the plan. A plan for the CPU reads it in place. A captured graph keeps the
+// values that it was captured with.
 ALTGRAD_API altgrad_status altgrad_mirror(altgrad_plan *plan,
                                           const void *values, uint64_t bytes);
 
-// Bytes of workspace a run needs for the rows bound now; 64-byte aligned memory
-// on the plan's device, owned by the caller, with no content to keep between
-// runs but kept between the phases of one.
+// The bytes of workspace that a run needs with the tensors declared now. The caller owns the
+// workspace: memory on the plan's device, aligned to 64 bytes. Its content must be kept
+// between the phases of a run, and not between runs.
 ALTGRAD_API altgrad_status altgrad_workspace(altgrad_plan *plan,
                                              uint64_t *bytes);
 
-// Runs body(begin, end, context) over parts of [begin, end) and returns when
-// all are done: the signature of torch_parallel_for in libtorch_cpu (2.11).
+// A function that runs body(begin, end, context) over parts of [begin, end) and returns when
+// all are done. It has the signature of torch_parallel_for in libtorch_cpu (torch 2.11).
 typedef void (*altgrad_parallel_for)(int64_t begin, int64_t end, int64_t grain,
                                      void (*body)(int64_t, int64_t, void *),
                                      void *context);
 
-// Runs host phases on this function instead of the runtime's own threads;
-// NULL: own threads, started at the first run that needs them.
+// Makes a plan for the CPU run its phases by this function instead of the runtime's own
+// threads. NULL: own threads, which start with the first run that needs them.
 ALTGRAD_API altgrad_status altgrad_set_parallel_for(altgrad_plan *plan,
                                                     altgrad_parallel_for run);
-// Own threads for host phases; 0: one per CPU this process may use.
+// Sets the number of own threads of a plan for the CPU; 0: one for each CPU that the process may use.
 ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 
-// Runs phases [first, last) (last < 0: to the end). `stream` is a CUstream for
-// a CUDA plan, ignored otherwise. Reads nothing back, waits for nothing, and
-// allocates nothing unless the stream is captured: a graph keeps tables of its
-// own in the plan, which has to outlive it. Runs of a plan on several streams,
-// and replays of its graphs, follow each other. An unbound name is
-// ALTGRAD_INVALID and nothing runs.
+// Runs the phases [first, last); last < 0 means to the end. If a stream or scalar is not bound,
+// the result is ALTGRAD_INVALID and nothing runs.
+//
+// A plan for the CPU returns when the phases are done, and ignores `stream`. A CUDA plan
+// launches them on `stream`, a CUstream, and returns; it reads nothing back. It waits only if
+// tables or values have changed and the memory through which they travel is still in
+// use by earlier runs: there is room for 4 uploads of all tables, and for 32 uploads.
+//
+// A run allocates nothing, except on a stream that is captured: a graph has tables of
+// its own in the plan, which must outlive the graph. Runs of one plan on several streams,
+// and replays of its graphs, run one after the other.
 ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace,
                                        uint64_t bytes, int64_t first,
                                        int64_t last, void *stream);
 
-// Runs a sweep over the chunks [first, last) alone, of those of its set, on the
-// CPU. Chunks are counted over all tensors in their order; a tensor has one for
-// each ALTGRAD_CHUNK elements that it begins. Their words in the workspace are
-// then those of a run of that phase: so a sweep that writes no stream can come
-// before its run, tensor by tensor, where what it needs of the phases before it
-// is there already.
+// Runs the sweep of one phase over the chunks [first, last) only, with a plan for the CPU.
+// Chunks are counted over all tensors of all sets in order; a tensor has
+// ceil(numel / ALTGRAD_CHUNK) chunks. The chunks must be of the sweep's set. Afterwards the
+// workspace has the partial sums that a run of the phase would leave. So a sweep that
+// writes no stream can be done tensor by tensor before the run, as soon as the results of
+// earlier phases that it needs are there.
 ALTGRAD_API altgrad_status altgrad_run_chunks(altgrad_plan *plan,
                                               void *workspace, uint64_t bytes,
                                               int64_t phase, int64_t first,
                                               int64_t last);
 
-// Asks the system for huge pages for `memory` of the CPU that nobody has
-// written yet: its first writing then takes a third of the time, and a step
-// misses fewer translations. Nothing below 4 MiB, and a hint everywhere: errno
-// may change, content and status do not.
+// Asks the system for huge pages for host memory that has not been written yet. The first
+// write then takes a third of the time, and steps miss fewer address translations. Nothing
+// happens below 4 MiB. This is a hint: it may change errno, and never content.
 ALTGRAD_API void altgrad_prefer_huge_pages(void *memory, uint64_t bytes);
 
-// Whether what is given to `stream`, a CUstream of the current context, is
-// captured into a graph now.
+// Sets *capturing to 1 if work on `stream`, a CUstream of the current context, is now captured into
+// a graph, else to 0.
 ALTGRAD_API altgrad_status altgrad_capturing(void *stream, int32_t *capturing);
 
-// Where the chunk partials of a run lie in its workspace, for collectives
-// between two phases (architecture: shards). NULL pointers are skipped.
+// Says where the partial sums of chunks are in the workspace, for collectives between two
+// phases: words of 32 bits as [words][chunks] from byte `offset` on. A pointer that is NULL is
+// skipped.
 ALTGRAD_API altgrad_status altgrad_partials(const altgrad_plan *plan,
                                             uint64_t *offset, int64_t *words,
                                             int64_t *chunks);

@@ -11,21 +11,26 @@
 
 namespace altgrad::amp {
 
-// As torch.amp.GradScaler, and what altgrad.amp.GradScaler of Python has beyond
-// it: see there.
+// The options of torch.amp.GradScaler and some more. After a step that found a gradient that is
+// not finite the scale is multiplied by backoff_factor; after growth_interval steps
+// without one it is multiplied by growth_factor.
 struct GradScalerOptions {
   TORCH_ARG(double, init_scale) = 65536;
   TORCH_ARG(double, growth_factor) = 2;
   TORCH_ARG(double, backoff_factor) = 0.5;
   TORCH_ARG(int64_t, growth_interval) = 2000;
+  // The scale stays between these.
   TORCH_ARG(double, min_scale) = 0;
   TORCH_ARG(double, max_scale) = std::numeric_limits<double>::infinity();
+  // The scale is reduced at every so many steps that found something, as in Megatron-LM.
   TORCH_ARG(int64_t, hysteresis) = 1;
-  TORCH_ARG(std::string, variant) = "torch"; // or "boostr"
+  // "torch" grows at the interval and never to an infinity, "boostr" grows at or beyond it.
+  TORCH_ARG(std::string, variant) = "torch";
+  // Without it, scale and unscale_ change nothing and step always steps.
   TORCH_ARG(bool, enabled) = true;
 };
 
-// Errors are c10::Error, before anything is changed.
+// Errors are c10::Error and are thrown before anything is changed.
 class GradScaler {
 public:
   explicit GradScaler(GradScalerOptions options = {});
@@ -33,15 +38,15 @@ public:
   GradScaler &operator=(GradScaler &&) noexcept;
   ~GradScaler();
 
-  // `loss` times the scale, which then lies on the first loss's device.
+  // Returns `loss` times the scale. The first loss decides on which device the scale is.
   at::Tensor scale(const at::Tensor &loss);
-  // Divides gradients by the scale in place, once before a step.
+  // Divides the optimizer's gradients by the scale, in place. May be called once before a step.
   void unscale_(torch::optim::Optimizer &optimizer);
-  // Steps unless a gradient is not finite. With an optimizer of altgrad::optim
-  // this is one program, which reads nothing back; any other is unscaled first,
-  // and the verdict is read.
+  // Steps unless a gradient is not finite. With an optimizer of altgrad::optim this is one
+  // program; it reads nothing back and leaves the gradients scaled. The gradients of any
+  // other optimizer are unscaled first, and the host reads whether they are finite.
   void step(torch::optim::Optimizer &optimizer);
-  // Takes over the next scale, or another one.
+  // Ends the step: the next scale, or `new_scale`, holds from now on.
   void update();
   void update(double new_scale);
 

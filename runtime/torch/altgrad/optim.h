@@ -1,12 +1,14 @@
-// Optimizers for LibTorch that run generated kernels: any rule, and AdamW.
+// Optimizers for LibTorch that run compiled kernels: AdamW, and any rule.
+// runtime/torch/Guide.md has complete programs.
 //
 //   altgrad::optim::AdamW optimizer(model->parameters(), AdamWOptions(1e-3));
 //   altgrad::optim::RuleOptimizer lion(model->parameters(), "lion",
 //                                      RuleOptions(1e-4).hyper("decay", 0.1));
 //
-// Parameters are dense CPU tensors in f32, bf16 or f16, gradients have their
-// parameter's type. Everything is checked before anything is changed; errors
-// are c10::Error.
+// Parameters are dense tensors of any shape in f32, bf16 or f16, on the CPU or on NVIDIA
+// GPUs. A gradient has its parameter's shape, dtype and device, and is dense or
+// strided, not sparse. Everything is checked before anything is changed. Errors are
+// c10::Error.
 #ifndef ALTGRAD_OPTIM_H
 #define ALTGRAD_OPTIM_H
 
@@ -29,8 +31,8 @@ namespace altgrad::optim {
 class Binding;
 struct Scaling;
 
-// Hyper-parameters of a group by the rule's names. What a group does not set
-// comes from the optimizer's defaults, then from the rule.
+// The hyper-parameters of a group, by the rule's names. A value that a group does not set
+// comes from the optimizer's defaults, and otherwise from the rule.
 class RuleOptions
     : public torch::optim::OptimizerCloneableOptions<RuleOptions> {
 public:
@@ -38,12 +40,13 @@ public:
   RuleOptions(double lr) { hyper("lr", lr); }
 
   RuleOptions &hyper(const std::string &name, double value);
+  // Throws if the value is not set here.
   double hyper(const std::string &name) const;
-  // A compile-time option of the rule.
+  // Switches an option of the rule on or off, which is decided when the rule is compiled.
   RuleOptions &option(const std::string &name, bool on = true);
   const std::map<std::string, double> &hypers() const { return hypers_; }
   const std::set<std::string> &options() const { return options_; }
-  // Another number after every change.
+  // A number that changes with every change of these options.
   uint64_t revision() const { return revision_; }
 
   void serialize(torch::serialize::InputArchive &archive) override;
@@ -57,25 +60,25 @@ private:
   uint64_t revision_ = 0;
 };
 
-// State tensors of a parameter by name. The count of its steps, "step", is one
-// of no dimension, and in a file a number, as torch's own optimizers have it.
+// The state tensors of a parameter, by name. The step count "step" is a 0-dim tensor. In a
+// file it is a number, as for torch's own optimizers.
 class RuleParamState
     : public torch::optim::OptimizerCloneableParamState<RuleParamState> {
 public:
-  // Undefined if there is none.
+  // The tensor with this name, or an undefined tensor.
   const at::Tensor &tensor(const std::string &name) const;
   RuleParamState &tensor(const std::string &name, at::Tensor value);
-  // Says which of them is the count.
+  // Says which of the tensors is the step count.
   RuleParamState &count(const std::string &name);
   const std::map<std::string, at::Tensor> &tensors() const { return tensors_; }
-  // Another number after every change of any state in the process.
+  // A number that changes with every change of any state in the process.
   static uint64_t edits();
 
   void serialize(torch::serialize::InputArchive &archive) override;
   void serialize(torch::serialize::OutputArchive &archive) const override;
 
 private:
-  // Counts objects that come and go, too.
+  // Construction and destruction count as changes, too.
   struct Edit {
     Edit();
     Edit(const Edit &);
@@ -87,6 +90,7 @@ private:
   Edit edit_;
 };
 
+// Runs one rule. The first step compiles what it needs, or takes it from the cache.
 class RuleOptimizer : public torch::optim::Optimizer {
 public:
   RuleOptimizer(
@@ -96,47 +100,49 @@ public:
                 RuleOptions defaults = {});
   ~RuleOptimizer() override;
 
-  // Parameters without a gradient are left alone, their step count too.
+  // Updates all parameters that have a gradient. The others, and their step counts, stay as
+  // they are. Returns what `closure` returns, or an undefined tensor.
   at::Tensor step(LossClosure closure = nullptr) override;
   void save(torch::serialize::OutputArchive &archive) const override;
   void load(torch::serialize::InputArchive &archive) override;
 
-  // The global norm of the last step's gradients, before clipping: a 0-dim f32
-  // tensor on the parameters' device, where nobody has to wait for it;
-  // undefined without max_grad_norm, for a norm of each parameter ("agc") and
-  // before a step. The number waits for the device.
+  // The global norm of the last step's gradients, before clipping: a 0-dim f32 tensor on the
+  // parameters' device. It is undefined before the first step, without max_grad_norm, and
+  // where each parameter has a norm of its own ("agc").
   at::Tensor grad_norm() const;
+  // The same as a number; this waits for the device.
   double last_grad_norm() const;
-  // How many steps a GradScaler of altgrad::amp skipped, a 0-dim i64 tensor on
-  // the parameters' device.
+  // How many steps a GradScaler of altgrad::amp has skipped: a 0-dim i64 tensor on the
+  // parameters' device.
   at::Tensor skipped_steps() const;
-  // Only for an optimizer that was made with max_grad_norm.
+  // Changes the bound. Throws for an optimizer that was made without max_grad_norm.
   void set_max_grad_norm(double norm);
 
 protected:
-  // For a subclass whose groups have other options than RuleOptions; it calls
-  // prepare() when it is constructed.
+  // For a subclass whose groups have options of another class than RuleOptions. Its constructor
+  // calls prepare().
   RuleOptimizer(
       const std::vector<torch::optim::OptimizerParamGroup> &param_groups,
       RuleSpec spec, std::unique_ptr<torch::optim::OptimizerOptions> defaults);
-  // Compiles what the groups need now, so that a wrong rule is told early.
+  // Compiles what the groups need, so that a wrong rule is an error of the constructor.
   void prepare();
 
-  // A group's hyper-parameter; nothing where the rule's default holds.
+  // A group's hyper-parameter; nothing if the rule's default holds.
   virtual std::optional<double>
   hyperOf(const torch::optim::OptimizerOptions &options,
           const std::string &name) const;
-  // A group's compile-time options, by commas.
+  // The options of a group that are on, separated by commas.
   virtual std::string
   optionsOf(const torch::optim::OptimizerOptions &options) const;
-  // What is of no parameter, the storage, the seed, the count of draws and the
-  // norms of past steps, for a subclass that saves.
+  // Saves what belongs to no parameter: the storage line, the seed, the count of draws and the
+  // norms of past steps. A subclass that saves calls it.
   void saveShared(torch::serialize::OutputArchive &archive) const;
-  // Loads that, and by `load` states and options; everything or, where it
-  // throws, nothing.
+  // Loads the same, and calls `load` for states and options. If something throws, nothing
+  // is loaded.
   void loadWhole(torch::serialize::InputArchive &archive,
                  const std::function<void()> &load);
-  // Adds words that differ when any of the above does: only then is it asked.
+  // Adds words that change whenever the results of hyperOf or optionsOf change; these are
+  // called again only then.
   virtual void addMark(const torch::optim::OptimizerOptions &options,
                        std::vector<uint64_t> &words) const;
 
@@ -155,7 +161,8 @@ private:
 
 using AdamWOptions = torch::optim::AdamWOptions;
 
-// In place of torch::optim::AdamW: the same options, the same files.
+// Takes the place of torch::optim::AdamW: it has the same options, and reads and writes the
+// same files.
 class AdamW : public RuleOptimizer {
 public:
   explicit AdamW(

@@ -1,4 +1,4 @@
-// Which rule an optimizer runs.
+// Which rule an optimizer runs, and how its step is stored.
 #ifndef ALTGRAD_RULE_SPEC_H
 #define ALTGRAD_RULE_SPEC_H
 
@@ -10,47 +10,47 @@
 
 namespace altgrad::optim {
 
-// What the groups of an optimizer share: a rule, and how its step is stored.
+// What all groups of an optimizer share. A member is set by calling it:
+// RuleSpec("adamw").storage("m=bf16").max_grad_norm(1.0).
 struct RuleSpec {
   using names_t = std::map<std::string, std::string>;
 
-  // The name of a rule that comes with altgrad, on the rule path or in `text`,
-  // or the path of a file, with a '/' or ending in .mlir.
+  // The name of a stock rule, of a rule on `rule_path` or of one in `text`; or the path of a
+  // file. What contains a '/' or ends in .mlir is a path.
   RuleSpec(std::string name = "") : rule_(std::move(name)) {}
   RuleSpec(const char *name) : rule_(name) {}
 
   TORCH_ARG(std::string, rule);
-  // A user's own rule, as MLIR text; its name may then stay empty.
+  // A rule as MLIR text. `rule` may then be empty.
   TORCH_ARG(std::string, text);
-  // "m=f32 master=f32"; states that it does not name are stored as their
-  // parameter is. "master=bf16+i16": a bf16 parameter is the upper half of its
-  // master, the state "remainder" the lower one.
+  // The storage line (templates/Storage.md), such as "m=f32 master=f32". States that it does not name
+  // are stored as their parameter is.
   TORCH_ARG(std::string, storage);
-  // Of a storage with stochastic rounding ("m=bf16,stochastic"); nothing:
-  // torch's generator gives one. A file has it, and how often was drawn.
+  // The seed of stochastic rounding ("m=bf16,stochastic"). Without it torch's generator gives
+  // one. Files hold the seed and the count of draws.
   TORCH_ARG(std::optional<int64_t>, seed);
-  // Folders of further rules, by colons.
+  // Folders of further rules, separated by colons.
   TORCH_ARG(std::string, rule_path);
-  // Path of altgrad-opt; empty: $ALTGRAD_OPT, beside libaltgrad.so, on PATH.
+  // Path of altgrad-opt. Empty: $ALTGRAD_OPT, or next to libaltgrad.so, or on PATH.
   TORCH_ARG(std::string, compiler);
-  // Clips gradients by their global norm, over parameters of all types.
+  // Clips gradients by their global norm to this number, over parameters of all dtypes.
   TORCH_ARG(std::optional<double>, max_grad_norm);
-  // What max_grad_norm is the number of: "percentile" clips to that percentile
-  // of the last 100 norms, which a file has; "agc" each parameter's gradient to
-  // that share of the parameter's norm; "agc-unit" each output's, a part of
-  // dimension 0, to that share of its own norm.
+  // Changes the meaning of max_grad_norm. "percentile": gradients are clipped to that percentile
+  // of the last 100 norms; files hold these. "agc": each parameter's gradient is
+  // clipped to that share of the parameter's norm. "agc-unit": the gradient of each output (a
+  // slice of dimension 0) is clipped to that share of the output's norm.
   TORCH_ARG(std::string, clip);
-  // Sums each gradient of 1 MB or more for the norm while backward has it in
-  // the caches, on the CPU and from the second step on: the step then reads
-  // gradients once. One that is changed afterwards is summed again; what leaves
-  // no trace in its version counter, as other ranks' collectives and writes
-  // through pointers, must not change a part of it.
+  // Sums each gradient of 1 MB or more for the norm during backward, while it is in the
+  // caches. The step then reads gradients once. This is for the CPU, from the second step on. A
+  // gradient that is changed after backward is summed again if the change shows in its
+  // version counter. Collectives and writes through pointers do not show there, so they
+  // must not change a part of a gradient.
   TORCH_ARG(bool, norm_in_backward) = false;
-  // "torch": gradients are rounded to their type after unscaling and after the
-  // clip, norm and coefficient too, as torch's own functions do; empty: one
-  // product.
+  // "torch": gradients, norm and coefficient are rounded to the gradients' dtype after
+  // unscaling and after the clip, as torch's own functions do. Empty: each gradient is
+  // multiplied once, in f32.
   TORCH_ARG(std::string, profile);
-  // From names of the rule to names in RuleParamState, where they differ.
+  // Names of states in RuleParamState, by the rule's names, where they differ.
   TORCH_ARG(names_t, state_names);
 };
 
