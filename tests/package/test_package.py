@@ -1,4 +1,8 @@
-"""The installed tree serves projects outside the checkout: those of the guides, word for word."""
+"""The installed tree serves projects outside the checkout: those of the guides, word for word.
+
+`cmake --install` comes first; then each project is made with `cmake -S` and `cmake --build`, and `build/train` or
+`build/step` runs.
+"""
 import os
 import subprocess
 import sys

@@ -5,6 +5,8 @@ include(CMakePackageConfigHelpers)
 set(package lib/cmake/altgrad)
 # The names that users link: altgrad::runtime here, altgrad::torch in the configuration.
 set_target_properties(altgrad_rt PROPERTIES EXPORT_NAME runtime)
+# Nothing of the build folder is linked dynamically, so what is installed is what was built.
+set_target_properties(altgrad_rt altgrad-opt PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS altgrad_rt EXPORT altgrad LIBRARY DESTINATION lib COMPONENT runtime
   INCLUDES DESTINATION include)
 install(EXPORT altgrad NAMESPACE altgrad:: FILE altgradTargets.cmake DESTINATION ${package} COMPONENT development)
