@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Writes what guides say of the program itself: tools/guides.py [--check] [PATH ...]
+"""Writes what guides say of the program itself: tools/guides.py [--check] [PAGE ...]
 
 In a guide, everything between `<!-- generated: NAME -->` and `<!-- end -->` comes from the function
 NAME below. Without --check the guides are rewritten; with it the run fails if one is stale.
-$ALTGRAD_OPT names the compiler; otherwise it is build/bin/altgrad-opt or on PATH.
+$ALTGRAD_OPT names the compiler; otherwise it is build/bin/altgrad-opt or on PATH. What is said of Python's classes
+needs torch: without it that guide is left alone.
 """
+import importlib.util
+import inspect
 import os
 import pathlib
 import re
@@ -16,6 +19,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILT = ROOT / "build" / "bin" / "altgrad-opt"
 COMPILER = os.environ.get("ALTGRAD_OPT") or (str(BUILT) if BUILT.exists() else shutil.which("altgrad-opt"))
 GUIDES = ["templates/Language.md", "templates/Storage.md", "runtime/Guide.md", "codegen/Guide.md"]
+if importlib.util.find_spec("torch"):
+    GUIDES.append("runtime/python/Guide.md")
 
 
 def ask(*options):
@@ -81,6 +86,39 @@ def passes():
     for path in ("passes/Passes.td", "codegen/Passes.td"):
         rows += re.findall(r'def \w+ : Pass<"([^"]+)".*?let summary = "([^"]+)"', (ROOT / path).read_text(), re.S)
     return table(["pass", "what it does"], [[f"`--{flag}`", summary] for flag, summary in rows])
+
+
+def optimizers():
+    """A row for each class: its template, its states by the storage line's word and the key in `state`, their bytes."""
+    if not importlib.util.find_spec("altgrad"):
+        sys.path.insert(0, str(ROOT / "runtime" / "python"))
+    from altgrad import optim
+    rows = []
+    for name in optim.__all__:
+        made = getattr(optim, name)
+        if not (isinstance(made, type) and getattr(made, "_keys", None)) or made._storage:
+            continue  # no class, one without a rule, or a narrow form of another
+        states = [f"`{word}` = `{key}`" + (f" with `{argument(made, made._only_with[word])}`" if word in made._only_with else "")
+                  for word, key in made._keys.items()]
+        rule = name.lower()
+        rows.append([f"`{name}`", f"[{rule}](../../templates/{rule}.mlir)", ", ".join(states),
+                     str(4 * (len(made._keys) - len(made._only_with)))])
+    return table(["class", "rule", "states: word = key", "bytes"], rows)
+
+
+def argument(made, option):
+    """The keyword of a class that switches an option of its rule on."""
+    defaults = {name: given.default for name, given in inspect.signature(made).parameters.items()}
+    return next(name for name in defaults if made._options[option]({**defaults, name: 0.5}))
+
+
+def formulas():
+    """The formula at the top of each template."""
+    parts = []
+    for path in sorted((ROOT / "templates").glob("*.mlir")):
+        head = [line[3:].rstrip() for line in re.match(r"(?://.*\n)*", path.read_text())[0].splitlines()]
+        parts.append("\n".join([head[0].rstrip(".:"), *[line for line in head[1:] if line.startswith("  ")]]))
+    return "```text\n" + "\n\n".join(parts) + "\n```"
 
 
 def renewed(text):

@@ -16,8 +16,7 @@ TEXT = {"": "text", ".py": "python", ".cpp": "cpp", ".h": "cpp", ".c": "c", ".sh
 
 def pages():
     """The pages in the navigation, without those that mkdocstrings fills."""
-    named = re.findall(r": (\S+\.md)$", (HERE / "mkdocs.yml").read_text(), flags=re.M)
-    return [name for name in named if not name.startswith("api/")]
+    return re.findall(r": (\S+\.md)$", (HERE / "mkdocs.yml").read_text(), flags=re.M)
 
 
 class Site:
@@ -93,7 +92,8 @@ def main(folder):
     site.sources()
     site.reference()
     shutil.copy(HERE / "site.css", site.docs)
-    shutil.copy(HERE / "mkdocs.yml", folder)
+    text = (HERE / "mkdocs.yml").read_text()
+    (folder / "mkdocs.yml").write_text(re.sub(r": (api/\w+)$", r": \1.md", text, flags=re.M))
     for path in (ROOT / "runtime/python/altgrad").rglob("*.py"):
         copy = folder / "package" / path.relative_to(ROOT / "runtime/python")
         copy.parent.mkdir(parents=True, exist_ok=True)
