@@ -1,0 +1,73 @@
+"""Links between the pages lead somewhere: to files that exist and headings that are there, and back."""
+import re
+
+import pytest
+from pages import ROOT, pages
+
+PAGES = {str(page.relative_to(ROOT)): page for page in pages()}
+# Pages with a table of contents: all but the README, those of folders of tests, and decisions.
+GUIDES = [name for name in PAGES if not name.endswith(("README.md", "Rationale.md"))]
+
+
+def prose(page):
+    """The text of a page without its code."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S)
+    return re.sub(r"`[^`\n]*`", lambda code: code[0] if re.search(r"\]\(", code[0]) is None else "", text)
+
+
+def anchors(page):
+    """The anchors that GitHub gives the headings of a page."""
+    found = []
+    for heading in re.findall(r"^#+ (.*)", prose(page), flags=re.M):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        found.append(slug if slug not in found else f"{slug}-{found.count(slug)}")
+    return found
+
+
+def links(page):
+    """(target, anchor) of every link of a page that stays in the repository."""
+    text = prose(page)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"^\[[^]]+\]: (\S+)", text, flags=re.M):
+        if not re.match(r"[a-z]+:", target):
+            path, _, anchor = target.partition("#")
+            yield (page.parent / path).resolve() if path else page, anchor
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=list(PAGES))
+def test_every_link_leads_somewhere(page):
+    broken = [f"{target.name}#{anchor}" for target, anchor in links(page)
+              if not target.exists() or (anchor and anchor not in anchors(target))]
+    assert not broken
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_the_readme_leads_to_every_guide_and_back(name):
+    page, readme = ROOT / name, ROOT / "README.md"
+    assert page in [target for target, _ in links(readme)]
+    assert readme in [target for target, _ in links(page)]
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_begins_with_its_contents(name):
+    """Every heading of the second level is linked above the first of them."""
+    page = ROOT / name
+    top = prose(page).partition("\n## ")[0]
+    listed = re.findall(r"\]\(#([^)]+)\)", top)
+    headings = [anchor for anchor, level in zip(anchors(page), re.findall(r"^(#+) ", prose(page), flags=re.M)) if level == "##"]
+    assert headings and [anchor for anchor in headings if anchor not in listed] == []
+
+
+def test_a_broken_link_is_noticed(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("# One two\n[a](#one-two) [b](#three) [c](absent.md) [d](https://example.org/absent) `[e](code)`\n")
+    assert [anchor in anchors(page) if anchor else target.exists() for target, anchor in links(page)] == [True, False, False]
+
+
+def test_a_paragraph_of_figures_is_a_table():
+    """In the page of figures no paragraph has more than two numbers; names such as f32 and code are none."""
+    text = prose(ROOT / "tools/Measured.md")
+    text = re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
+    paragraphs = [part for part in re.split(r"\n\n+", text) if not part.lstrip().startswith(("|", "#", "-"))]
+    count = {part: len(re.findall(r"(?<![\w.-])\d[\d.,]*(?: [MG] | × \d+)?", part)) for part in paragraphs}
+    assert not [part for part, numbers in count.items() if numbers > 2]
