@@ -4,6 +4,7 @@
 `build/step` runs.
 """
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,16 @@ def test_a_project_in_cpp_trains(home, tmp_path):
 def test_a_project_in_c_runs(home, tmp_path):
     printed = run(project("runtime/Guide.md", "A complete program", tmp_path), tmp_path, home)
     assert "w[0] = " in printed
+
+
+def test_the_folder_of_a_wheel_is_a_prefix(home, tmp_path):
+    for place in ("lib/libaltgrad.so", "bin/altgrad-opt"):
+        (home / "wheel" / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(home / "altgrad" / place, home / "wheel" / place)
+    shutil.copytree(ROOT / "templates", home / "wheel" / "templates")
+    run(f"cmake --install {BUILD} --prefix ~/wheel --component development", ROOT, home)
+    commands = project("runtime/Guide.md", "A complete program", tmp_path).replace("~/altgrad", "~/wheel")
+    assert "w[0] = " in run(commands, tmp_path, home)
 
 
 def test_another_torch_is_refused_in_words(home, tmp_path):

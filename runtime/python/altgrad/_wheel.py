@@ -1,5 +1,5 @@
 """What a wheel carries beside the Python files: the runtime, the compiler without its symbols,
-the templates and the bundles that were compiled from them.
+the templates, the bundles that were compiled from them, and what C and C++ programs are built with.
 
 Used by setuptools alone (pyproject.toml). $ALTGRAD_BUILD names another CMake
 build folder than build/.
@@ -47,6 +47,14 @@ def make_bundles():
         raise SetupError(f"{build} has no stock bundles, and building them failed: run tools/quickstart.sh first")
 
 
+def install_development(package):
+    """Puts headers, LibTorch's library and the CMake package where `package` is the prefix to find them by."""
+    build = os.environ.get("ALTGRAD_BUILD", "build")
+    command = ["cmake", "--install", build, "--prefix", str(Path(package).resolve()), "--component", "development"]
+    if subprocess.run(command).returncode:
+        raise SetupError(f"{' '.join(command)} failed: run tools/quickstart.sh first")
+
+
 def needed_glibc(path):
     """The n of the newest glibc 2.n whose symbols an x86-64 program or library needs, or 0."""
     data = Path(path).read_bytes()
@@ -89,6 +97,7 @@ class BuildPy(build_py):
             self.copy_file(str(source), str(package / place))
             if place.parts[0] in ("bin", "lib"):
                 _strip(package / place)
+        install_development(package)
 
 
 class BdistWheel(bdist_wheel):
