@@ -1,4 +1,4 @@
-"""torch.optim classes that run compiled rules on CPU tensors."""
+"""Optimizers that torch.optim users can put in place of theirs; each step is one compiled program, on CPUs and GPUs."""
 
 from ._from_rule import FromRule
 from ._grid import GridOptim
