@@ -69,6 +69,6 @@ def test_gradients_are_unscaled_once_whoever_clips():
 
 def test_a_clip_by_value_after_one_by_norm_is_an_error():
     """The norm's is to come in the step, behind it."""
-    with pytest.raises(MisconfigurationException, match="clipped by value after they were to be clipped by norm"):
+    with pytest.raises(MisconfigurationException, match="cannot be clipped by value after they were to be clipped by norm"):
         fit(Twice(kinds=("norm", "value")), FusedPrecision(HALF), gradient_clip_val=None)
     fit(Twice(kinds=("value", "norm")), FusedPrecision(HALF), gradient_clip_val=None, max_epochs=1)

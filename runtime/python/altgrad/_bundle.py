@@ -160,7 +160,7 @@ def _set(streams, scalars, index):
     known += by_role(scalars, "hyper", "step", "norm", "statistic", "tensor_scale")
     for entry in (*streams, *scalars):
         if entry not in known:
-            raise Error(f"the step asks for a {entry.role} {entry.key!r}, which no optimizer has")
+            raise Error(f"the step needs a {entry.role} {entry.key!r}, which altgrad.optim cannot give it")
     param, = by_role(streams, "param") or [None]
     grad, = by_role(streams, "grad")
     step, = by_role(scalars, "step") or [None]
@@ -199,7 +199,7 @@ def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=
     """
     texts = {rule.text: rule.origin for rule in rules if rule.text is not None}
     if len(texts) > 1:
-        raise Error("the rules of one optimizer come from two texts: "
+        raise Error("the rules of one optimizer have to come from one text, and these come from several: "
                     + " and ".join(texts.values()))
     (text, origin), = texts.items() or [(None, "")]
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]

@@ -92,7 +92,7 @@ def parse_options(options):
         options = [name for name, on in options.items() if on]
     for name in options:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of an option")
+            raise ValueError(f"{name!r} cannot be the name of an option")
     return tuple(sorted(set(options)))
 
 

@@ -49,9 +49,9 @@ def test_the_index_of_a_device_counts():
     found = [amp.get_amp_dtype_for_device(device, machine)
              for device in ("cuda:0", "cuda:1", torch.device("cuda", 0), "cuda", "cpu", "mps")]
     assert found == [BF16, F16, BF16, F16, F32, F32]
-    with pytest.raises(ValueError, match="cuda:2: torch sees cuda:0, cuda:1"):
+    with pytest.raises(ValueError, match="there is no device cuda:2: torch sees cuda:0, cuda:1"):
         amp.get_amp_dtype_for_device("cuda:2", machine)
-    with pytest.raises(ValueError, match="cuda: torch sees no GPU"):
+    with pytest.raises(ValueError, match="there is no device cuda: torch sees no GPU"):
         amp.get_amp_dtype_for_device("cuda", Machine())
 
 

@@ -210,7 +210,7 @@ def test_a_copy_has_no_group_and_says_so(alone):
         assert other.process_group is None
         own = other.param_groups[0]["params"]
         own[0].grad = torch.ones(8)
-        with pytest.raises(RuntimeError, match="process_group was left behind .* set it"):
+        with pytest.raises(RuntimeError, match="does not keep the process_group.* set optimizer.process_group"):
             other.step()
         other.process_group = alone
         other.step()

@@ -112,7 +112,7 @@ def test_a_scaler_of_ours_a_copy_and_what_is_refused():
     torch.nn.utils.clip_grads_with_norm_(others, 0.37, ours.grad_norm.bfloat16())
     plain.step()
     assert all(map(torch.equal, params, others))
-    with pytest.raises(ValueError, match="Invalid profile value: apex; it is None or 'torch'"):
+    with pytest.raises(ValueError, match="Invalid profile value: apex; it has to be None or 'torch'"):
         altgrad.optim.SGD(params, profile="apex")
 
 

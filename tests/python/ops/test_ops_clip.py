@@ -83,7 +83,7 @@ def test_a_bound_of_zero_and_none_that_are_none():
     assert altgrad.clip_grad_norm_(params, 0.0) > 0
     assert not any(p.grad.any() for p in params)
     for bound in (-1.0, math.nan):
-        with pytest.raises(ValueError, match="max_norm is .*; a bound is at least 0"):
+        with pytest.raises(ValueError, match="max_norm is .*; a bound has to be at least 0"):
             altgrad.clip_grad_norm_(params, bound)
         with pytest.raises(ValueError, match="clip_value is"):
             altgrad.clip_grad_value_(params, bound)

@@ -55,7 +55,7 @@ def test_one_tensor_none_nothing_and_a_scale_in_a_tensor():
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
 def test_a_scale_that_is_none(scale):
-    with pytest.raises(ValueError, match="loss_scale is .*; it is positive and finite"):
+    with pytest.raises(ValueError, match="loss_scale is .*; it has to be positive and finite"):
         altgrad.fused_grad_unscale_clip([torch.ones(3)], 1.0, scale)
     with pytest.raises(ValueError, match="max_norm is -1.0"):
         altgrad.fused_grad_unscale_clip([torch.ones(3)], -1.0, 2.0)

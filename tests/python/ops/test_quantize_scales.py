@@ -95,12 +95,12 @@ def test_a_history_is_saved_copied_and_part_of_a_module():
 
 @pytest.mark.parametrize("call, words", [
     (lambda: altgrad.compute_scale(1.0, "e9"), "'e9' is no format"),
-    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=0), "block is 0; it is a number of elements"),
-    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=2, dim=0), "blocks want a tensor with a last dimension, and no dim beside them"),
-    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=True), "block is True; it is a number of elements"),
-    (lambda: altgrad.compute_scale(2.0, "ocp.e5m2", block=2), "blocks want a tensor with a last dimension"),
-    (lambda: altgrad.AmaxHistory(True), "length is True; it is a number of tensors from 1 on"),
-    (lambda: altgrad.AmaxHistory(0), "length is 0; it is a number of tensors from 1 on")])
+    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=0), "block is 0; it has to be a whole number of elements"),
+    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=2, dim=0), "block= needs a tensor with a dimension, and no dim= beside it"),
+    (lambda: altgrad.compute_scale(torch.ones(3), "ocp.e5m2", block=True), "block is True; it has to be a whole number of elements"),
+    (lambda: altgrad.compute_scale(2.0, "ocp.e5m2", block=2), "block= needs a tensor with a dimension"),
+    (lambda: altgrad.AmaxHistory(True), "length is True; it has to be a whole number of tensors, at least 1"),
+    (lambda: altgrad.AmaxHistory(0), "length is 0; it has to be a whole number of tensors, at least 1")])
 def test_bad_input(call, words):
     with pytest.raises(ValueError, match=words):
         call()
@@ -130,7 +130,7 @@ def test_a_number_is_taken_on_every_path_alike(scale):
 @pytest.mark.parametrize("scale", [Fraction(10**400), 2**129, 10**400, 1e39])
 def test_a_number_beyond_float32_is_refused_in_words(scale):
     for x in (torch.ones(3), torch.ones(3).requires_grad_()):
-        with pytest.raises(ValueError, match="it is positive and finite in float32"):
+        with pytest.raises(ValueError, match="it has to be positive and finite in float32"):
             altgrad.quantize(x, "bf16", scale)
 
 
@@ -146,7 +146,7 @@ def test_a_scale_that_is_flushed_to_zero_is_refused():
 
 def test_a_scale_without_a_number_is_refused():
     for function in (altgrad.quantize, altgrad.quantize_codes):
-        with pytest.raises(ValueError, match="scale is on meta"):
+        with pytest.raises(ValueError, match="scale is on the meta device"):
             function(torch.ones(3), "bf16", torch.tensor(1.0, device="meta"))
 
 
@@ -183,11 +183,11 @@ def test_a_result_has_the_names_of_the_numbers():
 
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="nobody waits for a device's scale")
 @pytest.mark.parametrize("scale, error, words", [
-    (-1.0, ValueError, "scale is -1.0; it is positive"), (math.nan, ValueError, "scale is nan"),
-    pytest.param(10**400, ValueError, "scale is inf; it is positive and finite", id="large"),
-    (torch.tensor(1j), TypeError, "scale is of torch.complex64; it is real"),
-    (torch.tensor([1.0, 0.0, 1.0]), ValueError, "it is positive and finite"),
-    (torch.tensor(math.inf), ValueError, "it is positive and finite")])
+    (-1.0, ValueError, "scale is -1.0; it has to be positive"), (math.nan, ValueError, "scale is nan"),
+    pytest.param(10**400, ValueError, "scale is inf; it has to be positive and finite", id="large"),
+    (torch.tensor(1j), TypeError, "scale is of torch.complex64; it has to be real"),
+    (torch.tensor([1.0, 0.0, 1.0]), ValueError, "it has to be positive and finite"),
+    (torch.tensor(math.inf), ValueError, "it has to be positive and finite")])
 def test_dequantize_refuses_the_scales_that_quantize_refuses(scale, error, words):
     for function in (lambda: altgrad.quantize(torch.ones(3), "bf16", scale), lambda: altgrad.dequantize(torch.ones(3), scale)):
         with pytest.raises(error, match=words):

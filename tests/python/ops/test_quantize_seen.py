@@ -115,7 +115,7 @@ def test_a_storage_that_was_shrunk_is_refused(left):
 
 
 @pytest.mark.parametrize("call, error, words", [
-    (lambda x: altgrad.quantize(x, FP8, mask_saturated=2), TypeError, "mask_saturated is 2; it is True or False"),
+    (lambda x: altgrad.quantize(x, FP8, mask_saturated=2), TypeError, "mask_saturated is 2; it has to be True or False"),
     (lambda x: altgrad.quantize(x, FP8, mask_saturated=None), TypeError, "mask_saturated is None"),
     (lambda x: altgrad.quantize(x, FP8, "2"), TypeError, "scale is '2', neither a number nor a tensor"),
     (lambda x: altgrad.dequantize(x, b"2"), TypeError, "scale is b'2', neither"),
@@ -123,11 +123,11 @@ def test_a_storage_that_was_shrunk_is_refused(left):
     (lambda x: altgrad.quantize_codes(x, "\udc80"), ValueError, "is no format"),
     (lambda x: altgrad.compute_scale(x, "int8\0j"), ValueError, "is no format"),
     (lambda x: altgrad.quantize_blocks(x, "mxfp8\0"), ValueError, "names no blocks"),
-    (lambda x: altgrad.quantize(x, FP8, torch.ones(4, 1).to_sparse()), TypeError, "scale is a tensor that is torch.sparse_coo; it is dense"),
+    (lambda x: altgrad.quantize(x, FP8, torch.ones(4, 1).to_sparse()), TypeError, "scale is a tensor that is torch.sparse_coo; it has to be dense"),
     (lambda x: altgrad.quantize(x, FP8, torch.ones(5, 1)), ValueError, r"scale has the shape \(5, 1\), which does not broadcast"),
-    (lambda x: torch.ops.altgrad.quantize(x, FP8, torch.ones(4, 1) * 1j, False), TypeError, "scale is of torch.complex64; it is real"),
+    (lambda x: torch.ops.altgrad.quantize(x, FP8, torch.ones(4, 1) * 1j, False), TypeError, "scale is of torch.complex64; it has to be real"),
     (lambda x: altgrad.compute_scale(x, FP8, dim=7), IndexError, "dim is 7; x has 2 dimensions"),
-    (lambda x: altgrad.compute_scale(x, FP8, dim=1.5), TypeError, "dim is 1.5; it is an int or several"),
+    (lambda x: altgrad.compute_scale(x, FP8, dim=1.5), TypeError, "dim is 1.5; it has to be an int or several"),
     (lambda x: altgrad.compute_scale("a", FP8), TypeError, "x is 'a', neither a tensor nor numbers"),
     (lambda x: altgrad.AmaxHistory().update(None), TypeError, "x is None, neither")])
 def test_bad_input(call, error, words):

@@ -142,7 +142,7 @@ def test_blocks_follow_memory_and_another_order_is_refused():
     np.testing.assert_allclose(near, exact, rtol=2**-4, atol=2e-5)
     weight.data = weight.data.contiguous()
     weight.grad = torch.randn_like(weight)
-    with pytest.raises(ValueError, match="blocks are of elements that are neighbours in memory"):
+    with pytest.raises(ValueError, match="a block consists of neighbours in memory"):
         optimizer.step()
 
 
@@ -169,7 +169,7 @@ def test_codes_are_not_read_without_their_scales(other):
     loaded.load_state_dict(older)
     before = weight.detach().clone()
     give([weight], 2)
-    with pytest.raises(ValueError, match="gives state 'exp_avg' of this parameter no blocks"):
+    with pytest.raises(ValueError, match="keeps state 'exp_avg' of this parameter without scales"):
         loaded.step()
     assert torch.equal(weight, before)
 
@@ -211,7 +211,7 @@ def test_adagrad_begins_with_what_its_storage_says(dtype, storage, key):
 
 def test_adagrad_refuses_a_first_sum_that_blocks_do_not_begin_with():
     given = params((5000,), (50,))
-    with pytest.raises(ValueError, match="sum=ocp.e4m3fn:256 begins with 0"):
+    with pytest.raises(ValueError, match="a sum that is stored as ocp.e4m3fn:256 begins with 0"):
         altgrad.optim.Adagrad(given, storage="sum=ocp.e4m3fn:256", initial_accumulator_value=0.5)
     small = altgrad.optim.Adagrad(given[1:], storage="sum=ocp.e4m3fn:256", initial_accumulator_value=0.5)
     give(given, 0)

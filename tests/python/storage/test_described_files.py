@@ -103,7 +103,7 @@ def test_files_of_torch_and_older_ones_say_nothing():
     next = altgrad.optim.AdamW(others, storage="m=altgrad.e4m3")
     next.load_state_dict(old)
     assert next.param_groups[0]["storage"] == "exp_avg=altgrad.e4m3"
-    with pytest.raises(TypeError, match="nothing says which numbers these are"):
+    with pytest.raises(TypeError, match="nothing says which format these codes have"):
         altgrad.transcode(old, to="torch")
     plain = torch.optim.AdamW(others)
     twins.give_grads(others)

@@ -42,9 +42,9 @@ def test_a_storage_that_is_no_line():
     (lambda s: s.update(exp_avg=s["exp_avg"].short()), "holds torch.int16, and storage says bnb8:256"),
     (lambda s: s.update(exp_avg=s["exp_avg"][:3]), r"has 288 elements and scales of shape \(24,\)"),
     (lambda s: s.update(exp_avg=s["exp_avg"].to("meta")), "is on the meta device"),
-    (lambda s: s.update(exp_avg_scale=s["exp_avg_scale"].half()), r"has 6144 elements and scales of shape \(24,\) in torch.float16; one of torch.float32 is for each block of 256"),
+    (lambda s: s.update(exp_avg_scale=s["exp_avg_scale"].half()), r"has 6144 elements and scales of shape \(24,\) in torch.float16; there has to be one of torch.float32 for each block of 256"),
     (lambda s: s.update(exp_avg_scale="x"), "has a 'exp_avg_scale' that is str"),
-    (lambda s: s.pop("exp_avg_scale"), "has no 'exp_avg_scale', and storage says bnb8:256"),
+    (lambda s: s.pop("exp_avg_scale"), r"has no 'exp_avg_scale', which the storage \(bnb8:256\) needs"),
     (lambda s: s.pop("exp_avg"), "has a state 'exp_avg_scale' without its 'exp_avg'")])
 def test_codes_that_do_not_go_with_their_storage(change, words):
     optimizer, _ = stepped(altgrad.optim.AdamW8bit)

@@ -215,7 +215,7 @@ def test_backward_reaches_parameters_of_codes():
 
 @pytest.mark.parametrize("words, error, match", [
     (dict(scale=-1.0), ValueError, "Invalid scale value: -1.0"),
-    (dict(scale="6"), ValueError, "Invalid scale value: 6; it is a number from 0"),
+    (dict(scale="6"), ValueError, "Invalid scale value: 6; it has to be a number of at least 0"),
     (dict(rung_clip=float("nan")), ValueError, "Invalid rung_clip value: nan"),
     (dict(profile="source"), ValueError, "Invalid profile value: source"),
     (dict(fp8_dtype=torch.int8), TypeError, "fp8_dtype is torch.int8"),

@@ -57,5 +57,5 @@ def test_bit_positions_are_the_source_s():
 
 
 def test_bits_are_whole():
-    with pytest.raises(ValueError, match="Invalid mantissa_bits value: 2.5; it is a whole number of 0 to 23"):
+    with pytest.raises(ValueError, match="Invalid mantissa_bits value: 2.5; it has to be a whole number of 0 to 23"):
         altgrad.optim.ManifoldAdamW([torch.nn.Parameter(torch.ones(2))], mantissa_bits=2.5)

@@ -157,5 +157,5 @@ def test_words_of_nvfp4_that_make_no_sense():
     with pytest.raises(ValueError, match="names no blocks"):
         altgrad.quantize_blocks(torch.ones(32), "nvfp4")
     weight, = made((8, 40))
-    with pytest.raises(ValueError, match="rows of 40 elements, and the blocks of its copy 16"):
+    with pytest.raises(ValueError, match="rows of 40 elements, which is no multiple of the 16 in a block of its copy"):
         altgrad.optim.AdamW([weight], storage="copy=nvfp4").step()

@@ -130,7 +130,7 @@ def test_another_order_of_memory_is_refused():
     with pytest.raises(ValueError, match=r"shape \(16, 4, 6, 6\).*codes have shape \(16, 8, 6, 3\)"):
         steps(plain, other, [1])
     moved = torch.nn.Parameter(torch.randn(5, 9, 101).permute(1, 0, 2))
-    with pytest.raises(ValueError, match="odd number of neighbours.*make it contiguous"):
+    with pytest.raises(ValueError, match="odd number of elements in its innermost dimension.*make it contiguous"):
         steps(moved, altgrad.optim.AdamW4bit([moved]), [0])
 
 
@@ -216,9 +216,9 @@ def test_transcoded_to_wide_states_and_back_codes_stay(shape, layout):
     assert torch.equal(again["exp_avg_sq"], state["exp_avg_sq"]) and again["exp_avg"].shape == state["exp_avg"].shape
     off = unpacked(again, "exp_avg", weight.numel()).astype(int) - unpacked(state, "exp_avg", weight.numel())
     assert abs(off).max() <= 1
-    with pytest.raises(ValueError, match="do not say its shape: give params"):
+    with pytest.raises(ValueError, match="from which its shape cannot be told: pass params="):
         altgrad.transcode(given, to="torch", storage=line)
-    with pytest.raises(ValueError, match="not those of a parameter of shape"):
+    with pytest.raises(ValueError, match="does not fit a parameter of shape"):
         altgrad.transcode(given, to="torch", params=[torch.zeros(3, 11)], storage=line)
 
 

@@ -89,7 +89,7 @@ def test_files_and_copies_of_the_optimizer():
 
 
 @pytest.mark.parametrize("shape, stride, words", [
-    ((32, 48), None, "rows of 48 elements, and the blocks of its copy 32"),
+    ((32, 48), None, "rows of 48 elements, which is no multiple of the 32 in a block of its copy"),
     ((64, 32), (1, 64), "make it contiguous"),
     ((4, 32, 2, 2), (128, 1, 64, 32), "rows of 2 elements")])
 def test_rows_that_blocks_would_straddle_are_refused(shape, stride, words):
@@ -145,7 +145,7 @@ def test_quantize_blocks_is_what_a_step_writes():
     for word in ("ocp.e4m3fn", "mxfp8 m=bf16", 7, "", "ocp.e4m3fn:32\n--emit=ptx"):
         with pytest.raises(ValueError, match="names no blocks"):
             altgrad.quantize_blocks(torch.ones(32), word)
-    with pytest.raises(ValueError, match="rounds by draws"):
+    with pytest.raises(ValueError, match="rounds stochastically, which needs the seed"):
         altgrad.quantize_blocks(torch.ones(32), "mxfp8,stochastic")
     with pytest.raises(TypeError, match="a tensor of torch.float64 was given"):
         altgrad.quantize_blocks(torch.ones(32, dtype=torch.float64))

@@ -35,7 +35,7 @@ def test_a_state_that_meets_another_key(state, storage):
 @pytest.mark.parametrize("hyper", [
     "params", "self", "max_grad_norm", "fused_amp", "param_names", "differentiable", "lambda"])
 def test_a_hyper_parameter_that_meets_an_argument(hyper):
-    with pytest.raises(ValueError, match=f"@own calls a hyper-parameter '{hyper}'"):
+    with pytest.raises(ValueError, match=f"@own has a hyper-parameter '{hyper}'"):
         make(hyper=hyper)
 
 
@@ -57,7 +57,7 @@ def test_storage_is_words_and_nothing_else(storage):
 
 @pytest.mark.parametrize("option", ["flip}\n--clip", "flip\0", "", "flip,flip"])
 def test_an_option_is_one_name(option):
-    with pytest.raises(ValueError, match="is no name of an option"):
+    with pytest.raises(ValueError, match="cannot be the name of an option"):
         make(options=[option])
 
 

@@ -81,7 +81,7 @@ def number_and_kind(value):
     except (TypeError, ValueError, OverflowError, RuntimeError):
         valid = False
     if not valid:
-        raise ValueError(f"Invalid max_grad_norm value: {value}; it is a number from 0, "
+        raise ValueError(f"Invalid max_grad_norm value: {value}; it has to be a number of at least 0, "
                          "'percentile:P' with P up to 100, 'agc:FACTOR' or 'agc-unit:FACTOR'")
     return number, word
 
@@ -89,7 +89,7 @@ def number_and_kind(value):
 def profile_of(word):
     """`word`; raises ValueError unless it is None or "torch"."""
     if word not in (None, "torch"):
-        raise ValueError(f"Invalid profile value: {word}; it is None or 'torch'")
+        raise ValueError(f"Invalid profile value: {word}; it has to be None or 'torch'")
     return word
 
 

@@ -96,7 +96,7 @@ def check_param(owner, param, fused=False, more=()):
     check_mode(param)
     if not is_dense(param) and _repeats(param):
         raise RuntimeError(f"altgrad.optim.{owner}: a parameter of shape {tuple(param.shape)} and "
-                           f"strides {param.stride()} names some memory more than once; clone() it")
+                           f"strides {param.stride()} has several elements at one address; clone() it")
 
 
 def check_mode(tensor):
@@ -152,12 +152,13 @@ def check_units(param, strides, block):
     count = units_of(param)
     numel = param.numel() // count
     if count > 1 and strides[0] != numel:
-        raise ValueError(f"gradients are clipped by units, and those of a parameter of shape {tuple(param.shape)} and "
-                         f"strides {param.stride()} do not lie apart in memory: clip it by \"agc\", or make it contiguous")
+        raise ValueError(f"max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and a parameter of shape "
+                         f"{tuple(param.shape)} and strides {param.stride()} does not hold each of them in one piece of "
+                         "memory: use \"agc\", or make it contiguous")
     if count > 1 and numel % block:
-        raise ValueError(f"gradients are clipped by units, and a parameter of shape {tuple(param.shape)} has units of "
-                         f"{numel} elements, while its states have scales for blocks of {block}: clip it by \"agc\", or "
-                         "give it to an optimizer whose states have none")
+        raise ValueError(f"max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and a parameter of shape "
+                         f"{tuple(param.shape)} has {numel} elements for each, which is no multiple of the {block} "
+                         "elements in a block of its states: use \"agc\", or a storage without such blocks")
 
 
 def check_grad(owner, param, grad):

@@ -86,18 +86,19 @@ def check_rows(param, strides, block):
         return
     if param.shape[-1] % block:
         raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, "
-                         f"and the blocks of its copy {block}: give it to an optimizer without that copy")
+                         f"which is no multiple of the {block} in a block of its copy: give it to an optimizer without "
+                         "that copy")
     if not _by_rows(param.shape, strides):
-        raise ValueError(f"a parameter with strides {tuple(strides)} has its last dimension not last in memory, "
-                         "and the blocks of its copy are of neighbours in memory: make it contiguous")
+        raise ValueError(f"a parameter with strides {tuple(strides)} does not have its last dimension last in memory, "
+                         "and a block of its copy consists of neighbours in memory: make it contiguous")
 
 
 def check_tiles(param, block):
     """Raises unless rows are whole blocks of states, in a step that goes over tiles of rows."""
     if rows_of(param) > 1 and param.shape[-1] % block:
-        raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, and its "
-                         f"states have blocks of {block} beside a copy in blocks over rows: give it to an optimizer "
-                         "without one of them")
+        raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, "
+                         f"which is no multiple of the {block} in a block of its states, while the blocks of its copy go "
+                         "over several rows: give it to an optimizer without one of the two")
 
 
 def _by_rows(shape, strides):
@@ -166,8 +167,8 @@ def _tensor_scales(word):
 def check_unscaled(key, held, names):
     """Raises where a state without blocks has scales: codes alone are other numbers."""
     if scale_key(key) in held and all(other != scale_key(key) for _, other in names):
-        raise ValueError(f"there is a {scale_key(key)!r}, but storage gives state {key!r} of this "
-                         "parameter no blocks: make the optimizer with the storage that its states have")
+        raise ValueError(f"there is a state {scale_key(key)!r}, but the storage keeps state {key!r} of this "
+                         "parameter without scales: make the optimizer with the storage that its states have")
 
 
 def check_scales(key, held, param, strides, word):
@@ -182,9 +183,8 @@ def check_scales(key, held, param, strides, word):
     order = packed_layout(param.shape, strides)[1] if shared else strides
     if block and param.numel() and key in held and not same_order(held[key], order):
         raise ValueError(
-            f"state {key!r} has strides {held[key].stride()}, and its parameter asks for {tuple(order)}: blocks "
-            "are of elements that are neighbours in memory; give the parameter the memory format "
-            "that it had")
+            f"state {key!r} has strides {held[key].stride()}, and its parameter needs {tuple(order)}, because "
+            "a block consists of neighbours in memory: give the parameter the memory format that it had")
 
 
 def _check_scale(key, other, held, param, block, format, columns=0):

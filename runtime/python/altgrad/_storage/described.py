@@ -47,8 +47,8 @@ def check_group(group, own, where):
     """Raises ValueError where a new param_group says another storage than the optimizer's."""
     if group.get(LINE) != own.get(LINE):
         said = f"this optimizer's is {own[LINE]!r}" if own else "this optimizer has none"
-        raise ValueError(f"{where} says {LINE}={group[LINE]!r}, and {said}: a storage is one for all "
-                         "param_groups, which the constructor takes")
+        raise ValueError(f"{where} says {LINE}={group[LINE]!r}, and {said}: all param_groups have one "
+                         "storage, which the constructor takes")
 
 
 def check_state_dict(who, given):

@@ -76,9 +76,9 @@ def _checked(count, seed):
     if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < _HALF:
         count = _number(count, torch.device("cpu"))
     if not isinstance(count, torch.Tensor) or count.dtype != torch.int64 or count.numel() != 1:
-        raise ValueError(f"{COUNT} of a param_group is {count!r}; it is an int64 tensor of one number")
+        raise ValueError(f"{COUNT} of a param_group is {count!r}; it has to be an int64 tensor of one number")
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not -_HALF <= seed < _HALF:
-        raise ValueError(f"{SEED} of a param_group is {seed!r}; it is a whole number of 64 bits with a sign")
+        raise ValueError(f"{SEED} of a param_group is {seed!r}; it has to be a signed whole number of 64 bits")
     check_extent(count)
     return count if count.data_ptr() else count.clone(), index(seed)
 

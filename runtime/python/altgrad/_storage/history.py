@@ -24,7 +24,7 @@ def check_adaptive(optimizer, clip, entries, theirs, group):
             param, reason = theirs.first
             whose = f"{name_of(optimizer, param)} {reason}, so torch's class steps it"
         raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: max_grad_norm is {clip!r} and {whose}; "
-                           "adaptive clips are of one process's kernels, so give it a number")
+                           "an adaptive bound needs all gradients in the kernels of one process: give a number")
 
 
 def place_history(entries, built):

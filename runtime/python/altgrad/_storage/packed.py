@@ -39,8 +39,8 @@ def packed_layout(shape, strides):
         return halved, tuple(stride if i == inner else max(stride // 2, 1) for i, stride in enumerate(strides))
     rest = [strides[i] for i in real if i != inner]
     if rest != sorted(rest, reverse=True):
-        raise ValueError(f"a parameter of shape {shape} and strides {strides} has an odd number of neighbours, and "
-                         "codes that share bytes would not say how the others lie: make it contiguous")
+        raise ValueError(f"a parameter of shape {shape} and strides {strides} has an odd number of elements in "
+                         "its innermost dimension, so two codes in a byte cannot keep its order: make it contiguous")
     count = -(-numel // 2)
     return (tuple(count if i == inner else 1 for i in range(len(shape))),
             tuple(1 if i == inner else count for i in range(len(shape))))
@@ -55,7 +55,7 @@ def layout_of(packed, shape):
     for i in reversed((*ahead, *inner[:len(shape)])):
         strides[i], count = count, count * shape[i]
     if packed_layout(shape, strides)[0] != tuple(packed.shape):
-        raise ValueError(f"codes of shape {tuple(packed.shape)}, two to a byte, are of no tensor of shape {shape}")
+        raise ValueError(f"codes of shape {tuple(packed.shape)}, two to a byte, do not belong to a tensor of shape {shape}")
     return tuple(strides)
 
 

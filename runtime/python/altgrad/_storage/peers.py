@@ -113,11 +113,11 @@ def _read_state(entry, key, value, words, kept, what, param):
 def _unpacked(word, value, param, what):
     """One code in a byte, in the shape and order of their parameter."""
     if param is None:
-        raise ValueError(f"{what} has two codes to a byte, which do not say its shape: give params")
+        raise ValueError(f"{what} has two codes to a byte, from which its shape cannot be told: pass params=")
     try:
         strides = layout_of(value, param.shape)
     except (ValueError, IndexError):
-        raise ValueError(f"{what} of shape {tuple(value.shape)} has two codes to a byte, but not those of a "
+        raise ValueError(f"{what} of shape {tuple(value.shape)} has two codes to a byte, which does not fit a "
                          f"parameter of shape {tuple(param.shape)}") from None
     codes = unpack(word, flat(value).cpu(), param.numel())
     return codes.as_strided(param.shape, strides)
@@ -129,8 +129,8 @@ def _numbers(entry, key, value, words, what):
     if word is None or word == "param":
         word = "int8" if value.dtype == torch.int8 else FORMATS.get(value.dtype)
     if word is None or (value.dtype not in (*FORMATS, *CODES)):
-        raise TypeError(f"{what} holds {value.dtype}, and nothing says which numbers these are: give "
-                        "`storage`, the line with which the optimizer was made")
+        raise TypeError(f"{what} holds {value.dtype}, and nothing says which format these codes have: "
+                        "pass storage=, with which the optimizer was made")
     scales = entry.get(scale_key(key))
     if scales is None and value.dtype in FORMATS and format_of(word) in FORMATS.values():
         word = FORMATS[value.dtype]
@@ -139,7 +139,7 @@ def _numbers(entry, key, value, words, what):
                         f"{dtype_of(format_of(word))}")
     if scales is None:
         if block_of(word) > 1 and value.dtype != torch.float32:
-            raise ValueError(f"{what} has no {scale_key(key)!r}, and storage says {word}")
+            raise ValueError(f"{what} has no {scale_key(key)!r}, which the storage ({word}) needs")
         return decode(word, flat(value)) if value.dtype != torch.float32 else flat(value).cpu().clone()
     count, block = value.numel(), block_of(word)
     sizes = [block] if block > 1 else [16, 32, 64, 128, 256]
@@ -149,7 +149,7 @@ def _numbers(entry, key, value, words, what):
     stored = SCALES.get(format_of_scales(word)) if block > 1 else scales.dtype
     if len(found) != 1 or scales.dtype != stored or stored not in SCALES.values():
         raise ValueError(f"{what} has {count} elements and scales of shape {tuple(scales.shape)} in {scales.dtype}; "
-                         f"one of {stored} is for each block of {' or '.join(map(str, sizes))}")
+                         f"there has to be one of {stored} for each block of {' or '.join(map(str, sizes))}")
     return decode_blocks(word, flat(value), scales, found[0])
 
 
@@ -160,7 +160,7 @@ def _read_bitsandbytes(entry, kept, where):
         raise ValueError(f"the state of {where} is not that of bitsandbytes' AdamW, with blocks: it has "
                          f"{', '.join(sorted(entry))}")
     for number, key in _BNB.items():
-        state, what = entry[f"state{number}"], f"state{number!r} of {where}"
+        state, what = entry[f"state{number}"], f"state{number} of {where}"
         if not state.is_contiguous():
             raise ValueError(f"state{number} of {where} has strides {tuple(state.stride())}; blocks of "
                              "bitsandbytes are of a contiguous tensor")
@@ -170,7 +170,7 @@ def _read_bitsandbytes(entry, kept, where):
         book, scales = (entry.get(f"{name}{number}") for name in ("qmap", "absmax"))
         blocks = -(-state.numel() // _BNB_BLOCK)
         if book is None or scales is None or len(book) != 256 or scales.shape != (blocks,):
-            raise ValueError(f"{what} are codes without 256 numbers in qmap{number} and {blocks} in "
+            raise ValueError(f"{what} has codes, and not 256 numbers in qmap{number} and {blocks} in "
                              f"absmax{number}")
         kept.states[key] = decode_book(flat(state).cpu(), book.cpu(), scales.cpu(), _BNB_BLOCK).view(state.shape)
 
@@ -260,7 +260,7 @@ def _torchao_state(cls, kind, block, state, signed):
 def _check_adam(kept, who, needed, allowed=None):
     """Raises ValueError unless the states are those of `who`."""
     if not set(needed) <= set(kept.states) <= set(allowed or needed):
-        raise ValueError(f"{who} keeps {', '.join(needed)}, and here are "
+        raise ValueError(f"{who} has the states {', '.join(needed)}, and the file has "
                          f"{', '.join(sorted(kept.states)) or 'none'}")
 
 

@@ -65,7 +65,7 @@ def _find(device, query):
     gpus = {gpu.place: gpu for gpu in query.gpus()}
     place = f"cuda:{device.index if device.index is not None or not gpus else query.current()}"
     if place not in gpus:
-        raise ValueError(f"{device}: torch sees {', '.join(gpus) or 'no GPU'}")
+        raise ValueError(f"there is no device {device}: torch sees {', '.join(gpus) or 'no GPU'}")
     return gpus[place]
 
 

@@ -272,5 +272,5 @@ def _count_of(value, name):
 def _limits_of(least, most):
     limits = float(least), float(most)
     if not 0.0 <= limits[0] <= limits[1]:
-        raise ValueError(f"limits {least} and {most}: 0 <= min_scale <= max_scale")
+        raise ValueError(f"min_scale is {least} and max_scale {most}; it has to be 0 <= min_scale <= max_scale")
     return limits

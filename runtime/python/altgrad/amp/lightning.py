@@ -98,16 +98,16 @@ class FusedPrecision(MixedPrecision):
             chosen = self._chosen.get(optimizer, clip_val)
             if chosen != clip_val:
                 raise MisconfigurationException(
-                    f"gradients are to be clipped to {clip_val}, and {type(optimizer).__name__} was made with "
-                    f"max_grad_norm={chosen}; say one of them")
+                    f"the Trainer is to clip gradients to {clip_val}, and {type(optimizer).__name__} was made with "
+                    f"max_grad_norm={chosen}; give one of the two")
             self._clipped.add(optimizer)
             if optimizer not in self._chosen:
                 _bound(optimizer, clip_val)
             return
         if optimizer in self._clipped:
             raise MisconfigurationException(
-                f"the gradients of {type(optimizer).__name__} are clipped by value after they were to be clipped by "
-                "norm, which its step does; clip by value first")
+                f"the gradients of {type(optimizer).__name__} cannot be clipped by value after they were to be clipped "
+                "by norm, because the optimizer's step clips by norm; clip by value first")
         if (self.scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False)
                 and not _is_unscaled(self.scaler, optimizer)):
             self.scaler.unscale_(optimizer)

@@ -61,7 +61,7 @@ def check_format(fmt):
 def count_of(name, what, number):
     """`number` as an int; raises ValueError for what counts none."""
     if not isinstance(number, Integral) or isinstance(number, bool) or number < 1:
-        raise ValueError(f"{name} is {number!r}; it is a number of {what} from 1 on")
+        raise ValueError(f"{name} is {number!r}; it has to be a whole number of {what}, at least 1")
     return number if isinstance(number, int) else int(number)
 
 
@@ -89,17 +89,17 @@ def scale_of(scale, x):
         number = scale if torch.compiler.is_compiling() else single(scale)
         if number > 0:  # where subnormal numbers are flushed it may be 0
             return number
-    raise ValueError(f"scale is {scale}; it is positive and finite in float32")
+    raise ValueError(f"scale is {scale}; it has to be positive and finite in float32")
 
 
 def _read(scale, x):
     if scale.is_complex():
-        raise TypeError(f"scale is of {scale.dtype}; it is real")
+        raise TypeError(f"scale is of {scale.dtype}; it has to be real")
     if type(scale) in PLAIN and (scale.layout != torch.strided or scale.is_quantized or scale.is_nested):
         kind = scale.layout if scale.layout != torch.strided else scale.dtype if scale.is_quantized else "nested"
-        raise TypeError(f"scale is a tensor that is {kind}; it is dense")
+        raise TypeError(f"scale is a tensor that is {kind}; it has to be dense")
     if scale.device.type == "meta" != x.device.type:
-        raise ValueError(f"scale is on meta, where it has no number, and x on {x.device}")
+        raise ValueError(f"scale is on the meta device, which holds no numbers, and x is on {x.device}")
     scale = scale.detach().float()
     # The names of a result are those of `x`.
     return scale if torch.compiler.is_compiling() or not scale.has_names() else scale.rename(None)
@@ -111,7 +111,7 @@ def looked_at(scale):
         return scale
     least, greatest = [end.item() for end in (scale.aminmax() if scale.dim() else (scale, scale))]
     if not (least > 0 and greatest < math.inf):  # of a NaN neither is true
-        raise ValueError(f"scale is {scale}; it is positive and finite in float32")
+        raise ValueError(f"scale is {scale}; it has to be positive and finite in float32")
     return scale if scale.dim() else least
 
 
@@ -129,12 +129,12 @@ def spread(scale, x, block):
 
 def _repeated(scale, x, block):
     if not isinstance(scale, torch.Tensor) or scale.dim() == 0 or x.dim() == 0:
-        raise ValueError("blocks want a tensor with a scale for each of them, and an x that has a last dimension")
+        raise ValueError("block= needs a scale that is a tensor with a number for each block, and an x with a dimension")
     extent = x.shape[-1]
     blocks = -(-extent // block)
     if scale.shape[-1] != blocks:
-        raise ValueError(f"scale has {scale.shape[-1]} numbers in its last dimension; {extent} elements "
-                         f"are {blocks} blocks of {block}")
+        raise ValueError(f"scale has {scale.shape[-1]} numbers in its last dimension; it has to have "
+                         f"{blocks}, because the {extent} elements of x are {blocks} blocks of {block}")
     return scale.repeat_interleave(min(block, max(extent, 1)), -1)[..., :extent]
 
 

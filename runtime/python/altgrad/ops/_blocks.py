@@ -94,9 +94,10 @@ def _checked(x, fmt):
     if block_of(word) < 2 and not has_squares(word) or format_of_scales(word) not in SCALES or has_levels(word):
         raise ValueError(f"{fmt!r} names no blocks with scales, as 'mxfp8' and 'ocp.e4m3fn:128' do")
     if _BOTH in word:
-        raise ValueError(f"{fmt!r} says both; the sweep of an update alone sees columns: give x.t().contiguous()")
+        raise ValueError(f"{fmt!r} asks for blocks of columns, too, which only an optimizer's step makes: quantize "
+                         "x.t().contiguous()")
     if _DRAWN.search(word):
-        raise ValueError(f"{fmt!r} rounds by draws, which are of an optimizer's seed and steps")
+        raise ValueError(f"{fmt!r} rounds stochastically, which needs the seed and the steps of an optimizer")
     if x.dim() > 1 and x.numel() and x.shape[-1] % block_of(word):
         raise ValueError(f"a tensor of shape {tuple(x.shape)} has rows of {x.shape[-1]} elements, no multiple of the "
                          f"{block_of(word)} in a block of {fmt!r}: pad it, or give it in one dimension")

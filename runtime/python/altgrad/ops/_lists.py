@@ -30,7 +30,7 @@ def bound_of(name, value):
     """A bound as a float; raises ValueError for what bounds nothing."""
     number = float(value)
     if not number >= 0.0:
-        raise ValueError(f"{name} is {number}; a bound is at least 0")
+        raise ValueError(f"{name} is {number}; a bound has to be at least 0")
     return number
 
 

@@ -56,7 +56,7 @@ def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, bl
     check_numbers(x)
     check_format(fmt)
     if not isinstance(mask_saturated, bool):
-        raise TypeError(f"mask_saturated is {mask_saturated!r}; it is True or False")
+        raise TypeError(f"mask_saturated is {mask_saturated!r}; it has to be True or False")
     seen = are_seen(x, scale)
     factor = spread(scale_of(scale, x), x, block)
     if seen:
@@ -130,7 +130,7 @@ def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | No
     """
     if not isinstance(x, torch.Tensor) or x.is_complex():
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
-        raise TypeError(f"a {kind} was given; codes and numbers are real, in a tensor")
+        raise TypeError(f"a {kind} was given; it has to be a real tensor")
     seen = are_seen(x, scale)
     if fmt is not None:
         check_format(fmt)

@@ -82,9 +82,9 @@ def _as_numbers(x):
 def _amax(x, dim=None, block=None):
     """The largest finite magnitude, in float64 where `x` is; 0 of nothing."""
     if x.is_complex():
-        raise TypeError(f"a tensor of {x.dtype} was given; magnitudes are of real numbers")
+        raise TypeError(f"a tensor of {x.dtype} was given; it has to be real")
     if x.layout != torch.strided:
-        raise TypeError(f"a tensor of {x.layout} was given; magnitudes are of dense ones: to_dense() it")
+        raise TypeError(f"a tensor of {x.layout} was given; it has to be dense: to_dense() it")
     if not is_seen(x):
         check_memory(x)
     size = x.detach()
@@ -102,7 +102,7 @@ def _amax(x, dim=None, block=None):
 
 def _amax_of_blocks(size, block, dim):
     if dim is not None or size.dim() == 0:
-        raise ValueError("blocks want a tensor with a last dimension, and no dim beside them")
+        raise ValueError("block= needs a tensor with a dimension, and no dim= beside it")
     block = min(block, max(size.shape[-1], 1))
     blocks = -(-size.shape[-1] // block)
     padded = torch.nn.functional.pad(size, (0, blocks * block - size.shape[-1]))
@@ -113,7 +113,7 @@ def _dims_of(size, dim):
     try:
         dims = tuple(map(index, dim)) if isinstance(dim, (tuple, list)) else (index(dim),)
     except TypeError:
-        raise TypeError(f"dim is {dim!r}; it is an int or several") from None
+        raise TypeError(f"dim is {dim!r}; it has to be an int or several") from None
     reach = max(size.dim(), 1)
     if not all([-reach <= i < reach for i in dims]):
         raise IndexError(f"dim is {dim!r}; x has {size.dim()} dimensions")

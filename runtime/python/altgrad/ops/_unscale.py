@@ -105,9 +105,9 @@ def dynamic_loss_scale_update(found_inf: Number, loss_scale: Number, growth_trac
         >>> scale, tracker = altgrad.dynamic_loss_scale_update(found_inf, scale, tracker)
     """
     if not growth_interval >= 1:
-        raise ValueError(f"growth_interval is {growth_interval}; it is at least 1")
+        raise ValueError(f"growth_interval is {growth_interval}; it has to be at least 1")
     if not 0.0 < backoff_factor < 1.0:
-        raise ValueError(f"backoff_factor is {backoff_factor}; it lies between 0 and 1")
+        raise ValueError(f"backoff_factor is {backoff_factor}; it has to lie between 0 and 1")
     if not any([isinstance(of, torch.Tensor) for of in (found_inf, loss_scale, growth_tracker)]):
         if found_inf:
             return loss_scale * backoff_factor, 0
@@ -125,8 +125,8 @@ def _inverse(scale):
     """1 / scale: a number, or a tensor of float32 that nobody waits for."""
     if isinstance(scale, torch.Tensor):
         if scale.numel() != 1 or scale.is_complex():
-            raise ValueError(f"loss_scale is a tensor of {scale.dtype} with shape {tuple(scale.shape)}; it is one "
-                             "real number")
+            raise ValueError(f"loss_scale is a tensor of {scale.dtype} with shape {tuple(scale.shape)}; it has to "
+                             "be one real number")
         if is_traced() or stays_on_device(scale):
             return scale.detach().double().reciprocal().float().view(())
         scale = scale.item()
@@ -135,7 +135,7 @@ def _inverse(scale):
     except (TypeError, ValueError):
         raise TypeError(f"loss_scale is {scale!r}, neither a number nor a tensor") from None
     if not 0.0 < scale < math.inf:
-        raise ValueError(f"loss_scale is {scale}; it is positive and finite")
+        raise ValueError(f"loss_scale is {scale}; it has to be positive and finite")
     return 1.0 / scale
 
 

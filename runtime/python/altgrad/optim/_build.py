@@ -280,8 +280,8 @@ def _state_dtype(key, state, param, shape):
                          f"belong to a parameter of shape {tuple(param.shape)} on {param.device}"
                          + (f", whose codes have shape {expected}" if expected != tuple(param.shape) else ""))
     if state.layout != torch.strided:
-        raise TypeError(f"state {key!r} is {state.layout}, and so is every gradient it was made of: "
-                        "the kernels and torch need a dense one")
+        raise TypeError(f"state {key!r} is {state.layout}, because its gradients were: the "
+                        "kernels and torch need a dense state")
     check_mode(state)
     return state.dtype
 

@@ -126,12 +126,12 @@ def _check_names(rule, part, hypers):
     keys = [state_key(stream, {}) for stream in part.states] + ["step"] * (part.step is not None)
     for key in keys:
         if keys.count(key) > 1:
-            raise ValueError(f"rule @{rule.name} has a state {key!r}, and so has every optimizer "
-                             "that stores it so: rename it")
+            raise ValueError(f"rule @{rule.name} has a state {key!r}, a name that an optimizer with this "
+                             "storage uses itself: rename it")
     for key in hypers:
         if key in _TAKEN or keyword.iskeyword(key) or not key.isidentifier():
-            raise ValueError(f"rule @{rule.name} calls a hyper-parameter {key!r}, which is taken "
-                             "or no name in Python: rename it")
+            raise ValueError(f"rule @{rule.name} has a hyper-parameter {key!r}, a name that is taken "
+                             "or not allowed in Python: rename it")
 
 
 def _signature(hypers):

@@ -79,7 +79,7 @@ class GridOptim(Optimizer):
         given = filled(type(self).__name__, shared)
         profile, storage = given["profile"], given["storage"]
         if profile not in _PROFILES:
-            raise ValueError(f"Invalid profile value: {profile}; it is None, 'torch' or 'reference'")
+            raise ValueError(f"Invalid profile value: {profile}; it has to be None, 'torch' or 'reference'")
         defaults = dict(scale=scale, momentum=momentum, weight_decay=weight_decay,
                         rung_clip=rung_clip, maximize=maximize, lr=lr)
         for key in ("lr", "scale", "momentum", "weight_decay", "rung_clip"):
@@ -145,7 +145,7 @@ class GridOptim(Optimizer):
 def _check(key, value):
     # A tensor may lie on a device that nobody waits for.
     if not isinstance(value, torch.Tensor) and not (isinstance(value, Real) and value >= 0.0):
-        raise ValueError(f"Invalid {key} value: {value}; it is a number from 0")
+        raise ValueError(f"Invalid {key} value: {value}; it has to be a number of at least 0")
 
 
 def _format(dtype, name):
@@ -162,8 +162,8 @@ def _words(grid, reference, storage):
     given = Storage(storage)
     for name in ("param", "master", "rungs"):
         if name in given:
-            raise ValueError(f"storage says {name}={given[name]}; what a parameter is says its dtype, "
-                             "and its grid `fp8_dtype` or `format`")
+            raise ValueError(f"storage says {name}={given[name]}: leave it out, for the parameter's dtype says how it "
+                             "is stored, and fp8_dtype or format on which grid it is")
     words = Storage({"states": "f32", "rungs": f"{grid},reference" if reference else grid}) | given
     rule = find_template("gridoptim")
     compile_sets([set_line(rule, (), {"param": "f32", "grad": "f32", "step": "f32", **words})], [rule])

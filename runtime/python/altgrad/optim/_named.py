@@ -94,7 +94,7 @@ def _check(given):
         if name in given and not 0.0 <= given[name]:
             raise ValueError(f"Invalid {words}: {given[name]}")
     if not 0 <= (bits := given.get("mantissa_bits", 0)) <= 23 or bits != int(bits):
-        raise ValueError(f"Invalid mantissa_bits value: {bits}; it is a whole number of 0 to 23")
+        raise ValueError(f"Invalid mantissa_bits value: {bits}; it has to be a whole number of 0 to 23")
     if isinstance(given["lr"], torch.Tensor) and given["lr"].numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
     for index, beta in enumerate(given.get("betas", ())):

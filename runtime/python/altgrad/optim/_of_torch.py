@@ -167,8 +167,8 @@ class Adagrad(Named):
         word = words.get("sum") or words.get("states") or "f32"
         first = group["initial_accumulator_value"]
         if first and (block_of(word) > 1 or dtype_of(format_of(word)) in CODES):
-            raise ValueError(f"initial_accumulator_value={first}, but sum={word} begins with 0: leave "
-                             "it 0, or store the sum as f32, bf16 or f16")
+            raise ValueError(f"initial_accumulator_value={first}, but a sum that is stored as {word} "
+                             "begins with 0: leave the value 0, or store the sum as f32, bf16 or f16")
 
     def _before_torch(self, param, group):
         if not self.state.get(param):

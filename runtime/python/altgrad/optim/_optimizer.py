@@ -333,9 +333,9 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             return
         check_shards(self)
         if self._left_behind:
-            raise RuntimeError(f"altgrad.optim.{type(self).__name__}: its process_group was left "
-                               "behind when it was copied, and max_grad_norm would clip by this "
-                               "rank's own norm; set it, or set it to None")
+            raise RuntimeError(f"altgrad.optim.{type(self).__name__}: a copy does not keep the "
+                               "process_group, and max_grad_norm would clip by this rank's own norm; "
+                               "set optimizer.process_group, to None if there is one process")
 
     # Checkpoints, copies.
 

@@ -121,7 +121,7 @@ class Statistics:
     def __init__(self, optimizer: "Optimizer") -> None:
         owner = f"altgrad.optim.{type(optimizer).__name__}"
         if not optimizer._measures:
-            raise RuntimeError(f"{owner}: made without statistics=True, its steps say nothing")
+            raise RuntimeError(f"{owner} was made without statistics=True, so there are none")
         params = [(group, place, param) for group, entries in enumerate(optimizer.param_groups)
                   for place, param in enumerate(entries["params"])]
         self._names = [(group, place) for group, place, _ in params]

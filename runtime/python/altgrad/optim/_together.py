@@ -124,7 +124,7 @@ def check_shards(optimizer):
             if any(getattr(param, mark, False) for mark in _MARKS):
                 raise RuntimeError(
                     f"altgrad.optim.{type(optimizer).__name__}: parameter {place} of group {index} "
-                    "is a shard, and max_grad_norm would clip every rank by the norm of its own; "
+                    "is a shard, and max_grad_norm would clip every rank by its own norm; "
                     "pass process_group=, the group of the ranks that hold the shards")
 
 

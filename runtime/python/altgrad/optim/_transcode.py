@@ -49,8 +49,8 @@ def print_errors(errors: list[StateError]) -> None:
     for key in dict.fromkeys(error.key for error in errors):
         mine = [error for error in errors if error.key == key]
         mean = (sum(error.rms**2 for error in mine) / len(mine))**0.5
-        print(f"altgrad.transcode: {key} of {len(mine)} parameters: off by {max(e.max for e in mine):.3g} "
-              f"of the largest at most, {mean:.3g} in the mean")
+        print(f"altgrad.transcode: {key} of {len(mine)} parameters: largest error {max(e.max for e in mine):.3g}, "
+              f"root mean square {mean:.3g}, as shares of the largest magnitude")
 
 
 def transcode(state_dict: dict[str, Any], to: Optimizer | type[Optimizer] | StorageLike, *,
@@ -128,7 +128,7 @@ def _words_of(group, given, where):
     for key in {*said, *given} - _KNOWN_WORDS if said and given else ():
         if layout_of(said, key) != layout_of(given, key):
             raise ValueError(f"storage says {key}={given.get(key, given.get('states'))}, and {where} "
-                             f"{group[LINE]!r}: leave storage out")
+                             f"says {group[LINE]!r}: leave storage out")
     return said or given
 
 
@@ -138,8 +138,8 @@ def _checked(params, places):
         return {}
     params = list(params)
     if len(params) != len(places) or not all(isinstance(p, torch.Tensor) for p in params):
-        raise ValueError(f"{len(params)} params, and the state_dict has {len(places)} parameters: give "
-                         "tensors in the order of the param_groups")
+        raise ValueError(f"there are {len(params)} params, and the state_dict has {len(places)} parameters: give "
+                         "their tensors in the order of the param_groups")
     return dict(zip(places, params))
 
 
@@ -151,7 +151,7 @@ def _read(entry, group, words, param, where):
               if t is not None} | ({tuple(param.shape)} if param is not None else set())
     if len(shapes) > 1:
         raise ValueError(f"{where} has states of shapes {', '.join(map(str, sorted(shapes)))}"
-                         + ("" if param is None else ", its own among them"))
+                         + ("" if param is None else ", and of the parameter itself"))
     if param is not None and param.numel():
         strides = (param if is_dense(param) else torch.empty_like(param)).stride()
         kept.states = {key: in_order(state, strides) for key, state in kept.states.items()}
@@ -217,7 +217,7 @@ class _Target:
         if self.writer:
             if self.kind != "transformer_engine" and (kept.master is not None or kept.remainder is not None):
                 raise ValueError(f"{where} has a master, for which {self.kind} has no place: transcode to "
-                                 "master=f32, load its 'master' into float32 parameters and take it out")
+                                 "master=f32, copy 'master' into float32 parameters, and delete it from the state")
             try:
                 return self.writer(kept), []
             except ValueError as error:
@@ -249,16 +249,16 @@ class _Target:
         if kept.master is None and kept.remainder is None:
             return []
         if word is None:
-            raise ValueError(f"{where} has a master, and storage says nothing of one: say master=f32 or "
-                             "master=bf16+i16")
+            raise ValueError(f"{where} has a master, and the storage in `to` has no word for it: add "
+                             "master=f32 or master=bf16+i16")
         dtype = dtype_of(format_of(word)) if splits(word) else torch.float32
         there = kept.master if kept.remainder is None else kept.remainder
         if there.dtype == dtype:
             entry[REMAINDER if splits(word) else "master"] = there.clone()
             return []
         if param is None:
-            raise ValueError(f"{where}: masters in one piece and in two are made of each other and the "
-                             "parameter: give params")
+            raise ValueError(f"{where}: a float32 master is split, or a split one joined, with the "
+                             "help of the parameter: pass params=")
         master = kept.master if kept.master is not None else _joined(param, kept.remainder, where)
         if not splits(word):
             entry["master"] = master
