@@ -61,7 +61,8 @@ struct Options {
           "Formats of the generated step's streams: \"param=bf16 "
           "master=f32 m=bf16 states=param copy=ocp.e4m3fn step=f32\"; "
           "f32 where unnamed, the step count i64. Behind a comma: "
-          "nearest_even, toward_zero, stochastic or stochastic32, saturate or nonfinite"),
+          "nearest_even, toward_zero, stochastic or stochastic32, saturate or nonfinite, and "
+          "of states that are divided by keep_positive"),
       cl::cat(category)};
   cl::list<std::string> sets{
       "set",

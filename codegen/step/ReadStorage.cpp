@@ -39,10 +39,11 @@ LogicalResult SetWriter::take(StringRef text, const StorageWord &word) {
     return error() << "storage names '" << word.stream << "' twice; leave one out";
   columns[word.stream] = word.column;
   if (failed(checkBook(text, word)) || failed(checkCompanding(text, word)) ||
-      failed(checkColumns(text, word)) || failed(checkTensorScale(text, word)))
+      failed(checkColumns(text, word)) || failed(checkTensorScale(text, word)) ||
+      failed(checkKeepPositive(text, word)))
     return failure();
   if (word.hasModifiers() || word.tensorScale != TensorScale::None || word.both ||
-      word.squares())
+      word.squares() || word.keepPositive)
     words[word.stream] = word;
   if (word.squares())
     return takeSquares(text, word);
@@ -54,7 +55,7 @@ LogicalResult SetWriter::checkRounding() {
   for (const auto &[stream, word] : words) {
     auto format = FormatAttr::getNamed(loc.getContext(), formatOf(stream));
     lookAt("storage", word.column);
-    if (word.hasModifiers() && format.isF32())
+    if ((word.hasModifiers() || word.keepPositive) && format.isF32())
       return error() << "storage '" << word.text
                      << "' says how to round, and f32 needs no rounding; write " << stream
                      << "=f32, or another format";

@@ -241,7 +241,7 @@ void SetWriter::update() {
     if (blockOf(state.key) > 1)
       storeBlocks(state, scales[state.key], "%" + state.name + ".new");
     else
-      stored(state, "%" + state.name + ".new", state.key);
+      stored(state, keptList(state), state.key);
 }
 
 //===-- The step

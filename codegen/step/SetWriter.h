@@ -140,8 +140,13 @@ private:
   std::optional<ScaleRule> ruleOf(llvm::StringRef state);
   Companding compandingOf(llvm::StringRef state);
   mlir::LogicalResult checkCompanding(llvm::StringRef text, const StorageWord &word);
+  mlir::LogicalResult checkKeepPositive(llvm::StringRef text, const StorageWord &word);
+  // `number` of a state over `scale`, "" for 1; where its word says so, at least what
+  // the smallest positive code is read as, if it is above 0.
+  std::string keptPositive(const Named &state, const std::string &number, llvm::StringRef scale);
+  std::string keptList(const Named &state);
   void expand(const Named &state);
-  void compress(const Named &state, llvm::StringRef scale);
+  void compress(const Named &state, const std::string &number, llvm::StringRef scale);
   FormatAttr scaleFormat(llvm::StringRef state);
   std::string typeOfScales(llvm::StringRef state);
   Named takeScales(llvm::StringRef access, llvm::StringRef state);

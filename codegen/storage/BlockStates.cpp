@@ -145,7 +145,9 @@ std::string SetWriter::anyScale(const Named &state, const Named &scales,
   std::string name = "%" + state.name + ".";
   Format known = codecOf(state.key);
   bool half = inHalves(state.key), bent = compandingOf(state.key) != Companding::None;
-  float least = bent ? 1e-12f : half ? 0x1p-24f : 0x1p-120f;
+  // FlashOptim's floor is 0 in f16.
+  bool kept = wordOf(state.key).keepPositive;
+  float least = half && (!bent || kept) ? 0x1p-24f : bent ? 1e-12f : 0x1p-120f;
   auto line = [&](const Twine &result, const Twine &value) {
     text.line(name + result + " = " + value + " : f32");
   };
@@ -171,13 +173,13 @@ std::string SetWriter::anyScale(const Named &state, const Named &scales,
 
 // torchao's codes are those of a quotient, and so are its bytes: three products
 // that give it (tests/numeric/quotients.cpp), and NaN for what is infinite.
-static void divide(StepText &text, const std::string &name) {
+static void divide(StepText &text, const std::string &name, const std::string &number) {
   auto line = [&](const Twine &result, const Twine &value) {
     text.line(name + result + " = " + value + " : f32");
   };
-  line("near", "arith.mulf " + name + "next, " + name + "inverse");
+  line("near", "arith.mulf " + number + ", " + name + "inverse");
   line("back", "arith.negf " + name + "near");
-  line("rest", "math.fma " + name + "back, " + name + "scale, " + name + "next");
+  line("rest", "math.fma " + name + "back, " + name + "scale, " + number);
   line("scaled", "math.fma " + name + "rest, " + name + "inverse, " + name + "near");
 }
 
@@ -194,16 +196,16 @@ void SetWriter::storeBlocks(const Named &state, const Named &scales,
   std::string scale = powers ? powerOfTwo(scales, largest, state.key,
                                         typeOfScales(state.key))
                              : anyScale(state, scales, largest);
+  std::string number = keptPositive(state, name + "next", scale);
   if (bent != Companding::None) {
-    compress(state, scale);
+    compress(state, number, scale);
   } else {
     text.line(name + "one = arith.constant 1.0 : f32");
     text.line(name + "inverse = arith.divf " + name + "one, " + scale + " : f32");
     if (codecOf(state.key).book)
-      divide(text, name);
+      divide(text, name, number);
     else
-      text.line(name + "scaled = arith.mulf " + name + "next, " + name +
-                "inverse : f32");
+      text.line(name + "scaled = arith.mulf " + number + ", " + name + "inverse : f32");
   }
   text.line(name + "list = collect " + name + "scaled : f32 to !altgrad.reals");
   stored(state, name + "list", state.key, /*scaled=*/true);

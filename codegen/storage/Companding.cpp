@@ -67,10 +67,11 @@ void SetWriter::expand(const Named &state) {
 // With x = number / scale: 127 * 2x / (1 + |x|) is 254 * number / (scale + |number|), and
 // a root's share 255 * root / scale. Then floor(... + 0.5). What is beyond the scale, an
 // infinity too, is the largest code, and a NaN 0.
-void SetWriter::compress(const Named &state, StringRef scale) {
+void SetWriter::compress(const Named &state, const std::string &number,
+                         StringRef scale) {
   Lines line{text, "%" + state.name + "."};
   bool root = compandingOf(state.key) == Companding::Sqrt;
-  std::string within = line("within", "arith.minimumf " + line.name + "next, " + scale);
+  std::string within = line("within", "arith.minimumf " + number + ", " + scale);
   std::string over = scale.str();
   if (!root) {
     std::string least = line("lowest", "arith.negf " + scale);

@@ -14,7 +14,8 @@ static constexpr StringRef modifiers[] = {
     "nearest_even", "toward_zero", "stochastic", "stochastic32", "reference",
     "saturate",     "nonfinite",   "rceil",      "floor",        "ceil",
     "even",         "both",        "delayed",    "current",      "bounded",
-    "pow2",         "softsign",    "sqrt"};
+    "pow2",         "softsign",    "sqrt",
+    "keep_positive"};
 
 static std::string quote(StringRef text) { return ("'" + text + "'").str(); }
 
@@ -95,6 +96,12 @@ static std::string readModifier(StringRef text, StringRef modifier,
     if (word.both)
       return where + " says 'both' twice";
     word.both = true;
+    return "";
+  }
+  if (modifier == "keep_positive") {
+    if (word.keepPositive)
+      return where + " says 'keep_positive' twice";
+    word.keepPositive = true;
     return "";
   }
   bool longDraw = modifier == "stochastic32";

@@ -27,6 +27,7 @@ enum class Companding { None, Softsign, Sqrt };
 /// "copy=ocp.e4m3fn:128x128", "copy=ocp.e4m3fn:128x128,pow2": blocks of rows and columns.
 /// "copy=ocp.e4m3fn:32:ocp.e8m0,floor", or "copy=mxfp8,floor": scales are powers of two.
 /// "m=int8:32:f16,softsign": scales are in f16, codes are of bent numbers.
+/// "v=bnb8u:256,keep_positive": a number above 0 is not stored as 0.
 struct StorageWord {
   std::string text; // all of it
   unsigned column = 1; // in the line, from 1
@@ -41,6 +42,7 @@ struct StorageWord {
   bool reference = false; // of rungs: draws as GridOptim's source adds them
   TensorScale tensorScale = TensorScale::None;
   unsigned history = 1; // steps that a delayed scale looks back
+  bool keepPositive = false; // what is above 0 is at least the smallest code's number
   bool both = false;    // blocks of columns beside those of rows
   bool pow2 = false;    // that scale, or each of squares, is rounded down to a power of two
   bool squares() const { return block == "128x128"; }

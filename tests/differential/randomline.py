@@ -111,7 +111,9 @@ class Line:
         self.parameter()
         for state in self.states:
             if self.often(0.7):
-                self.words.append(f"{state}={self.state()}")
+                word = self.state()
+                kept = ",keep_positive" * (word != "f32" and self.often(0.2))
+                self.words.append(f"{state}={word}{kept}")
         self.copies()
         return [word for _, word in sorted(zip(self.rng.random(len(self.words)), self.words))]
 
