@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Compares random specs in every execution for HOURS: tools/soak.sh 2 [--seed N] [--cases N] [--failures FOLDER]
 # or proves formats on all 2^32 floats: tools/soak.sh floats [threads] [name...]
+# or trains MODELS random small models with every stock narrow class, for SECONDS at most, and fails where an update
+# is more than two learning rates: tools/soak.sh narrow 500 36000
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n 2,4p "$0" | cut -c3-
+  sed -n 2,6p "$0" | cut -c3-
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -13,4 +15,9 @@ if [ "$1" = floats ]; then
 fi
 python=${ALTGRAD_PYTHON:-$root/.venv/bin/python}
 [ -x "$python" ] || python=python3
+if [ "$1" = narrow ]; then
+  export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \
+    ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
+  exec "$python" "$root/tests/python/storage/narrowmodels.py" "${2:-500}" "${3:-36000}"
+fi
 exec "$python" "$root/tests/differential/soak.py" "$@"

@@ -1,6 +1,7 @@
 // Every update of a step, its scalars, and the report.
 #include "codegen/analyze/Analyze.h"
 
+#include "altgrad/book.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
@@ -76,10 +77,32 @@ static void checkLossScale(StepOp step, double scale,
   }
 }
 
+// A gradient whose format has no negative numbers.
+static void checkSigns(StepOp step, Findings &findings) {
+  for (BlockArgument argument : step.getBody().getArguments()) {
+    auto tensors = dyn_cast<TensorsType>(argument.getType());
+    if (step.getRole(argument) != "grad" || !tensors)
+      continue;
+    FormatAttr format = tensors.getFormat();
+    Format codes = format.toFormat();
+    bool hasSign = codes.book ? books[codes.book - 1].hasSign : codes.hasSign;
+    if (hasSign)
+      continue;
+    bool hasZero = codes.book || codes.hasZero;
+    findings.list.push_back(
+        {argument.getLoc(),
+         "gradients '" + step.getName(argument).str() + "' in " + format.getKnownName().str() +
+             " are never negative" + (hasZero ? "" : " and never 0") +
+             ": the format has no " + (hasZero ? "sign" : "sign and no zero"),
+         "storage=\"grad=bf16\" has both"});
+  }
+}
+
 void altgrad::checkScalars(StepOp step, ArrayRef<StoredUpdate> updates,
                            double lossScale,
                            Findings &findings) {
   checkCount(step, updates, findings);
+  checkSigns(step, findings);
   checkLossScale(step, lossScale, findings);
 }
 

@@ -36,14 +36,18 @@ private:
   void beginning();
   void vanishing();
   double vanishesBelow() const;
-  double moveAt(double grad, double now, bool lost) const;
+  double moveAt(double grad, double now, std::optional<double> held = {}) const;
+  void unscaled();
   // `always`: formats alone say so, or these and other values of a hyper-parameter.
   void report(const std::string &what, const std::string &remedy,
               bool always = true) {
     findings.list.push_back({update.placeOf(index), what, remedy});
     if (always && narrow())
-      findings.limits.push_back(
-          {update.set(), update.keyOf(index), "", 0, 0, what + "; " + remedy});
+      warn(what, remedy);
+  }
+  void warn(const std::string &what, const std::string &remedy) {
+    findings.limits.push_back(
+        {update.set(), update.keyOf(index), "", 0, 0, what + "; " + remedy});
   }
   // What a block's scale gives room for depends on what else is in the block.
   bool narrow() const { return block == 1 && format != "f32"; }
@@ -56,18 +60,37 @@ private:
     if (format == "f32")
       return widest;
     std::string kept = "\"" + name + "=f32\" keeps it";
-    if (update.isBook(index)) // which has the nearest number alone
+    // Which have the nearest number alone.
+    if (update.isBook(index) || !update.bentBy(index).empty())
       return "storage=" + kept;
-    return "storage=\"" + name + "=" + format +
-           ",stochastic\" keeps the change on average, " + kept;
+    return "storage=\"" + word(format, ",stochastic", keepsPositive()) +
+           "\" keeps the change on average, " + kept;
   }
   std::string wider() const {
     if (format == "f32")
       return widest;
     StringRef format = this->format;
-    return "storage=\"" + name +
-           (format.starts_with("bf16") ? "=f32" : "=bf16,stochastic") +
-           "\" has room for it";
+    return "storage=" + more();
+  }
+  std::string more() const {
+    bool half = StringRef(format).starts_with("bf16");
+    return "\"" + name + (half ? "=f32" : "=bf16,stochastic") + "\" has room for it";
+  }
+
+  // What leaves no 0 behind a number above it.
+  std::string positive() const {
+    bool draws = update.roundingOf(index) == Round::Stochastic;
+    return "storage=\"" + word(format, draws ? ",stochastic" : "", true) +
+           "\" stores no positive number as 0";
+  }
+  bool keepsPositive() const {
+    return update.kept(index, 0, 1) == 0 && update.kept(index, 0x1p-145, 1) > 0x1p-144;
+  }
+  std::string word(StringRef format, StringRef rounding, bool positive) const {
+    StringRef bent = update.bentBy(index);
+    return (name + "=" + format + (bent.empty() ? rounding : bent) +
+            (positive ? ",keep_positive" : ""))
+        .str();
   }
 
   const StoredUpdate &update;
@@ -224,12 +247,12 @@ double StateCheck::vanishesBelow() const {
 }
 
 // How far a parameter moves by what a steady gradient has left behind, when it is
-// `now`; `lost`: with this state at 0.
-double StateCheck::moveAt(double grad, double now, bool lost) const {
+// `now`; `held`: with this state at that.
+double StateCheck::moveAt(double grad, double now, std::optional<double> held) const {
   Point point = update.steady(grad), rest = update.steady(0);
   point.grad = now;
-  if (lost)
-    point.states[state] = 0;
+  if (held)
+    point.states[state] = *held;
   return std::fabs(update.apply(point, /*exact=*/true)[0] -
                    update.apply(rest, /*exact=*/true)[0]);
 }
@@ -242,19 +265,62 @@ void StateCheck::vanishing() {
   std::string what = place() + " stays 0 under gradients below " + digits(grad);
   if (block > 1)
     what += " of the block's largest";
-  double wanted = moveAt(grad, 0, false), moved = moveAt(grad, 0, true);
+  double wanted = moveAt(grad, 0), moved = moveAt(grad, 0, 0.0);
   if (wanted > 0 && moved > 2 * wanted) {
-    report(what + ", and what divides by it moves a parameter by up to " +
-               digits(moved) + " where " + digits(wanted) + " is meant",
-           wider());
+    what += ", and what divides by it moves a parameter by up to " + digits(moved) +
+            " where " + digits(wanted) + " is meant";
+    std::string remedy = format == "f32" ? std::string(widest) : positive() + ", " + more();
+    report(what, remedy, /*always=*/false);
+    if (format != "f32") // in a block, beside whatever is in it
+      warn(what, remedy);
     return;
   }
-  wanted = moveAt(grad, grad, false), moved = moveAt(grad, grad, true);
-  double usual = moveAt(1, 1, false);
+  wanted = moveAt(grad, grad), moved = moveAt(grad, grad, 0.0);
+  double usual = moveAt(1, 1);
   if (block == 1 && wanted > usual / 1000 && moved < wanted / 2)
     report(what + ", which move a parameter by " + digits(moved) + " where " +
                digits(wanted) + " is meant",
            wider());
+}
+
+// A block whose numbers are all below what the least scale has room for: whether an update
+// is another one then. The largest gradient for which it is, all of the block's being alike.
+void StateCheck::unscaled() {
+  if (block == 1)
+    return;
+  double wanted = 0, moved = 0, usual = moveAt(1, 1);
+  auto held = [&](double number) { return update.kept(index, number, std::fabs(number)); };
+  auto differs = [&](double power) {
+    double grad = std::exp2(power), grown = next(0, grad, /*exact=*/true);
+    wanted = moveAt(grad, grad);
+    // One that is stored as 0 begins anew in every step.
+    moved = moveAt(grad, grad, held(grown) == 0 ? 0 : held(update.steady(grad).states[state]));
+    return wanted > usual / 1000 && (moved > 2 * wanted || moved < wanted / 2);
+  };
+  double power = 0;
+  // Until updates no longer matter.
+  while (!differs(power))
+    if ((power -= 4) < -80 || wanted <= usual / 1000)
+      return;
+  double low = power, high = power + 4;
+  for (int i = 0; i < 10; ++i) {
+    double middle = (low + high) / 2;
+    (differs(middle) ? low : high) = middle;
+  }
+  differs(low);
+  std::string what = place() + " is lost in a block whose gradients are all below " +
+                     digits(std::exp2(low)) + ", for which the least scale in " +
+                     update.scaleFormatOf(index) + " is too large: a parameter moves by " +
+                     digits(moved) + " where " + digits(wanted) + " is meant";
+  StringRef plain = StringRef(format).rsplit(':').first;
+  std::string remedy =
+      update.scaleFormatOf(index) == "f32"
+          ? wider()
+          : "storage=\"" + word(plain, "", keepsPositive()) + "\" has scales in f32";
+  report(what, remedy, /*always=*/false);
+  // Where steps are merely shorter below 1e-7, with torchao's 1e-12, nobody is warned.
+  if (moved > wanted || update.scaleFormatOf(index) != "f32")
+    warn(what, remedy);
 }
 
 void StateCheck::run() {
@@ -279,6 +345,7 @@ void StateCheck::run() {
   else if (linear && std::fabs(share - 1) < 1e-13 && at != middle)
     sum();
   vanishing();
+  unscaled();
 }
 
 void altgrad::checkStates(const StoredUpdate &update,

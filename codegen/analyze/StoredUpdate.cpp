@@ -2,6 +2,7 @@
 #include "codegen/analyze/StoredUpdate.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/SetVector.h"
 #include <cmath>
 
@@ -245,7 +246,29 @@ std::string StoredUpdate::formatOf(unsigned index) const {
   if (text.empty())
     llvm::raw_string_ostream(text) << format;
   unsigned block = blockOf(index);
-  return block > 1 ? text + ":" + std::to_string(block) : text;
+  if (block == 1)
+    return text;
+  std::string scales = scaleFormatOf(index);
+  return text + ":" + std::to_string(block) + (scales == "f32" ? "" : ":" + scales);
+}
+
+std::string StoredUpdate::scaleFormatOf(unsigned index) const {
+  for (auto [value, argument] : paths[index].written)
+    if (auto type = cast<TensorsType>(argument.getType()); type.getBlock() > 1)
+      return type.getFormat().getKnownName().str();
+  return "";
+}
+
+// What is bent is cut to whole numbers first, so it is rounded twice.
+StringRef StoredUpdate::bentBy(unsigned index) const {
+  unsigned roundings = 0;
+  bool root = false;
+  for (Operation *op : paths[index].stores) {
+    auto quantize = dyn_cast<QuantizeOp>(op);
+    roundings += quantize && quantize.getTensors().getType().getBlock() == 1;
+    root |= isa<math::SqrtOp>(op);
+  }
+  return roundings < 2 ? "" : root ? ",sqrt" : ",softsign";
 }
 
 bool StoredUpdate::isBook(unsigned index) const {

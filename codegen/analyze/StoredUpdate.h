@@ -46,8 +46,12 @@ public:
   }
   llvm::StringRef nameOf(unsigned index) const;
   mlir::Location placeOf(unsigned index) const;
-  /// "bf16", "ocp.e5m2:256"; of the parameter, that of its master if it has one.
+  /// "bf16", "ocp.e5m2:256:f16"; of the parameter, that of its master if it has one.
   std::string formatOf(unsigned index) const;
+  /// "f32", "f16": that of the scales of its blocks; "" where it has none.
+  std::string scaleFormatOf(unsigned index) const;
+  /// ",softsign", ",sqrt", or "" where codes are of numbers as they are.
+  llvm::StringRef bentBy(unsigned index) const;
   bool isBook(unsigned index) const;
   /// How it is rounded; nothing where it is f32.
   std::optional<Round> roundingOf(unsigned index) const;

@@ -11,11 +11,9 @@ using namespace altgrad;
 
 // What may stand behind a comma: rounding, what is beyond a format, scales, codes.
 static constexpr StringRef modifiers[] = {
-    "nearest_even", "toward_zero", "stochastic", "stochastic32", "reference",
-    "saturate",     "nonfinite",   "rceil",      "floor",        "ceil",
-    "even",         "both",        "delayed",    "current",      "bounded",
-    "pow2",         "softsign",    "sqrt",
-    "keep_positive"};
+    "nearest_even",  "toward_zero", "stochastic", "stochastic32", "reference", "saturate", "nonfinite",
+    "keep_positive", "rceil",       "floor",      "ceil",         "even",      "both",     "delayed",
+    "current",       "bounded",     "pow2",       "softsign",     "sqrt"};
 
 static std::string quote(StringRef text) { return ("'" + text + "'").str(); }
 

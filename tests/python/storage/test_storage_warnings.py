@@ -65,7 +65,10 @@ def test_every_group_counts():
 
 @pytest.mark.parametrize("storage, words", [
     ("v=f16", "stays 0 under gradients below 0.00545"), ("v=ocp.e5m2", "stays 0 under gradients below 0.0873"),
-    ("m=uint8", "the format has no negative numbers"), ("v=ocp.e8m0", "the format has no zero")])
+    ("m=uint8", "the format has no negative numbers"), ("v=ocp.e8m0", "the format has no zero"),
+    ("m=bnb8:256 v=bnb8u:256", "of the block's largest, and what divides by it moves a parameter by up to 1146"),
+    ("m=bnb8:256 v=bnb8u:256", 'storage="v=bnb8u:256,keep_positive" stores no positive number as 0'),
+    ("v=ocp.e5m2:128:f16,keep_positive", "the least scale in f16 is too large")])
 def test_what_a_format_has_no_room_for(storage, words):
     assert any(words in message for message in said(adamw(storage, betas=(0.9, 0.999))))
 
@@ -75,6 +78,8 @@ def test_what_a_format_has_no_room_for(storage, words):
     (adamw("param=bf16 master=f32"), torch.bfloat16),
     (adamw("param=bf16,stochastic states=param,stochastic", seed=1), torch.bfloat16),
     (altgrad.optim.AdamWFp8, torch.float32), (altgrad.optim.AdamWFp8, torch.bfloat16),
+    (altgrad.optim.Adam8bit, torch.float32), (altgrad.optim.AdamW8bit, torch.bfloat16),
+    (altgrad.optim.Lion8bit, torch.float32), (adamw("v=bf16:32:f16", betas=(0.9, 0.99)), torch.float32),
     (lambda params: altgrad.optim.SGD(params, lr=1e-3, storage="param=bf16"), torch.bfloat16)])
 def test_nothing_is_said(make, dtype):
     assert said(make, dtype) == []
@@ -89,12 +94,13 @@ def test_rules_of_ones_own():
 
 def kind_of(warning):
     """(whose it is, what it is about)"""
-    kinds = ["average", "stays 0", "no zero", "no negative", "the decay", "an update of", "is added to"]
+    kinds = ["average", "stays 0", "no zero", "no negative", "the decay", "an update of", "is added to", "is lost"]
     return warning.split(" in ")[0], *[kind for kind in kinds if kind in warning]
 
 
 @pytest.mark.parametrize("storage", [
-    "param=bf16", "states=bf16", "m=f16", "v=f16", "v=ocp.e5m2", "v=ocp.e4m3fn:256", "m=uint8 v=ocp.e8m0", "v=int8"])
+    "param=bf16", "states=bf16", "m=f16", "v=f16", "v=ocp.e5m2", "v=ocp.e4m3fn:256", "m=uint8 v=ocp.e8m0", "v=int8",
+    "m=bnb8:256 v=bnb8u:256", "v=ocp.e5m2:128:f16", "v=uint8:32:f16,sqrt", "v=ocp.e5m2:128:f16,keep_positive"])
 def test_what_is_advised_helps(storage):
     """With what a note says the warning above it is gone."""
     def analyzed(words):

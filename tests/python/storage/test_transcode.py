@@ -41,7 +41,9 @@ def equal_states(one, two):
     "m=ocp.e4m3fn:256 v=ocp.e5m2:256", "m=altgrad.e4m3:128 v=altgrad.e5m2:128", "m=bf16 v=f16",
     "states=ocp.e5m2", "m=altgrad.e6m9:64 v=altgrad.e7m8", "m=int8:32 v=uint8:32", "m=bnb8:256 v=bnb8u:256", "m=torchao4:128 v=torchao4u:128",
     "m=ocp.e2m1:32 v=ocp.e5m2:32", "master=f32", "states=f32",
-    "m=mxfp8 v=mxfp8e5m2", "m=ocp.e4m3fn:64:ocp.e8m0,even v=altgrad.e5m2:64:ocp.e8m0,floor"])
+    "m=mxfp8 v=mxfp8e5m2", "m=ocp.e4m3fn:64:ocp.e8m0,even v=altgrad.e5m2:64:ocp.e8m0,floor",
+    "m=bnb8:256 v=bnb8u:256,keep_positive", "m=int8:32:f16,softsign v=uint8:32:f16,sqrt,keep_positive",
+    "m=mxfp8 v=mxfp8e5m2,keep_positive", "v=f16,keep_positive", "states=torchao4u:128,keep_positive m=bf16:32:f16,keep_positive"])
 def test_what_is_written_is_what_a_kernel_stores(storage):
     """The first step makes both moments of the gradient alone: f32 ones, transcoded, are the narrow ones."""
     wide, narrow = twins.make(SHAPES, count=2)

@@ -13,6 +13,8 @@ from .blocks import SCALES, bent_by, block_of, format_of_scales
 # The limits of a scale: BlockStates.cpp; in f16 and of bent numbers.
 _LEAST, _MOST = 2.0**-120, 2.0**126
 _HALF_LEAST, _HALF_MOST, _BENT_LEAST = 2.0**-24, 65504.0, 1e-12
+# What a word says where a number above 0 is not stored as 0.
+KEPT = "keep_positive"
 # SHA-256 of bitsandbytes' and torchao's 256 float32 begins so; unsigned and signed.
 _MAPS = {False: "305f002cc11278fb", True: "e732639a65f497b4"}
 
@@ -27,6 +29,7 @@ def encode(word, numbers, scaled=False):
     if name == "f32":
         return numbers.clone()
     codes = torch.empty(numbers.shape, dtype=dtype_of(name), device="cpu")
+    numbers = kept_positive(word, numbers)
     narrow = library().altgrad_format_bits(name.encode()) <= 8
     saturates = scaled or "saturate" in said or (narrow and "nonfinite" not in said)
     library().altgrad_format_encode(name.encode(), saturates, numbers.data_ptr(), codes.data_ptr(),
@@ -64,13 +67,14 @@ def encode_blocks(word, numbers, block):
         return _encode_powers(word, numbers)
     most = _HALF_MOST if half else _MOST
     if bent := bent_by(word):
-        codes, scales = _encode_bent(bent, numbers, block, most)
+        codes, scales = _encode_bent(word, numbers, block, most)
         return codes, scales.half() if half else scales
     top = decode(name, encode(name, torch.tensor([torch.inf], device="cpu"), scaled=True))
     least = library().altgrad_book_least_scale(name.encode())
     scales = (largest(numbers, block) / top).clamp(least or (_HALF_LEAST if half else _LEAST), most)
     scales = scales.half() if half else scales
     units = spread(scales.float(), block, len(numbers))
+    numbers = kept_positive(word, numbers, units)
     return encode(name, numbers / units if least else numbers * (1 / units), scaled=True), scales
 
 
@@ -80,9 +84,35 @@ def _encode_powers(word, numbers):
     numbers = numbers.detach().float().cpu().contiguous()
     codes = torch.empty(numbers.shape, dtype=dtype_of(format_of(word)), device="cpu")
     scales = torch.empty(-(-len(numbers) // block_of(word)), dtype=SCALES[format_of_scales(word)], device="cpu")
-    said = [part for part in word.split(",") if part != "stochastic"]
+    said = [part for part in word.split(",") if part not in ("stochastic", KEPT)]
     quantize_into(numbers, codes, scales, ",".join(said))
+    if KEPT in word.split(","):
+        kept = kept_positive(word, numbers, spread(scales.float(), block_of(word), len(numbers)))
+        quantize_into(kept, codes, scales, ",".join(said))
     return codes, scales
+
+
+@cache
+def _least_share(name, bent):
+    """What a number is over its scale where it has the smallest positive code; 0 where no code is 0."""
+    if bent:
+        return 1 / (255 if bent == "sqrt" else 253)
+    codes = torch.arange(256, device="cpu").to(torch.uint8)
+    dtype = dtype_of(name)
+    codes = codes[:2**min(8, library().altgrad_format_bits(name.encode()))]
+    numbers = decode(name, codes.view(dtype) if dtype.itemsize == 1 else codes.to(torch.int16).view(dtype))
+    return numbers[numbers > 0].min().item() if (numbers == 0).any() else 0
+
+
+def kept_positive(word, numbers, units=None):
+    """Where a word says so, numbers above 0 are at least what the smallest positive code stands for
+    (codegen/storage/KeepPositive.cpp). `units` are the scales of each element; None where there are none."""
+    share = _least_share(format_of(word), bent_by(word)) if KEPT in word.split(",") else 0
+    if not share:
+        return numbers
+    share = torch.tensor(share, device="cpu") * torch.tensor(1.001, device="cpu")
+    least = share if units is None else (units * share).clamp(2.0**-126)
+    return torch.where(numbers > 0, torch.maximum(numbers, least), numbers)
 
 
 def decode_blocks(word, codes, scales, block):
@@ -94,12 +124,15 @@ def decode_blocks(word, codes, scales, block):
     return (numbers * units * (1 / 255)).square() if bent else numbers * units
 
 
-def _encode_bent(bent, numbers, block, most):
+def _encode_bent(word, numbers, block, most):
     """FlashOptim's companding, as codegen/storage/Companding.cpp has it."""
+    bent = bent_by(word)
     # In float64: torch's root of a float32 is off by a place in one case of five.
     numbers = numbers.double().sqrt().float() if bent == "sqrt" else numbers
-    scales = largest(numbers, block).clamp(_BENT_LEAST, most)
+    floored = KEPT in word.split(",") and format_of_scales(word) == "f16"
+    scales = largest(numbers, block).clamp(_HALF_LEAST if floored else _BENT_LEAST, most)
     units = spread(scales, block, len(numbers))
+    numbers = kept_positive(word, numbers, units)
     within = torch.minimum(numbers, units)
     if bent == "sqrt":
         places, dtype = within / units * 255, torch.uint8

@@ -1,34 +1,38 @@
 """Optimizers of the library under a storage with narrow states. No rule of their own."""
 
 from ._of_papers import Lion
-from ._of_torch import AdamW
-
-_FP8 = "ocp.e4m3fn:256"
+from ._of_torch import Adam, AdamW
 
 
 class AdamWFp8(AdamW):
-    """AdamW with both moments in 8 bits, and a float32 scale for 256 elements.
+    """AdamW with both moments in 8-bit floating point, and a float32 scale for 256 elements.
 
     2.03 bytes of state for an element instead of 8. `state` holds `exp_avg` as
-    torch.float8_e4m3fn and `exp_avg_sq` as torch.float8_e5m2, which has numbers for second
-    moments 2^-31 of their block's largest (e4m3fn has none below 2^-18, and where a moment
-    becomes 0 an update is many times the learning rate); both are to be multiplied by `exp_avg_scale` and
-    `exp_avg_sq_scale`, one for each block of elements that are neighbours in memory. Parameters under 4096
-    elements keep float32.
+    torch.float8_e4m3fn and `exp_avg_sq` as torch.float8_e5m2. Each is to be multiplied by its scales,
+    `exp_avg_scale` and `exp_avg_sq_scale`, one for each block of elements that are neighbours in
+    memory. A second moment above 0 is stored as at least the smallest code, 2^-31 of its block's
+    largest: one that became 0 would make the next update many times the learning rate.
+    Parameters under 4096 elements keep float32.
 
     Rounded to nearest, `exp_avg_sq` lags behind: it grows where a gradient's square is many
     times as large, and falls with its block's largest alone. With
-    `storage="m=ocp.e4m3fn:256 states=ocp.e5m2:256,stochastic"` it follows on average, which
-    takes a CPU more time.
+    `storage="v=ocp.e5m2:256,stochastic,keep_positive"` it follows on average, which
+    takes a CPU more time. The words of `storage` are taken in place of the class's own.
     """
 
-    _storage = f"states=ocp.e5m2:256 m={_FP8}"
+    _storage = "states=ocp.e5m2:256,keep_positive m=ocp.e4m3fn:256"
+
+
+class AdamFp8(Adam):
+    """Adam with its moments stored as AdamWFp8 stores them."""
+
+    _storage = AdamWFp8._storage
 
 
 class LionFp8(Lion):
-    """Lion with its momentum as AdamWFp8 keeps its moments."""
+    """Lion with its momentum as AdamWFp8 keeps its first moments."""
 
-    _storage = f"states={_FP8}"
+    _storage = "states=ocp.e4m3fn:256"
 
 
 class AdamW8bit(AdamW):
@@ -36,13 +40,22 @@ class AdamW8bit(AdamW):
 
     `state` holds torch.uint8 codes: `exp_avg` places in the signed map (`bnb8`), `exp_avg_sq`
     and the largest of amsgrad in the unsigned one (`bnb8u`), each beside the largest of every
-    block as float32 under `<key>_scale`. A moment is stored as torchao's quantiser stores it,
-    byte for byte (Dettmers et al., 8-bit Optimizers via Block-wise Quantization, 2021); scales
-    begin at 1e-12, and what is not finite is stored as 0 is and has no part in a scale.
+    block as float32 under `<key>_scale` (Dettmers et al., 8-bit Optimizers via Block-wise Quantization,
+    2021). Scales begin at 1e-12. What is not finite is stored as 0 is and has no part in a scale.
     Parameters under 4096 elements keep float32.
+
+    A second moment above 0 is stored as at least the map's smallest number, 3.3e-7 of its block's largest.
+    The quantisers of torchao and bitsandbytes store 0 below half of that, and an update then divides
+    by `eps` alone. `storage="states=bnb8u:256 m=bnb8:256"` stores torchao's bytes, and warns.
     """
 
-    _storage = "states=bnb8u:256 m=bnb8:256"
+    _storage = "states=bnb8u:256,keep_positive m=bnb8:256"
+
+
+class Adam8bit(Adam):
+    """Adam with its moments stored as AdamW8bit stores them."""
+
+    _storage = AdamW8bit._storage
 
 
 class AdamW4bit(AdamW):
@@ -58,6 +71,12 @@ class AdamW4bit(AdamW):
     """
 
     _storage = "states=torchao4u:128 m=torchao4:128"
+
+
+class Adam4bit(Adam):
+    """Adam with its moments stored as AdamW4bit stores them."""
+
+    _storage = AdamW4bit._storage
 
 
 class Lion8bit(Lion):

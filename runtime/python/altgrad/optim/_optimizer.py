@@ -71,8 +71,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
     @shown
     def __init__(self, params: ParamsT, defaults: dict[str, Any], **shared: Unpack[OfTorch]):
         given = filled(type(self).__name__, shared)
-        if given["storage"]:
-            self._words = Storage(given["storage"])
+        self._words = type(self)._words | (given["storage"] or "")
         defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, given["seed"])}
         if given["max_grad_norm"] is not None:
             defaults = {**defaults, BOUND: bound_of(given["max_grad_norm"])}
