@@ -170,7 +170,7 @@ def test_words_and_places_that_have_no_columns():
             altgrad.optim.FromRule("adamw", storage=word)
     with pytest.raises(ValueError, match="rows of 48 elements"):
         altgrad.optim.AdamW(made((64, 48)), storage="copy=mxfp8,both").step()
-    with pytest.raises(ValueError, match=r"give x.t\(\).contiguous\(\)"):
+    with pytest.raises(ValueError, match=r"quantize x.t\(\).contiguous\(\)"):
         altgrad.quantize_blocks(torch.ones(32, 32), "mxfp8,both")
 
 
