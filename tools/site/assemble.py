@@ -30,26 +30,29 @@ class Site:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def link(self, page, target):
-        """What a link of a page leads to on the site."""
+    def link(self, page, found):
+        """A link of a page as it is on the site."""
+        text, target = found[1], found[2]
         path, _, anchor = target.partition("#")
         if re.match(r"[a-z]+:", target) or not path or path.endswith(".md"):
-            return target
+            return found[0]
         file = (ROOT / page).parent.joinpath(path).resolve()
+        if file.is_dir():  # which the site does not show
+            return text[1:-1]
         if not file.is_file():
-            return target
+            return found[0]
         name = file.relative_to(ROOT)
         if file.suffix in TEXT:
             self.shown.add(name)
-            return f"{path}.md"
+            return f"{text}({path}.md)"
         (self.docs / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, self.docs / name)
-        return target
+        return found[0]
 
     def page(self, name):
         text = re.sub(r"^<!--[a-z]+\n.*?^-->\n", "", (ROOT / name).read_text(), flags=re.M | re.S)
         parts = re.split(r"(^ *```.*?^ *```$)", text, flags=re.M | re.S)
-        parts[::2] = [re.sub(r"\]\(([^)\s]+)\)", lambda found: f"]({self.link(name, found[1])})", part) for part in parts[::2]]
+        parts[::2] = [re.sub(r"(\[[^][]*\])\(([^)\s]+)\)", lambda found: self.link(name, found), part) for part in parts[::2]]
         parts[1::2] = [re.sub(r"\A( *```)([\w-]*)([^\n]*)", fence, part) for part in parts[1::2]]
         self.write(name, "".join(parts))
 
@@ -64,6 +67,8 @@ class Site:
                  "functions": ("Functions of gradients and tensors", "altgrad.ops", ops)}
         for page, (title, module, names) in lists.items():
             entries = "\n\n".join(f"::: {module}.{name}" for name in names)
+            if page == "optim":
+                entries += "\n\n::: altgrad._storage.line.Storage"
             self.write(f"api/{page}.md", f"# {title}\n\nMade from the docstrings. [Guide](../runtime/python/Guide.md)\n\n{entries}\n")
 
 
