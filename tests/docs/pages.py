@@ -13,7 +13,8 @@ top-level entry of the checkout stands as a link, so that commands are written a
     mlir      Must be taken by altgrad-opt. `mlir in-rule` is part of the body of a rule, which has
               param %w, grad %g, state %m, state %v (f32), hyper %lr, %beta, %eps (f64) and step %t (i64).
     c, cpp    All blocks of a section are one program. With a `main` it is linked with the runtime and run,
-              without one only its syntax is checked. torch's headers are found, and cost ten seconds.
+              without one only its syntax is checked. The C++ of a page is compiled once, each section in a namespace
+              of its own and all #includes before: torch's headers cost ten seconds.
     output    What the python, sh or mlir block before it prints. `...` stands for anything, here and under `console`.
     text      A picture or a grammar. It is not run.
 

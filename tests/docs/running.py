@@ -118,34 +118,48 @@ class Runner:
     def run_c(self, block, expected, where):
         self.program.append(block)
 
-    run_cpp = run_c
-
     def run_output(self, block, expected, where):
         """Compared with the block before it."""
 
-    run_text = run_output
+    run_text = run_cpp = run_output  # those of a page are run_cpp_of
 
     def finish(self):
-        """Compiles what the C and C++ blocks of the section make together, and runs it if it has a main."""
-        if not self.program:
-            return
-        first = self.program[0]
-        where = f"{self.page.relative_to(ROOT)}:{first.line}"
-        text = "".join(f'#line {block.line} "{self.page}"\n{block.text}' for block in self.program)
-        source = self.folder / f"program.{first.tag}"
+        """Compiles what the C blocks of the section make together, and runs it if it has a main."""
+        if self.program:
+            self.build("c", "".join(map(self.placed, self.program)), self.program[0].line)
+
+    def placed(self, block):
+        return f'#line {block.line} "{self.page}"\n{block.text}'
+
+    def build(self, tag, text, line):
+        source = self.folder / f"program.{tag}"
         source.write_text(text)
-        words = [os.environ.get("CXX", "clang++-22"), *(["-x", "c"] if first.tag == "c" else ["-std=c++17"]),
+        words = [os.environ.get("CXX", "clang++-22"), *(["-x", "c"] if tag == "c" else ["-std=c++17"]),
                  str(source), "-Wall", "-Werror", f"-I{ROOT}/runtime/include"]
         libraries = [f"-L{LIBRARY.parent}", f"-Wl,-rpath,{LIBRARY.parent}"]
-        if "torch/" in text or "altgrad/optim.h" in text or "altgrad/amp.h" in text or "altgrad/ops.h" in text:
+        if "#include <torch/" in text:
             from torch.utils.cpp_extension import include_paths
             words += [f"-I{ROOT}/runtime/torch", "-fclang-abi-compat=17", *(f"-isystem{path}" for path in include_paths())]
             place = Path(torch.__file__).parent / "lib"
             libraries += ["-laltgrad_torch", f"-L{place}", f"-Wl,-rpath,{place}", "-ltorch", "-ltorch_cpu", "-lc10"]
-        if re.search(r"\bmain\s*\(", text):
-            self.command(shlex.join([*words, *libraries, "-laltgrad", "-o", "program"]) + " && ./program", False, where)
-        else:
-            self.command(shlex.join([*words, "-fsyntax-only"]), False, where)
+        last = [*libraries, "-laltgrad", "-o", "program"] if re.search(r"\bmain\s*\(", text) else ["-fsyntax-only"]
+        self.command(shlex.join(words + last) + (" && ./program" if "program" in last else ""), False,
+                     f"{self.page.relative_to(ROOT)}:{line}")
+
+
+def run_cpp_of(sections, folder):
+    """Compiles the C++ of a page once: torch's headers cost more than all the rest. Runs the main of each section."""
+    runner, heads, bodies, mains = Runner(sections[0].page, folder), [], [], []
+    for section in sections:
+        blocks = [block for block in section.blocks if block.tag == "cpp" and not block.value("title")]
+        text = "".join(map(runner.placed, blocks))
+        heads += re.findall(r"^#include .*\n", text, flags=re.M)
+        name = f"section_{section.line}"
+        bodies.append(f"namespace {name} {{\n{re.sub(r'^#include .*', '', text, flags=re.M)}\n}}\n")
+        if re.search(r"\bint main\s*\(", text):
+            mains.append(f"  {name}::main();\n")
+    main = "int main() {\n" + "".join(mains) + "}\n" if mains else ""
+    runner.build("cpp", "".join([*dict.fromkeys(heads), *bodies, main]), sections[0].line)
 
 
 def named(block, file, where):

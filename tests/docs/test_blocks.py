@@ -25,6 +25,24 @@ def test_the_blocks_of_a_section_run(section, tmp_path):
     runner.finish()
 
 
+CPP = {str(page.relative_to(pages.ROOT)): found for page in pages.pages()
+       if (found := [section for section in SECTIONS if section.page == page
+                     and any(block.tag == "cpp" and not block.value("title") for block in section.blocks)])}
+
+
+@pytest.mark.parametrize("page", CPP)
+def test_the_cpp_of_a_page_runs(page, tmp_path):
+    running.run_cpp_of(CPP[page], tmp_path)
+
+
+def test_cpp_that_is_wrong_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "ROOT", tmp_path)
+    wrong = sections(tmp_path, "```cpp\n#include <cstdlib>\nint main() { std::exit(3); }\n```\n")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(AssertionError, match="ends with 3"):
+        running.run_cpp_of(wrong, tmp_path / "folder")
+
+
 def sections(tmp_path, text):
     page = tmp_path / "README.md"
     page.write_text(text)
