@@ -1,4 +1,4 @@
-"""Bundles compiled from sets of rules, one per process and request, and what they say of themselves."""
+"""Bundles compiled from sets of rules, each once per process, and what their manifests say."""
 
 import ctypes
 import re

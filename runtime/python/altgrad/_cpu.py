@@ -13,7 +13,7 @@ class Cpu:
 
 
 def parse(text, machine):
-    """`text` is /proc/cpuinfo, whose processors are alike."""
+    """The Cpu that the text of /proc/cpuinfo describes; its processors are alike."""
     facts = dict([part.strip() for part in line.split(":", 1)]
                  for line in text.splitlines() if ":" in line)
     return Cpu(facts.get("model name", "unknown CPU"), machine,

@@ -27,7 +27,7 @@ _OLDEST_DRIVER = 11030
 
 @dataclass(frozen=True)
 class Line:
-    """What is said of one thing; `advice` is "" where there is nothing to do."""
+    """One line of the report; `advice` is "" where there is nothing to do."""
 
     state: str
     name: str
@@ -36,11 +36,12 @@ class Line:
 
 
 def python():
+    """The version of Python."""
     return Line(OK, "python", f"{platform.python_version()}, {sys.executable}")
 
 
 def settings(environment):
-    """Variables that change what the other lines find."""
+    """The environment variables that change what the other lines find."""
     found = [f"{name}={value}" for name, value in sorted(environment.items())
              if name.startswith("ALTGRAD_")]
     found += [f"{name}={environment[name]!r}" for name in ("CUDA_VISIBLE_DEVICES",)
@@ -49,6 +50,7 @@ def settings(environment):
 
 
 def runtime():
+    """Whether libaltgrad.so is found and has the right version."""
     try:
         return Line(OK, "runtime", f"{_library.runtime_version()}, {_library.find_library()}")
     except (_library.Error, OSError, AttributeError) as error:
@@ -57,7 +59,7 @@ def runtime():
 
 
 def cpu(found):
-    """`found` is a Cpu."""
+    """Whether the CPU, a Cpu, can run the host code."""
     flags, name, machine = found.flags, found.name, found.machine
     if machine != "x86_64":
         return Line(BAD, "cpu", f"{machine}", "altgrad's host code is for x86-64")
@@ -75,7 +77,7 @@ def cpu(found):
 
 
 def torch(found):
-    """What a process that imported torch, the native module and stepped has said."""
+    """Lines about torch, the native module and a first step, from what a process found that tried them."""
     failed = found.get("failed")
     if "version" not in found:
         return [Line(BAD, "torch", failed or "said nothing",
@@ -138,7 +140,7 @@ def bundles():
 
 
 def _cache_folder(environment):
-    """As runtime/compile/Cache.cpp chooses it."""
+    """The folder of the cache, as runtime/compile/Cache.cpp chooses it."""
     if environment.get("ALTGRAD_CACHE_DIR"):
         return Path(environment["ALTGRAD_CACHE_DIR"])
     for name, inner in (("XDG_CACHE_HOME", "altgrad"), ("HOME", ".cache/altgrad")):
@@ -148,7 +150,7 @@ def _cache_folder(environment):
 
 
 def _why_no_cache(folder):
-    """Why nothing would be kept in the folder, or ""."""
+    """Why the cache cannot use a folder, or ""."""
     if os.path.islink(folder):
         return "is a symbolic link"
     if not os.path.lexists(folder):
@@ -167,6 +169,7 @@ def _why_no_cache(folder):
 
 
 def cache(environment):
+    """Whether compiled rules can be kept, and how many are."""
     advice = ("rules of your own are compiled in every process; set ALTGRAD_CACHE_DIR to a folder "
               "that is yours and that others cannot write")
     folder = _cache_folder(environment)
@@ -248,7 +251,7 @@ def precision(cpu, found, torch_cuda):
 
 
 def _guard(check, *arguments):
-    """The lines of a check; what it did not foresee is a line, too."""
+    """The lines of a check. An exception that it did not expect becomes a line, too."""
     try:
         lines = check(*arguments)
     except Exception as error:

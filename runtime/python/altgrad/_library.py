@@ -144,7 +144,7 @@ def find_library():
 
 
 def find_templates():
-    """The folder of the rules that altgrad brings."""
+    """The folder of the library's templates."""
     for place in (_PACKAGE / "templates", _CHECKOUT / "templates"):
         if (place / "adamw.mlir").is_file():
             return place

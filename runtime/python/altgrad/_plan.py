@@ -60,13 +60,13 @@ class Plan:
         self._native.altgrad_mirror(self.handle, values, size)
 
     def workspace_bytes(self):
-        """What a run of the tensors bound now needs."""
+        """How many bytes of workspace a run with the bound tensors needs."""
         count = ctypes.c_uint64()
         self._native.altgrad_workspace(self.handle, ctypes.byref(count))
         return count.value
 
     def partials(self):
-        """Where in a workspace the words of chunks begin, how many a chunk has, how many chunks."""
+        """(offset of the words of chunks in a workspace, words of each chunk, number of chunks)."""
         offset, words, chunks = ctypes.c_uint64(), ctypes.c_int64(), ctypes.c_int64()
         self._native.altgrad_partials(self.handle, ctypes.byref(offset), ctypes.byref(words),
                                       ctypes.byref(chunks))

@@ -41,7 +41,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Choice:
-    """A format, and what of which device decided."""
+    """The format that was chosen, and which device decided it and why."""
 
     format: str
     why: str
@@ -61,7 +61,7 @@ def choose(device):
 
 
 def weakest(choices):
-    """The one of several Choices that all their devices can do."""
+    """The weakest of several Choices, which all their devices can do."""
     choices = list(choices)
     if not choices:
         raise ValueError("a job has at least one device, and no device was given")

@@ -64,7 +64,7 @@ for ordinal in range(ask("cuDeviceGetCount") or 0):
 
 
 def ask(script, *arguments):
-    """What the script said, as a dict; "failed" is there when it did not end well."""
+    """What the script printed, as a dict; it has "failed" where the script did not end well."""
     if not sys.executable:
         return {"failed": "this Python does not know its own program"}
     try:
@@ -96,7 +96,7 @@ def _ending(code, errors):
 
 
 def run(program, *arguments):
-    """(the words of a program, or None; why it has none)."""
+    """(the output of a program, or None; why there is none)."""
     try:
         done = subprocess.run([os.fspath(program), *arguments], capture_output=True, text=True,
                               errors="replace", timeout=SECONDS, stdin=subprocess.DEVNULL)

@@ -1,1 +1,1 @@
-"""Groups and tensors, looked at in every step and bound to a plan: what optimizers and ops share."""
+"""Reads param_groups and tensors in every step and binds them to a plan: what optimizers and ops share."""

@@ -1,4 +1,4 @@
-"""Who looks at an optimizer's groups and tensors in every step: native code, or Python."""
+"""Chooses whether native code or Python looks at an optimizer's groups and tensors in every step."""
 
 import os
 from collections import defaultdict
@@ -15,7 +15,7 @@ from .where import Where
 
 
 def binder():
-    """"native" or "python", as ALTGRAD_BINDER asks: python, native, or auto, what there is."""
+    """"native" or "python": what ALTGRAD_BINDER names. "auto", the default, is native code if there is any."""
     asked = os.environ.get("ALTGRAD_BINDER", "auto")
     if asked not in ("python", "native", "auto"):
         raise ValueError(f"ALTGRAD_BINDER is {asked!r}, not python, native or auto")
@@ -36,7 +36,7 @@ def _there_is():
 
 
 def make_groups(param_groups, keys):
-    """Groups of the kind that `binder` says; Python looks at what is no list or dict of its own."""
+    """Groups in native code or Python, as `binder` says. Subclasses of list and dict are read in Python."""
     if binder() == "native" and type(param_groups) is list and all(
             [type(group) is dict and type(group.get("params")) is list for group in param_groups]):
         return native().Groups(param_groups, tuple(keys))
@@ -44,7 +44,7 @@ def make_groups(param_groups, keys):
 
 
 def make_table(bundle, rows, groups, params, idle, state):
-    """A TensorTable of the kind that `binder` says; Python reads what answers by code of its own."""
+    """A TensorTable in native code or Python, as `binder` says. Subclasses with code of their own are read in Python."""
     plain = (type(state) in (dict, defaultdict)
              and all([type(state.get(row.param, _NOTHING)) is dict for row in rows])
              # Classes give their parameters a property of this name.

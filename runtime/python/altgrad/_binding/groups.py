@@ -114,7 +114,7 @@ class Reading(dict):
 
 
 def _is_plain(value):
-    """Whether it cannot change in place: a number, a text, or a tuple of them."""
+    """Whether a value cannot change in place: a number, a string, or a tuple of them."""
     if type(value) is tuple:
         return all([isinstance(part, _PLAIN) for part in value])
     return isinstance(value, _PLAIN)

@@ -1,4 +1,4 @@
-"""The wrappers that torch puts around every optimizer's step, entered only where somebody watches."""
+"""torch's wrappers around every optimizer's step, entered only where a hook or the profiler needs them."""
 
 import functools
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def watched(step: Method) -> Method:
 
 
 def uncompiled(method: Method) -> Method:
-    """`method`, which torch.compile is not to look into; otherwise it is called at once."""
+    """A method that torch.compile does not trace. Outside of torch.compile it is called directly."""
     hidden = torch._disable_dynamo(method)
 
     @functools.wraps(method)

@@ -36,7 +36,7 @@ class Kinds:
         self.keys = {*keys, *[BOUND] * (self.clip is not None)}
 
     def hold(self, param_groups, changed, kind_of):
-        """Whether the groups whose indices are `changed` are of the kinds that they were."""
+        """Whether the groups whose indices are `changed` still have the same kinds."""
         if self.clip != clip_of(param_groups[0]):
             return False
         if not changed:
@@ -94,7 +94,7 @@ def profile_of(word):
 
 
 def check_capturable(group):
-    """Raises torch's error for what it has on no CPU."""
+    """Raises torch's error where `capturable` is True and a parameter is on the CPU."""
     if group.get("capturable") and any(p.grad is not None and p.device.type == "cpu"
                                        for p in group["params"]):
         raise AssertionError("If capturable=True, params and state_steps must be on supported "

@@ -1,4 +1,4 @@
-"""Which tensors a kernel may walk as one run of elements, and what is refused."""
+"""Which tensors kernels can work on, and which are refused, in words."""
 
 import torch
 
@@ -24,7 +24,7 @@ WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
 
 
 def dtype_of(word):
-    """The dtype of the memory for what is stored in a format."""
+    """The dtype of the tensor that holds numbers of a format."""
     if word in DTYPES:
         return DTYPES[word]
     return torch.int16 if library().altgrad_format_bits(word.encode()) > 8 else torch.uint8
@@ -120,7 +120,7 @@ def _repeats(tensor):
 
 
 def name_of(optimizer, param):
-    """What a message calls a parameter."""
+    """The name by which a message calls a parameter."""
     for index, group in enumerate(optimizer.param_groups):
         for place, other in enumerate(group["params"]):
             if other is param:
@@ -148,7 +148,7 @@ def matrix_of(param, strides):
 
 
 def check_units(param, strides, block):
-    """Raises ValueError unless each unit has memory of its own, and whole blocks of `block`."""
+    """Raises ValueError unless each unit lies in one piece of memory and consists of whole blocks."""
     count = units_of(param)
     numel = param.numel() // count
     if count > 1 and strides[0] != numel:
@@ -179,7 +179,7 @@ def check_grad(owner, param, grad):
 
 
 def check_apart(optimizer, params):
-    """Raises if two parameters share an element: the rows of a kernel run at the same time."""
+    """Raises if two parameters share an element: a kernel updates all of them at the same time."""
     if met := find_met(params):
         names = " and ".join(dict.fromkeys(name_of(optimizer, params[place]) for place in met[:2]))
         raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: two parameters share memory, among them {names}: "
@@ -207,7 +207,7 @@ def check_states_apart(optimizer, states):
 
 
 def find_met(tensors):
-    """The places of strided tensors that are there twice or share an element with another."""
+    """The indices of the strided tensors that occur twice or share an element with another one."""
     spans = sorted([(t.data_ptr(), t.data_ptr() + _reach(t), place)
                     for place, t in enumerate(tensors) if t.numel()])
     end, near, met = 0, [], _twice(tensors)
@@ -221,7 +221,7 @@ def find_met(tensors):
 
 
 def _twice(tensors):
-    """The places of objects that are there more than once."""
+    """The indices of the objects that occur more than once."""
     places = {}
     for place, tensor in enumerate(tensors):
         places.setdefault(id(tensor), []).append(place)
@@ -239,7 +239,7 @@ def _reach(tensor):
 
 
 def check_extent(tensor):
-    """Raises where elements lie beyond the storage: somebody has resized it."""
+    """Raises where elements lie beyond the end of the storage, because it was resized."""
     if tensor.numel() == 0 or tensor._is_zerotensor():
         return
     end = tensor.storage_offset() * tensor.itemsize + _reach(tensor)

@@ -1,4 +1,4 @@
-"""What the first sweep of a step finds in each gradient, found during backward."""
+"""Runs the first sweep of a step for each gradient during the backward pass."""
 
 import ctypes
 import weakref
@@ -52,7 +52,7 @@ class Sums:
         self._summed[row] = weakref.ref(grad), grad.data_ptr(), version
 
     def run(self, grads):
-        """Runs what of the first sweeps is still to be done; returns the phase after them, or 0."""
+        """Runs the first sweeps of the rows that are not summed yet. Returns the phase after them, or 0."""
         summed, self._summed, self._counted = self._summed, {}, (0, 0)
         if not summed:
             return 0
@@ -78,7 +78,7 @@ class Sums:
         self._plan.run_chunks(*self._memory, self._bundle.sums[set], first, last)
 
     def _words(self):
-        """What sweeps leave of each chunk, and how many chunks there are."""
+        """(the words that sweeps write for each chunk, the number of chunks)."""
         offset, count, chunks = self._plan.partials()
         return (ctypes.c_uint32 * (count * chunks)).from_address(self._memory[0] + offset), chunks
 
@@ -102,7 +102,7 @@ class Sums:
 
 
 def _is_plain(grad, row):
-    """Whether the step would read this gradient where it lies."""
+    """Whether the step reads this gradient in place, without a copy."""
     param = row.param
     if (not row.dense or type(grad) is not torch.Tensor or grad.layout != torch.strided
             or grad.dtype != row.grad_dtype or grad.device != param.device
@@ -151,7 +151,7 @@ class NormHooks:
                           "the step")
 
     def look(self, tables):
-        """Says once why sums of the last step were not taken."""
+        """Warns once if sums of the last step could not be used, and why."""
         if self._handles and _in_ranks():
             self._say("other ranks may change gradients after backward without a trace, so the "
                       "step reads all of them once more")
@@ -180,6 +180,6 @@ def _hook(held, turns, row):
 
 
 def _in_ranks():
-    """Whether there are other ranks: no version counter tells what their collectives write."""
+    """Whether there are other ranks. Their collectives write into gradients without raising a version counter."""
     dist = torch.distributed
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1

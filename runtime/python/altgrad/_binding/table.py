@@ -1,4 +1,4 @@
-"""The tensors of one step bound to one plan, and what is looked at in every step."""
+"""The tensors of one step, bound to one plan, and the checks of every step."""
 
 from collections.abc import Mapping
 from itertools import chain
@@ -150,7 +150,7 @@ class TensorTable:
 
     @torch.no_grad()
     def fresh(self, params, state):
-        """Whether all is as it was bound; binds this step's gradients."""
+        """Whether everything is as it was when it was bound. Binds the gradients of this step."""
         known = self._params
         if len(params) != len(known) or not all(map(is_, params, known)):
             return STALE
@@ -199,7 +199,7 @@ class TensorTable:
         return True
 
     def run(self, given):
-        """Runs the step; returns what it says of itself."""
+        """Runs the step and returns its results."""
         self.begin(given)
         self._run_to(-1)
         self._finish()
@@ -207,7 +207,7 @@ class TensorTable:
 
     @torch.no_grad()
     def begin(self, given):
-        """What comes before the kernels."""
+        """Does what has to be done before the kernels run."""
         with self.where.guard():
             self._values.give(given)
             self._values.send(self.plan)
@@ -258,7 +258,7 @@ class TensorTable:
 
 
 def _entries(state, odd):
-    """Every entry of every state in order, and an end, so that a missing one is noticed.
+    """Every entry of every state in order, and a mark at the end, so that a missing entry is noticed.
 
     `odd`: the user keeps something of their own there, which is not looked at.
     """

@@ -1,4 +1,4 @@
-"""The tables of one step, one for each device, and which group's numbers go into which."""
+"""The tables of one step, one for each device, and the groups whose numbers each of them needs."""
 
 import torch
 
@@ -40,7 +40,7 @@ class Tables:
         self._lying += [(key, entries[key], self._mark_of(entries[key])) for key in keys if key in entries]
 
     def fresh(self, params, state, entries=None):
-        """What TensorTable.fresh answers, of all of them; `entries` is the first param_group."""
+        """The answer of TensorTable.fresh for all tables together; `entries` is the first param_group."""
         for key, value, mark in self._lying:
             if entries.get(key) is not value or self._mark_of(value) != mark:
                 return STALE
@@ -51,18 +51,18 @@ class Tables:
         return FRESH
 
     def is_capturing(self):
-        """Whether what is done now is captured into a graph."""
+        """Whether a CUDA graph is being captured."""
         return any([table.where.is_capturing() for table in self.tables])
 
     def check_capture(self, owner, param_groups):
-        """Raises torch's error where a graph would keep numbers that were meant to change."""
+        """Raises torch's error where a captured graph would keep numbers that are meant to change."""
         if self.is_capturing() and not all(
                 [group.get("capturable", True) for group in param_groups]):
             raise RuntimeError("Attempting CUDA graph capture of step() for an instance of "
                                f"{owner} but param_groups' capturable is False.")
 
     def count(self, flag):
-        """Raises the counts that no rule raises, where `flag` has not skipped the step."""
+        """Raises the step counts that no rule raises, unless `flag` says that the step was skipped."""
         if not self.uncounted:
             return
         if isinstance(flag, torch.Tensor):

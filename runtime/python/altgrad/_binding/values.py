@@ -1,4 +1,4 @@
-"""The numbers of a step: what kernels read of groups and of the step, and what it says of itself."""
+"""The numbers of a step: what kernels read of the groups and of the step, and what the step returns."""
 
 import ctypes
 import struct
@@ -75,7 +75,7 @@ class Values:
             self._placed[offset], self._bound = memory, None
 
     def give(self, given):
-        """Takes the other step-wide values by role: numbers, or tensors of the device."""
+        """Sets the other values of the step by role: numbers, or tensors on the device."""
         for scalar, packer, offset in self._singles:
             if scalar.access != OUT and offset not in self._placed:
                 value = given[scalar.role]

@@ -1,4 +1,4 @@
-"""Where tensors lie, as torch and as the runtime call it: all that only a real device knows."""
+"""The device of tensors, by the names of torch and of the runtime."""
 
 import os
 from contextlib import nullcontext
@@ -46,7 +46,7 @@ class Where:
             tensor.record_stream(torch.cuda.current_stream(self.device))
 
     def is_capturing(self):
-        """Whether what is done now is captured into a graph."""
+        """Whether a CUDA graph is being captured."""
         return self._cuda and torch.cuda.is_current_stream_capturing()
 
 
@@ -56,17 +56,17 @@ def is_known(device):
 
 
 def stays_on_device(value):
-    """Whether a number lies in a tensor that the host would have to wait for."""
+    """Whether a number is a tensor on a device, so that reading it would make the host wait."""
     return isinstance(value, torch.Tensor) and not is_host(value.device)
 
 
 def in_turn(devices):
-    """Devices in the order in which they step: GPUs first, which work while the CPU does."""
+    """Devices in the order in which they step: GPUs first, because they work while the CPU does its part."""
     return sorted(set(devices), key=lambda device: (device.type == "cpu", device.index or 0))
 
 
 def unwritten(tensor):
-    """A tensor that nobody has written yet, in huge pages where it lies on the CPU and the system has them."""
+    """The same new tensor, in huge pages where it lies on the CPU and the system has them."""
     if tensor.nbytes >= _LARGE and tensor.device.type == "cpu":
         library().altgrad_prefer_huge_pages(tensor.data_ptr(), tensor.nbytes)
     return tensor

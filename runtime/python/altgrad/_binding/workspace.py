@@ -1,4 +1,4 @@
-"""The memory in which values wait from one phase of a step to a later one."""
+"""The memory that holds values from one phase of a step to a later one."""
 
 import torch
 
@@ -8,7 +8,7 @@ _ALIGNMENT = 64
 
 
 class Workspace:
-    """What the runs of a plan need: `memory` is (address, bytes) as Plan.run takes them."""
+    """The workspace of a plan: `memory` is (address, bytes), as Plan.run takes them."""
 
     def __init__(self, plan, where):
         size = plan.workspace_bytes()

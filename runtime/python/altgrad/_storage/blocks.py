@@ -17,13 +17,13 @@ SCALES = {"f32": torch.float32, "f16": torch.float16, "ocp.e8m0": torch.float8_e
 
 
 def format_of_scales(word):
-    """How those scales are stored: "f32" where the word says nothing."""
+    """The format of the scales in a word; "f32" where it names none."""
     fields = word.partition(",")[0].split(":")
     return fields[2] if len(fields) > 2 else "f32"
 
 
 def unblocked(words):
-    """The words of storage for a tensor that is too small to be worth a scale; a copy is as asked."""
+    """The words of a storage for a tensor that is too small for scales: float32 states, and the copy as asked."""
     return {name: "f32" if block_of(word) > 1 and name != "copy" else word
             for name, word in words.items()}
 
@@ -33,12 +33,12 @@ COLUMNS = "copy_columns"
 
 
 def bent_by(word):
-    """How numbers are bent before they are codes: "softsign", "sqrt" or nothing."""
+    """The function that is applied before numbers are rounded to codes: "softsign", "sqrt" or None."""
     return next((said for said in word.split(",")[1:] if said in ("softsign", "sqrt")), None)
 
 
 def is_of_copy(key):
-    """Whether a key of a state is a copy's, or that of a number beside one."""
+    """Whether a key of a state belongs to a further copy: the copy itself, its scales or its magnitudes."""
     return key == "copy" or key.startswith("copy_")
 
 
@@ -53,12 +53,12 @@ def has_squares(word):
 
 
 def is_over_rows(word):
-    """Whether a copy has blocks that go over rows: its step goes over tiles."""
+    """Whether a copy has blocks that go over several rows, so that its step works on tiles."""
     return has_columns(word) or has_squares(word)
 
 
 def has_scales(word):
-    """Whether codes have scales beside them, of blocks or of the tensor."""
+    """Whether codes have scales: one for each block, or one for the tensor."""
     return block_of(word) > 1 or has_squares(word) or scaled_by(word)
 
 
@@ -81,7 +81,7 @@ def check_copy(words):
 
 
 def check_rows(param, strides, block):
-    """Raises unless blocks of the parameter's copy, neighbours in memory, are of its last dimension."""
+    """Raises unless the blocks of the parameter's copy, which are neighbours in memory, are parts of rows."""
     if param.dim() < 2 or not param.numel():
         return
     if param.shape[-1] % block:
@@ -94,7 +94,7 @@ def check_rows(param, strides, block):
 
 
 def check_tiles(param, block):
-    """Raises unless rows are whole blocks of states, in a step that goes over tiles of rows."""
+    """Raises unless rows consist of whole blocks of the states, in a step that works on tiles."""
     if rows_of(param) > 1 and param.shape[-1] % block:
         raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, "
                          f"which is no multiple of the {block} in a block of its states, while the blocks of its copy go "
@@ -111,12 +111,12 @@ def _by_rows(shape, strides):
 
 
 def scale_key(key):
-    """Under which key in `state` the scales of a state are."""
+    """The key in `state` of the scales of a state."""
     return key + "_scale"
 
 
 def state_key(stream, keys):
-    """Where a stream is in torch's `state`; `keys` says how a rule's states are called there."""
+    """The key of a stream in torch's `state`; `keys` maps the names of a rule's states to keys."""
     if stream.role not in ("state", "block_scale"):
         return stream.key if stream.role in ("tensor_scale", "copy") else stream.role
     key = keys.get(stream.key, stream.key)
@@ -147,32 +147,32 @@ def scales_for(param, stream):
 
 
 def has_levels(word):
-    """Whether the scales of blocks are below one of the tensor, as in nvfp4."""
+    """Whether there is a scale for the tensor above those of the blocks, as in nvfp4."""
     return format_of_scales(word) == "ocp.e4m3fn"
 
 
 def scaled_by(word):
-    """What the one scale of a copy comes from: "delayed", "delayed:16", "current", "bounded", or None."""
+    """How the one scale of a copy is found: "delayed", "delayed:16", "current", "bounded", or None."""
     return next((said for said in word.split(",")[1:]
                  if said.partition(":")[0] in ("delayed", "current", "bounded")), None)
 
 
 def _tensor_scales(word):
-    """The numbers beside such a copy."""
+    """The keys of the scale and of the past magnitudes of such a copy."""
     by, _, steps = scaled_by(word).partition(":")
     past = 0 if by == "current" else max(1, int(steps or 1))
     return ["copy_scale", *(f"copy_amax_{step}" if step else "copy_amax" for step in range(past))]
 
 
 def check_unscaled(key, held, names):
-    """Raises where a state without blocks has scales: codes alone are other numbers."""
+    """Raises where a state has scales that its storage does not have: without them its codes are other numbers."""
     if scale_key(key) in held and all(other != scale_key(key) for _, other in names):
         raise ValueError(f"there is a state {scale_key(key)!r}, but the storage keeps state {key!r} of this "
                          "parameter without scales: make the optimizer with the storage that its states have")
 
 
 def check_scales(key, held, param, strides, word):
-    """Raises unless a state that is there has scales that go with it."""
+    """Raises unless an existing state has scales that fit it."""
     block, columns = span_of(word, key)
     block = 0 if scaled_by(word) else block
     for other in [scale_key(key)] if block else _tensor_scales(word):

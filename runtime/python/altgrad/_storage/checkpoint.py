@@ -1,4 +1,4 @@
-"""What torch does to a state_dict when it loads one, and kernels could not read."""
+"""Undoes what torch's load_state_dict does to states and kernels could not read."""
 
 import copy
 from contextlib import contextmanager
@@ -64,7 +64,7 @@ def _is_stale(optimizer, key):
 
 
 def _keeps_dtype(optimizer, param, value):
-    """Whether a loaded state stays as it is: not if torch steps it, nor if only torch could."""
+    """Whether a loaded state keeps its dtype: not where torch steps the parameter."""
     ours = *PARAM_DTYPES, *code_dtypes(optimizer._words)
     return param.dtype in ours and (not isinstance(value, torch.Tensor)
                                     or value.dtype in (*FORMATS, *CODES, *SCALES.values(), param.dtype))

@@ -1,4 +1,4 @@
-"""Numbers to codes and back on the CPU, as kernels store them: for files, not for steps."""
+"""Turns numbers into codes and back on the CPU, as kernels store them. For files, not for steps."""
 
 import hashlib
 from functools import cache
@@ -49,7 +49,7 @@ def decode(word, codes):
 
 
 def spread(values, block, count):
-    """One value for each element of blocks, of `count` elements."""
+    """Repeats the value of each block for all its elements, of which there are `count`."""
     return values.repeat_interleave(block)[:count]
 
 

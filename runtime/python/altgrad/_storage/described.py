@@ -1,4 +1,4 @@
-"""How the states of a file are stored, which codes alone do not say: a line in its param_groups."""
+"""The storage line that every param_group of a file has, because codes alone do not say their format."""
 
 import torch
 
@@ -18,7 +18,7 @@ def line_of(words, keys):
 
 
 def described(words, keys):
-    """What param_groups have of it: {} without a storage."""
+    """The entry of a param_group for the storage line; {} without a storage."""
     return {LINE: line_of(words, keys)} if words else {}
 
 
@@ -36,7 +36,7 @@ def words_of(group, where):
 
 
 def layout_of(words, key):
-    """What of a state's word its dtype does not say; "" where it says everything."""
+    """The part of a state's word that its dtype does not tell; "" where the dtype tells everything."""
     word = words.get(_BESIDE[key], "f32") if key in _BESIDE else (
         words.get(key, "f32" if key == "copy" else words.get("states", "param")))
     stored, bent = word.partition(",")[0], bent_by(word)
@@ -52,7 +52,7 @@ def check_group(group, own, where):
 
 
 def check_state_dict(who, given):
-    """Raises ValueError for what no optimizer's state_dict() gives."""
+    """Raises ValueError unless a value has the form of an optimizer's state_dict()."""
     if not (isinstance(given, dict) and isinstance(given.get("state"), dict)
             and isinstance(given.get("param_groups"), (list, tuple))
             and all(isinstance(group, dict) and isinstance(group.get("params"), (list, tuple))
@@ -93,7 +93,7 @@ def _check_entry(what, entry, counted):
 
 
 def _is_plain(key, entry, own, optimizer):
-    """Whether a file of torch's or an older one has numbers where the optimizer has codes with scales."""
+    """Whether a file without a storage line has plain numbers where the optimizer has codes with scales."""
     return (key in optimizer._keys.values() and block_of(layout_of(own, key)) > 1
             and entry[key].numel() >= BLOCKED_NUMEL and scale_key(key) not in entry)
 

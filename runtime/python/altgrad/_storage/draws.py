@@ -1,4 +1,4 @@
-"""The seed of an optimizer whose stores round stochastically, and how often it has drawn."""
+"""The seed of an optimizer that rounds stochastically, and the count of its steps that have drawn."""
 
 from operator import index
 
@@ -12,7 +12,7 @@ _HALF = 2 ** 63
 
 
 def seeded(words, seed):
-    """What groups have where a storage word says stochastic: {} where none does.
+    """The entries of a param_group for the seed and the count; {} where no word rounds stochastically.
 
     Without a `seed` torch's generator gives one. Raises TypeError or ValueError.
     """
@@ -65,7 +65,7 @@ def place(optimizer, built):
 
 
 def keep_apart(group, keys):
-    """Gives a group tensors of its own under these keys: a copy of another's would change with it."""
+    """Gives a group its own tensors under these keys, so that they do not change with another group's."""
     for key in keys:
         if isinstance(group.get(key), torch.Tensor):
             group[key] = group[key].detach().clone()
@@ -84,7 +84,7 @@ def _checked(count, seed):
 
 
 def _number(value, device):
-    """A 0-dim int64 tensor of its own, which nobody waits for."""
+    """A new 0-dim int64 tensor. Making it does not wait for the device."""
     with torch.inference_mode(False), torch.no_grad():
         memory = torch.empty((), dtype=torch.int64, device=device)
         if isinstance(value, torch.Tensor):

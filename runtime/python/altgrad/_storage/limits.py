@@ -1,4 +1,4 @@
-"""Warnings of what a storage loses: the compiler says in a manifest where its formats do."""
+"""Warns of what a storage loses; the manifest of a bundle says where its formats lose something."""
 
 from .._warn import warn
 
@@ -6,7 +6,7 @@ _said = set()
 
 
 def warn_of_limits(owner, bundle, cells, words, numbers):
-    """Says what the streams that `words` name lose with these hyper-parameters, each once.
+    """Warns once for each loss of a stream that `words` names, with these hyper-parameters.
 
     `cells` are (group, set) of a plan, `numbers` all their hyper-parameters in turn. What
     follows from a parameter's dtype alone is torch's, and nothing is said of it.

@@ -21,12 +21,12 @@ def kept_beside(words):
 
 
 def own_master(words):
-    """The words of storage for a float32 parameter, which is such a master itself."""
+    """The words of a storage without the split master, for a float32 parameter, which needs none."""
     return {name: word for name, word in words.items() if name != "master" or not splits(word)}
 
 
 def check_master(words, held, names, param):
-    """Raises ValueError where the master that is there is stored otherwise than `words` say."""
+    """Raises ValueError where an existing master is stored in another way than `words` say."""
     divided = splits(words.get("master", ""))
     known = [key for _, key in names]
     lone = [key for key in ("master", REMAINDER) if key in held and key not in known]

@@ -1,4 +1,4 @@
-"""Codes of 4 bits that share bytes: the shape of these bytes, and codes to bytes and back."""
+"""4-bit codes, two to a byte: the shape of the bytes, packing and unpacking."""
 
 from math import prod
 
@@ -11,7 +11,7 @@ _EVEN_HIGH = 2  # of altgrad_format_even: the even element's code is the upper h
 
 
 def block_of(word):
-    """The elements that share a scale: of "ocp.e4m3fn:128" 128, of "f32" 1."""
+    """How many elements share a scale: 128 in "ocp.e4m3fn:128", 1 in "f32"."""
     block = word.partition(",")[0].split(":")[1:2]
     return int(block[0]) if block and block[0].isdecimal() else 1
 

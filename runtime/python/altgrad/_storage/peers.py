@@ -1,4 +1,4 @@
-"""What an optimizer's file holds of one parameter, in the layouts of torch, altgrad, bitsandbytes,
+"""Reads and writes the states of one parameter in the layouts of torch, altgrad, bitsandbytes,
 torchao and TransformerEngine."""
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class Kept:
 
 
 def flat(tensor):
-    """The elements in the order of memory; the tensor is dense."""
+    """The elements of a dense tensor in the order of memory, in one dimension."""
     return tensor.detach().as_strided((tensor.numel(),), (1,))
 
 
@@ -176,7 +176,7 @@ def _read_bitsandbytes(entry, kept, where):
 
 
 def _read_torchao(state):
-    """By its parts: the class knows no other way back for a view."""
+    """The numbers of torchao's tensor from its parts, because its class does not dequantize views."""
     codes, scales = state.codes.detach().cpu().reshape(-1), state.scale.detach().cpu()
     if type(state).__name__ == "OptimState4bit":
         codes = torch.stack([codes >> 4, codes & 15], 1).view(-1)

@@ -17,7 +17,7 @@ def format_for(words, dtype):
 
 
 def check_params(optimizer, params):
-    """Raises TypeError where a parameter of a new group is none that anybody can update."""
+    """Raises TypeError where a parameter of a new group has a dtype that neither kernels nor torch update."""
     more = WIDE_DTYPES if optimizer._falls_back else code_dtypes(optimizer._words)
     for param in params:
         if param.requires_grad:
@@ -33,7 +33,7 @@ def take_gradients(params, words):
 
 
 def clear_counts(tables):
-    """Before a step: one that is skipped moves nothing."""
+    """Sets the counts of moves to 0 before a step, because a skipped step does not write them."""
     for table in tables:
         for key in ("flips", "updates"):
             table.statistics()[key].zero_()
@@ -41,7 +41,7 @@ def clear_counts(tables):
 
 @torch.no_grad()
 def count(tables, key):
-    """The sum of a statistic over all parameters, a 0-dim int64 tensor that nobody waits for."""
+    """The sum of a statistic over all parameters, a 0-dim int64 tensor. Does not wait for the device."""
     parts = [table.statistics()[key].double().nansum() for table in tables]
     if not parts:
         return torch.zeros((), dtype=torch.int64, device="cpu")

@@ -54,7 +54,7 @@ class Cells:
             self.at[key].fill_(value)
 
     def take_settings(self, settings):
-        """Writes factors and counts, a dict, where they are others than the last time."""
+        """Writes factors and counts, a dict, where they have changed since the last time."""
         if settings != self._settings:
             self._settings = self._ahead_of = None
             self.set(**settings)
@@ -68,11 +68,11 @@ class Cells:
         self._ahead_of = self._version()
 
     def is_ahead(self):
-        """Whether nobody has written a number or a setting since then."""
+        """Whether the next numbers are computed and no number or setting was written since."""
         return self._ahead_of == self._version()
 
     def scale(self):
-        """The scale: a number, or the tensor on a device that nobody waits for."""
+        """The scale: a number on the CPU, else the tensor on the device."""
         scale = self.at["grad_scale"]
         # torch's operators take long when a step has emptied the caches.
         return ctypes.c_float.from_address(scale.data_ptr()).value if self.where.on_host else scale

@@ -13,7 +13,7 @@ Devices: TypeAlias = "str | int | torch.device | Iterable[str | int | torch.devi
 
 
 class TorchDevices:
-    """Asks torch and the system. What takes a `query` takes any object with these methods.
+    """Asks torch and the system about devices. A `query` may be any object with these methods.
 
     torch starts CUDA in this process when its GPUs are asked: do not fork afterwards.
     `is_bf16_supported` is not asked: it is true where torch emulates.
@@ -33,7 +33,7 @@ class TorchDevices:
         return self._cuda.current_device()
 
     def cpu(self) -> Device:
-        """The Device of the host; of one that is not Linux nothing is known."""
+        """The Device of the host. Nothing is known of a host that does not run Linux."""
         try:
             cpu = _cpu.read()
         except OSError:
@@ -48,7 +48,7 @@ class TorchDevices:
 
 
 def job_devices(devices, query):
-    """The Devices that were named; else every visible GPU, or the CPU where there is none."""
+    """The Devices that were named, or without names every visible GPU, or the CPU where there is none."""
     query = query or TorchDevices()
     if devices is None:
         return query.gpus() or (query.cpu(),)

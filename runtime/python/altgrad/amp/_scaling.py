@@ -1,8 +1,8 @@
-"""One step of an optimizer of ours under a GradScaler of ours."""
+"""One step of an altgrad optimizer under altgrad's GradScaler."""
 
 
 class Scaling:
-    """What the step is told, and what it says.
+    """What the scaler tells the step, and what the step answers.
 
         Scaling(cells_of, variant, scale)
 

@@ -1,4 +1,4 @@
-"""Tensors in bfloat16, rounded once where that can be."""
+"""Casts to bfloat16 that round once where that is possible."""
 
 import torch
 
@@ -32,7 +32,7 @@ def safe_to_bf16(tensor: torch.Tensor) -> torch.Tensor:
 
 
 class _Once(torch.autograd.Function):
-    """float64 to bfloat16 by way of a float32 that was rounded to odd."""
+    """Casts float64 to bfloat16 through a float32 that is rounded to odd, so the result is rounded once."""
 
     @staticmethod
     def forward(ctx, exact):

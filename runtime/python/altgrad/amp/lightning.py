@@ -63,7 +63,7 @@ class FusedPrecision(MixedPrecision):
         vars(self).update(_no_optimizers())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without optimizers: those of another process are others."""
+        """The state without optimizers, because another process has its own."""
         return {**self.__dict__, **_no_optimizers()}
 
     def autocast_context_manager(self) -> torch.autocast:
@@ -72,7 +72,7 @@ class FusedPrecision(MixedPrecision):
 
     def connect(self, model: torch.nn.Module, optimizers: list[torch.optim.Optimizer],
                 lr_schedulers: list[Any]) -> tuple[torch.nn.Module, list[torch.optim.Optimizer], list[Any]]:
-        """Looks at the optimizers before a checkpoint is loaded into them."""
+        """Remembers the optimizers and their bounds, before a checkpoint is loaded into them."""
         kinds = {param.device.type for param in model.parameters()}
         if kinds and self.device not in kinds:
             raise MisconfigurationException(f"FusedPrecision: its config is for {self.device}, the model is on "
@@ -88,7 +88,7 @@ class FusedPrecision(MixedPrecision):
 
     def clip_gradients(self, optimizer: torch.optim.Optimizer, clip_val: int | float | None = 0.0,
                        gradient_clip_algorithm: GradClipAlgorithmType = GradClipAlgorithmType.NORM) -> None:
-        """Clips in the next step of an altgrad optimizer, at once for any other."""
+        """Clips within the next step of an altgrad optimizer, and at once for any other."""
         # What a module has from self.optimizers() is a wrapper.
         if isinstance(optimizer, LightningOptimizer):
             optimizer = optimizer.optimizer
@@ -121,7 +121,7 @@ class FusedPrecision(MixedPrecision):
         self._clipped.discard(optimizer)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Leaves out bounds that were not the user's: a resumed Trainer may have another or none."""
+        """Leaves out the bounds that the Trainer has set, because a resumed Trainer may have another or none."""
         for optimizer, state in zip(self._optimizers, checkpoint.get("optimizer_states", ())):
             if isinstance(optimizer, Optimizer) and _is_trainers(optimizer):
                 for group in state["param_groups"]:
@@ -150,7 +150,7 @@ def _bound(optimizer, bound):
 
 
 def _is_trainers(optimizer):
-    """Whether nobody has set another bound since a Trainer did."""
+    """Whether the optimizer's bound is still the one that a Trainer has set."""
     return optimizer in _bounds and optimizer.max_grad_norm == _bounds[optimizer]
 
 

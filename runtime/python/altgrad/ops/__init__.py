@@ -1,4 +1,4 @@
-"""What is done to gradients around an optimizer of one's own: norms, clipping, unscaling.
+"""Functions for gradients around any optimizer (norms, clipping, unscaling) and for number formats.
 
     norm = altgrad.clip_grad_norm_(model.parameters(), 1.0)
     clipped, norm, found_inf = altgrad.fused_grad_unscale_clip(grads, 1.0, loss_scale)

@@ -1,4 +1,4 @@
-"""What quantize and its kin are given: numbers, formats, scales, blocks; and whether torch looks on."""
+"""Checks the arguments of quantize and its relatives, and finds out whether torch traces or transforms them."""
 
 import math
 from functools import cache
@@ -30,7 +30,7 @@ def check_numbers(x):
 
 
 def check_memory(*tensors):
-    """Raises RuntimeError where elements of plain tensors lie beyond a storage: torch would read them."""
+    """Raises RuntimeError where elements of plain tensors lie beyond the end of their storage."""
     for tensor in tensors:
         if (isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided
                 and not (tensor.is_meta or tensor.is_nested)):
@@ -66,7 +66,7 @@ def count_of(name, what, number):
 
 
 def is_normal(scale):
-    """Whether it is a float that is a scale and no flush to zero changes."""
+    """Whether a scale is a positive float that stays the same where subnormal numbers are flushed to zero."""
     return type(scale) is float and _NORMAL <= scale < _BEYOND
 
 
@@ -106,7 +106,7 @@ def _read(scale, x):
 
 
 def looked_at(scale):
-    """A scale that is positive and finite; the host's single ones as numbers. Nobody waits for a GPU."""
+    """Checks that a scale on the host is positive and finite, and makes a single one a number. Reads nothing from a GPU."""
     if type(scale) is float or not is_host(scale.device) or scale.numel() == 0:
         return scale
     least, greatest = [end.item() for end in (scale.aminmax() if scale.dim() else (scale, scale))]
@@ -147,13 +147,13 @@ def _levels():
 
 
 def is_transformed():
-    """Whether functorch or forward-mode differentiation looks: they know no operator's gradient."""
+    """Whether functorch or forward-mode differentiation is active, which do not know an operator's gradient."""
     return forward_ad._current_level >= 0 or bool(_levels() - {TransformType.Functionalize})
 
 
 @torch.compiler.assume_constant_result
 def is_differentiated():
-    """Whether they differentiate."""
+    """Whether functorch or forward mode differentiates."""
     return forward_ad._current_level >= 0 or bool(_levels() & {TransformType.Grad, TransformType.Jvp})
 
 

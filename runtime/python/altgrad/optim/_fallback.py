@@ -1,4 +1,4 @@
-"""What no kernel updates: torch's class of the same name steps it, inside the same optimizer."""
+"""Has torch's class of the same name step what no kernel updates, inside the same optimizer."""
 
 from itertools import chain
 
@@ -59,7 +59,7 @@ class TorchPart:
         self.first = self._params[0], reasons[id(self._params[0])]
 
     def changed(self):
-        """Whether one of the parameters is elsewhere than it was; a gradient may be missing."""
+        """Whether a parameter has another place in memory, or another kind of gradient. A gradient may be missing."""
         return any(now != seen and (now[0] != seen[0] or now[1] is not None)
                    for now, seen in zip(map(_look_of, self._params), self._seen))
 
@@ -131,14 +131,14 @@ def _times(grad, factor):
 
 
 def _look_of(param):
-    """What decides who steps a parameter, apart from the groups."""
+    """What decides, apart from the groups, whether torch steps a parameter."""
     grad = param.grad
     place = param.dtype, param.data_ptr(), param.shape, param.stride()
     return place, None if grad is None else grad.layout
 
 
 def _ways(group, params):
-    """The ways that torch may take: those that were asked for and take these tensors."""
+    """Which of torch's implementations are allowed: those that were asked for and take these tensors."""
     plain = all(p.is_floating_point() and (p.grad is None or not p.grad.is_sparse) for p in params)
     ways = {"fused": bool(group.get("fused")) and plain, "foreach": bool(group.get("foreach"))}
     if group.get("differentiable"):
@@ -147,7 +147,7 @@ def _ways(group, params):
 
 
 def warn_once(optimizer, part):
-    """Says once per optimizer what torch steps."""
+    """Warns once per optimizer that torch steps a parameter."""
     if optimizer._warned:
         return
     optimizer._warned = True

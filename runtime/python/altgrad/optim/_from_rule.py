@@ -122,7 +122,7 @@ def _doc(rule, hypers):
 
 
 def _check_names(rule, part, hypers):
-    """Refuses names that would meet with another in one key of a state or a group."""
+    """Refuses names of states and hyper-parameters that the optimizer uses itself."""
     keys = [state_key(stream, {}) for stream in part.states] + ["step"] * (part.step is not None)
     for key in keys:
         if keys.count(key) > 1:

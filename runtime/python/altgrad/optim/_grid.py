@@ -158,7 +158,7 @@ def _format(dtype, name):
 
 
 def _words(grid, reference, storage):
-    """The storage, if a program for float32 can be made of it."""
+    """The complete storage; raises altgrad.Error where it cannot be compiled for a float32 parameter."""
     given = Storage(storage)
     for name in ("param", "master", "rungs"):
         if name in given:

@@ -1,4 +1,4 @@
-"""A torch.optim.Optimizer that runs any rule: torch's contract on one side, a table on the other."""
+"""The base class of all optimizers: torch.optim.Optimizer's interface around a table that runs compiled steps."""
 
 import threading
 from collections.abc import Callable
@@ -244,7 +244,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             self._running = False
 
     def _fit(self):
-        """What the table says of everything that torch does not step."""
+        """Whether the tables fit the parameters that kernels step."""
         if self._theirs and self._theirs.changed():
             return STALE
         if self._built:

@@ -142,7 +142,7 @@ def _spread(values):
 
 
 def scale_of(scaler):
-    """A copy of the scale where it lies: get_scale() would wait for a GPU."""
+    """A copy of the loss scale on its device, because get_scale() would wait for a GPU."""
     lazy = getattr(scaler, "_get_scale_async", None)
     scale = lazy() if lazy and scaler.is_enabled() else None
     return scaler.get_scale() if scale is None else scale.detach().clone()

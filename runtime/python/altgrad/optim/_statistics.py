@@ -1,4 +1,4 @@
-"""What steps say of parameters and of themselves, beside the update."""
+"""Norms and counts that steps compute beside the update."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ class Tallies:
                          if scalar.key in counts and scalar.access == INOUT])
 
     def _bring(self, devices):
-        """Has the counts on these devices go on from the others'."""
+        """Makes the counts on these devices continue those of the other devices."""
         for device in devices:
             if device not in self._now:
                 with torch.inference_mode(False), torch.no_grad():
@@ -62,7 +62,7 @@ class Tallies:
             self._on[device][key] += number
 
     def value(self, key):
-        """A 0-dim int64 tensor of its own."""
+        """The count as a new 0-dim int64 tensor."""
         if self._now:
             return self._on[self._now[0]][key].clone()
         return torch.zeros((), dtype=torch.int64, device="cpu")

@@ -1,4 +1,4 @@
-"""A step of our kernels, torch's class and other ranks together: one norm, one flag."""
+"""Runs the step of kernels, torch's class and other ranks together, with one norm and one verdict."""
 
 import ctypes
 import math
@@ -118,7 +118,7 @@ def check_group(group):
 
 
 def check_shards(optimizer):
-    """Raises where a parameter is seen to be a shard: its norm is not the whole norm."""
+    """Raises where a parameter is marked as a shard, because its norm is not the whole norm."""
     for index, group in enumerate(optimizer.param_groups):
         for place, param in enumerate(group["params"]):
             if any(getattr(param, mark, False) for mark in _MARKS):
@@ -147,7 +147,7 @@ def _bound(theirs, grads, group, share, max_norm):
 
 
 def _root(total):
-    """The nearest float32, as the kernels' root: torch's own is another on some CPUs."""
+    """The square root rounded to the nearest float32, as the kernels have it; torch's differs on some CPUs."""
     if total.device.type == "cpu":
         return torch.tensor(math.sqrt(total.item()), dtype=torch.float32, device="cpu")
     return total.double().sqrt().float()

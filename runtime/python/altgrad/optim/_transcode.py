@@ -1,4 +1,4 @@
-"""State dicts of optimizers from one storage to another, and what that costs."""
+"""Converts state_dicts of optimizers from one storage to another, and reports the errors."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -184,7 +184,7 @@ def _words_by_key(words, keys):
 
 
 class _Target:
-    """What is asked for: words of storage by keys of `state`, or another library's writer."""
+    """The layout that is to be written: words of storage by keys of `state`, or another library's writer."""
 
     def __init__(self, to):
         self.params, self.writer, self.words, self.kind = None, None, {}, to
@@ -244,7 +244,7 @@ class _Target:
         yield key, peers.shaped(codes.to(device), state)
 
     def _put_master(self, entry, kept, param, where):
-        """Adds the master as the words say; what the parameter has to become."""
+        """Adds the master in the asked form; returns [(parameter, its new value)] where the parameter has to change."""
         word = self.words.get("master")
         if kept.master is None and kept.remainder is None:
             return []
