@@ -40,7 +40,7 @@ class Storage(Mapping[str, str]):
     a comma by how it is rounded (",stochastic"). Short names such as "mxfp8" are replaced by what they mean.
 
     Raises:
-        ValueError: A word has not this form, or a stream is named twice.
+        ValueError: A word does not have this form, or a stream is named twice.
         TypeError: A word is not a string.
 
     Example:

@@ -1,4 +1,13 @@
-"""Optimizers that torch.optim users can put in place of theirs; each step is one compiled program, on CPUs and GPUs."""
+"""Optimizers to put in place of those of torch.optim; each step is one compiled program, on CPUs and GPUs.
+
+- SGD, Adam, AdamW, Adagrad and RMSprop have the arguments, param_groups and states of torch's classes.
+- Lion, LAMB, ADOPT, AdEMAMix, ManifoldAdamW and GridOptim have those of their authors.
+- Adam8bit, AdamW4bit, LionFp8 and the other classes with such an ending keep their states in 4 or 8 bits. Every
+  class takes `storage=` for any other storage.
+- FromRule makes a class from a rule of your own.
+- Record and plot_run collect and draw statistics of a run; transcode converts state_dicts.
+"""
+
 
 from ._from_rule import FromRule
 from ._grid import GridOptim
@@ -9,6 +18,6 @@ from ._optimizer import Optimizer
 from ._record import Record, plot_run
 from ._transcode import StateError, transcode
 
-__all__ = ["ADOPT", "Adagrad", "Adam", "Adam4bit", "Adam8bit", "AdamFp8", "AdamW", "AdamW4bit", "AdamW8bit", "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim",
-           "LAMB", "Lion", "Lion8bit", "LionFp8", "ManifoldAdamW", "Optimizer", "RMSprop", "Record", "SGD",
-           "StateError", "plot_run", "transcode"]
+__all__ = ["ADOPT", "Adagrad", "Adam", "Adam4bit", "Adam8bit", "AdamFp8", "AdamW", "AdamW4bit", "AdamW8bit",
+           "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim", "LAMB", "Lion", "Lion8bit", "LionFp8",
+           "ManifoldAdamW", "Optimizer", "RMSprop", "Record", "SGD", "StateError", "plot_run", "transcode"]

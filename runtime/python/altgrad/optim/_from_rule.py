@@ -84,7 +84,7 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
         ValueError: A word of the storage or an option is none, or the rule uses a name that is taken.
 
     Example:
-        >>> Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16", options=["nesterov"])
+        >>> Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16", options=["maximize"])
         >>> optimizer = Mine(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     """
     words, options = Storage(storage), parse_options(options)

@@ -39,7 +39,7 @@ class GridOptim(Optimizer):
     count of draws lie in the param_groups.
 
     Args:
-        scale: How many rungs a velocity of 1 moves, a number from 0 or a tensor of one element.
+        scale: How many rungs a velocity of 1 moves, a number of at least 0 or a tensor of one element.
         momentum: The decay rate of the velocity, from 0.
         weight_decay: The factor of the weight decay, which is added to the gradient; a number from 0.
         rung_clip: The most rungs that one step moves, from 0.

@@ -20,10 +20,10 @@ class Named(Optimizer):
     `_reference` is asked for the group's defaults and refuses bad arguments in torch's words.
 
     Args:
-        lr: The learning rate, a number from 0 or a tensor of one element.
-        betas: The decay rates of the running averages, each from 0 and below 1.
+        lr: The learning rate, a number of at least 0 or a tensor of one element.
+        betas: The decay rates of the running averages, each at least 0 and below 1.
         eps: A number from 0 that is added to the denominator.
-        weight_decay: The factor of the weight decay, a number from 0.
+        weight_decay: The factor of the weight decay, a number of at least 0.
         maximize: Whether the step ascends along the gradient.
         foreach: Accepted as torch accepts it. Every step is one program whatever it says.
         fused: Accepted as torch accepts it; torch's checks of dtypes apply.

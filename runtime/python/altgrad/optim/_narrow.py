@@ -17,20 +17,20 @@ class AdamWFp8(AdamW):
     Rounded to nearest, `exp_avg_sq` lags behind: it grows where a gradient's square is many
     times as large, and falls with its block's largest alone. With
     `storage="v=ocp.e5m2:256,stochastic,keep_positive"` it follows on average, which
-    takes a CPU more time. The words of `storage` are taken in place of the class's own.
+    takes a CPU more time. A word of `storage` replaces the class's own word for that state.
     """
 
     _storage = "states=ocp.e5m2:256,keep_positive m=ocp.e4m3fn:256"
 
 
 class AdamFp8(Adam):
-    """Adam with its moments stored as AdamWFp8 stores them."""
+    """Adam with both moments in 8-bit floating point; `state` is laid out as AdamWFp8 describes."""
 
     _storage = AdamWFp8._storage
 
 
 class LionFp8(Lion):
-    """Lion with its momentum as AdamWFp8 keeps its first moments."""
+    """Lion with its momentum in 8-bit floating point, laid out as the first moment of AdamWFp8."""
 
     _storage = "states=ocp.e4m3fn:256"
 
@@ -53,7 +53,7 @@ class AdamW8bit(AdamW):
 
 
 class Adam8bit(Adam):
-    """Adam with its moments stored as AdamW8bit stores them."""
+    """Adam with both moments in dynamic 8-bit maps; `state` is laid out as AdamW8bit describes."""
 
     _storage = AdamW8bit._storage
 
@@ -74,12 +74,12 @@ class AdamW4bit(AdamW):
 
 
 class Adam4bit(Adam):
-    """Adam with its moments stored as AdamW4bit stores them."""
+    """Adam with both moments in 4-bit maps; `state` is laid out as AdamW4bit describes."""
 
     _storage = AdamW4bit._storage
 
 
 class Lion8bit(Lion):
-    """Lion with its momentum as AdamW8bit keeps its first moments."""
+    """Lion with its momentum in the dynamic 8-bit map, laid out as the first moment of AdamW8bit."""
 
     _storage = "states=bnb8:256"

@@ -46,7 +46,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         defaults: What every param_group has where it does not say otherwise, as in torch.
 
     Raises:
-        ValueError: A number is out of range, the storage line or the profile is none, or `params` is empty.
+        ValueError: A number is out of range, a word of the storage or the profile is unknown, or `params` is empty.
         TypeError: An argument is of another type, or `params` are not tensors.
     """
 
