@@ -219,9 +219,14 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
   return readRule(rest.take_front(end), set);
 }
 
-static LogicalResult checkTiles(const StepRequest &request, SetWriter &set,
-                                Location loc) {
+// What --quantize alone writes.
+static LogicalResult checkCopies(const StepRequest &request, SetWriter &set,
+                                 Location loc) {
   bool copied = set.isRuled() || !request.quantize.empty();
+  if (!copied && set.copiesToBook())
+    return emitError(loc) << "a copy of a gradient in a code book, whose numbers end at 1; "
+                             "say --quantize with its format, or give the copy blocks, as "
+                             "copy=bnb8:256";
   if (copied || (!set.hasColumns() && !set.hasSquares()))
     return success();
   return emitError(loc) << "a copy in blocks of 128x128 of a gradient, which only "
@@ -264,7 +269,7 @@ FailureOr<std::string> altgrad::generateStep(const StepRequest &request,
     Location loc = rule ? rule.getLoc() : place;
     sets.emplace_back(set, rule, loc, index, several, text);
     if (failed(sets.back().read()) ||
-        failed(checkTiles(request, sets.back(), place)) ||
+        failed(checkCopies(request, sets.back(), place)) ||
         (request.asTorch && failed(checkProfile(sets.back().gradientFormat(), place))))
       return failure();
     StringRef name = rule ? rule.getSymName() : "gradients";

@@ -90,6 +90,10 @@ public:
   /// Whether its copy is in blocks of columns, too, or in squares.
   bool hasColumns() { return wordOf("copy").both; }
   bool hasSquares() { return wordOf("copy").squares(); }
+  /// Whether its copy is in a code book without blocks.
+  bool copiesToBook() {
+    return formats.count("copy") && codecOf("copy").book && blockOf("copy") <= 1;
+  }
   /// Whether something is rounded as draws say.
   bool draws();
   std::string suffix() const { return set ? "_" + std::to_string(set) : ""; }

@@ -12,9 +12,10 @@ from .text import LENGTH, Text, network
 
 LR = 1e-3
 # What a storage line says of the states.
-STATES = {"32 bits": "states=f32", "8 bits, e4m3 and e5m2": "m=ocp.e4m3fn:256 v=ocp.e5m2:256",
-          "8 bits, e5m2 by draws": "m=ocp.e4m3fn:256 v=ocp.e5m2:256,stochastic",
-          "8 bits, dynamic maps": "m=bnb8:256 v=bnb8u:256", "4 bits, torchao's maps": "m=torchao4:128 v=torchao4u:128"}
+STATES = {"32 bits": "states=f32", "8 bits, e4m3 and e5m2": "m=ocp.e4m3fn:256 v=ocp.e5m2:256,keep_positive",
+          "8 bits, e5m2 by draws": "m=ocp.e4m3fn:256 v=ocp.e5m2:256,stochastic,keep_positive",
+          "8 bits, dynamic maps": "m=bnb8:256 v=bnb8u:256,keep_positive",
+          "8 bits, torchao's bytes": "m=bnb8:256 v=bnb8u:256", "4 bits, torchao's maps": "m=torchao4:128 v=torchao4u:128"}
 
 
 def losses_of(storage, length, seed):

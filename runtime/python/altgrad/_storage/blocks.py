@@ -5,12 +5,15 @@ import math
 import torch
 
 from .._binding.layout import FORMATS, check_mode, same_order
+from .._library import library
 from .._rule import format_of
 from .packed import block_of, packed_layout, packs
 
 # Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
 BLOCKED_NUMEL = 4096
+# How many elements may share a scale: ALTGRAD_BLOCK_LEAST to ALTGRAD_BLOCK_MOST.
+BLOCKS = "16", "32", "64", "128", "256"
 # The dtypes of scales, by how they are stored.
 SCALES = {"f32": torch.float32, "f16": torch.float16, "ocp.e8m0": torch.float8_e8m0fnu,
           "ocp.e4m3fn": torch.float8_e4m3fn}
@@ -70,6 +73,23 @@ def span_of(word, key="copy"):
 def rows_of(param):
     """The rows of a tensor as a matrix whose columns are of its last dimension; 1 where it is empty."""
     return param.numel() // param.shape[-1] if param.dim() > 1 and param.numel() else 1
+
+
+def check_words(words):
+    """Raises ValueError where no compiler takes a word: a tensor large enough for blocks may come later."""
+    for name, word in words.items():
+        format, *fields = word.partition(",")[0].split(":")
+        if name == "master" and word not in ("f32", "bf16+i16", "bf16+i8"):
+            raise ValueError(f"storage says master={word}; a master is f32, or bf16+i16 or bf16+i8 beside a bfloat16 parameter")
+        if not fields or has_squares(word):
+            continue
+        if not library().altgrad_format_bits(format.encode()):
+            raise ValueError(f"storage says {name}={word}; {format!r} is no format: altgrad-opt --list-formats names them")
+        if fields[0] not in BLOCKS:
+            raise ValueError(f"storage says {name}={word}, with blocks of {fields[0] or 'no'} elements; expected a power of two "
+                             f"from {BLOCKS[0]} to {BLOCKS[-1]}")
+        if fields[1:] and fields[1] not in SCALES:
+            raise ValueError(f"storage says {name}={word}; scales are in {', '.join(SCALES)}")
 
 
 def check_copy(words):

@@ -15,6 +15,7 @@ from ._arguments import (are_seen, as_tensor, check_format, check_memory, check_
 from ._bound import run
 from ._look import Look, look
 from ._scales import numbers
+from ._sharded import prepare
 from ._straight_through import StraightThrough, keep, pass_through
 
 
@@ -41,7 +42,8 @@ def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, bl
         mask_saturated: Whether the gradient is 0 where x / scale is beyond the largest or the smallest number.
 
     Returns:
-        A tensor with the shape, dtype and device of `x`.
+        A tensor with the shape, dtype and device of `x`. Where `scale` has more elements along a dimension, or
+        more dimensions, `x` is repeated along it. A DTensor gives a DTensor: every rank rounds its shard.
 
     Raises:
         ValueError: `fmt` is no format, or a scale is not positive and finite or has a shape that does not fit.
@@ -58,6 +60,8 @@ def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, bl
     if not isinstance(mask_saturated, bool):
         raise TypeError(f"mask_saturated is {mask_saturated!r}; it has to be True or False")
     seen = are_seen(x, scale)
+    if seen:
+        prepare(x, scale, block)
     factor = spread(scale_of(scale, x), x, block)
     if seen:
         compiling = torch.compiler.is_compiling()
@@ -100,6 +104,8 @@ def quantize_codes(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0,
     check_numbers(x)
     check_format(fmt)
     seen = are_seen(x, scale)
+    if seen:
+        prepare(x, scale, block)
     factor = spread(scale_of(scale, x), x, block)
     if seen:
         return torch.ops.altgrad.quantize_codes(x.detach(), fmt, as_tensor(factor))
@@ -132,6 +138,8 @@ def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | No
         kind = f"tensor of {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
         raise TypeError(f"a {kind} was given; it has to be a real tensor")
     seen = are_seen(x, scale)
+    if seen:
+        prepare(x, scale, block)
     if fmt is not None:
         check_format(fmt)
         # A dtype of torch has torch's own gradient.

@@ -14,6 +14,7 @@ from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_an
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.where import number_of, unwritten
+from .._storage.blocks import check_words
 from .._storage.checkpoint import fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
 from .._storage.draws import COUNT, keep_apart, place, seeded
@@ -72,6 +73,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
     def __init__(self, params: ParamsT, defaults: dict[str, Any], **shared: Unpack[OfTorch]):
         given = filled(type(self).__name__, shared)
         self._words = type(self)._words | (given["storage"] or "")
+        check_words(self._words)
         defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, given["seed"])}
         if given["max_grad_norm"] is not None:
             defaults = {**defaults, BOUND: bound_of(given["max_grad_norm"])}
@@ -197,7 +199,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         """A new state: zeros, or the parameter for its master and its further copy."""
         state = unwritten(torch.empty_strided(row.param.shape, row.strides, dtype=dtype,
                                               device=row.param.device))
-        return state.copy_(row.param) if stream.role in ("master", "copy") else state.zero_()
+        return state.copy_(row.param.resolve_neg()) if stream.role in ("master", "copy") else state.zero_()
 
     def _before_torch(self, param, group):
         """Makes of a parameter's state one that torch's class goes on from."""
