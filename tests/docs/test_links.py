@@ -60,7 +60,7 @@ def test_a_guide_begins_with_its_contents(name):
 
 def test_a_broken_link_is_noticed(tmp_path):
     page = tmp_path / "README.md"
-    page.write_text("# One two\n[a](#one-two) [b](#three) [c](absent.md) [d](https://example.org/absent) `[e](code)`\n")
+    page.write_text("# One two\n[a](#one-two) [b](#three) [c](absent) [d](https://example.org/absent) `[e](code)`\n")
     assert [anchor in anchors(page) if anchor else target.exists() for target, anchor in links(page)] == [True, False, False]
 
 
