@@ -1,7 +1,6 @@
 // Runs a bundle's PTX on a CUDA device.
 #include "Status.h"
-#include "cuda/CudaTables.h"
-#include "cuda/Kernels.h"
+#include "cuda/CapturedRun.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,11 +21,12 @@ bool wantsOverlap() {
   return !word || strcmp(word, "0") != 0;
 }
 
+// `capture` is 0 where nothing is captured.
 altgrad_status askCapture(const Driver &driver, CudaStream stream,
-                          uint64_t &capture) {
+                          uint64_t &capture, Graph *graph) {
   int capturing = 0;
   if (Result error = driver.cuStreamGetCaptureInfo(stream, &capturing, &capture,
-                                                   nullptr, nullptr, nullptr))
+                                                   graph, nullptr, nullptr))
     return driver.refuse(error, "asking whether the stream is captured");
   capture = capturing ? capture : 0;
   return ALTGRAD_OK;
@@ -48,16 +48,11 @@ public:
   bool mirrors() const override { return true; }
 
 private:
-  // Tables that a captured graph reads whenever it is replayed.
-  struct Captured {
-    uint64_t capture;
-    std::unique_ptr<CudaTables> tables;
-    SharedEvent ready;
-  };
   altgrad_status order(const Tables &tables, CudaStream stream,
                        unsigned &changed);
   altgrad_status orderCaptured(const Tables &tables, CudaStream stream,
-                               uint64_t capture, const CudaTables *&out);
+                               uint64_t capture, Graph graph,
+                               std::shared_ptr<CapturedRun> &out);
   altgrad_status launchAll(const Tables &tables, const Launch &launch,
                            const CudaTables &where, CudaStream stream,
                            bool captured);
@@ -72,7 +67,7 @@ private:
   std::shared_ptr<const Kernels> kernels;
   const bool mayOverlap;
   CudaTables memory;
-  std::vector<Captured> captured;
+  std::weak_ptr<CapturedRun> captured; // the newest, its graph's
   bool used = false;
   SharedEvent last; // after everything this plan has given to a stream
 };
@@ -80,14 +75,12 @@ private:
 CudaExecutor::~CudaExecutor() {
   if (driverIsParents())
     return;
+  destroyReleased();
   Entered entered(driver, gpu->context);
   if (entered.error)
     return;
   RelaxedCapture relaxed(driver);
   memory.giveBack(used ? last : nullptr);
-  for (Captured &graph : captured)
-    graph.tables->giveBack(last);
-  captured.clear();
   last.reset();
 }
 
@@ -108,6 +101,7 @@ altgrad_status CudaExecutor::checkUsable() const {
 altgrad_status CudaExecutor::prepare(const Tables &tables) {
   if (altgrad_status status = checkUsable())
     return status;
+  destroyReleased();
   Entered entered(driver, gpu->context);
   if (entered.error)
     return driver.refuse(entered.error, "entering the CUDA context");
@@ -125,43 +119,25 @@ altgrad_status CudaExecutor::order(const Tables &tables, CudaStream stream,
   return memory.upload(tables, stream, changed);
 }
 
-// A graph runs again and again, later and among other runs: it has tables of
-// its own, which nobody changes, and which are sent before it ever runs, beside
-// it. The events are nodes of the graph, so that replays and other runs follow
-// each other, too.
-altgrad_status CudaExecutor::orderCaptured(const Tables &tables,
-                                           CudaStream stream, uint64_t capture,
-                                           const CudaTables *&out) {
+// The events are nodes of the graph, so that replays and other runs follow each
+// other, too.
+altgrad_status
+CudaExecutor::orderCaptured(const Tables &tables, CudaStream stream,
+                            uint64_t capture, Graph graph,
+                            std::shared_ptr<CapturedRun> &out) {
   RelaxedCapture relaxed(driver);
-  if (!captured.empty() && captured.back().capture == capture &&
-      captured.back().tables->hold(tables)) {
-    out = captured.back().tables.get();
+  out = captured.lock();
+  if (out && out->capture == capture && out->tables().hold(tables))
     return ALTGRAD_OK;
-  }
-  Captured graph{capture, std::make_unique<CudaTables>(*gpu), nullptr};
-  if (altgrad_status status = gpu->makeEvent(graph.ready))
+  out = std::make_shared<CapturedRun>(gpu, kernels, last, capture);
+  if (altgrad_status status = out->fill(tables))
     return status;
-  if (altgrad_status status = graph.tables->reserve(tables, nullptr))
+  if (altgrad_status status = keepWithGraph(driver, graph, out))
     return status;
-  CudaStream beside = nullptr;
-  altgrad_status status = gpu->copyStream(beside);
-  unsigned all = ~0u;
-  if (!status)
-    status = graph.tables->upload(tables, beside, all);
-  const Event ready = graph.ready.get();
-  Result error = status ? 0 : driver.cuEventRecord(ready, beside);
-  if (!status && !error)
-    error = driver.cuStreamWaitEvent(stream, ready, externalEvent);
-  if (!status && !error)
-    error = driver.cuStreamWaitEvent(stream, last.get(), externalEvent);
-  if (error)
-    status = driver.refuse(error, "tables for a captured graph");
-  if (status) {
-    graph.tables->giveBack(graph.ready);
-    return status;
-  }
-  captured.push_back(std::move(graph));
-  out = captured.back().tables.get();
+  if (Result error =
+          driver.cuStreamWaitEvent(stream, last.get(), externalEvent))
+    return driver.refuse(error, "a captured graph after the last run");
+  captured = out;
   return ALTGRAD_OK;
 }
 
@@ -238,20 +214,26 @@ altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
                                  unsigned &changed) {
   if (altgrad_status status = checkUsable())
     return status;
+  destroyReleased();
   Entered entered(driver, gpu->context);
   if (entered.error)
     return driver.refuse(entered.error, "entering the CUDA context");
   auto stream = static_cast<CudaStream>(launch.stream);
   uint64_t capture = 0;
-  if (altgrad_status status = askCapture(driver, stream, capture))
+  Graph graph = nullptr;
+  if (altgrad_status status = askCapture(driver, stream, capture, &graph))
     return status;
-  const CudaTables *where = &memory;
+  std::shared_ptr<CapturedRun> replayed;
   if (altgrad_status status =
-          capture ? orderCaptured(tables, stream, capture, where)
+          capture ? orderCaptured(tables, stream, capture, graph, replayed)
                   : order(tables, stream, changed))
     return status;
+  if (replayed)
+    if (altgrad_status status = replayed->keep(launch.owner))
+      return status;
   altgrad_status status =
-      launchAll(tables, launch, *where, stream, capture != 0);
+      launchAll(tables, launch, replayed ? replayed->tables() : memory, stream,
+                capture != 0);
   // Also after a failure: the kernels before it may still run.
   if (driver.cuEventRecordWithFlags(last.get(), stream,
                                     capture ? externalEvent : 0) == 0)
@@ -264,6 +246,7 @@ altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
 altgrad_status
 altgrad::runtime::createCudaExecutor(const Bundle &bundle, int ordinal,
                                      std::unique_ptr<Executor> &out) {
+  destroyReleased();
   std::shared_ptr<Gpu> gpu;
   if (altgrad_status status = Gpu::find(ordinal, gpu))
     return status;
@@ -282,5 +265,5 @@ altgrad_status altgrad::runtime::findCapture(void *stream, uint64_t &capture) {
   const Driver *driver = nullptr;
   if (altgrad_status status = openDriver(driver))
     return status;
-  return askCapture(*driver, static_cast<CudaStream>(stream), capture);
+  return askCapture(*driver, static_cast<CudaStream>(stream), capture, nullptr);
 }

@@ -41,13 +41,27 @@ altgrad_status CudaTables::findRoom(size_t bytes, size_t &begin) {
     return flight.begin < begin + bytes && begin < flight.end;
   };
   while (flights.size() >= size_t(Block::eventCount) ||
-         std::any_of(flights.begin(), flights.end(), meets)) {
-    Event oldest = flights.front().event;
-    if (gpu.driver.cuEventQuery(oldest) != 0)
-      if (Result error = gpu.driver.cuEventSynchronize(oldest))
-        return gpu.driver.refuse(error, "waiting for an upload");
-    flights.pop_front();
-  }
+         std::any_of(flights.begin(), flights.end(), meets))
+    if (altgrad_status status = waitForOldest())
+      return status;
+  return ALTGRAD_OK;
+}
+
+// Another thread may be capturing, which a query or a wait would spoil.
+altgrad_status CudaTables::waitForOldest() {
+  RelaxedCapture relaxed(gpu.driver);
+  Event oldest = flights.front().event;
+  if (gpu.driver.cuEventQuery(oldest) != 0)
+    if (Result error = gpu.driver.cuEventSynchronize(oldest))
+      return gpu.driver.refuse(error, "waiting for an upload");
+  flights.pop_front();
+  return ALTGRAD_OK;
+}
+
+altgrad_status CudaTables::wait() {
+  while (!flights.empty())
+    if (altgrad_status status = waitForOldest())
+      return status;
   return ALTGRAD_OK;
 }
 
@@ -67,7 +81,8 @@ altgrad_status CudaTables::upload(const Tables &tables, CudaStream stream,
     --last;
   if (first == last)
     return ALTGRAD_OK;
-  size_t begin = 0, bytes = offsets[last] - offsets[first];
+  size_t begin = 0,
+         bytes = offsets[last - 1] + tables.bytes(last - 1) - offsets[first];
   if (altgrad_status status = findRoom(bytes, begin))
     return status;
   char *pinned = block.pinned + begin;

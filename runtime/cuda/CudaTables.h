@@ -22,6 +22,8 @@ public:
   // all in one copy, and clears it.
   altgrad_status upload(const Tables &tables, CudaStream stream,
                         unsigned &changed);
+  // Waits until everything sent is there.
+  altgrad_status wait();
   // Whether this is what was sent first.
   bool hold(const Tables &tables);
   DevicePointer address(int table) const {
@@ -36,6 +38,7 @@ private:
     Event event;
   };
   altgrad_status findRoom(size_t bytes, size_t &begin);
+  altgrad_status waitForOldest();
   void fill(const Tables &tables, int table, char *to);
 
   Gpu &gpu;

@@ -18,6 +18,8 @@ using Function = struct FunctionOpaque *;
 using CudaStream = struct StreamOpaque *;
 using Event = struct EventOpaque *;
 using LinkState = struct LinkOpaque *;
+using Graph = struct GraphOpaque *;
+using UserObject = struct UserObjectOpaque *;
 
 // What cuda.h calls CUDA_ERROR_..., CU_DEVICE_ATTRIBUTE_... and so on.
 enum : int {
@@ -38,6 +40,8 @@ enum : int {
   attributeOverlaps = 6, // PROGRAMMATIC_STREAM_SERIALIZATION of a launch
   externalEvent = 1, // of a record and of a wait: a node of a captured graph
   captureRelaxed = 2,
+  userObjectUnordered = 1, // NO_DESTRUCTOR_SYNC
+  userObjectMove = 1,      // the graph takes over the caller's reference
   streamNonBlocking = 1,
   hostPortable = 1
 };

@@ -106,7 +106,8 @@ altgrad_plan::bindTensors(const std::vector<altgrad_tensor> &tensors,
     scalarBound.push_back(pointersOf(scalar, tables) == 0);
   unbound = std::count(streamBound.begin(), streamBound.end(), 0) +
             std::count(scalarBound.begin(), scalarBound.end(), 0);
-  changed = (1u << tableCount) - 1;
+  present.clear();
+  mark(allTables);
   if (altgrad_status status = prepare())
     return status;
   declared = true;
@@ -179,7 +180,7 @@ altgrad_status altgrad_plan::bindTensor(size_t index, int64_t tensor,
   const Items one{all.begin + tensor, all.begin + tensor + 1};
   if (placeRows(tables.inputs, size_t(manifest.inputs), size_t(stream.slot),
                 one, &pointer, &stream))
-    changed |= 1u << InputTable;
+    mark(1u << InputTable);
   return ALTGRAD_OK;
 }
 
@@ -188,14 +189,15 @@ altgrad_status altgrad_plan::bindStream(size_t index, void *const *pointers) {
   const Stream &stream = manifest.streams[index];
   const Items all = tensorsOf(stream.set, tables);
   for (int64_t i = 0; i < all.count(); ++i)
-    if (altgrad_status status = checkPointer(stream, i, pointers[i]))
-      return status;
+    if (isPresent(all.begin + i))
+      if (altgrad_status status = checkPointer(stream, i, pointers[i]))
+        return status;
   bool moves = stream.access == ALTGRAD_IN;
   std::vector<uint64_t> &table = moves ? tables.inputs : tables.rows;
   size_t step = size_t(moves ? manifest.inputs : manifest.rowWords);
   size_t slot = size_t(stream.slot) + (moves ? 0 : ALTGRAD_ROW_HEADER);
   if (placeRows(table, step, slot, all, pointers, &stream))
-    changed |= 1u << (moves ? InputTable : RowTable);
+    mark(1u << (moves ? InputTable : RowTable));
   checkOff(streamBound, index);
   return ALTGRAD_OK;
 }
@@ -246,7 +248,7 @@ altgrad_status altgrad_plan::bindScalar(size_t index, void *const *pointers,
                         tensorsOf(scalar.set, tables), pointers, nullptr);
   }
   if (differs)
-    changed |= 1u << table;
+    mark(1u << table);
   checkOff(scalarBound, index);
   return ALTGRAD_OK;
 }
@@ -257,9 +259,47 @@ altgrad_status altgrad_plan::mirror(const void *values, uint64_t bytes) {
     return ALTGRAD_OK;
   tables.values = values;
   tables.valueBytes = bytes;
-  changed = (1u << tableCount) - 1;
+  mark(allTables);
   prepared = false;
   return declared ? prepare() : ALTGRAD_OK;
+}
+
+altgrad_status altgrad_plan::select(const uint8_t *given, int64_t count) {
+  const int64_t all = int64_t(tables.firstRows.size()) - 1;
+  if (given && count != all)
+    return fail(ALTGRAD_INVALID, "%lld tensors are said to be there or not, of %lld",
+                (long long)count, (long long)all);
+  std::vector<uint8_t> now;
+  if (given && std::find(given, given + count, 0) != given + count)
+    now.assign(given, given + count);
+  if (now == present)
+    return ALTGRAD_OK;
+  present = std::move(now);
+  mark(allTables);
+  if (!present.empty())
+    selectTensors(bundle->manifest(), tables, present, allTables, selected);
+  return ALTGRAD_OK;
+}
+
+// A pointer that was bound while its tensor was absent has not been looked at.
+altgrad_status altgrad_plan::refreshSelection() {
+  const Manifest &manifest = bundle->manifest();
+  if (unselected & 1u << ChunkTable)
+    for (const Stream &stream : manifest.streams) {
+      const Items all = tensorsOf(stream.set, tables);
+      for (int64_t i = 0; stream.access == ALTGRAD_IN && i < all.count(); ++i)
+        if (const int64_t row = tables.firstRows[size_t(all.begin + i)];
+            isPresent(all.begin + i))
+          if (altgrad_status status = checkPointer(
+                  stream, i,
+                  (void *)tables.inputs[size_t(row * manifest.inputs +
+                                               stream.slot)]))
+            return status;
+    }
+  if (!present.empty())
+    selectTensors(manifest, tables, present, unselected, selected);
+  unselected = 0;
+  return ALTGRAD_OK;
 }
 
 altgrad_status altgrad_plan::nameUnbound() const {
@@ -303,7 +343,7 @@ altgrad_status altgrad_plan::runChunks(void *workspace, uint64_t bytes,
                 sweep.name.c_str());
   if (!executor->runsParts())
     return fail(ALTGRAD_UNAVAILABLE, "only a plan of the CPU runs some chunks");
-  const int64_t chunks = tables.nchunks();
+  const int64_t chunks = running().nchunks();
   if (part.begin < 0 || part.begin > part.end || part.end > chunks)
     return fail(ALTGRAD_INVALID, "chunks [%lld, %lld) of %lld",
                 (long long)part.begin, (long long)part.end, (long long)chunks);
@@ -330,22 +370,27 @@ altgrad_status altgrad_plan::launch(Launch &launch, void *workspace,
   if (!prepared)
     if (altgrad_status status = prepare())
       return status;
+  if (unselected)
+    if (altgrad_status status = refreshSelection())
+      return status;
+  const Tables &now = running();
   // An integer sum: an empty workspace may be NULL.
   uint64_t base = uint64_t(workspace);
   altgrad_args &args = launch.args;
-  args.rows = tables.rows.data();
-  args.inputs = tables.inputs.data();
-  args.chunks = tables.chunks.data();
-  args.groups = tables.groups.data();
-  args.scalars = tables.scalars.data();
-  args.sets = tables.setRows.data();
+  args.rows = now.rows.data();
+  args.inputs = now.inputs.data();
+  args.chunks = now.chunks.data();
+  args.groups = now.groups.data();
+  args.scalars = now.scalars.data();
+  args.sets = now.setRows.data();
   args.step_words = (uint64_t *)base;
   args.row_words = (uint64_t *)(base + layout.rowWords);
   args.chunk_words = (uint32_t *)(base + layout.chunkWords);
   args.spills = (float *)(base + layout.spills);
-  args.nrows = tables.nrows;
-  args.nchunks = tables.nchunks();
+  args.nrows = now.nrows;
+  args.nchunks = now.nchunks();
   launch.parallelFor = parallelFor;
   launch.threads = threads;
-  return executor->run(tables, launch, changed);
+  launch.owner = owner;
+  return executor->run(now, launch, changed);
 }

@@ -55,6 +55,13 @@ struct Items {
   int64_t count() const { return end - begin; }
 };
 
+// Who keeps the caller's memory for captured graphs; see altgrad_set_owner.
+struct Owner {
+  void *(*hold)(void *context) = nullptr;
+  void (*release)(void *held) = nullptr;
+  void *context = nullptr;
+};
+
 struct Launch {
   altgrad_args args; // host pointers of the tables, workspace on the device
   int64_t first, last;
@@ -62,6 +69,7 @@ struct Launch {
   void *stream;
   altgrad_parallel_for parallelFor;
   int threads;
+  Owner owner;
 };
 
 // Runs phases on one device. `changed` has a bit for every table that differs
@@ -113,6 +121,8 @@ struct altgrad_plan {
   altgrad_status bindTensor(size_t index, int64_t tensor, void *pointer);
   altgrad_status bindScalar(size_t index, void *const *pointers, int64_t count);
   altgrad_status mirror(const void *values, uint64_t bytes);
+  // Which tensors take part in the next runs: a byte for each, or null for all.
+  altgrad_status select(const uint8_t *present, int64_t count);
   altgrad_status run(void *workspace, uint64_t bytes, int64_t first,
                      int64_t last, void *stream);
   // A sweep over some chunks.
@@ -121,7 +131,11 @@ struct altgrad_plan {
 
   std::shared_ptr<const altgrad::runtime::Bundle> bundle;
   std::unique_ptr<altgrad::runtime::Executor> executor;
-  altgrad::runtime::Tables tables;
+  altgrad::runtime::Tables tables; // of all tensors
+  // What kernels read.
+  const altgrad::runtime::Tables &running() const {
+    return present.empty() ? tables : selected;
+  }
   altgrad::runtime::WorkspaceLayout layout;
   std::vector<char> streamBound, scalarBound;
   int64_t unbound = 0;
@@ -130,9 +144,23 @@ struct altgrad_plan {
   unsigned changed = 0;
   altgrad_parallel_for parallelFor = nullptr;
   int threads = 1;
+  altgrad::runtime::Owner owner;
 
 private:
   altgrad_status prepare();
+  altgrad_status refreshSelection();
+  bool isPresent(int64_t tensor) const {
+    return present.empty() || present[size_t(tensor)];
+  }
+  static constexpr unsigned allTables = (1u << altgrad::runtime::tableCount) - 1;
+  void mark(unsigned tables) {
+    changed |= tables;
+    unselected |= tables;
+  }
+
+  std::vector<uint8_t> present; // empty: all
+  altgrad::runtime::Tables selected;
+  unsigned unselected = 0; // tables that `selected` does not have yet
   altgrad_status checkPhases(int64_t first, int64_t last) const;
   altgrad_status launch(altgrad::runtime::Launch &launch, void *workspace,
                         uint64_t bytes);

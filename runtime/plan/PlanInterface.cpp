@@ -139,6 +139,15 @@ altgrad_status altgrad_bind_tensor(altgrad_plan *plan, const char *name,
   });
 }
 
+altgrad_status altgrad_bind_present(altgrad_plan *plan, const uint8_t *present,
+                                    int64_t count) {
+  if (!plan)
+    return fail(ALTGRAD_INVALID, "altgrad_bind_present: plan is NULL");
+  if (!plan->declared)
+    return fail(ALTGRAD_INVALID, "altgrad_bind_present: no tensors bound");
+  return guarded([&] { return plan->select(present, count); });
+}
+
 altgrad_status altgrad_bind_scalar(altgrad_plan *plan, const char *name,
                                    void *const *pointers, int64_t count) {
   if (!plan || !name)
@@ -199,7 +208,7 @@ altgrad_status altgrad_partials(const altgrad_plan *plan, uint64_t *offset,
   if (words)
     *words = plan->bundle->manifest().workspaceChunkWords;
   if (chunks)
-    *chunks = plan->tables.nchunks();
+    *chunks = plan->running().nchunks();
   return ALTGRAD_OK;
 }
 
@@ -216,6 +225,15 @@ altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n) {
     return fail(ALTGRAD_INVALID, "altgrad_set_threads: %s",
                 plan ? "not in [0, 1024]" : "plan is NULL");
   plan->threads = n == 0 ? availableThreads() : n;
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_set_owner(altgrad_plan *plan,
+                                 void *(*hold)(void *context),
+                                 void (*release)(void *held), void *context) {
+  if (!plan || !hold || !release)
+    return fail(ALTGRAD_INVALID, "altgrad_set_owner: an argument is NULL");
+  plan->owner = {hold, release, context};
   return ALTGRAD_OK;
 }
 

@@ -22,6 +22,13 @@ void layTables(const Manifest &manifest,
                const std::vector<altgrad_tensor> &tensors, int64_t ngroups,
                Tables &tables);
 
+// Brings `out` up to date: the tables of `whole` without the tensors whose byte
+// in `present` is 0, as if they had not been declared. `what` has a bit for each
+// table that differs from the last time; all of them where `present` does.
+void selectTensors(const Manifest &manifest, const Tables &whole,
+                   const std::vector<uint8_t> &present, unsigned what,
+                   Tables &out);
+
 } // namespace altgrad::runtime
 
 #endif // ALTGRAD_RUNTIME_TENSORS_H

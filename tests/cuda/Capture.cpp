@@ -141,9 +141,12 @@ CU(cuStreamEndCapture, 10000, void *handle, void **out) {
                                       : CaptureUnjoined;
   Context *context = stream->context;
   leave(capture);
-  if (error)
+  auto graph = std::move(capture->graph);
+  if (error) {
+    graph.reset();
+    runCallbacks();
     return error;
-  auto graph = std::make_shared<Graph>();
+  }
   graph->context = context;
   graph->nodes = std::move(capture->nodes);
   *out = graph.get();
@@ -185,7 +188,7 @@ CU(cuStreamGetCaptureInfo, 11030, void *handle, int *status, uint64_t *id,
   if (id && stream->capture)
     *id = stream->capture->id;
   if (graph)
-    *graph = nullptr;
+    *graph = stream->capture ? stream->capture->graph.get() : nullptr;
   if (dependencies)
     *dependencies = nullptr;
   if (count)
@@ -241,10 +244,14 @@ CU(cuGraphLaunch, 10000, void *handle, void *streamHandle) {
 
 CU(cuGraphExecDestroy, 10000, void *handle) {
   ENTER(Init)
-  return state().executables.erase(handle) ? 0 : InvalidValue;
+  Result error = state().executables.erase(handle) ? 0 : InvalidValue;
+  runCallbacks();
+  return error;
 }
 
 CU(cuGraphDestroy, 10000, void *handle) {
   ENTER(Init)
-  return state().graphs.erase(handle) ? 0 : InvalidValue;
+  Result error = state().graphs.erase(handle) ? 0 : InvalidValue;
+  runCallbacks();
+  return error;
 }

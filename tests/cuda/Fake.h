@@ -92,13 +92,31 @@ struct Node {
   std::set<size_t> after;
 };
 
+// What graphs keep until they are destroyed.
+struct UserObject {
+  UserObject() { ++alive; }
+  UserObject(const UserObject &) = delete;
+  ~UserObject();
+  void *pointer = nullptr;
+  void (*destroy)(void *) = nullptr;
+  static inline int64_t alive = 0;
+};
+
+struct Graph {
+  Context *context = nullptr;
+  std::vector<Node> nodes;
+  std::vector<std::shared_ptr<UserObject>> kept;
+  MarkPointer last; // launches of one executable graph follow each other
+};
+
 struct Capture {
   uint64_t id = 0;
+  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
   Stream *origin = nullptr;
   int mode = 0;
   std::thread::id thread;
   bool invalid = false, ended = false;
-  std::vector<Node> nodes;
+  std::vector<Node> nodes; // of the graph, once it is ended
 };
 
 struct Stream {
@@ -118,12 +136,6 @@ struct Event {
   std::shared_ptr<Capture> capture; // recorded in it, after these nodes
   std::set<size_t> heads;
   bool destroyed = false;
-};
-
-struct Graph {
-  Context *context = nullptr;
-  std::vector<Node> nodes;
-  MarkPointer last; // launches of one executable graph follow each other
 };
 
 struct Module;
@@ -211,6 +223,11 @@ void invalidate(Capture &capture);
 // 906 where the legacy stream would wait for a captured one.
 Result checkImplicit(const Stream &stream);
 
+// UserObjects.cpp
+void checkCallback(const char *name); // aborts where nobody may call the driver
+void runCallbacks();                  // of those that nobody keeps any more
+void forgetCallbacks();
+
 // The driver's state; State.cpp.
 struct Failure {
   Result code;
@@ -236,6 +253,8 @@ struct State {
   std::map<void *, std::shared_ptr<Event>> events;
   std::map<void *, std::shared_ptr<Module>> modules;
   std::map<void *, std::shared_ptr<Graph>> graphs, executables;
+  // With the references that callers have.
+  std::map<void *, std::pair<std::shared_ptr<UserObject>, unsigned>> userObjects;
   std::vector<std::shared_ptr<Capture>> captures;
   // What has happened.
   std::map<std::string, int64_t> calls;

@@ -143,7 +143,8 @@ uint64_t State::next() {
   return z ^ (z >> 31);
 }
 
-Call::Call(const char *name, unsigned needs) : held(lock()) {
+Call::Call(const char *name, unsigned needs)
+    : held((checkCallback(name), lock())) {
   State &s = state();
   ++s.calls[name];
   bool init = strcmp(name, "cuInit") == 0;
@@ -215,6 +216,7 @@ void fakecuda_reset(void) {
   s = State();
   s.contexts = std::move(contexts);
   forgetMemory();
+  forgetCallbacks();
 }
 
 void fakecuda_forget(void) {
@@ -256,7 +258,7 @@ int64_t fakecuda_get(const char *name) {
   if (what == "alive")
     return int64_t(liveAllocations() + s.events.size() + s.modules.size() +
                    s.streams.size() + s.graphs.size() + s.executables.size()) +
-           s.linking;
+           UserObject::alive + s.linking;
   if (what == "launches")
     return s.executed;
   if (what == "overlapped")

@@ -1,12 +1,53 @@
 """Loads the torch device of these tests; they run in ctest's entry pytest-devices."""
 
+import ctypes
 import os
 import types
+from contextlib import contextmanager
 
 import pytest
 
 torch = pytest.importorskip("torch")
 KIND = "privateuseone"
+
+
+def cu(name, *arguments):
+    """Calls a function of the test driver."""
+    library, function, found = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_int()
+    library.cuGetProcAddress_v2.argtypes = [
+        ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p]
+    assert library.cuGetProcAddress_v2(
+        name.encode(), ctypes.byref(function), 12080, 0, ctypes.byref(found)) == 0
+    kinds = [type(argument) for argument in arguments]
+    assert ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(function.value)(*arguments) == 0, name
+
+
+@contextmanager
+def use_device(device):
+    """torch.cuda.device of this device."""
+    before = torch.ops.altgrad_test_device.use_device(torch.device(device).index or 0)
+    try:
+        yield
+    finally:
+        torch.ops.altgrad_test_device.use_device(before)
+
+
+def current_stream(device):
+    """An object with the stream's address as torch.cuda.Stream has it."""
+    index = device if isinstance(device, int) else torch.device(device).index or 0
+    address = torch.ops.altgrad_test_device.use_stream(index, 0)
+    torch.ops.altgrad_test_device.use_stream(index, address)
+    return types.SimpleNamespace(cuda_stream=address)
+
+
+def is_capturing(stream):
+    if not stream.cuda_stream:  # nobody captures the default one, nor asks before there is a context
+        return False
+    status = ctypes.c_int()
+    cu("cuStreamIsCapturing", ctypes.c_void_p(stream.cuda_stream),
+       ctypes.c_void_p(ctypes.addressof(status)))
+    return status.value == 1
+
 
 if "ALTGRAD_TEST_DEVICE" not in os.environ:
     collect_ignore_glob = ["test_*.py"]
@@ -17,6 +58,8 @@ else:
     module._is_in_bad_fork, module._lazy_init = (lambda: False), (lambda: None)
     module.manual_seed_all = lambda seed: None
     module.current_device = torch.ops.altgrad_test_device.current_device
+    module.device, module.current_stream = use_device, current_stream
+    module.is_current_stream_capturing = lambda: is_capturing(current_stream(module.current_device()))
     torch._register_device_module(KIND, module)
 
 

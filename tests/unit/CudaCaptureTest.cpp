@@ -32,6 +32,132 @@ TEST_F(Cuda, CapturedGraphsHaveTablesOfTheirOwn) {
   EXPECT_TRUE(actual.equals(expected));
 }
 
+// Whoever reads or writes a block that went back finds these bytes.
+void spoilSpareBlocks() {
+  std::shared_ptr<altgrad::runtime::Gpu> gpu;
+  ASSERT_ALTGRAD(altgrad::runtime::Gpu::find(0, gpu));
+  std::vector<altgrad::runtime::Block> blocks(20);
+  for (auto &block : blocks) {
+    ASSERT_ALTGRAD(gpu->acquire(1, block));
+    EXPECT_EQ(cu("cuMemsetD8Async", block.device, (unsigned char)0xee,
+                 block.bytes, (void *)nullptr),
+              0);
+  }
+  fakecuda_drain();
+  for (auto &block : blocks)
+    gpu->giveBack(block, nullptr);
+}
+
+TEST_F(Cuda, AGraphKeepsTablesEventsAndModuleWhenItsPlanIsGone) {
+  Tensors actual({5000, 7}), expected({5000, 7});
+  PlanPointer plan = planSgd("cuda:0");
+  actual.bind(plan.get());
+  ASSERT_ALTGRAD(actual.run(plan.get()));
+  cu("cuCtxPushCurrent", cuPrimaryContext());
+  void *stream = cuNewStream();
+  Graph graph = capture(stream, [&] {
+    ASSERT_ALTGRAD(altgrad_run(plan.get(), actual.workspace.get(),
+                               actual.workspaceBytes, 0, -1, stream));
+  });
+  plan.reset(); // and with it the last handle of its bundle
+  spoilSpareBlocks();
+  for (int i = 0; i < 3; ++i)
+    ASSERT_EQ(cu("cuGraphLaunch", graph.get(), stream), 0);
+  fakecuda_drain();
+  EXPECT_STREQ(fakecuda_fault(), "");
+  for (int i = 0; i < 4; ++i)
+    expected.step();
+  EXPECT_TRUE(actual.equals(expected));
+}
+
+TEST_F(Cuda, CapturedAThousandTimesNothingGrows) {
+  Tensors t({5000});
+  PlanPointer plan = planSgd("cuda:0");
+  t.bind(plan.get());
+  cu("cuCtxPushCurrent", cuPrimaryContext());
+  void *stream = cuNewStream();
+  int64_t alive = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Graph graph = capture(stream, [&] {
+      ASSERT_ALTGRAD(altgrad_run(plan.get(), t.workspace.get(),
+                                 t.workspaceBytes, 0, -1, stream));
+    });
+    if (i == 10)
+      alive = fakecuda_get("alive");
+  }
+  EXPECT_LE(fakecuda_get("alive"), alive);
+}
+
+// What a test has handed to graphs, and what came back.
+struct Memory {
+  int held = 0, released = 0;
+  static void *hold(void *context) {
+    ++static_cast<Memory *>(context)->held;
+    return context;
+  }
+  static void release(void *held) { ++static_cast<Memory *>(held)->released; }
+};
+
+TEST_F(Cuda, AnOwnersMemoryIsKeptUntilTheGraphIsGone) {
+  Tensors t({5000});
+  Memory memory;
+  PlanPointer plan = planSgd("cuda:0"), other = planSgd("cuda:0");
+  ASSERT_ALTGRAD(altgrad_set_owner(plan.get(), Memory::hold, Memory::release,
+                                   &memory));
+  t.bind(plan.get());
+  t.bind(other.get());
+  ASSERT_ALTGRAD(t.run(plan.get()));
+  EXPECT_EQ(memory.held, 0) << "nobody captures";
+  cu("cuCtxPushCurrent", cuPrimaryContext());
+  void *stream = cuNewStream();
+  Graph graph = capture(stream, [&] {
+    ASSERT_ALTGRAD(altgrad_run(plan.get(), t.workspace.get(), t.workspaceBytes,
+                               0, -1, stream));
+  });
+  EXPECT_EQ(memory.held, 1);
+  plan.reset();
+  ASSERT_ALTGRAD(t.run(other.get()));
+  EXPECT_EQ(memory.released, 0) << "the graph is alive";
+  graph.reset();
+  EXPECT_EQ(memory.released, 0) << "in the driver's thread nobody is called";
+  ASSERT_ALTGRAD(t.run(other.get()));
+  EXPECT_EQ(memory.released, 1);
+}
+
+TEST_F(Cuda, AnOwnerWithoutMemoryFailsTheRun) {
+  Tensors t({5000});
+  PlanPointer plan = planSgd("cuda:0");
+  auto none = [](void *) -> void * { return nullptr; };
+  ASSERT_ALTGRAD(altgrad_set_owner(plan.get(), none, Memory::release, nullptr));
+  t.bind(plan.get());
+  cu("cuCtxPushCurrent", cuPrimaryContext());
+  void *stream = cuNewStream();
+  Graph graph = capture(stream, [&] {
+    EXPECT_REFUSED(altgrad_run(plan.get(), t.workspace.get(), t.workspaceBytes,
+                               0, -1, stream),
+                   ALTGRAD_SYSTEM, "keeps no memory");
+  });
+}
+
+TEST_F(Cuda, ADriverThatKeepsNothingIsRefused) {
+  Tensors t({5000});
+  PlanPointer plan = planSgd("cuda:0");
+  t.bind(plan.get());
+  cu("cuCtxPushCurrent", cuPrimaryContext());
+  void *stream = cuNewStream();
+  for (const char *function : {"cuUserObjectCreate", "cuGraphRetainUserObject"}) {
+    fakecuda_fail(function, 801, 1, 1);
+    Graph graph = capture(stream, [&] {
+      EXPECT_REFUSED(altgrad_run(plan.get(), t.workspace.get(),
+                                 t.workspaceBytes, 0, -1, stream),
+                     ALTGRAD_CUDA, "keeping tables with a captured graph");
+    });
+  }
+  ASSERT_ALTGRAD(t.run(plan.get()));
+  fakecuda_drain();
+  EXPECT_STREQ(fakecuda_fault(), "");
+}
+
 TEST_F(Cuda, NothingUnderCaptureIsRefusedByTheDriver) {
   Tensors t({5000});
   PlanPointer plan = planSgd("cuda:0"), gone = planSgd("cuda:0");

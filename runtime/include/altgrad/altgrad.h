@@ -261,6 +261,16 @@ ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
                                                void *const *pointers,
                                                int64_t count);
 
+// Says which tensors take part in the next runs: one byte for each declared tensor, 0 where it is
+// absent. NULL means all of them. A run neither reads nor writes an absent tensor, and its results
+// are those of a plan without that tensor, bit for bit. The "in" streams of an absent tensor may be
+// bound to NULL, but must be bound before the tensor takes part again. A changed list costs a
+// copy of the rows and chunks of the tensors that take part. altgrad_bind_tensors makes all
+// tensors take part.
+ALTGRAD_API altgrad_status altgrad_bind_present(altgrad_plan *plan,
+                                                const uint8_t *present,
+                                                int64_t count);
+
 // Moves one pointer of an "in" stream that is bound. `tensor` counts within the stream's set.
 ALTGRAD_API altgrad_status altgrad_bind_tensor(altgrad_plan *plan,
                                                const char *name, int64_t tensor,
@@ -302,6 +312,16 @@ ALTGRAD_API altgrad_status altgrad_set_parallel_for(altgrad_plan *plan,
 // Sets the number of own threads of a plan for the CPU; 0: one for each CPU that the process may use.
 ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 
+// Says who keeps the caller's memory for captured graphs: tensors, workspace and values. A run on a
+// stream that is captured calls hold(context) in the caller's thread. The result must not be
+// NULL. release(result) is called once, when the graph and everything instantiated from it are
+// destroyed, from a later call about any CUDA plan, in any thread. The memory must stay until
+// then, even when the plan is freed. Without an owner the caller has to see to that.
+ALTGRAD_API altgrad_status altgrad_set_owner(altgrad_plan *plan,
+                                             void *(*hold)(void *context),
+                                             void (*release)(void *held),
+                                             void *context);
+
 // Runs the phases [first, last); last < 0 means to the end. If a stream or scalar is not bound,
 // the result is ALTGRAD_INVALID and nothing runs.
 //
@@ -310,9 +330,10 @@ ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
 // tables or values have changed and the memory through which they travel is still in
 // use by earlier runs: there is room for 4 uploads of all tables, and for 32 uploads.
 //
-// A run allocates nothing, except on a stream that is captured: a graph has tables of
-// its own in the plan, which must outlive the graph. Runs of one plan on several streams,
-// and replays of its graphs, run one after the other.
+// A run allocates nothing, except on a stream that is captured: a graph gets tables of its own,
+// for whose upload the run waits. They live as long as the graph, so the plan may be freed
+// before it. Runs of one plan on several streams, and replays of its graphs, run one after
+// the other.
 ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace,
                                        uint64_t bytes, int64_t first,
                                        int64_t last, void *stream);

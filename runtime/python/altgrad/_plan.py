@@ -3,12 +3,17 @@
 import ctypes
 import weakref
 from array import array
+from itertools import count
 
 from ._library import TensorWords, library
 
 _POINTER = "Q"
 _INDEX = "q"
 _TENSOR_BYTES = ctypes.sizeof(TensorWords)
+
+_HOLD, _RELEASE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p), ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_owned, _numbers = {}, count(1)  # what captured graphs keep
+_release = _RELEASE(_owned.pop)
 
 
 class Plan:
@@ -32,6 +37,19 @@ class Plan:
         else:
             native.altgrad_set_threads(handle, threads)
 
+    def keep_in_graphs(self, memory):
+        """Has every graph in which the plan is captured keep what the method `memory` returns then."""
+        memory = weakref.WeakMethod(memory)
+
+        @_HOLD
+        def hold(_):
+            number = next(_numbers)
+            _owned[number] = memory()()
+            return number
+
+        self._hold = hold
+        self._native.altgrad_set_owner(self.handle, hold, _release, None)
+
     def bind_tensors(self, tensors, groups):
         """Declares (elements, group, set, tag, (rows, columns), units) of each tensor, set by set, in `groups` groups."""
         words = array(_INDEX)
@@ -45,6 +63,10 @@ class Plan:
         """Binds a stream, one pointer per tensor of its set."""
         held = array(_POINTER, pointers)
         self._native.altgrad_bind_stream(self.handle, name, held.buffer_info()[0], len(held))
+
+    def bind_present(self, present):
+        """Says which tensors take part in the next runs: a byte for each, 0 where it is absent."""
+        self._native.altgrad_bind_present(self.handle, present, len(present))
 
     def bind_tensor(self, name, tensor, pointer):
         """Moves the pointer of one tensor of an "in" stream, counted within its set."""

@@ -75,6 +75,13 @@ GradientStep::GradientStep(std::shared_ptr<const Program> given,
   values_ = std::make_unique<Values>(*program, groups, where);
   check(altgrad_workspace(plan.get(), &bytes));
   workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
+  check(keepInGraphs(plan.get(), this));
+}
+
+void GradientStep::addTo(Owned &owned) const {
+  values_->addTo(owned);
+  owned.add(workspace);
+  owned.add(norms);
 }
 
 void GradientStep::bindNorms(int64_t count) {
@@ -150,14 +157,11 @@ private:
     key += '\n';
   }
 
-  // A graph replays what lies in its plan's memory.
   void forget() {
     auto last = std::prev(steps.end());
     while (last != steps.begin() &&
            (steps.size() > mostSteps || tensors > mostTensors)) {
       auto own = last--;
-      if (own->second.captured)
-        continue;
       tensors -= own->second.count;
       places.erase(own->first);
       steps.erase(own);
@@ -214,7 +218,6 @@ GradientResults GradientStep::run(const Listed &listed,
   check(
       altgrad_run(plan.get(), workspace->get(), bytes, 0, -1, where.stream()));
   where.record(*workspace);
-  captured |= where.isCapturing();
   auto result = [&](int32_t role) {
     for (const Scalar &single : program->singles)
       if (single.role == role && single.access == ALTGRAD_OUT)

@@ -41,6 +41,8 @@ public:
   GradientResults run(const Listed &listed,
                       const std::vector<Other> &others = {});
   Values &values() { return *values_; }
+  // The memory that a run uses beside its caller's.
+  void addTo(Owned &owned) const;
 
 private:
   class Kept;
@@ -64,7 +66,6 @@ private:
   Where::Memory workspace;
   uint64_t bytes = 0;
   at::Tensor norms; // of each tensor, in the order of the list
-  bool captured = false;
   Pointers bound;
   std::vector<Kind> kinds;
 };

@@ -13,13 +13,6 @@ using at::Tensor;
 
 namespace {
 
-RuleParamState *find(const Binding::States &states, const Tensor &param) {
-  auto found = states.find(param.unsafeGetTensorImpl());
-  return found == states.end()
-             ? nullptr
-             : static_cast<RuleParamState *>(found->second.get());
-}
-
 const Tensor &valueOf(const RuleParamState &state, const std::string &key,
                       const Place &place) {
   const Tensor &value = state.tensor(key);
@@ -35,8 +28,6 @@ const Tensor &valueOf(const RuleParamState &state, const std::string &key,
 bool isCount(const Tensor &count, const Tensor &param, c10::ScalarType type) {
   return count.scalar_type() == type && count.device() == param.device();
 }
-
-bool hasGradient(const Tensor &param) { return param.grad().defined(); }
 
 c10::ScalarType countType(const Set &set) {
   return set.step->type == ALTGRAD_F32 ? at::kFloat : at::kLong;
@@ -92,64 +83,12 @@ bool Binding::take(const Groups &groups, States &states) {
   return true;
 }
 
-bool Binding::isAsBound(const Groups &groups, const States &states) {
-  if (!bound || options != boundOptions || scaler != boundScaler ||
-      groups.size() != sizes.size())
-    return false;
-  auto known = params.begin();
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (groups[g].params().size() != sizes[g])
-      return false;
-    for (const Tensor &param : groups[g].params())
-      if (*known++ != param.unsafeGetTensorImpl())
-        return false;
-  }
-  if (!hasSameStates(states))
-    return false;
-  for (const Part &part : parts)
-    if (part.table->look() != Change::None)
-      return false;
-  return !parts.empty() ||
-         std::none_of(idle.begin(), idle.end(),
-                      [](const Tensor *param) { return hasGradient(*param); });
-}
-
-bool Binding::hasSameStates(const States &states) {
-  if (states.size() != boundStates.size())
-    return false;
-  auto known = boundStates.begin();
-  for (auto &[param, state] : states) {
-    if (known->first != param || known->second != state.get())
-      return false;
-    ++known;
-  }
-  // Nearly always: nobody has changed any state.
-  if (uint64_t now = RuleParamState::edits(); now != edits) {
-    if (!holdsRows(states))
-      return false;
-    edits = now;
-  }
-  return true;
-}
-
-bool Binding::holdsRows(const States &states) const {
-  for (const Part &part : parts)
-    for (const Row &row : part.table->rows()) {
-      const RuleParamState *state = find(states, *row.param);
-      const Keys &own = part.keys[size_t(row.set)];
-      if (!state || (row.count && !state->tensor(own.step).is_same(*row.count)))
-        return false;
-      for (size_t i = 0; i < row.kept.size(); ++i)
-        if (!state->tensor(own.kept[i]).is_same(*row.kept[i]))
-          return false;
-    }
-  return true;
-}
-
 // Every parameter that has a gradient, device by device, GPUs first: they work
 // while the CPU does. `idle` gets the others.
-std::vector<Binding::Drafts> Binding::draft(const Groups &groups) {
+std::vector<Binding::Drafts> Binding::draft(const Groups &groups,
+                                            const Known &known) {
   std::map<std::pair<bool, int>, Drafts> devices;
+  std::set<std::pair<bool, int>> stepped; // devices that have a gradient
   int64_t tag = -1;
   idle.clear();
   held.clear();
@@ -159,18 +98,26 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups) {
       ++tag;
       TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}),
                   " is undefined");
-      if (!param.grad().defined()) {
+      const bool has = param.grad().defined();
+      if (!has && !known.count(param.unsafeGetTensorImpl())) {
         idle.push_back(hold(param));
         continue;
       }
       checkParameter(param, {g, i});
-      checkGradient(param, param.grad(), {g, i});
-      devices[{param.is_cpu(), param.device().index()}].push_back(
-          {param, {g, i}, lineOf(g, param), tag});
+      const std::pair<bool, int> device{param.is_cpu(), param.device().index()};
+      if (has) {
+        checkGradient(param, param.grad(), {g, i});
+        stepped.insert(device);
+      }
+      devices[device].push_back({param, {g, i}, lineOf(g, param), tag});
     }
   std::vector<Drafts> drafts;
   for (auto &[device, of] : devices)
-    drafts.push_back(std::move(of));
+    if (stepped.count(device))
+      drafts.push_back(std::move(of));
+    else
+      for (const Draft &draft : of)
+        idle.push_back(hold(draft.param));
   return drafts;
 }
 
@@ -323,21 +270,23 @@ std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts,
 }
 
 void Binding::bind(const Groups &groups, States &states) {
+  const Known known = boundRows(states);
   bound = false;
   hooks.remove();
   parts.clear();
-  std::vector<Drafts> drafts = draft(groups);
+  std::vector<Drafts> drafts = draft(groups, known);
   std::vector<Part> made;
   bool exchanged = drafts.size() > 1 && (hasNorm() || !scaler.empty());
-  Ranges before;
+  Ranges there;
   for (Drafts &of : drafts) {
     made.push_back(makePart(groups, of, exchanged));
-    checkStates(made.back(), of, states, before);
+    checkStates(made.back(), of, states, there);
   }
-  before.close();
+  there.close();
   for (const Drafts &of : drafts)
     for (const Draft &draft : of)
-      before.checkApart(draft.param.grad(), draft.place);
+      if (draft.param.grad().defined())
+        there.checkApart(draft.param.grad(), draft.place);
   // Nothing is refused from here on.
   auto written = std::make_shared<Ranges>();
   std::vector<std::vector<Row>> rows;
@@ -375,21 +324,4 @@ void Binding::run() {
                             spec.max_grad_norm().value_or(0));
   runTogether(tables());
   hooks.look();
-}
-
-void Binding::remember(const Groups &groups, const States &states) {
-  params.clear();
-  sizes.clear();
-  for (const auto &group : groups) {
-    sizes.push_back(group.params().size());
-    for (const Tensor &param : group.params())
-      params.push_back(param.unsafeGetTensorImpl());
-  }
-  boundOptions = options;
-  boundScaler = scaler;
-  boundStates.clear();
-  for (auto &[param, state] : states)
-    boundStates.emplace_back(param, state.get());
-  edits = RuleParamState::edits();
-  bound = true;
 }

@@ -95,7 +95,7 @@ public:
     std::set<std::string> all; // those and the count's
     std::string step;          // "" where the rule has none
   };
-  // The parameters with a gradient that are on one device.
+  // The parameters on one device that have a gradient, or had one.
   struct Part {
     Where where;
     std::shared_ptr<const Program> program;
@@ -127,7 +127,9 @@ private:
   std::string lineOf(size_t group, const at::Tensor &param) const;
   std::set<std::string> linesOf(const Groups &groups, at::Device device) const;
   using Drafts = std::vector<Draft>;
-  std::vector<Drafts> draft(const Groups &groups);
+  using Known = std::set<c10::TensorImpl *>;
+  std::vector<Drafts> draft(const Groups &groups, const Known &known);
+  Known boundRows(const States &states) const;
   Part makePart(const Groups &groups, Drafts &drafts, bool exchanged);
   std::vector<Keys> findKeys(const Program &program) const;
   std::set<std::string> describedKeys() const;
@@ -157,6 +159,9 @@ private:
 public:
   NormHooks hooks; // the last member: they go before what they look at
 };
+
+// The state of a parameter; null where it has none.
+RuleParamState *find(const Binding::States &states, const at::Tensor &param);
 
 } // namespace altgrad::optim
 

@@ -6,6 +6,7 @@
 
 #include <ATen/ops/empty_like.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -43,6 +44,11 @@ void TensorTable::lookAt(const SetRows &set, int64_t row, const Tensor &grad,
   for (size_t i = 0; i < set.width; ++i)
     part.changed |= !shapes.isSame(first[i]);
   taken[size_t(row)] = grad;
+  present[size_t(row)] = grad.defined();
+  if (!grad.defined()) {
+    grads[size_t(row)] = nullptr;
+    return;
+  }
   const c10::TensorImpl &g = *grad.unsafeGetTensorImpl();
   const void *&data = grads[size_t(row)];
   const void *now = plainGradient(set, *first, g);
@@ -142,7 +148,8 @@ bool TensorTable::takeOdd(const SetRows &set, int64_t row) {
 bool TensorTable::takeOddGradients() {
   for (const SetRows &set : sets)
     for (int64_t row = set.first; row < set.last; ++row)
-      if ((grads[size_t(row)] == &odd || staged.count(row)) &&
+      if (present[size_t(row)] &&
+          (grads[size_t(row)] == &odd || staged.count(row)) &&
           !takeOdd(set, row))
         return false;
   return true;
@@ -181,6 +188,8 @@ Change TensorTable::look() {
   moved = anyMoved;
   if (changed)
     return Change::Tensors;
-  return areIdle() && (!oddOnes || takeOddGradients()) ? Change::None
-                                                       : Change::Gradients;
+  const bool any = std::find(present.begin(), present.end(), 1) != present.end();
+  return any && areIdle() && (!oddOnes || takeOddGradients())
+             ? Change::None
+             : Change::Gradients;
 }

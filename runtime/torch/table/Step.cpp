@@ -2,16 +2,37 @@
 #include "table/TensorTable.h"
 #include "tensors/Threads.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/where.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/ScopeExit.h>
+
+#include <cmath>
 
 using namespace altgrad::optim;
 using at::Tensor;
 
 static int64_t versionOf(const c10::VariableVersion &version) {
   return version.enabled() ? version.current_version() : 0;
+}
+
+// What the last steps have said of a row that is absent now is no longer so.
+void TensorTable::bindPresent() {
+  if (present == takesPart)
+    return;
+  check(altgrad_bind_present(plan.get(), present.data(),
+                             int64_t(present.size())));
+  takesPart = present;
+  summed.clear(); // chunks are counted over those that are present
+  if (statistics_.empty())
+    return;
+  Tensor absent = at::empty({int64_t(present.size())}, at::kBool);
+  for (size_t row = 0; row < present.size(); ++row)
+    absent.data_ptr<bool>()[row] = !present[row];
+  absent = absent.to(where.device(), /*non_blocking=*/true);
+  for (auto &[key, memory] : statistics_)
+    memory.masked_fill_(absent, NAN);
 }
 
 void TensorTable::bindGradients() {
@@ -28,21 +49,22 @@ void TensorTable::bindGradients() {
 // Tells autograd, and finds the parameters into which somebody else wrote.
 void TensorTable::raiseVersions(const SetRows &set, int64_t begin,
                                 int64_t end) {
-  Seen *first = &seen[size_t(&paramOf(set, begin) - seen.data())];
-  size_t count = size_t(end - begin) * set.width;
-  constexpr size_t ahead = 16;
-  for (size_t i = 0; i < count; ++i) {
-    if (i + ahead < count)
-      fetch(counterOf(first[i + ahead].version));
-    c10::VariableVersion &version = first[i].version;
-    if (set.master >= 0 && i % set.width == 0) {
-      size_t row = size_t(begin) + i / set.width;
-      int64_t now = versionOf(version);
+  Seen *next = &seen[size_t(&paramOf(set, begin) - seen.data())];
+  const Seen *last = next + size_t(end - begin) * set.width;
+  constexpr ptrdiff_t ahead = 16;
+  for (size_t row = size_t(begin); row < size_t(end); ++row) {
+    edited[row] = 0;
+    if (set.master >= 0 && present[row]) {
+      int64_t now = versionOf(next->version);
       edited[row] = now != versions[row];
       versions[row] = now + 1;
     }
-    if (version.enabled())
-      version.bump();
+    for (size_t i = 0; i < set.width; ++i, ++next) {
+      if (last - next > ahead)
+        fetch(counterOf(next[ahead].version));
+      if (present[row] && next->version.enabled())
+        next->version.bump();
+    }
   }
 }
 
@@ -74,6 +96,7 @@ void TensorTable::runTo(int64_t phase) {
 void TensorTable::begin() {
   auto failed = c10::make_scope_exit([&] { letGo(); });
   c10::OptionalDeviceGuard guard(where.device());
+  bindPresent();
   bindGradients();
   values.send(plan.get());
   onThreads(int64_t(rows_.size()), [&](int64_t begin, int64_t end) {
@@ -85,7 +108,8 @@ void TensorTable::begin() {
   });
   takeEdits();
   for (auto &[row, copy] : staged)
-    copy.copy_(*rows_[size_t(row)].param);
+    if (present[size_t(row)])
+      copy.copy_(*rows_[size_t(row)].param);
   nextExchange = 0;
   nextPhase = 0;
   failed.release();
@@ -115,6 +139,8 @@ void TensorTable::finish() {
   hasRun = true;
   where.record(*workspace);
   for (auto &[row, copy] : staged) {
+    if (!present[size_t(row)])
+      continue;
     const Tensor &param = *rows_[size_t(row)].param;
     param.copy_(copy);
     versions[size_t(row)] =

@@ -8,7 +8,8 @@
 using namespace altgrad::optim;
 
 void TensorTable::sum(int64_t row) {
-  if (!sums() || !hasRun)
+  if (!sums() || !hasRun ||
+      std::find(takesPart.begin(), takesPart.end(), 0) != takesPart.end())
     return;
   summed.resize(rows_.size());
   if (firstChunks.empty()) {

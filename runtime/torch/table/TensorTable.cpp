@@ -44,6 +44,21 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
   bindStatistics();
   check(altgrad_workspace(handle, &bytes));
   workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
+  check(keepInGraphs(handle, this));
+}
+
+void TensorTable::addTo(Owned &owned) const {
+  values.addTo(owned);
+  owned.add(workspace);
+  for (const Seen &tensor : seen)
+    owned.add(*tensor.handle);
+  for (const std::vector<Tensor> *all : {&taken, &copies})
+    for (const Tensor &tensor : *all)
+      owned.add(tensor);
+  for (const auto &[row, copy] : staged)
+    owned.add(copy);
+  for (const auto &[key, memory] : statistics_)
+    owned.add(memory);
 }
 
 void TensorTable::remember() {
@@ -81,6 +96,8 @@ void TensorTable::remember() {
   versions.assign(rows_.size(), -1);
   edited.assign(rows_.size(), 0);
   taken.resize(rows_.size());
+  present.assign(rows_.size(), 1);
+  takesPart = present;
   // A negative view is a parameter like others, but no plain gradient.
   if (!rows_.empty())
     gradKeys =

@@ -46,10 +46,11 @@ public:
               std::vector<const at::Tensor *> idle,
               std::shared_ptr<const Ranges> written);
 
-  // Takes the gradients of this step, and keeps them alive until it has run.
-  // Gradients: one came, went, or is of another kind than was bound. Tensors: a
-  // parameter or what is kept is not as it was bound. Either asks for another
-  // table. Changes no tensor.
+  // Takes the gradients of this step, and keeps them alive until it has run. A
+  // row without one takes no part in it: its tensors and their versions stay.
+  // Gradients: one came for a parameter without a row, is of another kind than
+  // was bound, or all went. Tensors: a parameter or what is kept is not as it was
+  // bound. Either asks for another table. Changes no tensor.
   Change look();
 
   // Runs the step on what look() took, all of it or from one exchange point to
@@ -87,6 +88,9 @@ public:
     return statistics_;
   }
 
+  // The memory that a run of now reads and writes.
+  void addTo(Owned &owned) const;
+
   const Program &program() const { return *program_; }
   const std::vector<Row> &rows() const { return rows_; }
 
@@ -122,6 +126,7 @@ private:
   void letGo();
 
   void bindGradients();
+  void bindPresent();
   void raiseVersions(const SetRows &set, int64_t begin, int64_t end);
   void takeEdits();
   void runTo(int64_t phase);
@@ -169,6 +174,8 @@ private:
   std::vector<int64_t> versions; // of parameters with a master; -1: not known
   std::vector<char> edited;
   bool moved = true;      // a gradient is not where it was bound
+  std::vector<uint8_t> present;  // whether a row has a gradient in this step
+  std::vector<uint8_t> takesPart; // as it was bound
   bool inference = false; // a tensor without a version counter is written
 
   std::vector<std::optional<Summed>> summed; // a row each, or none at all

@@ -85,6 +85,13 @@ void Values::send(altgrad_plan *plan) {
   at::_foreach_copy_(to, from, /*non_blocking=*/true);
 }
 
+void Values::addTo(Owned &owned) const {
+  owned.add(device);
+  for (const std::vector<Tensor> &all : {sources, placed})
+    for (const Tensor &tensor : all)
+      owned.add(tensor);
+}
+
 void Values::setSource(size_t cell, Tensor value) {
   if (!device && value.defined()) {
     scalars[cell]->write(value.item<double>(), &host[cell]);

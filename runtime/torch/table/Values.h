@@ -4,7 +4,7 @@
 #define ALTGRAD_TORCH_VALUES_H
 
 #include "table/Program.h"
-#include "tensors/Where.h"
+#include "tensors/Owned.h"
 
 namespace altgrad::optim {
 
@@ -34,6 +34,9 @@ public:
 
   // Binds what is not bound to its cells yet, and queues copies of the tensors.
   void send(altgrad_plan *plan);
+
+  // The memory on the device that the step reads and writes now.
+  void addTo(Owned &owned) const;
 
   // What the step says: a number that has been computed, on the host; elsewhere
   // a 0-dim tensor that the next step overwrites. Without the role: 0,

@@ -12,7 +12,7 @@ from .layout import check_extent, in_order, matrix_of, units_of
 from .sums import Sums
 from .torch_pool import torch_parallel_for
 from .values import Values
-from .where import Where
+from .where import Where, storages
 from .workspace import Workspace
 
 # What TensorTable.fresh answers.
@@ -44,9 +44,9 @@ class TensorTable:
     `fresh(params, state)` is called in every step. It answers STALE when a parameter is
     another object or has another address, shape, strides or dtype, when an entry of
     `state` is another object, came or went, or when a bound state or count has another
-    address, shape, strides or dtype; OTHER_GRADS when only gradients came, went or changed
-    their kind; otherwise it binds the gradients of this step and answers FRESH. It
-    changes no tensor.
+    address, shape, strides or dtype; OTHER_GRADS when a gradient came for a parameter without
+    a row, changed its kind, or all went; otherwise it binds the gradients of this step and
+    answers FRESH. A row without one takes no part in it. It changes no tensor.
 
     `set_hypers(numbers, cells)` writes the hyper-parameters of the groups of the plan
     whose indices are `cells`: for each, those of its set in the order of the bundle.
@@ -96,6 +96,7 @@ class TensorTable:
         self.results, self.place = self._values.results, self._values.place
         self._workspace = Workspace(self.plan, self.where)
         self.memory = self._workspace.memory
+        self.plan.keep_in_graphs(self._memory)
         self._sums = Sums(self)
         self.sums, self.sum = self._sums.can, self._sums.sum
         self.summed_rows = self._sums.counts
@@ -113,8 +114,8 @@ class TensorTable:
         self._known_states = _identity(self._states)
         for tensor in tensors + self._states:
             check_extent(tensor)
-        self._written = tensors + self._states
         self._bound = [None] * len(self.bundle.sets)
+        self._take_part(range(len(rows)))
 
     def _bind_tensors(self):
         staged = {id(param): copy for param, copy in self._staged}
@@ -133,6 +134,12 @@ class TensorTable:
                 self.plan.bind_scalar(part.step.name, [row.count.data_ptr() for row in rows])
         self._masters = masters
         self._versions = [None] * len(masters)
+
+    def _memory(self):
+        """What a captured graph of this step reads and writes."""
+        return storages([self._workspace.tensor, *self._values.memory(), *self._tensors, *self._states,
+                         *[copy for _, copy in self._staged], *self._statistics.values(),
+                         *(self._taken or ()), *(self._kept or ())])
 
     def _bind_statistics(self):
         self._statistics = {}
@@ -170,33 +177,64 @@ class TensorTable:
         return FRESH if self._bind_grads(grads) else OTHER_GRADS
 
     def _bind_grads(self, grads):
-        """Binds one gradient per row; False if a row does not fit any more.
+        """Binds one gradient per row, or says that a row has none; False if one does not fit any more.
 
         A gradient in another memory order than its parameter, or without memory, is
         copied into one that fits. All are kept alive until the step has run.
         """
         self._taken = grads
+        there = [place for place, grad in enumerate(grads) if grad is not None]
         try:
-            if (list(map(_dtype, grads)) != self._grad_dtypes
-                    or list(map(_shape, grads)) != self._shapes):
-                return False
-            pointers = None
-            if self._plain and all(map(_is_contiguous, grads)) and not any(map(_is_neg, grads)):
-                pointers = list(map(_data_ptr, grads))
-            if pointers is None or pointers.count(0) != self._empty:
-                self._kept = [_in_memory(g, row.strides) for g, row in zip(grads, self.rows)]
-                pointers = list(map(_data_ptr, self._kept))
-                if pointers.count(0) != self._empty:
-                    return False
-        except (AttributeError, RuntimeError):  # None, or a layout without a pointer
+            found = self._pointers([grads[place] for place in there], there)
+        except (AttributeError, RuntimeError):  # a layout without a pointer
             return False
+        if not found:
+            return False
+        if there != self._present:
+            self._take_part(there)
+            present = bytearray(len(grads))
+            for place in there:
+                present[place] = 1
+            self.plan.bind_present(bytes(present))
+            absent = [place for place in range(len(grads)) if not present[place]]
+            self._sums.restart(whole=not absent)
+            for memory in self._statistics.values() if absent else ():
+                memory[absent] = float("nan")  # until its next step says it
+        pointers = [0] * len(grads)
+        for place, pointer in zip(there, found):
+            pointers[place] = pointer
         for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
             if pointers[mine] != self._bound[index]:
                 for grad in grads[mine]:
-                    check_extent(grad)
+                    if grad is not None:
+                        check_extent(grad)
                 self.plan.bind_stream(part.grad.name, pointers[mine])
                 self._bound[index] = pointers[mine]
         return True
+
+    def _pointers(self, grads, places):
+        """Where the gradients of the rows at these places lie; None where one does not fit its row."""
+        of = lambda every: every if len(places) == len(every) else [every[place] for place in places]
+        if (list(map(_dtype, grads)) != of(self._grad_dtypes)
+                or list(map(_shape, grads)) != of(self._shapes)):
+            return None
+        empty, pointers = sum([not grad.numel() for grad in grads]) if self._empty else 0, None
+        if self._plain and all(map(_is_contiguous, grads)) and not any(map(_is_neg, grads)):
+            pointers = list(map(_data_ptr, grads))
+        if pointers is None or pointers.count(0) != empty:
+            self._kept = [_in_memory(g, row.strides) for g, row in zip(grads, of(self.rows))]
+            pointers = list(map(_data_ptr, self._kept))
+            if pointers.count(0) != empty:
+                return None
+        return pointers
+
+    def _take_part(self, places):
+        """Notes which rows the next steps write."""
+        self._present = list(places)
+        mine = {id(self.rows[place].param) for place in places}
+        self._written = [tensor for row in self.rows if id(row.param) in mine
+                         for tensor in (row.param, *row.tensors, *([] if row.count is None else [row.count]))]
+        self._stepped = mine
 
     def run(self, given):
         """Runs the step and returns its results."""
@@ -213,7 +251,8 @@ class TensorTable:
             self._values.send(self.plan)
             self._take_edits()
             for param, copy in self._staged:
-                copy.copy_(param)
+                if id(param) in self._stepped:
+                    copy.copy_(param)
             # Before the kernels, which push the tensors' bookkeeping out of the caches.
             increment_version(self._written)
         self._next, self._points = 0, list(self.bundle.exchanges)
@@ -239,9 +278,11 @@ class TensorTable:
             self._sums.has_run = True
             self._workspace.record()
             for param, copy in self._staged:
-                param.copy_(copy)
+                if id(param) in self._stepped:
+                    param.copy_(copy)
         self._taken = self._kept = None
-        self._versions = [_version_of(param) for param, _ in self._masters]
+        self._versions = [_version_of(param) if id(param) in self._stepped else version
+                          for (param, _), version in zip(self._masters, self._versions)]
 
     def _take_edits(self):
         """Takes what was written into a parameter from outside into its master copy.
@@ -250,7 +291,7 @@ class TensorTable:
         keeps the bits that the parameter has no room for.
         """
         for (param, master), version in zip(self._masters, self._versions):
-            if _version_of(param) != version:
+            if _version_of(param) != version and id(param) in self._stepped:
                 edited = param != master.to(param.dtype)
                 # Elsewhere nobody waits for the answer.
                 if not self.where.on_host or edited.any():

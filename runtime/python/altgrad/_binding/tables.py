@@ -14,7 +14,7 @@ class Tables:
     - `tables`: a TensorTable for each device, in the order in which they step;
     - `owners`: (index of a table, index of a group of its plan) for every group of the plans;
     - `places`: (index of a param_group, ((key, part or None), ...)) for each of them;
-    - `uncounted`: the step counts that the rules do not raise.
+    - `uncounted`: (parameter, its step count) of those that the rules do not raise.
 
     `cells[i]` are the indices of those that belong to the i-th param_group.
     """
@@ -63,14 +63,13 @@ class Tables:
 
     def count(self, flag):
         """Raises the step counts that no rule raises, unless `flag` says that the step was skipped."""
-        if not self.uncounted:
-            return
+        counts = [count for param, count in self.uncounted if param.grad is not None]
         if isinstance(flag, torch.Tensor):
             went = (flag.detach().view(()) == 0.0).float()
-            for count in self.uncounted:
+            for count in counts:
                 count.add_(went.to(count.device))
-        elif flag == 0.0:
-            torch._foreach_add_(self.uncounted, 1.0)
+        elif flag == 0.0 and counts:
+            torch._foreach_add_(counts, 1.0)
 
     def set_hypers(self, param_groups, numbers, cells):
         """Writes the numbers of the groups of the plans whose indices are `cells`."""

@@ -130,6 +130,11 @@ class Values:
                 return self._bundle.sets[index].hypers[(offset - begin) // _CELL].type
         raise IndexError(offset)
 
+    def memory(self):
+        """The tensors on the device that the step reads and writes now."""
+        own = [] if self._device is None else [self._device]
+        return [*own, *self._placed.values(), *self._sources.values()]
+
     def results(self):
         """{role: what the step says}: a number; a 0-dim tensor that the next step overwrites
         where it lies on another device."""

@@ -30,24 +30,24 @@ class Where:
         self.device = device
         self.on_host = is_host(device)
         self.name = "cpu" if self.on_host else f"cuda:{device.index or 0}"
-        self._cuda = device.type == "cuda"
+        self._torch = None if device.type == "cpu" else torch.get_device_module(device)
 
     def guard(self):
         """Makes the device the current one of torch in a `with`."""
-        return torch.cuda.device(self.device) if self._cuda else nullcontext()
+        return self._torch.device(self.device) if self._torch else nullcontext()
 
     def stream(self):
         """The address of torch's current stream of the device; None for the driver's default."""
-        return torch.cuda.current_stream(self.device).cuda_stream if self._cuda else None
+        return self._torch.current_stream(self.device).cuda_stream if self._torch else None
 
     def record(self, tensor):
         """Keeps a tensor's memory for itself until the current stream is done with it."""
-        if self._cuda:
+        if self.device.type == "cuda":
             tensor.record_stream(torch.cuda.current_stream(self.device))
 
     def is_capturing(self):
         """Whether a CUDA graph is being captured."""
-        return self._cuda and torch.cuda.is_current_stream_capturing()
+        return self._torch is not None and self._torch.is_current_stream_capturing()
 
 
 def is_known(device):
@@ -58,6 +58,11 @@ def is_known(device):
 def stays_on_device(value):
     """Whether a number is a tensor on a device, so that reading it would make the host wait."""
     return isinstance(value, torch.Tensor) and not is_host(value.device)
+
+
+def storages(tensors):
+    """The memory of tensors, to be kept without keeping them."""
+    return [tensor.untyped_storage() for tensor in tensors if tensor is not None]
 
 
 def in_turn(devices):

@@ -12,10 +12,10 @@ class Workspace:
 
     def __init__(self, plan, where):
         size = plan.workspace_bytes()
-        self._bytes = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=where.device)
-        self._begin = -self._bytes.data_ptr() % _ALIGNMENT
+        self.tensor = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=where.device)
+        self._begin = -self.tensor.data_ptr() % _ALIGNMENT
         self._where = where
-        self.memory = self._bytes.data_ptr() + self._begin, size
+        self.memory = self.tensor.data_ptr() + self._begin, size
 
     def words(self, exchange):
         """(reduction, word) of an exchange: 0-dim tensors of float32, of int32 for ALL."""
@@ -24,8 +24,8 @@ class Workspace:
 
     def _word(self, begin, reduction):
         dtype = torch.int32 if reduction == ALL else torch.float32
-        return self._bytes[begin:begin + 4].view(dtype)[0]
+        return self.tensor[begin:begin + 4].view(dtype)[0]
 
     def record(self):
         """Keeps the memory until the current stream is done with it."""
-        self._where.record(self._bytes)
+        self._where.record(self.tensor)

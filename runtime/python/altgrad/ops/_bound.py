@@ -9,7 +9,7 @@ import torch
 from .._binding.layout import FORMATS, PARAM_DTYPES
 from .._binding.torch_pool import torch_parallel_for
 from .._binding.values import Values
-from .._binding.where import Where
+from .._binding.where import Where, storages
 from .._binding.workspace import Workspace
 from .._bundle import compile_gradients
 from .._plan import Plan
@@ -53,6 +53,10 @@ class Bound:
                     self.norms.data_ptr() + place * self.norms.itemsize for place in places])
         self._values = Values(self.bundle, range(sets), self.where)
         self._workspace = Workspace(self.plan, self.where)
+        self.plan.keep_in_graphs(self._memory)
+
+    def _memory(self):
+        return storages([self._workspace.tensor, *self._values.memory(), self.norms])
 
     def _point(self, name, seen):
         if self._seen.get(name) == seen.pointers:
@@ -88,8 +92,6 @@ class Bound:
                 first = point.phase
             self.plan.run(*memory, first, -1, stream)
             self._workspace.record()
-            if self.where.is_capturing():
-                _captured.append(self)
             results = {role: value.clone() if isinstance(value, torch.Tensor)
                        else torch.tensor(value, dtype=torch.float32, device="cpu")
                        for role, value in self._values.results().items()}
@@ -106,7 +108,6 @@ class _Kept(threading.local):
 
 
 _kept = _Kept()
-_captured = []  # a graph replays what lies in its plan's memory
 
 
 def run(seen, flags, given, copies=None, check=None, into=None, rows=None):

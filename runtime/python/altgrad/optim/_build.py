@@ -48,7 +48,7 @@ class Row:
 
 
 def build(optimizer, watched, kinds, params, left, known, asked):
-    """The Tables for every parameter that has a gradient now; None if there is none.
+    """The Tables for every parameter that has a gradient now, or had one; None if none has.
 
     `watched` are the Groups, `kinds` holds (rule, options) of each param_group, `params`
     every parameter but those whose id is in `left`, `known` finished rows by their place
@@ -80,7 +80,7 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     idle = [place for place in range(len(params)) if place not in busy]
     tables = [make_table(part.bundle, part.rows, [index for _, index in part.cells], params,
                          idle if part is parts[0] else [], optimizer.state) for part in parts]
-    uncounted = [optimizer.state[row.param][optimizer._count_key] for part in parts
+    uncounted = [(row.param, optimizer.state[row.param][optimizer._count_key]) for part in parts
                  for row in part.rows
                  if part.bundle.sets[row.set].step is None] if optimizer._always_counts else []
     owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
@@ -101,14 +101,20 @@ def is_common(asked):
 
 
 def _rows_of(optimizer, kinds, left, known):
-    """(a row for each parameter that has a gradient, the rule of each line)."""
+    """(a row for each parameter that has a gradient, the rule of each line); known rows are kept
+    without one where their device has others, for the gradient that comes back."""
     owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer), [], {}, 0
+    stepped = {p.device for group in optimizer.param_groups for p in group["params"]
+               if p.grad is not None and id(p) not in left}
     for index, (group, kind) in enumerate(zip(optimizer.param_groups, kinds)):
         for param in group["params"]:
             if id(param) in left:
                 continue
-            if param.grad is not None:
-                row = known.get(place)
+            row = known.get(place)
+            if param.grad is None and row is not None and param.device in stepped:
+                rows.append(row)
+                rules[row.line] = kind[0]
+            elif param.grad is not None:
                 known_well = row is not None and row.grad_dtype is param.grad.dtype
                 _check_pair(optimizer, param, group, known_well)
                 if not known_well:

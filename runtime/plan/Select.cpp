@@ -1,0 +1,127 @@
+// Tables of the tensors that take part in a run: those of all, without the rest.
+#include "plan/Tensors.h"
+
+using namespace altgrad::runtime;
+
+namespace {
+
+class Selection {
+public:
+  Selection(const Manifest &manifest, const Tables &whole,
+            const std::vector<uint8_t> &present, Tables &out)
+      : manifest(manifest), whole(whole), present(present), out(out) {}
+  void layOut();
+  void copyRows();
+  void copyInputs();
+
+private:
+  // The chunks [begin, end) of `whole`, with their rows as they are counted now.
+  void copyChunks(int64_t begin, int64_t end, int64_t skippedRows);
+  template <typename Visit> void eachTensor(Visit visit) const {
+    for (size_t i = 0; i < present.size(); ++i)
+      if (present[i])
+        visit(whole.firstRows[i], whole.firstRows[i + 1]);
+  }
+  const uint64_t *row(int64_t index) const {
+    return &whole.rows[size_t(index * manifest.rowWords)];
+  }
+
+  const Manifest &manifest;
+  const Tables &whole;
+  const std::vector<uint8_t> &present;
+  Tables &out;
+};
+
+void Selection::copyChunks(int64_t begin, int64_t end, int64_t skippedRows) {
+  for (int64_t i = begin; i < end; ++i) {
+    const altgrad_chunk &chunk = whole.chunks[size_t(i)];
+    out.chunks.push_back({chunk.row - skippedRows, chunk.first});
+  }
+}
+
+void Selection::layOut() {
+  out = Tables();
+  out.nrows = 0;
+  out.ngroups = whole.ngroups;
+  int64_t tile = whole.setTiles.front();
+  std::vector<altgrad_chunk> tiles; // come behind all chunks
+  const size_t sets = whole.setRows.size() - 1;
+  for (size_t set = 0; set < sets; ++set) {
+    out.setRows.push_back(out.nrows);
+    out.setChunks.push_back(int64_t(out.chunks.size()));
+    out.setTiles.push_back(int64_t(tiles.size()));
+    for (int64_t i = whole.setTensors[set]; i < whole.setTensors[set + 1];
+         ++i) {
+      const int64_t first = whole.firstRows[size_t(i)];
+      const int64_t last = whole.firstRows[size_t(i) + 1];
+      auto isMine = [&](int64_t of) { return of >= first && of < last; };
+      for (; tile < int64_t(whole.chunks.size()) &&
+             isMine(whole.chunks[size_t(tile)].row);
+           ++tile)
+        if (present[size_t(i)])
+          tiles.push_back({whole.chunks[size_t(tile)].row - first + out.nrows,
+                           whole.chunks[size_t(tile)].first});
+      if (!present[size_t(i)])
+        continue;
+      if (first < last) {
+        const uint64_t *begin = row(first), *end = row(last - 1);
+        copyChunks(int64_t(begin[ALTGRAD_ROW_FIRST_CHUNK]),
+                   int64_t(end[ALTGRAD_ROW_FIRST_CHUNK] +
+                           end[ALTGRAD_ROW_CHUNKS]),
+                   first - out.nrows);
+      }
+      out.nrows += last - first;
+    }
+  }
+  out.setRows.push_back(out.nrows);
+  out.setChunks.push_back(int64_t(out.chunks.size()));
+  out.setTiles.push_back(int64_t(tiles.size()));
+  for (int64_t &begin : out.setTiles)
+    begin += int64_t(out.chunks.size());
+  out.chunks.insert(out.chunks.end(), tiles.begin(), tiles.end());
+}
+
+void Selection::copyRows() {
+  out.rows.clear();
+  uint64_t chunk = 0, index = 0;
+  eachTensor([&](int64_t first, int64_t last) {
+    const uint64_t begin = index;
+    for (int64_t i = first; i < last; ++i, ++index) {
+      out.rows.insert(out.rows.end(), row(i), row(i) + manifest.rowWords);
+      uint64_t *words = &out.rows[size_t(index) * size_t(manifest.rowWords)];
+      words[ALTGRAD_ROW_FIRST_CHUNK] = chunk;
+      words[ALTGRAD_ROW_TENSOR] = begin;
+      chunk += words[ALTGRAD_ROW_CHUNKS];
+    }
+  });
+}
+
+void Selection::copyInputs() {
+  out.inputs.clear();
+  eachTensor([&](int64_t first, int64_t last) {
+    out.inputs.insert(out.inputs.end(),
+                      whole.inputs.begin() + first * manifest.inputs,
+                      whole.inputs.begin() + last * manifest.inputs);
+  });
+}
+
+} // namespace
+
+void altgrad::runtime::selectTensors(const Manifest &manifest,
+                                     const Tables &whole,
+                                     const std::vector<uint8_t> &present,
+                                     unsigned what, Tables &out) {
+  Selection selection(manifest, whole, present, out);
+  if (what & 1u << ChunkTable)
+    selection.layOut();
+  if (what & 1u << RowTable)
+    selection.copyRows();
+  if (what & 1u << InputTable)
+    selection.copyInputs();
+  if (what & 1u << GroupTable)
+    out.groups = whole.groups;
+  if (what & 1u << ScalarTable)
+    out.scalars = whole.scalars;
+  out.values = whole.values;
+  out.valueBytes = whole.valueBytes;
+}
