@@ -57,6 +57,21 @@ struct Twins {
   std::unique_ptr<torch::optim::AdamW> torchs;
 };
 
+// A gradient that is absent leaves its parameter and state alone; it comes back.
+TEST(Changed, GradientsThatAreAbsentInTurns) {
+  Twins twins({4, 5});
+  for (size_t step = 0; step < 9; ++step) {
+    twins.giveGradients();
+    for (size_t i = 0; i < twins.a.size(); ++i)
+      if ((step + i) % 3 == 0 || step == 4)
+        twins.a[i].mutable_grad() = twins.b[i].mutable_grad() = Tensor();
+    twins.ours->step();
+    twins.torchs->step();
+    twins.expectEqual();
+  }
+  EXPECT_EQ(twins.stateOf(0).tensor("step").item<double>(), 2 + 5);
+}
+
 // The step fails with these words and changes nothing in the parameters' rooms.
 void expectRefusal(Twins &twins, const std::string &words) {
   Tensor before = twins.rooms[0].clone();

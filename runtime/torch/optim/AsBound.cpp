@@ -6,7 +6,7 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-RuleParamState *altgrad::optim::find(const Binding::States &states,
+RuleParamState *altgrad::optim::stateOf(const Binding::States &states,
                                      const Tensor &param) {
   auto found = states.find(param.unsafeGetTensorImpl());
   return found == states.end()
@@ -57,7 +57,7 @@ bool Binding::hasSameStates(const States &states) {
 bool Binding::holdsRows(const States &states) const {
   for (const Part &part : parts)
     for (const Row &row : part.table->rows()) {
-      const RuleParamState *state = find(states, *row.param);
+      const RuleParamState *state = stateOf(states, *row.param);
       const Keys &own = part.keys[size_t(row.set)];
       if (!state || (row.count && !state->tensor(own.step).is_same(*row.count)))
         return false;

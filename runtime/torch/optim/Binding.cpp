@@ -184,7 +184,7 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
     checkOrder(set, param, place);
     if (part.program->units)
       checkUnits(param, set, place);
-    const RuleParamState *state = find(states, param);
+    const RuleParamState *state = stateOf(states, param);
     if (!state)
       continue;
     const Keys &own = part.keys[size_t(index)];

@@ -161,7 +161,7 @@ public:
 };
 
 // The state of a parameter; null where it has none.
-RuleParamState *find(const Binding::States &states, const at::Tensor &param);
+RuleParamState *stateOf(const Binding::States &states, const at::Tensor &param);
 
 } // namespace altgrad::optim
 

@@ -36,7 +36,7 @@ def clear_counts(tables):
     """Sets the counts of moves to 0 before a step, because a skipped step does not write them."""
     for table in tables:
         for key in ("flips", "updates"):
-            table.statistics()[key].zero_()
+            table.statistics()[key].mul_(0.0)  # a NaN stays one
 
 
 @torch.no_grad()

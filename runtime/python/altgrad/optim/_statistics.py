@@ -184,7 +184,7 @@ def _gathered(key, tables, places, count):
     every = torch.full((count,), float("nan"), dtype=torch.float32, device=device)
     for table, (to, of) in zip(tables, places):
         values = table.statistics().get(key)
-        if values is None:  # what float32 holds is not lost
-            values = torch.zeros(len(table.rows), dtype=torch.float32, device=device)
+        if values is None:  # what float32 holds is not lost; NaN of a row without a gradient
+            values = table.statistics()["nonfinite"] * 0.0
         every[to.to(device)] = values[of.to(values.device)].to(device, non_blocking=device.type != "cpu")
     return every
