@@ -24,7 +24,8 @@ void TensorTable::bindPresent() {
   check(altgrad_bind_present(plan.get(), present.data(),
                              int64_t(present.size())));
   takesPart = present;
-  summed.clear(); // chunks are counted over those that are present
+  summed.clear();
+  firstChunks.clear(); // they are counted over those that take part
   if (statistics_.empty())
     return;
   Tensor absent = at::empty({int64_t(present.size())}, at::kBool);

@@ -8,15 +8,16 @@
 using namespace altgrad::optim;
 
 void TensorTable::sum(int64_t row) {
-  if (!sums() || !hasRun ||
-      std::find(takesPart.begin(), takesPart.end(), 0) != takesPart.end())
+  if (!sums() || !hasRun || !takesPart[size_t(row)])
     return;
   summed.resize(rows_.size());
   if (firstChunks.empty()) {
     firstChunks.push_back(0);
-    for (const Row &of : rows_)
+    for (size_t i = 0; i < rows_.size(); ++i)
       firstChunks.push_back(firstChunks.back() +
-                            (of.param->numel() + ALTGRAD_CHUNK - 1) /
+                            (takesPart[i] ? rows_[i].param->numel() +
+                                                ALTGRAD_CHUNK - 1
+                                          : 0) /
                                 ALTGRAD_CHUNK);
   }
   std::optional<Summed> &of = summed[size_t(row)];

@@ -23,16 +23,21 @@ class Sums:
         self._rows, self._plan, self._memory = table.rows, table.plan, table.memory
         self._bundle, self._slices, self._bound = table.bundle, table._slices, table._bound
         self._on_host = table.where.on_host
-        self._summed, self._counted, self.has_run, self._whole = {}, (0, 0), False, True
-        self._chunks = list(accumulate([-(-row.param.numel() // _CHUNK) for row in table.rows],
-                                       initial=0))
+        self._summed, self._counted, self.has_run = {}, (0, 0), False
+        self._there = set(range(len(self._rows)))
+        self._count_chunks()
 
     def can(self):
         return self._on_host and bool(self._bundle.sums)
 
-    def restart(self, whole):
-        """Forgets what was summed: other chunks are numbered now. Sums nothing until all rows take part."""
-        self._summed, self._whole = {}, whole
+    def restart(self, places):
+        """Forgets what was summed: chunks are counted over the rows at these places now."""
+        self._summed, self._there = {}, set(places)
+        self._count_chunks()
+
+    def _count_chunks(self):
+        self._chunks = list(accumulate([-(-row.param.numel() // _CHUNK) if place in self._there else 0
+                                        for place, row in enumerate(self._rows)], initial=0))
 
     def counts(self):
         return self._counted
@@ -42,7 +47,7 @@ class Sums:
         self._summed.pop(row, None)
         of = self._rows[row]
         grad, set, param = of.param.grad, of.set, of.param
-        if not self.has_run or not self._whole or not self.can() or grad is None or not _is_plain(grad, of):
+        if not self.has_run or row not in self._there or not self.can() or grad is None or not _is_plain(grad, of):
             return
         place, version = row - self._slices[set].start, grad._version
         self._plan.bind_tensor(self._bundle.sets[set].grad.name, place, grad.data_ptr())

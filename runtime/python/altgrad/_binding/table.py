@@ -197,7 +197,7 @@ class TensorTable:
                 present[place] = 1
             self.plan.bind_present(bytes(present))
             absent = [place for place in range(len(grads)) if not present[place]]
-            self._sums.restart(whole=not absent)
+            self._sums.restart(there)
             for memory in self._statistics.values() if absent else ():
                 memory[absent] = float("nan")  # until its next step says it
         pointers = [0] * len(grads)
