@@ -218,7 +218,7 @@ ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);
 ALTGRAD_API altgrad_status altgrad_plan_create(altgrad_bundle *bundle,
                                                const char *device,
                                                altgrad_plan **out);
-// Frees a plan. Graphs that have captured its runs must not be replayed afterwards.
+// Frees a plan. Graphs that have captured its runs may still be replayed (altgrad_set_owner).
 ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 
 // One tensor of a step. It is `batch` matrices of `rows` by `columns` in row-major order, so
