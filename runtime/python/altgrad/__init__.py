@@ -39,3 +39,6 @@ if not TYPE_CHECKING:
             globals()[name] = getattr(import_module(_MODULES.get(name, ".ops"), __name__), name)
             return globals()[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted(__all__)

@@ -97,6 +97,10 @@ def test_signature_defaults_and_unknown_names():
     assert Mine(params).defaults == {"lr": 0.01, "fade": 0.5}
     with pytest.raises(TypeError, match="@fading has no hyper-parameter momentum; it has lr, fade"):
         Mine(params, momentum=0.9)
+    with pytest.raises(TypeError, match="give it to FromRule, which takes storage="):
+        Mine(params, storage="best=bf16")
+    with pytest.raises(TypeError, match="Optimizer is the base of the optimizers and has no rule"):
+        altgrad.optim.Optimizer(params, {})
 
 
 @pytest.mark.parametrize("copy", ["copy=mxfp8,both", "copy=nvfp4", "copy=ocp.e4m3fn,delayed:16", "copy=ocp.e4m3fn:128x128"])

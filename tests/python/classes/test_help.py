@@ -47,6 +47,10 @@ def test_the_shared_keywords_are_in_every_constructor(name):
             cls([], **{"defaults": {}} if cls is altgrad.optim.Optimizer else {}, momentom=0.9)
 
 
+def test_names_that_are_imported_late_are_listed():
+    assert dir(altgrad) == sorted(altgrad.__all__)
+
+
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="a type checker needs no GPU")
 def test_a_type_checker_knows_the_type_of_everything_public():
     if not find_spec("basedpyright"):

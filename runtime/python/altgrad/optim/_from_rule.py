@@ -36,6 +36,9 @@ class _FromRule(Optimizer, metaclass=_Made):
     @torch._disable_dynamo
     def __init__(self, params: ParamsT, **given: Any):
         shared = {key: given.pop(key) for key in [parameter.name for parameter in _SHARED] if key in given}
+        if "storage" in given:
+            raise TypeError(f"rule @{self._rule.name}: the class has its storage already; give it to FromRule, which "
+                            "takes storage=")
         unknown = sorted(set(given) - set(self._older))
         if unknown:
             raise TypeError(f"rule @{self._rule.name} has no hyper-parameter "

@@ -72,6 +72,9 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
     @shown
     def __init__(self, params: ParamsT, defaults: dict[str, Any], **shared: Unpack[OfTorch]):
         given = filled(type(self).__name__, shared)
+        if self._rule_of is None:
+            raise TypeError("altgrad.optim.Optimizer is the base of the optimizers and has no rule: use one of "
+                            "altgrad.optim's classes, or FromRule")
         self._words = type(self)._words | (given["storage"] or "")
         check_words(self._words)
         defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, given["seed"])}
