@@ -2,7 +2,7 @@
 # Compares random specs in every execution for HOURS: tools/soak.sh 2 [--seed N] [--cases N] [--failures FOLDER]
 # or proves formats on all 2^32 floats: tools/soak.sh floats [threads] [name...]
 # or trains MODELS random small models with every stock narrow class, for SECONDS at most, and fails where an update
-# is more than two learning rates: tools/soak.sh narrow 500 36000
+# is more than twice float32's, or 2.5 times in 4 bits: tools/soak.sh narrow 500 36000
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
