@@ -44,8 +44,10 @@ NARROW = ["AdamW8bit", "AdamW4bit", "AdamWFp8", "Adam8bit", "Adam4bit", "AdamFp8
 
 
 def limit_of(name):
-    """Times float32's largest update of the same model, or the learning rate where that is less: measured over 500 models
-    are 1.4 in 8 bits and 2.2 in 4, whose numbers lie a sixteenth apart."""
+    """Times float32's largest update of the same model, or the learning rate where that is less.
+
+    Over 500 models the largest were 2.42 in the 8-bit maps (float32 there 2.10), 2.43 in FP8 (1.93) and 3.37 in 4 bits
+    (1.54), whose second moments lie a sixteenth of their block's largest apart."""
     return 2.5 if name.endswith("4bit") else 2
 
 
