@@ -126,7 +126,7 @@ std::string altgrad::whyNotArithmetic(Operation &op) {
     // body_c3
     if (auto flags = fast.getFastMathFlagsAttr();
         flags && flags.getValue() != arith::FastMathFlags::none)
-      return "has fast-math flags";
+      return "has fast-math flags; leave them out";
   // body_c4
   if (auto round = dyn_cast<arith::TruncFOp>(op); round && round.getRoundingmode())
     return "has a rounding mode; arithmetic rounds to nearest even";

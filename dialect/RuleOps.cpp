@@ -213,7 +213,7 @@ LogicalResult RuleOp::verify() {
     // rule_c5
     if (!hasDefault && role == "option")
       return emitOpError() << "has option '%" << getName(argument)
-                           << "' without a default";
+                           << "' without a default; write = false behind its type";
     // rule_c6
     if (hasDefault && (role == "option"
                            ? !isa<BoolAttr>(getDefault(argument))
@@ -230,7 +230,8 @@ LogicalResult RuleOp::verify() {
     // rule_c8
     if (getByRole(role).size() != 1)
       return emitOpError() << "has " << getByRole(role).size() << " arguments of "
-                           << "role " << role << ", expected 1";
+                           << "role " << role << ", expected 1: write "
+                           << (role == "param" ? "param %w: f32" : "grad %g: f32");
   // rule_c9
   if (getByRole("step").size() > 1)
     return emitOpError("has more than one step count");
@@ -318,7 +319,8 @@ LogicalResult RuleOp::verifyRegions() {
   if (yield.getStates().size() != getByRole("state").size())
     return yield.emitOpError() << "has " << yield.getStates().size()
                                << " states, the rule has "
-                               << getByRole("state").size();
+                               << getByRole("state").size()
+                               << "; write the new value of each, in their order";
   return success();
 }
 

@@ -113,7 +113,7 @@ def Altgrad_YieldOp : Altgrad_Op<"yield", [Pure, Terminator,
     ```
   }];
   let arguments = (ins F32:$param, Variadic<F32>:$states);
-  let assemblyFormat = "`param` `(` $param `)` `state` `(` $states `)` attr-dict";
+  let assemblyFormat = "`param` `(` $param `)` (`state` `(` $states^ `)`)? attr-dict";
 }
 
 def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,

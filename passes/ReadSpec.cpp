@@ -73,7 +73,9 @@ std::string Limits::alias(size_t at) {
   }
   auto known = aliases.find(name);
   if (known == aliases.end())
-    return "";
+    return fresh && text[at] == '#' && !name.contains('.') && !text.substr(at + 1).starts_with("-")
+               ? "a comment begins with //, not with #"
+               : "";
   expanded += known->second.size;
   definedDepth = std::max(definedDepth, depth + known->second.depth);
   if (expanded > maxBytes)

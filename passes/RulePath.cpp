@@ -4,6 +4,7 @@
 #include "dialect/Nearest.h"
 #include "mlir/Parser/Parser.h"
 #include "passes/ReadSpec.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -58,10 +59,18 @@ OwningOpRef<RuleOp> altgrad::onlyRule(ModuleOp module, StringRef file,
   error << "'" << file << "' holds " << rules.size() << " rules, expected 1";
   for (auto [index, rule] : llvm::enumerate(rules))
     error << (index ? ", " : ": ") << rule.getSymName();
+  if (rules.empty())
+    error << "; a rule begins altgrad.rule @name(param %w: f32, grad %g: f32) {";
   return {};
 }
 
 OwningOpRef<RuleOp> altgrad::readRuleFile(StringRef file, Location loc) {
+  std::vector<std::string> stock = listRules("");
+  if (StringRef stem = llvm::sys::path::stem(file);
+      !llvm::sys::fs::exists(file) && llvm::is_contained(stock, stem)) {
+    emitError(loc) << "there is no file '" << file << "'; the stock rule is written " << stem;
+    return {};
+  }
   OwningOpRef<ModuleOp> module = readModule(file, loc);
   return module ? onlyRule(*module, file, loc) : OwningOpRef<RuleOp>();
 }
@@ -88,6 +97,12 @@ OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path,
     return rule;
   }
   std::vector<std::string> found = listRules(path);
+  if (!isIdentifier(name)) {
+    emitError(loc) << "unknown rule '" << name << "'; a rule is a name, with its options in "
+                   << "braces, as adam{amsgrad}, or a file; names are "
+                   << llvm::join(found, ", ");
+    return {};
+  }
   SmallVector<StringRef> known(found.begin(), found.end());
   emitError(loc) << "unknown rule '" << name << "'" << sayKnown(name, known)
                  << "; a file is written with its folder or ending: ./" << name

@@ -1,6 +1,8 @@
 // The compiler, and mlir-opt for the altgrad dialect.
 #include "codegen/driver/Driver.h"
+#include "codegen/driver/Output.h"
 #include "codegen/driver/Register.h"
+#include "passes/PlainWords.h"
 #include "passes/ReadSpec.h"
 
 #include "mlir/IR/DialectRegistry.h"
@@ -19,6 +21,8 @@ static void openStandardStreams() {
 // mlir-opt reads without a limit, so the text goes through ours first.
 static bool mayBeParsed(llvm::StringRef input) {
   altgrad::Spec spec = altgrad::readSpec(input);
+  if (!spec.why.empty() && !spec.line)
+    return !altgrad::complain(spec.why);
   if (!spec.why.empty()) {
     llvm::errs() << (input == "-" ? "<stdin>" : input) << ":" << spec.line << ":"
                  << spec.column << ": error: " << spec.why << "\n";
@@ -39,6 +43,7 @@ int main(int argc, char **argv) {
     return altgrad::emitProduct(argc, argv);
   mlir::DialectRegistry registry;
   altgrad::registerDialects(registry);
+  altgrad::registerPlainWords(registry);
   altgrad::registerPasses();
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "altgrad-opt: passes over the altgrad dialect\n", registry);

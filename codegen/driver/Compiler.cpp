@@ -3,9 +3,11 @@
 
 #include "codegen/Passes.h"
 #include "codegen/driver/Register.h"
+#include "dialect/Nearest.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
+#include "passes/PlainWords.h"
 #include "passes/ReadSpec.h"
 #include "passes/RulePath.h"
 #include "llvm/Support/SourceMgr.h"
@@ -19,10 +21,13 @@ LogicalResult Compiler::fail(const Twine &words) {
 }
 
 LogicalResult Compiler::findTargets() {
+  SmallVector<StringRef> known;
+  for (const Target &target : getTargets())
+    known.push_back(target.name);
   for (const std::string &name : request.targets) {
     const Target *target = findTarget(name);
     if (!target)
-      return fail("unknown target '" + name + "'; see --list-targets");
+      return fail("unknown target '" + name + "'" + sayKnown(name, known));
     if (!llvm::is_contained(targets, target))
       targets.push_back(target);
   }
@@ -33,9 +38,11 @@ LogicalResult Compiler::findTargets() {
     for (const char *name : {"x86-64-v3", "x86-64-v4", "sm_80", "sm_90"})
       targets.push_back(findTarget(name));
   if (single && targets.size() != 1)
-    return fail("this --emit wants one --target, got " + Twine(targets.size()));
+    return fail("this --emit wants one --target, got " + Twine(targets.size()) +
+                "; write --target=" +
+                (request.product == Product::PTX ? "sm_90" : "x86-64-v3"));
   if (request.product == Product::PTX && !targets[0]->isPtx())
-    return fail("'" + targets[0]->name + "' has no PTX");
+    return fail("'" + targets[0]->name + "' has no PTX; write --target=sm_90, or --emit=asm");
   if (single && request.product != Product::PTX && targets[0]->isPtx())
     return fail("'" + targets[0]->name + "' has PTX only; use --emit=ptx");
   return success();
@@ -73,7 +80,10 @@ LogicalResult Compiler::generate(std::string &text) {
   llvm::SourceMgr lines;
   lines.setVirtualFileSystem(quotedFiles());
   quoteSets(lines);
+  lines.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name), {});
   SourceMgrDiagnosticHandler handler(lines, context.get(), llvm::errs());
+  PlainWords words(context.get());
+  words.quote(name, text);
   OwningOpRef<ModuleOp> file;
   if (!text.empty()) {
     file = parseSourceString<ModuleOp>(text, ParserConfig(context.get()), name);
@@ -113,11 +123,13 @@ LogicalResult Compiler::read(std::string &text) {
   if (name == "-")
     name = "<stdin>";
   if (request.input.empty() && !request.generates())
-    return fail("no input; see --help");
+    return fail("no input; name a file, - for stdin, or a rule: --rule=adamw");
   if (!request.input.empty()) {
     Spec spec = readSpec(request.input);
     if (!spec.why.empty() && !spec.line)
-      return fail(spec.why);
+      return fail(spec.why + (StringRef(request.input).contains('=')
+                                  ? "; a storage line is one word: --storage=\"param=bf16 m=bf16\""
+                                  : ""));
     if (!spec.why.empty()) {
       llvm::errs() << name << ":" << spec.line << ":" << spec.column
                    << ": error: " << spec.why << "\n";
@@ -175,6 +187,8 @@ LogicalResult Compiler::lowerToPhases() {
   PlanPhasesPassOptions phases;
   phases.exchange = request.exchange;
   manager.nest<StepOp>().addPass(createPlanPhasesPass(phases));
+  if (failed(reports.watch(manager, "phases")))
+    return failure();
   return manager.run(*module);
 }
 
@@ -182,7 +196,7 @@ FailureOr<OwningOpRef<ModuleOp>> Compiler::lowerTo(const Target &target) {
   OwningOpRef<ModuleOp> lowered(cast<ModuleOp>((*module)->clone()));
   PassManager manager(context.get());
   buildKernelPipeline(manager, target, request.canonicalize);
-  if (failed(manager.run(*lowered)))
+  if (failed(reports.watch(manager, target.name)) || failed(manager.run(*lowered)))
     return failure();
   return lowered;
 }
@@ -302,6 +316,8 @@ LogicalResult Compiler::run(std::string &product) {
     return failure();
   if (request.generates() && failed(generate(text)))
     return failure();
+  PlainWords words(context.get());
+  words.quote(name, text);
   if (request.printStep) {
     product = text;
     return success();

@@ -3,6 +3,7 @@
 #define ALTGRAD_CODEGEN_COMPILER_H
 
 #include "codegen/analyze/Analyze.h"
+#include "codegen/driver/PassOptions.h"
 #include "codegen/step/GenerateStep.h"
 #include "codegen/emit/Code.h"
 #include "codegen/emit/Manifest.h"
@@ -28,13 +29,15 @@ struct CompileRequest {
   llvm::StringMap<double> values; // of hyper-parameters, for an analysis
   std::string ptxas; // makes a bundle's cubins; "": there are none
   bool canonicalize = true;
+  bool passOptions = false; // MLIR's own are on the command line
   bool exchange = false; // step-wide sums may be combined with other devices'
   bool generates() const { return !step.sets.empty() || step.lossScaler; }
 };
 
 class Compiler {
 public:
-  explicit Compiler(const CompileRequest &request) : request(request) {}
+  explicit Compiler(const CompileRequest &request)
+      : request(request), reports(request.passOptions) {}
   /// Fails after a diagnostic on stderr; `product` then holds nothing.
   mlir::LogicalResult run(std::string &product);
 
@@ -60,6 +63,7 @@ private:
   StepOp theStep() { return *module->getOps<StepOp>().begin(); }
 
   const CompileRequest &request;
+  PassReports reports;
   std::string name; // of the input, in diagnostics
   std::unique_ptr<mlir::MLIRContext> context;
   llvm::SmallVector<const Target *> targets;

@@ -11,6 +11,12 @@
 using namespace mlir;
 using namespace altgrad;
 
+static constexpr StringLiteral overview =
+    "altgrad-opt: the optimizer compiler\n\nWithout --emit or --rule it is mlir-opt for "
+    "the altgrad dialect: try --show-dialects, --pass-pipeline=...\nWith --emit or --rule "
+    "mlir-opt's options about passes are taken as well: --mlir-print-ir-after-all,\n"
+    "--mlir-print-ir-after=altgrad-split-sweeps, --mlir-timing.\n";
+
 bool altgrad::asksForProduct(int argc, char **argv) {
   for (int i = 1; i < argc; ++i) {
     StringRef word(argv[i]);
@@ -19,9 +25,9 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     for (StringRef own : {"emit", "rule", "set", "storage", "clip", "clip-value", "norm", "per-tensor",
                           "unscale", "scaler", "loss-scaler", "quantize", "scales", "statistics", "profile",
                           "analyze", "print-step", "list-rules", "list-ops", "list-targets", "list-formats", "version",
-                          "help"})
-      if (word == own || (word.starts_with(own) && word.size() > own.size() &&
-                          word[own.size()] == '='))
+                          "help", "target", "ptxas", "exchange"})
+      if (StringRef name = word.split('=').first;
+          name == own || (name.size() > 4 && name.edit_distance(own, true, 1) == 1))
         return true;
   }
   return false;
@@ -40,7 +46,7 @@ static int list(const Options &options) {
   if (options.listRules.getNumOccurrences() && !verbose)
     for (const std::string &name : listRules(options.rulePath))
       text += name + "\n";
-  return writeProduct(text, "-") || bad;
+  return writeProduct(text, options.output) || bad;
 }
 
 // Lines end options on their way through the C ABI, and LLVM would take the words of
@@ -76,7 +82,7 @@ static bool repeats(const cl::OptionCategory &own) {
         option->getNumOccurrencesFlag() == cl::Optional &&
         option->getNumOccurrences() > 1)
       return complain("--" + option->ArgStr + " is given " +
-                      Twine(option->getNumOccurrences()) + " times");
+                      Twine(option->getNumOccurrences()) + " times; give it once");
   return false;
 }
 
@@ -85,9 +91,10 @@ static bool repeats(const cl::OptionCategory &own) {
 static int readSets(const Options &options, StepRequest &step) {
   bool one = options.rule.getNumOccurrences() > 0;
   if (one && !options.sets.empty())
-    return complain("--set and --rule exclude each other");
+    return complain("--set and --rule exclude each other; write the rule into a set: --set=\"rule=adamw\"");
   if (!one && options.storage.getNumOccurrences())
-    return complain("--storage wants --rule");
+    return complain("--storage wants --rule; with --set the words follow the rule: "
+                    "--set=\"rule=adamw m=bf16\"");
   if (options.sets.size() > ALTGRAD_SETS)
     return complain(Twine(options.sets.size()) + " sets of tensors, at most " +
                     Twine(int(ALTGRAD_SETS)));
@@ -145,7 +152,8 @@ static int checkStep(const StepRequest &step) {
   if (step.sets.empty() || llvm::all_of(step.sets, isRuled))
     return 0;
   if (llvm::any_of(step.sets, isRuled))
-    return complain("a set without a rule beside one with a rule");
+    return complain("a set without a rule beside one with a rule; give all of them "
+                    "rule=, or none");
   if (step.scaler || step.lossScaler)
     return complain((step.scaler ? "--scaler" : "--loss-scaler") +
                     Twine(" wants a rule; gradients alone take --unscale"));
@@ -173,24 +181,63 @@ static int readAnalysis(const Options &options, CompileRequest &request) {
   return why.empty() ? 0 : complain(why);
 }
 
+// Options that the product has no use for. 0, or 1 after a diagnostic.
+static int checkProduct(const Options &options, const CompileRequest &request) {
+  if (options.printStep && options.emit.getNumOccurrences())
+    return complain("--print-step and --emit exclude each other; the step is printed before any pass");
+  bool before = request.product == Product::MLIR || request.product == Product::Report ||
+                request.product == Product::Analysis;
+  if (before && options.targets.getNumOccurrences())
+    return complain("--target is for --emit=llvm, asm, ptx, manifest and bundle; a step in phases, "
+                    "its report and its analysis are of all targets");
+  return 0;
+}
+
+// Takes the command line; whether it could, after a diagnostic if not. LLVM names the
+// word that it does not know, and what it takes no option's value for.
+static bool parseOptions(int argc, char **argv, const cl::OptionCategory &own) {
+  SmallVector<StringRef> known;
+  for (auto &[name, option] : cl::getRegisteredOptions()) {
+    if (llvm::is_contained(option->Categories, &own) && !name.empty())
+      known.push_back(name);
+    for (int i = 1; i < argc; ++i)
+      if (StringRef(argv[i]).ltrim('-') == name && argv[i][0] == '-' &&
+          option->getValueExpectedFlag() == cl::ValueRequired &&
+          (i + 1 == argc || StringRef(argv[i + 1]).starts_with("--")))
+        return !complain("--" + name + " has no value; write --" + name + "=" +
+                         (option->ValueStr.empty() ? "..." : option->ValueStr));
+  }
+  std::string said;
+  llvm::raw_string_ostream out(said);
+  if (cl::ParseCommandLineOptions(argc, argv, overview, &out))
+    return true;
+  if (StringRef(said).contains("Too many positional"))
+    return !complain("more than one input is given, and one step is compiled at a time; "
+                     "other words are options and begin with --");
+  auto [before, word] = StringRef(said).split("Unknown command line argument '");
+  if (word.empty()) // what an option says of its value is printed
+    return said.empty() ? false : !complain(StringRef(said).split(": ").second.split('\n').first);
+  word = word.split('\'').first;
+  StringRef name = word.ltrim('-').split('=').first, meant = nearest(name, known);
+  return !complain("unknown option '" + word + "'; " +
+                   (meant.empty() ? "" : "did you mean '--" + meant.str() + "'? ") +
+                   "altgrad-opt --help lists the options");
+}
+
 int altgrad::emitProduct(int argc, char **argv) {
   if (refuseWords(argc, argv))
     return 1;
   Options options;
   forgetForeignOptions(options.category);
+  CompileRequest request;
+  request.passOptions = takePassOptions(argc, argv);
   cl::SetVersionPrinter([](llvm::raw_ostream &out) {
     out << "altgrad-opt " ALTGRAD_VERSION " (LLVM " LLVM_VERSION_STRING ")\n";
   });
-  cl::ParseCommandLineOptions(
-      argc, argv,
-      "altgrad-opt: the optimizer compiler\n\nWithout --emit or --rule it is "
-      "mlir-opt for the altgrad dialect: try --show-dialects, "
-      "--pass-pipeline=...\n");
-  if (repeats(options.category))
+  if (!parseOptions(argc, argv, options.category) || repeats(options.category))
     return 1;
   // Copied: LLD forgets all options of the process when it links.
   const std::string output = options.output;
-  CompileRequest request;
   request.product = options.emit;
   request.input = options.input;
   request.targets.assign(options.targets.begin(), options.targets.end());
@@ -217,12 +264,12 @@ int altgrad::emitProduct(int argc, char **argv) {
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");
   if (options.profile != "torch" && options.profile != "default")
-    return complain("unknown profile '" + options.profile +
-                    "'; there are default and torch");
+    return complain("unknown profile '" + options.profile + "'" +
+                    sayKnown(options.profile, {"default", "torch"}));
   if (options.lossScaler.getNumOccurrences())
     request.step.lossScaler = options.lossScaler;
   if (readSets(options, request.step) || checkStep(request.step) ||
-      readAnalysis(options, request))
+      readAnalysis(options, request) || checkProduct(options, request))
     return 1;
 
   std::string product;

@@ -5,6 +5,7 @@
 #include "codegen/driver/Register.h"
 #include "codegen/storage/Storage.h"
 #include "mlir/IR/MLIRContext.h"
+#include "passes/PlainWords.h"
 #include "passes/ReadSpec.h"
 #include "passes/RulePath.h"
 #include "llvm/ADT/StringExtras.h"
@@ -96,6 +97,7 @@ LogicalResult altgrad::describeRules(StringRef path, std::string &text) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context, llvm::errs());
+  PlainWords words(&context);
   LogicalResult result = success();
   for (const std::string &name : listRules(path)) {
     OwningOpRef<RuleOp> rule = findRule(name, path, UnknownLoc::get(&context));

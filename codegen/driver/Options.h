@@ -13,6 +13,12 @@ namespace cl = llvm::cl;
 
 enum class RuleList { Names, Verbose };
 
+inline constexpr llvm::StringLiteral atRunTime =
+    "; a number, such as max_norm, is given to the step when it runs";
+inline bool isNumber(llvm::StringRef word) {
+  return !word.empty() && llvm::isDigit(word[0]);
+}
+
 // One of several words; another one is refused with those that there are.
 template <typename T> struct Choice : cl::parser<T> {
   using cl::parser<T>::parser;
@@ -26,7 +32,20 @@ template <typename T> struct Choice : cl::parser<T> {
       if (!row.Name.empty())
         known.push_back(row.Name);
     }
-    return complain("--" + option.ArgStr + "=" + word + sayKnown(word, known));
+    return complain("--" + option.ArgStr + "=" + word + sayKnown(word, known) +
+                    (isNumber(word) && option.ArgStr == "clip" ? atRunTime : ""));
+  }
+};
+
+// On or off.
+struct Flag : cl::parser<bool> {
+  using cl::parser<bool>::parser;
+  bool parse(cl::Option &option, llvm::StringRef name, llvm::StringRef word, bool &value) {
+    value = word.empty() || word == "true";
+    if (value || word == "false")
+      return false;
+    return complain("--" + option.ArgStr + "=" + word + "; there are true, which is --" +
+                    option.ArgStr + " alone, and false" + (isNumber(word) ? atRunTime : ""));
   }
 };
 
@@ -72,7 +91,7 @@ struct Options {
                "gradients are the result, in place or elsewhere: "
                "\"grad=bf16\", \"grad=bf16 copy=f32\""),
       cl::cat(category)};
-  cl::opt<bool> exchange{
+  cl::opt<bool, false, Flag> exchange{
       "exchange", cl::desc("Let step-wide sums be combined with other devices' "
                            "between two phases"),
       cl::cat(category)};
@@ -99,7 +118,7 @@ struct Options {
                "the norm and the coefficient, as torch does; default: one "
                "product in f32"),
       cl::init("default"), cl::cat(category)};
-  cl::opt<bool> clipValue{
+  cl::opt<bool, false, Flag> clipValue{
       "clip-value", cl::desc("Clip each element of a gradient, to clip_value"),
       cl::cat(category)};
   cl::opt<NormKind, false, Choice<NormKind>> norm{
@@ -108,10 +127,10 @@ struct Options {
                  clEnumValN(NormKind::L2, "l2", "the Euclidean norm"),
                  clEnumValN(NormKind::LInf, "linf", "the largest magnitude")),
       cl::init(NormKind::L2), cl::cat(category)};
-  cl::opt<bool> perTensor{
+  cl::opt<bool, false, Flag> perTensor{
       "per-tensor", cl::desc("With --clip or --norm: a norm for each tensor"),
       cl::cat(category)};
-  cl::opt<bool> unscale{
+  cl::opt<bool, false, Flag> unscale{
       "unscale", cl::desc("Multiply gradients by inv_scale, skip if one is not "
                           "finite, say so in found_inf"),
       cl::cat(category)};
@@ -126,7 +145,7 @@ struct Options {
       cl::desc("With --quantize: a grad_scale for each 'tensor', each 'element' or "
                "each block of so many elements; default: one for the step"),
       cl::value_desc("extent"), cl::cat(category)};
-  cl::opt<bool> scaler{"scaler",
+  cl::opt<bool, false, Flag> scaler{"scaler",
                        cl::desc("Take torch's grad_scale and found_inf"),
                        cl::cat(category)};
   cl::opt<Scaler, false, Choice<Scaler>> lossScaler{
@@ -138,7 +157,7 @@ struct Options {
                  clEnumValN(Scaler::Boostr, "boostr", "grows at the interval or "
                                                       "beyond it")),
       cl::cat(category)};
-  cl::opt<bool> statistics{
+  cl::opt<bool, false, Flag> statistics{
       "statistics", cl::desc("Say norms and counts of each tensor, in the same "
                              "passes over memory"),
       cl::cat(category)};
@@ -155,15 +174,15 @@ struct Options {
                "with defaults or these values: lr=1e-4,eps=1e-8,loss_scale=1024"),
       cl::value_desc("hyper=value"), cl::CommaSeparated, cl::ValueOptional,
       cl::cat(category)};
-  cl::opt<bool> printStep{"print-step", cl::desc("With --rule: print the step as "
+  cl::opt<bool, false, Flag> printStep{"print-step", cl::desc("With --rule: print the step as "
                                             "generated and stop"),
                      cl::cat(category)};
-  cl::opt<bool> canonicalize{"canonicalize", cl::init(true),
+  cl::opt<bool, false, Flag> canonicalize{"canonicalize", cl::init(true),
                              cl::desc("Simplify between passes"),
                              cl::cat(category)};
-  cl::opt<bool> listFormats{"list-formats", cl::desc("List the named formats"),
+  cl::opt<bool, false, Flag> listFormats{"list-formats", cl::desc("List the named formats"),
                             cl::cat(category)};
-  cl::opt<bool> listOps{"list-ops",
+  cl::opt<bool, false, Flag> listOps{"list-ops",
                         cl::desc("List the operations that a rule may have"),
                         cl::cat(category)};
   cl::opt<RuleList, false, Choice<RuleList>> listRules{
@@ -173,7 +192,7 @@ struct Options {
                             "with states, hyper-parameters, options and words of a "
                             "storage line")),
       cl::ValueOptional, cl::init(RuleList::Names), cl::cat(category)};
-  cl::opt<bool> listTargets{"list-targets", cl::desc("List the machines"),
+  cl::opt<bool, false, Flag> listTargets{"list-targets", cl::desc("List the machines"),
                             cl::cat(category)};
 };
 

@@ -149,6 +149,14 @@ static std::vector<Traffic> trafficOf(StepOp step) {
   return traffic;
 }
 
+static constexpr StringLiteral legend =
+    "legend: a line is a phase: its name; what it is done for (chunks: every 4096 elements, "
+    "rows: every tensor,\n"
+    "  once: the step); the bytes per element that it reads and writes, or what it computes. "
+    "\"by the last block\":\n"
+    "  without a launch of its own on a GPU. A model's time is bytes over a rate: nothing was "
+    "run or measured.\n";
+
 static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets,
                        bool finishes) {
   out << "  " << llvm::left_justify(phase.getName(), 10) << " "
@@ -200,10 +208,11 @@ std::string altgrad::writeReport(StepOp step) {
       out << "\n";
     }
     for (const auto &machine : machines)
-      out << llvm::formatv("  at the copy rate of {0}: {1:F2} ms for 10^9 "
-                           "elements\n",
-                           machine.name,
-                           set.both() * 1e9 / machine.bytesPerSecond * 1e3);
+      out << llvm::formatv("  model: {0:F2} ms for 10^9 elements at {1:F2} TB/s, the "
+                           "rate of a copy on {2}\n",
+                           set.both() * 1e9 / machine.bytesPerSecond * 1e3,
+                           machine.bytesPerSecond / 1e12, machine.name);
   }
+  out << legend;
   return text;
 }

@@ -209,7 +209,9 @@ std::string altgrad::readSet(StringRef text, SetRequest &set) {
     return "";
   }
   if (!rest.consume_front("rule="))
-    return ("set '" + text + "' does not begin with rule= or grad=").str();
+    return ("set '" + text + "' does not begin with rule= or grad=; write rule=" +
+            (rest.empty() ? "adamw" : rest))
+        .str();
   size_t end = endOfRule(rest);
   if (rest.substr(end).starts_with("{"))
     end = std::min(rest.find('}', end), rest.size() - 1) + 1;

@@ -114,7 +114,7 @@ LogicalResult SetWriter::readWord(StorageWord &word) {
   if (known)
     return take(word.text, word);
   return error() << "storage '" << word.text << "': "
-                 << (name == "master" ? "a master is f32, bf16+i16 or bf16+i8"
+                 << (name == "master" ? "a master is f32, bf16+i16 or bf16+i8; write master=f32"
                      : step           ? "a step count is i64 or f32"
                                       : unknownFormat(format));
 }

@@ -30,7 +30,7 @@ LogicalResult SetWriter::takeBlock(StringRef text, const StorageWord &word) {
                    << "'; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn";
   if (levels && (name != "copy" || format != "ocp.e2m1"))
     return error() << "storage '" << text << "' has scales in ocp.e4m3fn, below one of "
-                   << "the tensor; a copy of a parameter has these, in nvfp4";
+                   << "the tensor; write copy=nvfp4 of a parameter, or " << name << "=ocp.e2m1:16";
   auto known = FormatAttr::getNamed(loc.getContext(), format);
   if (word.scale && *word.scale != "f32" && known && known.isBook())
     return error() << "storage '" << text << "': the scales of a code book, whose "

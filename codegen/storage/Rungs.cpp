@@ -42,13 +42,13 @@ LogicalResult SetWriter::checkRungs() {
   if (grid().bits() > 8 || !grid().hasSign || grid().complement)
     return error() << text
                    << ": rungs are of formats with a sign, a magnitude and at "
-                      "most 8 bits";
+                      "most 8 bits, such as rungs=ocp.e4m3fn";
   if (word.overflow)
     return error() << text
                    << " says what is beyond the format; rungs end where it does";
   if (formats.count("master"))
     return error() << text
-                   << " beside a master; the rung is all there is of a parameter";
+                   << " beside a master; the rung is all there is of a parameter, leave the master out";
   if (wordOf("param").hasModifiers())
     return error() << text
                    << " beside how param is rounded; say that of the rungs";

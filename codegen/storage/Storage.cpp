@@ -30,7 +30,7 @@ static std::optional<std::string> readTensorScale(StringRef modifier,
     return std::nullopt;
   bool squares = modifier == "pow2" && word.squares();
   if (word.stream != "copy" || (word.block && !squares))
-    return ", which is of the one scale of a copy without blocks";
+    return ", which is of the one scale of a copy without blocks; write copy=ocp.e4m3fn,delayed";
   if (squares && word.scale == "ocp.e8m0")
     return " of scales in ocp.e8m0, which are powers of two";
   if (modifier == "pow2" && word.tensorScale == TensorScale::None && !squares)
@@ -68,9 +68,10 @@ static std::string readModifier(StringRef text, StringRef modifier,
                   .Case("even", ScaleRule::Even)
                   .Default(std::nullopt);
   if (rule && word.scale != "ocp.e8m0")
-    return where + " says by which rule a scale is a power of two, and has none in ocp.e8m0";
+    return where + " says by which rule a scale is a power of two, and has none in ocp.e8m0; write " +
+           word.stream + "=ocp.e4m3fn:32:ocp.e8m0," + modifier.str();
   if (rule && word.rule)
-    return where + " says twice by which rule a scale is chosen";
+    return where + " says twice by which rule a scale is chosen; leave one out";
   if (rule) {
     word.rule = rule;
     return "";
@@ -81,7 +82,7 @@ static std::string readModifier(StringRef text, StringRef modifier,
                         .Default(Companding::None);
   if (companding != Companding::None) {
     if (word.companding != Companding::None)
-      return where + " says twice how numbers are bent before they are codes";
+      return where + " says twice how numbers are bent before they are codes; leave one out";
     word.companding = companding;
     return "";
   }
@@ -92,7 +93,7 @@ static std::string readModifier(StringRef text, StringRef modifier,
       return where + " says 'both', which is of a copy in blocks of 32 with scales "
                      "in ocp.e8m0, as copy=mxfp8,both";
     if (word.both)
-      return where + " says 'both' twice";
+      return where + " says 'both' twice; leave one out";
     word.both = true;
     return "";
   }
@@ -110,7 +111,7 @@ static std::string readModifier(StringRef text, StringRef modifier,
   if (round ? word.round.has_value() : word.overflow.has_value())
     return where + " says twice " +
            (round ? "how it rounds"
-                  : "what a number beyond its format becomes");
+                  : "what a number beyond its format becomes") + "; leave one out";
   if (longDraw)
     word.drawBits = 32;
   if (round)
@@ -131,7 +132,7 @@ static StorageProblem readWord(StringRef line, StringRef text, StorageWord &word
     return problem(text, " has no format; write " + (text.contains(':') ? text.split(':').first : text) +
                              "=bf16, without spaces around =");
   if (stream.empty() || rest.empty())
-    return problem(text, stream.empty() ? " names nothing in front of ="
+    return problem(text, stream.empty() ? " names no stream in front of =; write param=bf16"
                                         : " has no format behind =; write " + stream + "=bf16");
   SmallVector<StringRef> parts;
   rest.split(parts, ',');
@@ -145,6 +146,8 @@ static StorageProblem readWord(StringRef line, StringRef text, StorageWord &word
   SmallVector<StringRef> fields;
   name.split(fields, ':');
   word.format = fields[0].str();
+  if (StringRef(word.format).find_first_of("=;") != StringRef::npos)
+    return problem(rest, " has two words; words are separated by spaces");
   if (fields.size() > 1)
     word.block = fields[1].str();
   if (fields.size() > 2)
@@ -187,6 +190,8 @@ std::string altgrad::unknownFormat(StringRef word) {
   for (const ScaledPreset &preset : scaledPresets)
     scaled.push_back(preset.name);
   StringRef meant = nearest(word, scaled);
-  return FormatAttr::unknown(word) + ", and in blocks " + llvm::join(scaled, ", ") +
-         (meant.empty() ? "" : "; did you mean '" + meant.str() + "'?");
+  std::string text = FormatAttr::unknown(word) + ", and in blocks " + llvm::join(scaled, ", ");
+  if (!meant.empty() && !StringRef(text).contains("did you mean"))
+    text.insert(text.find("known are"), "did you mean '" + meant.str() + "'? ");
+  return text;
 }

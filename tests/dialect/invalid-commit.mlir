@@ -44,10 +44,10 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>, out %y: !altgrad.tensors<bf16>) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>, out %y: !altgrad.tensors<bf16>) {
-  // expected-note@+1 {{prior use here}}
+  // expected-note@+1 {{it is defined here}}
   %v = dequantize %x : !altgrad.tensors<f32>
   // A narrower format needs the word `quantize`.
-  // expected-error@+1 {{expects different type than prior uses: '!altgrad.tensors<bf16>' vs '!altgrad.reals'}}
+  // expected-error@+1 {{is !altgrad.reals and is used as !altgrad.tensors<bf16>}}
   commit always %v to %y : !altgrad.tensors<bf16>
 }
 
@@ -62,7 +62,7 @@ altgrad.step @s(in %x: !altgrad.tensors<bf16>, out %y: !altgrad.tensors<bf16>) {
 // -----
 
 altgrad.step @s(in %x: f32, out %y: f32) {
-  // expected-error@+1 {{'altgrad.commit' op operand #0 must be 1-bit signless integer, but got 'f32'}}
+  // expected-error@+1 {{'altgrad.commit' op operand #0 must be i1, but got 'f32'}}
   "altgrad.commit"(%x, %x, %y) <{operandSegmentSizes = array<i32: 1, 0, 0, 1, 1>}> : (f32, f32, f32) -> ()
 }
 

@@ -129,7 +129,7 @@
 
 // -----
 
-// expected-error@+1 {{unknown format 'e4m3'; known are f32, bf16, f16, ocp.e4m3fn, ocp.e5m2, ocp.e2m3, ocp.e3m2, ocp.e2m1, ocp.e8m0, altgrad.e0m7,}}
+// expected-error@+1 {{unknown format 'e4m3'; did you mean}}
 #f = #altgrad.format<e4m3>
 
 // -----
@@ -159,7 +159,7 @@
 
 // -----
 
-// expected-error@+1 {{unknown format 'fp32'; known are f32, bf16, f16, ocp.e4m3fn, ocp.e5m2}}
+// expected-error@+1 {{unknown format 'fp32'; did you mean}}
 altgrad.step @s(in %a: !altgrad.tensors<fp32>) { commit }
 
 // -----

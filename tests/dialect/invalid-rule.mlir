@@ -112,7 +112,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, step %t: i64, step %u: i64) {
 //===-- End -----------------------------------------------------------------===//
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
-  // expected-error@+1 {{block with no terminator}}
+  // expected-error@+1 {{the last operation is missing}}
   %x = addf %w, %g : f32
 }
 
@@ -126,9 +126,9 @@ altgrad.rule @r(param %w: f32, grad %g: f32, state %m: f32) {
 
 // -----
 
-// expected-note@+1 {{prior use here}}
+// expected-note@+1 {{it is defined here}}
 altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
-  // expected-error@+1 {{use of value '%lr' expects different type than prior uses: 'f32' vs 'f64'}}
+  // expected-error@+1 {{'%lr' is f64 and is used as f32}}
   altgrad.yield param(%lr) state()
 }
 

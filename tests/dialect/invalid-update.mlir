@@ -86,10 +86,10 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 
 // -----
 
-// expected-note@+1 {{prior use here}}
+// expected-note@+1 {{it is defined here}}
 altgrad.step @s(in %x: !altgrad.tensors<f32>, in %lr: f32) {
   %v = dequantize %x : !altgrad.tensors<f32>
-  // expected-error@+1 {{expects different type than prior uses: 'f64' vs 'f32'}}
+  // expected-error@+1 {{is f32 and is used as f64}}
   %w = update @r param(%v) grad(%v) state() hyper(%lr)
   commit
 }

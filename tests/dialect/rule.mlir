@@ -10,6 +10,6 @@ altgrad.rule @sgd(param %w: f32, grad %g: f32, hyper %lr: f64 = 1.0e-3,
   // CHECK: mulf
   %dw = mulf %rate, %g : f32
   %w1 = subf %w, %dw : f32
-  // CHECK: altgrad.yield param(%{{.*}}) state()
+  // CHECK: altgrad.yield param(%{{[0-9a-z]+}}){{$}}
   altgrad.yield param(%w1) state()
 }

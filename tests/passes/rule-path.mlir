@@ -8,7 +8,7 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>, in %lr: f64) {
   %x = dequantize %w : !altgrad.tensors<f32>
   // FIRST: arith.mulf
   // SECOND-NOT: arith.mulf
-  // BROKEN: Inputs/broken.mlir:2:17: error: expected SSA operand
+  // BROKEN: Inputs/broken.mlir:2:17: error: a value is expected here, whose name begins with %
   %w1 = update @scale param(%x) grad(%x) state() hyper(%lr)
   // FIRST: arith.negf
   // SECOND: arith.negf

@@ -1,5 +1,6 @@
 """Rules by name, path or text, and the words of a request to the compiler."""
 
+import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -22,6 +23,13 @@ class Rule:
     text: str | None = None
     origin: str = field(default="", compare=False)
 
+    def options(self):
+        """The names of its options, as its text declares them."""
+        text = self.text if self.text is not None else Path(self.origin).read_text(encoding="utf-8")
+        signature = re.split(r"\baltgrad\.rule\b", _COMMENT.sub("", text))
+        own = [part for part in signature if re.match(rf"\s*(private\s+)?@{re.escape(self.name)}\s*\(", part)]
+        return re.findall(r"\boption\s+%(\w+)", own[0]) if own else []
+
 
 def find_rule(source, name=None):
     """The Rule in `source`: the name of a template, the path of a file, or the text itself.
@@ -32,15 +40,21 @@ def find_rule(source, name=None):
     """
     if isinstance(source, os.PathLike):
         return _in_file(source, name)
-    source = str(source)
+    if not isinstance(source, str):
+        raise TypeError(f"a rule is the name of a template, the path of a file or the text of a rule, not {source!r}")
     if "\n" in source or _names_in(source):
         return _in_text(source, "<rule>", name)
     if source.endswith(".mlir") or os.sep in source:
         return _in_file(source, name)
     folder = find_templates()
     known = sorted(path.stem for path in folder.glob("*.mlir"))
+    if source not in known and not _NAME.fullmatch(source):
+        raise Error(f"{source!r} is no rule: a text begins altgrad.rule @name(param %w: f32, grad %g: f32) {{, a file "
+                    f"is named with its folder or .mlir, and templates are {', '.join(known)}", "NOT_FOUND")
     if source not in known:
-        raise Error(f"no template is called {source!r}; there are {', '.join(known)}", "NOT_FOUND")
+        near = difflib.get_close_matches(source, known, 1)
+        raise Error(f"no template is called {source!r}; " + (f"did you mean {near[0]!r}? There" if near else "there")
+                    + f" are {', '.join(known)}; a file is named with its folder or .mlir", "NOT_FOUND")
     if name not in (None, source):
         raise Error(f"the template {source} holds no rule @{name}", "NOT_FOUND")
     return Rule(source, None, str(folder / f"{source}.mlir"))

@@ -95,7 +95,7 @@ def test_signature_defaults_and_unknown_names():
     assert all(f"\n    {name}: " in Mine.__doc__ for name in keywords)
     params, = twins.make(count=1)
     assert Mine(params).defaults == {"lr": 0.01, "fade": 0.5}
-    with pytest.raises(TypeError, match="@fading has no hyper-parameter momentum; it has lr, fade"):
+    with pytest.raises(TypeError, match="@fading has no hyper-parameter momentum; it takes lr, fade"):
         Mine(params, momentum=0.9)
     with pytest.raises(TypeError, match="give it to FromRule, which takes storage="):
         Mine(params, storage="best=bf16")

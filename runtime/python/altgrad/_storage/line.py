@@ -63,9 +63,9 @@ class Storage(Mapping[str, str]):
         if not isinstance(word, str) or not isinstance(name, str):
             raise TypeError(f"storage: {name!r} is given {word!r}; a word is a string such as 'bf16'")
         if not _WORD.fullmatch(f"{name}={word}"):
-            raise ValueError(f"storage: '{name}={word}' is not name=format")
+            raise ValueError(f"storage: '{name}={word}' is not name=format, as m=bf16; words are separated by spaces")
         if name in self._words:
-            raise ValueError(f"storage names {name!r} twice")
+            raise ValueError(f"storage names {name!r} twice; leave one out")
         self._words[name] = in_full(word)
 
     def __getitem__(self, stream: str) -> str:
@@ -114,6 +114,6 @@ def _pairs(line: StorageLike) -> list[tuple[str, str]]:
     words = [word.partition("=") for word in line.split()]
     for name, equals, word in words:
         if not equals:
-            raise ValueError(f"storage: {name!r} is not name=format")
+            raise ValueError(f"storage: {name!r} is not name=format, as m=bf16, without spaces around =")
     return [(name, word) for name, _, word in words]
 

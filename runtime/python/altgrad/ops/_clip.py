@@ -4,7 +4,7 @@ import torch
 
 from . import _by_torch
 from ._bound import run
-from ._lists import (KINDS, Tensors, are_fake, bound_of, check_finite, coefficient_for, grads_of, is_traced,
+from ._lists import (KINDS, Tensors, are_fake, bound_of, number_of, check_finite, coefficient_for, grads_of, is_traced,
                      list_of, single)
 from ._look import look, raise_versions
 
@@ -39,7 +39,7 @@ def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0
     Example:
         >>> norm = altgrad.clip_grad_norm_(model.parameters(), 1.0)
     """
-    max_norm, norm_type = bound_of("max_norm", max_norm), float(norm_type)
+    max_norm, norm_type = bound_of("max_norm", max_norm), number_of("norm_type", norm_type)
     grads = grads_of(parameters)
     if grads:
         clip = torch.ops.altgrad.clip_grads_by_norm_ if is_traced() else clip_by_norm
@@ -91,7 +91,7 @@ def compute_global_grad_norm(grads: Tensors, norm_type: float = 2.0, error_if_no
     Example:
         >>> norm = altgrad.compute_global_grad_norm([p.grad for p in model.parameters()])
     """
-    grads, norm_type = [grad for grad in list_of(grads) if grad is not None], float(norm_type)
+    grads, norm_type = [grad for grad in list_of(grads) if grad is not None], number_of("norm_type", norm_type)
     if not grads:
         return torch.zeros((0,) * per_tensor)
     norm = (torch.ops.altgrad.grad_norm if is_traced() else norm_of)(grads, norm_type, per_tensor)

@@ -28,10 +28,18 @@ def grads_of(parameters):
 
 def bound_of(name, value):
     """A bound as a float; raises ValueError for what bounds nothing."""
-    number = float(value)
+    number = number_of(name, value)
     if not number >= 0.0:
         raise ValueError(f"{name} is {number}; a bound has to be at least 0")
     return number
+
+
+def number_of(name, value):
+    """A number as a float; raises ValueError for what is none, as float() does."""
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"{name} is {value!r}, not a number") from None
 
 
 def single(number):

@@ -15,7 +15,7 @@ from .._rule import find_rule, parse_options, set_line
 from .._storage.blocks import check_copy, state_key
 from .._storage.line import Storage, StorageLike
 from .._storage.master import splits
-from ._keywords import DEFAULTS, Shared, parameters_of
+from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
@@ -40,9 +40,15 @@ class _FromRule(Optimizer, metaclass=_Made):
             raise TypeError(f"rule @{self._rule.name}: the class has its storage already; give it to FromRule, which "
                             "takes storage=")
         unknown = sorted(set(given) - set(self._older))
+        options = [key for key in unknown if key in self._rule.options()]
+        if options:
+            raise TypeError(f"{', '.join(options)} of rule @{self._rule.name} is an option, which is chosen when "
+                            f"the class is made: FromRule(..., options={options})")
         if unknown:
-            raise TypeError(f"rule @{self._rule.name} has no hyper-parameter "
-                            f"{', '.join(unknown)}; it has {', '.join(self._older) or 'none'}")
+            raise TypeError(f"rule @{self._rule.name} has no hyper-parameter {', '.join(unknown)}"
+                            + meant(unknown[0], self._older))
+        check_numbers(type(self).__name__, given, {key: value for key, value in self._older.items()
+                                                   if value is not None})
         missing = [key for key, value in self._older.items() if value is None and key not in given]
         if missing:
             raise TypeError(f"rule @{self._rule.name} gives no default to {', '.join(missing)}")

@@ -1,7 +1,8 @@
 """The keywords that every optimizer has beyond torch's: their types, defaults and descriptions, in one place."""
 
+import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from typing_extensions import TypedDict
@@ -96,8 +97,40 @@ def shown(init: Init) -> Init:
 def filled(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """These keywords beside the defaults of all others. Raises TypeError where there is no such keyword."""
     for name in given.keys() - DEFAULTS.keys():
-        raise TypeError(f"altgrad.optim.{owner} got an unexpected keyword argument {name!r}")
+        raise TypeError(f"altgrad.optim.{owner} got an unexpected keyword argument {name!r}"
+                        + meant(name, DEFAULTS))
     return {**DEFAULTS, **given}
+
+
+# What others call a keyword.
+_ELSEWHERE = {"learning_rate": "lr", "decay": "weight_decay", "wd": "weight_decay", "l2": "weight_decay",
+              "max_norm": "max_grad_norm", "clip": "max_grad_norm", "clip_norm": "max_grad_norm",
+              "grad_clip": "max_grad_norm", "beta1": "betas", "beta2": "betas", "epsilon": "eps",
+              "dtype": "storage", "state_dtype": "storage", "formats": "storage", "bits": "storage",
+              "block_size": "storage"}
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """"; did you mean lr?" where one of `known` means what `name` says, and all of them."""
+    known = list(known)
+    near = [_ELSEWHERE[name]] if _ELSEWHERE.get(name) in known else difflib.get_close_matches(name, known, 1)
+    return (f"; did you mean {near[0]}? It takes " if near else "; it takes ") + (", ".join(known) or "none")
+
+
+def check_numbers(owner: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Raises TypeError where a number, or a tuple of numbers, is something else."""
+    for name, default in defaults.items():
+        value = given.get(name, default)
+        if isinstance(default, tuple):
+            right = isinstance(value, (tuple, list)) and len(value) == len(default)
+            right = right and not any(isinstance(part, (str, bytes, complex, type(None))) for part in value)
+            wanted = f"a tuple of {len(default)} numbers"
+        elif isinstance(default, (int, float)) and not isinstance(default, bool):
+            right, wanted = not isinstance(value, (str, bytes, complex, type(None), tuple, list, dict)), "a number"
+        else:
+            continue
+        if not right:
+            raise TypeError(f"altgrad.optim.{owner}: {name} is {value!r}, not {wanted} such as {default}")
 
 
 def document(cls: type) -> None:

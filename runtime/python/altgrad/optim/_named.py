@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from .._rule import find_rule
-from ._keywords import DEFAULTS, Init, signature_of
+from ._keywords import DEFAULTS, Init, check_numbers, meant, signature_of
 from ._optimizer import Optimizer
 
 BETAS = {"beta1": ("betas", 0), "beta2": ("betas", 1), "decay": "weight_decay"}
@@ -43,6 +43,8 @@ class Named(Optimizer):
         """What a constructor does with its arguments."""
         params = given.pop("params")
         shared = {name: given.pop(name) for name in DEFAULTS if name in given}
+        check_numbers(type(self).__name__, given, {name: default for name, default in self._older.items()
+                                                   if name in given})
         if self._reference is not None:
             example = torch.nn.Parameter(torch.zeros(1, device="cpu"))
             defaults = self._reference([example], **given).defaults
@@ -65,7 +67,10 @@ def constructor(init: Init) -> Init:
         try:
             bound = signature.bind(self, *positional, **keywords)
         except TypeError as error:
-            raise TypeError(f"altgrad.optim.{type(self).__name__}: {error}") from None
+            known = [name for name in signature.parameters if name != "self"]
+            unknown = [name for name in keywords if name not in known]
+            hint = meant(unknown[0], known) if unknown and "unexpected keyword" in str(error) else ""
+            raise TypeError(f"altgrad.optim.{type(self).__name__}: {error}{hint}") from None
         bound.apply_defaults()
         given = dict(bound.arguments)
         del given["self"]

@@ -1,0 +1,271 @@
+// Sentences of MLIR ==> where, what, and what to write.
+#include "passes/PlainWords.h"
+
+#include "dialect/Arithmetic.h"
+#include "dialect/Dialect.h"
+#include "dialect/Nearest.h"
+#include "passes/ReadSpec.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+// A sentence of MLIR's, and the text around the place that it is about.
+struct Mistake {
+  StringRef words;  // of MLIR
+  StringRef before; // on the same line
+  StringRef after;  // to the end of the text
+  MLIRContext *context;
+
+  StringRef line() const { return after.split('\n').first; }
+  bool says(StringRef part) const { return words.contains(part); }
+  // What stands in the nth quotes of the sentence.
+  StringRef quoted(unsigned n = 0) const {
+    SmallVector<StringRef> parts;
+    words.split(parts, '\'');
+    return 2 * n + 1 < parts.size() ? parts[2 * n + 1] : "";
+  }
+  // The operation that it is said of, without a dialect that need not be written.
+  StringRef operation() const {
+    StringRef name = quoted();
+    name.consume_front("arith.");
+    return name;
+  }
+};
+} // namespace
+
+static bool isNumeral(char c) {
+  return llvm::isAlnum(c) || c == '.' || c == '-' || c == '+';
+}
+
+// "write 0.9" of ".9", "1.0e-8" of "1e-8"; "" where no number is meant.
+static std::string numberAt(const Mistake &mistake) {
+  StringRef from = mistake.before.take_back(mistake.before.size() -
+                                            mistake.before.find_last_not_of(".0123456789") - 1);
+  std::string text = (from + mistake.line().take_while(isNumeral)).str();
+  StringRef number(text);
+  if (!llvm::any_of(number, llvm::isDigit))
+    return "";
+  auto [digits, power] = number.split('e');
+  std::string right = (digits.starts_with(".") ? "0" : "") + digits.str();
+  if (!digits.contains('.'))
+    right += ".0";
+  if (digits.ends_with("."))
+    right += "0";
+  if (!power.empty())
+    right += "e" + power.str();
+  double value;
+  if (StringRef(right).getAsDouble(value) || right == text)
+    return "";
+  return "'" + text + "' is no number here: digits stand on both sides of the point; write " +
+         right;
+}
+
+// An operation that is in no dialect, or a line that begins with something else.
+static std::string unknownOperation(const Mistake &mistake) {
+  StringRef name = mistake.words.split("custom op '").second.split('\'').first;
+  StringRef rest = mistake.line().drop_front(std::min(name.size(), mistake.line().size())).ltrim();
+  if (name == "e" || (name.starts_with("e") && llvm::all_of(name.drop_front(), llvm::isDigit)))
+    if (std::string number = numberAt(mistake); !number.empty())
+      return number;
+  if (rest.starts_with("="))
+    return ("the name of a value begins with %: write %" + name + " =").str();
+  if (!rest.empty() && StringRef("+-*/<>").contains(rest[0]) && !rest.starts_with("-"))
+    return ("'" + rest.take_front(1) + "' is no operation; write addf, subf, mulf, divf or cmpf").str();
+  if (mistake.says("tried 'builtin."))
+    return ("'" + name + "' begins neither a rule nor a step; write altgrad.rule @name(...) {").str();
+  SmallVector<StringRef> ours;
+  for (const AllowedOperation &op : allowedOperations()) {
+    ours.push_back(op.name);
+    if (StringRef(op.name).starts_with("arith."))
+      ours.push_back(StringRef(op.name).drop_front(6));
+  }
+  ours.append({"altgrad.rule", "altgrad.step", "altgrad.yield"});
+  StringRef meant = nearest(name, ours);
+  std::string hint = whatToWrite(name);
+  if (!meant.empty() && StringRef(hint).starts_with("; allowed are"))
+    hint = "; did you mean " + meant.str() + "? altgrad-opt --list-ops lists what is allowed";
+  return ("'" + name + "' is no operation" + hint).str();
+}
+
+// A value of one type where another is wanted.
+static std::string otherType(const Mistake &mistake) {
+  StringRef value = mistake.quoted(0), wanted = mistake.quoted(1), has = mistake.quoted(2);
+  std::string words = ("'" + value + "' is " + has + " and is used as " + wanted).str();
+  StringRef cast = has == "f64" && wanted == "f32"   ? "truncf"
+                   : has == "f32" && wanted == "f64" ? "extf"
+                   : has == "i64" && wanted.starts_with("f") ? "sitofp"
+                                                             : "";
+  if (!cast.empty())
+    words += ("; write " + value + "_ = " + cast + " " + value + " : " + has + " to " + wanted +
+              ", and " + value + "_ here")
+                 .str();
+  if (cast == "extf")
+    words += "; of scalars alone, elements stay f32";
+  if (has == "bf16" || has == "f16" || wanted == "bf16" || wanted == "f16")
+    words += "; elements are f32 in a rule, and the storage line says formats";
+  return words;
+}
+
+// What may not begin where an operation is expected.
+static std::string noOperation(const Mistake &mistake) {
+  StringRef next = mistake.after.ltrim();
+  if (next.drop_front(std::min<size_t>(next.size(), 1)).trim().empty()) // the last character
+    return "the text ends before its braces are closed; write }";
+  if (next.starts_with("#"))
+    return "a comment begins with //, not with #";
+  if (next.starts_with("%") || llvm::isDigit(next[0]))
+    return "an operation stands behind =, as in %c = addf %a, %b : f32";
+  return "an operation is expected here, as in %c = addf %a, %b : f32";
+}
+
+static std::string noValue(const Mistake &mistake) {
+  StringRef next = mistake.line().ltrim();
+  if (next.starts_with("("))
+    return "operands stand without parentheses, as in addf %a, %b : f32";
+  if (!next.empty() && (llvm::isDigit(next[0]) || next[0] == '-' || next[0] == '.'))
+    return "a number is a value of its own: write %c = constant 0.5 : f32, and %c here";
+  StringRef word = next.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+  if (word.empty())
+    return "a value is expected here, whose name begins with %";
+  return ("the name of a value begins with %: write %" + word).str();
+}
+
+// Words of upstream constraints ==> types as they are written.
+static std::string shortTypes(StringRef words) {
+  std::string text = words.str();
+  for (auto [from, to] : {std::pair<StringRef, StringRef>{"32-bit float", "f32"},
+                          {"64-bit float", "f64"},
+                          {"64-bit signless integer", "i64"},
+                          {"16-bit signless integer", "i16"},
+                          {"1-bit signless integer", "i1"}})
+    for (size_t at; (at = text.find(from)) != std::string::npos;)
+      text.replace(at, from.size(), to);
+  return text;
+}
+
+// "expected one of [step, tensor] for how many values a scalar has, got: tensr".
+static std::string noneOf(const Mistake &mistake) {
+  auto [known, got] = mistake.words.split('[').second.split(']');
+  SmallVector<StringRef> words;
+  known.split(words, ", ");
+  StringRef word = mistake.line().take_while(llvm::isAlnum);
+  if (got.contains("got: "))
+    word = got.split("got: ").second;
+  else if (word.empty())
+    word = mistake.line().take_front(1);
+  return (mistake.operation() + " has no '" + word + "'" + sayKnown(word, words)).str();
+}
+
+// The sentence to say instead; nothing to keep MLIR's, "" to say nothing at all.
+static std::optional<std::string> plainly(const Mistake &mistake) {
+  auto orNothing = [](std::string words) {
+    return words.empty() ? std::optional<std::string>() : words;
+  };
+  if (mistake.says("failed to parse Altgrad_") || mistake.says("failed to parse Altgrad"))
+    return "";
+  if (mistake.says("invalid attribute name") && mistake.after.starts_with("#"))
+    return "a comment begins with //, not with #";
+  if (mistake.says("three consecutive dots for an ellipsis") ||
+      mistake.says("integer literal for a floating point value"))
+    return orNothing(numberAt(mistake));
+  if (mistake.words.starts_with("custom op") && mistake.says("' is unknown"))
+    return unknownOperation(mistake);
+  if (mistake.says("not found for custom op"))
+    return unknownOperation(mistake);
+  if (mistake.says("expects different type than prior uses"))
+    return otherType(mistake);
+  if (mistake.words == "use of undeclared SSA value name")
+    return ("'" + mistake.line().take_while([](char c) { return isNumeral(c) || c == '%' || c == '_' || c == '#'; }) +
+            "' is not defined above; arguments of the rule and results of operations are")
+        .str();
+  if (mistake.says("redefinition of SSA value") || mistake.says("is already in use"))
+    return ("'" + mistake.quoted() + "' is defined twice; give each value a name of its own").str();
+  if (mistake.says("expected operation name in quotes"))
+    return noOperation(mistake);
+  if (mistake.says("block with no terminator") || mistake.says("expect at least a terminator"))
+    return "the last operation is missing: a rule ends with altgrad.yield param(%w1) state(...), "
+           "a step with commit";
+  if (mistake.says("expected one of [") || mistake.says("following enum values"))
+    return noneOf(mistake);
+  if (mistake.says("expected SSA operand"))
+    return noValue(mistake);
+  if (mistake.words == "expected ':'")
+    return "a type is missing: write : and f32, f64, i64 or i1";
+  if (mistake.words == "expected ','" && mistake.before.contains("math.fpowi"))
+    return "math.fpowi has two types: write : f64, i64";
+  if (mistake.words == "expected '('" && mistake.line().starts_with("-"))
+    return "a name has letters, digits and underscores";
+  if (mistake.says("unexpected character"))
+    return ("'" + mistake.line().take_front(1) + "' means nothing here; leave it out").str();
+  if (mistake.says("expected integer number of results"))
+    return "write = behind the name, without a colon";
+  if (mistake.says("expected non-function type"))
+    return ("'" + mistake.line().ltrim().take_while(llvm::isAlnum) +
+            "' is no type; types are f32, f64, i64 and i1")
+        .str();
+  if (mistake.says("expected valid '@'-identifier"))
+    return "a name that begins with @ is expected here, as in altgrad.rule @mine(";
+  if (mistake.says("'altgrad.rule' expected valid keyword"))
+    return mistake.after.starts_with("%")
+               ? "a role stands in front of a name: param, grad, state, value, hyper, step or option"
+               : "true or false is expected here";
+  if (mistake.says("expected 'to'"))
+    return (mistake.operation() + " has two types: write : f64 to f32").str();
+  if (mistake.says(" must be ") && mistake.says("-bit "))
+    return shortTypes(mistake.words);
+  return std::nullopt;
+}
+
+// The text in front of a place on its line, and from there on.
+static std::pair<StringRef, StringRef> around(StringRef text, FileLineColLoc loc) {
+  for (unsigned line = 1; line < loc.getLine(); ++line)
+    text = text.split('\n').second;
+  size_t column = std::min<size_t>(loc.getColumn() ? loc.getColumn() - 1 : 0, text.size());
+  return {text.take_front(column), text.drop_front(column)};
+}
+
+static LogicalResult rewordBy(Diagnostic &diagnostic, StringRef text, FileLineColLoc loc) {
+  auto [before, after] = around(text, loc);
+  std::string words = diagnostic.str();
+  std::optional<std::string> plain =
+      plainly({words, before, after, diagnostic.getLocation().getContext()});
+  if (!plain)
+    return failure();
+  if (plain->empty())
+    return success(); // somebody has said it already
+  Diagnostic instead(diagnostic.getLocation(), diagnostic.getSeverity());
+  instead << *plain;
+  for (Diagnostic &note : diagnostic.getNotes())
+    if (StringRef(note.str()).contains("prior") || StringRef(note.str()).contains("previously"))
+      instead.attachNote(note.getLocation()) << "it is defined here";
+  diagnostic = std::move(instead);
+  return failure(); // the next handler prints it
+}
+
+PlainWords::PlainWords(MLIRContext *context) : ScopedDiagnosticHandler(context) {
+  setHandler([this](Diagnostic &diagnostic) { return reword(diagnostic); });
+}
+
+LogicalResult PlainWords::reword(Diagnostic &diagnostic) {
+  auto loc = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
+  if (!loc || diagnostic.getSeverity() != DiagnosticSeverity::Error)
+    return failure();
+  auto [it, isNew] = texts.try_emplace(loc.getFilename());
+  if (isNew)
+    it->second = readSpec(loc.getFilename()).text;
+  return rewordBy(diagnostic, it->second, loc);
+}
+
+void altgrad::registerPlainWords(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, AltgradDialect *) {
+    context->getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
+      auto loc = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
+      if (!loc || diagnostic.getSeverity() != DiagnosticSeverity::Error)
+        return failure();
+      StringRef name = loc.getFilename();
+      return rewordBy(diagnostic, name == "<stdin>" ? "" : readSpec(name).text, loc);
+    });
+  });
+}
