@@ -48,7 +48,7 @@ def find_rule(source, name=None):
         return _in_file(source, name)
     folder = find_templates()
     known = sorted(path.stem for path in folder.glob("*.mlir"))
-    if source not in known and not _NAME.fullmatch(source):
+    if source not in known and re.search(r"[\s=(){}]", source):
         raise Error(f"{source!r} is no rule: a text begins altgrad.rule @name(param %w: f32, grad %g: f32) {{, a file "
                     f"is named with its folder or .mlir, and templates are {', '.join(known)}", "NOT_FOUND")
     if source not in known:
