@@ -1,7 +1,8 @@
 // Code books: formats whose numbers are a table. bitsandbytes and torchao share
 // the dynamic maps (Dettmers, 8-Bit Approximations for Parallelism in Deep
-// Learning, 2015): decades, each cut into twice as many even parts as the one
-// below it, whose middles are the numbers. The tables are theirs bit for bit.
+// Learning, 2015). These consist of decades. Each decade is divided into twice as many
+// equal parts as the decade below it, and the middles of the parts are the numbers. The
+// tables here are theirs, bit for bit.
 #ifndef ALTGRAD_BOOK_H
 #define ALTGRAD_BOOK_H
 

@@ -1,5 +1,5 @@
-// What a bundle is: the only knowledge that the compiler and the runtime share
-// besides format.h.
+// What a bundle is. This header and format.h are all that the compiler and the
+// runtime share.
 //
 // A bundle is an x86-64 shared object. It exports
 //
@@ -36,60 +36,60 @@
 //    "warnings": [{"set": 0, "stream": "v", "hyper": "beta2", "above": 0.998,
 //                  "below": 1, "text": "state 'v' in bf16 stands still ..."}, ...]}
 //
-// "name" is unique in the step; "key" is what the rule calls it, unique among what
-// has its "set" and "role" (a state and a hyper-parameter of one set may share a
-// key). "role" is a word of ALTGRAD_ROLES or "none".
-// "access": in, out or inout.
+// Names. "name" is unique in the step. "key" is the rule's name for the argument; it is
+// unique among the arguments with the same "set" and "role" (a state and a
+// hyper-parameter of one set may share a key). "role" is a word of ALTGRAD_ROLES
+// or "none". "access" is in, out or inout.
 //
-// Every tensor is of one set and tensors come set by set. A stream has tensors in
-// the rows of its "set" only. Streams and scalars of different sets share words of
-// a row, and scalars share words of a group: a group is of one set then. A scalar
-// whose "set" is null has a place in every row or group, or is the step's.
+// Sets. Every tensor belongs to one set, and tensors come set by set. A stream has
+// tensors only in the rows of its "set". Streams and scalars of different sets share
+// words of a row. Scalars of different sets share words of a group, and a group then
+// belongs to one set. A scalar whose "set" is null has a place in every row or
+// group, or belongs to the step.
 //
-// A stream's "slot" counts words of `inputs` for access "in", and words after the
-// row's header otherwise. "bits" is the width of one stored value and "block" the
-// number of elements that share one, so a stream moves bits / (8 * block) bytes
-// per element. Of 4 bits two share a byte, and "even" says which half is the even
-// element's, "low" or "high" (format.h; otherwise "none"); behind an odd number of
-// them are four zeros. A scalar's "scope" is step, group or tensor; its "slot" counts
-// pointers of `scalars`, of a group's part of `groups`, or words after the row's
-// header (shared with the streams' numbering). "default" is null where the rule
-// gives none.
+// Streams. "slot" counts words of `inputs` for access "in", and words after the row's
+// header otherwise. "bits" is the width of one stored value and "block" the number of
+// elements that share one, so a stream moves bits / (8 * block) bytes per element. Two
+// values of 4 bits share a byte. "even" says which half is the even element's,
+// "low" or "high" (format.h); otherwise it is "none". After an odd number of them the
+// last byte ends in four zeros.
 //
-// Where "units" is 1 each unit of a tensor has a row of the table and
-// chunks of its own, one behind the other; what is of the tensor (its shape, tag,
-// group and scalars) is the same in all of them. A scalar per tensor is written by
-// the first of its rows, in a phase after all that read it.
+// If "columns" of a stream is 1, its blocks are 32 elements of a column: element
+// (i, j) of the rows of all matrices of a tensor has value (i / 32, j). If "columns" is
+// 128, "block" is, too, and the element has value (i / 128, j / 128).
 //
-// Where "columns" of a stream is 1 its blocks are of 32 elements of a column: value
-// (i / 32, j) is that of element (i, j) of all rows of a tensor's matrices; where it
-// is 128, as "block" is then, that is value (i / 128, j / 128). A sweep whose "tiles"
-// is not 0 goes over tiles of so many rows, 32 or 128, and 128 columns, which lie in the
-// list of chunks behind these, set by set, by their first elements. On a GPU one over
-// tiles of 128 rows has ALTGRAD_SQUARE_BYTES of dynamic shared memory.
+// Scalars. "scope" is step, group or tensor. "slot" counts pointers of `scalars`, of a
+// group's part of `groups`, or words after the row's header (in one numbering with the
+// streams). "default" is null if the rule gives none.
 //
-// "block" of a sweep: the elements of the longest block of a row that it has. Where it
-// goes over tiles, rows of several are whole ones of these.
+// Units. If "units" is 1, each unit of a tensor has a row of the table and chunks of
+// its own, one behind the other. Shape, tag, group and scalars are the tensor's and
+// the same in all its rows. The first of its rows writes a scalar of the tensor, in
+// a phase after all that read it.
 //
-// "per_block": how many items a block of a CUDA kernel does at a time.
-// "finishes": how many phases after this one the last block of its launch can do
-// as well; none of them is a sweep, and an exchange comes after them at the
-// earliest.
+// Phases. "kind" is sweep, fold (a tensor's partial sums), total (the step's) or
+// scalars. "set" says whose chunks or rows the phase covers; null: all.
+// "per_block" is the number of items that a block of a CUDA kernel does at a time.
+// "finishes" is the number of phases after this one that the last block of its launch
+// can do as well; none of them is a sweep, and an exchange comes after them at the
+// earliest. "block" is the number of elements of the longest block of a row that a sweep
+// reduces to one value, or 1. The offset of a tensor is a multiple of every "block" of its
+// set's streams and phases. "read" and "written" are the bytes per element that a sweep
+// moves.
 //
-// A phase's "kind" is sweep, fold (a tensor's partial sums), total (the step's) or
-// scalars. Its "set" says whose chunks or rows it walks; null: all. "block": how
-// many neighbouring elements it reduces to one value, or 1. The offset of a tensor
-// is a multiple of every "block" of its set's streams and phases. "read" and
-// "written": bytes per element that it moves (sweeps only).
+// A sweep whose "tiles" is not 0 goes over tiles of this many rows, 32 or 128, and 128
+// columns. Tiles are listed behind the chunks, set by set, by their first elements. In
+// a tensor of several rows, each row is then a multiple of "block". On a GPU, a sweep
+// over tiles of 128 rows has ALTGRAD_SQUARE_BYTES of dynamic shared memory.
 //
-// An exchange: before phase "phase" runs, the step words named hold this device's
-// share of reductions over the step ("add", "sumsq", "max": an f32; "and": an
-// i32). Other devices' or ranks' shares are combined with them, in their order,
-// and written back there. A step compiled without --exchange has none.
+// Exchanges. Before phase "phase" runs, the named step words hold this device's share
+// of reductions over the step: an f32 for "add", "sumsq" and "max", an i32 for "and".
+// The shares of other devices or ranks are combined with them, in the order of the
+// devices, and written back there. A step compiled without --exchange has none.
 //
-// A warning is what `altgrad-opt --analyze` finds in the format of a parameter or a
-// state: a sentence that holds where the hyper-parameter with this key, of a group
-// of this set, lies between "above" and "below", or always where "hyper" is null.
+// Warnings. A warning is what `altgrad-opt --analyze` finds in the format of a
+// parameter or a state. Its sentence holds if the hyper-parameter with this key, of
+// a group of this set, lies between "above" and "below", or always if "hyper" is null.
 #ifndef ALTGRAD_BUNDLE_H
 #define ALTGRAD_BUNDLE_H
 
@@ -105,30 +105,34 @@ enum {
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
   ALTGRAD_BLOCK_LEAST = 16,  // elements that share a scale, at the least
   ALTGRAD_BLOCK_MOST = 256,  // and at the most: a power of two of them
-  ALTGRAD_TILE_COLUMNS = 128,  // of a tile; with 32 rows it has a chunk's elements
-  ALTGRAD_SQUARE_BYTES = 65536, // f32 for each element of 128 x 128
+  ALTGRAD_TILE_COLUMNS = 128,  // columns of a tile; with 32 rows it has 4096 elements
+  ALTGRAD_SQUARE_BYTES = 65536, // an f32 for each element of 128 x 128
   ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers
-  ALTGRAD_SETS = 64,         // sets of a step at the most
+  ALTGRAD_SETS = 64,         // a step has at most this many sets
   ALTGRAD_HISTORY = 101,     // f32 in the memory of a history
   ALTGRAD_BLOCK_THREADS = 256 // threads of a CUDA block, in every kernel
 };
 
-// What a stream or a scalar of a step is: X(word, WORD). Streams first; `max_norm`
-// is the bound of a clip and `norm` what it found, `scale` a loss scale and
-// `inv_scale` its inverse, `flag` 1.0 where a gradient was not finite; `scaler` are
-// the numbers of a loss scaler, by keys that `altgrad-opt --loss-scaler` gives them,
-// and `statistic` what `--statistics` says of each tensor and of the step. A
-// `block_scale` belongs to the list of its set that has the same key: an element of
-// that one is its code times the scale of its block. A `remainder` and the parameter
-// of its set are the halves of an f32, of which the parameter is the upper one, one
-// more where the lower one is negative. A `tensor_scale` is an f32 of each tensor
-// beside its copy: `copy_scale`, by which codes are multiplied (`copy_tensor_scale`,
-// where their blocks have scales, too), and `copy_amax`, the
-// largest magnitude, from which the next step's scale comes; or `grad_scale`, by
-// which `--quantize --scales=tensor` divides. An `input` of this key has such scales
-// of elements or blocks. Behind a
-// `history` lie ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
-// last 100 numbers, NaN where none was yet.
+// What a stream or a scalar of a step is: X(word, WORD). Streams come first.
+//
+// `max_norm` is the bound of a clip, and `norm` the norm that was found. `scale` is a loss
+// scale and `inv_scale` its inverse. `flag` is 1.0 if a gradient was not finite.
+// `scaler` are the numbers of a loss scaler; `altgrad-opt --loss-scaler` gives them
+// their keys. `statistic` is what `--statistics` measures of each tensor and of the step.
+//
+// A `block_scale` belongs to the list of its set that has the same key: an element of
+// that list is its code times the scale of its block. A `remainder` and the parameter
+// of its set are the two halves of an f32. The parameter is the upper half, plus one
+// where the lower half is negative.
+//
+// A `tensor_scale` is an f32 for each tensor, beside its copy. `copy_scale` is what codes
+// are multiplied by (`copy_tensor_scale` where their blocks have scales, too).
+// `copy_amax` is the largest magnitude, from which the next step's scale follows.
+// `grad_scale` is what `--quantize --scales=tensor` divides by; an `input` with this key
+// has such scales of elements or blocks.
+//
+// A `history` points to ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
+// last 100 numbers, which are NaN until they are written.
 #define ALTGRAD_ROLES(X)                                                       \
   X(param, PARAM)                                                              \
   X(grad, GRAD)                                                                \
@@ -177,9 +181,9 @@ typedef struct altgrad_chunk {
   int64_t first; // first element within the tensor, a multiple of ALTGRAD_CHUNK
 } altgrad_chunk;
 
-// What every kernel reads: one list, from which the compiler derives its numbering
-// and the runtime its struct. `groups` and `scalars` hold pointers to values, and
-// spills are 64-byte aligned. The memory behind each pointer is on the device that
+// The arguments of every kernel, in one list: the compiler derives its numbering from it
+// and the runtime its struct. `groups` and `scalars` hold pointers to values. Spills
+// are aligned to 64 bytes. The memory behind each pointer is on the device that
 // runs the kernel. A word of a workspace holds an f64, i64, f32 or i1 in its
 // low bytes; a word of `chunk_words` is 32 bits wide.
 #define ALTGRAD_ARGS(POINTER, COUNT)                                           \
@@ -205,26 +209,26 @@ typedef struct altgrad_args {
 #undef ALTGRAD_COUNT
 } altgrad_args;
 
-// A host kernel does the items [begin, end) of its phase's domain: "chunks"
-// (nchunks items), "rows" (nrows items) or "once" (one item); never one of
-// another set than the phase's.
+// A host kernel works on the items [begin, end) of its phase's domain: "chunks" (nchunks
+// items), "rows" (nrows items) or "once" (one item). All of them are of the phase's set.
 typedef void (*altgrad_host_kernel)(const altgrad_args *args, int64_t begin,
                                     int64_t end);
 
-// A CUDA kernel has the members of altgrad_args, begin and end as its
-// parameters, in this order, each 8 bytes. The grid walks the items with its own
-// size as stride; a block of ALTGRAD_BLOCK_THREADS threads does `per_block` at a
-// time. Where `finished` is not NULL, the kernel counts its blocks there, from 0 to
-// their number and back to 0; the last one does the phases that its own finishes,
-// all of their items. The count belongs to a plan and to one launch at a time. It
-// needs no care beyond a 0 before the first launch: a launch that is refused leaves
-// it alone, and after one that breaks off the context can launch nothing more.
+// The parameters of a CUDA kernel are the members of altgrad_args, then begin and end,
+// 8 bytes each. The grid covers the items with its own size as stride; a block of
+// ALTGRAD_BLOCK_THREADS threads does `per_block` items at a time.
 //
-// A module of CUDA code that has a global variable ALTGRAD_KERNELS_WAIT keeps a
-// promise about all its kernels but that of the first phase: every thread waits
-// (griddepcontrol.wait) until the launch before has ended, before it exits, stores
-// or loads anything but rows, inputs, chunks and sets. So they may be launched
-// while a launch of the same run goes on. The first launch of a run may not.
+// If `finished` is not NULL, the kernel counts its blocks there, from 0 to their number
+// and back to 0. The last block does all items of the phases that its own phase finishes.
+// The count belongs to a plan and to one launch at a time. It must be 0 before the first
+// launch. A launch that is refused does not change it, and after a kernel that breaks
+// off the context can launch nothing more.
+//
+// If a module of CUDA code has a global variable ALTGRAD_KERNELS_WAIT, every kernel but
+// that of the first phase keeps this promise: every thread waits (griddepcontrol.wait)
+// until the launch before has ended, before it exits, stores, or loads anything but
+// rows, inputs, chunks and sets. Such kernels may be launched while the launch before in the
+// same run goes on. The first launch of a run may not.
 #define ALTGRAD_KERNELS_WAIT "altgrad_kernels_wait"
 
 #ifdef __cplusplus

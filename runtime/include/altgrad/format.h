@@ -1,10 +1,11 @@
 // Number formats as data, and the one codec that constant folding, tests and
-// host code share. Definitions: sign-magnitude codes, E exponent bits, M
-// mantissa bits; exponent field 0 holds the subnormals, and E = 0 is fixed
-// point. Codes of 2 to 8 bits lie one in a byte, from its lowest bit on, those
-// of 9 to 16 one in two bytes; what the bits above a code are does not matter.
-// Where a list says so, codes of 4 bits lie two to a byte; behind an odd number
-// of them are four zeros.
+// host code share.
+//
+// A code has a sign and a magnitude, with E exponent bits and M mantissa bits.
+// Exponent field 0 holds the subnormal numbers; E = 0 is fixed point. Codes of 2
+// to 8 bits are stored in one byte, from its lowest bit on, and codes of 9 to 16
+// bits in two bytes. Bits above a code are ignored. A packed list has two codes of
+// 4 bits in a byte; after an odd number of codes its last byte ends in four zeros.
 #ifndef ALTGRAD_FORMAT_H
 #define ALTGRAD_FORMAT_H
 
@@ -16,36 +17,36 @@ namespace altgrad {
 
 enum class NanCode : uint8_t {
   None,    // every code is a number
-  AllOnes, // only the code whose magnitude bits are all ones (OCP E4M3)
-  Ieee     // the top exponent with a non-zero mantissa
+  AllOnes, // NaN is the code whose magnitude bits are all ones (OCP E4M3)
+  Ieee     // NaN is the top exponent with a mantissa that is not 0
 };
 
-// Where a number half-way between two codes goes.
+// To which code a number half-way between two codes is rounded.
 enum class Ties : uint8_t {
   Even, // to the even code
   Down, // to the smaller magnitude
   Up    // to the larger one
 };
 
-// A format narrower than or as wide as f32. A plain aggregate: presets below,
-// others by their numbers. Where there are no exponent bits, a code of
-// magnitude m is m * 2^(-mantissaBits - bias).
+// A format with at most the width of f32. It is a plain aggregate: the presets below, or
+// any other numbers. Without exponent bits, a code of magnitude m is
+// m * 2^(-mantissaBits - bias).
 struct Format {
   uint8_t exponentBits;
   uint8_t mantissaBits;
   int16_t bias;
   bool hasInf; // the top exponent with mantissa 0 is infinity
   NanCode nan;
-  bool hasSign = true; // without it nothing is below zero
-  bool hasZero = true; // without it code 0 is 2^-bias (OCP E8M0)
+  bool hasSign = true; // false: no number is negative
+  bool hasZero = true; // false: code 0 is 2^-bias (OCP E8M0)
   Ties ties = Ties::Even;
-  bool complement = false; // two's complement, of fixed point alone
-  uint8_t book = 0; // codes are places in books[book - 1], which has the sign
+  bool complement = false; // two's complement; only for fixed point
+  uint8_t book = 0; // not 0: codes are places in books[book - 1]
 
   constexpr unsigned bits() const {
     return unsigned(hasSign) + exponentBits + mantissaBits;
   }
-  // Codes without a sign; the sign is one bit above.
+  // The number of codes without a sign; the sign is the bit above them.
   constexpr uint32_t magnitudes() const {
     return 1u << (exponentBits + mantissaBits);
   }
@@ -61,8 +62,8 @@ struct Format {
            : nan == NanCode::AllOnes ? magnitudes() - 2
                                      : magnitudes() - 1;
   }
-  // One canonical NaN, without a sign: the quiet bit alone above 8 bits, all
-  // ones in 8 and fewer, as in the tables of OCP's 8-bit formats.
+  // The one canonical NaN, without a sign. Above 8 bits it is the quiet bit alone;
+  // in 8 bits and fewer it is all ones, as in the tables of OCP's 8-bit formats.
   constexpr uint32_t nanCode() const {
     return nan == NanCode::Ieee && bits() > 8
                ? topExponent() | 1u << (mantissaBits - 1)
@@ -75,8 +76,8 @@ struct Format {
     return negative ? magnitude | signBit() : magnitude;
   }
 
-  // Two to a byte: whether the even element's code is the upper half. OCP's have
-  // it below, as torch.float4_e2m1fn_x2.
+  // With two codes in a byte: whether the even element's code is the upper half. OCP's
+  // formats have it in the lower half, as torch.float4_e2m1fn_x2.
   constexpr bool canPack() const { return bits() == 4; }
   constexpr bool evenIsHigh() const {
     return book && books[book - 1].evenHigh;
@@ -89,7 +90,7 @@ struct Format {
   constexpr int largestBias() const {
     return (exponentBits == 0 || !hasZero ? 149 : 150) - mantissaBits;
   }
-  // Whether the words above make sense; the codec is for these.
+  // Whether the fields describe a format that the codec handles.
   constexpr bool valid() const {
     bool f32 = exponentBits == 8 && mantissaBits == 23 && hasSign;
     return exponentBits <= 8 && (f32 || (mantissaBits <= 16 && bits() <= 16)) &&
@@ -112,13 +113,13 @@ struct Format {
   }
 };
 
-// How a number between two codes is stored. The last two leave finite numbers
-// finite: the largest stands for what is beyond it.
+// How a number between two codes is rounded. The last two leave finite numbers
+// finite: a number beyond the largest becomes the largest.
 enum class Rounding : uint8_t {
   NearestEven, // ties to the even code
   TowardZero,
-  Stochastic // away from zero where the 16 bits behind the code and a draw of
-             // 16 bits have a sum of 65536 or more; or 32 bits, and 2^32
+  Stochastic // away from zero if the sum of the 16 bits behind the code and a
+             // draw of 16 bits is 65536 or more; or with 32 bits and 2^32
 };
 
 // What a number beyond the largest becomes.
@@ -127,8 +128,8 @@ enum class Overflow : uint8_t {
   Saturate   // the largest number, for an infinity as well
 };
 
-// A code book as a format: its numbers are the table's, whatever the other
-// words say.
+// A code book as a format. Its numbers are those of the table; the other fields do not
+// matter.
 constexpr Format bookFormat(uint8_t book) {
   return {
       0,        books[book - 1].bits, 0,   false, NanCode::None, false, true,
@@ -141,8 +142,8 @@ inline constexpr Format f16Format{5, 10, 15, true, NanCode::Ieee};
 inline constexpr Format ocpE4M3Format{4, 3, 7, false, NanCode::AllOnes};
 inline constexpr Format ocpE5M2Format{5, 2, 15, true, NanCode::Ieee};
 
-// One row, one format: by this name in the dialect, in storage lines and in
-// Python. Of two names for the same format the first is printed.
+// One row is one format. Its name is used in the dialect, in storage lines and in
+// Python. If a format has two names, the first is printed.
 struct Preset {
   const char *name;
   Format format;
@@ -176,19 +177,19 @@ inline constexpr Preset presets[] = {
     {"altgrad.e5m10", f16Format},
     {"altgrad.e6m9", {6, 9, 31, false, NanCode::None}},
     {"altgrad.e7m8", {7, 8, 63, false, NanCode::None}},
-    // The integers themselves; a scale makes fixed point of them.
+    // The integers themselves; a scale makes them fixed point.
     {"int8", {0, 7, -7, false, NanCode::None, true, true, Ties::Even, true}},
     {"int16", {0, 15, -15, false, NanCode::None, true, true, Ties::Even, true}},
     {"uint8", {0, 8, -8, false, NanCode::None, false}},
-    // Numbers up to 1, for states whose blocks have a scale.
+    // Code books: numbers up to 1, for states whose blocks have a scale.
     {"bnb8", bookFormat(1)},
     {"bnb8u", bookFormat(2)},
     {"torchao4", bookFormat(3)},
     {"torchao4u", bookFormat(4)},
 };
 
-// Formats whose blocks have a scale: how a storage line says them in full,
-// element, block and scale.
+// Short names of formats with a scale for each block, and what they mean in a storage
+// line: format of elements, block, format of scales.
 struct ScaledPreset {
   const char *name, *meaning;
 };
