@@ -2,7 +2,7 @@
 // change or truncate code that runs.
 #include "bundle/Bundle.h"
 #include "Status.h"
-#include "compile/File.h"
+#include "compile/Cache.h"
 
 #include <atomic>
 #include <cerrno>
@@ -102,18 +102,39 @@ altgrad_status Bundle::open(const char *bytes, size_t size,
   return ALTGRAD_OK;
 }
 
+// Neither the descriptor nor the file is needed once the code is mapped.
 altgrad_status Bundle::map(const char *bytes, size_t size) {
-  descriptor = executableMemory();
-  if (descriptor < 0 || !writeAll(descriptor, bytes, size))
-    return fail(ALTGRAD_SYSTEM, "cannot keep %s in memory: %s", label.c_str(),
-                strerror(errno));
-  library = dlopen(uniquePath(descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    return fail(ALTGRAD_BROKEN, "%s does not load: %s", label.c_str(),
-                dlerror());
+  const Descriptor memory(executableMemory());
+  if (memory && writeAll(memory.get(), bytes, size)) {
+    library = dlopen(uniquePath(memory.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+      return fail(ALTGRAD_BROKEN, "%s does not load: %s", label.c_str(),
+                  dlerror());
+  } else if (altgrad_status status = mapFile(bytes, size, strerror(errno))) {
+    return status;
+  }
   if (auto *ahead = static_cast<int64_t *>(dlsym(library, "altgrad_prefetch")))
     *ahead = prefetchDistance();
   return ALTGRAD_OK;
+}
+
+// Where the system refuses memory that code may be loaded from.
+altgrad_status Bundle::mapFile(const char *bytes, size_t size,
+                               const char *refused) {
+  Descriptor file;
+  const std::string path = Cache().temporaryFile(file);
+  if (!file || !writeAll(file.get(), bytes, size)) {
+    const char *why = file ? strerror(errno) : "no cache directory";
+    unlink(path.c_str());
+    return fail(ALTGRAD_SYSTEM, "cannot keep %s in memory: %s; nor in a file: %s",
+                label.c_str(), refused, why);
+  }
+  file.reset(-1); // a file that is open for writing is not loaded
+  library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  unlink(path.c_str());
+  return library ? ALTGRAD_OK
+                 : fail(ALTGRAD_BROKEN, "%s does not load: %s", label.c_str(),
+                        dlerror());
 }
 
 altgrad_status Bundle::readManifest() {
@@ -134,8 +155,6 @@ altgrad_status Bundle::readManifest() {
 Bundle::~Bundle() {
   if (library)
     dlclose(library);
-  if (descriptor >= 0)
-    close(descriptor);
 }
 
 void *Bundle::function(const std::string &symbol) const {

@@ -47,11 +47,11 @@ public:
 
 private:
   altgrad_status map(const char *bytes, size_t size);
+  altgrad_status mapFile(const char *bytes, size_t size, const char *refused);
   altgrad_status readManifest();
 
   std::string label;
   void *library = nullptr;
-  int descriptor = -1;
   const char *text = nullptr;
   Manifest parsed;
   mutable std::mutex attaching;

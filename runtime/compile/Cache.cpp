@@ -187,6 +187,15 @@ bool Cache::find(const std::string &key, std::vector<char> &bundle) const {
   return true;
 }
 
+std::string Cache::temporaryFile(Descriptor &out) const {
+  if (!directory)
+    return "";
+  const std::string name = temporaryName();
+  out.reset(openat(directory.get(), name.c_str(),
+                   O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700));
+  return path + "/" + name;
+}
+
 void Cache::keep(const std::string &key,
                  const std::vector<char> &bundle) const {
   if (!directory)

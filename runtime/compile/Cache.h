@@ -21,6 +21,10 @@ public:
   // Keeps a bundle; a failure costs nothing but a later compilation.
   void keep(const std::string &key, const std::vector<char> &bundle) const;
 
+  // A new empty file, which nobody finds by a key, for who unlinks it; "" and no
+  // file without a directory.
+  std::string temporaryFile(Descriptor &out) const;
+
 private:
   void prune() const;
 

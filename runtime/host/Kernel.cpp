@@ -87,7 +87,12 @@ altgrad_status HostExecutor::run(const Tables &tables, const Launch &launch,
       if (begin < end)
         runRange(begin, end, &range);
     } else if (launch.parallelFor) {
-      launch.parallelFor(begin, end, grain, runRange, &range);
+      if (int32_t error =
+              launch.parallelFor(begin, end, grain, runRange, &range))
+        return fail(ALTGRAD_SYSTEM,
+                    "the caller's parallel_for failed (%d) in phase %s: the "
+                    "step is done in part",
+                    int(error), phase->name.c_str());
     } else {
       parallelFor(launch.threads, begin, end, grain,
                   chunks ? chunkPiece : rowPiece, runRange, &range);

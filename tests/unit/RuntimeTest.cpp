@@ -67,11 +67,24 @@ TEST(Runtime, BothLevelsRun) {
 }
 
 int64_t calls;
-void backwards(int64_t begin, int64_t end, int64_t grain,
+int32_t backwards(int64_t begin, int64_t end, int64_t grain,
                void (*body)(int64_t, int64_t, void *), void *context) {
   ++calls;
   for (int64_t i = end; i > begin; i -= grain)
     body(std::max(begin, i - grain), i, context);
+  return 0;
+}
+
+TEST(Runtime, AParallelForThatFailsFailsTheRun) {
+  Tensors t({500000});
+  PlanPointer plan = planSgd();
+  altgrad_parallel_for fails = [](int64_t, int64_t, int64_t,
+                                  void (*)(int64_t, int64_t, void *),
+                                  void *) -> int32_t { return 1; };
+  ASSERT_ALTGRAD(altgrad_set_parallel_for(plan.get(), fails));
+  t.bind(plan.get());
+  EXPECT_REFUSED(t.run(plan.get()), ALTGRAD_SYSTEM,
+                 "the caller's parallel_for failed (1)");
 }
 
 TEST(Runtime, CallersParallelForIsUsed) {

@@ -299,11 +299,13 @@ ALTGRAD_API altgrad_status altgrad_mirror(altgrad_plan *plan,
 ALTGRAD_API altgrad_status altgrad_workspace(altgrad_plan *plan,
                                              uint64_t *bytes);
 
-// A function that runs body(begin, end, context) over parts of [begin, end) and returns when
-// all are done. It has the signature of torch_parallel_for in libtorch_cpu (torch 2.11).
-typedef void (*altgrad_parallel_for)(int64_t begin, int64_t end, int64_t grain,
-                                     void (*body)(int64_t, int64_t, void *),
-                                     void *context);
+// A function that runs body(begin, end, context) over parts of [begin, end) and returns 0 when
+// all are done. Another result makes the run fail with ALTGRAD_SYSTEM: nobody knows which
+// parts were done. It has the signature of torch_parallel_for in libtorch_cpu (torch 2.11).
+typedef int32_t (*altgrad_parallel_for)(int64_t begin, int64_t end,
+                                        int64_t grain,
+                                        void (*body)(int64_t, int64_t, void *),
+                                        void *context);
 
 // Makes a plan for the CPU run its phases by this function instead of the runtime's own
 // threads. NULL: own threads, which start with the first run that needs them.

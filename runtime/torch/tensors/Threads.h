@@ -3,6 +3,7 @@
 #ifndef ALTGRAD_TORCH_THREADS_H
 #define ALTGRAD_TORCH_THREADS_H
 
+#include <c10/util/Exception.h>
 #include <torch/csrc/stable/c/shim.h>
 
 #include <cstdint>
@@ -31,20 +32,21 @@ template <typename Body> void onThreads(int64_t count, const Body &body) {
       context.thrown = std::current_exception();
     }
   };
+  int32_t status = 0;
   if (count <= rowsOfAThread)
     part(0, count, &context);
   else
-    (void)torch_parallel_for(0, count, rowsOfAThread, part, &context);
+    status = torch_parallel_for(0, count, rowsOfAThread, part, &context);
   if (context.thrown)
     std::rethrow_exception(context.thrown);
+  TORCH_CHECK(status == 0, "altgrad: torch's threads have failed");
 }
 
-// The same as an altgrad_parallel_for, for kernels. The status is for a body
-// that throws; no kernel does.
-inline void runOnThreads(int64_t begin, int64_t end, int64_t grain,
+// The same as an altgrad_parallel_for, for kernels.
+inline int32_t runOnThreads(int64_t begin, int64_t end, int64_t grain,
                          void (*body)(int64_t, int64_t, void *),
                          void *context) {
-  (void)torch_parallel_for(begin, end, grain, body, context);
+  return torch_parallel_for(begin, end, grain, body, context);
 }
 
 } // namespace altgrad::optim

@@ -18,7 +18,7 @@ def torch_parallel_for():
         AOTITorchError torch_parallel_for(int64_t begin, int64_t end,
             int64_t grain_size, void (*)(int64_t begin, int64_t end, void*), void* ctx)
 
-    altgrad_parallel_for has the same arguments and ignores the result. One call
+    altgrad_parallel_for has the same signature. One call
     over a single item, which torch runs in the calling thread, proves that the
     symbol behaves as declared; otherwise, and before torch 2.10, the answer is
     None and the runtime uses its own threads.
