@@ -51,7 +51,8 @@ def cases():
 def make(name, storage, params, added):
     import altgrad
     if storage:
-        return altgrad.optim.FromRule(name, storage=storage)(params, lr=1e-2, seed=3, **added)
+        drawn = {"seed": 3} if "stochastic" in storage else {}
+        return altgrad.optim.FromRule(name, storage=storage)(params, lr=1e-2, **drawn, **added)
     return getattr(altgrad.optim, name.split()[0])(params, lr=1e-2, **OPTIONS.get(name, {}), **added)
 
 
