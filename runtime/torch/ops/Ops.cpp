@@ -65,11 +65,16 @@ Tensor nothing(bool perTensor) {
   return perTensor ? at::zeros({0}) : at::zeros({});
 }
 
-std::optional<Listed> look(const Tensors &tensors, bool written) {
+// Nothing where torch has to do it: a kernel takes other tensors, or is not
+// `wanted`.
+std::optional<Listed> look(const Tensors &tensors, bool written,
+                           bool wanted = true) {
   std::vector<const Tensor *> handles;
   for (const Tensor &tensor : tensors)
     handles.push_back(&tensor);
-  std::optional<Listed> listed = lookAt(handles, written);
+  std::optional<Listed> listed;
+  if (wanted)
+    listed = lookAt(handles, written);
   // torch would write beyond a storage, too.
   for (const Tensor &tensor : tensors)
     if (!listed && tensor.layout() == at::kStrided && !tensor._is_zerotensor())
@@ -158,7 +163,7 @@ Tensor altgrad::ops::compute_global_grad_norm(at::TensorList given,
   if (grads.empty())
     return nothing(perTensor);
   const char *word = wordOf(normType);
-  auto listed = word ? look(grads, false) : std::nullopt;
+  auto listed = look(grads, false, word);
   Tensor norm =
       listed
           ? GradientStep::of(*listed, grads[0].device(),
@@ -186,7 +191,7 @@ Tensor altgrad::ops::clip_grad_norm_(at::TensorList parameters, double maxNorm,
   if (errorIfNonfinite)
     compute_global_grad_norm(grads, normType, true, perTensor);
   const char *word = wordOf(normType);
-  auto listed = word && !grads.empty() ? look(grads, true) : std::nullopt;
+  auto listed = look(grads, true, word);
   if (listed) {
     GradientStep &step = GradientStep::of(*listed, grads[0].device(),
                                           clipping(normType, perTensor), false);
@@ -247,11 +252,8 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
   if (!inplace)
     for (const Tensor &grad : grads)
       copies.push_back(at::empty_like(grad));
-  std::optional<Listed> listed, places;
-  if (wordOf(normType)) {
-    listed = look(grads, inplace);
-    places = look(copies, false);
-  }
+  bool wanted = wordOf(normType);
+  auto listed = look(grads, inplace, wanted), places = look(copies, false, wanted);
   if (listed && (inplace || places)) {
     for (const Tensor &copy : copies)
       unwritten(copy);

@@ -1,39 +1,12 @@
 // Makes tables for an optimizer: everything is checked before anything is
 // changed.
 #include "optim/Binding.h"
-#include "optim/Kept.h"
 #include "table/Together.h"
-
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
 using namespace altgrad::optim;
 using at::Tensor;
-
-namespace {
-
-const Tensor &valueOf(const RuleParamState &state, const std::string &key,
-                      const Place &place) {
-  const Tensor &value = state.tensor(key);
-  std::string names;
-  for (auto &[name, other] : state.tensors())
-    names += (names.empty() ? "" : ", ") + name;
-  TORCH_CHECK(value.defined(), "altgrad: the state of ", toString(place),
-              " has no '", key, "' (there are: ", names, ")");
-  return value;
-}
-
-// Whether a count can be raised where it lies.
-bool isCount(const Tensor &count, const Tensor &param, c10::ScalarType type) {
-  return count.scalar_type() == type && count.device() == param.device();
-}
-
-c10::ScalarType countType(const Set &set) {
-  return set.step->type == ALTGRAD_F32 ? at::kFloat : at::kLong;
-}
-
-} // namespace
 
 std::string Binding::lineOf(size_t group, const Tensor &param) const {
   return compiler.setLine(options[group], param.scalar_type(),
@@ -175,100 +148,6 @@ std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
   return keys;
 }
 
-void Binding::checkStates(const Part &part, const Drafts &drafts,
-                          const States &states, Ranges &written) const {
-  for (const Draft &draft : drafts) {
-    const auto &[param, place, line, tag, index] = draft;
-    written.add(param, place, "");
-    const Set &set = part.program->sets[size_t(index)];
-    checkOrder(set, param, place);
-    if (part.program->units)
-      checkUnits(param, set, place);
-    const RuleParamState *state = stateOf(states, param);
-    if (!state)
-      continue;
-    const Keys &own = part.keys[size_t(index)];
-    for (size_t i = 0; i < set.kept.size(); ++i) {
-      const Tensor &value = valueOf(*state, own.kept[i], place);
-      const Stream &stream = set.kept[i];
-      bool scaled = !own.all.count(own.kept[i] + "_scale") &&
-                    state->tensor(own.kept[i] + "_scale").defined();
-      checkKept(value, own.kept[i], stream, scaled, param, place);
-      if (isAsStored(value, param, stream))
-        written.add(value, place, own.kept[i]);
-    }
-    // The parameter alone would be another number.
-    TORCH_CHECK(own.all.count("remainder") ||
-                    !state->tensor("remainder").defined(),
-                "altgrad: ", toString(place),
-                " has a 'remainder', and the "
-                "storage has none: make the optimizer with the storage that "
-                "its states have");
-    if (!set.step)
-      continue;
-    const Tensor &count = valueOf(*state, own.step, place);
-    checkCount(count, own.step, place);
-    if (isCount(count, param, countType(set)))
-      written.add(count, place, own.step);
-  }
-}
-
-// Where the handle of a bound tensor lies.
-const Tensor *Binding::hold(Tensor tensor) {
-  held.push_back(std::move(tensor));
-  return &held.back();
-}
-
-// Puts into the state what the step wants and is not there as it wants it.
-Row Binding::makeRow(const Part &part, const Draft &draft, States &states,
-                     Ranges &written) {
-  const auto &[param, place, line, tag, index] = draft;
-  const Set &set = part.program->sets[size_t(index)];
-  const Keys &own = part.keys[size_t(index)];
-  auto &slot = states[param.unsafeGetTensorImpl()];
-  bool begins = !slot;
-  if (begins)
-    slot = std::make_unique<RuleParamState>();
-  auto &state = static_cast<RuleParamState &>(*slot);
-  Row row;
-  row.param = hold(param);
-  row.set = index;
-  row.tag = tag;
-  written.add(param, place, "");
-  for (size_t i = 0; i < set.kept.size(); ++i) {
-    const Stream &stream = set.kept[i];
-    row.kept.push_back(
-        hold(begins ? fresh(stream, param)
-                    : asStored(state.tensor(own.kept[i]), param, stream)));
-    state.tensor(own.kept[i], *row.kept.back());
-    written.add(*row.kept.back(), place, own.kept[i]);
-  }
-  if (begins)
-    beginCopy(set, row.kept, param, compiler.copy());
-  if (set.step) {
-    auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
-    row.count =
-        hold(begins ? at::zeros({}, as) : state.tensor(own.step).to(as));
-    state.count(own.step).tensor(own.step, *row.count);
-    written.add(*row.count, place, own.step);
-  }
-  return row;
-}
-
-std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts,
-                                   States &states, Ranges &written) {
-  std::vector<Row> rows;
-  for (const Draft &draft : drafts) {
-    std::vector<Cell> &cells = part.cells;
-    if (cells.empty() || draft.set != cells.back().set ||
-        draft.place.group != cells.back().group)
-      cells.push_back({draft.place.group, draft.set});
-    rows.push_back(makeRow(part, draft, states, written));
-    rows.back().group = int64_t(cells.size()) - 1;
-  }
-  return rows;
-}
-
 void Binding::bind(const Groups &groups, States &states) {
   const Known known = boundRows(states);
   bound = false;
@@ -292,6 +171,8 @@ void Binding::bind(const Groups &groups, States &states) {
   std::vector<std::vector<Row>> rows;
   for (size_t i = 0; i < made.size(); ++i)
     rows.push_back(makeRows(made[i], drafts[i], states, *written));
+  for (size_t i = 0; i < made.size(); ++i)
+    commit(made[i], rows[i], states);
   written->close();
   for (size_t i = 0; i < made.size(); ++i) {
     Part &part = made[i];

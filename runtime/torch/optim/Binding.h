@@ -136,10 +136,11 @@ private:
   void checkStates(const Part &part, const Drafts &drafts, const States &states,
                    Ranges &written) const;
   const at::Tensor *hold(at::Tensor tensor);
-  Row makeRow(const Part &part, const Draft &draft, States &states,
+  void commit(const Part &part, const std::vector<Row> &rows, States &states);
+  Row makeRow(const Part &part, const Draft &draft, const States &states,
               Ranges &written);
-  std::vector<Row> makeRows(Part &part, const Drafts &drafts, States &states,
-                            Ranges &written);
+  std::vector<Row> makeRows(Part &part, const Drafts &drafts,
+                            const States &states, Ranges &written);
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;

@@ -1,6 +1,7 @@
 // The seed of an optimizer whose stores round stochastically, and how often it
 // has drawn.
 #include "optim/Binding.h"
+#include "tensors/Lasting.h"
 
 #include <ATen/ops/randint.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -21,6 +22,7 @@ void Binding::placeDraws() {
       if (singles[i].role != ALTGRAD_ROLE_RANDOM)
         continue;
       if (!seed.defined()) {
+        Lasting lasting;
         seed = spec.seed() ? at::scalar_tensor(*spec.seed(), at::kLong)
                            : at::randint(std::numeric_limits<int64_t>::max(),
                                          {}, at::kLong);

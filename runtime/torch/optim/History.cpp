@@ -1,5 +1,6 @@
 // Norms of past steps, by which an optimizer clips to a percentile of them.
 #include "optim/Binding.h"
+#include "tensors/Lasting.h"
 
 #include <ATen/ops/full.h>
 #include <torch/serialize/archive.h>
@@ -34,6 +35,7 @@ void Binding::placeHistory() {
       if (single.role != ALTGRAD_ROLE_HISTORY)
         continue;
       if (!history.defined()) {
+        Lasting lasting;
         history = at::full({single.numbers()},
                            std::numeric_limits<float>::quiet_NaN(), at::kFloat);
         history[0] = 0;

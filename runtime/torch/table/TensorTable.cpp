@@ -2,6 +2,7 @@
 #include "table/TensorTable.h"
 #include "tensors/Checks.h"
 #include "tensors/Threads.h"
+#include "tensors/Lasting.h"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -139,6 +140,7 @@ void TensorTable::bindTensors() {
 }
 
 void TensorTable::bindStatistics() {
+  Lasting lasting;
   auto as = at::TensorOptions().dtype(at::kFloat).device(where.device());
   for (size_t index = 0; index < sets.size(); ++index)
     for (const Scalar &scalar : program_->sets[index].statistics) {

@@ -204,7 +204,15 @@ void altgrad::optim::checkUnits(const Tensor &param, const Set &set,
 
 void altgrad::optim::checkCount(const Tensor &count, const std::string &key,
                                 const Place &place) {
-  checkKept(count, "'" + key + "' of " + toString(place), {});
+  const std::string name = "'" + key + "' of " + toString(place);
+  checkKept(count, name, {});
+  // A float beyond it becomes no int64, in which rules have the count.
+  constexpr double most = 0x1p63;
+  if (!Where::isKnown(count.device()) || !Where(count.device()).isHost())
+    return;
+  double steps = count.item<double>();
+  TORCH_CHECK_VALUE(steps >= 0 && steps < most, "altgrad: ", name, " is ",
+                    steps, "; a step count is a number from 0 to 2^63");
 }
 
 bool altgrad::optim::hasLayoutOf(const Tensor &param, const Tensor &other) {

@@ -75,3 +75,20 @@ def test_what_torch_does_not_write_we_do_not():
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
         altgrad.clip_grad_norm_(holders([inference]), 0.1)
     assert inference.tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_gradient_that_is_there_twice_is_scaled_twice_as_by_torch(gaps, binder):
+    lists = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        grad = torch.randn(8, 8)[:, ::2] if gaps else torch.randn(8, 4)
+        params = [torch.nn.Parameter(torch.zeros(8, 4)) for _ in range(3)]
+        for param in params[:2]:
+            param.grad = grad
+        params[2].grad = torch.randn(8, 4)
+        lists.append(params)
+    altgrad.ops.clip_grad_norm_(lists[0], 1.0)
+    torch.nn.utils.clip_grad_norm_(lists[1], 1.0, foreach=False)
+    for p, q in zip(*lists):
+        torch.testing.assert_close(p.grad, q.grad)

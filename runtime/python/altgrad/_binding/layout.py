@@ -1,6 +1,7 @@
 """Which tensors kernels can work on, and which are refused, in words."""
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from .._library import library
 from .where import is_known
@@ -19,6 +20,8 @@ CODES = (torch.uint8, torch.int16, torch.int8)
 DTYPES["int8"] = torch.int8
 DTYPES.update({"altgrad.e5m2": torch.float8_e5m2, "altgrad.e5m10": torch.float16})  # other names
 PARAM_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+# Without code of their own.
+PLAIN = {torch.Tensor, torch.nn.Parameter}
 # What torch's classes step and no kernel.
 WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
 
@@ -247,6 +250,16 @@ def check_extent(tensor):
     if end > held:
         raise RuntimeError(f"altgrad: a tensor of sizes {list(tensor.shape)} ends at byte {end} of "
                            f"a storage of {held} bytes: resize the storage before the step")
+
+
+def check_extents(tensors):
+    """`check_extent` of whatever has memory of its own: torch's functions do not ask."""
+    for tensor in tensors:
+        if tensor.layout == torch.sparse_coo:
+            check_extents([tensor._indices(), tensor._values()])
+        elif (type(tensor) in PLAIN and tensor.layout == torch.strided
+              and not is_functorch_wrapped_tensor(tensor)):
+            check_extent(tensor)
 
 
 def _meeting(tensors, places):

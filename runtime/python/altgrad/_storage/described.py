@@ -3,7 +3,9 @@
 import torch
 
 from .._binding.layout import FORMATS
+from .._binding.where import is_host
 from .blocks import BLOCKED_NUMEL, bent_by, block_of, is_of_copy, scale_key
+from .counts import InvalidCount, check_count
 from .line import Storage
 from .master import REMAINDER
 
@@ -73,7 +75,7 @@ def check_file(optimizer, given):
             entry = given["state"].get(place, {})
             _check_entry(f"{who}: the state of parameter {place} of the file", entry, optimizer._count_key)
             for key, value in entry.items():
-                if isinstance(value, torch.Tensor) and (
+                if isinstance(key, str) and isinstance(value, torch.Tensor) and (
                         _is_other(key, value, said, own) if said else _is_plain(key, entry, own, optimizer)):
                     file = f"stored as {group[LINE]!r}" if said else f"{value.dtype} without scales ({key!r})"
                     mine = f"stored as {line_of(optimizer._words, optimizer._keys)!r}" if own else "without a storage"
@@ -87,7 +89,12 @@ def _check_entry(what, entry, counted):
         raise TypeError(f"{what} is {entry!r:.60}, not a dict")
     count = entry.get(counted, 0.0)
     try:
-        isinstance(count, torch.Tensor) or float(count)
+        if not isinstance(count, torch.Tensor):
+            check_count(float(count))
+        elif count.numel() == 1 and is_host(count.device) and not count.is_complex():
+            check_count(count.item())
+    except InvalidCount as error:
+        raise ValueError(f"{what}: {error}") from None
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{what} has the step count {count!r:.60}, not a number") from None
 

@@ -4,10 +4,12 @@ import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.utils import get_total_norm
 
+from .._binding.layout import check_extents
 from ._lists import as_tensor, coefficient_for, norm_dtype
 
 
 def norm_of(grads, norm_type, per_tensor):
+    check_extents(grads)
     dtype = norm_dtype(grads)
     if per_tensor:
         each = [_total([grad], norm_type).to(grads[0].device, dtype) for grad in grads]
@@ -34,12 +36,14 @@ def clip_norm_(grads, norm, max_norm):
 
 
 def clip_value_(grads, value):
+    check_extents(grads)
     for grad in grads:
         grad.clamp_(min=-value, max=value)
 
 
 def unscale_clip(grads, max_norm, inverse, norm_type, per_tensor):
     """(unscaled and clipped copies, norm, found_inf)."""
+    check_extents(grads)
     inverse = as_tensor(inverse, grads)
     finite = [torch.isfinite(grad.coalesce()._values() if grad.is_sparse else grad).all()
               for grad in grads]

@@ -8,11 +8,10 @@ import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from .._binding.binder import binder
-from .._binding.layout import PARAM_DTYPES, check_extent, check_mode, find_met, in_order, is_dense
+from .._binding.layout import PARAM_DTYPES, PLAIN, check_extent, check_mode, find_met, in_order, is_dense
 from .._binding.where import is_known
 from .._native import native
 
-PLAIN = {torch.Tensor, torch.nn.Parameter}
 _CODES = {dtype: code for code, dtype in enumerate(PARAM_DTYPES)}
 _dtype, _device, _layout = attrgetter("dtype"), attrgetter("device"), attrgetter("layout")
 _data_ptr, _numel, _is_neg = torch.Tensor.data_ptr, torch.Tensor.numel, torch.Tensor.is_neg
@@ -65,7 +64,7 @@ def look(tensors, written, order=None):
     pointers = array("Q", map(_data_ptr, read))
     if pointers.count(0) != numels.count(0):
         return None  # zeros without memory
-    if written and _may_meet(tensors, pointers) and find_met(tensors):
+    if written and (staged or _may_meet(tensors, pointers)) and find_met(tensors):
         return None
     return Look(device, bytes(map(_CODES.__getitem__, dtypes)), numels.tobytes(),
                 pointers.tobytes(), staged)

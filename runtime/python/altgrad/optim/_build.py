@@ -9,19 +9,21 @@ import torch
 from .._binding.binder import make_table
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
-                      check_states_apart, check_units, dtype_of, in_order, is_dense, name_of, same_order)
+                      check_states_apart, check_units, dtype_of, is_dense, name_of)
 from .._binding.table import FRESH
 from .._binding.tables import Tables
-from .._binding.where import Where, in_turn, is_known, stays_on_device, unwritten
+from .._binding.where import Where, in_turn, stays_on_device
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
 from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_tiles,
-                               check_unscaled, has_scales, is_over_rows, scales_for, unblocked)
+                               check_unscaled, has_scales, is_over_rows, unblocked)
+from .._storage.counts import count_of
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
-from .._storage.packed import bytes_for, packed_layout, packs
+from .._storage.packed import packed_layout, packs
 from .._storage.rungs import code_dtypes, format_for
+from ._states import check_whole, kept_states, make_states
 
 
 @dataclass(slots=True)
@@ -71,11 +73,13 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     values = watched.numbers(optimizer.param_groups, every)
     if not all([row.finished for row in rows]):
         check_states_apart(optimizer, [kept for part in parts
-                                       for kept in _kept(optimizer, part.bundle, part.rows)])
+                                       for kept in kept_states(optimizer, part.bundle, part.rows)])
     for part in parts:
+        for row in part.rows:
+            if not row.finished:
+                check_whole(optimizer, part.bundle.sets[row.set], row, kinds[row.group][1])
         part.check(optimizer)
-    for part in parts:
-        _make_states(optimizer, part.bundle, part.rows)
+    make_states(optimizer, [(part.bundle, row) for part in parts for row in part.rows])
     busy = {row.place for row in rows}
     idle = [place for place in range(len(params)) if place not in busy]
     tables = [make_table(part.bundle, part.rows, [index for _, index in part.cells], params,
@@ -226,7 +230,7 @@ class _Namer:
         if not isinstance(held, MutableMapping):
             raise TypeError(f"its state is {held!r}, not a dict")
         if self.optimizer._count_key in held:
-            _count(held[self.optimizer._count_key], param.device)
+            count_of(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
         small = self.blocked and param.numel() < BLOCKED_NUMEL
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
@@ -290,93 +294,3 @@ def _state_dtype(key, state, param, shape):
                         "kernels and torch need a dense state")
     check_mode(state)
     return state.dtype
-
-
-def _kept(optimizer, bundle, rows):
-    """(tensor, key, parameter) of the states and counts that are there and stay where they are."""
-    counts = {}
-    for row in rows:
-        held = optimizer.state.get(row.param, {})
-        for stream in bundle.sets[row.set].states:
-            key = optimizer._state_key(stream)
-            state = held.get(key)
-            if state is not None and _fits(stream, state, row):
-                check_extent(state)
-                yield state, key, row.param
-        count = held.get(optimizer._count_key)
-        if _is_count(count, row.param.device):
-            counts.setdefault(count.data_ptr(), (count, optimizer._count_key, row.param))
-    yield from counts.values()
-
-
-def _fits(stream, state, row):
-    return stream.block != 1 or stream.packed or (same_order(state, row.strides) and not state.is_neg())
-
-
-def _make_states(optimizer, bundle, rows):
-    """Puts what the kernels need and the states lack into optimizer.state.
-
-    A count that two parameters share, as some checkpoints have it, would be
-    raised twice: the second gets its own.
-    """
-    counts = {row.count.data_ptr() for row in rows if row.finished and row.count is not None}
-    for row in rows:
-        if not row.finished:
-            _finish(optimizer, bundle.sets[row.set], row, counts)
-            row.finished = True
-
-
-def _finish(optimizer, part, row, counts):
-    param, counted = row.param, optimizer._count_key
-    stored = counted and (part.step or optimizer._always_counts)
-    if not part.states and not stored:
-        row.count = _count(None, param.device) if part.step else None
-        return
-    held, fresh, made = optimizer.state[param], False, set()
-    # The count first: torch's own states begin with "step".
-    if stored:
-        count = _count(held.get(counted), param.device)
-        held[counted] = count = count.clone() if count.data_ptr() in counts else count
-        counts.add(count.data_ptr())
-        row.count = count if part.step else None
-    for stream in part.states:
-        key = optimizer._state_key(stream)
-        state = held.get(key)
-        if state is None:
-            held[key] = (scales_for(param, stream) if stream.block != 1 else
-                         unwritten(bytes_for(param, row.strides)).zero_() if stream.packed else
-                         optimizer._first_state(stream, row, dtype_of(stream.format)))
-            fresh = True
-            made.add(key)
-        elif not _fits(stream, state, row):
-            held[key] = in_order(state, row.strides)
-        row.tensors.append(held[key])
-    if "copy_scale" in made:
-        from ..ops._blocks import begin_copy  # which needs this package
-        begin_copy(in_order(held.get("master", param), row.strides), held, optimizer._words["copy"])
-    if part.step and not stored:
-        # A buffer that was there before us has seen its first step.
-        private = optimizer._counts
-        if fresh or param not in private:
-            private[param] = _count(0.0 if fresh else 1.0, param.device)
-        row.count = private[param]
-
-
-def _is_count(value, device):
-    """Whether the kernels can count in `value` itself."""
-    return (isinstance(value, torch.Tensor) and value.dtype == torch.float32
-            and value.device == device and value.numel() == 1)
-
-
-def _count(value, device):
-    """A step count as its own 0-dim float32 tensor on the device of its parameter."""
-    if _is_count(value, device):
-        return value
-    if (isinstance(value, torch.Tensor) and value.numel() == 1 and is_known(value.device)
-            and not value.is_complex()):
-        return value.detach().to(device, torch.float32).view(())
-    try:
-        number = 0.0 if value is None else float(value)
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"a step count is {value!r}, not a number") from None
-    return torch.full((), number, dtype=torch.float32, device=device)

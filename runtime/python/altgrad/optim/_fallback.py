@@ -4,7 +4,7 @@ from itertools import chain
 
 import torch
 
-from .._binding.layout import WIDE_DTYPES, check_param, find_met, name_of
+from .._binding.layout import WIDE_DTYPES, check_extents, check_param, find_met, name_of
 from .._binding.where import is_known
 from .._warn import warn
 
@@ -64,7 +64,13 @@ class TorchPart:
                    for now, seen in zip(map(_look_of, self._params), self._seen))
 
     def grads(self, inverse):
-        """The gradients times `inverse`, None for those that are not there."""
+        """The gradients times `inverse`, None for those that are not there.
+
+        Raises RuntimeError where a tensor of this step ends behind its storage.
+        """
+        for param in self._params:
+            held = (self._optimizer.state.get(param) or {}).values() if param.grad is not None else ()
+            check_extents([param, *[of for of in (param.grad, *held) if isinstance(of, torch.Tensor)]])
         if not isinstance(inverse, torch.Tensor):
             if inverse == 1.0:
                 return [p.grad for p in self._params]
