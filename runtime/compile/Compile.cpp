@@ -5,12 +5,12 @@
 #include "compile/Compiler.h"
 #include "compile/Prebuilt.h"
 #include "compile/Rules.h"
+#include "Forks.h"
 #include "Status.h"
 
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <mutex>
 
 using namespace altgrad::runtime;
 
@@ -89,19 +89,18 @@ public:
     return only;
   }
   std::shared_ptr<const Bundle> find(const std::string &key) {
-    std::lock_guard<std::mutex> held(lock);
+    std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
     auto found = bundles.find(key);
     return found == bundles.end() ? nullptr : found->second;
   }
   void keep(const std::string &key, std::shared_ptr<const Bundle> bundle) {
-    std::lock_guard<std::mutex> held(lock);
+    std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
     if (bundles.size() >= mostLoaded)
       bundles.clear();
     bundles[key] = std::move(bundle);
   }
 
 private:
-  std::mutex lock;
   std::map<std::string, std::shared_ptr<const Bundle>> bundles;
 };
 

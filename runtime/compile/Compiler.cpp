@@ -1,4 +1,5 @@
 // Finds altgrad-opt and identifies it.
+#include "Forks.h"
 #include "compile/Compiler.h"
 #include "compile/Child.h"
 #include "compile/Rules.h"
@@ -9,7 +10,6 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <map>
-#include <mutex>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +44,8 @@ std::vector<std::string> candidates() {
   return paths;
 }
 
+struct Identities;
+
 altgrad_status identify(Compiler &compiler) {
   struct stat info;
   if (stat(compiler.path.c_str(), &info) != 0)
@@ -54,7 +56,7 @@ altgrad_status identify(Compiler &compiler) {
                      std::to_string(info.st_mtim.tv_sec) + "." +
                      std::to_string(info.st_mtim.tv_nsec) + "\n";
   // Asking for the version starts a process: once for every file.
-  static std::mutex lock;
+  std::mutex &lock = ForkedLock<Identities>::of();
   static auto &known = *new std::map<std::string, std::string>;
   {
     std::lock_guard<std::mutex> held(lock);

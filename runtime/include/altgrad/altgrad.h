@@ -351,6 +351,13 @@ ALTGRAD_API altgrad_status altgrad_run_chunks(altgrad_plan *plan,
                                               int64_t phase, int64_t first,
                                               int64_t last);
 
+// Takes what was written into `param`, codes of "bf16" or "f16", into its float32
+// `master`, element by element: a master that still rounds to the parameter keeps the
+// bits that the parameter has no room for. Both lie on the CPU in the same order.
+ALTGRAD_API altgrad_status altgrad_take_edits(const char *format,
+                                              const void *param, float *master,
+                                              int64_t count);
+
 // Asks the system for huge pages for host memory that has not been written yet. The first
 // write then takes a third of the time, and steps miss fewer address translations. Nothing
 // happens below 4 MiB. This is a hint: it may change errno, and never content.

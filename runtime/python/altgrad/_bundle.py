@@ -187,6 +187,12 @@ _compiled = {}
 _lock = threading.Lock()
 
 
+def renew_lock():
+    """In a child of fork: a thread of the parent may have held it."""
+    global _lock
+    _lock = threading.Lock()
+
+
 def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=True,
                  statistics=False, profile=None):
     """The Bundle of a step over several sets of tensors, compiled at most once per process.

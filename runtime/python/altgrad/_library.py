@@ -121,6 +121,7 @@ _FUNCTIONS = {
     "altgrad_phase_count": (c_int64, c_void_p),
     "altgrad_exchange_count": (c_int64, c_void_p),
     "altgrad_warning_count": (c_int64, c_void_p),
+    "altgrad_take_edits": (c_char_p, c_void_p, c_void_p, c_int64),
     "altgrad_prefer_huge_pages": (None, c_void_p, c_uint64),
     "altgrad_plan_free": (None, c_void_p),
     "altgrad_bundle_free": (None, c_void_p),

@@ -66,10 +66,11 @@ GradScaler::GradScaler(GradScalerOptions given)
   TORCH_CHECK(options.growth_interval() >= 1 && options.hysteresis() >= 1,
               "altgrad: growth_interval ", options.growth_interval(),
               " and hysteresis ", options.hysteresis(), " are at least 1");
-  TORCH_CHECK(0 <= options.min_scale() &&
+  TORCH_CHECK(0 <= options.min_scale() && std::isfinite(options.min_scale()) &&
                   options.min_scale() <= options.max_scale(),
               "altgrad: limits ", options.min_scale(), " and ",
-              options.max_scale(), ": 0 <= min_scale <= max_scale");
+              options.max_scale(),
+              ": 0 <= min_scale <= max_scale, and min_scale is finite");
   TORCH_CHECK(options.variant() == "torch" || options.variant() == "boostr",
               "altgrad: variant '", options.variant(),
               "' is not torch or boostr");
@@ -229,6 +230,12 @@ void GradScaler::load(torch::serialize::InputArchive &archive) {
     archive.read(saved[i], value);
     numbers[i] = value.toDouble();
   }
+  // Its own may have grown to infinity.
+  if (options.variant() != "boostr" || !(numbers[0] > 0))
+    checkScale(numbers[0]);
+  for (size_t i = 1; i < std::size(saved); ++i)
+    TORCH_CHECK(numbers[i] >= 0 && numbers[i] < 0x1p31, "altgrad: ", saved[i],
+                " of the file is ", numbers[i], ", not a count");
   begin(at::kCPU);
   at::NoGradGuard none;
   for (size_t i = 0; i < std::size(saved); ++i)

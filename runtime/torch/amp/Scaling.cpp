@@ -4,6 +4,7 @@
 
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/serialize/archive.h>
 
 #include <algorithm>
 
@@ -54,6 +55,24 @@ void Binding::place(Scaling &scaling) {
         parts[p].table->values.place(i, numbers.at(singles[i].key));
     scaling.devices.push_back(device);
   }
+}
+
+void Binding::saveSkips(torch::serialize::OutputArchive &archive) const {
+  if (counting)
+    archive.write("skipped_steps", skips[0], /*is_buffer=*/true);
+}
+
+// A file without it says nothing of it.
+void Binding::loadSkips(torch::serialize::InputArchive &archive) {
+  Tensor given;
+  if (!archive.try_read("skipped_steps", given, /*is_buffer=*/true))
+    return;
+  TORCH_CHECK(given.numel() == 1 && given.scalar_type() == at::kLong,
+              "altgrad: the file has a skipped_steps of ", given.scalar_type(),
+              " with sizes ", given.sizes(), ", expected one int64");
+  skips = {countOn(at::kCPU).copy_(given.reshape(at::IntArrayRef()))};
+  counting = 1;
+  bound = false;
 }
 
 void Binding::skip() {

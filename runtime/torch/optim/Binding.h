@@ -49,6 +49,10 @@ public:
   static Draws readDraws(torch::serialize::InputArchive &archive);
   void takeDraws(Draws given);
 
+  // How many steps a scaler has skipped, in its file.
+  void saveSkips(torch::serialize::OutputArchive &archive) const;
+  void loadSkips(torch::serialize::InputArchive &archive);
+
   // The norms of past steps, in its file.
   void saveHistory(torch::serialize::OutputArchive &archive) const;
   void loadHistory(torch::serialize::InputArchive &archive);

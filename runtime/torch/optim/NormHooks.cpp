@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <pthread.h>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -16,6 +17,43 @@ struct NormHooks::Watched {
   std::shared_ptr<std::mutex> running;
   std::vector<TensorTable *> tables;
 };
+
+// All of the process. A child of fork has no thread that would ever end a turn
+// which began in its parent: it gets a new lock.
+struct NormHooks::Live {
+  static Live &instance() {
+    static Live &only = *new Live;
+    return only;
+  }
+  Live() { pthread_atfork(take, giveBack, renew); }
+  static void take() { instance().lock.lock(); }
+  static void giveBack() { instance().lock.unlock(); }
+  static void renew() {
+    for (NormHooks *hooks : instance().all)
+      if (hooks->running->try_lock())
+        hooks->running->unlock();
+      else
+        hooks->running = std::make_shared<std::mutex>();
+    giveBack();
+  }
+
+  std::mutex lock;
+  std::set<NormHooks *> all;
+};
+
+NormHooks::NormHooks() {
+  std::lock_guard<std::mutex> held(Live::instance().lock);
+  Live::instance().all.insert(this);
+}
+
+NormHooks::~NormHooks() {
+  {
+    auto last = turn();
+    remove();
+  }
+  std::lock_guard<std::mutex> held(Live::instance().lock);
+  Live::instance().all.erase(this);
+}
 
 struct NormHooks::Hook : torch::autograd::FunctionPostHook {
   Hook(const std::shared_ptr<Watched> &watched, size_t table, int64_t row)

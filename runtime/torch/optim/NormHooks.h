@@ -15,13 +15,10 @@ namespace altgrad::optim {
 // what these change is summed as it is then.
 class NormHooks {
 public:
-  NormHooks() = default;
+  NormHooks();
   NormHooks(const NormHooks &) = delete;
   NormHooks &operator=(const NormHooks &) = delete;
-  ~NormHooks() {
-    auto last = turn();
-    remove();
-  }
+  ~NormHooks();
 
   // Bytes of a gradient from which on a hook costs less than it saves:
   // WORTH_A_HOOK of _binding/sums.py.
@@ -38,6 +35,7 @@ public:
 
 private:
   struct Watched;
+  struct Live;
   struct Hook;
   void say(const std::string &count, const std::string &reason);
 

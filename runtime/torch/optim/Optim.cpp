@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 
 using namespace altgrad::optim;
@@ -89,6 +90,9 @@ void RuleOptimizer::complete(RuleOptions &options) const {
                   "' has no default and is not set");
   }
   checkNames(options);
+  for (auto &[name, value] : options.hypers())
+    TORCH_CHECK(name == "lr" ? value >= 0 : !std::isnan(value), "Invalid ",
+                name == "lr" ? "learning rate" : name, ": ", value);
 }
 
 std::optional<double> RuleOptimizer::hyperOf(const OptimizerOptions &options,
@@ -241,6 +245,7 @@ void RuleOptimizer::saveShared(OutputArchive &archive) const {
   binding->saveStorage(archive);
   binding->saveDraws(archive);
   binding->saveHistory(archive);
+  binding->saveSkips(archive);
 }
 
 void RuleOptimizer::checkStorage(InputArchive &archive) const {
@@ -251,6 +256,7 @@ void RuleOptimizer::loadShared(InputArchive &archive) {
   auto drawn = binding->readDraws(archive);
   binding->loadHistory(archive);
   binding->takeDraws(std::move(drawn));
+  binding->loadSkips(archive);
 }
 
 double RuleOptimizer::last_grad_norm() const {

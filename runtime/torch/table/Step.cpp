@@ -69,6 +69,27 @@ void TensorTable::raiseVersions(const SetRows &set, int64_t begin,
   }
 }
 
+// The same for any layout and device.
+static void takeByTorch(const Tensor &param, const Tensor &master, bool waits) {
+  Tensor differs = at::ne(param, master.to(param.scalar_type()));
+  // Elsewhere nobody waits for the answer.
+  if (!waits || differs.any().item<bool>())
+    master.copy_(at::where(differs, param.to(master.scalar_type()), master));
+}
+
+static void takeNatively(const char *format, const Tensor &param,
+                         const Tensor &master) {
+  constexpr int64_t block = 4096;
+  auto *from = static_cast<const char *>(param.const_data_ptr());
+  auto *to = master.mutable_data_ptr<float>();
+  int64_t count = param.numel(), size = param.element_size();
+  onThreads((count + block - 1) / block, [&](int64_t first, int64_t last) {
+    int64_t begin = first * block, end = std::min(last * block, count);
+    check(altgrad_take_edits(format, from + begin * size, to + begin,
+                             end - begin));
+  });
+}
+
 // Element by element: where the parameter still is the rounded master, the
 // master keeps the bits that the parameter has no room for.
 void TensorTable::takeEdits() {
@@ -78,11 +99,14 @@ void TensorTable::takeEdits() {
         continue;
       const Tensor &param = *rows_[size_t(row)].param;
       const Tensor &master = *rows_[size_t(row)].kept[size_t(set.master)];
-      Tensor differs = at::ne(param, master.to(param.scalar_type()));
-      // Elsewhere nobody waits for the answer.
-      if (!where.isHost() || differs.any().item<bool>())
-        master.copy_(
-            at::where(differs, param.to(master.scalar_type()), master));
+      const char *format = param.scalar_type() == at::kBFloat16 ? "bf16"
+                           : param.scalar_type() == at::kHalf   ? "f16"
+                                                                : nullptr;
+      if (where.isHost() && format && !staged.count(row) &&
+          master.scalar_type() == at::kFloat)
+        takeNatively(format, param, master);
+      else
+        takeByTorch(param, master, where.isHost());
     }
 }
 

@@ -74,3 +74,35 @@ def test_a_checkpoint_keeps_every_bit_of_the_master(model_first):
     other.step()
     for p, q in zip(params, others):
         assert torch.equal(optimizer.state[p]["master"], other.state[q]["master"])
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 4099, 65536])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_edits_are_taken_bit_by_bit_as_torch_finds_them(dtype, count):
+    from altgrad._binding.layout import FORMATS
+    from altgrad._library import library
+    codes = torch.randperm(65536)[:count].to(torch.int16)
+    param = codes.view(dtype)
+    near = (param.float() * (1 + 2.0**-11 * torch.randn(count))).where(torch.rand(count) < 0.7, torch.randn(count))
+    near[torch.rand(count) < 0.05] = float("nan")
+    near[torch.rand(count) < 0.05] = 0.0
+    expected = torch.where((param != near.to(dtype)), param.float(), near)
+    library().altgrad_take_edits(FORMATS[dtype].encode(), param.data_ptr(), near.data_ptr(), count)
+    assert torch.equal(near.view(torch.int32), expected.view(torch.int32))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (4097,), (70, 1001)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_an_edit_of_a_whole_model_is_taken(dtype, shape, binder):
+    params, = twins.make([shape], dtype=dtype, count=1)
+    optimizer = MASTER(params, lr=0.0, decay=0.0)
+    twins.give_grads(params)
+    optimizer.step()
+    master = optimizer.state[params[0]]["master"]
+    with torch.no_grad():
+        master.mul_(1 + 2.0**-13)
+        edited = torch.rand(shape) < 0.5
+        params[0].copy_(torch.where(edited, params[0] * 2 + 1, master.to(dtype)))
+    expected = torch.where(params[0] != master.to(dtype), params[0].float(), master)
+    optimizer.step()
+    assert torch.equal(master, expected) and torch.equal(params[0], expected.to(dtype))

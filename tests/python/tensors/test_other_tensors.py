@@ -114,7 +114,7 @@ def test_wrappers_are_refused_in_the_constructor():
     assert len(optimizer.param_groups) == 1
 
 
-def test_distributed_tensors_are_refused_in_the_constructor(tmp_path):
+def test_distributed_tensors_that_torch_may_not_step_are_refused_in_the_constructor(tmp_path):
     import torch.distributed as dist
     from torch.distributed.tensor import DTensor, Replicate
     dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0,
@@ -122,7 +122,8 @@ def test_distributed_tensors_are_refused_in_the_constructor(tmp_path):
     try:
         mesh = dist.device_mesh.init_device_mesh("cpu", (1,))
         param = torch.nn.Parameter(DTensor.from_local(torch.ones(4), mesh, [Replicate()]))
-        with pytest.raises(TypeError, match="AdamW does not support DTensor parameters"):
-            altgrad.optim.AdamW([param])
+        for words in (dict(fallback=False), dict(storage="states=bf16")):
+            with pytest.raises(TypeError, match="AdamW does not support DTensor parameters"):
+                altgrad.optim.AdamW([param], **words)
     finally:
         dist.destroy_process_group()

@@ -1,5 +1,7 @@
 """Which tensors kernels can work on, and which are refused, in words."""
 
+import sys
+
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
@@ -80,6 +82,12 @@ def check_kind(owner, param, more=()):
     else:
         advice = "the kernels compute in float32 and take float32, bfloat16 and float16 parameters"
     raise TypeError(f"altgrad.optim.{owner} does not support {param.dtype} parameters: {advice}")
+
+
+def is_dtensor(tensor):
+    """Whether it is a torch.distributed.tensor.DTensor, without importing what defines it."""
+    defined = sys.modules.get("torch.distributed.tensor")
+    return defined is not None and isinstance(tensor, defined.DTensor)
 
 
 def check_param(owner, param, fused=False, more=()):
@@ -196,7 +204,7 @@ def check_states_apart(optimizer, states):
     the parameters.
     """
     params = [(param, None, param) for group in optimizer.param_groups for param in group["params"]
-              if is_known(param.device) and param.layout == torch.strided]
+              if is_known(param.device) and param.layout == torch.strided and not is_dtensor(param)]
     places = [place for place in (*states, *params) if place[0].numel()]
     met = [places[place] for place in find_met([tensor for tensor, _, _ in places])]
     for index, (tensor, key, param) in enumerate(met):

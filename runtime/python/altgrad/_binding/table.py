@@ -7,8 +7,9 @@ from operator import attrgetter, is_
 import torch
 from torch.autograd.graph import increment_version
 
+from .._library import library
 from .._plan import Plan
-from .layout import check_extent, in_order, matrix_of, units_of
+from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_order, units_of
 from .sums import Sums
 from .torch_pool import torch_parallel_for
 from .values import Values
@@ -145,9 +146,10 @@ class TensorTable:
         self._statistics = {}
         for part, mine in zip(self.bundle.sets, self._slices):
             for scalar in part.statistics:
-                memory = self._statistics.setdefault(scalar.key, torch.zeros(
-                    len(self.rows), dtype=torch.float32, device=self.where.device))
-                memory[mine] = float("nan")  # until a step says it
+                with torch.inference_mode(False), torch.no_grad():  # later steps clear them
+                    memory = self._statistics.setdefault(scalar.key, torch.zeros(
+                        len(self.rows), dtype=torch.float32, device=self.where.device))
+                    memory[mine] = float("nan")  # until a step says it
                 self.plan.bind_scalar(scalar.name, list(map(_data_ptr, memory[mine].unbind())))
 
     def statistics(self):
@@ -291,11 +293,17 @@ class TensorTable:
         keeps the bits that the parameter has no room for.
         """
         for (param, master), version in zip(self._masters, self._versions):
-            if _version_of(param) != version and id(param) in self._stepped:
-                edited = param != master.to(param.dtype)
-                # Elsewhere nobody waits for the answer.
-                if not self.where.on_host or edited.any():
-                    master.copy_(torch.where(edited, param.to(master.dtype), master))
+            if _version_of(param) == version or id(param) not in self._stepped:
+                continue
+            half = FORMATS.get(param.dtype) in ("bf16", "f16") and master.dtype == torch.float32
+            if self.where.on_host and half and same_order(param, master.stride()) and is_dense(param):
+                library().altgrad_take_edits(FORMATS[param.dtype].encode(), param.data_ptr(),
+                                             master.data_ptr(), param.numel())
+                continue
+            edited = param != master.to(param.dtype)
+            # Elsewhere nobody waits for the answer.
+            if not self.where.on_host or edited.any():
+                master.copy_(torch.where(edited, param.to(master.dtype), master))
 
 
 def _entries(state, odd):

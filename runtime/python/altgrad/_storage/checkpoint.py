@@ -27,6 +27,7 @@ def kept_dtypes(optimizer):
 
     def remember(_, given):
         check_file(optimizer, given)
+        optimizer._tallies.check(given["param_groups"])
         last.append(given)
 
     def restore(_):

@@ -138,7 +138,7 @@ class GradScaler(torch.amp.GradScaler):
         """
         if not self._enabled or not isinstance(optimizer, Optimizer):
             return super().step(optimizer, *args, **kwargs)
-        if args or "closure" in kwargs:
+        if any([of is not None for of in (*args, kwargs.pop("closure", None))]):
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_scale_growth_tracker("step")
         state = self._per_optimizer_states[id(optimizer)]
@@ -237,6 +237,7 @@ class GradScaler(torch.amp.GradScaler):
             return
         hysteresis = _count_of(state_dict.get("hysteresis", self._hysteresis), "hysteresis")
         left = int(state_dict.get("hysteresis_tracker", hysteresis))
+        self._check_file(state_dict)
         limits = _limits_of(state_dict.get("min_scale", self._min_scale),
                             state_dict.get("max_scale", self._max_scale))
         super().load_state_dict(state_dict)
@@ -245,6 +246,31 @@ class GradScaler(torch.amp.GradScaler):
         if self._scale is not None:
             self._main.set(growth_tracker=self._init_growth_tracker,
                            hysteresis_tracker=self._init_left)
+
+    def _check_file(self, file):
+        """Raises ValueError for a file with which no step would ever be made, or none grow."""
+        scale = file.get("scale", 1.0)
+        # One of ours may have grown to infinity.
+        if not (self._variant == "boostr" and scale == math.inf):
+            _scale_of(scale, "the file's scale")
+        _count_of(file.get("growth_interval", 1), "the file's growth_interval")
+        if not file.get("_growth_tracker", 0) >= 0:
+            raise ValueError(f"the file's _growth_tracker is {file['_growth_tracker']}, not a count")
+        _check_factors(file.get("growth_factor", 2.0), file.get("backoff_factor", 0.5), "the file's ")
+
+    def set_growth_interval(self, new_interval):
+        """Sets the number of steps without an infinity after which the scale grows; raises ValueError."""
+        super().set_growth_interval(_count_of(new_interval, "growth_interval"))
+
+    def set_growth_factor(self, new_factor):
+        """Sets what the scale grows by; raises ValueError."""
+        _check_factors(new_factor, 0.5)
+        super().set_growth_factor(new_factor)
+
+    def set_backoff_factor(self, new_factor):
+        """Sets what the scale is lowered by; raises ValueError."""
+        _check_factors(2.0, new_factor)
+        super().set_backoff_factor(new_factor)
 
     def _left(self):
         return int(self._main.at["hysteresis_tracker"]) if self._scale is not None else self._init_left
@@ -264,13 +290,21 @@ def _scale_of(value, name):
 
 
 def _count_of(value, name):
-    if int(value) != value or value < 1:
+    if not (1 <= value < 2**63 and int(value) == value):
         raise ValueError(f"{name} is {value}, not a whole number of at least 1")
     return int(value)
 
 
+def _check_factors(growth, backoff, whose=""):
+    if not 1.0 < growth < math.inf:
+        raise ValueError(f"{whose}growth_factor is {growth}, not a finite number above 1")
+    if not 0.0 < backoff < 1.0:
+        raise ValueError(f"{whose}backoff_factor is {backoff}, not a number between 0 and 1")
+
+
 def _limits_of(least, most):
     limits = float(least), float(most)
-    if not 0.0 <= limits[0] <= limits[1]:
-        raise ValueError(f"min_scale is {least} and max_scale {most}; it has to be 0 <= min_scale <= max_scale")
+    if not 0.0 <= limits[0] <= limits[1] or limits[0] == math.inf:
+        raise ValueError(f"min_scale is {least} and max_scale {most}; it has to be 0 <= min_scale <= max_scale, "
+                         "and min_scale is finite")
     return limits

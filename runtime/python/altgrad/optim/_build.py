@@ -12,7 +12,7 @@ from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_
                       check_states_apart, check_units, dtype_of, is_dense, name_of)
 from .._binding.table import FRESH
 from .._binding.tables import Tables
-from .._binding.where import Where, in_turn, stays_on_device
+from .._binding.where import Where, in_turn, is_known, stays_on_device
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
@@ -68,7 +68,8 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     parts = [_Part(device, rows, rules, asked) for device in devices]
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
-    watched.expect(places, partial(_to_float, absent=optimizer._absent))
+    waits = any([part.where.on_host for part in parts])
+    watched.expect(places, partial(_to_float, absent=optimizer._absent, waits=waits))
     every = list(range(len(places)))
     values = watched.numbers(optimizer.param_groups, every)
     if not all([row.finished for row in rows]):
@@ -177,17 +178,22 @@ class _Part:
                 Plan(self.bundle, self.where.name)
 
 
-def _to_float(key, part, value, absent):
-    """A hyper-parameter that is no float: the value of a group's key, or a part of it."""
+def _to_float(key, part, value, absent, waits):
+    """A hyper-parameter that is no float: the value of a group's key, or a part of it.
+
+    `waits`: a kernel of the host reads it, wherever it lies.
+    """
     if value is None and key in absent:
         return 0.0
     if part is None and isinstance(value, torch.Tensor) and value.numel() != 1:
         raise ValueError(f"Tensor {key} must be 1-element")
     try:
         of = value if part is None else value[part]
-        if stays_on_device(of) and of.numel() == 1:
+        if stays_on_device(of) and of.numel() == 1 and not waits and is_known(of.device):
             return 0.0  # the step reads the tensor itself
-        return float(value if part is None else value[part])
+        if isinstance(of, str) or (isinstance(of, torch.Tensor) and of.is_complex()):
+            raise TypeError
+        return float(of)
     except (TypeError, ValueError, IndexError, KeyError, OverflowError, RuntimeError):
         where = "" if part is None else f" at place {part}"
         raise TypeError(f"{key} is {value!r}, not a number{where}") from None

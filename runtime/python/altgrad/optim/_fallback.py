@@ -4,7 +4,7 @@ from itertools import chain
 
 import torch
 
-from .._binding.layout import WIDE_DTYPES, check_extents, check_param, find_met, name_of
+from .._binding.layout import WIDE_DTYPES, check_extents, check_param, find_met, is_dtensor, name_of
 from .._binding.where import is_known
 from .._warn import warn
 
@@ -21,9 +21,10 @@ def left_to_torch(optimizer):
             if param.grad is not None:
                 reason = _reason(optimizer, group, param)
                 if reason:
-                    check_param(owner, param, group.get("fused"), WIDE_DTYPES)
+                    if not is_dtensor(param):
+                        check_param(owner, param, group.get("fused"), WIDE_DTYPES)
                     reasons[id(param)] = reason
-                if is_known(param.device) and param.layout == torch.strided:
+                if is_known(param.device) and param.layout == torch.strided and not is_dtensor(param):
                     apart.append(param)
     for place in find_met(apart):
         reasons.setdefault(id(apart[place]), "shares memory with another")
@@ -34,6 +35,11 @@ def _reason(optimizer, group, param):
     """Why torch has to step this parameter, None if it need not."""
     if param.grad.is_sparse and not optimizer._takes_sparse:
         raise RuntimeError(f"{type(optimizer).__name__} does not support sparse gradients")
+    if is_dtensor(param):
+        if optimizer.process_group is not None:
+            raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: a parameter is a DTensor, whose norm is of "
+                               "all ranks already, and process_group would add them once more: leave it out")
+        return "is a DTensor"
     if group.get("differentiable"):
         return "is in a group with differentiable=True"
     if param.dtype in WIDE_DTYPES:
@@ -83,14 +89,14 @@ class TorchPart:
         """Whether all gradients are, an int32 on the CPU."""
         values = [p.grad.coalesce()._values() if p.grad.is_sparse else p.grad
                   for p in self._params if p.grad is not None]
-        return torch.tensor(all([bool(v.isfinite().all()) for v in values]),
+        return torch.tensor(all([bool(_whole(v.isfinite().all())) for v in values]),
                             dtype=torch.int32, device="cpu")
 
     @torch.no_grad()
     def norm(self, grads):
         """The global norm of `grads` as torch's clip_grad_norm_ computes it; 0 without any."""
         values = [g.coalesce()._values() if g.is_sparse else g for g in grads if g is not None]
-        norms = [torch.linalg.vector_norm(v) for v in values]
+        norms = [_whole(torch.linalg.vector_norm(v)) for v in values]
         norms = [n.to(norms[0].device) for n in norms]
         return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros((), device="cpu")
 
@@ -132,14 +138,21 @@ class TorchPart:
 
 def _times(grad, factor):
     """A gradient or None times a 0-dim tensor."""
+    if is_dtensor(grad):  # which takes no other tensor beside it
+        return grad * factor.item()
     # Of two 0-dim tensors, a double would win over the gradient's dtype.
     return grad if grad is None else (grad * factor.to(grad.device)).to(grad.dtype)
 
 
+def _whole(value):
+    """A number of all ranks that share a DTensor, as a plain tensor."""
+    return value.full_tensor() if is_dtensor(value) else value
+
+
 def _look_of(param):
     """What decides, apart from the groups, whether torch steps a parameter."""
-    grad = param.grad
-    place = param.dtype, param.data_ptr(), param.shape, param.stride()
+    grad, own = param.grad, param.to_local() if is_dtensor(param) else param
+    place = param.dtype, own.data_ptr(), param.shape, param.stride()
     return place, None if grad is None else grad.layout
 
 

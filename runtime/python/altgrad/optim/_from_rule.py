@@ -15,12 +15,13 @@ from .._rule import find_rule, parse_options, set_line
 from .._storage.blocks import check_copy, state_key
 from .._storage.line import Storage, StorageLike
 from .._storage.master import splits
+from ._checks import check_hypers
 from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
 
 # What a param_group or a constructor has of its own: no hyper-parameter can be called so.
 _TAKEN = {"self", "params", "param_names", "norm_history", "draws", "differentiable", "capturable", "foreach",
-          "fused", *DEFAULTS}
+          "fused", "skipped_steps", "counted_steps", "clipped_steps", *DEFAULTS}
 # The storage is the class's own.
 _SHARED = [parameter for parameter in parameters_of(Shared) if parameter.name != "storage"]
 
@@ -52,6 +53,7 @@ class _FromRule(Optimizer, metaclass=_Made):
         missing = [key for key, value in self._older.items() if value is None and key not in given]
         if missing:
             raise TypeError(f"rule @{self._rule.name} gives no default to {', '.join(missing)}")
+        check_hypers({**self._older, **given})
         super().__init__(params, {**self._older, **given}, **shared)
 
     def _rule_of(self, group):

@@ -15,6 +15,7 @@ from .._bundle import compile_sets
 from .._rule import set_line
 from .._storage.line import Storage
 from .._storage.rungs import clear_counts, count
+from ._around import check_untraced
 from ._keywords import Shared, filled, shown
 from ._named import find_template
 from ._optimizer import Optimizer
@@ -115,6 +116,7 @@ class GridOptim(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 closure()
+        check_untraced(type(self).__name__)
         with self._turns, self._scaled(current_scale):
             if self._built:
                 clear_counts(self._built.tables)

@@ -22,12 +22,15 @@ from .._storage.history import HISTORY, check_adaptive, place_history
 from .._storage.line import Storage
 from .._storage.rungs import check_params
 from .._warn import warn
+from ._around import check_untraced, group_of_zero, tell_accelerate
 from ._build import build, is_common
+from ._checks import check_ranks, check_words
+from ._forks import remember
 from ._fallback import left_to_torch, warn_once
 from ._keywords import OfTorch, document, filled, shown
 from ._rule_names import RuleNames
 from ._statistics import Statistics, Tallies
-from ._together import check_group, check_shards, step_together
+from ._together import check_group, step_together
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -82,8 +85,10 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             defaults = {**defaults, BOUND: bound_of(given["max_grad_norm"])}
         self.fused_amp, self.fallback = bool(given["fused_amp"]), bool(given["fallback"])
         self.process_group, self._measures = given["process_group"], bool(given["statistics"])
+        if given["process_group"] is None and given["max_grad_norm"] is not None:
+            self.process_group = group_of_zero(given["max_grad_norm"])
         self.norm_in_backward, self.profile = bool(given["norm_in_backward"]), profile_of(given["profile"])
-        self._check_flags(defaults)
+        check_words(self, defaults)
         self._forget()
         super().__init__(params, defaults)
 
@@ -170,7 +175,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             check_described(self.param_groups[-1], described(self._words, self._keys),
                             f"group {len(self.param_groups) - 1}")
             check_params(self, self.param_groups[-1]["params"])
-            self._check_shards()
+            check_ranks(self)
         except (TypeError, ValueError, RuntimeError):
             del self.param_groups[-1]
             raise
@@ -214,6 +219,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
     # One step.
 
     def _advance(self):
+        check_untraced(type(self).__name__)
         if not self.param_groups and self._group is None:
             return
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
@@ -275,6 +281,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         self._tallies.finish(tables, self._scaling, self._measures, given, self._norm)
         if self._built:
             self._built.count(given["flag"])
+        tell_accelerate(self, given["flag"])
         if self.norm_in_backward:
             self._hooks.look(tables)
 
@@ -293,7 +300,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
 
     def _kind_of(self, group):
         """(rule, options, whether it is differentiable); checks what the group says."""
-        self._check_flags(group)
+        check_words(self, group)
         check_capturable(group)
         return self._rule_of(group), self._options_of(group), bool(group.get("differentiable"))
 
@@ -301,7 +308,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         known, before = self._rows, self._theirs
         self._watched, self._built, self._rows, self._theirs = None, None, {}, None
         kinds = Kinds(self.param_groups, self._kind_of)
-        self._check_shards()
+        check_ranks(self)
         watched = make_groups(self.param_groups, {*kinds.keys, *self._older})
         theirs = left_to_torch(self) if self._falls_back else None
         left = theirs.ids if theirs else ()
@@ -326,22 +333,16 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
         self._kinds, self._asked = kinds, asked
 
-    def _check_flags(self, group):
-        # torch builds a graph through the step.
-        if group.get("differentiable") and not self._falls_back:
-            raise RuntimeError(f"altgrad.optim.{type(self).__name__} does not support "
-                               "differentiable=True: autograd cannot see into compiled kernels")
-
-    def _check_shards(self):
-        if self.max_grad_norm is None or self._group is not None:
-            return
-        check_shards(self)
-        if self._left_behind:
-            raise RuntimeError(f"altgrad.optim.{type(self).__name__}: a copy does not keep the "
-                               "process_group, and max_grad_norm would clip by this rank's own norm; "
-                               "set optimizer.process_group, to None if there is one process")
-
     # Checkpoints, copies.
+
+    def state_dict(self) -> dict[str, Any]:
+        """torch's state_dict. Its first group also has the count of skipped steps, where a scaler was used.
+
+        Returns:
+            A dict with `state` and `param_groups`, as torch has it.
+        """
+        given = super().state_dict()
+        return {**given, "param_groups": self._tallies.filed(given["param_groups"])}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state_dict of this class or of torch's class of the same name. Every state keeps its dtype.
@@ -366,6 +367,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
     def _forget(self):
         """Lets go of the table and of private step counts: the states are others now."""
         self._turns = self._turns or threading.RLock()
+        remember(self)
         self._watched, self._built, self._theirs = None, None, None
         self._rows, self._counts = {}, {}
         self._tallies = self._tallies or Tallies()
@@ -377,7 +379,8 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._group is not None,
                     norm_in_backward=self.norm_in_backward, profile=self.profile,
-                    _words=self._words, state=picklable(self.state))
+                    _words=self._words, state=picklable(self.state),
+                    param_groups=self._tallies.filed(self.param_groups))
         return kept
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -387,6 +390,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             warn(f"altgrad.optim.{type(self).__name__}: a process_group is neither copied nor "
                  "pickled; set it again")
         fill_older(self)
+        self._tallies.take(self.param_groups)
 
 
 document(Optimizer)

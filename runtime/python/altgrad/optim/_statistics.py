@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # What steps count, from the first one on.
 _TALLIES = "steps", "skipped", "clipped_steps"
+# By the keys of a file's first param_group.
+_FILED = {"skipped_steps": "skipped", "counted_steps": "steps", "clipped_steps": "clipped_steps"}
 _OF_TENSORS = "grad_norm", "param_norm", "update_norm", "nonfinite", "lost"
 # Of parameters that move on a grid.
 _OF_RUNGS = "updates", "flips", "flips_up", "saturated"
@@ -22,6 +24,7 @@ class Tallies:
 
     def __init__(self):
         self._on, self._now = {}, []  # `_now`: the devices whose counts know the last step
+        self._counted = set()  # the keys of what has been counted at all
 
     def place(self, tables):
         """Lets the steps of these tables, which are new, count here."""
@@ -31,6 +34,7 @@ class Tallies:
             table.place([(index, counts[scalar.key])
                          for index, scalar in enumerate(table.bundle.singles)
                          if scalar.key in counts and scalar.access == INOUT])
+            self._counted.update(scalar.key for scalar in table.bundle.singles if scalar.access == INOUT)
 
     def _bring(self, devices):
         """Makes the counts on these devices continue those of the other devices."""
@@ -56,6 +60,7 @@ class Tallies:
     def _add(self, key, number):
         if not self._now:
             self._bring([torch.device("cpu")])
+        self._counted.add(key)
         for device in self._now:
             if isinstance(number, torch.Tensor):
                 number = number.reshape(()).to(device, non_blocking=device.type != "cpu")
@@ -66,6 +71,33 @@ class Tallies:
         if self._now:
             return self._on[self._now[0]][key].clone()
         return torch.zeros((), dtype=torch.int64, device="cpu")
+
+    def filed(self, groups):
+        """The param_groups of a file: the first one has what has been counted."""
+        counts = {name: self.value(key) for name, key in _FILED.items() if key in self._counted}
+        return [{**group, **(counts if place == 0 else {})} for place, group in enumerate(groups)]
+
+    def check(self, groups):
+        """{what: count} that the param_groups of a file have; raises ValueError for what is none."""
+        given = {key: groups[0][name] for name, key in _FILED.items() if name in groups[0]} if groups else {}
+        for key, count in given.items():
+            if not isinstance(count, torch.Tensor) or count.dtype != torch.int64 or count.numel() != 1:
+                raise ValueError(f"the file's count of {key} steps is {count!r:.60}; it is an int64 tensor of "
+                                 "one number")
+        return given
+
+    def take(self, groups):
+        """Goes on from the counts that a file has put into these param_groups, whose keys go."""
+        given = self.check(groups)
+        for group in groups:
+            for name in _FILED:
+                group.pop(name, None)
+        if given:
+            self._now = []
+            self._bring([torch.device("cpu")])
+            self._counted.update(given)
+            for key, count in given.items():
+                self._on[self._now[0]][key].copy_(count.reshape(()))
 
 
 class Statistics:

@@ -1,0 +1,44 @@
+"""Who builds an optimizer, and who calls its step: what they expect beside torch's contract."""
+
+import sys
+
+import torch
+from torch._C import _is_tracing, _len_torch_dispatch_stack
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+from .._binding.kinds import OF_PARAMETERS, number_and_kind
+
+
+def group_of_zero(bound):
+    """The process group of the ZeroRedundancyOptimizer whose constructor calls this one; else None.
+
+    It keeps `process_group=` for itself, and each rank's optimizer gets a part of the parameters:
+    `bound` is of the norm of all of them, unless it is one of each parameter.
+    """
+    zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
+    frame = sys._getframe(1) if zero and number_and_kind(bound)[1] not in OF_PARAMETERS else None
+    while frame:
+        if frame.f_code is zero.ZeroRedundancyOptimizer._init_local_optimizer.__code__:
+            return frame.f_locals["self"].process_group
+        frame = frame.f_back
+    return None
+
+
+def tell_accelerate(optimizer, flag):
+    """Says that this step was skipped to an AcceleratedOptimizer, which takes a call for a step.
+
+    It puts a function of its own in the place of `step`, and reads an attribute afterwards. Only
+    then is `flag`, a number or a tensor, read back.
+    """
+    for cell in getattr(vars(optimizer).get("step"), "__closure__", None) or ():
+        seen = cell.cell_contents
+        if hasattr(seen, "_accelerate_step_called") and getattr(seen, "optimizer", None) is optimizer:
+            seen._accelerate_step_called = float(flag) == 0.0
+
+
+def check_untraced(owner):
+    """Raises RuntimeError where a tracer looks on: a graph would lack the update."""
+    if _is_tracing() or (_len_torch_dispatch_stack() and get_proxy_mode() is not None):
+        raise RuntimeError(
+            f"altgrad.optim.{owner}: step() runs compiled kernels, which a tracer (make_fx, torch.export, "
+            "torch.jit.trace) cannot record; call it outside of what is traced, or trace torch's class")

@@ -1,0 +1,44 @@
+"""What an optimizer refuses of its groups, whatever tensors are in them."""
+
+from ._together import check_shards
+
+
+def check_words(optimizer, group):
+    """Raises RuntimeError for a group that asks for a graph through the step, ValueError for a tuple
+    of hyper-parameters that has more or fewer parts than the rule."""
+    # torch builds a graph through the step.
+    if group.get("differentiable") and not optimizer._falls_back:
+        raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__} does not support "
+                           "differentiable=True: autograd cannot see into compiled kernels")
+    parts = {}
+    for key, part in [place for place in optimizer._hypers.values() if isinstance(place, tuple)]:
+        parts[key] = max(parts.get(key, 0), part + 1)
+    for key, count in parts.items():
+        value = group.get(key)
+        if isinstance(value, (tuple, list)) and len(value) != count:
+            raise ValueError(f"{key} has {len(value)} numbers, {value}; it has {count}")
+
+
+def check_hypers(defaults):
+    """Raises TypeError or ValueError for hyper-parameters of a rule that are no numbers or make no sense."""
+    for key, value in defaults.items():
+        try:
+            # Others lie on a device that nobody waits for, or are tensors whose shape is checked later.
+            if isinstance(value, str) or isinstance(value, complex):
+                raise TypeError
+            number = float(value) if not hasattr(value, "device") else 0.0
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(f"{key} is {value!r}, not a number") from None
+        if number != number or (key == "lr" and number < 0.0):
+            raise ValueError(f"Invalid {'learning rate' if key == 'lr' else key + ' value'}: {value}")
+
+
+def check_ranks(optimizer):
+    """Raises RuntimeError where `max_grad_norm` would be of this rank's shards alone."""
+    if optimizer.max_grad_norm is None or optimizer.process_group is not None:
+        return
+    check_shards(optimizer)
+    if optimizer._left_behind:
+        raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: a copy does not keep the "
+                           "process_group, and max_grad_norm would clip by this rank's own norm; "
+                           "set optimizer.process_group, to None if there is one process")

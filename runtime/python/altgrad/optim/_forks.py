@@ -1,0 +1,29 @@
+"""What a child of fork finds: no thread that would ever end a step which ran in its parent."""
+
+import os
+import threading
+import weakref
+
+from .. import _bundle
+
+# Every optimizer of the process.
+_every = weakref.WeakSet()
+
+
+def remember(optimizer):
+    """Has a child of fork look after the lock of this optimizer."""
+    _every.add(optimizer)
+
+
+def _after_fork():
+    _bundle.renew_lock()
+    for optimizer in list(_every):
+        # What this thread holds itself, it holds in the child.
+        if optimizer._turns.acquire(blocking=False):
+            optimizer._turns.release()
+        else:
+            optimizer._turns, optimizer._running, optimizer._scaling = threading.RLock(), False, None
+            optimizer._watched = optimizer._built = None  # another thread was in the midst of it
+
+
+os.register_at_fork(after_in_child=_after_fork)
