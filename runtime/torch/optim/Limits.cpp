@@ -56,7 +56,7 @@ void Binding::warnOfLimits() {
             valueOf(set, part.table->values.hypers(int64_t(i)), limit.hyper);
         bool holds =
             !*limit.hyper || (limit.above < value && value < limit.below);
-        if (holds && isNew(limit.text))
+        if (holds && isNew(spec.storage() + ": " + limit.text))
           TORCH_WARN("altgrad: storage \"", spec.storage(), "\": ", limit.text);
       }
     }

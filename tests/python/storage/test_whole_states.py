@@ -1,6 +1,7 @@
 """A parameter's state is there as a whole or begins: nothing goes on from half of one."""
 
 import copy
+import os
 
 import pytest
 import torch
@@ -65,6 +66,7 @@ def test_a_state_key_that_is_no_text_is_the_users(binder):
     assert torch.equal(optimizer.state[params[0]][7], torch.ones(2))
 
 
+@pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="nobody waits for a device's count")
 @pytest.mark.parametrize("tensor", [True, False])
 @pytest.mark.parametrize("count", [-1.0, -5.0, float("inf"), float("nan"), 1e30])
 def test_a_count_that_counts_nothing_is_refused_at_load_and_in_the_step(count, tensor, binder):

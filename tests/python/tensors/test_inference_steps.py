@@ -15,7 +15,7 @@ CASES = {
     "RMSprop": (lambda ps: altgrad.optim.RMSprop(ps, lr=0.1), None),
     "statistics": (lambda ps: altgrad.optim.AdamW(ps, lr=0.1, statistics=True, max_grad_norm="percentile:50"), None),
     "stochastic": (lambda ps: altgrad.optim.AdamW(ps, lr=0.1, storage="states=bf16,stochastic", seed=1), None),
-    "master": (lambda ps: altgrad.optim.AdamW(ps, lr=0.1, storage="master=f32 copy=ocp.e4m3fn:128"), None),
+    "master": (lambda ps: altgrad.optim.AdamW(ps, lr=0.1, storage="master=f32 copy=ocp.e4m3fn,delayed:2"), None),
     "8 bits": (lambda ps: altgrad.optim.AdamW8bit(ps, lr=0.1), None),
     "GridOptim": (lambda ps: altgrad.optim.GridOptim(ps, seed=1), None),
     "int64 count": (lambda ps: altgrad.optim.AdamW(ps, lr=0.1), lambda o, ps: [
