@@ -3,10 +3,11 @@
 # or proves formats on all 2^32 floats: tools/soak.sh floats [threads] [name...]
 # or trains MODELS random small models with every stock narrow class, for SECONDS at most, and fails where an update
 # is more than twice float32's, or 2.5 times in 4 bits: tools/soak.sh narrow 500 36000
+# or lets optimizers, scalers, files and C ABI calls live at random beside torch: tools/soak.sh lives MINUTES [--seed N]
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n 2,6p "$0" | cut -c3-
+  sed -n 2,7p "$0" | cut -c3-
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -19,5 +20,9 @@ if [ "$1" = narrow ]; then
   export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \
     ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
   exec "$python" "$root/tests/python/storage/narrowmodels.py" "${2:-500}" "${3:-36000}"
+fi
+if [ "$1" = lives ]; then
+  export PYTHONPATH=${PYTHONPATH:-$root/runtime/python}
+  exec "$python" "$root/tests/soak/lives.py" "${@:2}"
 fi
 exec "$python" "$root/tests/differential/soak.py" "$@"

@@ -351,9 +351,10 @@ ALTGRAD_API altgrad_status altgrad_run_chunks(altgrad_plan *plan,
                                               int64_t phase, int64_t first,
                                               int64_t last);
 
-// Takes what was written into `param`, codes of "bf16" or "f16", into its float32
-// `master`, element by element: a master that still rounds to the parameter keeps the
-// bits that the parameter has no room for. Both lie on the CPU in the same order.
+// Brings edits of a parameter into its float32 `master`, element by element. `param` has
+// `count` codes of `format`, "bf16" or "f16". An element of the master that still rounds to
+// the parameter keeps its bits; any other one becomes the parameter's number. Both are host
+// memory in the same order.
 ALTGRAD_API altgrad_status altgrad_take_edits(const char *format,
                                               const void *param, float *master,
                                               int64_t count);

@@ -99,6 +99,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_run": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_void_p),
     "altgrad_format_encode": (c_char_p, c_int32, c_void_p, c_void_p, c_int64),
     "altgrad_format_decode": (c_char_p, c_void_p, c_void_p, c_int64),
+    "altgrad_take_edits": (c_char_p, c_void_p, c_void_p, c_int64),
     "altgrad_partials": (c_void_p, POINTER(c_uint64), POINTER(c_int64), POINTER(c_int64)),
     "altgrad_run_chunks": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_int64),
 }
@@ -121,7 +122,6 @@ _FUNCTIONS = {
     "altgrad_phase_count": (c_int64, c_void_p),
     "altgrad_exchange_count": (c_int64, c_void_p),
     "altgrad_warning_count": (c_int64, c_void_p),
-    "altgrad_take_edits": (c_char_p, c_void_p, c_void_p, c_int64),
     "altgrad_prefer_huge_pages": (None, c_void_p, c_uint64),
     "altgrad_plan_free": (None, c_void_p),
     "altgrad_bundle_free": (None, c_void_p),

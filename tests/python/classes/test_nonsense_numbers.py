@@ -42,7 +42,7 @@ def test_what_a_group_is_given_later(key, value, binder):
 @pytest.mark.parametrize("betas", [(0.9,), (0.9, 0.99, 0.5, 0.1), [0.9] * 5])
 def test_betas_of_another_number(cls, betas, binder):
     params, = twins.make([(5,)], count=1)
-    with pytest.raises((ValueError, IndexError)):
+    with pytest.raises((TypeError, ValueError, IndexError)):
         cls(params, lr=0.1, betas=betas)
     optimizer = cls(params, lr=0.1)
     twins.give_grads(params)

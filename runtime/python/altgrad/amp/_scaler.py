@@ -232,7 +232,14 @@ class GradScaler(torch.amp.GradScaler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes a state_dict of this class or of torch's. What torch's does not have stays as it is."""
+        """Takes a state_dict of this class or of torch's. What torch's does not have stays as it is.
+
+        Args:
+            state_dict: What `state_dict()` of either class gave.
+
+        Raises:
+            ValueError: With the file's numbers every step would be skipped, or the scale would never grow.
+        """
         if not self._enabled:
             return
         hysteresis = _count_of(state_dict.get("hysteresis", self._hysteresis), "hysteresis")
@@ -258,17 +265,38 @@ class GradScaler(torch.amp.GradScaler):
             raise ValueError(f"the file's _growth_tracker is {file['_growth_tracker']}, not a count")
         _check_factors(file.get("growth_factor", 2.0), file.get("backoff_factor", 0.5), "the file's ")
 
-    def set_growth_interval(self, new_interval):
-        """Sets the number of steps without an infinity after which the scale grows; raises ValueError."""
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Sets after how many steps without an infinity in a row the scale grows.
+
+        Args:
+            new_interval: A whole number of at least 1.
+
+        Raises:
+            ValueError: It is not.
+        """
         super().set_growth_interval(_count_of(new_interval, "growth_interval"))
 
-    def set_growth_factor(self, new_factor):
-        """Sets what the scale grows by; raises ValueError."""
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Sets what the scale is multiplied by when it grows.
+
+        Args:
+            new_factor: A finite number above 1.
+
+        Raises:
+            ValueError: It is not.
+        """
         _check_factors(new_factor, 0.5)
         super().set_growth_factor(new_factor)
 
-    def set_backoff_factor(self, new_factor):
-        """Sets what the scale is lowered by; raises ValueError."""
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Sets what the scale is multiplied by after an infinity.
+
+        Args:
+            new_factor: A number between 0 and 1.
+
+        Raises:
+            ValueError: It is not.
+        """
         _check_factors(2.0, new_factor)
         super().set_backoff_factor(new_factor)
 
