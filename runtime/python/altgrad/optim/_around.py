@@ -16,9 +16,10 @@ def group_of_zero(bound):
     `bound` is of the norm of all of them, unless it is one of each parameter.
     """
     zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
-    frame = sys._getframe(1) if zero and number_and_kind(bound)[1] not in OF_PARAMETERS else None
+    begins = getattr(getattr(zero, "ZeroRedundancyOptimizer", None), "_init_local_optimizer", None)
+    frame = sys._getframe(1) if begins and number_and_kind(bound)[1] not in OF_PARAMETERS else None
     while frame:
-        if frame.f_code is zero.ZeroRedundancyOptimizer._init_local_optimizer.__code__:
+        if frame.f_code is begins.__code__:
             return frame.f_locals["self"].process_group
         frame = frame.f_back
     return None
