@@ -3,7 +3,7 @@
 from ._together import check_shards
 
 
-def check_words(optimizer, group):
+def check_entries(optimizer, group):
     """Raises RuntimeError for a group that asks for a graph through the step, ValueError for a tuple
     of hyper-parameters that has more or fewer parts than the rule."""
     # torch builds a graph through the step.

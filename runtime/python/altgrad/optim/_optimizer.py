@@ -24,7 +24,7 @@ from .._storage.rungs import check_params
 from .._warn import warn
 from ._around import check_untraced, group_of_zero, tell_accelerate
 from ._build import build, is_common
-from ._checks import check_ranks, check_words
+from ._checks import check_entries, check_ranks
 from ._forks import remember
 from ._fallback import left_to_torch, warn_once
 from ._keywords import OfTorch, document, filled, shown
@@ -88,7 +88,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         if given["process_group"] is None and given["max_grad_norm"] is not None:
             self.process_group = group_of_zero(given["max_grad_norm"])
         self.norm_in_backward, self.profile = bool(given["norm_in_backward"]), profile_of(given["profile"])
-        check_words(self, defaults)
+        check_entries(self, defaults)
         self._forget()
         super().__init__(params, defaults)
 
@@ -300,7 +300,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
 
     def _kind_of(self, group):
         """(rule, options, whether it is differentiable); checks what the group says."""
-        check_words(self, group)
+        check_entries(self, group)
         check_capturable(group)
         return self._rule_of(group), self._options_of(group), bool(group.get("differentiable"))
 
