@@ -24,7 +24,6 @@ namespace altgrad {
 /// From phases to the llvm dialect for `target`.
 void buildKernelPipeline(mlir::OpPassManager &manager, const Target &target,
                          bool canonicalize = true);
-void registerKernelPipelines();
 
 } // namespace altgrad
 

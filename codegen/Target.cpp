@@ -7,18 +7,20 @@ using namespace altgrad;
 static constexpr CpuTuning noCpu{},
     avx512{/*bf16ByHalves=*/true, /*slowInARow=*/0, /*passElements=*/0,
            /*sumRegisters=*/24, /*quickQuotients=*/true, /*longestChain=*/80,
-           /*quickBooks=*/true},
+           /*quickBooks=*/true, /*drawBytes=*/512 << 10},
     avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512,
          /*sumRegisters=*/10, /*quickQuotients=*/false, /*longestChain=*/0,
-         /*quickBooks=*/false};
+         /*quickBooks=*/false, /*drawBytes=*/512 << 10};
 static constexpr GpuTuning noGpu{},
     anyGpu{/*accessBytes=*/16,       /*uniformRegisters=*/24,
            /*otherRegisters=*/8,     /*bytesAhead=*/128,
-           /*sharedBytes=*/24 << 10, /*residentBlocks=*/4,
+           /*sharedBytes=*/24 << 10, /*staticSharedBytes=*/48 << 10,
+           /*blockSharedBytes=*/99 << 10, /*residentBlocks=*/4,
            /*residentSmall=*/4},
     largeGpu{/*accessBytes=*/16,       /*uniformRegisters=*/24,
              /*otherRegisters=*/8,     /*bytesAhead=*/128,
-             /*sharedBytes=*/36 << 10, /*residentBlocks=*/4,
+             /*sharedBytes=*/36 << 10, /*staticSharedBytes=*/48 << 10,
+             /*blockSharedBytes=*/163 << 10, /*residentBlocks=*/4, // 227 KB on sm_90
              /*residentSmall=*/4};
 
 static constexpr Target targets[] = {

@@ -29,6 +29,9 @@ struct CpuTuning {
   unsigned longestChain;
   // Sixteen numbers find their place in a code book by permutations.
   bool quickBooks;
+  // Of a thread's stack, for the draws of a chunk: threads have 8 MB as a rule, and
+  // 2 MB where OpenMP starts them.
+  int64_t drawBytes;
 };
 
 struct GpuTuning {
@@ -47,6 +50,10 @@ struct GpuTuning {
   // Bytes of shared memory for a block: four are at home on a multiprocessor, of
   // 100 KB, or of 164 and more.
   unsigned sharedBytes;
+  // Shared memory that a block may have: named in the kernel, and with what its launch
+  // adds. CUDA C++ Programming Guide, technical specifications by compute capability.
+  unsigned staticSharedBytes;
+  unsigned blockSharedBytes;
   // Blocks on a multiprocessor that ptxas must make room for: four leave 64
   // registers. One fewer where a sweep needs more. Without a number it aims at
   // eight.

@@ -53,7 +53,8 @@ def Altgrad_SplitOp : Altgrad_Op<"split", [Pure]> {
 
     Constraints:
 
-    - (split_c1) `upper` is in bf16, and `lower` is in int16 or int8.
+    - (split_c1) `upper` is in bf16, and `lower` is in int16, or in int8, which holds what
+      rounding takes in 127ths of half a place.
   }];
   let arguments = (ins Altgrad_RealsType:$values);
   let results = (outs Altgrad_TensorsType:$upper, Altgrad_TensorsType:$lower);

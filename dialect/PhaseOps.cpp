@@ -35,6 +35,28 @@ static std::optional<Domain> domainOf(Operation &op) {
   return std::nullopt;
 }
 
+// The argument of the step that `value` is, or null.
+static BlockArgument argumentOf(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && isa<StepOp>(argument.getOwner()->getParentOp())
+             ? argument
+             : BlockArgument();
+}
+
+// Whether an operation is about the item's tensor or group.
+static bool needsRow(StepOp step, Operation &op) {
+  if (auto recall = dyn_cast<RecallOp>(op))
+    return recall.getSpace() != Space::Step;
+  if (auto keep = dyn_cast<KeepOp>(op))
+    return keep.getSpace() != Space::Step;
+  if (!isa<ReadOp, WriteOp>(op))
+    return isa<TagOp, DimOp>(op);
+  auto read = dyn_cast<ReadOp>(op);
+  BlockArgument argument =
+      argumentOf(read ? read.getScalar() : cast<WriteOp>(op).getTarget());
+  return argument && step.getScope(argument) != Scope::Step;
+}
+
 // Lists in the workspace are of any set: the sweep that fills them says which.
 static LogicalResult verifySet(PhaseOp phase, SweepOp sweep) {
   auto step = phase->getParentOfType<StepOp>();
@@ -46,11 +68,21 @@ static LogicalResult verifySet(PhaseOp phase, SweepOp sweep) {
         return sweep.emitOpError()
                << "moves '%" << step.getName(argument)
                << "', which is not of the set of its phase";
+  for (Value reduced : sweep.getReduced())
+    // phase_c8
+    if (llvm::none_of(reduced.getUsers(),
+                      [](Operation *user) { return isa<KeepOp>(user); }))
+      return sweep.emitOpError("reduces what its phase keeps in no chunk");
   return success();
 }
 
 LogicalResult PhaseOp::verify() {
+  auto step = (*this)->getParentOfType<StepOp>();
   for (Operation &op : getBody().front()) {
+    // phase_c7
+    if (getDomain() == Domain::Once && needsRow(step, op))
+      return op.emitOpError("is about a tensor or a group, in a phase that runs once "
+                            "for all of them");
     std::optional<Domain> domain = domainOf(op);
     // phase_c1
     if (domain && *domain != getDomain())
@@ -66,7 +98,6 @@ LogicalResult PhaseOp::verify() {
   // phase_c4
   if (getExchange() && getDomain() != Domain::Once)
     return emitOpError("has an exchange and does not run once");
-  auto step = (*this)->getParentOfType<StepOp>();
   // phase_c5
   if (getSet() && *getSet() >= step.getSetCount())
     return emitOpError() << "is of set " << *getSet() << " of "
@@ -79,14 +110,6 @@ LogicalResult PhaseOp::verify() {
       return fold.emitOpError("is beside a fold that is over other chunks: one of "
                               "both is over tensors");
   return getSweep() ? verifySet(*this, getSweep()) : success();
-}
-
-// The argument of the step that `value` is, or null.
-static BlockArgument argumentOf(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument && isa<StepOp>(argument.getOwner()->getParentOp())
-             ? argument
-             : BlockArgument();
 }
 
 LogicalResult ReadOp::verify() {
@@ -106,23 +129,31 @@ LogicalResult WriteOp::verify() {
   return success();
 }
 
-// Whether a phase before `phase` keeps a value in a word.
-static bool isKept(Operation *phase, Space space, uint64_t word) {
+// What phases before that of `op` keep in a word.
+static SmallVector<Value> keptBefore(Operation *op, Space space, uint64_t word) {
+  SmallVector<Value> kept;
+  Operation *phase = op->getParentOfType<PhaseOp>();
   if (space == Space::Tensor)
     space = Space::Row;
   while (phase && (phase = phase->getPrevNode()))
     if (auto earlier = dyn_cast<PhaseOp>(phase))
       for (auto keep : earlier.getBody().getOps<KeepOp>())
         if (keep.getSpace() == space && keep.getWord() == word)
-          return true;
-  return false;
+          kept.push_back(keep.getValue());
+  return kept;
 }
 
 LogicalResult RecallOp::verify() {
+  SmallVector<Value> kept = keptBefore(*this, getSpace(), getWord());
   // recall_c1
-  if (!isKept((*this)->getParentOfType<PhaseOp>(), getSpace(), getWord()))
+  if (kept.empty())
     return emitOpError() << "recalls " << stringifySpace(getSpace()) << " "
                          << getWord() << ", which no earlier phase keeps";
+  // recall_c2
+  if (!llvm::is_contained(ValueRange(kept).getTypes(), getType()))
+    return emitOpError() << "recalls " << stringifySpace(getSpace()) << " "
+                         << getWord() << " as " << getType() << ", kept as "
+                         << kept.front().getType();
   return success();
 }
 
@@ -149,6 +180,16 @@ LogicalResult FoldOp::verify() {
   if (!hasType(getReduction(), getValue().getType(), 32))
     return emitOpError() << "by '" << stringifyReduction(getReduction())
                          << "' gives " << getValue().getType();
+  auto isReduced = [&](Value value) {
+    auto sweep = value.getDefiningOp<SweepOp>();
+    return sweep && sweep.getReduction(cast<OpResult>(value).getResultNumber()) ==
+                        getReduction();
+  };
+  // fold_c2
+  if (llvm::none_of(keptBefore(*this, Space::Chunk, getWord()), isReduced))
+    return emitOpError() << "by '" << stringifyReduction(getReduction())
+                         << "' is of chunk " << getWord()
+                         << ", in which no earlier sweep keeps that";
   return success();
 }
 
@@ -157,5 +198,13 @@ LogicalResult TotalOp::verify() {
   if (!hasType(getReduction(), getValue().getType(), 1))
     return emitOpError() << "by '" << stringifyReduction(getReduction())
                          << "' gives " << getValue().getType();
+  auto isFolded = [&](Value value) {
+    return hasType(getReduction(), value.getType(), 32);
+  };
+  // total_c2
+  if (llvm::none_of(keptBefore(*this, Space::Row, getWord()), isFolded))
+    return emitOpError() << "by '" << stringifyReduction(getReduction())
+                         << "' is of row " << getWord()
+                         << ", in which no earlier phase keeps that";
   return success();
 }

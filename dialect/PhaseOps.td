@@ -60,7 +60,10 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     - (phase_c3) the streams of a phase are of its set;
     - (phase_c4) only a phase that runs once has an exchange;
     - (phase_c5) the set of a phase has lists;
-    - (phase_c6) either all folds of a phase are `over tensor`, or none is.
+    - (phase_c6) either all folds of a phase are `over tensor`, or none is;
+    - (phase_c7) a phase that runs once reads, writes, recalls and keeps nothing of a
+      tensor or a group, and asks for no tag and no extent;
+    - (phase_c8) what the sweep of a phase reduces is kept in a word of a chunk.
   }];
   let arguments = (ins SymbolNameAttr:$name, Altgrad_DomainAttr:$domain,
                        OptionalAttr<I64Attr>:$set, UnitAttr:$exchange);
@@ -135,7 +138,8 @@ def Altgrad_RecallOp : Altgrad_Op<"recall"> {
     Constraints:
 
     - (recall_c1) an earlier phase of the step keeps a value in this word; for `tensor` in
-      this word of a row.
+      this word of a row;
+    - (recall_c2) that value has the type of the result.
   }];
   let arguments = (ins Altgrad_SpaceAttr:$space, I64Attr:$word);
   let results = (outs AnyTypeOf<[F64, F32, I64, I32, I1]>:$value);
@@ -180,7 +184,8 @@ def Altgrad_FoldOp : Altgrad_Op<"fold"> {
 
     Constraints:
 
-    - (fold_c1) an `and` gives an i32, the other reductions an f32.
+    - (fold_c1) an `and` gives an i32, the other reductions an f32;
+    - (fold_c2) the sweep of an earlier phase keeps in this word what it reduces in this way.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word,
                        UnitAttr:$tensor);
@@ -200,7 +205,8 @@ def Altgrad_TotalOp : Altgrad_Op<"total"> {
 
     Constraints:
 
-    - (total_c1) an `and` gives an i1, the other reductions an f32.
+    - (total_c1) an `and` gives an i1, the other reductions an f32;
+    - (total_c2) an earlier phase keeps a fold of this kind in this word of a row.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction, I64Attr:$word,
                        OptionalAttr<I64Attr>:$set);

@@ -375,6 +375,9 @@ LogicalResult SweepOp::verify() {
              << "reduces " << emit.getOperand(index).getType() << " by '"
              << stringifyReduction(getReduction(index)) << "' to "
              << result.getType();
+    // sweep_c17
+    if (getScope(index) == Scope::Group)
+      return emitOpError("reduces over a group, for which there are no sums");
   }
   if (goesOverTiles() && failed(verifyTiles(*this)))
     return failure();

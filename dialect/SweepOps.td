@@ -168,7 +168,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c13) such a sweep has blocks of at most 128 elements, the columns of a tile;
     - (sweep_c14) the quick body has as many block reductions as the wide one;
     - (sweep_c15) in a sweep with the largest of a column or a square, no two codes share a byte;
-    - (sweep_c16) in such a sweep no value differs between units.
+    - (sweep_c16) in such a sweep no value differs between units;
+    - (sweep_c17) what is reduced is reduced over a unit, a tensor or the step.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,

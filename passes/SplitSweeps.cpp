@@ -250,6 +250,10 @@ struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
         op.emitOpError("is not in element form: it comes before "
                        "altgrad-inline-rules and the expanding passes");
         return signalPassFailure();
+      } else if (isa<PhaseOp>(op)) {
+        op.emitOpError("stands in a step that is still to be planned: phases are "
+                       "made by altgrad-plan-phases");
+        return signalPassFailure();
       }
     PlanChoice choice = planSweeps(step);
     SweepWriter(step, choice.plan).write();

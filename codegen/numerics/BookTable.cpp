@@ -4,7 +4,7 @@
 #include "codegen/numerics/BookTable.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/kernels/gpu/ThreadSums.h"
+#include "codegen/kernels/gpu/SharedMemory.h"
 #include "codegen/numerics/Integers.h"
 #include "dialect/Dialect.h"
 
@@ -164,25 +164,34 @@ static void copyParts(ImplicitLocOpBuilder &b, Value copy, ArrayRef<BookPart> pa
   NVVM::Barrier0Op::create(b);
 }
 
-static void shareBooksOf(LLVM::LLVMFuncOp kernel) {
+// What is looked up of books in `op`.
+static SmallVector<BookPart> partsIn(Operation *op) {
   llvm::SetVector<std::pair<unsigned, unsigned>> used; // a place, and whether next
-  kernel.walk([&](Operation *op) {
+  op->walk([&](Operation *op) {
     if (auto decode = dyn_cast<DecodeOp>(op); decode && decode.getFormat().isBook())
       used.insert({decode.getFormat().getBook() - 1, false});
     if (auto encode = dyn_cast<EncodeOp>(op); encode && encode.getFormat().isBook())
       used.insert({encode.getFormat().getBook() - 1, true});
   });
-  if (used.empty())
+  return llvm::map_to_vector(used, [](auto part) {
+    return BookPart{part.first, part.second != 0};
+  });
+}
+
+unsigned altgrad::bookBytes(Operation *op) {
+  unsigned entries = 0;
+  for (BookPart part : partsIn(op))
+    entries = std::max(entries, part.first() + part.size());
+  return entries * sizeof(float);
+}
+
+static void shareBooksOf(LLVM::LLVMFuncOp kernel) {
+  SmallVector<BookPart> parts = partsIn(kernel);
+  if (parts.empty())
     return;
-  SmallVector<BookPart> parts;
-  unsigned size = 0;
-  for (auto [place, isNext] : used) {
-    parts.push_back({place, isNext != 0});
-    size = std::max(size, parts.back().first() + parts.back().size());
-  }
   ImplicitLocOpBuilder b(kernel.getLoc(), kernel);
   b.setInsertionPointToStart(&kernel.getBody().front());
-  Value copy = sharedMemory(b, kernel, copyName, size * sizeof(float), /*alignment=*/16);
+  Value copy = sharedVariable(b, kernel, copyName, bookBytes(kernel), /*alignment=*/16);
   copyParts(b, copy, parts);
 }
 

@@ -44,6 +44,8 @@ private:
 /// Lets the threads of each kernel of a GPU copy the tables that it looks up into
 /// shared memory, before all else.
 void shareBooks(mlir::Operation *module);
+/// The bytes of a kernel's copy whose sweep is `op`.
+unsigned bookBytes(mlir::Operation *op);
 
 } // namespace altgrad
 

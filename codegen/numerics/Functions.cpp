@@ -108,13 +108,16 @@ Value altgrad::exponential(ImplicitLocOpBuilder &b, Value x, bool many) {
     factorial *= i + 1;
   }
   Value p = d.polynomial(r, taylor);
-  // 2^k by its exponent field; outside [-1022, 1023] the result is 0 or infinity.
-  Value low = d.less(x, d.f64(-708.0)), high = d.less(d.f64(709.0), x);
+  // 2^k as two factors by their exponent fields: the second product rounds once where
+  // the result is subnormal or too large, as it is from ln(2^1024) = 709.78 on.
+  Value low = d.less(x, d.f64(-746.0)), high = d.less(d.f64(710.0), x);
   Value safe = d.choose(low, d.f64(0.0), d.choose(high, d.f64(0.0), k));
   Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, x, x);
   safe = d.choose(isNan, d.f64(0.0), safe);
-  Value field = exponentField(d, safe, many);
-  Value scaled = d.mul(p, d.number(field));
+  Value half = d.sub(d.fma(safe, d.f64(0.5), shift), shift);
+  Value scaled = p;
+  for (Value power : {half, d.sub(safe, half)})
+    scaled = d.mul(scaled, d.number(exponentField(d, power, many)));
   Value result = d.choose(low, d.f64(0.0), scaled);
   return d.choose(high, d.f64(std::numeric_limits<double>::infinity()), result);
 }

@@ -15,7 +15,9 @@ struct StepText {
   std::string signature, body;
   llvm::SmallVector<std::string> writes, always; // of the commit
   std::string condition;                         // of `writes`; "": none
-  llvm::StringSet<> names;
+  // Arguments; values of the whole step are called `%clip.norm` and so on, behind
+  // names that no argument may have.
+  llvm::StringSet<> names = {"clip", "scale", "skip", "change"};
 
   // A name that no other argument has: names of a rule may be any.
   std::string name(llvm::StringRef wanted) {

@@ -145,3 +145,80 @@ altgrad.step @s(in %x: f32) {
   }
   commit
 }
+
+// -----
+
+altgrad.step @s(in %lr: f64 per_group) {
+  phase @p once {
+    // phase_c7
+    // expected-error@+1 {{'altgrad.read' op is about a tensor or a group, in a phase that runs once for all of them}}
+    %x = read %lr : f64
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: f32) {
+  phase @p once {
+    // expected-error@+1 {{'altgrad.tag' op is about a tensor or a group, in a phase that runs once for all of them}}
+    %t = tag : i64
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p chunks set 0 {
+    // phase_c8
+    // expected-error@+1 {{'altgrad.sweep' op reduces what its phase keeps in no chunk}}
+    %x = sweep @p load(%a from %g : !altgrad.tensors<f32>) reduce(add over step) store() {
+      emit %a : f32
+    }
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %x: f32) {
+  phase @p once {
+    %y = read %x : f32
+    keep %y in step 0 : f32
+  }
+  phase @q once {
+    // recall_c2
+    // expected-error@+1 {{'altgrad.recall' op recalls step 0 as 'f64', kept as 'f32'}}
+    %z = recall step 0 : f64
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p chunks set 0 {
+    %x = sweep @p load(%a from %g : !altgrad.tensors<f32>) reduce(max over step) store() {
+      emit %a : f32
+    }
+    keep %x in chunk 0 : f32
+  }
+  phase @q rows {
+    // fold_c2
+    // expected-error@+1 {{'altgrad.fold' op by 'add' is of chunk 0, in which no earlier sweep keeps that}}
+    %x = fold add chunk 0 : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>) {
+  phase @p once {
+    // total_c2
+    // expected-error@+1 {{'altgrad.total' op by 'add' is of row 3, in which no earlier phase keeps that}}
+    %x = total add row 3 : f32
+  }
+  commit
+}

@@ -215,3 +215,14 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
   }
   commit
 }
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>) {
+  // sweep_c17
+  // expected-error@+1 {{'altgrad.sweep' op reduces over a group, for which there are no sums}}
+  %n = sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce(add over group) store() {
+    emit %a : f32
+  }
+  commit
+}

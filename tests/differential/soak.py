@@ -3,6 +3,7 @@
 import argparse
 import pathlib
 import sys
+import tempfile
 import time
 
 import compare
@@ -10,13 +11,15 @@ import ptxrun
 import randomcase
 import randomline
 import randomstep
+import test_ptxas_takes
 
 REGRESSION = pathlib.Path(__file__).resolve().parents[1] / "regression"
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("hours", type=float)
+    parser.add_argument("hours", type=float, nargs="?", default=0)
+    parser.add_argument("--ptxas", type=int, default=0, metavar="COUNT", help="instead: so many requests through ptxas on every GPU target")
     parser.add_argument("--seed", type=int, help="the first seed; default: the clock")
     parser.add_argument("--cases", type=int, default=0, help="stop after so many specs")
     parser.add_argument("--failures", type=pathlib.Path, default=REGRESSION,
@@ -29,9 +32,25 @@ def report(cases, failures, start):
           f"{compare.TOTAL.elements} elements, {failures} failures", flush=True)
 
 
+def assemble(first, count):
+    """Requests from a seed on for each GPU target through ptxas; how many it refused."""
+    failures = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(first, first + count):
+            text = randomline.text(randomline.generate(seed))
+            for target in test_ptxas_takes.TARGETS:
+                if words := test_ptxas_takes.refused(text, target, pathlib.Path(folder)):
+                    failures += 1
+                    print(f"REFUSED seed {seed} {target}: {words.strip()[:300]}", flush=True)
+    print(f"{count} requests from seed {first} on, {len(test_ptxas_takes.TARGETS)} targets, {failures} refused")
+    return failures
+
+
 def main():
     given = arguments()
     seed = given.seed if given.seed is not None else int(time.time())
+    if given.ptxas:
+        return 1 if assemble(seed, given.ptxas) else 0
     ptx = {"races": False} if ptxrun.available() else None
     print(f"seeds from {seed}; {'host and PTX' if ptx else 'host only: no interpreter'}", flush=True)
     start = told = time.time()

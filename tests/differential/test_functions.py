@@ -65,13 +65,22 @@ def worst(values, exact):
 def test_exp():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.uniform(-1, 1, 300), rng.uniform(-700, 700, 200), rng.normal(0, 1e-6, 50),
-                        [0.0, -0.0, 1.0, -1.0, 708.9, -707.9, 1e-300]])
+                        [0.0, -0.0, 1.0, -1.0, 708.9, -707.9, 1e-300],
+                        [709.5, 709.78, 709.7827, 709.782712893384]])  # the last is ln of the largest f64
     assert worst(results(step_text("math.exp"), {"x": x}), map(exact_exp, x)) <= EXP_ULP
+
+
+def test_exp_below_the_normal_numbers():
+    """They go to 0 by steps of 2^-1074, half of which at -745.13 rounds to none."""
+    x = np.concatenate([np.linspace(-746, -708, 200), [-745.13, -745.14]])
+    got = results(step_text("math.exp"), {"x": x})
+    assert worst(got, map(exact_exp, x)) <= EXP_ULP
+    assert got[-2] == 2.0**-1074 and got[-1] == 0.0
 
 
 def test_many_exponentials():
     """Twenty of them in a step are lowered otherwise, to the same bits."""
-    x = np.concatenate([np.linspace(-709, 710, 200), [0.0, -0.0, math.nan, math.inf, -math.inf]])
+    x = np.concatenate([np.linspace(-746, 711, 200), [0.0, -0.0, math.nan, math.inf, -math.inf]])
     others = "".join(f"  %e{i} = math.exp %z{i} : f64\n  %z{i + 1} = arith.mulf %e{i}, %x : f64\n" for i in range(20))
     many = step_text("math.exp").replace("out %y:", "out %z: f64 per_tensor, out %y:").replace("  commit always", (
         "  %z0 = arith.negf %x : f64\n" + others + "  commit always %z20 to %z : f64,"))

@@ -3,8 +3,6 @@
 #define ALTGRAD_CODEGEN_GPULOWERING_H
 
 #include "codegen/kernels/Columns.h"
-
-#include "codegen/Target.h"
 #include "codegen/kernels/Scalars.h"
 #include "codegen/kernels/gpu/ThreadSums.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -338,6 +336,7 @@ private:
   mlir::ImplicitLocOpBuilder builder;
   mlir::Value inBlock, inWarp;     // the thread's number, i64
   mlir::Value block, blocks, warp, warps; // i64, of the grid
+  std::optional<SharedMemory> shared; // of the kernel in work
   mlir::Value begin, end; // items of the phase's domain, i64
   unsigned resident = 0;  // blocks on a multiprocessor that ptxas makes room for
   /// Of shared memory, for small phases: of every thread, every warp, the block.

@@ -8,26 +8,32 @@
 using namespace mlir;
 using namespace altgrad;
 
-// Static shared memory that a block may have, less the tables of books.
-constexpr unsigned mostBytes = 43 << 10;
-
 // The way from a reduction back to a value: of each operation on it the name and
 // the operand that is next.
 using Way = SmallVector<std::pair<StringRef, unsigned>>;
 
-static bool looksUp(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (auto decode = dyn_cast_or_null<DecodeOp>(op))
-    return decode.getFormat().isBook();
-  return op && !isa<BlockReduceOp>(op) &&
-         llvm::any_of(op->getOperands(), looksUp);
+// What is decoded by a book, and what is computed from that.
+static DenseSet<Value> lookedUp(Block &body) {
+  DenseSet<Value> values;
+  for (Operation &op : body) {
+    auto decode = dyn_cast<DecodeOp>(op);
+    bool follows = decode ? decode.getFormat().isBook()
+                          : !isa<BlockReduceOp>(op) &&
+                                llvm::any_of(op.getOperands(), [&](Value value) {
+                                  return values.contains(value);
+                                });
+    if (follows)
+      values.insert_range(op.getResults());
+  }
+  return values;
 }
 
 namespace {
 // The ways from a reduction to the values that it has in common with others.
 class Ways {
 public:
-  explicit Ways(BlockReduceOp reduce) {
+  explicit Ways(BlockReduceOp reduce)
+      : lookups(lookedUp(*reduce->getBlock())) {
     own.insert(reduce);
     for (Operation &op : llvm::reverse(*reduce->getBlock()))
       if (!op.use_empty() && llvm::all_of(op.getUsers(), [&](Operation *user) {
@@ -41,11 +47,13 @@ public:
 
 private:
   void find(Operation *op, Way way) {
+    if (!seen.insert(op).second)
+      return;
     way.emplace_back(op->getName().getStringRef(), 0);
     for (auto [number, operand] : llvm::enumerate(op->getOperands())) {
       way.back().second = number;
       Operation *from = operand.getDefiningOp();
-      if (!from || !looksUp(operand))
+      if (!from || !lookups.contains(operand))
         continue;
       if (own.contains(from))
         find(from, way);
@@ -54,7 +62,8 @@ private:
     }
   }
 
-  DenseSet<Operation *> own; // what nobody else needs
+  DenseSet<Value> lookups;
+  DenseSet<Operation *> own, seen; // what nobody else needs
   DenseSet<Value> found;
 };
 } // namespace
@@ -85,7 +94,7 @@ void GpuLowering::allocateKept(KernelBuilder &kernel, Chunk &chunk,
         return other.values.front() == kept.values.front();
       });
       if (isKnown || llvm::is_contained(kept.values, Value()) ||
-          !memory.grow(mostBytes, chunk.vectors(), bytes))
+          !memory.grow(chunk.vectors(), bytes))
         continue;
       std::string name = "kept" + std::to_string(chunk.kept.size());
       kept.slots = memory.allocate(name, chunk.vectors(), bytes);

@@ -73,6 +73,7 @@ void GpuLowering::lower(PhaseOp phase) {
   Block *entry = function.addEntryBlock(builder);
   resident = sharesWords(phase) ? tuning.residentSmall : tuning.residentBlocks;
   builder.setInsertionPointToStart(entry);
+  shared.emplace(builder, function, tuning);
   for (unsigned i = 0; i < memberCount; ++i)
     kernel.members[i] = entry->getArgument(i);
   begin = entry->getArgument(memberCount);

@@ -21,9 +21,7 @@ bool GpuLowering::sharesWords(PhaseOp phase) {
 }
 
 void GpuLowering::allocateWords() {
-  auto kernel =
-      cast<LLVM::LLVMFuncOp>(builder.getInsertionBlock()->getParentOp());
-  words = sharedMemory(builder, kernel, "words", wordCount * wordBytes, 16);
+  words = shared->allocate("words", wordCount * wordBytes, 16);
 }
 
 Value GpuLowering::sharedWord(KernelBuilder &kernel, Value index) {

@@ -7,6 +7,7 @@
 // in words of 32 bits. So a kernel's registers hardly depend on the formats.
 #include "codegen/kernels/PackedCodes.h"
 #include "codegen/kernels/gpu/GpuLowering.h"
+#include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Philox.h"
 #include "codegen/phases/Launches.h"
 
@@ -74,7 +75,8 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   auto phase = sweep->getParentOfType<PhaseOp>();
   bool byBlock = chunkThreads(sweep) == ALTGRAD_BLOCK_THREADS;
   Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
-  ThreadMemory memory(kernel, inBlock, target.gpu.sharedBytes);
+  shared->reserve(bookBytes(sweep));
+  ThreadMemory memory(kernel, inBlock, *shared, target.gpu);
   std::optional<Columns> cut;
   std::optional<TileMemory> tile;
   if (sweep.goesOverTiles())

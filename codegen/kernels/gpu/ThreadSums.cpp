@@ -1,4 +1,4 @@
-// Entries of threads in shared memory; partial sums there and in registers.
+// Partial sums in registers and in shared memory.
 #include "codegen/kernels/gpu/ThreadSums.h"
 #include "codegen/kernels/Reductions.h"
 
@@ -10,48 +10,6 @@ using namespace mlir;
 using namespace altgrad;
 
 constexpr unsigned wordBytes = sizeof(float);
-
-Value altgrad::sharedMemory(ImplicitLocOpBuilder &builder,
-                            LLVM::LLVMFuncOp function, StringRef name,
-                            unsigned bytes, unsigned alignment) {
-  auto space = unsigned(NVVM::NVVMMemorySpace::Shared);
-  std::string symbol = (function.getSymName() + "_" + name).str();
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(function);
-    LLVM::GlobalOp::create(builder,
-                           LLVM::LLVMArrayType::get(builder.getI8Type(), bytes),
-                           /*isConstant=*/false,
-                           bytes ? LLVM::Linkage::Internal
-                                 : LLVM::Linkage::External,
-                           symbol, Attribute(), alignment, space);
-  }
-  return LLVM::AddressOfOp::create(
-      builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
-}
-
-ThreadMemory::ThreadMemory(KernelBuilder &kernel, Value inBlock, unsigned limit)
-    : kernel(kernel), function(cast<LLVM::LLVMFuncOp>(
-                          kernel.builder.getInsertionBlock()->getParentOp())),
-      inBlock(inBlock), limit(limit) {}
-
-unsigned ThreadMemory::room(unsigned bytes) const {
-  return (limit - used) / stride(bytes);
-}
-
-bool ThreadMemory::grow(unsigned most, unsigned count, unsigned bytes) {
-  if (used + count * stride(bytes) > most)
-    return false;
-  limit = std::max(limit, used + count * stride(bytes));
-  return true;
-}
-
-Value ThreadMemory::allocate(StringRef name, unsigned count, unsigned bytes) {
-  used += count * stride(bytes);
-  Value all = sharedMemory(kernel.builder, function, name,
-                           count * stride(bytes), bytes);
-  return kernel.offset(all, inBlock, bytes);
-}
 
 ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep,
                        ThreadMemory &memory)

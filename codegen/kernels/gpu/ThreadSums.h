@@ -1,45 +1,14 @@
-// What a thread of a GPU keeps through a chunk: partial sums, and entries in
-// shared memory.
+// The partial sums that a thread of a GPU keeps through a chunk.
 #ifndef ALTGRAD_CODEGEN_THREADSUMS_H
 #define ALTGRAD_CODEGEN_THREADSUMS_H
 
-#include "codegen/kernels/KernelBuilder.h"
 #include "codegen/kernels/Reductions.h"
+#include "codegen/kernels/gpu/SharedMemory.h"
 
 namespace altgrad {
 
 constexpr int64_t warpThreads = 32;
 constexpr int64_t warpsPerBlock = ALTGRAD_BLOCK_THREADS / warpThreads;
-
-/// Bytes that the threads of a block share.
-mlir::Value sharedMemory(mlir::ImplicitLocOpBuilder &builder,
-                         mlir::LLVM::LLVMFuncOp kernel, llvm::StringRef name,
-                         unsigned bytes, unsigned alignment);
-
-/// Shared memory in which every thread has entries of its own, beside those of
-/// its neighbours: there is no barrier, and no bank conflict.
-class ThreadMemory {
-public:
-  /// The builder is at the kernel's outermost block. `inBlock`: the thread's
-  /// number; `limit`: bytes of all threads.
-  ThreadMemory(KernelBuilder &kernel, mlir::Value inBlock, unsigned limit);
-  /// The entries of `bytes` that every thread can still have.
-  unsigned room(unsigned bytes) const;
-  /// Lets `count` more entries in, where all are no more than `most` bytes then.
-  bool grow(unsigned most, unsigned count, unsigned bytes);
-  /// The first of a thread's entries.
-  mlir::Value allocate(llvm::StringRef name, unsigned count, unsigned bytes);
-  /// The distance to the next one.
-  static unsigned stride(unsigned bytes) {
-    return ALTGRAD_BLOCK_THREADS * bytes;
-  }
-
-private:
-  KernelBuilder &kernel;
-  mlir::LLVM::LLVMFuncOp function;
-  mlir::Value inBlock;
-  unsigned limit, used = 0;
-};
 
 /// As vectors of a sweep's wide body. Each of the 32 threads of a warp has
 /// eight of the 256 lanes of a sum. One sum has them in registers, several have

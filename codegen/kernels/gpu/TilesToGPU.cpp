@@ -16,17 +16,16 @@ static_assert(ALTGRAD_BLOCK_THREADS == 2 * tileColumns);
 
 GpuLowering::TileMemory GpuLowering::makeTile(KernelBuilder &kernel,
                                               Columns &columns) {
-  auto function =
-      cast<LLVM::LLVMFuncOp>(builder.getInsertionBlock()->getParentOp());
   constexpr unsigned bytes = sizeof(float);
   static_assert(ALTGRAD_SQUARE_BYTES == squareBlock * tileColumns * bytes);
   // More than 48 KB are dynamic; and so many blocks have no room for four.
   if (columns.isSquare())
     resident = std::min(resident, 3u);
-  unsigned held = columns.isSquare() ? 0 : columns.rows() * tileColumns * bytes;
-  return {columns, sharedMemory(builder, function, "tile", held, 16),
-          sharedMemory(builder, function, "halves",
-                       ALTGRAD_BLOCK_THREADS * bytes, 16)};
+  unsigned held = columns.rows() * tileColumns * bytes;
+  Value tile = columns.isSquare() ? shared->allocateDynamic("tile", held, 16)
+                                  : shared->allocate("tile", held, 16);
+  return {columns, tile,
+          shared->allocate("halves", ALTGRAD_BLOCK_THREADS * bytes, 16)};
 }
 
 // The thread's part of a row as a chunk of its own, of as many elements as exist.

@@ -10,6 +10,26 @@
 using namespace mlir;
 using namespace altgrad;
 
+// From the middle of a call's draws to the end of a vector of calls.
+static int64_t stackBytes(SweepOp sweep, DrawOp draw) {
+  return ALTGRAD_CHUNK * draw.getType().getIntOrFloatBitWidth() / 8 +
+         (1 + sweep.getWidth()) * bytesOfCall;
+}
+
+LogicalResult altgrad::checkDraws(SweepOp sweep, const Target &target) {
+  int64_t bytes = 0, draws = 0;
+  for (DrawOp draw : sweep.getBody().getOps<DrawOp>()) {
+    bytes += stackBytes(sweep, draw);
+    ++draws;
+  }
+  if (bytes <= target.cpu.drawBytes)
+    return success();
+  return sweep.emitOpError() << "rounds " << draws << " values of an element by draws, which take "
+                             << (bytes >> 10) << " KB of a thread's stack, at most "
+                             << (target.cpu.drawBytes >> 10)
+                             << "; let fewer lists round stochastically";
+}
+
 // Each `draw` of the bodies ==> one more stream that they load.
 void HostLowering::makeStreams(KernelBuilder &kernel, SweepOp sweep) {
   OpBuilder nowhere(builder.getContext()); // the streams are in no block
@@ -20,11 +40,9 @@ void HostLowering::makeStreams(KernelBuilder &kernel, SweepOp sweep) {
         builder.getContext(),
         FormatAttr::getNamed(builder.getContext(), bits == 16 ? "bf16" : "f32"));
     Value stream = SpillOp::create(nowhere, draw.getLoc(), type);
-    // From the middle of a call's draws to the end of a vector of calls.
-    int64_t most = ALTGRAD_CHUNK * bits / 8 + (1 + sweep.getWidth()) * bytesOfCall;
-    Value memory =
-        LLVM::AllocaOp::create(builder, kernel.pointerType(),
-                               builder.getI8Type(), kernel.i64(most), 64);
+    Value memory = LLVM::AllocaOp::create(
+        builder, kernel.pointerType(), builder.getI8Type(),
+        kernel.i64(stackBytes(sweep, draw)), 64);
     drawn.push_back({stream, draw.getSeed(), draw.getStep(),
                      int64_t(draw.getStore()), bits, memory});
   }

@@ -275,6 +275,9 @@ private:
 mlir::Value both(mlir::ImplicitLocOpBuilder &builder, mlir::Value before,
                  mlir::Value value);
 
+/// Whether a thread's stack has room for the draws of a sweep; emits an error if not.
+mlir::LogicalResult checkDraws(SweepOp sweep, const Target &target);
+
 } // namespace altgrad
 
 #endif // ALTGRAD_CODEGEN_HOSTLOWERING_H

@@ -180,6 +180,8 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
               << "has a body for " << sweep.getWidth() << " elements, '"
               << level << "' wants " << target->vectorWidth;
           return signalPassFailure();
+        } else if (sweep && failed(checkDraws(sweep, *target))) {
+          return signalPassFailure();
         }
       if (!getOperation().lookupSymbol(prefetchVariable)) {
         OpBuilder top = OpBuilder::atBlockBegin(getOperation().getBody());

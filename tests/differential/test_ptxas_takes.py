@@ -1,0 +1,42 @@
+"""What the compiler makes of random storage lines goes through ptxas: no kernel has more of anything than its target."""
+
+import shutil
+import subprocess
+
+import pytest
+
+import program
+import randomline
+
+PTXAS = shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas")
+TARGETS = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"]
+# The widest of each kind that shares memory: draws of 32 bits, blocks by books, tiles of columns and squares.
+WIDEST = ["param=bf16,stochastic32 states=bf16,stochastic32 copy=mxfp8,both",
+          "param=bf16,stochastic32 states=bf16,stochastic32 copy=ocp.e4m3fn:128x128",
+          "param=f16,stochastic32 states=bnb8:128 copy=mxfp8e5m2,both", "param=f16,stochastic32 states=bnb8:256 copy=nvfp4,stochastic32"]
+
+
+def refused(text, target, folder):
+    """ptxas' words about a step, or ''."""
+    path = folder / f"{target}.ptx"
+    program.call("-", f"--rule-path={program.TEMPLATES}", f"--target={target}", "--emit=ptx", "-o", path, text=text)
+    done = subprocess.run([PTXAS, f"-arch={target}", path, "-o", "/dev/null"], capture_output=True, text=True)
+    return done.stderr if done.returncode else ""
+
+
+needs_ptxas = pytest.mark.skipif(PTXAS is None, reason="no ptxas on this machine")
+
+
+@needs_ptxas
+@pytest.mark.parametrize("seed", range(2000, 2010))
+def test_random_requests(seed, tmp_path):
+    """One target each: `soak.py --ptxas 500` asks for all five."""
+    assert not refused(randomline.text(randomline.generate(seed)), TARGETS[seed % len(TARGETS)], tmp_path)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("target", TARGETS)
+def test_widest(target, tmp_path):
+    for words in WIDEST:
+        text = program.generated("ademamix", words, "--clip", "--statistics")
+        assert not refused(text, target, tmp_path), words
