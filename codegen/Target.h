@@ -32,6 +32,11 @@ struct CpuTuning {
   // Of a thread's stack, for the draws of a chunk: threads have 8 MB as a rule, and
   // 2 MB where OpenMP starts them.
   int64_t drawBytes;
+  // A sweep that only sums goes through a row of 256 elements at once where its body is
+  // no longer: each vector has a copy of it. By tools/bench.py on Zen 4.
+  size_t rowOperations = 32;
+  // Sums in any order, or conjunctions, that need not wait for each other.
+  size_t chains = 4;
 };
 
 struct GpuTuning {
@@ -61,6 +66,22 @@ struct GpuTuning {
   // The same for kernels with folds and scalars in them, whose loops ptxas
   // unrolls until they have as many registers as they may.
   unsigned residentSmall;
+  // Of a square's tile, which takes 64 KB of shared memory.
+  unsigned residentSquare = 3;
+  // Registers that a sweep keeps throughout a chunk before it has one block fewer: for
+  // the shared values of each block reduction, and for each of several sums beside draws
+  // or a master in two parts, without and with a guard. By ptxas's spills of stock steps.
+  unsigned keptRegisters = 22, ofBlock = 8, ofSum = 2, ofGuardedSum = 8;
+  // Words that may be loaded before their time where values wait in shared memory, of
+  // which a search in a code book takes some, and a guard. By ptxas's spills at 80 registers.
+  unsigned aheadWords = 52, ofSearch = 11, ofGuard = 10;
+  // Sums of a sweep beyond which its guard is asked for each vector.
+  unsigned guardedSums = 4;
+  // Rows of a chunk that a warp loads before the first of them is used, at most.
+  int64_t rowsAhead = 4;
+  // Partial sums of a tensor that are one thread's, and those that want a block; and
+  // how many a thread loads before it adds them. By the model of tests/gpumodel.
+  int64_t fewChunks = 8, manyChunks = 16384, partialsAhead = 8;
 };
 
 struct Target {
@@ -81,6 +102,13 @@ struct Target {
 };
 
 llvm::ArrayRef<Target> getTargets();
+
+/// What a report gives times for: the rate of a copy in GPU memory.
+struct Machine {
+  llvm::StringLiteral name;
+  double bytesPerSecond;
+};
+llvm::ArrayRef<Machine> getMachines();
 
 /// Null for an unknown name.
 const Target *findTarget(llvm::StringRef name);

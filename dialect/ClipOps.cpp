@@ -6,35 +6,18 @@
 using namespace mlir;
 using namespace altgrad;
 
-ParseResult ClipOp::parse(OpAsmParser &parser, OperationState &result) {
-  SmallVector<OpAsmParser::UnresolvedOperand> values;
-  OpAsmParser::UnresolvedOperand bound;
-  auto &builder = parser.getBuilder();
-  Type reals = RealsType::get(parser.getContext());
-  if (parser.parseOperandList(values) || parser.parseKeyword("to") ||
-      parser.parseOperand(bound) ||
-      parser.parseOptionalAttrDict(result.attributes) ||
-      parser.resolveOperands(values, reals, result.operands) ||
-      parser.resolveOperand(bound, builder.getF32Type(), result.operands))
-    return failure();
-  result.addTypes(SmallVector<Type>(values.size(), reals));
-  result.addTypes(builder.getF32Type());
+LogicalResult ClipOp::inferReturnTypes(MLIRContext *context,
+                                       std::optional<Location>, Adaptor adaptor,
+                                       SmallVectorImpl<Type> &types) {
+  types.assign(adaptor.getValues().size(), RealsType::get(context));
+  types.push_back(Float32Type::get(context));
   return success();
-}
-
-void ClipOp::print(OpAsmPrinter &printer) {
-  printer << ' ' << getValues() << " to " << getMaxNorm();
-  printer.printOptionalAttrDict((*this)->getAttrs());
 }
 
 LogicalResult ClipOp::verify() {
   // clip_c1
   if (getValues().empty())
     return emitOpError("clips no list");
-  // clip_c2
-  if (getValues().size() != getClipped().size())
-    return emitOpError() << "has " << getClipped().size() << " results for "
-                         << getValues().size() << " lists";
   return success();
 }
 

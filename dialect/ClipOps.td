@@ -5,7 +5,7 @@
 
 include "dialect/StepOps.td"
 
-def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure]> {
+def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure, InferTypeOpAdaptor]> {
   let summary = "scale lists of gradients down to a global norm";
   let description = [{
     `norm` is the Euclidean norm of all lists together, before clipping. Every list is
@@ -19,12 +19,11 @@ def Altgrad_ClipOp : Altgrad_Op<"clip_by_global_norm", [Pure]> {
 
     Constraints:
 
-    - (clip_c1) there is at least one list;
-    - (clip_c2) there is one clipped list for each list.
+    - (clip_c1) there is at least one list.
   }];
   let arguments = (ins Variadic<Altgrad_RealsType>:$values, F32:$max_norm);
   let results = (outs Variadic<Altgrad_RealsType>:$clipped, F32:$norm);
-  let hasCustomAssemblyFormat = 1;
+  let assemblyFormat = "$values `to` $max_norm attr-dict";
   let hasVerifier = 1;
 }
 

@@ -1,4 +1,4 @@
-// Registration of the dialect; its types in text.
+// Registration of the dialect; its types in text, and parts of its operations.
 #include "dialect/Dialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -108,3 +108,59 @@ void altgrad::TensorsType::print(AsmPrinter &printer) const {
     printer << " packed";
   printer << ">";
 }
+
+//===-- Operations, and what their formats do not say ---------------------------===//
+
+using namespace altgrad;
+
+// ` draw(%r)`, or ` draw(%r : i32)`: an i16 goes without saying.
+static ParseResult
+parseDraw(OpAsmParser &parser,
+          std::optional<OpAsmParser::UnresolvedOperand> &draw, Type &type) {
+  if (parser.parseOptionalKeyword("draw"))
+    return success();
+  type = parser.getBuilder().getIntegerType(16);
+  return failure(parser.parseLParen() || parser.parseOperand(draw.emplace()) ||
+                 (succeeded(parser.parseOptionalColon()) &&
+                  parser.parseType(type)) ||
+                 parser.parseRParen());
+}
+
+static void printDraw(OpAsmPrinter &printer, QuantizeOp, Value draw, Type type) {
+  if (!draw)
+    return;
+  printer << "draw(" << draw;
+  if (!type.isInteger(16))
+    printer << " : " << type;
+  printer << ")";
+}
+
+// ` {amsgrad, maximize}`, or nothing.
+static ParseResult parseOptions(OpAsmParser &parser, ArrayAttr &options) {
+  SmallVector<Attribute> words;
+  Builder &builder = parser.getBuilder();
+  auto option = [&]() -> ParseResult {
+    StringRef word;
+    if (parser.parseKeyword(&word))
+      return failure();
+    words.push_back(builder.getStringAttr(word));
+    return success();
+  };
+  if (succeeded(parser.parseOptionalLBrace()) &&
+      (parser.parseCommaSeparatedList(option) || parser.parseRBrace()))
+    return failure();
+  options = builder.getArrayAttr(words);
+  return success();
+}
+
+static void printOptions(OpAsmPrinter &printer, UpdateOp, ArrayAttr options) {
+  if (options.empty())
+    return;
+  printer << " {";
+  llvm::interleaveComma(options.getAsRange<StringAttr>(), printer,
+                        [&](StringAttr word) { printer << word.getValue(); });
+  printer << "}";
+}
+
+#define GET_OP_CLASSES
+#include "dialect/Ops.cpp.inc"

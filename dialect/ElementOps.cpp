@@ -5,33 +5,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-ParseResult LoadOp::parse(OpAsmParser &parser, OperationState &result) {
-  OpAsmParser::UnresolvedOperand tensors;
-  TensorsType type;
-  if (parser.parseOperand(tensors) ||
-      parser.parseOptionalAttrDict(result.attributes) ||
-      parser.parseColonType(type) ||
-      parser.resolveOperand(tensors, type, result.operands))
-    return failure();
-  result.addTypes(type.getFormat().getCodeType());
-  return success();
-}
-
-void LoadOp::print(OpAsmPrinter &printer) {
-  printer << ' ' << getTensors();
-  printer.printOptionalAttrDict((*this)->getAttrs());
-  printer << " : " << getTensors().getType();
-}
-
-LogicalResult LoadOp::verify() {
-  Type code = getTensors().getType().getFormat().getCodeType();
-  // load_c1
-  if (getCode().getType() != code)
-    return emitOpError() << "gives " << getCode().getType()
-                         << ", the codes of this stream are " << code;
-  return success();
-}
-
 // A number is f32, its code what the format says; both vectors of one length.
 static LogicalResult verifyConversion(Operation *op, Type number, Type code,
                                       FormatAttr format) {

@@ -191,7 +191,7 @@ def Altgrad_UpdateLossScaleOp : Altgrad_Op<"update_loss_scale", [Pure]> {
   }];
 }
 
-def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
+def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments, InferTypeOpAdaptor,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "apply a rule to every element";
   let description = [{
@@ -227,7 +227,11 @@ def Altgrad_UpdateOp : Altgrad_Op<"update", [Pure, AttrSizedOperandSegments,
                        Optional<Altgrad_RealsType>:$value);
   let results = (outs Altgrad_RealsType:$new_param,
                       Variadic<Altgrad_RealsType>:$new_states);
-  let hasCustomAssemblyFormat = 1;
+  let assemblyFormat = [{
+    $rule `` custom<Options>($options) `param` `(` $param `)` `grad` `(` $grad `)`
+    `state` `(` $states `)` `hyper` `(` $hypers `)` (`step` `(` $step^ `)`)?
+    (`value` `(` $value^ `)`)? attr-dict
+  }];
 }
 
 def Altgrad_QuantizeOp : Altgrad_Op<"quantize", [Pure]> {

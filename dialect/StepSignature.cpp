@@ -36,6 +36,11 @@ static constexpr StringLiteral roleWords[] = {
     ALTGRAD_ROLES(ALTGRAD_ROLE)
 #undef ALTGRAD_ROLE
 };
+static constexpr StringLiteral listRoles[] = {
+#define ALTGRAD_ROLE(word, WORD) #word,
+    ALTGRAD_LIST_ROLES(ALTGRAD_ROLE)
+#undef ALTGRAD_ROLE
+};
 static constexpr StringLiteral noRole = "none";
 
 ParseResult SignatureParser::role() {
@@ -235,9 +240,8 @@ static LogicalResult verifyRole(StepOp step, BlockArgument argument) {
   if (role != noRole && !llvm::is_contained(roleWords, role))
     return step.emitOpError()
            << "gives '%" << name << "' the unknown role '" << role << "'";
-  bool forLists = llvm::find(roleWords, role) <= llvm::find(roleWords, "input");
   // step_c13
-  if (role != noRole && list != forLists)
+  if (role != noRole && list != llvm::is_contained(listRoles, role))
     return step.emitOpError()
            << "gives '%" << name << "' the role '" << role << "', which is of "
            << (list ? "scalars" : "lists of tensors");

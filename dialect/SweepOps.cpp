@@ -8,31 +8,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-// ` draw(%r)`, or ` draw(%r : i32)`: an i16 goes without saying.
-static ParseResult
-parseDraw(OpAsmParser &parser,
-          std::optional<OpAsmParser::UnresolvedOperand> &draw, Type &type) {
-  if (parser.parseOptionalKeyword("draw"))
-    return success();
-  type = parser.getBuilder().getIntegerType(16);
-  return failure(parser.parseLParen() || parser.parseOperand(draw.emplace()) ||
-                 (succeeded(parser.parseOptionalColon()) &&
-                  parser.parseType(type)) ||
-                 parser.parseRParen());
-}
-
-static void printDraw(OpAsmPrinter &printer, QuantizeOp, Value draw, Type type) {
-  if (!draw)
-    return;
-  printer << "draw(" << draw;
-  if (!type.isInteger(16))
-    printer << " : " << type;
-  printer << ")";
-}
-
-#define GET_OP_CLASSES
-#include "dialect/Ops.cpp.inc"
-
 //===-- Sweep ---------------------------------------------------------------===//
 
 // load(%g from %grads : !altgrad.tensors<bf16>, ...)

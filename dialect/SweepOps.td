@@ -9,21 +9,20 @@ include "dialect/MasterOps.td"
 // element. An f32 that depends on a `load` is the element. Any other scalar is the
 // same for all elements: it is uniform.
 
-def Altgrad_LoadOp : Altgrad_Op<"load", [Pure]> {
+def Altgrad_LoadOp : Altgrad_Op<"load", [Pure,
+    TypesMatchWith<"the code is what the format of the stream gives", "tensors", "code",
+      "::llvm::cast<::altgrad::TensorsType>($_self).getFormat().getCodeType()">]> {
   let summary = "the stored code of this element";
   let description = [{
+    The code has the type that the format of the stream gives.
+
     ```mlir
     %c = altgrad.load %grads : !altgrad.tensors<bf16>
     ```
-
-    Constraints:
-
-    - (load_c1) the code has the type that the format of the stream gives.
   }];
   let arguments = (ins Altgrad_TensorsType:$tensors);
   let results = (outs AnyType:$code);
-  let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
+  let assemblyFormat = "$tensors attr-dict `:` qualified(type($tensors))";
 }
 
 def Altgrad_DecodeOp : Altgrad_Op<"decode", [Pure, Elementwise]> {

@@ -1,4 +1,4 @@
-// Text and verification of update: the seam between a step and a rule.
+// Types and verification of update: the seam between a step and a rule.
 #include "dialect/Dialect.h"
 
 #include "mlir/IR/Builders.h"
@@ -6,74 +6,11 @@
 using namespace mlir;
 using namespace altgrad;
 
-ParseResult UpdateOp::parse(OpAsmParser &parser, OperationState &result) {
-  FlatSymbolRefAttr rule;
-  SmallVector<Attribute> options;
-  auto &builder = parser.getBuilder();
-  if (parser.parseAttribute(rule, "rule", result.attributes))
-    return failure();
-  if (succeeded(parser.parseOptionalLBrace())) {
-    auto option = [&]() -> ParseResult {
-      StringRef word;
-      if (parser.parseKeyword(&word))
-        return failure();
-      options.push_back(builder.getStringAttr(word));
-      return success();
-    };
-    if (parser.parseCommaSeparatedList(option) || parser.parseRBrace())
-      return failure();
-  }
-  result.addAttribute("options", builder.getArrayAttr(options));
-  Type reals = RealsType::get(parser.getContext());
-  SmallVector<int32_t> segments;
-  auto group = [&](StringRef word, Type type) -> ParseResult {
-    SmallVector<OpAsmParser::UnresolvedOperand> values;
-    if (parser.parseKeyword(word) ||
-        parser.parseOperandList(values, OpAsmParser::Delimiter::Paren))
-      return failure();
-    segments.push_back(values.size());
-    return parser.resolveOperands(values, type, result.operands);
-  };
-  if (group("param", reals) || group("grad", reals) || group("state", reals) ||
-      group("hyper", builder.getF64Type()))
-    return failure();
-  if (segments[0] != 1 || segments[1] != 1)
-    return parser.emitError(parser.getNameLoc())
-           << "updates one parameter by one gradient";
-  OpAsmParser::UnresolvedOperand step, value;
-  bool counted = succeeded(parser.parseOptionalKeyword("step"));
-  if (counted && (parser.parseLParen() || parser.parseOperand(step) ||
-                  parser.parseRParen() ||
-                  parser.resolveOperand(step, builder.getI64Type(),
-                                        result.operands)))
-    return failure();
-  bool valued = succeeded(parser.parseOptionalKeyword("value"));
-  if (valued &&
-      (parser.parseLParen() || parser.parseOperand(value) ||
-       parser.parseRParen() ||
-       parser.resolveOperand(value, reals, result.operands)))
-    return failure();
-  result.getOrAddProperties<Properties>().operandSegmentSizes = {
-      1, 1, segments[2], segments[3], counted ? 1 : 0, valued ? 1 : 0};
-  result.addTypes(SmallVector<Type>(1 + segments[2], reals));
+LogicalResult UpdateOp::inferReturnTypes(MLIRContext *context,
+                                         std::optional<Location>, Adaptor adaptor,
+                                         SmallVectorImpl<Type> &types) {
+  types.assign(1 + adaptor.getStates().size(), RealsType::get(context));
   return success();
-}
-
-void UpdateOp::print(OpAsmPrinter &printer) {
-  printer << ' ' << getRuleAttr();
-  if (!getOptions().empty()) {
-    printer << " {";
-    llvm::interleaveComma(
-        getOptions().getAsRange<StringAttr>(), printer,
-        [&](StringAttr option) { printer << option.getValue(); });
-    printer << "}";
-  }
-  printer << " param(" << getParam() << ") grad(" << getGrad() << ") state("
-          << getStates() << ") hyper(" << getHypers() << ")";
-  if (getStep())
-    printer << " step(" << getStep() << ")";
-  if (getValue())
-    printer << " value(" << getValue() << ")";
 }
 
 LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {

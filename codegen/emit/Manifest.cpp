@@ -126,12 +126,6 @@ llvm::json::Object altgrad::writeManifest(StepOp step,
       {"exchanges", std::move(exchanges)}};
 }
 
-// Of the 4.8 and 1.94 TB/s in NVIDIA's datasheets a copy reaches about nine tenths.
-static constexpr struct {
-  llvm::StringLiteral name;
-  double bytesPerSecond;
-} machines[] = {{"H200", 4.3e12}, {"A100-80GB", 1.75e12}};
-
 namespace {
 struct Traffic { // bytes per element
   double read = 0, written = 0;
@@ -207,7 +201,7 @@ std::string altgrad::writeReport(StepOp step) {
       bytes(set);
       out << "\n";
     }
-    for (const auto &machine : machines)
+    for (const Machine &machine : getMachines())
       out << llvm::formatv("  model: {0:F2} ms for 10^9 elements at {1:F2} TB/s, the "
                            "rate of a copy on {2}\n",
                            set.both() * 1e9 / machine.bytesPerSecond * 1e3,

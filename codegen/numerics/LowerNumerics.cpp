@@ -3,6 +3,7 @@
 #include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Numerics.h"
 #include "dialect/Dialect.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_LOWERNUMERICSPASS
@@ -16,19 +17,18 @@ using namespace altgrad;
 static Value encodePairs(ImplicitLocOpBuilder &b, EncodeOp op) {
   FormatAttr format = op.getFormat();
   auto type = cast<VectorType>(op.getNumber().getType());
-  StringRef name = format.toFormat() == ocpE4M3Format
-                       ? "llvm.nvvm.ff.to.e4m3x2.rn"
-                       : "llvm.nvvm.ff.to.e5m2x2.rn";
-  Type i16 = b.getI16Type();
+  Type i16 = b.getI16Type(), f8 = Float8E5M2Type::get(b.getContext());
+  if (format.toFormat() == ocpE4M3Format)
+    f8 = Float8E4M3FNType::get(b.getContext());
   SmallVector<Value> pairs;
   for (int64_t i = 0; i < type.getNumElements(); i += 2) {
     Value low =
         vector::ExtractOp::create(b, op.getNumber(), ArrayRef<int64_t>{i});
     Value high =
         vector::ExtractOp::create(b, op.getNumber(), ArrayRef<int64_t>{i + 1});
-    pairs.push_back(LLVM::CallIntrinsicOp::create(b, i16, b.getStringAttr(name),
-                                                  ValueRange{high, low})
-                        .getResult(0));
+    pairs.push_back(NVVM::ConvertF32x2ToF8x2Op::create(
+        b, i16, high, low, NVVM::FPRoundingMode::RN,
+        NVVM::SaturationMode::SATFINITE, /*relu=*/false, f8));
   }
   auto packed = VectorType::get({type.getNumElements() / 2}, i16);
   Value all = vector::FromElementsOp::create(b, packed, pairs);
@@ -214,29 +214,20 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
     getOperation()->walk([&](math::ExpOp) { ++exponentials; });
     getOperation()->walk([&](Operation *op) {
       ImplicitLocOpBuilder b(op->getLoc(), op);
-      Value lowered;
-      if (auto encode = dyn_cast<EncodeOp>(op))
-        lowered = lowerEncode(b, encode, *machine);
-      else if (auto decode = dyn_cast<DecodeOp>(op))
-        lowered = lowerDecode(b, decode, *machine);
-      else if (auto round = dyn_cast<RoundOp>(op))
-        lowered = lowerRound(b, round, *machine);
-      else if (auto upper = dyn_cast<UpperCodeOp>(op))
-        lowered = upperHalf(b, upper);
-      else if (auto lower = dyn_cast<LowerCodeOp>(op))
-        lowered = lowerHalf(b, lower);
-      else if (auto join = dyn_cast<JoinCodesOp>(op))
-        lowered = joinHalves(b, join, machine->isPtx());
-      else if (auto binade = dyn_cast<BinadeOp>(op))
-        lowered = binadeOf(b, binade.getNumber());
-      else if (auto power = dyn_cast<math::FPowIOp>(op))
-        lowered = powerBySquaring(b, power.getLhs(), power.getRhs());
-      else if (auto exp = dyn_cast<math::ExpOp>(op))
-        lowered = exponential(b, exp.getOperand(), exponentials > 16);
-      else if (auto log = dyn_cast<math::LogOp>(op))
-        lowered = logarithm(b, log.getOperand());
-      else if (auto sign = dyn_cast<math::CopySignOp>(op))
-        lowered = copySign(b, sign.getLhs(), sign.getRhs());
+      Value lowered =
+          llvm::TypeSwitch<Operation *, Value>(op)
+              .Case([&](EncodeOp op) { return lowerEncode(b, op, *machine); })
+              .Case([&](DecodeOp op) { return lowerDecode(b, op, *machine); })
+              .Case([&](RoundOp op) { return lowerRound(b, op, *machine); })
+              .Case([&](UpperCodeOp op) { return upperHalf(b, op); })
+              .Case([&](LowerCodeOp op) { return lowerHalf(b, op); })
+              .Case([&](JoinCodesOp op) { return joinHalves(b, op, machine->isPtx()); })
+              .Case([&](BinadeOp op) { return binadeOf(b, op.getNumber()); })
+              .Case([&](math::FPowIOp op) { return powerBySquaring(b, op.getLhs(), op.getRhs()); })
+              .Case([&](math::ExpOp op) { return exponential(b, op.getOperand(), exponentials > 16); })
+              .Case([&](math::LogOp op) { return logarithm(b, op.getOperand()); })
+              .Case([&](math::CopySignOp op) { return copySign(b, op.getLhs(), op.getRhs()); })
+              .Default(Value());
       if (!lowered)
         return;
       op->getResult(0).replaceAllUsesWith(lowered);

@@ -2,8 +2,7 @@
 // The form for one element, between a step and its sweeps.
 
 altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
-  // load_c1
-  // expected-error@+1 {{'altgrad.load' op gives 'f32', the codes of this stream are 'i16'}}
+  // expected-error@+1 {{'altgrad.load' op failed to verify that the code is what the format of the stream gives}}
   %c = "altgrad.load"(%x) : (!altgrad.tensors<bf16>) -> f32
   commit
 }

@@ -2,7 +2,7 @@
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %v = dequantize %x : !altgrad.tensors<f32>
-  // expected-error@+1 {{updates one parameter by one gradient}}
+  // expected-error@+1 {{expected ')'}}
   %w = update @r param(%v, %v) grad(%v) state() hyper()
   commit
 }

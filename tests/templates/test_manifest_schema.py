@@ -183,5 +183,5 @@ def test_bundle_h_shows_every_key():
 
 def test_the_roles_are_those_of_bundle_h():
     header = pathlib.Path(runner.ROOT, "runtime", "include", "altgrad", "bundle.h").read_text()
-    listed = header[header.index("#define ALTGRAD_ROLES"):header.index("enum altgrad_role")]
+    listed = header[header.index("#define ALTGRAD_LIST_ROLES"):header.index("enum altgrad_role")]
     assert ROLES[1:] == [part.split(",")[0] for part in listed.split("X(")[1:]]

@@ -75,11 +75,7 @@ Value GpuLowering::fromFirst(KernelBuilder &kernel, Chunk &chunk, Value code,
   int32_t threads = block / chunk.width;
   // Lane 0 of as many as a block has, by the mask of such segments of a warp.
   int32_t segments = (warpThreads - threads) << 8 | (warpThreads - 1);
-  word = LLVM::CallIntrinsicOp::create(
-             builder, i32, builder.getStringAttr("llvm.nvvm.shfl.sync.idx.i32"),
-             ValueRange{kernel.i32(-1), word, kernel.i32(0),
-                        kernel.i32(segments)})
-             .getResult(0);
+  word = shuffled(kernel, NVVM::ShflKind::idx, word, 0, segments);
   if (type.isF32())
     return arith::BitcastOp::create(builder, type, word);
   return arith::TruncIOp::create(builder, type, word);
@@ -127,12 +123,14 @@ Value GpuLowering::joinBlock(KernelBuilder &kernel, Chunk &chunk,
 
 // The number of the thread whose place in the warp differs in that bit.
 Value GpuLowering::exchanged(KernelBuilder &kernel, Value own, int32_t distance) {
-  StringAttr shuffle = builder.getStringAttr("llvm.nvvm.shfl.sync.bfly.f32");
-  return LLVM::CallIntrinsicOp::create(
-             builder, own.getType(), shuffle,
-             ValueRange{kernel.i32(-1), own, kernel.i32(distance),
-                        kernel.i32(warpThreads - 1)})
-      .getResult(0);
+  return shuffled(kernel, NVVM::ShflKind::bfly, own, distance);
+}
+
+Value GpuLowering::shuffled(KernelBuilder &kernel, NVVM::ShflKind kind, Value own,
+                            int32_t by, int32_t clamp) {
+  return NVVM::ShflOp::create(builder, own.getType(), kernel.i32(-1), own,
+                              kernel.i32(by), kernel.i32(clamp), kind,
+                              /*return_value_and_is_valid=*/UnitAttr());
 }
 
 // A vector of each stream. LLVM makes accesses of several, where nothing is stored

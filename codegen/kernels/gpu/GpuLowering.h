@@ -6,6 +6,7 @@
 #include "codegen/kernels/Scalars.h"
 #include "codegen/kernels/gpu/ThreadSums.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace altgrad {
@@ -215,6 +216,10 @@ private:
                         mlir::Value own);
 
   mlir::Value exchanged(KernelBuilder &kernel, mlir::Value own, int32_t distance);
+  /// What another thread of the warp has in place of `own`.
+  mlir::Value shuffled(KernelBuilder &kernel, mlir::NVVM::ShflKind kind,
+                       mlir::Value own, int32_t by,
+                       int32_t clamp = warpThreads - 1);
 
   // TilesToGPU.cpp
   /// What waits for the columns of a tile, or for its largest, and shared memory: of
@@ -328,7 +333,12 @@ private:
          llvm::function_ref<
              llvm::SmallVector<mlir::Value>(llvm::SmallVector<mlir::Value>)>
              no = {});
-  mlir::Value special(llvm::StringRef intrinsic);
+  /// A special register, in 64 bits.
+  template <typename Register> mlir::Value special() {
+    return mlir::arith::ExtUIOp::create(
+        builder, builder.getI64Type(),
+        Register::create(builder, builder.getI32Type()));
+  }
   void onFirstThread(KernelBuilder &kernel, llvm::function_ref<void()> body);
 
   StepOp step;

@@ -13,8 +13,7 @@ unsigned GpuLowering::vectorsOfGuard(Chunk &chunk) {
   SweepOp sweep = chunk.sweep;
   if (!sweep.getQuick())
     return 1;
-  constexpr unsigned manySums = 4;
-  if (sweep.getNumResults() > manySums) // all of a vector's are registers
+  if (sweep.getNumResults() > target.gpu.guardedSums) // all of a vector's are registers
     return 1;
   int64_t elements = target.gpu.accessBytes / sizeof(float);
   return std::min(elements, chunk.width) / sweep.getWidth();

@@ -154,15 +154,14 @@ static llvm::BitVector stillRead(Region &body, const IRMapping &known) {
   return read;
 }
 
-// The weights are what ptxas makes of it: of 80 registers this many leave none on
-// the stack that are not there anyhow.
-static bool haveRegisters(SweepOp sweep, int64_t words) {
+static bool haveRegisters(SweepOp sweep, int64_t words, const GpuTuning &tuning) {
   Block &body = sweep.getWide().front().front();
   int64_t searches = llvm::count_if(body.getOps<EncodeOp>(), [](EncodeOp encode) {
     return encode.getFormat().isBook();
   });
   bool isGuarded = sweep.getWide().size() > 1;
-  return words + 11 * searches + 10 * isGuarded <= 52;
+  return words + tuning.ofSearch * searches + tuning.ofGuard * isGuarded <=
+         tuning.aheadWords;
 }
 
 void GpuLowering::loadAhead(KernelBuilder &kernel, Chunk &chunk,
@@ -182,7 +181,7 @@ void GpuLowering::loadAhead(KernelBuilder &kernel, Chunk &chunk,
     if (read[index])
       words += chunk.width * bitsOf(tensors) / 32;
   }
-  if (!haveRegisters(sweep, words))
+  if (!haveRegisters(sweep, words, target.gpu))
     return;
   for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
     SmallVector<Value> &ahead = chunk.ahead.emplace_back();

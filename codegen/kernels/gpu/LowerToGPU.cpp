@@ -16,14 +16,6 @@ GpuLowering::GpuLowering(StepOp step, const Target &target, Block *kernels)
   builder.setInsertionPointToEnd(kernels);
 }
 
-Value GpuLowering::special(StringRef intrinsic) {
-  Value value = LLVM::CallIntrinsicOp::create(builder, builder.getI32Type(),
-                                              builder.getStringAttr(intrinsic),
-                                              ValueRange{})
-                    .getResult(0);
-  return arith::ExtUIOp::create(builder, builder.getI64Type(), value);
-}
-
 void GpuLowering::onFirstThread(KernelBuilder &kernel,
                                 function_ref<void()> body) {
   Value first = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, inWarp,
@@ -78,9 +70,9 @@ void GpuLowering::lower(PhaseOp phase) {
     kernel.members[i] = entry->getArgument(i);
   begin = entry->getArgument(memberCount);
   end = entry->getArgument(memberCount + 1);
-  inBlock = special("llvm.nvvm.read.ptx.sreg.tid.x");
-  block = special("llvm.nvvm.read.ptx.sreg.ctaid.x");
-  blocks = special("llvm.nvvm.read.ptx.sreg.nctaid.x");
+  inBlock = special<NVVM::ThreadIdXOp>();
+  block = special<NVVM::BlockIdXOp>();
+  blocks = special<NVVM::GridDimXOp>();
   inWarp = arith::AndIOp::create(builder, inBlock, kernel.i64(warpThreads - 1));
   auto scaled = [&](Value count, int64_t by) -> Value {
     return arith::MulIOp::create(builder, count, kernel.i64(by));
@@ -127,20 +119,11 @@ Value GpuLowering::joinElements(Reduction kind, SmallVector<Value> elements) {
 Value GpuLowering::joinThreads(KernelBuilder &kernel, Reduction kind,
                                Value sum) {
   auto type = cast<VectorType>(sum.getType());
-  Type element = type.getElementType();
-  StringAttr shuffle = builder.getStringAttr(
-      element.isInteger(32) ? "llvm.nvvm.shfl.sync.down.i32"
-                            : "llvm.nvvm.shfl.sync.down.f32");
   SmallVector<Value> elements = elementsOf(sum);
   for (int32_t distance = warpThreads / 2; distance; distance /= 2)
-    for (Value &mine : elements) {
-      Value other = LLVM::CallIntrinsicOp::create(
-                        builder, element, shuffle,
-                        ValueRange{kernel.i32(-1), mine, kernel.i32(distance),
-                                   kernel.i32(warpThreads - 1)})
-                        .getResult(0);
-      mine = join(builder, kind, mine, other);
-    }
+    for (Value &mine : elements)
+      mine = join(builder, kind, mine,
+                  shuffled(kernel, NVVM::ShflKind::down, mine, distance));
   return vector::FromElementsOp::create(builder, type, elements);
 }
 

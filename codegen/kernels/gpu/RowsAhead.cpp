@@ -17,7 +17,7 @@ static bool isLong(SweepOp sweep) {
 
 // A row is 256 elements, eight of every thread.
 int64_t GpuLowering::rowsAhead(const Chunk &chunk) {
-  constexpr int64_t perThread = ALTGRAD_LANES / warpThreads, most = 4;
+  constexpr int64_t perThread = ALTGRAD_LANES / warpThreads;
   SweepOp sweep = chunk.sweep;
   if (!sweep.getNumResults() || chunk.exchanges() ||
       !sweep.getStores().empty() || sweep.getLoads().empty() || isLong(sweep))
@@ -25,7 +25,8 @@ int64_t GpuLowering::rowsAhead(const Chunk &chunk) {
   int64_t bytes = 0;
   for (Value tensors : sweep.getLoads())
     bytes += perThread * bytesOf(tensors);
-  int64_t rows = std::min<int64_t>(target.gpu.bytesAhead / bytes, most);
+  int64_t rows = std::min<int64_t>(target.gpu.bytesAhead / bytes,
+                                   target.gpu.rowsAhead);
   return rows > 1 ? int64_t(llvm::bit_floor(uint64_t(rows))) : 1;
 }
 

@@ -62,14 +62,14 @@ void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
 // are registers through the body, under a guard of every element. LAMB's two sums
 // beside such a master are not too many.
 unsigned GpuLowering::residentOf(Chunk &chunk) {
-  constexpr unsigned most = 22, ofBlock = 8, ofSum = 2, ofGuard = 8;
+  const GpuTuning &tuning = target.gpu;
   Region &body = chunk.sweep.getBody();
   unsigned draws = llvm::range_size(body.getOps<DrawOp>());
   bool parts = !body.getOps<JoinCodesOp>().empty();
   unsigned sums = chunk.sweep.getNumResults();
   unsigned kept = 2 * chunk.pointers.size() + waitingWords(chunk) + draws +
-                  ofBlock * blockReductions(body).size();
+                  tuning.ofBlock * blockReductions(body).size();
   if ((draws && sums > 1) || (parts && sums > 2))
-    kept += sums * (chunk.sweep.getQuick() ? ofGuard : ofSum);
-  return target.gpu.residentBlocks - (kept > most);
+    kept += sums * (chunk.sweep.getQuick() ? tuning.ofGuardedSum : tuning.ofSum);
+  return tuning.residentBlocks - (kept > tuning.keptRegisters);
 }

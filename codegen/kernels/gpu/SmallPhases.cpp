@@ -6,11 +6,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-// A tensor's partial sums are few enough for one thread, or so many that they
-// want a block; in between they are a warp's.
-constexpr int64_t fewChunks = 8, manyChunks = 16384;
-// Of partial sums, for each thread.
-constexpr int64_t loadsAhead = 8;
 constexpr unsigned wordBytes = 4;
 
 bool GpuLowering::sharesWords(PhaseOp phase) {
@@ -83,7 +78,7 @@ Value GpuLowering::foldFew(KernelBuilder &kernel, const Fold &fold) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   SmallVector<Value> lanes, inside;
-  for (int64_t i = 0; i < fewChunks; ++i) {
+  for (int64_t i = 0; i < target.gpu.fewChunks; ++i) {
     inside.push_back(arith::CmpIOp::create(builder, arith::CmpIPredicate::sgt,
                                            fold.count, kernel.i64(i)));
     lanes.push_back(partialAt(kernel, fold, kernel.i64(i)));
@@ -103,7 +98,7 @@ Value GpuLowering::foldFew(KernelBuilder &kernel, const Fold &fold) {
 SmallVector<Value> GpuLowering::foldLanes(KernelBuilder &kernel,
                                           const Fold &fold, Value lane,
                                           int64_t perThread) {
-  int64_t ahead = loadsAhead / perThread, step = ALTGRAD_LANES / perThread;
+  int64_t ahead = target.gpu.partialsAhead / perThread, step = ALTGRAD_LANES / perThread;
   FoldOp op = fold.op;
   if (op->getParentOfType<PhaseOp>().count<FoldOp>() > 1)
     lane = opaque(lane); // or its places would be registers for all folds
@@ -122,7 +117,7 @@ SmallVector<Value> GpuLowering::foldLanes(KernelBuilder &kernel,
         Value from = partialsFrom(kernel, fold,
                                   arith::AddIOp::create(builder, base, lane));
         SmallVector<Value> partials;
-        for (int64_t i = 0; i < loadsAhead; ++i)
+        for (int64_t i = 0; i < target.gpu.partialsAhead; ++i)
           partials.push_back(kernel.load(
               fold.type, kernel.offset(from, kernel.i64(i * step), wordBytes),
               wordBytes));
@@ -228,11 +223,9 @@ void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase,
   Value own = arith::DivUIOp::create(builder, inBlock, kernel.i64(warpThreads));
   Value from = plus(crew.begin, times(crew.block, warpsPerBlock));
   auto ballot = [&](Value vote) -> Value {
-    return LLVM::CallIntrinsicOp::create(
-               builder, builder.getI32Type(),
-               builder.getStringAttr("llvm.nvvm.vote.ballot.sync"),
-               ValueRange{kernel.i32(-1), vote})
-        .getResult(0);
+    return NVVM::VoteSyncOp::create(builder, builder.getI32Type(),
+                                    kernel.i32(-1), vote,
+                                    NVVM::VoteSyncKind::ballot);
   };
   kernel.loop(from, crew.end, times(all, warpThreads), [&](Value base) {
     auto rowOf = [&](Value warp, Value thread) -> Value {
@@ -244,8 +237,8 @@ void GpuLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase,
     Value count = kernel.chunksOf(
         kernel.row(arith::MinSIOp::create(builder, index, last)),
         *phase.getBody().getOps<FoldOp>().begin());
-    Value few = is(P::sle, count, kernel.i64(fewChunks));
-    Value many = is(P::sgt, count, kernel.i64(manyChunks));
+    Value few = is(P::sle, count, kernel.i64(target.gpu.fewChunks));
+    Value many = is(P::sgt, count, kernel.i64(target.gpu.manyChunks));
     Value yes = arith::ConstantIntOp::create(builder, true, 1);
     auto foldShort = [&] {
       kernel.when(both(inside, few), [&] {

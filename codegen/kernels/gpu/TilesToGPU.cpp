@@ -18,9 +18,9 @@ GpuLowering::TileMemory GpuLowering::makeTile(KernelBuilder &kernel,
                                               Columns &columns) {
   constexpr unsigned bytes = sizeof(float);
   static_assert(ALTGRAD_SQUARE_BYTES == squareBlock * tileColumns * bytes);
-  // More than 48 KB are dynamic; and so many blocks have no room for four.
+  // More than 48 KB are dynamic.
   if (columns.isSquare())
-    resident = std::min(resident, 3u);
+    resident = std::min(resident, target.gpu.residentSquare);
   unsigned held = columns.rows() * tileColumns * bytes;
   Value tile = columns.isSquare() ? shared->allocateDynamic("tile", held, 16)
                                   : shared->allocate("tile", held, 16);

@@ -223,7 +223,7 @@ private:
              const BlockRange &range, unsigned size);
 
   // RowSums.cpp
-  static bool sumsByRows(SweepOp sweep);
+  bool sumsByRows(SweepOp sweep);
   llvm::SmallVector<Carried> carry(const HostChunk &chunk);
   void askForRow(KernelBuilder &kernel, HostChunk &chunk, mlir::Value row);
   void askAgain(KernelBuilder &kernel, HostChunk &chunk, mlir::Value index,

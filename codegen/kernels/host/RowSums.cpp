@@ -7,11 +7,6 @@
 using namespace mlir;
 using namespace altgrad;
 
-// The body is copied for each vector of a row: with longer ones bundles grow,
-// and the sums are not what takes the time.
-static constexpr size_t longestBody = 32;
-// Sums in any order, or conjunctions, that need not wait for each other.
-static constexpr size_t chains = 4;
 static constexpr int64_t lineBytes = 64; // of a cache
 
 static bool keepsOrder(const Carried &sums) { return sums.vectors > 1; }
@@ -19,7 +14,7 @@ static bool keepsOrder(const Carried &sums) { return sums.vectors > 1; }
 bool HostLowering::sumsByRows(SweepOp sweep) {
   return sweep.getNumResults() && sweep.getStores().empty() &&
          !exchangesInBlocks(sweep) && !sweep.getQuick() &&
-         sweep.getBody().front().getOperations().size() <= longestBody;
+         sweep.getBody().front().getOperations().size() <= target.cpu.rowOperations;
 }
 
 SmallVector<Carried> HostLowering::carry(const HostChunk &chunk) {
@@ -27,7 +22,7 @@ SmallVector<Carried> HostLowering::carry(const HostChunk &chunk) {
   size_t first = 0, left = target.cpu.sumRegisters;
   for (const Lanes &one : chunk.lanes) {
     size_t vectors = one.count / target.vectorWidth;
-    size_t registers = one.kind == Reduction::And ? 1 : chains;
+    size_t registers = one.kind == Reduction::And ? 1 : target.cpu.chains;
     if (vectors > 1)
       registers = std::min(vectors, left);
     left -= std::min(left, registers);
@@ -94,11 +89,11 @@ void HostLowering::add(KernelBuilder &kernel, SmallVector<Value> &sums,
   for (auto [one, value] : llvm::zip(carried, emitted)) {
     Reduction kind = one.lanes.kind;
     if (kind == Reduction::And) {
-      if (one.verdicts.size() < chains)
+      if (one.verdicts.size() < target.cpu.chains)
         one.verdicts.push_back(value);
       else
-        one.verdicts[vector % chains] = arith::AndIOp::create(
-            builder, one.verdicts[vector % chains], value);
+        one.verdicts[vector % target.cpu.chains] = arith::AndIOp::create(
+            builder, one.verdicts[vector % target.cpu.chains], value);
     } else if (!keepsOrder(one) || vector < one.registers) {
       Value &sum = sums[one.first + vector % one.registers];
       sum = accumulate(builder, kind, sum, value);

@@ -133,7 +133,7 @@ enum {
 //
 // A `history` points to ALTGRAD_HISTORY f32: the place of the next number, from 0, and the
 // last 100 numbers, which are NaN until they are written.
-#define ALTGRAD_ROLES(X)                                                       \
+#define ALTGRAD_LIST_ROLES(X)                                                  \
   X(param, PARAM)                                                              \
   X(grad, GRAD)                                                                \
   X(state, STATE)                                                              \
@@ -141,7 +141,8 @@ enum {
   X(copy, COPY)                                                                \
   X(block_scale, BLOCK_SCALE)                                                  \
   X(remainder, REMAINDER)                                                      \
-  X(input, INPUT)                                                              \
+  X(input, INPUT)
+#define ALTGRAD_SCALAR_ROLES(X)                                                \
   X(hyper, HYPER)                                                              \
   X(step, STEP)                                                                \
   X(max_norm, MAX_NORM)                                                        \
@@ -154,6 +155,7 @@ enum {
   X(random, RANDOM)                                                            \
   X(history, HISTORY)                                                          \
   X(tensor_scale, TENSOR_SCALE)
+#define ALTGRAD_ROLES(X) ALTGRAD_LIST_ROLES(X) ALTGRAD_SCALAR_ROLES(X)
 
 enum altgrad_role {
   ALTGRAD_ROLE_NONE,

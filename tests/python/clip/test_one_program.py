@@ -180,7 +180,7 @@ def test_a_class_knows_the_states_that_its_rule_keeps(name):
 
 
 def test_roles_are_those_of_the_header():
-    words = re.findall(r"X\((\w+), [A-Z_]+\)", HEADER.read_text().split("#define ALTGRAD_ROLES")[1])
+    words = re.findall(r"X\((\w+), [A-Z_]+\)", HEADER.read_text().split("#define ALTGRAD_LIST_ROLES")[1])
     assert _bundle.ROLES == ("none", *words)
 
 
