@@ -17,8 +17,8 @@
 
 // Eight threads do a block of 32, four elements each: three exchanges.
 // GPU-LABEL: llvm.func @altgrad_s_go
-// GPU: "llvm.nvvm.shfl.sync.idx.i32"
-// GPU-COUNT-3: "llvm.nvvm.shfl.sync.bfly.f32"
+// GPU: nvvm.shfl.sync idx
+// GPU-COUNT-3: nvvm.shfl.sync bfly
 // GPU-NOT: shfl
 altgrad.step @s(inout %w: !altgrad.tensors<f32>, inout %top: !altgrad.tensors<f32 per 32>) {
   sweep @go load(%x from %w : !altgrad.tensors<f32>, %old from %top : !altgrad.tensors<f32 per 32>) reduce()

@@ -42,7 +42,7 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 
 // GPU: scf.for
 // GPU: math.sqrt
 // GPU: nvvm.barrier
-// GPU: shfl.sync.bfly
+// GPU: nvvm.shfl.sync bfly
 // GPU-NOT: math.sqrt
 altgrad.step @t(inout %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 128 squares>, out %c: !altgrad.tensors<f32>) {
   sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce()

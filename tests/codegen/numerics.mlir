@@ -56,7 +56,7 @@ llvm.func @encode_bf16(%x: f32) -> i16 {
 llvm.func @encode_e4m3(%x: vector<4xf32>) -> vector<4xi8> {
   // X86-NOT: e4m3x2
   // SM80-NOT: e4m3x2
-  // SM90-COUNT-2: llvm.call_intrinsic "llvm.nvvm.ff.to.e4m3x2.rn"
+  // SM90-COUNT-2: nvvm.convert.f32x2.to.f8x2
   %c = altgrad.encode %x format<ocp.e4m3fn> round<nearest_even> overflow<saturate> : vector<4xf32> to vector<4xi8>
   // CHECK: llvm.return
   llvm.return %c : vector<4xi8>

@@ -10,7 +10,7 @@ altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{invalid kind of type specified: expected altgrad.tensors, but found 'f32'}}
+  // expected-error@+1 {{custom op 'altgrad.load' 'tensors' must be a list of tensors in memory}}
   %y = load %x : f32
   commit
 }

@@ -91,7 +91,7 @@ altgrad.step @s(in %x: f32) {
 // -----
 
 altgrad.step @s(in %x: f32) {
-  phase @p once {
+  phase @p rows {
     %y = read %x : f32
     // keep_c1
     // expected-error@+1 {{'altgrad.keep' op keeps a scalar in a chunk}}
@@ -137,7 +137,7 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(in %x: f32) {
-  phase @p once {
+  phase @p rows {
     %y = read %x : f32
     // keep_c2
     // expected-error@+1 {{'altgrad.keep' op keeps a scalar in a tensor, whose words are those of a row}}

@@ -233,6 +233,7 @@ altgrad.step @s(in %limit: f32) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>, in %limit: f32) {
   %v = dequantize %x : !altgrad.tensors<f32>
+  // expected-error@+2 {{'altgrad.clip_by_global_norm' op failed to infer returned types}}
   // expected-error@+1 {{'altgrad.clip_by_global_norm' op inferred type(s) '!altgrad.reals', 'f32' are incompatible with return type(s) of operation 'f32'}}
   %n = "altgrad.clip_by_global_norm"(%v, %limit) : (!altgrad.reals, f32) -> f32
   commit
