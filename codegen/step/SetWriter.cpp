@@ -53,8 +53,8 @@ bool SetWriter::draws() {
 //===-- Signature and body
 //--------------------------------------------------===//
 
-Named SetWriter::named(StringRef key) {
-  return {text.name((key + suffix()).str()), key.str()};
+Named SetWriter::named(StringRef key, bool hasValues) {
+  return {text.name((key + suffix()).str(), hasValues), key.str()};
 }
 
 void SetWriter::stream(StringRef access, StringRef role, const Named &name,
@@ -121,7 +121,7 @@ void SetWriter::unscaleGradient(StringRef factor) {
 std::string SetWriter::takeHypers() {
   SmallVector<std::string> values;
   for (BlockArgument hyper : rule.getByRole("hyper")) {
-    Named name = named(rule.getName(hyper));
+    Named name = named(rule.getName(hyper), /*hasValues=*/false);
     std::string value;
     if (Attribute number = rule.getDefault(hyper)) {
       llvm::raw_string_ostream out(value);

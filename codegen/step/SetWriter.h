@@ -15,14 +15,15 @@ struct StepText {
   std::string signature, body;
   llvm::SmallVector<std::string> writes, always; // of the commit
   std::string condition;                         // of `writes`; "": none
-  // Arguments; values of the whole step are called `%clip.norm` and so on, behind
-  // names that no argument may have.
-  llvm::StringSet<> names = {"clip", "scale", "skip", "change"};
+  llvm::StringSet<> names;
+  // Values of the whole step are called `%clip.norm` and so on, those of an argument
+  // `%m.new`: one that has such values has none of these names.
+  static constexpr llvm::StringLiteral prefixes[] = {"clip", "scale", "skip", "change"};
 
   // A name that no other argument has: names of a rule may be any.
-  std::string name(llvm::StringRef wanted) {
+  std::string name(llvm::StringRef wanted, bool hasValues = true) {
     std::string name = wanted.str();
-    while (!names.insert(name).second)
+    while ((hasValues && llvm::is_contained(prefixes, name)) || !names.insert(name).second)
       name += "_";
     return name;
   }
@@ -123,7 +124,7 @@ private:
   llvm::StringRef formatOf(llvm::StringRef stream);
   Format codecOf(llvm::StringRef stream);
   std::string typeOf(llvm::StringRef stream);
-  Named named(llvm::StringRef key);
+  Named named(llvm::StringRef key, bool hasValues = true);
   Named only(llvm::StringRef role) {
     return named(rule.getName(rule.getByRole(role)[0]));
   }
