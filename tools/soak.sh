@@ -4,10 +4,11 @@
 # or trains MODELS random small models with every stock narrow class, for SECONDS at most, and fails where an update
 # is more than twice float32's, or 2.5 times in 4 bits: tools/soak.sh narrow 500 36000
 # or lets optimizers, scalers, files and C ABI calls live at random beside torch: tools/soak.sh lives MINUTES [--seed N]
+# or puts COUNT random requests for all five GPU targets through ptxas: tools/soak.sh --ptxas 500
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n 2,7p "$0" | cut -c3-
+  sed -n 2,8p "$0" | cut -c3-
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -90,6 +90,8 @@ GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
     }
   allocateDraws(kernel, chunk, memory);
   storeScalars(kernel, chunk, memory);
+  if (chunk.tag && !(chunk.waiting && chunk.fixed)) // they are in registers
+    resident = std::min(resident, target.gpu.residentBlocks - 1);
   return chunk;
 }
 
