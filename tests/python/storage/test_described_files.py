@@ -125,7 +125,7 @@ def test_transcode_needs_no_word(storage, to):
         assert all(torch.equal(value.float(), said["state"][place][key].float()) for key, value in held.items())
     assert made["param_groups"][0].get("storage") == {
         "torch": None, "m=ocp.e4m3fn:256 v=ocp.e5m2:256": "exp_avg=ocp.e4m3fn:256 exp_avg_sq=ocp.e5m2:256"}.get(
-        to, "states=bnb8u:256 exp_avg=bnb8:256")
+        to, "states=bnb8u:256,keep_positive exp_avg=bnb8:256")
     assert given["param_groups"][0]["storage"] != made["param_groups"][0].get("storage") or to is altgrad.optim.AdamW8bit
     with pytest.raises(ValueError, match="leave storage out"):
         altgrad.transcode(given, to=to, storage="m=altgrad.e3m4", report=None)
