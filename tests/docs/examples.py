@@ -37,6 +37,20 @@ def phases(text):
             + "commit\n}").replace("inout %master", "in %master")
 
 
+def swept(number=0, lists="grads", dtype="bf16"):
+    """A phase that keeps a sum in a word of each chunk of a set."""
+    return (f"phase @sweep chunks set {number} {{\n%n = sweep @s load(%c from %{lists} : !altgrad.tensors<{dtype}>) "
+            "reduce(sumsq over step) store() {\n"
+            + ("emit %c : f32" if dtype == "f32" else f"%x = decode %c format<{dtype}> : i16 to f32\nemit %x : f32")
+            + "\n}\nkeep %n in chunk 0 : f32\n}\n")
+
+
+def folded(number=0, **of):
+    """The same and a phase that keeps the sum of each tensor."""
+    return (swept(number, **of) + f"phase @fold rows set {number} {{\n%n = fold sumsq chunk 0 : f32\n"
+            "keep %n in row 0 : f32\n}\n")
+
+
 def rename(text, **names):
     """Values that an example defines give way to those of the context."""
     for old, new in names.items():
@@ -110,15 +124,15 @@ CONTEXTS = {
         "%n = sweep @s load(%code from %grads : !altgrad.tensors<bf16>) reduce(add over step)\n"
         f"store(%grads : !altgrad.tensors<bf16>) {{\n%x = decode %code format<bf16> : i16 to f32\n{text}\n}}")
         .replace("in %grads", "inout %grads"),
-    "Altgrad_PhaseOp": lambda text: phases(text),
+    "Altgrad_PhaseOp": lambda text: phases(folded() + text),
     "Altgrad_ReadOp": lambda text: phases(phase("once", text)),
     "Altgrad_WriteOp": lambda text: phases(phase(
         "once", "%t1 = read %t : i64\n%x = read %norm : f32\n%finite = arith.cmpf ord, %x, %x : f32\n" + text)),
     "Altgrad_RecallOp": lambda text: phases(
-        phase("once", "%n = read %norm : f32\nkeep %n in row 3 : f32") + phase("rows", text)),
+        phase("rows", "%n = read %norm : f32\nkeep %n in row 3 : f32") + phase("rows", text)),
     "Altgrad_KeepOp": lambda text: phases(phase("rows", "%x = read %norm : f32\n" + text)),
-    "Altgrad_FoldOp": lambda text: phases(phase("rows", text)),
-    "Altgrad_TotalOp": lambda text: phases(phase("once", text)),
+    "Altgrad_FoldOp": lambda text: phases(swept() + phase("rows", text)),
+    "Altgrad_TotalOp": lambda text: phases(folded(1, lists="master", dtype="f32") + phase("once", text)),
     "InlineRulesPass": lambda text: (SGD if "update" in text else "")
                                     + step(text, ", in %lr: f64", WRITE.format("w1")),
     "ExpandGradientsPass": lambda text: step(
