@@ -181,7 +181,7 @@ def test_manual_optimization_of_two_optimizers():
 
 
 def test_two_bounds_are_an_error():
-    with pytest.raises(MisconfigurationException, match="to 0.25, and AdamW was made with max_grad_norm=2.0; say"):
+    with pytest.raises(MisconfigurationException, match="to 0.25, and AdamW was made with max_grad_norm=2.0; give"):
         fit(Digits(max_grad_norm=2.0), FusedPrecision(HALF))
     fit(Digits(max_grad_norm=CLIP), FusedPrecision(HALF), max_epochs=1)
 

@@ -42,7 +42,7 @@ def test_every_group_is_taken_away():
 
 
 @pytest.mark.parametrize("key, value, words", [
-    ("betas", (0.5,), r"betas is \(0.5,\), not a number at place 1"),
+    ("betas", (0.5,), r"betas is \(0.5,\); it has to be 2 numbers"),
     ("betas", None, "betas is None, not a number at place 0"),
     ("betas", ("a", 0.9), r"betas is \('a', 0.9\), not a number at place 0"),
     ("lr", "x", "lr is 'x', not a number"),

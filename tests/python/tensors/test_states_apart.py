@@ -40,6 +40,7 @@ def another_parameter(a, b, params):
 
 
 def its_count(a, b, params):
+    b["exp_avg"][3] = 1.0  # a number that a count can have
     b["step"] = b["exp_avg"][3:4]
 
 

@@ -89,7 +89,8 @@ def check_words(words):
             raise ValueError(f"storage says {name}={word}, with blocks of {fields[0] or 'no'} elements; expected a power of two "
                              f"from {BLOCKS[0]} to {BLOCKS[-1]}")
         if fields[1:] and fields[1] not in SCALES:
-            raise ValueError(f"storage says {name}={word}; scales are in {', '.join(SCALES)}")
+            raise ValueError(f"storage says {name}={word}; scales are in f32, f16 or ocp.e8m0, "
+                             "and of nvfp4 in ocp.e4m3fn")
 
 
 def check_copy(words):

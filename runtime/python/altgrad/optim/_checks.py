@@ -16,7 +16,7 @@ def check_entries(optimizer, group):
     for key, count in parts.items():
         value = group.get(key)
         if isinstance(value, (tuple, list)) and len(value) != count:
-            raise ValueError(f"{key} has {len(value)} numbers, {value}; it has {count}")
+            raise ValueError(f"{key} is {value}; it has to be {count} numbers")
 
 
 def check_hypers(defaults):
