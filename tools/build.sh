@@ -13,6 +13,10 @@ fi
 cmake -G Ninja -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release ${ALTGRAD_CMAKE:-} \
   -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22 -DLLVM_USE_LINKER=lld \
   -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache \
-  -DALTGRAD_PYTHON="$ALTGRAD_PYTHON" >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+  -DALTGRAD_PYTHON="$ALTGRAD_PYTHON" >"$build.log" 2>&1 || {
+  cat "$build.log"
+  rm -f "$build/CMakeCache.txt" # it may have kept empty flags, and the next build would not be optimised
+  exit 1
+}
 rm -f "$build.log"
 ninja -C "$build" "$@"

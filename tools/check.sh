@@ -12,7 +12,7 @@ esac
 source tools/packages.sh
 tools/build.sh | tail -n 1
 # The same tests by another way (the Python binder, the stand-in GPUs), and what compiles or trains for minutes.
-long='pytest-(python|python-sm80|python-sm80-storage|python-sm90|python-sm90-storage|differential|differential-storage'
+long='pytest-(python|.*-storage|python-sm80|python-sm90|differential'
 long+='|gpumodel|device|examples|trainers|wheel)|numeric-format-.*|libtorch-sm80'
 only=(-E "^($long)\$")
 if [ -n "$all" ]; then

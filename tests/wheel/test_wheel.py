@@ -214,10 +214,11 @@ except altgrad.Error as error:
 def test_the_command_is_the_package_s_compiler(installed):
     folder, package, take = installed
     words = "altgrad-opt", "--rule=adamw", "--emit=report"
-    done = subprocess.run([folder / "venv" / "bin" / words[0], *words[1:]], capture_output=True, text=True)
+    alone = {"HOME": str(folder), "PATH": "/nowhere"}
+    done = subprocess.run([folder / "venv" / "bin" / words[0], *words[1:]], capture_output=True, text=True, env=alone)
     assert done.stdout.startswith("step adamw_step: 1 sweep"), done.stderr
     take(package / "bin" / "altgrad-opt")
-    done = subprocess.run([folder / "venv" / "bin" / words[0], *words[1:]], capture_output=True, text=True)
+    done = subprocess.run([folder / "venv" / "bin" / words[0], *words[1:]], capture_output=True, text=True, env=alone)
     assert done.returncode == 1 and "this package has no compiler: install altgrad's wheel" in done.stderr
 
 
