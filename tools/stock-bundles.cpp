@@ -135,7 +135,10 @@ std::vector<Strings> readRequests(const char *path, bool usual) {
           }
           for (bool clip : {false, true})
             for (const char *scaler : {"", "--scaler", "--loss-scaler=torch"})
-              requests.push_back(linesOf(rule, formats, machine, clip, scaler));
+              // Training in bfloat16 needs no loss scale.
+              if (usual || formats != "bf16" || !*scaler)
+                requests.push_back(
+                    linesOf(rule, formats, machine, clip, scaler));
         }
     }
   }

@@ -38,3 +38,6 @@ target_link_libraries(altgrad_mlir INTERFACE
   MLIRTargetLLVM MLIRTargetLLVMIRExport MLIRBuiltinToLLVMIRTranslation MLIRGPUToLLVMIRTranslation
   MLIRLLVMToLLVMIRTranslation MLIRNVVMToLLVMIRTranslation altgrad_llvm)
 target_link_options(altgrad_mlir INTERFACE -static-libstdc++ LINKER:--gc-sections LINKER:--as-needed)
+if(LLVM_USE_LINKER STREQUAL "lld")
+  target_link_options(altgrad_mlir INTERFACE LINKER:--icf=all) # a seventh of the program is the same code again
+endif()
