@@ -58,5 +58,5 @@ fi
 step "5. training on scikit-learn's handwritten digits, twice from the same seed"
 "$ALTGRAD_PYTHON" tools/demo.py
 
-printf '\nDone in %d s. Next: tools/check.sh runs every test, tools/bench.py measures, README.md shows how to use it.\n' \
+printf '\nDone in %d s. Next: tools/check.sh runs the tests, tools/bench.py measures, README.md shows how to use it.\n' \
   $((SECONDS - started))
