@@ -42,8 +42,8 @@ def test_states_of_few_bits_end_near_those_of_32(tmp_path):
     code, said, wrong = draw(tmp_path, "--only", "states", "--epochs", "1")
     assert code == 0, wrong
     ratios = [float(line.split()[-2]) for line in said.splitlines()[1:] if not line.startswith("wrote")]
-    wide, fp8, drawn, dynamic, four_bits = (abs(ratio - 1) for ratio in ratios)
-    assert wide == 0 and fp8 < 0.04 and drawn < 0.01 and dynamic < 0.01 and four_bits < 0.015, said
+    wide, fp8, drawn, dynamic, torchao, four_bits = (abs(ratio - 1) for ratio in ratios)
+    assert wide == 0 and fp8 < 0.04 and max(drawn, dynamic, torchao) < 0.01 and four_bits < 0.015, said
 
 
 def test_a_run_on_rungs_learns(tmp_path):

@@ -48,5 +48,5 @@ def test_betas_of_another_number(cls, betas, binder):
     twins.give_grads(params)
     optimizer.step()
     optimizer.param_groups[0]["betas"] = betas
-    with pytest.raises(ValueError, match=f"betas has {len(betas)} numbers"):
+    with pytest.raises(ValueError, match=f"betas is .*; it has to be . numbers"):
         optimizer.step()

@@ -189,10 +189,10 @@ def _to_float(key, part, value, absent, waits):
         raise ValueError(f"Tensor {key} must be 1-element")
     try:
         of = value if part is None else value[part]
-        if stays_on_device(of) and of.numel() == 1 and not waits and is_known(of.device):
-            return 0.0  # the step reads the tensor itself
         if isinstance(of, str) or (isinstance(of, torch.Tensor) and of.is_complex()):
             raise TypeError
+        if stays_on_device(of) and of.numel() == 1 and not waits and is_known(of.device):
+            return 0.0  # the step reads the tensor itself
         return float(of)
     except (TypeError, ValueError, IndexError, KeyError, OverflowError, RuntimeError):
         where = "" if part is None else f" at place {part}"
