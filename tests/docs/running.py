@@ -154,6 +154,9 @@ def run_cpp_of(sections, folder):
         blocks = [block for block in section.blocks if block.tag == "cpp" and not block.value("title")]
         text = "".join(map(runner.placed, blocks))
         heads += re.findall(r"^#include .*\n", text, flags=re.M)
+        for block in section.blocks:
+            if block.tag != "cpp" and block.value("title"):
+                (folder / block.value("title")).write_text(block.text)
         name = f"section_{section.line}"
         bodies.append(f"namespace {name} {{\n{re.sub(r'^#include .*', '', text, flags=re.M)}\n}}\n")
         if re.search(r"\bint main\s*\(", text):

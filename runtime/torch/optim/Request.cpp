@@ -100,8 +100,10 @@ std::string Compiler::setLine(const std::string &options, ScalarType type,
   TORCH_CHECK(rounds || param.empty() || type == c10::kFloat,
               "altgrad: storage '", param, "', but a parameter is ", format);
   line += " " + (rounds ? param : "param=" + format) + " grad=" + format;
-  // What the user says of all states and of the count holds.
-  for (const char *word : {" states=param", " step=f32"})
+  // What the user says of all states and of the count holds. Beside a master a state in the parameter's format would
+  // stand still.
+  const bool wide = own.find(" master=") != std::string::npos;
+  for (const char *word : {wide ? " states=f32" : " states=param", " step=f32"})
     if (own.find(std::string(word, strchr(word, '=') + 1)) == std::string::npos)
       line += word;
   return line + own;

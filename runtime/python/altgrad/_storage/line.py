@@ -23,7 +23,7 @@ class Storage(Mapping[str, str]):
     mapping, a Storage holds the word of each stream. It cannot be changed.
 
     Args:
-        line: Words to begin with: a storage line ("m=bf16 v=ocp.e5m2:128"), a mapping from
+        line: Words to begin with: a storage line ("m=bf16 v=ocp.e5m2:128,keep_positive"), a mapping from
             streams to words, or another Storage.
         param: The parameter. Its format is that of its dtype; the word is there to say how it is
             rounded ("bf16,stochastic").

@@ -261,8 +261,9 @@ class _Namer:
     def _words(self, kind, param, grad, states, small):
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         kept = format_for(own, param)
-        words = {"param": kept, "grad": FORMATS[grad], "step": "f32",
-                 "states": "f32" if param in code_dtypes(own) else "param", **own}
+        # Beside a master, and beside codes, a state in the parameter's format would stand still.
+        wide = "master" in own or param in code_dtypes(own)
+        words = {"param": kept, "grad": FORMATS[grad], "step": "f32", "states": "f32" if wide else "param", **own}
         if param is torch.float32:
             words = own_master(words)
             if "," in words["param"]:

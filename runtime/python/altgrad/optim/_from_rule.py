@@ -112,7 +112,7 @@ def _make(rule, storage, options):
     # An f32 model is the likely one: its program is ready when the first step comes.
     words = Storage(storage)
     first = "bf16" if splits(words.get("master", "")) else "f32"
-    words = {"param": first, "grad": first, "states": "param", "step": "f32", **words}
+    words = {"param": first, "grad": first, "states": "f32" if "master" in words else "param", "step": "f32", **words}
     part, = compile_sets([set_line(rule, options, words)], [rule]).sets
     keys = {stream.key: stream.key for stream in part.states if stream.role == "state"}
     hypers = {hyper.key: hyper.default for hyper in part.hypers}

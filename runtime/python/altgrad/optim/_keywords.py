@@ -40,7 +40,7 @@ class Shared(TypedDict, total=False):
         profile: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
         storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
-            an altgrad.Storage, a storage line such as "m=bf16 v=ocp.e5m2:128", or a dict. A class with narrow
+            an altgrad.Storage, a storage line such as "m=bf16 v=ocp.e5m2:128,keep_positive", or a dict. A class with narrow
             states keeps its own words for the streams that are not named. templates/Storage.md has every word.
         seed: The key of the random numbers for stochastic rounding, a whole number of at most 64 bits.
             None takes one from torch's generator. Only allowed where the storage rounds stochastically.

@@ -210,14 +210,14 @@ class _Target:
         return block if block > 1 and count >= BLOCKED_NUMEL else 0
 
     def _word(self, key):
-        return self.words.get(key, self.words.get("states", "param"))
+        return self.words.get(key, self.words.get("states", "f32" if "master" in self.words else "param"))
 
     def write(self, kept, param, where):
         """(the entry of `state`, [(parameter, what it has to become)])."""
         if self.writer:
             if self.kind != "transformer_engine" and (kept.master is not None or kept.remainder is not None):
-                raise ValueError(f"{where} has a master, for which {self.kind} has no place: transcode to "
-                                 "master=f32, copy 'master' into float32 parameters, and delete it from the state")
+                raise ValueError(f"{where} has a master, for which {self.kind} has no place: take 'master' out of "
+                                 "the file's states and into float32 parameters, then transcode")
             try:
                 return self.writer(kept), []
             except ValueError as error:
