@@ -93,8 +93,12 @@ class Runner:
             self.python("\n".join(kept), block.line, False)
 
     def command(self, command, fails, where):
-        done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=self.folder, env=self.env, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        # gloo of torch 2.11 aborts in about one of eight runs when a process ends, without altgrad, too.
+        for _ in range(5 if "torchrun" in command and not fails else 1):
+            done = subprocess.run(["bash", "-euo", "pipefail", "-c", command], cwd=self.folder, env=self.env, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+            if done.returncode == 0:
+                break
         assert (done.returncode != 0) == fails, f"{where}: ends with {done.returncode}\n{done.stdout}"
         return done.stdout
 
