@@ -12,8 +12,8 @@ esac
 source tools/packages.sh
 tools/build.sh | tail -n 1
 # The same tests by another way (the Python binder, the stand-in GPUs), and what compiles or trains for minutes.
-long='pytest-(python|.*-storage|python-sm80|python-sm90|differential'
-long+='|gpumodel|device|examples|trainers|wheel)|numeric-format-.*|libtorch-sm80'
+long='pytest-(python|python-storage|python-sm.*|differential|differential-storage'
+long+='|gpumodel|device|examples|wheel)|numeric-format-.*|libtorch-sm80'
 only=(-E "^($long)\$")
 if [ -n "$all" ]; then
   tools/build.sh stock-bundles | tail -n 1

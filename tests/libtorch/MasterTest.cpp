@@ -90,7 +90,7 @@ TEST(Master, OfAnotherStorageIsNotLostWithoutAWord) {
   for (auto [saved, loads, words] :
        {std::tuple("master=f32", "master=bf16+i16", "'remainder'"),
         {"master=bf16+i16", "master=f32", "'master'"},
-        {"master=bf16+i16", "states=param", "has a 'remainder', and the"}}) {
+        {"master=bf16+i16", "states=f32", "has a 'remainder', and the"}}) {
     Tensor first = leaf({50}, at::kBFloat16), second = twin(first);
     RuleOptimizer run({first}, stored(saved)), other({second}, stored(loads));
     regrad(first, second, 1);
