@@ -4,19 +4,26 @@ from ._together import check_shards
 
 
 def check_entries(optimizer, group):
-    """Raises RuntimeError for a group that asks for a graph through the step, ValueError for a tuple
-    of hyper-parameters that has more or fewer parts than the rule."""
+    """Raises RuntimeError for a group that asks for a graph through the step."""
     # torch builds a graph through the step.
     if group.get("differentiable") and not optimizer._falls_back:
         raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__} does not support "
                            "differentiable=True: autograd cannot see into compiled kernels")
+
+
+def check_tuples(hypers, groups):
+    """Raises ValueError for a tuple of hyper-parameters that has more or fewer parts than the rule.
+
+    Reads no tensor: one of a GPU would be waited for.
+    """
     parts = {}
-    for key, part in [place for place in optimizer._hypers.values() if isinstance(place, tuple)]:
+    for key, part in [place for place in hypers.values() if isinstance(place, tuple)]:
         parts[key] = max(parts.get(key, 0), part + 1)
-    for key, count in parts.items():
-        value = group.get(key)
-        if isinstance(value, (tuple, list)) and len(value) != count:
-            raise ValueError(f"{key} is {value}; it has to be {count} numbers")
+    for group in groups:
+        for key, count in parts.items():
+            value = group.get(key)
+            if isinstance(value, (tuple, list)) and len(value) != count:
+                raise ValueError(f"{key} is {value}; it has to be {count} numbers")
 
 
 def check_hypers(defaults):

@@ -24,7 +24,7 @@ from .._storage.rungs import check_params
 from .._warn import warn
 from ._around import check_untraced, group_of_zero, tell_accelerate
 from ._build import build, is_common
-from ._checks import check_entries, check_ranks
+from ._checks import check_entries, check_ranks, check_tuples
 from ._forks import remember
 from ._fallback import left_to_torch, warn_once
 from ._keywords import OfTorch, document, filled, shown
@@ -290,6 +290,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         built = self._built
         if not built or not changed:
             return [], []
+        check_tuples(self._hypers, [self.param_groups[index] for index in changed])
         cells = [cell for index in changed for cell in built.cells[index]]
         return self._watched.numbers(self.param_groups, cells), cells
 
@@ -308,6 +309,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         known, before = self._rows, self._theirs
         self._watched, self._built, self._rows, self._theirs = None, None, {}, None
         kinds = Kinds(self.param_groups, self._kind_of)
+        check_tuples(self._hypers, self.param_groups)
         check_ranks(self)
         watched = make_groups(self.param_groups, {*kinds.keys, *self._older})
         theirs = left_to_torch(self) if self._falls_back else None
