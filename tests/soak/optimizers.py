@@ -40,7 +40,8 @@ class Twins:
         if self.bound:
             torch.nn.utils.clip_grad_norm_(self.b, self.bound, foreach=False)
         self.ours.step()
-        self.theirs.step()
+        with torch.inference_mode(False):  # where torch's states are made, which no later step could change
+            self.theirs.step()
         for p, q in zip(self.a, self.b):
             torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5, equal_nan=True)
         self.life.said["steps"] += 1

@@ -8,7 +8,7 @@ import altgrad
 
 NONSENSE = {"scale": [0.0, -1.0, math.nan, math.inf, "x", None], "growth_interval": [0, 1.5, math.inf, None],
             "growth_factor": [0.5, math.nan], "backoff_factor": [0.0, -1.0, 2.0], "_growth_tracker": [-1, math.nan],
-            "min_scale": [math.inf, -1.0, math.nan], "hysteresis": [0, 1.5], "hysteresis_tracker": ["x", -1, math.nan]}
+            "min_scale": [math.inf, -1.0, math.nan], "hysteresis": [0, 1.5], "hysteresis_tracker": ["x", 5, 0.5, math.nan]}
 
 
 def live(life):

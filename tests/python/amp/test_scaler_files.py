@@ -15,6 +15,7 @@ import altgrad
     ("growth_interval", 1.5, "growth_interval is 1.5"), ("growth_interval", 0, "growth_interval is 0"),
     ("growth_interval", math.inf, "growth_interval is inf"), ("growth_factor", math.nan, "growth_factor is nan"),
     ("backoff_factor", 0.0, "backoff_factor is 0.0"), ("_growth_tracker", -1, "_growth_tracker is -1"),
+    ("hysteresis_tracker", 0.5, "hysteresis_tracker is 0.5"), ("hysteresis_tracker", 2, "at most 1"),
     ("min_scale", math.inf, "min_scale is finite")])
 def test_a_file_is_refused_and_the_scaler_stays(key, value, words):
     scaler = altgrad.amp.GradScaler("cpu", init_scale=8.0)

@@ -243,12 +243,15 @@ class GradScaler(torch.amp.GradScaler):
         if not self._enabled:
             return
         hysteresis = _count_of(state_dict.get("hysteresis", self._hysteresis), "hysteresis")
-        left = int(state_dict.get("hysteresis_tracker", hysteresis))
+        left = state_dict.get("hysteresis_tracker", hysteresis)
+        # Below 0 after more steps with infinities than `hysteresis`.
+        if isinstance(left, str) or not left <= hysteresis or left != int(left):
+            raise ValueError(f"the file's hysteresis_tracker is {left!r}, not a whole number of at most {hysteresis}")
         self._check_file(state_dict)
         limits = _limits_of(state_dict.get("min_scale", self._min_scale),
                             state_dict.get("max_scale", self._max_scale))
         super().load_state_dict(state_dict)
-        self._hysteresis, self._init_left = hysteresis, left
+        self._hysteresis, self._init_left = hysteresis, int(left)
         self._min_scale, self._max_scale = limits
         if self._scale is not None:
             self._main.set(growth_tracker=self._init_growth_tracker,

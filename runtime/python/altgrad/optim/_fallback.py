@@ -72,11 +72,13 @@ class TorchPart:
     def grads(self, inverse):
         """The gradients times `inverse`, None for those that are not there.
 
-        Raises RuntimeError where a tensor of this step ends behind its storage.
+        Raises RuntimeError where a tensor of this step ends behind its storage, TypeError or ValueError for a
+        state that torch would find wrong when it has changed others already.
         """
         for param in self._params:
-            held = (self._optimizer.state.get(param) or {}).values() if param.grad is not None else ()
-            check_extents([param, *[of for of in (param.grad, *held) if isinstance(of, torch.Tensor)]])
+            held = self._optimizer.state.get(param) or {} if param.grad is not None else {}
+            _check_states(self._optimizer, param, held)
+            check_extents([param, *[of for of in (param.grad, *held.values()) if isinstance(of, torch.Tensor)]])
         if not isinstance(inverse, torch.Tensor):
             if inverse == 1.0:
                 return [p.grad for p in self._params]
@@ -134,6 +136,18 @@ class TorchPart:
         torch.optim.Optimizer.__setstate__(shadow, {
             "defaults": optimizer.defaults, "state": optimizer.state, "param_groups": groups})
         return shadow
+
+
+def _check_states(optimizer, param, held):
+    where = f"altgrad.optim.{type(optimizer).__name__}: the state of {name_of(optimizer, param)}"
+    for key in optimizer._keys.values():
+        value = held.get(key)
+        if not isinstance(value, torch.Tensor):
+            # torch's SGD has None until there is a momentum.
+            if key in held and not (value is None and optimizer._reference is torch.optim.SGD):
+                raise TypeError(f"{where}: {key} is {value!r}, not a tensor")
+        elif value.shape != param.shape:
+            raise ValueError(f"{where}: {key} has the shape {tuple(value.shape)}, not {tuple(param.shape)}")
 
 
 def _times(grad, factor):
