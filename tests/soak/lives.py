@@ -55,7 +55,8 @@ def bytes_of(tensor):
     last = sum(stride * (size - 1) for stride, size in zip(tensor.stride(), tensor.shape))
     if tensor.numel() and (tensor.storage_offset() + last + 1) * tensor.itemsize > held:
         return None
-    return tensor.detach().clone().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    dense = torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor.detach())
+    return dense.view(-1).view(torch.uint8).numpy().tobytes()
 
 
 def child(kind, seed, pipe):

@@ -102,16 +102,17 @@ def test_memory_that_runs_out_leaves_no_half_of_a_state(name, monkeypatch, binde
     assert all(optimizer.state[p] for p in params)
 
 
-@pytest.mark.parametrize("value", [None, "x", 1.0, torch.ones(3)])
-def test_a_state_that_torch_steps_is_a_tensor_of_the_parameters_shape(value):
+@pytest.mark.parametrize("key, value", [*[("exp_avg_sq", of) for of in (None, "x", 1.0, torch.ones(3))],
+                                        ("step", torch.tensor(-1.0)), ("step", "x")])
+def test_a_state_that_torch_steps_is_one(key, value):
     params = [torch.nn.Parameter(torch.ones(4, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
     optimizer = altgrad.optim.AdamW(params, lr=0.1)
     for _ in range(2):
         twins.give_grads(params)
         optimizer.step()
     held = optimizer.state[params[1]]
-    held["exp_avg_sq"] = value
+    held[key] = value
     before = [p.detach().clone() for p in (*params, held["exp_avg"])]
-    with pytest.raises((TypeError, ValueError), match="state of parameter 1.*: exp_avg_sq "):
+    with pytest.raises((TypeError, ValueError), match=f"state of parameter 1.*: (exp_avg_sq|a step count) "):
         optimizer.step()
     assert all(map(torch.equal, before, (*params, held["exp_avg"])))

@@ -6,6 +6,7 @@ import torch
 
 from .._binding.layout import WIDE_DTYPES, check_extents, check_param, find_met, is_dtensor, name_of
 from .._binding.where import is_known
+from .._storage.counts import count_of
 from .._warn import warn
 
 
@@ -148,6 +149,11 @@ def _check_states(optimizer, param, held):
                 raise TypeError(f"{where}: {key} is {value!r}, not a tensor")
         elif value.shape != param.shape:
             raise ValueError(f"{where}: {key} has the shape {tuple(value.shape)}, not {tuple(param.shape)}")
+    if optimizer._count_key in held:
+        try:
+            count_of(held[optimizer._count_key], param.device)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{where}: {error}") from None
 
 
 def _times(grad, factor):
