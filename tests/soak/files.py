@@ -90,7 +90,7 @@ def live(life):
             return
         for p, q in zip(params, old):
             assert p.isfinite().all(), f"{about}: parameters that are no numbers"
-            # A rate that somebody has changed is the user's.
-            if not what.startswith("group"):
+            # Another rate, or other numbers of a state, are the user's.
+            if not what.startswith(("group", "other")):
                 moved = (p.float() - q.float()).abs().max().item() / 0.01
                 assert moved <= BOUND or dtype == torch.bfloat16, f"{about}: an element moves by {moved:.3g} rates"

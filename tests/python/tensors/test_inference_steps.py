@@ -49,3 +49,17 @@ def test_later_steps_go_on(name, loaded, binder):
     assert all(map(torch.equal, params, others))
     optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     optimizer.step()
+
+
+@pytest.mark.parametrize("name, words", [("AdamW", {}), ("SGD", dict(momentum=0.9)), ("RMSprop", dict(momentum=0.9))])
+def test_what_torch_steps_goes_on(name, words):
+    lists = [[torch.nn.Parameter(torch.ones(5, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
+             for _ in range(2)]
+    ours, theirs = (getattr(of, name)(params, lr=0.1, **words) for of, params in zip((altgrad.optim, torch.optim), lists))
+    for quiet in (True, False, True, False):
+        twins.give_grads(*lists)
+        with torch.inference_mode(quiet):
+            ours.step()
+        theirs.step()
+    for p, q in zip(*lists):
+        torch.testing.assert_close(p, q)

@@ -116,7 +116,10 @@ class TorchPart:
             shadow = self._shadow()
             # Below what wraps it for a profiler and for hooks: both see our step.
             step = type(shadow).step
-            getattr(step, "__wrapped__", step)(shadow) if hasattr(step, "hooked") else step(shadow)
+            # States that are made in inference mode could never be changed outside of it.
+            inside = torch.is_inference_mode_enabled()
+            with torch.inference_mode(inside and any([p.is_inference() for p in self._params])):
+                getattr(step, "__wrapped__", step)(shadow) if hasattr(step, "hooked") else step(shadow)
         finally:
             for param, grad in zip(self._params, kept):
                 if param.grad is not grad:
