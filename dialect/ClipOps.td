@@ -131,7 +131,8 @@ def Altgrad_AcrossOp : Altgrad_Op<"across", [Pure]> {
   let assemblyFormat = "$number attr-dict";
 }
 
-def Altgrad_PercentileOp : Altgrad_Op<"percentile", [Pure]> {
+def Altgrad_PercentileOp : Altgrad_Op<"percentile", [Pure,
+    DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getReads"]>]> {
   let summary = "a percentile of the last 100 numbers";
   let description = [{
     `newest` takes the place of the oldest of the 100 numbers in `history`. Negative, infinite and

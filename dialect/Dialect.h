@@ -28,6 +28,18 @@ class CommitOp;
 class EmitOp;
 } // namespace altgrad
 
+namespace altgrad {
+/// Memory that an operation of a phase touches.
+struct Place {
+  mlir::Value memory; ///< an argument of the step or a list in the workspace; null: a word
+  Space space = Space::Step; ///< of the word
+};
+/// Of those that are lists of tensors.
+double bytesPerElement(llvm::ArrayRef<Place> places);
+} // namespace altgrad
+
+#include "dialect/PhaseWork.h.inc"
+
 #define GET_OP_CLASSES
 #include "dialect/Ops.h.inc"
 

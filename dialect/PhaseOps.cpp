@@ -9,14 +9,6 @@ SweepOp PhaseOp::getSweep() {
   return sweeps.empty() ? SweepOp() : *sweeps.begin();
 }
 
-StringRef PhaseOp::getKind() {
-  if (getSweep())
-    return "sweep";
-  if (count<FoldOp>())
-    return "fold";
-  return getExchange() ? "total" : "scalars";
-}
-
 unsigned PhaseOp::countScalars() {
   return llvm::count_if(getBody().front(), [](Operation &op) {
     return !isa<AltgradDialect>(op.getDialect()) &&
@@ -24,50 +16,56 @@ unsigned PhaseOp::countScalars() {
   });
 }
 
-// Where an operation of a phase may stand; none: anywhere.
-static std::optional<Domain> domainOf(Operation &op) {
-  if (isa<SweepOp>(op))
-    return Domain::Chunks;
-  if (isa<FoldOp>(op))
-    return Domain::Rows;
-  if (isa<TotalOp>(op))
-    return Domain::Once;
-  return std::nullopt;
-}
-
 // The argument of the step that `value` is, or null.
 static BlockArgument argumentOf(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
+  auto argument = dyn_cast_or_null<BlockArgument>(value);
   return argument && isa<StepOp>(argument.getOwner()->getParentOp())
              ? argument
              : BlockArgument();
 }
 
-// Whether an operation is about the item's tensor or group.
-static bool needsRow(StepOp step, Operation &op) {
-  if (auto recall = dyn_cast<RecallOp>(op))
-    return recall.getSpace() != Space::Step;
-  if (auto keep = dyn_cast<KeepOp>(op))
-    return keep.getSpace() != Space::Step;
-  if (!isa<ReadOp, WriteOp>(op))
-    return isa<TagOp, DimOp>(op);
-  auto read = dyn_cast<ReadOp>(op);
-  BlockArgument argument =
-      argumentOf(read ? read.getScalar() : cast<WriteOp>(op).getTarget());
-  return argument && step.getScope(argument) != Scope::Step;
+// Whether a place differs between tensors or groups.
+static bool isOfRow(StepOp step, const Place &place) {
+  if (!place.memory)
+    return place.space != Space::Step;
+  BlockArgument argument = argumentOf(place.memory);
+  return argument && (isa<TensorsType>(argument.getType()) ||
+                      step.getScope(argument) != Scope::Step);
 }
 
 // Lists in the workspace are of any set: the sweep that fills them says which.
-static LogicalResult verifySet(PhaseOp phase, SweepOp sweep) {
+static LogicalResult verifyPlace(PhaseOp phase, Operation &op, const Place &place) {
   auto step = phase->getParentOfType<StepOp>();
-  for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
-    for (Value stream : streams)
-      // phase_c3
-      if (auto argument = dyn_cast<BlockArgument>(stream);
-          argument && step.getSet(argument) != phase.getSet().value_or(0))
-        return sweep.emitOpError()
-               << "moves '%" << step.getName(argument)
-               << "', which is not of the set of its phase";
+  // phase_c7
+  if (phase.getDomain() == Domain::Once && isOfRow(step, place))
+    return op.emitOpError("is about a tensor or a group, in a phase that runs once "
+                          "for all of them");
+  BlockArgument argument = argumentOf(place.memory);
+  std::optional<unsigned> set =
+      argument ? step.getSet(argument) : std::optional<unsigned>();
+  // phase_c3
+  if (set && set != phase.getSet().value_or(0))
+    return op.emitOpError() << "uses '%" << step.getName(argument)
+                            << "', which is not of the set of its phase";
+  return success();
+}
+
+static LogicalResult verifyWork(PhaseOp phase, Operation &op, PhaseWork work) {
+  std::optional<Domain> item = work.getItem();
+  // phase_c1
+  if (item && *item != phase.getDomain())
+    return op.emitOpError() << "is in a phase of '"
+                            << stringifyDomain(phase.getDomain())
+                            << "', expected one of '" << stringifyDomain(*item)
+                            << "'";
+  for (const SmallVector<Place> &places : {work.getReads(), work.getWrites()})
+    for (const Place &place : places)
+      if (failed(verifyPlace(phase, op, place)))
+        return failure();
+  return success();
+}
+
+static LogicalResult verifySweep(SweepOp sweep) {
   for (Value reduced : sweep.getReduced())
     // phase_c8
     if (llvm::none_of(reduced.getUsers(),
@@ -78,19 +76,10 @@ static LogicalResult verifySet(PhaseOp phase, SweepOp sweep) {
 
 LogicalResult PhaseOp::verify() {
   auto step = (*this)->getParentOfType<StepOp>();
-  for (Operation &op : getBody().front()) {
-    // phase_c7
-    if (getDomain() == Domain::Once && needsRow(step, op))
-      return op.emitOpError("is about a tensor or a group, in a phase that runs once "
-                            "for all of them");
-    std::optional<Domain> domain = domainOf(op);
-    // phase_c1
-    if (domain && *domain != getDomain())
-      return op.emitOpError() << "is in a phase of '"
-                              << stringifyDomain(getDomain())
-                              << "', expected one of '"
-                              << stringifyDomain(*domain) << "'";
-  }
+  for (Operation &op : getBody().front())
+    if (auto work = dyn_cast<PhaseWork>(op);
+        work && failed(verifyWork(*this, op, work)))
+      return failure();
   // phase_c2
   if (getDomain() == Domain::Chunks && count<SweepOp>() != 1)
     return emitOpError() << "is over chunks and has " << count<SweepOp>()
@@ -109,7 +98,7 @@ LogicalResult PhaseOp::verify() {
     if (fold.getTensor() != overTensors)
       return fold.emitOpError("is beside a fold that is over other chunks: one of "
                               "both is over tensors");
-  return getSweep() ? verifySet(*this, getSweep()) : success();
+  return getSweep() ? verifySweep(getSweep()) : success();
 }
 
 LogicalResult ReadOp::verify() {

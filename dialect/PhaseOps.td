@@ -9,24 +9,9 @@ include "dialect/SweepOps.td"
 // a word of the workspace between them: one of the step, of each tensor's row, or of
 // each chunk.
 
-def Altgrad_Domain : I32Enum<"Domain", "what one item of a phase is", [
-    I32EnumCase<"Chunks", 0, "chunks">,
-    I32EnumCase<"Rows", 1, "rows">,
-    I32EnumCase<"Once", 2, "once">]> {
-  let cppNamespace = "::altgrad";
-}
-def Altgrad_DomainAttr : EnumAttr<Altgrad_Dialect, Altgrad_Domain, "domain">;
-
-def Altgrad_Space : I32Enum<"Space", "where a word of the workspace lies", [
-    I32EnumCase<"Step", 0, "step">,
-    I32EnumCase<"Row", 1, "row">,
-    I32EnumCase<"Chunk", 2, "chunk">,
-    I32EnumCase<"Tensor", 3, "tensor">]> {
-  let cppNamespace = "::altgrad";
-}
-def Altgrad_SpaceAttr : EnumAttr<Altgrad_Dialect, Altgrad_Space, "space">;
-
 def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInterface,
+    DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getPhaseKind", "getItem", "getReads", "getWrites",
+      "getFlops", "startsLaunch", "endsLaunch", "getWorkers", "getBlock", "getTileRows"]>,
     HasParent<"::altgrad::StepOp">]> {
   let summary = "the work of one launch, written for one item";
   let description = [{
@@ -57,7 +42,7 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     - (phase_c1) a sweep is in a phase of chunks, a fold in a phase of rows, and a total in
       a phase that runs once;
     - (phase_c2) a phase of chunks has one sweep;
-    - (phase_c3) the streams of a phase are of its set;
+    - (phase_c3) the lists and scalars that a phase reads and writes are of its set, or of none;
     - (phase_c4) only a phase that runs once has an exchange;
     - (phase_c5) the set of a phase has lists;
     - (phase_c6) either all folds of a phase are `over tensor`, or none is;
@@ -76,8 +61,8 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     static ::llvm::StringRef getDefaultDialect() { return "altgrad"; }
     /// The sweep of a phase of chunks; null: it has none.
     SweepOp getSweep();
-    /// "sweep", "fold", "total" or "scalars", as in a manifest.
-    ::llvm::StringRef getKind();
+    /// What the phase is for: its sweep, or its first fold or total; null: scalars.
+    PhaseWork getMain();
     /// How many operations compute scalars.
     unsigned countScalars();
     template <typename OpType> unsigned count() {
@@ -86,7 +71,12 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
   }];
 }
 
-def Altgrad_ReadOp : Altgrad_Op<"read", [SameOperandsAndResultType]> {
+// An operation that only a phase has.
+class Altgrad_PhasePart<string mnemonic, list<string> answers, list<Trait> traits = []>
+    : Altgrad_Op<mnemonic, !listconcat(traits, [HasParent<"::altgrad::PhaseOp">,
+        DeclareOpInterfaceMethods<Altgrad_PhaseWork, answers>])>;
+
+def Altgrad_ReadOp : Altgrad_PhasePart<"read", ["getReads"], [SameOperandsAndResultType]> {
   let summary = "read a scalar of the signature from memory";
   let description = [{
     The scalar is that of the step, of the item's group or of the item's tensor.
@@ -105,7 +95,7 @@ def Altgrad_ReadOp : Altgrad_Op<"read", [SameOperandsAndResultType]> {
   let hasVerifier = 1;
 }
 
-def Altgrad_WriteOp : Altgrad_Op<"write", [AllTypesMatch<["value", "target"]>]> {
+def Altgrad_WriteOp : Altgrad_PhasePart<"write", ["getWrites"], [AllTypesMatch<["value", "target"]>]> {
   let summary = "write a scalar of the signature to memory";
   let description = [{
     If there is a condition and it is false, no byte changes. A NaN is written as the
@@ -125,7 +115,7 @@ def Altgrad_WriteOp : Altgrad_Op<"write", [AllTypesMatch<["value", "target"]>]> 
   let hasVerifier = 1;
 }
 
-def Altgrad_RecallOp : Altgrad_Op<"recall"> {
+def Altgrad_RecallOp : Altgrad_PhasePart<"recall", ["getReads"]> {
   let summary = "a value that an earlier phase has kept";
   let description = [{
     `row` and `step` name a word of the item's row or of the step. `tensor` names a word of the
@@ -147,7 +137,7 @@ def Altgrad_RecallOp : Altgrad_Op<"recall"> {
   let hasVerifier = 1;
 }
 
-def Altgrad_KeepOp : Altgrad_Op<"keep"> {
+def Altgrad_KeepOp : Altgrad_PhasePart<"keep", ["getWrites"]> {
   let summary = "put a value into a word of the workspace";
   let description = [{
     A word of the step exists once, a word of a row once for each row, and a word of a
@@ -168,7 +158,7 @@ def Altgrad_KeepOp : Altgrad_Op<"keep"> {
   let hasVerifier = 1;
 }
 
-def Altgrad_FoldOp : Altgrad_Op<"fold"> {
+def Altgrad_FoldOp : Altgrad_PhasePart<"fold", ["getPhaseKind", "getItem", "getReads", "getWorkers"]> {
   let summary = "combine the partial sums of a tensor's chunks";
   let description = [{
     The order is that of `reduce`: chunk i belongs to lane i mod 256, then the lanes are added
@@ -196,7 +186,7 @@ def Altgrad_FoldOp : Altgrad_Op<"fold"> {
   let hasVerifier = 1;
 }
 
-def Altgrad_TotalOp : Altgrad_Op<"total"> {
+def Altgrad_TotalOp : Altgrad_PhasePart<"total", ["getPhaseKind", "getItem", "getShare"]> {
   let summary = "combine the sums of a set's tensors in their order";
   let description = [{
     ```mlir

@@ -4,7 +4,7 @@
 #define ALTGRAD_RULEOPS_TD
 
 include "dialect/Types.td"
-include "mlir/IR/OpAsmInterface.td"
+include "dialect/PhaseWork.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -165,7 +165,8 @@ def Altgrad_IndexOp : Altgrad_Op<"index", [Pure]> {
   let assemblyFormat = "attr-dict `:` type($index)";
 }
 
-def Altgrad_TagOp : Altgrad_Op<"tag", [Pure]> {
+def Altgrad_TagOp : Altgrad_Op<"tag", [Pure,
+    DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getReads"]>]> {
   let summary = "the number that the caller gave this tensor";
   let description = [{
     There is one value for each tensor. It is part of the key of the tensor's random bits, and it
@@ -227,7 +228,8 @@ def Altgrad_BinadeOp : Altgrad_Op<"binade", [Pure, SameOperandsAndResultType]> {
   let assemblyFormat = "$number attr-dict `:` type($number)";
 }
 
-def Altgrad_DimOp : Altgrad_Op<"dim", [Pure]> {
+def Altgrad_DimOp : Altgrad_Op<"dim", [Pure,
+    DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getReads"]>]> {
   let summary = "an extent of this tensor";
   let description = [{
     A tensor is `batch` matrices of `rows` by `columns`, in row-major order. A caller of

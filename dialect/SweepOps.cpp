@@ -222,38 +222,10 @@ unsigned SweepOp::getChunkWord(unsigned index) {
   llvm_unreachable("a sweep outside a phase keeps nothing");
 }
 
-static double bytesOf(OperandRange streams) {
-  double bytes = 0;
-  for (Value stream : streams)
-    bytes += cast<TensorsType>(stream.getType()).getBytes();
-  return bytes;
-}
-
 std::string altgrad::formatBytes(double bytes) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%.10g", bytes);
   return text;
-}
-
-double SweepOp::getBytesRead() { return bytesOf(getLoads()); }
-double SweepOp::getBytesWritten() { return bytesOf(getStores()); }
-
-unsigned SweepOp::getBlock() {
-  unsigned block = 1;
-  for (OperandRange streams : {getLoads(), getStores()})
-    for (Value stream : streams)
-      if (auto type = cast<TensorsType>(stream.getType()); !type.getColumns())
-        block = std::max({block, type.getBlock(), type.getPacked() ? minBlock : 1});
-  for (auto reduce : getBody().getOps<BlockReduceOp>())
-    block = std::max<unsigned>(block, reduce.getBlock());
-  return block;
-}
-
-unsigned SweepOp::getTileRows() {
-  for (Operation &op : getBody().front())
-    if (isTileMax(&op))
-      return isa<SquareMaxOp>(op) ? squareBlock : columnBlock;
-  return 0;
 }
 
 static size_t blockReductionsOf(Region &body) {

@@ -124,6 +124,8 @@ def Altgrad_SpillOp : Altgrad_Op<"spill", []> {
 }
 
 def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getPhaseKind", "getItem", "getReads", "getWrites",
+      "getFlops", "startsLaunch", "endsLaunch", "getWorkers", "getBlock", "getTileRows"]>,
     SingleBlockImplicitTerminator<"::altgrad::EmitOp">,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
   let summary = "one pass over memory";
@@ -191,13 +193,6 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     ::llvm::SmallVector<::mlir::Value> getScalars();
     /// In a phase: the word of each chunk in which a reduction is kept.
     unsigned getChunkWord(unsigned index);
-    /// Bytes per element that this sweep loads and stores.
-    double getBytesRead();
-    double getBytesWritten();
-    /// The elements of the longest block of a row; 1 where nothing is per block.
-    unsigned getBlock();
-    /// The rows of its tiles, where it takes the largest of columns or squares; else 0.
-    unsigned getTileRows();
     bool goesOverTiles() { return getTileRows() != 0; }
   }];
 }

@@ -58,29 +58,28 @@ static llvm::json::Object describeScalar(StepOp step, const Binding &binding) {
 }
 
 static llvm::json::Object describePhase(PhaseOp phase) {
-  SweepOp sweep = phase.getSweep();
   return llvm::json::Object{{"name", phase.getName()},
                             {"symbol", symbolOf(phase)},
-                            {"kind", phase.getKind()},
+                            {"kind", stringifyPhaseKind(phase.getPhaseKind())},
                             {"domain", stringifyDomain(phase.getDomain())},
                             {"set", setOf(phase.getSet())},
                             {"per_block", itemsPerBlock(phase)},
                             {"finishes", int64_t(finishedBy(phase).size())},
-                            {"block", sweep ? sweep.getBlock() : 1},
-                            {"tiles", sweep ? sweep.getTileRows() : 0},
-                            {"read", sweep ? sweep.getBytesRead() : 0},
-                            {"written", sweep ? sweep.getBytesWritten() : 0}};
+                            {"block", phase.getBlock()},
+                            {"tiles", phase.getTileRows()},
+                            {"read", phase.getBytesRead()},
+                            {"written", phase.getBytesWritten()}};
 }
 
-// The totals that a phase keeps for other devices' shares to join, if it does.
+// What a phase keeps for other devices' shares to join.
 static llvm::json::Array exchangedWords(PhaseOp phase) {
   llvm::json::Array words;
   for (auto keep : phase.getBody().getOps<KeepOp>())
-    if (auto total = keep.getValue().getDefiningOp<TotalOp>();
-        total && phase.getExchange())
-      words.push_back(llvm::json::Object{
-          {"word", int64_t(keep.getWord())},
-          {"reduction", stringifyReduction(total.getReduction())}});
+    if (auto work = keep.getValue().getDefiningOp<PhaseWork>())
+      if (std::optional<Reduction> share = work.getShare())
+        words.push_back(
+            llvm::json::Object{{"word", int64_t(keep.getWord())},
+                               {"reduction", stringifyReduction(*share)}});
   return words;
 }
 
@@ -135,35 +134,41 @@ struct Traffic { // bytes per element
 
 static std::vector<Traffic> trafficOf(StepOp step) {
   std::vector<Traffic> traffic(step.getSetCount());
-  for (auto phase : step.getBody().getOps<PhaseOp>())
-    if (SweepOp sweep = phase.getSweep()) {
-      traffic[phase.getSet().value_or(0)].read += sweep.getBytesRead();
-      traffic[phase.getSet().value_or(0)].written += sweep.getBytesWritten();
-    }
+  for (auto phase : step.getBody().getOps<PhaseOp>()) {
+    traffic[phase.getSet().value_or(0)].read += phase.getBytesRead();
+    traffic[phase.getSet().value_or(0)].written += phase.getBytesWritten();
+  }
   return traffic;
 }
 
 static constexpr StringLiteral legend =
     "legend: a line is a phase: its name; what it is done for (chunks: every 4096 elements, "
     "rows: every tensor,\n"
-    "  once: the step); the bytes per element that it reads and writes, or what it computes. "
-    "\"by the last block\":\n"
-    "  without a launch of its own on a GPU. A model's time is bytes over a rate: nothing was "
-    "run or measured.\n";
+    "  once: the step); the bytes per element that it reads and writes and its operations on "
+    "numbers, or what it\n"
+    "  computes. \"by the last block\": without a launch of its own on a GPU. A model's time is "
+    "bytes over a rate:\n"
+    "  nothing was run or measured.\n";
 
 static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets,
                        bool finishes) {
   out << "  " << llvm::left_justify(phase.getName(), 10) << " "
       << llvm::left_justify(stringifyDomain(phase.getDomain()), 7);
-  if (SweepOp sweep = phase.getSweep())
-    out << formatBytes(sweep.getBytesRead()) << " read, "
-        << formatBytes(sweep.getBytesWritten()) << " written";
-  else if (unsigned folds = phase.count<FoldOp>())
-    out << folds << " reductions";
-  else if (phase.getExchange())
+  switch (phase.getPhaseKind()) {
+  case PhaseKind::Sweep:
+    out << formatBytes(phase.getBytesRead()) << " read, "
+        << formatBytes(phase.getBytesWritten()) << " written, "
+        << formatBytes(phase.getFlops()) << " flops";
+    break;
+  case PhaseKind::Fold:
+    out << phase.count<FoldOp>() << " reductions";
+    break;
+  case PhaseKind::Total:
     out << phase.count<TotalOp>() << " reductions, then an exchange";
-  else
+    break;
+  case PhaseKind::Scalars:
     out << phase.countScalars() << " scalar operations";
+  }
   if (sets && phase.getSet())
     out << ", set " << *phase.getSet();
   out << (finishes ? ", by the last block\n" : "\n");
@@ -176,7 +181,7 @@ std::string altgrad::writeReport(StepOp step) {
   bool sets = traffic.size() > 1;
   SmallVector<PhaseOp> phases(step.getBody().getOps<PhaseOp>());
   auto count =
-      llvm::count_if(phases, [](PhaseOp phase) { return !!phase.getSweep(); });
+      llvm::count_if(phases, [](PhaseOp phase) { return phase.getPhaseKind() == PhaseKind::Sweep; });
   out << "step " << step.getSymName() << ": " << count
       << (count == 1 ? " sweep, " : " sweeps, ");
   auto bytes = [&](const Traffic &set) {

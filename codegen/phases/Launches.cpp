@@ -6,22 +6,15 @@
 using namespace mlir;
 using namespace altgrad;
 
-// Only a sweep that stores nothing has registers to spare for what comes after
-// it.
-static bool mayGoOn(PhaseOp phase) {
-  SweepOp sweep = phase.getSweep();
-  return !phase.getExchange() && (!sweep || sweep.getStores().empty());
-}
-
 // A launch goes on to the next sweep or exchange.
 static SmallVector<SmallVector<PhaseOp>> launchesOf(StepOp step) {
   SmallVector<SmallVector<PhaseOp>> launches;
   bool ended = true;
   for (auto phase : step.getBody().getOps<PhaseOp>()) {
-    if (ended || phase.getSweep())
+    if (ended || phase.startsLaunch())
       launches.emplace_back();
     launches.back().push_back(phase);
-    ended = !mayGoOn(phase);
+    ended = phase.endsLaunch();
   }
   return launches;
 }
@@ -54,23 +47,26 @@ bool altgrad::precedesLaunch(PhaseOp phase) {
   return !last.getExchange() && nextOf(last);
 }
 
-int64_t altgrad::chunkThreads(SweepOp sweep) {
-  return sweep.getNumResults() ? warpThreads : ALTGRAD_BLOCK_THREADS;
+int64_t altgrad::threadsOf(PhaseWork work) {
+  switch (work.getWorkers()) {
+  case Workers::Thread:
+    return 1;
+  case Workers::Warp:
+    return warpThreads;
+  case Workers::Block:
+    return ALTGRAD_BLOCK_THREADS;
+  }
+  llvm_unreachable("unknown workers");
 }
 
 int64_t altgrad::itemsPerBlock(PhaseOp phase) {
-  if (phase.getDomain() == Domain::Once)
-    return 1;
-  if (SweepOp sweep = phase.getSweep())
-    return ALTGRAD_BLOCK_THREADS / chunkThreads(sweep);
-  // A warp folds a row; a thread does the scalars of a row.
-  return phase.count<FoldOp>() ? warpsPerBlock : ALTGRAD_BLOCK_THREADS;
+  return ALTGRAD_BLOCK_THREADS / threadsOf(phase);
 }
 
 bool altgrad::runsBackwards(PhaseOp phase) {
   bool backwards = false;
   for (Operation *op = phase->getPrevNode(); op; op = op->getPrevNode())
     if (auto earlier = dyn_cast<PhaseOp>(op))
-      backwards ^= earlier.getSweep() && earlier.getSet() == phase.getSet();
+      backwards ^= earlier.getDomain() == Domain::Chunks && earlier.getSet() == phase.getSet();
   return backwards;
 }

@@ -7,8 +7,8 @@
 namespace altgrad {
 
 /// The phases after this one that the last block of its launch may do as well:
-/// all up to the next sweep or exchange. Empty for a phase that is itself in
-/// such a list, and for a sweep that stores.
+/// all up to the next one that starts a launch. Empty for a phase that is itself in
+/// such a list, and for one that ends its launch.
 llvm::SmallVector<PhaseOp> finishedBy(PhaseOp phase);
 /// How many launches the phases of a step are, where last blocks do what they
 /// may.
@@ -20,9 +20,8 @@ unsigned countLaunches(StepOp step);
 bool followsLaunch(PhaseOp phase);
 bool precedesLaunch(PhaseOp phase);
 
-/// How many threads of a block do a chunk: a warp where there are sums to keep
-/// apart, otherwise all.
-int64_t chunkThreads(SweepOp sweep);
+/// How many threads of a block do one item.
+int64_t threadsOf(PhaseWork work);
 /// How many items of a phase a block does at a time.
 int64_t itemsPerBlock(PhaseOp phase);
 /// Whether a sweep begins with the last chunk: the one before it over the same

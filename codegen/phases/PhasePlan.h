@@ -45,6 +45,12 @@ struct Phase {
   llvm::SmallVector<ScalarWrite> writes;
 };
 
+/// Whether each phase has its own copy of an operation: a constant, a question about
+/// the row, a list in the workspace.
+inline bool isCopied(mlir::Operation &op) {
+  return op.getNumOperands() == 0 && op.getNumRegions() == 0;
+}
+
 struct PhasePlan {
   std::vector<Phase> phases;
   llvm::MapVector<mlir::Value, Word> words;

@@ -3,7 +3,6 @@
 #include "codegen/phases/ScalarWrites.h"
 
 #include "dialect/Variance.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include <map>
 
 using namespace mlir;
@@ -183,8 +182,7 @@ void PhasePlanner::addWords() {
       home[op] = &phase;
   auto need = [&](Value value, const Phase &reader) {
     Operation *op = value.getDefiningOp();
-    if (!op || isa<arith::ConstantOp, SpillOp, TagOp, DimOp>(op) ||
-        plan.words.count(value))
+    if (!op || isCopied(*op) || plan.words.count(value))
       return;
     if (isa<SweepOp>(op)) {
       const Partial &partial = plan.partialOf(value);
@@ -286,9 +284,9 @@ FailureOr<PhasePlan> PhasePlanner::run() {
   for (Operation &op : step.getBody().front()) {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       addSweep(sweep);
-    } else if (!isa<arith::ConstantOp, TagOp, DimOp, SpillOp, CommitOp>(op)) {
-      if (isa<AltgradDialect>(op.getDialect()) &&
-          !isa<PercentileOp, RoundOp, AcrossOp>(op))
+    } else if (!isCopied(op) && !isa<CommitOp>(op)) {
+      if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) &&
+                               !isa<PhaseWork, RoundOp, AcrossOp>(op)))
         return op.emitOpError("is no sweep: altgrad-sweeps comes first"),
                failure();
       if (isa<AcrossOp>(op) && exchange)

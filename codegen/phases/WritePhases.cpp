@@ -45,7 +45,7 @@ Value PhaseWriter::scalar(Value value) {
     return have;
   Value here;
   Operation *op = value.getDefiningOp();
-  if (isa_and_present<arith::ConstantOp, TagOp, DimOp>(op)) {
+  if (op && isCopied(*op)) {
     here = builder.clone(*op)->getResult(0);
   } else if (isa<BlockArgument>(value)) {
     here = ReadOp::create(builder, value.getType(), value);
@@ -104,9 +104,10 @@ void PhaseWriter::writeAcross(AcrossOp across) {
 void PhaseWriter::writeScalar(Operation *op) {
   if (auto across = dyn_cast<AcrossOp>(op))
     return writeAcross(across);
-  auto percentile = dyn_cast<PercentileOp>(op);
+  auto work = dyn_cast<PhaseWork>(op);
+  SmallVector<Place> own = work ? work.getReads() : SmallVector<Place>();
   for (Value operand : op->getOperands())
-    if (!percentile || operand != percentile.getHistory())
+    if (llvm::none_of(own, [&](const Place &place) { return place.memory == operand; }))
       scalar(operand);
   builder.clone(*op, known);
   for (Value result : op->getResults())

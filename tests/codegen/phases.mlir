@@ -4,11 +4,11 @@
 // A step becomes phases: a sweep, the fold of its partial sums,
 // what scalars of the step decide (once), what differs between tensors (rows).
 // REPORT: step train: 2 sweeps, 12 bytes per element (8 read, 4 written), 2 launches
-// REPORT-NEXT: reduce0 chunks 4 read, 0 written
+// REPORT-NEXT: reduce0 chunks 4 read, 0 written, 2 flops
 // REPORT-NEXT: fold1 rows 1 reductions, by the last block
 // REPORT-NEXT: once1 once 4 scalar operations, by the last block
 // REPORT-NEXT: rows1 rows 3 scalar operations, by the last block
-// REPORT-NEXT: update1 chunks 4 read, 4 written{{$}}
+// REPORT-NEXT: update1 chunks 4 read, 4 written, {{[0-9]+}} flops{{$}}
 // REPORT-NEXT: model: 2.79 ms for 10^9 elements at 4.30 TB/s, the rate of a copy on H200
 // REPORT-NEXT: model: {{.*}} A100
 // REPORT-NEXT: legend: a line is a phase:

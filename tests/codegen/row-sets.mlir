@@ -5,15 +5,15 @@
 // Folds and scalars of several sets wait for each other, not each for its own
 // launch. What a tensor's own norm decides is computed in rows of its set.
 // CHECK: step train: 4 sweeps, 2 sets of tensors, 5 launches
-// CHECK-NEXT: reduce0 chunks 4 read, 0 written, set 0
-// CHECK-NEXT: reduce0_1 chunks 4 read, 0 written, set 1
+// CHECK-NEXT: reduce0 chunks 4 read, 0 written, {{[0-9]+}} flops, set 0
+// CHECK-NEXT: reduce0_1 chunks 4 read, 0 written, {{[0-9]+}} flops, set 1
 // CHECK-NEXT: fold2 rows 1 reductions, set 0, by the last block
 // CHECK-NEXT: fold2_1 rows 1 reductions, set 1, by the last block
 // CHECK-NEXT: once2 once
 // CHECK-NEXT: rows2 rows {{[0-9]*}} scalar operations, by the last block
-// CHECK-NEXT: update1 chunks 4 read, 4 written, set 0
+// CHECK-NEXT: update1 chunks 4 read, 4 written, {{[0-9]+}} flops, set 0
 // CHECK-NEXT: rows3 rows {{[0-9]*}} scalar operations, set 1{{$}}
-// CHECK-NEXT: update1_1 chunks 4 read, 4 written, set 1
+// CHECK-NEXT: update1_1 chunks 4 read, 4 written, {{[0-9]+}} flops, set 1
 // CHECK-NEXT: set 0: 12 bytes per element (8 read, 4 written)
 
 // MANIFEST: "name": "rows2",

@@ -24,7 +24,7 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
 altgrad.step @s(in %g: !altgrad.tensors<f32>, in %h: !altgrad.tensors<f32> set 1) {
   phase @p chunks set 0 {
     // phase_c3
-    // expected-error@+1 {{'altgrad.sweep' op moves '%h', which is not of the set of its phase}}
+    // expected-error@+1 {{'altgrad.sweep' op uses '%h', which is not of the set of its phase}}
     %x = sweep @p load(%a from %h : !altgrad.tensors<f32>) reduce(add over step) store() {
       emit %a : f32
     }
@@ -220,5 +220,38 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>) {
     // expected-error@+1 {{'altgrad.total' op by 'add' is of row 3, in which no earlier phase keeps that}}
     %x = total add row 3 : f32
   }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in hyper %lr: f64 per_group set 0, in %g: !altgrad.tensors<f32>,
+                in %h: !altgrad.tensors<f32> set 1) {
+  phase @p rows set 1 {
+    // phase_c3
+    // expected-error@+1 {{'altgrad.read' op uses '%lr', which is not of the set of its phase}}
+    %x = read %lr : f64
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>, inout history %norms: f32 per_tensor) {
+  phase @p once {
+    %n = arith.constant 1.0 : f32
+    // phase_c7
+    // expected-error@+1 {{'altgrad.percentile' op is about a tensor or a group, in a phase that runs once for all of them}}
+    %b = percentile %norms with %n at %n
+    write %b to %norms : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %g: !altgrad.tensors<f32>, in %x: f32) {
+  // expected-error@+1 {{'altgrad.read' op expects parent op 'altgrad.phase'}}
+  %a = read %x : f32
   commit
 }

@@ -73,7 +73,7 @@ void GpuLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep) {
   for (Region &wide : sweep.getWide())
     shortenLives(wide.front());
   auto phase = sweep->getParentOfType<PhaseOp>();
-  bool byBlock = chunkThreads(sweep) == ALTGRAD_BLOCK_THREADS;
+  bool byBlock = threadsOf(sweep) == ALTGRAD_BLOCK_THREADS;
   Value first = byBlock ? block : warp, stride = byBlock ? blocks : warps;
   shared->reserve(bookBytes(sweep));
   ThreadMemory memory(kernel, inBlock, *shared, target.gpu);
@@ -112,7 +112,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
                                           ThreadMemory &memory, SweepOp sweep,
                                           Value index) {
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
-  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), chunkThreads(sweep),
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), threadsOf(sweep),
               widthOf(sweep, target.gpu.accessBytes)};
   auto phase = sweep->getParentOfType<PhaseOp>();
   kernel.keepsTablesInOrder = waits(phase);

@@ -1,0 +1,143 @@
+// What the operations of a phase are done for, which memory they touch and what they cost.
+#include "dialect/Dialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+#include "dialect/PhaseWork.cpp.inc"
+
+double altgrad::bytesPerElement(ArrayRef<Place> places) {
+  double bytes = 0;
+  for (const Place &place : places)
+    if (place.memory)
+      if (auto type = dyn_cast<TensorsType>(place.memory.getType()))
+        bytes += type.getBytes();
+  return bytes;
+}
+
+static SmallVector<Place> placesOf(ValueRange memory) {
+  return llvm::map_to_vector(memory, [](Value one) { return Place{one}; });
+}
+
+//===-- Scalars -------------------------------------------------------------===//
+
+SmallVector<Place> ReadOp::getReads() { return placesOf(getScalar()); }
+SmallVector<Place> WriteOp::getWrites() { return placesOf(getTarget()); }
+SmallVector<Place> PercentileOp::getReads() { return placesOf(getHistory()); }
+SmallVector<Place> RecallOp::getReads() { return {{Value(), getSpace()}}; }
+SmallVector<Place> KeepOp::getWrites() { return {{Value(), getSpace()}}; }
+SmallVector<Place> TagOp::getReads() { return {{Value(), Space::Row}}; }
+SmallVector<Place> DimOp::getReads() { return {{Value(), Space::Row}}; }
+
+//===-- Folds and totals ----------------------------------------------------===//
+
+PhaseKind FoldOp::getPhaseKind() { return PhaseKind::Fold; }
+std::optional<Domain> FoldOp::getItem() { return Domain::Rows; }
+SmallVector<Place> FoldOp::getReads() { return {{Value(), Space::Chunk}}; }
+Workers FoldOp::getWorkers() { return Workers::Warp; }
+
+PhaseKind TotalOp::getPhaseKind() {
+  return getShare() ? PhaseKind::Total : PhaseKind::Scalars;
+}
+std::optional<Domain> TotalOp::getItem() { return Domain::Once; }
+std::optional<Reduction> TotalOp::getShare() {
+  bool exchanged = cast<PhaseOp>((*this)->getParentOp()).getExchange();
+  return exchanged ? std::optional(getReduction()) : std::nullopt;
+}
+
+//===-- Sweeps --------------------------------------------------------------===//
+
+PhaseKind SweepOp::getPhaseKind() { return PhaseKind::Sweep; }
+std::optional<Domain> SweepOp::getItem() { return Domain::Chunks; }
+SmallVector<Place> SweepOp::getReads() { return placesOf(getLoads()); }
+SmallVector<Place> SweepOp::getWrites() { return placesOf(getStores()); }
+
+double SweepOp::getFlops() {
+  double flops = 0;
+  for (Operation &op : getBody().front())
+    if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, math::SqrtOp>(op))
+      ++flops;
+    else if (isa<math::FmaOp>(op))
+      flops += 2;
+  for (unsigned i = 0; i < getNumResults(); ++i)
+    flops += getReduction(i) == Reduction::SumSq ? 2 : getReduction(i) == Reduction::Add;
+  return flops;
+}
+
+// Only a sweep that stores nothing has registers to spare for what comes after it.
+bool SweepOp::startsLaunch() { return true; }
+bool SweepOp::endsLaunch() { return !getStores().empty(); }
+
+// Sums of a warp are kept apart.
+Workers SweepOp::getWorkers() {
+  return getNumResults() ? Workers::Warp : Workers::Block;
+}
+
+unsigned SweepOp::getBlock() {
+  unsigned block = 1;
+  for (OperandRange streams : {getLoads(), getStores()})
+    for (Value stream : streams)
+      if (auto type = cast<TensorsType>(stream.getType()); !type.getColumns())
+        block = std::max({block, type.getBlock(), type.getPacked() ? minBlock : 1});
+  for (auto reduce : getBody().getOps<BlockReduceOp>())
+    block = std::max<unsigned>(block, reduce.getBlock());
+  return block;
+}
+
+unsigned SweepOp::getTileRows() {
+  for (Operation &op : getBody().front())
+    if (isTileMax(&op))
+      return isa<SquareMaxOp>(op) ? squareBlock : columnBlock;
+  return 0;
+}
+
+//===-- Phases --------------------------------------------------------------===//
+
+PhaseWork PhaseOp::getMain() {
+  for (Operation &op : getBody().front())
+    if (auto work = dyn_cast<PhaseWork>(op); work && work.getItem())
+      return work;
+  return {};
+}
+
+PhaseKind PhaseOp::getPhaseKind() {
+  return getMain() ? getMain().getPhaseKind() : PhaseKind::Scalars;
+}
+
+std::optional<Domain> PhaseOp::getItem() { return getDomain(); }
+
+template <typename Question>
+static SmallVector<Place> placesOf(PhaseOp phase, Question places) {
+  SmallVector<Place> all;
+  for (Operation &op : phase.getBody().front())
+    if (auto work = dyn_cast<PhaseWork>(op))
+      llvm::append_range(all, places(work));
+  return all;
+}
+
+SmallVector<Place> PhaseOp::getReads() {
+  return placesOf(*this, [](PhaseWork work) { return work.getReads(); });
+}
+
+SmallVector<Place> PhaseOp::getWrites() {
+  return placesOf(*this, [](PhaseWork work) { return work.getWrites(); });
+}
+
+double PhaseOp::getFlops() { return getMain() ? getMain().getFlops() : 0; }
+bool PhaseOp::startsLaunch() { return getMain() && getMain().startsLaunch(); }
+
+bool PhaseOp::endsLaunch() {
+  return getExchange() || (getMain() && getMain().endsLaunch());
+}
+
+Workers PhaseOp::getWorkers() {
+  return getDomain() == Domain::Once ? Workers::Block
+         : getMain()                 ? getMain().getWorkers()
+                                     : Workers::Thread;
+}
+
+unsigned PhaseOp::getBlock() { return getMain() ? getMain().getBlock() : 1; }
+unsigned PhaseOp::getTileRows() { return getMain() ? getMain().getTileRows() : 0; }
