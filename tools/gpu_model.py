@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Predicted times of AdamW's step on GPUs, from the kernels' machine code. A model: nothing of it is measured.
 
-    tools/gpu_model.py                    the table of the README, for sm_90
-    tools/gpu_model.py --target sm_80
-    tools/gpu_model.py --machines mine.json   figures of a machine as tests/gpumodel/machines.json has them
+    tools/gpu_model.py                    the table of tools/Measured.md, for an H200
+    tools/gpu_model.py --machine H100     or A100
+    tools/gpu_model.py --machines mine.json   figures of machines as tests/gpumodel/machines.json has them
     tools/gpu_model.py --json             the same numbers for a program
     tools/gpu_model.py --unaligned        what gradients that begin an element later cost
     tools/gpu_model.py --gate             every rule of the gate that a stock kernel breaks, and by how much
@@ -34,7 +34,7 @@ STORAGES = {"f32": "param=f32 grad=f32 states=param", "bf16": "param=bf16 grad=b
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", default="sm_90", choices=cases.TARGETS)
+    parser.add_argument("--machine", default="H200", help="a name in the file of figures")
     parser.add_argument("--machines", help="a file of figures")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--unaligned", action="store_true")
@@ -46,13 +46,14 @@ def arguments():
 
 
 def rows(target, unaligned=False):
-    """(name, [(predicted seconds, share of the copy rate) for each shape]) of each step in the table; of unaligned
-    gradients the times that aligned ones take instead of the share."""
+    """(name, [(predicted seconds between two events, share of the copy rate) for each shape]) of each step in the table;
+    of unaligned gradients the times that aligned ones take instead of the share."""
     def cell(step, shape):
+        aligned = step.measured_seconds(shape)
         if not unaligned:
-            return step.seconds(shape), step.share(shape)
-        slow = step.seconds(shape, unaligned=True)
-        return slow, slow / step.seconds(shape)
+            return aligned, step.copies(shape) / aligned
+        slow = step.measured_seconds(shape, unaligned=True)
+        return slow, slow / aligned
 
     with tempfile.TemporaryDirectory() as folder:
         for name, storage in STORAGES.items():
@@ -71,7 +72,7 @@ def table(target, unaligned):
     times = " ×" if unaligned else ""
     print(f"AdamW on {target.name}, {target.target}, model, not measured: {target.processors} SMs at {target.clock_ghz} GHz, "
           f"a copy at {target.copy_tb_s} TB/s, {target.memory_cycles} cycles to memory and {target.cache_cycles} to L2, "
-          f"{target.launch_us} µs between launches." + unaligned * " Gradients begin an element behind 16 bytes; in brackets times aligned ones." + "\n")
+          f"{target.first_launch_us} µs before the first launch and {target.launch_us} µs between two." + unaligned * " Gradients begin an element behind 16 bytes; in brackets times aligned ones." + "\n")
     print("| | " + " | ".join(shape.name for shape in SHAPES) + " |\n|" + "---|" * (len(SHAPES) + 1))
     for name, cells in rows(target, unaligned):
         print(f"| {name} | " + " | ".join(f"{spoken(t)} ({share:.2f}{times})" for t, share in cells) + " |", flush=True)
@@ -112,9 +113,11 @@ def main():
     for name in ("ptxas", "cuobjdump", "nvdisasm"):
         sass.tool(name)
     machines = machine.machines(*([options.machines] if options.machines else []))
-    target = machines[options.target]
+    if options.machine not in machines:
+        sys.exit(f"no machine '{options.machine}'; there are {', '.join(machines)}")
+    target = machines[options.machine]
     if options.gate:
-        gate(machines, options.every)
+        gate(machine.strictest(machines), options.every)
     elif options.instructions:
         instructions(target, [word for word in options.only.split(",") if word])
     elif options.json:

@@ -61,6 +61,7 @@ struct Context {
   int64_t retained = 0;
   Result sticky = 0; // of a kernel that faulted: every later call has it
   std::shared_ptr<Stream> legacy;
+  std::unique_ptr<ptx::Caches> caches; // of its processors
 };
 
 // A point in a stream that is passed or not.
@@ -150,9 +151,17 @@ struct Module {
   std::unique_ptr<ptx::Module> program;
   ptx::Memory globals;
   std::map<std::string, Function> functions;
+  std::map<std::string, int> registers; // of a thread, where ptxas was asked
   bool unloaded = false;
   Result lacking = 0; // what asking for a kernel returns
 };
+
+// Assembler.cpp: what ptxas says, where there is one.
+Result assemble(const std::string &text, std::map<std::string, int> &registers,
+                std::string &why);
+int registersOf(const Function &function);
+int residentBlocks(const Function &function, uint64_t threads,
+                   uint64_t dynamicShared);
 
 // Memory.cpp
 Result allocate(uint64_t bytes, int device, uint64_t &out); // TheHost: pinned

@@ -53,6 +53,16 @@ Result Running::prepare(uint32_t before) {
   }
   options.follows = launch.overlaps && before;
   options.before = before;
+  if (int64_t how = s.get("caches")) {
+    if (!context.caches)
+      context.caches =
+          std::make_unique<ptx::Caches>(uint32_t(s.get("processors")));
+    context.caches->everywhere = how == 1;
+    options.caches = context.caches.get();
+    if (!options.follows)
+      options.caches->begin(uint64_t(options.grid[0]) * options.grid[1] *
+                            options.grid[2]);
+  }
   launch.module->globals.beyond = &memoryOf(context.device);
   machine = std::make_unique<ptx::Machine>(
       *launch.module->program, *launch.kernel, launch.module->globals, options);
@@ -122,3 +132,36 @@ Result Running::run(uint32_t before) {
   s.instructions += int64_t(result.steps);
   return check(result);
 }
+
+extern "C" {
+
+int fakecuda_launch_at(size_t index, fakecuda_launch *out) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  if (index >= state().launches.size())
+    return 0;
+  const Launch &launch = state().launches[index];
+  *out = {launch.kernel->name.c_str(),
+          {},
+          {},
+          launch.stream,
+          launch.module->context->device,
+          launch.options.parameters.data(),
+          launch.options.parameters.size()};
+  for (int i = 0; i < 3; ++i) {
+    out->grid[i] = launch.options.grid[size_t(i)];
+    out->block[i] = launch.options.block[size_t(i)];
+  }
+  return 1;
+}
+
+void fakecuda_clear_launches(void) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  state().launches.clear();
+}
+
+void fakecuda_on_launch(void (*run)(const fakecuda_launch *)) {
+  std::lock_guard<std::recursive_mutex> held(lock());
+  state().onLaunch = run;
+}
+
+} // extern "C"

@@ -128,7 +128,7 @@ Result launch(Function *function, const unsigned *grid, const unsigned *block,
     return InvalidValue;
   if (shared > function->mostShared)
     return InvalidValue;
-  if (threads * uint64_t(state().get("registers")) > 65536)
+  if (threads * uint64_t(registersOf(*function)) > 65536)
     return OutOfResources;
   made.options.dynamicSharedBytes = shared;
   std::vector<uint8_t> &bytes = made.options.parameters;
@@ -185,7 +185,10 @@ CU(cuModuleLoadDataEx, 2010, void **out, const void *image, unsigned count,
   module->context = call.context;
   module->lacking = findWords(state().lacking, state().images.back());
   std::string why;
-  if (Result error = compile(text.c_str(), module->program, why))
+  Result error = compile(text.c_str(), module->program, why);
+  if (!error)
+    error = assemble(text, module->registers, why);
+  if (error)
     return refuse(error, why, count, options, values);
   ptx::Module &program = *module->program;
   for (ptx::ModuleVariable &v : program.variables)
@@ -312,7 +315,7 @@ CU(cuFuncGetAttribute, 2020, int *out, int attribute, void *handle) {
                             int64_t(kernel.sharedBytes),
                             0,
                             int64_t(kernel.localBytes),
-                            state().get("registers"),
+                            registersOf(*static_cast<Function *>(handle)),
                             capability,
                             capability};
   if (attribute < 0 || attribute > 6)
@@ -339,11 +342,12 @@ CU(cuFuncSetAttribute, 9000, void *handle, int attribute, int value) {
 }
 
 CU(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, int *out, void *handle,
-   int, size_t) {
+   int threads, size_t dynamicShared) {
   ENTER(Init | Current)
   if (!moduleOf(handle))
     return InvalidHandle;
-  *out = int(state().get("occupancy"));
+  *out = residentBlocks(*static_cast<Function *>(handle), uint64_t(threads),
+                        dynamicShared);
   return 0;
 }
 

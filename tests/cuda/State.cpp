@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <pthread.h>
 #include <unistd.h>
 
 using namespace fakecuda;
@@ -26,14 +27,15 @@ struct Setting {
 } const known[] = {{"devices", "FAKE_CUDA_DEVICES", 1},
                    {"capability", "FAKE_CUDA_CAPABILITY", 90},
                    {"processors", "FAKE_CUDA_PROCESSORS", 10},
-                   {"occupancy", "FAKE_CUDA_OCCUPANCY", 6},
-                   {"registers", "FAKE_CUDA_REGISTERS", 40},
+                   {"occupancy", "FAKE_CUDA_OCCUPANCY", 0},
+                   {"registers", "FAKE_CUDA_REGISTERS", 0},
                    {"driver", "FAKE_CUDA_DRIVER", 12080},
                    {"memory", "FAKE_CUDA_MEMORY", int64_t(1) << 32},
                    {"seed", "FAKE_CUDA_SEED", 0},
                    {"eager", "FAKE_CUDA_EAGER", 0},
                    {"host", "FAKE_CUDA_HOST", 0},
-                   {"races", "FAKE_CUDA_RACES", 0}};
+                   {"races", "FAKE_CUDA_RACES", 0},
+                   {"caches", "FAKE_CUDA_CACHES", 1}};
 
 pid_t owner = 0; // who called cuInit
 
@@ -97,6 +99,9 @@ State::State() {
 State &fakecuda::state() {
   // Never destroyed: others may still call when the process ends.
   static State *all = [] {
+    // Whoever else holds the lock does not exist in a child.
+    pthread_atfork([] { lock().lock(); }, [] { lock().unlock(); },
+                   [] { new (&lock()) std::recursive_mutex; });
     if (getenv("FAKE_CUDA_REPORT"))
       atexit(report);
     return new State;
@@ -190,13 +195,12 @@ int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t,
   auto end = ends.find(name);
   bool exists = one != functions().end() && !state().missing.count(name) &&
                 (end == ends.end() || version < end->second);
-  // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, _VERSION_NOT_SUFFICIENT
+  // CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND, _VERSION_NOT_SUFFICIENT; no error.
   int why = !exists ? 1 : version < one->second.since ? 2 : 0;
   if (found)
     *found = why;
-  if (why)
-    return NotFound;
-  *out = one->second.function;
+  if (!why)
+    *out = one->second.function;
   return 0;
 }
 
@@ -352,35 +356,6 @@ int64_t fakecuda_retained(int device) {
 void fakecuda_drain(void) {
   std::lock_guard<std::recursive_mutex> held(lock());
   drain();
-}
-
-int fakecuda_launch_at(size_t index, fakecuda_launch *out) {
-  std::lock_guard<std::recursive_mutex> held(lock());
-  if (index >= state().launches.size())
-    return 0;
-  const Launch &launch = state().launches[index];
-  *out = {launch.kernel->name.c_str(),
-          {},
-          {},
-          launch.stream,
-          launch.module->context->device,
-          launch.options.parameters.data(),
-          launch.options.parameters.size()};
-  for (int i = 0; i < 3; ++i) {
-    out->grid[i] = launch.options.grid[size_t(i)];
-    out->block[i] = launch.options.block[size_t(i)];
-  }
-  return 1;
-}
-
-void fakecuda_clear_launches(void) {
-  std::lock_guard<std::recursive_mutex> held(lock());
-  state().launches.clear();
-}
-
-void fakecuda_on_launch(void (*run)(const fakecuda_launch *)) {
-  std::lock_guard<std::recursive_mutex> held(lock());
-  state().onLaunch = run;
 }
 
 int fakecuda_map(const void *address, uint64_t bytes) {

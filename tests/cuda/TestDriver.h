@@ -13,7 +13,7 @@
 // cu("cuMemAlloc", &pointer, size_t(64)); arguments have the function's types.
 template <class... Arguments> int cu(const char *name, Arguments... arguments) {
   void *function = nullptr;
-  if (cuGetProcAddress_v2(name, &function, 12000, 0, nullptr)) {
+  if (cuGetProcAddress_v2(name, &function, 12000, 0, nullptr) || !function) {
     fprintf(stderr, "no function %s\n", name);
     abort();
   }

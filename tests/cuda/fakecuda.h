@@ -21,7 +21,7 @@ FAKECUDA_API void fakecuda_reset(void);
 FAKECUDA_API void fakecuda_forget(void);
 
 // Names: devices capability processors occupancy registers driver memory seed
-// eager host races, as in the environment (FAKE_CUDA_DEVICES and so on);
+// eager host races caches, as in the environment (FAKE_CUDA_DEVICES and so on);
 // besides these, to be read: alive launches overlapped instructions waits
 // pending. -1: no such name.
 FAKECUDA_API int fakecuda_set(const char *name, int64_t value);
@@ -32,7 +32,7 @@ FAKECUDA_API int64_t fakecuda_get(const char *name);
 // of the function; a null name, of all of them.
 FAKECUDA_API void fakecuda_fail(const char *function, int code, int64_t nth,
                                 int64_t times);
-// cuGetProcAddress does not find it any more.
+// cuGetProcAddress has success and NULL for it, as for what no driver has.
 FAKECUDA_API void fakecuda_missing(const char *function);
 // How the text of the next refused module begins; "" for the parser's words.
 FAKECUDA_API void fakecuda_jit_log(const char *words);

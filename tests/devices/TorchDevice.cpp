@@ -52,7 +52,8 @@ template <class... Arguments> int cu(const char *name, Arguments... arguments) {
   }();
   void *function = nullptr;
   int found = 0;
-  TORCH_CHECK(find(name, &function, 12080, 0, &found) == 0, "no ", name);
+  TORCH_CHECK(find(name, &function, 12080, 0, &found) == 0 && function, "no ",
+              name);
   return ((int (*)(Arguments...))function)(arguments...);
 }
 

@@ -1,6 +1,8 @@
 """The GPUs that the model assumes. Their figures are in machines.json and nowhere else, for measurements to correct.
 
-`copy_tb_s` is what a large copy reaches, reads and writes together; latencies are those of a loaded machine. Throughputs
+`copy_tb_s` is what a large copy reaches, reads and writes together; latencies are those of a loaded machine.
+`first_launch_us` lies between the event before a step and its first block, `launch_us` between two launches: both are
+assumptions until `tools/device_check.sh run --only facts` has measured them, and so are the latencies. Throughputs
 are those of the CUDA C++ Programming Guide's table of arithmetic instructions, as cycles between two warp instructions of
 a scheduler: 128 (8.0: 64) FMAs, 64 integer operations and 16 special functions per processor and cycle."""
 
@@ -12,8 +14,7 @@ SHARE = 12  # a simulation has about so many processors, and their part of the b
 
 
 class Machine:
-    def __init__(self, target, figures):
-        self.target = target
+    def __init__(self, figures):
         self.__dict__.update(figures)
 
     def seconds(self, cycles):
@@ -48,5 +49,11 @@ class Machine:
 
 
 def machines(path=os.path.join(os.path.dirname(__file__), "machines.json")):
+    """Machines by name: H200, H100, A100."""
     with open(path) as file:
-        return {target: Machine(target, figures) for target, figures in json.load(file).items()}
+        return {name: Machine(figures) for name, figures in json.load(file).items()}
+
+
+def strictest(known):
+    """For each target the machine with the quickest memory, behind which the least arithmetic can hide."""
+    return {m.target: m for m in sorted(known.values(), key=lambda m: m.copy_tb_s)}

@@ -124,8 +124,9 @@ class Step:
             at += 1 + more
 
     def seconds(self, shape, unaligned=False):
-        """Of the step: its launches one after the other, with what lies between two. `unaligned`: in every sweep a
-        stream is not 16-byte aligned, as where gradients begin an element later."""
+        """Of the step: its launches one after the other, with what lies between two, but nothing before the first, which
+        no kernel can change. `unaligned`: in every sweep a stream is not 16-byte aligned, as where gradients begin an
+        element later."""
         total, launches = 0, 0
         for first, *others in self.launches(shape):
             launches += 1
@@ -135,6 +136,10 @@ class Step:
                 total += self.small_seconds(first, shape, False)
             total += sum(self.small_seconds(phase, shape, True) for phase in others)
         return total + (launches - 1) * self.machine.launch_us * 1e-6
+
+    def measured_seconds(self, shape, unaligned=False):
+        """What two events around the step would show: with the time before the first launch begins."""
+        return self.seconds(shape, unaligned) + self.machine.first_launch_us * 1e-6
 
     def least(self, phase, shape):
         """What a copy of a sweep's bytes takes."""
@@ -146,7 +151,11 @@ class Step:
 
     def share_of_sweeps(self, shape):
         sweeps = self.of("sweep")
-        return sum(self.least(p, shape) for p in sweeps) / sum(self.sweep_seconds(p, shape) for p in sweeps)
+        return self.copies(shape) / sum(self.sweep_seconds(p, shape) for p in sweeps)
 
     def share(self, shape):
-        return sum(self.least(p, shape) for p in self.of("sweep")) / self.seconds(shape)
+        return self.copies(shape) / self.seconds(shape)
+
+    def copies(self, shape):
+        """Seconds of a copy of all that the sweeps move."""
+        return sum(self.least(p, shape) for p in self.of("sweep"))

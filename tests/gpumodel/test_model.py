@@ -8,7 +8,7 @@ import simulate
 from kernels import Unaligned, in_flight
 from sass import Function, Instruction
 
-MACHINE = machine.machines()["sm_90"]
+MACHINE = machine.machines()["H200"]
 
 
 def instruction(text, stall=1, sets=7, waits=0, address=0):

@@ -12,7 +12,7 @@ import steps
 from exceptions import Exceptions
 from steps import Shape, Step
 
-MACHINE = machine.machines()["sm_90"]
+MACHINE = machine.machines()["H200"]
 REQUEST = ("--rule=sgd", "--storage=param=f32")
 LOAD = re.compile(r"\t(ld\.global(?:\.nc)?)\.v4\.b32 \t\{(%\w+), (%\w+), (%\w+), (%\w+)\}, \[(%\w+)(?:\+(\d+))?\];")
 
@@ -127,7 +127,7 @@ def test_elements_of_unaligned_streams_that_take_longer(monkeypatch):
 
 
 def test_time_between_launches(monkeypatch):
-    slow = machine.machines()["sm_90"]
+    slow = machine.machines()["H200"]
     slow.launch_us = 1000.0
     with tempfile.TemporaryDirectory() as folder:
         assert "step" in broken(Step(("--rule=adamw", "--clip"), slow, folder), simulated=True)

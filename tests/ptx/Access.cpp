@@ -206,5 +206,19 @@ Region &ptx::checkAccess(Thread &t, const MemoryAccess &a) {
     t.clock.now.line = t.current->line;
     region->checkRace(address, a.bytes, {&t.clock, a.isWrite, a.strength});
   }
+  // What is read past the cache is not in it then: the safe reading.
+  if (Caches *caches = m.options.caches;
+      caches && space == Space::Global && !(region->flags & RegionNoRaces)) {
+    t.clock.now.line = t.current->line;
+    if (a.isWrite || a.strength != Strength::Weak)
+      caches->drop(t.block->processor, address);
+    else
+      caches->load(t.block->processor, *region, address, a.bytes, t.clock.now);
+  }
   return *region;
+}
+
+void ptx::emptyCache(const Thread &t) {
+  if (Caches *caches = t.block->machine->options.caches)
+    caches->empty(t.block->processor);
 }

@@ -72,8 +72,11 @@ template <bool Returns> void atomic(Thread &t, const Instruction &i) {
   // Read first: an atomic is ordered after the one it follows.
   messages.read(key, t.clock);
   messages.written(key, t.clock, true);
-  if (k.order == MemoryOrder::Acquire || k.order == MemoryOrder::AcqRel)
+  if (k.order == MemoryOrder::Acquire || k.order == MemoryOrder::AcqRel) {
     Messages::acquire(t.clock, isCtaOnly);
+    if (!isCtaOnly)
+      emptyCache(t);
+  }
   if (Returns)
     write(t, i.operands[0], old);
 }

@@ -13,6 +13,8 @@ constexpr uint64_t TurnLength = 4096;
 void Block::start(Machine &m, uint32_t number) {
   machine = &m;
   index = number;
+  if (m.options.caches)
+    processor = m.options.caches->processorOf(number, m.options.follows);
   const Dimensions &grid = m.options.grid, &dim = m.options.block;
   id = {number % grid[0], number / grid[0] % grid[1],
         number / grid[0] / grid[1]};
@@ -85,6 +87,7 @@ bool Block::giveTurns(bool &anyRan) {
     if (t.state == Thread::AtLaunch && !machine->isAhead) {
       t.clock.waited = true;
       t.state = Thread::Ready;
+      emptyCache(t);
     }
     if (t.state == Thread::Ready) {
       runThread(t);

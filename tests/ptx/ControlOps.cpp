@@ -32,10 +32,12 @@ void trap(Thread &, const Instruction &) {
 }
 
 void waitForLaunch(Thread &t, const Instruction &) {
-  if (t.block->machine->isAhead)
+  if (t.block->machine->isAhead) {
     t.state = Thread::AtLaunch;
-  else
-    t.clock.waited = true;
+    return;
+  }
+  t.clock.waited = true;
+  emptyCache(t);
 }
 
 /// More than two launches at a time are not simulated.
@@ -63,6 +65,8 @@ void fence(Thread &t, const Instruction &i) {
   bool isCtaOnly = i.form->traits.scope == Scope::Cta;
   Messages::acquire(t.clock, isCtaOnly);
   Messages::release(t.clock, isCtaOnly);
+  if (!isCtaOnly)
+    emptyCache(t);
 }
 
 } // namespace

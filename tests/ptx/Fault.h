@@ -24,7 +24,8 @@ enum class FaultKind : uint8_t {
   WarpDivergence,
   Undefined,
   Trap,
-  Overlap
+  Overlap,
+  Stale
 };
 
 inline const char *nameOf(FaultKind kind) {
@@ -43,7 +44,8 @@ inline const char *nameOf(FaultKind kind) {
                                       "warp-divergence",
                                       "undefined",
                                       "trap",
-                                      "overlap"};
+                                      "overlap",
+                                      "stale"};
   return names[unsigned(kind)];
 }
 

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_TESTS_PTX_MACHINE_H
 #define ALTGRAD_TESTS_PTX_MACHINE_H
 
+#include "Caches.h"
 #include "Memory.h"
 #include "Program.h"
 
@@ -30,6 +31,8 @@ struct LaunchOptions {
   // no thread may touch anything but read-only memory before it has waited.
   bool follows = false;
   uint32_t before = 0;
+  // Of weak loads from memory in which races are looked for; null: none.
+  Caches *caches = nullptr;
 };
 
 struct LaunchResult {
@@ -68,7 +71,7 @@ struct Barrier {
 
 struct Block {
   Machine *machine = nullptr;
-  uint32_t index = 0;
+  uint32_t index = 0, processor = 0;
   Dimensions id{};
   std::vector<Thread> threads;
   std::vector<uint64_t> registers;
@@ -177,6 +180,8 @@ struct MemoryAccess {
 Region &checkAccess(Thread &, const MemoryAccess &);
 uint64_t addressOf(const Thread &, const Operand &);
 Strength strengthOf(const Traits &);
+/// After a fence, or a wait for the launch before.
+void emptyCache(const Thread &);
 /// Names a synchronisation address; shared memory is another one in each block.
 uint64_t messageKey(const Thread &, Space, uint64_t plainAddress);
 /// The non-generic address of a generic one, and the space it lies in.

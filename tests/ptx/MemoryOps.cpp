@@ -36,8 +36,11 @@ void load(Thread &t, const Instruction &i) {
   // A weak load never synchronises, even if it happens to see the flag.
   if (k.strong)
     t.block->machine->messages.read(messageKey(t, space, address), t.clock);
-  if (k.order == MemoryOrder::Acquire)
+  if (k.order == MemoryOrder::Acquire) {
     Messages::acquire(t.clock, k.scope == Scope::Cta);
+    if (k.scope != Scope::Cta)
+      emptyCache(t);
+  }
 }
 
 void store(Thread &t, const Instruction &i) {

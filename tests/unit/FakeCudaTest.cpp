@@ -1,6 +1,7 @@
 // What the test driver promises: streams, events, faults, launches, devices.
 #include "PtxOfTests.h"
 
+#include <atomic>
 #include <cstdint>
 #include <sys/wait.h>
 #include <thread>
@@ -9,28 +10,6 @@
 namespace {
 
 class FakeCuda : public OneContext {};
-
-TEST_F(FakeCuda, FunctionsAreFoundByNameAndVersion) {
-  void *function = nullptr;
-  int why = 0;
-  auto find = [&](const char *name, int version) {
-    return cuGetProcAddress_v2(name, &function, version, 0, &why);
-  };
-  EXPECT_EQ(find("cuMemAlloc", 11030), 0);
-  EXPECT_EQ(find("cuNothing", 11030), 500);
-  EXPECT_EQ(why, 1) << "not found";
-  EXPECT_EQ(find("cuLaunchKernelEx", 11030), 500) << "it came with 11.6";
-  EXPECT_EQ(why, 2) << "the version is not sufficient";
-  EXPECT_EQ(function, nullptr);
-  EXPECT_EQ(find("cuStreamGetCaptureInfo", 11030), 0);
-  EXPECT_EQ(find("cuStreamGetCaptureInfo", 12030), 500) << "has 7 parameters";
-  fakecuda_missing("cuMemAlloc");
-  EXPECT_EQ(find("cuMemAlloc", 11030), 500);
-#define ALTGRAD_DRIVER(name, ...)                                              \
-  EXPECT_TRUE(find(#name, 11030) == 0 || !strcmp(#name, "cuMemAlloc")) << #name;
-#include "cuda/DriverTable.def"
-#undef ALTGRAD_DRIVER
-}
 
 TEST_F(FakeCuda, WorkWaitsUntilSomebodyDoes) {
   void *stream = cuNewStream(), *event = newEvent();
@@ -79,6 +58,7 @@ TEST_F(FakeCuda, EagerWorkIsDoneAtOnce) {
 }
 
 // Only an event orders two streams.
+
 TEST_F(FakeCuda, AMissingWaitGivesWrongBytes) {
   for (bool waits : {false, true}) {
     number = other = 0;
@@ -114,6 +94,7 @@ TEST_F(FakeCuda, SeedsGiveBothOrdersOfUnorderedStreamsAndOneOfOrdered) {
 }
 
 // What is only right while the device is slow.
+
 TEST_F(FakeCuda, WithASeedTheDeviceMayBeQuick) {
   std::set<uint32_t> results;
   void *pinned = nullptr, *stream = cuNewStream();
@@ -220,90 +201,6 @@ TEST_F(FakeCuda, CountsAreForgottenAndObjectsStay) {
   EXPECT_EQ(number, 1u);
 }
 
-TEST_F(FakeCuda, ModulesAreForDevicesAndDrivers) {
-  void *out = nullptr;
-  auto load = [&](const std::string &text) {
-    return cu("cuModuleLoadDataEx", &out, (const void *)text.c_str(), 0u,
-              (int *)nullptr, (void **)nullptr);
-  };
-  EXPECT_EQ(load(ptxOfTests("7.8", "sm_90")), 0);
-  fakecuda_set("capability", 86);
-  EXPECT_EQ(load(ptxOfTests("7.8", "sm_90")), 209);
-  EXPECT_EQ(load(ptxOfTests("7.8", "sm_80")), 0);
-  fakecuda_set("driver", 11070);
-  EXPECT_EQ(load(ptxOfTests("7.8", "sm_80")), 222);
-  EXPECT_EQ(load(ptxOfTests("7.7", "sm_80")), 0);
-  EXPECT_EQ(load("no PTX"), 218);
-  char log[100] = "";
-  int options[] = {5, 6};
-  void *values[] = {log, (void *)sizeof log};
-  EXPECT_EQ(cu("cuModuleLoadDataEx", &out, (const void *)"no PTX", 2u, options,
-               values),
-            218);
-  EXPECT_NE(std::string(log).find("line 1"), std::string::npos) << log;
-  EXPECT_EQ(cu("cuModuleGetFunction", &out, module, "nothing"), 500);
-}
-
-TEST_F(FakeCuda, LinkedPtxIsACubinThatRuns) {
-  std::string text = ptxOfTests("7.8", "sm_90");
-  void *state = nullptr, *cubin = nullptr, *loaded = nullptr;
-  size_t size = 0;
-  auto link = [&](int type, size_t bytes) {
-    return cu("cuLinkAddData", state, type, (void *)text.c_str(), bytes,
-              (const char *)"name", 0u, (int *)nullptr, (void **)nullptr);
-  };
-  auto load = [&](const void *image) {
-    return cu("cuModuleLoadDataEx", &loaded, image, 0u, (int *)nullptr,
-              (void **)nullptr);
-  };
-  EXPECT_EQ(cu("cuLinkCreate", 0u, (int *)nullptr, (void **)nullptr, &state),
-            0);
-  EXPECT_EQ(cu("cuLinkComplete", state, &cubin, &size), 1) << "of nothing";
-  EXPECT_EQ(link(0, text.size() + 1), 1) << "not as PTX";
-  EXPECT_EQ(link(1, text.size()), 1) << "without its end";
-  fakecuda_set("capability", 80);
-  EXPECT_EQ(link(1, text.size() + 1), 209);
-  fakecuda_set("capability", 90);
-  EXPECT_EQ(link(1, text.size() + 1), 0);
-  EXPECT_EQ(cu("cuLinkComplete", state, &cubin, &size), 0);
-  std::string image((char *)cubin, size);
-  int64_t alive = fakecuda_get("alive");
-  EXPECT_EQ(cu("cuLinkDestroy", state), 0);
-  EXPECT_EQ(cu("cuLinkDestroy", state), 400);
-  EXPECT_EQ(fakecuda_get("alive"), alive - 1);
-  fakecuda_clear_images();
-  EXPECT_EQ(load(image.c_str()), 0);
-  EXPECT_EQ(fakecuda_image(0), "cubin of " + text);
-  module = loaded, functions.clear();
-  increment(&number, nullptr);
-  fakecuda_drain();
-  EXPECT_EQ(number, 1u);
-}
-
-TEST_F(FakeCuda, ImagesAreRefusedOnDemand) {
-  std::string text = ptxOfTests();
-  void *loaded = nullptr;
-  auto load = [&](const char *image) {
-    return cu("cuModuleLoadDataEx", &loaded, (const void *)image, 0u,
-              (int *)nullptr, (void **)nullptr);
-  };
-  EXPECT_EQ(load("\x7f"
-                 "ELF"),
-            209)
-      << "real cubins are not run";
-  fakecuda_refuse("increment", 222);
-  EXPECT_EQ(load(text.c_str()), 222);
-  fakecuda_refuse("increment", 0);
-  fakecuda_lack("increment", 500);
-  EXPECT_EQ(load(text.c_str()), 0);
-  void *kernel = nullptr;
-  EXPECT_EQ(cu("cuModuleGetFunction", &kernel, loaded, "add"), 500);
-  char name[20] = "";
-  fakecuda_name("a GPU");
-  EXPECT_EQ(cu("cuDeviceGetName", name, 20, 0), 0);
-  EXPECT_STREQ(name, "a GPU");
-}
-
 TEST_F(FakeCuda, LaunchesAreChecked) {
   void *other = nullptr, *stream = nullptr;
   cu("cuCtxPushCurrent", cuPrimaryContext(1));
@@ -321,54 +218,6 @@ TEST_F(FakeCuda, LaunchesAreChecked) {
   EXPECT_EQ(launch("increment", {uint64_t(&number)}, stream), 400);
 }
 
-TEST_F(FakeCuda, AttributesOfALaunchAreRead) {
-  struct {
-    unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared = 0;
-    void *stream = nullptr;
-    void *attributes;
-    unsigned count = 1;
-  } config;
-  struct {
-    int id = 6, padding = 0, value = 1, rest[15] = {};
-  } attribute;
-  config.attributes = &attribute;
-  uint64_t pointer = uint64_t(&number);
-  void *parameters[] = {&pointer}, *kernel = function("increment");
-  auto run = [&] {
-    return cu("cuLaunchKernelEx", (const void *)&config, kernel, parameters,
-              (void **)nullptr);
-  };
-  attribute.value = 0;
-  EXPECT_EQ(run(), 0);
-  EXPECT_EQ(cu("cuCtxSynchronize"), 0);
-  EXPECT_EQ(number, 1u);
-  attribute.value = 7;
-  EXPECT_EQ(run(), 1);
-  attribute.id = 4;
-  EXPECT_EQ(run(), 801);
-  attribute.id = 6, attribute.value = 1;
-  fakecuda_set("capability", 80);
-  EXPECT_EQ(run(), 801) << "not before 9.0";
-  fakecuda_set("capability", 90);
-  EXPECT_EQ(run(), 0);
-  EXPECT_EQ(cu("cuCtxSynchronize"), 719);
-  EXPECT_NE(faultWords().find("never waits for it"), std::string::npos);
-}
-
-TEST_F(FakeCuda, KernelsAndDevicesHaveAttributes) {
-  int value = 0;
-  void *kernel = function("increment");
-  EXPECT_EQ(cu("cuFuncGetAttribute", &value, 0, kernel), 0);
-  EXPECT_EQ(value, 32) << "its .maxntid";
-  fakecuda_set("registers", 72);
-  EXPECT_EQ(cu("cuFuncGetAttribute", &value, 4, kernel), 0);
-  EXPECT_EQ(value, 72);
-  EXPECT_EQ(cu("cuDeviceGetAttribute", &value, 75, 1), 0);
-  EXPECT_EQ(value, 9);
-  EXPECT_EQ(cu("cuDeviceGetAttribute", &value, 75, 2), 101);
-  EXPECT_EQ(cu("cuDeviceGetAttribute", &value, 9999, 0), 1);
-}
-
 TEST_F(FakeCuda, ContextsAreOfThreadsAndCounted) {
   int device = 7;
   std::thread([&] { EXPECT_EQ(cu("cuCtxGetDevice", &device), 201); }).join();
@@ -381,13 +230,48 @@ TEST_F(FakeCuda, ContextsAreOfThreadsAndCounted) {
   EXPECT_EQ(cu("cuCtxPushCurrent", (void *)1), 201);
 }
 
+// As with CUDA: whatever the parent had made current, and at any depth.
+
 TEST_F(FakeCuda, AChildOfForkHasNoDriver) {
+  void *stream = cuNewStream(), *event = newEvent();
+  auto calls = [&] {
+    uint64_t memory = 0;
+    void *any = nullptr;
+    int number = 0;
+    return std::vector<int>{cu("cuInit", 0u),
+                            cu("cuDeviceGetCount", &number),
+                            cu("cuDevicePrimaryCtxRetain", &any, 0),
+                            cu("cuCtxGetCurrent", &any),
+                            cu("cuCtxSynchronize"),
+                            cu("cuMemAlloc", &memory, size_t(4)),
+                            cu("cuEventQuery", event),
+                            cu("cuStreamSynchronize", stream),
+                            launch("increment", {uint64_t(&other)}, stream)};
+  };
+  function("increment");
+  // The driver's lock may be another thread's, of which a child has none.
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop)
+      fakecuda_drain();
+  });
   pid_t child = fork();
-  if (child == 0)
-    _exit(cu("cuCtxSynchronize"));
+  if (child == 0) {
+    auto codes = calls();
+    int wrong = 0;
+    for (size_t i = 0; i < codes.size(); ++i)
+      wrong += codes[i] != 3; // CUDA_ERROR_NOT_INITIALIZED
+    const char *words = nullptr;
+    wrong += cu("cuGetErrorName", 3, &words) != 0; // needs no driver
+    _exit(wrong);
+  }
   int status = 0;
   waitpid(child, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 3);
+  stop = true;
+  busy.join();
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(cu("cuStreamSynchronize", stream), 0) << "the parent goes on";
 }
 
 } // namespace
