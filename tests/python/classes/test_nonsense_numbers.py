@@ -1,5 +1,6 @@
 """Rates and other numbers that are none, or make no sense, are refused in words."""
 
+import copy
 import math
 
 import pytest
@@ -50,3 +51,16 @@ def test_betas_of_another_number(cls, betas, binder):
     optimizer.param_groups[0]["betas"] = betas
     with pytest.raises(ValueError, match=f"betas is .*; it has to be . numbers"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("key, value", [("eps", None), ("lr", "0.1"), ("betas", (None, 0.9)), ("weight_decay", 1j)])
+def test_numbers_of_what_torch_steps(key, value):
+    params = [torch.nn.Parameter(torch.ones(4, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
+    optimizer = altgrad.optim.AdamW([dict(params=[p]) for p in params], lr=0.1)
+    twins.give_grads(params)
+    optimizer.step()
+    before = copy.deepcopy((params, optimizer.state_dict()["state"]))
+    optimizer.param_groups[1][key] = value
+    with pytest.raises(TypeError, match=f"{key} is .*, not a number"):
+        optimizer.step()
+    torch.testing.assert_close(before, (params, optimizer.state_dict()["state"]), rtol=0, atol=0)

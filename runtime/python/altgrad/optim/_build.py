@@ -12,7 +12,7 @@ from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_
                       check_states_apart, check_units, dtype_of, is_dense, name_of)
 from .._binding.table import FRESH
 from .._binding.tables import Tables
-from .._binding.where import Where, in_turn, is_known, stays_on_device
+from .._binding.where import Where, in_turn
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
@@ -23,6 +23,7 @@ from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
 from .._storage.packed import packed_layout, packs
 from .._storage.rungs import code_dtypes, format_for
+from ._checks import float_of
 from ._states import check_whole, kept_states, make_states
 
 
@@ -69,7 +70,7 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
     waits = any([part.where.on_host for part in parts])
-    watched.expect(places, partial(_to_float, absent=optimizer._absent, waits=waits))
+    watched.expect(places, partial(float_of, absent=optimizer._absent, waits=waits))
     every = list(range(len(places)))
     values = watched.numbers(optimizer.param_groups, every)
     if not all([row.finished for row in rows]):
@@ -176,27 +177,6 @@ class _Part:
                     "gradients and options")
             if not self.where.on_host:
                 Plan(self.bundle, self.where.name)
-
-
-def _to_float(key, part, value, absent, waits):
-    """A hyper-parameter that is no float: the value of a group's key, or a part of it.
-
-    `waits`: a kernel of the host reads it, wherever it lies.
-    """
-    if value is None and key in absent:
-        return 0.0
-    if part is None and isinstance(value, torch.Tensor) and value.numel() != 1:
-        raise ValueError(f"Tensor {key} must be 1-element")
-    try:
-        of = value if part is None else value[part]
-        if isinstance(of, str) or (isinstance(of, torch.Tensor) and of.is_complex()):
-            raise TypeError
-        if stays_on_device(of) and of.numel() == 1 and not waits and is_known(of.device):
-            return 0.0  # the step reads the tensor itself
-        return float(of)
-    except (TypeError, ValueError, IndexError, KeyError, OverflowError, RuntimeError):
-        where = "" if part is None else f" at place {part}"
-        raise TypeError(f"{key} is {value!r}, not a number{where}") from None
 
 
 def _number(rows, lines):

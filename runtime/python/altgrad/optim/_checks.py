@@ -1,5 +1,8 @@
 """What an optimizer refuses of its groups, whatever tensors are in them."""
 
+import torch
+
+from .._binding.where import is_known, stays_on_device
 from ._together import check_shards
 
 
@@ -24,6 +27,35 @@ def check_tuples(hypers, groups):
             value = group.get(key)
             if isinstance(value, (tuple, list)) and len(value) != count:
                 raise ValueError(f"{key} is {value}; it has to be {count} numbers")
+
+
+def float_of(key, part, value, absent, waits):
+    """A hyper-parameter that is no float: the value of a group's key, or a part of it.
+
+    `waits`: a kernel of the host reads it, wherever it lies.
+    """
+    if value is None and key in absent:
+        return 0.0
+    if part is None and isinstance(value, torch.Tensor) and value.numel() != 1:
+        raise ValueError(f"Tensor {key} must be 1-element")
+    try:
+        of = value if part is None else value[part]
+        if isinstance(of, str) or (isinstance(of, torch.Tensor) and of.is_complex()):
+            raise TypeError
+        if stays_on_device(of) and of.numel() == 1 and not waits and is_known(of.device):
+            return 0.0  # the step reads the tensor itself
+        return float(of)
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError, RuntimeError):
+        where = "" if part is None else f" at place {part}"
+        raise TypeError(f"{key} is {value!r}, not a number{where}") from None
+
+
+def check_numbers(optimizer, group):
+    """Raises what float_of raises for a number of a group whose parameters torch steps: it would find it halfway."""
+    for key, default in optimizer.defaults.items():
+        if isinstance(default, (int, float, tuple, torch.Tensor)) and not isinstance(default, bool):
+            for part in range(len(default)) if isinstance(default, tuple) else [None]:
+                float_of(key, part, group[key], optimizer._absent, False)
 
 
 def check_hypers(defaults):

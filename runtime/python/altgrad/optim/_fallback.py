@@ -8,6 +8,7 @@ from .._binding.layout import WIDE_DTYPES, check_extents, check_param, find_met,
 from .._binding.where import is_known
 from .._storage.counts import count_of
 from .._warn import warn
+from ._checks import check_numbers
 
 
 def left_to_torch(optimizer):
@@ -76,9 +77,14 @@ class TorchPart:
         Raises RuntimeError where a tensor of this step ends behind its storage, TypeError or ValueError for a
         state that torch would find wrong when it has changed others already.
         """
+        for group, params in zip(self._optimizer.param_groups, self._lists):
+            if params:
+                check_numbers(self._optimizer, group)
+            for param in params:
+                if param.grad is not None and self._optimizer.state.get(param):
+                    _check_states(self._optimizer, group, param, self._optimizer.state[param])
         for param in self._params:
             held = self._optimizer.state.get(param) or {} if param.grad is not None else {}
-            _check_states(self._optimizer, param, held)
             check_extents([param, *[of for of in (param.grad, *held.values()) if isinstance(of, torch.Tensor)]])
         if not isinstance(inverse, torch.Tensor):
             if inverse == 1.0:
@@ -142,19 +148,25 @@ class TorchPart:
         return shadow
 
 
-def _check_states(optimizer, param, held):
+def _check_states(optimizer, group, param, held):
+    """Raises TypeError or ValueError for a state that is partly there, or no tensor of the parameter's shape."""
     where = f"altgrad.optim.{type(optimizer).__name__}: the state of {name_of(optimizer, param)}"
-    for key in optimizer._keys.values():
+    options = optimizer._options_of(group)
+    for stream, key in optimizer._keys.items():
         value = held.get(key)
-        if not isinstance(value, torch.Tensor):
-            # torch's SGD has None until there is a momentum.
-            if key in held and not (value is None and optimizer._reference is torch.optim.SGD):
-                raise TypeError(f"{where}: {key} is {value!r}, not a tensor")
-        elif value.shape != param.shape:
-            raise ValueError(f"{where}: {key} has the shape {tuple(value.shape)}, not {tuple(param.shape)}")
-    if optimizer._count_key in held:
+        # torch's SGD has None until there is a momentum.
+        needed = optimizer._only_with.get(stream) in (None, *options) and optimizer._reference is not torch.optim.SGD
+        if isinstance(value, torch.Tensor):
+            if value.shape != param.shape:
+                raise ValueError(f"{where}: {key} has the shape {tuple(value.shape)}, not {tuple(param.shape)}")
+        elif needed or value is not None:
+            raise TypeError(f"{where}: {key} is {value!r}, not a tensor")
+    if optimizer._count_key:
+        count = held.get(optimizer._count_key)
+        if not isinstance(count, torch.Tensor):
+            raise TypeError(f"{where}: {optimizer._count_key} is {count!r}, not a tensor")
         try:
-            count_of(held[optimizer._count_key], param.device)
+            count_of(count, param.device)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{where}: {error}") from None
 
