@@ -142,6 +142,15 @@ std::string altgrad::whyNoValues(StepOp step,
 
 // What nothing is said of, or silence would look like praise.
 static void checkPaths(const StoredUpdate &update, Findings &findings) {
+  SmallVector<double> results = update.apply(update.steady(1), /*exact=*/true);
+  for (unsigned index = 0; index <= update.stateCount(); ++index)
+    if (std::isnan(results[index]))
+      findings.list.push_back(
+          {update.placeOf(index),
+           "'" + update.nameOf(index).str() +
+               "' is not looked at: the rule makes no number of it for a weight of 1 and a "
+               "steady gradient of 1",
+           "--analyze=NAME=VALUE gives a hyper-parameter another value"});
   for (unsigned index = 0; index <= update.stateCount(); ++index)
     if (std::string format = update.formatOf(index);
         !format.empty() && std::isnan(update.kept(index, 0)))

@@ -206,6 +206,8 @@ static void checkGuard(const StoredUpdate &update, const Guarded &guarded,
                  update.nameOf(state + 1).str() + "' in " +
                  update.formatOf(state + 1);
   }
+  if (formats.empty()) // no state stands behind it, so no format makes it 0
+    return;
   findings.list.push_back(
       {guarded.op->getLoc(),
        name + " = " + digits(got) + " is added to what is 0 or at least " +

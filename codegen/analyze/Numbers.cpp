@@ -99,6 +99,10 @@ std::optional<double> Numbers::real(Operation &op) {
       })
       .Case<math::LogOp>([&](auto) { return std::log(a()); })
       .Case<math::ExpOp>([&](auto) { return std::exp(a()); })
+      .Case<BinadeOp>([&](auto) {
+        bool has = std::isfinite(a()) && a() != 0;
+        return has ? std::exp2(std::ilogb(a())) : std::fabs(a());
+      })
       .Default([&](Operation *) { return listed(op); });
 }
 
@@ -131,6 +135,13 @@ std::optional<int64_t> Numbers::integer(Operation &op) {
           [&](auto) { return wrapped(uint64_t(a()) - uint64_t(b())); })
       .Case<arith::MulIOp>(
           [&](auto) { return wrapped(uint64_t(a()) * uint64_t(b())); })
+      .Case<arith::FPToSIOp>([&](auto) -> Result {
+        double number = operand(op, 0).real;
+        if (!(std::fabs(number) < 0x1p63))
+          return std::nullopt;
+        return int64_t(number);
+      })
+      .Case<ReduceOp>([&](auto) { return a(); })
       .Case<arith::AndIOp>([&](auto) { return a() & b(); })
       .Case<arith::OrIOp>([&](auto) { return a() | b(); })
       .Case<arith::XOrIOp>([&](auto) { return a() ^ b(); })

@@ -109,7 +109,9 @@ static Numbers atPoint(RuleOp rule, ArrayRef<BlockArgument> states,
                        const llvm::DenseMap<Value, bool> &decided,
                        const Point &point, bool exact) {
   Numbers numbers(exact);
-  numbers.set(rule.getByRole("param")[0], point.param);
+  for (StringRef role : {"param", "value"})
+    for (BlockArgument argument : rule.getByRole(role))
+      numbers.set(argument, point.param);
   numbers.set(rule.getByRole("grad")[0], point.grad);
   for (BlockArgument state : rule.getByRole("state"))
     numbers.set(state, 0); // one that is not stored is not read
