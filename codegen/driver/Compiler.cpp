@@ -146,10 +146,20 @@ LogicalResult Compiler::checkModule() {
     if (!isa<RuleOp, StepOp>(op))
       return op.emitOpError("is neither a rule nor a step");
   SmallVector<StepOp> steps(module->getOps<StepOp>());
-  if (steps.size() != 1)
-    return emitError(FileLineColLoc::get(context.get(), name, 1, 1))
-           << "spec holds " << steps.size() << " steps, expected 1";
-  return success();
+  if (steps.size() == 1)
+    return success();
+  Location start = FileLineColLoc::get(context.get(), name, 1, 1);
+  if (!steps.empty())
+    return emitError(start) << "the text has " << steps.size()
+                            << " steps, and one is compiled at a time";
+  auto rules = module->getOps<RuleOp>();
+  if (rules.empty())
+    return emitError(start) << "the text has no step; write one, or name a rule: --rule=adamw";
+  RuleOp rule = *rules.begin();
+  std::string flag = ("--rule=" + rule.getSymName()).str();
+  return emitError(rule.getLoc())
+         << "the text has a rule and no step, which says how tensors are stored; add " << flag
+         << " --storage=\"param=bf16 master=f32\", or " << flag << " alone for f32";
 }
 
 // What is lost in the step as it is written: places are those of its rules, in the
