@@ -25,10 +25,14 @@ class Rule:
 
     def options(self):
         """The names of its options, as its text declares them."""
+        return self.declared("option")
+
+    def declared(self, role):
+        """The names of its arguments of a role, as its text declares them."""
         text = self.text if self.text is not None else Path(self.origin).read_text(encoding="utf-8")
         signature = re.split(r"\baltgrad\.rule\b", _COMMENT.sub("", text))
         own = [part for part in signature if re.match(rf"\s*(private\s+)?@{re.escape(self.name)}\s*\(", part)]
-        return re.findall(r"\boption\s+%(\w+)", own[0]) if own else []
+        return re.findall(rf"\b{role}\s+%([\w.$-]+)", own[0]) if own else []
 
 
 def find_rule(source, name=None):

@@ -8,12 +8,30 @@ import altgrad
 
 @pytest.mark.parametrize("storage, words", [
     ("m=ocp.e4m3fn:100", "m=ocp.e4m3fn:100, with blocks of 100 elements; expected a power of two from 16 to 256"),
-    ("m=ocp.e4m3fn:512", "expected a power of two from 16 to 256"), ("m=ocp.e4m3:128", "'ocp.e4m3' is no format"),
+    ("m=ocp.e4m3fn:512", "expected a power of two from 16 to 256"), ("m=ocp.e4m3:128", "'ocp.e4m3' is no format"), ("v=bf17", "'bf17' is no format"),
     ("m=int8:32:bf16", "scales are in f32, f16"), ("copy=ocp.e4m3fn:100", "blocks of 100 elements"),
     ("param=f16 master=f16", r"storage says master=f16; a master is f32, or bf16\+i16 or bf16\+i8"), ("master=bf16", "a master is f32")])
 def test_it_is_refused(storage, words):
     with pytest.raises(ValueError, match=words):
         altgrad.optim.AdamW([torch.zeros(4, requires_grad=True)], storage=storage)
+
+
+@pytest.mark.parametrize("make, storage, words, column", [
+    (altgrad.optim.AdamW, "m=bf16  n=bf16", "'n=bf16' names no stream of altgrad.optim.AdamW; there are param, master, "
+     "rungs, grad, copy, states, step, m, v, vmax; vmax is stored with amsgrad", 7),
+    (altgrad.optim.AdamW, "exp_avg=mxfp8", "'exp_avg=ocp.e4m3fn:32:ocp.e8m0' names no stream of altgrad.optim.AdamW; write "
+     "m=ocp.e4m3fn:32:ocp.e8m0. There are param, ", 0),
+    (altgrad.optim.SGD, dict(grad="f32", buff="bf16"), "'buff=bf16' names no stream of altgrad.optim.SGD; did you mean buf? "
+     "There are param, ", 9),
+    (altgrad.optim.AdamW8bit, "m=f32 rm=f32", "'rm=f32' names no stream of altgrad.optim.AdamW8bit; ", 6),
+    (altgrad.optim.FromRule, "v=bf16 g=bf16", "'g=bf16' names no stream of rule @adamw; write grad=bf16. There are param, ", 7)])
+def test_a_stream_that_there_is_not(make, storage, words, column):
+    made = "adamw" if make is altgrad.optim.FromRule else [torch.zeros(4, requires_grad=True)]
+    with pytest.raises(ValueError) as refused:
+        make(made, storage=storage)
+    said, line, mark = str(refused.value).split("\n")
+    assert said.startswith(f"storage {words}") and mark == " " * column + "^"
+    assert line[column:].startswith(words[1:].partition("=")[0])
 
 
 def test_a_negative_view_beside_an_fp8_copy():

@@ -81,10 +81,10 @@ def check_words(words):
         format, *fields = word.partition(",")[0].split(":")
         if name == "master" and word not in ("f32", "bf16+i16", "bf16+i8"):
             raise ValueError(f"storage says master={word}; a master is f32, or bf16+i16 or bf16+i8 beside a bfloat16 parameter")
+        if format != "param" and name not in ("master", "step") and not library().altgrad_format_bits(format.encode()):
+            raise ValueError(f"storage says {name}={word}; {format!r} is no format: altgrad-opt --list-formats names them")
         if not fields or has_squares(word):
             continue
-        if not library().altgrad_format_bits(format.encode()):
-            raise ValueError(f"storage says {name}={word}; {format!r} is no format: altgrad-opt --list-formats names them")
         if fields[0] not in BLOCKS:
             raise ValueError(f"storage says {name}={word}, with blocks of {fields[0] or 'no'} elements; expected a power of two "
                              f"from {BLOCKS[0]} to {BLOCKS[-1]}")

@@ -11,7 +11,7 @@ _FORMAT = r"[\w.+]+(?::\d*(?:x\d+)?)?(?::[\w.]*)?(?:,\w+(?::\d+)?)*"
 _WORD = re.compile(f"({_NAME})=({_FORMAT})", re.ASCII)
 
 # Streams that `states` does not speak of.
-_NO_STATES = frozenset({"param", "grad", "master", "copy", "step", "rungs"})
+NO_STATES = frozenset({"param", "grad", "master", "copy", "step", "rungs"})
 
 
 class Storage(Mapping[str, str]):
@@ -83,7 +83,7 @@ class Storage(Mapping[str, str]):
         `states` in the other one speaks of every state, so words for single states give way to it.
         """
         new = Storage(other)
-        kept = {name: word for name, word in self.items() if "states" not in new or name in _NO_STATES}
+        kept = {name: word for name, word in self.items() if "states" not in new or name in NO_STATES}
         return Storage({**kept, **new})
 
     def __ror__(self, other: "StorageLike") -> "Storage":

@@ -12,9 +12,10 @@ from torch.optim.optimizer import ParamsT
 
 from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, set_line
-from .._storage.blocks import check_copy, state_key
+from .._storage.blocks import check_copy, check_words, state_key
 from .._storage.line import Storage, StorageLike
 from .._storage.master import splits
+from .._storage.streams import check_streams
 from ._checks import check_hypers
 from ._keywords import check_numbers, DEFAULTS, meant, parameters_of, Shared
 from ._optimizer import Optimizer
@@ -98,8 +99,11 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
         >>> Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16", options=["maximize"])
         >>> optimizer = Mine(model.parameters(), lr=1e-3, max_grad_norm=1.0)
     """
-    words, options = Storage(storage), parse_options(options)
-    recipe = find_rule(source, name), str(words), options
+    words, options, rule = Storage(storage), parse_options(options), find_rule(source, name)
+    check_streams(storage, f"rule @{rule.name}", rule.declared("state"),
+                  others={own: stream for stream in ("param", "grad", "step") for own in rule.declared(stream)})
+    check_words(words)
+    recipe = rule, str(words), options
     if recipe not in _made:
         _made[recipe] = _make(*recipe)
     return _made[recipe]

@@ -21,6 +21,7 @@ from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
 from .._storage.line import Storage
 from .._storage.rungs import check_params
+from .._storage.streams import check_streams
 from .._warn import warn
 from ._around import check_untraced, group_of_zero, tell_accelerate
 from ._build import build, is_common
@@ -79,6 +80,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             raise TypeError("altgrad.optim.Optimizer is the base of the optimizers and has no rule: use one of "
                             "altgrad.optim's classes, or FromRule")
         self._words = type(self)._words | (given["storage"] or "")
+        check_streams(given["storage"] or "", f"altgrad.optim.{type(self).__name__}", self._keys, self._only_with, self._keys)
         check_words(self._words)
         defaults = {**defaults, **described(self._words, self._keys), **seeded(self._words, given["seed"])}
         if given["max_grad_norm"] is not None:

@@ -1,0 +1,35 @@
+"""Which streams a word of storage may speak of: a name that is none is refused before anything is stored."""
+
+import difflib
+
+from .line import NO_STATES, Storage, StorageLike
+
+# What every rule has, in the order in which the compiler lists it.
+_COMMON = "param", "master", "rungs", "grad", "copy", "states", "step"
+assert NO_STATES | {"states"} == set(_COMMON)
+
+
+def check_streams(line: StorageLike, owner: str, states, only_with=(), keys=(), others=()) -> None:
+    """Raises ValueError, with a mark at the word, where a storage line names a stream that its optimizer has not.
+
+    `states` are those of the rule, `only_with` maps those that an option begins to it, `keys` maps states
+    to keys of `state`, and `others` maps what the rule calls its parameter, gradient and count to their streams.
+    """
+    known = [*_COMMON, *states]
+    for name, word in Storage(line).items():
+        if name in known:
+            continue
+        text = " ".join(line.split()) if isinstance(line, str) else str(Storage(line))
+        meant = {key: state for state, key in dict(keys).items()} | dict(others)
+        near = [meant[name]] if name in meant else difflib.get_close_matches(name, known, 1)
+        needs = "".join(f"; {state} is stored with {option.removesuffix('_on')}" for state, option in dict(only_with).items())
+        spelled = f"{name}={word}" if f"{name}={word}" in text else f"{name}="
+        raise ValueError(
+            f"storage '{name}={word}' names no stream of {owner}; "
+            + (f"write {near[0]}={word}. There" if name in meant else f"did you mean {near[0]}? There" if near else "there")
+            + f" are {', '.join(known)}{needs}\n{text}\n{' ' * _column(text, spelled)}^")
+
+
+def _column(text, word):
+    """Where a word begins that may be a part of another one."""
+    return (" " + text).index(" " + word)
