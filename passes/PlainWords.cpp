@@ -26,6 +26,11 @@ struct Mistake {
     words.split(parts, '\'');
     return 2 * n + 1 < parts.size() ? parts[2 * n + 1] : "";
   }
+  // What stands behind it, after blanks.
+  StringRef next() const { return line().ltrim(); }
+  StringRef nextWord() const {
+    return next().take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+  }
   // The operation that it is said of, without a dialect that need not be written.
   StringRef operation() const {
     StringRef name = quoted();
@@ -37,6 +42,34 @@ struct Mistake {
 
 static bool isNumeral(char c) {
   return llvm::isAlnum(c) || c == '.' || c == '-' || c == '+';
+}
+
+static constexpr char types[] = "types are f32, f64, i64 and i1";
+static constexpr char yields[] =
+    "the last operation is written altgrad.yield param(%w1) state(%m1, %v1), with a state for each "
+    "of the rule's; state() where it has none";
+static constexpr char anOperation[] = "as in %c = addf %a, %b : f32";
+
+// "math.fma is written %c = math.fma %w, %g, %m : f32; its types are f32, f64" of the line's operation.
+static std::string writtenAs(const Mistake &mistake) {
+  std::string whole = (mistake.before + mistake.line()).str();
+  StringRef line = StringRef(whole).trim();
+  if (line.starts_with("altgrad.yield") || line.contains("= altgrad.yield"))
+    return yields;
+  if (line.starts_with("%"))
+    line = line.split('=').second.ltrim();
+  line = line.take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+  line.consume_front("arith.");
+  for (const AllowedOperation &op : allowedOperations()) {
+    StringRef name = op.name;
+    name.consume_front("arith.");
+    if (name != line)
+      continue;
+    StringRef example = op.example; // its last line
+    return (name + " is written " + example.substr(example.rfind('\n') + 1) + "; its types are " + op.types)
+        .str();
+  }
+  return "";
 }
 
 // "write 0.9" of ".9", "1.0e-8" of "1e-8"; "" where no number is meant.
@@ -69,6 +102,10 @@ static std::string unknownOperation(const Mistake &mistake) {
   if (name == "e" || (name.starts_with("e") && llvm::all_of(name.drop_front(), llvm::isDigit)))
     if (std::string number = numberAt(mistake); !number.empty())
       return number;
+  if (StringRef(mistake.before).contains("altgrad.yield"))
+    return yields;
+  if (llvm::is_contained({"f32", "f64", "i64", "i1", "f16", "bf16"}, name))
+    return (": stands in front of a type: write : " + name).str();
   if (rest.starts_with("="))
     return ("the name of a value begins with %: write %" + name + " =").str();
   if (!rest.empty() && StringRef("+-*/<>").contains(rest[0]) && !rest.starts_with("-"))
@@ -92,7 +129,14 @@ static std::string unknownOperation(const Mistake &mistake) {
 // A value of one type where another is wanted.
 static std::string otherType(const Mistake &mistake) {
   StringRef value = mistake.quoted(0), wanted = mistake.quoted(1), has = mistake.quoted(2);
+  static constexpr StringRef known[] = {"f32", "f64", "i64", "i1", "bf16", "f16"};
+  if (!llvm::is_contained(known, wanted) && !wanted.starts_with("!altgrad"))
+    return ("'" + wanted + "' is no type of a rule, which computes one element; " + types).str();
   std::string words = ("'" + value + "' is " + has + " and is used as " + wanted).str();
+  if (has == "i1")
+    words += ("; choose by it: write select " + value + ", %a, %b : " + wanted).str();
+  if (wanted == "i1")
+    words += "; an i1 is what cmpf or cmpi gives, and options are i1";
   StringRef cast = has == "f64" && wanted == "f32"   ? "truncf"
                    : has == "f32" && wanted == "f64" ? "extf"
                    : has == "i64" && wanted.starts_with("f") ? "sitofp"
@@ -142,7 +186,15 @@ static std::string shortTypes(StringRef words) {
                           {"1-bit signless integer", "i1"}})
     for (size_t at; (at = text.find(from)) != std::string::npos;)
       text.replace(at, from.size(), to);
-  return text;
+  // "'altgrad.commit' op operand #0 must be i1, but got 'f32'".
+  auto [op, rest] = StringRef(text).split(" op operand #");
+  auto [place, wanted] = rest.split(" must be ");
+  auto [kind, got] = wanted.split(", but got ");
+  if (got.empty())
+    return text;
+  unsigned number = 0;
+  place.getAsInteger(10, number);
+  return (op + " takes " + kind + ", and its operand " + Twine(number + 1) + " is " + got.trim('\'')).str();
 }
 
 // "expected one of [step, tensor] for how many values a scalar has, got: tensr".
@@ -156,6 +208,85 @@ static std::string noneOf(const Mistake &mistake) {
   else if (word.empty())
     word = mistake.line().take_front(1);
   return (mistake.operation() + " has no '" + word + "'" + sayKnown(word, words)).str();
+}
+
+// Where a bracket or a comma of a rule's signature, or of altgrad.yield, is missing.
+static std::optional<std::string> noBracket(const Mistake &mistake) {
+  if (mistake.before.contains("altgrad.yield") || mistake.says("custom op 'altgrad.yield'"))
+    return yields;
+  if (mistake.words == "expected '{' to begin a region")
+    return "the operations of a rule stand in braces: write { behind its arguments";
+  StringRef next = mistake.next();
+  if (mistake.words != "expected ')'")
+    return std::nullopt;
+  if (next.starts_with(":"))
+    return "a default stands behind =, as in hyper %lr: f64 = 1.0e-3";
+  if (llvm::is_contained({"param", "grad", "state", "value", "hyper", "step", "option"},
+                         mistake.nextWord()))
+    return "arguments are separated by commas: write , in front of '" + mistake.nextWord().str() + "'";
+  if (next.empty() || next.starts_with("{"))
+    return "a parenthesis is not closed: write )";
+  return std::nullopt;
+}
+
+// What stands in a signature where a role, or the default of an option, is expected.
+static std::string noKeyword(const Mistake &mistake) {
+  if (mistake.before.rtrim().ends_with("="))
+    return "true or false is expected here";
+  if (mistake.after.starts_with(")"))
+    return "an argument is expected behind the comma; leave the comma out, or write one";
+  return "a role stands in front of a name: param, grad, state, value, hyper, step or option";
+}
+
+static std::string noNumber(const Mistake &mistake) {
+  std::string whole = (mistake.before + mistake.line()).str();
+  if (!StringRef(whole).contains("constant"))
+    return writtenAs(mistake);
+  StringRef word = mistake.nextWord();
+  std::string hint = word == "inf"   ? "; in f32 an infinity is 0x7F800000"
+                     : word == "nan" ? "; in f32 a NaN is 0x7FC00000"
+                                     : "";
+  return "a number is expected here, as in %c = constant 1.0e-3 : f64" + hint;
+}
+
+// Sentences about one operation of a rule: its operands, its types, its name.
+static std::optional<std::string> ofOperation(const Mistake &mistake) {
+  auto orNothing = [](std::string words) {
+    return words.empty() ? std::optional<std::string>() : words;
+  };
+  if (mistake.words == "expected ','" && mistake.before.contains("math.fpowi") &&
+      mistake.before.contains(":"))
+    return "math.fpowi has two types: write : f64, i64";
+  if (mistake.words == "expected ':'" &&
+      (mistake.next().starts_with(",") || mistake.next().starts_with("%")))
+    if (std::string words = writtenAs(mistake); !words.empty())
+      return words;
+  if (mistake.words == "expected ':'")
+    return "a type is missing: write : and f32, f64, i64 or i1";
+  if (mistake.says("expected 'to'"))
+    return (mistake.operation() + " has two types: write : f64 to f32").str();
+  if (mistake.says("expected attribute value") || mistake.says("elements literal must be"))
+    return orNothing(noNumber(mistake));
+  if (mistake.says("integer constant out of range"))
+    return "the number has no room in its type: an i64 is below 2^63, and an i1 is true or false";
+  if (mistake.says("floating point value not valid for specified type"))
+    return "the constant in front of this has a point, and its type is that of whole numbers; write "
+           "f32 or f64, or leave the point out";
+  if (mistake.says("to bind"))
+    return "an operation has one result: write one name in front of =";
+  if (mistake.says("cannot name an operation with no results"))
+    return std::string("an operation is missing behind =, ") + anOperation;
+  if (mistake.says("expected '=' after SSA name"))
+    return std::string("= and an operation stand behind the name of a value, ") + anOperation;
+  if (mistake.says(" must be ") && !mistake.says("-like"))
+    return shortTypes(mistake.words);
+  bool operands = mistake.words == "expected ','" || mistake.says("cast incompatible") ||
+                  mistake.says("-like, but") || mistake.says(" operands") ||
+                  mistake.words.starts_with("custom op ");
+  if (operands)
+    if (std::string words = writtenAs(mistake); !words.empty())
+      return words;
+  return std::nullopt;
 }
 
 // The sentence to say instead; nothing to keep MLIR's, "" to say nothing at all.
@@ -191,10 +322,6 @@ static std::optional<std::string> plainly(const Mistake &mistake) {
     return noneOf(mistake);
   if (mistake.says("expected SSA operand"))
     return noValue(mistake);
-  if (mistake.words == "expected ':'")
-    return "a type is missing: write : and f32, f64, i64 or i1";
-  if (mistake.words == "expected ','" && mistake.before.contains("math.fpowi"))
-    return "math.fpowi has two types: write : f64, i64";
   if (mistake.words == "expected '('" && mistake.line().starts_with("-"))
     return "a name has letters, digits and underscores";
   if (mistake.says("unexpected character"))
@@ -203,19 +330,19 @@ static std::optional<std::string> plainly(const Mistake &mistake) {
     return "write = behind the name, without a colon";
   if (mistake.says("expected non-function type"))
     return ("'" + mistake.line().ltrim().take_while(llvm::isAlnum) +
-            "' is no type; types are f32, f64, i64 and i1")
+            "' is no type; " + types)
         .str();
   if (mistake.says("expected valid '@'-identifier"))
     return "a name that begins with @ is expected here, as in altgrad.rule @mine(";
   if (mistake.says("'altgrad.rule' expected valid keyword"))
-    return mistake.after.starts_with("%")
-               ? "a role stands in front of a name: param, grad, state, value, hyper, step or option"
-               : "true or false is expected here";
-  if (mistake.says("expected 'to'"))
-    return (mistake.operation() + " has two types: write : f64 to f32").str();
-  if (mistake.says(" must be ") && mistake.says("-bit "))
-    return shortTypes(mistake.words);
-  return std::nullopt;
+    return noKeyword(mistake);
+  if (mistake.says("undefined symbol alias id"))
+    return ("'!" + mistake.quoted() + "' is no type; " + types).str();
+  if (mistake.says("invalid block name"))
+    return "a rule has no labels; leave this out";
+  if (std::optional<std::string> bracket = noBracket(mistake))
+    return bracket;
+  return ofOperation(mistake);
 }
 
 // The text in front of a place on its line, and from there on.

@@ -217,7 +217,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64) {
-  // expected-error@+1 {{'altgrad.reduce' op operand #0 must be f32 or i1, but got 'f64'}}
+  // expected-error@+1 {{'altgrad.reduce' takes f32 or i1, and its operand 1 is f64}}
   %s = altgrad.reduce add %lr over tensor : f64
   altgrad.yield param(%w) state()
 }

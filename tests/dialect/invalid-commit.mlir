@@ -62,7 +62,7 @@ altgrad.step @s(in %x: !altgrad.tensors<bf16>, out %y: !altgrad.tensors<bf16>) {
 // -----
 
 altgrad.step @s(in %x: f32, out %y: f32) {
-  // expected-error@+1 {{'altgrad.commit' op operand #0 must be i1, but got 'f32'}}
+  // expected-error@+1 {{'altgrad.commit' takes i1, and its operand 1 is f32}}
   "altgrad.commit"(%x, %x, %y) <{operandSegmentSizes = array<i32: 1, 0, 0, 1, 1>}> : (f32, f32, f32) -> ()
 }
 

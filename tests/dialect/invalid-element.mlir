@@ -80,7 +80,7 @@ altgrad.step @s(in %x: !altgrad.tensors<bf16>, in %k: f32) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>, in %k: f32) {
-  // expected-error@+1 {{'altgrad.element' op operand #0 must be a list of tensors as f32 values that are not stored, but got 'f32'}}
+  // expected-error@+1 {{'altgrad.element' takes a list of tensors as f32 values that are not stored, and its operand 1 is f32}}
   %y = "altgrad.element"(%k) : (f32) -> f32
   commit
 }

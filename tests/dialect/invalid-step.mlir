@@ -164,7 +164,7 @@ altgrad.step @s(in %x: !altgrad.tensors<bf16>, in %k: f64) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<bf16>) {
-  // expected-error@+1 {{'altgrad.dequantize' op operand #0 must be a list of tensors in memory, all of one format, but got '!altgrad.reals'}}
+  // expected-error@+1 {{'altgrad.dequantize' takes a list of tensors in memory, all of one format, and its operand 1 is !altgrad.reals}}
   %v = "altgrad.dequantize"(%w) : (!altgrad.reals) -> !altgrad.reals
   %w = dequantize %x : !altgrad.tensors<bf16>
   commit
