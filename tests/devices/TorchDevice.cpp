@@ -18,6 +18,7 @@
 #include <dlfcn.h>
 #include <deque>
 #include <mutex>
+#include <set>
 
 using at::Tensor;
 using c10::Device;
@@ -72,31 +73,72 @@ void enterContext() {
 
 //===-- Memory ---------------------------------------------------------------//
 
+// Before this process touches what the device has: all that is queued is done.
+void settle() {
+  static auto drain = [] {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    return library ? (void (*)())dlsym(library, "fakecuda_drain") : nullptr;
+  }();
+  if (drain)
+    drain();
+}
+
 struct Block {
   DeviceIndex device;
   void *memory;
   size_t bytes;
+  std::set<c10::StreamId> users; // streams besides the current one
 };
+
+// Behind what the streams have that it was recorded on, as torch's allocator
+// hands memory on.
+void spoil(const Block &block) {
+  DeviceIndex before = currentDevice;
+  currentDevice = block.device;
+  enterContext();
+  auto *stream = reinterpret_cast<void *>(currentStream[block.device]);
+  for (c10::StreamId user : block.users) {
+    void *event = nullptr;
+    cu("cuEventCreate", &event, 2u);
+    cu("cuEventRecord", event, reinterpret_cast<void *>(user));
+    cu("cuStreamWaitEvent", stream, event, 0u);
+    cu("cuEventDestroy", event);
+  }
+  int capturing = 0;
+  cu("cuStreamIsCapturing", stream, &capturing);
+  if (!capturing) // a graph's memory is the graph's
+    cu("cuMemsetD8Async", uint64_t(block.memory), (unsigned char)0xff,
+       block.bytes, stream);
+  currentDevice = before;
+  enterContext();
+}
 
 struct Memory final : c10::Allocator {
   // What is freed is spoiled, and nobody else's for a while: whoever still
   // reads it finds NaNs, and whoever writes it hurts nobody.
   static void release(void *given) {
     auto *block = static_cast<Block *>(given);
-    memset(block->memory, 0xff, block->bytes);
-    std::lock_guard<std::mutex> held(lock);
-    static auto *freed = new std::deque<void *>;
-    freed->push_back(block->memory);
-    if (freed->size() > 4096) {
-      free(freed->front());
-      freed->pop_front();
+    spoil(*block);
+    void *oldest = nullptr;
+    {
+      std::lock_guard<std::mutex> held(lock);
+      static auto *freed = new std::deque<void *>;
+      freed->push_back(block->memory);
+      if (freed->size() > 4096) {
+        oldest = freed->front();
+        freed->pop_front();
+      }
+    }
+    if (oldest) {
+      settle();
+      free(oldest);
     }
     delete block;
   }
   at::DataPtr allocate(size_t size) override {
     size_t rounded = (std::max<size_t>(size, 1) + 511) / 512 * 512;
-    auto *block = new Block{currentDevice, aligned_alloc(512, rounded),
-                            rounded};
+    auto *block = new Block{
+        currentDevice, aligned_alloc(512, rounded), rounded, {}};
     memset(block->memory, 0xa5, rounded);
     note("allocate on " + std::to_string(currentDevice));
     return {block->memory, block, release,
@@ -150,6 +192,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
                              const Stream &stream) const override {
     note("record " + std::to_string(data.device().index()) + " on stream " +
          std::to_string(stream.id() != 0));
+    if (auto *block = static_cast<Block *>(data.get_context()))
+      block->users.insert(stream.id());
   }
 };
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
@@ -196,6 +240,7 @@ Tensor emptyStrided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
 Tensor onHost(const Tensor &tensor) {
   if (tensor.is_cpu())
     return tensor;
+  settle();
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
                        tensor.options().device(at::kCPU));
 }
@@ -218,6 +263,7 @@ const Tensor &resize(const Tensor &self, c10::SymIntArrayRef size,
   if (storage.nbytes() < bytes) {
     c10::OptionalDeviceGuard guard(self.device());
     at::DataPtr data = memory.allocate(bytes);
+    settle();
     if (storage.nbytes())
       memcpy(data.get(), storage.data(), storage.nbytes());
     storage.set_data_ptr_noswap(std::move(data));
