@@ -123,7 +123,10 @@ void StepOp::print(OpAsmPrinter &printer) {
   printer << ' ';
   printer.printSymbolName(getSymName());
   printer << '(';
-  llvm::interleaveComma(getBody().getArguments(), printer, [&](auto argument) {
+  printer.increaseIndent();
+  printer.increaseIndent();
+  llvm::interleave(getBody().getArguments(), printer, [&](auto argument) {
+    printer.printNewline();
     bool list = isa<TensorsType>(argument.getType());
     printer << getAccess(argument) << ' ';
     if (getRole(argument) != noRole)
@@ -142,7 +145,9 @@ void StepOp::print(OpAsmPrinter &printer) {
       printer << " = ";
       printer.printAttributeWithoutType(value);
     }
-  });
+  }, ",");
+  printer.decreaseIndent();
+  printer.decreaseIndent();
   printer << ") ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }

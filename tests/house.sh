@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The house rules that a machine can check: top level, file lengths, nothing unfinished, CHECK words spelt right.
+# The house rules that a machine can check: top level, file lengths, includes one way, nothing unfinished, CHECK words
+# spelt right.
 set -u
 cd "$(dirname "$0")/.."
 bad=0
@@ -15,6 +16,19 @@ while read -r file; do
   lines=$(wc -l <"$file")
   [ "$lines" -le 400 ] || say "$file: $lines lines, at most 400"
 done <<<"$files"
+# A folder of the compiler includes those that stand in front of it. A file that does not is named in `against` until it does.
+order='dialect passes codegen codegen/frontend codegen/analyze codegen/phases codegen/numerics codegen/kernels
+  codegen/kernels/gpu codegen/kernels/host codegen/emit codegen/driver'
+against='codegen/numerics/QuickBodies.cpp codegen/numerics/BookTable.cpp codegen/phases/Launches.cpp'
+wrong=$(grep -HoE '^#include "(dialect|passes|codegen)/[^"]*' $(grep -E '^(dialect|passes|codegen)/.*\.(h|cpp)$' <<<"$files" | xargs -r ls 2>/dev/null) |
+  awk -F '[:"]' -v order="$(echo $order)" -v against="$against" '
+    function folder(path) { sub(/\/[^\/]*$/, "", path); return path }
+    BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) place[names[i]] = i
+            n = split(against, names, " "); for (i = 1; i <= n; i++) known[names[i]] = 1 }
+    !(folder($1) in place) { print folder($1) ": a folder that has no place in the order of includes"; next }
+    place[folder($3)] > place[folder($1)] { if ($1 in known) seen[$1] = 1; else print $1 ": includes " $3 ", which stands behind it" }
+    END { for (file in known) if (!(file in seen)) print file ": includes one way now; take it off the list" }')
+[ -z "$wrong" ] || say "$wrong"
 grep -nE 'TODO|FIXME|\bXXX\b' $(grep -E '^(dialect|passes|codegen|runtime|templates|tools)/' <<<"$files" | grep -vE '\.md$') && say "unfinished by its own word"
 grep -rnE '^ *(//|;|#) *[A-Z0-9_-]*CHEC?K?K-?[A-Z]*[^-A-Z:{]*:' tests --include=*.mlir --include=*.test |
   grep -vE '(//|;|#) *[A-Z0-9_-]+(-(NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-[0-9]+))?(\{LITERAL\})?:' && say "misspelt CHECK"

@@ -4,6 +4,9 @@
 #include "codegen/Passes.h"
 #include "codegen/driver/Register.h"
 #include "dialect/Nearest.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
@@ -75,53 +78,51 @@ void Compiler::quoteSets(llvm::SourceMgr &sources) {
           llvm::MemoryBuffer::getMemBufferCopy(*line, placeOf(what, index, several)), {});
 }
 
-// Puts the rules that come from files, then the generated step, behind the text.
+// Puts the step that is asked for behind what has been read, with the rules that it
+// applies. `text` becomes that of all but stock rules.
 LogicalResult Compiler::generate(std::string &text) {
-  llvm::SourceMgr lines;
-  lines.setVirtualFileSystem(quotedFiles());
-  quoteSets(lines);
-  lines.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name), {});
-  SourceMgrDiagnosticHandler handler(lines, context.get(), llvm::errs());
-  PlainWords words(context.get());
-  words.quote(name, text);
-  OwningOpRef<ModuleOp> file;
-  if (!text.empty()) {
-    file = parseSourceString<ModuleOp>(text, ParserConfig(context.get()), name);
-    if (!file)
-      return failure();
-  }
-  SmallVector<RuleOp> found;
+  context->loadDialect<AltgradDialect, arith::ArithDialect, math::MathDialect>();
+  bool hasFile = bool(module);
+  if (!hasFile)
+    module = ModuleOp::create(UnknownLoc::get(context.get()));
+  SmallVector<RuleOp> found, added;
   std::map<StringRef, RuleOp> names;
   llvm::raw_string_ostream out(text);
   for (auto [index, set] : llvm::enumerate(request.step.sets)) {
-    if (!set.ruled) { // no text has been read that would have loaded it
-      context->loadDialect<AltgradDialect>();
+    if (!set.ruled) {
       found.emplace_back();
       continue;
     }
-    if (found.push_back(ruleOf(set, index, file ? *file : ModuleOp())); !found.back())
+    RuleOp rule = ruleOf(set, index, hasFile ? *module : ModuleOp());
+    if (!rule)
       return failure();
-    auto [it, isNew] = names.try_emplace(found.back().getSymName(), found.back());
-    bool ours = isRuleFile(set.rule);
-    if (it->second != found.back() ||
-        (ours && file && file->lookupSymbol(it->first)))
-      return fail("two rules are called '" + it->first + "', one of them '" +
-                  set.rule + "'; a step takes one rule of a name");
+    found.push_back(rule);
+    auto [it, isNew] = names.try_emplace(rule.getSymName(), rule);
+    bool ours = isRuleFile(set.rule), isIn = hasFile && module->lookupSymbol(it->first);
+    if (it->second != rule || (ours && isIn))
+      return fail("two rules are called '" + it->first + "', one of them '" + set.rule +
+                  "'; a step takes one rule of a name");
+    if (isNew && !isIn)
+      added.push_back(rule);
     if (ours && isNew)
-      out << (text.empty() ? "" : "\n") << *found.back() << "\n";
+      out << (text.empty() ? "" : "\n") << *rule << "\n";
   }
-  FailureOr<std::string> generated =
-      generateStep(request.step, found, *context);
-  if (failed(generated))
+  auto step = buildStep(request.step, found, *context);
+  if (failed(step))
     return failure();
-  text += text.empty() ? *generated : "\n" + *generated;
+  for (RuleOp rule : added)
+    module->push_back(rule.clone());
+  StepOp built = step->release();
+  module->push_back(built);
+  if (failed(verify(*module)))
+    return failure();
+  if (request.printStep)
+    out << (text.empty() ? "" : "\n") << printStep(built);
   return success();
 }
 
 LogicalResult Compiler::read(std::string &text) {
-  name = request.input.empty() ? "<generated>" : request.input;
-  if (name == "-")
-    name = "<stdin>";
+  name = request.input == "-" ? "<stdin>" : request.input;
   if (request.input.empty() && !request.generates())
     return fail("no input; name a file, - for stdin, or a rule: --rule=adamw");
   if (!request.input.empty()) {
@@ -321,21 +322,25 @@ LogicalResult Compiler::run(std::string &product) {
   llvm::SourceMgr sources;
   sources.setVirtualFileSystem(quotedFiles());
   SourceMgrDiagnosticHandler handler(sources, context.get(), llvm::errs());
+  PlainWords words(context.get());
   std::string text;
   if (failed(read(text)))
     return failure();
+  if (!request.input.empty()) {
+    words.quote(name, text);
+    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name), {});
+    module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
+    if (!module)
+      return failure();
+  }
+  quoteSets(sources);
   if (request.generates() && failed(generate(text)))
     return failure();
-  PlainWords words(context.get());
-  words.quote(name, text);
   if (request.printStep) {
     product = text;
     return success();
   }
-  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, name),
-                             llvm::SMLoc());
-  module = parseSourceFile<ModuleOp>(sources, ParserConfig(context.get()));
-  if (!module || failed(checkModule()))
+  if (failed(checkModule()))
     return failure();
   if (request.product == Product::Analysis)
     return analyzeStep(product);

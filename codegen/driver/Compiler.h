@@ -4,9 +4,9 @@
 
 #include "codegen/analyze/Analyze.h"
 #include "codegen/driver/PassOptions.h"
-#include "codegen/step/GenerateStep.h"
 #include "codegen/emit/Code.h"
 #include "codegen/emit/Manifest.h"
+#include "codegen/frontend/Request.h"
 #include "llvm/ADT/StringMap.h"
 #include "mlir/IR/MLIRContext.h"
 #include <map>

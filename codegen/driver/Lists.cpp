@@ -3,7 +3,7 @@
 
 #include "codegen/Target.h"
 #include "codegen/driver/Register.h"
-#include "codegen/storage/Storage.h"
+#include "codegen/frontend/Request.h"
 #include "mlir/IR/MLIRContext.h"
 #include "passes/PlainWords.h"
 #include "passes/ReadSpec.h"

@@ -94,7 +94,7 @@ Value QuickSearch::isSure() const {
                             hasAny(beyond, BookParts::inPart)));
 }
 
-// The product that three products make a quotient of (codegen/storage/BlockStates.cpp);
+// The product that three products make a quotient of (codegen/frontend/Blocks.cpp);
 // any other number is itself. Then the other two are work for the exact way alone.
 static Value productFor(Value number) {
   auto whole = number.getDefiningOp<math::FmaOp>();

@@ -17,7 +17,7 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>, in %lr: f64 per_group, out %nor
   commit always %root to %norm : f32
 }
 // CHECK-LABEL: altgrad.step @s(
-// CHECK-NEXT: phase @reduce chunks set 0 {
+// CHECK: {{^}}  phase @reduce chunks set 0 {
 // CHECK-NEXT: %[[PART:.*]] = sweep @reduce
 // CHECK: keep %[[PART]] in chunk 0 : f32
 // CHECK: phase @fold1 rows set 0 {

@@ -16,7 +16,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // CHECK-LABEL: altgrad.step @s
 altgrad.step @s(inout %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>,
                 // CHECK: out %top: !altgrad.tensors<f32 per 128>
-                // CHECK-SAME: out %code: !altgrad.tensors<ocp.e5m2 per 128>
+                // CHECK-NEXT: out %code: !altgrad.tensors<ocp.e5m2 per 128>
                 out %top: !altgrad.tensors<f32 per 128>, out %code: !altgrad.tensors<ocp.e5m2 per 128>) {
   %x = dequantize %w : !altgrad.tensors<f32>
   %y = dequantize %g : !altgrad.tensors<f32>

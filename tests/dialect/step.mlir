@@ -2,10 +2,15 @@
 // RUN: altgrad-opt %s --mlir-print-op-generic | altgrad-opt | FileCheck %s
 
 // Accesses, scopes and names survive printing; altgrad needs no prefix inside.
-// CHECK: altgrad.step @train(in %grads: !altgrad.tensors<bf16>, inout %w: !altgrad.tensors<f32>,
-// CHECK-SAME: out %half: !altgrad.tensors<f16>, out %gnorm: f32, in %scale: f32,
-// CHECK-SAME: in %lr: f64 per_group, inout %t: i64 per_tensor,
-// CHECK-SAME: inout %other: !altgrad.tensors<f32> set 1)
+// CHECK: altgrad.step @train(
+// CHECK-NEXT: in %grads: !altgrad.tensors<bf16>,
+// CHECK-NEXT: inout %w: !altgrad.tensors<f32>,
+// CHECK-NEXT: out %half: !altgrad.tensors<f16>,
+// CHECK-NEXT: out %gnorm: f32,
+// CHECK-NEXT: in %scale: f32,
+// CHECK-NEXT: in %lr: f64 per_group,
+// CHECK-NEXT: inout %t: i64 per_tensor,
+// CHECK-NEXT: inout %other: !altgrad.tensors<f32> set 1) {
 altgrad.step @train(
     in %grads: !altgrad.tensors<bf16>, inout %w: !altgrad.tensors<f32>,
     out %half: !altgrad.tensors<f16>, out %gnorm: f32, in %scale: f32,

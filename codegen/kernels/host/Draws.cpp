@@ -18,13 +18,15 @@ static int64_t stackBytes(SweepOp sweep, DrawOp draw) {
 
 LogicalResult altgrad::checkDraws(SweepOp sweep, const Target &target) {
   int64_t bytes = 0, draws = 0;
+  Location place = sweep.getLoc(); // of the last one: a word of a storage line
   for (DrawOp draw : sweep.getBody().getOps<DrawOp>()) {
     bytes += stackBytes(sweep, draw);
+    place = draw.getLoc();
     ++draws;
   }
   if (bytes <= target.cpu.drawBytes)
     return success();
-  return sweep.emitOpError() << "rounds " << draws << " values of an element by draws, which take "
+  return emitError(place) << "'altgrad.sweep' op rounds " << draws << " values of an element by draws, which take "
                              << (bytes >> 10) << " KB of a thread's stack, at most "
                              << (target.cpu.drawBytes >> 10)
                              << "; let fewer lists round stochastically";

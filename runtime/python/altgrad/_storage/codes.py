@@ -106,7 +106,7 @@ def _least_share(name, bent):
 
 def kept_positive(word, numbers, units=None):
     """Where a word says so, numbers above 0 are at least what the smallest positive code stands for
-    (codegen/storage/KeepPositive.cpp). `units` are the scales of each element; None where there are none."""
+    (codegen/frontend/Blocks.cpp). `units` are the scales of each element; None where there are none."""
     share = _least_share(format_of(word), bent_by(word)) if KEPT in word.split(",") else 0
     if not share:
         return numbers
@@ -125,7 +125,7 @@ def decode_blocks(word, codes, scales, block):
 
 
 def _encode_bent(word, numbers, block, most):
-    """FlashOptim's companding, as codegen/storage/Companding.cpp has it."""
+    """FlashOptim's companding, as codegen/frontend/Blocks.cpp has it."""
     bent = bent_by(word)
     # In float64: torch's root of a float32 is off by a place in one case of five.
     numbers = numbers.double().sqrt().float() if bent == "sqrt" else numbers

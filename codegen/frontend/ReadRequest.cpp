@@ -1,8 +1,9 @@
-// A line of storage ==> its words: a stream, its format, rounding and overflow.
-#include "codegen/storage/Storage.h"
+// The words of a request ==> what they say: rules with options, sets, and lines of storage.
+#include "codegen/frontend/Request.h"
 
 #include "altgrad/format.h"
 #include "dialect/Nearest.h"
+#include "passes/RulePath.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -18,31 +19,27 @@ static constexpr StringRef modifiers[] = {
 static std::string quote(StringRef text) { return ("'" + text + "'").str(); }
 
 // Sets what `modifier` says of the one scale of a copy; nothing if it is no such word.
-static std::optional<std::string> readTensorScale(StringRef modifier,
-                                                  StorageWord &word) {
+static std::optional<std::string> readTensorScale(StringRef modifier, StorageWord &word) {
   auto [name, steps] = modifier.split(':');
   auto kind = llvm::StringSwitch<TensorScale>(name)
                   .Case("delayed", TensorScale::Delayed)
                   .Case("current", TensorScale::Current)
                   .Case("bounded", TensorScale::Bounded)
                   .Default(TensorScale::None);
-  if (kind == TensorScale::None && modifier != "pow2")
+  bool pow2 = modifier == "pow2", squares = pow2 && word.squares();
+  if (kind == TensorScale::None && !pow2)
     return std::nullopt;
-  bool squares = modifier == "pow2" && word.squares();
   if (word.stream != "copy" || (word.block && !squares))
     return ", which is of the one scale of a copy without blocks; write copy=ocp.e4m3fn,delayed";
   if (squares && word.scale == "ocp.e8m0")
     return " of scales in ocp.e8m0, which are powers of two";
-  if (modifier == "pow2" && word.tensorScale == TensorScale::None && !squares)
+  if (pow2 && word.tensorScale == TensorScale::None && !squares)
     return " of a scale; write delayed,pow2";
-  if (modifier == "pow2" ? word.pow2 : word.tensorScale != TensorScale::None)
-    return modifier == "pow2" || word.tensorScale == kind
-               ? " twice"
-               : " of a scale that is something else already";
-  if (modifier == "pow2") {
-    word.pow2 = true;
+  if (pow2 ? word.pow2 : word.tensorScale != TensorScale::None)
+    return pow2 || word.tensorScale == kind ? " twice" : " of a scale that is something else already";
+  word.pow2 |= pow2;
+  if (pow2)
     return "";
-  }
   word.tensorScale = kind;
   if (!modifier.contains(':'))
     return "";
@@ -53,72 +50,48 @@ static std::optional<std::string> readTensorScale(StringRef modifier,
   return "";
 }
 
-// Sets what `modifier` says, which nothing before it may have said.
-static std::string readModifier(StringRef text, StringRef modifier,
-                                StorageWord &word) {
-  if (modifier == "reference" && !word.reference && !word.round) {
-    word.reference = true;
-    return "";
-  }
+// Sets what `modifier` says, which nothing before it may have said. Returns why it may not
+// say so, or "".
+static std::string readModifier(StringRef text, StringRef modifier, StorageWord &word) {
   std::string where = "storage " + quote(text);
-  auto rule = llvm::StringSwitch<std::optional<ScaleRule>>(modifier)
-                  .Case("rceil", ScaleRule::RCeil)
-                  .Case("floor", ScaleRule::Floor)
-                  .Case("ceil", ScaleRule::Ceil)
-                  .Case("even", ScaleRule::Even)
-                  .Default(std::nullopt);
-  if (rule && word.scale != "ocp.e8m0")
-    return where + " says by which rule a scale is a power of two, and has none in ocp.e8m0; write " +
-           word.stream + "=ocp.e4m3fn:32:ocp.e8m0," + modifier.str();
-  if (rule && word.rule)
-    return where + " says twice by which rule a scale is chosen; leave one out";
-  if (rule) {
-    word.rule = rule;
-    return "";
+  auto set = [&](auto &slot, auto value, bool isSet, StringRef what) {
+    slot = value;
+    return isSet ? (where + " says twice " + what + "; leave one out").str() : "";
+  };
+  if (modifier == "reference" && !word.reference && !word.round)
+    return set(word.reference, true, false, "");
+  if (auto rule = llvm::StringSwitch<std::optional<ScaleRule>>(modifier)
+                      .Case("rceil", ScaleRule::RCeil)
+                      .Case("floor", ScaleRule::Floor)
+                      .Case("ceil", ScaleRule::Ceil)
+                      .Case("even", ScaleRule::Even)
+                      .Default(std::nullopt)) {
+    if (word.scale != "ocp.e8m0")
+      return where + " says by which rule a scale is a power of two, and has none in ocp.e8m0; write " +
+             word.stream + "=ocp.e4m3fn:32:ocp.e8m0," + modifier.str();
+    return set(word.rule, rule, word.rule.has_value(), "by which rule a scale is chosen");
   }
-  auto companding = llvm::StringSwitch<Companding>(modifier)
-                        .Case("softsign", Companding::Softsign)
-                        .Case("sqrt", Companding::Sqrt)
-                        .Default(Companding::None);
-  if (companding != Companding::None) {
-    if (word.companding != Companding::None)
-      return where + " says twice how numbers are bent before they are codes; leave one out";
-    word.companding = companding;
-    return "";
-  }
+  bool bends = modifier == "softsign" || modifier == "sqrt", isBent = word.companding != Companding::None;
+  if (bends)
+    return set(word.companding, modifier == "sqrt" ? Companding::Sqrt : Companding::Softsign, isBent,
+               "how numbers are bent before they are codes");
   if (std::optional<std::string> why = readTensorScale(modifier, word))
     return why->empty() ? "" : where + " says " + quote(modifier) + *why;
-  if (modifier == "both") {
-    if (word.stream != "copy" || word.scale != "ocp.e8m0" || word.block != "32")
-      return where + " says 'both', which is of a copy in blocks of 32 with scales "
-                     "in ocp.e8m0, as copy=mxfp8,both";
-    if (word.both)
-      return where + " says 'both' twice; leave one out";
-    word.both = true;
-    return "";
-  }
-  if (modifier == "keep_positive") {
-    if (word.keepPositive)
-      return where + " says 'keep_positive' twice";
-    word.keepPositive = true;
-    return "";
+  if (modifier == "both" && (word.stream != "copy" || word.scale != "ocp.e8m0" || word.block != "32"))
+    return where + " says 'both', which is of a copy in blocks of 32 with scales in ocp.e8m0, as copy=mxfp8,both";
+  if (bool *slot = modifier == "both" ? &word.both : modifier == "keep_positive" ? &word.keepPositive : nullptr) {
+    bool twice = std::exchange(*slot, true);
+    return twice ? where + " says " + quote(modifier) + " twice; leave one out" : "";
   }
   bool longDraw = modifier == "stochastic32";
   std::optional<Round> round = symbolizeRound(longDraw ? "stochastic" : modifier);
   std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
-  if (!round && !overflow)
-    return where + " says " + quote(modifier) + sayKnown(modifier, modifiers);
-  if (round ? word.round.has_value() : word.overflow.has_value())
-    return where + " says twice " +
-           (round ? "how it rounds"
-                  : "what a number beyond its format becomes") + "; leave one out";
-  if (longDraw)
-    word.drawBits = 32;
+  word.drawBits = longDraw && !word.round ? 32 : word.drawBits;
   if (round)
-    word.round = round;
-  else
-    word.overflow = overflow;
-  return "";
+    return set(word.round, round, word.round.has_value(), "how it rounds");
+  if (overflow)
+    return set(word.overflow, overflow, word.overflow.has_value(), "what a number beyond its format becomes");
+  return where + " says " + quote(modifier) + sayKnown(modifier, modifiers);
 }
 
 // `text` is a part of `line`: "m=ocp.e4m3fn:128,stochastic".
@@ -194,4 +167,54 @@ std::string altgrad::unknownFormat(StringRef word) {
   if (!meant.empty() && !StringRef(text).contains("did you mean"))
     text.insert(text.find("known are"), "did you mean '" + meant.str() + "'? ");
   return text;
+}
+
+//===-- Rules and sets ------------------------------------------------------===//
+
+std::string altgrad::placeOf(StringRef what, unsigned set, bool several) {
+  return several ? (what + " of set " + Twine(set)).str() : what.str();
+}
+
+std::string altgrad::readRule(StringRef spelled, SetRequest &set) {
+  StringRef name = spelled, options;
+  set.spelled = spelled.str();
+  if (spelled.ends_with("}") && spelled.contains('{'))
+    std::tie(name, options) = spelled.drop_back().rsplit('{');
+  else if (spelled.contains('{') && !isRuleFile(spelled))
+    return "rule '" + spelled.str() + "' lacks a closing brace";
+  set.rule = name.str();
+  SmallVector<StringRef> words;
+  options.split(words, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef word : words)
+    set.options.push_back(word.trim().str());
+  return "";
+}
+
+// Where a rule's name ends: a file's may hold spaces and braces before its .mlir.
+static size_t endOfRule(StringRef text) {
+  size_t end = 0;
+  for (size_t at = 0; (at = text.find(".mlir", at)) != StringRef::npos;)
+    if (at += 5; at == text.size() || text[at] == ' ' || text[at] == '{')
+      end = at;
+  return end ? end : std::min(text.find_first_of(" {"), text.size());
+}
+
+std::string altgrad::readSet(StringRef text, SetRequest &set) {
+  StringRef rest = text.trim(' ');
+  if (rest.starts_with("grad=")) {
+    set.ruled = false;
+    set.storage = rest.str();
+    return "";
+  }
+  if (!rest.consume_front("rule="))
+    return ("set '" + text + "' does not begin with rule= or grad=; write rule=" +
+            (rest.empty() ? "adamw" : rest))
+        .str();
+  size_t end = endOfRule(rest);
+  if (rest.substr(end).starts_with("{"))
+    end = std::min(rest.find('}', end), rest.size() - 1) + 1;
+  set.storage = rest.substr(end).trim(' ').str();
+  if (end < rest.size() && rest[end] != ' ')
+    return "rule '" + rest.str() + "' goes on behind its closing brace";
+  return readRule(rest.take_front(end), set);
 }

@@ -1,0 +1,338 @@
+// A rule and its storage ==> streams, scalars, an update and its writes.
+#include "codegen/frontend/SetBuilder.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+//===-- Arguments and stores ------------------------------------------------===//
+
+Argument SetBuilder::list(StringRef access, StringRef role, StringRef key, TensorsType type) {
+  Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
+  names.value = step.argument(access, role, names, type, Scope::Step, storage.set,
+                              storage.place(role == "state" ? key : role == "remainder" ? "master" : role));
+  return names;
+}
+
+Argument SetBuilder::scales(StringRef access, const Argument &of, StringRef stream, TensorsType type) {
+  Argument names{{}, step.freeName(of.key + "_scale" + suffix()), of.key};
+  names.value = step.argument(access, "block_scale", names, type, Scope::Step, storage.set, storage.place(stream));
+  return names;
+}
+
+Argument SetBuilder::scalar(StringRef access, StringRef role, StringRef key, Type type, Scope scope,
+                            Attribute fallback) {
+  Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
+  names.value = step.argument(access, role, names, type, scope, setOfScalars(), storage.placeOfRule(), fallback);
+  return names;
+}
+
+Value SetBuilder::draw(Ops ops, unsigned bits, unsigned store) const {
+  return ops.make<DrawOp>("draw", ops.builder.getIntegerType(bits), step.scalar("seed"), step.count, store);
+}
+
+Value SetBuilder::store(const Argument &target, Value value, StringRef stream,
+                        std::optional<OverflowMode> overflow) {
+  FormatAttr format = storage.format(stream);
+  if (!format.isF32()) {
+    const StorageWord &word = storage.word(stream);
+    Ops ops = this->ops(target, stream);
+    OverflowMode fitting = format.overflowsToInf() ? OverflowMode::NonFinite : OverflowMode::Saturate;
+    Value draw = word.stochastic() ? this->draw(ops, word.drawBits, storage.storeOf(stream)) : Value();
+    value = ops.quantize("code", value, target.type(), word.round.value_or(Round::NearestEven),
+                         word.overflow.value_or(overflow.value_or(fitting)), draw);
+  }
+  step.write(value, target.value);
+  return value;
+}
+
+void SetBuilder::writeCopy(Value value) {
+  const StorageWord &word = storage.word("copy");
+  Argument copy = list("out", "copy", "copy", storage.type("copy"));
+  ScaledStream scaled(*this, copy, "copy");
+  auto takeScales = [&] { return scales("out", copy, "copy", storage.scaleType("copy")); };
+  if (word.scale == "ocp.e4m3fn")
+    scaled.storeTwoLevels(takeScales(), value);
+  else if (word.squares())
+    scaled.storeSquares(value);
+  else if (storage.hasBlocks("copy"))
+    scaled.storeBlocks(takeScales(), value);
+  else if (word.tensorScale != TensorScale::None)
+    scaled.storeTensorScaled(value);
+  else
+    store(copy, value, "copy");
+  if (word.both)
+    ScaledStream::storeColumns(*this, value);
+}
+
+//===-- The gradient --------------------------------------------------------===//
+
+void SetBuilder::takeGradient(bool changes) {
+  StringRef key = rule ? nameOf("grad") : "grad";
+  bool inPlace = changes && !rule && !storage.says("copy");
+  grad = list(inPlace ? "inout" : "in", "grad", key, storage.type("grad"));
+}
+
+void SetBuilder::dequantizeGradient() { gradient = unclipped = ops().dequantize("value", grad.value); }
+
+Value SetBuilder::unscaleGradient(Value factor) {
+  auto unscale = ops().several<UnscaleOp>({grad.name + ".value", grad.name + ".finite"},
+                                          RealsType::get(factor.getContext()),
+                                          ops().builder.getI1Type(), grad.value, factor);
+  gradient = unclipped = unscale.getValues();
+  return unscale.getFinite();
+}
+
+// What is multiplied is written back by torch, and read again.
+void SetBuilder::roundGradient(const Twine &word) {
+  std::string name = word.str();
+  Ops ops = this->ops();
+  if (storage.format("grad").isF32())
+    gradient = ops.collect(name, ops.element(name + ".each", gradient));
+  else
+    gradient = ops.dequantize(name, ops.quantize(name + ".code", gradient, grad.type(), Round::NearestEven,
+                                                 OverflowMode::NonFinite));
+}
+
+Value SetBuilder::takeNorm(NormKind kind) {
+  Value norm = step.ops("clip.").norm("norm" + suffix(), kind, gradient, Scope::Tensor);
+  step.writeAlways(norm, scalar("out", "norm", "norm", step.f32).value);
+  return norm;
+}
+
+// Adaptive gradient clipping (Brock et al. 2021, "High-Performance Large-Scale
+// Image Recognition Without Normalization"), by units or with the whole tensor as
+// one: to max_norm * max(|w|, 1e-3). A norm that is NaN makes all of its gradient NaN,
+// as a global clip does.
+void SetBuilder::clipToParameter() {
+  Ops ops = this->ops();
+  Value norm = ops.norm("length", NormKind::L2, gradient, *clippedOver);
+  Value own = ops.norm("weight_length", NormKind::L2, before, *clippedOver);
+  Value size = ops.f32("smallest", 1.0e-3f);
+  size = ops.max("unit", own, size);
+  Value bound = ops.mul("bound", step.scalar("max_norm"), size);
+  Value above = ops.compare("above", arith::CmpFPredicate::UGT, norm, bound);
+  Value tiny = ops.f32("tiny", 1.0e-6f);
+  Value ratio = ops.div("ratio", bound, ops.max("divisor", norm, tiny));
+  scaleBy(ops.select("factor", above, ratio, ops.f32("one", 1)));
+}
+
+//===-- The update ----------------------------------------------------------===//
+
+void SetBuilder::takeHypers() {
+  for (BlockArgument hyper : rule.getByRole("hyper")) {
+    StringRef key = rule.getName(hyper);
+    hypers[key] = scalar("in", "hyper", key, step.f64, Scope::Group, rule.getDefault(hyper)).value;
+  }
+}
+
+void SetBuilder::countStep() {
+  if (rule.getByRole("step").empty())
+    return;
+  bool real = storage.word("step").format == "f32";
+  Argument steps = scalar("inout", "step", nameOf("step"), real ? step.f32 : step.i64);
+  Ops ops = this->ops(steps, "step");
+  Value one = real ? ops.f32("one", 1) : ops.i64("one", 1);
+  Value next = real ? ops.add("next", steps.value, one) : ops.make<arith::AddIOp>("next", steps.value, one);
+  count = real ? ops.make<arith::FPToSIOp>("number", step.i64, next) : next;
+  step.write(next, steps.value);
+}
+
+// The new values of a state without blocks.
+Value SetBuilder::keptState(const Argument &state, Value list) {
+  if (!storage.word(state.key).keepPositive)
+    return list;
+  Ops ops = this->ops(state, state.key);
+  Value number = ops.element("next", list);
+  Value kept = ScaledStream(*this, state, state.key).keptPositive(number, {});
+  return kept == number ? list : ops.collect("kept.list", kept);
+}
+
+void SetBuilder::update() {
+  bool splits = storage.splitsMaster(), keepsMaster = storage.says("master") && !splits;
+  Argument param = list(keepsMaster ? "out" : "inout", "param", nameOf("param"), storage.type("param"));
+  Ops ops = step.ops(param.name + ".", storage.place("param"));
+  Argument master, remainder;
+  if (keepsMaster)
+    master = list("inout", "master", "master", storage.type("master"));
+  if (splits) {
+    remainder = list("inout", "remainder", "remainder", storage.remainderType());
+    before = ops.make<JoinOp>("old", RealsType::get(rule.getContext()), param.value, remainder.value);
+  } else {
+    before = (keepsMaster ? this->ops(master, "master") : ops).dequantize("old", (keepsMaster ? master : param).value);
+  }
+  Value operand = storage.inRungs() ? loadRung(param) : before;
+  if (clippedOver)
+    clipToParameter();
+  SmallVector<Argument> states, scales;
+  SmallVector<Value> operands;
+  SmallVector<std::string> names{param.name + (storage.inRungs() ? ".change" : ".new")};
+  for (BlockArgument state : storage.states) {
+    StringRef key = rule.getName(state);
+    Argument held = states.emplace_back(list("inout", "state", key, storage.type(key)));
+    scales.emplace_back();
+    if (storage.hasBlocks(key)) {
+      scales.back() = this->scales("inout", held, key, storage.scaleType(key));
+      operands.push_back(ScaledStream(*this, held, key).loadBlocks(scales.back()));
+    } else {
+      operands.push_back(this->ops(held, key).dequantize("old", held.value));
+    }
+    names.push_back(held.name + ".new");
+  }
+  takeHypers();
+  countStep();
+  SmallVector<Value> numbers;
+  for (BlockArgument hyper : rule.getByRole("hyper"))
+    numbers.push_back(hypers[rule.getName(hyper)]);
+  auto update = Ops(ops.builder, "", rule.getLoc())
+                    .several<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
+                                       gradient, operands, numbers, count, storage.inRungs() ? before : Value());
+  after = update.getNewParam();
+  if (storage.inRungs()) {
+    after = storeRung(param, after);
+  } else if (splits) {
+    auto parts = ops.several<SplitOp>({param.name + ".code", remainder.name + ".code"}, param.value.getType(),
+                                      remainder.value.getType(), after);
+    step.write(parts.getUpper(), param.value);
+    step.write(parts.getLower(), remainder.value);
+  } else {
+    code = store(param, after, "param");
+  }
+  if (keepsMaster)
+    store(master, after, "master");
+  if (storage.says("copy"))
+    writeCopy(after);
+  for (auto [state, scale, value] : llvm::zip(states, scales, update.getNewStates()))
+    if (scale.value)
+      ScaledStream(*this, state, state.key).storeBlocks(scale, value);
+    else
+      store(state, keptState(state, value), state.key);
+}
+
+//===-- Statistics ----------------------------------------------------------===//
+
+// Reductions over a tensor join the sweep that has their operands: no further pass.
+Value SetBuilder::norm(Value element, const Twine &name) {
+  std::string word = name.str();
+  return ops().sqrt(word, ops().reduce(word + ".squares", Reduction::SumSq, element, Scope::Tensor));
+}
+
+// Sums of ones in f32: exact up to 2^24.
+Value SetBuilder::countOf(Value condition, const Twine &name) {
+  Ops ops = this->ops().named(grad.name + "." + name + ".");
+  Value no = ops.f32("no", 0), yes = ops.f32("yes", 1);
+  Value each = ops.select("each", condition, yes, no);
+  return this->ops().reduce(name, Reduction::Add, each, Scope::Tensor);
+}
+
+// What is found in the update's sweep is there only if that one has run.
+void SetBuilder::measured(StringRef key, Value value, bool always) {
+  Value target = scalar("out", "statistic", key, step.f32).value;
+  always ? step.writeAlways(value, target) : step.write(value, target);
+}
+
+void SetBuilder::measure() {
+  Ops ops = this->ops();
+  // Of what is stored: the product with an inverse scale may overflow.
+  Value size = ops.abs("size", ops.element("code", ops.dequantize("stored", grad.value)));
+  Value bad = ops.compare("bad", arith::CmpFPredicate::UGE, size, ops.infinity("infinity"));
+  measured("nonfinite", countOf(bad, "nonfinite"), true);
+  measured("grad_norm", norm(ops.element("whole", unclipped), "norm"), true);
+
+  Value old = ops.element("before", before), now = ops.element("after", after);
+  Value change = ops.sub("change", now, old);
+  measured("param_norm", norm(old, "weight"));
+  measured("update_norm", norm(change, "moved"));
+
+  if (storage.inRungs())
+    return measureRungs();
+  // What f32 arithmetic rounds away is no change; a master keeps the rest.
+  if (storage.says("master") || storage.format("param").isF32())
+    return;
+  Value same = ops.element("same", ops.dequantize("kept", code));
+  Value still = ops.compare("still", arith::CmpFPredicate::OEQ, same, old);
+  Value moving = ops.compare("moving", arith::CmpFPredicate::ONE, change, ops.f32("none", 0));
+  measured("lost", countOf(ops.both("missed", still, moving), "lost"));
+}
+
+//===-- Without a rule ------------------------------------------------------===//
+
+void SetBuilder::writeGradient(bool conditional) {
+  size_t before = step.countWrites();
+  bool copied = storage.says("copy");
+  if (copied)
+    writeCopy(gradient);
+  else
+    store(grad, gradient, "grad");
+  if (copied || !conditional)
+    step.moveToAlways(before);
+}
+
+// Beyond the largest number a finite one saturates and an infinity stays one,
+// where the format has it: the contract of definitions' quantize.
+Value SetBuilder::saturated(Value value, FormatAttr format) {
+  if (!format.getInf())
+    return value;
+  Ops ops = this->ops();
+  Format known = format.toFormat();
+  Value most = ops.f32("most", decode(known, known.maxCode())), least = ops.neg("least", most);
+  Value infinity = ops.infinity("infinity");
+  Value infinite = ops.compare("infinite", arith::CmpFPredicate::OEQ, ops.abs("size", value), infinity);
+  Value bounded = ops.min("bounded", ops.max("low", value, least), most);
+  return ops.select("kept", infinite, value, bounded);
+}
+
+// The f32 that an element is divided by.
+FailureOr<Value> SetBuilder::takeGivenScales(StringRef scales) {
+  if (scales.empty())
+    return step.scalar("grad_scale");
+  if (scales == "tensor")
+    return scalar("in", "tensor_scale", "grad_scale", step.f32).value;
+  unsigned block = 1;
+  if (scales != "element" && (scales.getAsInteger(10, block) || !isBlock(block)))
+    return storage.error("copy") << "--scales=" << scales << " is neither tensor nor element nor a power of two from "
+                           << minBlock << " to " << maxBlock;
+  FormatAttr f32 = FormatAttr::getNamed(step.f32.getContext(), "f32");
+  Argument given = list("in", "input", "grad_scale", TensorsType::get(f32.getContext(), f32, block));
+  Ops ops = this->ops(given, "grad");
+  return ops.element("unit", ops.dequantize("old", given.value));
+}
+
+// x / scale rounded to a format, as its code or as code times scale.
+LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
+  if (!storage.says("copy"))
+    return storage.error() << "--quantize wants a copy in the set: \"grad=f32 copy=f32\"";
+  const StorageWord &word = storage.word("copy");
+  FormatAttr known = FormatAttr::getNamed(step.f32.getContext(), format);
+  bool scaled = word.tensorScale != TensorScale::None, same = storage.formatName("copy") == format;
+  bool hasScales = storage.hasBlocks("copy") || word.squares() || scaled;
+  if (hasScales && !scales.empty())
+    return storage.error("copy") << "--scales=" << scales << " beside a copy that has its own";
+  FailureOr<Value> unit = takeGivenScales(scales);
+  if (failed(unit))
+    return failure();
+  dequantizeGradient();
+  Ops ops = this->ops();
+  Value number = ops.div("scaled", ops.element("element", gradient), *unit);
+  if (hasScales && !same)
+    return storage.error("copy") << "--quantize=" << format << " beside a copy " << (scaled ? "with a scale in " : "in blocks of ")
+                           << storage.formatName("copy") << ", which takes codes of its own format";
+  size_t before = step.countWrites();
+  if (hasScales) {
+    writeCopy(ops.collect("list", number));
+    step.moveToAlways(before);
+    return success();
+  }
+  if (!same || !word.overflow)
+    number = saturated(number, known);
+  Value list = ops.collect("list", number);
+  Argument copy = this->list("out", "copy", "copy", storage.type("copy"));
+  OverflowMode overflow = known.getInf() ? OverflowMode::NonFinite : OverflowMode::Saturate;
+  if (!same) {
+    Value codes = ops.quantize("codes", list, TensorsType::get(known.getContext(), known), Round::NearestEven, overflow);
+    Value back = ops.element("number", ops.dequantize("back", codes));
+    list = ops.collect("result", ops.mul("product", back, *unit));
+  }
+  store(copy, list, "copy", same ? std::optional(overflow) : std::nullopt);
+  step.moveToAlways(before);
+  return success();
+}

@@ -1,0 +1,87 @@
+// The storage line of one set: what its words mean for the streams of its rule.
+#ifndef ALTGRAD_CODEGEN_FRONTEND_SETSTORAGE_H
+#define ALTGRAD_CODEGEN_FRONTEND_SETSTORAGE_H
+
+#include "codegen/frontend/Request.h"
+
+namespace altgrad {
+
+class SetStorage {
+public:
+  /// `rule` is null for a set without one. `several`: the step has other sets, too.
+  SetStorage(mlir::MLIRContext &context, const SetRequest &request, RuleOp rule, unsigned set, bool several);
+  /// Fails after an error at the word that is none, or that does not go with the others.
+  mlir::LogicalResult read();
+
+  bool says(llvm::StringRef stream) const { return find(stream); }
+  /// What is said of a stream, or of all states; a word of nothing where nothing is.
+  const StorageWord &word(llvm::StringRef stream) const;
+  /// "bf16"; f32 where nothing is said.
+  llvm::StringRef formatName(llvm::StringRef stream) const;
+  FormatAttr format(llvm::StringRef stream) const;
+  Format codec(llvm::StringRef stream) const { return format(stream).toFormat(); }
+  TensorsType type(llvm::StringRef stream) const;
+  /// Of the scales of its blocks.
+  FormatAttr scaleFormat(llvm::StringRef stream) const;
+  TensorsType scaleType(llvm::StringRef stream) const;
+  bool hasBlocks(llvm::StringRef stream) const { return word(stream).elements > 1; }
+  bool hasHalfScales(llvm::StringRef stream) const { return scaleFormat(stream).getKnownName() == "f16"; }
+  /// By which rule a scale is a power of two, if it is one.
+  std::optional<ScaleRule> scaleRule(llvm::StringRef stream) const;
+  /// Its number among the stores of an element, which no other word changes.
+  unsigned storeOf(llvm::StringRef stream) const;
+  /// Whether something is rounded as draws say.
+  bool draws() const;
+
+  /// Whether the parameter is the upper half of its master.
+  bool splitsMaster() const;
+  TensorsType remainderType() const;
+  /// Parameters on a format's grid, which rules move in rungs; stored as codes or not.
+  bool inRungs() const { return says("rungs"); }
+  bool isCoded() const { return codec("param") == codec("rungs"); }
+  bool drawsRungs() const { return inRungs() && word("rungs").round.value_or(Round::Stochastic) == Round::Stochastic; }
+
+  /// The word about a stream, or the rule where there is none.
+  mlir::Location place(llvm::StringRef stream) const;
+  mlir::Location placeOfRule() const;
+  /// An error at the word about `stream`, or where the line begins.
+  mlir::InFlightDiagnostic error(llvm::StringRef stream = "") const;
+
+  const SetRequest &request;
+  mutable RuleOp rule;
+  const unsigned set;
+  const bool several;
+  llvm::SmallVector<llvm::StringRef> options;
+  llvm::SmallVector<mlir::BlockArgument> states; // that are stored
+
+private:
+  const StorageWord *find(llvm::StringRef stream) const;
+  TensorsType tensors(FormatAttr format, unsigned block, unsigned columns, bool packed) const {
+    return TensorsType::get(&context, format, block, columns, packed);
+  }
+  mlir::Location at(llvm::StringRef what, unsigned column) const;
+  mlir::InFlightDiagnostic error(const StorageWord &word) const;
+  mlir::InFlightDiagnostic about(llvm::StringRef stream, llvm::StringRef more = "") const;
+  mlir::LogicalResult checkOptions();
+  mlir::LogicalResult readWord(StorageWord &word);
+  mlir::LogicalResult readGradientWord(StorageWord &word);
+  mlir::LogicalResult noStream(const StorageWord &word) const;
+  mlir::LogicalResult take(StorageWord &word);
+  mlir::LogicalResult checkRounding() const;
+  mlir::LogicalResult checkRemainder() const;
+  mlir::LogicalResult checkBounded() const;
+  mlir::LogicalResult checkRungs() const;
+
+  mlir::MLIRContext &context;
+  llvm::SmallVector<StorageWord> words;
+};
+
+/// What Adam does before it moves a parameter.
+enum class AdamKind { Plain, Shrinks };
+/// Whether a rule is Adam as templates/adam.mlir and adamw.mlir compute it, with whatever
+/// gradient.
+std::optional<AdamKind> readAdam(RuleOp rule, llvm::ArrayRef<llvm::StringRef> options);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_FRONTEND_SETSTORAGE_H
