@@ -28,8 +28,8 @@ def odd(dice, value):
     others = [None, "x", -1, 1.5, [], {}, torch.ones(3), torch.tensor(float("nan")), torch.tensor(-5.0), 7]
     if isinstance(value, torch.Tensor):
         others += [value.double(), value.half(), value[:0] if value.dim() else value, value.to("meta"),
-                   torch.zeros_like(value), value.clone().resize_(0), value.to_sparse() if value.dim() and value.itemsize > 1 else value,
-                   value.to(torch.int64)]
+                   torch.zeros_like(value), value.clone().resize_(0), value.to(torch.int64),
+                   value.to_sparse() if value.dim() and value.itemsize > 1 else value]
     return dice.choice(others)
 
 
