@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Benchmark on the CPU: a floor loop, torch's AdamW and altgrad's, interleaved round by round in one run.
+"""Measures steps on the CPU: altgrad's, torch's, other libraries', and a loop that only moves the same bytes (the floor).
+
+The candidates of a case take turns within each round, so that a busy machine slows all of them.
 
     tools/bench.py --quick                small tensors, few rounds: does it run?
     tools/bench.py                        the whole table; about 15 minutes on 2 cores
-    tools/bench.py --only 64M,f32,clip    cases whose name has all of these words
-    tools/bench.py --only ops             the functions of gradients beside torch's
-    tools/bench.py --only grid            GridOptim beside its source's formulas in torch
-    tools/bench.py --only rounding        AdamW in bf16 by draws and with 8-bit states, beside plain ones and torchao's
-    tools/bench.py --only copies          AdamW that writes an MXFP8 copy, beside a second pass
+    tools/bench.py --only 64M,f32,clip    the cases whose name has all of these words
+    tools/bench.py --only ops             altgrad.ops beside torch's functions for gradients
+    tools/bench.py --only grid            GridOptim beside the same formulas in torch
+    tools/bench.py --only rounding        AdamW with stochastic rounding and with 8-bit states, beside torch's and torchao's
+    tools/bench.py --only copies          AdamW that writes an MXFP8 copy, beside a second pass that makes it
 """
 
 import argparse
@@ -32,14 +34,14 @@ from bench import (backward, candidates, copies, floor, grid, latency, measure, 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small tensors, 3 rounds")
-    parser.add_argument("--only", default="", help="comma-separated words of a case's name; 'latency' for compile times, "
-                        "'backward' for iterations with the norm in backward")
-    parser.add_argument("--without", default="", help="comma-separated candidates to leave out")
-    parser.add_argument("--rounds", type=int, help="rounds of each case (default 25)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all cores")
-    parser.add_argument("--clock", choices=measure.CLOCKS, default="wall", help="cpu, with one thread: where others run too")
-    parser.add_argument("--processes", type=int, default=15, help="processes for compile latency")
+    parser.add_argument("--quick", action="store_true", help="use small tensors and 3 rounds: does everything run?")
+    parser.add_argument("--only", default="", help="only cases whose name has all of these words, separated by commas; "
+                        "'latency' measures compile times, 'backward' iterations with norm_in_backward")
+    parser.add_argument("--without", default="", help="candidates to leave out, separated by commas")
+    parser.add_argument("--rounds", type=int, help="rounds for each case (default 25)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of every candidate (default: all cores)")
+    parser.add_argument("--clock", choices=measure.CLOCKS, default="wall", help="'cpu' counts processor time, for machines on which others work; it needs --threads 1")
+    parser.add_argument("--processes", type=int, default=15, help="processes that measure compile times (default 15)")
     return parser.parse_args()
 
 

@@ -103,8 +103,9 @@ def plot(runs, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "quickstart.png")
+    parser.add_argument("--epochs", type=int, default=20, help="passes over the data (default 20)")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "quickstart.png",
+                        help="the picture to write (default build/quickstart.png)")
     options = parser.parse_args()
     device = choose_device()
     torch.use_deterministic_algorithms(True, warn_only=True)

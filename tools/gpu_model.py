@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Predicted times of AdamW's step on GPUs, from the kernels' machine code. A model: nothing of it is measured.
+"""Predicts how long AdamW's step takes on a GPU, from the machine code of its kernels. Nothing here is measured.
 
     tools/gpu_model.py                    the table of tools/Measured.md, for an H200
     tools/gpu_model.py --machine H100     or A100
-    tools/gpu_model.py --machines mine.json   figures of machines as tests/gpumodel/machines.json has them
-    tools/gpu_model.py --json             the same numbers for a program
-    tools/gpu_model.py --unaligned        what gradients that begin an element later cost
-    tools/gpu_model.py --gate             every rule of the gate that a stock kernel breaks, and by how much
-    tools/gpu_model.py --instructions     what a thread executes for an element of each stock step's sweeps
+    tools/gpu_model.py --json             the same numbers as JSON
+    tools/gpu_model.py --unaligned        the cost of gradients whose memory begins one element after a boundary
+    tools/gpu_model.py --gate             the limits that tests/gpumodel sets, and the stock kernels that break one
+    tools/gpu_model.py --instructions     instructions for each element, in each pass of every stock step
 """
 
 import argparse
@@ -34,14 +33,14 @@ STORAGES = {"f32": "param=f32 grad=f32 states=param", "bf16": "param=bf16 grad=b
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--machine", default="H200", help="a name in the file of figures")
-    parser.add_argument("--machines", help="a file of figures")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--unaligned", action="store_true")
-    parser.add_argument("--gate", action="store_true")
-    parser.add_argument("--instructions", action="store_true")
-    parser.add_argument("--only", default="", help="with --instructions: steps whose request has all of these words, after commas")
-    parser.add_argument("--every", type=int, default=1, help="with --gate: only each so manieth step")
+    parser.add_argument("--machine", default="H200", help="the GPU, by its name in the machines' file")
+    parser.add_argument("--machines", help="a file of GPUs, in the form of tests/gpumodel/machines.json (the default)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--unaligned", action="store_true", help="print the cost of unaligned gradients")
+    parser.add_argument("--gate", action="store_true", help="check the limits of tests/gpumodel")
+    parser.add_argument("--instructions", action="store_true", help="count instructions")
+    parser.add_argument("--only", default="", help="with --instructions: only steps whose request has all of these words, separated by commas")
+    parser.add_argument("--every", type=int, default=1, help="with --gate: only every N-th step")
     return parser.parse_args()
 
 

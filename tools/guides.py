@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what guides say of the program itself: tools/guides.py [--check] [PAGE ...]
+"""Renews the parts of the guides that are generated from the program: its operations, formats and classes.
 
-In a guide, everything between `<!-- generated: NAME -->` and `<!-- end -->` comes from the function
-NAME below. Without --check the guides are rewritten; with it the run fails if one is stale.
-$ALTGRAD_OPT names the compiler; otherwise it is build/bin/altgrad-opt or on PATH. What is said of Python's classes
-needs torch: without it that guide is left alone.
+In a guide, everything between `<!-- generated: NAME -->` and `<!-- end -->` comes from the function NAME below. The
+compiler is $ALTGRAD_OPT, else build/bin/altgrad-opt, else the one on PATH. The guide for Python is renewed only where
+torch is installed.
 """
+import argparse
 import importlib.util
 import inspect
 import os
@@ -127,10 +127,13 @@ def renewed(text):
                   lambda found: f"{found[1]}\n{globals()[found[2]]()}\n\n{found[3]}", text, flags=re.S)
 
 
-def main(words):
-    check = "--check" in words
-    stale = []
-    for name in [word for word in words if word != "--check"] or GUIDES:
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a guide is stale")
+    parser.add_argument("page", nargs="*", help="guides to renew, as paths in the repository (default: all)")
+    options = parser.parse_args()
+    check, stale = options.check, []
+    for name in options.page or GUIDES:
         path = ROOT / name
         before = path.read_text()
         after = renewed(before)
@@ -143,4 +146,4 @@ def main(words):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Draws what the formats are and what training in them does; needs matplotlib and no display.
+"""Draws pictures of the formats and of training in them. It needs matplotlib and no display.
 
-formats: the numbers of each 8-bit format, its relative error, its rungs. states: training with states of
-32, 8 and 4 bits, means of several runs. rungs: where the weights of a run of GridOptim lie, and how many
-move in a step. Each prints the figures behind it; the pictures go to build/pictures/, or where --out says.
+    formats   the numbers of each 8-bit format, its relative error and its rungs
+    states    training with states of 32, 8 and 4 bits: means of several runs
+    rungs     where the weights of a run of GridOptim lie, and how many of them move in a step
+
+It also prints the figures behind each picture.
 """
 
 import argparse
@@ -19,10 +21,11 @@ PICTURES = {"formats": draw_formats, "states": draw_states, "rungs": draw_rungs}
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help=f"some of {','.join(PICTURES)}", default=",".join(PICTURES))
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "pictures")
-    parser.add_argument("--runs", type=int, default=4, help="of each storage of states, with other seeds each")
-    parser.add_argument("--epochs", type=int, default=12, help="100,000 letters each, of the runs that are drawn")
+    parser.add_argument("--only", help=f"pictures to draw, separated by commas (default: {','.join(PICTURES)})", default=",".join(PICTURES))
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build" / "pictures",
+                        help="the folder to write to (default build/pictures)")
+    parser.add_argument("--runs", type=int, default=4, help="runs with each storage of the states, each with another seed (default 4)")
+    parser.add_argument("--epochs", type=int, default=12, help="epochs of each training run, of 100,000 letters each (default 12)")
     options = parser.parse_args()
     wanted = options.only.split(",")
     if unknown := [name for name in wanted if name not in PICTURES]:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records what steps leave in parameters and states, and compares two recordings: proof that a change of
-the runtime or the compiler changed no bit.
+"""Records the bytes of parameters and states after 20 steps, and compares two recordings. Equal recordings show that
+a change of the runtime or of the compiler changed no bit.
 
     tools/step_bytes.py record before.json      # CPU, and sm_80 and sm_90 on the test driver
     tools/step_bytes.py compare before.json after.json
@@ -129,22 +129,23 @@ def compare(before, after):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("record")
-    one.add_argument("file")
-    one.add_argument("--targets", default=",".join(TARGETS))
-    one.add_argument("--only", default="")
-    one.add_argument("--build", type=Path, default=ROOT / "build")
-    one.add_argument("--jobs", type=int, default=2)
-    two = commands.add_parser("compare")
-    two.add_argument("before")
-    two.add_argument("after")
-    three = commands.add_parser("part")
-    three.add_argument("target")
-    three.add_argument("only")
-    three.add_argument("first", type=int)
-    three.add_argument("stride", type=int)
+    one = commands.add_parser("record", help="make a recording")
+    one.add_argument("file", help="the recording to write, as JSON")
+    one.add_argument("--targets", default=",".join(TARGETS),
+                     help=f"targets, separated by commas (default: {','.join(TARGETS)})")
+    one.add_argument("--only", default="", help="only cases whose name has this word")
+    one.add_argument("--build", type=Path, default=ROOT / "build", help="the build to record (default: build)")
+    one.add_argument("--jobs", type=int, default=2, help="processes that record (default 2)")
+    two = commands.add_parser("compare", help="compare two recordings; fail where they differ")
+    two.add_argument("before", help="a recording")
+    two.add_argument("after", help="another one")
+    three = commands.add_parser("part", help="a share of a recording; what record starts by itself")
+    three.add_argument("target", help="a target")
+    three.add_argument("only", help="as --only")
+    three.add_argument("first", type=int, help="the first case")
+    three.add_argument("stride", type=int, help="from one case to the next")
     given = parser.parse_args()
     if given.command == "part":
         return part(given.target, given.only, given.first, given.stride)

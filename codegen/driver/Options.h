@@ -22,7 +22,8 @@ inline bool isNumber(llvm::StringRef word) {
 // One of several words; another one is refused with those that there are.
 template <typename T> struct Choice : cl::parser<T> {
   using cl::parser<T>::parser;
-  bool parse(cl::Option &option, llvm::StringRef name, llvm::StringRef word, T &value) {
+  bool parse(cl::Option &option, llvm::StringRef name, llvm::StringRef word,
+             T &value) {
     llvm::SmallVector<llvm::StringRef> known;
     for (const auto &row : this->Values) {
       if (row.Name == word) {
@@ -32,168 +33,236 @@ template <typename T> struct Choice : cl::parser<T> {
       if (!row.Name.empty())
         known.push_back(row.Name);
     }
-    return complain("--" + option.ArgStr + "=" + word + sayKnown(word, known) +
-                    (isNumber(word) && option.ArgStr == "clip" ? atRunTime : ""));
+    return complain(
+        "--" + option.ArgStr + "=" + word + sayKnown(word, known) +
+        (isNumber(word) && option.ArgStr == "clip" ? atRunTime : ""));
   }
 };
 
 // On or off.
 struct Flag : cl::parser<bool> {
   using cl::parser<bool>::parser;
-  bool parse(cl::Option &option, llvm::StringRef name, llvm::StringRef word, bool &value) {
+  bool parse(cl::Option &option, llvm::StringRef name, llvm::StringRef word,
+             bool &value) {
     value = word.empty() || word == "true";
     if (value || word == "false")
       return false;
-    return complain("--" + option.ArgStr + "=" + word + "; there are true, which is --" +
-                    option.ArgStr + " alone, and false" + (isNumber(word) ? atRunTime : ""));
+    return complain("--" + option.ArgStr + "=" + word +
+                    "; there are true, which is --" + option.ArgStr +
+                    " alone, and false" + (isNumber(word) ? atRunTime : ""));
   }
 };
 
 // The options, alive while a product is made; mlir-opt's own never meet them.
 struct Options {
   cl::OptionCategory category{"altgrad-opt options"};
-  cl::opt<std::string> input{cl::Positional, cl::desc("<spec.mlir, - for stdin>"),
-                             cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("Where to write (- for stdout)"),
-                              cl::value_desc("file"), cl::init("-"),
-                              cl::cat(category)};
+  cl::opt<std::string> input{
+      cl::Positional, cl::desc("<spec.mlir, - for stdin>"), cl::cat(category)};
+  cl::opt<std::string> output{
+      "o", cl::desc("The file to write; - writes to stdout"),
+      cl::value_desc("file"), cl::init("-"), cl::cat(category)};
   cl::opt<Product, false, Choice<Product>> emit{
-      "emit", cl::desc("What to make"), cl::init(Product::MLIR),
-      cl::values(clEnumValN(Product::MLIR, "mlir", "the step in phases"),
-                 clEnumValN(Product::LLVM, "llvm", "LLVM IR for one CPU"),
-                 clEnumValN(Product::Assembly, "asm", "x86-64 assembly"),
-                 clEnumValN(Product::PTX, "ptx", "PTX for one target"),
-                 clEnumValN(Product::Report, "report", "sweeps, bytes, launches"),
-                 clEnumValN(Product::Manifest, "manifest", "the bundle's manifest"),
-                 clEnumValN(Product::Bundle, "bundle", "a shared object")),
+      "emit", cl::desc("What to print or write"), cl::init(Product::MLIR),
+      cl::values(
+          clEnumValN(Product::MLIR, "mlir",
+                     "the step after the passes, as MLIR"),
+          clEnumValN(Product::LLVM, "llvm", "LLVM IR for one processor"),
+          clEnumValN(Product::Assembly, "asm", "assembly for one processor"),
+          clEnumValN(Product::PTX, "ptx", "PTX for one GPU"),
+          clEnumValN(Product::Report, "report",
+                     "passes over memory, bytes per element, kernel launches"),
+          clEnumValN(
+              Product::Manifest, "manifest",
+              "what a bundle says of its tensors and functions, as JSON"),
+          clEnumValN(Product::Bundle, "bundle",
+                     "a shared library with code for all targets")),
       cl::cat(category)};
-  cl::list<std::string> targets{"target", cl::CommaSeparated,
-                                cl::desc("Machines, see --list-targets"),
-                                cl::cat(category)};
+  cl::list<std::string> targets{
+      "target", cl::CommaSeparated,
+      cl::desc("The processors and GPUs to compile for, separated by commas; "
+               "--list-targets lists them"),
+      cl::cat(category)};
   cl::opt<std::string> rule{
-      "rule", cl::desc("Generate a step that applies this rule, with its "
-                       "options in braces: adam{amsgrad}, ./mine.mlir{flip}"),
+      "rule",
+      cl::desc(
+          "Generates a step from a rule: the name of a stock rule, or a file "
+          "such "
+          "as ./mine.mlir. Options of the rule that are on follow in braces: "
+          "adam{amsgrad}"),
       cl::cat(category)};
   cl::opt<std::string> storage{
       "storage",
       cl::desc(
-          "Formats of the generated step's streams: \"param=bf16 "
-          "master=f32 m=bf16 states=param copy=ocp.e4m3fn step=f32\"; "
-          "f32 where unnamed, the step count i64. Behind a comma: "
-          "nearest_even, toward_zero, stochastic or stochastic32, saturate or nonfinite, and "
-          "of states that are divided by keep_positive"),
+          "With --rule: the format of each stream, as in \"param=bf16 "
+          "master=f32 "
+          "m=bf16 states=param copy=ocp.e4m3fn step=f32\". A stream that is "
+          "not "
+          "named is f32, and the step count i64. Behind a comma stands how a "
+          "number is rounded: nearest_even, toward_zero, stochastic or "
+          "stochastic32; what happens beyond the range: saturate or nonfinite; "
+          "and "
+          "keep_positive, which stores no positive number as 0. "
+          "templates/Storage.md describes all words"),
       cl::cat(category)};
   cl::list<std::string> sets{
       "set",
-      cl::desc("A set of tensors of the generated step, its rule and its "
-               "storage: \"rule=adamw{amsgrad} param=bf16 states=param\"; "
-               "may be given for every kind of tensors. Without a rule "
-               "gradients are the result, in place or elsewhere: "
-               "\"grad=bf16\", \"grad=bf16 copy=f32\""),
+      cl::desc(
+          "Generates a step like --rule, for one kind of tensors: the rule and "
+          "its "
+          "storage in one text, as in \"rule=adamw{amsgrad} param=bf16 "
+          "states=param\". Give it once for each kind. Without rule= the step "
+          "changes gradients alone, in place (\"grad=bf16\") or into a copy "
+          "(\"grad=bf16 copy=f32\")"),
       cl::cat(category)};
   cl::opt<bool, false, Flag> exchange{
-      "exchange", cl::desc("Let step-wide sums be combined with other devices' "
-                           "between two phases"),
+      "exchange",
+      cl::desc(
+          "Lets a caller combine sums over all tensors with those of other "
+          "devices, between two phases"),
       cl::cat(category)};
   cl::opt<Clip, false, Choice<Clip>> clip{
       "clip",
-      cl::desc("Clip by the global norm, to max_norm; or adapt to the past or "
-               "to the parameters"),
-      cl::values(clEnumValN(Clip::Norm, "", "the global norm, to max_norm"),
-                 clEnumValN(Clip::Percentile, "percentile",
-                            "to what max_norm percent of the last 100 norms "
-                            "were below"),
-                 clEnumValN(Clip::Agc, "agc",
-                            "each tensor's norm, to max_norm times that of its "
-                            "parameter"),
-                 clEnumValN(Clip::AgcUnit, "agc-unit",
-                            "that of each row of a tensor's matrices, to "
-                            "max_norm times that of its parameter's row")),
+      cl::desc("Clips gradients by their norm. max_norm is given when the step "
+               "runs"),
+      cl::values(
+          clEnumValN(Clip::Norm, "",
+                     "the norm of all gradients is at most max_norm"),
+          clEnumValN(
+              Clip::Percentile, "percentile",
+              "the bound is the max_norm-th percentile of the last 100 norms"),
+          clEnumValN(
+              Clip::Agc, "agc",
+              "each gradient's norm is at most max_norm times its parameter's"),
+          clEnumValN(Clip::AgcUnit, "agc-unit",
+                     "as agc, for each row of a matrix by itself")),
       cl::ValueOptional,
       cl::init(Clip::Norm),
       cl::cat(category)};
   cl::opt<std::string> profile{
       "profile",
-      cl::desc("'torch': round gradients after unscaling and after the clip, "
-               "the norm and the coefficient, as torch does; default: one "
-               "product in f32"),
+      cl::desc("'torch' rounds as torch does: gradients after unscaling and "
+               "after the "
+               "clip, the norm, and the clip's coefficient. 'default' "
+               "multiplies each "
+               "gradient once, in f32"),
       cl::init("default"), cl::cat(category)};
   cl::opt<bool, false, Flag> clipValue{
-      "clip-value", cl::desc("Clip each element of a gradient, to clip_value"),
+      "clip-value",
+      cl::desc("Limits each element of a gradient to +-clip_value, which is "
+               "given when "
+               "the step runs"),
       cl::cat(category)};
   cl::opt<NormKind, false, Choice<NormKind>> norm{
-      "norm", cl::desc("Give the norm of all gradients; what --clip clips by"),
+      "norm",
+      cl::desc("Returns the norm of all gradients. With --clip, it is the norm "
+               "that is "
+               "bounded"),
       cl::values(clEnumValN(NormKind::L1, "l1", "the sum of magnitudes"),
                  clEnumValN(NormKind::L2, "l2", "the Euclidean norm"),
                  clEnumValN(NormKind::LInf, "linf", "the largest magnitude")),
       cl::init(NormKind::L2), cl::cat(category)};
   cl::opt<bool, false, Flag> perTensor{
-      "per-tensor", cl::desc("With --clip or --norm: a norm for each tensor"),
+      "per-tensor",
+      cl::desc("With --clip or --norm: computes a norm for each tensor, not "
+               "one for all"),
       cl::cat(category)};
   cl::opt<bool, false, Flag> unscale{
-      "unscale", cl::desc("Multiply gradients by inv_scale, skip if one is not "
-                          "finite, say so in found_inf"),
+      "unscale",
+      cl::desc(
+          "Multiplies gradients by inv_scale. If a gradient is not finite, the "
+          "step is skipped and found_inf is set to 1"),
       cl::cat(category)};
   cl::opt<std::string> quantize{
       "quantize",
-      cl::desc("Without a rule: divide by grad_scale and round to this format; "
-               "the copy holds codes if it has the format, else their products "
-               "with grad_scale"),
+      cl::desc(
+          "For a set without a rule: divides by grad_scale and rounds to this "
+          "format. A copy in this format gets the codes; any other copy gets "
+          "the "
+          "rounded numbers times grad_scale"),
       cl::value_desc("format"), cl::cat(category)};
   cl::opt<std::string> scales{
       "scales",
-      cl::desc("With --quantize: a grad_scale for each 'tensor', each 'element' or "
-               "each block of so many elements; default: one for the step"),
+      cl::desc(
+          "With --quantize: how many elements share a grad_scale: 'tensor', "
+          "'element', or a number of elements. Without it there is one for the "
+          "step"),
       cl::value_desc("extent"), cl::cat(category)};
-  cl::opt<bool, false, Flag> scaler{"scaler",
-                       cl::desc("Take torch's grad_scale and found_inf"),
-                       cl::cat(category)};
+  cl::opt<bool, false, Flag> scaler{
+      "scaler",
+      cl::desc("Takes grad_scale and found_inf of torch.amp.GradScaler as "
+               "arguments of "
+               "the step"),
+      cl::cat(category)};
   cl::opt<Scaler, false, Choice<Scaler>> lossScaler{
       "loss-scaler",
-      cl::desc("Unscale, skip if a gradient is not finite, and compute the next "
-               "loss scale; without --rule or --set only this"),
-      cl::values(clEnumValN(Scaler::Torch, "torch", "grows at the interval, never "
-                                                    "to an infinity"),
-                 clEnumValN(Scaler::Boostr, "boostr", "grows at the interval or "
-                                                      "beyond it")),
+      cl::desc(
+          "Unscales gradients, skips the step if one is not finite, and "
+          "computes "
+          "the next loss scale. Without --rule and --set the step does nothing "
+          "else"),
+      cl::values(clEnumValN(Scaler::Torch, "torch",
+                            "as torch.amp.GradScaler: the scale grows after "
+                            "growth_interval steps, "
+                            "and stays finite"),
+                 clEnumValN(Scaler::Boostr, "boostr",
+                            "as boostr: the scale grows after at least "
+                            "growth_interval steps")),
       cl::cat(category)};
   cl::opt<bool, false, Flag> statistics{
-      "statistics", cl::desc("Say norms and counts of each tensor, in the same "
-                             "passes over memory"),
+      "statistics",
+      cl::desc("Also computes norms and counts of each tensor, in the same "
+               "passes over "
+               "memory"),
       cl::cat(category)};
-  cl::opt<std::string> rulePath{"rule-path",
-                                cl::desc("Folders of rules that are not stock, by colons"),
-                                cl::cat(category)};
+  cl::opt<std::string> rulePath{
+      "rule-path", cl::desc("Further folders of rules, separated by colons"),
+      cl::cat(category)};
   cl::opt<std::string> ptxas{
-      "ptxas", cl::desc("With --emit=bundle: add a cubin for each GPU target, made "
-                        "by this program"),
+      "ptxas",
+      cl::desc("With --emit=bundle: the ptxas program that assembles PTX, so "
+               "that the "
+               "bundle also has machine code for each GPU"),
       cl::value_desc("path"), cl::cat(category)};
   cl::list<std::string> analyze{
       "analyze",
-      cl::desc("Say what is lost between the rule's numbers and the formats, "
-               "with defaults or these values: lr=1e-4,eps=1e-8,loss_scale=1024"),
-      cl::value_desc("hyper=value"), cl::CommaSeparated, cl::ValueOptional,
+      cl::desc("Prints what the formats lose of the numbers of the rule, and "
+               "what to "
+               "write instead. It computes with the defaults of "
+               "hyper-parameters, or "
+               "with these values: lr=1e-4,eps=1e-8,loss_scale=1024"),
+      cl::value_desc("hyper=value"),
+      cl::CommaSeparated,
+      cl::ValueOptional,
       cl::cat(category)};
-  cl::opt<bool, false, Flag> printStep{"print-step", cl::desc("With --rule: print the step as "
-                                            "generated and stop"),
-                     cl::cat(category)};
-  cl::opt<bool, false, Flag> canonicalize{"canonicalize", cl::init(true),
-                             cl::desc("Simplify between passes"),
-                             cl::cat(category)};
-  cl::opt<bool, false, Flag> listFormats{"list-formats", cl::desc("List the named formats"),
-                            cl::cat(category)};
-  cl::opt<bool, false, Flag> listOps{"list-ops",
-                        cl::desc("List the operations that a rule may have"),
-                        cl::cat(category)};
+  cl::opt<bool, false, Flag> printStep{
+      "print-step",
+      cl::desc("With --rule or --set: prints the generated step and stops"),
+      cl::cat(category)};
+  cl::opt<bool, false, Flag> canonicalize{
+      "canonicalize", cl::init(true),
+      cl::desc(
+          "Simplifies the IR between passes; --canonicalize=false does not"),
+      cl::cat(category)};
+  cl::opt<bool, false, Flag> listFormats{
+      "list-formats", cl::desc("Lists the named formats"), cl::cat(category)};
+  cl::opt<bool, false, Flag> listOps{
+      "list-ops", cl::desc("Lists the operations that a rule may have"),
+      cl::cat(category)};
   cl::opt<RuleList, false, Choice<RuleList>> listRules{
-      "list-rules", cl::desc("List the rules found"),
-      cl::values(clEnumValN(RuleList::Names, "", "their names"),
-                 clEnumValN(RuleList::Verbose, "verbose",
-                            "with states, hyper-parameters, options and words of a "
-                            "storage line")),
-      cl::ValueOptional, cl::init(RuleList::Names), cl::cat(category)};
-  cl::opt<bool, false, Flag> listTargets{"list-targets", cl::desc("List the machines"),
-                            cl::cat(category)};
+      "list-rules",
+      cl::desc("Lists the rules that --rule finds"),
+      cl::values(
+          clEnumValN(RuleList::Names, "", "names alone"),
+          clEnumValN(
+              RuleList::Verbose, "verbose",
+              "and their states, hyper-parameters, options and streams")),
+      cl::ValueOptional,
+      cl::init(RuleList::Names),
+      cl::cat(category)};
+  cl::opt<bool, false, Flag> listTargets{
+      "list-targets",
+      cl::desc("Lists the processors and GPUs that --target takes"),
+      cl::cat(category)};
 };
 
 } // namespace altgrad

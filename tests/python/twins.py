@@ -21,6 +21,11 @@ CONFIGS = {
 CASES = [(name, kwargs) for name, several in CONFIGS.items() for kwargs in several]
 
 
+def opened(held):
+    """The states of a parameter in a file, with codes in the place of the dicts that hold them."""
+    return {key: value["codes"] if isinstance(value, dict) else value for key, value in held.items()}
+
+
 def make(shapes=SHAPES, dtype=torch.float32, count=2):
     """`count` equal lists of parameters."""
     values = [torch.randn(shape).to(dtype) for shape in shapes]

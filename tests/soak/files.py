@@ -25,6 +25,8 @@ BOUND = 30
 
 def odd(dice, value):
     """Something else in the place of `value`."""
+    if isinstance(value, dict) and dice.random() < 0.5:  # codes
+        return {key: odd(dice, codes) for key, codes in value.items()}
     others = [None, "x", -1, 1.5, [], {}, torch.ones(3), torch.tensor(float("nan")), torch.tensor(-5.0), 7]
     if isinstance(value, torch.Tensor):
         others += [value.double(), value.half(), value[:0] if value.dim() else value, value.to("meta"),

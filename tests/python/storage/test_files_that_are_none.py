@@ -49,6 +49,7 @@ def test_a_storage_that_is_no_line():
 def test_codes_that_do_not_go_with_their_storage(change, words):
     optimizer, _ = stepped(altgrad.optim.AdamW8bit)
     given = copy.deepcopy(optimizer.state_dict())
+    given["state"][0] = twins.opened(given["state"][0])  # as in a file of before
     change(given["state"][0])
     with pytest.raises((TypeError, ValueError), match=f"parameter 0 {words}"):
         altgrad.transcode(given, to="torch")
@@ -73,7 +74,7 @@ def test_there_and_back_and_on(storage, dtype):
     # Numbers, not codes: a block whose largest was rounded down to a power of two may get the scale below.
     for key, value in altgrad.transcode(again, to="torch", report=None)["state"][0].items():
         assert torch.equal(value, wide["state"][0][key]), key
-    assert {key: value.dtype for key, value in again["state"][0].items()} == {
+    assert {key: value.dtype for key, value in twins.opened(again["state"][0]).items()} == {
         key: value.dtype for key, value in narrow.state[params[0]].items() if not key.startswith("copy")}
     narrow.load_state_dict(again)
     twins.give_grads(params)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import altgrad
+import twins
 
 sys.path.append(str(Path(__file__).parents[2] / "differential"))
 import books  # noqa: E402
@@ -212,7 +213,7 @@ def test_transcoded_to_wide_states_and_back_codes_stay(shape, layout):
         scale = state[key + "_scale"].repeat_interleave(128)[:weight.numel()].numpy()
         assert wide["state"][0][key].shape == shape
         np.testing.assert_array_equal(flat(wide["state"][0][key]), numbers * scale)
-    again = altgrad.transcode(wide, to=optimizer, report=None)["state"][0]
+    again = twins.opened(altgrad.transcode(wide, to=optimizer, report=None)["state"][0])
     assert torch.equal(again["exp_avg_sq"], state["exp_avg_sq"]) and again["exp_avg"].shape == state["exp_avg"].shape
     off = unpacked(again, "exp_avg", weight.numel()).astype(int) - unpacked(state, "exp_avg", weight.numel())
     assert abs(off).max() <= 1
@@ -234,5 +235,5 @@ def test_files_of_torchao_are_read_and_written():
     other = torch.nn.Parameter(weight.detach().clone())
     peer = optim.AdamW4bit([other], lr=0.01)
     peer.load_state_dict(theirs)
-    ours = altgrad.transcode(peer.state_dict(), to=optimizer, report=None)["state"][0]
+    ours = twins.opened(altgrad.transcode(peer.state_dict(), to=optimizer, report=None)["state"][0])
     assert torch.equal(ours["exp_avg_sq"], state["exp_avg_sq"]) and ours["exp_avg"].dtype == torch.uint8

@@ -32,6 +32,7 @@ def same(a, b):
 
 
 def equal_states(one, two):
+    one, two = [{place: twins.opened(held) for place, held in of.items()} for of in (one, two)]
     return one.keys() == two.keys() and all(
         one[place].keys() == two[place].keys() and all(same(one[place][key], two[place][key]) for key in one[place])
         for place in one)
@@ -249,7 +250,7 @@ def test_codes_in_integers_are_read_by_their_storage():
     storage = "m=altgrad.e4m3:128 v=altgrad.e7m8"
     narrow = stepped(lambda p: altgrad.optim.AdamW(p, storage=storage), params, 2)
     made = altgrad.transcode(narrow.state_dict(), to=storage, storage=storage, report=None)
-    assert same(made["state"][0]["exp_avg_sq"], narrow.state[params[0]]["exp_avg_sq"])
+    assert same(made["state"][0]["exp_avg_sq"]["codes"], narrow.state[params[0]]["exp_avg_sq"])
     again = altgrad.optim.AdamW(others, storage=storage)
     again.load_state_dict(made)
     stepped(lambda _: again, others)
@@ -283,7 +284,7 @@ def test_two_groups_and_states_of_other_optimizers():
     narrow = make(others)
     narrow._words = {"buf": "ocp.e4m3fn:128"}
     made = altgrad.transcode(given, to=narrow)
-    assert made["state"][0]["momentum_buffer"].dtype == torch.float8_e4m3fn and len(made["param_groups"]) == 2
+    assert made["state"][0]["momentum_buffer"]["codes"].dtype == torch.float8_e4m3fn and len(made["param_groups"]) == 2
     assert made["state"][1]["momentum_buffer"].dtype == torch.float32
     narrow.load_state_dict(made)
     stepped(lambda _: narrow, others)
@@ -304,6 +305,7 @@ def test_what_is_not_finite_stays_where_a_format_has_it():
     entry = {"exp_avg": torch.randn(4096), "exp_avg_sq": torch.rand(4096)}
     entry["exp_avg"][:3] = torch.tensor([torch.nan, torch.inf, -torch.inf])
     made = altgrad.transcode(file_of(entry), to=altgrad.optim.AdamWFp8)["state"][0]
+    made = twins.opened(made)
     number = made["exp_avg"].float()
     assert number[0].isnan() and number[1] == 448 and number[2] == -448 and number[3:].isfinite().all()
     assert made["exp_avg"].view(torch.uint8)[0] == 0x7F
@@ -318,7 +320,7 @@ def test_books_are_read_by_the_line_of_their_optimizer():
     again = altgrad.transcode(wide.state_dict(), to=line, report=None)
     for place in (0, 1):  # the others are too small for codes
         for key in ("exp_avg_sq", "exp_avg"):
-            got, had = again["state"][place][key], given["state"][place][key]
+            got, had = again["state"][place][key]["codes"], given["state"][place][key]["codes"]
             assert got.dtype == had.dtype == torch.uint8
             # A signed book ends at -0.993: a block may shrink by that, and no code by more than a place.
             assert (got.int() - had.int()).abs().max() <= 1

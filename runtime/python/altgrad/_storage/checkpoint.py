@@ -26,9 +26,10 @@ def kept_dtypes(optimizer):
     last, bound = [], optimizer.max_grad_norm
 
     def remember(_, given):
-        check_file(optimizer, given)
+        given = check_file(optimizer, given)
         optimizer._tallies.check(given["param_groups"])
         last.append(given)
+        return given
 
     def restore(_):
         given = last[-1]

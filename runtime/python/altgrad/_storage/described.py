@@ -6,6 +6,7 @@ from .._binding.layout import FORMATS
 from .._binding.where import is_host
 from .blocks import BLOCKED_NUMEL, bent_by, block_of, is_of_copy, scale_key
 from .counts import InvalidCount, check_count
+from .filed import taken
 from .line import Storage
 from .master import REMAINDER
 
@@ -64,10 +65,11 @@ def check_state_dict(who, given):
 
 
 def check_file(optimizer, given):
-    """Raises TypeError or ValueError where a state_dict is none, or has states of another storage, before
-    anything is loaded."""
+    """The state_dict with its states as they are in memory. Raises TypeError or ValueError where it is none, or has
+    states of another storage, before anything is loaded."""
     who = f"altgrad.optim.{type(optimizer).__name__}"
     check_state_dict(f"{who}: load_state_dict", given)
+    given = {**given, "state": {place: taken(entry) for place, entry in given["state"].items()}}
     own = Storage(line_of(optimizer._words, optimizer._keys))
     for index, group in enumerate(given["param_groups"]):
         said = words_of(group, f"param_group {index} of the file")
@@ -82,6 +84,7 @@ def check_file(optimizer, given):
                     raise ValueError(
                         f"{who}: the file's states are {file}, and this optimizer's {mine}: make it with the "
                         "storage that the states have, or load altgrad.transcode(state_dict, to=optimizer)")
+    return given
 
 
 def _check_entry(what, entry, counted):

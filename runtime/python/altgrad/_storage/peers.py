@@ -11,6 +11,7 @@ from .._rule import format_of
 from .blocks import BLOCKED_NUMEL, SCALES, block_of, format_of_scales, is_of_copy, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,
                      largest, spread)
+from .filed import taken
 from .packed import layout_of, packs, unpack
 
 _BNB_WRAPPED = "__bnb_optimizer_quant_state__"
@@ -60,6 +61,7 @@ def read(entry, words, where, param=None):
     """
     if not isinstance(entry, dict):
         raise TypeError(f"the state of {where} is {type(entry).__name__}, not a dict")
+    entry = taken(entry)
     entry = {**entry, **entry.get(_BNB_WRAPPED, {})}
     entry.pop(_BNB_WRAPPED, None)
     kept = Kept(step=_step_of(entry.pop("step", None), where))

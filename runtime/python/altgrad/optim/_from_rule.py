@@ -12,7 +12,7 @@ from torch.optim.optimizer import ParamsT
 
 from .._bundle import compile_sets
 from .._rule import find_rule, parse_options, set_line
-from .._storage.blocks import check_copy, check_words, state_key
+from .._storage.blocks import check_copy, state_key
 from .._storage.line import Storage, StorageLike
 from .._storage.master import splits
 from .._storage.streams import check_streams
@@ -102,7 +102,6 @@ def FromRule(source: "str | os.PathLike[str]", storage: StorageLike = "",
     words, options, rule = Storage(storage), parse_options(options), find_rule(source, name)
     check_streams(storage, f"rule @{rule.name}", rule.declared("state"),
                   others={own: stream for stream in ("param", "grad", "step") for own in rule.declared(stream)})
-    check_words(words)
     recipe = rule, str(words), options
     if recipe not in _made:
         _made[recipe] = _make(*recipe)

@@ -13,10 +13,11 @@ from .._binding.hooks import uncompiled, watched
 from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
-from .._binding.where import number_of, unwritten
+from .._binding.where import number_of
 from .._storage.blocks import check_words
 from .._storage.checkpoint import fill_older, kept_dtypes, picklable
 from .._storage.described import check_group as check_described, described
+from .._storage.filed import filed, take_all
 from .._storage.draws import COUNT, keep_apart, place, seeded
 from .._storage.history import HISTORY, check_adaptive, place_history
 from .._storage.line import Storage
@@ -205,19 +206,6 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             self._advance()
         return loss
 
-    def _first_state(self, stream, row, dtype):
-        """A new state: zeros, or the parameter for its master and its further copy."""
-        state = unwritten(torch.empty_strided(row.param.shape, row.strides, dtype=dtype,
-                                              device=row.param.device))
-        return state.copy_(row.param.resolve_neg()) if stream.role in ("master", "copy") else state.zero_()
-
-    def _before_torch(self, param, group):
-        """Makes of a parameter's state one that torch's class goes on from."""
-        count = self._counts.pop(param, None)
-        if count is not None and count == 0:
-            # A skipped step made it; torch takes any for one that has seen a step.
-            self.state[param].clear()
-
     # One step.
 
     def _advance(self):
@@ -308,6 +296,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         return self._rule_of(group), self._options_of(group), bool(group.get("differentiable"))
 
     def _rebuild(self, fit, asked):
+        take_all(self.state)
         known, before = self._rows, self._theirs
         self._watched, self._built, self._rows, self._theirs = None, None, {}, None
         kinds = Kinds(self.param_groups, self._kind_of)
@@ -343,10 +332,13 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         """torch's state_dict. Its first group also has the count of skipped steps, where a scaler was used.
 
         Returns:
-            A dict with `state` and `param_groups`, as torch has it.
+            A dict with `state` and `param_groups`, as torch has it. A state that is stored as codes is
+            `{"codes": tensor}` there, so that torch's class raises in its first step and does not take codes for
+            numbers: `altgrad.transcode(state_dict, to="torch")` is for that class.
         """
         given = super().state_dict()
-        return {**given, "param_groups": self._tallies.filed(given["param_groups"])}
+        state = {param: filed(held, self._keys.values()) for param, held in given["state"].items()}
+        return {**given, "state": state, "param_groups": self._tallies.filed(given["param_groups"])}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state_dict of this class or of torch's class of the same name. Every state keeps its dtype.

@@ -1,12 +1,15 @@
 """How the names of a rule map to torch's groups and states: what a class of optimizers says about itself."""
 
+import torch
+
+from .._binding.where import unwritten
 from .._storage.blocks import state_key
 from .._storage.line import Storage
 from .._storage.master import kept_beside
 
 
 class RuleNames:
-    """Which rule, and where its hyper-parameters, options and states are: a class fills in the table."""
+    """Which rule, where its hyper-parameters, options and states are, and what states begin as: a class fills in the table."""
 
     _rule_of = None  # a method: the Rule of a param_group
     _options = {}  # {option: test of a group}
@@ -36,3 +39,16 @@ class RuleNames:
 
     def _options_of(self, group):
         return tuple(name for name, test in self._options.items() if test(group))
+
+    def _first_state(self, stream, row, dtype):
+        """A new state: zeros, or the parameter for its master and its further copy."""
+        state = unwritten(torch.empty_strided(row.param.shape, row.strides, dtype=dtype,
+                                              device=row.param.device))
+        return state.copy_(row.param.resolve_neg()) if stream.role in ("master", "copy") else state.zero_()
+
+    def _before_torch(self, param, group):
+        """Makes of a parameter's state one that torch's class goes on from."""
+        count = self._counts.pop(param, None)
+        if count is not None and count == 0:
+            # A skipped step made it; torch takes any for one that has seen a step.
+            self.state[param].clear()

@@ -11,6 +11,7 @@ from .._storage import peers
 from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
 from .._storage.described import LINE, check_state_dict, described, layout_of, words_of
 from .._storage.codes import encode, encode_blocks, largest, spread
+from .._storage.filed import filed
 from .._storage.line import Storage, StorageLike
 from .._storage.master import REMAINDER, divide, join, splits
 from .._storage.packed import pack, packed_layout, packs
@@ -225,7 +226,8 @@ class _Target:
         entry = {} if kept.step is None else {"step": torch.tensor(kept.step, dtype=torch.float32, device="cpu")}
         for key, state in kept.states.items():
             entry.update(self._stored(key, state, param, kept.device))
-        return entry, self._put_master(entry, kept, param, where)
+        edits = self._put_master(entry, kept, param, where)
+        return filed(entry, kept.states), edits
 
     def _stored(self, key, state, param, device):
         word, numbers = self._word(key), peers.flat(state)

@@ -1,0 +1,45 @@
+"""States of a file: codes lie one level deeper there, because torch's classes would take them for numbers.
+
+torch's load_state_dict turns every tensor of a state into the dtype of its parameter, which makes numbers of
+codes, and its classes then go on from them. With a dict in the state's place their first step raises. The key stays
+torch's, since torch.distributed.checkpoint finds the states of a flat file by the keys that the optimizer has in memory.
+"""
+
+from collections.abc import Mapping
+
+import torch
+
+from .blocks import scale_key
+
+# The one key of that dict.
+CODES = "codes"
+
+
+def filed(held, keys):
+    """The entry of a file for the states of a parameter. `keys` are those of the rule's states."""
+    coded = [key for key in keys if _is_coded(key, held)] if isinstance(held, Mapping) else []
+    return {**held, **{key: {CODES: held[key]} for key in coded}} if coded else held
+
+
+def taken(entry):
+    """The states of a parameter from an entry of a file; one of an older file has its codes as they are."""
+    if not isinstance(entry, dict) or not any(map(_holds_codes, entry.values())):
+        return entry
+    return {key: value[CODES] if _holds_codes(value) else value for key, value in entry.items()}
+
+
+def take_all(state):
+    """Brings every entry of a mapping into the form of memory, in place: ZeRO puts those of files there."""
+    for param, held in state.items():
+        if (own := taken(held)) is not held:
+            state[param] = own
+
+
+def _is_coded(key, held):
+    """Whether a state is codes that are no numbers by their dtype alone."""
+    state = held.get(key)
+    return isinstance(state, torch.Tensor) and (not state.is_floating_point() or scale_key(key) in held)
+
+
+def _holds_codes(value):
+    return type(value) is dict and value.keys() == {CODES} and isinstance(value[CODES], torch.Tensor)
