@@ -47,7 +47,7 @@ def make_table(bundle, rows, groups, params, idle, state):
     """A TensorTable in native code or Python, as `binder` says. Subclasses with code of their own are read in Python."""
     plain = (type(state) in (dict, defaultdict)
              and all([type(state.get(row.param, _NOTHING)) is dict for row in rows])
-             # Classes give their parameters a property of this name.
+             # Some tensor subclasses have a property of this name.
              and all([kind.grad is torch.Tensor.grad for kind in set(map(type, params))]))
     kind = NativeTable if binder() == "native" and plain else TensorTable
     return kind(bundle, rows, groups, params, idle, state)

@@ -12,20 +12,17 @@ class Groups:
 
         Groups(param_groups, keys)
 
-    `keys` are those whose values count; `params` is the list of all parameters,
-    group by group.
+    `keys` are the keys of a group on which the step depends. `params` lists all parameters, group by group.
 
-    `changed(param_groups)` is called in every step. It answers the indices of the
-    groups that have to be read again, because a value is another or can change in
-    place, as a tensor does; None when there are other groups, or other parameters
-    in them.
+    `changed(param_groups)` is called in every step. It returns the indices of the groups that have to be read again:
+    those with another value than before, or with a value that can change in place, such as a tensor. It returns None if
+    the groups are others, or hold other parameters.
 
-    `remember(param_groups, indices)`: these groups were read.
+    `remember(param_groups, indices)` notes that these groups have been read.
 
-    `expect(places, convert)` says what the groups of the plan read: `places` holds (index
-    of a param_group, ((key, part or None), ...)) for each of them, `convert(key, part,
-    value)` makes a float where the value of the key is none. `numbers(param_groups, cells)`
-    reads it for those whose indices are `cells`.
+    `expect(places, convert)` says what the plan's groups read: for each of them `places` has (index of a param_group,
+    ((key, part or None), ...)). `convert(key, part, value)` makes a float of a value that is none.
+    `numbers(param_groups, cells)` returns the floats for the plan's groups `cells`.
     """
 
     def __init__(self, param_groups, keys):
@@ -76,7 +73,7 @@ class Groups:
 
 def values_of(keys):
     """A function of a group: its length and its values of `keys`; None where one is missing."""
-    # With one key more it is a tuple, however many they are.
+    # "params" is read, too, so that itemgetter returns a tuple even for one key.
     read = itemgetter("params", *keys)
 
     def values(group):

@@ -27,13 +27,13 @@ def watched(step: Method) -> Method:
                 or _global_optimizer_post_hooks):
             return hooked(self, *positional, **keywords)
         result = step(self, *positional, **keywords)
-        # A closure may have begun to watch.
+        # The step's closure may have added a hook.
         for hooks in (self._optimizer_step_post_hooks, _global_optimizer_post_hooks):
             for hook in hooks.values():
                 hook(self, (self, *positional), keywords)
         return result
 
-    # torch wraps what does not say so.
+    # Without this attribute torch wraps the method once more.
     wrapper.hooked = True
     return wrapper
 

@@ -5,9 +5,9 @@ from torch.optim.optimizer import _get_capturable_supported_devices
 from .groups import Reading, values_of
 
 BOUND = "max_grad_norm"
-# What a bound is of: the norm of all gradients, or an adaptive one by its word.
+# The kinds of bounds: of the norm of all gradients, or adaptive ones, by their words.
 KINDS = "norm", "percentile", "agc", "agc-unit"
-# Those of a share of the norms of parameters, or of their units.
+# Bounds that are a multiple of a parameter's norm, or of the norm of each of its units.
 OF_PARAMETERS = "agc", "agc-unit"
 
 
@@ -16,7 +16,7 @@ class Kinds:
 
         Kinds(param_groups, kind_of)
 
-    `kind_of(group)` finds and checks one; `rules` are (rule, options) of each group,
+    `kind_of(group)` finds and checks one; `rules` has (rule, options) of each group,
     `keys` the keys of the groups that count, `clip` the kind of the bound or None; `clipped`:
     whether it is of a norm that all devices share.
     Raises what kind_of raises, and ValueError for two bounds.
@@ -26,7 +26,7 @@ class Kinds:
         readings = list(map(Reading, param_groups))
         self._kinds = list(map(kind_of, readings))
         self.rules = [kind[:2] for kind in self._kinds]
-        # A kind hangs on these keys alone.
+        # A kind depends on these keys only.
         keys = set().union(*[reading.asked for reading in readings])
         self._mark_of = values_of(keys)
         self._marks = list(map(self._mark_of, param_groups))

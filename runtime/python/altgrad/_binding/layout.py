@@ -1,4 +1,4 @@
-"""Which tensors kernels can work on, and which are refused, in words."""
+"""Which tensors kernels can work on. Other tensors are refused in words."""
 
 import sys
 
@@ -8,7 +8,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from .._library import library
 from .where import is_known
 
-# What the kernels read and write, and how altgrad-opt's --storage spells it.
+# The dtypes that kernels read and write, and their names in a storage line.
 FORMATS = {
     torch.float32: "f32",
     torch.bfloat16: "bf16",
@@ -22,9 +22,9 @@ CODES = (torch.uint8, torch.int16, torch.int8)
 DTYPES["int8"] = torch.int8
 DTYPES.update({"altgrad.e5m2": torch.float8_e5m2, "altgrad.e5m10": torch.float16})  # other names
 PARAM_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-# Without code of their own.
+# Types of tensors that run no Python code of their own.
 PLAIN = {torch.Tensor, torch.nn.Parameter}
-# What torch's classes step and no kernel.
+# Dtypes that torch's classes step, and no kernel.
 WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
 
 
@@ -67,7 +67,7 @@ def in_order(tensor, strides):
 
 
 def check_kind(owner, param, more=()):
-    """Raises TypeError for what nobody can ever update: checked when a group is added.
+    """Raises TypeError for a parameter that can never be updated. Checked when a group is added.
 
     `more`: dtypes that torch steps in our place.
     """
@@ -94,7 +94,7 @@ def check_param(owner, param, fused=False, more=()):
     """Raises unless a kernel can update `param` now, in place or through a dense copy of it."""
     check_kind(owner, param, more)
     if param.device.type == "meta":
-        # torch's words where the caller chose its fused kernels.
+        # torch's own words, if the caller chose torch's fused kernels.
         raise RuntimeError(
             "`fused=True` requires all the params to be floating point Tensors of supported "
             f"devices: ['cpu'], but {param.dtype} and meta were given" if fused else
@@ -141,7 +141,7 @@ def name_of(optimizer, param):
 
 
 def units_of(param):
-    """How many parts of dimension 0 there are, with each of which one output of a layer is computed.
+    """The size of dimension 0: the number of outputs of a layer, each of which has its own part of the tensor.
 
     A tensor of less than two dimensions is one as a whole.
     """
@@ -261,7 +261,7 @@ def check_extent(tensor):
 
 
 def check_extents(tensors):
-    """`check_extent` of whatever has memory of its own: torch's functions do not ask."""
+    """`check_extent` of every tensor that has memory; torch's functions do not check it."""
     for tensor in tensors:
         if tensor.layout == torch.sparse_coo:
             check_extents([tensor._indices(), tensor._values()])

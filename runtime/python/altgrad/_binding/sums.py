@@ -52,7 +52,7 @@ class Sums:
         place, version = row - self._slices[set].start, grad._version
         self._plan.bind_tensor(self._bundle.sets[set].grad.name, place, grad.data_ptr())
         self._bound[set][place] = grad.data_ptr()
-        # What is not 0 afterwards is of this sweep.
+        # A word that is not 0 afterwards was written by this sweep.
         words, chunks = self._words()
         first, last = self._chunks[row:row + 2]
         for word in range(0, len(words), chunks):
@@ -66,7 +66,7 @@ class Sums:
         if not summed:
             return 0
         sums, (offset, *_) = self._bundle.sums, self._plan.partials()
-        # The sums depend on what the phases before them say.
+        # These sums depend on the phases before them.
         size = offset if min(sums) else 0
         before = ctypes.string_at(self._memory[0], size)
         self._plan.run(*self._memory, 0, min(sums))
@@ -122,7 +122,7 @@ def _is_plain(grad, row):
     return grad.data_ptr() != 0
 
 
-# Bytes of a gradient from which on a hook costs less than it saves, as tools/bench.py found.
+# For larger gradients (in bytes) a hook saves more than it costs; found by tools/bench.py.
 WORTH_A_HOOK = 1 << 20
 
 
@@ -178,7 +178,7 @@ class NormHooks:
 def _hook(held, turns, row):
     def sum_gradient(param):
         table = held()
-        # A step that runs in another thread does not wait, and nobody waits for it.
+        # If a step runs in another thread, this gradient is summed in its own step.
         if table is None or _in_ranks() or not turns.acquire(blocking=False):
             return
         try:

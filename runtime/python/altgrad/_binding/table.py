@@ -20,7 +20,7 @@ from .workspace import Workspace
 STALE, OTHER_GRADS, FRESH = range(3)
 
 _END = (None,)
-# Unbound methods under map() cost less than a comprehension, a thousand times a step.
+# map() over unbound methods is faster than a comprehension; this runs for every tensor in every step.
 _data_ptr, _shape, _stride = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride
 _is_contiguous, _is_neg = torch.Tensor.is_contiguous, torch.Tensor.is_neg
 _dtype = attrgetter("dtype")
@@ -42,33 +42,31 @@ class TensorTable:
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
     - `state`: optimizer.state, a dict of dicts.
 
-    `fresh(params, state)` is called in every step. It answers STALE when a parameter is
-    another object or has another address, shape, strides or dtype, when an entry of
-    `state` is another object, came or went, or when a bound state or count has another
-    address, shape, strides or dtype; OTHER_GRADS when a gradient came for a parameter without
-    a row, changed its kind, or all went; otherwise it binds the gradients of this step and
-    answers FRESH. A row without one takes no part in it. It changes no tensor.
+    `fresh(params, state)` is called in every step and changes no tensor. Its answer is one of:
+    - STALE: a parameter is another object or has another address, shape, strides or dtype; or an entry of `state` is
+      another object, is new or is missing; or a bound state or count has another address, shape, strides or dtype.
+    - OTHER_GRADS: a parameter without a row has a gradient now, a gradient is of another kind, or no row has one.
+    - FRESH: neither. The gradients of this step are then bound. A row without a gradient is left out of the step.
 
-    `set_hypers(numbers, cells)` writes the hyper-parameters of the groups of the plan
-    whose indices are `cells`: for each, those of its set in the order of the bundle.
-    `set_tensors(entries)` then takes (cell, place in it, tensor) of those that lie in a
-    tensor of the device; they are read when the step runs.
+    `set_hypers(numbers, cells)` writes the hyper-parameters of the plan's groups `cells`: for each group, those of its
+    set in the order of the bundle. `set_tensors(entries)` then takes (cell, place in it, tensor) of hyper-parameters
+    that lie in memory of the device; the step reads them there when it runs.
 
-    `run(given)` runs the step on the gradients bound last: takes edits of parameters into
-    their master copies (known by version counters), raises the version counters of what is
-    written, and returns `results()`, {role: what the step says}. `given` has the step-wide
-    values by role, but for those of `place(entries)`: (index in bundle.singles, 0-dim tensor) of what lies in
-    memory of its own. `begin(given)` and then `advance()` until it answers None do the same from one exchange
-    point to the next; there it answers (reduction, word) of what this device has: 0-dim
-    tensors of float32, or of int32 for ALL, to be overwritten in place.
+    `run(given)` runs the step on the gradients that were bound last and returns `results()`, {role: value}. First it
+    takes edits of parameters into their master copies; version counters show that a parameter was edited. It raises the
+    version counters of everything that the step writes. `given` has the values of the whole step by role. A value that
+    has memory of its own is given by `place(entries)` instead: (index in bundle.singles, 0-dim tensor).
 
-    `sum(row)` does at once what the first sweep of the next step does for a row whose gradient
-    was just made, where `sums()` says that it can; that step takes it unless the gradient is
-    another one by then or was changed, or the loss scale is another one. `summed_rows()`: how many rows the last step took so, and how many it did not,
-    because their gradients were changed.
+    `begin(given)`, followed by `advance()` until that returns None, does the same in parts, for steps on several devices
+    or ranks. At each exchange point `advance()` returns (reduction, word): this device's 0-dim tensors, float32 or for
+    ALL int32, which the caller overwrites with the combined values.
 
-    `statistics()` is what the last step said of each row, float32 tensors by keys; a step
-    that was skipped leaves some of it.
+    `sum(row)` runs the first sweep of the next step for one row, whose gradient has just been computed, if `sums()` says
+    that this is possible. The step uses the sum unless the gradient or the loss scale has changed since then.
+    `summed_rows()` returns for how many rows the last step used such a sum, and for how many it could not.
+
+    `statistics()` returns what the last step says of each row: float32 tensors by keys. A skipped step leaves some of
+    them unchanged.
     """
 
     def __init__(self, bundle, rows, groups, params, idle, state):
@@ -102,7 +100,7 @@ class TensorTable:
         self.sums, self.sum = self._sums.can, self._sums.sum
         self.summed_rows = self._sums.counts
 
-    # What was bound once.
+    # Set once, in the constructor.
 
     def _remember(self):
         rows, tensors = self.rows, self._tensors
@@ -155,7 +153,7 @@ class TensorTable:
     def statistics(self):
         return self._statistics
 
-    # Every step.
+    # Called in every step.
 
     @torch.no_grad()
     def fresh(self, params, state):
@@ -255,7 +253,7 @@ class TensorTable:
             for param, copy in self._staged:
                 if id(param) in self._stepped:
                     copy.copy_(param)
-            # Before the kernels, which push the tensors' bookkeeping out of the caches.
+            # Before the kernels run: they evict the tensors' headers from the caches.
             increment_version(self._written)
         self._next, self._points = 0, list(self.bundle.exchanges)
 
@@ -301,7 +299,7 @@ class TensorTable:
                                              master.data_ptr(), param.numel())
                 continue
             edited = param != master.to(param.dtype)
-            # Elsewhere nobody waits for the answer.
+            # Elsewhere this would wait for the device.
             if not self.where.on_host or edited.any():
                 master.copy_(torch.where(edited, param.to(master.dtype), master))
 

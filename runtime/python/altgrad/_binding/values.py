@@ -8,7 +8,7 @@ import torch
 from .._bundle import HISTORY, IN, OUT
 
 _CELL = 8
-# f64, i64, f32, i32, i1 of altgrad.h, each in a cell of its own.
+# The types of altgrad.h: f64, i64, f32, i32, i1. Each value has a cell of 8 bytes.
 _PACKED = ("d", "q", "f4x", "i4x", "?7x")
 SCALAR_DTYPES = (torch.float64, torch.int64, torch.float32, torch.int32, torch.bool)
 _WHOLE = (1, 3, 4)
@@ -35,7 +35,7 @@ class Values:
             size += packers[index].size
         self._singles = [(scalar, struct.Struct("=" + _PACKED[scalar.type]), size + _CELL * place)
                          for place, scalar in enumerate(bundle.singles)]
-        # One cell more: the begin of a last group without any is an address, too.
+        # One cell more, so that the address of a last group without values lies in the memory.
         self._size = size + _CELL * len(bundle.singles) + _CELL
         self._host = ctypes.create_string_buffer(self._size)
         self._device = None if where.on_host else torch.empty(

@@ -61,7 +61,7 @@ def stays_on_device(value):
 
 
 def storages(tensors):
-    """The memory of tensors, to be kept without keeping them."""
+    """The storages of tensors; keeping them keeps the memory alive, and not the tensors."""
     return [tensor.untyped_storage() for tensor in tensors if tensor is not None]
 
 
@@ -71,7 +71,7 @@ def in_turn(devices):
 
 
 def unwritten(tensor):
-    """The same new tensor, in huge pages where it lies on the CPU and the system has them."""
+    """The same new tensor; on the CPU its memory is in huge pages, if the system has them."""
     if tensor.nbytes >= _LARGE and tensor.device.type == "cpu":
         library().altgrad_prefer_huge_pages(tensor.data_ptr(), tensor.nbytes)
     return tensor
