@@ -272,13 +272,13 @@ def run(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["pack", "run"])
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--elements", type=float, default=2e9, help="of the curve's tensors, at most")
-    parser.add_argument("--minutes", type=float, default=MINUTES)
-    parser.add_argument("--no-bench", action="store_true")
-    parser.add_argument("--json", type=pathlib.Path, default=REPORT, help="where the report is written")
-    parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="checks, startup, curve: by comma")
+    parser.add_argument("what", choices=["pack", "run"], help="make the archive, or check and measure")
+    parser.add_argument("--device", default="cuda:0", help="the device, by torch's name (default cuda:0)")
+    parser.add_argument("--elements", type=float, default=2e9, help="the largest tensor of the curve (default 2e9)")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"the time that all of it may take (default {MINUTES})")
+    parser.add_argument("--no-bench", action="store_true", help="check, and measure nothing")
+    parser.add_argument("--json", type=pathlib.Path, default=REPORT, help="the report to write (default build/device/device_check.json)")
+    parser.add_argument("--only", type=lambda names: names.split(","), default=[], help="parts to run, separated by commas: checks, startup, curve")
     options = parser.parse_args()
     if options.what == "pack":
         pack()
