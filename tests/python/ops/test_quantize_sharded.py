@@ -1,19 +1,18 @@
 """`quantize` of a DTensor: every rank rounds its shard, and a scale lies as its shape asks for."""
 
 import pytest
+import ranks
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as processes
 
 import altgrad
 
 FP8 = "ocp.e4m3fn"
+COUNT = 2
 
 
-def check(rank, ranks, store):
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
+def check(rank, group):
     from torch.distributed.tensor import Partial, Replicate, Shard, DTensor, distribute_tensor, init_device_mesh
-    mesh = init_device_mesh("cpu", (ranks,))
+    mesh = init_device_mesh("cpu", (COUNT,))
     torch.manual_seed(0)
     whole, rows, columns = torch.randn(8, 6) * 3, torch.rand(8, 1) + 0.5, torch.rand(6) + 0.5
     for place in (Shard(0), Shard(1), Replicate()):
@@ -25,20 +24,19 @@ def check(rank, ranks, store):
             codes = altgrad.quantize_codes(x.detach(), FP8, given)
             assert torch.equal(altgrad.dequantize(codes, given).full_tensor(), y.full_tensor())
             if not isinstance(place, Replicate):
-                assert y.placements == (place,) and y.to_local().numel() == whole.numel() // ranks
+                assert y.placements == (place,) and y.to_local().numel() == whole.numel() // COUNT
             x.grad = None
             y.sum().backward()
             assert torch.equal(x.grad.full_tensor(), torch.ones(8, 6))
     # A sum of which each rank has a part is added up before it is rounded.
-    part = DTensor.from_local(whole / ranks, mesh, [Partial()])
+    part = DTensor.from_local(whole / COUNT, mesh, [Partial()])
     assert torch.equal(altgrad.quantize(part, FP8).full_tensor(), altgrad.quantize(part.full_tensor(), FP8))
     for scale, block, words in ((rows, None, "distribute_tensor"), (torch.rand(8, 3), 2, "shards may cut blocks")):
         with pytest.raises(ValueError, match=words):
             altgrad.quantize(x, FP8, scale, block=block)
     with pytest.raises(ValueError, match="full_tensor"):
         altgrad.quantize(whole, FP8, distribute_tensor(rows, mesh, [Replicate()]))
-    dist.destroy_process_group()
 
 
 def test_shards_are_rounded_where_they_are(tmp_path):
-    processes.spawn(check, (2, tmp_path / "store"), nprocs=2)
+    assert ranks.run([check], tmp_path, COUNT) == [(None,) * COUNT]
