@@ -90,7 +90,7 @@ def pack(out=ARCHIVE):
     import torch
     PACKED.write_text(json.dumps({"torch": torch.__version__, "commit": commit()}) + "\n")
     files = [LIBRARY, PACKED, *BUNDLES.glob("*.so"), *FORMS.glob("*"), *(ROOT / "build" / "bundles").glob("*.bundle"),
-             *(ROOT / "build" / "lib").glob("altgrad_native.*.so"),
+             ROOT / "build" / "lib" / "libaltgrad_torch.so", *(ROOT / "build" / "lib").glob("altgrad_native.*.so"),
              ROOT / "tools" / "device_check.sh", ROOT / "tools" / "device_check.py", ROOT / "tools" / "bench" / "__init__.py", ROOT / "tools" / "bench" / "program.py",
              *(ROOT / "tests" / "device").glob("*.py"), *(ROOT / "templates").glob("*.mlir"),
              ROOT / "tests" / "python" / "twins.py", ROOT / "tests" / "devices" / "conftest.py",

@@ -51,13 +51,17 @@ class Plan:
         self._native.altgrad_set_owner(self.handle, hold, _release, None)
 
     def bind_tensors(self, tensors, groups):
-        """Declares (elements, group, set, tag, (rows, columns), units) of each tensor, set by set, in `groups` groups."""
+        """Declares (elements, group, set, tag, (rows, columns), units) of each tensor, set by set, in `groups` groups.
+
+        Returns the words of altgrad_tensor for them.
+        """
         words = array(_INDEX)
         for numel, group, index, tag, matrix, units in tensors:
             # The members of TensorWords.
             words.extend((_TENSOR_BYTES, numel, 0, *matrix, group, index, tag, units))
         self._native.altgrad_bind_tensors(self.handle, words.buffer_info()[0],
                                           len(words) * words.itemsize // _TENSOR_BYTES, groups)
+        return words
 
     def bind_stream(self, name, pointers):
         """Binds a stream, one pointer per tensor of its set."""

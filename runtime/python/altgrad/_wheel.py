@@ -25,6 +25,7 @@ def native_files():
     """(file in the checkout, its place in the package) of everything that is not Python."""
     build = Path(os.environ.get("ALTGRAD_BUILD", "build"))
     files = [(build / "lib" / "libaltgrad.so", Path("lib/libaltgrad.so")),
+             (build / "lib" / "libaltgrad_torch.so", Path("lib/libaltgrad_torch.so")),
              (build / "bin" / "altgrad-opt", Path("bin/altgrad-opt"))]
     # One for the torch and the Python at hand; others do without.
     files += [(path, Path("lib") / path.name)

@@ -2,124 +2,61 @@
 
 import ctypes
 import weakref
-from itertools import accumulate
 
 import torch
 
+from .._core import core, handle_of
 from .._warn import warn
-from .layout import check_extent, same_order
-
-_CHUNK = 4096  # ALTGRAD_CHUNK of bundle.h
 
 
 class Sums:
     """The rows of a TensorTable of table.py that were summed before their step.
 
     A gradient is known again by the object, its memory and its version counter; the weak
-    reference keeps other objects from passing for it.
+    reference keeps other objects from passing for it. The library remembers the memory.
     """
 
-    def __init__(self, table):
-        self._rows, self._plan, self._memory = table.rows, table.plan, table.memory
-        self._bundle, self._slices, self._bound = table.bundle, table._slices, table._bound
-        self._on_host = table.where.on_host
-        self._summed, self._counted, self.has_run = {}, (0, 0), False
-        self._there = set(range(len(self._rows)))
-        self._count_chunks()
+    def __init__(self, table, handle):
+        self._rows, self._handle = table.rows, handle
+        self._can = table.where.on_host and bool(table.bundle.sums)
+        self._summed = {}
 
     def can(self):
-        return self._on_host and bool(self._bundle.sums)
-
-    def restart(self, places):
-        """Forgets what was summed: chunks are counted over the rows at these places now."""
-        self._summed, self._there = {}, set(places)
-        self._count_chunks()
-
-    def _count_chunks(self):
-        self._chunks = list(accumulate([-(-row.param.numel() // _CHUNK) if place in self._there else 0
-                                        for place, row in enumerate(self._rows)], initial=0))
+        return self._can
 
     def counts(self):
-        return self._counted
+        counts = (ctypes.c_int64 * 2)()
+        core().altgrad_table_counts(self._handle, counts)
+        return tuple(counts)
 
     @torch.no_grad()
     def sum(self, row):
         self._summed.pop(row, None)
         of = self._rows[row]
-        grad, set, param = of.param.grad, of.set, of.param
-        if not self.has_run or row not in self._there or not self.can() or grad is None or not _is_plain(grad, of):
+        grad, done = of.param.grad, ctypes.c_int32()
+        if not self._can or grad is None or not of.dense or not _is_plain(grad):
             return
-        place, version = row - self._slices[set].start, grad._version
-        self._plan.bind_tensor(self._bundle.sets[set].grad.name, place, grad.data_ptr())
-        self._bound[set][place] = grad.data_ptr()
-        # A word that is not 0 afterwards was written by this sweep.
-        words, chunks = self._words()
-        first, last = self._chunks[row:row + 2]
-        for word in range(0, len(words), chunks):
-            words[word + first:word + last] = [0] * (last - first)
-        self._sweep(set, first, last)
-        self._summed[row] = weakref.ref(grad), grad.data_ptr(), version
+        version = grad._version
+        core().altgrad_table_sum(self._handle, row, handle_of(grad), ctypes.byref(done))
+        if done.value:
+            self._summed[row] = weakref.ref(grad), version
 
-    def run(self, grads):
-        """Runs the first sweeps of the rows that are not summed yet. Returns the phase after them, or 0."""
-        summed, self._summed, self._counted = self._summed, {}, (0, 0)
-        if not summed:
-            return 0
-        sums, (offset, *_) = self._bundle.sums, self._plan.partials()
-        # These sums depend on the phases before them.
-        size = offset if min(sums) else 0
-        before = ctypes.string_at(self._memory[0], size)
-        self._plan.run(*self._memory, 0, min(sums))
-        if ctypes.string_at(self._memory[0], size) != before:
-            summed = {}
-        done = {row for row, of in summed.items()
-                if self._is_same(row, grads[row], *of) and self._is_untouched(row)}
-        self._counted = len(done), len(summed) - len(done)
-        for set, mine in enumerate(self._slices):
-            first = mine.start
-            for row in range(mine.start, mine.stop + 1):
-                if row == mine.stop or row in done:
-                    self._sweep(set, self._chunks[first], self._chunks[row])
-                    first = row + 1
-        return max(sums) + 1
-
-    def _sweep(self, set, first, last):
-        self._plan.run_chunks(*self._memory, self._bundle.sums[set], first, last)
-
-    def _words(self):
-        """(the words that sweeps write for each chunk, the number of chunks)."""
-        offset, count, chunks = self._plan.partials()
-        return (ctypes.c_uint32 * (count * chunks)).from_address(self._memory[0] + offset), chunks
-
-    def _is_untouched(self, row):
-        """Sums one chunk again: unscale_ and collectives write whole gradients and raise no version.
-
-        It is one that has a sum, neither 0 nor a verdict's 1.
-        """
-        words, chunks = self._words()
-        mine = range(self._chunks[row], self._chunks[row + 1])
-        chunk = next((chunk for word in range(0, len(words), chunks) for chunk in mine
-                      if words[word + chunk] > 1), mine.start)
-        before = words[chunk::chunks]
-        self._sweep(self._rows[row].set, chunk, chunk + 1)
-        return words[chunk::chunks] == before
-
-    def _is_same(self, row, grad, summed, pointer, version):
-        of = self._rows[row].set
-        return (summed() is grad and grad._version == version
-                and self._bound[of][row - self._slices[of].start] == pointer)
+    def same(self, grads):
+        """A byte for each row: whether its gradient is the one that was summed, and unchanged. None where none was."""
+        if not self._summed:
+            return None
+        same = bytearray(len(grads))
+        for row, (summed, version) in self._summed.items():
+            grad = grads[row]
+            same[row] = grad is not None and summed() is grad and grad._version == version
+        self._summed = {}
+        return bytes(same)
 
 
-def _is_plain(grad, row):
-    """Whether the step reads this gradient in place, without a copy."""
-    param = row.param
-    if (not row.dense or type(grad) is not torch.Tensor or grad.layout != torch.strided
-            or grad.dtype != row.grad_dtype or grad.device != param.device
-            or grad.shape != param.shape or grad.is_neg() or grad._is_zerotensor()
-            or grad.is_inference() or not grad.numel() or not same_order(grad, row.strides)):
-        return False
-    check_extent(grad)
-    return grad.data_ptr() != 0
+def _is_plain(grad):
+    """Whether a gradient is what it looks like: memory, and nobody's wrapper."""
+    return (type(grad) is torch.Tensor and grad.layout == torch.strided and not grad.is_neg()
+            and not grad._is_zerotensor() and not grad.is_inference())
 
 
 # For larger gradients (in bytes) a hook saves more than it costs; found by tools/bench.py.

@@ -1,14 +1,17 @@
 """The tensors of one step, bound to one plan, and the checks of every step."""
 
-from collections.abc import Mapping
-from itertools import chain
+import ctypes
+import weakref
+from array import array
 from operator import attrgetter, is_
 
 import torch
 from torch.autograd.graph import increment_version
 
+from .._core import TYPES, core, handle_of
 from .._library import library
 from .._plan import Plan
+from .entries import Entries
 from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_order, units_of
 from .sums import Sums
 from .torch_pool import torch_parallel_for
@@ -16,15 +19,14 @@ from .values import Values
 from .where import Where, storages
 from .workspace import Workspace
 
-# What TensorTable.fresh answers.
-STALE, OTHER_GRADS, FRESH = range(3)
+# What TensorTable.fresh answers, and what the library may say of a gradient beside that.
+STALE, OTHER_GRADS, FRESH, _ODD = range(4)
 
-_END = (None,)
 # map() over unbound methods is faster than a comprehension; this runs for every tensor in every step.
-_data_ptr, _shape, _stride = torch.Tensor.data_ptr, torch.Tensor.size, torch.Tensor.stride
-_is_contiguous, _is_neg = torch.Tensor.is_contiguous, torch.Tensor.is_neg
-_dtype = attrgetter("dtype")
+_data_ptr = torch.Tensor.data_ptr
 _grad = attrgetter("grad")
+# What describes so many tensors stays in a core's cache until it is looked at.
+_NEAR = 256
 
 
 class TensorTable:
@@ -72,8 +74,7 @@ class TensorTable:
     def __init__(self, bundle, rows, groups, params, idle, state):
         self.bundle, self.rows = bundle, rows
         self.where = Where(rows[0].param.device)
-        self._odd = not all([type(held) is dict for held in state.values()])
-        self._params, self._state_entries = params, list(_entries(state, self._odd))
+        self._params, self._entries = params, Entries(state)
         self._tensors = [row.param for row in rows]
         self._places = [row.place for row in rows]
         self._idle = idle
@@ -81,40 +82,45 @@ class TensorTable:
         self._staged = [(row.param, torch.empty_strided(
             row.param.shape, row.strides, dtype=row.param.dtype, device=row.param.device))
             for row in rows if not row.dense]
-        self._plain = all([row.dense and row.param.is_contiguous() for row in rows])
         self._slices = _slices([row.set for row in rows], len(bundle.sets))
-        self._remember()
+        self._states = [tensor for row in rows for tensor in _beside(row)]
+        for tensor in self._tensors + self._states:
+            check_extent(tensor)
         self._taken = self._kept = None
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
-        self.plan.bind_tensors([(row.param.numel(), row.cell, row.set, row.place, matrix_of(row.param, row.strides),
-                                 units_of(row.param)) for row in rows], len(groups))
+        words = self.plan.bind_tensors([
+            (row.param.numel(), row.cell, row.set, row.place, matrix_of(row.param, row.strides),
+             units_of(row.param)) for row in rows], len(groups))
         self._bind_tensors()
         self._bind_statistics()
         self._values = Values(bundle, groups, self.where)
         self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
         self.results, self.place = self._values.results, self._values.place
         self._workspace = Workspace(self.plan, self.where)
-        self.memory = self._workspace.memory
+        self._make(words)
+        self._take_part(bytes([1]) * len(rows))
         self.plan.keep_in_graphs(self._memory)
-        self._sums = Sums(self)
+        self._sums = Sums(self, self._handle)
         self.sums, self.sum = self._sums.can, self._sums.sum
         self.summed_rows = self._sums.counts
 
     # Set once, in the constructor.
 
-    def _remember(self):
-        rows, tensors = self.rows, self._tensors
-        self._known = _identity(tensors)
-        self._shapes = self._known[1]
-        self._grad_dtypes = [row.grad_dtype for row in rows]
-        self._empty = sum([p.numel() == 0 for p in tensors])
-        states = [t for row in rows for t in row.tensors]
-        self._states = states + [row.count for row in rows if row.count is not None]
-        self._known_states = _identity(self._states)
-        for tensor in tensors + self._states:
-            check_extent(tensor)
-        self._bound = [None] * len(self.bundle.sets)
-        self._take_part(range(len(rows)))
+    def _make(self, words):
+        """Has the library remember the tensors, where they are in Python's objects."""
+        rows, handle = self.rows, ctypes.c_void_p()
+        handles = array("Q", [handle_of(tensor) for row in rows for tensor in (row.param, *_beside(row))])
+        types = array("i", [TYPES[row.grad_dtype] for row in rows])
+        widths = array("q", [1 + len(part.states) + (part.step is not None) for part in self.bundle.sets])
+        core().altgrad_table_create(self.bundle.handle, self.plan.handle, *map(_begin, (words, types)), len(rows),
+                                    *map(_begin, (handles, widths)), ctypes.byref(handle))
+        weakref.finalize(self, core().altgrad_table_free, handle).atexit = False
+        self._handle = handle.value
+        core().altgrad_table_use(handle, *self._workspace.memory, self.where.on_host)
+        for place, row in enumerate(rows):
+            if not row.dense:
+                strides = array("q", row.strides)
+                core().altgrad_table_arrange(handle, place, _begin(strides))
 
     def _bind_tensors(self):
         staged = {id(param): copy for param, copy in self._staged}
@@ -161,80 +167,64 @@ class TensorTable:
         known = self._params
         if len(params) != len(known) or not all(map(is_, params, known)):
             return STALE
-        try:
-            if not all(map(is_, _entries(state, self._odd), self._state_entries)):
-                return STALE
-        except TypeError:  # an entry that is no parameter's came
+        if not self._entries.are_same(state):
             return STALE
-        if _identity(self._tensors) != self._known or _identity(self._states) != self._known_states:
-            return STALE
-        grads = list(map(_grad, params))
+        grads = self._grads(params)
         for place in self._idle:
             if grads[place] is not None:
                 return OTHER_GRADS
         if self._picked:
             grads = [grads[place] for place in self._places]
-        return FRESH if self._bind_grads(grads) else OTHER_GRADS
+        self._taken, self._kept = grads, None
+        found = self._look_at(grads)
+        if found == _ODD:
+            self._kept = self._in_memory(grads)
+            found = self._look_at(self._kept, trusted=True) if self._kept else _ODD
+        if found == FRESH:
+            self._take_part(ctypes.string_at(core().altgrad_table_present(self._handle), len(grads)))
+        return OTHER_GRADS if found == _ODD else found
 
-    def _bind_grads(self, grads):
-        """Binds one gradient per row, or says that a row has none; False if one does not fit any more.
+    def _grads(self, params):
+        if self._picked or len(params) < _NEAR:
+            return list(map(_grad, params))
+        grads, fetch = [], core().altgrad_table_fetch
+        for first in range(0, len(params), _NEAR):
+            fetch(self._handle, first, first + _NEAR, True)
+            grads += map(_grad, params[first:first + _NEAR])
+        return grads
 
-        A gradient in another memory order than its parameter, or without memory, is
-        copied into one that fits. All are kept alive until the step has run.
-        """
-        self._taken = grads
-        there = [place for place, grad in enumerate(grads) if grad is not None]
-        try:
-            found = self._pointers([grads[place] for place in there], there)
-        except (AttributeError, RuntimeError):  # a layout without a pointer
-            return False
-        if not found:
-            return False
-        if there != self._present:
-            self._take_part(there)
-            present = bytearray(len(grads))
-            for place in there:
-                present[place] = 1
-            self.plan.bind_present(bytes(present))
-            absent = [place for place in range(len(grads)) if not present[place]]
-            self._sums.restart(there)
-            for memory in self._statistics.values() if absent else ():
-                memory[absent] = float("nan")  # until its next step says it
-        pointers = [0] * len(grads)
-        for place, pointer in zip(there, found):
-            pointers[place] = pointer
-        for index, (part, mine) in enumerate(zip(self.bundle.sets, self._slices)):
-            if pointers[mine] != self._bound[index]:
-                for grad in grads[mine]:
-                    if grad is not None:
-                        check_extent(grad)
-                self.plan.bind_stream(part.grad.name, pointers[mine])
-                self._bound[index] = pointers[mine]
-        return True
+    def _look_at(self, grads, trusted=False):
+        found = ctypes.c_int32()
+        core().altgrad_table_look_at_list(self._handle, id(grads), trusted, ctypes.byref(found))
+        return found.value
 
-    def _pointers(self, grads, places):
-        """Where the gradients of the rows at these places lie; None where one does not fit its row."""
-        of = lambda every: every if len(places) == len(every) else [every[place] for place in places]
-        if (list(map(_dtype, grads)) != of(self._grad_dtypes)
-                or list(map(_shape, grads)) != of(self._shapes)):
-            return None
-        empty, pointers = sum([not grad.numel() for grad in grads]) if self._empty else 0, None
-        if self._plain and all(map(_is_contiguous, grads)) and not any(map(_is_neg, grads)):
-            pointers = list(map(_data_ptr, grads))
-        if pointers is None or pointers.count(0) != empty:
-            self._kept = [_in_memory(g, row.strides) for g, row in zip(grads, of(self.rows))]
-            pointers = list(map(_data_ptr, self._kept))
-            if pointers.count(0) != empty:
-                return None
-        return pointers
+    def _in_memory(self, grads):
+        """The gradients, with copies of those that lie otherwise than their rows; None where one does not fit its row."""
+        kept = []
+        for grad, row in zip(grads, self.rows):
+            if grad is not None:
+                if (grad.layout != torch.strided or grad.dtype != row.grad_dtype or grad.shape != row.param.shape
+                        or grad.device != row.param.device
+                        or type(grad).__torch_dispatch__ != torch.Tensor.__torch_dispatch__):
+                    return None
+                grad = _in_memory(grad, row.strides)
+            kept.append(grad)
+        return kept
 
-    def _take_part(self, places):
+    def _take_part(self, present):
         """Notes which rows the next steps write."""
-        self._present = list(places)
-        mine = {id(self.rows[place].param) for place in places}
-        self._written = [tensor for row in self.rows if id(row.param) in mine
-                         for tensor in (row.param, *row.tensors, *([] if row.count is None else [row.count]))]
-        self._stepped = mine
+        if present == self._present:
+            return
+        self._present = present
+        mine = [row for row, there in zip(self.rows, present) if there]
+        self._written = [[tensor for row, there in zip(self.rows[first:first + _NEAR], present[first:]) if there
+                          for tensor in (row.param, *_beside(row))] for first in range(0, len(self.rows), _NEAR)]
+        self._stepped = {id(row.param) for row in mine}
+        absent = [place for place, there in enumerate(present) if not there]
+        for memory in self._statistics.values() if absent else ():
+            memory[absent] = float("nan")  # until its next step says it
+
+    _present = None
 
     def run(self, given):
         """Runs the step and returns its results."""
@@ -253,9 +243,16 @@ class TensorTable:
             for param, copy in self._staged:
                 if id(param) in self._stepped:
                     copy.copy_(param)
-            # Before the kernels run: they evict the tensors' headers from the caches.
-            increment_version(self._written)
-        self._next, self._points = 0, list(self.bundle.exchanges)
+            # Before the kernels, which push the tensors' bookkeeping out of the caches.
+            self._raise_versions()
+        self._points = list(self.bundle.exchanges)
+
+    def _raise_versions(self):
+        fetch = core().altgrad_table_fetch
+        for place, written in enumerate(self._written):
+            if len(self._written) > 1:
+                fetch(self._handle, _NEAR * place, _NEAR * (place + 1), False)
+            increment_version(written)
 
     def advance(self):
         """Runs to the next exchange point and answers its words; None at the end of the step."""
@@ -264,18 +261,15 @@ class TensorTable:
             return self._finish()
         point = self._points.pop(0)
         self._run_to(point.phase)
-        self._next = point.phase
         return self._workspace.words(point)
 
     def _run_to(self, phase):
         with self.where.guard():
-            first = self._next or self._sums.run(self._taken)
-            self.plan.run(*self.memory, first, phase, self.where.stream())
+            core().altgrad_table_run(self._handle, self._sums.same(self._taken), phase, self.where.stream())
 
     @torch.no_grad()
     def _finish(self):
         with self.where.guard():
-            self._sums.has_run = True
             self._workspace.record()
             for param, copy in self._staged:
                 if id(param) in self._stepped:
@@ -304,18 +298,13 @@ class TensorTable:
                 master.copy_(torch.where(edited, param.to(master.dtype), master))
 
 
-def _entries(state, odd):
-    """Every entry of every state in order, and a mark at the end, so that a missing entry is noticed.
-
-    `odd`: the user keeps something of their own there, which is not looked at.
-    """
-    each = map(dict.values, state.values()) if not odd else [
-        held.values() for held in state.values() if isinstance(held, Mapping)]
-    return chain(chain.from_iterable(each), _END)
+def _beside(row):
+    """What a step keeps beside a parameter, its count at the end."""
+    return row.tensors if row.count is None else (*row.tensors, row.count)
 
 
-def _identity(tensors):
-    return [list(map(f, tensors)) for f in (_data_ptr, _shape, _stride, _dtype)]
+def _begin(words):
+    return words.buffer_info()[0]
 
 
 def _version_of(tensor):

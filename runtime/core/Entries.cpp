@@ -1,0 +1,65 @@
+// What dicts of Python hold, by the identity of every key and value. A loop in
+// Python would make an object for each dict, and Python's collector would come.
+#include "Entries.h"
+
+#include "Python.h"
+#include "Tensor.h"
+
+using namespace altgrad::core;
+
+Entries::Entries(void *state, void *const *inner, int64_t count) {
+  void *key, *held, *name, *value;
+  intptr_t at = 0;
+  while (python().next(state, &at, &key, &held)) {
+    const bool isDict =
+        int64_t(outer.size()) < count && held == inner[outer.size()];
+    outer.push_back({key, isDict ? held : nullptr, words.size()});
+    intptr_t to = 0;
+    while (isDict && python().next(held, &to, &name, &value))
+      words.insert(words.end(), {name, value});
+  }
+  if (int64_t(outer.size()) != count)
+    throw Refusal(ALTGRAD_INVALID, "a state changed while it was read");
+}
+
+bool Entries::isSame(const Outer &of, size_t end) const {
+  void *const *known = words.data() + of.first, *const *last =
+                                                    words.data() + end;
+  void *name, *value;
+  for (intptr_t at = 0; python().next(of.held, &at, &name, &value); known += 2)
+    if (known == last || known[0] != name || known[1] != value)
+      return false;
+  return known == last;
+}
+
+// Hints alone: the words of a dict in front have the address of its entries.
+void Entries::fetchAhead(size_t place) const {
+  constexpr size_t ahead = 6;
+  if (place + 2 * ahead < outer.size())
+    fetch(outer[place + 2 * ahead].held);
+  if (place + ahead >= outer.size() || !outer[place + ahead].held)
+    return;
+  auto *dict = static_cast<const uintptr_t *>(outer[place + ahead].held);
+  for (ptrdiff_t offset : {0, 64, 128})
+    fetch(reinterpret_cast<const void *>(dict[4]), offset);
+}
+
+bool Entries::areSame(void *state) const {
+  void *key, *held;
+  size_t place = 0;
+  for (intptr_t at = 0; python().next(state, &at, &key, &held); ++place) {
+    if (place == outer.size() || outer[place].key != key)
+      return false;
+    fetchAhead(place);
+    const Outer &of = outer[place];
+    if (!of.held)
+      continue;
+    if (of.held != held)
+      return false;
+    size_t end =
+        place + 1 < outer.size() ? outer[place + 1].first : words.size();
+    if (!isSame(of, end))
+      return false;
+  }
+  return place == outer.size();
+}

@@ -1,0 +1,43 @@
+// How a failure leaves this library: as a status and a sentence.
+#ifndef ALTGRAD_CORE_ERRORS_H
+#define ALTGRAD_CORE_ERRORS_H
+
+#include "altgrad/altgrad.h"
+
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+namespace altgrad::core {
+
+struct Refusal : std::runtime_error {
+  Refusal(altgrad_status status, const std::string &words)
+      : std::runtime_error(words), status(status) {}
+  altgrad_status status;
+};
+
+// Throws what the runtime says.
+inline void check(altgrad_status status) {
+  if (status != ALTGRAD_OK)
+    throw Refusal(status, altgrad_last_error());
+}
+
+std::string &lastError();
+
+// Runs `body` and tells of what it throws.
+template <typename Body> altgrad_status guarded(const Body &body) {
+  try {
+    body();
+    return ALTGRAD_OK;
+  } catch (const Refusal &refusal) {
+    lastError() = refusal.what();
+    return refusal.status;
+  } catch (const std::exception &error) {
+    lastError() = error.what();
+    return ALTGRAD_SYSTEM;
+  }
+}
+
+} // namespace altgrad::core
+
+#endif // ALTGRAD_CORE_ERRORS_H

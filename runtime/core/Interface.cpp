@@ -1,0 +1,120 @@
+// The C interface.
+#include "Entries.h"
+#include "Python.h"
+#include "Table.h"
+
+using namespace altgrad::core;
+
+std::string &altgrad::core::lastError() {
+  static thread_local std::string words;
+  return words;
+}
+
+altgrad_table_python &altgrad::core::python() {
+  static altgrad_table_python known{nullptr, nullptr, nullptr, 0, -1, 0};
+  return known;
+}
+
+static Table &of(altgrad_table *table) {
+  return *reinterpret_cast<Table *>(table);
+}
+static const Table &of(const altgrad_table *table) {
+  return *reinterpret_cast<const Table *>(table);
+}
+
+const char *altgrad_table_error(void) { return lastError().c_str(); }
+
+const void *altgrad_table_runtime(void) {
+  return reinterpret_cast<const void *>(&altgrad_version);
+}
+
+altgrad_status altgrad_table_create(altgrad_bundle *bundle, altgrad_plan *plan,
+                                    const altgrad_tensor *tensors,
+                                    const int32_t *types, int64_t count,
+                                    const AtenTensorHandle *handles,
+                                    const int64_t *widths,
+                                    altgrad_table **out) {
+  return guarded([&] {
+    *out = reinterpret_cast<altgrad_table *>(
+        new Table(bundle, plan, tensors, types, count, handles, widths));
+  });
+}
+
+void altgrad_table_free(altgrad_table *table) {
+  delete reinterpret_cast<Table *>(table);
+}
+
+altgrad_status altgrad_table_use(altgrad_table *table, void *workspace,
+                                 uint64_t bytes, int32_t host) {
+  return guarded([&] { of(table).use(workspace, bytes, host); });
+}
+
+altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t row,
+                                     const int64_t *strides) {
+  return guarded([&] { of(table).arrange(row, strides); });
+}
+
+altgrad_status altgrad_table_look(altgrad_table *table,
+                                  const AtenTensorHandle *grads,
+                                  int32_t trusted, int32_t *found) {
+  return guarded([&] { *found = of(table).look(grads, trusted); });
+}
+
+void altgrad_table_fetch(const altgrad_table *table, int64_t first,
+                         int64_t last, int32_t params) {
+  of(table).fetchRows(first, last, params);
+}
+
+const uint8_t *altgrad_table_present(const altgrad_table *table) {
+  return of(table).present();
+}
+
+altgrad_status altgrad_table_run(altgrad_table *table, const uint8_t *summed,
+                                 int64_t last, void *stream) {
+  return guarded([&] { of(table).run(summed, last, stream); });
+}
+
+altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row,
+                                 AtenTensorHandle grad, int32_t *done) {
+  return guarded([&] { *done = of(table).sum(row, grad); });
+}
+
+void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]) {
+  of(table).count(counts);
+}
+
+void altgrad_table_set_python(const altgrad_table_python *given) {
+  python() = *given;
+}
+
+altgrad_status altgrad_table_look_at_list(altgrad_table *table, void *list,
+                                          int32_t trusted, int32_t *found) {
+  return guarded([&] {
+    std::vector<Handle> grads(size_t(of(table).rows()));
+    for (size_t row = 0; row < grads.size(); ++row) {
+      void *item = python().item(list, intptr_t(row));
+      if (!item)
+        throw Refusal(ALTGRAD_INVALID, "a list of gradients is too short");
+      grads[row] = handleIn(item);
+    }
+    *found = of(table).look(grads.data(), trusted);
+  });
+}
+
+altgrad_status altgrad_table_entries_create(void *state, void *const *inner,
+                                            int64_t count,
+                                            altgrad_table_entries **out) {
+  return guarded([&] {
+    *out = reinterpret_cast<altgrad_table_entries *>(
+        new Entries(state, inner, count));
+  });
+}
+
+void altgrad_table_entries_free(altgrad_table_entries *entries) {
+  delete reinterpret_cast<Entries *>(entries);
+}
+
+int32_t altgrad_table_entries_same(const altgrad_table_entries *entries,
+                                   void *state) {
+  return reinterpret_cast<const Entries *>(entries)->areSame(state);
+}

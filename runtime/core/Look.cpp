@@ -1,0 +1,182 @@
+// What is looked at before every step: every tensor's identity, and where the
+// gradients are now.
+#include "Python.h"
+#include "Table.h"
+#include "Threads.h"
+
+#include <algorithm>
+#include <atomic>
+
+using namespace altgrad::core;
+
+// std::equal would call memcmp for these few words.
+static bool areSame(const int64_t *known, const int64_t *now, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    if (known[i] != now[i])
+      return false;
+  return true;
+}
+
+// Whether not a word of the object has changed: then neither have dtype, sizes
+// and strides, and torch need not be asked for them. Sizes of more dimensions
+// lie elsewhere.
+bool Table::isUntouched(const Seen &known) const {
+  constexpr int64_t mostInside = 5;
+  return known.dims <= mostInside &&
+         std::equal(words.begin() + ptrdiff_t(known.words),
+                    words.begin() + ptrdiff_t(known.words) +
+                        (lastWord - firstWord),
+                    wordsOf(known.handle));
+}
+
+// The layout of an object never changes.
+bool Table::isSame(const Seen &known) const {
+  const int64_t *shape = shapes.data() + known.shape;
+  if (objectOf(known.handle) != known.object)
+    return false;
+  if (isUntouched(known))
+    return writableOf(known.handle) == known.data;
+  return typeOf(known.handle) == known.type &&
+         dimsOf(known.handle) == known.dims &&
+         areSame(shape, sizesOf(known.handle), known.dims) &&
+         areSame(shape + known.dims, stridesOf(known.handle), known.dims) &&
+         writableOf(known.handle) == known.data;
+}
+
+// Whether the elements of a gradient lie in memory as those of its row are
+// visited; the stride of a dimension of one element says nothing.
+bool Table::reads(int64_t row, const Seen &param, Handle grad) const {
+  const Row &of = rows_[size_t(row)];
+  const int64_t *sizes = shapes.data() + param.shape;
+  if (!isStrided(grad) || typeOf(grad) != of.type ||
+      dimsOf(grad) != param.dims ||
+      !areSame(sizes, sizesOf(grad), param.dims))
+    return false;
+  const int64_t *strides = shapes.data() + of.strides, *now = stridesOf(grad);
+  if (areSame(strides, now, param.dims) || of.numel == 0)
+    return true;
+  if (of.isContiguous)
+    return isContiguous(grad);
+  for (int64_t i = 0; i < param.dims; ++i)
+    if (sizes[i] != 1 && strides[i] != now[i])
+      return false;
+  return true;
+}
+
+void Table::lookAt(const SetRows &set, int64_t row, Handle grad, Part &part) {
+  const Seen *first = &paramOf(set, row);
+  for (size_t i = 0; i < set.width; ++i)
+    part.stale |= !isSame(first[i]);
+  present_[size_t(row)] = grad != nullptr;
+  const void *&data = grads[size_t(row)];
+  const void *now = nullptr;
+  if (grad) {
+    const bool plain = keys && keysOf(grad) == keys;
+    const bool fits = (plain || part.trusted) && reads(row, *first, grad);
+    now = fits ? readableOf(grad) : nullptr;
+    if (!fits || (!now && rows_[size_t(row)].numel != 0)) {
+      part.odd = true;
+      return;
+    }
+  }
+  if (now == data)
+    return;
+  if (now && !(onSameDevice(grad, first->handle) && isWithin(grad))) {
+    part.odd = true;
+    return;
+  }
+  data = now;
+  part.moved = true;
+}
+
+// In blocks, each of which is fetched one indirection further while another one
+// is looked at.
+void Table::look(const SetRows &set, int64_t begin, int64_t end,
+                 const Handle *now, Part &part) {
+  constexpr int64_t block = 8;
+  auto rows = [&](int64_t first, auto visit) {
+    for (int64_t row = std::max(first, begin);
+         row < std::min(first + block, end); ++row)
+      visit(row);
+  };
+  auto tensors = [&](int64_t row, auto visit) {
+    const Seen *first = &paramOf(set, row);
+    for (size_t i = 0; i < set.width; ++i)
+      visit(first[i].handle);
+    if (now[row])
+      visit(now[row]);
+  };
+  for (int64_t head = begin; head < end + 3 * block; head += block) {
+    rows(head, [&](int64_t row) {
+      tensors(row, [](Handle tensor) { fetch(tensor); });
+    });
+    rows(head - block, [&](int64_t row) { tensors(row, fetchObject); });
+    rows(head - 2 * block, [&](int64_t row) {
+      tensors(row, fetchStorage);
+      tensors(row, fetchVersion);
+    });
+    rows(head - 3 * block,
+         [&](int64_t row) { lookAt(set, row, now[row], part); });
+  }
+}
+
+int32_t Table::look(const Handle *now, bool trusted) {
+  std::atomic<bool> stale = false, odd = false, anyMoved = moved;
+  onThreads(rows(), [&](int64_t begin, int64_t end) {
+    Part part{trusted};
+    for (const SetRows &set : sets)
+      if (int64_t first = std::max(begin, set.first),
+          last = std::min(end, set.last);
+          first < last)
+        look(set, first, last, now, part);
+    stale = stale | part.stale;
+    odd = odd | part.odd;
+    anyMoved = anyMoved | part.moved;
+  });
+  moved = anyMoved;
+  if (stale)
+    return ALTGRAD_STALE;
+  if (odd)
+    return ALTGRAD_ODD;
+  if (std::find(present_.begin(), present_.end(), 1) == present_.end())
+    return ALTGRAD_OTHER_GRADS;
+  nextPhase = 0;
+  return ALTGRAD_FRESH;
+}
+
+void Table::bindPresent() {
+  if (present_ == takesPart)
+    return;
+  check(altgrad_bind_present(plan, present_.data(), rows()));
+  takesPart = present_;
+  std::fill(summedData.begin(), summedData.end(), nullptr);
+  firstChunks.clear(); // they are counted over those that take part
+}
+
+void Table::bindGradients() {
+  if (!moved)
+    return;
+  for (const SetRows &set : sets)
+    check(altgrad_bind_stream(plan, set.grad.c_str(),
+                              const_cast<void *const *>(grads.data()) +
+                                  set.first,
+                              set.last - set.first));
+  moved = false;
+}
+
+void Table::fetchRows(int64_t begin, int64_t end, bool params) const {
+  auto each = [&](auto visit) {
+    for (const SetRows &set : sets)
+      for (int64_t row = std::max(begin, set.first);
+           row < std::min(end, set.last); ++row)
+        for (size_t i = 0; i < (params ? 1 : set.width); ++i)
+          visit((&paramOf(set, row))[i].handle);
+  };
+  each([](Handle tensor) { fetch(tensor); });
+  each([](Handle tensor) { fetch(objectOf(tensor), 16); });
+  each([&](Handle tensor) {
+    fetchVersion(tensor);
+    if (params)
+      fetchAutograd(tensor);
+  });
+}

@@ -1,0 +1,134 @@
+// Runs a step, of which the first sweep may have been run during backward.
+#include "Table.h"
+
+#include <algorithm>
+
+using namespace altgrad::core;
+
+void Table::countChunks() {
+  if (!firstChunks.empty())
+    return;
+  firstChunks.push_back(0);
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    int64_t chunks =
+        (rows_[row].numel + ALTGRAD_CHUNK - 1) / int64_t(ALTGRAD_CHUNK);
+    firstChunks.push_back(firstChunks.back() + (takesPart[row] ? chunks : 0));
+  }
+}
+
+bool Table::sum(int64_t row, Handle grad) {
+  const SetRows &set = setOf(row);
+  summedData[size_t(row)] = nullptr;
+  if (!hasRun || !onHost || set.sum < 0 || !takesPart[size_t(row)])
+    return false;
+  const Seen &param = paramOf(set, row);
+  if (!isSame(param) || !reads(row, param, grad) ||
+      !onSameDevice(grad, param.handle) || !isWithin(grad))
+    return false;
+  const void *data = readableOf(grad);
+  if (!data)
+    return false;
+  check(altgrad_bind_tensor(plan, set.grad.c_str(), row - set.first,
+                            const_cast<void *>(data)));
+  grads[size_t(row)] = data;
+  countChunks();
+  // What is not 0 afterwards is of this sweep.
+  const int64_t first = firstChunks[size_t(row)];
+  const int64_t last = firstChunks[size_t(row) + 1];
+  const Words words = chunkWords();
+  for (int64_t word = 0; word < words.count; ++word)
+    std::fill(&words.at(word, first), &words.at(word, last), 0);
+  sweep(set, first, last);
+  summedData[size_t(row)] = data;
+  anySummed = true;
+  return true;
+}
+
+Table::Words Table::chunkWords() const {
+  Words words{nullptr, 0, 0};
+  uint64_t offset = 0;
+  check(altgrad_partials(plan, &offset, &words.count, &words.chunks));
+  void *first = static_cast<char *>(workspace) + offset;
+  words.first = static_cast<uint32_t *>(first);
+  return words;
+}
+
+// A chunk of the row that shows whether its gradient was changed without a
+// trace in its version: one with a sum, which is neither 0 nor a verdict's 1.
+int64_t Table::tellingChunk(int64_t row) const {
+  const int64_t first = firstChunks[size_t(row)];
+  const Words words = chunkWords();
+  for (int64_t word = 0; word < words.count; ++word)
+    for (int64_t chunk = first; chunk < firstChunks[size_t(row) + 1]; ++chunk)
+      if (words.at(word, chunk) > 1)
+        return chunk;
+  return first;
+}
+
+// Sums one chunk again: unscale_ and collectives write whole gradients and
+// raise no version.
+bool Table::isUntouched(const SetRows &set, int64_t row) {
+  const int64_t chunk = tellingChunk(row);
+  const Words words = chunkWords();
+  std::vector<uint32_t> before;
+  for (int64_t word = 0; word < words.count; ++word)
+    before.push_back(words.at(word, chunk));
+  sweep(set, chunk, chunk + 1);
+  for (int64_t word = 0; word < words.count; ++word)
+    if (words.at(word, chunk) != before[size_t(word)])
+      return false;
+  return true;
+}
+
+void Table::sweep(const SetRows &set, int64_t first, int64_t last) {
+  check(altgrad_run_chunks(plan, workspace, bytes, set.sum, first, last));
+}
+
+// Runs the phases up to the end of the first sweeps, whose words do not depend
+// on when each row was swept; but on what the phases before them say.
+void Table::runSums(const uint8_t *summed) {
+  counted[0] = counted[1] = 0;
+  if (!anySummed)
+    return;
+  anySummed = false;
+  std::vector<const void *> known(rows_.size(), nullptr);
+  known.swap(summedData);
+  int64_t first = sets[0].sum, last = 0;
+  for (const SetRows &set : sets) {
+    first = std::min(first, set.sum);
+    last = std::max(last, set.sum + 1);
+  }
+  countChunks();
+  const char *memory = static_cast<const char *>(workspace);
+  const void *chunks = chunkWords().first;
+  const std::vector<char> before(
+      memory, first > 0 ? static_cast<const char *>(chunks) : memory);
+  check(altgrad_run(plan, workspace, bytes, 0, first, nullptr));
+  const bool asBefore = std::equal(before.begin(), before.end(), memory);
+  for (const SetRows &set : sets) {
+    int64_t from = set.first; // rows that are still to be swept
+    for (int64_t row = from; row <= set.last; ++row) {
+      const bool was = row < set.last && asBefore && known[size_t(row)];
+      const bool done = was && summed && summed[row] &&
+                        known[size_t(row)] == grads[size_t(row)] &&
+                        isUntouched(set, row);
+      counted[done ? 0 : 1] += was;
+      if (!done && row < set.last)
+        continue;
+      sweep(set, firstChunks[size_t(from)], firstChunks[size_t(row)]);
+      from = row + 1;
+    }
+  }
+  nextPhase = last;
+}
+
+void Table::run(const uint8_t *summed, int64_t last, void *stream) {
+  if (nextPhase == 0) {
+    bindPresent();
+    bindGradients();
+    runSums(summed);
+  }
+  check(altgrad_run(plan, workspace, bytes, nextPhase, last, stream));
+  nextPhase = last;
+  hasRun |= last < 0;
+}

@@ -1,0 +1,136 @@
+// Remembers tensors that were bound.
+#include "Table.h"
+
+#include "Python.h"
+
+#include <algorithm>
+
+using namespace altgrad::core;
+
+namespace {
+
+// Bytes of an element of a gradient; 0 for what has no gradients.
+double bytesOf(const std::string &format) {
+  return format == "f32" ? 4 : format == "bf16" || format == "f16" ? 2 : 0;
+}
+
+template <typename Info, typename Function>
+Info describe(Function function, altgrad_bundle *bundle, int64_t index) {
+  Info info{};
+  info.size = sizeof info;
+  check(function(bundle, index, &info));
+  return info;
+}
+
+} // namespace
+
+void Table::readSets(altgrad_bundle *bundle) {
+  sets.resize(size_t(altgrad_set_count(bundle)));
+  for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i) {
+    auto info = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
+    if (info.role == ALTGRAD_ROLE_GRAD)
+      sets.at(size_t(info.set)).grad = info.name;
+  }
+  findSums(bundle);
+}
+
+// Of each set, side by side, the sweep that comes before whatever depends on it
+// and reads gradients alone; none at all where a set has no such.
+void Table::findSums(altgrad_bundle *bundle) {
+  std::vector<double> sizes(sets.size());
+  for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i) {
+    auto info = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
+    if (info.role == ALTGRAD_ROLE_GRAD)
+      sizes[size_t(info.set)] = bytesOf(info.format);
+  }
+  size_t found = 0;
+  for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i) {
+    auto info = describe<altgrad_phase_info>(altgrad_phase_at, bundle, i);
+    if (info.kind == ALTGRAD_SCALARS && found == 0)
+      continue;
+    size_t set = size_t(std::max(info.set, 0));
+    if (info.kind != ALTGRAD_SWEEP || info.written != 0 || sets[set].sum >= 0 ||
+        info.read != sizes[set])
+      break;
+    sets[set].sum = i;
+    ++found;
+  }
+  if (found != sets.size())
+    for (SetRows &set : sets)
+      set.sum = -1;
+}
+
+// Neighbours share their shapes.
+size_t Table::add(const int64_t *words, int64_t count) {
+  if (size_t(count) <= shapes.size() &&
+      std::equal(words, words + count, shapes.end() - count))
+    return shapes.size() - size_t(count);
+  shapes.insert(shapes.end(), words, words + count);
+  return shapes.size() - size_t(count);
+}
+
+Seen Table::seenNow(Handle handle) {
+  if (!isStrided(handle))
+    throw Refusal(ALTGRAD_INVALID, "a tensor of the step is not strided");
+  int64_t dims = dimsOf(handle);
+  std::vector<int64_t> shape(sizesOf(handle), sizesOf(handle) + dims);
+  shape.insert(shape.end(), stridesOf(handle), stridesOf(handle) + dims);
+  const void *data = writableOf(handle);
+  words.insert(words.end(), wordsOf(handle),
+               wordsOf(handle) + (lastWord - firstWord));
+  return {handle,
+          objectOf(handle),
+          data,
+          words.size() - (lastWord - firstWord),
+          add(shape.data(), 2 * dims),
+          dims,
+          typeOf(handle)};
+}
+
+Table::Table(altgrad_bundle *bundle, altgrad_plan *given,
+             const altgrad_tensor *tensors, const int32_t *types, int64_t count,
+             const Handle *handles, const int64_t *widths)
+    : plan(given) {
+  readSets(bundle);
+  const char *next = reinterpret_cast<const char *>(tensors);
+  for (int64_t row = 0; row < count; ++row) {
+    auto &tensor = *reinterpret_cast<const altgrad_tensor *>(next);
+    next += tensor.size;
+    SetRows &set = sets.at(size_t(tensor.set));
+    if (set.last == 0)
+      set.first = row, set.firstSeen = seen.size();
+    set.last = row + 1;
+    set.width = size_t(widths[tensor.set]);
+    for (size_t i = 0; i < set.width; ++i)
+      seen.push_back(seenNow(*handles++));
+    const Seen &param = paramOf(set, row);
+    rows_.push_back({tensor.numel, types[row],
+                     param.shape + size_t(param.dims),
+                     isContiguous(param.handle)});
+  }
+  grads.assign(rows_.size(), nullptr);
+  summedData.assign(rows_.size(), nullptr);
+  present_.assign(rows_.size(), 1);
+  takesPart = present_;
+  // A negative view is a parameter like others, but no plain gradient.
+  if (!seen.empty())
+    keys = keysOf(seen[0].handle) & ~python().negative;
+}
+
+void Table::arrange(int64_t row, const int64_t *strides) {
+  Row &of = rows_.at(size_t(row));
+  const Seen &param = paramOf(setOf(row), row);
+  of.strides = add(strides, param.dims);
+  const int64_t *sizes = shapes.data() + param.shape;
+  int64_t expected = 1;
+  of.isContiguous = true;
+  for (int64_t i = param.dims; i-- > 0; expected *= sizes[i])
+    of.isContiguous &= sizes[i] == 1 || strides[i] == expected;
+}
+
+const SetRows &Table::setOf(int64_t row) const {
+  for (const SetRows &set : sets)
+    if (row >= set.first && row < set.last)
+      return set;
+  throw Refusal(ALTGRAD_INVALID, "there is no row " + std::to_string(row));
+}

@@ -1,0 +1,125 @@
+// Tensors bound to one plan: what is looked at before every step, and the step.
+#ifndef ALTGRAD_CORE_TABLE_IMPL_H
+#define ALTGRAD_CORE_TABLE_IMPL_H
+
+#include "Tensor.h"
+#include "table.h"
+
+#include <string>
+#include <vector>
+
+namespace altgrad::core {
+
+// How a tensor is known again: the object, its memory, dtype, sizes and
+// strides.
+struct Seen {
+  Handle handle;
+  const void *object;
+  const void *data;
+  size_t words; // in Table::words: the object's own
+  size_t shape; // in Table::shapes: sizes, then strides
+  int64_t dims;
+  int32_t type;
+};
+
+// What the rows of one set have in common.
+struct SetRows {
+  std::string grad; // name of the stream
+  int64_t first = 0, last = 0;
+  size_t firstSeen = 0, width = 0; // entries of `seen` for a row
+  int64_t sum = -1; // the phase that reads its gradients alone, first of all
+};
+
+class Table {
+public:
+  Table(altgrad_bundle *bundle, altgrad_plan *plan,
+        const altgrad_tensor *tensors, const int32_t *types, int64_t count,
+        const Handle *handles, const int64_t *widths);
+
+  void use(void *memory, uint64_t size, bool host) {
+    workspace = memory, bytes = size, onHost = host;
+  }
+  void arrange(int64_t row, const int64_t *strides);
+
+  int32_t look(const Handle *grads, bool trusted);
+  void fetchRows(int64_t first, int64_t last, bool params) const;
+  const uint8_t *present() const { return present_.data(); }
+  int64_t rows() const { return int64_t(rows_.size()); }
+
+  void run(const uint8_t *summed, int64_t last, void *stream);
+  bool sum(int64_t row, Handle grad);
+  void count(int64_t counts[2]) const {
+    counts[0] = counted[0], counts[1] = counted[1];
+  }
+
+private:
+  struct Row {
+    int64_t numel;
+    int32_t type;      // of its gradient
+    size_t strides;    // in `shapes`: how its elements are visited
+    bool isContiguous; // and whether that is the plain order
+  };
+  // What one thread has found.
+  struct Part {
+    bool trusted;
+    bool stale = false, odd = false, moved = false;
+  };
+  // Of the workspace: what sweeps leave of each chunk.
+  struct Words {
+    uint32_t *first;
+    int64_t count, chunks;
+    uint32_t &at(int64_t word, int64_t chunk) const {
+      return first[word * chunks + chunk];
+    }
+  };
+
+  void readSets(altgrad_bundle *bundle);
+  void findSums(altgrad_bundle *bundle);
+  size_t add(const int64_t *words, int64_t count);
+  Seen seenNow(Handle handle);
+
+  const Seen &paramOf(const SetRows &set, int64_t row) const {
+    return seen[set.firstSeen + size_t(row - set.first) * set.width];
+  }
+  bool isSame(const Seen &seen) const;
+  bool isUntouched(const Seen &seen) const;
+  bool reads(int64_t row, const Seen &param, Handle grad) const;
+  void lookAt(const SetRows &set, int64_t row, Handle grad, Part &part);
+  void look(const SetRows &set, int64_t begin, int64_t end,
+            const Handle *grads, Part &part);
+  void bindPresent();
+  void bindGradients();
+
+  const SetRows &setOf(int64_t row) const;
+  void countChunks();
+  Words chunkWords() const;
+  int64_t tellingChunk(int64_t row) const;
+  bool isUntouched(const SetRows &set, int64_t row);
+  void sweep(const SetRows &set, int64_t first, int64_t last);
+  void runSums(const uint8_t *summed);
+
+  altgrad_plan *plan;
+  std::vector<SetRows> sets;
+  std::vector<Row> rows_;
+  std::vector<Seen> seen; // parameter, what is kept, count; row by row
+  std::vector<int64_t> shapes;
+  std::vector<uint64_t> words;
+  std::vector<const void *> grads;
+  std::vector<uint8_t> present_, takesPart; // now, and as it was bound
+  uint64_t keys = 0; // of a plain gradient
+  bool moved = true; // a gradient is not where it was bound
+
+  void *workspace = nullptr;
+  uint64_t bytes = 0;
+  bool onHost = true;
+  int64_t nextPhase = 0;
+
+  bool hasRun = false, anySummed = false;
+  std::vector<const void *> summedData; // where the gradient lay; null: none
+  std::vector<int64_t> firstChunks;     // of each row, and the end
+  int64_t counted[2] = {0, 0};
+};
+
+} // namespace altgrad::core
+
+#endif // ALTGRAD_CORE_TABLE_IMPL_H

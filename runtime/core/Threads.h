@@ -1,0 +1,47 @@
+// Work on torch's own threads: a second pool beside it would fight for the
+// cores.
+#ifndef ALTGRAD_CORE_THREADS_H
+#define ALTGRAD_CORE_THREADS_H
+
+#include "Errors.h"
+
+#include <torch/csrc/stable/c/shim.h>
+
+#include <mutex>
+
+namespace altgrad::core {
+
+// Rows for which it pays to wake another thread.
+constexpr int64_t rowsOfAThread = 128;
+
+// Calls body(begin, end) for parts of [0, count). What one part throws is
+// thrown here when all are done.
+template <typename Body> void onThreads(int64_t count, const Body &body) {
+  struct Context {
+    const Body &body;
+    std::mutex lock;
+    std::exception_ptr thrown;
+  } context{body, {}, {}};
+  auto part = [](int64_t begin, int64_t end, void *given) {
+    auto &context = *static_cast<Context *>(given);
+    try {
+      context.body(begin, end);
+    } catch (...) {
+      std::lock_guard<std::mutex> held(context.lock);
+      context.thrown = std::current_exception();
+    }
+  };
+  int32_t status = 0;
+  if (count <= rowsOfAThread)
+    part(0, count, &context);
+  else
+    status = torch_parallel_for(0, count, rowsOfAThread, part, &context);
+  if (context.thrown)
+    std::rethrow_exception(context.thrown);
+  if (status)
+    throw Refusal(ALTGRAD_SYSTEM, "torch's threads have failed");
+}
+
+} // namespace altgrad::core
+
+#endif // ALTGRAD_CORE_THREADS_H
