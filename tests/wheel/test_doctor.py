@@ -48,11 +48,11 @@ STEPPED = dict(version="2.11.0+cu130", cuda="13.0", native="", binder="native", 
 @pytest.mark.parametrize("found, state, words", [
     (STEPPED, OK, "ok torch: 2.11.0+cu130, for CUDA 13.0"),
     (STEPPED, OK, "ok native module: for torch 2.11.0+cu130 and this Python"),
-    (STEPPED, OK, "AdamW on the CPU, 3.0 ms, the first one; tensors are looked at in native code"),
+    (STEPPED, OK, "AdamW on the CPU, 3.0 ms, the first one; tensors are looked at by native code"),
     ({**STEPPED, "cuda": None}, OK, "for CPUs only"),
     ({**STEPPED, "version": "2.9.1"}, NOTE, "note torch: 2.9.1, for CUDA 13.0 -> altgrad is tested with torch 2.10"),
     ({**STEPPED, "native": "is not in /lib", "binder": "python"}, NOTE, "note native module: is not in /lib -> none needed"),
-    ({**STEPPED, "native": "x", "binder": "python"}, OK, "tensors are looked at in Python"),
+    ({**STEPPED, "native": "x", "binder": "python"}, OK, "tensors are looked at by libaltgrad_torch.so"),
     (dict(failed="No module named 'torch'"), BAD, "BAD torch: No module named 'torch' -> pip install torch"),
     ({}, BAD, "BAD torch: said nothing"),
     (dict(version="2.11.0", failed="no bundle"), BAD, "BAD a step: no bundle")])

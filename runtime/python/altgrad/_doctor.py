@@ -89,19 +89,20 @@ def torch(found):
                         "altgrad is tested with torch 2.10 and newer")
     if found.get("native"):
         lines.append(Line(NOTE, "native module", found["native"],
-                          "none needed: without it the same is done in Python, more slowly"))
+                          "none needed: libaltgrad_torch.so does the same beside every torch; a step of many "
+                          "small tensors takes longer"))
     elif "native" in found:
         lines.append(Line(OK, "native module", f"for torch {found['version']} and this Python"))
     if "ms" in found:
         lines.append(Line(OK, "a step", f"AdamW on the CPU, {found['ms']:.1f} ms, the first one; tensors "
-                                        f"are looked at in {_LOOKERS[found['binder']]}"))
+                                        f"are looked at by {_LOOKERS[found['binder']]}"))
     else:
         lines.append(Line(BAD, "a step", failed or "said nothing",
                           "the lines above may say why; if not, these words are a report's"))
     return lines
 
 
-_LOOKERS = {"native": "native code", "python": "Python"}
+_LOOKERS = {"native": "native code", "python": "libaltgrad_torch.so"}
 
 
 def _digits(text):

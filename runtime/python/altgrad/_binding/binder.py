@@ -1,4 +1,5 @@
-"""Chooses whether native code or Python looks at an optimizer's groups and tensors in every step."""
+"""Chooses what looks at an optimizer's groups and tensors in every step: native code for one torch, or the library
+for all of them."""
 
 import os
 from collections import defaultdict
@@ -30,7 +31,7 @@ def _there_is():
         native()
     except Error as error:
         if error.status != "NOT_FOUND":
-            warn(f"altgrad looks at tensors in Python, more slowly: {error}")
+            warn(f"altgrad looks at tensors through libaltgrad_torch.so, more slowly: {error}")
         return "python"
     return "native"
 
