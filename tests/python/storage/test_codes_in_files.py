@@ -93,6 +93,17 @@ def test_which_states_are_codes():
     assert entries[1] is own[1]  # a small tensor has float32 states
 
 
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float64])
+def test_what_torch_steps_is_no_code(dtype):
+    param = torch.nn.Parameter(torch.ones(8, dtype=dtype))
+    optimizer, theirs = altgrad.optim.Adagrad([param]), torch.optim.Adagrad([param])
+    param.grad = torch.ones_like(param)
+    optimizer.step()
+    assert optimizer.state_dict()["state"][0] is optimizer.state[param]
+    theirs.load_state_dict(optimizer.state_dict())
+    theirs.step()
+
+
 def test_an_entry_of_a_file_in_memory():
     """torch's ZeroRedundancyOptimizer puts the entries of a file into `state` by itself."""
     model, optimizer = stepped(altgrad.optim.AdamW8bit)

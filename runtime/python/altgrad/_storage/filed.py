@@ -38,7 +38,9 @@ def take_all(state):
 def _is_coded(key, held):
     """Whether a state is codes that are no numbers by their dtype alone."""
     state = held.get(key)
-    return isinstance(state, torch.Tensor) and (not state.is_floating_point() or scale_key(key) in held)
+    if not isinstance(state, torch.Tensor) or state.is_complex():
+        return False
+    return not state.is_floating_point() or scale_key(key) in held
 
 
 def _holds_codes(value):
