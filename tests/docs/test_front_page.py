@@ -1,5 +1,7 @@
 """The README is short, and its table of optimizers is what the classes are."""
+import os
 import re
+import subprocess
 
 import pytest
 import torch
@@ -45,6 +47,12 @@ def template_of(name):
 def test_it_is_read_in_three_minutes():
     lines = README.split("\n")
     assert len(lines) <= 151 and max(map(len, lines)) <= 120
+
+
+def test_it_counts_the_formats():
+    listed = subprocess.run([os.environ.get("ALTGRAD_OPT", "altgrad-opt"), "--list-formats"], capture_output=True,
+                            text=True, check=True).stdout.splitlines()
+    assert f"[{len(listed)} formats]" in README
 
 
 def test_every_class_is_in_the_table():
