@@ -21,7 +21,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p, POINTER(c_int32)),
 }
 
-# In these, nobody else may run Python.
+# These functions hold Python's lock while they run.
 _LOCKED = ("altgrad_table_entries_create", "altgrad_table_entries_same", "altgrad_table_look_at_list",
            "altgrad_table_fetch")
 

@@ -296,7 +296,7 @@ def main():
 
 
 def _write(text):
-    """0, or 1 where nobody can read it; a path may have letters that stdout has not."""
+    """0, or 1 if stdout is closed. A path may have letters that the encoding of stdout lacks."""
     try:
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(errors="backslashreplace")

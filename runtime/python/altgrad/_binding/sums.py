@@ -54,7 +54,7 @@ class Sums:
 
 
 def _is_plain(grad):
-    """Whether a gradient is what it looks like: memory, and nobody's wrapper."""
+    """Whether a gradient is a plain tensor in memory: strided, not negated lazily, of no subclass."""
     return (type(grad) is torch.Tensor and grad.layout == torch.strided and not grad.is_neg()
             and not grad._is_zerotensor() and not grad.is_inference())
 

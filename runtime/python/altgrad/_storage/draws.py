@@ -38,16 +38,16 @@ def _draws(name, modifiers):
 def place(optimizer, built):
     """Lets the steps of these Tables, which are new, draw by the optimizer's seed and count.
 
-    The count is the memory that they raise, so nobody copies it after a step. Each device
-    has its own; all of them step together, and the groups hold that of the first. `built`
-    knows from then on when something else lies there.
+    The steps raise the count where it lies, so it is not copied after a step. Each device has a count of its own. All
+    devices step together, and the groups hold the count of the first. From then on `built` notices if another tensor
+    takes its place.
     """
     groups, tables = optimizer.param_groups, built.tables
     if COUNT not in optimizer.defaults:
         return
     kept = [group for group in groups if COUNT in group] or [optimizer.defaults]
     last, seed = _checked(kept[0][COUNT], kept[0].get(SEED, optimizer.defaults[SEED]))
-    # A group that came later has the defaults' seed, whatever a file has said since.
+    # A group that was added later has the seed of the defaults, even if a file has another one.
     given = [group[SEED] for group in groups if group.get(SEED) not in (None, optimizer.defaults[SEED])]
     if others := [other for other in given if other != seed]:
         raise ValueError(f"there is one {SEED} for all param_groups, not {seed} and {others[0]}")

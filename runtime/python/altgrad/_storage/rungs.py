@@ -26,7 +26,7 @@ def check_params(optimizer, params):
 
 
 def take_gradients(params, words):
-    """Lets parameters that hold codes have gradients of float32, where nobody has said another dtype."""
+    """Lets parameters that hold codes have gradients of float32, unless another dtype was set."""
     for param in params:
         if param.dtype in code_dtypes(words) and getattr(param, "grad_dtype", None) == param.dtype:
             param.grad_dtype = torch.float32

@@ -153,7 +153,7 @@ class GradScaler(torch.amp.GradScaler):
         return result
 
     def _step_checked(self, optimizer, state, own, kwargs):
-        """torch's way: the check is done, or somebody has scaled the gradients once more."""
+        """Steps as torch's scaler does: the gradients have been checked, or were scaled once more."""
         if state["stage"] is OptState.READY:
             self._check_inf_per_device(optimizer)
             own = self._scale * own

@@ -158,15 +158,16 @@ def is_differentiated():
 
 
 def is_seen(x):
-    """Whether somebody but autograd looks on: a tracer, a transform, a mode, a class of its own, or meta without
-    memory. Else the operator's way around is spared, which takes longer than to round 10,000 elements."""
+    """Whether more than autograd has to see the call: a tracer, a transform, a mode, the class of a tensor; or whether
+    the tensor is on the meta device. Otherwise the kernel is called directly, because the call of an operator takes
+    longer than rounding 10,000 elements."""
     return (torch.compiler.is_compiling() or get_interpreter_stack() is not None or forward_ad._current_level >= 0
             or type(x) not in PLAIN or x.is_meta or _len_torch_dispatch_stack() > 0 or _is_tracing())
 
 
 def are_seen(x, scale):
-    """The same of both: an operator asks the class of a scale what to do, too. Raises RuntimeError where nobody
-    looks on and elements lie beyond a storage."""
+    """`is_seen` of both tensors: an operator also asks the class of a scale. Otherwise raises RuntimeError if elements
+    lie beyond the end of a storage."""
     if is_seen(x) or (isinstance(scale, torch.Tensor) and type(scale) not in PLAIN):
         return True
     check_memory(x, scale)

@@ -58,7 +58,7 @@ def as_tensor(number, grads):
 
 
 def is_traced():
-    """Whether somebody wants to see an operator instead of its kernel."""
+    """Whether a tracer or a mode has to see an operator instead of its kernel."""
     return torch.compiler.is_compiling() or _len_torch_dispatch_stack() > 0 or _is_tracing()
 
 

@@ -35,8 +35,8 @@ def look(tensors, written, order=None):
     """The Look of a list that is not empty; None where torch has to do it.
 
     `written`: the kernel changes the tensors, so no two may share memory. `order`: tensors in
-    the order of whose elements these are read. Raises what torch raises where nobody may write,
-    and where elements lie beyond a storage.
+    the order of whose elements these are read. Raises what torch raises if a tensor must not be written, or if elements
+    lie beyond the end of a storage.
     """
     found = native().look(tensors, written) if binder() == "native" else None
     if found and is_known(tensors[0].device):

@@ -227,8 +227,8 @@ def _codes(x, fmt, scale):
 
 
 def _by_native(x, fmt, scale, into, block=None):
-    """The result where nobody but autograd looks on and native code takes `x` and the scale, in a fifth of the time of
-    `_run` for small ones: with its gradient, which is not masked. None elsewhere, and where something is wrong."""
+    """The result, with its gradient, if only autograd has to see the call and native code takes `x` and the scale.
+    For small tensors this takes a fifth of the time of `_run`. None in other cases, with a mask, and for errors."""
     if (torch.compiler.is_compiling() or type(fmt) is not str
             or block is not None and (type(block) is not int or not 0 < block < 1 << 62)):
         return None

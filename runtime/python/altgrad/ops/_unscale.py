@@ -122,7 +122,7 @@ def dynamic_loss_scale_update(found_inf: Number, loss_scale: Number, growth_trac
 
 
 def _inverse(scale):
-    """1 / scale: a number, or a tensor of float32 that nobody waits for."""
+    """1 / scale: a number, or a float32 tensor, which is not waited for."""
     if isinstance(scale, torch.Tensor):
         if scale.numel() != 1 or scale.is_complex():
             raise ValueError(f"loss_scale is a tensor of {scale.dtype} with shape {tuple(scale.shape)}; it has to "

@@ -62,7 +62,7 @@ def check_hypers(defaults):
     """Raises TypeError or ValueError for hyper-parameters of a rule that are no numbers or make no sense."""
     for key, value in defaults.items():
         try:
-            # Others lie on a device that nobody waits for, or are tensors whose shape is checked later.
+            # Other values lie on a device, where reading them would wait, or are tensors, whose shape is checked later.
             if isinstance(value, str) or isinstance(value, complex):
                 raise TypeError
             number = float(value) if not hasattr(value, "device") else 0.0

@@ -146,7 +146,7 @@ class GridOptim(Optimizer):
 
 
 def _check(key, value):
-    # A tensor may lie on a device that nobody waits for.
+    # Reading a tensor on a device would wait for it.
     if not isinstance(value, torch.Tensor) and not (isinstance(value, Real) and value >= 0.0):
         raise ValueError(f"Invalid {key} value: {value}; it has to be a number of at least 0")
 

@@ -129,10 +129,10 @@ def check_shards(optimizer):
 
 
 def _bound(theirs, grads, group, share, max_norm):
-    """(square of the norm, the norm, clip_grad_norm_'s coefficient); `share`: our own squares.
+    """(square of the norm, the norm, clip_grad_norm_'s coefficient); `share`: the squares of our own part.
 
-    All but the second are 0-dim tensors; it is a number where nobody has to wait for it.
-    With nobody else, torch's part is bounded in its own precision.
+    The first and the third are 0-dim tensors. The norm is a number if no device has to be waited for. If torch steps all
+    parameters, the norm is bounded in the precision of torch's gradients.
     """
     norm = theirs.norm(grads) if theirs else torch.zeros((), device="cpu")
     total = None
