@@ -266,7 +266,8 @@ LogicalResult SetStorage::readWord(StorageWord &word) {
   bool state = llvm::any_of(states, [&](BlockArgument state) { return rule.getName(state) == name; });
   auto steps = rule.getByRole("step");
   // As `states`, `step` may be said of a rule that has none.
-  bool step = !state && (name == "step" || (!steps.empty() && rule.getName(steps[0]) == name));
+  bool called = !steps.empty() && rule.getName(steps[0]) == name && !isCommon(name);
+  bool step = !state && (name == "step" || called);
   if (step)
     name = "step";
   if (!state && !step && !isCommon(name))
