@@ -3,6 +3,7 @@
 
 #include "dialect/Dialect.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 
@@ -31,7 +32,9 @@ void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target,
   numerics.target = target.name.str();
   manager.addPass(createLowerNumericsPass(numerics));
   if (canonicalize) {
-    manager.addPass(createCanonicalizerPass());
+    GreedyRewriteConfig config; // loops are structured yet: there are no blocks to merge
+    config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
+    manager.addPass(createCanonicalizerPass(config));
     manager.addPass(createCSEPass());
   }
   manager.addPass(createToLLVMPass());
