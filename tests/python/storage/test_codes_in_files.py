@@ -6,7 +6,10 @@ import pickle
 
 import pytest
 import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as checkpoint
 import torch.distributed.checkpoint.state_dict as dcp
+from torch.distributed.optim import ZeroRedundancyOptimizer
 
 import altgrad
 
@@ -111,6 +114,41 @@ def test_an_entry_of_a_file_in_memory():
     other.load_state_dict(model.state_dict())
     for param, entry in zip(other.parameters(), saved(optimizer)["state"].values()):
         second.state[param] = entry
+    for pair in (model, optimizer), (other, second):
+        step(*pair)
+    assert all(map(torch.equal, numbers(model), numbers(other)))
+
+
+@pytest.fixture
+def alone(tmp_path):
+    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def test_zero_saves_and_loads(alone):
+    model, optimizer = stepped(ZeroRedundancyOptimizer, optimizer_class=altgrad.optim.AdamW8bit)
+    optimizer.consolidate_state_dict(0)
+    file = saved(optimizer)
+    assert file["state"][0]["exp_avg"].keys() == {"codes"}
+    other, second = stepped(ZeroRedundancyOptimizer, steps=0, optimizer_class=altgrad.optim.AdamW8bit)
+    other.load_state_dict(model.state_dict())
+    second.load_state_dict(file)
+    for pair in (model, optimizer), (other, second):
+        step(*pair)
+    assert all(map(torch.equal, numbers(model), numbers(other)))
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_distributed_checkpoint_on_disk(flat, alone, tmp_path):
+    options = dcp.StateDictOptions(flatten_optimizer_state_dict=flat)
+    model, optimizer = stepped(altgrad.optim.AdamW8bit)
+    checkpoint.save({"o": dcp.get_optimizer_state_dict(model, optimizer, options=options)}, checkpoint_id=tmp_path / "file")
+    other, second = stepped(altgrad.optim.AdamW8bit, steps=1)
+    other.load_state_dict(model.state_dict())
+    file = {"o": dcp.get_optimizer_state_dict(other, second, options=options)}
+    checkpoint.load(file, checkpoint_id=tmp_path / "file")
+    dcp.set_optimizer_state_dict(other, second, file["o"], options=options)
     for pair in (model, optimizer), (other, second):
         step(*pair)
     assert all(map(torch.equal, numbers(model), numbers(other)))
