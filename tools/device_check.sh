@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A GPU day: "pack" makes build/device/altgrad-device.tar.xz where the compiler is; "run" checks and measures on the GPU
 # of this machine, in the checkout or in the unpacked archive, with torch and no network; in 9 minutes a table and
-# build/device/device_check.json. Without a word: what is possible here.
+# build/device/device_check.json, which grows part by part: "run --resume" goes on, "run --only facts" does a part alone.
+# Without a word: what is possible here.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 what=${1:-all}

@@ -38,6 +38,7 @@ class Cuda:
     """A GPU, by torch."""
 
     real = True
+    rubbish = None
 
     def __init__(self, device):
         self.device = torch.device(device if ":" in device else device + ":0")
@@ -56,11 +57,31 @@ class Cuda:
         finally:
             torch.cuda.set_sync_debug_mode(before)
 
+    def capability(self):
+        major, minor = torch.cuda.get_device_capability(self.device)
+        return 10 * major + minor
+
     def overlaps(self):
-        return torch.cuda.get_device_capability(self.device) >= (9, 0)
+        return self.capability() >= 90
 
     def stream(self):
         return torch.cuda.Stream(self.device)
+
+    def on_raw(self, handle):
+        """The driver's own stream of that handle is the current one."""
+        return torch.cuda.stream(torch.cuda.ExternalStream(handle, self.device))
+
+    def clock_ghz(self):
+        """Of the processors, now; None where nobody says."""
+        words = str(self.state().get("clocks.sm", "")).split()
+        return float(words[0]) / 1e3 if words and words[0].isdigit() else None
+
+    def flush(self):
+        """Drives what a sample is about to read out of the card's caches, on the current stream."""
+        if self.rubbish is None:
+            size = 4 * torch.cuda.get_device_properties(self.device).L2_cache_size
+            self.rubbish = torch.empty(max(size, 1 << 27), dtype=torch.uint8, device=self.device)
+        self.rubbish.zero_()
 
     def on(self, stream):
         return torch.cuda.stream(stream)
@@ -90,6 +111,25 @@ class Cuda:
             captured.replay()
         replay.kept = body  # what the graph reads belongs to it
         return replay
+
+    step_graph = graph
+
+    @contextlib.contextmanager
+    def filled(self, leave):
+        """All of the card's memory but `leave` bytes is taken; gives what is left in fact."""
+        taken, size = [], 1 << 36
+        while size >= 1 << 16:
+            try:
+                if self.free() < size + leave:
+                    raise torch.OutOfMemoryError
+                taken.append(torch.empty(size, dtype=torch.uint8, device=self.device))
+            except torch.OutOfMemoryError:
+                size //= 2
+        try:
+            yield self.free()
+        finally:
+            taken.clear()
+            self.free()
 
     def timed(self, body, ahead=0.0):
         """(ms on the device, ms of the CPU, whether the device had to wait for nobody); `ahead` ms of sleep come first."""
@@ -152,7 +192,7 @@ class StandIn:
             spec = importlib.util.spec_from_file_location("altgrad_test_device", where)
             spec.loader.exec_module(importlib.util.module_from_spec(spec))
         self.driver = ctypes.CDLL("libcuda.so.1")
-        self.driver.fakecuda_calls.restype = ctypes.c_int64
+        self.driver.fakecuda_calls.restype = self.driver.fakecuda_get.restype = ctypes.c_int64
 
     def synchronize(self):
         self.driver.fakecuda_drain()
@@ -177,6 +217,18 @@ class StandIn:
     def stream(self):
         return None
 
+    def on_raw(self, handle):
+        return contextlib.nullcontext()
+
+    def clock_ghz(self):
+        return None
+
+    def flush(self):
+        pass
+
+    def capability(self):
+        return self.driver.fakecuda_get(b"capability")
+
     def on(self, stream):
         return contextlib.nullcontext()
 
@@ -194,6 +246,31 @@ class StandIn:
 
     def graph(self, body):
         return body
+
+    def step_graph(self, step):
+        """A graph of the driver's, of what altgrad launches: operators of torch are done when they are called."""
+        from facts import Driver
+        cu, use = Driver(), torch.ops.altgrad_test_device.use_stream
+        before = use(self.device.index, -1)
+        stream = ctypes.c_void_p(use(self.device.index, before))
+        use(self.device.index, stream.value)
+        graph, ready = ctypes.c_void_p(), ctypes.c_void_p()
+        cu("cuStreamBeginCapture", stream, ctypes.c_int(0))
+        step()
+        cu("cuStreamEndCapture", stream, ctypes.c_void_p(ctypes.addressof(graph)))
+        use(self.device.index, before)
+        cu("cuGraphInstantiateWithFlags", ctypes.c_void_p(ctypes.addressof(ready)), graph, ctypes.c_uint64(0))
+        cu("cuGraphDestroy", graph)
+        return lambda: cu("cuGraphLaunch", ready, stream)
+
+    @contextlib.contextmanager
+    def filled(self, leave):
+        before = self.driver.fakecuda_get(b"memory")
+        self.driver.fakecuda_set(b"memory", ctypes.c_int64(leave))
+        try:
+            yield leave
+        finally:
+            self.driver.fakecuda_set(b"memory", ctypes.c_int64(before))
 
     def timed(self, body, ahead=0.0):
         start = time.perf_counter()

@@ -110,6 +110,18 @@ class Case:
         self.gpu.synchronize()
         return self.gpu.graph(step)
 
+    def ours_with_rates(self):
+        """Another rate in every step, as a schedule has it."""
+        step, number = self.ours(), 0
+        group = step.__self__.param_groups[0]
+
+        def scheduled():
+            nonlocal number
+            number += 1
+            group["lr"] = 1e-4 / (1 + number % 97)
+            return step()
+        return scheduled
+
     def ours_unaligned(self):
         """The same parameters and moments; gradients as views that begin an element behind 16 bytes."""
         own = Case.__new__(Case)
@@ -133,7 +145,7 @@ class Case:
     def candidates(self, compiles):
         real = self.gpu.real
         makers = {"copy": self.copy, "altgrad": self.ours, "altgrad, graph": self.ours_in_a_graph,
-                  "altgrad, unaligned": self.ours_unaligned}
+                  "altgrad, new rates": self.ours_with_rates, "altgrad, unaligned": self.ours_unaligned}
         if self.gpu.overlaps() and sum(self.sizes) <= OVERLAP_MOST:
             makers["altgrad, in turn"] = self.ours_in_turn
         if self.mode == "scaler+clip":
@@ -154,6 +166,7 @@ def interleaved(gpu, steps, rounds):
     seen, names = {name: [] for name in steps}, list(steps)
     for turn in range(rounds):
         for name in names[turn % len(names):] + names[:turn % len(names)]:
+            gpu.flush()
             # The GPU sleeps while the CPU enqueues the whole step.
             seen[name].append(gpu.timed(steps[name], ahead[name]))
     found = {}
@@ -204,38 +217,58 @@ def nothing(gpu):
     return {"device_ms": statistics.median(s[0] for s in samples), "cpu_ms": statistics.median(s[1] for s in samples)}
 
 
-def run(device, most, deadline, found, keep):
-    """Fills `found` with {"nothing": ..., "points": [...], "kernels": [...], "not_measured": [...]}; `keep` is called often.
+PARTS = [f"{dtype}-{mode}" for dtype in DTYPES for mode in MODES] + ["kernels", "compiled"]
 
-    The largest come last, then torch.compile, then each kernel alone: the profiler stays in the way of what follows it.
+
+def run(device, part, most, deadline, keep):
+    """One of PARTS: {"nothing": ..., "points": [...], "kernels": [...], "not_measured": [...]}; `keep` is called often.
+
+    A part is a process of its own: neither the profiler nor torch.compile stays in the way of what is measured.
     """
     gpu = gpus.find(device)
-    found |= {"nothing": nothing(gpu), "points": [], "kernels": [], "not_measured": []}
+    found = {"nothing": nothing(gpu), "points": [], "kernels": [], "not_measured": []}
     points = [(sizes, dtype, mode) for sizes in (SIZES if gpu.real else QUICK) for dtype in DTYPES for mode in MODES
               if sum(sizes) <= most]
+    compiled = part == "compiled"
+    if compiled:
+        points = [point for point in points if point in COMPILED or not gpu.real and point[2] == "plain"]
+    elif part != "kernels":
+        points = [(sizes, dtype, mode) for sizes, dtype, mode in points if f"{dtype}-{mode}" == part]
     # p, g twice, m, v; a copy of 8 streams and what foreach makes beside them.
     needs = lambda sizes, dtype: sum(sizes) * DTYPES[dtype].itemsize * 14
-    slow = [point for point in points if point in COMPILED or not gpu.real and point[2] == "plain"]
-    for what, point in [("times", p) for p in points] + [("compiled", p) for p in slow] + [("kernels", p) for p in points]:
-        sizes, dtype, mode = point
-        label = f"{len(sizes)} x {sizes[0]} {dtype} {mode} {what}"
+    for sizes, dtype, mode in points:
+        label = f"{len(sizes)} x {sizes[0]} {dtype} {mode} {part}"
         gc.collect()
         # The first compilation may take a minute.
-        short = time.monotonic() > deadline - 60 * (what == "compiled" and gpu.real) and "no time left"
+        short = time.monotonic() > deadline - 60 * (compiled and gpu.real) and "no time left"
         if not short and gpu.real and needs(sizes, dtype) > gpu.free():
             short = f"needs {needs(sizes, dtype) / 1e9:.0f} GB, {gpu.free() / 1e9:.0f} are free"
         start = time.monotonic()
         try:
-            if not short and what == "kernels":
-                found["kernels"].append(kernels(gpu, *point))
+            if not short and part == "kernels":
+                found["kernels"].append(kernels(gpu, sizes, dtype, mode))
             elif not short:
-                found["points"].append(measure(gpu, *point, what == "compiled"))
+                found["points"].append(measure(gpu, sizes, dtype, mode, compiled))
         except Exception as error:
             short = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+            if "CUDA error" in short:
+                raise
         if short:
             found["not_measured"].append(f"{label}: {short}")
         print(f"    {label}: {short or f'{time.monotonic() - start:.1f} s'}", flush=True)
-        keep()
+        keep(found)
+    found["device_after"] = gpu.state()
+    return found
+
+
+def merged(parts):
+    """The curve of all parts that have something."""
+    whole = {"nothing": None, "points": [], "kernels": [], "not_measured": []}
+    for part in parts:
+        whole["nothing"] = whole["nothing"] or part["nothing"]
+        for name in ("points", "kernels", "not_measured"):
+            whole[name] += part[name]
+    return whole
 
 
 def table(found):

@@ -45,11 +45,17 @@ def test_host_half_runs_from_the_archive(archive, tmp_path):
     assert "FAILED" not in done.stdout
 
 
-def test_says_why_not(archive):
+def has_gpu():
+    import torch
+    return torch.cuda.is_available()
+
+
+def test_says_why_not(archive, tmp_path):
     """Without a GPU: words and a status of its own."""
-    if not device_check.why_not("cuda:0"):
+    if has_gpu():
         pytest.skip("there is a GPU")
-    done = subprocess.run([sys.executable, ROOT / "tools" / "device_check.py", "run"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, ROOT / "tools" / "device_check.py", "run", "--json", tmp_path / "report.json"],
+                          capture_output=True, text=True)
     assert done.returncode == device_check.NOT_RUN
     assert "not run on a GPU: " in done.stdout
 
@@ -76,12 +82,16 @@ def test_all_of_it_from_the_archive_on_the_test_driver(archive, tmp_path, test_d
     report = json.loads((tmp_path / "report.json").read_text())
     skipped = {name for name, verdict, *_ in report["checks"] if verdict != "passed"}
     assert skipped <= {"several_streams", "graph_replay", "above_two_billion", "opcode_forms", "libtorch_cases"}
-    assert len(report["checks"]) > 25 and len(report["startup"]["rows"]) == 4
+    assert len(report["checks"]) > 35 and len(report["startup"]["rows"]) == 4
+    facts = report["facts"]
+    assert {"copy_tb_s", "launch_us", "first_launch_us", "overlapped_launch_us", "graph_launch_us", "memory_ns", "cache_ns",
+            "jit_ms", "load_cubin_ms", "machine"} <= set(facts)
+    assert [row[0] for row in report["checks"]][0] == "facts" and report["checks"][-1][0] == "curve-compiled"
     curve = report["curve"]
     assert len(curve["points"]) == 16 and len(curve["kernels"]) == 12 and not curve["not_measured"]
     for point in curve["points"]:
         assert not point["left_out"]
-        assert {"copy", "altgrad", "altgrad, graph", "altgrad, unaligned", "altgrad, in turn", "torch fused",
+        assert {"copy", "altgrad", "altgrad, graph", "altgrad, new rates", "altgrad, unaligned", "altgrad, in turn", "torch fused",
                 "torch foreach"} <= set(point["candidates"])
     assert all(entry["launches"] for entry in curve["kernels"])
     assert sum("torch compile" in point["candidates"] for point in curve["points"]) == 4
@@ -116,9 +126,8 @@ for case in spoil, wait:
 
 
 def test_on_a_gpu(archive, tmp_path):
-    why = device_check.why_not("cuda:0")
-    if why:
-        pytest.skip(f"not run on a GPU: {why}")
+    if not has_gpu():
+        pytest.skip("not run on a GPU: torch finds no CUDA device")
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     done = subprocess.run([sys.executable, "tools/device_check.py", "run", "--no-bench"],

@@ -40,6 +40,12 @@ def compile_bundle(out, rule, storage="", targets="x86-64-v3,x86-64-v4", options
     return out
 
 
+def ptx(rule, target, options=()):
+    """The PTX of a step for one target."""
+    command = [compiler(), f"--rule={rule}", f"--rule-path={ROOT / 'templates'}", f"--target={target}", "--emit=ptx", *options]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+
+
 def library():
     path = pathlib.Path(os.environ.get("ALTGRAD_LIBRARY", ROOT / "build" / "lib" / "libaltgrad.so"))
     try:
