@@ -21,6 +21,7 @@ protected:
                 const std::string &targets = "x86-64-v3,sm_80,sm_90") {
     BundlePointer bundle = compile(stepsOfUsers[1], targets);
     return inChild([&] {
+      setenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH", "1", 1);
       setUp();
       expectHostBytes(bundle.get(), 0, capability);
       int64_t calls = fakecuda_calls("cuLaunchKernelEx");
@@ -33,6 +34,7 @@ protected:
   std::string planted(char *(*edit)(const char *), bool races) {
     BundlePointer bundle = compile(stepsOfUsers[1]);
     EXPECT_EQ(inChild([&] {
+                setenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH", "1", 1);
                 fakecuda_set("races", races);
                 fakecuda_edit(edit);
                 Model host = start(bundle.get()), device = start(bundle.get());
@@ -74,8 +76,12 @@ TEST_F(CudaOverlap, NotWithCodeThatDoesNotWaitOrADriverThatCannot) {
   EXPECT_EQ(dependent([] {}, 80), 0) << printed;
   EXPECT_EQ(dependent([] {}, 90, "x86-64-v3,sm_80"), 0) << printed;
   EXPECT_EQ(dependent([] { fakecuda_missing("cuLaunchKernelEx"); }), 0);
+}
+
+TEST_F(CudaOverlap, OnlyWhereItIsAskedFor) {
   EXPECT_EQ(dependent([] { setenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH", "0", 1); }),
             0);
+  EXPECT_EQ(dependent([] { unsetenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH"); }), 0);
 }
 
 // Of 520 tensors: six launches, any two neighbours of which overlap.
@@ -83,6 +89,7 @@ TEST_F(CudaOverlap, ManySmallLaunches) {
   BundlePointer bundle = compile(stepsOfUsers[1]);
   for (int seed : {0, 1})
     EXPECT_EQ(inChild([&] {
+                setenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH", "1", 1);
                 fakecuda_set("seed", seed);
                 fakecuda_set("races", seed);
                 Model host(bundle.get(), std::vector<int64_t>(520, 9), 2);
