@@ -159,7 +159,7 @@ std::optional<AdamKind> altgrad::readAdam(RuleOp rule, ArrayRef<StringRef> optio
   };
   for (auto [name, kind] : {std::pair("adam", AdamKind::Plain), std::pair("adamw", AdamKind::Shrinks)}) {
     OwningOpRef<RuleOp> adam = findRule(name, "", rule.getLoc());
-    for (ArrayRef<StringRef> bounded : {ArrayRef<StringRef>(), ArrayRef<StringRef>("amsgrad")}) {
+    for (const std::vector<StringRef> &bounded : {std::vector<StringRef>(), {"amsgrad"}}) {
       if (!adam || !gradientOf(rule))
         return std::nullopt;
       Alike alike({rule, options}, {*adam, bounded});
