@@ -122,7 +122,7 @@ void Table::look(const SetRows &set, int64_t begin, int64_t end,
 
 int32_t Table::look(const Handle *now, bool trusted) {
   std::atomic<bool> stale = false, odd = false, anyMoved = moved;
-  onThreads(rows(), [&](int64_t begin, int64_t end) {
+  int32_t failed = onThreads(rows(), [&](int64_t begin, int64_t end) {
     Part part{trusted};
     for (const SetRows &set : sets)
       if (int64_t first = std::max(begin, set.first),
@@ -133,6 +133,8 @@ int32_t Table::look(const Handle *now, bool trusted) {
     odd = odd | part.odd;
     anyMoved = anyMoved | part.moved;
   });
+  if (failed)
+    throw Refusal(ALTGRAD_SYSTEM, "torch's threads have failed");
   moved = anyMoved;
   if (stale)
     return ALTGRAD_STALE;

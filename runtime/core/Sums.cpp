@@ -35,49 +35,28 @@ bool Table::sum(int64_t row, Handle grad) {
   // What is not 0 afterwards is of this sweep.
   const int64_t first = firstChunks[size_t(row)];
   const int64_t last = firstChunks[size_t(row) + 1];
-  const Words words = chunkWords();
-  for (int64_t word = 0; word < words.count; ++word)
-    std::fill(&words.at(word, first), &words.at(word, last), 0);
+  chunkWords().clear(first, last);
   sweep(set, first, last);
   summedData[size_t(row)] = data;
   anySummed = true;
   return true;
 }
 
-Table::Words Table::chunkWords() const {
-  Words words{nullptr, 0, 0};
-  uint64_t offset = 0;
-  check(altgrad_partials(plan, &offset, &words.count, &words.chunks));
-  void *first = static_cast<char *>(workspace) + offset;
-  words.first = static_cast<uint32_t *>(first);
+ChunkWords Table::chunkWords() const {
+  ChunkWords words;
+  check(words.find(plan, workspace));
   return words;
-}
-
-// A chunk of the row that shows whether its gradient was changed without a
-// trace in its version: one with a sum, which is neither 0 nor a verdict's 1.
-int64_t Table::tellingChunk(int64_t row) const {
-  const int64_t first = firstChunks[size_t(row)];
-  const Words words = chunkWords();
-  for (int64_t word = 0; word < words.count; ++word)
-    for (int64_t chunk = first; chunk < firstChunks[size_t(row) + 1]; ++chunk)
-      if (words.at(word, chunk) > 1)
-        return chunk;
-  return first;
 }
 
 // Sums one chunk again: unscale_ and collectives write whole gradients and
 // raise no version.
 bool Table::isUntouched(const SetRows &set, int64_t row) {
-  const int64_t chunk = tellingChunk(row);
-  const Words words = chunkWords();
-  std::vector<uint32_t> before;
-  for (int64_t word = 0; word < words.count; ++word)
-    before.push_back(words.at(word, chunk));
+  const ChunkWords words = chunkWords();
+  const int64_t chunk = words.telling(firstChunks[size_t(row)],
+                                      firstChunks[size_t(row) + 1]);
+  const std::vector<uint32_t> before = words.of(chunk);
   sweep(set, chunk, chunk + 1);
-  for (int64_t word = 0; word < words.count; ++word)
-    if (words.at(word, chunk) != before[size_t(word)])
-      return false;
-  return true;
+  return words.of(chunk) == before;
 }
 
 void Table::sweep(const SetRows &set, int64_t first, int64_t last) {

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_CORE_TABLE_IMPL_H
 #define ALTGRAD_CORE_TABLE_IMPL_H
 
+#include "ChunkWords.h"
 #include "Tensor.h"
 #include "table.h"
 
@@ -64,14 +65,6 @@ private:
     bool trusted;
     bool stale = false, odd = false, moved = false;
   };
-  // Of the workspace: what sweeps leave of each chunk.
-  struct Words {
-    uint32_t *first;
-    int64_t count, chunks;
-    uint32_t &at(int64_t word, int64_t chunk) const {
-      return first[word * chunks + chunk];
-    }
-  };
 
   void readSets(altgrad_bundle *bundle);
   void findSums(altgrad_bundle *bundle);
@@ -92,8 +85,7 @@ private:
 
   const SetRows &setOf(int64_t row) const;
   void countChunks();
-  Words chunkWords() const;
-  int64_t tellingChunk(int64_t row) const;
+  ChunkWords chunkWords() const;
   bool isUntouched(const SetRows &set, int64_t row);
   void sweep(const SetRows &set, int64_t first, int64_t last);
   void runSums(const uint8_t *summed);

@@ -3,10 +3,9 @@
 #ifndef ALTGRAD_CORE_THREADS_H
 #define ALTGRAD_CORE_THREADS_H
 
-#include "Errors.h"
-
 #include <torch/csrc/stable/c/shim.h>
 
+#include <exception>
 #include <mutex>
 
 namespace altgrad::core {
@@ -15,8 +14,10 @@ namespace altgrad::core {
 constexpr int64_t rowsOfAThread = 128;
 
 // Calls body(begin, end) for parts of [0, count). What one part throws is
-// thrown here when all are done.
-template <typename Body> void onThreads(int64_t count, const Body &body) {
+// thrown here when all are done. The result is not 0 where torch's threads have
+// failed.
+template <typename Body>
+[[nodiscard]] int32_t onThreads(int64_t count, const Body &body) {
   struct Context {
     const Body &body;
     std::mutex lock;
@@ -38,8 +39,7 @@ template <typename Body> void onThreads(int64_t count, const Body &body) {
     status = torch_parallel_for(0, count, rowsOfAThread, part, &context);
   if (context.thrown)
     std::rethrow_exception(context.thrown);
-  if (status)
-    throw Refusal(ALTGRAD_SYSTEM, "torch's threads have failed");
+  return status;
 }
 
 } // namespace altgrad::core

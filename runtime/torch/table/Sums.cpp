@@ -44,19 +44,14 @@ void TensorTable::sum(int64_t row) {
   // What is not 0 afterwards is of this sweep.
   const int64_t first = firstChunks[size_t(row)];
   const int64_t last = firstChunks[size_t(row) + 1];
-  const Words words = chunkWords();
-  for (int64_t word = 0; word < words.count; ++word)
-    std::fill(&words.at(word, first), &words.at(word, last), 0);
+  chunkWords().clear(first, last);
   sweep(index, first, last);
   of = std::move(now);
 }
 
-TensorTable::Words TensorTable::chunkWords() const {
-  Words words{nullptr, 0, 0};
-  uint64_t offset = 0;
-  check(altgrad_partials(plan.get(), &offset, &words.count, &words.chunks));
-  void *first = static_cast<char *>(workspace->get()) + offset;
-  words.first = static_cast<uint32_t *>(first);
+altgrad::core::ChunkWords TensorTable::chunkWords() const {
+  core::ChunkWords words;
+  check(words.find(plan.get(), workspace->get()));
   return words;
 }
 
@@ -70,31 +65,15 @@ bool TensorTable::isSummed(int64_t row) const {
          grad->version_counter().current_version() == of->version;
 }
 
-// A chunk of the row that shows whether its gradient was changed without a
-// trace in its version: one with a sum, which is neither 0 nor a verdict's 1.
-int64_t TensorTable::tellingChunk(int64_t row) const {
-  const int64_t first = firstChunks[size_t(row)];
-  const Words words = chunkWords();
-  for (int64_t word = 0; word < words.count; ++word)
-    for (int64_t chunk = first; chunk < firstChunks[size_t(row) + 1]; ++chunk)
-      if (words.at(word, chunk) > 1)
-        return chunk;
-  return first;
-}
-
 // Sums one chunk again: unscale_ and collectives write whole gradients and
 // raise no version.
 bool TensorTable::isUntouched(size_t set, int64_t row) {
-  const int64_t chunk = tellingChunk(row);
-  const Words words = chunkWords();
-  std::vector<uint32_t> before;
-  for (int64_t word = 0; word < words.count; ++word)
-    before.push_back(words.at(word, chunk));
+  const core::ChunkWords words = chunkWords();
+  const int64_t chunk = words.telling(firstChunks[size_t(row)],
+                                      firstChunks[size_t(row) + 1]);
+  const std::vector<uint32_t> before = words.of(chunk);
   sweep(set, chunk, chunk + 1);
-  for (int64_t word = 0; word < words.count; ++word)
-    if (words.at(word, chunk) != before[size_t(word)])
-      return false;
-  return true;
+  return words.of(chunk) == before;
 }
 
 void TensorTable::sweep(size_t set, int64_t first, int64_t last) {

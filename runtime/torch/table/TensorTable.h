@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_TORCH_TENSORTABLE_H
 #define ALTGRAD_TORCH_TENSORTABLE_H
 
+#include "core/ChunkWords.h"
 #include "table/Program.h"
 #include "tensors/Ranges.h"
 #include "tensors/Seen.h"
@@ -133,16 +134,7 @@ private:
   bool isSummed(int64_t row) const;
   void runSums();
   void sweep(size_t set, int64_t first, int64_t last);
-  // Of the workspace: what sweeps leave of each chunk.
-  struct Words {
-    uint32_t *first;
-    int64_t count, chunks;
-    uint32_t &at(int64_t word, int64_t chunk) const {
-      return first[word * chunks + chunk];
-    }
-  };
-  Words chunkWords() const;
-  int64_t tellingChunk(int64_t row) const;
+  core::ChunkWords chunkWords() const;
   bool isUntouched(size_t set, int64_t row);
   void finish();
 

@@ -3,43 +3,19 @@
 #ifndef ALTGRAD_TORCH_THREADS_H
 #define ALTGRAD_TORCH_THREADS_H
 
+#include "core/Threads.h"
+
 #include <c10/util/Exception.h>
 #include <torch/csrc/stable/c/shim.h>
 
 #include <cstdint>
-#include <exception>
-#include <mutex>
 
 namespace altgrad::optim {
 
-// Rows for which it pays to wake another thread.
-constexpr int64_t rowsOfAThread = 128;
-
-// Calls body(begin, end) for parts of [0, count). What one part throws is
-// thrown here when all are done.
+// core::onThreads, which throws where torch's threads have failed.
 template <typename Body> void onThreads(int64_t count, const Body &body) {
-  struct Context {
-    const Body &body;
-    std::mutex lock;
-    std::exception_ptr thrown;
-  } context{body, {}, {}};
-  auto part = [](int64_t begin, int64_t end, void *given) {
-    auto &context = *static_cast<Context *>(given);
-    try {
-      context.body(begin, end);
-    } catch (...) {
-      std::lock_guard<std::mutex> held(context.lock);
-      context.thrown = std::current_exception();
-    }
-  };
-  int32_t status = 0;
-  if (count <= rowsOfAThread)
-    part(0, count, &context);
-  else
-    status = torch_parallel_for(0, count, rowsOfAThread, part, &context);
-  if (context.thrown)
-    std::rethrow_exception(context.thrown);
-  TORCH_CHECK(status == 0, "altgrad: torch's threads have failed");
+  TORCH_CHECK(core::onThreads(count, body) == 0,
+              "altgrad: torch's threads have failed");
 }
 
 // The same as an altgrad_parallel_for, for kernels.
