@@ -357,9 +357,10 @@ LogicalResult SetStorage::checkRemainder() const {
   return success();
 }
 
-LogicalResult SetStorage::checkBounded() const {
+LogicalResult SetStorage::checkBounded() {
   StringRef bounded = ",bounded";
-  if (!readAdam(rule, options))
+  adam = readAdam(rule, options);
+  if (!adam)
     return about("copy", bounded) << " of rule '" << rule.getSymName()
                << "', whose steps have no bound that is known; adam's and adamw's have one, write delayed or current";
   for (BlockArgument state : states)

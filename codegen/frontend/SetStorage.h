@@ -6,6 +6,9 @@
 
 namespace altgrad {
 
+/// What Adam does before it moves a parameter.
+enum class AdamKind { Plain, Shrinks };
+
 class SetStorage {
 public:
   /// `rule` is null for a set without one. `several`: the step has other sets, too.
@@ -53,6 +56,7 @@ public:
   const bool several;
   llvm::SmallVector<llvm::StringRef> options;
   llvm::SmallVector<mlir::BlockArgument> states; // that are stored
+  std::optional<AdamKind> adam;                  // known where a copy is bounded by it
 
 private:
   const StorageWord *find(llvm::StringRef stream) const;
@@ -69,15 +73,13 @@ private:
   mlir::LogicalResult take(StorageWord &word);
   mlir::LogicalResult checkRounding() const;
   mlir::LogicalResult checkRemainder() const;
-  mlir::LogicalResult checkBounded() const;
+  mlir::LogicalResult checkBounded();
   mlir::LogicalResult checkRungs() const;
 
   mlir::MLIRContext &context;
   llvm::SmallVector<StorageWord> words;
 };
 
-/// What Adam does before it moves a parameter.
-enum class AdamKind { Plain, Shrinks };
 /// Whether a rule is Adam as templates/adam.mlir and adamw.mlir compute it, with whatever
 /// gradient.
 std::optional<AdamKind> readAdam(RuleOp rule, llvm::ArrayRef<llvm::StringRef> options);

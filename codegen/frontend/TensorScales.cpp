@@ -194,7 +194,7 @@ Value ScaledStream::boundOfLargest(Value newest) {
   Value slack = ops.f64("slack", 1.015625), rate = ops.abs("lr", lr);
   Value move = ops.mul("move", ops.mul("moves", rate, most), slack);
   Value kept = ops.wide("before", newest);
-  if (readAdam(set.rule, set.storage.options) == AdamKind::Shrinks) {
+  if (set.storage.adam == AdamKind::Shrinks) {
     Value less = ops.sub("less", one, ops.mul("decay", lr, set.hypers["decay"]));
     kept = ops.mul("kept", kept, ops.abs("factor", less));
   }
