@@ -10,6 +10,10 @@
 using namespace mlir;
 using namespace altgrad;
 
+static StringRef firstWord(StringRef text) {
+  return text.take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+}
+
 namespace {
 // A sentence of MLIR's, and the text around the place that it is about.
 struct Mistake {
@@ -28,9 +32,7 @@ struct Mistake {
   }
   // What stands behind it, after blanks.
   StringRef next() const { return line().ltrim(); }
-  StringRef nextWord() const {
-    return next().take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
-  }
+  StringRef nextWord() const { return firstWord(next()); }
   // The operation that it is said of, without a dialect that need not be written.
   StringRef operation() const {
     StringRef name = quoted();
@@ -44,6 +46,7 @@ static bool isNumeral(char c) {
   return llvm::isAlnum(c) || c == '.' || c == '-' || c == '+';
 }
 
+static constexpr StringRef typeWords[] = {"f32", "f64", "i64", "i1", "bf16", "f16"};
 static constexpr char types[] = "types are f32, f64, i64 and i1";
 static constexpr char yields[] =
     "the last operation is written altgrad.yield param(%w1) state(%m1, %v1), with a state for each "
@@ -58,7 +61,7 @@ static std::string writtenAs(const Mistake &mistake) {
     return yields;
   if (line.starts_with("%"))
     line = line.split('=').second.ltrim();
-  line = line.take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; });
+  line = firstWord(line);
   line.consume_front("arith.");
   for (const AllowedOperation &op : allowedOperations()) {
     StringRef name = op.name;
@@ -104,7 +107,7 @@ static std::string unknownOperation(const Mistake &mistake) {
       return number;
   if (StringRef(mistake.before).contains("altgrad.yield"))
     return yields;
-  if (llvm::is_contained({"f32", "f64", "i64", "i1", "f16", "bf16"}, name))
+  if (llvm::is_contained(typeWords, name))
     return (": stands in front of a type: write : " + name).str();
   if (rest.starts_with("="))
     return ("the name of a value begins with %: write %" + name + " =").str();
@@ -129,8 +132,7 @@ static std::string unknownOperation(const Mistake &mistake) {
 // A value of one type where another is wanted.
 static std::string otherType(const Mistake &mistake) {
   StringRef value = mistake.quoted(0), wanted = mistake.quoted(1), has = mistake.quoted(2);
-  static constexpr StringRef known[] = {"f32", "f64", "i64", "i1", "bf16", "f16"};
-  if (!llvm::is_contained(known, wanted) && !wanted.starts_with("!altgrad"))
+  if (!llvm::is_contained(typeWords, wanted) && !wanted.starts_with("!altgrad"))
     return ("'" + wanted + "' is no type of a rule, which computes one element; " + types).str();
   std::string words = ("'" + value + "' is " + has + " and is used as " + wanted).str();
   if (has == "i1")

@@ -86,33 +86,28 @@ struct Options {
       "rule",
       cl::desc(
           "Generates a step from a rule: the name of a stock rule, or a file "
-          "such "
-          "as ./mine.mlir. Options of the rule that are on follow in braces: "
-          "adam{amsgrad}"),
+          "such as ./mine.mlir. Options of the rule that are on follow in "
+          "braces: adam{amsgrad}"),
       cl::cat(category)};
   cl::opt<std::string> storage{
       "storage",
       cl::desc(
           "With --rule: the format of each stream, as in \"param=bf16 "
-          "master=f32 "
-          "m=bf16 states=param copy=ocp.e4m3fn step=f32\". A stream that is "
-          "not "
-          "named is f32, and the step count i64. Behind a comma stands how a "
-          "number is rounded: nearest_even, toward_zero, stochastic or "
-          "stochastic32; what happens beyond the range: saturate or nonfinite; "
-          "and "
-          "keep_positive, which stores no positive number as 0. "
-          "templates/Storage.md describes all words"),
+          "master=f32 m=bf16 states=param copy=ocp.e4m3fn step=f32\". A "
+          "stream that is not named is f32, and the step count i64. Behind a "
+          "comma stands how a number is rounded: nearest_even, toward_zero, "
+          "stochastic or stochastic32; what happens beyond the range: "
+          "saturate or nonfinite; and keep_positive, which stores no "
+          "positive number as 0. templates/Storage.md describes all words"),
       cl::cat(category)};
   cl::list<std::string> sets{
       "set",
       cl::desc(
-          "Generates a step like --rule, for one kind of tensors: the rule and "
-          "its "
-          "storage in one text, as in \"rule=adamw{amsgrad} param=bf16 "
-          "states=param\". Give it once for each kind. Without rule= the step "
-          "changes gradients alone, in place (\"grad=bf16\") or into a copy "
-          "(\"grad=bf16 copy=f32\")"),
+          "Generates a step like --rule, for one kind of tensors: the rule "
+          "and its storage in one text, as in \"rule=adamw{amsgrad} "
+          "param=bf16 states=param\". Give it once for each kind. Without "
+          "rule= the step changes gradients alone, in place (\"grad=bf16\") "
+          "or into a copy (\"grad=bf16 copy=f32\")"),
       cl::cat(category)};
   cl::opt<bool, false, Flag> exchange{
       "exchange",
@@ -122,8 +117,8 @@ struct Options {
       cl::cat(category)};
   cl::opt<Clip, false, Choice<Clip>> clip{
       "clip",
-      cl::desc("Clips gradients by their norm. max_norm is given when the step "
-               "runs"),
+      cl::desc("Clips gradients by their norm. max_norm is given when the "
+               "step runs"),
       cl::values(
           clEnumValN(Clip::Norm, "",
                      "the norm of all gradients is at most max_norm"),
@@ -141,22 +136,18 @@ struct Options {
   cl::opt<std::string> profile{
       "profile",
       cl::desc("'torch' rounds as torch does: gradients after unscaling and "
-               "after the "
-               "clip, the norm, and the clip's coefficient. 'default' "
-               "multiplies each "
-               "gradient once, in f32"),
+               "after the clip, the norm, and the clip's coefficient. "
+               "'default' multiplies each gradient once, in f32"),
       cl::init("default"), cl::cat(category)};
   cl::opt<bool, false, Flag> clipValue{
       "clip-value",
       cl::desc("Limits each element of a gradient to +-clip_value, which is "
-               "given when "
-               "the step runs"),
+               "given when the step runs"),
       cl::cat(category)};
   cl::opt<NormKind, false, Choice<NormKind>> norm{
       "norm",
-      cl::desc("Returns the norm of all gradients. With --clip, it is the norm "
-               "that is "
-               "bounded"),
+      cl::desc("Returns the norm of all gradients. With --clip, it is the "
+               "norm that is bounded"),
       cl::values(clEnumValN(NormKind::L1, "l1", "the sum of magnitudes"),
                  clEnumValN(NormKind::L2, "l2", "the Euclidean norm"),
                  clEnumValN(NormKind::LInf, "linf", "the largest magnitude")),
@@ -169,41 +160,37 @@ struct Options {
   cl::opt<bool, false, Flag> unscale{
       "unscale",
       cl::desc(
-          "Multiplies gradients by inv_scale. If a gradient is not finite, the "
-          "step is skipped and found_inf is set to 1"),
+          "Multiplies gradients by inv_scale. If a gradient is not finite, "
+          "the step is skipped and found_inf is set to 1"),
       cl::cat(category)};
   cl::opt<std::string> quantize{
       "quantize",
       cl::desc(
-          "For a set without a rule: divides by grad_scale and rounds to this "
-          "format. A copy in this format gets the codes; any other copy gets "
-          "the "
-          "rounded numbers times grad_scale"),
+          "For a set without a rule: divides by grad_scale and rounds to "
+          "this format. A copy in this format gets the codes; any other copy "
+          "gets the rounded numbers times grad_scale"),
       cl::value_desc("format"), cl::cat(category)};
   cl::opt<std::string> scales{
       "scales",
       cl::desc(
           "With --quantize: how many elements share a grad_scale: 'tensor', "
-          "'element', or a number of elements. Without it there is one for the "
-          "step"),
+          "'element', or a number of elements. Without it there is one for "
+          "the step"),
       cl::value_desc("extent"), cl::cat(category)};
   cl::opt<bool, false, Flag> scaler{
       "scaler",
       cl::desc("Takes grad_scale and found_inf of torch.amp.GradScaler as "
-               "arguments of "
-               "the step"),
+               "arguments of the step"),
       cl::cat(category)};
   cl::opt<Scaler, false, Choice<Scaler>> lossScaler{
       "loss-scaler",
       cl::desc(
           "Unscales gradients, skips the step if one is not finite, and "
-          "computes "
-          "the next loss scale. Without --rule and --set the step does nothing "
-          "else"),
+          "computes the next loss scale. Without --rule and --set the step "
+          "does nothing else"),
       cl::values(clEnumValN(Scaler::Torch, "torch",
                             "as torch.amp.GradScaler: the scale grows after "
-                            "growth_interval steps, "
-                            "and stays finite"),
+                            "growth_interval steps, and stays finite"),
                  clEnumValN(Scaler::Boostr, "boostr",
                             "as boostr: the scale grows after at least "
                             "growth_interval steps")),
@@ -211,8 +198,7 @@ struct Options {
   cl::opt<bool, false, Flag> statistics{
       "statistics",
       cl::desc("Also computes norms and counts of each tensor, in the same "
-               "passes over "
-               "memory"),
+               "passes over memory"),
       cl::cat(category)};
   cl::opt<std::string> rulePath{
       "rule-path", cl::desc("Further folders of rules, separated by colons"),
@@ -220,16 +206,14 @@ struct Options {
   cl::opt<std::string> ptxas{
       "ptxas",
       cl::desc("With --emit=bundle: the ptxas program that assembles PTX, so "
-               "that the "
-               "bundle also has machine code for each GPU"),
+               "that the bundle also has machine code for each GPU"),
       cl::value_desc("path"), cl::cat(category)};
   cl::list<std::string> analyze{
       "analyze",
       cl::desc("Prints what the formats lose of the numbers of the rule, and "
-               "what to "
-               "write instead. It computes with the defaults of "
-               "hyper-parameters, or "
-               "with these values: lr=1e-4,eps=1e-8,loss_scale=1024"),
+               "what to write instead. It computes with the defaults of "
+               "hyper-parameters, or with these values: "
+               "lr=1e-4,eps=1e-8,loss_scale=1024"),
       cl::value_desc("hyper=value"),
       cl::CommaSeparated,
       cl::ValueOptional,
