@@ -1,5 +1,7 @@
 """What an optimizer refuses of its groups, whatever tensors are in them."""
 
+from functools import cache
+
 import torch
 
 from .._binding.where import is_known, stays_on_device
@@ -14,16 +16,22 @@ def check_entries(optimizer, group):
                            "differentiable=True: autograd cannot see into compiled kernels")
 
 
-def check_tuples(hypers, groups):
+@cache
+def _parts_of(kind):
+    """How many numbers the tuples of a class have: {"betas": 2}."""
+    parts = {}
+    for key, part in [place for place in kind._hypers.values() if isinstance(place, tuple)]:
+        parts[key] = max(parts.get(key, 0), part + 1)
+    return parts
+
+
+def check_tuples(kind, groups):
     """Raises ValueError for a tuple of hyper-parameters that has more or fewer parts than the rule.
 
     Reads no tensor: one of a GPU would be waited for.
     """
-    parts = {}
-    for key, part in [place for place in hypers.values() if isinstance(place, tuple)]:
-        parts[key] = max(parts.get(key, 0), part + 1)
     for group in groups:
-        for key, count in parts.items():
+        for key, count in _parts_of(kind).items():
             value = group.get(key)
             if isinstance(value, (tuple, list)) and len(value) != count:
                 raise ValueError(f"{key} is {value}; it has to be {count} numbers")

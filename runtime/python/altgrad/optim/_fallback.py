@@ -81,11 +81,10 @@ class TorchPart:
             if params:
                 check_numbers(self._optimizer, group)
             for param in params:
-                if param.grad is not None and self._optimizer.state.get(param):
-                    _check_states(self._optimizer, group, param, self._optimizer.state[param])
-        for param in self._params:
-            held = self._optimizer.state.get(param) or {} if param.grad is not None else {}
-            check_extents([param, *[of for of in (param.grad, *held.values()) if isinstance(of, torch.Tensor)]])
+                held = self._optimizer.state.get(param) or {} if param.grad is not None else {}
+                if held:
+                    _check_states(self._optimizer, group, param, held)
+                check_extents([param, *[of for of in (param.grad, *held.values()) if isinstance(of, torch.Tensor)]])
         if not isinstance(inverse, torch.Tensor):
             if inverse == 1.0:
                 return [p.grad for p in self._params]

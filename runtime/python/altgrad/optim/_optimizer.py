@@ -280,7 +280,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         built = self._built
         if not built or not changed:
             return [], []
-        check_tuples(self._hypers, [self.param_groups[index] for index in changed])
+        check_tuples(type(self), [self.param_groups[index] for index in changed])
         cells = [cell for index in changed for cell in built.cells[index]]
         return self._watched.numbers(self.param_groups, cells), cells
 
@@ -300,7 +300,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         known, before = self._rows, self._theirs
         self._watched, self._built, self._rows, self._theirs = None, None, {}, None
         kinds = Kinds(self.param_groups, self._kind_of)
-        check_tuples(self._hypers, self.param_groups)
+        check_tuples(type(self), self.param_groups)
         check_ranks(self)
         watched = make_groups(self.param_groups, {*kinds.keys, *self._older})
         theirs = left_to_torch(self) if self._falls_back else None
