@@ -26,9 +26,8 @@ namespace {
 const char *const machines[] = {"--target=x86-64-v3,x86-64-v4",
                                 "--target=sm_80,sm_90"};
 
-// The lines of one request, in the order in which
-// runtime/python/altgrad/_bundle.py and every other front end that wants to
-// meet these bundles writes them.
+// The lines of one request; its sets are in the order of
+// runtime/python/altgrad/_bundle.py.
 Strings linesOf(const std::string &rule, const std::string &formats,
                 const char *machine, bool clip, const char *scaler) {
   Strings lines;
@@ -80,15 +79,12 @@ void addGradients(const std::string &formats, const std::string &ways,
 std::string blockLine(const std::string &rule, const std::string &format,
                       bool large) {
   std::istringstream words(rule);
-  std::string line, word, states, others;
+  std::string line, word;
   std::getline(words, line, '/');
-  while (std::getline(words, word, '/')) {
-    if (!large)
-      word = word.substr(0, word.find('=')) + "=f32";
-    (word.compare(0, 7, "states=") ? others : states) += " " + word;
-  }
-  return "--set=rule=" + line + " param=" + format + " grad=" + format +
-         states + " step=f32" + others;
+  line = "--set=rule=" + line + " param=" + format + " grad=" + format + " step=f32";
+  while (std::getline(words, word, '/'))
+    line += " " + (large ? word : word.substr(0, word.find('=')) + "=f32");
+  return line;
 }
 
 void addBlocks(const std::string &rule, const std::string &format,

@@ -23,6 +23,8 @@ namespace {
 
 constexpr size_t mostCaptured = 64 << 10;
 
+thread_local int32_t (*stop)() = nullptr;
+
 struct Actions {
   Actions() { posix_spawn_file_actions_init(&value); }
   ~Actions() { posix_spawn_file_actions_destroy(&value); }
@@ -74,9 +76,11 @@ void await(pid_t pid, double seconds, Child &child) {
     reaped = waitid(P_PID, id_t(pid), &info, WEXITED | WNOHANG | WNOWAIT) < 0;
     if (reaped || info.si_pid == pid)
       break;
-    if (!child.timedOut && now() > limit) {
-      child.timedOut = true;
-      kill(-pid, SIGKILL);
+    if (!child.timedOut && !child.stopped) {
+      child.timedOut = now() > limit;
+      child.stopped = interrupted();
+      if (child.timedOut || child.stopped)
+        kill(-pid, SIGKILL);
     }
     timespec sleep = {0, pause};
     nanosleep(&sleep, nullptr);
@@ -99,6 +103,10 @@ std::string contentsOf(const Descriptor &file) {
 }
 
 } // namespace
+
+void altgrad_set_interrupt(int32_t (*given)()) { stop = given; }
+
+bool altgrad::runtime::interrupted() { return stop && stop(); }
 
 altgrad_status altgrad::runtime::runChild(const std::vector<std::string> &arguments,
                                  const char *input, size_t size, double seconds,

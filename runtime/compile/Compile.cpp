@@ -2,6 +2,7 @@
 // the library or from the cache.
 #include "bundle/Bundle.h"
 #include "compile/Cache.h"
+#include "compile/Child.h"
 #include "compile/Compiler.h"
 #include "compile/Prebuilt.h"
 #include "compile/Rules.h"
@@ -10,7 +11,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <map>
+#include <unistd.h>
 
 using namespace altgrad::runtime;
 
@@ -68,11 +71,12 @@ altgrad_status splitOptions(const char *options,
 std::string makeKey(const Compiler &compiler,
                     const std::vector<std::string> &options, const char *spec,
                     uint64_t size) {
-  std::string key = "altgrad cache 2\n";
+  std::string key = "altgrad cache 3\n";
   addPart(key, "version", altgrad_version());
   addPart(key, "compiler", compiler.identity);
-  for (const std::string &option : options)
-    addPart(key, "option", option);
+  for (const std::string &option : canonical(options))
+    if (option.rfind("--rule-path=", 0) != 0) // its rules are told, not its folders
+      addPart(key, "option", option);
   addPart(
       key, "rules",
       ruleIdentity(stockFolders(folderOf(compiler.path)), options, spec));
@@ -80,46 +84,77 @@ std::string makeKey(const Compiler &compiler,
   return key;
 }
 
-// Bundles that this process has compiled or read: without a usable directory
-// the only cache there is. Never destroyed.
+// Bundles that this process has compiled or read: without a usable directory the only
+// cache there is. One thread makes the bundle of a key and the others wait for it.
+// Never destroyed.
 class Loaded {
 public:
-  static Loaded &instance() {
+  template <typename Make>
+  static altgrad_status get(const std::string &key, std::shared_ptr<const Bundle> &out,
+                            Make make) {
     static Loaded &only = *new Loaded;
-    return only;
-  }
-  std::shared_ptr<const Bundle> find(const std::string &key) {
-    std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
-    auto found = bundles.find(key);
-    return found == bundles.end() ? nullptr : found->second;
-  }
-  void keep(const std::string &key, std::shared_ptr<const Bundle> bundle) {
-    std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
-    if (bundles.size() >= mostLoaded)
-      bundles.clear();
-    bundles[key] = std::move(bundle);
+    while (!only.take(key, out)) {
+      if (interrupted())
+        return fail(ALTGRAD_INTERRUPTED, "waiting for the compiler was interrupted");
+      timespec pause = {0, 5'000'000};
+      nanosleep(&pause, nullptr);
+    }
+    if (out)
+      return ALTGRAD_OK;
+    Maker maker{only, key};
+    altgrad_status status = make();
+    if (status == ALTGRAD_OK)
+      maker.keep(out);
+    return status;
   }
 
 private:
+  // Gives the key back at the end of its scope.
+  struct Maker {
+    ~Maker() {
+      std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
+      of.makers.erase(key);
+    }
+    void keep(std::shared_ptr<const Bundle> bundle) {
+      std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
+      if (of.bundles.size() >= mostLoaded)
+        of.bundles.clear();
+      of.bundles[key] = std::move(bundle);
+    }
+    Loaded &of;
+    const std::string &key;
+  };
+
+  // Whether the bundle is there or it is up to this thread to make it. A thread that was
+  // making it when its process forked makes nothing in the child.
+  bool take(const std::string &key, std::shared_ptr<const Bundle> &out) {
+    std::lock_guard<std::mutex> held(ForkedLock<Loaded>::of());
+    if (auto found = bundles.find(key); found != bundles.end()) {
+      out = found->second;
+      return true;
+    }
+    pid_t &maker = makers[key];
+    return maker != getpid() && (maker = getpid());
+  }
+
   std::map<std::string, std::shared_ptr<const Bundle>> bundles;
+  std::map<std::string, pid_t> makers;
 };
 
 // Answers a request for stock rules without any compiler.
-bool findStock(const std::vector<std::string> &lines,
-               std::shared_ptr<const Bundle> &out) {
+altgrad_status findStock(const std::vector<std::string> &lines,
+                         std::shared_ptr<const Bundle> &out) {
   std::string folder = libraryFolder();
   std::string key =
       folder.empty() ? "" : prebuiltKey(templateFolders(folder), lines);
   if (key.empty())
-    return false;
-  if ((out = Loaded::instance().find(key)))
-    return true;
-  std::vector<char> bytes;
-  if (!findPrebuilt(folder, key, bytes) ||
-      Bundle::open(bytes.data(), bytes.size(), "prebuilt bundle", out))
-    return false;
-  Loaded::instance().keep(key, out);
-  return true;
+    return ALTGRAD_NOT_FOUND;
+  return Loaded::get(key, out, [&] {
+    std::vector<char> bytes;
+    if (!findPrebuilt(folder, key, bytes))
+      return altgrad_status(ALTGRAD_NOT_FOUND);
+    return Bundle::open(bytes.data(), bytes.size(), "prebuilt bundle", out);
+  });
 }
 
 altgrad_status compile(const char *spec, uint64_t size, const char *options,
@@ -127,29 +162,28 @@ altgrad_status compile(const char *spec, uint64_t size, const char *options,
   std::vector<std::string> lines;
   if (altgrad_status status = splitOptions(options, lines))
     return status;
-  if (!spec && findStock(lines, out))
-    return ALTGRAD_OK;
+  altgrad_status stock = spec ? ALTGRAD_NOT_FOUND : findStock(lines, out);
+  if (stock == ALTGRAD_OK || stock == ALTGRAD_INTERRUPTED)
+    return stock;
   Compiler compiler;
   if (altgrad_status status = findCompiler(given, compiler))
     return status;
   std::string key = makeKey(compiler, lines, spec, size);
-  if ((out = Loaded::instance().find(key)))
-    return ALTGRAD_OK;
-
-  Cache cache;
-  std::vector<char> bytes;
-  // An entry that is whole but does not load is a miss, too.
-  if (!cache.find(key, bytes) ||
-      Bundle::open(bytes.data(), bytes.size(), "cached bundle", out)) {
+  return Loaded::get(key, out, [&] {
+    Cache cache;
+    std::vector<char> bytes;
+    // An entry that is whole but does not load is a miss, too.
+    if (cache.find(key, bytes) &&
+        !Bundle::open(bytes.data(), bytes.size(), "cached bundle", out))
+      return altgrad_status(ALTGRAD_OK);
     if (altgrad_status status = runCompiler(compiler, lines, spec, size, bytes))
       return status;
-    if (altgrad_status status =
-            Bundle::open(bytes.data(), bytes.size(), "compiled bundle", out))
-      return status;
-    cache.keep(key, bytes);
-  }
-  Loaded::instance().keep(key, out);
-  return ALTGRAD_OK;
+    altgrad_status status =
+        Bundle::open(bytes.data(), bytes.size(), "compiled bundle", out);
+    if (status == ALTGRAD_OK)
+      cache.keep(key, bytes);
+    return status;
+  });
 }
 
 } // namespace

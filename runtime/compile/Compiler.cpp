@@ -1,15 +1,16 @@
 // Finds altgrad-opt and identifies it.
-#include "Forks.h"
 #include "compile/Compiler.h"
-#include "compile/Child.h"
+#include "compile/File.h"
 #include "compile/Rules.h"
+#include "compile/Sha256.h"
 #include "Status.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
-#include <map>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +18,10 @@ using namespace altgrad::runtime;
 
 namespace {
 
-constexpr double versionSeconds = 60;
+// The head of the note in which a linker keeps its build id, the SHA-1 of what it has
+// linked: lengths of the name and of the id, type, name. It lies in front of all code.
+constexpr char buildNote[] = "\4\0\0\0\24\0\0\0\3\0\0\0GNU";
+constexpr size_t buildBytes = 20, headBytes = 4096;
 
 bool isProgram(const std::string &path) {
   struct stat info;
@@ -44,38 +48,24 @@ std::vector<std::string> candidates() {
   return paths;
 }
 
-struct Identities;
-
+// The same for the same program, wherever it lies and whoever has stripped it.
 altgrad_status identify(Compiler &compiler) {
-  struct stat info;
-  if (stat(compiler.path.c_str(), &info) != 0)
-    return fail(ALTGRAD_NOT_FOUND, "%s: %s", compiler.path.c_str(),
-                strerror(errno));
-  std::string file = compiler.path + "\n" + std::to_string(info.st_size) + " " +
-                     std::to_string(info.st_ino) + " " +
-                     std::to_string(info.st_mtim.tv_sec) + "." +
-                     std::to_string(info.st_mtim.tv_nsec) + "\n";
-  // Asking for the version starts a process: once for every file.
-  std::mutex &lock = ForkedLock<Identities>::of();
-  static auto &known = *new std::map<std::string, std::string>;
-  {
-    std::lock_guard<std::mutex> held(lock);
-    auto found = known.find(file);
-    if (found != known.end()) {
-      compiler.identity = found->second;
-      return ALTGRAD_OK;
-    }
+  Descriptor file(open(compiler.path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::vector<char> bytes;
+  if (!file || !readAll(file.get(), headBytes, bytes))
+    return fail(ALTGRAD_NOT_FOUND, "%s: %s", compiler.path.c_str(), strerror(errno));
+  auto note = std::search(bytes.begin(), bytes.end(), std::begin(buildNote), std::end(buildNote));
+  if (size_t(bytes.end() - note) >= sizeof buildNote + buildBytes) {
+    note += sizeof buildNote;
+    compiler.identity.assign(note, note + buildBytes);
+    return ALTGRAD_OK;
   }
-  Child child;
-  if (altgrad_status status =
-          runChild({compiler.path, "--version"}, "", 0, versionSeconds, child))
-    return status;
-  if (child.timedOut || child.signal || child.exitCode)
-    return fail(ALTGRAD_COMPILE, "%s --version failed: %s",
-                compiler.path.c_str(), child.errors.c_str());
-  compiler.identity = file + child.output;
-  std::lock_guard<std::mutex> held(lock);
-  known[file] = compiler.identity;
+  lseek(file.get(), 0, SEEK_SET);
+  if (!readAll(file.get(), SIZE_MAX, bytes))
+    return fail(ALTGRAD_SYSTEM, "%s: %s", compiler.path.c_str(), strerror(errno));
+  Sha256 hash;
+  hash.update(bytes.data(), bytes.size());
+  compiler.identity = hexadecimal(hash.finish());
   return ALTGRAD_OK;
 }
 

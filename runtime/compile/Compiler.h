@@ -11,7 +11,7 @@ namespace altgrad::runtime {
 
 struct Compiler {
   std::string path;
-  std::string identity; // path, size, time and the words of --version
+  std::string identity; // the linker's build id, or the digest of a file that has none
 };
 
 // `given`, or $ALTGRAD_OPT, beside this library, on PATH.

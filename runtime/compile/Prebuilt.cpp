@@ -43,7 +43,8 @@ Strings altgrad::runtime::templateFolders(const std::string &folder) {
 }
 
 std::string altgrad::runtime::prebuiltKey(const Strings &templates,
-                                          const Strings &options) {
+                                          const Strings &given) {
+  const Strings options = canonical(given);
   Strings names;
   auto isKnown = [](const std::string &option) {
     return isWithoutRule(option) || isOfLossScale(option);
@@ -51,7 +52,7 @@ std::string altgrad::runtime::prebuiltKey(const Strings &templates,
   if (!plainRules(options, names) ||
       (names.empty() && std::none_of(options.begin(), options.end(), isKnown)))
     return "";
-  std::string key = "altgrad stock 1\n";
+  std::string key = "altgrad stock 2\n";
   addPart(key, "version", altgrad_version());
   for (const std::string &option : options)
     addPart(key, "option", option);

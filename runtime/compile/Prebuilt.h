@@ -10,8 +10,8 @@ namespace altgrad::runtime {
 // Where the stock rules lie, seen from the library's folder.
 Strings templateFolders(const std::string &folder);
 
-// The key of a request: this altgrad and its ABI, the options as they are given,
-// the text of every rule that they name. "" where one is not a stock rule.
+// The key of a request: this altgrad and its ABI, the options in their one form, the
+// text of every rule that they name. "" where one is not a stock rule.
 std::string prebuiltKey(const Strings &templates, const Strings &options);
 
 // The bundle kept under `key` in the folder "bundles" beside the library's, or in it.

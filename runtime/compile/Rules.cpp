@@ -2,6 +2,7 @@
 // installation, a spelling with a separator or ".mlir" at its end is a path, and
 // the rule path has the rest.
 #include "compile/Rules.h"
+#include "altgrad/format.h"
 #include "bundle/Fields.h"
 #include "compile/File.h"
 #include "compile/Sha256.h"
@@ -9,7 +10,10 @@
 #include <algorithm>
 #include <cstring>
 #include <dirent.h>
+#include <map>
 #include <memory>
+#include <set>
+#include <sstream>
 
 using namespace altgrad::runtime;
 
@@ -17,6 +21,9 @@ namespace {
 
 constexpr size_t mostRuleBytes = size_t(1) << 20;
 constexpr char ending[] = ".mlir";
+// How the compiler stores what no word speaks of.
+constexpr std::pair<const char *, const char *> usually[] = {
+    {"param", "f32"}, {"grad", "f32"}, {"states", "f32"}, {"step", "i64"}};
 
 bool takeFront(std::string &text, const char *front) {
   size_t length = strlen(front);
@@ -36,6 +43,60 @@ bool endsIn(const std::string &text, const char *end) {
 std::string bare(const std::string &spelled) {
   size_t brace = endsIn(spelled, "}") ? spelled.rfind('{') : std::string::npos;
   return spelled.substr(0, brace);
+}
+
+// "ocp.e4m3fn:32:ocp.e8m0,floor" of "mxfp8,floor".
+std::string inFull(const std::string &word) {
+  const size_t end = std::min(word.find(','), word.size());
+  for (const altgrad::ScaledPreset &preset : altgrad::scaledPresets)
+    if (word.compare(0, end, preset.name) == 0)
+      return preset.meaning + word.substr(end);
+  return word;
+}
+
+// "{b,a}" with its words in order.
+std::string inOrder(const std::string &options) {
+  std::istringstream text(options.substr(1, options.size() - 2));
+  std::set<std::string> words;
+  std::string all;
+  for (std::string word; std::getline(text, word, ',');)
+    words.insert(word);
+  for (const std::string &word : words)
+    all += (all.empty() ? "{" : ",") + word;
+  return all + "}";
+}
+
+// A set of a named rule: its options and words in order, short names of formats in full,
+// without the words that say what holds without them. Any other line as it is.
+std::string inOneForm(const std::string &line) {
+  std::string text = line, rule;
+  std::map<std::string, std::string> formats;
+  if (!takeFront(text, "--set=rule="))
+    return line;
+  std::istringstream words(text);
+  words >> rule;
+  const std::string name = bare(rule);
+  if (!isWord(name))
+    return line;
+  for (std::string word; words >> word;) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos ||
+        !formats.emplace(word.substr(0, equals), inFull(word.substr(equals + 1))).second)
+      return line; // the compiler says why
+  }
+  const std::string param = formats.count("param") ? formats["param"] : "f32";
+  auto states = formats.find("states");
+  if (states != formats.end() && states->second == "param" && isWord(param))
+    states->second = param;
+  for (auto [stream, usual] : usually)
+    if (auto found = formats.find(stream); found != formats.end() && found->second == usual)
+      formats.erase(found);
+  std::string form = "--set=rule=" + name;
+  if (rule != name)
+    form += inOrder(rule.substr(name.size()));
+  for (const auto &[stream, format] : formats)
+    form += " " + stream + "=" + format;
+  return form;
 }
 
 // What a line may call a rule. A path may have spaces, so every begin of a set's
@@ -67,22 +128,15 @@ std::string digestOf(const std::string &path) {
   return hexadecimal(hash.finish());
 }
 
-void addFile(const std::string &path, std::string &identity) {
-  std::string digest = digestOf(path);
-  if (!digest.empty())
-    identity += path + " " + digest + "\n";
-}
-
-void addFolder(const std::string &folder, std::string &identity) {
+// The names of the rules in a folder.
+Strings listed(const std::string &folder) {
   std::unique_ptr<DIR, int (*)(DIR *)> listing(opendir(folder.c_str()),
                                                closedir);
   Strings names;
   while (dirent *item = listing ? readdir(listing.get()) : nullptr)
-    if (endsIn(item->d_name, ending))
-      names.push_back(item->d_name);
-  std::sort(names.begin(), names.end());
-  for (const std::string &name : names)
-    addFile(folder + "/" + name, identity);
+    if (std::string name = item->d_name; endsIn(name, ending))
+      names.push_back(name.substr(0, name.size() - strlen(ending)));
+  return names;
 }
 
 // The folders of --rule-path, behind `folders`.
@@ -107,6 +161,15 @@ std::string altgrad::runtime::folderOf(const std::string &path) {
 Strings altgrad::runtime::stockFolders(const std::string &folder) {
   return {folder + "/../templates", folder + "/../../templates",
           folder + "/../share/altgrad/templates"};
+}
+
+Strings altgrad::runtime::canonical(const Strings &options) {
+  Strings sets, rest;
+  for (const std::string &line : options)
+    (line.compare(0, 6, "--set=") == 0 ? sets : rest).push_back(inOneForm(line));
+  std::sort(rest.begin(), rest.end());
+  sets.insert(sets.end(), rest.begin(), rest.end());
+  return sets;
 }
 
 bool altgrad::runtime::isWithoutRule(const std::string &line) {
@@ -142,18 +205,21 @@ std::string altgrad::runtime::stockDigest(const Strings &folders,
 std::string altgrad::runtime::ruleIdentity(const Strings &stock,
                                            const Strings &options,
                                            bool hasText) {
-  std::string identity;
   Strings folders = withRulePath(stock, options);
+  std::set<std::string> names; // in an order that no folder has
   if (hasText)
     for (const std::string &folder : folders)
-      addFolder(folder, identity);
+      for (const std::string &name : listed(folder))
+        names.insert(name);
   for (const std::string &line : options)
     for (const std::string &spelled : spellings(line))
-      if (isPath(spelled))
-        addFile(spelled, identity);
-      else if (!hasText)
-        for (const std::string &folder : folders)
-          addFile(folder + "/" + spelled + ending, identity);
+      names.insert(spelled);
+  std::string identity;
+  for (const std::string &name : names) {
+    std::string digest = isPath(name) ? digestOf(name) : stockDigest(folders, name);
+    if (!digest.empty())
+      identity += name + " " + digest + "\n";
+  }
   return identity;
 }
 

@@ -14,6 +14,11 @@ std::string folderOf(const std::string &path);
 // Where the stock rules of an installation lie, seen from its bin or lib.
 Strings stockFolders(const std::string &folder);
 
+// The one form of all requests that differ in the order of words, of flags or of a
+// rule's options, in short names, or in words that say what holds anyway. Sets keep their
+// order, which is that of a bundle's.
+Strings canonical(const Strings &options);
+
 // Whether it is a set of gradients alone.
 bool isWithoutRule(const std::string &line);
 
@@ -25,8 +30,9 @@ bool plainRules(const Strings &options, Strings &names);
 // The digest of NAME.mlir in the first folder that has it; "" if none has.
 std::string stockDigest(const Strings &folders, const std::string &name);
 
-// Paths and digests of all that the compiler may read as a rule for this request:
-// of the rules that it names, or, where a text may name others, of whole folders.
+// Names and digests of all that the compiler may read as a rule for this request: of
+// the rules that it names, or, where a text may name others, of whole folders. Where
+// the files lie is not told.
 std::string ruleIdentity(const Strings &stock, const Strings &options,
                          bool hasText);
 

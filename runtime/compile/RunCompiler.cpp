@@ -48,6 +48,8 @@ public:
 altgrad_status judge(const Compiler &compiler, const Child &child,
                      double seconds) {
   const char *path = compiler.path.c_str(), *words = child.errors.c_str();
+  if (child.stopped)
+    return fail(ALTGRAD_INTERRUPTED, "%s was interrupted", path);
   if (child.timedOut)
     return fail(ALTGRAD_COMPILE,
                 "%s took more than %g s (ALTGRAD_COMPILE_TIMEOUT) and was "

@@ -72,6 +72,25 @@ TEST_F(Prebuilt, EverythingThatMattersIsInTheKey) {
   EXPECT_NE(keyOf({"--set=rule=adamw param=f32"}), key);
 }
 
+TEST_F(Prebuilt, EquivalentRequestsHaveOneKey) {
+  const std::string set = "--set=rule=adamw{a,b} param=bf16 grad=bf16 states=param step=f32";
+  const std::string one = keyOf({set + " copy=mxfp8,both", "--target=x", "--clip"});
+  for (const Strings &options : std::vector<Strings>{
+           {"--clip", set + " copy=mxfp8,both", "--target=x"},
+           {"--set=rule=adamw{b,a} copy=ocp.e4m3fn:32:ocp.e8m0,both step=f32 grad=bf16  param=bf16 states=bf16",
+            "--target=x", "--clip"}})
+    EXPECT_EQ(keyOf(options), one) << options[0];
+  EXPECT_EQ(keyOf({"--set=rule=sgd param=f32 grad=f32 states=param step=i64"}), keyOf({"--set=rule=sgd"}));
+  for (const Strings &options : std::vector<Strings>{
+           {set + " copy=mxfp8", "--target=x", "--clip"},
+           {set + " copy=mxfp8,both copy=mxfp8,both", "--target=x", "--clip"},
+           {"--set=rule=adamw{a} param=bf16 grad=bf16 states=param step=f32 copy=mxfp8,both", "--target=x", "--clip"},
+           {set + " copy=mxfp8,both m=f32", "--target=x", "--clip"}})
+    EXPECT_NE(keyOf(options), one) << options[0];
+  EXPECT_NE(keyOf({"--set=rule=sgd", "--set=rule=adamw"}), keyOf({"--set=rule=adamw", "--set=rule=sgd"}))
+      << "sets are counted in their order";
+}
+
 TEST_F(Prebuilt, ItIsFoundBesideTheLibraryOrInItsFolder) {
   EXPECT_FALSE(finds("code"));
   EXPECT_EQ(printed, "") << "that there is none is no defect";

@@ -33,7 +33,8 @@ enum {
   ALTGRAD_UNAVAILABLE = 4, // there is no CUDA driver, no GPU, or no suitable CPU
   ALTGRAD_COMPILE = 5,     // the compiler refused; altgrad_last_error() has its message
   ALTGRAD_SYSTEM = 6,      // the operating system refused
-  ALTGRAD_CUDA = 7         // the CUDA driver refused
+  ALTGRAD_CUDA = 7,        // the CUDA driver refused
+  ALTGRAD_INTERRUPTED = 8  // the function of altgrad_set_interrupt ended it
 };
 
 typedef struct altgrad_bundle altgrad_bundle;
@@ -61,14 +62,20 @@ ALTGRAD_API altgrad_status altgrad_load(const char *path, altgrad_bundle **out);
 // If you put text of others into an option, refuse control characters in it.
 //
 // Without `spec`, a request for stock rules is first looked up among the bundles that
-// were built with this library (../bundles). Such a request has, in this order: for
-// each set "--set=rule=NAME{options} param=F grad=F states=param step=f32", with
-// options and lines sorted, then "--target=x86-64-v3,x86-64-v4", "--clip",
-// "--scaler" and "--exchange" where they apply.
+// were built with this library (../bundles). Such a request has for each set
+// "--set=rule=NAME{options} param=F grad=F states=param step=f32", beside
+// "--target=x86-64-v3,x86-64-v4", "--clip", "--scaler" and "--exchange" where they apply.
+// It is found in whatever order the words, the options and the flags stand.
 ALTGRAD_API altgrad_status altgrad_compile(const char *spec, uint64_t size,
                                            const char *options,
                                            const char *compiler,
                                            altgrad_bundle **out);
+
+// While a compiler runs, altgrad_compile calls `stop` every few milliseconds, on its own
+// thread. Where that gives other than 0, the compiler is ended, nothing of it is left,
+// and altgrad_compile fails with ALTGRAD_INTERRUPTED. It holds for the calling thread;
+// NULL is nobody.
+ALTGRAD_API void altgrad_set_interrupt(int32_t (*stop)(void));
 
 // The manifest, which bundle.h describes. It is valid as long as the bundle.
 ALTGRAD_API const char *altgrad_manifest(const altgrad_bundle *bundle);

@@ -1,12 +1,12 @@
-"""Bundles compiled from sets of rules, each once per process, and what their manifests say."""
+"""Bundles compiled from sets of rules, and what their manifests say."""
 
 import ctypes
 import re
-import threading
+import weakref
 from dataclasses import dataclass
 
 from ._library import (Error, ExchangeInfo, ExchangeWord, PhaseInfo, ScalarInfo, StreamInfo,
-                       WarningInfo, find_compiler, library)
+                       WarningInfo, find_compiler, interruptibly, library)
 
 # CPU tensors only: the machine code of both levels, no PTX.
 # By whether the tensors lie in the host's memory.
@@ -113,6 +113,7 @@ class Bundle:
 
     def __init__(self, handle):
         self.handle = handle
+        weakref.finalize(self, library().altgrad_bundle_free, handle).atexit = False
         self.units = bool(library().altgrad_has_units(handle))
         streams = [Stream(s.name, s.key.decode(), ROLES[s.role], s.format.decode(), s.set,
                           s.block, s.even != 0, s.columns)
@@ -183,19 +184,9 @@ def _sums(phases, sets):
     return tuple(found[of] for of in range(len(sets))) if len(found) == len(sets) else ()
 
 
-_compiled = {}
-_lock = threading.Lock()
-
-
-def renew_lock():
-    """In a child of fork: a thread of the parent may have held it."""
-    global _lock
-    _lock = threading.Lock()
-
-
 def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=True,
                  statistics=False, profile=None):
-    """The Bundle of a step over several sets of tensors, compiled at most once per process.
+    """The Bundle of a step over several sets of tensors. The library compiles each once and keeps it.
 
     `lines` are those of `set_line`, `rules` the Rule of each; `clip` is None or a word of
     _binding.kinds.KINDS, `profile` None or "torch". `scaler` is True where torch's
@@ -211,21 +202,13 @@ def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=
     options = [f"--set={line}" for line in lines] + [_TARGETS[on_host]]
     options += _clip_words(clip) + [f"--profile={profile}"] * bool(profile) + _scaler_words(scaler) + ["--exchange"] * exchange
     options += ["--statistics"] * statistics
-    return _compile_once(text, origin, options)
+    return _compile(text, origin, options)
 
 
 def compile_gradients(lines, flags, on_host=True):
     """The Bundle of a step over gradients alone: `lines` are sets without a rule, `flags`
     what is done to them."""
-    return _compile_once(None, "", [*[f"--set={line}" for line in lines], _TARGETS[on_host], *flags])
-
-
-def _compile_once(text, origin, options):
-    key = text, tuple(options)
-    with _lock:
-        if key not in _compiled:
-            _compiled[key] = _compile(text, origin, options)
-        return _compiled[key]
+    return _compile(None, "", [*[f"--set={line}" for line in lines], _TARGETS[on_host], *flags])
 
 
 def _clip_words(clip):
@@ -240,9 +223,8 @@ def _compile(text, origin, options):
     spec, compiler = text.encode() if text is not None else None, find_compiler()
     handle = ctypes.c_void_p()
     try:
-        library().altgrad_compile(
-            spec, len(spec or b""), "\n".join(options).encode(),
-            str(compiler).encode() if compiler else None, ctypes.byref(handle))
+        interruptibly("altgrad_compile", spec, len(spec or b""), "\n".join(options).encode(),
+                      str(compiler).encode() if compiler else None, ctypes.byref(handle))
     except Error as error:
         # The compiler reads the text from stdin.
         words = re.sub(r"^(?:-|<stdin>):(?=\d+:\d+:)", lambda _: origin + ":", str(error),

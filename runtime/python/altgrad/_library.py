@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,7 @@ class Error(RuntimeError):
             words), "SYSTEM" or "CUDA".
     """
 
-    NAMES = ("OK", "INVALID", "NOT_FOUND", "BROKEN", "UNAVAILABLE", "COMPILE", "SYSTEM", "CUDA")
+    NAMES = ("OK", "INVALID", "NOT_FOUND", "BROKEN", "UNAVAILABLE", "COMPILE", "SYSTEM", "CUDA", "INTERRUPTED")
 
     def __init__(self, words: str, status: str = "INVALID") -> None:
         super().__init__(words)
@@ -125,6 +126,7 @@ _FUNCTIONS = {
     "altgrad_prefer_huge_pages": (None, c_void_p, c_uint64),
     "altgrad_plan_free": (None, c_void_p),
     "altgrad_bundle_free": (None, c_void_p),
+    "altgrad_set_interrupt": (None, c_void_p),
 }
 
 # What this package was written for; runtime_version() ends with it.
@@ -190,6 +192,26 @@ def library():
         function = getattr(loaded, name)
         function.restype, function.argtypes, function.errcheck = c_int32, arguments, check
     return loaded
+
+
+# Whether Ctrl-C was pressed, in the main thread. It is a function of C: a handler of Python's that ran inside could
+# raise where nobody would catch it.
+_pressed = ctypes.CFUNCTYPE(c_int32)(ctypes.pythonapi.PyOS_InterruptOccurred)
+
+
+def interruptibly(name, *arguments):
+    """Calls a function that may wait for the compiler; Ctrl-C ends that, and Python's handler says what comes then."""
+    native = library()
+    while True:
+        native.altgrad_set_interrupt(_pressed)
+        try:
+            return getattr(native, name)(*arguments)
+        except Error as error:
+            if error.status != "INTERRUPTED":
+                raise
+        finally:
+            native.altgrad_set_interrupt(None)
+        signal.raise_signal(signal.SIGINT)
 
 
 def runtime_version() -> str:

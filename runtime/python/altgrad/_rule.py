@@ -116,7 +116,5 @@ def parse_options(options):
 
 def set_line(rule, options, words):
     """One set of tensors in the words of altgrad-opt: rule, options that are on, storage."""
-    chosen = "{" + ",".join(sorted(options)) + "}" if options else ""
-    first = [name for name in ("param", "grad", "states", "step") if name in words]
-    rest = sorted(set(words) - set(first))
-    return " ".join([f"rule={rule.name}{chosen}", *(f"{n}={words[n]}" for n in (*first, *rest))])
+    chosen = "{" + ",".join(options) + "}" if options else ""
+    return " ".join([f"rule={rule.name}{chosen}", *(f"{name}={word}" for name, word in words.items())])

@@ -76,7 +76,6 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   }
 }
 
-// In the order of words that stock bundles are built with.
 std::string Compiler::setLine(const std::string &options, ScalarType type,
                               bool small) const {
   checkLine("list of options", options);

@@ -118,6 +118,25 @@ def test_gpus_are_served_too(line, options, tmp_path, monkeypatch):
         assert manifest["ptx"] == ["sm_80", "sm_90"] and manifest["host"] == []
 
 
+@pytest.mark.parametrize("request_", [
+    "--clip\n--target=x86-64-v3,x86-64-v4\n--set=rule=adamw step=f32",
+    "--set=rule=adamw step=f32 states=param grad=f32 param=f32\n--target=x86-64-v3,x86-64-v4\n--clip"])
+def test_a_request_is_found_however_it_is_written(request_, tmp_path, monkeypatch):
+    monkeypatch.setenv("ALTGRAD_CACHE_DIR", str(tmp_path / "cache"))
+    native, texts = _library.library(), []
+    compiler = os.environ.get("ALTGRAD_OPT") or _library.own_compiler()
+    usual = "--set=rule=adamw param=f32 grad=f32 states=param step=f32\n--target=x86-64-v3,x86-64-v4\n--clip"
+    for words in (usual, request_):
+        monkeypatch.setenv("ALTGRAD_OPT", "/nowhere/altgrad-opt")
+        handle = ctypes.c_void_p()
+        native.altgrad_compile(None, 0, words.encode(), None, ctypes.byref(handle))
+        native.altgrad_bundle_free(handle)
+        flags = [word for word in words.split("\n") if not word.startswith("--target")]
+        done = subprocess.run([str(compiler), *flags, "--print-step"], capture_output=True, text=True)
+        texts.append(done.stdout)
+    assert texts[0] == texts[1] and "commit" in texts[0], "the compiler takes them for one, too"
+
+
 def test_cubins_are_in_the_most_used_bundles_or_in_none():
     texts = [path.read_bytes() for path in BUNDLES.glob("*.bundle")]
     gpus = [text for text in texts if b"\0altgrad_ptx_sm_80\0" in text]
@@ -159,13 +178,15 @@ def test_a_prebuilt_step_is_the_compiled_one(installation, tmp_path):
 import ctypes, sys
 import torch, altgrad
 from altgrad import _bundle, _library
+made, init = [], _bundle.Bundle.__init__
+_bundle.Bundle.__init__ = lambda self, handle: (made.append(self), init(self, handle))[1]
 torch.manual_seed(0)
 p = torch.nn.Parameter(torch.randn(5000))
 optimizer = altgrad.optim.AdamW([p], max_grad_norm=0.5)
 for _ in range(3):
     p.grad = torch.randn(5000)
     optimizer.step()
-bundle, = _bundle._compiled.values()
+bundle, = made
 print(_library.library().altgrad_manifest(bundle.handle).decode(), p.tolist())
 """
     def run(**environment):

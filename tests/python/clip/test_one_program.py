@@ -32,7 +32,7 @@ def groups_of(params):
 
 @pytest.fixture
 def counts(monkeypatch):
-    """How many programs were asked for and how many tables, each of one plan, were made."""
+    """How many different programs were asked for and how many tables, each of one plan, were made."""
     seen = {"compiled": 0, "tables": 0}
 
     def counting(name, function):
@@ -41,8 +41,14 @@ def counts(monkeypatch):
             return function(*arguments)
         return call
 
-    monkeypatch.setattr(_bundle, "_compiled", {})
-    monkeypatch.setattr(_bundle, "_compile", counting("compiled", _bundle._compile))
+    programs, compile = set(), _bundle._compile
+
+    def counted(text, origin, options):
+        programs.add((text, *options))
+        seen["compiled"] = len(programs)
+        return compile(text, origin, options)
+
+    monkeypatch.setattr(_bundle, "_compile", counted)
     monkeypatch.setattr(_build, "make_table", counting("tables", _build.make_table))
     return seen
 

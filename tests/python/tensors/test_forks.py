@@ -61,26 +61,6 @@ def test_while_another_thread_steps(make, binder):
     optimizer.step()
 
 
-def test_while_another_thread_compiles(binder):
-    from altgrad import _bundle
-    params, = twins.make([(5,)], count=1)
-    twins.give_grads(params)
-    held, stop = threading.Event(), threading.Event()
-
-    def compiles():
-        with _bundle._lock:
-            held.set()
-            stop.wait()
-    thread = threading.Thread(target=compiles)
-    thread.start()
-    held.wait()
-    try:
-        assert in_child(lambda: altgrad.optim.LAMB(params).step())
-    finally:
-        stop.set()
-        thread.join()
-
-
 def test_a_thread_that_forks_within_its_own_step_goes_on(binder):
     params, = twins.make([(5,)], count=1)
     optimizer = altgrad.optim.AdamW(params)

@@ -242,8 +242,10 @@ def _kernel_for(fmt, into):
         return None
 
     def bundle(word, scales, on_host):
-        return compile_gradients([f"grad={word} copy={into or word}"], (f"--quantize={fmt}",
-                                 *[f"--scales={scales}"] * bool(scales)), on_host).handle.value
+        kept.append(compile_gradients([f"grad={word} copy={into or word}"], (f"--quantize={fmt}",
+                                      *[f"--scales={scales}"] * bool(scales)), on_host))
+        return kept[-1].handle.value
+    kept = []  # as long as the kernels
     return native().Rounding(fmt, bundle, dtype_of(into) if into else None).run
 
 

@@ -4,8 +4,6 @@ import os
 import threading
 import weakref
 
-from .. import _bundle
-
 # Every optimizer of the process.
 _every = weakref.WeakSet()
 
@@ -16,7 +14,6 @@ def remember(optimizer):
 
 
 def _after_fork():
-    _bundle.renew_lock()
     for optimizer in list(_every):
         # What this thread holds itself, it holds in the child.
         if optimizer._turns.acquire(blocking=False):
