@@ -43,7 +43,12 @@ Value KernelBuilder::load(Type type, Value from, unsigned alignment,
 }
 
 Value KernelBuilder::loadTable(Type type, Value from) {
-  return load(type, from, wordBytes, /*invariant=*/!keepsTablesInOrder);
+  if (!readsTablesEarly)
+    return load(type, from, wordBytes, /*invariant=*/true);
+  return LLVM::LoadOp::create(builder, type, from, wordBytes, /*isVolatile=*/false,
+                              /*isNonTemporal=*/false, /*isInvariant=*/false,
+                              /*isInvariantGroup=*/false,
+                              LLVM::AtomicOrdering::monotonic, "device");
 }
 
 void KernelBuilder::store(Value value, Value to, unsigned alignment) {

@@ -69,10 +69,10 @@ public:
   /// Loops of the next calls are not unrolled by a back end, which may take every
   /// register it is allowed for that.
   bool keepsRolled = false;
-  /// Tables are loaded where it says so: the next calls' loads of them stay
-  /// before a wait for other launches, which ptxas lets those of constant
-  /// memory pass.
-  bool keepsTablesInOrder = false;
+  /// The next calls load tables before a wait for other launches, so relaxed: a
+  /// weak load may find an earlier step's rows in a cache, and ptxas lets one of
+  /// constant memory pass the wait.
+  bool readsTablesEarly = false;
   mlir::Value loadTable(mlir::Type type, mlir::Value pointer);
   /// A loop that carries values; `body` gives their next ones.
   llvm::SmallVector<mlir::Value>

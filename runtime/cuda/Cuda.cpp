@@ -15,8 +15,7 @@ namespace {
 // by tools/gpu_model.py.
 constexpr int64_t mostRowsOfLastBlock = 512;
 
-// Off until it is asked for: tables are read before the wait by weak loads, which
-// a multiprocessor's cache may answer with rows of an earlier step.
+// Off until it is asked for: no card has run it yet.
 bool wantsOverlap() {
   const char *word = getenv("ALTGRAD_CUDA_DEPENDENT_LAUNCH");
   return word && strcmp(word, "1") == 0;

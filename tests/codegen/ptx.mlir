@@ -46,7 +46,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32, hyper %lr: f64, step %t: i64) {
 // CHECK: st.global.v4.b32
 // CHECK-NOT: f64
 // SM80-NOT: e4m3x2
-// CHECK: ld.volatile.global.v4.b32
+// CHECK: ld.relaxed.cta.global.v4.b32
 // CHECK: div.rn.f32
 // CHECK: sqrt.rn.f32
 // The elements that fill no vector go one by one.

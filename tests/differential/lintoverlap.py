@@ -6,7 +6,7 @@ import re
 MARK = "altgrad_kernels_wait"
 _BODY = re.compile(r"\.entry\s+(\w+)\(.*?\n\{(.*?)\n\}", re.S)
 _LINE = re.compile(r"^(@!?%p\d+\s+)?(\w[\w.:]*)(?:\s+(.*))?;$")
-_LOADS, _TOUCHES = re.compile(r"ld\.(volatile\.)?global"), re.compile(r"(st\.(volatile\.)?global|atom|red|fence)\b")
+_LOADS, _TOUCHES = re.compile(r"ld\.(\w+\.)*global"), re.compile(r"(st\.(volatile\.)?global|atom|red|fence)\b")
 _REGISTER = re.compile(r"%(?:rd|r|p|rs)\d+")
 _TABLES = range(6)  # parameters: rows, inputs, chunks, groups, scalars, sets
 
@@ -69,6 +69,8 @@ def _kernel(name, code, labels):
             pointers = {parameter for parameter in of if parameter < 11}
             if not pointers or pointers - set(_TABLES):
                 yield f"{name}: {form} {operands} before it has waited"
+            elif not form.startswith("ld.relaxed.gpu."):
+                yield f"{name}: {form} {operands} may be answered by a cache that has rows of an earlier step"
         elif form in ("ret", "exit"):
             yield f"{name}: exits on a path on which it does not wait"
         elif form == "griddepcontrol.launch_dependents":

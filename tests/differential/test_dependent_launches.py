@@ -48,6 +48,8 @@ def test_planted_orders_are_found(step):
         for words, edit in PLANTED.items():
             found = lint.complaints(_edited(ptx, phase["symbol"], edit), manifest)
             assert any(re.search(words, complaint) for complaint in found), (phase["symbol"], words, found)
+    weak = ptx.replace("ld.relaxed.gpu.global", "ld.global")
+    assert any("may be answered by a cache" in complaint for complaint in lint.complaints(weak, manifest))
     assert any("missing" in c for c in lint.complaints(re.sub(r"\.visible \.global.*\n", "", ptx), manifest))
 
 

@@ -120,7 +120,8 @@ class Sweep:
 
     def exact(self):
         """The loop where every guard says no: what it is about is loaded again, and stored once."""
-        ways = flow.Flow(self.function, lambda i: i.bytes() == self.width).around(self.head)
+        # ptxas loads again only the words of an access that a guard is about.
+        ways = flow.Flow(self.function, lambda i: i.bytes() == self.width or i.again()).around(self.head)
         stores = sum(i.bytes() == self.width and i.base in ("STG", "ST") for i, _ in self.loop)
         return self.flow.code(ways[max(key for key in ways if key[1] == stores)], self.head)
 

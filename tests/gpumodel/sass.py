@@ -59,7 +59,7 @@ class Instruction:
         return self.guarded or bool(re.match(r"!?U?P\d|UR\d", self.operands))
 
     def again(self):
-        """Whether it is a volatile access: of what a thread has had and let go, for an exact body."""
+        """Whether it is a strong access: of what a thread has had and let go, for an exact body, or of a table before a wait."""
         return "STRONG" in self.modifiers
 
     def bytes(self):

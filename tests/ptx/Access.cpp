@@ -210,7 +210,7 @@ Region &ptx::checkAccess(Thread &t, const MemoryAccess &a) {
   if (Caches *caches = m.options.caches;
       caches && space == Space::Global && !(region->flags & RegionNoRaces)) {
     t.clock.now.line = t.current->line;
-    if (a.isWrite || a.strength != Strength::Weak)
+    if (a.isWrite || a.strength == Strength::StrongGpu)
       caches->drop(t.block->processor, address);
     else
       caches->load(t.block->processor, *region, address, a.bytes, t.clock.now);

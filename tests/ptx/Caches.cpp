@@ -43,6 +43,6 @@ void Caches::load(uint32_t processor, Region &region, uint64_t address,
                        : " of a launch " +
                              std::to_string(now.launch - here.launch) +
                              " before this one") +
-                  "; a weak load sees what has changed only behind a wait, an "
+                  "; a load that is weak or .cta sees what has changed only behind a wait, an "
                   "acquiring fence or the beginning of an ordinary launch"};
 }

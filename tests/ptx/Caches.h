@@ -21,7 +21,7 @@ public:
     uint32_t count = uint32_t(held.size()), from = block % count;
     return follows ? count - 1 - from : from;
   }
-  /// A weak load. Throws the stale fault where the cache has had the bytes
+  /// A weak load, or one of the block's scope. Throws the stale fault where the cache has had the bytes
   /// since they were others.
   void load(uint32_t processor, Region &, uint64_t address, unsigned bytes,
             const Stamp &now);

@@ -206,6 +206,7 @@ TEST_F(FakeCaches, AWeakLoadEarlyInADependentLaunchMayBeStale) {
   EXPECT_NE(faultWords().find("'soon'"), std::string::npos) << faultWords();
   EXPECT_EQ(chain(".relaxed.gpu"), 0);
   EXPECT_EQ(words[2], 9u) << "past the cache";
+  EXPECT_EQ(chain(".relaxed.cta"), 719) << "by the cache";
   EXPECT_EQ(chain("", 0), 0) << "without caches nobody sees it";
 }
 

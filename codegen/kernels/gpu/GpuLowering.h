@@ -121,8 +121,7 @@ private:
   int64_t periodOf(const Chunk &chunk, mlir::Value tensors);
   mlir::Value isAligned(KernelBuilder &kernel, const Chunk &chunk,
                         mlir::Value tensors, mlir::Value base);
-  /// The words of one. `again`: volatile, or LLVM would keep what was loaded
-  /// before in registers for it.
+  /// The words of one. `again`: not those that were loaded before.
   mlir::Value loadAccess(KernelBuilder &kernel, Chunk &chunk,
                          mlir::Value tensors, int64_t element,
                          bool again = false);

@@ -115,7 +115,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
   Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), threadsOf(sweep),
               widthOf(sweep, target.gpu.accessBytes)};
   auto phase = sweep->getParentOfType<PhaseOp>();
-  kernel.keepsTablesInOrder = waits(phase);
+  kernel.readsTablesEarly = waits(phase);
   auto [row, first] = placeOf(kernel, index);
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
   Value count = arith::TruncIOp::create(
@@ -128,7 +128,7 @@ GpuLowering::Chunk GpuLowering::openChunk(KernelBuilder &kernel,
       if (!chunk.pointers.contains(tensors))
         chunk.pointers[tensors] = kernel.stream(tensors, row);
   waitForLaunches(phase);
-  kernel.keepsTablesInOrder = false;
+  kernel.readsTablesEarly = false;
   ScalarLowering scalars(kernel, row);
   scalars.lowerBefore(sweep, [&](Value condition) {
     count = arith::SelectOp::create(builder, condition, count, kernel.i32(0));

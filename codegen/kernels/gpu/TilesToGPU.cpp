@@ -112,11 +112,11 @@ void GpuLowering::sweepTile(KernelBuilder &kernel, ThreadMemory &memory,
                             Value index) {
   auto phase = sweep->getParentOfType<PhaseOp>();
   bool square = shared.columns.isSquare();
-  kernel.keepsTablesInOrder = waits(phase);
+  kernel.readsTablesEarly = waits(phase);
   auto [row, first] = placeOf(kernel, index);
   Tile tile = tileAt(kernel, row, first, shared.columns.rows());
   waitForLaunches(phase);
-  kernel.keepsTablesInOrder = false;
+  kernel.readsTablesEarly = false;
   IRMapping known;
   if (square) {
     kernel.loop(kernel.i64(0), tile.rows, kernel.i64(rowsAtOnce), [&](Value r) {
