@@ -31,6 +31,7 @@ from ._forks import remember
 from ._fallback import left_to_torch, warn_once
 from ._keywords import OfTorch, document, filled, shown
 from ._rule_names import RuleNames
+from ._traced import Traced, trace
 from ._statistics import Statistics, Tallies
 from ._together import check_group, step_together
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 
-class Optimizer(RuleNames, torch.optim.Optimizer):
+class Optimizer(RuleNames, Traced):
     """The base of all altgrad optimizers: a torch.optim.Optimizer whose step is compiled from rules.
 
     One program steps all parameters, whatever their groups, shapes and dtypes. It works with
@@ -68,7 +69,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
     norm_in_backward: bool = False
     profile: str | None = None
     fused_amp: bool
-    _group = None
+    _ranks = None
     _left_behind = False
     _warned = False
     fallback: bool = True
@@ -94,6 +95,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         check_entries(self, defaults)
         self._forget()
         super().__init__(params, defaults)
+        self._hold()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -113,11 +115,11 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
     @property
     def process_group(self) -> "ProcessGroup | None":
         """The torch.distributed group over whose ranks norm and verdict are combined, or None. A copy has none."""
-        return self._group
+        return self._ranks
 
     @process_group.setter
     def process_group(self, group: "ProcessGroup | None") -> None:
-        self._group, self._left_behind = check_group(group), False
+        self._ranks, self._left_behind = check_group(group), False
 
     @property
     def max_grad_norm(self) -> float | str | None:
@@ -184,7 +186,6 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             raise
 
     @watched
-    @uncompiled
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Performs one step on all parameters that have a gradient. Gradients stay as they are.
 
@@ -198,6 +199,12 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             TypeError, ValueError, RuntimeError, altgrad.Error, KeyError: A parameter, gradient, state or
                 hyper-parameter does not fit, or a param_group lacks a key. Nothing has changed then.
         """
+        if torch.compiler.is_dynamo_compiling() and closure is None and trace(self):
+            return None
+        return self._step(closure)
+
+    @uncompiled
+    def _step(self, closure):
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -206,11 +213,9 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             self._advance()
         return loss
 
-    # One step.
-
     def _advance(self):
         check_untraced(type(self).__name__)
-        if not self.param_groups and self._group is None:
+        if not self.param_groups and self._ranks is None:
             return
         scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         scaler = self.fused_amp or scale is not None or found is not None
@@ -222,7 +227,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
                                "step of this optimizer runs; call it afterwards")
         if BOUND in self.param_groups[0]:
             given["max_norm"] = number_and_kind(self.max_grad_norm)[0]
-        asked = (scaler, torch.is_inference_mode_enabled(), self._group, self.fallback,
+        asked = (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback,
                  self.norm_in_backward, self.profile)
         fit, changed, watched = STALE, None, self._watched
         if watched and asked == self._asked:
@@ -258,9 +263,9 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
             self._built.check_capture(type(self).__name__, self.param_groups)
         if self._scaling:
             self._scaling.bind(tables)
-        if self._theirs or self._group is not None or len(tables) > 1:
+        if self._theirs or self._ranks is not None or len(tables) > 1:
             with torch.no_grad():
-                results = step_together(tables, self._theirs, self._group, given,
+                results = step_together(tables, self._theirs, self._ranks, given,
                                         self._kinds.clipped, scaler)
         elif tables:
             results = tables[0].run(given)
@@ -297,6 +302,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
 
     def _rebuild(self, fit, asked):
         take_all(self.state)
+        self._hold()
         known, before = self._rows, self._theirs
         self._watched, self._built, self._rows, self._theirs = None, None, {}, None
         kinds = Kinds(self.param_groups, self._kind_of)
@@ -308,8 +314,8 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         ours = [p for p in watched.params if id(p) not in left]
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
-        together = theirs is not None or self._group is not None
-        check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._group)
+        together = theirs is not None or self._ranks is not None
+        check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._ranks)
         wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures,
                       profile=profile_of(self.profile))
         built = build(self, watched, kinds.rules, ours, left, known, dict(
@@ -365,6 +371,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
         self._turns = self._turns or threading.RLock()
         remember(self)
         self._watched, self._built, self._theirs = None, None, None
+        self._hold()
         self._rows, self._counts = {}, {}
         self._tallies = self._tallies or Tallies()
         self._hooks = self._hooks or NormHooks()
@@ -373,7 +380,7 @@ class Optimizer(RuleNames, torch.optim.Optimizer):
     def __getstate__(self) -> dict[str, Any]:
         kept = super().__getstate__()
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
-                    _left_behind=self._left_behind or self._group is not None,
+                    _left_behind=self._left_behind or self._ranks is not None,
                     norm_in_backward=self.norm_in_backward, profile=self.profile,
                     _words=self._words, state=picklable(self.state),
                     param_groups=self._tallies.filed(self.param_groups))
