@@ -116,7 +116,7 @@ altgrad_status CudaExecutor::order(const Tables &tables, CudaStream stream,
   if (used)
     if (Result error = driver.cuStreamWaitEvent(stream, last.get(), 0))
       return driver.refuse(error, "ordering after the last run");
-  return memory.upload(tables, stream, changed);
+  return memory.upload(tables, stream, changed, kernels->values);
 }
 
 // The events are nodes of the graph, so that replays and other runs follow each

@@ -1,6 +1,7 @@
 // Keeps the device's copy of a plan's tables up to date.
 #include "cuda/CudaTables.h"
 #include "Status.h"
+#include "altgrad/values.h"
 
 #include <algorithm>
 #include <cstring>
@@ -65,22 +66,22 @@ altgrad_status CudaTables::wait() {
   return ALTGRAD_OK;
 }
 
-altgrad_status CudaTables::upload(const Tables &tables, CudaStream stream,
-                                  unsigned &changed) {
-  const char *values = static_cast<const char *>(tables.values);
-  if (tables.valueBytes && (sent.size() != tables.valueBytes ||
-                            memcmp(sent.data(), values, sent.size()) != 0))
-    changed |= 1u << ValueTable;
-  int first = 0, last = tableCount;
-  auto differs = [&](int table) {
-    return (changed >> table & 1) && tables.bytes(table) > 0;
-  };
-  while (first < last && !differs(first))
-    ++first;
-  while (first < last && !differs(last - 1))
-    --last;
-  if (first == last)
-    return ALTGRAD_OK;
+altgrad_status CudaTables::launchValues(const Tables &tables,
+                                        CudaStream stream, Function kernel) {
+  uint64_t words[ALTGRAD_VALUES] = {};
+  memcpy(words, tables.values, tables.valueBytes);
+  DevicePointer to = address(ValueTable);
+  int64_t count = int64_t(tables.valueBytes + 7) / 8;
+  void *parameters[] = {&to, &count, words};
+  if (Result error = gpu.driver.cuLaunchKernel(kernel, 1, 1, 1,
+                                               ALTGRAD_BLOCK_THREADS, 1, 1, 0,
+                                               stream, parameters, nullptr))
+    return gpu.driver.refuse(error, "bringing numbers to the device");
+  return ALTGRAD_OK;
+}
+
+altgrad_status CudaTables::copy(const Tables &tables, CudaStream stream,
+                                int first, int last) {
   size_t begin = 0,
          bytes = offsets[last - 1] + tables.bytes(last - 1) - offsets[first];
   if (altgrad_status status = findRoom(bytes, begin))
@@ -98,6 +99,30 @@ altgrad_status CudaTables::upload(const Tables &tables, CudaStream stream,
   flights.push_back({begin, begin + bytes, event});
   nextByte = begin + bytes;
   nextEvent = (nextEvent + 1) % size_t(Block::eventCount);
+  return ALTGRAD_OK;
+}
+
+altgrad_status CudaTables::upload(const Tables &tables, CudaStream stream,
+                                  unsigned &changed, Function kernel) {
+  const char *values = static_cast<const char *>(tables.values);
+  if (tables.valueBytes && (sent.size() != tables.valueBytes ||
+                            memcmp(sent.data(), values, sent.size()) != 0))
+    changed |= 1u << ValueTable;
+  int first = 0, last = tableCount;
+  auto differs = [&](int table) {
+    return (changed >> table & 1) && tables.bytes(table) > 0;
+  };
+  while (first < last && !differs(first))
+    ++first;
+  while (first < last && !differs(last - 1))
+    --last;
+  if (first == last)
+    return ALTGRAD_OK;
+  bool launches = kernel && first == ValueTable && last == first + 1 &&
+                  tables.valueBytes <= ALTGRAD_VALUES * 8;
+  if (altgrad_status status = launches ? launchValues(tables, stream, kernel)
+                                       : copy(tables, stream, first, last))
+    return status;
   sent.assign(values, values + tables.valueBytes);
   changed = 0;
   return ALTGRAD_OK;

@@ -1,6 +1,7 @@
 // Loads a bundle's kernels.
 #include "cuda/Kernels.h"
 #include "Status.h"
+#include "altgrad/values.h"
 #include "cuda/Module.h"
 
 #include <algorithm>
@@ -71,6 +72,9 @@ altgrad_status load(const Bundle &bundle, Kernels &kernels) {
     if (altgrad_status status = loadPhase(bundle, phase, kernels))
       return status;
   kernels.mayOverlap = mayOverlap(gpu.driver, kernels.module);
+  if (gpu.driver.cuModuleGetFunction(&kernels.values, kernels.module,
+                                     ALTGRAD_VALUES_KERNEL) != 0)
+    kernels.values = nullptr; // of a bundle of before
   return ALTGRAD_OK;
 }
 

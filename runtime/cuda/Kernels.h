@@ -19,6 +19,8 @@ struct Kernels {
   std::shared_ptr<Gpu> gpu;
   Module module = nullptr;
   std::vector<Entry> phases;
+  // Brings numbers to the device; null where the code has no such kernel.
+  Function values = nullptr;
   // Whether a launch that follows another one of its run may begin before that
   // has ended.
   bool mayOverlap = false;

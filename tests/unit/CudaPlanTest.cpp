@@ -1,6 +1,7 @@
 // Plans on the test driver, whose launches run the compiler's PTX: the bytes of
 // a CUDA plan are those of a host plan.
 #include "CudaModel.h"
+#include "altgrad/values.h"
 
 #include <numeric>
 
@@ -63,6 +64,43 @@ TEST_F(CudaPlan, ReplaysOfACapturedStepAmongEagerOnes) {
               }),
               0)
         << "seed " << seed << printed;
+}
+
+// A schedule's rate is in a launch's parameters: what is launched has it, whatever the host writes next.
+TEST_F(CudaPlan, ChangedNumbersNeedALaunchAndNoCopy) {
+  BundlePointer bundle = compile("--rule=adamw");
+  for (size_t count : {1, 510, 511}) {
+    EXPECT_EQ(inChild([&] {
+                Model models[] = {start(bundle.get()), start(bundle.get())};
+                PlanPointer plans[] = {create(bundle.get(), "cpu:v3"),
+                                       create(bundle.get(), "cuda:0")};
+                std::vector<double> rates(count, 0.5);
+                void *rate = &rates.back();
+                for (int i : {0, 1}) {
+                  models[i].bind(plans[i].get());
+                  EXPECT_EQ(altgrad_mirror(plans[i].get(), rates.data(), count * 8), ALTGRAD_OK);
+                  EXPECT_EQ(altgrad_bind_scalar(plans[i].get(), "lr", &rate, 1), ALTGRAD_OK);
+                }
+                models[1].map();
+                for (double next : {0.5, 0.5, 0.25, 0.125}) {
+                  bool changes = rates.back() != next, launches = count <= ALTGRAD_VALUES;
+                  rates.back() = next;
+                  models[0].run(plans[0].get(), nullptr);
+                  int64_t copies = fakecuda_calls("cuMemcpyHtoDAsync"),
+                          kernels = fakecuda_calls("cuLaunchKernel");
+                  models[1].run(plans[1].get(), nullptr);
+                  EXPECT_EQ(fakecuda_calls("cuMemcpyHtoDAsync") - copies, !copies || (changes && !launches));
+                  EXPECT_EQ(fakecuda_calls("cuLaunchKernel") - kernels, 1 + (changes && launches)) << next;
+                }
+                rates.back() = 1e9;
+                fakecuda_drain();
+                EXPECT_STREQ(fakecuda_fault(), "");
+                models[1].expectBytesOf(models[0]);
+                return int(HasFailure());
+              }),
+              0)
+        << count << printed;
+  }
 }
 
 // The host is as far ahead of the device as it likes.

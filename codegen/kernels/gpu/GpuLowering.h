@@ -355,6 +355,14 @@ private:
                            wordCount = blockWord + 1;
 };
 
+/// A kernel without a body.
+mlir::LLVM::LLVMFuncOp makeKernel(mlir::ImplicitLocOpBuilder &builder,
+                                  llvm::StringRef name,
+                                  llvm::ArrayRef<mlir::Type> parameters);
+
+/// The kernel that brings numbers to the device (bundle.h), where the steps read any.
+void makeValuesKernel(mlir::gpu::GPUModuleOp kernels, llvm::ArrayRef<StepOp> steps);
+
 /// Says in a module of kernels that they wait for other launches.
 void markOverlap(mlir::gpu::GPUModuleOp kernels, const Target &target);
 

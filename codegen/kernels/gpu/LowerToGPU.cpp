@@ -40,13 +40,16 @@ GpuLowering::either(Value condition, SmallVector<Value> carried,
   return SmallVector<Value>(branch.getResults());
 }
 
-static LLVM::LLVMFuncOp makeKernel(ImplicitLocOpBuilder &builder,
-                                   KernelBuilder &kernel, StringRef name) {
-  Type i64 = builder.getI64Type();
+static SmallVector<Type> parametersOf(KernelBuilder &kernel, Type i64) {
   SmallVector<Type> types;
   for (unsigned i = 0; i < memberCount; ++i)
     types.push_back(isCount(Member(i)) ? i64 : Type(kernel.pointerType()));
   types.append(2, i64); // begin, end
+  return types;
+}
+
+LLVM::LLVMFuncOp altgrad::makeKernel(ImplicitLocOpBuilder &builder, StringRef name,
+                                     ArrayRef<Type> types) {
   auto type = LLVM::LLVMFunctionType::get(
       LLVM::LLVMVoidType::get(builder.getContext()), types);
   auto function = LLVM::LLVMFuncOp::create(builder, name, type);
@@ -61,7 +64,8 @@ void GpuLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
   KernelBuilder kernel(builder, step, /*addressSpace=*/1);
   const GpuTuning &tuning = target.gpu;
-  LLVM::LLVMFuncOp function = makeKernel(builder, kernel, symbolOf(phase));
+  LLVM::LLVMFuncOp function = makeKernel(
+      builder, symbolOf(phase), parametersOf(kernel, builder.getI64Type()));
   Block *entry = function.addEntryBlock(builder);
   resident = sharesWords(phase) ? tuning.residentSmall : tuning.residentBlocks;
   builder.setInsertionPointToStart(entry);
@@ -196,6 +200,7 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
     auto kernels =
         gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
     markOverlap(kernels, *machine);
+    makeValuesKernel(kernels, steps);
     for (StepOp step : steps) {
       if (failed(checkPhases(step)))
         return signalPassFailure();

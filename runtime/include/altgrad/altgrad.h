@@ -293,7 +293,8 @@ ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
                                                int64_t count);
 
 // Declares `bytes` of host memory as values that kernels of a CUDA plan read. altgrad_run
-// sends the memory's content to the device if it differs from the last run. Pointers of "in"
+// sends the memory's content to the device if it differs from the last run: up to 4080 bytes as a
+// parameter of a launch, unless tables changed as well. Pointers of "in"
 // scalars with the scopes step and group may then point into this memory. It must stay valid as
 // long as the plan. A plan for the CPU reads it in place. A captured graph keeps the
 // values that it was captured with.
@@ -336,7 +337,7 @@ ALTGRAD_API altgrad_status altgrad_set_owner(altgrad_plan *plan,
 //
 // A plan for the CPU returns when the phases are done, and ignores `stream`. A CUDA plan
 // launches them on `stream`, a CUstream, and returns; it reads nothing back. It waits only if
-// tables or values have changed and the memory through which they travel is still in
+// tables have changed and the memory through which they travel is still in
 // use by earlier runs: there is room for 4 uploads of all tables, and for 32 uploads.
 //
 // A run allocates nothing, except on a stream that is captured: a graph gets tables of its own,
