@@ -23,6 +23,7 @@ using UserObject = struct UserObjectOpaque *;
 
 // What cuda.h calls CUDA_ERROR_..., CU_DEVICE_ATTRIBUTE_... and so on.
 enum : int {
+  errorOutOfMemory = 2,
   errorStub = 34,
   errorNoDevice = 100,
   errorNoBinary = 209,

@@ -19,6 +19,7 @@ struct Registry {
   std::mutex lock;
   std::map<Context, std::weak_ptr<Gpu>> known;
   std::vector<std::shared_ptr<Gpu>> primary; // for the life of the process
+  Allocator allocator;
 };
 Registry &registry() {
   static auto *all = new Registry;
@@ -41,6 +42,20 @@ altgrad_status retainPrimary(const Driver &driver, int ordinal, Device &device,
 }
 
 } // namespace
+
+altgrad_status altgrad_set_cuda_memory(
+    void *(*allocate)(int32_t device, uint64_t bytes, void *stream,
+                      void *context),
+    void (*release)(void *memory, void *context), void *context) {
+  if (!allocate != !release)
+    return fail(ALTGRAD_INVALID, "altgrad_set_cuda_memory: %s is NULL",
+                allocate ? "release" : "allocate");
+  return guarded([&]() -> altgrad_status {
+    std::lock_guard<std::mutex> held(registry().lock);
+    registry().allocator = {allocate, release, context};
+    return ALTGRAD_OK;
+  });
+}
 
 altgrad_status Gpu::find(int ordinal, std::shared_ptr<Gpu> &out) {
   const Driver *driver = nullptr;
@@ -86,7 +101,7 @@ Gpu::~Gpu() {
     Entered entered(driver, context);
     if (entered.error == 0)
       for (Free &free : spare)
-        release(free.block);
+        release(free.block, free.after);
     if (entered.error == 0 && copies)
       driver.cuStreamDestroy(copies);
     spare.clear();
@@ -117,12 +132,28 @@ altgrad_status Gpu::copyStream(CudaStream &out) {
   return ALTGRAD_OK;
 }
 
+// The caller's allocator may take locks of its own, so none is held around it.
+Result Gpu::allocateDevice(Block &block) {
+  {
+    std::lock_guard<std::mutex> held(registry().lock);
+    block.from = registry().allocator;
+  }
+  if (!block.from.allocate)
+    return driver.cuMemAlloc(&block.device, block.bytes);
+  CudaStream beside = nullptr;
+  if (copyStream(beside) != ALTGRAD_OK)
+    return errorOutOfMemory;
+  block.device = DevicePointer(
+      block.from.allocate(device, block.bytes, beside, block.from.context));
+  return block.device ? 0 : errorOutOfMemory;
+}
+
 altgrad_status Gpu::allocate(size_t bytes, Block &out) {
   Block block;
   block.bytes = bytes;
   block.pinnedBytes = bytes * uploadsInFlight;
   const char *what = "memory for the tables of a plan";
-  Result error = driver.cuMemAlloc(&block.device, block.bytes);
+  Result error = allocateDevice(block);
   if (error) {
     block.device = 0;
   } else {
@@ -136,15 +167,14 @@ altgrad_status Gpu::allocate(size_t bytes, Block &out) {
       event = nullptr;
   if (error) {
     altgrad_status status = driver.refuse(error, what);
-    release(block);
+    release(block, nullptr);
     return status;
   }
   out = block;
   return ALTGRAD_OK;
 }
 
-altgrad_status Gpu::acquire(size_t bytes, Block &out) {
-  bytes = std::max(bytes + bytes / 4, leastBytes);
+bool Gpu::takeSpare(size_t bytes, Block &out) {
   std::lock_guard<std::mutex> held(lock);
   auto best = spare.end();
   for (auto i = spare.begin(); i != spare.end(); ++i)
@@ -153,26 +183,42 @@ altgrad_status Gpu::acquire(size_t bytes, Block &out) {
         (!i->after || driver.cuEventQuery(i->after.get()) == 0))
       best = i;
   if (best == spare.end())
-    return allocate(bytes, out);
+    return false;
   out = best->block;
   spare.erase(best);
-  return ALTGRAD_OK;
+  return true;
+}
+
+altgrad_status Gpu::acquire(size_t bytes, Block &out) {
+  bytes = std::max(bytes + bytes / 4, leastBytes);
+  return takeSpare(bytes, out) ? altgrad_status(ALTGRAD_OK)
+                               : allocate(bytes, out);
 }
 
 void Gpu::giveBack(const Block &block, SharedEvent after) {
   if (!block.device)
     return;
-  std::lock_guard<std::mutex> held(lock);
-  spare.push_back({block, std::move(after)});
-  if (spare.size() <= mostSpare)
-    return;
-  release(spare.front().block); // waits for the device
-  spare.erase(spare.begin());
+  Free oldest;
+  {
+    std::lock_guard<std::mutex> held(lock);
+    spare.push_back({block, std::move(after)});
+    if (spare.size() <= mostSpare)
+      return;
+    oldest = std::move(spare.front());
+    spare.erase(spare.begin());
+  }
+  release(oldest.block, oldest.after); // waits for the device
 }
 
-void Gpu::release(Block &block) {
-  if (block.device)
+void Gpu::release(Block &block, const SharedEvent &after) {
+  if (block.device && !block.from.release) {
     driver.cuMemFree(block.device);
+  } else if (block.device) {
+    if (after)
+      driver.cuEventSynchronize(after.get());
+    block.from.release(reinterpret_cast<void *>(block.device),
+                       block.from.context);
+  }
   if (block.pinned)
     driver.cuMemFreeHost(block.pinned);
   for (Event event : block.events)

@@ -14,6 +14,15 @@ namespace altgrad::runtime {
 // An event that several owners wait for.
 using SharedEvent = std::shared_ptr<EventOpaque>;
 
+// Who gives memory of devices: the driver, or a program's own allocator
+// (altgrad_set_cuda_memory).
+struct Allocator {
+  void *(*allocate)(int32_t device, uint64_t bytes, void *stream,
+                    void *context) = nullptr;
+  void (*release)(void *memory, void *context) = nullptr;
+  void *context = nullptr;
+};
+
 // Device memory for the tables of one plan, and pinned memory through which
 // they travel.
 struct Block {
@@ -21,6 +30,7 @@ struct Block {
   DevicePointer device = 0;
   char *pinned = nullptr;
   size_t bytes = 0, pinnedBytes = 0;
+  Allocator from; // the device memory; all null: the driver
   Event events[eventCount] = {};
 };
 
@@ -54,8 +64,10 @@ private:
     Block block;
     SharedEvent after;
   };
+  bool takeSpare(size_t bytes, Block &out);
   altgrad_status allocate(size_t bytes, Block &out);
-  void release(Block &block);
+  Result allocateDevice(Block &block);
+  void release(Block &block, const SharedEvent &after);
 
   bool retained;
   std::mutex lock;

@@ -49,6 +49,20 @@ def is_capturing(stream):
     return status.value == 1
 
 
+_blocks = {}
+
+
+def allocate(size, device, stream):
+    """torch.cuda.caching_allocator_alloc of this device."""
+    before = torch.ops.altgrad_test_device.use_stream(device, stream)
+    try:
+        block = torch.empty(size, dtype=torch.uint8, device=f"{KIND}:{device}")
+    finally:
+        torch.ops.altgrad_test_device.use_stream(device, before)
+    _blocks[block.data_ptr()] = block
+    return block.data_ptr()
+
+
 if "ALTGRAD_TEST_DEVICE" not in os.environ:
     collect_ignore_glob = ["test_*.py"]
 else:
@@ -59,6 +73,7 @@ else:
     module.manual_seed_all = lambda seed: None
     module.current_device = torch.ops.altgrad_test_device.current_device
     module.device, module.current_stream = use_device, current_stream
+    module.caching_allocator_alloc, module.caching_allocator_delete = allocate, _blocks.pop
     module.is_current_stream_capturing = lambda: is_capturing(current_stream(module.current_device()))
     torch._register_device_module(KIND, module)
 

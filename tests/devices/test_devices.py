@@ -171,6 +171,28 @@ class Launch(ctypes.Structure):
                 ("parameter_bytes", ctypes.c_uint64)]
 
 
+def test_tables_lie_in_torchs_memory_and_a_full_card_is_tried_again(monkeypatch):
+    devices, asked = torch.get_device_module(KIND), []
+
+    def full(size, device, stream):
+        asked.append(device)
+        raise RuntimeError("out of memory")
+    params, reference = twins("two")
+    # More tensors than any table before had: no memory of another plan is left for them.
+    params += [torch.nn.Parameter(torch.ones(1, device=f"{KIND}:0")) for _ in range(2000)]
+    reference += [torch.nn.Parameter(torch.ones(1)) for _ in range(2000)]
+    optimizers = [altgrad.optim.AdamW(of) for of in (params, reference)]
+    give_grads(params, reference)
+    with monkeypatch.context() as patch:
+        patch.setattr(devices, "caching_allocator_alloc", full)
+        with pytest.raises(altgrad.Error, match=r"memory for the tables of a plan: CUDA_ERROR_OUT_OF_MEMORY 2"):
+            optimizers[0].step()
+    assert asked
+    for optimizer in optimizers:
+        optimizer.step()
+    check_equal(params, reference, optimizers)
+
+
 def test_agc_is_the_cpus_on_two_devices():
     params, reference = twins("and the CPU")
     optimizers = [altgrad.optim.SGD(of, lr=1e-2, max_grad_norm="agc:0.1") for of in (params, reference)]

@@ -297,6 +297,57 @@ TEST_F(Cuda, OutOfMemoryCanBeTriedAgain) {
   }
 }
 
+// An allocator that has given out all it has, the first time that it is asked.
+struct CallersMemory {
+  int refused = 0, given = 0, back = 0;
+  static void *allocate(int32_t device, uint64_t bytes, void *stream, void *context) {
+    auto &self = *static_cast<CallersMemory *>(context);
+    uint64_t memory = 0;
+    EXPECT_EQ(device, 1);
+    EXPECT_NE(stream, nullptr);
+    if (!self.refused++)
+      return nullptr;
+    EXPECT_EQ(cu("cuMemAlloc", &memory, size_t(bytes)), 0);
+    ++self.given;
+    return (void *)memory;
+  }
+  // Whoever still reads it finds other bytes: nothing orders them behind a kernel.
+  static void release(void *memory, void *context) {
+    ++static_cast<CallersMemory *>(context)->back;
+    EXPECT_EQ(cu("cuMemsetD8Async", uint64_t(memory), (unsigned char)0xee, size_t(16384), cuNewStream()), 0);
+  }
+};
+
+TEST_F(Cuda, TablesLieInTheCallersMemoryAndGoBackWhenNobodyReadsThem) {
+  CallersMemory memory;
+  EXPECT_REFUSED(altgrad_set_cuda_memory(CallersMemory::allocate, nullptr, nullptr), ALTGRAD_INVALID,
+                 "release is NULL");
+  ASSERT_ALTGRAD(altgrad_set_cuda_memory(CallersMemory::allocate, CallersMemory::release, &memory));
+  BundlePointer bundle = loadSgd();
+  Tensors actual({5000}), expected({5000});
+  std::vector<PlanPointer> plans;
+  for (int i = 0; i < 40; ++i) {
+    plans.push_back(planOf(bundle.get(), "cuda:1"));
+    altgrad_tensor tensor = declared(5000);
+    if (!i)
+      EXPECT_REFUSED(altgrad_bind_tensors(plans[0].get(), &tensor, 1, 1), ALTGRAD_CUDA,
+                     "memory for the tables of a plan: CUDA_ERROR_OUT_OF_MEMORY 2");
+    actual.bind(plans.back().get());
+    ASSERT_ALTGRAD(actual.run(plans.back().get()));
+    expected.step();
+  }
+  EXPECT_EQ(memory.given, 40);
+  EXPECT_EQ(memory.back, 0);
+  plans.clear(); // all but a few of the blocks go back
+  EXPECT_EQ(memory.back, 24);
+  fakecuda_drain();
+  EXPECT_STREQ(fakecuda_fault(), "");
+  EXPECT_TRUE(actual.equals(expected));
+  ASSERT_ALTGRAD(altgrad_set_cuda_memory(nullptr, nullptr, nullptr));
+  altgrad::runtime::Gpu::forgetAll();
+  EXPECT_EQ(memory.back, 40);
+}
+
 TEST_F(Cuda, AFailedUploadIsRepeated) {
   Tensors actual({5000}), expected({5000});
   PlanPointer plan = planSgd("cuda");

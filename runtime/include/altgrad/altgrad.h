@@ -332,6 +332,21 @@ ALTGRAD_API altgrad_status altgrad_set_owner(altgrad_plan *plan,
                                              void (*release)(void *held),
                                              void *context);
 
+// Says who gives the device memory for tables of CUDA plans, in the whole process, from now on. NULL
+// for both: the driver (cuMemAlloc), as at first. An allocator that frees what it holds before it
+// tells that there is none, such as torch's, so serves plans on a full card, too.
+//
+// allocate(device, bytes, stream, context) returns memory on cuda:`device`, aligned to 256 bytes, or
+// NULL. It is called while tensors or values are declared, and in a run that is captured, in the
+// caller's thread. `stream` is a CUstream of the runtime's: an allocator that hands memory on in the
+// order of a stream must do it in that of this one. release(memory, context) is called
+// once nothing on the device needs the memory, from a later call about any CUDA plan, in any
+// thread. Both may be called by several threads at the same time. Memory goes back to whom it is from.
+ALTGRAD_API altgrad_status altgrad_set_cuda_memory(
+    void *(*allocate)(int32_t device, uint64_t bytes, void *stream,
+                      void *context),
+    void (*release)(void *memory, void *context), void *context);
+
 // Runs the phases [first, last); last < 0 means to the end. If a stream or scalar is not bound,
 // the result is ALTGRAD_INVALID and nothing runs.
 //

@@ -5,9 +5,12 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdlib>
+#include <map>
+#include <mutex>
 
 using namespace altgrad::optim;
 
@@ -30,7 +33,56 @@ Where::Where(at::Device device) : place(device), plan("cpu") {
     plan = "cuda:" + std::to_string(std::max<int>(device.index(), 0));
 }
 
+namespace {
+
+// Memory of torch's allocator for the tables of plans: where a card is full it frees what
+// it holds and tries again.
+struct TorchMemory {
+  explicit TorchMemory(at::DeviceType type) : type(type) {}
+
+  // A stream that is not torch's is its own number.
+  static void *allocate(int32_t device, uint64_t bytes, void *stream,
+                        void *context) noexcept {
+    auto &self = *static_cast<TorchMemory *>(context);
+    at::Device place(self.type, at::DeviceIndex(device));
+    try {
+      c10::StreamGuard guard(c10::Stream(c10::Stream::UNSAFE, place,
+                                         c10::StreamId(stream)));
+      at::DataPtr memory = c10::GetAllocator(self.type)->allocate(bytes);
+      void *address = memory.get();
+      std::lock_guard<std::mutex> held(self.lock);
+      self.given[address] = std::move(memory);
+      return address;
+    } catch (const std::exception &) { // there is none
+      return nullptr;
+    }
+  }
+  static void release(void *memory, void *context) {
+    auto &self = *static_cast<TorchMemory *>(context);
+    at::DataPtr gone;
+    std::lock_guard<std::mutex> held(self.lock);
+    gone = std::move(self.given[memory]);
+    self.given.erase(memory);
+  }
+
+  const at::DeviceType type;
+  std::mutex lock;
+  std::map<void *, at::DataPtr> given;
+};
+
+} // namespace
+
+// Never destroyed: the runtime keeps memory until the process ends.
+static void useTorchMemory(at::DeviceType type) {
+  static auto *memory = new TorchMemory(type);
+  static const altgrad_status status = altgrad_set_cuda_memory(
+      TorchMemory::allocate, TorchMemory::release, memory);
+  check(status);
+}
+
 altgrad_plan *Where::makePlan(altgrad_bundle *bundle) const {
+  if (!place.is_cpu())
+    useTorchMemory(place.type());
   c10::OptionalDeviceGuard guard(place);
   altgrad_plan *made = nullptr;
   check(altgrad_plan_create(bundle, plan.c_str(), &made));

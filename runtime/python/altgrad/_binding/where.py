@@ -7,6 +7,7 @@ from functools import cache
 import torch
 
 from .._library import library
+from .cuda_memory import use_torch_memory
 
 
 _LARGE = 4 << 20  # the runtime asks for nothing below it
@@ -31,6 +32,8 @@ class Where:
         self.on_host = is_host(device)
         self.name = "cpu" if self.on_host else f"cuda:{device.index or 0}"
         self._torch = None if device.type == "cpu" else torch.get_device_module(device)
+        if self._torch and not self.on_host:
+            use_torch_memory(device.type)
 
     def guard(self):
         """Makes the device the current one of torch in a `with`."""
