@@ -308,6 +308,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("resize_", resize);
   m.impl("_local_scalar_dense", localScalar);
   m.impl("_foreach_copy_", foreachCopy);
+  m.impl("record_stream", [](Tensor &self, Stream stream) {
+    Guard().recordDataPtrOnStream(self.storage().data_ptr(), stream);
+  });
   m.impl("as_strided", at::native::as_strided_tensorimpl);
   m.impl("view", [](const Tensor &self, c10::SymIntArrayRef size) {
     return at::native::view(self, C10_AS_INTARRAYREF_SLOW(size));

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 torch = pytest.importorskip("torch")
-KIND = "privateuseone"
+KIND, PRIVATE_USE = "privateuseone", 20  # c10::DeviceType
 
 
 def cu(name, *arguments):
@@ -32,12 +32,19 @@ def use_device(device):
         torch.ops.altgrad_test_device.use_device(before)
 
 
+class Stream(torch.Stream):
+    """With the stream's address, as torch.cuda.Stream has it."""
+
+    @property
+    def cuda_stream(self):
+        return self.stream_id
+
+
 def current_stream(device):
-    """An object with the stream's address as torch.cuda.Stream has it."""
     index = device if isinstance(device, int) else torch.device(device).index or 0
     address = torch.ops.altgrad_test_device.use_stream(index, 0)
     torch.ops.altgrad_test_device.use_stream(index, address)
-    return types.SimpleNamespace(cuda_stream=address)
+    return Stream(stream_id=address, device_index=index, device_type=PRIVATE_USE)
 
 
 def is_capturing(stream):

@@ -1,6 +1,7 @@
 """Parameters on several devices in one optimizer: the bits of one on the CPU, one norm, one file."""
 
 import ctypes
+import gc
 
 import pytest
 import torch
@@ -150,6 +151,28 @@ def test_a_step_runs_on_the_current_stream(notes):
     mine = torch.ops.altgrad_test_device.use_stream(0, before)
     assert mine != before and "record 0 on stream 1" in notes()
     assert last_stream() == mine
+
+
+def test_memory_of_a_step_is_nobody_elses_before_its_stream_is_done():
+    """Its numbers, its copy of a parameter with strides and its words; the other stream is the quicker one."""
+    params, reference = twins("one")
+    for of in (params, reference):
+        of[1] = torch.nn.Parameter(torch.ones(66, 5).to(of[1].device)[::2])
+    rates = [torch.tensor(1e-2, device=f"{KIND}:0"), 1e-2]
+    optimizers = [altgrad.optim.AdamW(of, lr=lr, foreach=False, max_grad_norm=1.0)
+                  for of, lr in zip((params, reference), rates)]
+    for _ in range(2):
+        give_grads(params, reference)
+        optimizers[1].step()
+        before = torch.ops.altgrad_test_device.use_stream(0, -1)
+        optimizers[0].step()
+        torch.ops.altgrad_test_device.use_stream(0, -1)
+        states = optimizers[0].state_dict()["state"]
+        optimizers[0], rates[0] = altgrad.optim.AdamW(params, lr=1e-2, max_grad_norm=1.0), None
+        gc.collect()
+        torch.ops.altgrad_test_device.use_stream(0, before)
+        optimizers[0].load_state_dict({"state": states, "param_groups": optimizers[0].state_dict()["param_groups"]})
+    check_equal(params, reference, optimizers)
 
 
 def last_stream():

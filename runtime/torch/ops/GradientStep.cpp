@@ -217,7 +217,11 @@ GradientResults GradientStep::run(const Listed &listed,
   values_->send(plan.get());
   check(
       altgrad_run(plan.get(), workspace->get(), bytes, 0, -1, where.stream()));
-  where.record(*workspace);
+  if (!where.isHost()) {
+    Owned own;
+    addTo(own);
+    own.record(where);
+  }
   auto result = [&](int32_t role) {
     for (const Scalar &single : program->singles)
       if (single.role == role && single.access == ALTGRAD_OUT)

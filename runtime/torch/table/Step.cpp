@@ -162,7 +162,11 @@ bool TensorTable::advance(std::vector<Share> *words) {
 
 void TensorTable::finish() {
   hasRun = true;
-  where.record(*workspace);
+  if (!where.isHost()) {
+    Owned own;
+    addOwn(own);
+    own.record(where);
+  }
   for (auto &[row, copy] : staged) {
     if (!present[size_t(row)])
       continue;

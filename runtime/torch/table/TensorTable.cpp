@@ -48,18 +48,22 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
   check(keepInGraphs(handle, this));
 }
 
-void TensorTable::addTo(Owned &owned) const {
+void TensorTable::addOwn(Owned &owned) const {
   values.addTo(owned);
   owned.add(workspace);
+  for (const auto &[row, copy] : staged)
+    owned.add(copy);
+  for (const auto &[key, memory] : statistics_)
+    owned.add(memory);
+}
+
+void TensorTable::addTo(Owned &owned) const {
+  addOwn(owned);
   for (const Seen &tensor : seen)
     owned.add(*tensor.handle);
   for (const std::vector<Tensor> *all : {&taken, &copies})
     for (const Tensor &tensor : *all)
       owned.add(tensor);
-  for (const auto &[row, copy] : staged)
-    owned.add(copy);
-  for (const auto &[key, memory] : statistics_)
-    owned.add(memory);
 }
 
 void TensorTable::remember() {

@@ -96,6 +96,8 @@ public:
   const std::vector<Row> &rows() const { return rows_; }
 
 private:
+  // That of it which is the table's own.
+  void addOwn(Owned &owned) const;
   struct SetRows {
     int64_t first = 0, last = 0;
     size_t firstSeen = 0, width = 0; // entries of `seen` for a row

@@ -21,6 +21,14 @@ struct Owned {
     if (block)
       blocks.push_back(block);
   }
+  // Keeps all of it from being used for something else before the current stream is
+  // done with it.
+  void record(const Where &where) const {
+    for (const c10::Storage &storage : storages)
+      where.record(storage.data_ptr());
+    for (const Where::Memory &block : blocks)
+      where.record(*block);
+  }
 };
 
 // Has the graphs in which a plan is captured keep what `user.addTo(Owned &)`

@@ -142,9 +142,12 @@ class TensorTable:
 
     def _memory(self):
         """What a captured graph of this step reads and writes."""
-        return storages([self._workspace.tensor, *self._values.memory(), *self._tensors, *self._states,
-                         *[copy for _, copy in self._staged], *self._statistics.values(),
-                         *(self._taken or ()), *(self._kept or ())])
+        return storages([*self._own(), *self._tensors, *self._states, *(self._taken or ()), *(self._kept or ())])
+
+    def _own(self):
+        """What kernels read and write besides the user's tensors."""
+        return [self._workspace.tensor, *self._values.memory(), *[copy for _, copy in self._staged],
+                *self._statistics.values()]
 
     def _bind_statistics(self):
         self._statistics = {}
@@ -270,7 +273,8 @@ class TensorTable:
     @torch.no_grad()
     def _finish(self):
         with self.where.guard():
-            self._workspace.record()
+            if not self.where.on_host:
+                self.where.record(self._own())
             for param, copy in self._staged:
                 if id(param) in self._stepped:
                     param.copy_(copy)

@@ -43,10 +43,12 @@ class Where:
         """The address of torch's current stream of the device; None for the driver's default."""
         return self._torch.current_stream(self.device).cuda_stream if self._torch else None
 
-    def record(self, tensor):
-        """Keeps a tensor's memory for itself until the current stream is done with it."""
-        if self.device.type == "cuda":
-            tensor.record_stream(torch.cuda.current_stream(self.device))
+    def record(self, tensors):
+        """Keeps the memory of tensors for them until the current stream is done with it."""
+        if self._torch:
+            stream = self._torch.current_stream(self.device)
+            for tensor in tensors:
+                tensor.record_stream(stream)
 
     def is_capturing(self):
         """Whether a CUDA graph is being captured."""

@@ -14,7 +14,6 @@ class Workspace:
         size = plan.workspace_bytes()
         self.tensor = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=where.device)
         self._begin = -self.tensor.data_ptr() % _ALIGNMENT
-        self._where = where
         self.memory = self.tensor.data_ptr() + self._begin, size
 
     def words(self, exchange):
@@ -25,7 +24,3 @@ class Workspace:
     def _word(self, begin, reduction):
         dtype = torch.int32 if reduction == ALL else torch.float32
         return self.tensor[begin:begin + 4].view(dtype)[0]
-
-    def record(self):
-        """Keeps the memory until the current stream is done with it."""
-        self._where.record(self.tensor)

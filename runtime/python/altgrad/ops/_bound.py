@@ -56,7 +56,11 @@ class Bound:
         self.plan.keep_in_graphs(self._memory)
 
     def _memory(self):
-        return storages([self._workspace.tensor, *self._values.memory(), self.norms])
+        return storages(self._own())
+
+    def _own(self):
+        norms = [] if self.norms is None else [self.norms]
+        return [self._workspace.tensor, *self._values.memory(), *norms]
 
     def _point(self, name, seen):
         if self._seen.get(name) == seen.pointers:
@@ -91,7 +95,8 @@ class Bound:
                 check([word for _, word in self._workspace.words(point)])
                 first = point.phase
             self.plan.run(*memory, first, -1, stream)
-            self._workspace.record()
+            if not self.where.on_host:
+                self.where.record(self._own())
             results = {role: value.clone() if isinstance(value, torch.Tensor)
                        else torch.tensor(value, dtype=torch.float32, device="cpu")
                        for role, value in self._values.results().items()}
