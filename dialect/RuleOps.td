@@ -232,8 +232,8 @@ def Altgrad_DimOp : Altgrad_Op<"dim", [Pure,
     DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getReads"]>]> {
   let summary = "an extent of this tensor";
   let description = [{
-    A tensor is `batch` matrices of `rows` by `columns`, in row-major order. A caller of
-    the C ABI who gives no extents has one row with all elements. `altgrad.optim` and
+    A tensor is `batch` matrices of `rows` by `columns`, in row-major order; a slice has the
+    extents of its whole. A caller of the C ABI who gives no extents has one row with all elements. `altgrad.optim` and
     LibTorch give the last two dimensions of a parameter, in the order of its memory.
 
     ```mlir

@@ -31,4 +31,4 @@ void altgrad::runtime::warnOnce(Warning kind, const char *format, ...) {
 
 const char *altgrad_last_error(void) { return lastError; }
 
-const char *altgrad_version(void) { return "altgrad 0.1.0, ABI 4"; }
+const char *altgrad_version(void) { return "altgrad 0.1.0, ABI 5"; }

@@ -12,10 +12,8 @@ Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first,
         builder, arith::SubIOp::create(builder, whole, from), kernel.i64(most));
   };
   Tile tile;
-  tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_MATRIX_COLUMNS);
-  Value rows = arith::MulIOp::create(
-      builder, kernel.rowHeader(row, ALTGRAD_ROW_MATRIX_ROWS),
-      kernel.rowHeader(row, ALTGRAD_ROW_BATCH));
+  tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_LENGTH);
+  Value rows = kernel.rowHeader(row, ALTGRAD_ROW_ROWS);
   tile.row = arith::DivUIOp::create(builder, first, tile.rowLength);
   tile.column = arith::SubIOp::create(
       builder, first,

@@ -134,10 +134,9 @@ Value KernelBuilder::chunksOf(Row row, FoldOp fold) {
   Value chunks = rowHeader(row, ALTGRAD_ROW_CHUNKS);
   if (!fold.getTensor())
     return chunks;
-  Value whole = rowHeader(row, ALTGRAD_ROW_BATCH);
-  for (altgrad_row_word extent :
-       {ALTGRAD_ROW_MATRIX_ROWS, ALTGRAD_ROW_MATRIX_COLUMNS})
-    whole = arith::MulIOp::create(builder, whole, rowHeader(row, extent));
+  Value whole =
+      arith::MulIOp::create(builder, rowHeader(row, ALTGRAD_ROW_ROWS),
+                            rowHeader(row, ALTGRAD_ROW_LENGTH));
   Value own = arith::MaxUIOp::create(builder, rowHeader(row, ALTGRAD_ROW_NUMEL),
                                      i64(1)); // of an empty tensor
   Value units = arith::DivUIOp::create(builder, whole, own);

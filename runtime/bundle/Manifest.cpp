@@ -337,6 +337,14 @@ int64_t Manifest::rowMultiple(int64_t set) const {
   return most;
 }
 
+int64_t Manifest::tileRows(int64_t set) const {
+  int64_t rows = 0;
+  for (const Phase &phase : phases)
+    if (phase.tiles && (phase.set == set || phase.set < 0))
+      rows = phase.tiles;
+  return rows;
+}
+
 Manifest altgrad::runtime::parseManifest(const char *text, size_t size) {
   json root = json::parse(text, text + size);
   return Reader(root).read();

@@ -83,6 +83,8 @@ struct Manifest {
   int64_t unitMultiple(int64_t set) const;
   /// Of whose elements a row is a multiple where a tensor of the set has several.
   int64_t rowMultiple(int64_t set) const;
+  /// Rows of the tiles of its sweeps; 0 where none goes over tiles.
+  int64_t tileRows(int64_t set) const;
 };
 
 // Throws std::exception with place and value when `text` is not a manifest.

@@ -111,7 +111,10 @@ altgrad_plan::bindTensors(const std::vector<altgrad_tensor> &tensors,
   if (altgrad_status status = prepare())
     return status;
   declared = true;
-  return ALTGRAD_OK;
+  std::vector<uint8_t> part;
+  for (const altgrad_tensor &tensor : tensors)
+    part.push_back(!tensor.absent);
+  return select(part.data(), int64_t(part.size()));
 }
 
 altgrad_status altgrad_plan::prepare() {

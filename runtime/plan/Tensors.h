@@ -13,6 +13,11 @@ namespace altgrad::runtime {
 altgrad_status readTensors(const altgrad_tensor *tensors, int64_t count,
                            std::vector<altgrad_tensor> &out);
 
+// The key of a tensor's random bits.
+inline int64_t tagOf(const altgrad_tensor &tensor, int64_t index) {
+  return tensor.tag < 0 ? index : tensor.tag;
+}
+
 altgrad_status checkTensors(const Manifest &manifest,
                             const std::vector<altgrad_tensor> &tensors,
                             int64_t ngroups);

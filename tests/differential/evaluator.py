@@ -98,7 +98,8 @@ class Evaluator:
 
     def _dim(self, op):
         which = ("rows", "columns", "batch").index(re.search(r"dimension (\w+)", op.attributes["dimension"])[1])
-        return [Value(np.array([s[which] for s in self.rows.shape], np.int64), False)]
+        each = map(self.rows.extents, range(len(self.rows.numel)))
+        return [Value(np.array([extents[which] for extents in each], np.int64), False)]
 
     def _draw(self, op, seed, step):
         """Of the elements of all rows, as the index."""

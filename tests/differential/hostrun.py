@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import math
 
 import numpy as np
 
@@ -32,15 +33,15 @@ class Tensor(ctypes.Structure):
 
     _fields_ = [("size", ctypes.c_uint64)] + [
         (name, ctypes.c_int64)
-        for name in ("numel", "offset", "rows", "columns", "group", "set", "tag")]
+        for name in ("numel", "offset", "rows", "columns", "group", "set", "tag", "units", "whole")]
 
 
 def tensors(rows):
     """The array that bind_tensors takes."""
     numel = np.bincount(rows.tensor, rows.numel, len(rows.numel)).astype(int)
     each = [(n, *row) for first, n, *row in zip(map(rows.begins, range(len(numel))), numel.tolist(), rows.offset,
-                                                rows.shape, rows.group, rows.set, rows.tag) if first]
-    return (Tensor * len(each))(*(Tensor(ctypes.sizeof(Tensor), n, o, *shape[:2], g, s, tag)
+                                                map(rows.extents, range(len(numel))), rows.group, rows.set, rows.tag) if first]
+    return (Tensor * len(each))(*(Tensor(ctypes.sizeof(Tensor), n, o, *shape[:2], g, s, tag, 0, math.prod(shape))
                                   for n, o, shape, g, s, tag in each))
 
 

@@ -71,12 +71,15 @@ class Program:
     def rows(self, parts, groups=1, apart=0):
         """Rows of the tensors given for each set that the step has: a size, or rows and columns of a matrix.
 
-        Where rows are units a matrix has as many. `apart`: elements from a tensor's offset to that of the next.
+        Where rows are units a matrix has as many. `apart`: elements from a tensor's offset to that of the next, or a
+        little fewer, so that as many rows of a matrix as any block has are whole.
         """
         if len(parts) != self.manifest["sets"]:
             raise ValueError(f"sizes for {len(parts)} sets, the step has {self.manifest['sets']}")
         shapes = [(k, *([1, shape] if isinstance(shape, int) else shape)) for k, part in enumerate(parts) for shape in part]
         units = [a if self.manifest["units"] and a * b else 1 for _, a, b in shapes]
+        one = 0 if self.manifest["units"] else apart  # of which a slice cuts none
+        before = [i * (one if a == 1 else apart // b // 256 * 256 * b if b else 0) for i, (_, a, b) in enumerate(shapes)]
         index = [i for i, count in enumerate(units) for _ in range(count)]
         number = [n for count in units for n in range(count)]
         numel = [shapes[i][1] * shapes[i][2] // units[i] for i in index]
@@ -87,7 +90,7 @@ class Program:
                               {s["name"]: s["set"] for s in self.manifest["streams"]},
                               {s["name"]: s["block"] for s in self.manifest["streams"]},
                               columns={s["name"]: s["columns"] for s in self.manifest["streams"]},
-                              offset=[i * apart + n * length for i, n, length in zip(index, number, numel)],
+                              offset=[before[i] + n * length for i, n, length in zip(index, number, numel)],
                               tag=index, shape=[(*shapes[i][1:], 1) for i in index],
                               tensor=[row - n for row, n in enumerate(number)])
 

@@ -8,7 +8,7 @@ import numpy as np
 import program
 
 LIBRARY = os.environ.get("ALTGRAD_PTXINTERP", str(program.ROOT / "build/tests/ptx/libptxinterp.so"))
-CHUNK, HEADER, THREADS, SQUARE_BYTES = 4096, 10, 256, 4 * 128 * 128
+CHUNK, HEADER, THREADS, SQUARE_BYTES = 4096, 12, 256, 4 * 128 * 128
 READ_ONLY, UNINITIALISED = 1, 2
 
 
@@ -78,7 +78,8 @@ class Tables:
         rows = self.memory.rows
         for r, (numel, group) in enumerate(zip(rows.numel, rows.group)):
             chunks = -(-numel // CHUNK)
-            words = [numel, rows.offset[r], rows.tag[r], group, first, chunks, rows.tensor[r], *rows.shape[r]]
+            words = [numel, rows.offset[r], rows.tag[r], group, first, chunks, rows.tensor[r], *rows.extents(r),
+                     rows.shape[r][0] * rows.shape[r][2], rows.shape[r][1]]
             self.rows[r, :HEADER] = np.array(words, np.int64).view(np.uint64)
             first += chunks
 

@@ -28,7 +28,7 @@ CASES = [("adamw", "grad=bf16 copy=mxfp8,both", ["--clip"]),
 def rows_of(compiled, shapes):
     rows = compiled.rows([[a * b for a, b in shapes]])
     rows.shape = [(a, b, 1) for a, b in shapes]
-    rows.offset = [32 * i * 2**30 for i in range(len(shapes))]
+    rows.offset = [128 * i * 2**20 * b * (a > 0) for i, (a, b) in enumerate(shapes)]
     return rows
 
 

@@ -26,7 +26,6 @@ def test_every_byte_is_the_references(rule, storage, flags):
     compiled = program.Program(program.generated(rule, storage, *flags))
     shapes = [(a, b - b % 128 if "bnb8:128" in storage and a > 1 else b) for a, b in SHAPES]
     rng, rows = np.random.default_rng(12), rows_of(compiled, shapes)
-    rows.offset = [4 * offset for offset in rows.offset]
     for shifts in ([0] * len(shapes), [1, 0, 3, 0, 0, 15, 2, 0]):
         values = templatecases.start_values(compiled, rows, rng, 0.01)
         compare.run_steps(compiled, rows, shifts, values, [(0.01, {}), (0.0, {})], rng, ALL)
@@ -50,7 +49,6 @@ def check(compiled, storage, given):
         expected = [mx.by_squares(one, form, words.partition(",")[2] if "e8m0" in words else None, "pow2" in words)
                     for one in given]
     rows = rows_of(compiled, [one.shape for one in given])
-    rows.offset = [4 * offset for offset in rows.offset]
     values = templatecases.start_values(compiled, rows, np.random.default_rng(0), 0)
     bits = np.concatenate([one.ravel() for one in given]).view(np.uint32)
     values.update({"w": bits, "g": np.zeros(bits.size, np.uint32), "lr": np.zeros(1), "decay": np.zeros(1)} if "w" in values

@@ -13,7 +13,7 @@ ALL = {"races": True} if ptxrun.available() else None
 SIZES = [9000, 1, 4096, 31, 0, 257]
 OFFSETS = [0, 2**31 - 3, 2**32 - 5, 2**33 + 4096, 7, 2**44 - 257]
 TAGS = [0, 1, 2**63 - 1, 0x9E3779B97F4A7C15 >> 1, 5, 2**32 + 1]
-SHAPES = [(90, 100, 1), (1, 1, 1), (16, 8, 32), (31, 1, 1), (0, 3, 1), (1, 257, 1)]
+WHOLES = [(90, 100, 1), (1, 2**31, 1), (2**13, 2**10, 2**10), (31, 1, 2**30), (3, 3, 1), (2**20, 4, 2**22)]
 HASH = """
   %i = altgrad.index : i64
   %key = altgrad.tag : i64
@@ -40,7 +40,7 @@ HASH = """
 def rows_of(compiled):
     """Rows of one set with unpleasant offsets, tags and shapes."""
     rows = compiled.rows([SIZES])
-    rows.offset, rows.tag, rows.shape = OFFSETS, TAGS, SHAPES
+    rows.offset, rows.tag, rows.whole = OFFSETS, TAGS, WHOLES
     return rows
 
 
@@ -124,7 +124,7 @@ def test_rules_know_their_element_and_tensor():
     compiled = program.Program(rule)
     templatecases._defaults["lr"] = 0.25
     rows = compiled.rows([SIZES[:3], SIZES[3:]], groups=2)
-    rows.offset, rows.tag, rows.shape = OFFSETS, TAGS, SHAPES
+    rows.offset, rows.tag, rows.whole = OFFSETS, TAGS, WHOLES
     agree(compiled, rows, [0, 1, 0, 0, 0, 2])
 
 

@@ -35,8 +35,8 @@ class Rows:
     `blocks`: how many elements share a stored value, where it is not one; `columns`: how many columns they span
     where they are of several rows, else 0.
 
-    `offset`: the global index of a row's first element; `shape`: rows, columns, batch of its tensor, and
-    `tensor`: the first row of that. Units of a tensor lie behind each other.
+    `offset`: the index in the whole of a row's first element; `shape`: rows, columns, batch of its tensor here,
+    `whole`: of what that is a slice of, and `tensor`: the first row of that. Units of a tensor lie behind each other.
     """
     numel: list
     group: list
@@ -48,6 +48,7 @@ class Rows:
     shape: list = None
     columns: dict = dataclasses.field(default_factory=dict)
     tensor: list = None
+    whole: list = None
 
     def __post_init__(self):
         self.set = self.set or [0] * len(self.numel)
@@ -55,6 +56,16 @@ class Rows:
         self.tag = self.tag or list(range(len(self.numel)))
         self.shape = self.shape or [(1, n, 1) for n in self.numel]
         self.tensor = self.tensor or list(range(len(self.numel)))
+
+    def extents(self, row):
+        """Rows, columns and batch of the whole; where none is given, it has what lies before the tensor, too."""
+        if self.whole:
+            return self.whole[row]
+        rows, columns, batch = self.shape[row]
+        before = self.offset[self.tensor[row]]
+        if rows * batch == 1:
+            return 1, before + columns, 1
+        return (rows * batch + before // columns, columns, 1) if before else (rows, columns, batch)
 
     def own(self, which):
         """The rows of a set; None: all."""

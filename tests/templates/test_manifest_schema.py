@@ -80,7 +80,7 @@ def test_the_compiler_writes_the_schema(made):
     name, path = made
     manifest = runner.Runner(path).manifest
     check(manifest, SCHEMA)
-    assert manifest["altgrad"] == 4 and (manifest["host"], manifest["ptx"]) == (["v3"], ["sm_80"])
+    assert manifest["altgrad"] == 5 and (manifest["host"], manifest["ptx"]) == (["v3"], ["sm_80"])
     assert manifest["sets"] == max(1, sum("--set" in word for word in REQUESTS[name]))
     assert bool(manifest["exchanges"]) == ("--exchange" in REQUESTS[name])
     assert name != "warnings" or {w["hyper"] for w in manifest["warnings"]} == {"beta1", "beta2", None}

@@ -143,19 +143,19 @@ TEST_P(ManifestEdit, IsRefusedWithPlaceAndValue) {
 }
 
 const Edit edits[] = {
-    {"\"altgrad\": 4", "\"altgrad\": 5",
-     "manifest 5 (a hand), this runtime reads 4: compile it again"},
-    {"\"altgrad\": 4", "\"altgrad\": \"2\"", "manifest.altgrad is \"2\""},
+    {"\"altgrad\": 5", "\"altgrad\": 4",
+     "manifest 4 (a hand), this runtime reads 5: compile it again"},
+    {"\"altgrad\": 5", "\"altgrad\": \"2\"", "manifest.altgrad is \"2\""},
     {"\"producer\"", "\"made by\"", "manifest has no \"producer\""},
     {"\"inputs\": 1", "\"inputs\": 1.5", "manifest.inputs is 1.5"},
     {"\"inputs\": 1", "\"inputs\": 18446744073709551615", "manifest.inputs is"},
     {"\"inputs\": 1", "\"inputs\": 0",
      "streams[0].slot is 0, but inputs has 0"},
-    {"\"row_words\": 13", "\"row_words\": 12",
+    {"\"row_words\": 15", "\"row_words\": 14",
      "scalars[1].slot is 2, but a row has 2"},
-    {"\"row_words\": 13", "\"row_words\": 9",
-     "manifest.row_words is 9, not in [10, 4096]"},
-    {"\"row_words\": 13", "\"row_words\": -1", "manifest.row_words is -1"},
+    {"\"row_words\": 15", "\"row_words\": 11",
+     "manifest.row_words is 11, not in [12, 4096]"},
+    {"\"row_words\": 15", "\"row_words\": -1", "manifest.row_words is -1"},
     {"\"slot\": 2", "\"slot\": 1", "scalars[1].slot is 1, taken before"},
     {"\"slot\": 2", "\"slot\": -1", "scalars[1].slot is -1"},
     {"\"name\": \"model\"", "\"name\": \"grads\"",
@@ -274,7 +274,7 @@ TEST(Manifest, SetsShareWordsOnlyWithEachOther) {
 
 TEST_F(BundleFile, AnotherVersionSaysWhatToDo) {
   EXPECT_REFUSED(load(contents(OLD_BUNDLE)), ALTGRAD_BROKEN,
-                 path + ": manifest 1 (a hand), this runtime reads 4: compile "
+                 path + ": manifest 4 (a hand), this runtime reads 5: compile "
                         "it again");
 }
 

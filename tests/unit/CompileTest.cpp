@@ -121,7 +121,7 @@ TEST_F(Compile, AnEntryOfAnotherAbiIsCompiledAgain) {
   std::string path = cache + "/" + list(cache).at(0), whole = read(path);
   std::string key = whole.substr(read(SGD_BUNDLE).size());
   key.resize(key.size() - 72); // the footer
-  EXPECT_NE(key.find("ABI 4"), std::string::npos);
+  EXPECT_NE(key.find("ABI 5"), std::string::npos);
   std::string old = read(OLD_BUNDLE);
   std::vector<char> entry =
       altgrad::runtime::packEntry(key, {old.begin(), old.end()});
@@ -134,7 +134,7 @@ TEST_F(Compile, AnEntryOfAnotherAbiIsCompiledAgain) {
 TEST_F(Compile, ACompilerOfAnotherAbiIsAnError) {
   writeCompiler("cp " OLD_BUNDLE " \"$out\"");
   EXPECT_REFUSED(compile("old"), ALTGRAD_BROKEN,
-                 "manifest 1 (a hand), this runtime reads 4: compile it again");
+                 "manifest 4 (a hand), this runtime reads 5: compile it again");
   EXPECT_TRUE(list(cache).empty());
 }
 

@@ -94,9 +94,11 @@ void declareSome(altgrad_plan *plan, Random &random) {
   for (altgrad_tensor &tensor : tensors) {
     tensor = {sizeof(altgrad_tensor), someNumber(random), someNumber(random),
               someNumber(random),     someNumber(random), int64_t(random() % 3),
-              int64_t(random() % 3),  someNumber(random), someNumber(random)};
+              int64_t(random() % 3),  someNumber(random), someNumber(random),
+              someNumber(random),     int64_t(random() % 2)};
     if (random() % 2)
-      tensor.offset = tensor.rows = tensor.columns = tensor.units = 0;
+      tensor.offset = tensor.rows = tensor.columns = tensor.units =
+          tensor.whole = 0;
     tensor.numel = std::min(tensor.numel, int64_t(1) << 20);
   }
   if (altgrad_bind_tensors(plan, tensors.data(), int64_t(tensors.size()),

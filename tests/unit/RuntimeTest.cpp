@@ -9,7 +9,7 @@
 namespace {
 
 TEST(Runtime, VersionNamesTheAbi) {
-  EXPECT_STREQ(altgrad_version(), "altgrad 0.1.0, ABI 4");
+  EXPECT_STREQ(altgrad_version(), "altgrad 0.1.0, ABI 5");
 }
 
 TEST(Runtime, OneRunIsOneStep) {

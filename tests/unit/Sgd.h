@@ -53,7 +53,7 @@ inline PlanPointer planSets() { return planSgd("cpu", SETS_BUNDLE); }
 // A tensor as it is declared where nothing special is to say of it.
 inline altgrad_tensor declared(int64_t numel, int64_t group = 0,
                                int64_t set = 0) {
-  return {sizeof(altgrad_tensor), numel, 0, 0, 0, group, set, -1, 0};
+  return {sizeof(altgrad_tensor), numel, 0, 0, 0, group, set, -1, 0, 0, 0};
 }
 
 // The tensors of one model. Two groups, rows alternating between them.

@@ -22,15 +22,16 @@ constexpr int64_t most = int64_t(1) << 44;
 
 TEST(Runtime, RowsSayWhatWasDeclared) {
   PlanPointer plan = planSets();
-  altgrad_tensor second = declared(5 * 6 * 300, 1, 1);
-  second.offset = 64;
+  altgrad_tensor second = declared(28 * 300, 1, 1);
+  second.offset = 32 * 300;
+  second.whole = 10 * 6 * 300;
   second.rows = 6;
   second.columns = 300;
   second.tag = 9;
   ASSERT_ALTGRAD(declare(plan, {declared(4097), second}));
   const uint64_t *row = rowOf(plan, 1);
-  EXPECT_EQ(row[ALTGRAD_ROW_NUMEL], 9000u);
-  EXPECT_EQ(row[ALTGRAD_ROW_OFFSET], 64u);
+  EXPECT_EQ(row[ALTGRAD_ROW_NUMEL], 8400u);
+  EXPECT_EQ(row[ALTGRAD_ROW_OFFSET], 9600u);
   EXPECT_EQ(row[ALTGRAD_ROW_TAG], 9u);
   EXPECT_EQ(row[ALTGRAD_ROW_GROUP], 1u);
   EXPECT_EQ(row[ALTGRAD_ROW_FIRST_CHUNK], 2u);
@@ -38,7 +39,9 @@ TEST(Runtime, RowsSayWhatWasDeclared) {
   EXPECT_EQ(row[ALTGRAD_ROW_TENSOR], 1u);
   EXPECT_EQ(row[ALTGRAD_ROW_MATRIX_ROWS], 6u);
   EXPECT_EQ(row[ALTGRAD_ROW_MATRIX_COLUMNS], 300u);
-  EXPECT_EQ(row[ALTGRAD_ROW_BATCH], 5u);
+  EXPECT_EQ(row[ALTGRAD_ROW_BATCH], 10u);
+  EXPECT_EQ(row[ALTGRAD_ROW_ROWS], 28u);
+  EXPECT_EQ(row[ALTGRAD_ROW_LENGTH], 300u);
   const std::vector<altgrad_chunk> &chunks = plan->tables.chunks;
   ASSERT_EQ(chunks.size(), 5u);
   EXPECT_EQ(chunks[1].first, 4096);
@@ -120,9 +123,13 @@ TEST(Runtime, WrongTensorsAreRefusedWithPlaceAndValue) {
       {&altgrad_tensor::numel, most + 1, "tensors[1].numel is 17592186044417"},
       {&altgrad_tensor::units, -1, "tensors[1].units is -1, not a divisor of"},
       {&altgrad_tensor::units, 1 << 20, "tensors[1].units is 1048576, not a div"},
-      {&altgrad_tensor::offset, -1, "tensors[1].offset is -1"},
-      {&altgrad_tensor::offset, most - 2, "tensors[1].offset is 175921860444"},
+      {&altgrad_tensor::offset, -1, "tensors[1].offset is -1: 6 elements"},
+      {&altgrad_tensor::offset, 1, "tensors[1].offset is 1: 6 elements from "
+                                   "there on are not within its whole of 6"},
       {&altgrad_tensor::offset, INT64_MAX, "tensors[1].offset is 92233720368"},
+      {&altgrad_tensor::whole, 5, "not within its whole of 5"},
+      {&altgrad_tensor::whole, -6, "tensors[1].whole is -6, not 0 to 2^44"},
+      {&altgrad_tensor::whole, most + 1, "tensors[1].whole is 17592186044417"},
       {&altgrad_tensor::rows, 2, "no matrices of 2 rows and 0 columns"},
       {&altgrad_tensor::columns, 3, "no matrices of 0 rows and 3 columns"},
       {&altgrad_tensor::rows, -5, "no matrices of -5 rows"},
@@ -197,11 +204,11 @@ TEST(Runtime, TheSizeOfATensorsStructIsTheWayToTheNext) {
   EXPECT_EQ(rowOf(plan, 1)[ALTGRAD_ROW_GROUP], 1u);
   list[1].known.size = sizeof(altgrad_tensor);
   EXPECT_REFUSED(altgrad_bind_tensors(plan.get(), &list[0].known, 2, 2),
-                 ALTGRAD_INVALID, "tensors[1].size is 72, the first's 112");
+                 ALTGRAD_INVALID, "tensors[1].size is 88, the first's 128");
   for (uint64_t size : {uint64_t(0), uint64_t(1), uint64_t(63), UINT64_MAX}) {
     list[0].known.size = size;
     EXPECT_REFUSED(altgrad_bind_tensors(plan.get(), &list[0].known, 1, 1),
-                   ALTGRAD_INVALID, "not sizeof(altgrad_tensor), which is 72");
+                   ALTGRAD_INVALID, "not sizeof(altgrad_tensor), which is 88");
   }
 }
 
@@ -225,7 +232,13 @@ TEST(Runtime, AnOffsetIsAtAWholeBlock) {
   altgrad_tensor first = declared(70), second = declared(70, 1, 1);
   first.offset = 5; // set 0 has no blocks
   second.offset = 32;
+  first.whole = 100, second.whole = 102;
   ASSERT_ALTGRAD(declare(plan, {first, second}));
+  second.whole = 103;
+  EXPECT_REFUSED(declare(plan, {first, second}), ALTGRAD_INVALID,
+                 "tensors[1], end of the slice, is 102, not a multiple of 32, "
+                 "the elements of a block in set 1");
+  second.whole = 118;
   second.offset = 48;
   EXPECT_REFUSED(declare(plan, {first, second}), ALTGRAD_INVALID,
                  "tensors[1].offset is 48, not a multiple of 32, the elements "
@@ -238,6 +251,7 @@ TEST(Runtime, AnOffsetIsAtAWholeBlockOfASweepThatStoresNonePerBlock) {
   manifest.phases.back().block = 64;
   altgrad_tensor tensor = declared(70);
   tensor.offset = 128;
+  tensor.whole = 198;
   ASSERT_ALTGRAD(altgrad::runtime::checkTensors(manifest, {tensor}, 1));
   tensor.offset = 32;
   EXPECT_REFUSED(altgrad::runtime::checkTensors(manifest, {tensor}, 1),

@@ -143,7 +143,7 @@ void GpuLowering::somePart(KernelBuilder &kernel, ThreadMemory &memory,
                            Value index, Value r) {
   auto [row, first] = placeOf(kernel, opaque(index));
   tile.rows = arith::SubIOp::create(builder, tile.rows, r);
-  tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_MATRIX_COLUMNS);
+  tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_LENGTH);
   IRMapping known = scalarsOf(kernel, sweep, row, tile);
   first = arith::AddIOp::create(
       builder, first, arith::MulIOp::create(builder, r, tile.rowLength));

@@ -43,7 +43,7 @@ typedef struct altgrad_plan altgrad_plan;
 // The message of this thread's last failure; "" if there was none. It is valid until
 // the thread's next failure.
 ALTGRAD_API const char *altgrad_last_error(void);
-// The version as "altgrad 0.1.0, ABI 4".
+// The version as "altgrad 0.1.0, ABI 5".
 ALTGRAD_API const char *altgrad_version(void);
 
 //===-- Bundles --------------------------------------------------------------//
@@ -228,22 +228,32 @@ ALTGRAD_API altgrad_status altgrad_plan_create(altgrad_bundle *bundle,
 // Frees a plan. Graphs that have captured its runs may still be replayed (altgrad_set_owner).
 ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 
-// One tensor of a step. It is `batch` matrices of `rows` by `columns` in row-major order, so
-// numel = batch * rows * columns. If rows and columns are 0, it is one row of numel
-// columns. A list of scales for blocks of columns has ceil(batch * rows / 32) * columns
-// scales for a tensor, and one for squares ceil(batch * rows / 128) *
-// ceil(columns / 128), row by row.
+// One tensor of a step: the elements [offset, offset + numel) of a whole. The whole is `batch`
+// matrices of `rows` by `columns` in row-major order, so whole = batch * rows * columns. If
+// rows and columns are 0, it is one row of all its elements. Usually the tensor is the whole.
+//
+// The elements of a slice get the values that they get in the whole, random ones too, except from
+// reductions over the tensor: these are over the slice. So a slice must be cut between the
+// blocks that share a value and between units, and where blocks go over rows, behind
+// 32 or 128 whole rows. Slices with the same tag are of the same whole and must not overlap.
+//
+// A list of scales has those of the slice's blocks. For blocks of columns there are
+// ceil(r / 32) * columns scales and for squares ceil(r / 128) * ceil(columns / 128), row by
+// row, where r is the number of the slice's rows, of all matrices. A slice of a whole of one row is
+// one row.
 typedef struct altgrad_tensor {
-  uint64_t size; // sizeof(altgrad_tensor), the distance to the next one
-  int64_t numel; // number of elements
-  int64_t
-      offset; // global index of its first element, a multiple of every block
+  uint64_t size;  // sizeof(altgrad_tensor), the distance to the next one
+  int64_t numel;  // number of elements here
+  int64_t offset; // index in the whole of the first one
   int64_t rows, columns;
   int64_t group; // in [0, ngroups)
   int64_t set;   // at least that of the tensor before
   int64_t tag;   // key of its random bits, below 2^24; negative: its index
-  int64_t units; // number of its units: equal runs of neighbours, over each of which a step
-                 // with units reduces; 0, or a struct without this field: its rows
+  // What follows may be 0, or be missing from a struct of a smaller size.
+  int64_t units;  // units of the whole: equal runs of neighbours, over each of which a step
+                  // with units reduces; 0: rows
+  int64_t whole;  // number of elements of the whole; 0: numel
+  int64_t absent; // not 0: takes no part until altgrad_bind_present says otherwise
 } altgrad_tensor;
 
 // Declares the tensors, set by set, and forgets all pointers that were bound before. A
@@ -272,8 +282,8 @@ ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
 // absent. NULL means all of them. A run neither reads nor writes an absent tensor, and its results
 // are those of a plan without that tensor, bit for bit. The "in" streams of an absent tensor may be
 // bound to NULL, but must be bound before the tensor takes part again. A changed list costs a
-// copy of the rows and chunks of the tensors that take part. altgrad_bind_tensors makes all
-// tensors take part.
+// copy of the rows and chunks of the tensors that take part. altgrad_bind_tensors makes all of
+// them take part but those that it declares absent.
 ALTGRAD_API altgrad_status altgrad_bind_present(altgrad_plan *plan,
                                                 const uint8_t *present,
                                                 int64_t count);

@@ -13,10 +13,10 @@
 //
 // Manifest, all keys always present:
 //
-//   {"altgrad": 4, "step": "train", "producer": "...",
+//   {"altgrad": 5, "step": "train", "producer": "...",
 //    "host": ["v3", "v4"], "ptx": ["sm_80", "sm_90"],
 //    "sets": 1,             kinds of tensors: lists of other tensors are another set
-//    "row_words": 12,       words of a descriptor row, header included
+//    "row_words": 14,       words of a descriptor row, header included
 //    "inputs": 1,           moving pointers of a row (streams of access "in")
 //    "streams": [{"name": "m", "key": "m", "role": "state", "access": "inout",
 //                 "format": "bf16", "bits": 16, "even": "none", "block": 1,
@@ -47,6 +47,11 @@
 // belongs to one set. A scalar whose "set" is null has a place in every row or
 // group, or belongs to the step.
 //
+// Slices. A tensor may be a slice of a whole: a run of its elements. Shape, tag and
+// index of an element are the whole's, so that a slice and the whole get the same
+// values. What a tensor has of its own are its memory, elements, chunks and tiles, units
+// and reductions over the tensor.
+//
 // Streams. "slot" counts words of `inputs` for access "in", and words after the row's
 // header otherwise. "bits" is the width of one stored value and "block" the number of
 // elements that share one, so a stream moves bits / (8 * block) bytes per element. Two
@@ -73,9 +78,9 @@
 // "finishes" is the number of phases after this one that the last block of its launch
 // can do as well; none of them is a sweep, and an exchange comes after them at the
 // earliest. "block" is the number of elements of the longest block of a row that a sweep
-// reduces to one value, or 1. The offset of a tensor is a multiple of every "block" of its
-// set's streams and phases. "read" and "written" are the bytes per element that a sweep
-// moves.
+// reduces to one value, or 1. A slice begins and ends at multiples of every "block" of its
+// set's streams and phases, or at the end of the whole. "read" and "written" are the
+// bytes per element that a sweep moves.
 //
 // A sweep whose "tiles" is not 0 goes over tiles of this many rows, 32 or 128, and 128
 // columns. Tiles are listed behind the chunks, set by set, by their first elements. In
@@ -100,14 +105,14 @@ extern "C" {
 #endif
 
 enum {
-  ALTGRAD_ABI = 4,           // the "altgrad" of a manifest
+  ALTGRAD_ABI = 5,           // the "altgrad" of a manifest
   ALTGRAD_CHUNK = 4096,      // elements of one tensor in a chunk
   ALTGRAD_LANES = 256,       // partial sums of a chunk; lane = element mod 256
   ALTGRAD_BLOCK_LEAST = 16,  // elements that share a scale, at the least
   ALTGRAD_BLOCK_MOST = 256,  // and at the most: a power of two of them
   ALTGRAD_TILE_COLUMNS = 128,  // columns of a tile; with 32 rows it has 4096 elements
   ALTGRAD_SQUARE_BYTES = 65536, // an f32 for each element of 128 x 128
-  ALTGRAD_ROW_HEADER = 10,   // words of a row before its pointers
+  ALTGRAD_ROW_HEADER = 12,   // words of a row before its pointers
   ALTGRAD_SETS = 64,         // a step has at most this many sets
   ALTGRAD_HISTORY = 101,     // f32 in the memory of a history
   ALTGRAD_BLOCK_THREADS = 256 // threads of a CUDA block, in every kernel
@@ -166,16 +171,18 @@ enum altgrad_role {
 
 // The header of a descriptor row. All words are 64 bits wide.
 enum altgrad_row_word {
-  ALTGRAD_ROW_NUMEL = 0,       // elements of this tensor (of this shard)
-  ALTGRAD_ROW_OFFSET = 1,      // global index of its first element
+  ALTGRAD_ROW_NUMEL = 0,       // its elements
+  ALTGRAD_ROW_OFFSET = 1,      // index in the whole of its first element
   ALTGRAD_ROW_TAG = 2,         // key of its random bits
   ALTGRAD_ROW_GROUP = 3,       // row of `groups`
   ALTGRAD_ROW_FIRST_CHUNK = 4, // index of its first chunk
   ALTGRAD_ROW_CHUNKS = 5,      // number of its chunks, 0 for an empty tensor
   ALTGRAD_ROW_TENSOR = 6,      // the first row of its tensor: itself without units
-  ALTGRAD_ROW_MATRIX_ROWS = 7, // its shape as `batch` matrices in row-major order
+  ALTGRAD_ROW_MATRIX_ROWS = 7, // shape of the whole: `batch` matrices, row-major
   ALTGRAD_ROW_MATRIX_COLUMNS = 8,
-  ALTGRAD_ROW_BATCH = 9
+  ALTGRAD_ROW_BATCH = 9,
+  ALTGRAD_ROW_ROWS = 10,  // rows that its tensor has here, of all matrices,
+  ALTGRAD_ROW_LENGTH = 11 // and elements of each: one row where the slice cuts one
 };
 
 typedef struct altgrad_chunk {

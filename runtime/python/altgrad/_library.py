@@ -36,7 +36,8 @@ class TensorWords(ctypes.Structure):
 
     _fields_ = [("size", c_uint64)] + [
         (name, c_int64)
-        for name in ("numel", "offset", "rows", "columns", "group", "set", "tag", "units")]
+        for name in ("numel", "offset", "rows", "columns", "group", "set", "tag", "units",
+                                 "whole", "absent")]
 
 
 class _Info(ctypes.Structure):
@@ -131,7 +132,7 @@ _FUNCTIONS = {
 }
 
 # What this package was written for; runtime_version() ends with it.
-_ABI = "ABI 4"
+_ABI = "ABI 5"
 
 
 def find_library():
@@ -216,7 +217,7 @@ def interruptibly(name, *arguments):
 
 
 def runtime_version() -> str:
-    """The version of the shared library, for example "altgrad 0.1.0, ABI 4".
+    """The version of the shared library, for example "altgrad 0.1.0, ABI 5".
 
     Raises:
         altgrad.Error: The library is not found, or is of another version than this package.

@@ -58,7 +58,7 @@ class Plan:
         words = array(_INDEX)
         for numel, group, index, tag, matrix, units in tensors:
             # The members of TensorWords.
-            words.extend((_TENSOR_BYTES, numel, 0, *matrix, group, index, tag, units))
+            words.extend((_TENSOR_BYTES, numel, 0, *matrix, group, index, tag, units, numel, 0))
         self._native.altgrad_bind_tensors(self.handle, words.buffer_info()[0],
                                           len(words) * words.itemsize // _TENSOR_BYTES, groups)
         return words

@@ -11,9 +11,9 @@
 
 // clang-format off
 const char altgrad_manifest[] =
-    "{\"altgrad\": 4, \"step\": \"sets\", \"producer\": \"a hand\","
+    "{\"altgrad\": 5, \"step\": \"sets\", \"producer\": \"a hand\","
     " \"host\": [\"v3\", \"v4\"], \"ptx\": [],"
-    " \"sets\": 2, \"units\": 0, \"row_words\": 13, \"inputs\": 1,"
+    " \"sets\": 2, \"units\": 0, \"row_words\": 15, \"inputs\": 1,"
     " \"streams\": ["
     STREAM("g", "grad", "grad", "in", "f32", 32, 1, 0, 0) ","
     STREAM("w", "w", "param", "inout", "f32", 32, 1, 1, 0) ","
@@ -42,7 +42,7 @@ const char altgrad_manifest[] =
     " \"exchanges\": [" EXCHANGE(3, 1, "add") "]}";
 // clang-format on
 
-enum { rowWords = 13, groupScalars = 2 };
+enum { rowWords = 15, groupScalars = 2 };
 
 static const uint64_t *rowOf(const altgrad_args *a, int64_t chunk) {
   return a->rows + a->chunks[chunk].row * rowWords;

@@ -10,7 +10,7 @@
 #endif
 
 #ifndef VERSION
-#define VERSION "4"
+#define VERSION "5"
 #endif
 
 int64_t altgrad_prefetch = -1;
@@ -20,7 +20,7 @@ const char altgrad_manifest[] =
     "{\"altgrad\": " VERSION ", \"step\": \"" STEP "\","
     " \"producer\": \"a hand\","
     " \"host\": [\"v3\", \"v4\"], \"ptx\": [\"sm_80\", \"sm_90\"],"
-    " \"sets\": 1, \"units\": 0, \"row_words\": 13, \"inputs\": 1,"
+    " \"sets\": 1, \"units\": 0, \"row_words\": 15, \"inputs\": 1,"
     " \"streams\": ["
     STREAM("grads", "grad", "grad", "in", "f32", 32, 1, 0, 0) ","
     STREAM("master", "master", "master", "inout", "f32", 32, 1, 0, 0) ","
@@ -64,7 +64,7 @@ const char altgrad_ptx_sm_90[] = PTX("sm_90");
 const char altgrad_cubin_sm_90[] = "cubin of // in the bundle\n" PTX("sm_90");
 #endif
 
-enum { rowWords = 13 };
+enum { rowWords = 15 };
 
 static const uint64_t *rowOf(const altgrad_args *a, int64_t chunk) {
   return a->rows + a->chunks[chunk].row * rowWords;
