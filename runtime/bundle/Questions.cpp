@@ -159,7 +159,7 @@ altgrad_status altgrad_phase_at(const altgrad_bundle *bundle, int64_t index,
                                    &Manifest::phases, index, out, phase))
     return status;
   return give({0, phase->name.c_str(), phase->kind, int32_t(phase->set),
-               phase->read, phase->written},
+               phase->read, phase->written, phase->domain == Domain::Once, 0},
               out);
 }
 

@@ -195,10 +195,11 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables,
   bool follows = false;
   for (int64_t i = launch.first; i < launch.last; ++i) {
     const Kernels::Entry &entry = kernels->phases[size_t(i)];
-    int64_t others = finishedBy(i, launch.last, tables);
+    int64_t others =
+        launch.part.isWhole() ? finishedBy(i, launch.last, tables) : 0;
     args.finished =
         others ? (uint32_t *)where.address(FinishedTable) : nullptr;
-    Items items = itemsOf(*entry.phase, tables);
+    Items items = itemsOf(*entry.phase, tables, launch.part);
     if (items.begin < items.end || others) {
       if (altgrad_status status = launchPhase(
               entry, items, args, stream, follows && mayOverlap && !captured))

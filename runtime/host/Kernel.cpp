@@ -79,9 +79,7 @@ altgrad_status HostExecutor::run(const Tables &tables, const Launch &launch,
     const auto &[kernel, phase] = phases[size_t(i)];
     Range range{kernel, &launch.args};
     bool chunks = phase->domain == Domain::Chunks;
-    const Items all = itemsOf(*phase, tables);
-    const int64_t begin = std::max(all.begin, launch.part.begin);
-    const int64_t end = std::min(all.end, launch.part.end);
+    const auto [begin, end] = itemsOf(*phase, tables, launch.part);
     int64_t grain = chunks ? chunkGrain : rowGrain;
     if (end - begin <= grain) {
       if (begin < end)

@@ -1,4 +1,4 @@
-// Binds tensors to a bundle's tables and runs its phases.
+// Binds tensors to a bundle's tables.
 #include "plan/Plan.h"
 #include "Status.h"
 #include "plan/Tensors.h"
@@ -9,8 +9,6 @@
 using namespace altgrad::runtime;
 
 namespace {
-
-constexpr uint64_t workspaceAlignment = 64;
 
 uint64_t aligned(uint64_t bytes) {
   return (bytes + workspaceAlignment - 1) & ~(workspaceAlignment - 1);
@@ -32,61 +30,6 @@ WorkspaceLayout layOut(const Manifest &manifest, const Tables &tables) {
 }
 
 } // namespace
-
-static Items partOf(int64_t set, const std::vector<int64_t> &begins) {
-  if (set < 0)
-    return {begins.front(), begins.back()};
-  return {begins[size_t(set)], begins[size_t(set) + 1]};
-}
-
-Items altgrad::runtime::itemsOf(const Phase &phase, const Tables &tables) {
-  if (phase.domain == Domain::Once)
-    return {0, 1};
-  if (phase.tiles)
-    return partOf(phase.set, tables.setTiles);
-  return partOf(phase.set, phase.domain == Domain::Chunks ? tables.setChunks
-                                                          : tables.setRows);
-}
-
-Items altgrad::runtime::rowsOf(int64_t set, const Tables &tables) {
-  return partOf(set, tables.setRows);
-}
-
-Items altgrad::runtime::tensorsOf(int64_t set, const Tables &tables) {
-  return partOf(set, tables.setTensors);
-}
-
-int64_t altgrad::runtime::pointersOf(const Scalar &scalar,
-                                     const Tables &tables) {
-  return scalar.scope == ALTGRAD_PER_STEP ? 1
-         : scalar.scope == ALTGRAD_PER_GROUP
-             ? tables.ngroups
-             : tensorsOf(scalar.set, tables).count();
-}
-
-bool Tables::groupHas(int64_t group, int64_t set) const {
-  return groupSets[size_t(group)] &
-         (set < 0 ? ~uint64_t(0) : uint64_t(1) << set);
-}
-
-const void *Tables::data(int table) const {
-  const void *all[] = {setRows.data(), &finished,     chunks.data(),
-                       rows.data(),    groups.data(), scalars.data(),
-                       values,         inputs.data()};
-  return all[table];
-}
-
-size_t Tables::bytes(int table) const {
-  size_t all[] = {setRows.size() * 8,
-                  sizeof finished,
-                  chunks.size() * sizeof(altgrad_chunk),
-                  rows.size() * 8,
-                  groups.size() * 8,
-                  scalars.size() * 8,
-                  valueBytes,
-                  inputs.size() * 8};
-  return all[table];
-}
 
 altgrad_status
 altgrad_plan::bindTensors(const std::vector<altgrad_tensor> &tensors,
@@ -267,44 +210,6 @@ altgrad_status altgrad_plan::mirror(const void *values, uint64_t bytes) {
   return declared ? prepare() : ALTGRAD_OK;
 }
 
-altgrad_status altgrad_plan::select(const uint8_t *given, int64_t count) {
-  const int64_t all = int64_t(tables.firstRows.size()) - 1;
-  if (given && count != all)
-    return fail(ALTGRAD_INVALID, "%lld tensors are said to be there or not, of %lld",
-                (long long)count, (long long)all);
-  std::vector<uint8_t> now;
-  if (given && std::find(given, given + count, 0) != given + count)
-    now.assign(given, given + count);
-  if (now == present)
-    return ALTGRAD_OK;
-  present = std::move(now);
-  mark(allTables);
-  if (!present.empty())
-    selectTensors(bundle->manifest(), tables, present, allTables, selected);
-  return ALTGRAD_OK;
-}
-
-// A pointer that was bound while its tensor was absent has not been looked at.
-altgrad_status altgrad_plan::refreshSelection() {
-  const Manifest &manifest = bundle->manifest();
-  if (unselected & 1u << ChunkTable)
-    for (const Stream &stream : manifest.streams) {
-      const Items all = tensorsOf(stream.set, tables);
-      for (int64_t i = 0; stream.access == ALTGRAD_IN && i < all.count(); ++i)
-        if (const int64_t row = tables.firstRows[size_t(all.begin + i)];
-            isPresent(all.begin + i))
-          if (altgrad_status status = checkPointer(
-                  stream, i,
-                  (void *)tables.inputs[size_t(row * manifest.inputs +
-                                               stream.slot)]))
-            return status;
-    }
-  if (!present.empty())
-    selectTensors(manifest, tables, present, unselected, selected);
-  unselected = 0;
-  return ALTGRAD_OK;
-}
-
 altgrad_status altgrad_plan::nameUnbound() const {
   const Manifest &manifest = bundle->manifest();
   std::string names;
@@ -315,85 +220,4 @@ altgrad_status altgrad_plan::nameUnbound() const {
     if (!scalarBound[i])
       names += (names.empty() ? "" : ", ") + manifest.scalars[i].name;
   return fail(ALTGRAD_INVALID, "not bound: %s", names.c_str());
-}
-
-altgrad_status altgrad_plan::checkPhases(int64_t first, int64_t last) const {
-  int64_t phases = int64_t(bundle->manifest().phases.size());
-  if (first < 0 || first > last || last > phases)
-    return fail(ALTGRAD_INVALID, "phases [%lld, %lld) of %lld",
-                (long long)first, (long long)last, (long long)phases);
-  return ALTGRAD_OK;
-}
-
-altgrad_status altgrad_plan::run(void *workspace, uint64_t bytes, int64_t first,
-                                 int64_t last, void *stream) {
-  Launch all{};
-  all.first = first;
-  all.last = last < 0 ? int64_t(bundle->manifest().phases.size()) : last;
-  all.stream = stream;
-  if (altgrad_status status = checkPhases(all.first, all.last))
-    return status;
-  return launch(all, workspace, bytes);
-}
-
-altgrad_status altgrad_plan::runChunks(void *workspace, uint64_t bytes,
-                                       int64_t phase, Items part) {
-  if (altgrad_status status = checkPhases(phase, phase + 1))
-    return status;
-  const Phase &sweep = bundle->manifest().phases[size_t(phase)];
-  if (sweep.domain != Domain::Chunks || sweep.tiles)
-    return fail(ALTGRAD_INVALID, "phase %s is no sweep over chunks",
-                sweep.name.c_str());
-  if (!executor->runsParts())
-    return fail(ALTGRAD_UNAVAILABLE, "only a plan of the CPU runs some chunks");
-  const int64_t chunks = running().nchunks();
-  if (part.begin < 0 || part.begin > part.end || part.end > chunks)
-    return fail(ALTGRAD_INVALID, "chunks [%lld, %lld) of %lld",
-                (long long)part.begin, (long long)part.end, (long long)chunks);
-  Launch some{};
-  some.first = phase;
-  some.last = phase + 1;
-  some.part = part;
-  return launch(some, workspace, bytes);
-}
-
-altgrad_status altgrad_plan::launch(Launch &launch, void *workspace,
-                                    uint64_t bytes) {
-  if (!declared)
-    return fail(ALTGRAD_INVALID, "no tensors bound");
-  if (unbound > 0)
-    return nameUnbound();
-  if (bytes < layout.bytes)
-    return fail(ALTGRAD_INVALID, "workspace has %llu bytes, needs %llu",
-                (unsigned long long)bytes, (unsigned long long)layout.bytes);
-  if (layout.bytes > 0 &&
-      (!workspace || uint64_t(workspace) % workspaceAlignment != 0))
-    return fail(ALTGRAD_INVALID, "workspace %p is not 64-byte aligned memory",
-                workspace);
-  if (!prepared)
-    if (altgrad_status status = prepare())
-      return status;
-  if (unselected)
-    if (altgrad_status status = refreshSelection())
-      return status;
-  const Tables &now = running();
-  // An integer sum: an empty workspace may be NULL.
-  uint64_t base = uint64_t(workspace);
-  altgrad_args &args = launch.args;
-  args.rows = now.rows.data();
-  args.inputs = now.inputs.data();
-  args.chunks = now.chunks.data();
-  args.groups = now.groups.data();
-  args.scalars = now.scalars.data();
-  args.sets = now.setRows.data();
-  args.step_words = (uint64_t *)base;
-  args.row_words = (uint64_t *)(base + layout.rowWords);
-  args.chunk_words = (uint32_t *)(base + layout.chunkWords);
-  args.spills = (float *)(base + layout.spills);
-  args.nrows = now.nrows;
-  args.nchunks = now.nchunks();
-  launch.parallelFor = parallelFor;
-  launch.threads = threads;
-  launch.owner = owner;
-  return executor->run(now, launch, changed);
 }

@@ -6,6 +6,7 @@
 #include "bundle/Bundle.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace altgrad::runtime {
@@ -49,7 +50,7 @@ struct Tables {
   size_t bytes(int table) const;
 };
 
-// Items of a phase, or rows.
+// Items of a phase, rows, tensors or phases.
 struct Items {
   int64_t begin, end;
   int64_t count() const { return end - begin; }
@@ -62,10 +63,18 @@ struct Owner {
   void *context = nullptr;
 };
 
+// What phases are done for: no other rows and chunks.
+struct Part {
+  Items rows{0, INT64_MAX}, chunks{0, INT64_MAX};
+  bool isWhole() const {
+    return rows.end == INT64_MAX && chunks.end == INT64_MAX;
+  }
+};
+
 struct Launch {
   altgrad_args args; // host pointers of the tables, workspace on the device
   int64_t first, last;
-  Items part{0, INT64_MAX}; // no others of a phase
+  Part part;
   void *stream;
   altgrad_parallel_for parallelFor;
   int threads;
@@ -95,9 +104,7 @@ altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal,
 // Which capture records what is given to a CUstream; 0: none.
 altgrad_status findCapture(void *stream, uint64_t &capture);
 
-Items itemsOf(const Phase &phase, const Tables &tables);
-// The rows of a set; all where it is -1.
-Items rowsOf(int64_t set, const Tables &tables);
+Items itemsOf(const Phase &phase, const Tables &tables, const Part &part);
 
 // The tensors of a set; all where it is -1.
 Items tensorsOf(int64_t set, const Tables &tables);
@@ -106,6 +113,7 @@ Items tensorsOf(int64_t set, const Tables &tables);
 int64_t pointersOf(const Scalar &scalar, const Tables &tables);
 
 // Where the parts of a workspace lie, each on a 64-byte boundary.
+constexpr uint64_t workspaceAlignment = 64;
 struct WorkspaceLayout {
   uint64_t rowWords = 0, chunkWords = 0, spills = 0, bytes = 0;
 };
@@ -128,6 +136,9 @@ struct altgrad_plan {
   // A sweep over some chunks.
   altgrad_status runChunks(void *workspace, uint64_t bytes, int64_t phase,
                            altgrad::runtime::Items part);
+  altgrad_status runTensors(void *workspace, uint64_t bytes,
+                            altgrad::runtime::Items phases,
+                            altgrad::runtime::Items tensors, void *stream);
 
   std::shared_ptr<const altgrad::runtime::Bundle> bundle;
   std::unique_ptr<altgrad::runtime::Executor> executor;
@@ -162,8 +173,9 @@ private:
   altgrad::runtime::Tables selected;
   unsigned unselected = 0; // tables that `selected` does not have yet
   altgrad_status checkPhases(int64_t first, int64_t last) const;
-  altgrad_status launch(altgrad::runtime::Launch &launch, void *workspace,
-                        uint64_t bytes);
+  altgrad_status
+  launch(altgrad::runtime::Launch &launch, void *workspace, uint64_t bytes,
+         std::optional<altgrad::runtime::Items> tensors = std::nullopt);
   altgrad_status checkPointer(const altgrad::runtime::Stream &stream,
                               int64_t tensor, void *pointer) const;
   // Gives the rows of `tensors` their pointers; those of a tensor's units lie

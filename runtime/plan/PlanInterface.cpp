@@ -245,6 +245,18 @@ altgrad_status altgrad_run(altgrad_plan *plan, void *workspace, uint64_t bytes,
       [&] { return plan->run(workspace, bytes, first, last, stream); });
 }
 
+altgrad_status altgrad_run_tensors(altgrad_plan *plan, void *workspace,
+                                   uint64_t bytes, int64_t first_phase,
+                                   int64_t last_phase, int64_t first_tensor,
+                                   int64_t last_tensor, void *stream) {
+  if (!plan)
+    return fail(ALTGRAD_INVALID, "altgrad_run_tensors: plan is NULL");
+  return guarded([&] {
+    return plan->runTensors(workspace, bytes, {first_phase, last_phase},
+                            {first_tensor, last_tensor}, stream);
+  });
+}
+
 altgrad_status altgrad_run_chunks(altgrad_plan *plan, void *workspace,
                                   uint64_t bytes, int64_t phase, int64_t first,
                                   int64_t last) {

@@ -1,5 +1,8 @@
 // Tables of the tensors that take part in a run: those of all, without the rest.
+#include "Status.h"
 #include "plan/Tensors.h"
+
+#include <algorithm>
 
 using namespace altgrad::runtime;
 
@@ -52,6 +55,7 @@ void Selection::layOut() {
     out.setTiles.push_back(int64_t(tiles.size()));
     for (int64_t i = whole.setTensors[set]; i < whole.setTensors[set + 1];
          ++i) {
+      out.firstRows.push_back(out.nrows);
       const int64_t first = whole.firstRows[size_t(i)];
       const int64_t last = whole.firstRows[size_t(i) + 1];
       auto isMine = [&](int64_t of) { return of >= first && of < last; };
@@ -73,6 +77,7 @@ void Selection::layOut() {
       out.nrows += last - first;
     }
   }
+  out.firstRows.push_back(out.nrows);
   out.setRows.push_back(out.nrows);
   out.setChunks.push_back(int64_t(out.chunks.size()));
   out.setTiles.push_back(int64_t(tiles.size()));
@@ -124,4 +129,42 @@ void altgrad::runtime::selectTensors(const Manifest &manifest,
     out.scalars = whole.scalars;
   out.values = whole.values;
   out.valueBytes = whole.valueBytes;
+}
+
+altgrad_status altgrad_plan::select(const uint8_t *given, int64_t count) {
+  const int64_t all = int64_t(tables.firstRows.size()) - 1;
+  if (given && count != all)
+    return fail(ALTGRAD_INVALID, "%lld tensors are said to be there or not, of %lld",
+                (long long)count, (long long)all);
+  std::vector<uint8_t> now;
+  if (given && std::find(given, given + count, 0) != given + count)
+    now.assign(given, given + count);
+  if (now == present)
+    return ALTGRAD_OK;
+  present = std::move(now);
+  mark(allTables);
+  if (!present.empty())
+    selectTensors(bundle->manifest(), tables, present, allTables, selected);
+  return ALTGRAD_OK;
+}
+
+// A pointer that was bound while its tensor was absent has not been looked at.
+altgrad_status altgrad_plan::refreshSelection() {
+  const Manifest &manifest = bundle->manifest();
+  if (unselected & 1u << ChunkTable)
+    for (const Stream &stream : manifest.streams) {
+      const Items all = tensorsOf(stream.set, tables);
+      for (int64_t i = 0; stream.access == ALTGRAD_IN && i < all.count(); ++i)
+        if (const int64_t row = tables.firstRows[size_t(all.begin + i)];
+            isPresent(all.begin + i))
+          if (altgrad_status status = checkPointer(
+                  stream, i,
+                  (void *)tables.inputs[size_t(row * manifest.inputs +
+                                               stream.slot)]))
+            return status;
+    }
+  if (!present.empty())
+    selectTensors(manifest, tables, present, unselected, selected);
+  unselected = 0;
+  return ALTGRAD_OK;
 }

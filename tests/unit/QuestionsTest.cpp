@@ -81,9 +81,11 @@ TEST(Bundle, PhasesAndExchangesAreAnswered) {
   EXPECT_EQ(phase.set, 1);
   EXPECT_EQ(phase.read, 12);
   EXPECT_EQ(phase.written, 8.125);
+  EXPECT_EQ(phase.once, 0);
   EXPECT_EQ(altgrad_row_multiple(bundle.get(), 1), 1) << "no tiles";
   ASSERT_ALTGRAD(altgrad_phase_at(bundle.get(), 2, &phase));
   EXPECT_EQ(phase.kind, ALTGRAD_TOTAL);
+  EXPECT_EQ(phase.once, 1);
   EXPECT_EQ(phase.set, -1);
   altgrad_exchange_info exchange = {sizeof exchange, 0, 0};
   altgrad_exchange_word word = {sizeof word, 0, 0};

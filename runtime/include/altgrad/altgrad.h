@@ -124,6 +124,8 @@ typedef struct altgrad_phase_info {
   int32_t kind;
   int32_t set; // -1: all sets
   double read, written; // bytes per element
+  int32_t once;     // 1: of the step itself, not of tensors
+  int32_t reserved; // 0
 } altgrad_phase_info;
 
 typedef struct altgrad_exchange_info {
@@ -237,10 +239,9 @@ ALTGRAD_API void altgrad_plan_free(altgrad_plan *plan);
 // blocks that share a value and between units, and where blocks go over rows, behind
 // 32 or 128 whole rows. Slices with the same tag are of the same whole and must not overlap.
 //
-// A list of scales has those of the slice's blocks. For blocks of columns there are
-// ceil(r / 32) * columns scales and for squares ceil(r / 128) * ceil(columns / 128), row by
-// row, where r is the number of the slice's rows, of all matrices. A slice of a whole of one row is
-// one row.
+// A list of scales has those of the slice's blocks. If it has r rows, of all matrices, there are
+// ceil(r / 32) * columns scales for blocks of columns, and for squares
+// ceil(r / 128) * ceil(columns / 128), row by row.
 typedef struct altgrad_tensor {
   uint64_t size;  // sizeof(altgrad_tensor), the distance to the next one
   int64_t numel;  // number of elements here
@@ -373,11 +374,17 @@ ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace,
                                        uint64_t bytes, int64_t first,
                                        int64_t last, void *stream);
 
-// Runs the sweep of one phase over the chunks [first, last) only, with a plan for the CPU.
-// Chunks are counted over all tensors of all sets in order; a tensor has
-// ceil(numel / ALTGRAD_CHUNK) chunks. The chunks must be of the sweep's set. Afterwards the
-// workspace has the partial sums that a run of the phase would leave. So a sweep that
-// writes no stream can be done tensor by tensor before the run, as soon as the results of
+// Runs some phases for the tensors [first_tensor, last_tensor) only, as shards and buckets need
+// it; tensors of all sets are counted, absent ones too. If this is done for every tensor once,
+// in any order, results and workspace are those of altgrad_run with these phases. A phase of the
+// step itself (altgrad_phase_info's `once`) is refused: run it with altgrad_run in between.
+ALTGRAD_API altgrad_status altgrad_run_tensors(
+    altgrad_plan *plan, void *workspace, uint64_t bytes, int64_t first_phase,
+    int64_t last_phase, int64_t first_tensor, int64_t last_tensor, void *stream);
+
+// Runs the sweep of one phase for the chunks [first, last) only, with a plan for the CPU. Chunks
+// are counted over all tensors that take part; a tensor has ceil(numel / ALTGRAD_CHUNK). A
+// sweep that writes no stream can so be done before the run, as soon as the results of
 // earlier phases that it needs are there.
 ALTGRAD_API altgrad_status altgrad_run_chunks(altgrad_plan *plan,
                                               void *workspace, uint64_t bytes,
