@@ -85,8 +85,8 @@ LogicalResult PhaseOp::verify() {
     return emitOpError() << "is over chunks and has " << count<SweepOp>()
                          << " sweeps, expected 1";
   // phase_c4
-  if (getExchange() && getDomain() != Domain::Once)
-    return emitOpError("has an exchange and does not run once");
+  if (getExchange() && getDomain() != Domain::Once && !count<FoldOp>())
+    return emitOpError("has an exchange and neither runs once nor folds");
   // phase_c5
   if (getSet() && *getSet() >= step.getSetCount())
     return emitOpError() << "is of set " << *getSet() << " of "

@@ -25,8 +25,9 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     a pass over memory, `fold` adds the chunks of a tensor, and `total` adds the tensors
     of the step.
 
-    After a phase with `exchange`, the totals that it keeps are this device's share. They
-    may be combined with those of other devices, in place, before the next phase runs.
+    After a phase with `exchange`, the totals that it keeps are this device's share, and the
+    folds are the share of this device's slices. They may be combined with those of other
+    devices, in place, before the next phase runs.
 
     ```mlir
     phase @once1 once {
@@ -43,7 +44,7 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
       a phase that runs once;
     - (phase_c2) a phase of chunks has one sweep;
     - (phase_c3) the lists and scalars that a phase reads and writes are of its set, or of none;
-    - (phase_c4) only a phase that runs once has an exchange;
+    - (phase_c4) only a phase that runs once or has folds has an exchange;
     - (phase_c5) the set of a phase has lists;
     - (phase_c6) either all folds of a phase are `over tensor`, or none is;
     - (phase_c7) a phase that runs once reads, writes, recalls and keeps nothing of a

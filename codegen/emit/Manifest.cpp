@@ -83,9 +83,19 @@ static llvm::json::Array exchangedWords(PhaseOp phase) {
   return words;
 }
 
+static void addPartials(PhaseOp phase, int64_t next, llvm::json::Array &partials) {
+  for (auto keep : phase.getBody().getOps<KeepOp>())
+    if (auto fold = keep.getValue().getDefiningOp<FoldOp>())
+      partials.push_back(llvm::json::Object{
+          {"phase", next},
+          {"set", int64_t(phase.getSet().value_or(0))},
+          {"word", int64_t(keep.getWord())},
+          {"reduction", stringifyReduction(fold.getReduction())}});
+}
+
 llvm::json::Object altgrad::writeManifest(StepOp step,
                                           ArrayRef<const Target *> targets) {
-  llvm::json::Array streams, scalars, phases, exchanges, host, ptx;
+  llvm::json::Array streams, scalars, phases, exchanges, partials, host, ptx;
   Layout layout = layoutOf(step);
   Workspace space = workspaceOf(step);
   for (const Binding &binding : layout.bindings)
@@ -95,7 +105,9 @@ llvm::json::Object altgrad::writeManifest(StepOp step,
       scalars.push_back(describeScalar(step, binding));
   for (auto phase : step.getBody().getOps<PhaseOp>()) {
     phases.push_back(describePhase(phase));
-    if (phase.getExchange())
+    if (phase.getExchange() && phase.getDomain() == Domain::Rows)
+      addPartials(phase, int64_t(phases.size()), partials);
+    else if (phase.getExchange())
       exchanges.push_back(
           llvm::json::Object{{"phase", int64_t(phases.size())},
                              {"words", exchangedWords(phase)}});
@@ -122,7 +134,8 @@ llvm::json::Object altgrad::writeManifest(StepOp step,
                                        {"chunk_words", space.chunkWords},
                                        {"spills", space.spills}}},
       {"phases", std::move(phases)},
-      {"exchanges", std::move(exchanges)}};
+      {"exchanges", std::move(exchanges)},
+      {"partials", std::move(partials)}};
 }
 
 namespace {
@@ -161,7 +174,8 @@ static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets,
         << formatBytes(phase.getFlops()) << " flops";
     break;
   case PhaseKind::Fold:
-    out << phase.count<FoldOp>() << " reductions";
+    out << phase.count<FoldOp>() << " reductions"
+        << (phase.getExchange() ? ", then an exchange" : "");
     break;
   case PhaseKind::Total:
     out << phase.count<TotalOp>() << " reductions, then an exchange";

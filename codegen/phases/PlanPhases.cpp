@@ -218,15 +218,17 @@ void PhasePlanner::addWords() {
 }
 
 // One launch for all partials of the rows of a set, and one for those of its
-// tensors where these have several rows.
+// tensors where these have several rows or other devices have slices of them.
 void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
   for (unsigned part = 0; part < 2 * plan.sets.count(); ++part) {
     unsigned set = part / 2;
     Phase fold;
-    fold.overTensors = part % 2;
+    const bool ofTensors = part % 2;
+    fold.overTensors = units && ofTensors;
+    fold.exchange = exchange && ofTensors;
     for (const Partial &partial : batch.folds)
       if (plan.sets.of(partial.sweep) == set &&
-          isOfUnits(partial) == fold.overTensors)
+          ((units || exchange) && partial.scope() == Scope::Tensor) == ofTensors)
         fold.folds.push_back(partial);
     if (fold.folds.empty())
       continue;

@@ -101,6 +101,7 @@ private:
   void readScalar(const Fields &fields);
   void readPhase(const Fields &fields);
   void readExchange(const Fields &fields);
+  void readPartial(const Fields &fields);
   void readWarning(const Fields &fields);
 
   Fields root;
@@ -244,6 +245,15 @@ void Reader::readExchange(const Fields &fields) {
   manifest.exchanges.push_back(std::move(exchange));
 }
 
+void Reader::readPartial(const Fields &fields) {
+  const int64_t last = int64_t(manifest.phases.size()) - 1;
+  manifest.partials.push_back(
+      {fields.integer("phase", 1, last),
+       fields.integer("set", 0, manifest.sets - 1),
+       fields.integer("word", 0, manifest.workspaceRowWords - 1),
+       fields.choice("reduction", reductions)});
+}
+
 void Reader::readWarning(const Fields &fields) {
   Limit warning;
   warning.set = fields.integer("set", 0, manifest.sets - 1);
@@ -292,8 +302,13 @@ void Reader::checkLaunches() {
     bool fits = count < manifest.phases.size() - i;
     for (size_t j = i + 1; fits && j <= i + count; ++j)
       fits = manifest.phases[j].kind != ALTGRAD_SWEEP;
+    auto endsAt = [&](int64_t phase) {
+      fits &= size_t(phase) <= i || size_t(phase) > i + count;
+    };
     for (const Exchange &exchange : manifest.exchanges)
-      fits &= size_t(exchange.phase) <= i || size_t(exchange.phase) > i + count;
+      endsAt(exchange.phase);
+    for (const SliceSum &partial : manifest.partials)
+      endsAt(partial.phase);
     if (!fits)
       throw std::runtime_error("phases[" + std::to_string(i) +
                                "].finishes is " + std::to_string(count) +
@@ -310,6 +325,7 @@ Manifest Reader::read() {
   forEach("scalars", [&](const Fields &entry) { readScalar(entry); });
   forEach("phases", [&](const Fields &entry) { readPhase(entry); });
   forEach("exchanges", [&](const Fields &entry) { readExchange(entry); });
+  forEach("partials", [&](const Fields &entry) { readPartial(entry); });
   if (root.object.contains("warnings")) // not in those of an older compiler
     forEach("warnings", [&](const Fields &entry) { readWarning(entry); });
   checkLaunches();

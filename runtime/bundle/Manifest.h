@@ -59,6 +59,11 @@ struct Exchange {
   std::vector<Word> words;
 };
 
+struct SliceSum {
+  int64_t phase, set, word; // the exchange is before this phase; word of a row
+  int32_t reduction;
+};
+
 struct Limit {                     // what a format loses, and where
   std::string stream, hyper, text; // hyper "": with any values
   int64_t set;
@@ -76,6 +81,7 @@ struct Manifest {
   std::vector<Scalar> scalars;
   std::vector<Phase> phases;
   std::vector<Exchange> exchanges;
+  std::vector<SliceSum> partials;
   std::vector<Limit> warnings;
   int64_t workspaceStepWords, workspaceRowWords, workspaceChunkWords, spills;
 

@@ -121,6 +121,10 @@ int64_t altgrad_exchange_count(const altgrad_bundle *bundle) {
   return countOf(bundle, &Manifest::exchanges);
 }
 
+int64_t altgrad_partial_count(const altgrad_bundle *bundle) {
+  return countOf(bundle, &Manifest::partials);
+}
+
 int64_t altgrad_warning_count(const altgrad_bundle *bundle) {
   return countOf(bundle, &Manifest::warnings);
 }

@@ -148,6 +148,15 @@ struct altgrad_plan {
     return present.empty() ? tables : selected;
   }
   altgrad::runtime::WorkspaceLayout layout;
+  bool isPresent(int64_t tensor) const {
+    return present.empty() || present[size_t(tensor)];
+  }
+  // Where in the workspace a word of a tensor's first row lies.
+  uint64_t wordOf(int64_t tensor, int64_t word) const {
+    const int64_t words = bundle->manifest().workspaceRowWords;
+    return layout.rowWords +
+           8 * uint64_t(running().firstRows[size_t(tensor)] * words + word);
+  }
   std::vector<char> streamBound, scalarBound;
   int64_t unbound = 0;
   bool declared = false;
@@ -160,9 +169,6 @@ struct altgrad_plan {
 private:
   altgrad_status prepare();
   altgrad_status refreshSelection();
-  bool isPresent(int64_t tensor) const {
-    return present.empty() || present[size_t(tensor)];
-  }
   static constexpr unsigned allTables = (1u << altgrad::runtime::tableCount) - 1;
   void mark(unsigned tables) {
     changed |= tables;

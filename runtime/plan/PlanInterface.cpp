@@ -212,6 +212,31 @@ altgrad_status altgrad_partials(const altgrad_plan *plan, uint64_t *offset,
   return ALTGRAD_OK;
 }
 
+altgrad_status altgrad_partial_at(const altgrad_plan *plan, int64_t partial,
+                                  int64_t tensor, int64_t *phase,
+                                  int32_t *reduction, uint64_t *offset) {
+  if (!plan || !phase || !reduction || !offset)
+    return fail(ALTGRAD_INVALID, "altgrad_partial_at: an argument is NULL");
+  if (!plan->declared)
+    return fail(ALTGRAD_INVALID, "no tensors bound");
+  const auto &partials = plan->bundle->manifest().partials;
+  if (partial < 0 || partial >= int64_t(partials.size()))
+    return fail(ALTGRAD_INVALID, "partial %lld of %lld", (long long)partial,
+                (long long)partials.size());
+  const SliceSum &sum = partials[size_t(partial)];
+  const Items own = tensorsOf(sum.set, plan->tables);
+  if (tensor < own.begin || tensor >= own.end || !plan->isPresent(tensor))
+    return fail(ALTGRAD_INVALID,
+                "tensor %lld is absent, or not of set %lld, whose tensors are "
+                "[%lld, %lld)",
+                (long long)tensor, (long long)sum.set, (long long)own.begin,
+                (long long)own.end);
+  *phase = sum.phase;
+  *reduction = sum.reduction;
+  *offset = plan->wordOf(tensor, sum.word);
+  return ALTGRAD_OK;
+}
+
 altgrad_status altgrad_set_parallel_for(altgrad_plan *plan,
                                         altgrad_parallel_for run) {
   if (!plan)

@@ -37,7 +37,7 @@ altgrad.step @s(in %g: !altgrad.tensors<f32>, in %h: !altgrad.tensors<f32> set 1
 
 altgrad.step @s(in %g: !altgrad.tensors<f32>) {
   // phase_c4
-  // expected-error@+1 {{'altgrad.phase' op has an exchange and does not run once}}
+  // expected-error@+1 {{'altgrad.phase' op has an exchange and neither runs once nor folds}}
   phase @p rows exchange {
   }
   commit

@@ -34,6 +34,7 @@ SCHEMA = {
                 "domain": ["chunks", "rows", "once"], "set": {int, NULL}, "per_block": int, "finishes": int,
                 "block": int, "tiles": int, "read": {int, float}, "written": {int, float}},),
     "exchanges": ({"phase": int, "words": ({"word": int, "reduction": REDUCTIONS},)},),
+    "partials": ({"phase": int, "set": int, "word": int, "reduction": REDUCTIONS},),
     "warnings": ({"set": int, "stream": str, "hyper": {str, NULL}, "above": {int, float},
                   "below": {int, float}, "text": str},),
 }
@@ -83,6 +84,7 @@ def test_the_compiler_writes_the_schema(made):
     assert manifest["altgrad"] == 5 and (manifest["host"], manifest["ptx"]) == (["v3"], ["sm_80"])
     assert manifest["sets"] == max(1, sum("--set" in word for word in REQUESTS[name]))
     assert bool(manifest["exchanges"]) == ("--exchange" in REQUESTS[name])
+    assert len(manifest["partials"]) == 2 * (name == "exchange")  # the norms of LAMB's tensors
     assert name != "warnings" or {w["hyper"] for w in manifest["warnings"]} == {"beta1", "beta2", None}
     assert (manifest["workspace"]["spills"] > 0) == (name == "spills" or name == "exchange")
     for kind in ("streams", "scalars"):
@@ -160,6 +162,7 @@ def test_the_c_abi_answers_what_the_manifest_says(made):
     for index, entry in enumerate(manifest["warnings"]):
         given = ask(lib, bundle, "warning", WARNING, index)
         assert given == {**entry, "hyper": entry["hyper"] or ""}
+    assert count("partial") == len(manifest["partials"])
     assert count("exchange") == len(manifest["exchanges"])
     for index, exchange in enumerate(manifest["exchanges"]):
         words = exchange["words"]

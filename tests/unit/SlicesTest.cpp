@@ -113,4 +113,33 @@ TEST(Runtime, ATensorMayBeDeclaredAbsent) {
   EXPECT_EQ(plan->running().nrows, 2);
 }
 
+// The hand's bundle calls word 0 of a row a sum before phase 3.
+TEST(Runtime, ASumOverASliceHasAWordThatOthersMayJoin) {
+  Tensors tensors({5, 4097, 6});
+  PlanPointer plan = planSgd();
+  int64_t phase = 0;
+  int32_t reduction = 0;
+  uint64_t offsets[3];
+  auto at = [&](int64_t partial, int64_t tensor) {
+    return altgrad_partial_at(plan.get(), partial, tensor, &phase, &reduction,
+                              &offsets[tensor % 3]);
+  };
+  EXPECT_EQ(altgrad_partial_count(loadSgd().get()), 1);
+  EXPECT_REFUSED(at(0, 0), ALTGRAD_INVALID, "no tensors bound");
+  tensors.bind(plan.get());
+  for (int64_t tensor : {0, 1, 2})
+    ASSERT_ALTGRAD(at(0, tensor));
+  EXPECT_EQ(phase, 3);
+  EXPECT_EQ(reduction, ALTGRAD_MAX);
+  EXPECT_EQ(offsets[0], plan->layout.rowWords);
+  EXPECT_EQ(offsets[2], offsets[0] + 16);
+  const uint8_t present[] = {1, 0, 1};
+  ASSERT_ALTGRAD(altgrad_bind_present(plan.get(), present, 3));
+  EXPECT_REFUSED(at(0, 1), ALTGRAD_INVALID, "tensor 1 is absent, or not of set 0");
+  ASSERT_ALTGRAD(at(0, 2));
+  EXPECT_EQ(offsets[2], offsets[0] + 8);
+  EXPECT_REFUSED(at(0, 3), ALTGRAD_INVALID, "tensors are [0, 3)");
+  EXPECT_REFUSED(at(1, 0), ALTGRAD_INVALID, "partial 1 of 1");
+}
+
 } // namespace

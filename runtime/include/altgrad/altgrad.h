@@ -162,40 +162,34 @@ ALTGRAD_API int64_t altgrad_unit_multiple(const altgrad_bundle *bundle,
 // number, so that tiles cut no block. It is 1 if rows may have any length.
 ALTGRAD_API int64_t altgrad_row_multiple(const altgrad_bundle *bundle,
                                          int64_t set);
-// The number of streams (lists of tensors), of scalars, of phases and of exchanges, and
-// a description of each one.
+// The number of streams (lists of tensors), scalars, phases and exchanges, and about each one.
 ALTGRAD_API int64_t altgrad_stream_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status altgrad_stream_at(const altgrad_bundle *bundle,
-                                             int64_t index,
-                                             altgrad_stream_info *out);
+ALTGRAD_API altgrad_status
+altgrad_stream_at(const altgrad_bundle *bundle, int64_t index, altgrad_stream_info *out);
 ALTGRAD_API int64_t altgrad_scalar_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status altgrad_scalar_at(const altgrad_bundle *bundle,
-                                             int64_t index,
-                                             altgrad_scalar_info *out);
+ALTGRAD_API altgrad_status
+altgrad_scalar_at(const altgrad_bundle *bundle, int64_t index, altgrad_scalar_info *out);
 ALTGRAD_API int64_t altgrad_phase_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status altgrad_phase_at(const altgrad_bundle *bundle,
-                                            int64_t index,
-                                            altgrad_phase_info *out);
+ALTGRAD_API altgrad_status
+altgrad_phase_at(const altgrad_bundle *bundle, int64_t index, altgrad_phase_info *out);
 ALTGRAD_API int64_t altgrad_exchange_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status altgrad_exchange_at(const altgrad_bundle *bundle,
-                                               int64_t index,
-                                               altgrad_exchange_info *out);
+ALTGRAD_API int64_t altgrad_partial_count(const altgrad_bundle *bundle);
+ALTGRAD_API altgrad_status
+altgrad_exchange_at(const altgrad_bundle *bundle, int64_t index, altgrad_exchange_info *out);
 ALTGRAD_API altgrad_status
 altgrad_exchange_word_at(const altgrad_bundle *bundle, int64_t exchange,
                          int64_t word, altgrad_exchange_word *out);
 
-// The number of warnings, and a description of each one.
+// The number of warnings, and about each one.
 ALTGRAD_API int64_t altgrad_warning_count(const altgrad_bundle *bundle);
-ALTGRAD_API altgrad_status altgrad_warning_at(const altgrad_bundle *bundle,
-                                              int64_t index,
-                                              altgrad_warning_info *out);
+ALTGRAD_API altgrad_status
+altgrad_warning_at(const altgrad_bundle *bundle, int64_t index, altgrad_warning_info *out);
 
 // The bits of a code of the format with this name, as in a stream's `format`; 0 if there
 // is no such format. Codes of 2 to 8 bits are stored in one byte, codes of 9 to 16 in two.
 ALTGRAD_API int32_t altgrad_format_bits(const char *name);
-// Which half of a byte has the code of the even element, in a stream with blocks that stores
-// two codes of this format in a byte: ALTGRAD_EVEN_LOW or ALTGRAD_EVEN_HIGH. It is
-// ALTGRAD_UNPACKED for every format that does not have 4 bits.
+// Which half of a byte has the even element's code, in a stream with blocks that stores two codes in
+// a byte: ALTGRAD_EVEN_LOW, ALTGRAD_EVEN_HIGH, or ALTGRAD_UNPACKED for a format without 4 bits.
 ALTGRAD_API int32_t altgrad_format_even(const char *name);
 // Converts `count` f32 numbers to codes, rounded to nearest as kernels do. A number beyond the
 // format becomes the largest number if `saturates` is not 0, and otherwise an infinity
@@ -221,9 +215,8 @@ ALTGRAD_API void altgrad_bundle_free(altgrad_bundle *bundle);
 
 //===-- Plans ----------------------------------------------------------------//
 
-// Makes a plan: a bundle that is bound to tensors on one device. `device` is "cpu" (the best
-// level that this CPU has), "cpu:v3", "cpu:v4", "cuda" (the device of the current context)
-// or "cuda:N".
+// Makes a plan: a bundle that is bound to tensors on one device. `device` is "cpu" (the CPU's best
+// level), "cpu:v3", "cpu:v4", "cuda" (the device of the current context) or "cuda:N".
 ALTGRAD_API altgrad_status altgrad_plan_create(altgrad_bundle *bundle,
                                                const char *device,
                                                altgrad_plan **out);
@@ -285,14 +278,12 @@ ALTGRAD_API altgrad_status altgrad_bind_stream(altgrad_plan *plan,
 // bound to NULL, but must be bound before the tensor takes part again. A changed list costs a
 // copy of the rows and chunks of the tensors that take part. altgrad_bind_tensors makes all of
 // them take part but those that it declares absent.
-ALTGRAD_API altgrad_status altgrad_bind_present(altgrad_plan *plan,
-                                                const uint8_t *present,
-                                                int64_t count);
+ALTGRAD_API altgrad_status
+altgrad_bind_present(altgrad_plan *plan, const uint8_t *present, int64_t count);
 
 // Moves one pointer of an "in" stream that is bound. `tensor` counts within the stream's set.
-ALTGRAD_API altgrad_status altgrad_bind_tensor(altgrad_plan *plan,
-                                               const char *name, int64_t tensor,
-                                               void *pointer);
+ALTGRAD_API altgrad_status
+altgrad_bind_tensor(altgrad_plan *plan, const char *name, int64_t tensor, void *pointer);
 
 // Binds a scalar to the memory that holds it, on the plan's device. The number of pointers
 // depends on the scalar's scope: 1 for "step", ngroups for "group", and the number of tensors of
@@ -312,9 +303,8 @@ ALTGRAD_API altgrad_status altgrad_bind_scalar(altgrad_plan *plan,
 ALTGRAD_API altgrad_status altgrad_mirror(altgrad_plan *plan,
                                           const void *values, uint64_t bytes);
 
-// The bytes of workspace that a run needs with the tensors declared now. The caller owns the
-// workspace: memory on the plan's device, aligned to 64 bytes. Its content must be kept
-// between the phases of a run, and not between runs.
+// The bytes of workspace that a run needs with the tensors declared now: the caller's memory on the
+// plan's device, aligned to 64 bytes. Its content must be kept between the phases of a run.
 ALTGRAD_API altgrad_status altgrad_workspace(altgrad_plan *plan,
                                              uint64_t *bytes);
 
@@ -374,10 +364,9 @@ ALTGRAD_API altgrad_status altgrad_run(altgrad_plan *plan, void *workspace,
                                        uint64_t bytes, int64_t first,
                                        int64_t last, void *stream);
 
-// Runs some phases for the tensors [first_tensor, last_tensor) only, as shards and buckets need
-// it; tensors of all sets are counted, absent ones too. If this is done for every tensor once,
-// in any order, results and workspace are those of altgrad_run with these phases. A phase of the
-// step itself (altgrad_phase_info's `once`) is refused: run it with altgrad_run in between.
+// Runs some phases for the tensors [first_tensor, last_tensor) only, counted over all sets, absent
+// ones too: shards and buckets. Done for every tensor once, in any order, it is as altgrad_run. A
+// phase of the step itself (altgrad_phase_info's `once`) is refused: altgrad_run runs it in between.
 ALTGRAD_API altgrad_status altgrad_run_tensors(
     altgrad_plan *plan, void *workspace, uint64_t bytes, int64_t first_phase,
     int64_t last_phase, int64_t first_tensor, int64_t last_tensor, void *stream);
@@ -399,18 +388,23 @@ ALTGRAD_API altgrad_status altgrad_take_edits(const char *format,
                                               const void *param, float *master,
                                               int64_t count);
 
-// Asks the system for huge pages for host memory that has not been written yet. The first
-// write then takes a third of the time, and steps miss fewer address translations. Nothing
-// happens below 4 MiB. This is a hint: it may change errno, and never content.
+// Asks the system for huge pages for host memory that has not been written yet, of 4 MiB or more:
+// the first write takes a third of the time. It may change errno, and never content.
 ALTGRAD_API void altgrad_prefer_huge_pages(void *memory, uint64_t bytes);
 
-// Sets *capturing to 1 if work on `stream`, a CUstream of the current context, is now captured into
-// a graph, else to 0.
+// Sets *capturing to 1 if work on `stream`, a CUstream of the current context, is captured, else 0.
 ALTGRAD_API altgrad_status altgrad_capturing(void *stream, int32_t *capturing);
 
-// Says where the partial sums of chunks are in the workspace, for collectives between two
-// phases: words of 32 bits as [words][chunks] from byte `offset` on. A pointer that is NULL is
-// skipped.
+// Says how a sum over a tensor that is a slice is joined by those of other slices before `phase`
+// runs, and at which byte of the workspace it is: an i32 for ALTGRAD_AND, else an f32. There are
+// altgrad_partial_count sums, none without --exchange. If the tensor is absent, or not of the sum's
+// set, the result is ALTGRAD_INVALID.
+ALTGRAD_API altgrad_status
+altgrad_partial_at(const altgrad_plan *plan, int64_t partial, int64_t tensor,
+                   int64_t *phase, int32_t *reduction, uint64_t *offset);
+
+// Says where the partial sums of chunks are in the workspace: words of 32 bits as
+// [words][chunks] from byte `offset` on. A pointer that is NULL is skipped.
 ALTGRAD_API altgrad_status altgrad_partials(const altgrad_plan *plan,
                                             uint64_t *offset, int64_t *words,
                                             int64_t *chunks);

@@ -33,6 +33,7 @@
 //                "written": 12.125}, ...],
 //    "exchanges": [{"phase": 3,
 //                   "words": [{"word": 0, "reduction": "sumsq"}, ...]}, ...],
+//    "partials": [{"phase": 2, "set": 0, "word": 4, "reduction": "add"}, ...],
 //    "warnings": [{"set": 0, "stream": "v", "hyper": "beta2", "above": 0.998,
 //                  "below": 1, "text": "state 'v' in bf16 stands still ..."}, ...]}
 //
@@ -91,6 +92,10 @@
 // of reductions over the step: an f32 for "add", "sumsq" and "max", an i32 for "and".
 // The shares of other devices or ranks are combined with them, in the order of the
 // devices, and written back there. A step compiled without --exchange has none.
+//
+// Partials. Before phase "phase" runs, word "word" of the first row of each tensor of
+// the set holds the share that this tensor, as a slice, has in a reduction over the
+// whole. The shares of other slices may be combined with it in the same way.
 //
 // Warnings. A warning is what `altgrad-opt --analyze` finds in the format of a
 // parameter or a state. Its sentence holds if the hyper-parameter with this key, of

@@ -42,7 +42,8 @@ const char altgrad_manifest[] =
     PHASE("advance", "altgrad_sgd_advance", "scalars", "rows", null, 256, 0, 0)
     ","
     PHASE("update", "altgrad_sgd_update", "sweep", "chunks", 0, 1, 8, 6) "],"
-    " \"exchanges\": []}";
+    " \"exchanges\": [], \"partials\": [{\"phase\": 3, \"set\": 0,"
+    "               \"word\": 0, \"reduction\": \"max\"}]}";
 // clang-format on
 
 // Kernels that do nothing: the tests run the host's code in their place.
