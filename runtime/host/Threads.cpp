@@ -12,15 +12,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
-#include <xmmintrin.h>
 
 using namespace altgrad::runtime;
 
 namespace {
-
-// Phases follow each other within microseconds; a thread that sleeps in between
-// costs the next phase its wake-up. One pause takes about 40 ns.
-constexpr int spinsBeforeSleep = 400;
 
 struct alignas(64) Share {
   std::atomic<int64_t> next;
@@ -41,9 +36,7 @@ public:
 private:
   void grow(int threads);
   void work(int self);
-  bool enter(uint64_t &seen);
-  void serve(int self, uint64_t seen);
-  static void *main(void *start);
+  static void *serve(void *pool);
 
   Share shares[mostThreads];
   void (*body)(int64_t, int64_t, void *) = nullptr;
@@ -51,38 +44,14 @@ private:
   int64_t piece = 1;
   int active = 1;  // shares of the job, the caller's included
   int started = 1; // threads that exist, the caller included
-  bool spin = false;
 
+  // The caller waits for nobody who has not entered: a thread that wakes too late costs
+  // nothing.
   std::mutex lock;
   std::condition_variable wake, done;
-  // Number of the job, how many threads it wants, whether it is open, and how
-  // many have entered. A thread touches the job's fields only between entering
-  // and leaving, and the caller waits for nobody who has not entered: threads
-  // that wake too late cost nothing.
-  std::atomic<uint64_t> gate{0};
+  int entered = 1; // shares that are taken; `active` of a job that is closed
+  int inside = 0;  // threads that work, without the caller
 };
-
-constexpr uint64_t insideMask = 0xfff, openBit = 0x1000;
-constexpr int wantedShift = 13, jobShift = 25;
-
-struct Start {
-  Pool *pool;
-  int self;
-  uint64_t seen;
-};
-
-// Waits until `ready` holds: a while awake, then asleep.
-template <typename Ready>
-void await(std::mutex &lock, std::condition_variable &signal, bool spin,
-           Ready ready) {
-  for (int i = 0; spin && i < spinsBeforeSleep; ++i) {
-    if (ready())
-      return;
-    _mm_pause();
-  }
-  std::unique_lock<std::mutex> held(lock);
-  signal.wait(held, ready);
-}
 
 void Pool::work(int self) {
   for (int i = 0; i < active; ++i) {
@@ -96,54 +65,29 @@ void Pool::work(int self) {
   }
 }
 
-bool Pool::enter(uint64_t &seen) {
-  uint64_t state = gate.load();
-  do {
-    seen = state >> jobShift;
-    uint64_t wanted = state >> wantedShift & insideMask;
-    if (!(state & openBit) || (state & insideMask) >= wanted)
-      return false;
-  } while (!gate.compare_exchange_weak(state, state + 1));
-  return true;
-}
-
-void Pool::serve(int self, uint64_t seen) {
-  for (bool awake = false;;) {
-    await(lock, wake, awake, [&] { return gate.load() >> jobShift != seen; });
-    awake = false;
-    if (!enter(seen))
-      continue;
-    awake = spin;
-    work(self % active);
-    if (!((gate.fetch_sub(1) - 1) & (openBit | insideMask))) {
-      std::lock_guard<std::mutex> held(lock);
-      done.notify_one();
-    }
+void *Pool::serve(void *argument) {
+  Pool &pool = *static_cast<Pool *>(argument);
+  for (std::unique_lock<std::mutex> held(pool.lock);;) {
+    pool.wake.wait(held, [&] { return pool.entered < pool.active; });
+    const int self = pool.entered++;
+    ++pool.inside;
+    held.unlock();
+    pool.work(self);
+    held.lock();
+    if (--pool.inside == 0)
+      pool.done.notify_one();
   }
-}
-
-void *Pool::main(void *argument) {
-  Start start = *static_cast<Start *>(argument);
-  delete static_cast<Start *>(argument);
-  start.pool->serve(start.self, start.seen);
-  return nullptr;
 }
 
 void Pool::grow(int threads) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); // signals are the program's
-  while (started < threads) {
-    auto *start =
-        new (std::nothrow) Start{this, started, gate.load() >> jobShift};
-    pthread_t thread;
-    if (!start || pthread_create(&thread, nullptr, main, start) != 0) {
-      delete start;
+  for (pthread_t thread; started < threads; ++started) {
+    if (pthread_create(&thread, nullptr, serve, this) != 0)
       break; // fewer threads do the same work
-    }
     pthread_setname_np(thread, "altgrad");
     pthread_detach(thread);
-    ++started;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -152,30 +96,24 @@ void Pool::run(int threads, int64_t begin, int64_t end, int64_t size,
                void (*function)(int64_t, int64_t, void *), void *argument) {
   if (started < threads)
     grow(threads);
+  std::unique_lock<std::mutex> held(lock);
   body = function;
   context = argument;
   piece = size;
   active = std::min(threads, started);
-  spin = active <= availableThreads();
+  entered = 1;
   int64_t count = end - begin;
   for (int i = 0; i < active; ++i) {
     shares[i].next.store(begin + count * i / active, std::memory_order_relaxed);
     shares[i].end = begin + count * (i + 1) / active;
   }
-  {
-    std::lock_guard<std::mutex> held(lock);
-    gate.store(((gate.load() >> jobShift) + 1) << jobShift |
-               uint64_t(active - 1) << wantedShift | openBit);
-  }
-  // Any thread will do; waking all of them for two would be a stampede.
-  if (active == started)
-    wake.notify_all();
-  else
-    for (int i = 1; i < active; ++i)
-      wake.notify_one();
+  held.unlock();
+  for (int i = 1; i < active; ++i)
+    wake.notify_one();
   work(0);
-  gate.fetch_and(~openBit);
-  await(lock, done, spin, [&] { return !(gate.load() & insideMask); });
+  held.lock();
+  entered = active;
+  done.wait(held, [&] { return inside == 0; });
 }
 
 std::atomic<Pool *> current{nullptr};

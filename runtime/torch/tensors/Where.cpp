@@ -2,6 +2,7 @@
 #include "tensors/Where.h"
 #include "table/Program.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
@@ -24,7 +25,9 @@ static bool standsForCuda(at::Device device) {
 }
 
 bool Where::isKnown(at::Device device) {
-  return device.is_cpu() || device.is_cuda() || standsForCuda(device);
+  // torch for ROCm calls its GPUs cuda, too.
+  return device.is_cpu() || standsForCuda(device) ||
+         (device.is_cuda() && !at::globalContext().hasROCM());
 }
 
 Where::Where(at::Device device) : place(device), plan("cpu") {

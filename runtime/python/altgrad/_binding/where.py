@@ -56,8 +56,8 @@ class Where:
 
 
 def is_known(device):
-    """Whether kernels are made for tensors on this device."""
-    return device.type in ("cpu", "cuda", _stand_in())
+    """Whether kernels are made for tensors on this device. torch for ROCm calls its GPUs cuda, too."""
+    return device.type in ("cpu", _stand_in()) or device.type == "cuda" and torch.version.hip is None
 
 
 def stays_on_device(value):

@@ -3,7 +3,7 @@
 import torch
 
 from .._binding.layout import check_extent
-from .._binding.where import is_host, is_known
+from .._binding.where import is_host
 
 # From here on a float32 count cannot become an int64, in which rules have it.
 _MOST_STEPS = 2.0**63
@@ -24,7 +24,7 @@ def count_of(value, device):
 
     Raises TypeError for no number, ValueError for one that counts nothing.
     """
-    tensor = isinstance(value, torch.Tensor) and value.numel() == 1 and is_known(value.device)
+    tensor = isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_meta
     if tensor and not value.is_complex():
         if is_host(value.device) and not value._is_zerotensor():
             check_extent(value)

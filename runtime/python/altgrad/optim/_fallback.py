@@ -4,7 +4,7 @@ from itertools import chain
 
 import torch
 
-from .._binding.layout import WIDE_DTYPES, check_extents, check_param, find_met, is_dtensor, name_of
+from .._binding.layout import WIDE_DTYPES, check_extents, check_kind, check_param, find_met, is_dtensor, name_of
 from .._binding.where import is_known
 from .._storage.counts import count_of
 from .._warn import warn
@@ -24,13 +24,20 @@ def left_to_torch(optimizer):
                 reason = _reason(optimizer, group, param)
                 if reason:
                     if not is_dtensor(param):
-                        check_param(owner, param, group.get("fused"), WIDE_DTYPES)
+                        _check(owner, param, group.get("fused"))
                     reasons[id(param)] = reason
                 if is_known(param.device) and param.layout == torch.strided and not is_dtensor(param):
                     apart.append(param)
     for place in find_met(apart):
         reasons.setdefault(id(apart[place]), "shares memory with another")
     return TorchPart(optimizer, reasons) if reasons else None
+
+
+def _check(owner, param, fused):
+    if is_known(param.device) or param.is_meta:
+        check_param(owner, param, fused, WIDE_DTYPES)
+    else:
+        check_kind(owner, param, WIDE_DTYPES)
 
 
 def _reason(optimizer, group, param):
@@ -42,6 +49,8 @@ def _reason(optimizer, group, param):
             raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: a parameter is a DTensor, whose norm is of "
                                "all ranks already, and process_group would add them once more: leave it out")
         return "is a DTensor"
+    if not is_known(param.device) and not param.is_meta:
+        return f"is on {param.device}, where there are no kernels"
     if group.get("differentiable"):
         return "is in a group with differentiable=True"
     if param.dtype in WIDE_DTYPES:
