@@ -71,8 +71,8 @@ def constraints():
 
 
 def functions():
-    """The functions of altgrad.h and the first sentence about each."""
-    text = (ROOT / "runtime/include/altgrad/altgrad.h").read_text()
+    """The functions of altgrad.h, with what it includes of them, and the first sentence about each."""
+    text = "".join((ROOT / "runtime/include/altgrad" / name).read_text() for name in ("altgrad.h", "codes.h"))
     rows = []
     for comment, name in re.findall(r"((?:^//.*\n)+)(?:^ALTGRAD_API [^;]*;\n)*?^ALTGRAD_API [^;]*?\b(altgrad_\w+)\(", text, re.M):
         words = " ".join(line.removeprefix("//").strip() for line in comment.splitlines())

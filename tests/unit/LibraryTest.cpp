@@ -58,7 +58,7 @@ TEST(Library, ExportsOnlyTheCInterface) {
       outputOf("nm -D --defined-only " ALTGRAD_LIBRARY
                " | awk '{print $3}' | sort | tr '\\n' ' '");
   std::string declared =
-      outputOf("grep -v '^//' " ALTGRAD_HEADER
+      outputOf("grep -hv '^//' " ALTGRAD_HEADERS
                " | grep -oE 'altgrad_[a-z_]+\\(' | tr -d '(' | sort -u"
                " | tr '\\n' ' '");
   EXPECT_EQ(names, declared);
