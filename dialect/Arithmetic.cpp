@@ -76,6 +76,18 @@ static constexpr AllowedOperation operations[] = {
     {"altgrad.dim", "i64",
      "an extent of this tensor: batch, rows or columns (a tensor is batch matrices of rows x columns)",
      "%c = altgrad.dim columns : i64"},
+    {"altgrad.orthogonalize", "f32", "the nearest matrix with orthonormal rows or columns, by a Newton-Schulz iteration",
+     "%c = altgrad.orthogonalize %g coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%lr)"},
+    {"altgrad.matrix", "f32 to tensors", "all elements of this tensor as a matrix of bf16, f16 or f32",
+     "%x = altgrad.matrix %g : !altgrad.tensors<bf16>"},
+    {"altgrad.gram", "tensors to squares", "a matrix times its transpose, on the shorter side",
+     "%x = altgrad.matrix %g : !altgrad.tensors<bf16>\n%a = altgrad.gram %x : !altgrad.tensors<bf16>"},
+    {"altgrad.product", "squares and squares or tensors",
+     "by * (a square times a matrix) + by * a third, rounded once",
+     "%x = altgrad.matrix %g : !altgrad.tensors<bf16>\n%a = altgrad.gram %x : !altgrad.tensors<bf16>\n"
+     "%y = altgrad.product %a, %x by 0.5 plus %x by 1.5 : !altgrad.tensors<bf16>"},
+    {"altgrad.entry", "tensors to f32", "this element of a matrix",
+     "%x = altgrad.matrix %g : !altgrad.tensors<bf16>\n%c = altgrad.entry %x : !altgrad.tensors<bf16>"},
 };
 
 llvm::ArrayRef<AllowedOperation> altgrad::allowedOperations() { return operations; }

@@ -1,5 +1,6 @@
 // Registration of the dialect; its types in text, and parts of its operations.
 #include "dialect/Dialect.h"
+#include "dialect/Coefficients.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

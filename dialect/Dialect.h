@@ -36,6 +36,8 @@ struct Place {
 };
 /// Of those that are lists of tensors.
 double bytesPerElement(llvm::ArrayRef<Place> places);
+/// The type of squares that have the format of a list; any other type as it is.
+mlir::Type squaresOf(mlir::Type type);
 } // namespace altgrad
 
 #include "dialect/PhaseWork.h.inc"

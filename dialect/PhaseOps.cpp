@@ -98,6 +98,10 @@ LogicalResult PhaseOp::verify() {
     if (fold.getTensor() != overTensors)
       return fold.emitOpError("is beside a fold that is over other chunks: one of "
                               "both is over tensors");
+  unsigned products = count<MultiplyOp>();
+  // phase_c9
+  if (products && products != getBody().front().getOperations().size())
+    return emitOpError("has products of matrices and something else");
   return getSweep() ? verifySweep(getSweep()) : success();
 }
 

@@ -3,7 +3,7 @@
 #ifndef ALTGRAD_PHASEOPS_TD
 #define ALTGRAD_PHASEOPS_TD
 
-include "dialect/SweepOps.td"
+include "dialect/MatrixOps.td"
 
 // After planning, a step is a list of phases. A value that two phases share waits in
 // a word of the workspace between them: one of the step, of each tensor's row, or of
@@ -23,7 +23,7 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     The body holds the work of one item in order: it reads or recalls scalars, computes with them,
     keeps values for later phases, and writes scalars to memory. A `sweep` makes the phase
     a pass over memory, `fold` adds the chunks of a tensor, and `total` adds the tensors
-    of the step.
+    of the step. `multiply` makes it one of products, which are done in their order for each tensor.
 
     After a phase with `exchange`, the totals that it keeps are this device's share, and the
     folds are the share of this device's slices. They may be combined with those of other
@@ -49,7 +49,8 @@ def Altgrad_PhaseOp : Altgrad_Op<"phase", [SingleBlock, NoTerminator, OpAsmOpInt
     - (phase_c6) either all folds of a phase are `over tensor`, or none is;
     - (phase_c7) a phase that runs once reads, writes, recalls and keeps nothing of a
       tensor or a group, and asks for no tag and no extent;
-    - (phase_c8) what the sweep of a phase reduces is kept in a word of a chunk.
+    - (phase_c8) what the sweep of a phase reduces is kept in a word of a chunk;
+    - (phase_c9) a phase with products of matrices has nothing else.
   }];
   let arguments = (ins SymbolNameAttr:$name, Altgrad_DomainAttr:$domain,
                        OptionalAttr<I64Attr>:$set, UnitAttr:$exchange);

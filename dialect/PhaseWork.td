@@ -28,7 +28,8 @@ def Altgrad_PhaseKind : I32Enum<"PhaseKind", "what a phase is for", [
     I32EnumCase<"Scalars", 0, "scalars">,
     I32EnumCase<"Total", 1, "total">,
     I32EnumCase<"Fold", 2, "fold">,
-    I32EnumCase<"Sweep", 3, "sweep">]> {
+    I32EnumCase<"Sweep", 3, "sweep">,
+    I32EnumCase<"Matrix", 4, "matrix">]> {
   let cppNamespace = "::altgrad";
 }
 

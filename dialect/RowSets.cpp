@@ -64,6 +64,9 @@ void RowSets::visit(Operation &op) {
         members[clipped] = *set;
     return;
   }
+  if (auto multiply = dyn_cast<MultiplyOp>(op))
+    if (std::optional<unsigned> set = of(multiply.getRight()))
+      members[multiply.getInto()] = *set;
   auto norm = dyn_cast<NormOp>(op);
   if (norm && norm.getScope() == Scope::Step)
     return;

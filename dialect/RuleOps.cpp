@@ -1,6 +1,6 @@
 // Text and verification of rules: which roles, which operations.
 #include "dialect/Arithmetic.h"
-#include "dialect/Variance.h"
+#include "dialect/MatrixOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -308,7 +308,9 @@ LogicalResult RuleOp::verifyRegions() {
     if (auto block = dyn_cast<BlockReduceOp>(op))
       if (failed(verifyBlock(block, variances)))
         return failure();
-    bool element = llvm::any_of(op.getResults(), [&](Value result) {
+    if (std::string reason = whyNotMatrix(op, variances); !reason.empty())
+      return op.emitOpError() << reason;
+    bool element = !isMatrixOp(&op) && llvm::any_of(op.getResults(), [&](Value result) {
       return variances.isElement(result);
     });
     if (std::string reason = whyNotElement(op); element && !reason.empty())

@@ -1,5 +1,6 @@
 // Text and verification of steps, but for their signature.
 #include "dialect/ClipOps.h"
+#include "dialect/MatrixOps.h"
 #include "dialect/RowSets.h"
 #include "dialect/Variance.h"
 
@@ -94,6 +95,8 @@ LogicalResult StepOp::verifyRegions() {
       return op.emitOpError(
           "has a seed or a step that differs between elements");
     if (std::string reason = whyNotClip(op, variances); !reason.empty())
+      return op.emitOpError() << reason;
+    if (std::string reason = whyNotMatrix(op, variances); !reason.empty())
       return op.emitOpError() << reason;
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;

@@ -32,7 +32,7 @@ static bool isList(Value value) {
 
 // The span of a result, of operands that share at least `least`.
 static unsigned spanOf(Operation &op, Value result, unsigned least) {
-  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp>(op))
+  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, OrthogonalizeOp>(op))
     return 1;
   if (isa<TagOp, DimOp>(op))
     return ofTensor;

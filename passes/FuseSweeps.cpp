@@ -14,16 +14,32 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
+// The products that an operation fills the workspace for, and who reads theirs.
+static SmallVector<Operation *> matrixReaders(Operation *op) {
+  SmallVector<Operation *> readers;
+  if (auto work = dyn_cast<PhaseWork>(op))
+    for (const Place &place : work.getWrites())
+      if (place.memory && place.memory.getDefiningOp<SpillOp>())
+        for (Operation *user : place.memory.getUsers())
+          if (op->isBeforeInBlock(user) && (isa<MultiplyOp>(user) || isa<MultiplyOp>(op)))
+            readers.push_back(user);
+  return readers;
+}
+
 // The operations of the step's body that need a result of `first`, in order.
 static SetVector<Operation *> dependents(Operation *first) {
   SetVector<Operation *> found;
   SmallVector<Operation *> work{first};
-  while (!work.empty())
-    for (Operation *user : work.pop_back_val()->getUsers()) {
+  while (!work.empty()) {
+    Operation *op = work.pop_back_val();
+    SmallVector<Operation *> users = matrixReaders(op);
+    llvm::append_range(users, op->getUsers());
+    for (Operation *user : users) {
       Operation *top = first->getBlock()->findAncestorOpInBlock(*user);
       if (found.insert(top))
         work.push_back(top);
     }
+  }
   return found;
 }
 

@@ -64,6 +64,34 @@ def ExpandLossScalePass : Pass<"altgrad-expand-loss-scale", "::altgrad::StepOp">
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
 }
 
+def ExpandMatricesPass : Pass<"altgrad-expand-matrices", "::altgrad::StepOp"> {
+  let summary = "replace orthogonalize by products of matrices, and matrices by the codes of their elements";
+  let description = [{
+    `orthogonalize` becomes a norm over the tensor, a quotient, and for each step a `gram` and two `product`.
+    Matrices are then made by `collect` and read by `load`.
+
+    ```mlir
+    %o = orthogonalize %u coefficients<jordan> steps<1> in<f32> length<clamped> eps(%eps)
+    ```
+    ==>
+    ```mlir
+    %c = encode %u format<f32> round<nearest_even> overflow<nonfinite> : f32 to f32
+    %sum = reduce sumsq %c over tensor : f32
+    %norm = math.sqrt %sum : f32
+    %least = arith.truncf %eps : f64 to f32
+    %length = arith.maximumf %norm, %least : f32
+    %q = arith.divf %c, %length : f32
+    %q1 = encode %q format<f32> round<nearest_even> overflow<nonfinite> : f32 to f32
+    %x = collect %q1 : f32 to !altgrad.tensors<f32>
+    %a = gram %x : !altgrad.tensors<f32>
+    %b = product %a, %a by 2.0315 plus %a by -4.775 : !altgrad.squares<f32>
+    %y = product %b, %x plus %x by 3.4445 : !altgrad.tensors<f32>
+    %o = load %y : !altgrad.tensors<f32>
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect", "::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+}
+
 def ExpandFormatsPass : Pass<"altgrad-expand-formats", "::altgrad::StepOp"> {
   let summary = "replace lists of values by one element that is loaded, computed and stored";
   let description = [{

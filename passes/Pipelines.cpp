@@ -16,6 +16,7 @@ void altgrad::buildSweepPipeline(OpPassManager &manager,
   OpPassManager &step = manager.nest<StepOp>();
   step.addPass(createExpandGradientsPass());
   step.addPass(createExpandLossScalePass());
+  step.addPass(createExpandMatricesPass());
   step.addPass(createExpandFormatsPass());
   if (options.canonicalize)
     step.addPass(createCSEPass());

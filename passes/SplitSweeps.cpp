@@ -4,6 +4,7 @@
 #include "dialect/RowSets.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/MatrixPlaces.h"
 #include "passes/SweepPlan.h"
 
 namespace altgrad {
@@ -19,7 +20,7 @@ namespace {
 class SweepWriter {
 public:
   SweepWriter(StepOp step, const SweepPlan &plan)
-      : step(step), plan(plan), sets(step), builder(step.getCommit()) {}
+      : step(step), plan(plan), sets(step), builder(step.getCommit()), matrices(step, sets, builder) {}
   void write();
 
 private:
@@ -35,10 +36,11 @@ private:
   void writeStores(int stage, StringRef name, ArrayRef<Sink> always,
                    ArrayRef<Sink> conditional);
   Value kept(Body &body, const Sink &sink, Value code);
-  Value load(Body &body, Value stream);
+  Value load(Body &body, Value list);
   Value clone(Body &body, Value value);
   Value uniform(Value value);
   Value spillOf(Value value);
+  Value listOf(Value list);
   void writeCommit();
 
   StepOp step;
@@ -47,6 +49,7 @@ private:
   OpBuilder builder;
   IRMapping scalars; // old uniform value ==> new one in the step's body
   DenseMap<Value, Value> spills;
+  MatrixPlaces matrices;
 };
 } // namespace
 
@@ -76,7 +79,14 @@ Value SweepWriter::spillOf(Value value) {
   return spill;
 }
 
-Value SweepWriter::load(Body &body, Value stream) {
+// Where a list lies: what somebody computes is a matrix in the workspace.
+Value SweepWriter::listOf(Value list) {
+  bool computed = list.getDefiningOp<CollectOp>() || list.getDefiningOp<ProductOp>();
+  return computed ? matrices.of(list) : list;
+}
+
+Value SweepWriter::load(Body &body, Value list) {
+  Value stream = listOf(list);
   for (auto [index, loaded] : llvm::enumerate(body.loads))
     if (loaded == stream)
       return body.block->getArgument(index);
@@ -144,7 +154,7 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition,
       scopes.push_back(ScopeAttr::get(context, reduce.getScope()));
       results.push_back(reduce.getType());
     } else {
-      stores.push_back(sink.stream);
+      stores.push_back(listOf(sink.stream));
     }
   }
   OpBuilder inner(step.getContext());

@@ -60,6 +60,14 @@ private:
 };
 } // namespace
 
+bool altgrad::isGathered(Operation *op) {
+  return isa_and_nonnull<CollectOp>(op) &&
+         llvm::any_of(op->getUsers(), [](Operation *user) { return isa<GramOp, ProductOp>(user); });
+}
+
+// What depends on it waits for the end of its sweep.
+static bool endsSweep(Operation &op) { return isa<ReduceOp>(op) || isGathered(&op); }
+
 // Whether the workspace can keep a value.
 static bool fits(Value value) { return value.getType().isF32(); }
 
@@ -127,7 +135,7 @@ void Planner::findStages() {
     int stage = earliest.lookup(&op);
     for (Value operand : op.getOperands())
       stage = std::max(stage, stageOf(operand));
-    if (isa<ReduceOp>(op)) {
+    if (endsSweep(op)) {
       auto it = performed.try_emplace(&op, stage).first;
       it->second = std::max(it->second, stage);
       stage = it->second + 1;
@@ -149,13 +157,13 @@ void Planner::delayReductions() {
       if (isa<CommitOp>(op))
         limit = stageOf(operand); // written as early as it is known
       else if (isa<ReduceOp>(op) || variances.isElement(op.getResult(0)))
-        limit = stageOf(op.getResult(0)) - (isa<ReduceOp>(op) ? 1 : 0);
+        limit = stageOf(op.getResult(0)) - (endsSweep(op) ? 1 : 0);
       else
         limit = latest.lookup_or(op.getResult(0), last);
       auto it = latest.try_emplace(operand, limit).first;
       it->second = std::min(it->second, limit);
     }
-    if (isa<ReduceOp>(op))
+    if (endsSweep(op))
       performed[&op] = std::max(
           performed[&op], latest.lookup_or(op.getResult(0), last) - 1);
   }
@@ -170,6 +178,15 @@ void Planner::findSinks() {
     sink.value = reduce.getValue();
     sink.reduce = reduce;
     sink.stage = performed.lookup(reduce);
+    plan.sinks.push_back(sink);
+  }
+  for (auto collect : step.getBody().getOps<CollectOp>()) {
+    if (!isGathered(collect))
+      continue;
+    Sink sink;
+    sink.value = collect.getElement();
+    sink.stream = collect.getList();
+    sink.stage = performed.lookup(collect);
     plan.sinks.push_back(sink);
   }
   auto store = [&](Value list, Value stream, Value condition) {
@@ -202,13 +219,14 @@ int Planner::storedAt(Value stream) {
   return std::numeric_limits<int>::max();
 }
 
-// Visits, once each, the elements that `value` is computed from; `further` says
-// whether to go on to the operands of one.
+// Visits, once each, the elements that `value` is computed from, back to what is loaded;
+// `further` says whether to go on to the operands of one.
 void Planner::walkBack(Value value, function_ref<bool(Value)> further) {
   SetVector<Value> work;
   work.insert(value);
   for (size_t i = 0; i < work.size(); ++i)
-    if (Value needed = work[i]; variances.isElement(needed) && further(needed))
+    if (Value needed = work[i]; variances.isElement(needed) && further(needed) &&
+                                !needed.getDefiningOp<LoadOp>())
       work.insert_range(needed.getDefiningOp()->getOperands());
 }
 

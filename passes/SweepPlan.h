@@ -8,11 +8,14 @@
 
 namespace altgrad {
 
+/// Whether a list is a matrix as a whole, which a sweep leaves in the workspace.
+bool isGathered(mlir::Operation *op);
+
 /// Something that leaves a sweep: a reduction, or a code stored to a stream.
 struct Sink {
   mlir::Value value;            // the element reduced, or the code stored
   ReduceOp reduce;              // null for a store
-  mlir::Value stream;           // null for a reduction
+  mlir::Value stream;           // null for a reduction; of a matrix its list
   mlir::Value condition;        // of a store in the commit's `if` list
   int stage = 0;                // index of the sweep, in time
 };

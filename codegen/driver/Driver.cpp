@@ -5,6 +5,7 @@
 #include "altgrad/format.h"
 #include "codegen/driver/Options.h"
 #include "dialect/Arithmetic.h"
+#include "dialect/Coefficients.h"
 #include "passes/RulePath.h"
 #include "llvm/Support/CrashRecoveryContext.h"
 
@@ -24,7 +25,7 @@ bool altgrad::asksForProduct(int argc, char **argv) {
       continue;
     for (StringRef own : {"emit", "rule", "set", "storage", "clip", "clip-value", "norm", "per-tensor",
                           "unscale", "scaler", "loss-scaler", "quantize", "scales", "statistics", "profile",
-                          "analyze", "print-step", "list-rules", "list-ops", "list-targets", "list-formats", "version",
+                          "analyze", "print-step", "list-coefficients", "list-rules", "list-ops", "list-targets", "list-formats", "version",
                           "help", "target", "ptxas", "exchange"})
       if (StringRef name = word.split('=').first;
           name == own || (name.size() > 4 && name.edit_distance(own, true, 1) == 1))
@@ -39,6 +40,8 @@ static int list(const Options &options) {
     text += listTargets();
   if (options.listFormats)
     text += listFormats();
+  if (options.listCoefficients)
+    text += listCoefficients();
   if (options.listOps)
     text += listOperations();
   bool verbose = options.listRules == RuleList::Verbose;
@@ -258,7 +261,7 @@ int altgrad::emitProduct(int argc, char **argv) {
   request.step.scaler = options.scaler;
   request.step.statistics = options.statistics;
   request.exchange = request.step.exchange = options.exchange;
-  if (options.listTargets || options.listFormats || options.listOps ||
+  if (options.listTargets || options.listFormats || options.listOps || options.listCoefficients ||
       options.listRules.getNumOccurrences())
     return list(options);
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)

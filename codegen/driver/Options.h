@@ -227,6 +227,10 @@ struct Options {
       cl::desc(
           "Simplifies the IR between passes; --canonicalize=false does not"),
       cl::cat(category)};
+  cl::opt<bool, false, Flag> listCoefficients{
+      "list-coefficients",
+      cl::desc("Lists the named sets of coefficients of altgrad.orthogonalize"),
+      cl::cat(category)};
   cl::opt<bool, false, Flag> listFormats{
       "list-formats", cl::desc("Lists the named formats"), cl::cat(category)};
   cl::opt<bool, false, Flag> listOps{

@@ -57,8 +57,38 @@ static llvm::json::Object describeScalar(StepOp step, const Binding &binding) {
   return scalar;
 }
 
+namespace {
+struct Traffic { // bytes per element
+  double read = 0, written = 0;
+  double both() const { return read + written; }
+};
+} // namespace
+
+// Of sweeps: what a product moves is not so much for each element.
+static Traffic trafficOf(PhaseOp phase) {
+  if (phase.getPhaseKind() == PhaseKind::Matrix)
+    return {};
+  return {phase.getBytesRead(), phase.getBytesWritten()};
+}
+
+static llvm::json::Object describeProduct(MultiplyOp product) {
+  auto place = [](Value list) { return int64_t(bytesBefore(list.getDefiningOp<SpillOp>())); };
+  llvm::json::Value added = nullptr;
+  if (Value list = product.getAdded())
+    added = place(list);
+  return llvm::json::Object{{"form", stringifyProductForm(product.getForm())},
+                            {"format", formatName(product.getInto().getType().getFormat())},
+                            {"left", place(product.getLeft())},
+                            {"right", place(product.getRight())},
+                            {"added", std::move(added)},
+                            {"into", place(product.getInto())},
+                            {"factor", product.getFactor().convertToDouble()},
+                            {"weight", product.getWeight().convertToDouble()}};
+}
+
 static llvm::json::Object describePhase(PhaseOp phase) {
-  return llvm::json::Object{{"name", phase.getName()},
+  Traffic traffic = trafficOf(phase);
+  llvm::json::Object described{{"name", phase.getName()},
                             {"symbol", symbolOf(phase)},
                             {"kind", stringifyPhaseKind(phase.getPhaseKind())},
                             {"domain", stringifyDomain(phase.getDomain())},
@@ -67,8 +97,15 @@ static llvm::json::Object describePhase(PhaseOp phase) {
                             {"finishes", int64_t(finishedBy(phase).size())},
                             {"block", phase.getBlock()},
                             {"tiles", phase.getTileRows()},
-                            {"read", phase.getBytesRead()},
-                            {"written", phase.getBytesWritten()}};
+                            {"read", traffic.read},
+                            {"written", traffic.written}};
+  if (phase.getPhaseKind() == PhaseKind::Matrix) {
+    llvm::json::Array products;
+    for (auto product : phase.getBody().getOps<MultiplyOp>())
+      products.push_back(describeProduct(product));
+    described["products"] = std::move(products);
+  }
+  return described;
 }
 
 // What a phase keeps for other devices' shares to join.
@@ -138,20 +175,25 @@ llvm::json::Object altgrad::writeManifest(StepOp step,
       {"partials", std::move(partials)}};
 }
 
-namespace {
-struct Traffic { // bytes per element
-  double read = 0, written = 0;
-  double both() const { return read + written; }
-};
-} // namespace
-
 static std::vector<Traffic> trafficOf(StepOp step) {
   std::vector<Traffic> traffic(step.getSetCount());
   for (auto phase : step.getBody().getOps<PhaseOp>()) {
-    traffic[phase.getSet().value_or(0)].read += phase.getBytesRead();
-    traffic[phase.getSet().value_or(0)].written += phase.getBytesWritten();
+    Traffic own = trafficOf(phase);
+    traffic[phase.getSet().value_or(0)].read += own.read;
+    traffic[phase.getSet().value_or(0)].written += own.written;
   }
   return traffic;
+}
+
+// With n for a tensor's shorter and m for its longer side; a product and a sum count as two.
+static void writeProducts(llvm::raw_ostream &out, PhaseOp phase) {
+  unsigned sides = 0, squares = 0;
+  for (auto product : phase.getBody().getOps<MultiplyOp>())
+    ++(product.getForm() == ProductForm::Square ? squares : sides);
+  out << sides + squares << " products of matrices n x m, n <= m: " << 2 * sides << " n";
+  if (squares)
+    out << " + " << 2 * squares << " n^2/m";
+  out << " flops";
 }
 
 static constexpr StringLiteral legend =
@@ -172,6 +214,9 @@ static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets,
     out << formatBytes(phase.getBytesRead()) << " read, "
         << formatBytes(phase.getBytesWritten()) << " written, "
         << formatBytes(phase.getFlops()) << " flops";
+    break;
+  case PhaseKind::Matrix:
+    writeProducts(out, phase);
     break;
   case PhaseKind::Fold:
     out << phase.count<FoldOp>() << " reductions"

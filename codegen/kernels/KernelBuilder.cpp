@@ -156,23 +156,22 @@ std::pair<Value, Value> KernelBuilder::rowsOf(std::optional<uint64_t> set) {
 
 Value KernelBuilder::stream(Value tensors, Row row) {
   if (auto spill = tensors.getDefiningOp<SpillOp>()) {
-    auto spills = step.getBody().getOps<SpillOp>();
-    auto index = std::distance(spills.begin(), llvm::find(spills, spill));
+    unsigned bytes = spill.getTensors().getType().getFormat().getBytes();
     // The units of a tensor lie without gaps, which tiles would meet.
     bool units = step.hasUnits();
     Row whole = units ? this->row(rowHeader(row, ALTGRAD_ROW_TENSOR)) : row;
     Value first = rowHeader(whole, ALTGRAD_ROW_FIRST_CHUNK);
-    Value before = arith::MulIOp::create(builder, i64(index),
+    Value before = arith::MulIOp::create(builder, i64(bytesBefore(spill) / bytes),
                                          member(Member::ChunkCount));
     Value chunk = arith::AddIOp::create(builder, before, first);
     Value memory =
-        offset(member(Member::Spills), chunk, ALTGRAD_CHUNK * sizeof(float));
+        offset(member(Member::Spills), chunk, ALTGRAD_CHUNK * bytes);
     if (!units)
       return memory;
     Value unit = arith::SubIOp::create(builder, row.index, whole.index);
     Value elements = arith::MulIOp::create(builder, unit,
                                            rowHeader(row, ALTGRAD_ROW_NUMEL));
-    return offset(memory, elements, sizeof(float));
+    return offset(memory, elements, bytes);
   }
   return loadTable(pointer, argumentPointer(cast<BlockArgument>(tensors), row));
 }

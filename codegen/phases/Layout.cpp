@@ -58,9 +58,22 @@ Layout altgrad::layoutOf(StepOp step) {
   return layout;
 }
 
+static unsigned bytesOf(SpillOp spill) { return spill.getTensors().getType().getFormat().getBytes(); }
+
+unsigned altgrad::bytesBefore(SpillOp spill) {
+  unsigned bytes = 0;
+  for (auto other : spill->getParentOfType<StepOp>().getBody().getOps<SpillOp>())
+    if (bytesOf(other) > bytesOf(spill) ||
+        (bytesOf(other) == bytesOf(spill) && other->isBeforeInBlock(spill)))
+      bytes += bytesOf(other);
+  return bytes;
+}
+
 Workspace altgrad::workspaceOf(StepOp step) {
   Workspace space;
-  space.spills = llvm::range_size(step.getBody().getOps<SpillOp>());
+  for (auto spill : step.getBody().getOps<SpillOp>())
+    space.spills += bytesOf(spill);
+  space.spills = llvm::divideCeil(space.spills, sizeof(float));
   step.walk([&](KeepOp keep) {
     unsigned &words = keep.getSpace() == Space::Step  ? space.stepWords
                       : keep.getSpace() == Space::Row ? space.rowWords

@@ -28,6 +28,10 @@ struct Workspace {
 };
 Workspace workspaceOf(StepOp step);
 
+/// How many bytes of lists in the workspace lie before one, for each element: those of f32 come
+/// first, and two of 16 bits share what one of f32 takes.
+unsigned bytesBefore(SpillOp spill);
+
 } // namespace altgrad
 
 #endif // ALTGRAD_CODEGEN_PHASES_LAYOUT_H

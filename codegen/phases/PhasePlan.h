@@ -32,13 +32,14 @@ struct ScalarWrite {
 };
 
 /// What is in a phase, in this order: folds (over rows: a tensor's, once: the
-/// step's), scalars, writes, or one sweep.
+/// step's), scalars, writes, or one sweep; or products of matrices.
 struct Phase {
   std::string name;
   Domain domain = Domain::Once;
   std::optional<unsigned> set; // of chunks or rows; none: all
   bool exchange = false;
   SweepOp sweep;
+  llvm::SmallVector<MultiplyOp, 0> products;
   llvm::SmallVector<Partial> folds;
   bool overTensors = false; // the folds, in a step whose rows are units
   llvm::SmallVector<mlir::Operation *> ops;

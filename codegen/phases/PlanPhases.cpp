@@ -43,6 +43,7 @@ private:
   void addOp(Batch &batch, Operation *op);
   void addFolds(const Batch &batch, StringRef suffix);
   void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
+  void addProducts(unsigned batch, StringRef suffix);
   void addPhases();
   void addWords();
   /// Whether a tensor's sum is one of all its units, which have a row each.
@@ -61,6 +62,7 @@ private:
   std::vector<Batch> scalarPhases;
   unsigned stepWords = 0, rowWords = 0, chunkWords = 0;
   SmallVector<SweepOp> sweeps;
+  SmallVector<std::pair<int, MultiplyOp>> products; // with the number of the batch that they follow
 };
 } // namespace
 
@@ -255,11 +257,27 @@ void PhasePlanner::addOnce(const Phase &once, SmallVectorImpl<Phase> &phases) {
     phases.push_back(scalars);
 }
 
+// Products need no scalars of their batch: all of a set's are one phase.
+void PhasePlanner::addProducts(unsigned batch, StringRef suffix) {
+  for (unsigned set = 0; set < plan.sets.count(); ++set) {
+    Phase phase;
+    for (auto [after, product] : products)
+      if (after == int(batch) && plan.sets.of(product.getInto()).value_or(0) == set)
+        phase.products.push_back(product);
+    if (phase.products.empty())
+      continue;
+    phase.name = ("matrix" + suffix).str();
+    phase.domain = Domain::Rows;
+    phase.set = set;
+    plan.phases.push_back(phase);
+  }
+}
+
 void PhasePlanner::addPhases() {
   for (auto [index, batch] : llvm::enumerate(scalarPhases)) {
     std::string suffix = index ? std::to_string(index) : "";
     addFolds(batch, suffix);
-    SmallVector<Phase> scalars;
+    SmallVector<Phase, 2> scalars;
     if (find(batch, {Domain::Once, {}}))
       addOnce(batch.once, scalars);
     llvm::append_range(scalars, batch.rows);
@@ -267,6 +285,7 @@ void PhasePlanner::addPhases() {
       phase.name += suffix;
       plan.phases.push_back(phase);
     }
+    addProducts(index, suffix);
     if (index >= sweeps.size() || !sweeps[index])
       continue;
     Phase sweep;
@@ -286,6 +305,8 @@ FailureOr<PhasePlan> PhasePlanner::run() {
   for (Operation &op : step.getBody().front()) {
     if (auto sweep = dyn_cast<SweepOp>(op)) {
       addSweep(sweep);
+    } else if (auto product = dyn_cast<MultiplyOp>(op)) {
+      products.push_back({batch, product});
     } else if (!isCopied(op) && !isa<CommitOp>(op)) {
       if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) &&
                                !isa<PhaseWork, RoundOp, AcrossOp>(op)))

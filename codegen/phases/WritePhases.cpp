@@ -141,6 +141,8 @@ void PhaseWriter::write(const Phase &phase) {
   for (Operation *scalar : phase.ops)
     writeScalar(scalar);
   writeBack(phase.writes);
+  for (MultiplyOp product : phase.products)
+    builder.clone(*product);
   if (phase.sweep)
     writeSweep(phase.sweep);
 }

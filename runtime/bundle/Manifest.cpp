@@ -46,7 +46,8 @@ constexpr int64_t typeBytes[] = {8, 8, 4, 4, 1}; // by ALTGRAD_F64 and so on
 constexpr Choice kinds[] = {{"sweep", ALTGRAD_SWEEP},
                             {"fold", ALTGRAD_FOLD},
                             {"total", ALTGRAD_TOTAL},
-                            {"scalars", ALTGRAD_SCALARS}};
+                            {"scalars", ALTGRAD_SCALARS},
+                            {"matrix", ALTGRAD_MATRIX}};
 constexpr std::pair<const char *, Domain> domains[] = {
     {"chunks", Domain::Chunks}, {"rows", Domain::Rows}, {"once", Domain::Once}};
 
@@ -55,6 +56,7 @@ bool fits(int32_t kind, Domain domain) {
   case ALTGRAD_SWEEP:
     return domain == Domain::Chunks;
   case ALTGRAD_FOLD:
+  case ALTGRAD_MATRIX:
     return domain == Domain::Rows;
   case ALTGRAD_TOTAL:
     return domain == Domain::Once;
@@ -100,6 +102,7 @@ private:
   void readStream(const Fields &fields);
   void readScalar(const Fields &fields);
   void readPhase(const Fields &fields);
+  void readProducts(const Fields &fields, Phase &phase);
   void readExchange(const Fields &fields);
   void readPartial(const Fields &fields);
   void readWarning(const Fields &fields);
@@ -221,7 +224,18 @@ void Reader::readPhase(const Fields &fields) {
                                  other.name + " in the same set");
   phase.read = fields.number("read", mostTraffic);
   phase.written = fields.number("written", mostTraffic);
+  if (phase.kind == ALTGRAD_MATRIX)
+    readProducts(fields, phase);
   manifest.phases.push_back(std::move(phase));
+}
+
+void Reader::readProducts(const Fields &fields, Phase &phase) {
+  size_t index = 0;
+  for (const json &entry : fields.list("products"))
+    phase.products.push_back(
+        readProduct({entry, fields.place + ".products[" + std::to_string(index++) + "]"}, manifest.spills));
+  if (phase.products.empty() || phase.set < 0)
+    fields.reject("products", "is empty, or of no set");
 }
 
 void Reader::readExchange(const Fields &fields) {
@@ -301,7 +315,7 @@ void Reader::checkLaunches() {
     size_t count = size_t(manifest.phases[i].finishes);
     bool fits = count < manifest.phases.size() - i;
     for (size_t j = i + 1; fits && j <= i + count; ++j)
-      fits = manifest.phases[j].kind != ALTGRAD_SWEEP;
+      fits = manifest.phases[j].kind != ALTGRAD_SWEEP && manifest.phases[j].kind != ALTGRAD_MATRIX;
     auto endsAt = [&](int64_t phase) {
       fits &= size_t(phase) <= i || size_t(phase) > i + count;
     };

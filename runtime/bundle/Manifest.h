@@ -2,6 +2,8 @@
 #ifndef ALTGRAD_RUNTIME_MANIFEST_H
 #define ALTGRAD_RUNTIME_MANIFEST_H
 
+#include "matrix/Products.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +50,7 @@ struct Phase {
   int64_t block;    // elements that become one value
   int64_t tiles;    // rows of the tiles that its chunks are; else 0
   double read, written;
+  std::vector<Product> products; // of a matrix phase
 };
 
 struct Exchange {

@@ -29,6 +29,10 @@ ALTGRAD_API const char *altgrad_table_error(void);
 // Where this library has found the runtime: the address of its altgrad_version.
 ALTGRAD_API const void *altgrad_table_runtime(void);
 
+// torch's products of matrices on the CPU, as altgrad_set_gemm takes a function. The context is not used.
+ALTGRAD_API int32_t altgrad_table_multiply(const altgrad_gemm *gemm,
+                                           void *context);
+
 // Makes a table for a plan that outlives it. `tensors` are those that were declared, set by set;
 // `types` are torch's numbers of the dtypes of their gradients, whose streams the table binds.
 // `handles` has, row by row, the parameter, what is kept beside it and its count of steps,

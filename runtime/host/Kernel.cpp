@@ -2,6 +2,7 @@
 #include "plan/Plan.h"
 #include "Status.h"
 #include "host/Threads.h"
+#include "matrix/Multiply.h"
 
 #include <algorithm>
 #include <cstring>
@@ -43,6 +44,7 @@ private:
     const Phase *phase;
   };
   std::vector<Entry> phases;
+  int64_t rowWords = 0;
 };
 
 struct Range {
@@ -62,7 +64,12 @@ void runRange(int64_t begin, int64_t end, void *context) {
 
 altgrad_status HostExecutor::load(const Bundle &bundle,
                                   const std::string &level) {
+  rowWords = bundle.manifest().rowWords;
   for (const Phase &phase : bundle.manifest().phases) {
+    if (phase.kind == ALTGRAD_MATRIX) {
+      phases.push_back({nullptr, &phase});
+      continue;
+    }
     std::string symbol = phase.symbol + "_" + level;
     void *address = bundle.function(symbol);
     if (!address)
@@ -77,6 +84,11 @@ altgrad_status HostExecutor::run(const Tables &tables, const Launch &launch,
                                  unsigned &changed) {
   for (int64_t i = launch.first; i < launch.last; ++i) {
     const auto &[kernel, phase] = phases[size_t(i)];
+    if (!kernel) {
+      if (altgrad_status status = multiplyMatrices(*phase, tables, rowWords, launch))
+        return status;
+      continue;
+    }
     Range range{kernel, &launch.args};
     bool chunks = phase->domain == Domain::Chunks;
     const auto [begin, end] = itemsOf(*phase, tables, launch.part);

@@ -1,6 +1,7 @@
 // Binds tensors to a bundle's tables.
 #include "plan/Plan.h"
 #include "Status.h"
+#include "matrix/Multiply.h"
 #include "plan/Tensors.h"
 
 #include <algorithm>
@@ -36,6 +37,8 @@ altgrad_plan::bindTensors(const std::vector<altgrad_tensor> &tensors,
                           int64_t ngroups) {
   const Manifest &manifest = bundle->manifest();
   if (altgrad_status status = checkTensors(manifest, tensors, ngroups))
+    return status;
+  if (altgrad_status status = checkMatrices(manifest, tensors))
     return status;
   declared = false; // stays so when memory runs out below
   layTables(manifest, tensors, ngroups, tables);

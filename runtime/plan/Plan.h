@@ -71,6 +71,12 @@ struct Part {
   }
 };
 
+// Who multiplies matrices; see altgrad_set_gemm.
+struct Gemm {
+  altgrad_multiply multiply = nullptr;
+  void *context = nullptr;
+};
+
 struct Launch {
   altgrad_args args; // host pointers of the tables, workspace on the device
   int64_t first, last;
@@ -79,6 +85,7 @@ struct Launch {
   altgrad_parallel_for parallelFor;
   int threads;
   Owner owner;
+  Gemm gemm;
 };
 
 // Runs phases on one device. `changed` has a bit for every table that differs
@@ -165,6 +172,7 @@ struct altgrad_plan {
   altgrad_parallel_for parallelFor = nullptr;
   int threads = 1;
   altgrad::runtime::Owner owner;
+  altgrad::runtime::Gemm gemm;
 
 private:
   altgrad_status prepare();

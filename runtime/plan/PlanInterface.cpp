@@ -1,6 +1,7 @@
 // The C functions of a plan: they check arguments and names.
 #include "Status.h"
 #include "host/Threads.h"
+#include "matrix/Multiply.h"
 #include "plan/Plan.h"
 #include "plan/Tensors.h"
 
@@ -250,6 +251,12 @@ altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n) {
     return fail(ALTGRAD_INVALID, "altgrad_set_threads: %s",
                 plan ? "not in [0, 1024]" : "plan is NULL");
   plan->threads = n == 0 ? availableThreads() : n;
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad_set_gemm(altgrad_plan *plan, altgrad_multiply multiply,
+                                void *context) {
+  (plan ? plan->gemm : commonGemm()) = {multiply, context};
   return ALTGRAD_OK;
 }
 

@@ -1,5 +1,6 @@
 // Runs the phases of a plan.
 #include "Status.h"
+#include "matrix/Multiply.h"
 #include "plan/Plan.h"
 
 using namespace altgrad::runtime;
@@ -110,5 +111,6 @@ altgrad_status altgrad_plan::launch(Launch &launch, void *workspace,
   launch.parallelFor = parallelFor;
   launch.threads = threads;
   launch.owner = owner;
+  launch.gemm = gemm.multiply ? gemm : commonGemm();
   return executor->run(now, launch, changed);
 }

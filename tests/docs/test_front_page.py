@@ -31,7 +31,7 @@ def classes():
 
 def bytes_of(name, storage=""):
     """The bytes of state for each element that a step of a class leaves, step counts aside."""
-    param = torch.nn.Parameter(torch.zeros(NUMEL))
+    param = torch.nn.Parameter(torch.zeros(256, NUMEL // 256))
     param.grad = torch.ones(NUMEL)
     cls, options = classes()[name], {"momentum": 0.9} if name == "SGD" else {}
     optimizer = cls([param], storage=storage, **options)

@@ -55,7 +55,7 @@ def load_library():
                   "altgrad_bind_tensors": [p, p, i64, i64],
                   "altgrad_bind_stream": [p, s, p, i64], "altgrad_bind_scalar": [p, s, p, i64],
                   "altgrad_workspace": [p, p], "altgrad_set_threads": [p, ctypes.c_int32],
-                  "altgrad_run": [p, p, u64, i64, i64, p]}
+                  "altgrad_set_gemm": [p, p, p], "altgrad_run": [p, p, u64, i64, i64, p]}
     for name, arguments in signatures.items():
         getattr(lib, name).argtypes = arguments
     lib.altgrad_bundle_free.restype = lib.altgrad_plan_free.restype = None
@@ -87,7 +87,8 @@ class Runner:
         groups = [0] * len(tensors) if groups is None else groups
         count = {"step": 1, "group": max(groups) + 1, "tensor": len(tensors)}
         first = self.manifest["streams"][0]["name"]
-        rows = [Tensor(ctypes.sizeof(Tensor), t[first].size, 0, 0, 0, group, 0, -1)
+        rows = [Tensor(ctypes.sizeof(Tensor), t[first].size, 0, *(t[first].shape if t[first].ndim == 2 else (0, 0)),
+                       group, 0, -1)
                 for t, group in zip(tensors, groups)]
         self._call("bind_tensors", self.plan, (Tensor * len(rows))(*rows), len(rows),
                    count["group"])

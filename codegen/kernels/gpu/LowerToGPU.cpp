@@ -205,7 +205,11 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
       if (failed(checkPhases(step)))
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
-        if (SweepOp sweep = phase.getSweep();
+        if (phase.getPhaseKind() == PhaseKind::Matrix) {
+          step.emitOpError() << "multiplies matrices, which a GPU does not do yet; leave out '" << target
+                             << "' and write --target=x86-64-v3,x86-64-v4";
+          return signalPassFailure();
+        } else if (SweepOp sweep = phase.getSweep();
             sweep && (sweep.getWide().empty() ||
                       sweep.getWidth() != machine->vectorWidth)) {
           sweep.emitOpError()

@@ -191,7 +191,8 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
       }
       HostLowering lowering(step, *target);
       for (auto phase : step.getBody().getOps<PhaseOp>())
-        lowering.lower(phase);
+        if (phase.getPhaseKind() != PhaseKind::Matrix) // the runtime's
+          lowering.lower(phase);
       step.erase();
     }
   }

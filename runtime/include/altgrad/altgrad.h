@@ -15,6 +15,7 @@
 #define ALTGRAD_H
 
 #include "altgrad/bundle.h"
+#include "altgrad/gemm.h"
 
 #include <stdint.h>
 
@@ -86,7 +87,7 @@ ALTGRAD_API const char *altgrad_manifest(const altgrad_bundle *bundle);
 // ALTGRAD_INVALID. bundle.h explains the fields.
 enum { ALTGRAD_IN, ALTGRAD_OUT, ALTGRAD_INOUT };                      // access
 enum { ALTGRAD_PER_STEP, ALTGRAD_PER_GROUP, ALTGRAD_PER_TENSOR };     // scope
-enum { ALTGRAD_SWEEP, ALTGRAD_FOLD, ALTGRAD_TOTAL, ALTGRAD_SCALARS }; // kind
+enum { ALTGRAD_SWEEP, ALTGRAD_FOLD, ALTGRAD_TOTAL, ALTGRAD_SCALARS, ALTGRAD_MATRIX }; // kind
 enum { ALTGRAD_UNPACKED, ALTGRAD_EVEN_LOW, ALTGRAD_EVEN_HIGH };       // even
 enum { ALTGRAD_ADD, ALTGRAD_SUMSQ, ALTGRAD_MAX, ALTGRAD_AND }; // reduction
 enum { ALTGRAD_F64, ALTGRAD_I64, ALTGRAD_F32, ALTGRAD_I32, ALTGRAD_I1 }; // type
@@ -297,6 +298,13 @@ ALTGRAD_API altgrad_status altgrad_set_parallel_for(altgrad_plan *plan,
                                                     altgrad_parallel_for run);
 // Sets the number of own threads of a plan for the CPU; 0: one for each CPU that the process may use.
 ALTGRAD_API altgrad_status altgrad_set_threads(altgrad_plan *plan, int32_t n);
+
+// Makes a plan for the CPU multiply matrices by this function, in the thread that calls altgrad_run.
+// NULL: by a plain kernel of altgrad's, on the threads of the plan. If `plan` is NULL, this is for all plans
+// without a function of their own; no run may go on meanwhile.
+ALTGRAD_API altgrad_status altgrad_set_gemm(altgrad_plan *plan,
+                                            altgrad_multiply multiply,
+                                            void *context);
 
 // Says who keeps the caller's memory for captured graphs: tensors, workspace and values. A run on a
 // stream that is captured calls hold(context) in the caller's thread. The result must not be

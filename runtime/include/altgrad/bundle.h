@@ -73,8 +73,8 @@
 // the same in all its rows. The first of its rows writes a scalar of the tensor, in
 // a phase after all that read it.
 //
-// Phases. "kind" is sweep, fold (a tensor's partial sums), total (the step's) or
-// scalars. "set" says whose chunks or rows the phase covers; null: all.
+// Phases. "kind" is sweep, fold (a tensor's partial sums), total (the step's), scalars or
+// matrix. "set" says whose chunks or rows the phase covers; null: all.
 // "per_block" is the number of items that a block of a CUDA kernel does at a time.
 // "finishes" is the number of phases after this one that the last block of its launch
 // can do as well; none of them is a sweep, and an exchange comes after them at the
@@ -87,6 +87,19 @@
 // columns. Tiles are listed behind the chunks, set by set, by their first elements. In
 // a tensor of several rows, each row is then a multiple of "block". On a GPU, a sweep
 // over tiles of 128 rows has ALTGRAD_SQUARE_BYTES of dynamic shared memory.
+//
+// A matrix phase has no kernel. It has "products", of the lists that wait in the workspace between
+// two phases:
+//
+//   {"form": "side", "format": "bf16", "left": 2, "right": 0, "added": 0, "into": 4,
+//    "factor": 1, "weight": 3.4445}
+//
+// It does them in their order for each tensor, a matrix of "rows" and "columns" with n for the shorter
+// of both. The list "into" becomes factor * left right + weight * added, rounded once to "format"; "added" may
+// be null. "form" says what is multiplied: gram, the matrix and its transpose on the side of n; square, two n x n
+// matrices; side, an n x n matrix and one of the tensor's shape, on the side of n. The numbers are the
+// bytes of the lists before a list, for each element of all chunks; a list begins at that many times
+// nchunks * ALTGRAD_CHUNK bytes of `spills`, and the matrix of a tensor at the tensor's first chunk.
 //
 // Exchanges. Before phase "phase" runs, the named step words hold this device's share
 // of reductions over the step: an f32 for "add", "sumsq" and "max", an i32 for "and".

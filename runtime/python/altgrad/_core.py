@@ -64,6 +64,7 @@ def core():
         function = getattr(loaded, name)
         function.restype, function.argtypes, function.errcheck = c_int32, arguments, _check
     tell(loaded)
+    library().altgrad_set_gemm(None, ctypes.cast(loaded.altgrad_table_multiply, c_void_p), None)
     return loaded
 
 

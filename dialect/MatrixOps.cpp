@@ -1,0 +1,113 @@
+// Verification of matrices and their products.
+#include "dialect/MatrixOps.h"
+
+#include "dialect/Coefficients.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+Type altgrad::squaresOf(Type type) {
+  if (auto tensors = dyn_cast<TensorsType>(type))
+    return SquaresType::get(type.getContext(), tensors.getFormat());
+  return type;
+}
+
+bool altgrad::isOperandFormat(FormatAttr format) {
+  return llvm::is_contained({"bf16", "f16", "f32"}, format.getKnownName());
+}
+
+// `matrix` becomes `collect`.
+static bool isMatrix(Value value) {
+  return value.getDefiningOp<MatrixOp>() || value.getDefiningOp<ProductOp>() || value.getDefiningOp<CollectOp>();
+}
+
+LogicalResult MatrixOp::verify() {
+  TensorsType type = getMatrix().getType();
+  // matrix_c1
+  if (!isOperandFormat(type.getFormat()) || type.getBlock() > 1)
+    return emitOpError() << "is of " << type << "; products take bf16, f16 or f32, with a code for each element";
+  return success();
+}
+
+LogicalResult EntryOp::verify() {
+  // entry_c1
+  if (!isMatrix(getMatrix()))
+    return emitOpError("is of a list that no altgrad.matrix or altgrad.product gives");
+  return success();
+}
+
+LogicalResult GramOp::verify() {
+  // gram_c1
+  if (!isMatrix(getMatrix()))
+    return emitOpError("multiplies a list that no altgrad.matrix or altgrad.product gives");
+  return success();
+}
+
+LogicalResult ProductOp::verify() {
+  for (Value operand : {getRight(), getAdded()})
+    // product_c1
+    if (operand && isa<TensorsType>(operand.getType()) && !isMatrix(operand))
+      return emitOpError("multiplies a list that no altgrad.matrix or altgrad.product gives");
+  // product_c2
+  if (!getFactor().isFinite() || !getWeight().isFinite())
+    return emitOpError("has a factor that is not finite");
+  return success();
+}
+
+LogicalResult OrthogonalizeOp::verify() {
+  // orthogonalize_c1
+  if (!isOperandFormat(getFormat()))
+    return emitOpError() << "is in " << getFormat().getKnownName() << "; products take bf16, f16 or f32";
+  std::optional<CoefficientSet> set = coefficientsOf(getCoefficients());
+  // orthogonalize_c2
+  if (!set)
+    return emitOpError() << "has no known coefficients; write a name (" << coefficientNames()
+                         << ") or rows of three numbers, [3.4445, -4.775, 2.0315]";
+  // orthogonalize_c3
+  if (!set->allows(getSteps()))
+    return emitOpError() << "has " << getSteps() << " steps; these coefficients are for " << set->allowed();
+  return success();
+}
+
+std::string altgrad::whyNotMatrix(Operation &op, const Variances &variances) {
+  auto matrix = dyn_cast<MatrixOp>(op);
+  // matrix_c2
+  if (matrix && !variances.isElement(matrix.getElement()))
+    return "makes a matrix of a value that is the same for all elements";
+  auto orthogonalize = dyn_cast<OrthogonalizeOp>(op);
+  // orthogonalize_c4
+  if (orthogonalize && !variances.isElement(orthogonalize.getElement()))
+    return "is of a value that is the same for all elements";
+  // orthogonalize_c5
+  if (orthogonalize && variances.isElement(orthogonalize.getEps()))
+    return "has an eps that differs between elements";
+  auto step = op.getParentOfType<StepOp>();
+  // matrix_c3
+  if (step && (matrix || orthogonalize) && step.hasUnits())
+    return "makes a matrix of whole tensors, in a step that reduces over their units";
+  return "";
+}
+
+//===-- In phases -----------------------------------------------------------===//
+
+LogicalResult MultiplyOp::verify() {
+  for (Value list : getOperands())
+    // multiply_c1
+    if (!list.getDefiningOp<SpillOp>())
+      return emitOpError("multiplies a list that is not in the workspace");
+  // multiply_c2
+  if (getInto() == getLeft() || getInto() == getRight())
+    return emitOpError("overwrites what it multiplies");
+  return success();
+}
+
+static SmallVector<Place> placesOf(ValueRange memory) {
+  return llvm::map_to_vector(memory, [](Value one) { return Place{one}; });
+}
+
+PhaseKind MultiplyOp::getPhaseKind() { return PhaseKind::Matrix; }
+std::optional<Domain> MultiplyOp::getItem() { return Domain::Rows; }
+SmallVector<Place> MultiplyOp::getReads() { return placesOf(getOperands().drop_back()); }
+SmallVector<Place> MultiplyOp::getWrites() { return placesOf(getInto()); }
+bool MultiplyOp::startsLaunch() { return true; }
+bool MultiplyOp::endsLaunch() { return true; }

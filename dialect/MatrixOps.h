@@ -1,0 +1,22 @@
+// Matrices of whole tensors: what a step may do with them.
+#ifndef ALTGRAD_DIALECT_MATRIXOPS_H
+#define ALTGRAD_DIALECT_MATRIXOPS_H
+
+#include "dialect/Variance.h"
+
+namespace altgrad {
+
+/// Whether products may have operands of this format.
+bool isOperandFormat(FormatAttr format);
+
+/// Whether an operation of a rule or a step is about a matrix as a whole.
+inline bool isMatrixOp(mlir::Operation *op) {
+  return mlir::isa_and_nonnull<MatrixOp, GramOp, ProductOp>(op);
+}
+
+/// One sentence on why an operation on matrices may not stand where it does; empty if it may.
+std::string whyNotMatrix(mlir::Operation &op, const Variances &variances);
+
+} // namespace altgrad
+
+#endif // ALTGRAD_DIALECT_MATRIXOPS_H

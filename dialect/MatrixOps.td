@@ -1,0 +1,215 @@
+//===-- Matrices: a tensor as a whole, and products of it --------------------===//
+
+#ifndef ALTGRAD_MATRIXOPS_TD
+#define ALTGRAD_MATRIXOPS_TD
+
+include "dialect/SweepOps.td"
+
+// In a rule or a step, a matrix is a value of the whole tensor. Sweeps end where one is made
+// of elements and begin where elements are taken from one. Between them, matrices lie in
+// the workspace and a phase multiplies them.
+
+def Altgrad_Length : I32Enum<"Length", "what a matrix is divided by, of its norm and eps", [
+    I32EnumCase<"Clamped", 0, "clamped">,
+    I32EnumCase<"Added", 1, "added">]> {
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_LengthAttr : EnumAttr<Altgrad_Dialect, Altgrad_Length, "length"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+// With n and m for the rows and columns of the shorter and the longer side.
+def Altgrad_ProductForm : I32Enum<"ProductForm", "which matrices are multiplied", [
+    I32EnumCase<"Gram", 0, "gram">,      // n x m and its transpose
+    I32EnumCase<"Square", 1, "square">,  // n x n and n x n
+    I32EnumCase<"Side", 2, "side">]> {   // n x n and n x m
+  let cppNamespace = "::altgrad";
+}
+def Altgrad_ProductFormAttr : EnumAttr<Altgrad_Dialect, Altgrad_ProductForm, "product_form">;
+
+def Altgrad_SquaresType : TypeDef<Altgrad_Dialect, "Squares"> {
+  let mnemonic = "squares";
+  let summary = "a symmetric matrix for each tensor of a list";
+  let description = [{
+    It has as many rows and columns as the tensor's shorter side.
+
+    ```mlir
+    !altgrad.squares<bf16>
+    ```
+  }];
+  let parameters = (ins "::altgrad::FormatAttr":$format);
+  let assemblyFormat = "`` $format";
+}
+
+def Altgrad_MatrixOp : Altgrad_Op<"matrix", [Pure]> {
+  let summary = "all elements of a tensor as one matrix";
+  let description = [{
+    Each element is rounded to the nearest number of the format, in which products take
+    their operands. Ties go to even, and what is too large becomes an infinity.
+
+    ```mlir
+    %x = altgrad.matrix %u : !altgrad.tensors<bf16>
+    ```
+
+    Constraints:
+
+    - (matrix_c1) the format is bf16, f16 or f32, with a code for each element;
+    - (matrix_c2) the operand differs between elements;
+    - (matrix_c3) the step reduces over no units: a matrix is a whole tensor.
+  }];
+  let arguments = (ins F32:$element);
+  let results = (outs Altgrad_TensorsType:$matrix);
+  let assemblyFormat = "$element attr-dict `:` qualified(type($matrix))";
+  let hasVerifier = 1;
+}
+
+def Altgrad_EntryOp : Altgrad_Op<"entry", [Pure]> {
+  let summary = "the element of a matrix";
+  let description = [{
+    ```mlir
+    %o = altgrad.entry %y : !altgrad.tensors<bf16>
+    ```
+
+    Constraints:
+
+    - (entry_c1) the operand is a matrix, as `matrix` and `product` give one.
+  }];
+  let arguments = (ins Altgrad_TensorsType:$matrix);
+  let results = (outs F32:$element);
+  let assemblyFormat = "$matrix attr-dict `:` qualified(type($matrix))";
+  let hasVerifier = 1;
+}
+
+def Altgrad_GramOp : Altgrad_Op<"gram", [Pure,
+    TypesMatchWith<"the result has the format of the matrix", "matrix", "gram",
+                   "::altgrad::squaresOf($_self)">]> {
+  let summary = "a matrix times its transpose, on the shorter side";
+  let description = [{
+    For X of r rows and c columns this is X Xᵀ if r <= c, and Xᵀ X otherwise. So a matrix and its
+    transpose have the same result. Sums are f32 and are rounded once, to the nearest
+    number of the format.
+
+    ```mlir
+    %a = altgrad.gram %x : !altgrad.tensors<bf16>
+    ```
+
+    Constraints:
+
+    - (gram_c1) the operand is a matrix, as `matrix` and `product` give one.
+  }];
+  let arguments = (ins Altgrad_TensorsType:$matrix);
+  let results = (outs Altgrad_SquaresType:$gram);
+  let assemblyFormat = "$matrix attr-dict `:` qualified(type($matrix))";
+  let hasVerifier = 1;
+}
+
+def Altgrad_ProductOp : Altgrad_Op<"product", [Pure, AllTypesMatch<["right", "product"]>,
+    TypesMatchWith<"the left operand has the format of the product", "product", "left",
+                   "::altgrad::squaresOf($_self)">,
+    OptionalTypesMatchWith<"what is added has the type of the product", "product", "added", "$_self">]> {
+  let summary = "the product of a symmetric matrix and another one, plus a third";
+  let description = [{
+    The result is `by * left right + by * plus`; a factor that is left out is 1. `left` stands
+    on the shorter side of `right`: the product is `left right` if `right` has no more rows
+    than columns, and `right left` otherwise. Sums are f32. The whole is rounded once, to
+    the nearest number of the format.
+
+    ```mlir
+    %b = altgrad.product %a, %a by 2.0315 plus %a by -4.775 : !altgrad.squares<bf16>
+    %y = altgrad.product %b, %x plus %x by 3.4445 : !altgrad.tensors<bf16>
+    ```
+
+    Constraints:
+
+    - (product_c1) an operand that is no square is a matrix, as `matrix` and `product` give one;
+    - (product_c2) the factors are finite.
+  }];
+  let arguments = (ins Altgrad_SquaresType:$left,
+                       AnyTypeOf<[Altgrad_SquaresType, Altgrad_TensorsType]>:$right,
+                       DefaultValuedAttr<F64Attr, "1.0">:$factor,
+                       Optional<AnyTypeOf<[Altgrad_SquaresType, Altgrad_TensorsType]>>:$added,
+                       DefaultValuedAttr<F64Attr, "1.0">:$weight);
+  let results = (outs AnyTypeOf<[Altgrad_SquaresType, Altgrad_TensorsType]>:$product);
+  let assemblyFormat = [{
+    $left `,` $right (`by` $factor^)? (`plus` $added^ (`by` $weight^)?)? attr-dict
+    `:` qualified(type($product))
+  }];
+  let hasVerifier = 1;
+}
+
+def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
+  let summary = "the element of the nearest matrix with orthonormal rows or columns";
+  let description = [{
+    This is a Newton-Schulz iteration. The element is rounded to the format `in`, in which X
+    and all that follows is kept:
+
+    ```
+    X <- X / max(|X|, eps)           clamped;   X / (margin |X| + eps)   added
+    A <- X Xᵀ,  B <- b A + c A A,  X <- a X + B X      for each step's a, b, c
+    ```
+
+    |X| is the root of the sum of squares, rounded to the format as well; the margin is that of the
+    set of coefficients. X Xᵀ is `gram`, and the others are `product`. Where c is 0 a step is
+    `A <- X Xᵀ, X <- a X + b A X`. The singular values of the result are near 1; how near, the
+    coefficients say. `altgrad-opt --list-coefficients` lists the sets that have a name. A set may
+    also be written: `coefficients<[3.4445, -4.775, 2.0315]>`, with a row of three numbers for
+    each step, or one for all. A matrix of zeros gives zeros.
+
+    Sources: K. Jordan, Muon (2024); N. Amsel et al., The Polar Express (2025). With
+    `coefficients<jordan> steps<5> in<bf16> length<clamped>` it is that of torch.optim.Muon,
+    with `added` that of K. Jordan.
+
+    ```mlir
+    %o = altgrad.orthogonalize %u coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
+    ```
+
+    Constraints:
+
+    - (orthogonalize_c1) the format is bf16, f16 or f32;
+    - (orthogonalize_c2) the set of coefficients has a known name, or rows of three finite numbers;
+    - (orthogonalize_c3) the number of steps is one that the set is for;
+    - (orthogonalize_c4) the operand differs between elements;
+    - (orthogonalize_c5) eps is the same for all elements of a tensor.
+  }];
+  let arguments = (ins F32:$element, AnyAttr:$coefficients, I64Attr:$steps, Altgrad_FormatAttr:$format,
+                       Altgrad_LengthAttr:$length, F64:$eps);
+  let results = (outs F32:$result);
+  let assemblyFormat = [{
+    $element `coefficients` `<` custom<Coefficients>($coefficients) `>` `steps` `<` $steps `>`
+    `in` `` $format `length` `` $length `eps` `(` $eps `)` attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
+    AllTypesMatch<["left", "right", "into"]>, OptionalTypesMatchWith<"all have one format", "into", "added", "$_self">,
+    DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getPhaseKind", "getItem", "getReads", "getWrites",
+      "startsLaunch", "endsLaunch"]>]> {
+  let summary = "multiply matrices that lie in the workspace";
+  let description = [{
+    This is `gram` or `product` between sweeps. With n and m for the lengths of a tensor's shorter and
+    longer side: `gram` multiplies the n x m matrix `left` and its transpose, `square` two n x n
+    matrices, and `side` the n x n matrix `left` and the n x m matrix `right`, on the side of n.
+
+    ```mlir
+    altgrad.multiply gram %x, %x into %a : !altgrad.tensors<bf16>
+    altgrad.multiply square %a, %a by 2.0315 plus %a by -4.775 into %b : !altgrad.tensors<bf16>
+    altgrad.multiply side %b, %x plus %x by 3.4445 into %y : !altgrad.tensors<bf16>
+    ```
+
+    Constraints:
+
+    - (multiply_c1) all matrices are lists in the workspace;
+    - (multiply_c2) the result does not overwrite an operand.
+  }];
+  let arguments = (ins Altgrad_ProductFormAttr:$form, Altgrad_TensorsType:$left, Altgrad_TensorsType:$right,
+                       DefaultValuedAttr<F64Attr, "1.0">:$factor, Optional<Altgrad_TensorsType>:$added,
+                       DefaultValuedAttr<F64Attr, "1.0">:$weight, Altgrad_TensorsType:$into);
+  let assemblyFormat = [{
+    `` $form $left `,` $right (`by` $factor^)? (`plus` $added^ (`by` $weight^)?)? `into` $into attr-dict
+    `:` qualified(type($into))
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // ALTGRAD_MATRIXOPS_TD

@@ -1,0 +1,115 @@
+// orthogonalize ==> grams and products; matrix, entry ==> encode, collect, load, decode.
+#include "passes/Passes.h"
+
+#include "dialect/Coefficients.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_EXPANDMATRICESPASS
+#include "passes/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+// Writes one iteration before its operation.
+class Iteration {
+public:
+  explicit Iteration(OrthogonalizeOp op)
+      : op(op), builder(op.getLoc(), op), format(op.getFormat()),
+        list(TensorsType::get(op.getContext(), format)), set(*coefficientsOf(op.getCoefficients())) {}
+
+  Value write() {
+    Value x = MatrixOp::create(builder, list, normalized());
+    for (int64_t step = 0; step < op.getSteps(); ++step)
+      x = improve(x, set.at(step));
+    return EntryOp::create(builder, x);
+  }
+
+private:
+  Value rounded(Value scalar) {
+    return format.isF32() ? scalar : RoundOp::create(builder, scalar, format).getResult();
+  }
+  Value f32(double number) {
+    return arith::ConstantOp::create(builder, builder.getF32FloatAttr(float(number)));
+  }
+  Value normalized();
+  Value lengthOf(Value norm);
+  Value improve(Value x, Polynomial polynomial);
+  Value multiply(Value left, Value right, double factor, Value added, double share) {
+    return ProductOp::create(builder, right.getType(), left, right, builder.getF64FloatAttr(factor), added,
+                             builder.getF64FloatAttr(share));
+  }
+
+  OrthogonalizeOp op;
+  ImplicitLocOpBuilder builder;
+  FormatAttr format;
+  Type list;
+  CoefficientSet set;
+};
+} // namespace
+
+// Each operation is rounded to the format, as torch does it in a tensor of no dimension.
+Value Iteration::lengthOf(Value norm) {
+  Value eps = arith::TruncFOp::create(builder, builder.getF32Type(), op.getEps());
+  if (set.margin != 1)
+    norm = rounded(arith::MulFOp::create(builder, norm, f32(set.margin)));
+  if (op.getLength() == Length::Added)
+    return rounded(arith::AddFOp::create(builder, norm, eps));
+  return arith::MaximumFOp::create(builder, norm, rounded(eps));
+}
+
+// The norm is that of the rounded elements, and these are what is divided.
+Value Iteration::normalized() {
+  Value element = EntryOp::create(builder, MatrixOp::create(builder, list, op.getElement()));
+  Value sum = ReduceOp::create(builder, Reduction::SumSq, element, Scope::Tensor);
+  Value norm = rounded(math::SqrtOp::create(builder, sum));
+  return arith::DivFOp::create(builder, element, lengthOf(norm));
+}
+
+Value Iteration::improve(Value x, Polynomial polynomial) {
+  auto [a, b, c] = polynomial;
+  Value square = GramOp::create(builder, squaresOf(list), x);
+  if (c == 0)
+    return multiply(square, x, b, x, a);
+  Value sum = multiply(square, square, c, square, b);
+  return multiply(sum, x, 1, x, a);
+}
+
+static void expandMatrix(MatrixOp op) {
+  OpBuilder builder(op);
+  FormatAttr format = op.getMatrix().getType().getFormat();
+  Value code = EncodeOp::create(builder, op.getLoc(), format.getCodeType(), op.getElement(), format,
+                                Round::NearestEven, /*draw=*/Value(), OverflowMode::NonFinite);
+  op.replaceAllUsesWith(CollectOp::create(builder, op.getLoc(), op.getMatrix().getType(), code,
+                                          /*factor=*/Value())
+                            .getResult());
+  op.erase();
+}
+
+static void expandEntry(EntryOp op) {
+  OpBuilder builder(op);
+  FormatAttr format = op.getMatrix().getType().getFormat();
+  Value number = LoadOp::create(builder, op.getLoc(), format.getCodeType(), op.getMatrix());
+  if (!format.isF32())
+    number = DecodeOp::create(builder, op.getLoc(), builder.getF32Type(), number, format);
+  op.replaceAllUsesWith(number);
+  op.erase();
+}
+
+namespace {
+struct ExpandMatrices : altgrad::impl::ExpandMatricesPassBase<ExpandMatrices> {
+  void runOnOperation() override {
+    Block &body = getOperation().getBody().front();
+    for (auto op : llvm::make_early_inc_range(body.getOps<OrthogonalizeOp>())) {
+      op.replaceAllUsesWith(Iteration(op).write());
+      op.erase();
+    }
+    for (Operation &op : llvm::make_early_inc_range(body))
+      if (auto matrix = dyn_cast<MatrixOp>(op))
+        expandMatrix(matrix);
+      else if (auto entry = dyn_cast<EntryOp>(op))
+        expandEntry(entry);
+  }
+};
+} // namespace

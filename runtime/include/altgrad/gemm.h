@@ -1,0 +1,38 @@
+// A product of matrices, as altgrad_set_gemm's function does it.
+#ifndef ALTGRAD_GEMM_H
+#define ALTGRAD_GEMM_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ALTGRAD_GEMM_BF16, ALTGRAD_GEMM_F16, ALTGRAD_GEMM_F32 }; // type
+
+// A batch of products: c = alpha * a b + beta * d, where a is m x k, b is k x n, and c and d are m x n. The
+// numbers are of one type, ALTGRAD_GEMM_BF16, _F16 or _F32; sums are at least f32, and c is
+// rounded once. Strides count elements. c and d have the same strides and columns without gaps.
+typedef struct altgrad_gemm {
+  uint64_t size;
+  int64_t batch, m, n, k;
+  const void *a, *b;
+  const void *d; // NULL: nothing is added
+  void *c;       // overlaps neither a nor b
+  int64_t a_matrix, a_row, a_column;
+  int64_t b_matrix, b_row, b_column;
+  int64_t c_matrix, c_row;
+  double alpha, beta;
+  int32_t type;
+  int32_t reserved; // 0
+} altgrad_gemm;
+
+// A function that does these products and returns 0. Another result makes the run fail with
+// ALTGRAD_SYSTEM, and the step is done in part.
+typedef int32_t (*altgrad_multiply)(const altgrad_gemm *gemm, void *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // ALTGRAD_GEMM_H

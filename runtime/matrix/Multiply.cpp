@@ -1,0 +1,130 @@
+// Shapes, strides and batches of products.
+#include "matrix/Multiply.h"
+#include "Status.h"
+
+using namespace altgrad::runtime;
+
+namespace {
+
+// Neighbouring tensors of one shape, whose lists lie at equal distances.
+struct Matrices {
+  int64_t count, rows, columns;
+  int64_t first, distance; // in elements of a list
+
+  int64_t shorter() const { return std::min(rows, columns); }
+  bool isWide() const { return rows <= columns; }
+};
+
+class Rows {
+public:
+  Rows(const Tables &tables, int64_t rowWords) : tables(tables), rowWords(rowWords) {}
+  int64_t word(int64_t row, altgrad_row_word which) const {
+    return int64_t(tables.rows[size_t(row * rowWords + which)]);
+  }
+  int64_t firstOf(int64_t row) const { return word(row, ALTGRAD_ROW_FIRST_CHUNK) * ALTGRAD_CHUNK; }
+  bool areAlike(int64_t one, int64_t other) const {
+    for (altgrad_row_word which : {ALTGRAD_ROW_NUMEL, ALTGRAD_ROW_MATRIX_ROWS, ALTGRAD_ROW_MATRIX_COLUMNS})
+      if (word(one, which) != word(other, which))
+        return false;
+    return true;
+  }
+  Matrices batchFrom(int64_t row, int64_t end) const {
+    int64_t count = 1;
+    while (row + count < end && areAlike(row, row + count))
+      ++count;
+    return {count, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), firstOf(row),
+            word(row, ALTGRAD_ROW_CHUNKS) * ALTGRAD_CHUNK};
+  }
+
+private:
+  const Tables &tables;
+  int64_t rowWords;
+};
+
+// The operands as they lie: X is rows x columns, what is square n x n. `left` is first where X has no
+// more rows than columns.
+altgrad_gemm describe(const Product &product, const Matrices &matrices, const Launch &launch) {
+  const bool wide = matrices.isWide();
+  const int64_t n = matrices.shorter(), columns = matrices.columns;
+  // Lists lie one behind the other, each as long as all chunks.
+  auto at = [&](int64_t bytes) {
+    return (char *)launch.args.spills + bytes * launch.args.nchunks * ALTGRAD_CHUNK + matrices.first * product.bytes;
+  };
+  altgrad_gemm gemm{};
+  gemm.size = sizeof gemm;
+  gemm.type = product.type;
+  gemm.batch = matrices.count;
+  gemm.a_matrix = gemm.b_matrix = gemm.c_matrix = matrices.distance;
+  gemm.alpha = product.factor;
+  gemm.beta = product.added < 0 ? 0 : product.weight;
+  gemm.c = at(product.into);
+  gemm.d = product.added < 0 ? nullptr : at(product.added);
+  const bool first = product.form != Form::Side || wide;
+  gemm.a = at(first ? product.left : product.right);
+  gemm.b = at(first ? product.right : product.left);
+  gemm.a_row = gemm.b_row = gemm.c_row = n;
+  gemm.a_column = gemm.b_column = 1;
+  gemm.m = gemm.n = gemm.k = n;
+  if (product.form == Form::Gram) {
+    gemm.k = wide ? columns : matrices.rows;
+    (wide ? gemm.a_row : gemm.a_column) = columns;
+    (wide ? gemm.a_column : gemm.a_row) = 1;
+    (wide ? gemm.b_column : gemm.b_row) = columns;
+    (wide ? gemm.b_row : gemm.b_column) = 1;
+  } else if (product.form == Form::Side) {
+    gemm.m = matrices.rows;
+    gemm.n = gemm.c_row = columns;
+    (wide ? gemm.b_row : gemm.a_row) = columns;
+  }
+  return gemm;
+}
+
+} // namespace
+
+Gemm &altgrad::runtime::commonGemm() {
+  static Gemm common;
+  return common;
+}
+
+altgrad_status altgrad::runtime::checkMatrices(const Manifest &manifest,
+                                               const std::vector<altgrad_tensor> &tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    for (const Phase &phase : manifest.phases) {
+      const altgrad_tensor &tensor = tensors[i];
+      if (phase.products.empty() || phase.set != tensor.set || tensor.numel == 0)
+        continue;
+      if (tensor.offset != 0 || (tensor.whole != 0 && tensor.whole != tensor.numel))
+        return fail(ALTGRAD_INVALID, "tensors[%zu] is a slice; phase %s takes matrices as a whole", i,
+                    phase.name.c_str());
+      if (tensor.rows <= 0 || tensor.columns != tensor.numel / tensor.rows || tensor.numel % tensor.rows)
+        return fail(ALTGRAD_INVALID,
+                    "tensors[%zu] has %lld elements in %lld rows and %lld columns; phase %s takes matrices as a "
+                    "whole, each a tensor of two dimensions",
+                    i, (long long)tensor.numel, (long long)tensor.rows, (long long)tensor.columns,
+                    phase.name.c_str());
+    }
+  return ALTGRAD_OK;
+}
+
+altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords,
+                                                  const Launch &launch) {
+  const Items all = itemsOf(phase, tables, launch.part);
+  const Rows rows(tables, rowWords);
+  for (int64_t row = all.begin; row < all.end;) {
+    const Matrices matrices = rows.batchFrom(row, all.end);
+    row += matrices.count;
+    if (matrices.rows == 0 || matrices.columns == 0)
+      continue;
+    for (const Product &product : phase.products) {
+      const altgrad_gemm gemm = describe(product, matrices, launch);
+      if (!launch.gemm.multiply) {
+        if (altgrad_status status = multiplyPlainly(gemm, launch))
+          return status;
+      } else if (int32_t error = launch.gemm.multiply(&gemm, launch.gemm.context)) {
+        return fail(ALTGRAD_SYSTEM, "the caller's gemm failed (%d) in phase %s: the step is done in part",
+                    int(error), phase.name.c_str());
+      }
+    }
+  }
+  return ALTGRAD_OK;
+}

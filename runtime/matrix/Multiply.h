@@ -1,0 +1,26 @@
+// Phases that multiply matrices, on the host.
+#ifndef ALTGRAD_RUNTIME_MULTIPLY_H
+#define ALTGRAD_RUNTIME_MULTIPLY_H
+
+#include "plan/Plan.h"
+
+namespace altgrad::runtime {
+
+// Who multiplies for plans that nobody has given a function of their own.
+Gemm &commonGemm();
+
+// Whether the tensors of the sets that have such phases are matrices.
+altgrad_status checkMatrices(const Manifest &manifest,
+                             const std::vector<altgrad_tensor> &tensors);
+
+// Does all products of a phase for one tensor after the other. Neighbours of one shape are one batch.
+altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables,
+                                int64_t rowWords, const Launch &launch);
+
+// The plain kernel: sums are f32, with one fma for each term in the order of k, and the same bits for
+// any number of threads and any batch. Nearest, ties to even; a NaN is the canonical one.
+altgrad_status multiplyPlainly(const altgrad_gemm &gemm, const Launch &launch);
+
+} // namespace altgrad::runtime
+
+#endif // ALTGRAD_RUNTIME_MULTIPLY_H

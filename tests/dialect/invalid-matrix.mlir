@@ -1,0 +1,179 @@
+// RUN: altgrad-opt %s --split-input-file --verify-diagnostics
+
+// What matrices and their products are refused.
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  // matrix_c1
+  // expected-error@+1 {{'altgrad.matrix' op is of '!altgrad.tensors<ocp.e4m3fn>'; products take bf16, f16 or f32, with a code for each element}}
+  %x = altgrad.matrix %g : !altgrad.tensors<ocp.e4m3fn>
+  altgrad.yield param(%w)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %c = constant 1.0 : f32
+  // matrix_c2
+  // expected-error@+1 {{'altgrad.matrix' op makes a matrix of a value that is the same for all elements}}
+  %x = altgrad.matrix %c : !altgrad.tensors<bf16>
+  altgrad.yield param(%w)
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, out %n: f32 per_tensor) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  %e = element %v
+  %each = norm l2 %v over unit
+  // matrix_c3
+  // expected-error@+1 {{'altgrad.matrix' op makes a matrix of whole tensors, in a step that reduces over their units}}
+  %m = matrix %e : !altgrad.tensors<bf16>
+  %r = reduce add %e over tensor : f32
+  commit always %r to %n : f32
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, out %n: f32) {
+  // entry_c1
+  // expected-error@+1 {{'altgrad.entry' op is of a list that no altgrad.matrix or altgrad.product gives}}
+  %e = entry %x : !altgrad.tensors<f32>
+  %r = reduce add %e over step : f32
+  commit always %r to %n : f32
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
+  // gram_c1
+  // expected-error@+1 {{'altgrad.gram' op multiplies a list that no altgrad.matrix or altgrad.product gives}}
+  %a = gram %x : !altgrad.tensors<f32>
+  commit always %y to %n : f32
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  %e = element %v
+  %m = matrix %e : !altgrad.tensors<f32>
+  %a = gram %m : !altgrad.tensors<f32>
+  // product_c1
+  // expected-error@+1 {{'altgrad.product' op multiplies a list that no altgrad.matrix or altgrad.product gives}}
+  %p = product %a, %m plus %x : !altgrad.tensors<f32>
+  commit always %y to %n : f32
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %x = altgrad.matrix %g : !altgrad.tensors<bf16>
+  %a = altgrad.gram %x : !altgrad.tensors<bf16>
+  // product_c2
+  // expected-error@+1 {{'altgrad.product' op has a factor that is not finite}}
+  %p = altgrad.product %a, %x by 0x7FF0000000000000 : !altgrad.tensors<bf16>
+  altgrad.yield param(%w)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %eps: f64) {
+  // orthogonalize_c1
+  // expected-error@+1 {{'altgrad.orthogonalize' op is in ocp.e5m2; products take bf16, f16 or f32}}
+  %o = altgrad.orthogonalize %g coefficients<jordan> steps<5> in<ocp.e5m2> length<clamped> eps(%eps)
+  altgrad.yield param(%o)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %eps: f64) {
+  // orthogonalize_c2
+  // expected-error@+1 {{'altgrad.orthogonalize' op has no known coefficients; write a name (jordan, polar_dion,}}
+  %o = altgrad.orthogonalize %g coefficients<jordann> steps<5> in<bf16> length<clamped> eps(%eps)
+  altgrad.yield param(%o)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %eps: f64) {
+  // expected-error@+1 {{'altgrad.orthogonalize' op has no known coefficients}}
+  %o = altgrad.orthogonalize %g coefficients<[1.5, -0.5]> steps<5> in<bf16> length<clamped> eps(%eps)
+  altgrad.yield param(%o)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %eps: f64) {
+  // orthogonalize_c3
+  // expected-error@+1 {{'altgrad.orthogonalize' op has 4 steps; these coefficients are for 5 steps}}
+  %o = altgrad.orthogonalize %g coefficients<you> steps<4> in<bf16> length<clamped> eps(%eps)
+  altgrad.yield param(%o)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %eps: f64) {
+  // expected-error@+1 {{'altgrad.orthogonalize' op has 9 steps; these coefficients are for 1 to 8 steps}}
+  %o = altgrad.orthogonalize %g coefficients<polar_emerging> steps<9> in<bf16> length<clamped> eps(%eps)
+  altgrad.yield param(%o)
+}
+
+// -----
+
+altgrad.rule @r(param %w: f32, grad %g: f32, hyper %eps: f64) {
+  %c = truncf %eps : f64 to f32
+  // orthogonalize_c4
+  // expected-error@+1 {{'altgrad.orthogonalize' op is of a value that is the same for all elements}}
+  %o = altgrad.orthogonalize %c coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
+  altgrad.yield param(%w)
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  %e = element %v
+  %eps = arith.extf %y : f32 to f64
+  %i = index : i64
+  %d = arith.sitofp %i : i64 to f32
+  %f = arith.addf %d, %e : f32
+  // orthogonalize_c5
+  // expected-error@+1 {{'altgrad.orthogonalize' op has an eps that differs between elements}}
+  %o = orthogonalize %e coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%wide)
+  %wide = arith.extf %f : f32 to f64
+  commit always %y to %n : f32
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
+  %a = spill : !altgrad.tensors<f32>
+  // multiply_c1
+  // expected-error@+1 {{'altgrad.multiply' op multiplies a list that is not in the workspace}}
+  multiply gram %x, %x into %a : !altgrad.tensors<f32>
+  commit always %y to %n : f32
+}
+
+// -----
+
+altgrad.step @s(in %y: f32, out %n: f32) {
+  %a = spill : !altgrad.tensors<f32>
+  // multiply_c2
+  // expected-error@+1 {{'altgrad.multiply' op overwrites what it multiplies}}
+  multiply square %a, %a into %a : !altgrad.tensors<f32>
+  commit always %y to %n : f32
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
+  %a = spill : !altgrad.tensors<f32>
+  %b = spill : !altgrad.tensors<f32>
+  // phase_c9
+  // expected-error@+1 {{'altgrad.phase' op has products of matrices and something else}}
+  phase @matrix1 rows set 0 {
+    multiply gram %a, %a into %b : !altgrad.tensors<f32>
+    %k = read %y : f32
+  }
+  commit
+}
