@@ -1,6 +1,8 @@
 // CUDA plans against the test driver: launches, uploads and faults.
 #include "CudaFixture.h"
 
+#include <deque>
+
 namespace {
 
 TEST_F(Cuda, BrokenDriversSayWhatIsWrong) {
@@ -320,21 +322,18 @@ struct CallersMemory {
 
 TEST_F(Cuda, TablesLieInTheCallersMemoryAndGoBackWhenNobodyReadsThem) {
   CallersMemory memory;
-  EXPECT_REFUSED(altgrad_set_cuda_memory(CallersMemory::allocate, nullptr, nullptr), ALTGRAD_INVALID,
-                 "release is NULL");
-  ASSERT_ALTGRAD(altgrad_set_cuda_memory(CallersMemory::allocate, CallersMemory::release, &memory));
+  EXPECT_REFUSED(altgrad_set_cuda_memory(memory.allocate, nullptr, nullptr), ALTGRAD_INVALID, "release is NULL");
+  ASSERT_ALTGRAD(altgrad_set_cuda_memory(memory.allocate, memory.release, &memory));
   BundlePointer bundle = loadSgd();
-  Tensors actual({5000}), expected({5000});
+  std::deque<Tensors> all;
   std::vector<PlanPointer> plans;
   for (int i = 0; i < 40; ++i) {
+    Tensors &actual = all.emplace_back(std::vector<int64_t>{5000});
     plans.push_back(planOf(bundle.get(), "cuda:1"));
-    altgrad_tensor tensor = declared(5000);
-    if (!i)
-      EXPECT_REFUSED(altgrad_bind_tensors(plans[0].get(), &tensor, 1, 1), ALTGRAD_CUDA,
-                     "memory for the tables of a plan: CUDA_ERROR_OUT_OF_MEMORY 2");
+    if (altgrad_tensor tensor = declared(5000); !i)
+      EXPECT_REFUSED(altgrad_bind_tensors(plans[0].get(), &tensor, 1, 1), ALTGRAD_CUDA, "the tables of a plan: CUDA_");
     actual.bind(plans.back().get());
     ASSERT_ALTGRAD(actual.run(plans.back().get()));
-    expected.step();
   }
   EXPECT_EQ(memory.given, 40);
   EXPECT_EQ(memory.back, 0);
@@ -342,8 +341,12 @@ TEST_F(Cuda, TablesLieInTheCallersMemoryAndGoBackWhenNobodyReadsThem) {
   EXPECT_EQ(memory.back, 24);
   fakecuda_drain();
   EXPECT_STREQ(fakecuda_fault(), "");
-  EXPECT_TRUE(actual.equals(expected));
+  Tensors expected({5000});
+  expected.step();
+  for (const Tensors &actual : all)
+    EXPECT_TRUE(actual.equals(expected));
   ASSERT_ALTGRAD(altgrad_set_cuda_memory(nullptr, nullptr, nullptr));
+  bundle.reset();
   altgrad::runtime::Gpu::forgetAll();
   EXPECT_EQ(memory.back, 40);
 }
