@@ -3,7 +3,9 @@
 #include "Entries.h"
 
 #include "Python.h"
-#include "Tensor.h"
+#include "Threads.h"
+
+#include <atomic>
 
 using namespace altgrad::core;
 
@@ -33,33 +35,34 @@ bool Entries::isSame(const Outer &of, size_t end) const {
 }
 
 // Hints alone: the words of a dict in front have the address of its entries.
-void Entries::fetchAhead(size_t place) const {
+void Entries::fetchAhead(size_t place, size_t end) const {
   constexpr size_t ahead = 6;
-  if (place + 2 * ahead < outer.size())
+  if (place + 2 * ahead < end)
     fetch(outer[place + 2 * ahead].held);
-  if (place + ahead >= outer.size() || !outer[place + ahead].held)
+  if (place + ahead >= end || !outer[place + ahead].held)
     return;
   auto *dict = static_cast<const uintptr_t *>(outer[place + ahead].held);
   for (ptrdiff_t offset : {0, 64, 128})
     fetch(reinterpret_cast<const void *>(dict[4]), offset);
 }
 
+// Whoever calls holds Python's lock, so that no code of Python's runs meanwhile.
 bool Entries::areSame(void *state) const {
   void *key, *held;
   size_t place = 0;
-  for (intptr_t at = 0; python().next(state, &at, &key, &held); ++place) {
-    if (place == outer.size() || outer[place].key != key)
+  for (intptr_t at = 0; python().next(state, &at, &key, &held); ++place)
+    if (place == outer.size() || outer[place].key != key ||
+        (outer[place].held && outer[place].held != held))
       return false;
-    fetchAhead(place);
-    const Outer &of = outer[place];
-    if (!of.held)
-      continue;
-    if (of.held != held)
-      return false;
-    size_t end =
-        place + 1 < outer.size() ? outer[place + 1].first : words.size();
-    if (!isSame(of, end))
-      return false;
-  }
-  return place == outer.size();
+  std::atomic<bool> same = place == outer.size();
+  int32_t failed = onThreads(int64_t(place), [&](int64_t begin, int64_t end) {
+    for (size_t i = size_t(begin); i < size_t(end) && same; ++i) {
+      fetchAhead(i, size_t(end));
+      if (outer[i].held &&
+          !isSame(outer[i],
+                  i + 1 < outer.size() ? outer[i + 1].first : words.size()))
+        same = false;
+    }
+  });
+  return same && !failed;
 }

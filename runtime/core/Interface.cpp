@@ -11,7 +11,9 @@ std::string &altgrad::core::lastError() {
 }
 
 altgrad_table_python &altgrad::core::python() {
-  static altgrad_table_python known{nullptr, nullptr, nullptr, 0, -1, 0};
+  static altgrad_table_python known{nullptr, nullptr, nullptr, 0, -1,
+                                     0,       -1,      0,       -1, 0,
+                                     nullptr};
   return known;
 }
 
@@ -54,15 +56,14 @@ altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t row,
   return guarded([&] { of(table).arrange(row, strides); });
 }
 
-altgrad_status altgrad_table_look(altgrad_table *table,
-                                  const AtenTensorHandle *grads,
-                                  int32_t trusted, int32_t *found) {
-  return guarded([&] { *found = of(table).look(grads, trusted); });
+void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params,
+                         int64_t count) {
+  of(table).watch(params, count);
 }
 
-void altgrad_table_fetch(const altgrad_table *table, int64_t first,
-                         int64_t last, int32_t params) {
-  of(table).fetchRows(first, last, params);
+altgrad_status altgrad_table_look(altgrad_table *table, void *list,
+                                  int32_t trusted, int32_t *found) {
+  return guarded([&] { *found = of(table).look(list, trusted); });
 }
 
 const uint8_t *altgrad_table_present(const altgrad_table *table) {
@@ -87,18 +88,15 @@ void altgrad_table_set_python(const altgrad_table_python *given) {
   python() = *given;
 }
 
-altgrad_status altgrad_table_look_at_list(altgrad_table *table, void *list,
-                                          int32_t trusted, int32_t *found) {
-  return guarded([&] {
-    std::vector<Handle> grads(size_t(of(table).rows()));
-    for (size_t row = 0; row < grads.size(); ++row) {
-      void *item = python().item(list, intptr_t(row));
-      if (!item)
-        throw Refusal(ALTGRAD_INVALID, "a list of gradients is too short");
-      grads[row] = handleIn(item);
-    }
-    *found = of(table).look(grads.data(), trusted);
-  });
+int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths,
+                                 int64_t count, void *const *items) {
+  for (intptr_t i = 0; i < count; ++i) {
+    void *list = python().item(lists, i);
+    for (intptr_t j = 0; j < lengths[i]; ++j)
+      if (python().item(list, j) != *items++)
+        return 0;
+  }
+  return 1;
 }
 
 altgrad_status altgrad_table_entries_create(void *state, void *const *inner,

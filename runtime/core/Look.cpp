@@ -6,15 +6,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 using namespace altgrad::core;
 
-// std::equal would call memcmp for these few words.
-static bool areSame(const int64_t *known, const int64_t *now, int64_t count) {
+// std::equal would call memcmp for these few words, and an early end would take
+// one after the other.
+template <typename Word>
+static bool areSame(const Word *known, const Word *now, int64_t count) {
+  Word differs = 0;
   for (int64_t i = 0; i < count; ++i)
-    if (known[i] != now[i])
-      return false;
-  return true;
+    differs |= known[i] ^ now[i];
+  return differs == 0;
 }
 
 // Whether not a word of the object has changed: then neither have dtype, sizes
@@ -22,11 +25,10 @@ static bool areSame(const int64_t *known, const int64_t *now, int64_t count) {
 // lie elsewhere.
 bool Table::isUntouched(const Seen &known) const {
   constexpr int64_t mostInside = 5;
+  const uint64_t *now = wordsOf(known.handle);
   return known.dims <= mostInside &&
-         std::equal(words.begin() + ptrdiff_t(known.words),
-                    words.begin() + ptrdiff_t(known.words) +
-                        (lastWord - firstWord),
-                    wordsOf(known.handle));
+         areSame(known.own, now, ownWords) &&
+         areSame(words.data() + known.shared, now + ownWords, sharedWords);
 }
 
 // The layout of an object never changes.
@@ -63,36 +65,49 @@ bool Table::reads(int64_t row, const Seen &param, Handle grad) const {
   return true;
 }
 
-void Table::lookAt(const SetRows &set, int64_t row, Handle grad, Part &part) {
+// The gradient of a row, from a list of Python or where autograd keeps it.
+static Handle gradientOf(void *list, int64_t row, Handle param) {
+  if (!list)
+    return gradientIn(param);
+  void *item = python().item(list, intptr_t(row));
+  if (!item)
+    throw Refusal(ALTGRAD_INVALID, "a list of gradients is too short");
+  return handleIn(item);
+}
+
+void Table::lookAt(const SetRows &set, int64_t row, Part &part) {
   const Seen *first = &paramOf(set, row);
-  for (size_t i = 0; i < set.width; ++i)
+  const Handle grad = now[size_t(row)];
+  for (size_t i = 0; i < set.width; ++i) {
     part.stale |= !isSame(first[i]);
+    counters[size_t(first - seen.data()) + i] = counterOf(first[i].handle);
+  }
   present_[size_t(row)] = grad != nullptr;
   const void *&data = grads[size_t(row)];
-  const void *now = nullptr;
+  const void *place = nullptr;
   if (grad) {
     const bool plain = keys && keysOf(grad) == keys;
     const bool fits = (plain || part.trusted) && reads(row, *first, grad);
-    now = fits ? readableOf(grad) : nullptr;
-    if (!fits || (!now && rows_[size_t(row)].numel != 0)) {
+    place = fits ? readableOf(grad) : nullptr;
+    if (!fits || (!place && rows_[size_t(row)].numel != 0)) {
       part.odd = true;
       return;
     }
+    require(aoti_torch_new_tensor_handle(grad, &taken[size_t(row)]));
   }
-  if (now == data)
+  if (place == data)
     return;
-  if (now && !(onSameDevice(grad, first->handle) && isWithin(grad))) {
+  if (place && !(onSameDevice(grad, first->handle) && isWithin(grad))) {
     part.odd = true;
     return;
   }
-  data = now;
+  data = place;
   part.moved = true;
 }
 
 // In blocks, each of which is fetched one indirection further while another one
 // is looked at.
-void Table::look(const SetRows &set, int64_t begin, int64_t end,
-                 const Handle *now, Part &part) {
+void Table::look(const SetRows &set, int64_t begin, int64_t end, Part &part) {
   constexpr int64_t block = 8;
   auto rows = [&](int64_t first, auto visit) {
     for (int64_t row = std::max(first, begin);
@@ -103,10 +118,12 @@ void Table::look(const SetRows &set, int64_t begin, int64_t end,
     const Seen *first = &paramOf(set, row);
     for (size_t i = 0; i < set.width; ++i)
       visit(first[i].handle);
-    if (now[row])
-      visit(now[row]);
   };
-  for (int64_t head = begin; head < end + 3 * block; head += block) {
+  auto gradient = [&](int64_t row, auto visit) {
+    if (Handle grad = now[size_t(row)])
+      visit(grad);
+  };
+  for (int64_t head = begin; head < end + 5 * block; head += block) {
     rows(head, [&](int64_t row) {
       tensors(row, [](Handle tensor) { fetch(tensor); });
     });
@@ -114,21 +131,30 @@ void Table::look(const SetRows &set, int64_t begin, int64_t end,
     rows(head - 2 * block, [&](int64_t row) {
       tensors(row, fetchStorage);
       tensors(row, fetchVersion);
+      fetchAutograd(paramOf(set, row).handle);
     });
-    rows(head - 3 * block,
-         [&](int64_t row) { lookAt(set, row, now[row], part); });
+    rows(head - 3 * block, [&](int64_t row) {
+      now[size_t(row)] = gradientOf(part.list, row, paramOf(set, row).handle);
+      gradient(row, fetchObject);
+    });
+    rows(head - 4 * block, [&](int64_t row) { gradient(row, fetchStorage); });
+    rows(head - 5 * block, [&](int64_t row) { lookAt(set, row, part); });
   }
 }
 
-int32_t Table::look(const Handle *now, bool trusted) {
+int32_t Table::look(void *list, bool trusted) {
+  letGo();
+  for (Handle param : idle)
+    if (!list && gradientIn(param))
+      return ALTGRAD_OTHER_GRADS;
   std::atomic<bool> stale = false, odd = false, anyMoved = moved;
   int32_t failed = onThreads(rows(), [&](int64_t begin, int64_t end) {
-    Part part{trusted};
+    Part part{list, trusted};
     for (const SetRows &set : sets)
       if (int64_t first = std::max(begin, set.first),
           last = std::min(end, set.last);
           first < last)
-        look(set, first, last, now, part);
+        look(set, first, last, part);
     stale = stale | part.stale;
     odd = odd | part.odd;
     anyMoved = anyMoved | part.moved;
@@ -136,6 +162,8 @@ int32_t Table::look(const Handle *now, bool trusted) {
   if (failed)
     throw Refusal(ALTGRAD_SYSTEM, "torch's threads have failed");
   moved = anyMoved;
+  if (stale || odd)
+    letGo();
   if (stale)
     return ALTGRAD_STALE;
   if (odd)
@@ -144,6 +172,26 @@ int32_t Table::look(const Handle *now, bool trusted) {
     return ALTGRAD_OTHER_GRADS;
   nextPhase = 0;
   return ALTGRAD_FRESH;
+}
+
+// In the caller's thread: who lets go of a last one may need Python's lock.
+void Table::letGo() {
+  for (Handle &grad : taken)
+    if (grad)
+      aoti_torch_delete_tensor_object(std::exchange(grad, nullptr));
+}
+
+void Table::raiseVersions() {
+  constexpr size_t ahead = 16;
+  for (const SetRows &set : sets)
+    for (int64_t row = set.first; row < set.last; ++row) {
+      void *const *first = &counters[size_t(&paramOf(set, row) - seen.data())];
+      for (size_t i = 0; present_[size_t(row)] && i < set.width; ++i) {
+        if (first + i + ahead < counters.data() + counters.size())
+          fetch(first[i + ahead]);
+        raiseVersion(first[i]);
+      }
+    }
 }
 
 void Table::bindPresent() {
@@ -164,21 +212,4 @@ void Table::bindGradients() {
                                   set.first,
                               set.last - set.first));
   moved = false;
-}
-
-void Table::fetchRows(int64_t begin, int64_t end, bool params) const {
-  auto each = [&](auto visit) {
-    for (const SetRows &set : sets)
-      for (int64_t row = std::max(begin, set.first);
-           row < std::min(end, set.last); ++row)
-        for (size_t i = 0; i < (params ? 1 : set.width); ++i)
-          visit((&paramOf(set, row))[i].handle);
-  };
-  each([](Handle tensor) { fetch(tensor); });
-  each([](Handle tensor) { fetch(objectOf(tensor), 16); });
-  each([&](Handle tensor) {
-    fetchVersion(tensor);
-    if (params)
-      fetchAutograd(tensor);
-  });
 }

@@ -17,13 +17,39 @@ inline Handle handleIn(const void *object) {
                                         uintptr_t(python().inside));
 }
 
+template <typename Word> Word wordAt(const void *object, int64_t place) {
+  return *reinterpret_cast<const Word *>(uintptr_t(object) + uintptr_t(place));
+}
+
 // Say the device, the layout, and whether a tensor is a negative view, zeros
 // without memory or a wrapper. 0: they are not known.
 inline uint64_t keysOf(Handle tensor) {
-  auto *object = static_cast<const char *>(objectOf(tensor));
-  return python().keys < 0 ? 0
-                           : *reinterpret_cast<const uint64_t *>(
-                                 object + python().keys);
+  return python().keys < 0
+             ? 0
+             : wordAt<uint64_t>(objectOf(tensor), python().keys);
+}
+
+// The gradient that autograd keeps; null for none.
+inline Handle gradientIn(Handle param) {
+  auto kept = wordAt<uintptr_t>(objectOf(param), python().autograd);
+  auto *place = reinterpret_cast<void *>(kept + uintptr_t(python().gradient));
+  return !kept || wordAt<const void *>(place, 0) == python().nothing
+             ? nullptr
+             : reinterpret_cast<Handle>(place);
+}
+
+// The counter of a tensor's version; null where it has none, as an inference
+// tensor, and where torch's objects are not known.
+inline void *counterOf(Handle tensor) {
+  return python().counter < 0
+             ? nullptr
+             : wordAt<void *>(objectOf(tensor), python().counter);
+}
+inline void raiseVersion(void *counter) {
+  if (counter)
+    __atomic_fetch_add(reinterpret_cast<uint32_t *>(
+                           uintptr_t(counter) + uintptr_t(python().version)),
+                       1, __ATOMIC_RELAXED);
 }
 
 } // namespace altgrad::core

@@ -103,11 +103,17 @@ void Table::runSums(const uint8_t *summed) {
 
 void Table::run(const uint8_t *summed, int64_t last, void *stream) {
   if (nextPhase == 0) {
+    // Before the kernels, which push what describes the tensors out of the
+    // caches.
+    raiseVersions();
     bindPresent();
     bindGradients();
     runSums(summed);
   }
   check(altgrad_run(plan, workspace, bytes, nextPhase, last, stream));
   nextPhase = last;
-  hasRun |= last < 0;
+  if (last >= 0)
+    return;
+  hasRun = true;
+  letGo();
 }

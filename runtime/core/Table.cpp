@@ -60,13 +60,13 @@ void Table::findSums(altgrad_bundle *bundle) {
       set.sum = -1;
 }
 
-// Neighbours share their shapes.
-size_t Table::add(const int64_t *words, int64_t count) {
-  if (size_t(count) <= shapes.size() &&
-      std::equal(words, words + count, shapes.end() - count))
-    return shapes.size() - size_t(count);
-  shapes.insert(shapes.end(), words, words + count);
-  return shapes.size() - size_t(count);
+// Where these words are in a list. Neighbours share theirs.
+template <typename Word>
+static uint32_t add(std::vector<Word> &list, const Word *words, size_t count) {
+  if (count > list.size() ||
+      !std::equal(words, words + count, list.end() - ptrdiff_t(count)))
+    list.insert(list.end(), words, words + count);
+  return uint32_t(list.size() - count);
 }
 
 Seen Table::seenNow(Handle handle) {
@@ -76,15 +76,14 @@ Seen Table::seenNow(Handle handle) {
   std::vector<int64_t> shape(sizesOf(handle), sizesOf(handle) + dims);
   shape.insert(shape.end(), stridesOf(handle), stridesOf(handle) + dims);
   const void *data = writableOf(handle);
-  words.insert(words.end(), wordsOf(handle),
-               wordsOf(handle) + (lastWord - firstWord));
-  return {handle,
-          objectOf(handle),
-          data,
-          words.size() - (lastWord - firstWord),
-          add(shape.data(), 2 * dims),
-          dims,
-          typeOf(handle)};
+  Seen now{handle, objectOf(handle), data, {}, 0, 0, 0, 0};
+  std::copy_n(wordsOf(handle), ownWords, now.own);
+  now.shared = add(words, wordsOf(handle) + ownWords, sharedWords);
+  now.shape = add(shapes, shape.data(), shape.size());
+  now.dims = int32_t(dims);
+  now.type = typeOf(handle);
+  counters.push_back(counterOf(handle));
+  return now;
 }
 
 Table::Table(altgrad_bundle *bundle, altgrad_plan *given,
@@ -105,10 +104,12 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given,
       seen.push_back(seenNow(*handles++));
     const Seen &param = paramOf(set, row);
     rows_.push_back({tensor.numel, types[row],
-                     param.shape + size_t(param.dims),
+                     param.shape + uint32_t(param.dims),
                      isContiguous(param.handle)});
   }
   grads.assign(rows_.size(), nullptr);
+  now.assign(rows_.size(), nullptr);
+  taken = now;
   summedData.assign(rows_.size(), nullptr);
   present_.assign(rows_.size(), 1);
   takesPart = present_;
@@ -120,7 +121,7 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given,
 void Table::arrange(int64_t row, const int64_t *strides) {
   Row &of = rows_.at(size_t(row));
   const Seen &param = paramOf(setOf(row), row);
-  of.strides = add(strides, param.dims);
+  of.strides = add(shapes, strides, size_t(param.dims));
   const int64_t *sizes = shapes.data() + param.shape;
   int64_t expected = 1;
   of.isContiguous = true;

@@ -17,9 +17,10 @@ struct Seen {
   Handle handle;
   const void *object;
   const void *data;
-  size_t words; // in Table::words: the object's own
-  size_t shape; // in Table::shapes: sizes, then strides
-  int64_t dims;
+  uint64_t own[ownWords];
+  uint32_t shared; // in Table::words
+  uint32_t shape;  // in Table::shapes: sizes, then strides
+  int32_t dims;
   int32_t type;
 };
 
@@ -36,14 +37,18 @@ public:
   Table(altgrad_bundle *bundle, altgrad_plan *plan,
         const altgrad_tensor *tensors, const int32_t *types, int64_t count,
         const Handle *handles, const int64_t *widths);
+  ~Table() { letGo(); }
+  Table(const Table &) = delete;
 
   void use(void *memory, uint64_t size, bool host) {
     workspace = memory, bytes = size, onHost = host;
   }
   void arrange(int64_t row, const int64_t *strides);
 
-  int32_t look(const Handle *grads, bool trusted);
-  void fetchRows(int64_t first, int64_t last, bool params) const;
+  void watch(const Handle *handles, int64_t count) {
+    idle.assign(handles, handles + count);
+  }
+  int32_t look(void *list, bool trusted);
   const uint8_t *present() const { return present_.data(); }
   int64_t rows() const { return int64_t(rows_.size()); }
 
@@ -57,18 +62,18 @@ private:
   struct Row {
     int64_t numel;
     int32_t type;      // of its gradient
-    size_t strides;    // in `shapes`: how its elements are visited
+    uint32_t strides;  // in `shapes`: how its elements are visited
     bool isContiguous; // and whether that is the plain order
   };
   // What one thread has found.
   struct Part {
+    void *list;
     bool trusted;
     bool stale = false, odd = false, moved = false;
   };
 
   void readSets(altgrad_bundle *bundle);
   void findSums(altgrad_bundle *bundle);
-  size_t add(const int64_t *words, int64_t count);
   Seen seenNow(Handle handle);
 
   const Seen &paramOf(const SetRows &set, int64_t row) const {
@@ -77,9 +82,10 @@ private:
   bool isSame(const Seen &seen) const;
   bool isUntouched(const Seen &seen) const;
   bool reads(int64_t row, const Seen &param, Handle grad) const;
-  void lookAt(const SetRows &set, int64_t row, Handle grad, Part &part);
-  void look(const SetRows &set, int64_t begin, int64_t end,
-            const Handle *grads, Part &part);
+  void lookAt(const SetRows &set, int64_t row, Part &part);
+  void look(const SetRows &set, int64_t begin, int64_t end, Part &part);
+  void letGo();
+  void raiseVersions();
   void bindPresent();
   void bindGradients();
 
@@ -96,6 +102,9 @@ private:
   std::vector<Seen> seen; // parameter, what is kept, count; row by row
   std::vector<int64_t> shapes;
   std::vector<uint64_t> words;
+  std::vector<void *> counters; // of their versions, as `seen`; null: none
+  std::vector<Handle> idle;       // parameters that may get a gradient
+  std::vector<Handle> now, taken; // gradients; those that are kept for the run
   std::vector<const void *> grads;
   std::vector<uint8_t> present_, takesPart; // now, and as it was bound
   uint64_t keys = 0; // of a plain gradient

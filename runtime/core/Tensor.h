@@ -85,8 +85,10 @@ inline const void *objectOf(Handle tensor) {
 }
 
 // The words of an object that say what the tensor is, behind its type and the
-// count of who holds it; torch has no smaller one.
-constexpr size_t firstWord = 2, lastWord = 23;
+// count of who holds it; torch has no smaller one. Those in front are its own:
+// storage, version. The others are dtype, sizes and strides, and many tensors
+// have the same.
+constexpr size_t firstWord = 2, ownWords = 6, sharedWords = 15;
 inline const uint64_t *wordsOf(Handle tensor) {
   return static_cast<const uint64_t *>(objectOf(tensor)) + firstWord;
 }

@@ -19,7 +19,7 @@ typedef struct altgrad_table altgrad_table;
 // What altgrad_table_look has found.
 enum {
   ALTGRAD_STALE,       // a tensor is not as it was bound: another table is needed
-  ALTGRAD_OTHER_GRADS, // no row has a gradient: the same
+  ALTGRAD_OTHER_GRADS, // no row has a gradient, or one without a row has: the same
   ALTGRAD_FRESH,       // the gradients are bound
   ALTGRAD_ODD          // a gradient cannot be read where it lies
 };
@@ -52,21 +52,23 @@ ALTGRAD_API altgrad_status altgrad_table_arrange(altgrad_table *table,
                                                  int64_t row,
                                                  const int64_t *strides);
 
-// Looks whether every tensor is as it was bound, and binds the gradients of the next step, one
-// handle for each row, NULL for a row without one. Changes no tensor. Nobody but the caller keeps
-// the gradients until the step has run. A gradient that is a negative view, a wrapper or otherwise no
-// plain memory is odd, unless `trusted` says that somebody has seen to that.
-ALTGRAD_API altgrad_status altgrad_table_look(altgrad_table *table,
-                                              const AtenTensorHandle *grads,
+// Parameters that have no gradient and no row. They stay where they are, as the others.
+ALTGRAD_API void altgrad_table_watch(altgrad_table *table,
+                                     const AtenTensorHandle *params,
+                                     int64_t count);
+
+// Looks whether every tensor is as it was bound, binds the gradients of the next step and keeps them
+// until it has run. Changes no tensor. `list` is NULL for the gradients that autograd keeps, or a list
+// of Python with a tensor or None for each row. A gradient that is a negative view, a wrapper or
+// otherwise no plain memory is odd, unless `trusted` says that somebody has seen to that. The caller
+// holds Python's lock.
+ALTGRAD_API altgrad_status altgrad_table_look(altgrad_table *table, void *list,
                                               int32_t trusted, int32_t *found);
-// Asks the processor for what describes the tensors of the rows [first, last), or only their
-// parameters. Changes nothing.
-ALTGRAD_API void altgrad_table_fetch(const altgrad_table *table, int64_t first,
-                                     int64_t last, int32_t params);
 // One byte for each row: whether it takes part in the next step. Valid until the next look.
 ALTGRAD_API const uint8_t *altgrad_table_present(const altgrad_table *table);
 
-// Runs the phases up to `last`, -1 for the end. `summed`, read where the run begins, has a byte for
+// Runs the phases up to `last`, -1 for the end, and raises the versions of what they write where
+// altgrad_table_python says how. `summed`, read where the run begins, has a byte for
 // each row: whether the gradient that altgrad_table_sum was given still is this step's. NULL: none.
 ALTGRAD_API altgrad_status altgrad_table_run(altgrad_table *table,
                                              const uint8_t *summed,
@@ -85,18 +87,47 @@ typedef struct altgrad_table_python {
   int32_t (*next)(void *, intptr_t *, void **, void **); // PyDict_Next
   void *(*item)(void *, intptr_t);                       // PyList_GetItem
   const void *none;
-  int64_t inside; // where a tensor's object has torch's tensor, in bytes
-  int64_t keys;   // where torch's object has its dispatch keys; -1: not known
+  // Where things lie, in bytes; -1: not known.
+  int64_t inside;   // torch's tensor in a tensor's object
+  int64_t keys;     // the dispatch keys in torch's object
   uint64_t negative; // the key of negative views
+  int64_t counter, version;   // the pointer to a version's counter there, and the count behind it
+  int64_t autograd, gradient; // the pointer to what autograd keeps, and the gradient behind it
+  const void *nothing;        // what is there without a gradient
 } altgrad_table_python;
 ALTGRAD_API void altgrad_table_set_python(const altgrad_table_python *python);
 
-// The same as altgrad_table_look for a list of Python, of tensors and None. The caller holds Python's
-// lock in this call and in the next ones.
-ALTGRAD_API altgrad_status altgrad_table_look_at_list(altgrad_table *table,
-                                                      void *list,
-                                                      int32_t trusted,
-                                                      int32_t *found);
+// Reads the first `count` tensors of a list of Python: of each the place of its dtype among float32,
+// bfloat16 and float16, its elements and where they begin. *taken is 0 unless each is one run of
+// elements, in plain memory as that of the first is, all are on one device, within their storages
+// and, if they are to be `written`, apart. The caller holds Python's lock, here and below.
+ALTGRAD_API altgrad_status altgrad_table_list(void *list, int64_t count,
+                                              int32_t written, uint8_t *kinds,
+                                              int64_t *numels,
+                                              uint64_t *pointers,
+                                              int32_t *taken);
+
+// Whether the first `count` lists of a list of Python have these items, `lengths` of them, which no
+// list falls short of: 1 or 0.
+ALTGRAD_API int32_t altgrad_table_same_lists(void *lists,
+                                             const int64_t *lengths,
+                                             int64_t count, void *const *items);
+
+// A plan on the CPU that makes one tensor of another: its memory, the names of the streams of both,
+// and what it takes: elements, and torch's number of their dtype.
+typedef struct altgrad_table_one {
+  altgrad_plan *plan;
+  void *workspace;
+  uint64_t bytes;
+  const char *from, *to;
+  int64_t numel;
+  int32_t type;
+} altgrad_table_one;
+// Runs it on two tensors of Python, `to` a new one; *taken is 0, and nothing done, where one is no
+// plain contiguous memory of that size. The lock is held: it is for little work.
+ALTGRAD_API altgrad_status altgrad_table_run_one(const altgrad_table_one *one,
+                                                 void *from, void *to,
+                                                 int32_t *taken);
 
 // The entries of a dict of dicts of Python, as optimizer.state is, by their identity. The caller
 // keeps keys and values. `inner` has the values of `state` in order, NULL for those into which

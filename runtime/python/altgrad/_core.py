@@ -6,6 +6,7 @@ from functools import cache
 
 import torch
 
+from . import _objects
 from ._library import Error, find_library, library
 
 _NAME = "libaltgrad_torch.so"
@@ -17,13 +18,15 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_arrange": (c_void_p, c_int64, c_void_p),
     "altgrad_table_run": (c_void_p, c_char_p, c_int64, c_void_p),
     "altgrad_table_entries_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
-    "altgrad_table_look_at_list": (c_void_p, c_void_p, c_int32, POINTER(c_int32)),
+    "altgrad_table_look": (c_void_p, c_void_p, c_int32, POINTER(c_int32)),
+    "altgrad_table_list": (c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
+    "altgrad_table_run_one": (c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p, POINTER(c_int32)),
 }
 
 # These functions hold Python's lock while they run.
-_LOCKED = ("altgrad_table_entries_create", "altgrad_table_entries_same", "altgrad_table_look_at_list",
-           "altgrad_table_fetch")
+_LOCKED = ("altgrad_table_entries_create", "altgrad_table_entries_same", "altgrad_table_look",
+           "altgrad_table_same_lists", "altgrad_table_list", "altgrad_table_run_one")
 
 # The other functions: the result, then the arguments.
 _FUNCTIONS = {
@@ -32,7 +35,8 @@ _FUNCTIONS = {
     "altgrad_table_free": (None, c_void_p),
     "altgrad_table_present": (c_void_p, c_void_p),
     "altgrad_table_set_python": (None, c_void_p),
-    "altgrad_table_fetch": (None, c_void_p, c_int64, c_int64, c_int32),
+    "altgrad_table_watch": (None, c_void_p, c_void_p, c_int64),
+    "altgrad_table_same_lists": (c_int32, c_void_p, c_void_p, c_int64, c_void_p),
     "altgrad_table_counts": (None, c_void_p, c_void_p),
     "altgrad_table_entries_free": (None, c_void_p),
     "altgrad_table_entries_same": (c_int32, c_void_p, c_void_p),
@@ -68,18 +72,27 @@ def core():
     return loaded
 
 
-def tell(loaded, keys=None):
-    """Tells the library what Python knows of itself; `keys` stands for `_keys()`."""
+def tell(loaded, **known):
+    """Tells the library where torch's objects keep what it reads; `known` stands for what _objects.py finds."""
+    def of(name):
+        return known.get(name) or getattr(_objects, name)()
     functions = ctypes.pythonapi.PyDict_Next, ctypes.pythonapi.PyList_GetItem
-    loaded.altgrad_table_set_python(ctypes.byref(_Python(
-        *[ctypes.cast(function, c_void_p) for function in functions], id(None), _inside(), *keys or _keys())))
+    loaded.told = _Python(*[ctypes.cast(function, c_void_p) for function in functions], id(None), of("inside"),
+                          *of("keys"), *of("version"), *of("gradient"))
+    loaded.altgrad_table_set_python(ctypes.byref(loaded.told))
 
 
 class _Python(ctypes.Structure):
     """altgrad_table_python."""
 
     _fields_ = [("next", c_void_p), ("item", c_void_p), ("none", c_void_p), ("inside", c_int64), ("keys", c_int64),
-                ("negative", c_uint64)]
+                ("negative", c_uint64), ("counter", c_int64), ("version", c_int64), ("autograd", c_int64),
+                ("gradient", c_int64), ("nothing", c_void_p)]
+
+
+def knows():
+    """What the library was told: where `counter` and `autograd` are -1, Python asks torch."""
+    return core().told
 
 
 def _check(status, function, arguments):
@@ -90,39 +103,7 @@ def _check(status, function, arguments):
 
 def handle_of(tensor):
     """The address of torch's tensor in an object of Python, which is valid as long as the object."""
-    return id(tensor) + _inside()
-
-
-@cache
-def _inside():
-    one, other = _samples()
-    words = range(2 * 8, type(one).__basicsize__, 8)
-    places = [[word for word in words if c_uint64.from_address(id(tensor) + word).value == tensor._cdata]
-              for tensor in (one, other)]
-    if len(places[0]) != 1 or places[0] != places[1]:
-        raise Error(f"torch {torch.__version__} keeps its tensors elsewhere in Python's objects than altgrad knows: "
-                    "install a newer altgrad, or an older torch", "BROKEN")
-    return places[0][0]
-
-
-def _keys():
-    """(where torch's objects have their dispatch keys, the key of negative views); (-1, 0) where that is not clear."""
-    one, other = _samples()
-    words = [(c_uint64 * _WORDS).from_address(tensor._cdata)[:]
-             for tensor in (one, other, torch._neg_view(one), torch._neg_view(other))]
-    # In front are the type and the counts of who holds it.
-    places = [place for place, (one, other, negative, too) in enumerate(zip(*words))
-              if place > 1 and one == other and negative == too and (one ^ negative).bit_count() == 1]
-    return (places[0] * 8, words[0][places[0]] ^ words[2][places[0]]) if len(places) == 1 else (-1, 0)
-
-
-_WORDS = 23  # of torch's object, which has no less
-
-
-@cache
-def _samples():
-    with torch.inference_mode(False), torch.no_grad():
-        return torch.empty(1, device="cpu"), torch.nn.Parameter(torch.empty((2, 3), device="cpu"))
+    return id(tensor) + _objects.inside()
 
 
 # torch's numbers of the dtypes that a gradient may have: c10::ScalarType.

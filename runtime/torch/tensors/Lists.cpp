@@ -1,8 +1,7 @@
 #include "tensors/Lists.h"
 
+#include "core/Apart.h"
 #include "tensors/Seen.h"
-
-#include <algorithm>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -49,18 +48,12 @@ bool read(const c10::TensorImpl &tensor, const c10::TensorImpl &first,
   return true;
 }
 
-// In most lists every tensor begins behind the one before it.
 bool areApart(const Listed &listed) {
   std::vector<std::pair<uint64_t, uint64_t>> spans;
   for (size_t i = 0; i < listed.pointers.size(); ++i)
     if (uint64_t bytes = uint64_t(listed.numels[i]) * (listed.kinds[i] ? 2 : 4))
       spans.emplace_back(listed.pointers[i], listed.pointers[i] + bytes);
-  if (!std::is_sorted(spans.begin(), spans.end()))
-    std::sort(spans.begin(), spans.end());
-  for (size_t i = 1; i < spans.size(); ++i)
-    if (spans[i].first < spans[i - 1].second)
-      return false;
-  return true;
+  return altgrad::core::areApart(std::move(spans));
 }
 
 } // namespace

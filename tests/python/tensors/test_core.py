@@ -10,7 +10,7 @@ import torch
 import twins
 
 import altgrad
-from altgrad import _core, _library
+from altgrad import _core, _library, _objects
 from altgrad._binding import table
 
 LIBRARY = _library.find_library().parent / "libaltgrad_torch.so"
@@ -62,24 +62,33 @@ def test_a_broken_one_is_told(fresh, monkeypatch, tmp_path):
 def test_a_torch_with_other_objects_is_told(monkeypatch):
     class Other:
         _cdata = 1
-    monkeypatch.setattr(_core, "_samples", lambda: (Other(), Other()))
+    monkeypatch.setattr(_objects, "_samples", lambda: (Other(), Other()))
     with pytest.raises(altgrad.Error, match="keeps its tensors elsewhere"):
-        _core._inside.__wrapped__()
+        _objects.inside.__wrapped__()
 
 
-def test_without_dispatch_keys_gradients_are_looked_at_in_python(step):
-    """The same numbers, where torch's objects are not understood."""
-    _core.tell(_core.core(), keys=(-1, 0))
-    try:
-        torch.manual_seed(0)
-        other = step()
-        bound, = other._built.tables
-        assert bound._look_at([p.grad for p in other._ours]) != table.FRESH
-    finally:
-        _core.tell(_core.core())
-    torch.manual_seed(0)
-    for one, two in zip(step()._ours, other._ours):
-        assert torch.equal(one, two)
+UNKNOWN = {"keys": (-1, 0), "version": (-1, 0), "gradient": (-1, 0, 0)}
+
+
+def test_all_of_this_torchs_objects_is_known():
+    assert _core.knows().keys > 0 and _core.knows().counter > 0 and _core.knows().gradient > 0
+
+
+@pytest.mark.parametrize("lacks", UNKNOWN)
+def test_where_objects_are_not_understood_torch_is_asked(step, lacks):
+    """The same numbers and versions."""
+    twins = []
+    for known in ({}, {lacks: UNKNOWN[lacks]}):
+        _core.tell(_core.core(), **known)
+        try:
+            torch.manual_seed(0)
+            optimizer = step()
+            optimizer.step()
+        finally:
+            _core.tell(_core.core())
+        twins.append([tensor for p in optimizer._ours for tensor in (p, *optimizer.state[p].values())])
+    for one, other in zip(*twins):
+        assert torch.equal(one, other) and one._version == other._version
 
 
 @pytest.mark.parametrize("change", ["resize", "data", "swap", "dtype"])

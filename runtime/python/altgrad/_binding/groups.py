@@ -1,7 +1,10 @@
 """The param_groups of an optimizer as they were last read."""
 
+from array import array
 from itertools import chain
 from operator import is_, itemgetter
+
+from .._core import core
 
 _params_of = itemgetter("params")
 _PLAIN = (float, int, bool, str, type(None))
@@ -29,14 +32,14 @@ class Groups:
         self._values = values_of(keys)
         lists = list(map(_params_of, param_groups))
         self.params = list(chain.from_iterable(lists))
-        self._lengths = list(map(len, lists))
+        self._lengths = array("q", map(len, lists))
+        self._ids = array("Q", map(id, self.params))
         self._seen = [self._values(group) for group in param_groups]
         self._restless = self._find_restless()
 
     def changed(self, param_groups):
         lists = list(map(_params_of, param_groups))
-        if (list(map(len, lists)) != self._lengths
-                or not all(map(is_, chain.from_iterable(lists), self.params))):
+        if array("q", map(len, lists)) != self._lengths or not self._are_same(lists):
             return None
         now = list(map(self._values, param_groups))
         try:
@@ -46,6 +49,12 @@ class Groups:
                     if mine != seen or index in self._restless]
         except (RuntimeError, ValueError):  # a tensor, or what else does not compare
             return list(range(len(now)))
+
+    def _are_same(self, lists):
+        if set(map(type, lists)) <= {list}:
+            return core().altgrad_table_same_lists(id(lists), self._lengths.buffer_info()[0], len(lists),
+                                                   self._ids.buffer_info()[0])
+        return all(map(is_, chain.from_iterable(lists), self.params))
 
     def remember(self, param_groups, indices):
         for index in indices:

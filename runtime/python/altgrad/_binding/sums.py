@@ -41,13 +41,13 @@ class Sums:
         if done.value:
             self._summed[row] = weakref.ref(grad), version
 
-    def same(self, grads):
+    def same(self):
         """A byte for each row: whether its gradient is the one that was summed, and unchanged. None where none was."""
         if not self._summed:
             return None
-        same = bytearray(len(grads))
+        same = bytearray(len(self._rows))
         for row, (summed, version) in self._summed.items():
-            grad = grads[row]
+            grad = self._rows[row].param.grad
             same[row] = grad is not None and summed() is grad and grad._version == version
         self._summed = {}
         return bytes(same)

@@ -8,7 +8,7 @@ from operator import attrgetter, is_
 import torch
 from torch.autograd.graph import increment_version
 
-from .._core import TYPES, core, handle_of
+from .._core import TYPES, core, handle_of, knows
 from .._library import library
 from .._plan import Plan
 from .entries import Entries
@@ -22,11 +22,8 @@ from .workspace import Workspace
 # What TensorTable.fresh answers, and what the library may say of a gradient beside that.
 STALE, OTHER_GRADS, FRESH, _ODD = range(4)
 
-# map() over unbound methods is faster than a comprehension; this runs for every tensor in every step.
 _data_ptr = torch.Tensor.data_ptr
 _grad = attrgetter("grad")
-# What describes so many tensors stays in a core's cache until it is looked at.
-_NEAR = 256
 
 
 class TensorTable:
@@ -76,9 +73,9 @@ class TensorTable:
         self.where = Where(rows[0].param.device)
         self._params, self._entries = params, Entries(state)
         self._tensors = [row.param for row in rows]
-        self._places = [row.place for row in rows]
         self._idle = idle
-        self._picked = self._places != list(range(len(params)))
+        # Some tensor subclasses have a property of this name.
+        self._read = knows().autograd >= 0 and all([kind.grad is torch.Tensor.grad for kind in set(map(type, params))])
         self._staged = [(row.param, torch.empty_strided(
             row.param.shape, row.strides, dtype=row.param.dtype, device=row.param.device))
             for row in rows if not row.dense]
@@ -86,7 +83,7 @@ class TensorTable:
         self._states = [tensor for row in rows for tensor in _beside(row)]
         for tensor in self._tensors + self._states:
             check_extent(tensor)
-        self._taken = self._kept = None
+        self._kept = None
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
         words = self.plan.bind_tensors([
             (row.param.numel(), row.cell, row.set, row.place, matrix_of(row.param, row.strides),
@@ -121,6 +118,8 @@ class TensorTable:
             if not row.dense:
                 strides = array("q", row.strides)
                 core().altgrad_table_arrange(handle, place, _begin(strides))
+        idle = array("Q", [handle_of(self._params[place]) for place in self._idle])
+        core().altgrad_table_watch(handle, _begin(idle), len(idle))
 
     def _bind_tensors(self):
         staged = {id(param): copy for param, copy in self._staged}
@@ -142,7 +141,7 @@ class TensorTable:
 
     def _memory(self):
         """What a captured graph of this step reads and writes."""
-        return storages([*self._own(), *self._tensors, *self._states, *(self._taken or ()), *(self._kept or ())])
+        return storages([*self._own(), *self._tensors, *self._states, *map(_grad, self._tensors), *(self._kept or ())])
 
     def _own(self):
         """What kernels read and write besides the user's tensors."""
@@ -164,43 +163,34 @@ class TensorTable:
 
     # Called in every step.
 
-    @torch.no_grad()
     def fresh(self, params, state):
         """Whether everything is as it was when it was bound. Binds the gradients of this step."""
         known = self._params
-        if len(params) != len(known) or not all(map(is_, params, known)):
+        if params is not known and (len(params) != len(known) or not all(map(is_, params, known))):
             return STALE
         if not self._entries.are_same(state):
             return STALE
-        grads = self._grads(params)
-        for place in self._idle:
-            if grads[place] is not None:
+        self._kept = None
+        if self._read:
+            found = self._look_at(None)
+        else:
+            if any([params[place].grad is not None for place in self._idle]):
                 return OTHER_GRADS
-        if self._picked:
-            grads = [grads[place] for place in self._places]
-        self._taken, self._kept = grads, None
-        found = self._look_at(grads)
+            found = self._look_at(list(map(_grad, self._tensors)))
         if found == _ODD:
-            self._kept = self._in_memory(grads)
+            self._kept = self._in_memory(list(map(_grad, self._tensors)))
             found = self._look_at(self._kept, trusted=True) if self._kept else _ODD
         if found == FRESH:
-            self._take_part(ctypes.string_at(core().altgrad_table_present(self._handle), len(grads)))
+            self._take_part(ctypes.string_at(core().altgrad_table_present(self._handle), len(self.rows)))
         return OTHER_GRADS if found == _ODD else found
 
-    def _grads(self, params):
-        if self._picked or len(params) < _NEAR:
-            return list(map(_grad, params))
-        grads, fetch = [], core().altgrad_table_fetch
-        for first in range(0, len(params), _NEAR):
-            fetch(self._handle, first, first + _NEAR, True)
-            grads += map(_grad, params[first:first + _NEAR])
-        return grads
-
     def _look_at(self, grads, trusted=False):
+        """What the library says of gradients; None: of those that the parameters have."""
         found = ctypes.c_int32()
-        core().altgrad_table_look_at_list(self._handle, id(grads), trusted, ctypes.byref(found))
+        core().altgrad_table_look(self._handle, grads and id(grads), trusted, ctypes.byref(found))
         return found.value
 
+    @torch.no_grad()
     def _in_memory(self, grads):
         """The gradients, with copies of those that lie otherwise than their rows; None where one does not fit its row."""
         kept = []
@@ -220,8 +210,8 @@ class TensorTable:
             return
         self._present = present
         mine = [row for row, there in zip(self.rows, present) if there]
-        self._written = [[tensor for row, there in zip(self.rows[first:first + _NEAR], present[first:]) if there
-                          for tensor in (row.param, *_beside(row))] for first in range(0, len(self.rows), _NEAR)]
+        self._written = None if knows().counter >= 0 else [
+            tensor for row in mine for tensor in (row.param, *_beside(row))]
         self._stepped = {id(row.param) for row in mine}
         absent = [place for place, there in enumerate(present) if not there]
         for memory in self._statistics.values() if absent else ():
@@ -246,16 +236,9 @@ class TensorTable:
             for param, copy in self._staged:
                 if id(param) in self._stepped:
                     copy.copy_(param)
-            # Before the kernels, which push the tensors' bookkeeping out of the caches.
-            self._raise_versions()
+            if self._written is not None:  # else the library does it
+                increment_version(self._written)
         self._points = list(self.bundle.exchanges)
-
-    def _raise_versions(self):
-        fetch = core().altgrad_table_fetch
-        for place, written in enumerate(self._written):
-            if len(self._written) > 1:
-                fetch(self._handle, _NEAR * place, _NEAR * (place + 1), False)
-            increment_version(written)
 
     def advance(self):
         """Runs to the next exchange point and answers its words; None at the end of the step."""
@@ -268,7 +251,7 @@ class TensorTable:
 
     def _run_to(self, phase):
         with self.where.guard():
-            core().altgrad_table_run(self._handle, self._sums.same(self._taken), phase, self.where.stream())
+            core().altgrad_table_run(self._handle, self._sums.same(), phase, self.where.stream())
 
     @torch.no_grad()
     def _finish(self):
@@ -278,7 +261,7 @@ class TensorTable:
             for param, copy in self._staged:
                 if id(param) in self._stepped:
                     param.copy_(copy)
-        self._taken = self._kept = None
+        self._kept = None
         self._versions = [_version_of(param) if id(param) in self._stepped else version
                           for (param, _), version in zip(self._masters, self._versions)]
 

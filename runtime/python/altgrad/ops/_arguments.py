@@ -117,17 +117,28 @@ def looked_at(scale):
 
 def spread(scale, x, block):
     """A scale for each element of the last dimension of `x` from one for each block of it."""
+    block = check_spread(scale, x, block)
+    if block is None:
+        return scale
+    extent = x.shape[-1]
+    return scale.repeat_interleave(min(block, max(extent, 1)), -1)[..., :extent]
+
+
+def check_spread(scale, x, block):
+    """`block` as an int or None; raises ValueError where the scales do not fit."""
     if block is not None:
-        scale = _repeated(scale, x, count_of("block", "elements", block))
+        block = count_of("block", "elements", block)
+        _check_blocks(scale, x, block)
     if isinstance(scale, torch.Tensor):
-        for own, other in zip(reversed(scale.shape), reversed(x.shape)):
-            if own != other and own != 1 and other != 1:
+        ends = reversed(scale.shape), reversed(x.shape)
+        for place, (own, other) in enumerate(zip(*ends)):
+            if own != other and own != 1 and other != 1 and (block is None or place):
                 raise ValueError(f"scale has the shape {tuple(scale.shape)}, which does not broadcast against "
                                  f"{tuple(x.shape)}, that of x")
-    return scale
+    return block
 
 
-def _repeated(scale, x, block):
+def _check_blocks(scale, x, block):
     if not isinstance(scale, torch.Tensor) or scale.dim() == 0 or x.dim() == 0:
         raise ValueError("block= needs a scale that is a tensor with a number for each block, and an x with a dimension")
     extent = x.shape[-1]
@@ -135,7 +146,6 @@ def _repeated(scale, x, block):
     if scale.shape[-1] != blocks:
         raise ValueError(f"scale has {scale.shape[-1]} numbers in its last dimension; it has to have "
                          f"{blocks}, because the {extent} elements of x are {blocks} blocks of {block}")
-    return scale.repeat_interleave(min(block, max(extent, 1)), -1)[..., :extent]
 
 
 def as_tensor(scale):

@@ -6,7 +6,7 @@ from . import _by_torch
 from ._bound import run
 from ._lists import (KINDS, Tensors, are_fake, bound_of, number_of, check_finite, coefficient_for, grads_of, is_traced,
                      list_of, single)
-from ._look import look, raise_versions
+from ._look import look
 
 
 def clip_grad_norm_(parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
@@ -152,7 +152,7 @@ def clip_by_value(grads, clip_value):
 
 def written(grads, seen):
     """Brings back what lay in dense copies, and tells autograd."""
-    raise_versions(grads)
+    torch.autograd.graph.increment_version(grads)
     for grad, copy in seen.staged:
         grad.copy_(copy)
 

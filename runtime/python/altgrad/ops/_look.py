@@ -1,5 +1,6 @@
 """Which lists of tensors a kernel takes, and where their elements lie."""
 
+import ctypes
 from array import array
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -7,10 +8,9 @@ from operator import attrgetter
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from .._binding.binder import binder
 from .._binding.layout import PARAM_DTYPES, PLAIN, check_extent, check_mode, find_met, in_order, is_dense
 from .._binding.where import is_known
-from .._native import native
+from .._core import core
 
 _CODES = {dtype: code for code, dtype in enumerate(PARAM_DTYPES)}
 _dtype, _device, _layout = attrgetter("dtype"), attrgetter("device"), attrgetter("layout")
@@ -38,12 +38,12 @@ def look(tensors, written, order=None):
     the order of whose elements these are read. Raises what torch raises if a tensor must not be written, or if elements
     lie beyond the end of a storage.
     """
-    found = native().look(tensors, written) if binder() == "native" else None
-    if found and is_known(tensors[0].device):
-        return Look(tensors[0].device, *found)
+    if not set(map(type, tensors)) <= PLAIN:
+        return None
+    if _is_plain(tensors[0]) and (found := _by_library(tensors, written)):
+        return found
     devices = set(map(_device, tensors))
-    if (not set(map(type, tensors)) <= PLAIN or len(devices) > 1
-            or set(map(_layout, tensors)) != {torch.strided}):
+    if len(devices) > 1 or set(map(_layout, tensors)) != {torch.strided}:
         return None
     device, = devices
     dtypes = list(map(_dtype, tensors))
@@ -70,12 +70,23 @@ def look(tensors, written, order=None):
                 pointers.tobytes(), staged)
 
 
-def raise_versions(tensors):
-    """Tells autograd that these were written."""
-    if binder() == "native":
-        native().raise_versions(tensors)
-    else:
-        torch.autograd.graph.increment_version(tensors)
+def _is_plain(tensor):
+    """Whether it is a strided tensor in memory of its own, that autograd knows, on a device of kernels."""
+    return (tensor.layout == torch.strided and not tensor.is_nested and not is_functorch_wrapped_tensor(tensor)
+            and not tensor.is_neg() and not tensor._is_zerotensor() and not tensor.is_inference() and is_known(tensor.device))
+
+
+def _by_library(tensors, written):
+    """The Look, without a call of torch for each tensor; None where one is not as the first or not plain."""
+    count, taken = len(tensors), ctypes.c_int32()
+    # The numels, the pointers, the kinds.
+    words = array("B", bytes(17 * count))
+    begin = words.buffer_info()[0]
+    core().altgrad_table_list(id(tensors), count, written, begin + 16 * count, begin, begin + 8 * count, ctypes.byref(taken))
+    if not taken.value:
+        return None
+    whole = words.tobytes()
+    return Look(tensors[0].device, whole[16 * count:], whole[:8 * count], whole[8 * count:16 * count])
 
 
 def _dense(tensor, like):

@@ -5,18 +5,19 @@ from functools import cache
 
 import torch
 
-from .._binding.binder import binder
 from .._binding.layout import DTYPES, dtype_of
 from .._binding.where import is_host, unwritten
-from .._bundle import compile_gradients
-from .._native import native
-from ._arguments import (are_seen, as_tensor, check_format, check_memory, check_numbers, is_differentiated, is_format,
-                         is_normal, is_transformed, looked_at, plain, scale_of, spread)
-from ._bound import run
+from ._arguments import (are_seen, as_tensor, check_format, check_memory, check_numbers, check_spread, is_differentiated,
+                         is_normal, is_seen, is_transformed, looked_at, plain, scale_of, spread)
+from ._bound import bound_to, keep_one, one_of, run
 from ._look import Look, look
 from ._scales import numbers
 from ._sharded import prepare
 from ._straight_through import StraightThrough, keep, pass_through
+from ._stretches import stretches
+
+
+_FEW = 1 << 16  # elements whose rounding takes no longer than to let others run meanwhile
 
 
 def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, block: int | None = None,
@@ -53,7 +54,8 @@ def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, bl
     Example:
         >>> y = altgrad.quantize(x, "ocp.e4m3fn", altgrad.compute_scale(x, "ocp.e4m3fn"))
     """
-    if mask_saturated is False and (out := _by_native(x, fmt, scale, None, block)) is not None:
+    if (mask_saturated is False and block is None and not (torch.is_grad_enabled() and _has_gradient(x))
+            and (out := _quickly(x, fmt, scale)) is not None):
         return out
     check_numbers(x)
     check_format(fmt)
@@ -62,7 +64,11 @@ def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, bl
     seen = are_seen(x, scale)
     if seen:
         prepare(x, scale, block)
-    factor = spread(scale_of(scale, x), x, block)
+    factor = scale_of(scale, x)
+    if seen or mask_saturated:
+        factor, block = spread(factor, x, block), None
+    else:
+        block = check_spread(factor, x, block)
     if seen:
         compiling = torch.compiler.is_compiling()
         if compiling and is_differentiated():
@@ -71,9 +77,9 @@ def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, bl
         way = StraightThrough.apply if not compiling and is_transformed() else torch.ops.altgrad.quantize
         return way(x, fmt, as_tensor(factor), mask_saturated)
     factor = looked_at(factor)
-    if x.requires_grad and torch.is_grad_enabled():
-        return PlainStraightThrough.apply(x, fmt, factor, mask_saturated)
-    return _rounded(x, fmt, factor)
+    if torch.is_grad_enabled() and _has_gradient(x):
+        return PlainStraightThrough.apply(x, fmt, factor, mask_saturated, block)
+    return _rounded(x, fmt, factor, block=block)
 
 
 def quantize_codes(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *,
@@ -99,17 +105,19 @@ def quantize_codes(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0,
         >>> codes = altgrad.quantize_codes(x, "altgrad.e3m4", scale)
         >>> y = altgrad.dequantize(codes, scale, "altgrad.e3m4")
     """
-    if (out := _by_native(x, fmt, scale, fmt, block)) is not None:
+    if block is None and (out := _quickly(x, fmt, scale, fmt)) is not None:
         return out
     check_numbers(x)
     check_format(fmt)
     seen = are_seen(x, scale)
     if seen:
         prepare(x, scale, block)
-    factor = spread(scale_of(scale, x), x, block)
+    factor = scale_of(scale, x)
     if seen:
-        return torch.ops.altgrad.quantize_codes(x.detach(), fmt, as_tensor(factor))
-    return _codes(x, fmt, looked_at(factor))
+        return torch.ops.altgrad.quantize_codes(x.detach(), fmt, as_tensor(spread(factor, x, block)))
+    block = check_spread(factor, x, block)
+    with torch.no_grad():
+        return _rounded(x, fmt, looked_at(factor), into=fmt, block=block)
 
 
 def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | None = None, *,
@@ -150,18 +158,22 @@ def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | No
     return x.float() * (factor if seen else looked_at(factor))
 
 
+def _has_gradient(x):
+    return isinstance(x, torch.Tensor) and x.requires_grad
+
+
 class PlainStraightThrough(torch.autograd.Function):
     """StraightThrough where autograd alone looks on, without the operator."""
 
     @staticmethod
-    def forward(ctx, x, fmt, scale, masked):
-        out = _rounded(x, fmt, scale)
+    def forward(ctx, x, fmt, scale, masked, block):
+        out = _rounded(x, fmt, scale, block=block)
         keep(ctx, (x, fmt, as_tensor(scale) if masked else scale, masked), out)
         return out
 
     @staticmethod
     def backward(ctx, grad):
-        return pass_through(ctx, grad)
+        return *pass_through(ctx, grad), None
 
 
 # What the operators do. An element does not depend on others, so a batch is one larger tensor.
@@ -194,71 +206,82 @@ def quantized(x, fmt, scale):
     return _rounded(plain(x), fmt, looked_at(plain(scale_of(scale, x))))
 
 
-def _rounded(x, fmt, scale):
-    """What `quantize` gives of a scale that was looked at. Outside native code nothing of it has a gradient."""
-    if (out := _by_native(x, fmt, scale, None)) is not None:
+def _rounded(x, fmt, scale, into=None, block=None):
+    """What `quantize` gives of a scale that was looked at, or the codes of `into`. Nothing of it has a gradient."""
+    if (out := _quickly(x, fmt, scale, into)) is not None:
         return out
-    if isinstance(scale, torch.Tensor) and scale.dim():
-        return torch.mul(_rounded(x.float() / scale, fmt, 1.0), scale, out=unwritten(like(x, scale)))
-    if DTYPES.get(fmt) == x.dtype and not (isinstance(scale, float) and scale == 1.0):
+    if not into and DTYPES.get(fmt) == x.dtype and not (isinstance(scale, float) and scale == 1.0):
         # The kernel would give codes, which are of the same dtype.
-        return _rounded(x.float(), fmt, scale).to(x.dtype)
-    out = like(x, scale)
+        return _rounded(x.float(), fmt, scale, block=block).to(x.dtype)
+    dtype, several = dtype_of(into) if into else None, isinstance(scale, torch.Tensor) and scale.dim() > 0
+    if several and (found := _stretches_of(x, scale, block)):
+        out = torch.empty_like(x, dtype=dtype)
+        _run(x, out, fmt, scale, into, found)
+        return out
+    if several:
+        scale = spread(scale, x, block)
+        if not into:
+            return torch.mul(_rounded(x.float() / scale, fmt, 1.0), scale, out=unwritten(like(x, scale)))
+        x, scale = x.float() / scale, 1.0
+    out = like(x, scale, dtype)
     if x.numel():
-        _run(x, out, fmt, scale, None)
+        _run(x, out, fmt, scale, into)
     return out
+
+
+def _quickly(x, fmt, scale, into=None):
+    """What `_rounded` gives of a few elements that are like those of an earlier call of this thread, if only autograd
+    has to see it; None elsewhere."""
+    if not is_normal(scale) or is_seen(x) or type(fmt) is not str:
+        return None
+    one = one_of((fmt, into, x.dtype, x.numel(), x.device))
+    out = one and torch.empty_like(x, dtype=into and dtype_of(into))
+    return out if one and one.run(x, out, {"scale": scale}) else None
+
+
+def _stretches_of(x, scale, block):
+    if (x.numel() and scale.numel() and x.is_contiguous() and x.device == scale.device
+            and not (scale.is_neg() or scale._is_zerotensor())):
+        return stretches(x.shape, scale.shape, scale.stride(), block)
 
 
 def codes_of(x, fmt, scale):
     _check(x, fmt, scale)
-    return _codes(plain(x), fmt, looked_at(plain(scale_of(scale, x))))
-
-
-def _codes(x, fmt, scale):
-    if (out := _by_native(x, fmt, scale, fmt)) is not None:
-        return out
     with torch.no_grad():
-        out = like(x, scale, dtype_of(fmt))
-        if isinstance(scale, torch.Tensor) and scale.dim():
-            x, scale = x.float() / scale, 1.0
-        if x.numel():
-            _run(x, out, fmt, scale, fmt)
-    return out
+        return _rounded(plain(x), fmt, looked_at(plain(scale_of(scale, x))), into=fmt)
 
 
-def _by_native(x, fmt, scale, into, block=None):
-    """The result, with its gradient, if only autograd has to see the call and native code takes `x` and the scale.
-    For small tensors this takes a fifth of the time of `_run`. None in other cases, with a mask, and for errors."""
-    if (torch.compiler.is_compiling() or type(fmt) is not str
-            or block is not None and (type(block) is not int or not 0 < block < 1 << 62)):
-        return None
-    kernel = _kernel_for(fmt, into)
-    return kernel and kernel(x, scale, block or 0)
-
-
-@cache
-def _kernel_for(fmt, into):
-    if binder() != "native" or not is_format(fmt):
-        return None
-
-    def bundle(word, scales, on_host):
-        kept.append(compile_gradients([f"grad={word} copy={into or word}"], (f"--quantize={fmt}",
-                                      *[f"--scales={scales}"] * bool(scales)), on_host))
-        return kept[-1].handle.value
-    kept = []  # as long as the kernels
-    return native().Rounding(fmt, bundle, dtype_of(into) if into else None).run
-
-
-def _run(x, out, fmt, scale, into):
+def _run(x, out, fmt, scale, into, found=None):
+    """Rounds `x` into `out`; `found`: the stretches of scales that are several."""
     x = x.clone() if x._is_zerotensor() else x  # which has no memory
     seen = look([x], written=False, order=[out])
     if not seen:
         raise TypeError(f"altgrad.quantize takes plain strided tensors, not {type(x).__name__} of "
                         f"{x.layout} on {x.device}")
     # A tensor of our own lies in a row.
-    places = Look(out.device, b"", array("q", [out.numel()]).tobytes(),
-                  array("Q", [unwritten(out).data_ptr()]).tobytes())
-    run(seen, (f"--quantize={fmt}",), {"scale": scale}, copies={"copy": places}, into=into)
+    begin, flags, copies = unwritten(out).data_ptr(), (f"--quantize={fmt}",), {}
+    if not found:
+        copies["copy"] = _places(out, seen.numels, array("Q", [begin]))
+        bound = bound_to(seen, flags, copies, into)
+        bound.run(seen, {"scale": scale}, copies)
+        if is_host(x.device) and x.numel() <= _FEW and (into or DTYPES.get(fmt) != x.dtype):
+            keep_one((fmt, into, x.dtype, x.numel(), x.device), bound, x)
+        return
+    extent, columns, first = found
+    source, numels = array("Q", seen.pointers)[0], array("q", [columns]).tobytes() * len(first)
+
+    def rows(begin, tensor):
+        step = columns * tensor.itemsize
+        return _places(tensor, numels, array("Q", range(begin, begin + step * len(first), step)))
+    copies["copy"] = rows(begin, out)
+    copies["grad_scale"] = _places(scale, numels, array("Q", [scale.data_ptr() + 4 * place for place in first]))
+    whole = rows(source, x)
+    whole.kinds = seen.kinds * len(first)
+    run(whole, (*flags, f"--scales={extent}"), {}, copies=copies, into=into)
+
+
+def _places(tensor, numels, pointers):
+    return Look(tensor.device, b"", numels, pointers.tobytes())
 
 
 def check_codes(codes, fmt):

@@ -1,0 +1,98 @@
+// Lists of tensors for a step that has no optimizer.
+#include "Apart.h"
+#include "Python.h"
+
+using namespace altgrad::core;
+
+namespace {
+
+// Whether the elements fill one stretch of memory, each exactly once.
+bool isDense(Handle tensor) {
+  if (isContiguous(tensor))
+    return true;
+  std::vector<std::pair<int64_t, int64_t>> order;
+  const int64_t *sizes = sizesOf(tensor), *strides = stridesOf(tensor);
+  for (int64_t i = 0, dims = dimsOf(tensor); i < dims; ++i)
+    if (sizes[i] != 1)
+      order.emplace_back(strides[i], sizes[i]);
+  std::sort(order.begin(), order.end());
+  int64_t expected = 1;
+  for (auto [stride, size] : order) {
+    if (stride != expected)
+      return false;
+    expected *= size;
+  }
+  return true;
+}
+
+// The place of a dtype in PARAM_DTYPES of the package; -1: not there.
+int kindOf(int32_t type) {
+  return type == aoti_torch_dtype_float32()    ? 0
+         : type == aoti_torch_dtype_bfloat16() ? 1
+         : type == aoti_torch_dtype_float16()  ? 2
+                                               : -1;
+}
+
+struct Listed {
+  uint8_t *kinds;
+  int64_t *numels;
+  uint64_t *pointers;
+};
+
+// Reads one; false where a kernel cannot.
+bool read(Handle tensor, Handle first, bool written, const Listed &listed) {
+  const int kind = kindOf(typeOf(tensor));
+  if (kind < 0 || keysOf(tensor) != keysOf(first) ||
+      !onSameDevice(tensor, first) || !isDense(tensor) || !isWithin(tensor))
+    return false;
+  const void *data = written ? writableOf(tensor) : readableOf(tensor);
+  *listed.kinds = uint8_t(kind);
+  *listed.numels = numelOf(tensor);
+  *listed.pointers = *listed.numels ? uint64_t(uintptr_t(data)) : 0;
+  return data || *listed.numels == 0;
+}
+
+bool areApart(const Listed &listed, int64_t count) {
+  std::vector<std::pair<uint64_t, uint64_t>> spans;
+  for (int64_t i = 0; i < count; ++i)
+    if (uint64_t bytes = uint64_t(listed.numels[i]) * (listed.kinds[i] ? 2 : 4))
+      spans.emplace_back(listed.pointers[i], listed.pointers[i] + bytes);
+  return altgrad::core::areApart(std::move(spans));
+}
+
+} // namespace
+
+altgrad_status altgrad_table_list(void *list, int64_t count, int32_t written,
+                                  uint8_t *kinds, int64_t *numels,
+                                  uint64_t *pointers, int32_t *taken) {
+  return guarded([&] {
+    constexpr int64_t ahead = 8;
+    *taken = 0;
+    Handle first = handleIn(python().item(list, 0));
+    for (int64_t i = 0; i < count; ++i) {
+      if (i + ahead < count)
+        fetchObject(handleIn(python().item(list, intptr_t(i + ahead))));
+      if (keysOf(first) == 0 ||
+          !read(handleIn(python().item(list, intptr_t(i))), first, written,
+                {kinds + i, numels + i, pointers + i}))
+        return;
+    }
+    *taken = !written || areApart({kinds, numels, pointers}, count);
+  });
+}
+
+altgrad_status altgrad_table_run_one(const altgrad_table_one *one, void *from,
+                                     void *to, int32_t *taken) {
+  return guarded([&] {
+    Handle x = handleIn(from), out = handleIn(to);
+    *taken = keysOf(x) != 0 && keysOf(x) == keysOf(out) &&
+             typeOf(x) == one->type && numelOf(x) == one->numel &&
+             isContiguous(x) && isContiguous(out) && isWithin(x);
+    if (!*taken)
+      return;
+    void *read = const_cast<void *>(readableOf(x)), *written = writableOf(out);
+    check(altgrad_bind_stream(one->plan, one->from, &read, 1));
+    check(altgrad_bind_stream(one->plan, one->to, &written, 1));
+    check(altgrad_run(one->plan, one->workspace, one->bytes, 0, -1, nullptr));
+  });
+}
