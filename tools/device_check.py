@@ -9,9 +9,7 @@
     tools/device_check.py run --device privateuseone:0     all of it on the test driver (tests/device/test_device.py)
 
 Each part is a process of its own, so that an illegal address ends that part alone; where compute-sanitizer is installed
-it looks at a check that failed, in sanitizer-NAME.txt beside the JSON. Python 3.10 and later will do: tensors are looked
-at by the packed native code where it was built for this Python and torch, else by libaltgrad_torch.so; the first line
-says by which.
+it looks at a check that failed, in sanitizer-NAME.txt beside the JSON. Python 3.10 and later will do.
 Ends with 0 when everything held, 1 when something did not, 77 when there is no GPU to run on.
 """
 
@@ -94,7 +92,7 @@ def pack(out=ARCHIVE):
     import torch
     PACKED.write_text(json.dumps({"torch": torch.__version__, "commit": commit(), "cubins": bool(cubins)}) + "\n")
     files = [LIBRARY, PACKED, *BUNDLES.glob("*.so"), *FORMS.glob("*"), *FACTS.glob("*"), *(ROOT / "build" / "bundles").glob("*.bundle"),
-             ROOT / "build" / "lib" / "libaltgrad_torch.so", *(ROOT / "build" / "lib").glob("altgrad_native.*.so"),
+             ROOT / "build" / "lib" / "libaltgrad_torch.so",
              ROOT / "tools" / "device_check.sh", ROOT / "tools" / "device_check.py", ROOT / "tools" / "bench" / "__init__.py", ROOT / "tools" / "bench" / "program.py",
              *(ROOT / "tests" / "device").glob("*.py"), *(ROOT / "templates").glob("*.mlir"),
              ROOT / "tests" / "python" / "twins.py", ROOT / "tests" / "devices" / "conftest.py",

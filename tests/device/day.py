@@ -14,7 +14,6 @@ MODULES = ["checks", "optimizers", "steady", "stress", "refusals", "libtorch"]
 LONGEST = 240  # seconds of a part on a GPU
 SANITIZED = 3  # failed checks that compute-sanitizer looks at: it takes its time
 CURVE = "curve-"
-LOOKERS = {"native": "native code for this torch", "python": "libaltgrad_torch.so"}
 
 
 class NotHere(Skipped):
@@ -22,7 +21,7 @@ class NotHere(Skipped):
 
 
 def place(device):
-    """Of the machine: {"where": words, "device": what a model needs, "tensors": who looks at them}."""
+    """Of the machine: {"where": words, "device": what a model needs}."""
     import platform
     import torch
     found = {"python": platform.python_version(), "torch": torch.__version__}
@@ -38,9 +37,6 @@ def place(device):
     where += f", torch {torch.__version__}, Python {platform.python_version()}"
     if device.startswith(("cuda", STAND_IN)):
         found["device"] = find(device).state()
-        from altgrad._binding.binder import binder
-        found["tensors"] = binder()
-        where += f", tensors looked at by {LOOKERS[found['tensors']]}"
     return found | {"where": where}
 
 

@@ -16,17 +16,3 @@ torch = pytest.importorskip("torch")
 def reproducible():
     torch.set_num_threads(1)
     torch.manual_seed(0)
-
-
-@pytest.fixture(params=["python", "native"])
-def binder(request, monkeypatch):
-    """Both that may look at the tensors; skips the one that is not there."""
-    import altgrad
-    from altgrad import _native
-    if request.param == "native":
-        try:
-            _native.native()
-        except altgrad.Error as error:
-            pytest.skip(str(error))
-    monkeypatch.setenv("ALTGRAD_BINDER", request.param)
-    return request.param

@@ -42,21 +42,20 @@ def test_the_level_of_the_cpu(flags, machine, words):
     assert shown(_doctor.cpu(_cpu.parse(text, machine))).startswith(words)
 
 
-STEPPED = dict(version="2.11.0+cu130", cuda="13.0", native="", binder="native", ms=3.0)
+STEPPED = dict(version="2.11.0+cu130", cuda="13.0", known=True, ms=3.0)
 
 
 @pytest.mark.parametrize("found, state, words", [
     (STEPPED, OK, "ok torch: 2.11.0+cu130, for CUDA 13.0"),
-    (STEPPED, OK, "ok native module: for torch 2.11.0+cu130 and this Python"),
-    (STEPPED, OK, "AdamW on the CPU, 3.0 ms, the first one; tensors are looked at by native code"),
+    (STEPPED, OK, "ok torch's objects: libaltgrad_torch.so knows where"),
+    (STEPPED, OK, "AdamW on the CPU, 3.0 ms, the first one"),
     ({**STEPPED, "cuda": None}, OK, "for CPUs only"),
     ({**STEPPED, "version": "2.9.1"}, NOTE, "note torch: 2.9.1, for CUDA 13.0 -> altgrad is tested with torch 2.10"),
-    ({**STEPPED, "native": "is not in /lib", "binder": "python"}, NOTE, "note native module: is not in /lib -> none needed"),
-    ({**STEPPED, "native": "x", "binder": "python"}, OK, "tensors are looked at by libaltgrad_torch.so"),
+    ({**STEPPED, "known": False}, NOTE, "note torch's objects: this torch keeps something elsewhere than altgrad knows -> none needed"),
     (dict(failed="No module named 'torch'"), BAD, "BAD torch: No module named 'torch' -> pip install torch"),
     ({}, BAD, "BAD torch: said nothing"),
     (dict(version="2.11.0", failed="no bundle"), BAD, "BAD a step: no bundle")])
-def test_torch_the_native_module_and_a_step(found, state, words):
+def test_torch_its_objects_and_a_step(found, state, words):
     line, = [line for line in _doctor.torch(found) if words in shown(line)]
     assert line.state == state
 

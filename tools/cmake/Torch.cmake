@@ -11,7 +11,7 @@ endif()
 if(ALTGRAD_PYTHON AND NOT "${ALTGRAD_TORCH_PYTHON}" STREQUAL "${ALTGRAD_PYTHON}")
   execute_process(
     COMMAND ${ALTGRAD_PYTHON} -c
-      "import os, sysconfig, torch, torch.utils.cpp_extension as c; print(*c.include_paths(), sep=';'); print(os.path.join(os.path.dirname(torch.__file__), 'lib')); print(int(torch._C._GLIBCXX_USE_CXX11_ABI)); print(torch.__version__); print(sysconfig.get_path('include')); print(sysconfig.get_config_var('EXT_SUFFIX'))"
+      "import os, torch, torch.utils.cpp_extension as c; print(*c.include_paths(), sep=';'); print(os.path.join(os.path.dirname(torch.__file__), 'lib')); print(int(torch._C._GLIBCXX_USE_CXX11_ABI)); print(torch.__version__)"
     RESULT_VARIABLE torch_lacks OUTPUT_VARIABLE torch_facts ERROR_QUIET
     OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(torch_lacks EQUAL 0)
@@ -22,15 +22,11 @@ if(ALTGRAD_PYTHON AND NOT "${ALTGRAD_TORCH_PYTHON}" STREQUAL "${ALTGRAD_PYTHON}"
     list(GET torch_facts 1 torch_lib)
     list(GET torch_facts 2 torch_abi)
     list(GET torch_facts 3 torch_version)
-    list(GET torch_facts 4 python_include)
-    list(GET torch_facts 5 python_suffix)
     set(ALTGRAD_TORCH_PYTHON ${ALTGRAD_PYTHON} CACHE INTERNAL "the Python that was asked")
     set(ALTGRAD_TORCH_INCLUDE ${torch_include} CACHE INTERNAL "torch's header folders")
     set(ALTGRAD_TORCH_LIB ${torch_lib} CACHE INTERNAL "torch's library folder")
     set(ALTGRAD_TORCH_ABI ${torch_abi} CACHE INTERNAL "torch's _GLIBCXX_USE_CXX11_ABI")
     set(ALTGRAD_TORCH_VERSION ${torch_version} CACHE INTERNAL "torch's version")
-    set(ALTGRAD_PYTHON_INCLUDE ${python_include} CACHE INTERNAL "where that Python's headers would be")
-    set(ALTGRAD_PYTHON_SUFFIX ${python_suffix} CACHE INTERNAL "what an extension of that Python ends with")
   else()
     unset(ALTGRAD_TORCH_PYTHON CACHE)
   endif()

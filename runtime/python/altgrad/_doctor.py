@@ -77,7 +77,7 @@ def cpu(found):
 
 
 def torch(found):
-    """Lines about torch, the native module and a first step, from what a process found that tried them."""
+    """Lines about torch, libaltgrad_torch.so and a first step, from what a process found that tried them."""
     failed = found.get("failed")
     if "version" not in found:
         return [Line(BAD, "torch", failed or "said nothing",
@@ -87,22 +87,17 @@ def torch(found):
     if tuple(map(_digits, found["version"].split(".")[:2])) < (2, 10):
         lines[0] = Line(NOTE, "torch", f"{found['version']}, {kind}",
                         "altgrad is tested with torch 2.10 and newer")
-    if found.get("native"):
-        lines.append(Line(NOTE, "native module", found["native"],
-                          "none needed: libaltgrad_torch.so does the same beside every torch; a step of many "
-                          "small tensors takes longer"))
-    elif "native" in found:
-        lines.append(Line(OK, "native module", f"for torch {found['version']} and this Python"))
+    if found.get("known"):
+        lines.append(Line(OK, "torch's objects", "libaltgrad_torch.so knows where they keep what a step reads"))
+    elif "known" in found:
+        lines.append(Line(NOTE, "torch's objects", "this torch keeps something elsewhere than altgrad knows",
+                          "none needed: it is asked for it, and a step of many small tensors takes longer"))
     if "ms" in found:
-        lines.append(Line(OK, "a step", f"AdamW on the CPU, {found['ms']:.1f} ms, the first one; tensors "
-                                        f"are looked at by {_LOOKERS[found['binder']]}"))
+        lines.append(Line(OK, "a step", f"AdamW on the CPU, {found['ms']:.1f} ms, the first one"))
     else:
         lines.append(Line(BAD, "a step", failed or "said nothing",
                           "the lines above may say why; if not, these words are a report's"))
     return lines
-
-
-_LOOKERS = {"native": "native code", "python": "libaltgrad_torch.so"}
 
 
 def _digits(text):

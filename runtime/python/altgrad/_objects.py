@@ -1,7 +1,7 @@
 """Where torch's objects keep what libaltgrad_torch.so reads of them, found by trying it out.
 
 An object is that to which `tensor._cdata` points. Numbers are bytes. What torch keeps in no single place is at -1, and
-then torch is asked for it.
+then torch is asked for it. Some words of an object are whatever was in memory before, so several objects are compared.
 """
 
 from ctypes import c_uint32, c_uint64
@@ -13,6 +13,7 @@ from ._library import Error
 
 _WORDS = 23  # of an object, which has no less
 _UNCLEAR = -1, 0
+_MANY = 4
 
 
 @cache
@@ -40,12 +41,13 @@ def keys():
 def version():
     """(where an object points to its version counter, where the count lies there, 32 bits wide).
 
-    A tensor shares its counter with a view, and not with `data`.
+    A tensor shares its counter with its views, and `data` has one of its own each time.
     """
     found = set()
     for tensor in _samples():
-        words = [_words_of(of) for of in (tensor, tensor.detach(), tensor.data)]
-        places = _places(words, lambda own, view, apart: own == view != apart)
+        views, others = [tensor.detach() for _ in range(_MANY)], [tensor.data for _ in range(_MANY)]
+        words = [_words_of(of) for of in (tensor, *views, *others)]
+        places = _places(words, lambda own, *of: {own} == {*of[:_MANY]} and len({own, *of[_MANY:]}) == 1 + _MANY)
         if len(places) != 1:
             return _UNCLEAR
         counts = range(7)  # of 32 bits: no counter is smaller
@@ -60,9 +62,10 @@ def version():
 
 def gradient():
     """(where an object points to what autograd keeps, where the gradient lies there, what is there without one)."""
-    plain, param = _samples()
-    words = [_words_of(of) for of in (param, param.data, plain)]
-    places = _places(words, lambda param, data, plain: param and not data and not plain)
+    _, param = _samples()
+    params, others = [param, *[torch.nn.Parameter(param.data) for _ in range(_MANY)]], [param.data for _ in range(_MANY)]
+    words = [_words_of(of) for of in (*params, *others)]
+    places = _places(words, lambda *of: len({0, *of[:1 + _MANY]}) == 2 + _MANY and {*of[1 + _MANY:]} == {0})
     if len(places) != 1:
         return _UNCLEAR + (0,)
     kept = (c_uint64 * 12).from_address(words[0][places[0]])

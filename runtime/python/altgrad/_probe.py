@@ -10,7 +10,7 @@ import sys
 
 SECONDS = 120
 
-# torch, the native module, one step. What has been found is printed before more is tried.
+# torch, the library for it, one step. What has been found is printed before more is tried.
 TORCH = """
 import json, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -19,13 +19,8 @@ def say(**found):
 import torch
 say(version=torch.__version__, path=torch.__file__, cuda=torch.version.cuda)
 import altgrad
-from altgrad import _native
-try:
-    _native.native()
-    say(native="")
-except altgrad.Error as error:
-    say(native=str(error))
-from altgrad._binding import binder
+from altgrad._core import knows
+say(known=min(knows().keys, knows().counter, knows().autograd) >= 0)
 param = torch.nn.Parameter(torch.ones(5))
 optimizer = altgrad.optim.AdamW([param], lr=0.5)
 param.grad = torch.ones(5)
@@ -33,7 +28,7 @@ start = time.perf_counter()
 optimizer.step()
 if not bool((param < 0.6).all()):
     raise SystemExit(f"a step of AdamW gave {param.tolist()}")
-say(binder=binder.binder(), ms=1e3 * (time.perf_counter() - start))
+say(ms=1e3 * (time.perf_counter() - start))
 """
 
 # The driver as the runtime opens it, by the name of its library and nothing else.

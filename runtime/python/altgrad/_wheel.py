@@ -27,9 +27,6 @@ def native_files():
     files = [(build / "lib" / "libaltgrad.so", Path("lib/libaltgrad.so")),
              (build / "lib" / "libaltgrad_torch.so", Path("lib/libaltgrad_torch.so")),
              (build / "bin" / "altgrad-opt", Path("bin/altgrad-opt"))]
-    # One for the torch and the Python at hand; others do without.
-    files += [(path, Path("lib") / path.name)
-              for path in sorted((build / "lib").glob("altgrad_native.*"))]
     files += [(path, path) for path in sorted(Path("templates").glob("*.mlir"))]
     bundles = sorted((build / "bundles").glob("*.bundle")) or [build / "bundles"]
     files += [(path, Path("bundles") / path.name) for path in bundles]
@@ -102,7 +99,7 @@ class BuildPy(build_py):
 
 
 class BdistWheel(bdist_wheel):
-    """A wheel for Linux on x86-64 and any Python 3: what knows Python, the package does without."""
+    """A wheel for Linux on x86-64 and any Python 3, whose symbols no library needs."""
 
     def finalize_options(self):
         # Else all of it would lie among the files that are for every platform.
@@ -112,8 +109,7 @@ class BdistWheel(bdist_wheel):
     def get_tag(self):
         platform = super().get_tag()[2]
         if platform == "linux_x86_64" and "bdist_wheel" in self.distribution.commands:
-            # torch's libraries are not looked at: they are the user's, and the native module
-            # is loaded beside the torch that its name says or not at all.
+            # torch's libraries are not looked at: they are the user's.
             newest = max(needed_glibc(source) for source, place in native_files()
                          if place.parts[0] in ("bin", "lib"))
             platform = f"manylinux_2_{max(newest, _GLIBC)}_x86_64"

@@ -193,7 +193,7 @@ def test_what_torch_steps_beside_us_has_the_same_verdict(bound, spoiled):
 
 
 @pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="numbers of a device are copied there")
-def test_a_steady_step_asks_no_operator_of_torch(binder):
+def test_a_steady_step_asks_no_operator_of_torch():
     """They take most of the time of a step whose tensors are small."""
     seen = []
 

@@ -35,7 +35,7 @@ WAYS = {"file": by_file, "state_dict": lambda o, other: other.load_state_dict(o.
 
 @pytest.mark.parametrize("ours", [True, False])
 @pytest.mark.parametrize("way", WAYS)
-def test_skipped_steps_go_on(way, ours, binder):
+def test_skipped_steps_go_on(way, ours):
     scalers = altgrad.amp.GradScaler if ours else torch.amp.GradScaler
     make = lambda ps: altgrad.optim.AdamW(ps, lr=0.1, fused_amp=True, statistics=True, max_grad_norm=1.0)
     params, others = twins.make([(5,), (3,)])
@@ -51,7 +51,7 @@ def test_skipped_steps_go_on(way, ours, binder):
     assert optimizer.skipped_steps == 2
 
 
-def test_a_file_of_a_run_without_a_scaler_says_nothing(binder):
+def test_a_file_of_a_run_without_a_scaler_says_nothing():
     params, others = twins.make([(5,)])
     optimizer, other = altgrad.optim.AdamW(params), altgrad.optim.AdamW(others, fused_amp=True)
     twins.give_grads(params)

@@ -25,7 +25,7 @@ def test_a_rule_of_ones_own(words, error, match):
 
 @pytest.mark.parametrize("value", ["0.001", 1j, torch.tensor(0.2 + 0j), torch.tensor(0.1, device="meta"), None])
 @pytest.mark.parametrize("key", ["lr", "weight_decay"])
-def test_what_a_group_is_given_later(key, value, binder):
+def test_what_a_group_is_given_later(key, value):
     params, = twins.make([(5,)], count=1)
     optimizer = altgrad.optim.AdamW(params, lr=0.1)
     twins.give_grads(params)
@@ -41,7 +41,7 @@ def test_what_a_group_is_given_later(key, value, binder):
 
 @pytest.mark.parametrize("cls", [altgrad.optim.AdamW, altgrad.optim.Lion, altgrad.optim.AdEMAMix])
 @pytest.mark.parametrize("betas", [(0.9,), (0.9, 0.99, 0.5, 0.1), [0.9] * 5])
-def test_betas_of_another_number(cls, betas, binder):
+def test_betas_of_another_number(cls, betas):
     params, = twins.make([(5,)], count=1)
     with pytest.raises((TypeError, ValueError, IndexError)):
         cls(params, lr=0.1, betas=betas)

@@ -5,7 +5,6 @@ import torch
 
 import altgrad
 
-pytestmark = pytest.mark.usefixtures("binder")
 KEYS = ["draws", "norm_history"]
 
 

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import altgrad
 
-pytestmark = [pytest.mark.usefixtures("binder", "every_size"), pytest.mark.skipif(
+pytestmark = [pytest.mark.usefixtures("every_size"), pytest.mark.skipif(
     "ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="test_on_a_device.py: GPUs sum in the step")]
 
 

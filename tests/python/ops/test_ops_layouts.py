@@ -78,7 +78,7 @@ def test_what_torch_does_not_write_we_do_not():
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-def test_a_gradient_that_is_there_twice_is_scaled_twice_as_by_torch(gaps, binder):
+def test_a_gradient_that_is_there_twice_is_scaled_twice_as_by_torch(gaps):
     lists = []
     for _ in range(2):
         torch.manual_seed(0)

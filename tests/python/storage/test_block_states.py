@@ -13,7 +13,6 @@ import altgrad
 from altgrad._storage.blocks import BLOCKED_NUMEL
 
 FP8 = torch.float8_e4m3fn
-pytestmark = pytest.mark.usefixtures("binder")
 
 
 def params(*shapes, dtype=torch.float32):

@@ -6,7 +6,6 @@ import torch
 import altgrad
 from narrowmodels import NARROW, largest_update
 
-pytestmark = pytest.mark.usefixtures("binder")
 
 
 @pytest.mark.parametrize("name", NARROW)

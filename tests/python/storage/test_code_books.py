@@ -14,7 +14,6 @@ import altgrad
 sys.path.append(str(Path(__file__).parents[2] / "differential"))
 import books  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("binder")
 BOOK = {"exp_avg": "bnb8", "exp_avg_sq": "bnb8u"}
 
 

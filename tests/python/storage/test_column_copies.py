@@ -11,7 +11,6 @@ import altgrad
 
 from copies import bytes_of, made, matrix_of, mx
 
-pytestmark = pytest.mark.usefixtures("binder")
 KEYS = "copy", "copy_scale", "copy_columns", "copy_columns_scale"
 
 

@@ -9,7 +9,6 @@ import torch
 import altgrad
 
 WORDS = "m=int8:32:f16,softsign v=uint8:32:f16,sqrt"
-pytestmark = pytest.mark.usefixtures("binder")
 
 
 def made(*shapes, storage=WORDS):

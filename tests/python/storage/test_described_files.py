@@ -10,7 +10,6 @@ import twins
 import altgrad
 import altgrad.optim
 
-pytestmark = pytest.mark.usefixtures("binder")
 SHAPES = [(70, 70), (5, 3)]
 
 

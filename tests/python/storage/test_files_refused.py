@@ -9,7 +9,6 @@ import twins
 import altgrad
 import altgrad.optim
 
-pytestmark = pytest.mark.usefixtures("binder")
 SHAPES = [(64, 128), (5,)]
 
 

@@ -93,7 +93,7 @@ def test_edits_are_taken_bit_by_bit_as_torch_finds_them(dtype, count):
 
 @pytest.mark.parametrize("shape", [(3, 5), (4097,), (70, 1001)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_an_edit_of_a_whole_model_is_taken(dtype, shape, binder):
+def test_an_edit_of_a_whole_model_is_taken(dtype, shape):
     params, = twins.make([shape], dtype=dtype, count=1)
     optimizer = MASTER(params, lr=0.0, decay=0.0)
     twins.give_grads(params)

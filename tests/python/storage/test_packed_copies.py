@@ -11,7 +11,6 @@ import altgrad
 
 from copies import made, mx
 
-pytestmark = pytest.mark.usefixtures("binder")
 
 
 def check(codes, scales, numbers, rule="rceil"):

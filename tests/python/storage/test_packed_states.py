@@ -15,7 +15,6 @@ import twins
 sys.path.append(str(Path(__file__).parents[2] / "differential"))
 import books  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("binder")
 BOOK = {"exp_avg": "torchao4", "exp_avg_sq": "torchao4u"}
 
 

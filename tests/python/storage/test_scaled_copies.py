@@ -11,7 +11,6 @@ import altgrad
 
 from copies import bytes_of, made, mx
 
-pytestmark = pytest.mark.usefixtures("binder")
 
 
 def check(state, numbers, rule="rceil", form="ocp.e4m3fn"):

@@ -10,7 +10,7 @@ import altgrad
 @pytest.mark.parametrize("strided", [False, True])
 @pytest.mark.parametrize("size", [0, 8])
 @pytest.mark.parametrize("which", ["param", "grad", "exp_avg", "step"])
-def test_it_is_refused_and_the_others_stay(which, size, strided, binder):
+def test_it_is_refused_and_the_others_stay(which, size, strided):
     flat = torch.randn(64)
     views = [flat.as_strided((4, 4), (8, 1) if strided else (4, 1), offset)
              for offset in ((0, 4) if strided else (16, 32))]
@@ -33,7 +33,7 @@ def test_it_is_refused_and_the_others_stay(which, size, strided, binder):
 
 @pytest.mark.parametrize("which", ["param", "grad", "exp_avg", "step"])
 @pytest.mark.parametrize("why", ["float64", "differentiable"])
-def test_what_torch_steps_is_refused_too(why, which, binder):
+def test_what_torch_steps_is_refused_too(why, which):
     params = [torch.nn.Parameter(torch.randn(1 << 12, dtype=torch.float64 if why == "float64" else torch.float32))
               for _ in range(2)]
     optimizer = altgrad.optim.AdamW([dict(params=params, differentiable=why != "float64")], lr=0.1)
@@ -56,7 +56,7 @@ def test_what_torch_steps_is_refused_too(why, which, binder):
     lambda ps, norm: altgrad.ops.clip_grad_value_(ps, 1.0) if norm != 3.0 else altgrad.ops.clip_grad_norm_(ps, 1.0, norm),
     lambda ps, norm: altgrad.ops.fused_grad_unscale_clip([p.grad for p in ps], 1.0, 2.0, norm_type=norm, inplace=True),
     lambda ps, norm: altgrad.ops.fused_grad_unscale_clip([p.grad for p in ps], 1.0, 2.0, norm_type=norm)])
-def test_what_torch_clips_is_refused_too(call, dtype, norm, binder):
+def test_what_torch_clips_is_refused_too(call, dtype, norm):
     params = [torch.nn.Parameter(torch.ones(100, dtype=dtype)) for _ in range(2)]
     for param in params:
         param.grad = torch.full_like(param, 5.0)

@@ -11,7 +11,6 @@ import altgrad
 
 from copies import bytes_of, made, matrix_of, mx
 
-pytestmark = pytest.mark.usefixtures("binder")
 PLAIN = "copy=ocp.e4m3fn:128x128"
 WORDS = {"": torch.float32, ",pow2": torch.float32, ":ocp.e8m0,floor": torch.float8_e8m0fnu}
 

@@ -24,7 +24,7 @@ def trained(name, **words):
 
 @pytest.mark.parametrize("gone", ["lost", "none"])
 @pytest.mark.parametrize("name, key", [(name, key) for name, keys in KEYS.items() for key in keys])
-def test_a_file_that_lost_a_state_is_refused(name, key, gone, binder):
+def test_a_file_that_lost_a_state_is_refused(name, key, gone):
     optimizer, params = trained(name)
     before, saved = [p.detach().clone() for p in params], copy.deepcopy(optimizer.state_dict())
     saved["state"][1][key] = None
@@ -37,7 +37,7 @@ def test_a_file_that_lost_a_state_is_refused(name, key, gone, binder):
     assert all(map(torch.equal, before, params))
 
 
-def test_a_parameter_without_any_state_begins(binder):
+def test_a_parameter_without_any_state_begins():
     optimizer, params = trained("AdamW")
     saved = copy.deepcopy(optimizer.state_dict())
     del saved["state"][1]
@@ -50,7 +50,7 @@ def test_a_parameter_without_any_state_begins(binder):
 @pytest.mark.parametrize("name, option, key", [
     ("AdamW", dict(amsgrad=True), "max_exp_avg_sq"), ("RMSprop", dict(centered=True), "grad_avg"),
     ("RMSprop", dict(momentum=0.9), "momentum_buffer")])
-def test_an_option_that_is_switched_on_begins_its_own_state(name, option, key, binder):
+def test_an_option_that_is_switched_on_begins_its_own_state(name, option, key):
     optimizer, params = trained(name)
     optimizer.param_groups[0].update(option)
     twins.give_grads(params)
@@ -58,7 +58,7 @@ def test_an_option_that_is_switched_on_begins_its_own_state(name, option, key, b
     assert all(key in optimizer.state[p] and optimizer.state[p]["step"] == 4 for p in params)
 
 
-def test_a_state_key_that_is_no_text_is_the_users(binder):
+def test_a_state_key_that_is_no_text_is_the_users():
     optimizer, params = trained("AdamW", storage="states=bf16")
     optimizer.state[params[0]][7] = torch.ones(2)
     optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
@@ -70,7 +70,7 @@ def test_a_state_key_that_is_no_text_is_the_users(binder):
 @UNREAD
 @pytest.mark.parametrize("tensor", [True, False])
 @pytest.mark.parametrize("count", [-1.0, -5.0, float("inf"), float("nan"), 1e30])
-def test_a_count_that_counts_nothing_is_refused_at_load_and_in_the_step(count, tensor, binder):
+def test_a_count_that_counts_nothing_is_refused_at_load_and_in_the_step(count, tensor):
     optimizer, params = trained("AdamW")
     before, saved = params[0].detach().clone(), copy.deepcopy(optimizer.state_dict())
     saved["state"][0]["step"] = torch.tensor(count) if tensor else count
@@ -83,7 +83,7 @@ def test_a_count_that_counts_nothing_is_refused_at_load_and_in_the_step(count, t
 
 
 @pytest.mark.parametrize("name", ["AdamW8bit", "AdamW4bit", "AdamWFp8", "LionFp8"])
-def test_memory_that_runs_out_leaves_no_half_of_a_state(name, monkeypatch, binder):
+def test_memory_that_runs_out_leaves_no_half_of_a_state(name, monkeypatch):
     params = [torch.nn.Parameter(torch.randn(4096)) for _ in range(2)]
     optimizer, made = getattr(altgrad.optim, name)(params, lr=0.1), []
     twins.give_grads(params)

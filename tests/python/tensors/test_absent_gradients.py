@@ -22,7 +22,6 @@ def plans(monkeypatch):
     """The plans that are made."""
     made, whole = [], _plan.Plan.bind_tensors
     monkeypatch.setattr(_plan.Plan, "bind_tensors", lambda self, *a: made.append(self) or whole(self, *a))
-    monkeypatch.setenv("ALTGRAD_BINDER", "python")
     return made
 
 
@@ -47,7 +46,7 @@ def check(lists, optimizers):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bits_are_those_of_a_step_without_it(kind, binder):
+def test_bits_are_those_of_a_step_without_it(kind):
     """The other one is bound anew to what has a gradient."""
     lists, optimizers = twins(kind)
     for step in range(8):
@@ -61,7 +60,7 @@ def test_bits_are_those_of_a_step_without_it(kind, binder):
         check(lists, optimizers)
 
 
-def test_an_absent_parameter_is_not_touched(binder):
+def test_an_absent_parameter_is_not_touched():
     lists, (optimizer, _) = twins("AdamW")
     for param in lists[0]:
         param.grad = torch.ones_like(param)
@@ -75,7 +74,7 @@ def test_an_absent_parameter_is_not_touched(binder):
         assert torch.equal(value, bits) and value._version == version
 
 
-def test_an_edit_during_absence_reaches_the_master(binder):
+def test_an_edit_during_absence_reaches_the_master():
     lists, (optimizer, _) = twins("master")
     param = lists[0][0]
     for step in range(4):

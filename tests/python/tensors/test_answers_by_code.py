@@ -64,7 +64,7 @@ def entries(optimizer):
 
 @pytest.mark.parametrize("change", [group_of_its_own, tuples, keys, mapping, entries])
 @pytest.mark.parametrize("kind", [torch.nn.Parameter, WithMain])
-def test_as_torch_asks_it(change, kind, binder):
+def test_as_torch_asks_it(change, kind):
     values = torch.randn(3, 5)
     params = [[kind(v.clone()) for v in values] for _ in "ab"]
     optimizers = [library.optim.AdamW(ps, lr=0.1) for library, ps in zip((altgrad, torch), params)]

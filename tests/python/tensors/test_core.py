@@ -4,6 +4,7 @@ import gc
 import re
 import shutil
 import subprocess
+import weakref
 
 import pytest
 import torch
@@ -16,18 +17,13 @@ from altgrad._binding import table
 LIBRARY = _library.find_library().parent / "libaltgrad_torch.so"
 
 
-@pytest.fixture
-def step(monkeypatch):
-    """Makes an AdamW and its first step, by the library."""
-    monkeypatch.setenv("ALTGRAD_BINDER", "python")
-
-    def call(times=1):
-        params, = twins.make([(3,), (4, 5)] * times, count=1)
-        twins.give_grads(params)
-        optimizer = altgrad.optim.AdamW(params)
-        optimizer.step()
-        return optimizer
-    return call
+def step(times=1):
+    """An AdamW that has made a step."""
+    params, = twins.make([(3,), (4, 5)] * times, count=1)
+    twins.give_grads(params)
+    optimizer = altgrad.optim.AdamW(params)
+    optimizer.step()
+    return optimizer
 
 
 @pytest.mark.skipif(not shutil.which("nm"), reason="no nm")
@@ -59,6 +55,12 @@ def test_a_broken_one_is_told(fresh, monkeypatch, tmp_path):
     assert caught.value.status == "BROKEN"
 
 
+def test_one_that_uses_another_runtime_is_refused(fresh, monkeypatch):
+    monkeypatch.setattr(_core.ctypes, "cast", lambda *given: _core.ctypes.c_void_p(1))
+    with pytest.raises(altgrad.Error, match="found another libaltgrad.so"):
+        _core.core()
+
+
 def test_a_torch_with_other_objects_is_told(monkeypatch):
     class Other:
         _cdata = 1
@@ -75,7 +77,7 @@ def test_all_of_this_torchs_objects_is_known():
 
 
 @pytest.mark.parametrize("lacks", UNKNOWN)
-def test_where_objects_are_not_understood_torch_is_asked(step, lacks):
+def test_where_objects_are_not_understood_torch_is_asked(lacks):
     """The same numbers and versions."""
     twins = []
     for known in ({}, {lacks: UNKNOWN[lacks]}):
@@ -92,7 +94,7 @@ def test_where_objects_are_not_understood_torch_is_asked(step, lacks):
 
 
 @pytest.mark.parametrize("change", ["resize", "data", "swap", "dtype"])
-def test_what_a_state_has_become_is_seen(step, change):
+def test_what_a_state_has_become_is_seen(change):
     optimizer = step()
     bound, = optimizer._built.tables
     state = optimizer.state[optimizer._ours[1]]["exp_avg"]
@@ -109,7 +111,7 @@ def test_what_a_state_has_become_is_seen(step, change):
     assert bound.fresh(optimizer._ours, optimizer.state) == table.STALE
 
 
-def test_many_parameters_make_no_more_work_for_the_collector(step):
+def test_many_parameters_make_no_more_work_for_the_collector():
     counted = []
     for times in (1, 40):
         optimizer = step(times)
@@ -121,3 +123,35 @@ def test_many_parameters_make_no_more_work_for_the_collector(step):
         finally:
             gc.enable()
     assert counted[1] < counted[0] + 10
+
+
+def test_an_optimizer_that_its_parameter_leads_to_is_collected():
+    optimizer = step()
+    optimizer.param_groups[0]["params"][0].optimizer = optimizer
+    gone = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    assert gone() is None
+
+
+def test_swapped_tensors_are_seen():
+    optimizer = step()
+    param = optimizer._ours[0]
+    other = torch.nn.Parameter(torch.full((3,), 5.0))
+    param.grad = other.grad = None
+    torch.utils.swap_tensors(param, other)
+    gc.collect()
+    del other
+    param.grad = torch.ones(3)
+    optimizer.step()
+    assert (param != 5.0).all() and (param > 4.9).all()
+    assert optimizer.state[param]["step"] == 2
+
+
+def test_a_refusal_of_the_runtime_has_its_status():
+    optimizer = step()
+    bound, = optimizer._built.tables
+    bound.rows[0].cell = 7
+    with pytest.raises(altgrad.Error, match=r"group is 7, not in") as caught:
+        table.TensorTable(bound.bundle, bound.rows, [0], optimizer._ours, [], optimizer.state)
+    assert caught.value.status == "INVALID"

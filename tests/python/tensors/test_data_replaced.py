@@ -81,7 +81,7 @@ def test_state_moved_in_any_row(place, key):
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_state_transposed_at_its_address(place, binder):
+def test_state_transposed_at_its_address(place):
     optimizers, params = trained()
     for optimizer, ps in zip(optimizers, params):
         optimizer.state[ps[place]]["exp_avg"].t_()

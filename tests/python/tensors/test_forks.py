@@ -36,7 +36,7 @@ def in_child(work, seconds=30):
 
 
 @pytest.mark.parametrize("make", [lambda ps: altgrad.optim.AdamW(ps), lambda ps: altgrad.optim.SGD(ps, momentum=0.9)])
-def test_while_another_thread_steps(make, binder):
+def test_while_another_thread_steps(make):
     params, = twins.make([(1 << 18,)] * 4, count=1)
     optimizer, stop = make(params), threading.Event()
     twins.give_grads(params)
@@ -61,7 +61,7 @@ def test_while_another_thread_steps(make, binder):
     optimizer.step()
 
 
-def test_a_thread_that_forks_within_its_own_step_goes_on(binder):
+def test_a_thread_that_forks_within_its_own_step_goes_on():
     params, = twins.make([(5,)], count=1)
     optimizer = altgrad.optim.AdamW(params)
     twins.give_grads(params)

@@ -22,7 +22,7 @@ class Number:
 
 
 @pytest.fixture
-def trained(binder):
+def trained():
     params, = twins.make([(300,), (300,)], count=1)
     twins.give_grads(params)
     optimizer = altgrad.optim.AdamW(params, lr=0.1)

@@ -27,7 +27,7 @@ CASES = {
 
 @pytest.mark.parametrize("loaded", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_later_steps_go_on(name, loaded, binder):
+def test_later_steps_go_on(name, loaded):
     make, touch = CASES[name]
     params, others = twins.make([(64, 65), (3, 5)])
     optimizer, other = make(params), make(others)

@@ -6,7 +6,7 @@ import twins
 import altgrad
 
 
-def test_more_than_one_thread_looks_at(binder):
+def test_more_than_one_thread_looks_at():
     torch.set_num_threads(2)
     with torch.inference_mode():
         params = twins.make([(3,)] * 600)

@@ -6,7 +6,7 @@ import twins
 import altgrad
 
 
-def test_every_gradient_is_negated_where_it_is_a_view(binder):
+def test_every_gradient_is_negated_where_it_is_a_view():
     values = [torch.randn(4), torch.randn(4)]
     params = [[torch.nn.Parameter(torch._neg_view(values[0].clone())),
                torch.nn.Parameter(values[1].clone())] for _ in "ab"]

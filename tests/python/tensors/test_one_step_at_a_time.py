@@ -9,7 +9,7 @@ import twins
 import altgrad
 
 
-def test_threads_take_turns(binder, monkeypatch):
+def test_threads_take_turns(monkeypatch):
     params, = twins.make([(64, 64)], count=1)
     optimizer = altgrad.optim.SGD(params, lr=1.0, max_grad_norm=1e9)
     params[0].grad, before = torch.ones(64, 64).t(), params[0].detach().clone()

@@ -12,7 +12,7 @@ import altgrad
 @pytest.mark.parametrize("make", [lambda ps: altgrad.optim.AdamW(ps), lambda ps: altgrad.optim.SGD(ps),
                                   lambda ps: altgrad.optim.GridOptim(ps)])
 @pytest.mark.parametrize("tracer", ["make_fx", "fake", "jit"])
-def test_it_is_refused_and_nothing_moves(tracer, make, grad, binder):
+def test_it_is_refused_and_nothing_moves(tracer, make, grad):
     params, = twins.make([(4, 3)], count=1)
     optimizer = make(params)
     twins.give_grads(params)

@@ -17,7 +17,7 @@ from .._core import TYPES, core
 from .._plan import Plan
 
 _WORDS = [FORMATS[dtype] for dtype in PARAM_DTYPES]
-_MOST = 256
+_MOST, _MOST_TENSORS = 256, 1 << 18  # plans of a thread, and tensors in them
 
 
 class Bound:
@@ -136,7 +136,7 @@ class _Kept(threading.local):
     """Plans are used by one thread at a time."""
 
     def __init__(self):
-        self.bound, self.ones = OrderedDict(), {}
+        self.bound, self.ones, self.tensors = OrderedDict(), {}, 0
 
 
 _kept = _Kept()
@@ -156,8 +156,10 @@ def bound_to(seen, flags, copies=None, into=None, rows=None):
     bound = _kept.bound.get(key)
     if bound is None:
         bound = _kept.bound[key] = Bound(seen, flags, copies is not None, into, rows)
-        if len(_kept.bound) > _MOST:
-            _kept.bound.popitem(last=False)
+        _kept.tensors += len(seen.kinds)
+        while len(_kept.bound) > _MOST or len(_kept.bound) > 1 and _kept.tensors > _MOST_TENSORS:
+            (*_, kinds, _, _), _ = _kept.bound.popitem(last=False)
+            _kept.tensors -= len(kinds)
     else:
         _kept.bound.move_to_end(key)
     return bound

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from .._binding.binder import make_table
+from .._binding.table import TensorTable
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, check_units, dtype_of, is_dense, name_of)
@@ -84,7 +84,7 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     make_states(optimizer, [(part.bundle, row) for part in parts for row in part.rows])
     busy = {row.place for row in rows}
     idle = [place for place in range(len(params)) if place not in busy]
-    tables = [make_table(part.bundle, part.rows, [index for _, index in part.cells], params,
+    tables = [TensorTable(part.bundle, part.rows, [index for _, index in part.cells], params,
                          idle if part is parts[0] else [], optimizer.state) for part in parts]
     uncounted = [(row.param, optimizer.state[row.param][optimizer._count_key]) for part in parts
                  for row in part.rows

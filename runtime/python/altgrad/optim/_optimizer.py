@@ -8,7 +8,7 @@ import torch
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
-from .._binding.binder import make_groups
+from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
 from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
 from .._binding.sums import NormHooks
@@ -308,7 +308,7 @@ class Optimizer(RuleNames, Traced):
         kinds = Kinds(self.param_groups, self._kind_of)
         check_tuples(type(self), self.param_groups)
         check_ranks(self)
-        watched = make_groups(self.param_groups, {*kinds.keys, *self._older})
+        watched = Groups(self.param_groups, {*kinds.keys, *self._older})
         theirs = left_to_torch(self) if self._falls_back else None
         left = theirs.ids if theirs else ()
         ours = [p for p in watched.params if id(p) not in left]
