@@ -12,7 +12,12 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 find_python() {
-  command -v "python$1" || ls -d "$HOME/.pyenv/versions/$1".*/bin/python 2>/dev/null | tail -1
+  # pyenv's stand-ins on PATH are no Pythons where that version is not switched on.
+  if "python$1" -c "" 2>/dev/null; then
+    command -v "python$1"
+  else
+    ls -d "$HOME/.pyenv/versions/$1".*/bin/python 2>/dev/null | tail -1
+  fi
 }
 
 [ $# -gt 0 ] || set -- 2.10.0:3.10 2.12.0:3.12 2.15.0:3.13
