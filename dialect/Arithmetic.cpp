@@ -63,11 +63,9 @@ static constexpr AllowedOperation operations[] = {
     {"math.exp", "f64", "the exponential function, to within 2 units in the last place",
      "%c = math.exp %lr : f64"},
     {"altgrad.reduce", "f32, i1",
-     "add, sumsq (sum of squares), max or and (of i1) of all elements of this tensor",
+     "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and or count (of i1) of all "
+     "elements of this tensor; over block<1x32>: max or absmax of each run of 32 (16 to 256) neighbours",
      "%c = altgrad.reduce sumsq %g over tensor : f32"},
-    {"altgrad.block_reduce", "f32",
-     "the largest value of each run of 16, 32, 64, 128 or 256 neighbouring elements",
-     "%c = altgrad.block_reduce max %g over 32 : f32"},
     {"altgrad.binade", "f32", "the largest power of two that is at most the magnitude",
      "%c = altgrad.binade %g : f32"},
     {"altgrad.index", "i64", "the place of this element in its whole tensor, from 0",

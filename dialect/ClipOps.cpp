@@ -26,8 +26,8 @@ LogicalResult NormOp::verify() {
   if (getValues().empty())
     return emitOpError("is of no list");
   // norm_c2
-  if (getScope() == Scope::Group)
-    return emitOpError("is over unit, tensor or step, not over a group");
+  if (getScope() == Scope::Group || getScope() == Scope::Block)
+    return emitOpError() << "is over unit, tensor or step, not over a " << stringifyScope(getScope());
   // norm_c3
   if (getScope() != Scope::Step && getValues().size() > 1)
     return emitOpError() << "over " << stringifyScope(getScope())
@@ -67,7 +67,7 @@ std::string altgrad::whyNotClip(Operation &op, const Variances &variances) {
     return "rounds a number that differs between elements; quantize does";
   auto across = dyn_cast<AcrossOp>(op);
   // across_c1
-  if (across && variances.of(across.getNumber()) != Variance::Tensor)
+  if (across && variances.scopeOf(across.getNumber()) != Scope::Tensor)
     return "adds up a number that is not one for each tensor";
   // across_c2
   if (across && isa<BlockArgument>(across.getNumber()))

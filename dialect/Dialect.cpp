@@ -42,24 +42,15 @@ bool altgrad::isBlock(int64_t block) {
 
 LogicalResult altgrad::TensorsType::verify(
     llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr format,
-    unsigned block, unsigned columns, bool packed) {
+    BlockAttr block, bool packed) {
   // tensors_c1
-  if (block != 1 && !isBlock(block))
-    return emitError() << "a block is a power of two from " << minBlock << " to " << maxBlock
-                       << ", got " << block;
+  if (std::string why = whyNotCut(block); !why.empty())
+    return emitError() << why;
   // tensors_c2
-  if (columns == 1 && block != columnBlock)
-    return emitError() << "a block of a column has " << columnBlock
-                       << " elements, got " << block;
-  // tensors_c4
-  if (columns > 1 && block != squareBlock)
-    return emitError() << "a square has " << squareBlock
-                       << " rows and columns, got " << block;
-  // tensors_c3
-  if (packed && (!format.toFormat().canPack() || block != 1))
+  if (packed && (!format.toFormat().canPack() || !block.isElement()))
     return emitError() << "codes of 4 bits are packed, one for each element; "
                        << format << " has " << format.getBits() << " bits, and "
-                       << block << (block == 1 ? " element has" : " elements share")
+                       << (block.isElement() ? "1 element has" : "several elements share")
                        << " one";
   return success();
 }
@@ -79,20 +70,14 @@ Type altgrad::TensorsType::parse(AsmParser &parser) {
   } else if (parser.parseAttribute(format)) {
     return {};
   }
-  unsigned block = 1;
-  if (succeeded(parser.parseOptionalKeyword("per")) &&
-      parser.parseInteger(block))
+  BlockAttr block = BlockAttr::get(parser.getContext(), 1, 1);
+  if (succeeded(parser.parseOptionalKeyword("per")) && parseExtents(parser, block))
     return {};
-  unsigned columns = 0;
-  if (block > 1 && succeeded(parser.parseOptionalKeyword("columns")))
-    columns = 1;
-  else if (block > 1 && succeeded(parser.parseOptionalKeyword("squares")))
-    columns = squareBlock;
   bool packed = succeeded(parser.parseOptionalKeyword("packed"));
   if (parser.parseGreater())
     return {};
   return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    format, block, columns, packed);
+                    format, block, packed);
 }
 
 void altgrad::TensorsType::print(AsmPrinter &printer) const {
@@ -102,9 +87,10 @@ void altgrad::TensorsType::print(AsmPrinter &printer) const {
     printer.printAttribute(getFormat());
   else
     printer << name;
-  if (getBlock() > 1)
-    printer << " per " << getBlock()
-            << (isOfSquares() ? " squares" : getColumns() ? " columns" : "");
+  if (isShared()) {
+    printer << " per ";
+    printExtents(printer, getBlock());
+  }
   if (getPacked())
     printer << " packed";
   printer << ">";

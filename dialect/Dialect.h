@@ -42,6 +42,13 @@ mlir::Type squaresOf(mlir::Type type);
 
 #include "dialect/PhaseWork.h.inc"
 
+namespace altgrad {
+/// Whether a reduction is of truth values.
+inline bool isOfFlags(Reduction kind) { return kind == Reduction::And || kind == Reduction::Count; }
+/// How what a sweep has reduced is combined: counts are added.
+inline Reduction foldedBy(Reduction kind) { return kind == Reduction::Count ? Reduction::Add : kind; }
+} // namespace altgrad
+
 #define GET_OP_CLASSES
 #include "dialect/Ops.h.inc"
 
@@ -52,6 +59,12 @@ std::string whyNotArithmetic(mlir::Operation &op);
 /// One sentence on why `op`, whose operands differ from element to element, may not
 /// compute elements; empty if it may.
 std::string whyNotElement(mlir::Operation &op);
+
+/// `1x32`, and `block<1x32>`, `unit`, `tensor`, `step`.
+mlir::ParseResult parseExtents(mlir::AsmParser &parser, BlockAttr &block);
+void printExtents(mlir::AsmPrinter &printer, BlockAttr block);
+mlir::ParseResult parseOver(mlir::AsmParser &parser, BlockAttr &over);
+void printOver(mlir::AsmPrinter &printer, mlir::Operation *, BlockAttr over);
 
 bool isIdentifier(llvm::StringRef name);
 
@@ -66,7 +79,9 @@ constexpr unsigned minBlock = ALTGRAD_BLOCK_LEAST, maxBlock = ALTGRAD_BLOCK_MOST
 constexpr unsigned columnBlock = 32;
 /// The rows and columns of a square.
 constexpr unsigned squareBlock = 128;
-/// Whether it reduces a block over rows: a column_max or a square_max.
+/// Why no target has such blocks, as the end of a sentence; empty if targets have.
+std::string whyNotCut(BlockAttr block);
+/// Whether it is a reduction over columns or squares: over what only a tile holds.
 bool isTileMax(mlir::Operation *op);
 /// Columns of a tile, which blocks of rows must not be cut by. One for column blocks
 /// has as many rows as these, one that is a square as many rows as columns.

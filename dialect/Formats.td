@@ -39,15 +39,68 @@ def Altgrad_Overflow : I32Enum<"OverflowMode", "what a number beyond the format 
 
 // Scope of a scalar: it has one value, one for each parameter group, or one for each
 // tensor. Reductions may also be over units: equal runs of a tensor's elements, which are
-// the rows of its matrices unless the caller says otherwise.
+// the rows of its matrices unless the caller says otherwise; and over blocks. From the scope
+// with the fewest values to that with the most.
 def Altgrad_Scope : I32Enum<"Scope", "how many values a scalar has", [
     I32EnumCase<"Step", 0, "step">,
     I32EnumCase<"Group", 1, "group">,
     I32EnumCase<"Tensor", 2, "tensor">,
-    I32EnumCase<"Unit", 3, "unit">]> {
+    I32EnumCase<"Unit", 3, "unit">,
+    I32EnumCase<"Block", 4, "block">]> {
   let cppNamespace = "::altgrad";
 }
 def Altgrad_ScopeAttr : EnumAttr<Altgrad_Dialect, Altgrad_Scope, "scope">;
+
+def Altgrad_BlockAttr : AttrDef<Altgrad_Dialect, "Block"> {
+  let mnemonic = "block";
+  let summary = "the elements that share a value";
+  let description = [{
+    A tensor counts as one matrix that has the rows of all its matrices. With R x C, element
+    (i, j) is in block (i / R, j / C); the last blocks of both directions may be short. A `?`
+    is the whole extent of the tensor. Blocks of a row are runs of memory: element i of the
+    tensor is in block i / C, and a run may go on in the next row. A name stands for what is
+    larger, or is no rectangle.
+
+    ```mlir
+    #altgrad.block<1x1>
+    #altgrad.block<1x32>
+    #altgrad.block<32x1>
+    #altgrad.block<128x128>
+    #altgrad.block<1x?>
+    #altgrad.block<unit>
+    #altgrad.block<tensor>
+    #altgrad.block<step>
+    ```
+
+    Constraints:
+
+    - (geometry_c1) both extents are at least 1.
+  }];
+  // Of a name both extents are 0.
+  let parameters = (ins EnumParameter<Altgrad_Scope>:$scope, "int64_t":$rows, "int64_t":$columns);
+  let builders = [AttrBuilder<(ins "::altgrad::Scope":$scope), [{ return $_get($_ctxt, scope, 0, 0); }]>,
+    AttrBuilder<(ins "int64_t":$rows, "int64_t":$columns),
+                [{ return $_get($_ctxt, ::altgrad::Scope::Block, rows, columns); }]>];
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    bool isElement() const { return getRows() == 1 && getColumns() == 1; }
+    /// Whether it is a tensor, by its extents.
+    bool isWhole() const {
+      return ::mlir::ShapedType::isDynamic(getRows()) && ::mlir::ShapedType::isDynamic(getColumns());
+    }
+    /// Neighbours in memory, of which there are getColumns(); an element is one.
+    bool isRun() const { return getRows() == 1 && !::mlir::ShapedType::isDynamic(getColumns()); }
+    /// Its elements in the longer direction.
+    int64_t getLength() const { return std::max(getRows(), getColumns()); }
+    /// Whether it goes over rows of a matrix, so that a tile has to hold it.
+    bool isOverRows() const { return getScope() == Scope::Block && getRows() != 1; }
+    /// What differs where this or `other` differs.
+    BlockAttr meet(BlockAttr other) const;
+    /// Whether what is the same in a block of this kind is so in one of `other`, too.
+    bool covers(BlockAttr other) const { return meet(other) == other; }
+  }];
+}
 
 def Altgrad_Dimension : I32Enum<"Dimension", "which extent of a tensor", [
     I32EnumCase<"Rows", 0, "rows">,
@@ -61,7 +114,9 @@ def Altgrad_Reduction : I32Enum<"Reduction", "how elements are combined", [
     I32EnumCase<"Add", 0, "add">,
     I32EnumCase<"SumSq", 1, "sumsq">,
     I32EnumCase<"Max", 2, "max">,
-    I32EnumCase<"And", 3, "and">]> {
+    I32EnumCase<"And", 3, "and">,
+    I32EnumCase<"AbsMax", 4, "absmax">,
+    I32EnumCase<"Count", 5, "count">]> {
   let cppNamespace = "::altgrad";
 }
 def Altgrad_ReductionAttr : EnumAttr<Altgrad_Dialect, Altgrad_Reduction, "reduction">;

@@ -10,8 +10,8 @@ static LogicalResult verifyLists(Operation *op, TensorsType upper,
                                  TensorsType lower) {
   StringRef rest = lower.getFormat().getKnownName();
   // split_c1
-  if (upper.getFormat().getKnownName() != "bf16" || upper.getBlock() != 1 ||
-      (rest != "int16" && rest != "int8") || lower.getBlock() != 1)
+  if (upper.getFormat().getKnownName() != "bf16" || upper.isShared() ||
+      (rest != "int16" && rest != "int8") || lower.isShared())
     return op->emitOpError() << "has parts of " << upper << " and " << lower
                              << ", expected bf16 and int16 or int8";
   return success();

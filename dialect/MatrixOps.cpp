@@ -24,7 +24,7 @@ static bool isMatrix(Value value) {
 LogicalResult MatrixOp::verify() {
   TensorsType type = getMatrix().getType();
   // matrix_c1
-  if (!isOperandFormat(type.getFormat()) || type.getBlock() > 1)
+  if (!isOperandFormat(type.getFormat()) || type.isShared())
     return emitOpError() << "is of " << type << "; products take bf16, f16 or f32, with a code for each element";
   return success();
 }

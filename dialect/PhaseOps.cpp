@@ -175,7 +175,7 @@ LogicalResult FoldOp::verify() {
                          << "' gives " << getValue().getType();
   auto isReduced = [&](Value value) {
     auto sweep = value.getDefiningOp<SweepOp>();
-    return sweep && sweep.getReduction(cast<OpResult>(value).getResultNumber()) ==
+    return sweep && foldedBy(sweep.getReduction(cast<OpResult>(value).getResultNumber())) ==
                         getReduction();
   };
   // fold_c2

@@ -62,8 +62,10 @@ double SweepOp::getFlops() {
       ++flops;
     else if (isa<math::FmaOp>(op))
       flops += 2;
+    else if (isa<ScaledQuotientOp>(op))
+      flops += 5;
   for (unsigned i = 0; i < getNumResults(); ++i)
-    flops += getReduction(i) == Reduction::SumSq ? 2 : getReduction(i) == Reduction::Add;
+    flops += getReduction(i) == Reduction::SumSq ? 2 : foldedBy(getReduction(i)) == Reduction::Add;
   return flops;
 }
 
@@ -77,20 +79,23 @@ Workers SweepOp::getWorkers() {
 }
 
 unsigned SweepOp::getBlock() {
-  unsigned block = 1;
+  int64_t block = 1;
+  auto hold = [&](BlockAttr one) { block = std::max(block, one.isRun() ? one.getColumns() : 1); };
   for (OperandRange streams : {getLoads(), getStores()})
-    for (Value stream : streams)
-      if (auto type = cast<TensorsType>(stream.getType()); !type.getColumns())
-        block = std::max({block, type.getBlock(), type.getPacked() ? minBlock : 1});
-  for (auto reduce : getBody().getOps<BlockReduceOp>())
-    block = std::max<unsigned>(block, reduce.getBlock());
+    for (Value stream : streams) {
+      auto type = cast<TensorsType>(stream.getType());
+      hold(type.getBlock());
+      block = std::max<int64_t>(block, type.getPacked() ? minBlock : 1);
+    }
+  for (auto reduce : getBody().getOps<ReduceOp>())
+    hold(reduce.getOver());
   return block;
 }
 
 unsigned SweepOp::getTileRows() {
-  for (Operation &op : getBody().front())
-    if (isTileMax(&op))
-      return isa<SquareMaxOp>(op) ? squareBlock : columnBlock;
+  for (auto reduce : getBody().getOps<ReduceOp>())
+    if (isTileMax(reduce))
+      return reduce.getOver().getRows();
   return 0;
 }
 

@@ -295,19 +295,16 @@ LogicalResult RuleOp::verifyRegions() {
       if (std::string reason = whyNotArithmetic(op); !reason.empty())
         return op.emitOpError() << reason;
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
+      std::string why = whyNotReduced(reduce, variances);
       // rule_c10
-      if (!variances.isElement(reduce.getValue()))
-        return op.emitOpError("reduces a value that is the same for all elements");
+      if (!why.empty())
+        return op.emitOpError() << why;
       // rule_c11
-      if (reduce.getScope() != Scope::Tensor)
-        return op.emitOpError() << "reduces over the "
-                                << stringifyScope(reduce.getScope())
+      if (reduce.getScope() != Scope::Tensor && !reduce.getOver().isRun())
+        return op.emitOpError() << "reduces over the " << stringifyScope(reduce.getScope())
                                 << "; a rule sees one tensor";
       continue;
     }
-    if (auto block = dyn_cast<BlockReduceOp>(op))
-      if (failed(verifyBlock(block, variances)))
-        return failure();
     if (std::string reason = whyNotMatrix(op, variances); !reason.empty())
       return op.emitOpError() << reason;
     bool element = !isMatrixOp(&op) && llvm::any_of(op.getResults(), [&](Value result) {
@@ -323,12 +320,5 @@ LogicalResult RuleOp::verifyRegions() {
                                << " states, the rule has "
                                << getByRole("state").size()
                                << "; write the new value of each, in their order";
-  return success();
-}
-
-LogicalResult ReduceOp::verify() {
-  // reduce_c1
-  if (getScope() == Scope::Group)
-    return emitOpError("reduces over unit, tensor or step, not over a group");
   return success();
 }

@@ -54,7 +54,7 @@ def Altgrad_RuleOp : Altgrad_Op<"rule", [Symbol, IsolatedFromAbove,
     - (rule_c8) exactly one argument has the role `param`, and exactly one `grad`;
     - (rule_c9) at most one argument has the role `step`;
     - (rule_c10) the operand of a reduction differs from element to element;
-    - (rule_c11) a reduction is over the tensor;
+    - (rule_c11) a reduction is over the tensor or over blocks of neighbours;
     - (rule_c12) `yield` gives one value for each state;
     - (rule_c13) at most one argument has the role `value`.
 
@@ -116,18 +116,22 @@ def Altgrad_YieldOp : Altgrad_Op<"yield", [Pure, Terminator,
   let assemblyFormat = "`param` `(` $param `)` (`state` `(` $states^ `)`)? attr-dict";
 }
 
-def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
-    PredOpTrait<"'and' combines i1, the other reductions f32",
-      CPred<"($reduction == ::altgrad::Reduction::And) == "
-            "$value.getType().isInteger(1)">>]> {
-  let summary = "combine the elements of a tensor, or of all tensors, in a fixed order";
+def Altgrad_Reduced : AnyTypeOf<[F32, I1, VectorOfRankAndType<[1], [F32]>], "f32 or i1">;
+
+def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, InferTypeOpAdaptor,
+    PredOpTrait<"'and' and 'count' combine i1, the other reductions f32",
+      CPred<"::altgrad::isOfFlags($reduction) == $value.getType().isInteger(1)">>]> {
+  let summary = "combine the elements of each block, tensor or of all tensors, in a fixed order";
   let description = [{
-    `add` is the sum and `sumsq` the sum of squares. `max` is the largest value, or
-    NaN if any value is NaN. `and` is true if all values are true.
+    `add` is the sum and `sumsq` the sum of squares. `max` is the largest value and `absmax` the
+    largest magnitude; both are NaN if any value is NaN. `and` is true if all values are true. `count`
+    is how many of them are, as an f32: it is exact up to 2^24.
 
     `over tensor` gives one value for each tensor and `over step` one for all tensors.
     `over unit` gives one value for each unit of a tensor: a unit is a run of neighbours,
-    and chunks are then counted from its first element.
+    and chunks are then counted from its first element. `over block<1x32>` gives each element the
+    value of its block (`#altgrad.block`): 32 neighbours, or 32 elements of a column with
+    `block<32x1>`, or 128 rows and columns with `block<128x128>`.
 
     The order of a sum is fixed, so every device and launch geometry gives the same
     bits. A chunk has 4096 elements and 256 lanes; element i belongs to lane i mod 256.
@@ -137,17 +141,32 @@ def Altgrad_ReduceOp : Altgrad_Op<"reduce", [Pure, SameOperandsAndResultType,
 
     ```mlir
     %n = altgrad.reduce sumsq %w over tensor : f32
+    %m = altgrad.reduce absmax %w over block<1x32> : f32
     ```
 
     Constraints:
 
-    - (reduce_c1) the scope is a unit, a tensor or the step; it is not a group.
+    - (reduce_c1) the scope is a block, a unit, a tensor or the step; it is not a group;
+    - (reduce_c2) a block is one of several elements that targets can cut, as in `!altgrad.tensors`;
+    - (reduce_c3) over a block of neighbours the reduction is `max` or `absmax`, over other blocks `absmax`;
+    - (reduce_c4) only over blocks it is of vectors.
   }];
   let arguments = (ins Altgrad_ReductionAttr:$reduction,
-                       AnyTypeOf<[F32, I1]>:$value, Altgrad_ScopeAttr:$scope);
-  let results = (outs AnyTypeOf<[F32, I1]>:$result);
-  let assemblyFormat = "`` $reduction $value `over` `` $scope attr-dict `:` type($value)";
+                       Altgrad_Reduced:$value, Altgrad_BlockAttr:$over);
+  let results = (outs Altgrad_Reduced:$result);
+  let builders = [OpBuilder<(ins "::altgrad::Reduction":$reduction, "::mlir::Value":$value,
+                                 "::altgrad::Scope":$scope), [{
+    build($_builder, $_state, reduction, value, BlockAttr::get($_builder.getContext(), scope));
+  }]>];
+  let assemblyFormat = "`` $reduction $value `over` custom<Over>($over) attr-dict `:` type($value)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    Scope getScope() { return getOver().getScope(); }
+    /// Whether each element gets the result in the same sweep.
+    bool isOverBlock() { return getScope() == Scope::Block; }
+    /// The neighbours of a block that is a run.
+    unsigned getRun() { return getOver().getColumns(); }
+  }];
 }
 
 def Altgrad_IndexOp : Altgrad_Op<"index", [Pure]> {
@@ -228,6 +247,26 @@ def Altgrad_BinadeOp : Altgrad_Op<"binade", [Pure, SameOperandsAndResultType]> {
   let assemblyFormat = "$number attr-dict `:` type($number)";
 }
 
+def Altgrad_ScaledQuotientOp : Altgrad_Op<"scaled_quotient", [Pure, SameOperandsAndResultType]> {
+  let summary = "a number over the scale of its block";
+  let description = [{
+    The quotient of `number` and `scale` is made of products by `inverse`, which is 1 / scale:
+    q = number * inverse, and q + (number - q * scale) * inverse, each sum with its product
+    rounded once. Where number and scale are finite that is the quotient rounded once
+    (tests/numeric/quotients.cpp); of what is not finite it is NaN. The code of a book is that of q,
+    too, wherever q is not next to the middle between two of its numbers.
+
+    ```mlir
+    %q = altgrad.scaled_quotient %w by %scale with %inverse : f32
+    ```
+  }];
+  let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$number,
+                       AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$scale,
+                       AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$inverse);
+  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$quotient);
+  let assemblyFormat = "$number `by` $scale `with` $inverse attr-dict `:` type($number)";
+}
+
 def Altgrad_DimOp : Altgrad_Op<"dim", [Pure,
     DeclareOpInterfaceMethods<Altgrad_PhaseWork, ["getReads"]>]> {
   let summary = "an extent of this tensor";
@@ -243,80 +282,6 @@ def Altgrad_DimOp : Altgrad_Op<"dim", [Pure,
   let arguments = (ins Altgrad_DimensionAttr:$dimension);
   let results = (outs I64:$extent);
   let assemblyFormat = "`` $dimension attr-dict `:` type($extent)";
-}
-
-def Altgrad_BlockReduceOp : Altgrad_Op<"block_reduce", [Pure, SameOperandsAndResultType]> {
-  let summary = "combine the elements of a block and give each of them the result";
-  let description = [{
-    A block is a run of neighbouring elements of a tensor: with blocks of 32, element i
-    belongs to block i / 32. The last block of a tensor may be short. `max` is NaN if any
-    element of the block is NaN.
-
-    ```mlir
-    %m = altgrad.block_reduce max %w over 32 : f32
-    ```
-
-    Constraints:
-
-    - (block_c1) a block is a power of two from 16 to 256;
-    - (block_c2) the reduction is `max`;
-    - (block_c3) the operand differs between the elements of a block.
-  }];
-  let arguments = (ins Altgrad_ReductionAttr:$reduction,
-                       AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
-  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);
-  let assemblyFormat = "`` $reduction $value `over` $block attr-dict `:` type($value)";
-  let hasVerifier = 1;
-}
-
-def Altgrad_ColumnMaxOp : Altgrad_Op<"column_max", [Pure, SameOperandsAndResultType]> {
-  let summary = "give each element the largest magnitude of its 32 neighbours in a column";
-  let description = [{
-    A tensor counts as one matrix that has the rows of all its matrices. Element (i, j) belongs to
-    block (i / 32, j); the last block of a column may be short. The result is NaN if any
-    element of the block is NaN.
-
-    ```mlir
-    %m = altgrad.column_max %w over 32 : f32
-    ```
-
-    A value that is computed from the result may read only `%w` of its element. So a sweep
-    needs to go over the elements once and then over a tile of them.
-
-    Constraints:
-
-    - (column_c1) a block has 32 elements;
-    - (column_c2) the operand differs between elements.
-  }];
-  let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
-  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);
-  let assemblyFormat = "$value `over` $block attr-dict `:` type($value)";
-  let hasVerifier = 1;
-}
-
-def Altgrad_SquareMaxOp : Altgrad_Op<"square_max", [Pure, SameOperandsAndResultType]> {
-  let summary = "give each element the largest magnitude of its block of 128 x 128";
-  let description = [{
-    A tensor counts as one matrix that has the rows of all its matrices. Element (i, j) belongs to
-    block (i / 128, j / 128); the last blocks of both directions may be short. The result is
-    NaN if any element of the block is NaN.
-
-    ```mlir
-    %m = altgrad.square_max %w over 128 : f32
-    ```
-
-    A value that is computed from the result may read only `%w` of its element, as with
-    `column_max`.
-
-    Constraints:
-
-    - (square_c1) a block has 128 rows and columns;
-    - (square_c2) the operand differs between elements.
-  }];
-  let arguments = (ins AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$value, I64Attr:$block);
-  let results = (outs AnyTypeOf<[F32, VectorOfRankAndType<[1], [F32]>]>:$result);
-  let assemblyFormat = "$value `over` $block attr-dict `:` type($value)";
-  let hasVerifier = 1;
 }
 
 #endif // ALTGRAD_RULEOPS_TD

@@ -52,11 +52,11 @@ static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
   CommitOp commit = step.getCommit();
   // step_c27
   if (Value condition = commit.getCondition();
-      condition && variances.of(condition) >= Variance::Unit)
+      condition && variances.scopeOf(condition) >= Scope::Unit)
     return commit.emitOpError("has a condition that differs between units");
   auto isOne = [&](Value value, Value target) {
     return isa<TensorsType>(target.getType()) ||
-           variances.of(value) < Variance::Unit;
+           variances.scopeOf(value) < Scope::Unit;
   };
   for (auto [value, target] : llvm::concat<std::tuple<Value, Value>>(
            llvm::to_vector(llvm::zip(ValueRange(commit.getAlwaysValues()),
@@ -84,10 +84,6 @@ LogicalResult StepOp::verifyRegions() {
     return failure();
   Variances variances(*this);
   for (Operation &op : getBody().front()) {
-    auto reduce = dyn_cast<ReduceOp>(op);
-    // step_c5
-    if (reduce && !variances.isElement(reduce.getValue()))
-      return op.emitOpError("reduces a value that is the same for all elements");
     auto draw = dyn_cast<DrawOp>(op);
     // draw_c2
     if (draw && (variances.isElement(draw.getSeed()) ||
@@ -109,22 +105,23 @@ LogicalResult StepOp::verifyRegions() {
     if (!reason.empty())
       return op.emitOpError() << reason;
   }
+  if (failed(verifyBlocks(*this, variances)))
+    return failure();
   RowSets sets(*this);
   // step_c11
   if (Operation *meeting = sets.conflict())
     return meeting->emitOpError("brings lists of different sets together");
-  for (auto reduce : getBody().getOps<ReduceOp>())
+  auto whole = llvm::make_filter_range(getBody().getOps<ReduceOp>(),
+                                       [](ReduceOp reduce) { return !reduce.isOverBlock(); });
+  for (ReduceOp reduce : whole)
     // step_c18
     if (sets.count() > 1 && !sets.of(reduce.getValue()))
       return reduce.emitOpError("reduces elements of no list; with several sets "
                                 "it must be one's");
-  if (failed(verifyBlocks(*this, variances)) ||
-      failed(verifyColumns(*this, variances)))
-    return failure();
   if (hasUnits() && failed(verifyUnits(*this, variances)))
     return failure();
   DenseMap<unsigned, size_t> reductions;
-  for (ReduceOp reduce : getBody().getOps<ReduceOp>())
+  for (ReduceOp reduce : whole)
     // step_c22
     if (++reductions[sets.of(reduce.getValue()).value_or(0)] > maxReductions)
       return reduce.emitOpError() << "is one of more than " << maxReductions
@@ -189,8 +186,8 @@ LogicalResult RecodeOp::verify() {
   unsigned from = getCodes().getType().getFormat().getBits();
   unsigned to = getTensors().getType().getFormat().getBits();
   // recode_c1
-  if (from != to || from > 8 || getCodes().getType().getBlock() > 1 ||
-      getTensors().getType().getBlock() > 1)
+  if (from != to || from > 8 || getCodes().getType().isShared() ||
+      getTensors().getType().isShared())
     return emitOpError() << "takes " << getCodes().getType() << " for "
                          << getTensors().getType()
                          << "; codes of both have the same number of bits, at "

@@ -96,7 +96,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
     - (step_c25) a `block_scale` is stored per block, and another list of its set has its key;
     - (step_c26) a step that reduces over units adds nothing up across tensors;
     - (step_c27) a value that differs between units is neither written to a scalar nor a condition;
-    - (step_c28) a value that is stored per block of a column or a square is the same for all elements of the block;
+    - (step_c28) nothing that is computed from the largest of a column or a square is reduced over blocks;
     - (step_c29) a value that depends on the largest of a column or a square reads of its element
       only the operand of that reduction.
 

@@ -291,7 +291,7 @@ static LogicalResult verifyKeys(StepOp step) {
                  step.getKey(other) == key;
         });
     // step_c25
-    if (!scales || cast<TensorsType>(argument.getType()).getBlock() == 1)
+    if (!scales || !cast<TensorsType>(argument.getType()).isShared())
       return step.emitOpError()
              << "has the block_scale '%" << step.getName(argument) << "' of "
              << argument.getType() << " with key '" << key
@@ -332,7 +332,7 @@ LogicalResult StepOp::verify() {
                            << "' the role 'history', which is of an f32 for the step "
                               "or for each tensor that is in or inout";
     // step_c20
-    if (getScope(argument) == Scope::Unit)
+    if (getScope(argument) >= Scope::Unit)
       return emitOpError() << "has '%" << getName(argument)
                            << "' per unit, for which there is no memory";
     // step_c4

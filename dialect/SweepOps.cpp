@@ -36,18 +36,18 @@ static ParseResult parseReductions(OpAsmParser &parser, OperationState &result) 
   Builder &builder = parser.getBuilder();
   auto reduction = [&]() -> ParseResult {
     SMLoc loc = parser.getCurrentLocation();
-    StringRef kind, scope;
-    if (parser.parseKeyword(&kind) || parser.parseKeyword("over") ||
-        parser.parseKeyword(&scope))
+    StringRef kind;
+    BlockAttr over;
+    if (parser.parseKeyword(&kind))
       return failure();
     auto parsedKind = symbolizeReduction(kind);
-    auto parsedScope = symbolizeScope(scope);
-    if (!parsedKind || !parsedScope)
-      return parser.emitError(loc) << "expected add|sumsq|max|and over "
-                                      "tensor|step";
+    if (!parsedKind)
+      return parser.emitError(loc) << "expected add|sumsq|max|and|count over tensor|step";
+    if (parser.parseKeyword("over") || parseOver(parser, over))
+      return failure();
     reductions.push_back(
         ReductionAttr::get(parser.getContext(), *parsedKind));
-    scopes.push_back(ScopeAttr::get(parser.getContext(), *parsedScope));
+    scopes.push_back(over);
     result.addTypes(*parsedKind == Reduction::And ? Type(builder.getI1Type())
                                                   : builder.getF32Type());
     return success();
@@ -153,8 +153,8 @@ void SweepOp::print(OpAsmPrinter &printer) {
   printer << ") reduce(";
   unsigned index = 0;
   llvm::interleaveComma(getReduced(), printer, [&](Value) {
-    printer << stringifyReduction(getReduction(index)) << " over "
-            << stringifyScope(getScope(index));
+    printer << stringifyReduction(getReduction(index)) << " over ";
+    printOver(printer, *this, getOver(index));
     ++index;
   });
   printer << ") store(";
@@ -198,9 +198,7 @@ Reduction SweepOp::getReduction(unsigned index) {
   return cast<ReductionAttr>(getReductions()[index]).getValue();
 }
 
-Scope SweepOp::getScope(unsigned index) {
-  return cast<ScopeAttr>(getScopes()[index]).getValue();
-}
+BlockAttr SweepOp::getOver(unsigned index) { return cast<BlockAttr>(getScopes()[index]); }
 
 SmallVector<Value> SweepOp::getScalars() {
   llvm::SetVector<Value> scalars;
@@ -229,7 +227,7 @@ std::string altgrad::formatBytes(double bytes) {
 }
 
 static size_t blockReductionsOf(Region &body) {
-  return llvm::range_size(body.getOps<BlockReduceOp>());
+  return llvm::range_size(body.getOps<ReduceOp>());
 }
 
 // The second body: the first one's types, as vectors of `width`.
@@ -317,17 +315,16 @@ LogicalResult SweepOp::verify() {
     bool isAnd = getReduction(index) == Reduction::And;
     // sweep_c6
     if (result.getType().isInteger(1) != isAnd ||
-        emit.getOperand(index).getType() != result.getType())
+        emit.getOperand(index).getType().isInteger(1) != isOfFlags(getReduction(index)))
       return emit.emitOpError()
              << "reduces " << emit.getOperand(index).getType() << " by '"
              << stringifyReduction(getReduction(index)) << "' to "
              << result.getType();
     // sweep_c17
-    if (getScope(index) == Scope::Group)
-      return emitOpError("reduces over a group, for which there are no sums");
+    if (getScope(index) == Scope::Group || getScope(index) == Scope::Block)
+      return emitOpError() << "reduces over a " << stringifyScope(getScope(index))
+                           << ", for which there are no sums";
   }
-  if (goesOverTiles() && failed(verifyTiles(*this)))
-    return failure();
   // sweep_c7
   if (getWide().size() > 2)
     return emitOpError("has more than one wide and one quick body");

@@ -158,25 +158,25 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     - (sweep_c3) `emit` gives one value for each reduction and each store;
     - (sweep_c4) the body has one argument for each load;
     - (sweep_c5) a stored code has the type of its stream;
-    - (sweep_c6) a reduced value has the type of its result: i1 for `and`, else f32;
+    - (sweep_c6) a reduced value has the type of its result: i1 for `and`, else f32; a count is of i1;
     - (sweep_c7) there is at most one wide body, and one quick one;
     - (sweep_c8) a wide body computes at least two elements;
     - (sweep_c9) its types are vectors of the body's types;
     - (sweep_c10) it has as many block reductions as the body;
     - (sweep_c11) the quick body has the types of the wide one and those of the guard;
-    - (sweep_c12) a sweep that takes the largest of a column or a square takes it of one value and
-      has no reductions;
-    - (sweep_c13) such a sweep has blocks of at most 128 elements, the columns of a tile;
+    - (sweep_c12) a sweep that reduces over columns or squares goes over tiles: it has one such
+      reduction and none of all elements, blocks of at most 128 elements, no two codes that share a
+      byte, and no value that differs between units;
+    - (sweep_c13) no list that has a value for each block of columns or squares is loaded;
     - (sweep_c14) the quick body has as many block reductions as the wide one;
-    - (sweep_c15) in a sweep with the largest of a column or a square, no two codes share a byte;
-    - (sweep_c16) in such a sweep no value differs between units;
-    - (sweep_c17) what is reduced is reduced over a unit, a tensor or the step.
+    - (sweep_c17) what is reduced is reduced over a unit, a tensor or the step;
+    - (sweep_c18) what is stored for columns or squares comes from a reduction over them.
   }];
   let arguments = (ins StrAttr:$name, Optional<I1>:$condition,
                        Variadic<Altgrad_TensorsType>:$loads,
                        Variadic<Altgrad_TensorsType>:$stores,
                        TypedArrayAttrBase<Altgrad_ReductionAttr, "reductions">:$reductions,
-                       TypedArrayAttrBase<Altgrad_ScopeAttr, "scopes">:$scopes,
+                       TypedArrayAttrBase<Altgrad_BlockAttr, "what each is over">:$scopes,
                        DefaultValuedAttr<I64Attr, "1">:$width);
   let results = (outs Variadic<AnyTypeOf<[F32, I1]>>:$reduced);
   let regions = (region SizedRegion<1>:$body, VariadicRegion<SizedRegion<1>>:$wide);
@@ -188,7 +188,8 @@ def Altgrad_SweepOp : Altgrad_Op<"sweep", [AttrSizedOperandSegments,
     /// The quick body, or null.
     ::mlir::Region *getQuick();
     Reduction getReduction(unsigned index);
-    Scope getScope(unsigned index);
+    BlockAttr getOver(unsigned index);
+    Scope getScope(unsigned index) { return getOver(index).getScope(); }
     /// The scalars of the step that the bodies and the condition use.
     ::llvm::SmallVector<::mlir::Value> getScalars();
     /// In a phase: the word of each chunk in which a reduction is kept.

@@ -14,21 +14,14 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
     ```mlir
     !altgrad.tensors<bf16>
     !altgrad.tensors<ocp.e4m3fn>
-    !altgrad.tensors<f32 per 32>
-    !altgrad.tensors<ocp.e8m0 per 32 columns>
-    !altgrad.tensors<f32 per 128 squares>
+    !altgrad.tensors<f32 per 1x32>
+    !altgrad.tensors<ocp.e8m0 per 32x1>
+    !altgrad.tensors<f32 per 128x128>
     !altgrad.tensors<torchao4 packed>
     ```
 
-    With `per 32`, 32 neighbouring elements share one stored value: element i of a tensor
-    belongs to block i / 32, and the last block may be short. The global index of a
-    tensor's first element is a multiple of the block.
-
-    For the next two, a tensor counts as one matrix that has the rows of all its matrices, and
-    element (i, j) is in row i and column j. With `per 32 columns`, 32 elements of a
-    column share a value: element (i, j) belongs to block (i / 32, j). With `per 128 squares`,
-    128 rows and 128 columns share a value: element (i, j) belongs to block
-    (i / 128, j / 128). The last blocks of both directions may be short.
+    With `per`, the elements of a block (`#altgrad.block`) share one stored value. The global
+    index of a tensor's first element is a multiple of a block of neighbours.
 
     With `packed`, the codes of two neighbours share a byte. The format says which of them is the
     upper half (`evenIsHigh` in runtime/include/altgrad/format.h). After an odd number of
@@ -37,26 +30,23 @@ def Altgrad_TensorsType : TypeDef<Altgrad_Dialect, "Tensors"> {
 
     Constraints:
 
-    - (tensors_c1) a block is a power of two from 16 to 256;
-    - (tensors_c2) a block of a column has 32 elements;
-    - (tensors_c3) only codes of 4 bits that are one for each element are packed;
-    - (tensors_c4) a square has 128 rows and columns.
+    - (tensors_c1) a block is one that targets can cut: 1x16, 1x32, 1x64, 1x128 or 1x256 of a
+      row, 32x1 of a column, or 128x128;
+    - (tensors_c2) only codes of 4 bits that are one for each element are packed.
   }];
-  let parameters = (ins "::altgrad::FormatAttr":$format, "unsigned":$block, "unsigned":$columns, "bool":$packed);
+  let parameters = (ins "::altgrad::FormatAttr":$format, "::altgrad::BlockAttr":$block, "bool":$packed);
   let builders = [TypeBuilder<(ins "::altgrad::FormatAttr":$format), [{
-    return $_get($_ctxt, format, /*block=*/1u, /*columns=*/0u, /*packed=*/false);
-  }]>, TypeBuilder<(ins "::altgrad::FormatAttr":$format, "unsigned":$block), [{
-    return $_get($_ctxt, format, block, /*columns=*/0u, /*packed=*/false);
+    return $_get($_ctxt, format, BlockAttr::get($_ctxt, 1, 1), /*packed=*/false);
   }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    // `columns`: of a block that goes over rows, 1 or those of a square; else 0.
-    bool isOfSquares() const { return getColumns() > 1; }
+    /// Whether several elements share a value.
+    bool isShared() const { return !getBlock().isElement(); }
     /// Of an element: a fraction where several share a value.
     double getBytes() const {
       return double(getFormat().getBytes()) /
-             (getBlock() * std::max(1u, getColumns()) * (getPacked() ? 2 : 1));
+             (getBlock().getRows() * getBlock().getColumns() * (getPacked() ? 2 : 1));
     }
   }];
 }

@@ -7,48 +7,38 @@
 
 namespace altgrad {
 
-/// From the least to the most: one value for the step, one for each parameter
-/// group, tensor, unit of a tensor, block of neighbouring elements, element. A
-/// computed value differs as the operand that differs most.
-enum class Variance { Step, Group, Tensor, Unit, Block, Element };
-
 /// Knows a rule, and a step in every form, from the one written to vectorized
 /// sweeps. Codes are of blocks at least, even where all are alike.
 class Variances {
 public:
-  Variances() = default;
   explicit Variances(RuleOp rule);
   explicit Variances(StepOp step);
 
-  Variance of(mlir::Value value) const;
+  /// The elements that share a value. What is computed shares what all operands share
+  /// (`BlockAttr::meet`), so one for each row of a block and one for each column make one
+  /// for each element.
+  BlockAttr of(mlir::Value value) const;
+  Scope scopeOf(mlir::Value value) const { return of(value).getScope(); }
   /// Whether it differs within a tensor, or within a unit where there are any.
-  bool isElement(mlir::Value value) const {
-    return of(value) > Variance::Unit;
-  }
+  bool isElement(mlir::Value value) const { return scopeOf(value) == Scope::Block; }
   /// Whether the elements of a sweep meet something that differs between units.
   bool readUnit(SweepOp sweep) const;
-  /// The neighbouring elements that share a value: a power of two, 1 where each
-  /// has its own, the largest number where a tensor has one.
-  unsigned spanOf(mlir::Value value) const;
 
 private:
   void visit(mlir::Operation &op);
   void visitSweep(SweepOp sweep);
+  BlockAttr blockOf(mlir::Operation &op, mlir::Value result, BlockAttr least) const;
 
-  llvm::DenseMap<mlir::Value, unsigned> spans;
-  llvm::DenseMap<uint64_t, unsigned> rowWords; // of the workspace, in phases
+  BlockAttr ofStep, ofTensor, ofUnit, ofElement;
+  llvm::DenseMap<mlir::Value, BlockAttr> blocks;
+  llvm::DenseMap<uint64_t, BlockAttr> rowWords; // of the workspace, in phases
 };
 
-/// Emits an error and fails if an operation on blocks is told nothing new by
-/// them.
-mlir::LogicalResult verifyBlock(BlockReduceOp reduce,
-                                const Variances &variances);
-/// The same for all of a step, and for what it stores per block.
+/// Why `reduce` gives nothing new; empty if it does.
+std::string whyNotReduced(ReduceOp reduce, const Variances &variances);
+/// Emits an error and fails if a step reduces what blocks share, stores what they do not
+/// share, or does either in a way that no target can cut.
 mlir::LogicalResult verifyBlocks(StepOp step, const Variances &variances);
-/// And for what is reduced and stored per block of a column.
-mlir::LogicalResult verifyColumns(StepOp step, const Variances &variances);
-/// What a sweep over tiles has no place for.
-mlir::LogicalResult verifyTiles(SweepOp sweep);
 
 } // namespace altgrad
 

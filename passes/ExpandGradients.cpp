@@ -41,16 +41,15 @@ static void expandUnscale(UnscaleOp unscale) {
   unscale.erase();
 }
 
-// What a norm of this kind sums up: the element, or its magnitude.
 static Value share(OpBuilder &builder, Location loc, NormKind kind, Value list,
                    Scope scope) {
   Value element = ElementOp::create(builder, loc, list);
-  if (kind == NormKind::L2)
-    return ReduceOp::create(builder, loc, Reduction::SumSq, element, scope);
-  Value magnitude = math::AbsFOp::create(builder, loc, element);
-  return ReduceOp::create(
-      builder, loc, kind == NormKind::L1 ? Reduction::Add : Reduction::Max,
-      magnitude, scope);
+  Reduction how = kind == NormKind::L2   ? Reduction::SumSq
+                  : kind == NormKind::L1 ? Reduction::Add
+                                         : Reduction::AbsMax;
+  if (kind == NormKind::L1)
+    element = math::AbsFOp::create(builder, loc, element);
+  return ReduceOp::create(builder, loc, how, element, scope);
 }
 
 static Value constant(OpBuilder &builder, Location loc, float value) {

@@ -20,7 +20,7 @@ struct HoistUniform : altgrad::impl::HoistUniformPassBase<HoistUniform> {
     for (auto sweep : getOperation().getBody().getOps<SweepOp>())
       for (Operation &op : llvm::make_early_inc_range(
                sweep.getBody().front().without_terminator()))
-        if (variances.of(op.getResult(0)) <= Variance::Unit)
+        if (!variances.isElement(op.getResult(0)))
           op.moveBefore(sweep);
     IRRewriter rewriter(&getContext());
     DominanceInfo dominance(getOperation());

@@ -108,7 +108,8 @@ Value SweepWriter::clone(Body &body, Value value) {
     return kept;
   }
   // A sum over tensors may be of another set's.
-  if (!op || isa<ReduceOp, AcrossOp>(op))
+  auto reduce = dyn_cast_or_null<ReduceOp>(op);
+  if (!op || isa<AcrossOp>(op) || (reduce && !reduce.isOverBlock()))
     return uniform(value);
   if (auto loadOp = dyn_cast<LoadOp>(op)) {
     Value code = load(body, loadOp.getTensors());
@@ -144,21 +145,26 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition,
   SmallVector<Type> results;
   SmallVector<Location> locs;
   MLIRContext *context = step.getContext();
+  OpBuilder inner(context);
+  inner.setInsertionPointToEnd(body.block);
   for (const Sink &sink : sinks) {
     emitted.push_back(clone(body, sink.value));
     if (sink.condition && !condition)
       emitted.back() = kept(body, sink, emitted.back());
     locs.push_back(sink.value.getLoc());
     if (ReduceOp reduce = sink.reduce) {
-      reductions.push_back(ReductionAttr::get(context, reduce.getReduction()));
-      scopes.push_back(ScopeAttr::get(context, reduce.getScope()));
+      Reduction kind = reduce.getReduction();
+      if (kind == Reduction::AbsMax) { // what devices exchange is a maximum
+        emitted.back() = math::AbsFOp::create(inner, reduce.getLoc(), emitted.back());
+        kind = Reduction::Max;
+      }
+      reductions.push_back(ReductionAttr::get(context, kind));
+      scopes.push_back(reduce.getOver());
       results.push_back(reduce.getType());
     } else {
       stores.push_back(listOf(sink.stream));
     }
   }
-  OpBuilder inner(step.getContext());
-  inner.setInsertionPointToEnd(body.block);
   Location loc = builder.getFusedLoc(locs);
   EmitOp::create(inner, loc, emitted);
   Value guard = condition ? uniform(condition) : Value();

@@ -60,13 +60,19 @@ private:
 };
 } // namespace
 
+// Whether an operation reduces more than a sweep has at hand.
+static bool isWhole(Operation &op) {
+  auto reduce = dyn_cast<ReduceOp>(op);
+  return reduce && !reduce.isOverBlock();
+}
+
 bool altgrad::isGathered(Operation *op) {
   return isa_and_nonnull<CollectOp>(op) &&
          llvm::any_of(op->getUsers(), [](Operation *user) { return isa<GramOp, ProductOp>(user); });
 }
 
 // What depends on it waits for the end of its sweep.
-static bool endsSweep(Operation &op) { return isa<ReduceOp>(op) || isGathered(&op); }
+static bool endsSweep(Operation &op) { return isWhole(op) || isGathered(&op); }
 
 // Whether the workspace can keep a value.
 static bool fits(Value value) { return value.getType().isF32(); }
@@ -86,7 +92,7 @@ bool Planner::isOfUnit(const Sink &sink, Value number, bool decided) {
     if (loaded || isa<LoadOp>(op))
       return false;
     found |= llvm::any_of(op->getOperands(), [&](Value operand) {
-      return variances.of(operand) == Variance::Unit;
+      return variances.scopeOf(operand) == Scope::Unit;
     });
     return !found;
   });
@@ -156,7 +162,7 @@ void Planner::delayReductions() {
       int limit;
       if (isa<CommitOp>(op))
         limit = stageOf(operand); // written as early as it is known
-      else if (isa<ReduceOp>(op) || variances.isElement(op.getResult(0)))
+      else if (isWhole(op) || variances.isElement(op.getResult(0)))
         limit = stageOf(op.getResult(0)) - (endsSweep(op) ? 1 : 0);
       else
         limit = latest.lookup_or(op.getResult(0), last);
@@ -174,6 +180,8 @@ void Planner::findSinks() {
   plan.sinks.clear(), plan.stages = 0;
   CommitOp commit = step.getCommit();
   for (auto reduce : step.getBody().getOps<ReduceOp>()) {
+    if (reduce.isOverBlock())
+      continue;
     Sink sink;
     sink.value = reduce.getValue();
     sink.reduce = reduce;

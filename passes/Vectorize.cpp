@@ -53,7 +53,7 @@ static void vectorize(SweepOp sweep, const Variances &variances,
             block->addArgument(VectorType::get({width}, argument.getType()),
                                argument.getLoc()));
   for (Operation &op : sweep.getBody().front().without_terminator())
-    if (variances.of(op.getResult(0)) <= Variance::Unit)
+    if (!variances.isElement(op.getResult(0)))
       builder.clone(op, map);
     else
       cloneWide(op, builder, map, width);

@@ -45,17 +45,17 @@ std::optional<double> Numbers::listed(Operation &op) {
         return stored(number(0), op);
       })
       .Case<ScaleOp>([&](auto) { return number(0) * number(1); })
+      .Case<ScaledQuotientOp>([&](auto) { return number(0) / number(1); })
       .Case<JoinOp>([&](auto) { return number(0) + number(1); })
       .Case<ReduceOp>([&](ReduceOp op) -> Result {
         if (op.getReduction() == Reduction::And)
           return std::nullopt;
+        if (op.getReduction() == Reduction::Count)
+          return double(operand(*op, 0).integer);
         bool squares = op.getReduction() == Reduction::SumSq;
-        return squares ? number(0) * number(0) : number(0);
+        double one = op.getReduction() == Reduction::AbsMax ? std::fabs(number(0)) : number(0);
+        return squares ? one * one : op.isOverBlock() ? std::max(one, largest) : one;
       })
-      .Case<BlockReduceOp>(
-          [&](auto) { return std::max(number(0), largest); })
-      .Case<ColumnMaxOp, SquareMaxOp>(
-          [&](auto) { return std::max(std::fabs(number(0)), largest); })
       .Default([](Operation *) { return std::nullopt; });
 }
 

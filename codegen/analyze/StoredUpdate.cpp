@@ -235,7 +235,7 @@ std::string StoredUpdate::keyOf(BlockArgument hyper) const {
 unsigned StoredUpdate::blockOf(unsigned index) const {
   unsigned block = 1;
   for (auto [value, argument] : paths[index].written)
-    block = std::max(block, cast<TensorsType>(argument.getType()).getBlock());
+    block = std::max<unsigned>(block, cast<TensorsType>(argument.getType()).getBlock().getLength());
   return block;
 }
 
@@ -256,7 +256,7 @@ std::string StoredUpdate::formatOf(unsigned index) const {
 
 std::string StoredUpdate::scaleFormatOf(unsigned index) const {
   for (auto [value, argument] : paths[index].written)
-    if (auto type = cast<TensorsType>(argument.getType()); type.getBlock() > 1)
+    if (auto type = cast<TensorsType>(argument.getType()); type.isShared())
       return type.getFormat().getKnownName().str();
   return "";
 }
@@ -267,7 +267,7 @@ StringRef StoredUpdate::bentBy(unsigned index) const {
   bool root = false;
   for (Operation *op : paths[index].stores) {
     auto quantize = dyn_cast<QuantizeOp>(op);
-    roundings += quantize && quantize.getTensors().getType().getBlock() == 1;
+    roundings += quantize && !quantize.getTensors().getType().isShared();
     root |= isa<math::SqrtOp>(op);
   }
   return roundings < 2 ? "" : root ? ",sqrt" : ",softsign";
@@ -287,7 +287,7 @@ std::optional<Round> StoredUpdate::roundingOf(unsigned index) const {
     if (auto quantize = dyn_cast<QuantizeOp>(op)) {
       TensorsType type = quantize.getTensors().getType();
       // Scales of blocks are quantized, too.
-      if (!type.getFormat().isF32() && type.getBlock() == 1)
+      if (!type.getFormat().isF32() && !type.isShared())
         return quantize.getRounding();
     }
   return std::nullopt;

@@ -39,8 +39,9 @@ static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
   stream["even"] = !tensors.getPacked()               ? "none"
                    : format.toFormat().evenIsHigh() ? "high"
                                                     : "low";
-  stream["block"] = tensors.getBlock();
-  stream["columns"] = tensors.getColumns();
+  BlockAttr block = tensors.getBlock();
+  stream["block"] = block.getLength();
+  stream["columns"] = block.isOverRows() ? block.getColumns() : 0;
   return stream;
 }
 

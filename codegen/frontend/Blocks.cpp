@@ -34,12 +34,12 @@ Value ScaledStream::loadBlocks(const Argument &scales) {
 // not finite have no part in it, so they spoil none of their neighbours; a copy in an MX
 // format says them.
 Value ScaledStream::largestOf(Value number, bool finite) {
-  Value counted = size = ops.abs("size", number);
   if (finite) {
+    Value size = ops.abs("size", number);
     Value infinity = ops.infinity("infinity"), zero = ops.f32("zero", 0);
-    counted = ops.select("counted", ops.below("finite", size, infinity), size, zero);
+    number = ops.select("counted", ops.below("finite", size, infinity), size, zero);
   }
-  return ops.make<BlockReduceOp>("largest", step.f32, Reduction::Max, counted, word.elements);
+  return ops.largest("largest", number, 1, word.elements);
 }
 
 // The scale makes the block's largest number the format's. The limits keep a scale
@@ -153,14 +153,6 @@ Value ScaledStream::compress(Value number, Value scale) {
   return ops.select("scaled", above, less, whole);
 }
 
-// torchao's codes are those of a quotient, and so are its bytes: three products
-// that give it (tests/numeric/quotients.cpp), and NaN for what is infinite.
-Value ScaledStream::divide(Value number, Value scale, Value inverse) {
-  Value near = ops.mul("near", number, inverse);
-  Value rest = ops.fma("rest", ops.neg("back", near), scale, number);
-  return ops.fma("scaled", rest, inverse, near);
-}
-
 Value ScaledStream::inverseOf(Value scale) {
   one = ops.f32("one", 1);
   return ops.div("inverse", one, scale);
@@ -182,20 +174,21 @@ void ScaledStream::storeBlocks(const Argument &scales, Value value) {
     finish(compress(number, scale));
   } else {
     Value inverse = inverseOf(scale);
-    finish(codec.book ? divide(number, scale, inverse) : ops.mul("scaled", number, inverse));
+    // torchao's codes are those of a quotient, and so are its bytes.
+    finish(codec.book ? ops.make<ScaledQuotientOp>("scaled", number, scale, inverse)
+                      : ops.mul("scaled", number, inverse));
   }
   step.write(scaleCode, scales.value);
 }
 
 // The second of the two copies that TransformerEngine keeps of a weight in MXFP8.
 void ScaledStream::storeColumns(SetBuilder &set, Value value) {
-  MLIRContext *context = set.step.f32.getContext();
   Argument columns = set.list("out", "copy", "copy_columns", set.storage.type("copy"));
   Argument scales = set.scales("out", columns, "copy",
-                               TensorsType::get(context, set.storage.scaleFormat("copy"), columnBlock, 1, false));
+                               set.storage.columnScaleType("copy"));
   ScaledStream out(set, columns, "copy");
   Value number = out.ops.element("next", value);
-  Value largest = out.ops.make<ColumnMaxOp>("largest", set.step.f32, number, columnBlock);
+  Value largest = out.ops.largest("largest", number, columnBlock, 1);
   Value inverse = out.inverseOf(out.powerOfTwo(scales, largest));
   out.finish(out.ops.mul("scaled", number, inverse));
   set.step.write(out.scaleCode, scales.value);
@@ -208,7 +201,7 @@ void ScaledStream::storeColumns(SetBuilder &set, Value value) {
 void ScaledStream::storeSquares(Value value) {
   Argument scales = set.scales("out", target, stream, set.storage.scaleType(stream));
   Value number = ops.element("next", value), factor;
-  Value largest = ops.make<SquareMaxOp>("largest", step.f32, number, squareBlock);
+  Value largest = ops.largest("largest", number, squareBlock, squareBlock);
   if (set.storage.scaleRule(stream)) {
     factor = inverseOf(powerOfTwo(scales, largest));
   } else {

@@ -216,12 +216,8 @@ Value SetBuilder::norm(Value element, const Twine &name) {
   return ops().sqrt(word, ops().reduce(word + ".squares", Reduction::SumSq, element, Scope::Tensor));
 }
 
-// Sums of ones in f32: exact up to 2^24.
 Value SetBuilder::countOf(Value condition, const Twine &name) {
-  Ops ops = this->ops().named(grad.name + "." + name + ".");
-  Value no = ops.f32("no", 0), yes = ops.f32("yes", 1);
-  Value each = ops.select("each", condition, yes, no);
-  return this->ops().reduce(name, Reduction::Add, each, Scope::Tensor);
+  return ops().reduce(name, Reduction::Count, condition, Scope::Tensor);
 }
 
 // What is found in the update's sweep is there only if that one has run.
@@ -292,7 +288,7 @@ FailureOr<Value> SetBuilder::takeGivenScales(StringRef scales) {
     return storage.error("copy") << "--scales=" << scales << " is neither tensor nor element nor a power of two from "
                            << minBlock << " to " << maxBlock;
   FormatAttr f32 = FormatAttr::getNamed(step.f32.getContext(), "f32");
-  Argument given = list("in", "input", "grad_scale", TensorsType::get(f32.getContext(), f32, block));
+  Argument given = list("in", "input", "grad_scale", storage.runs(f32, block));
   Ops ops = this->ops(given, "grad");
   return ops.element("unit", ops.dequantize("old", given.value));
 }

@@ -128,7 +128,6 @@ private:
   Value inverseOf(Value scale);
   Value expand(Value number, Value unit);
   Value compress(Value number, Value scale);
-  Value divide(Value number, Value scale, Value inverse);
   Value factorOf(Value largest, float top);
   Value powerBelow(Value factor);
   Value tensorScale(Value largest);
@@ -144,7 +143,7 @@ private:
   Format codec;
   float top; // the largest number of the format
   Ops ops;
-  Value one, most, size, scaleCode; // 1; the largest f32; magnitudes; what is written to the scales
+  Value one, most, scaleCode; // 1; the largest f32; what is written to the scales
 };
 
 } // namespace altgrad

@@ -41,7 +41,7 @@ StringRef SetStorage::formatName(StringRef stream) const {
 FormatAttr SetStorage::format(StringRef stream) const { return FormatAttr::getNamed(&context, formatName(stream)); }
 
 TensorsType SetStorage::type(StringRef stream) const {
-  return tensors(format(stream), 1, 0, hasBlocks(stream) && codec(stream).canPack());
+  return tensors(format(stream), 1, 1, hasBlocks(stream) && codec(stream).canPack());
 }
 
 FormatAttr SetStorage::scaleFormat(StringRef stream) const {
@@ -50,7 +50,7 @@ FormatAttr SetStorage::scaleFormat(StringRef stream) const {
 
 TensorsType SetStorage::scaleType(StringRef stream) const {
   bool squares = word(stream).squares();
-  return tensors(scaleFormat(stream), squares ? squareBlock : word(stream).elements, squares ? squareBlock : 0, false);
+  return tensors(scaleFormat(stream), squares ? squareBlock : 1, squares ? squareBlock : word(stream).elements);
 }
 
 std::optional<ScaleRule> SetStorage::scaleRule(StringRef stream) const {
@@ -78,7 +78,7 @@ bool SetStorage::splitsMaster() const { return isSplit(word("master").format); }
 
 TensorsType SetStorage::remainderType() const {
   StringRef half = word("master").format == "bf16+i16" ? "int16" : "int8";
-  return tensors(FormatAttr::getNamed(&context, half), 1, 0, false);
+  return tensors(FormatAttr::getNamed(&context, half));
 }
 
 //===-- Places --------------------------------------------------------------===//

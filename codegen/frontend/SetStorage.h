@@ -27,6 +27,10 @@ public:
   /// Of the scales of its blocks.
   FormatAttr scaleFormat(llvm::StringRef stream) const;
   TensorsType scaleType(llvm::StringRef stream) const;
+  /// Of a value for each run of elements.
+  TensorsType runs(FormatAttr format, unsigned elements) const { return tensors(format, 1, elements); }
+  /// Of blocks of columns.
+  TensorsType columnScaleType(llvm::StringRef stream) const { return tensors(scaleFormat(stream), columnBlock, 1); }
   bool hasBlocks(llvm::StringRef stream) const { return word(stream).elements > 1; }
   bool hasHalfScales(llvm::StringRef stream) const { return scaleFormat(stream).getKnownName() == "f16"; }
   /// By which rule a scale is a power of two, if it is one.
@@ -60,8 +64,8 @@ public:
 
 private:
   const StorageWord *find(llvm::StringRef stream) const;
-  TensorsType tensors(FormatAttr format, unsigned block, unsigned columns, bool packed) const {
-    return TensorsType::get(&context, format, block, columns, packed);
+  TensorsType tensors(FormatAttr format, int64_t rows = 1, int64_t columns = 1, bool packed = false) const {
+    return TensorsType::get(&context, format, BlockAttr::get(&context, rows, columns), packed);
   }
   mlir::Location at(llvm::StringRef what, unsigned column) const;
   mlir::InFlightDiagnostic error(const StorageWord &word) const;

@@ -68,7 +68,12 @@ Value Ops::quantize(Name name, Value list, TensorsType type, Round round, Overfl
 }
 
 Value Ops::reduce(Name name, Reduction how, Value element, Scope over) const {
-  return make<ReduceOp>(name, element.getType(), how, element, over);
+  return make<ReduceOp>(name, how, element, over);
+}
+
+Value Ops::largest(Name name, Value element, int64_t rows, int64_t columns) const {
+  auto block = BlockAttr::get(builder.getContext(), rows, columns);
+  return make<ReduceOp>(name, Reduction::AbsMax, element, block);
 }
 
 Value Ops::norm(Name name, NormKind kind, ValueRange lists, Scope over) const {

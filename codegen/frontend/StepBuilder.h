@@ -75,6 +75,8 @@ public:
   /// Rounded toward zero: of what is above 0, the code at or below it.
   Value cut(Name name, Value list, TensorsType type) const { return quantize(name, list, type, Round::TowardZero); }
   Value reduce(Name name, Reduction how, Value element, Scope over) const;
+  /// The largest magnitude of a block, for each of its elements.
+  Value largest(Name name, Value element, int64_t rows, int64_t columns) const;
   /// Of lists, of each tensor or of all.
   Value norm(Name name, NormKind kind, mlir::ValueRange lists, Scope over) const;
 

@@ -54,8 +54,8 @@ Value ScaledStream::largestOfHistory(Value newest) {
 // What this step finds is for the next ones; a step without a rule says it.
 void ScaledStream::storeTensorScaled(Value value) {
   bool ruled = bool(set.rule), current = word.tensorScale == TensorScale::Current;
-  Value number = ops.element("next", value), size = ops.abs("size", number);
-  Value found = ops.reduce("found", Reduction::Max, size, Scope::Tensor);
+  Value number = ops.element("next", value);
+  Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value largest = ops.max("largest", found, ops.f32("least", 0)), most = largest, newest;
   if (!current || !ruled)
     newest = set.scalar(current ? "out" : "inout", "tensor_scale", "copy_amax", step.f32).value;
@@ -82,7 +82,7 @@ void ScaledStream::storeTwoLevels(const Argument &scales, Value value) {
   Value unit = set.scalar("out", "tensor_scale", "copy_tensor_scale", step.f32).value;
   Format levels = scales.type().getFormat().toFormat();
   Value number = ops.element("next", value), largest = largestOf(number, /*finite=*/false);
-  Value found = ops.reduce("found", Reduction::Max, size, Scope::Tensor);
+  Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value amax = ops.max("amax", found, ops.f32("least", 0));
   Value scale = factorOf(ruled ? newest : amax, top * decode(levels, levels.maxCode()));
   Value inverse = ops.div("unit", one, scale), part = ops.f32("part", 1 / top);

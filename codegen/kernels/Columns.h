@@ -32,7 +32,7 @@ public:
     mlir::Value stream;
     unsigned emitted; // of the terminator's operands
     bool ofBlock() const {
-      return mlir::cast<TensorsType>(stream.getType()).getColumns();
+      return mlir::cast<TensorsType>(stream.getType()).getBlock().isOverRows();
     }
   };
   llvm::ArrayRef<Store> stores() const { return taken; }

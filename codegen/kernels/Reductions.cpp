@@ -3,7 +3,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -24,22 +23,36 @@ Value altgrad::neutral(ImplicitLocOpBuilder &builder, Reduction kind,
     scalar = builder.getI32IntegerAttr(-1);
   else
     scalar = builder.getF32FloatAttr(
-        kind == Reduction::Max ? -std::numeric_limits<float>::infinity() : 0.f);
+        kind == Reduction::Max || kind == Reduction::AbsMax ? -std::numeric_limits<float>::infinity() : 0.f);
   if (auto vector = dyn_cast<VectorType>(type))
     return arith::ConstantOp::create(
         builder, DenseElementsAttr::get(vector, Attribute(scalar)));
   return arith::ConstantOp::create(builder, scalar);
 }
 
+static Value oneIf(ImplicitLocOpBuilder &builder, Value flag, Type type) {
+  TypedAttr one = builder.getF32FloatAttr(1);
+  if (auto vector = dyn_cast<VectorType>(type))
+    one = DenseElementsAttr::get(vector, Attribute(one));
+  return arith::SelectOp::create(builder, flag, arith::ConstantOp::create(builder, one),
+                                 arith::ConstantOp::create(builder, builder.getZeroAttr(type)));
+}
+
 Value altgrad::accumulate(ImplicitLocOpBuilder &builder, Reduction kind,
                           Value partial, Value element) {
   if (kind == Reduction::SumSq)
     return math::FmaOp::create(builder, element, element, partial);
+  if (kind == Reduction::AbsMax)
+    element = math::AbsFOp::create(builder, element);
+  if (kind == Reduction::Count)
+    element = oneIf(builder, element, partial.getType());
   if (kind == Reduction::And)
     element = arith::ExtSIOp::create(builder, partial.getType(), element);
   return join(builder, kind, partial, element);
 }
 
+// Magnitudes have no sign: their bits have their order, a NaN comes last, and a maximum is
+// one instruction.
 static Value largerOfBits(ImplicitLocOpBuilder &builder, Value a, Value b) {
   Type type = builder.getI32Type();
   if (auto vector = dyn_cast<VectorType>(a.getType()))
@@ -51,14 +64,16 @@ static Value largerOfBits(ImplicitLocOpBuilder &builder, Value a, Value b) {
 }
 
 Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
-                    Value b, bool magnitudes) {
+                    Value b) {
   switch (kind) {
   case Reduction::Add:
   case Reduction::SumSq:
+  case Reduction::Count:
     return arith::AddFOp::create(builder, a, b);
   case Reduction::Max:
-    return magnitudes ? largerOfBits(builder, a, b)
-                      : Value(arith::MaximumFOp::create(builder, a, b));
+    return arith::MaximumFOp::create(builder, a, b);
+  case Reduction::AbsMax:
+    return largerOfBits(builder, a, b);
   case Reduction::And:
     return arith::AndIOp::create(builder, a, b);
   }
@@ -67,12 +82,4 @@ Value altgrad::join(ImplicitLocOpBuilder &builder, Reduction kind, Value a,
 
 bool altgrad::isOrdered(Reduction kind) {
   return kind == Reduction::Add || kind == Reduction::SumSq;
-}
-
-bool altgrad::isOrdered(SweepOp sweep, unsigned result) {
-  Value emitted = sweep.getBody().front().getTerminator()->getOperand(result);
-  auto chosen = emitted.getDefiningOp<arith::SelectOp>();
-  bool counts = chosen && matchPattern(chosen.getTrueValue(), m_OneFloat()) &&
-                matchPattern(chosen.getFalseValue(), m_PosZeroFloat());
-  return isOrdered(sweep.getReduction(result)) && !counts;
 }

@@ -15,15 +15,11 @@ mlir::Value neutral(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                     mlir::Type type);
 mlir::Value accumulate(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
                        mlir::Value partial, mlir::Value element);
-// `magnitudes`: neither has a sign. Their bits have their order, a NaN comes last, and
-// a maximum is one instruction.
 mlir::Value join(mlir::ImplicitLocOpBuilder &builder, Reduction kind,
-                 mlir::Value a, mlir::Value b, bool magnitudes = false);
+                 mlir::Value a, mlir::Value b);
 
-/// Whether a sum depends on the order of its parts; and whether one of a sweep does:
-/// ones and zeros, at most 4096, add up exactly in any.
+/// Whether a sum depends on the order of its parts: counts of at most 4096 do not.
 bool isOrdered(Reduction kind);
-bool isOrdered(SweepOp sweep, unsigned result);
 
 } // namespace altgrad
 

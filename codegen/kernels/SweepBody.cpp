@@ -19,18 +19,19 @@ bool altgrad::usesDraws(SweepOp sweep) {
 }
 
 bool altgrad::exchangesInBlocks(SweepOp sweep) {
-  return !sweep.getBody().getOps<BlockReduceOp>().empty() ||
+  return !blockReductions(sweep.getBody()).empty() ||
          llvm::any_of(sweep.getLoads(),
                       [](Value stream) { return sharedBy(stream) > 1; }) ||
          llvm::any_of(sweep.getStores(), isPacked);
 }
 
-SmallVector<BlockReduceOp> altgrad::blockReductions(Region &body) {
-  return SmallVector<BlockReduceOp>(body.getOps<BlockReduceOp>());
+SmallVector<ReduceOp> altgrad::blockReductions(Region &body) {
+  return llvm::to_vector(llvm::make_filter_range(
+      body.getOps<ReduceOp>(), [](ReduceOp reduce) { return !isTileMax(reduce); }));
 }
 
 unsigned altgrad::blockOf(Value stream) {
-  return cast<TensorsType>(stream.getType()).getBlock();
+  return cast<TensorsType>(stream.getType()).getBlock().getLength();
 }
 
 unsigned altgrad::sharedBy(Value stream) {
@@ -91,7 +92,7 @@ SmallVector<Value> altgrad::cloneValues(ImplicitLocOpBuilder &builder,
             indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
   for (auto [op, bits] : llvm::zip(body.getOps<DrawOp>(), inputs.draws))
     map.map(op.getBits(), bits);
-  for (auto op : body.getOps<BlockReduceOp>())
+  for (ReduceOp op : blockReductions(body))
     if (Value one = map.lookupOrNull(op.getResult());
         one && one.getType() != op.getType())
       map.map(op.getResult(),

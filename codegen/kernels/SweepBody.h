@@ -13,8 +13,8 @@ bool usesDraws(SweepOp sweep);
 /// Whether elements are done block by block: values go from one to another, or they
 /// share bytes.
 bool exchangesInBlocks(SweepOp sweep);
-/// The block reductions of a body, in order.
-llvm::SmallVector<BlockReduceOp> blockReductions(mlir::Region &body);
+/// The reductions over blocks of neighbours in a body, in order.
+llvm::SmallVector<ReduceOp> blockReductions(mlir::Region &body);
 
 /// Elements that share a value of a stream, and bytes of that value or of two
 /// packed codes.

@@ -195,6 +195,15 @@ static Value lowerRound(ImplicitLocOpBuilder &b, RoundOp op,
   return rounded;
 }
 
+static void lowerQuotient(ScaledQuotientOp op) {
+  ImplicitLocOpBuilder b(op->getLoc(), op);
+  Value near = arith::MulFOp::create(b, op.getNumber(), op.getInverse());
+  Value back = arith::NegFOp::create(b, near);
+  Value rest = math::FmaOp::create(b, back, op.getScale(), op.getNumber());
+  op.replaceAllUsesWith(math::FmaOp::create(b, rest, op.getInverse(), near).getResult());
+  op.erase();
+}
+
 namespace {
 struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
   using LowerNumericsPassBase::LowerNumericsPassBase;
@@ -233,6 +242,7 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       op->getResult(0).replaceAllUsesWith(lowered);
       op->erase();
     });
+    getOperation()->walk(lowerQuotient); // now that no code asks for its parts
   }
 };
 } // namespace

@@ -83,7 +83,7 @@ void QuickBody::findShared() {
     if (blockOf(stream) > 1)
       shared.insert(argument);
   for (Operation &op : wide.without_terminator())
-    if (isa<BlockReduceOp>(op) || op.hasTrait<OpTrait::ConstantLike>() ||
+    if (isa<ReduceOp>(op) || op.hasTrait<OpTrait::ConstantLike>() ||
         (op.getNumOperands() && llvm::all_of(op.getOperands(), [&](Value value) {
            return shared.contains(value) || value.getParentBlock() != &wide;
          })))
@@ -192,7 +192,7 @@ void QuickBody::poison() {
 static bool passesNan(Operation *op) {
   return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp,
              arith::NegFOp, arith::MaximumFOp, arith::MinimumFOp, math::FmaOp,
-             math::SqrtOp, math::AbsFOp>(op);
+             math::SqrtOp, math::AbsFOp, ScaledQuotientOp>(op);
 }
 
 // Backwards: `checked` ends with all values whose NaN cannot pass unnoticed.

@@ -9,7 +9,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -94,21 +93,10 @@ Value QuickSearch::isSure() const {
                             hasAny(beyond, BookParts::inPart)));
 }
 
-// The product that three products make a quotient of (codegen/frontend/Blocks.cpp);
-// any other number is itself. Then the other two are work for the exact way alone.
-static Value productFor(Value number) {
-  auto whole = number.getDefiningOp<math::FmaOp>();
-  auto near = whole ? whole.getC().getDefiningOp<arith::MulFOp>() : nullptr;
-  auto rest = whole ? whole.getA().getDefiningOp<math::FmaOp>() : nullptr;
-  auto back = rest ? rest.getA().getDefiningOp<arith::NegFOp>() : nullptr;
-  if (!near || !back || back.getOperand() != near.getResult() ||
-      near.getRhs() != whole.getB() || near.getLhs() != rest.getC())
-    return number;
-  auto inverse = near.getRhs().getDefiningOp<arith::DivFOp>();
-  return inverse && inverse.getRhs() == rest.getB() &&
-                 matchPattern(inverse.getLhs(), m_OneFloat())
-             ? near.getResult()
-             : number;
+// Of a quotient the first product, so that the others are work for the exact way alone.
+static Value productFor(ImplicitLocOpBuilder &b, Value number) {
+  auto quotient = number.getDefiningOp<ScaledQuotientOp>();
+  return quotient ? arith::MulFOp::create(b, quotient.getNumber(), quotient.getInverse()) : number;
 }
 
 bool altgrad::hasQuickWay(const Book &book, Type numbers, int64_t count,
@@ -122,7 +110,7 @@ Value altgrad::encodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
                              Value number,
                              llvm::function_ref<Value()> exactly) {
   Bits bits{b, number.getType()};
-  QuickSearch search(bits, book, productFor(number));
+  QuickSearch search(bits, book, productFor(b, number));
   Value code = search.code();
   auto choice = scf::IfOp::create(b, code.getType(), search.isSure(),
                                   /*withElseRegion=*/true);

@@ -21,7 +21,7 @@ struct Partial {
   unsigned chunkWord;
   unsigned rowWord;
   mlir::Value value() const { return SweepOp(sweep).getReduced()[result]; }
-  Reduction reduction() const { return SweepOp(sweep).getReduction(result); }
+  Reduction reduction() const { return foldedBy(SweepOp(sweep).getReduction(result)); }
   Scope scope() const { return SweepOp(sweep).getScope(result); }
 };
 

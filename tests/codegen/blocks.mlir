@@ -20,10 +20,10 @@
 // GPU: nvvm.shfl.sync idx
 // GPU-COUNT-3: nvvm.shfl.sync bfly
 // GPU-NOT: shfl
-altgrad.step @s(inout %w: !altgrad.tensors<f32>, inout %top: !altgrad.tensors<f32 per 32>) {
-  sweep @go load(%x from %w : !altgrad.tensors<f32>, %old from %top : !altgrad.tensors<f32 per 32>) reduce()
-      store(%w : !altgrad.tensors<f32>, %top : !altgrad.tensors<f32 per 32>) {
-    %m = block_reduce max %x over 32 : f32
+altgrad.step @s(inout %w: !altgrad.tensors<f32>, inout %top: !altgrad.tensors<f32 per 1x32>) {
+  sweep @go load(%x from %w : !altgrad.tensors<f32>, %old from %top : !altgrad.tensors<f32 per 1x32>) reduce()
+      store(%w : !altgrad.tensors<f32>, %top : !altgrad.tensors<f32 per 1x32>) {
+    %m = reduce max %x over block<1x32> : f32
     %n = arith.addf %m, %old : f32
     %y = arith.divf %x, %n : f32
     emit %y, %n : f32, f32

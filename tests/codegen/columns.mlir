@@ -24,11 +24,11 @@
 // GPU: arith.maxsi
 // GPU: nvvm.barrier
 // GPU: nvvm.barrier
-altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>, out %c: !altgrad.tensors<f32>) {
+altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32x1>, out %c: !altgrad.tensors<f32>) {
   sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce()
-      store(%w : !altgrad.tensors<f32>, %top : !altgrad.tensors<f32 per 32 columns>, %c : !altgrad.tensors<f32>) {
+      store(%w : !altgrad.tensors<f32>, %top : !altgrad.tensors<f32 per 32x1>, %c : !altgrad.tensors<f32>) {
     %y = math.sqrt %x : f32
-    %m = column_max %y over 32 : f32
+    %m = reduce absmax %y over block<32x1> : f32
     %z = arith.divf %y, %m : f32
     emit %y, %m, %z : f32, f32, f32
   }
@@ -44,11 +44,11 @@ altgrad.step @s(inout %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 
 // GPU: nvvm.barrier
 // GPU: nvvm.shfl.sync bfly
 // GPU-NOT: math.sqrt
-altgrad.step @t(inout %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 128 squares>, out %c: !altgrad.tensors<f32>) {
+altgrad.step @t(inout %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 128x128>, out %c: !altgrad.tensors<f32>) {
   sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce()
-      store(%w : !altgrad.tensors<f32>, %top : !altgrad.tensors<f32 per 128 squares>, %c : !altgrad.tensors<f32>) {
+      store(%w : !altgrad.tensors<f32>, %top : !altgrad.tensors<f32 per 128x128>, %c : !altgrad.tensors<f32>) {
     %y = math.sqrt %x : f32
-    %m = square_max %y over 128 : f32
+    %m = reduce absmax %y over block<128x128> : f32
     %z = arith.divf %y, %m : f32
     emit %y, %m, %z : f32, f32, f32
   }

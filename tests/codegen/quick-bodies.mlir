@@ -81,13 +81,13 @@ altgrad.step @exchanged(inout %w: !altgrad.tensors<f32>, in %norm: f32) {
     %k = read %norm : f32
     // V4-NOT: quick
     // GPU: quick (
-    // GPU: %[[MOST:.*]] = block_reduce max
+    // GPU: %[[MOST:.*]] = reduce max
     // GPU: arith.divf %[[MOST]]
     // GPU-NOT: arith.divf
     // GPU: arith.minui
     sweep @s load(%x from %w : !altgrad.tensors<f32>) reduce() store(%w : !altgrad.tensors<f32>) {
       %r = math.sqrt %x : f32
-      %most = block_reduce max %x over 32 : f32
+      %most = reduce max %x over block<1x32> : f32
       %part = arith.divf %most, %k : f32
       %y = arith.subf %r, %part : f32
       %q = arith.divf %y, %k : f32
@@ -106,7 +106,7 @@ altgrad.step @looked_up(inout %w: !altgrad.tensors<bnb8>, in %norm: f32) {
     // GPU: quick (
     sweep @s load(%x from %w : !altgrad.tensors<bnb8>) reduce() store(%w : !altgrad.tensors<bnb8>) {
       %n = decode %x format<bnb8> : i8 to f32
-      %most = block_reduce max %n over 32 : f32
+      %most = reduce max %n over block<1x32> : f32
       %y = arith.subf %n, %most : f32
       %q = arith.divf %y, %k : f32
       %code = encode %q format<bnb8> round<nearest_even> overflow<saturate> : f32 to i8
@@ -124,7 +124,7 @@ altgrad.step @halves(inout %w: !altgrad.tensors<bnb8>, in %p: !altgrad.tensors<i
     sweep @s load(%x from %w : !altgrad.tensors<bnb8>, %c from %p : !altgrad.tensors<int16>) reduce() store(%w : !altgrad.tensors<bnb8>) {
       %n = decode %x format<bnb8> : i8 to f32
       %h = join_codes %c, %c : i16, i16 to f32
-      %most = block_reduce max %n over 32 : f32
+      %most = reduce max %n over block<1x32> : f32
       %y = arith.subf %h, %most : f32
       %q = arith.divf %y, %k : f32
       %code = encode %q format<bnb8> round<nearest_even> overflow<saturate> : f32 to i8

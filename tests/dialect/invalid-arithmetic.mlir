@@ -192,7 +192,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
   // reduce_c1
-  // expected-error@+1 {{'altgrad.reduce' op reduces over unit, tensor or step, not over a group}}
+  // expected-error@+1 {{'altgrad.reduce' op reduces over block<1x32>, unit, tensor or step, not over a group}}
   %s = altgrad.reduce add %w over group : f32
   altgrad.yield param(%s) state()
 }
@@ -200,7 +200,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 // -----
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
-  // expected-error@+1 {{'altgrad.reduce' op failed to verify that 'and' combines i1, the other reductions f32}}
+  // expected-error@+1 {{'altgrad.reduce' op failed to verify that 'and' and 'count' combine i1, the other reductions f32}}
   %s = altgrad.reduce and %w over tensor : f32
   altgrad.yield param(%s) state()
 }
@@ -209,7 +209,7 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 altgrad.rule @r(param %w: f32, grad %g: f32) {
   %up = cmpf ogt, %w, %g : f32
-  // expected-error@+1 {{'altgrad.reduce' op failed to verify that 'and' combines i1, the other reductions f32}}
+  // expected-error@+1 {{'altgrad.reduce' op failed to verify that 'and' and 'count' combine i1, the other reductions f32}}
   %s = altgrad.reduce max %up over tensor : i1
   altgrad.yield param(%w) state()
 }

@@ -1,43 +1,43 @@
 // RUN: altgrad-opt %s --split-input-file --verify-diagnostics
 // What is no block of a column, and no square.
 
-// tensors_c2
-// expected-error@+1 {{a block of a column has 32 elements, got 64}}
-altgrad.step @s(in %a: !altgrad.tensors<f32 per 64 columns>) {
+// tensors_c1
+// expected-error@+1 {{no target can cut #altgrad.block<64x1>}}
+altgrad.step @s(in %a: !altgrad.tensors<f32 per 64x1>) {
   commit
 }
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>) {
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32x1>) {
   %x = dequantize %w : !altgrad.tensors<f32>
   %e = element %x
-  // column_c1
-  // expected-error@+1 {{'altgrad.column_max' op has blocks of 64 elements, expected 32}}
-  %m = column_max %e over 64 : f32
+  // reduce_c2
+  // expected-error@+1 {{'altgrad.reduce' op no target can cut #altgrad.block<64x1>}}
+  %m = reduce absmax %e over block<64x1> : f32
   commit
 }
 
 // -----
 
 altgrad.step @s(in %w: !altgrad.tensors<f32>, in %n: f32) {
-  // column_c2
-  // expected-error@+1 {{'altgrad.column_max' op reduces a value that is the same for several elements}}
-  %m = column_max %n over 32 : f32
+  // step_c5
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements}}
+  %m = reduce absmax %n over block<32x1> : f32
   commit
 }
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>) {
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32x1>) {
   %x = dequantize %w : !altgrad.tensors<f32>
   %e = element %x
-  %m = column_max %e over 32 : f32
+  %m = reduce absmax %e over block<32x1> : f32
   %n = arith.addf %m, %e : f32
   %l = collect %n : f32 to !altgrad.reals
-  // step_c28
-  // expected-error@+1 {{'altgrad.commit' op stores a value that differs between elements of a column to '!altgrad.tensors<f32 per 32 columns>'; an altgrad.column_max gives one for a block}}
-  commit always %l to %top : !altgrad.tensors<f32 per 32 columns>
+  // step_c19
+  // expected-error@+1 {{'altgrad.commit' op stores a value that differs between elements of a block to '!altgrad.tensors<f32 per 32x1>'; an altgrad.reduce over #altgrad.block<32x1> gives one for each}}
+  commit always %l to %top : !altgrad.tensors<f32 per 32x1>
 }
 
 // -----
@@ -47,11 +47,11 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out 
   %y = dequantize %g : !altgrad.tensors<f32>
   %e = element %x
   %f = element %y
-  %m = column_max %e over 32 : f32
+  %m = reduce absmax %e over block<32x1> : f32
   %n = arith.mulf %m, %f : f32
   %l = collect %n : f32 to !altgrad.reals
   // step_c29
-  // expected-error@+1 {{'altgrad.commit' op stores what is computed from the largest of a column and from more of its element than that is of}}
+  // expected-error@+1 {{'altgrad.commit' op stores what is computed from the largest of #altgrad.block<32x1> and from more of its element than that is of}}
   commit always %l to %c : !altgrad.tensors<f32>
 }
 
@@ -59,10 +59,10 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out 
 
 altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32>) {
   // step_c29
-  // expected-error@+1 {{'altgrad.sweep' op stores what is computed from the largest of a column}}
+  // expected-error@+1 {{'altgrad.sweep' op stores what is computed from the largest of #altgrad.block<32x1>}}
   sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32>) {
     %y = arith.addf %x, %x : f32
-    %m = column_max %y over 32 : f32
+    %m = reduce absmax %y over block<32x1> : f32
     %n = arith.mulf %m, %x : f32
     emit %n : f32
   }
@@ -71,11 +71,11 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32>) {
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>, out %n: f32) {
-  // sweep_c12
-  // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns or squares of 1 values and has 1 reductions, expected one and none}}
-  %s = sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce(add over step) store(%top : !altgrad.tensors<f32 per 32 columns>) {
-    %m = column_max %x over 32 : f32
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32x1>, out %n: f32) {
+  %s = sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce(add over step) store(%top : !altgrad.tensors<f32 per 32x1>) {
+    // sweep_c12
+    // expected-error@+1 {{'altgrad.reduce' op is over #altgrad.block<32x1> in a sweep that has 1 of all elements}}
+    %m = reduce absmax %x over block<32x1> : f32
     emit %x, %m : f32, f32
   }
   commit always %s to %n : f32
@@ -83,42 +83,42 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
 
 // -----
 
-// tensors_c4
-// expected-error@+1 {{a square has 128 rows and columns, got 64}}
-altgrad.step @s(in %a: !altgrad.tensors<f32 per 64 squares>) {
+// tensors_c1
+// expected-error@+1 {{no target can cut #altgrad.block<64x64>}}
+altgrad.step @s(in %a: !altgrad.tensors<f32 per 64x64>) {
   commit
 }
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 128 squares>) {
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 128x128>) {
   %x = dequantize %w : !altgrad.tensors<f32>
   %e = element %x
-  // square_c1
-  // expected-error@+1 {{'altgrad.square_max' op has blocks of 64 rows and columns, expected 128}}
-  %m = square_max %e over 64 : f32
+  // reduce_c2
+  // expected-error@+1 {{'altgrad.reduce' op no target can cut #altgrad.block<64x64>}}
+  %m = reduce absmax %e over block<64x64> : f32
   commit
 }
 
 // -----
 
 altgrad.step @s(in %w: !altgrad.tensors<f32>, in %n: f32) {
-  // square_c2
-  // expected-error@+1 {{'altgrad.square_max' op reduces a value that is the same for all of a square}}
-  %m = square_max %n over 128 : f32
+  // step_c5
+  // expected-error@+1 {{'altgrad.reduce' op reduces a value that is the same for all elements}}
+  %m = reduce absmax %n over block<128x128> : f32
   commit
 }
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 128 squares>) {
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 128x128>) {
   %x = dequantize %w : !altgrad.tensors<f32>
   %e = element %x
-  %m = column_max %e over 32 : f32
+  %m = reduce absmax %e over block<32x1> : f32
   %l = collect %m : f32 to !altgrad.reals
-  // step_c28
-  // expected-error@+1 {{'altgrad.commit' op stores a value that differs between elements of a square to '!altgrad.tensors<f32 per 128 squares>'; an altgrad.square_max gives one for a block}}
-  commit always %l to %top : !altgrad.tensors<f32 per 128 squares>
+  // step_c19
+  // expected-error@+1 {{'altgrad.commit' op stores a value that differs between elements of a block to '!altgrad.tensors<f32 per 128x128>'}}
+  commit always %l to %top : !altgrad.tensors<f32 per 128x128>
 }
 
 // -----
@@ -128,22 +128,22 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, in %g: !altgrad.tensors<f32>, out 
   %y = dequantize %g : !altgrad.tensors<f32>
   %e = element %x
   %f = element %y
-  %m = square_max %e over 128 : f32
+  %m = reduce absmax %e over block<128x128> : f32
   %n = arith.mulf %m, %f : f32
   %l = collect %n : f32 to !altgrad.reals
   // step_c29
-  // expected-error@+1 {{'altgrad.commit' op stores what is computed from the largest of a square and from more of its element than that is of}}
+  // expected-error@+1 {{'altgrad.commit' op stores what is computed from the largest of #altgrad.block<128x128> and from more of its element than that is of}}
   commit always %l to %c : !altgrad.tensors<f32>
 }
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>, out %most: !altgrad.tensors<f32 per 256>) {
-  // sweep_c13
-  // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns or squares beside blocks of 256 elements, which tiles of 128 columns would cut}}
-  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>, %most : !altgrad.tensors<f32 per 256>) {
-    %m = column_max %x over 32 : f32
-    %b = block_reduce max %x over 256 : f32
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32x1>, out %most: !altgrad.tensors<f32 per 1x256>) {
+  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32 per 32x1>, %most : !altgrad.tensors<f32 per 1x256>) {
+    // sweep_c12
+    // expected-error@+1 {{'altgrad.reduce' op is over #altgrad.block<32x1> in a sweep that has blocks of 256 elements, which tiles of 128 columns would cut}}
+    %m = reduce absmax %x over block<32x1> : f32
+    %b = reduce max %x over block<1x256> : f32
     emit %m, %b : f32, f32
   }
   commit
@@ -151,11 +151,11 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, in %q: !altgrad.tensors<torchao4 packed>, out %top: !altgrad.tensors<f32 per 32 columns>) {
-  // sweep_c15
-  // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns or squares beside '!altgrad.tensors<torchao4 packed>', whose bytes tiles would cut}}
-  sweep @go load(%x from %w : !altgrad.tensors<f32>, %y from %q : !altgrad.tensors<torchao4 packed>) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>) {
-    %m = column_max %x over 32 : f32
+altgrad.step @s(in %w: !altgrad.tensors<f32>, in %q: !altgrad.tensors<torchao4 packed>, out %top: !altgrad.tensors<f32 per 32x1>) {
+  sweep @go load(%x from %w : !altgrad.tensors<f32>, %y from %q : !altgrad.tensors<torchao4 packed>) reduce() store(%top : !altgrad.tensors<f32 per 32x1>) {
+    // sweep_c12
+    // expected-error@+1 {{'altgrad.reduce' op is over #altgrad.block<32x1> in a sweep that has !altgrad.tensors<torchao4 packed>, whose bytes tiles would cut}}
+    %m = reduce absmax %x over block<32x1> : f32
     emit %m : f32
   }
   commit
@@ -163,16 +163,51 @@ altgrad.step @s(in %w: !altgrad.tensors<f32>, in %q: !altgrad.tensors<torchao4 p
 
 // -----
 
-altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32 columns>) {
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %top: !altgrad.tensors<f32 per 32x1>) {
   %s = sweep @sum load(%x from %w : !altgrad.tensors<f32>) reduce(sumsq over unit) store() {
     emit %x : f32
   }
-  // sweep_c16
-  // expected-error@+1 {{'altgrad.sweep' op takes the largest of columns or squares beside what differs between units, which tiles would join}}
-  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32 per 32 columns>) {
+  sweep @go load(%x from %w : !altgrad.tensors<f32>) reduce() store(%top : !altgrad.tensors<f32 per 32x1>) {
     %y = arith.mulf %x, %s : f32
-    %m = column_max %y over 32 : f32
+    // sweep_c12
+    // expected-error@+1 {{'altgrad.reduce' op is over #altgrad.block<32x1> in a sweep that has what differs between units, which tiles would join}}
+    %m = reduce absmax %y over block<32x1> : f32
     emit %m : f32
   }
   commit
+}
+
+// -----
+
+altgrad.step @s(in %top: !altgrad.tensors<f32 per 32x1>, out %w: !altgrad.tensors<f32>) {
+  // sweep_c13
+  // expected-error@+1 {{'altgrad.sweep' op loads '!altgrad.tensors<f32 per 32x1>'; what is of columns or squares is only stored}}
+  sweep @go load(%x from %top : !altgrad.tensors<f32 per 32x1>) reduce() store(%w : !altgrad.tensors<f32>) {
+    emit %x : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %n: f32, out %top: !altgrad.tensors<f32 per 32x1>) {
+  // sweep_c18
+  // expected-error@+1 {{'altgrad.sweep' op stores to '!altgrad.tensors<f32 per 32x1>' what comes from no reduction over #altgrad.block<32x1>}}
+  sweep @go load() reduce() store(%top : !altgrad.tensors<f32 per 32x1>) {
+    emit %n : f32
+  }
+  commit
+}
+
+// -----
+
+altgrad.step @s(in %w: !altgrad.tensors<f32>, out %c: !altgrad.tensors<f32>) {
+  %x = dequantize %w : !altgrad.tensors<f32>
+  %e = element %x
+  %m = reduce absmax %e over block<32x1> : f32
+  // step_c28
+  // expected-error@+1 {{'altgrad.reduce' op is over #altgrad.block<1x32> of what is computed from the largest of #altgrad.block<32x1>}}
+  %n = reduce max %m over block<1x32> : f32
+  %l = collect %n : f32 to !altgrad.reals
+  commit always %l to %c : !altgrad.tensors<f32>
 }

@@ -1,7 +1,7 @@
 // RUN: altgrad-opt %s --split-input-file --verify-diagnostics
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{expected add|sumsq|max|and over tensor|step}}
+  // expected-error@+1 {{expected add|sumsq|max|and|count over tensor|step}}
   %n = sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce(mean over step) store() {
     emit %a : f32
   }
@@ -11,7 +11,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{expected add|sumsq|max|and over tensor|step}}
+  // expected-error@+1 {{is over 'chunk', expected block<1x32>, unit, tensor or step}}
   %n = sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce(add over chunk) store() {
     emit %a : f32
   }
@@ -47,7 +47,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   // sweep_c2
   // expected-error@+1 {{'altgrad.sweep' op has 0 results for 1 reductions}}
   "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
-      reductions = [#altgrad<reduction add>], scopes = [#altgrad<scope step>]}> ({
+      reductions = [#altgrad<reduction add>], scopes = [#altgrad.block<step>]}> ({
   ^bb0(%a: f32):
     "altgrad.emit"(%a) : (f32) -> ()
   }) : (!altgrad.tensors<f32>) -> ()
@@ -99,7 +99,7 @@ altgrad.step @s(in %x: f32) {
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   %n = "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
-      reductions = [#altgrad<reduction and>], scopes = [#altgrad<scope step>]}> ({
+      reductions = [#altgrad<reduction and>], scopes = [#altgrad.block<step>]}> ({
   ^bb0(%a: f32):
     // sweep_c6
     // expected-error@+1 {{'altgrad.emit' op reduces 'f32' by 'and' to 'f32'}}
@@ -113,7 +113,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
   // expected-error@+1 {{'altgrad.sweep' op attribute 'reductions' failed to satisfy constraint: reductions}}
   "altgrad.sweep"(%x) <{name = "n", operandSegmentSizes = array<i32: 0, 1, 0>,
-                        reductions = [1], scopes = [#altgrad<scope step>]}> ({
+                        reductions = [1], scopes = [#altgrad.block<step>]}> ({
   ^bb0(%a: f32):
     "altgrad.emit"() : () -> ()
   }) : (!altgrad.tensors<f32>) -> ()
@@ -191,10 +191,10 @@ altgrad.step @s(inout %x: !altgrad.tensors<f32>) {
   // sweep_c14
   // expected-error@+1 {{'altgrad.sweep' op has a quick body with other block reductions}}
   sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce() store(%x : !altgrad.tensors<f32>) {
-    %m = block_reduce max %a over 32 : f32
+    %m = reduce max %a over block<1x32> : f32
     emit %m : f32
   } wide 4 (%a) {
-    %m = block_reduce max %a over 32 : vector<4xf32>
+    %m = reduce max %a over block<1x32> : vector<4xf32>
     emit %m : vector<4xf32>
   } quick (%a, %low, %sum) {
     emit %a, %low, %sum : vector<4xf32>, vector<4xi32>, vector<4xf32>

@@ -242,6 +242,12 @@ class Evaluator:
         power = np.ldexp(np.float32(1), np.frexp(x)[1] - 1).astype(np.float32)
         return [Value(np.where(np.isfinite(x) & (x != 0), power, x), value.element, value.set)]
 
+    def _scaled_quotient(self, op, number, scale, inverse):
+        with np.errstate(all="ignore"):
+            near = number.array * inverse.array
+            rest = soft.fma(-near, scale.array, number.array)
+            return [Value(soft.fma(rest, inverse.array, near), True, number.set)]
+
     def _recode(self, op, tensors):
         return [tensors]
 
@@ -252,34 +258,25 @@ class Evaluator:
 
     def _reduce(self, op, value):
         kind = re.search(r"reduction (\w+)", op.attributes["reduction"])[1]
-        scope = re.search(r"scope (\w+)", op.attributes["scope"])[1]
-        return [self._fold(kind, value.array, scope, value.set)]
+        over = re.search(r"block<(\w+)>", op.attributes["over"])[1]
+        array = np.abs(value.array) if kind == "absmax" else value.array
+        if kind == "count":
+            kind, array = "add", np.float32(array)
+        kind = kind.removeprefix("abs")
+        if over in ("unit", "tensor", "step"):
+            return [self._fold(kind, array, over, value.set)]
+        return [self._largest_of_blocks(array, *map(int, over.split("x")), value.set)]
 
-    def _block_reduce(self, op, value):
+    def _largest_of_blocks(self, array, rows, columns, which):
         """The largest of each block, for all of its elements; NaN if one is."""
-        block = int(op.attributes["block"].split(" ")[0])
-        numbers = self.rows.block_of(value.set, block)
+        numbers = self.rows.block_of(which, rows, columns) if rows > 1 else self.rows.block_of(which, columns)
         most = np.full(numbers.max(initial=-1) + 1, -np.inf, np.float32)
-        place = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)  # within the block
-        for i in range(block):
-            here = place == i
-            most[numbers[here]] = soft.maximum(most[numbers[here]], value.array[here])
-        return [Value(most[numbers], True, value.set)]
-
-    def _column_max(self, op, value):
-        """The largest magnitude of 32 elements of a column, for each of them; NaN if one is."""
-        return self._tile_max(value, 32, 1)
-
-    def _square_max(self, op, value):
-        """The same of 128 x 128 elements."""
-        return self._tile_max(value, 128, 128)
-
-    def _tile_max(self, value, rows, columns):
-        numbers = self.rows.block_of(value.set, rows, columns)
-        most = np.zeros(numbers.max(initial=-1) + 1, np.float32)
-        for number, size in zip(numbers, np.abs(value.array)):
-            most[number] = size if np.isnan(size) or size > most[number] else most[number]
-        return [Value(most[numbers], True, value.set)]
+        order = np.argsort(numbers, kind="stable")
+        place = np.arange(len(order)) - np.searchsorted(numbers[order], numbers[order])  # within the block
+        for i in range(place.max(initial=-1) + 1):
+            here = order[place == i]
+            most[numbers[here]] = soft.maximum(most[numbers[here]], array[here])
+        return Value(most[numbers], True, which)
 
     def _fold(self, kind, elements, scope, which):
         """Over the tensors of a set, each with the chunks of all its units; the result of the whole step is every row's."""

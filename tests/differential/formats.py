@@ -77,7 +77,8 @@ def named(text):
 def of_list(kind):
     """The format of `!altgrad.tensors<...>`, the elements that share a stored value, and the columns that one over rows spans."""
     inside, per, block = kind.removeprefix("!altgrad.tensors<")[:-1].removesuffix(" packed").partition(" per ")
-    return named(inside), int(block.split()[0]) if per else 1, 1 if block.endswith("columns") else 128 if block.endswith("squares") else 0
+    rows, columns = map(int, block.split("x")) if per else (1, 1)
+    return named(inside), max(rows, columns), columns if rows > 1 else 0
 
 
 def shifts_of(kind):

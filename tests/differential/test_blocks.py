@@ -25,7 +25,7 @@ def agree(compiled, sizes=SIZES, seed=9, special=0.03, shifts=None):
 
 def step(form, block, stored="f32"):
     """The largest size of each block beside the elements, which are scaled by it, in place."""
-    tensors, tops = f"!altgrad.tensors<{form}>", f"!altgrad.tensors<{stored} per {block}>"
+    tensors, tops = f"!altgrad.tensors<{form}>", f"!altgrad.tensors<{stored} per 1x{block}>"
 
     def quantized(name, value, kind):
         if kind.startswith("!altgrad.tensors<f32"):
@@ -37,7 +37,7 @@ def step(form, block, stored="f32"):
         %wr = dequantize %w : {tensors}
         %we = element %wr
         %size = math.absf %we : f32
-        %most = block_reduce max %size over {block} : f32
+        %most = reduce max %size over block<1x{block}> : f32
         %ratio = arith.divf %we, %most : f32
         {quantized("w1", "%ratio", tensors)}
         {quantized("t1", "%most", tops)}
@@ -63,15 +63,15 @@ def test_blocks_of_codes():
 def test_roots_are_divided_by_whatever_the_scalar_is():
     """GPUs do it by products where the scalar is a usual one; roots may be 0, infinite or NaN."""
     compiled = program.Program("""
-      altgrad.step @s(inout %w: !altgrad.tensors<f32>, in %s: f32, out %top: !altgrad.tensors<f32 per 32>) {
+      altgrad.step @s(inout %w: !altgrad.tensors<f32>, in %s: f32, out %top: !altgrad.tensors<f32 per 1x32>) {
         %wr = dequantize %w : !altgrad.tensors<f32>
         %we = element %wr
         %root = math.sqrt %we : f32
         %part = arith.divf %root, %s : f32
-        %most = block_reduce max %part over 32 : f32
+        %most = reduce max %part over block<1x32> : f32
         %w1 = collect %part : f32 to !altgrad.reals
         %t1 = collect %most : f32 to !altgrad.reals
-        commit always %w1 to %w : !altgrad.tensors<f32>, %t1 to %top : !altgrad.tensors<f32 per 32>
+        commit always %w1 to %w : !altgrad.tensors<f32>, %t1 to %top : !altgrad.tensors<f32 per 1x32>
       }""")
     rows, rng = compiled.rows([[4096 + 17]]), np.random.default_rng(12)
     powers = [np.float32(1.7) * np.float32(2.0)**k for k in (-149, -127, -25, -24, 0, 24, 25, 100, 127)]
@@ -102,21 +102,21 @@ def test_a_block_reduction_of_another_beside_sums_and_reading():
     """Old tops are read, two reductions in a row, sums over tensor and step, the index, a condition."""
     compiled = program.Program("""
       altgrad.step @s(inout %w: !altgrad.tensors<bf16>, in %g: !altgrad.tensors<f32>,
-                      inout %top: !altgrad.tensors<f32 per 64>, out %n: f32, out %ok: f32) {
+                      inout %top: !altgrad.tensors<f32 per 1x64>, out %n: f32, out %ok: f32) {
         %gr, %finite = unscale %g by %one : !altgrad.tensors<f32>
         %wr = dequantize %w : !altgrad.tensors<bf16>
-        %tr = dequantize %top : !altgrad.tensors<f32 per 64>
+        %tr = dequantize %top : !altgrad.tensors<f32 per 1x64>
         %we = element %wr
         %ge = element %gr
         %te = element %tr
         %size = math.absf %ge : f32
-        %most = block_reduce max %size over 64 : f32
+        %most = reduce max %size over block<1x64> : f32
         %i = index : i64
         %c15 = arith.constant 15 : i64
         %low = arith.andi %i, %c15 : i64
         %place = arith.sitofp %low : i64 to f32
         %ratio = arith.divf %place, %most : f32
-        %next = block_reduce max %ratio over 64 : f32
+        %next = reduce max %ratio over block<1x64> : f32
         %kept = arith.addf %te, %next : f32
         %sum = reduce sumsq %ge over tensor : f32
         %total = reduce add %we over step : f32
@@ -128,7 +128,7 @@ def test_a_block_reduction_of_another_beside_sums_and_reading():
         %tl = collect %kept : f32 to !altgrad.reals
         %flag = arith.select %finite, %one, %zero : f32
         commit always %total to %n : f32, %flag to %ok : f32
-            if %finite %wq to %w : !altgrad.tensors<bf16>, %tl to %top : !altgrad.tensors<f32 per 64>
+            if %finite %wq to %w : !altgrad.tensors<bf16>, %tl to %top : !altgrad.tensors<f32 per 1x64>
       }""".replace("%gr, %finite", "%one = arith.constant 1.0 : f32\n%zero = arith.constant 0.0 : f32\n%gr, %finite"))
     agree(compiled)
     agree(compiled, special=0.0)
@@ -140,7 +140,7 @@ def test_an_offset_is_at_a_whole_block_though_none_is_stored_per_block():
       altgrad.step @s(inout %w: {tensors}, inout %v: {tensors} set 1) {{
         %wr = dequantize %w : {tensors}
         %we = element %wr
-        %most = block_reduce max %we over 64 : f32
+        %most = reduce max %we over block<1x64> : f32
         %ratio = arith.divf %we, %most : f32
         %w1 = collect %ratio : f32 to !altgrad.reals
         %vr = dequantize %v : {tensors}
@@ -172,7 +172,7 @@ def test_tops_of_a_sweep_with_a_sum():
 
 def test_blocks_of_three_sizes_that_depend_on_each_other():
     """The largest of 32 over that of 128, whose blocks are divided by the least of 256; old values of each are read."""
-    lists = [f"!altgrad.tensors<f32 per {size}>" for size in (32, 128, 256)]
+    lists = [f"!altgrad.tensors<f32 per 1x{size}>" for size in (32, 128, 256)]
     compiled = program.Program(f"""
       altgrad.step @s(inout %w: !altgrad.tensors<f32>, inout %a: {lists[0]}, inout %b: {lists[1]}, inout %c: {lists[2]}) {{
         %wr = dequantize %w : !altgrad.tensors<f32>
@@ -185,12 +185,12 @@ def test_blocks_of_three_sizes_that_depend_on_each_other():
         %ce = element %cr
         %x0 = arith.addf %x, %ae : f32
         %size = math.absf %x0 : f32
-        %big = block_reduce max %size over 128 : f32
+        %big = reduce max %size over block<1x128> : f32
         %share = arith.divf %x0, %big : f32
         %x1 = arith.addf %share, %be : f32
-        %small = block_reduce max %x1 over 32 : f32
+        %small = reduce max %x1 over block<1x32> : f32
         %ratio = arith.divf %small, %big : f32
-        %all = block_reduce max %ratio over 256 : f32
+        %all = reduce max %ratio over block<1x256> : f32
         %x2 = arith.mulf %x1, %all : f32
         %x3 = arith.subf %x2, %ce : f32
         %w1 = collect %x3 : f32 to !altgrad.reals

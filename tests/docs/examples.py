@@ -69,19 +69,18 @@ WRITE = "commit always %{} to %master : !altgrad.tensors<f32>"
 CONTEXTS = {
     "": lambda text: text,  # a page, not an operation
     "Altgrad_FormatAttr": aliases("#"),
+    "Altgrad_BlockAttr": aliases("#"),
     "Altgrad_TensorsType": aliases("!"),
     "Altgrad_RuleOp": lambda text: text,
     "Altgrad_YieldOp": lambda text: "altgrad.rule @r(param %w1: f32, grad %g: f32, state %m1: f32, "
                                     f"state %v1: f32) {{\n{text}\n}}",
     "Altgrad_ReduceOp": lambda text: "altgrad.rule @r(param %w: f32, grad %g: f32) {\n"
                                      f"{text}\naltgrad.yield param(%n) state()\n}}",
-    "Altgrad_BlockReduceOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
-    "Altgrad_ColumnMaxOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
-    "Altgrad_SquareMaxOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
     "Altgrad_IndexOp": step,
     "Altgrad_TagOp": step,
     "Altgrad_DrawOp": lambda text: step(text, RANDOM),
     "Altgrad_DimOp": step,
+    "Altgrad_ScaledQuotientOp": lambda text: step("%x = element %w\n" + rename(text, w="x", scale="x", inverse="x")),
     "Altgrad_BinadeOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
     "Altgrad_StepOp": lambda text: text,
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),

@@ -38,7 +38,7 @@ static std::string specOf(const Preset &preset) {
            "> : " + type + "\n";
   };
   // A sweep over blocks decodes the codes of books in another way.
-  std::string scale = "!altgrad.tensors<f32 per 32>";
+  std::string scale = "!altgrad.tensors<f32 per 1x32>";
   bool book = preset.format.book > 0;
   return "altgrad.step @s(in %x: !altgrad.tensors<f32>, out %a: " + type +
          ", out %b: " + type + ", in %c: " + type +
@@ -51,7 +51,7 @@ static std::string specOf(const Preset &preset) {
          round("%ka", false) + round("%kb", true) +
          "  %m = dequantize %c : " + type +
          (book ? "\n  %r = element %m\n"
-                 "  %most = block_reduce max %r over 32 : f32\n"
+                 "  %most = reduce max %r over block<1x32> : f32\n"
                  "  %u = collect %most : f32 to !altgrad.reals\n"
                  "  %o = dequantize %f : " +
                      type

@@ -62,7 +62,7 @@ altgrad.step @norms(inout %a: !altgrad.tensors<f32>, in %b: !altgrad.tensors<f32
   // CHECK: %[[SUM:.*]] = arith.addf %[[SX]], %[[SY]] : f32
   %n = norm l1 %x, %y over step
   // CHECK: %[[ZERO:.*]] = arith.constant 0.0
-  // CHECK: %[[MX:.*]] = reduce max %{{.*}} over tensor : f32
+  // CHECK: %[[MX:.*]] = reduce absmax %{{.*}} over tensor : f32
   // CHECK: %[[MOST:.*]] = arith.maximumf %[[ZERO]], %[[MX]] : f32
   %m = norm linf %x over tensor
   // CHECK: %[[BOTH:.*]] = arith.mulf %k, %[[MOST]] : f32

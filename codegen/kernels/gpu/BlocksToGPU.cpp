@@ -9,6 +9,8 @@
 #include "codegen/kernels/PackedCodes.h"
 #include "codegen/kernels/gpu/GpuLowering.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
+
 using namespace mlir;
 using namespace altgrad;
 
@@ -49,9 +51,21 @@ Value GpuLowering::leads(KernelBuilder &kernel, Chunk &chunk, unsigned block) {
                                kernel.i64(0));
 }
 
+// Threads join magnitudes as numbers: that is one instruction, too, and a NaN is canonical.
+static Reduction joinedBy(ReduceOp reduce) {
+  Reduction kind = reduce.getReduction();
+  return kind == Reduction::AbsMax ? Reduction::Max : kind;
+}
+
+static Value grown(ImplicitLocOpBuilder &builder, ReduceOp reduce, Value partial, Value element) {
+  if (reduce.getReduction() == Reduction::AbsMax)
+    element = math::AbsFOp::create(builder, element);
+  return accumulate(builder, joinedBy(reduce), partial, element);
+}
+
 void GpuLowering::reduceBlocks(KernelBuilder &kernel, Chunk &chunk, Value at,
                                unsigned part) {
-  SmallVector<BlockReduceOp> all = blockReductions(chunk.sweep.getBody());
+  SmallVector<ReduceOp> all = blockReductions(chunk.sweep.getBody());
   for (unsigned first = 0; first < all.size();) {
     unsigned count = reducedTogether(chunk, first);
     SmallVector<Value> own = reduceOwn(kernel, chunk, at, part, first, count);
@@ -113,10 +127,10 @@ void GpuLowering::loadShared(KernelBuilder &kernel, Chunk &chunk, Value at,
 
 // The threads of a block are neighbours, a power of two of them.
 Value GpuLowering::joinBlock(KernelBuilder &kernel, Chunk &chunk,
-                             BlockReduceOp reduce, Value own) {
-  int32_t threads = reduce.getBlock() / chunk.width;
+                             ReduceOp reduce, Value own) {
+  int32_t threads = reduce.getRun() / chunk.width;
   for (int32_t distance = threads / 2; distance; distance /= 2)
-    own = join(builder, reduce.getReduction(), own,
+    own = join(builder, joinedBy(reduce), own,
                exchanged(kernel, own, distance));
   return own;
 }
@@ -170,14 +184,14 @@ SmallVector<Value> GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk,
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
   auto reductionsOf = [&](Region &body) {
-    SmallVector<BlockReduceOp> all = blockReductions(body);
-    return SmallVector<BlockReduceOp>(ArrayRef(all).slice(reduction, count));
+    SmallVector<ReduceOp> all = blockReductions(body);
+    return SmallVector<ReduceOp>(ArrayRef(all).slice(reduction, count));
   };
   Region &wide = sweep.getWide().front();
-  SmallVector<BlockReduceOp> reduces = reductionsOf(wide);
+  SmallVector<ReduceOp> reduces = reductionsOf(wide);
   SmallVector<Value> sums, wanted;
-  for (BlockReduceOp reduce : reduces) {
-    sums.push_back(neutral(builder, reduce.getReduction(), reduce.getType()));
+  for (ReduceOp reduce : reduces) {
+    sums.push_back(neutral(builder, joinedBy(reduce), reduce.getType()));
     wanted.push_back(reduce.getValue());
   }
   SmallVector<Kept> kept = keptBy(chunk, reduction, count);
@@ -195,22 +209,22 @@ SmallVector<Value> GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk,
     SmallVector<Value> values = cloneValues(
         builder, wide, wanted, {loaded, chunk.known, index, 1, draws});
     for (auto [sum, reduce, value] : llvm::zip(sums, reduces, values))
-      sum = join(builder, reduce.getReduction(), sum, value);
+      sum = grown(builder, reduce, sum, value);
     unsigned width = sweep.getWidth();
     for (auto [one, value] : llvm::zip(kept, ArrayRef(values).drop_front(count)))
       kernel.store(value, slotOf(kernel, one, number, width),
                    width * sizeof(float));
   }
   for (auto [sum, reduce] : llvm::zip(sums, reduces))
-    sum = joinElements(reduce.getReduction(), elementsOf(sum));
+    sum = joinElements(joinedBy(reduce), elementsOf(sum));
   scf::YieldOp::create(builder, sums);
 
   builder.setInsertionPointToStart(branch.elseBlock());
   Region &narrow = sweep.getBody();
   reduces = reductionsOf(narrow);
   sums.clear(), wanted.clear();
-  for (BlockReduceOp reduce : reduces) {
-    sums.push_back(neutral(builder, reduce.getReduction(), f32));
+  for (ReduceOp reduce : reduces) {
+    sums.push_back(neutral(builder, joinedBy(reduce), f32));
     wanted.push_back(reduce.getValue());
   }
   Value from = arith::AddIOp::create(builder, at, kernel.i32(first));
@@ -231,7 +245,7 @@ SmallVector<Value> GpuLowering::reduceOwn(KernelBuilder &kernel, Chunk &chunk,
         SmallVector<Value> values = cloneValues(
             builder, narrow, wanted, {loaded, chunk.known, global, 1, draws});
         for (auto [sum, reduce, value] : llvm::zip(before, reduces, values))
-          sum = join(builder, reduce.getReduction(), sum, value);
+          sum = grown(builder, reduce, sum, value);
         return before;
       });
   scf::YieldOp::create(builder, sums);

@@ -211,7 +211,7 @@ private:
   llvm::SmallVector<mlir::Value> reduceOwn(KernelBuilder &kernel, Chunk &chunk,
                                            mlir::Value at, unsigned part,
                                            unsigned reduction, unsigned count);
-  mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, BlockReduceOp reduce,
+  mlir::Value joinBlock(KernelBuilder &kernel, Chunk &chunk, ReduceOp reduce,
                         mlir::Value own);
 
   mlir::Value exchanged(KernelBuilder &kernel, mlir::Value own, int32_t distance);

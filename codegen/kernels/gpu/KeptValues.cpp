@@ -18,7 +18,7 @@ static DenseSet<Value> lookedUp(Block &body) {
   for (Operation &op : body) {
     auto decode = dyn_cast<DecodeOp>(op);
     bool follows = decode ? decode.getFormat().isBook()
-                          : !isa<BlockReduceOp>(op) &&
+                          : !isa<ReduceOp>(op) &&
                                 llvm::any_of(op.getOperands(), [&](Value value) {
                                   return values.contains(value);
                                 });
@@ -32,7 +32,7 @@ namespace {
 // The ways from a reduction to the values that it has in common with others.
 class Ways {
 public:
-  explicit Ways(BlockReduceOp reduce)
+  explicit Ways(ReduceOp reduce)
       : lookups(lookedUp(*reduce->getBlock())) {
     own.insert(reduce);
     for (Operation &op : llvm::reverse(*reduce->getBlock()))
@@ -69,7 +69,7 @@ private:
 } // namespace
 
 // The value at the end of a way in a body; null where the body has another way.
-static Value follow(const Way &way, BlockReduceOp reduce) {
+static Value follow(const Way &way, ReduceOp reduce) {
   Value value = reduce.getResult();
   for (auto [name, number] : way) {
     Operation *op = value.getDefiningOp();
@@ -119,7 +119,7 @@ SmallVector<GpuLowering::Kept> GpuLowering::keptBy(const Chunk &chunk,
 }
 
 unsigned GpuLowering::reducedTogether(const Chunk &chunk, unsigned first) {
-  SmallVector<BlockReduceOp> all =
+  SmallVector<ReduceOp> all =
       blockReductions(SweepOp(chunk.sweep).getBody());
   if (chunk.kept.empty())
     return 1;

@@ -17,9 +17,9 @@ ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep,
       vectorBytes(width * wordBytes) {
   unsigned ordered = 0, registers = 0, entries = 0;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    ordered += isOrdered(sweep, i);
+    ordered += isOrdered(sweep.getReduction(i));
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
-    bool inOrder = isOrdered(sweep, i);
+    bool inOrder = isOrdered(sweep.getReduction(i));
     unsigned vectors = inOrder ? ALTGRAD_LANES / warpThreads / width : 1;
     bool shared =
         inOrder && ordered > 1 && entries + vectors <= memory.room(vectorBytes);
@@ -84,8 +84,9 @@ void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first,
                             unsigned count, Value offset, Value element) {
   const Sum &sum = sums[result];
   if (sum.vectors == 1) {
-    Value rest = neutral(builder, sum.kind, element.getType());
-    SmallVector<Value> all(width, sum.kind == Reduction::Add ? rest : element);
+    SmallVector<Value> all(width, element);
+    if (sum.kind == Reduction::Count) // others may meet an element twice
+      all.assign(width, arith::ConstantIntOp::create(builder, false, 1));
     all[0] = element;
     Value one = vector::FromElementsOp::create(
         builder, VectorType::get({width}, element.getType()), all);

@@ -163,7 +163,7 @@ void GpuLowering::inPart(KernelBuilder &kernel, ThreadMemory &memory,
 Value GpuLowering::largestOfBlock(KernelBuilder &kernel,
                                   const TileMemory &shared, Value own) {
   auto larger = [&](Value a, Value b) {
-    return join(builder, Reduction::Max, a, b, /*magnitudes=*/true);
+    return join(builder, Reduction::AbsMax, a, b);
   };
   for (int32_t distance = warpThreads / 2; distance; distance /= 2)
     own = larger(own, exchanged(kernel, own, distance));
@@ -188,7 +188,7 @@ Value GpuLowering::largestOfColumn(KernelBuilder &kernel,
   Value other = kernel.load(
       builder.getF32Type(), kernel.offset(shared.halves, beside, sizeof(float)),
       sizeof(float));
-  return join(builder, Reduction::Max, own, other, /*magnitudes=*/true);
+  return join(builder, Reduction::AbsMax, own, other);
 }
 
 void GpuLowering::halfColumn(KernelBuilder &kernel, const TileMemory &shared,
@@ -211,14 +211,11 @@ void GpuLowering::halfColumn(KernelBuilder &kernel, const TileMemory &shared,
     return kernel.load(builder.getF32Type(),
                        kernel.offset(at, column, sizeof(float)), sizeof(float));
   };
-  auto larger = [&](Value a, Value b) {
-    return join(builder, Reduction::Max, a, b, /*magnitudes=*/true);
-  };
   Value own = kernel.loopWith(
       from, to, kernel.i64(1),
-      neutral(builder, Reduction::Max, builder.getF32Type()),
+      neutral(builder, Reduction::AbsMax, builder.getF32Type()),
       [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
-        return {larger(most[0], math::AbsFOp::create(builder, number(r)))};
+        return {accumulate(builder, Reduction::AbsMax, most[0], number(r))};
       })[0];
   Value largest = cut.isSquare() ? largestOfBlock(kernel, shared, own)
                                  : largestOfColumn(kernel, shared, own);

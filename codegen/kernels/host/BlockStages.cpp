@@ -26,8 +26,8 @@ BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
   for (ValueRange streams : {ValueRange(sweep.getLoads()), ValueRange(sweep.getStores())})
     for (Value stream : streams)
       found.insert(blockOf(stream));
-  for (BlockReduceOp reduce : blockReductions(body))
-    found.insert(reduce.getBlock());
+  for (ReduceOp reduce : blockReductions(body))
+    found.insert(reduce.getRun());
   found.insert(sweep.getBlock()); // of packed codes without scales
   found.remove(1);
   sizes = found.takeVector();
@@ -44,7 +44,7 @@ BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
       Place of = placeOf(operand);
       place = {std::max(place.stage, of.stage), place.varies || of.varies};
     }
-    if (isa<BlockReduceOp>(op))
+    if (isa<ReduceOp>(op))
       place = {place.stage + 1, false};
     for (Value result : op.getResults())
       places[result] =
@@ -57,7 +57,7 @@ BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
   auto stageOf = [&](Value value) -> Stage & {
     return stages[std::max(placeOf(value).stage, begin)];
   };
-  for (BlockReduceOp reduce : blockReductions(body))
+  for (ReduceOp reduce : blockReductions(body))
     stageOf(reduce.getValue()).reductions.push_back(reduce);
   for (auto [index, value] :
        llvm::enumerate(body.front().getTerminator()->getOperands()))
@@ -73,7 +73,7 @@ BlockStages::Place BlockStages::placeOf(Value value) const {
 // What is the same for a block's elements is computed where it is asked for.
 void BlockStages::keepFor(unsigned stage) {
   SmallVector<Value> work;
-  for (BlockReduceOp reduce : stages[stage].reductions)
+  for (ReduceOp reduce : stages[stage].reductions)
     work.push_back(reduce.getValue());
   for (size_t index : stages[stage].emitted)
     work.push_back(body.front().getTerminator()->getOperand(index));
@@ -86,7 +86,7 @@ void BlockStages::keepFor(unsigned stage) {
     if (place.varies && place.stage < stage)
       stages[place.stage].kept.insert(value);
     else if (Operation *op = value.getDefiningOp();
-             op && op->getParentRegion() == &body && !isa<BlockReduceOp>(op))
+             op && op->getParentRegion() == &body && !isa<ReduceOp>(op))
       llvm::append_range(work, op->getOperands());
   }
 }
@@ -121,7 +121,7 @@ void BlockStages::allocate(KernelBuilder &kernel) {
   for (unsigned size : ArrayRef(sizes).drop_front()) {
     for (unsigned number : sharedBy(size))
       allocate(body.getArgument(number), sizes[0] / size, sharedBytes);
-    for (BlockReduceOp reduce : reducedBefore(stages.size(), size))
+    for (ReduceOp reduce : reducedBefore(stages.size(), size))
       allocate(reduce, sizes[0] / size, sharedBytes);
   }
 }
@@ -134,11 +134,11 @@ SmallVector<unsigned> BlockStages::sharedBy(unsigned size) const {
   return numbers;
 }
 
-SmallVector<BlockReduceOp> BlockStages::reducedBefore(unsigned stage,
+SmallVector<ReduceOp> BlockStages::reducedBefore(unsigned stage,
                                                       unsigned size) const {
-  SmallVector<BlockReduceOp> found;
-  for (BlockReduceOp reduce : blockReductions(body))
-    if (reduce.getBlock() == size && placeOf(reduce).stage <= stage)
+  SmallVector<ReduceOp> found;
+  for (ReduceOp reduce : blockReductions(body))
+    if (reduce.getRun() == size && placeOf(reduce).stage <= stage)
       found.push_back(reduce);
   return found;
 }
@@ -178,21 +178,6 @@ Value BlockStages::take(KernelBuilder &kernel, Value value, Value place) const {
   return arith::TruncIOp::create(kernel.builder, value.getType(), kept);
 }
 
-// Whether a value has no sign: a magnitude, or one that was chosen before 0.
-static bool isMagnitude(Value value) {
-  if (auto chosen = value.getDefiningOp<arith::SelectOp>()) {
-    FloatAttr number;
-    DenseFPElementsAttr numbers;
-    bool zero = matchPattern(chosen.getFalseValue(), m_Constant(&numbers))
-                    ? numbers.isSplat() &&
-                          numbers.getSplatValue<APFloat>().isPosZero()
-                    : matchPattern(chosen.getFalseValue(), m_Constant(&number)) &&
-                          number.getValue().isPosZero();
-    return zero && isMagnitude(chosen.getTrueValue());
-  }
-  return value.getDefiningOp<math::AbsFOp>() != nullptr;
-}
-
 // The codes of a block.
 void HostLowering::decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
                                const BlockStages &stages, Value from,
@@ -218,12 +203,12 @@ void HostLowering::decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
 // The elements from `from` to `to`, all of one block of each size, in one stage.
 SmallVector<Value> HostLowering::blockElements(
     KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
-    BlockRange range, ArrayRef<BlockReduceOp> reductions, SmallVector<Value> most) {
+    BlockRange range, ArrayRef<ReduceOp> reductions, SmallVector<Value> most) {
   const BlockStages::Stage &stage = stages.at(range.number);
   Region &body = stages.getBody();
   int64_t width = range.width;
   SmallVector<Value> wanted;
-  for (BlockReduceOp reduce : reductions)
+  for (ReduceOp reduce : reductions)
     wanted.push_back(reduce.getValue());
   for (size_t index : stage.emitted)
     wanted.push_back(body.front().getTerminator()->getOperand(index));
@@ -245,9 +230,8 @@ SmallVector<Value> HostLowering::blockElements(
     SmallVector<Value> values = cloneValues(builder, body, wanted,
                                             {loaded, known, indexOf(chunk, index)});
     for (auto [i, before] : llvm::enumerate(most)) {
-      BlockReduceOp reduce = reductions[i];
-      before = join(builder, reduce.getReduction(), before, values[i],
-                    isMagnitude(reduce.getValue()));
+      ReduceOp reduce = reductions[i];
+      before = accumulate(builder, reduce.getReduction(), before, values[i]);
     }
     auto rest = ArrayRef(values).drop_front(most.size());
     // Before an element that is read again is overwritten.
@@ -288,7 +272,7 @@ void HostLowering::share(KernelBuilder &kernel, HostChunk &chunk,
     chunk.shared.map(stream, code);
   }
   if (!largest)
-    for (BlockReduceOp reduce : stages.reducedBefore(range.number, size))
+    for (ReduceOp reduce : stages.reducedBefore(range.number, size))
       chunk.known.map(reduce.getResult(),
                       stages.takeShared(kernel, reduce, place));
 }
@@ -298,13 +282,13 @@ void HostLowering::share(KernelBuilder &kernel, HostChunk &chunk,
 SmallVector<Value> HostLowering::blocksOf(KernelBuilder &kernel, HostChunk &chunk,
                                           const BlockStages &stages,
                                           BlockRange range, ArrayRef<unsigned> sizes,
-                                          ArrayRef<BlockReduceOp> outer,
+                                          ArrayRef<ReduceOp> outer,
                                           SmallVector<Value> most) {
   unsigned size = sizes[0];
   share(kernel, chunk, stages, range, size);
-  SmallVector<BlockReduceOp> all(outer);
-  for (BlockReduceOp reduce : stages.at(range.number).reductions)
-    if (reduce.getBlock() == size) {
+  SmallVector<ReduceOp> all(outer);
+  for (ReduceOp reduce : stages.at(range.number).reductions)
+    if (reduce.getRun() == size) {
       all.push_back(reduce);
       most.push_back(neutral(builder, reduce.getReduction(), reduce.getType()));
     }
@@ -324,8 +308,7 @@ SmallVector<Value> HostLowering::blocksOf(KernelBuilder &kernel, HostChunk &chun
         });
   }
   for (auto [reduce, value] : llvm::drop_begin(llvm::zip(all, most), outer.size())) {
-    Value one = range.width > 1 ? joinLanes(reduce.getReduction(), value,
-                                            isMagnitude(reduce.getValue()))
+    Value one = range.width > 1 ? joinLanes(reduce.getReduction(), value)
                                 : value;
     if (size == stages.getSizes().front())
       chunk.known.map(reduce.getResult(), one);

@@ -69,7 +69,7 @@ struct HostColumns {
 class BlockStages {
 public:
   struct Stage {
-    llvm::SmallVector<BlockReduceOp> reductions; // of its values
+    llvm::SmallVector<ReduceOp> reductions; // of its values
     llvm::SmallVector<size_t> emitted;           // operands of the terminator
     llvm::SetVector<mlir::Value> kept;           // that later stages read
   };
@@ -99,7 +99,7 @@ public:
   /// The loads that blocks of one size share, by their numbers; and reductions over
   /// them that stages before this one give.
   llvm::SmallVector<unsigned> sharedBy(unsigned size) const;
-  llvm::SmallVector<BlockReduceOp> reducedBefore(unsigned stage, unsigned size) const;
+  llvm::SmallVector<ReduceOp> reducedBefore(unsigned stage, unsigned size) const;
 
   unsigned size() const { return stages.size(); }
   // The stage that reads what lies in memory first.
@@ -213,11 +213,11 @@ private:
                                           const BlockStages &stages,
                                           BlockRange range,
                                           llvm::ArrayRef<unsigned> sizes,
-                                          llvm::ArrayRef<BlockReduceOp> outer,
+                                          llvm::ArrayRef<ReduceOp> outer,
                                           llvm::SmallVector<mlir::Value> most);
   llvm::SmallVector<mlir::Value>
   blockElements(KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
-                BlockRange range, llvm::ArrayRef<BlockReduceOp> reductions,
+                BlockRange range, llvm::ArrayRef<ReduceOp> reductions,
                 llvm::SmallVector<mlir::Value> most);
   void share(KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
              const BlockRange &range, unsigned size);
@@ -258,8 +258,7 @@ private:
   mlir::Value neutralVector(const Lanes &lanes);
   void clear(KernelBuilder &kernel, const Lanes &lanes, int64_t from = 0);
   mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);
-  mlir::Value joinLanes(Reduction kind, mlir::Value vector,
-                        bool magnitudes = false);
+  mlir::Value joinLanes(Reduction kind, mlir::Value vector);
   mlir::Value lane(KernelBuilder &kernel, const Lanes &lanes,
                    mlir::Value index);
   mlir::Value prefetchDistance(KernelBuilder &kernel);

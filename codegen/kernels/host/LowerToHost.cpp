@@ -100,7 +100,7 @@ Value HostLowering::total(KernelBuilder &kernel, const Lanes &lanes) {
 }
 
 // The tree inside one vector.
-Value HostLowering::joinLanes(Reduction kind, Value sum, bool magnitudes) {
+Value HostLowering::joinLanes(Reduction kind, Value sum) {
   int64_t width = cast<VectorType>(sum.getType()).getNumElements();
   for (int64_t half = width / 2; half; half /= 2) {
     SmallVector<int64_t> low, high;
@@ -110,7 +110,7 @@ Value HostLowering::joinLanes(Reduction kind, Value sum, bool magnitudes) {
     }
     sum = join(builder, kind,
                vector::ShuffleOp::create(builder, sum, sum, low),
-               vector::ShuffleOp::create(builder, sum, sum, high), magnitudes);
+               vector::ShuffleOp::create(builder, sum, sum, high));
   }
   return vector::ExtractOp::create(builder, sum, ArrayRef<int64_t>{0});
 }

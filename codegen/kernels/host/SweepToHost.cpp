@@ -19,7 +19,7 @@ void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     lanes.push_back(makeLanes(
         kernel, sweep.getReduction(i), sweep.getChunkWord(i),
-        sumsByRows(sweep) ? isOrdered(sweep.getReduction(i)) : isOrdered(sweep, i)));
+        isOrdered(sumsByRows(sweep) ? foldedBy(sweep.getReduction(i)) : sweep.getReduction(i))));
   ahead = prefetchDistance(kernel);
   makeStreams(kernel, sweep);
   std::optional<WordSweep> words;
@@ -178,18 +178,15 @@ SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body,
   return SmallVector<Value>(guard.choose(fast, exact));
 }
 
-// A count's 0 as -0, which no sum is changed by and LLVM knows for such: it adds by masks.
-static Value addend(ImplicitLocOpBuilder &builder, Value value) {
-  auto chosen = value.getDefiningOp<arith::SelectOp>();
-  if (!chosen || !matchPattern(chosen.getFalseValue(), m_PosZeroFloat()))
-    return value;
-  Type type = value.getType();
-  TypedAttr zero = builder.getF32FloatAttr(-0.0f);
-  if (auto vector = dyn_cast<VectorType>(type))
-    zero = DenseElementsAttr::get(vector, Attribute(zero));
-  return arith::SelectOp::create(
-      builder, chosen.getCondition(), chosen.getTrueValue(),
-      arith::ConstantOp::create(builder, zero));
+// One where `flag` holds, else -0, which no sum is changed by and LLVM knows for such: it adds by masks.
+static Value addend(ImplicitLocOpBuilder &builder, Value flag, Type type) {
+  auto all = [&](float number) -> Value {
+    TypedAttr one = builder.getF32FloatAttr(number);
+    if (auto vector = dyn_cast<VectorType>(type))
+      one = DenseElementsAttr::get(vector, Attribute(one));
+    return arith::ConstantOp::create(builder, one);
+  };
+  return arith::SelectOp::create(builder, flag, all(1), all(-0.f));
 }
 
 // What a body gives as its value `which`: to the sums, or to a stream. Elements of a
@@ -204,10 +201,9 @@ void HostLowering::emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
         kernel.load(partialType(one.kind, value.getType()), at, alignment);
     Value sum = one.kind == Reduction::And
                     ? both(builder, before, value)
-                    : accumulate(builder, one.kind, before,
-                                 one.kind == Reduction::Add
-                                     ? addend(builder, value)
-                                     : value);
+                : one.kind == Reduction::Count
+                    ? Value(arith::AddFOp::create(builder, before, addend(builder, value, before.getType())))
+                    : accumulate(builder, one.kind, before, value);
     return kernel.store(sum, at, alignment);
   }
   Value stream = chunk.sweep.getStores()[which - chunk.lanes.size()];

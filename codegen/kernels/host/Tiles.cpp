@@ -135,15 +135,12 @@ void HostLowering::findLargest(KernelBuilder &kernel, const HostColumns &of,
   Columns &cut = of.work.columns;
   Region &body = of.width > 1 ? cut.wide() : cut.narrow();
   kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
-    auto size = [&](Value r) -> Value {
-      return math::AbsFOp::create(
-          builder, numberAt(kernel, of, of.work.memory, r, column));
-    };
+    auto number = [&](Value r) { return numberAt(kernel, of, of.work.memory, r, column); };
     Value largest = kernel.loopWith(
-        kernel.i64(1), of.tile.rows, kernel.i64(1), size(kernel.i64(0)),
+        kernel.i64(1), of.tile.rows, kernel.i64(1),
+        math::AbsFOp::create(builder, number(kernel.i64(0))).getResult(),
         [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
-          return {join(builder, Reduction::Max, most[0], size(r),
-                       /*magnitudes=*/true)};
+          return {accumulate(builder, Reduction::AbsMax, most[0], number(r))};
         })[0];
     SmallVector<Value> values = cut.ofBlock(kernel, body, of.known, largest);
     size_t next = 0;
@@ -175,14 +172,11 @@ Value HostLowering::largestOfSquare(KernelBuilder &kernel,
         return kernel.loopWith(
             from, to, kernel.i64(of.width), most,
             [&](Value column, Values most) -> Values {
-              Value size = math::AbsFOp::create(
-                  builder, numberAt(kernel, of, of.work.memory, r, column));
-              return {join(builder, Reduction::Max, most[0], size,
-                           /*magnitudes=*/true)};
+              return {accumulate(builder, Reduction::AbsMax, most[0],
+                                 numberAt(kernel, of, of.work.memory, r, column))};
             });
       })[0];
-  return of.width > 1 ? joinLanes(Reduction::Max, most, /*magnitudes=*/true)
-                      : most;
+  return of.width > 1 ? joinLanes(Reduction::AbsMax, most) : most;
 }
 
 // What the square stores once, and what its elements share. A tile without columns,
@@ -191,10 +185,9 @@ void HostLowering::shareOfSquare(KernelBuilder &kernel, const HostColumns &wide,
                                  const HostColumns &narrow, Value whole) {
   Columns &cut = wide.work.columns;
   Value largest =
-      join(builder, Reduction::Max,
+      join(builder, Reduction::AbsMax,
            largestOfSquare(kernel, wide, kernel.i64(0), whole),
-           largestOfSquare(kernel, narrow, whole, wide.tile.columns),
-           /*magnitudes=*/true);
+           largestOfSquare(kernel, narrow, whole, wide.tile.columns));
   SmallVector<Value> values =
       cut.ofBlock(kernel, cut.narrow(), narrow.known, largest);
   size_t next = 0;

@@ -1,6 +1,7 @@
 // A sweep between bf16 streams alone.
 #include "codegen/kernels/host/WordSweep.h"
 
+#include "codegen/kernels/SweepBody.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 
@@ -17,11 +18,11 @@ static bool isWide(Operation &op) {
 bool WordSweep::takesHalves(SweepOp sweep, const Target &target) {
   auto bf16 = [](Value stream) {
     auto type = cast<TensorsType>(stream.getType());
-    return type.getFormat().getKnownName() == "bf16" && type.getBlock() == 1;
+    return type.getFormat().getKnownName() == "bf16" && !type.isShared();
   };
   return target.cpu.bf16ByHalves && llvm::all_of(sweep.getLoads(), bf16) &&
          llvm::all_of(sweep.getStores(), bf16) &&
-         sweep.getBody().getOps<BlockReduceOp>().empty();
+         blockReductions(sweep.getBody()).empty();
 }
 
 // The order of elements is free without a reduction: the low halves of words

@@ -1,0 +1,302 @@
+// The geometry of what is shared: its text, its lattice, and what targets can cut.
+#include "dialect/Variance.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace altgrad;
+
+//===-- Text ----------------------------------------------------------------===//
+
+static bool isDynamic(int64_t extent) { return ShapedType::isDynamic(extent); }
+
+ParseResult altgrad::parseExtents(AsmParser &parser, BlockAttr &block) {
+  SMLoc loc = parser.getCurrentLocation();
+  SmallVector<int64_t> extents;
+  if (parser.parseDimensionList(extents, /*allowDynamic=*/true, /*withTrailingX=*/false))
+    return failure();
+  if (extents.size() != 2)
+    return parser.emitError(loc, "expected rows and columns of a block, such as 1x32");
+  block = BlockAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
+                                Scope::Block, extents[0], extents[1]);
+  return success(bool(block));
+}
+
+void altgrad::printExtents(AsmPrinter &printer, BlockAttr block) {
+  auto print = [&](int64_t extent) {
+    isDynamic(extent) ? printer << "?" : printer << extent;
+  };
+  print(block.getRows());
+  printer << "x";
+  print(block.getColumns());
+}
+
+ParseResult altgrad::parseOver(AsmParser &parser, BlockAttr &over) {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  if (parser.parseKeyword(&word))
+    return failure();
+  std::optional<Scope> scope = symbolizeScope(word);
+  if (!scope)
+    return parser.emitError(loc) << "is over '" << word
+                                 << "', expected block<1x32>, unit, tensor or step";
+  if (scope == Scope::Block)
+    return failure(parser.parseLess() || parseExtents(parser, over) || parser.parseGreater());
+  over = BlockAttr::get(parser.getContext(), *scope);
+  return success();
+}
+
+void altgrad::printOver(AsmPrinter &printer, Operation *, BlockAttr over) {
+  printer << stringifyScope(over.getScope());
+  if (over.getScope() != Scope::Block)
+    return;
+  printer << "<";
+  printExtents(printer, over);
+  printer << ">";
+}
+
+Attribute BlockAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess())
+    return {};
+  BlockAttr block;
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef word;
+  if (succeeded(parser.parseOptionalKeyword(&word))) {
+    std::optional<Scope> scope = symbolizeScope(word);
+    if (!scope || scope == Scope::Block) {
+      parser.emitError(loc) << "'" << word << "' is no block; there are 1x32 and the like, unit, tensor, group, step";
+      return {};
+    }
+    block = BlockAttr::get(parser.getContext(), *scope);
+  } else if (parseExtents(parser, block)) {
+    return {};
+  }
+  return parser.parseGreater() ? BlockAttr() : block;
+}
+
+void BlockAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  if (getScope() == Scope::Block)
+    printExtents(printer, *this);
+  else
+    printer << stringifyScope(getScope());
+  printer << ">";
+}
+
+LogicalResult BlockAttr::verify(function_ref<InFlightDiagnostic()> emitError, Scope scope,
+                                int64_t rows, int64_t columns) {
+  auto exists = [](int64_t extent) { return isDynamic(extent) || extent > 0; };
+  // geometry_c1
+  if (scope == Scope::Block && !(exists(rows) && exists(columns)))
+    return emitError() << "a block of " << rows << " rows and " << columns << " columns has no element";
+  return success();
+}
+
+//===-- Lattice -------------------------------------------------------------===//
+
+static int64_t common(int64_t a, int64_t b) {
+  return isDynamic(a) ? b : isDynamic(b) ? a : std::gcd(a, b);
+}
+
+// A run goes on in the next row, so what is of rows and columns has only the element in
+// common with it, and so with units, which are longer runs.
+BlockAttr BlockAttr::meet(BlockAttr other) const {
+  BlockAttr fine = *this, coarse = other;
+  if (fine.getScope() < coarse.getScope())
+    std::swap(fine, coarse);
+  if (coarse.getScope() < Scope::Unit || fine == coarse || coarse.isWhole())
+    return fine;
+  if (coarse.getScope() == Scope::Unit)
+    return fine.isRun() ? fine : get(getContext(), 1, fine.isWhole() ? maxBlock : 1);
+  if (fine.isWhole())
+    return coarse;
+  if (fine.isRun() != coarse.isRun())
+    return get(getContext(), 1, 1);
+  return get(getContext(), common(getRows(), other.getRows()), common(getColumns(), other.getColumns()));
+}
+
+//===-- What targets can cut ------------------------------------------------===//
+
+std::string altgrad::whyNotCut(BlockAttr block) {
+  bool isCut = block.isElement() || (block.getRows() == 1 && isBlock(block.getColumns())) ||
+               (block.getRows() == columnBlock && block.getColumns() == 1) ||
+               (block.getRows() == squareBlock && block.getColumns() == squareBlock);
+  if (isCut)
+    return "";
+  std::string why;
+  llvm::raw_string_ostream(why) << "no target can cut " << block << "; blocks are 1x" << minBlock
+                                << " to 1x" << maxBlock << " in powers of two, " << columnBlock
+                                << "x1, and " << squareBlock << "x" << squareBlock;
+  return why;
+}
+
+bool altgrad::isCutByTiles(TensorsType type) {
+  return type.getBlock().getColumns() > tileColumns || type.getPacked();
+}
+
+bool altgrad::isTileMax(Operation *op) {
+  auto reduce = dyn_cast_or_null<ReduceOp>(op);
+  return reduce && reduce.getOver().isOverRows();
+}
+
+LogicalResult ReduceOp::inferReturnTypes(MLIRContext *context, std::optional<Location>, Adaptor adaptor,
+                                         SmallVectorImpl<Type> &types) {
+  bool isCount = adaptor.getReduction() == Reduction::Count;
+  types.push_back(isCount ? Float32Type::get(context) : adaptor.getValue().getType());
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  // reduce_c1
+  if (getScope() == Scope::Group)
+    return emitOpError("reduces over block<1x32>, unit, tensor or step, not over a group");
+  bool isVector = isa<VectorType>(getType());
+  if (!isOverBlock()) {
+    // reduce_c4
+    if (isVector)
+      return emitOpError() << "over " << stringifyScope(getScope()) << " is of one element, not of a vector";
+    return success();
+  }
+  // reduce_c2
+  if (std::string why = whyNotCut(getOver()); !why.empty() || getOver().isElement())
+    return emitOpError() << (why.empty() ? "reduces single elements" : why);
+  // reduce_c3
+  if (getReduction() != Reduction::AbsMax && (getReduction() != Reduction::Max || isTileMax(*this)))
+    return emitOpError() << "combines by '" << stringifyReduction(getReduction()) << "'; blocks of rows have "
+                         << "'max' and 'absmax', others 'absmax' alone";
+  return success();
+}
+
+//===-- What a step reduces and stores -----------------------------------------===//
+
+// Why a sweep cannot go over tiles.
+static std::string whyNotTiles(SweepOp sweep, const Variances &variances) {
+  std::string why;
+  llvm::raw_string_ostream out(why);
+  for (Value stream : sweep.getOperands())
+    if (auto type = dyn_cast<TensorsType>(stream.getType()); type && type.getPacked())
+      out << "has " << type << ", whose bytes tiles would cut";
+  if (!why.empty())
+    return why;
+  if (llvm::count_if(sweep.getBody().front(), [](Operation &op) { return isTileMax(&op); }) > 1)
+    out << "has another one over rows";
+  else if (sweep.getNumResults())
+    out << "has " << sweep.getNumResults() << " of all elements";
+  else if (sweep.getBlock() > tileColumns)
+    out << "has blocks of " << sweep.getBlock() << " elements, which tiles of " << tileColumns << " columns would cut";
+  else if (variances.readUnit(sweep))
+    out << "has what differs between units, which tiles would join";
+  return why;
+}
+
+// The reductions over rows that a value is computed from.
+static SmallVector<ReduceOp> maximaOf(Value value) {
+  llvm::SetVector<Value> seen;
+  seen.insert(value);
+  SmallVector<ReduceOp> maxima;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    Operation *op = seen[i].getDefiningOp();
+    if (isTileMax(op))
+      maxima.push_back(cast<ReduceOp>(op));
+    else if (op)
+      seen.insert_range(op->getOperands());
+  }
+  return maxima;
+}
+
+static LogicalResult verifySweep(SweepOp sweep, const Variances &variances) {
+  ReduceOp most;
+  for (auto reduce : sweep.getBody().getOps<ReduceOp>())
+    most = isTileMax(reduce) ? reduce : most;
+  std::string why = most ? whyNotTiles(sweep, variances) : "";
+  // sweep_c12
+  if (!why.empty())
+    return most.emitOpError() << "is over " << most.getOver() << " in a sweep that " << why;
+  auto isOverRows = [](Value stream) { return cast<TensorsType>(stream.getType()).getBlock().isOverRows(); };
+  auto loaded = llvm::find_if(sweep.getLoads(), isOverRows);
+  // sweep_c13
+  if (loaded != sweep.getLoads().end())
+    return sweep.emitOpError() << "loads " << (*loaded).getType() << "; what is of columns or squares is only stored";
+  auto codes = llvm::drop_begin(sweep.getEmit().getValues(), sweep.getNumResults());
+  for (auto [value, stream] : llvm::zip(codes, sweep.getStores())) {
+    SmallVector<ReduceOp> from = maximaOf(value);
+    auto block = cast<TensorsType>(stream.getType()).getBlock();
+    // sweep_c18
+    if (block.isOverRows() && (from.empty() || from[0].getOver() != block))
+      return sweep.emitOpError() << "stores to " << stream.getType() << " what comes from no reduction over " << block;
+  }
+  return success();
+}
+
+// Whether a value reads its element otherwise than by reductions over rows and by `but`.
+static bool readsElement(Value value, ArrayRef<Value> but, const Variances &variances) {
+  llvm::SetVector<Value> seen;
+  seen.insert(value);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    Value next = seen[i];
+    Operation *op = next.getDefiningOp();
+    if (!variances.isElement(next) || llvm::is_contained(but, next) || isTileMax(op))
+      continue;
+    if (!op || op->getNumOperands() == 0 || isa<DrawOp, UpdateOp>(op))
+      return true;
+    seen.insert_range(op->getOperands());
+  }
+  return false;
+}
+
+static LogicalResult verifyStore(Operation *op, Value value, Value stream, const Variances &variances) {
+  auto tensors = dyn_cast<TensorsType>(stream.getType());
+  if (!tensors)
+    return success();
+  // step_c19
+  if (!variances.of(value).covers(tensors.getBlock()))
+    return op->emitOpError() << "stores a value that differs between elements of a block to " << tensors
+                             << "; an altgrad.reduce over " << tensors.getBlock() << " gives one for each";
+  SmallVector<Value> reduced;
+  SmallVector<ReduceOp> maxima = maximaOf(value);
+  for (ReduceOp most : maxima)
+    reduced.push_back(most.getValue());
+  // step_c29
+  if (!reduced.empty() && readsElement(value, reduced, variances))
+    return op->emitOpError() << "stores what is computed from the largest of " << maxima[0].getOver()
+                             << " and from more of its element than that is of";
+  return success();
+}
+
+std::string altgrad::whyNotReduced(ReduceOp reduce, const Variances &variances) {
+  Value value = reduce.getValue();
+  bool isSame = reduce.isOverBlock() ? variances.of(value).covers(reduce.getOver()) : !variances.isElement(value);
+  return isSame ? "reduces a value that is the same for all elements" : "";
+}
+
+LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {
+  WalkResult walked = step.walk([&](Operation *op) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    std::string why = reduce ? whyNotReduced(reduce, variances) : "";
+    // step_c5
+    if (!why.empty())
+      return WalkResult(reduce.emitOpError() << why);
+    // step_c28
+    if (reduce && reduce.isOverBlock() && !maximaOf(reduce.getValue()).empty())
+      return WalkResult(reduce.emitOpError() << "is over " << reduce.getOver() << " of what is computed from the "
+                                             << "largest of " << maximaOf(reduce.getValue())[0].getOver());
+    auto sweep = dyn_cast<SweepOp>(op);
+    if (!sweep)
+      return WalkResult::advance();
+    for (Region &body : sweep->getRegions())
+      for (auto [value, stream] : llvm::zip(
+               llvm::drop_begin(body.front().getTerminator()->getOperands(), sweep.getNumResults()), sweep.getStores()))
+        if (failed(verifyStore(sweep, value, stream, variances)))
+          return WalkResult::interrupt();
+    return WalkResult(verifySweep(sweep, variances));
+  });
+  if (walked.wasInterrupted())
+    return failure();
+  CommitOp commit = step.getCommit();
+  for (auto [values, targets] : {std::pair(commit.getValues(), commit.getTargets()),
+                                 std::pair(commit.getAlwaysValues(), commit.getAlwaysTargets())})
+    for (auto [value, target] : llvm::zip(values, targets))
+      if (failed(verifyStore(commit, value, target, variances)))
+        return failure();
+  return success();
+}
