@@ -44,7 +44,7 @@ def test_norms_of_slices_are_those_of_the_whole(rule, storage, target):
     """A chunk on each device: the sum of both is the whole's, bit for bit."""
     if not phaserun.can_run(target):
         pytest.skip(f"no {target} here")
-    compiled = program.Program(program.generated(rule, storage, "--exchange"), targets=(target,))
+    compiled = program.Program(program.generated(rule, storage), targets=(target,), flags=["--exchange"])
     assert compiled.manifest["partials"], "LAMB has norms of each tensor"
     rng, numel = np.random.default_rng(5), CHUNK + 1905
     whole = slices_of(compiled, (1, numel), [0, numel])
