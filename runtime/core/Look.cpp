@@ -20,11 +20,12 @@ static bool areSame(const Word *known, const Word *now, int64_t count) {
   return differs == 0;
 }
 
+// Sizes of more dimensions lie outside of the object.
+constexpr int64_t mostInside = 5;
+
 // Whether not a word of the object has changed: then neither have dtype, sizes
-// and strides, and torch need not be asked for them. Sizes of more dimensions
-// lie elsewhere.
+// and strides, and torch need not be asked for them.
 bool Table::isUntouched(const Seen &known) const {
-  constexpr int64_t mostInside = 5;
   const uint64_t *now = wordsOf(known.handle);
   return known.dims <= mostInside &&
          areSame(known.own, now, ownWords) &&
@@ -176,9 +177,13 @@ int32_t Table::look(void *list, bool trusted) {
 
 // In the caller's thread: who lets go of a last one may need Python's lock.
 void Table::letGo() {
-  for (Handle &grad : taken)
-    if (grad)
-      aoti_torch_delete_tensor_object(std::exchange(grad, nullptr));
+  constexpr size_t ahead = 8;
+  for (size_t row = 0; row < taken.size(); ++row) {
+    if (row + ahead < taken.size() && taken[row + ahead])
+      fetch(objectOf(taken[row + ahead]));
+    if (taken[row])
+      aoti_torch_delete_tensor_object(std::exchange(taken[row], nullptr));
+  }
 }
 
 void Table::raiseVersions() {

@@ -49,7 +49,7 @@ def counts(monkeypatch):
         return compile(text, origin, options)
 
     monkeypatch.setattr(_bundle, "_compile", counted)
-    monkeypatch.setattr(_build, "make_table", counting("tables", _build.make_table))
+    monkeypatch.setattr(_build, "TensorTable", counting("tables", _build.TensorTable))
     return seen
 
 
