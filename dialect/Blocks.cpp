@@ -38,8 +38,8 @@ ParseResult altgrad::parseOver(AsmParser &parser, BlockAttr &over) {
     return failure();
   std::optional<Scope> scope = symbolizeScope(word);
   if (!scope)
-    return parser.emitError(loc) << "is over '" << word
-                                 << "', expected block<1x32>, unit, tensor or step";
+    return parser.emitError(loc) << "expected one of [block, unit, tensor, step] for what a "
+                                    "reduction is over, got: " << word;
   if (scope == Scope::Block)
     return failure(parser.parseLess() || parseExtents(parser, over) || parser.parseGreater());
   over = BlockAttr::get(parser.getContext(), *scope);
