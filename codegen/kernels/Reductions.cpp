@@ -30,7 +30,10 @@ Value altgrad::neutral(ImplicitLocOpBuilder &builder, Reduction kind,
   return arith::ConstantOp::create(builder, scalar);
 }
 
+// Behind the flag: a predicate that waits for its sum is one that ptxas has no register for.
 static Value oneIf(ImplicitLocOpBuilder &builder, Value flag, Type type) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfterValue(flag);
   TypedAttr one = builder.getF32FloatAttr(1);
   if (auto vector = dyn_cast<VectorType>(type))
     one = DenseElementsAttr::get(vector, Attribute(one));
