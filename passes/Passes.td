@@ -76,11 +76,13 @@ def ExpandMatricesPass : Pass<"altgrad-expand-matrices", "::altgrad::StepOp"> {
     ==>
     ```mlir
     %c = encode %u format<f32> round<nearest_even> overflow<nonfinite> : f32 to f32
-    %sum = reduce sumsq %c over tensor : f32
+    %list = collect %c : f32 to !altgrad.tensors<f32>
+    %v0 = load %list : !altgrad.tensors<f32>
+    %sum = reduce sumsq %v0 over tensor : f32
     %norm = math.sqrt %sum : f32
     %least = arith.truncf %eps : f64 to f32
     %length = arith.maximumf %norm, %least : f32
-    %q = arith.divf %c, %length : f32
+    %q = arith.divf %v0, %length : f32
     %q1 = encode %q format<f32> round<nearest_even> overflow<nonfinite> : f32 to f32
     %x = collect %q1 : f32 to !altgrad.tensors<f32>
     %a = gram %x : !altgrad.tensors<f32>

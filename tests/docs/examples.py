@@ -62,6 +62,12 @@ def aliases(sign):
     return lambda text: "\n".join(f"{sign}a{i} = {line}" for i, line in enumerate(text.split("\n")))
 
 
+def multiplied(text, scalars="", made="%x = altgrad.matrix %u : !altgrad.tensors<bf16>\n%a = altgrad.gram %x : "
+               "!altgrad.tensors<bf16>\n%y0 = altgrad.product %a, %x : !altgrad.tensors<bf16>\n"):
+    """A step with an element %u, its matrix %x, the square %a and the product %y0."""
+    return step("%u = element %w\n" + made + text, scalars)
+
+
 SGD = ("altgrad.rule @sgd(param %w: f32, grad %g: f32, hyper %lr: f64) {\n%rate = truncf %lr : f64 to f32\n"
        "%dw = mulf %rate, %g : f32\n%w1 = subf %w, %dw : f32\naltgrad.yield param(%w1) state()\n}\n")
 WRITE = "commit always %{} to %master : !altgrad.tensors<f32>"
@@ -82,6 +88,14 @@ CONTEXTS = {
     "Altgrad_DimOp": step,
     "Altgrad_ScaledQuotientOp": lambda text: step("%x = element %w\n" + rename(text, w="x", scale="x", inverse="x")),
     "Altgrad_BinadeOp": lambda text: step("%x = element %w\n" + rename(text, w="x")),
+    "Altgrad_SquaresType": aliases("!"),
+    "Altgrad_MatrixOp": lambda text: multiplied(rename(text, x="v")),
+    "Altgrad_EntryOp": lambda text: multiplied(rename(text, y="y0")),
+    "Altgrad_GramOp": lambda text: multiplied(rename(text, a="v")),
+    "Altgrad_ProductOp": multiplied,
+    "Altgrad_OrthogonalizeOp": lambda text: multiplied(text, ", in %eps: f64"),
+    "Altgrad_MultiplyOp": lambda text: step("".join(f"%{name} = spill : !altgrad.tensors<bf16>\n" for name in "xaby")
+                                            + text),
     "Altgrad_StepOp": lambda text: text,
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
     "Altgrad_RecodeOp": lambda text: f"altgrad.step @s(in %w: !altgrad.tensors<ocp.e4m3fn>) {{\n{text}\ncommit\n}}",
@@ -137,6 +151,9 @@ CONTEXTS = {
     "ExpandGradientsPass": lambda text: step(
         text, ", in %max_norm: f32, out %n: f32", WRITE.format("c") + ", %norm to %n : f32",
         REALS + ("" if "clip" in text else "%tiny = arith.constant 1.0e-6 : f32\n%one = arith.constant 1.0 : f32\n")),
+    "ExpandMatricesPass": lambda text: "altgrad.step @s(inout %w: !altgrad.tensors<f32>, in %eps: f64) {\n%v = dequantize %w : "
+                                       f"!altgrad.tensors<f32>\n%u = element %v\n{text}\n%l = collect %o : f32 to "
+                                       "!altgrad.reals\ncommit always %l to %w : !altgrad.tensors<f32>\n}",
     "ExpandFormatsPass": lambda text: "altgrad.step @s(in %model: !altgrad.tensors<bf16>, out %o: f32) {\n"
                                       f"{text}\n%s = reduce add %x over step : f32\ncommit always %s to %o : f32\n}}",
     "SplitSweepsPass": lambda text: "altgrad.step @s(in %grads: !altgrad.tensors<f32>, "
@@ -148,7 +165,7 @@ CONTEXTS = {
 }
 # The pass whose documentation says `before ==> after`.
 PASSES = {"InlineRulesPass": "--altgrad-inline-rules", "ExpandGradientsPass": "--altgrad-expand-gradients",
-          "ExpandFormatsPass": "--altgrad-expand-formats", "SplitSweepsPass": "--altgrad-split-sweeps",
+          "ExpandMatricesPass": "--altgrad-expand-matrices", "ExpandFormatsPass": "--altgrad-expand-formats", "SplitSweepsPass": "--altgrad-split-sweeps",
           "PlanPhasesPass": "--pass-pipeline=builtin.module(altgrad.step(altgrad-plan-phases))",
           "LowerNumericsPass": "--altgrad-lower-numerics"}
 

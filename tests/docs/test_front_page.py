@@ -32,7 +32,7 @@ def classes():
 def bytes_of(name, storage=""):
     """The bytes of state for each element that a step of a class leaves, step counts aside."""
     param = torch.nn.Parameter(torch.zeros(256, NUMEL // 256))
-    param.grad = torch.ones(NUMEL)
+    param.grad = torch.ones_like(param)
     cls, options = classes()[name], {"momentum": 0.9} if name == "SGD" else {}
     optimizer = cls([param], storage=storage, **options)
     optimizer.step()
