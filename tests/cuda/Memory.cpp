@@ -124,7 +124,8 @@ ptx::Region *hostRegion(uint64_t address) {
     if (region.contains(address, 1))
       return &region;
   }
-  if (r.host.empty())
+  const bool isNew = r.host.empty();
+  if (isNew)
     readMappings();
   for (const Mapping &mapping : r.host) {
     if (address < mapping.begin || address >= mapping.end || !mapping.readable)
@@ -153,7 +154,10 @@ ptx::Region *hostRegion(uint64_t address) {
                                          end - begin, (uint8_t *)begin, flags);
     return made.get();
   }
-  return nullptr;
+  if (isNew)
+    return nullptr;
+  r.host.clear(); // the process may have more memory by now
+  return hostRegion(address);
 }
 
 void forgetHost() {

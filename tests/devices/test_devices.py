@@ -202,8 +202,8 @@ def test_tables_lie_in_torchs_memory_and_a_full_card_is_tried_again(monkeypatch)
         raise RuntimeError("out of memory")
     params, reference = twins("two")
     # More tensors than any table before had: no memory of another plan is left for them.
-    params += [torch.nn.Parameter(torch.ones(1, device=f"{KIND}:0")) for _ in range(2000)]
-    reference += [torch.nn.Parameter(torch.ones(1)) for _ in range(2000)]
+    params += [torch.nn.Parameter(torch.ones(1, device=f"{KIND}:0")) for _ in range(300)]
+    reference += [torch.nn.Parameter(torch.ones(1)) for _ in range(300)]
     optimizers = [altgrad.optim.AdamW(of) for of in (params, reference)]
     give_grads(params, reference)
     with monkeypatch.context() as patch:
