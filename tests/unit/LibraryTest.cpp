@@ -89,8 +89,7 @@ TEST(Library, TheCompilerBesideItIsFound) {
   unsetenv("ALTGRAD_OPT"); // the caller's own, which would come first
   void *bundle = nullptr;
   EXPECT_EQ(compile("x", 1, "--x", nullptr, &bundle), 5);
-  EXPECT_NE(std::string(words()).find("/../bin/altgrad-opt"), std::string::npos)
-      << words();
+  EXPECT_STREQ(words(), "beside\n"); // what that compiler said
   outputOf("rm -r " + folder);
 }
 
