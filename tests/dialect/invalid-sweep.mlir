@@ -11,7 +11,7 @@ altgrad.step @s(in %x: !altgrad.tensors<f32>) {
 // -----
 
 altgrad.step @s(in %x: !altgrad.tensors<f32>) {
-  // expected-error@+1 {{expected one of [block, unit, tensor, step] for what a reduction is over, got: chunk}}
+  // expected-error@+1 {{altgrad.sweep has no 'chunk'; there are block, unit, tensor, step}}
   %n = sweep @n load(%a from %x : !altgrad.tensors<f32>) reduce(add over chunk) store() {
     emit %a : f32
   }
