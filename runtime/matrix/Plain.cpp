@@ -127,14 +127,13 @@ ALTGRAD_INLINE void multiplyCodes(int64_t begin, int64_t end, void *context) {
   _mm_setcsr(before);
 }
 
-// The same terms in the same order, in the registers that a CPU has.
+// The same terms in the same order, in the registers that a CPU has. Sweeps ask for AVX2 and FMA before.
 __attribute__((target("avx512f,fma,f16c"))) void multiply512(int64_t begin, int64_t end, void *context) {
   multiplyCodes(begin, end, context);
 }
 __attribute__((target("avx2,fma,f16c"))) void multiply256(int64_t begin, int64_t end, void *context) {
   multiplyCodes(begin, end, context);
 }
-void multiplyAnywhere(int64_t begin, int64_t end, void *context) { multiplyCodes(begin, end, context); }
 
 } // namespace
 
@@ -142,9 +141,7 @@ altgrad_status altgrad::runtime::multiplyPlainly(const altgrad_gemm &gemm, const
   Work work{gemm, (gemm.m + blockRows - 1) / blockRows, (gemm.n + blockColumns - 1) / blockColumns};
   const int64_t blocks = gemm.batch * work.down * work.across;
   __builtin_cpu_init();
-  auto *body = __builtin_cpu_supports("avx512f") ? multiply512
-               : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? multiply256
-                                                                                 : multiplyAnywhere;
+  auto *body = __builtin_cpu_supports("avx512f") ? multiply512 : multiply256;
   if (!launch.parallelFor)
     parallelFor(launch.threads, 0, blocks, 1, 1, body, &work);
   else if (int32_t error = launch.parallelFor(0, blocks, 1, body, &work))
