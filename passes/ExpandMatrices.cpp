@@ -21,7 +21,7 @@ public:
 
   Value write() {
     Value x = MatrixOp::create(builder, list, normalized());
-    for (int64_t step = 0; step < op.getSteps(); ++step)
+    for (uint64_t step = 0; step < op.getSteps(); ++step)
       x = improve(x, set.at(step));
     return EntryOp::create(builder, x);
   }

@@ -162,7 +162,7 @@ def test_torchs_part_of_a_step_has_no_adaptive_bound():
 def test_ranks_have_no_adaptive_bound(monkeypatch):
     params, = twins.make([(4,)], count=1)
     optimizer = altgrad.optim.SGD(params, max_grad_norm="percentile:5")
-    monkeypatch.setattr(optimizer, "_group", object())
+    monkeypatch.setattr(optimizer, "_ranks", object())
     twins.give_grads(params)
     with pytest.raises(RuntimeError, match="max_grad_norm is 'percentile' and there is a process_group"):
         optimizer.step()

@@ -36,7 +36,8 @@ class Muon(Named):
         use_muon: Whether the parameters of a group are updated by Muon, or by AdamW; a group may say otherwise.
 
     Example:
-        >>> optimizer = altgrad.optim.Muon([{"params": matrices}, {"params": others, "use_muon": False, "lr": 3e-4}])
+        >>> biases = {"params": [model.bias], "use_muon": False, "lr": 3e-4}
+        >>> optimizer = altgrad.optim.Muon([{"params": [model.weight]}, biases])
     """
 
     _hypers = BETAS
