@@ -1,8 +1,12 @@
 """altgrad.optim.Muon beside torch.optim.Muon and torch.optim.AdamW."""
 
+import os
+
 import altgrad
 import pytest
 import torch
+
+on_the_cpu = pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="products of matrices are for CPUs")
 
 
 def matrices(*shapes, seed=0):
@@ -19,6 +23,7 @@ def step_both(ours, theirs, optimizers, step):
         optimizer.step()
 
 
+@on_the_cpu
 @pytest.mark.parametrize("given", [{}, {"nesterov": False}, {"adjust_lr_fn": "match_rms_adamw", "lr": 1e-3},
                                    {"momentum": 0.9, "weight_decay": 0.0}], ids=str)
 def test_steps_are_those_of_torch_within_bf16(given):
@@ -37,6 +42,7 @@ def test_steps_are_those_of_torch_within_bf16(given):
             one.data.copy_(other.data)
 
 
+@on_the_cpu
 def test_a_group_of_adamw_is_adamw_in_the_same_step():
     """Bit for bit, and the matrices do not notice."""
     ours, theirs, alone = matrices((8, 12), (12,), (3, 4, 5)), matrices((8, 12), (12,), (3, 4, 5)), matrices((8, 12))
@@ -54,6 +60,7 @@ def test_a_group_of_adamw_is_adamw_in_the_same_step():
     assert set(muon.state[ours[0]]) == {"momentum_buffer"}
 
 
+@on_the_cpu
 def test_a_checkpoint_of_torch_loads_and_torch_loads_ours():
     ours, theirs = matrices((6, 9)), matrices((6, 9))
     one, other = altgrad.optim.Muon(ours), torch.optim.Muon(theirs)
