@@ -5,7 +5,7 @@ then torch is asked for it. Some words of an object are whatever was in memory b
 """
 
 from ctypes import c_uint32, c_uint64
-from functools import cache, wraps
+from functools import cache
 
 import torch
 
@@ -14,20 +14,6 @@ from ._library import Error
 _WORDS = 23  # of an object, which has no less
 _UNCLEAR = -1, 0
 _MANY = 4
-_TRIES = 8
-
-
-def _tried_again(find):
-    """What was in memory before may look like what is sought; other objects tell."""
-    @wraps(find)
-    def tries():
-        found = ()
-        for _ in range(_TRIES):
-            found = find()
-            if found[0] >= 0:
-                break
-        return found
-    return tries
 
 
 @cache
@@ -43,7 +29,6 @@ def inside():
     return places[0][0]
 
 
-@_tried_again
 def keys():
     """(where an object has its dispatch keys, the key of negative views)."""
     one, other = _samples()
@@ -53,7 +38,6 @@ def keys():
     return (places[0] * 8, words[0][places[0]] ^ words[2][places[0]]) if len(places) == 1 else _UNCLEAR
 
 
-@_tried_again
 def version():
     """(where an object points to its version counter, where the count lies there, 32 bits wide).
 
@@ -76,7 +60,6 @@ def version():
     return found.pop() if len(found) == 1 else _UNCLEAR
 
 
-@_tried_again
 def gradient():
     """(where an object points to what autograd keeps, where the gradient lies there, what is there without one)."""
     _, param = _samples()
@@ -104,6 +87,7 @@ def _words_of(tensor):
     return (c_uint64 * _WORDS).from_address(tensor._cdata)[:]
 
 
+@cache
 def _samples():
     with torch.inference_mode(False), torch.no_grad():
         return torch.empty(1, device="cpu"), torch.nn.Parameter(torch.empty((2, 3), device="cpu"))
