@@ -108,10 +108,11 @@ altgrad_status altgrad::runtime::openDriver(const Driver *&out) {
   return ALTGRAD_OK;
 }
 
-Entered::Entered(const Driver &driver, Context context) : driver(driver) {
+Entered::Entered(const Driver &driver, Context context, bool again)
+    : driver(driver) {
   Context current = nullptr;
   error = driver.cuCtxGetCurrent(&current);
-  if (error == 0 && current != context) {
+  if (error == 0 && (again || current != context)) {
     error = driver.cuCtxPushCurrent(context);
     pushed = error == 0;
   }

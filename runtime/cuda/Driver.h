@@ -81,7 +81,9 @@ bool driverIsParents();
 // Makes a context current for a scope.
 class Entered {
 public:
-  Entered(const Driver &driver, Context context);
+  // `again`: even where it is current. Somebody else's function may set another
+  // context, which then takes the place of this one and not of the one below.
+  Entered(const Driver &driver, Context context, bool again = false);
   Entered(const Entered &) = delete;
   ~Entered();
   Result error = 0;

@@ -41,24 +41,6 @@ altgrad_status retainPrimary(const Driver &driver, int ordinal, Device &device,
   return ALTGRAD_OK;
 }
 
-// The caller's allocator may set another context: in the place of this one, not of ours.
-class Lent {
-public:
-  Lent(const Driver &driver, Context context) : driver(driver) {
-    pushed = driver.cuCtxPushCurrent(context) == 0;
-  }
-  Lent(const Lent &) = delete;
-  ~Lent() {
-    Context ignored;
-    if (pushed)
-      driver.cuCtxPopCurrent(&ignored);
-  }
-
-private:
-  const Driver &driver;
-  bool pushed;
-};
-
 } // namespace
 
 altgrad_status altgrad_set_cuda_memory(
@@ -161,7 +143,7 @@ Result Gpu::allocateDevice(Block &block) {
   CudaStream beside = nullptr;
   if (copyStream(beside) != ALTGRAD_OK)
     return errorOutOfMemory;
-  Lent lent(driver, context);
+  Entered entered(driver, context, /*again=*/true);
   block.device = DevicePointer(
       block.from.allocate(device, block.bytes, beside, block.from.context));
   return block.device ? 0 : errorOutOfMemory;
@@ -235,7 +217,7 @@ void Gpu::release(Block &block, const SharedEvent &after) {
   } else if (block.device) {
     if (after)
       driver.cuEventSynchronize(after.get());
-    Lent lent(driver, context);
+    Entered entered(driver, context, /*again=*/true);
     block.from.release(reinterpret_cast<void *>(block.device),
                        block.from.context);
   }
