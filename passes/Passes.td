@@ -174,4 +174,45 @@ def VectorizePass : Pass<"altgrad-vectorize", "::altgrad::StepOp"> {
                         "Elements at once">];
 }
 
+def PlanPhasesPass : Pass<"altgrad-plan-phases", "::altgrad::StepOp"> {
+  let summary = "turn sweeps and the scalars between them into phases";
+  let description = [{
+    A phase is the work of one launch. Sweeps keep their order. Between them come phases that
+    fold partial sums and compute scalars, once for the step or once for each
+    tensor. A value that several phases need waits in a word of the workspace. A scalar
+    in memory is overwritten in a phase after all readers of its old content.
+
+    ```mlir
+    %sum = sweep @reduce0 load(%x from %g : !altgrad.tensors<f32>) reduce(sumsq over step) store() {
+      emit %x : f32
+    }
+    %root = math.sqrt %sum : f32
+    commit always %root to %norm : f32
+    ```
+    ==>
+    ```mlir
+    phase @reduce0 chunks set 0 {
+      %sum = sweep @reduce0 load(%x from %g : !altgrad.tensors<f32>) reduce(sumsq over step) store() {
+        emit %x : f32
+      }
+      keep %sum in chunk 0 : f32
+    }
+    phase @fold1 rows set 0 {
+      %sum = fold sumsq chunk 0 : f32
+      keep %sum in row 0 : f32
+    }
+    phase @once1 once {
+      %sum = total sumsq row 0 : f32
+      keep %sum in step 0 : f32
+      %root = math.sqrt %sum : f32
+      write %root to %norm : f32
+    }
+    commit
+    ```
+  }];
+  let dependentDialects = ["::altgrad::AltgradDialect"];
+  let options = [Option<"exchange", "exchange", "bool", /*default=*/"false",
+                        "Sums over the step are a phase of their own">];
+}
+
 #endif // ALTGRAD_PASSES_TD

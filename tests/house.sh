@@ -17,9 +17,9 @@ while read -r file; do
   [ "$lines" -le 400 ] || say "$file: $lines lines, at most 400"
 done <<<"$files"
 # A folder of the compiler includes those that stand in front of it. A file that does not is named in `against` until it does.
-order='dialect passes codegen codegen/frontend codegen/analyze codegen/phases codegen/numerics codegen/kernels
-  codegen/kernels/gpu codegen/kernels/host codegen/emit codegen/driver'
-against='codegen/numerics/QuickBodies.cpp codegen/numerics/BookTable.cpp codegen/phases/Launches.cpp'
+order='dialect passes passes/analysis passes/phases codegen codegen/frontend codegen/numerics codegen/common
+  codegen/gpu codegen/x86 codegen/emit codegen/driver'
+against='codegen/numerics/QuickBodies.cpp codegen/numerics/BookTable.cpp'
 wrong=$(grep -HoE '^#include "(dialect|passes|codegen)/[^"]*' $(grep -E '^(dialect|passes|codegen)/.*\.(h|cpp)$' <<<"$files" | xargs -r ls 2>/dev/null) |
   awk -F '[:"]' -v order="$(echo $order)" -v against="$against" '
     function folder(path) { sub(/\/[^\/]*$/, "", path); return path }

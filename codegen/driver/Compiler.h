@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_COMPILER_H
 #define ALTGRAD_CODEGEN_COMPILER_H
 
-#include "codegen/analyze/Analyze.h"
+#include "passes/analysis/Analyze.h"
 #include "codegen/driver/PassOptions.h"
 #include "codegen/emit/Code.h"
 #include "codegen/emit/Manifest.h"

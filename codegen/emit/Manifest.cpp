@@ -2,8 +2,8 @@
 #include "codegen/emit/Manifest.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/kernels/KernelBuilder.h"
-#include "codegen/phases/Launches.h"
+#include "codegen/common/KernelBuilder.h"
+#include "codegen/common/Launches.h"
 
 using namespace mlir;
 using namespace altgrad;

@@ -4,7 +4,7 @@
 #include "codegen/numerics/BookTable.h"
 
 #include "altgrad/bundle.h"
-#include "codegen/kernels/gpu/SharedMemory.h"
+#include "codegen/gpu/SharedMemory.h"
 #include "codegen/numerics/Integers.h"
 #include "dialect/Dialect.h"
 

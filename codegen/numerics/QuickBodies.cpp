@@ -1,6 +1,6 @@
 // Divisions and square roots of a wide body ==> products, in a quick body.
 #include "codegen/Passes.h"
-#include "codegen/kernels/SweepBody.h"
+#include "codegen/common/SweepBody.h"
 #include "codegen/numerics/Magnitudes.h"
 #include "codegen/numerics/Quotients.h"
 #include "mlir/IR/IRMapping.h"

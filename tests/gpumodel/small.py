@@ -12,7 +12,7 @@ from simulate import walk
 
 THREADS = WARP * BLOCK_WARPS
 SQUARINGS = 14            # of a power with a step count of about ten thousand
-FEW, MANY = 8, 16384      # partial sums that a thread, or no less than a block, folds: codegen/kernels/gpu
+FEW, MANY = 8, 16384      # partial sums that a thread, or no less than a block, folds: codegen/gpu
 
 
 def accesses(instruction):

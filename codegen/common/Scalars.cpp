@@ -1,0 +1,129 @@
+// Scalars of a phase ==> loads, arithmetic and stores.
+#include "codegen/common/Scalars.h"
+
+#include "codegen/common/Reductions.h"
+#include "codegen/numerics/Numerics.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+// The memory of a scalar of the signature.
+Value ScalarLowering::pointerTo(Value argument) {
+  return kernel.load(kernel.pointerType(),
+                     kernel.argumentPointer(cast<BlockArgument>(argument), row),
+                     sizeof(void *));
+}
+
+
+void ScalarLowering::write(WriteOp op) {
+  ImplicitLocOpBuilder &builder = kernel.builder;
+  auto target = cast<BlockArgument>(op.getTarget());
+  auto store = [&] {
+    Value value = known.lookup(op.getValue());
+    if (isa<FloatType>(value.getType()))
+      value = canonicalNan(builder, value);
+    if (kernel.step.getRole(target) == "history")
+      return remember(value, pointerTo(target));
+    kernel.storeWord(value, pointerTo(target));
+  };
+  Value condition;
+  if (op.getCondition())
+    condition = known.lookup(op.getCondition());
+  if (kernel.step.getScope(target) == Scope::Tensor && kernel.step.hasUnits()) {
+    Value first = kernel.beginsTensor(row);
+    condition = condition ? Value(arith::AndIOp::create(builder, condition, first))
+                          : first;
+  }
+  if (condition)
+    kernel.when(condition, store);
+  else
+    store();
+}
+
+// Rows in order: this sum has no other shape.
+Value ScalarLowering::total(TotalOp op) {
+  ImplicitLocOpBuilder &builder = kernel.builder;
+  Type type = partialType(op.getReduction(), op.getValue().getType());
+  auto [begin, end] = kernel.rowsOf(op.getSet());
+  Value sum = kernel.loopWith(
+      begin, end, kernel.i64(1), neutral(builder, op.getReduction(), type),
+      [&](Value index, SmallVector<Value> carried) -> SmallVector<Value> {
+        Value word = kernel.word(Space::Row, op.getWord(), Row{index, {}});
+        return {join(builder, op.getReduction(), carried[0],
+                     kernel.load(type, word, 4))};
+      })[0];
+  if (op.getReduction() == Reduction::And)
+    return arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, sum,
+                                 kernel.i32(0));
+  return sum;
+}
+
+// The word of a row's header that holds what an operation asks for.
+static std::optional<altgrad_row_word> headerWordOf(Operation &op) {
+  if (isa<TagOp>(op))
+    return ALTGRAD_ROW_TAG;
+  if (auto dim = dyn_cast<DimOp>(op))
+    return altgrad_row_word(ALTGRAD_ROW_MATRIX_ROWS +
+                            unsigned(dim.getDimension()));
+  return std::nullopt;
+}
+
+void ScalarLowering::lower(Operation &op) {
+  if (auto read = dyn_cast<ReadOp>(op))
+    known.map(read.getValue(),
+              kernel.loadWord(read.getType(), pointerTo(read.getScalar())));
+  else if (auto recall = dyn_cast<RecallOp>(op))
+    known.map(recall.getValue(),
+              kernel.loadWord(
+                  recall.getType(),
+                  kernel.word(recall.getSpace(), recall.getWord(), row)));
+  else if (auto keep = dyn_cast<KeepOp>(op))
+    kernel.storeWord(known.lookup(keep.getValue()),
+                     kernel.word(keep.getSpace(), keep.getWord(), row));
+  else if (std::optional<altgrad_row_word> word = headerWordOf(op))
+    known.map(op.getResult(0), kernel.rowHeader(row, *word));
+  else if (auto sum = dyn_cast<TotalOp>(op))
+    known.map(sum.getValue(), total(sum));
+  else if (auto number = dyn_cast<PercentileOp>(op))
+    known.map(number.getNumber(), percentile(number));
+  else if (auto store = dyn_cast<WriteOp>(op))
+    write(store);
+  else
+    kernel.builder.clone(op, known);
+}
+
+// What is in memory before the first write is loaded before anything is stored:
+// loads wait for each other otherwise.
+void ScalarLowering::lower(PhaseOp phase) {
+  auto isKnown = [&](Operation &op) {
+    return op.getNumResults() && known.contains(op.getResult(0));
+  };
+  for (Operation &op : phase.getBody().front()) {
+    if (isa<WriteOp>(op))
+      break;
+    if (isa<ReadOp, RecallOp>(op))
+      lower(op);
+  }
+  for (Operation &op : phase.getBody().front())
+    if (!isKnown(op))
+      lower(op);
+}
+
+void ScalarLowering::lowerInside(SweepOp sweep) {
+  for (Region &body : sweep->getRegions())
+    for (Operation &op : body.front())
+      if (headerWordOf(op))
+        lower(op);
+}
+
+void ScalarLowering::lowerBefore(SweepOp sweep,
+                                 function_ref<void(Value)> conditional) {
+  for (Operation &op : *sweep->getBlock()) {
+    if (&op == sweep)
+      return;
+    lower(op);
+    if (Value condition = sweep.getCondition();
+        condition && condition.getDefiningOp() == &op)
+      conditional(known.lookup(condition));
+  }
+}

@@ -1,0 +1,41 @@
+// The scalars of a phase: read, recalled, computed, kept and written for one item.
+#ifndef ALTGRAD_CODEGEN_COMMON_SCALARS_H
+#define ALTGRAD_CODEGEN_COMMON_SCALARS_H
+
+#include "codegen/common/KernelBuilder.h"
+
+namespace altgrad {
+
+/// Lowers the operations of a phase for one row, or once for the step. A sweep and
+/// the folds of a tensor are the target's.
+class ScalarLowering {
+public:
+  ScalarLowering(KernelBuilder &kernel, Row row) : kernel(kernel), row(row) {}
+
+  void lower(mlir::Operation &op);
+  /// All of a phase but what is in `known` already.
+  void lower(PhaseOp phase);
+  /// The scalars before a sweep. When its condition is known, `conditional` is
+  /// called with it.
+  void lowerBefore(SweepOp sweep,
+                   llvm::function_ref<void(mlir::Value)> conditional);
+
+  /// What the bodies of a sweep ask of the row.
+  void lowerInside(SweepOp sweep);
+
+  mlir::IRMapping known; // value of the phase ==> value of the kernel
+
+private:
+  mlir::Value total(TotalOp op);
+  void write(WriteOp op);
+  mlir::Value percentile(PercentileOp op);
+  void remember(mlir::Value number, mlir::Value history);
+  mlir::Value pointerTo(mlir::Value argument);
+
+  KernelBuilder &kernel;
+  Row row;
+};
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_COMMON_SCALARS_H

@@ -1,0 +1,294 @@
+// The seam between a rule and what a step keeps of its results.
+#include "passes/analysis/StoredUpdate.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/SetVector.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace altgrad;
+
+static const double nothing = std::nan("");
+
+StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule,
+                           const llvm::StringMap<double> &hypers)
+    : step(step), update(update), rule(rule), given(hypers) {
+  SmallVector<StringRef> options;
+  for (auto option : update.getOptions().getAsRange<StringAttr>())
+    options.push_back(option.getValue());
+  states = rule.getStoredStates(options);
+  this->hypers = rule.getByRole("hyper");
+  decided = rule.decide(options);
+  paths.push_back(pathOf(update.getParam(), update.getNewParam()));
+  for (auto [operand, result] :
+       llvm::zip(update.getStates(), update.getNewStates()))
+    paths.push_back(pathOf(operand, result));
+}
+
+// The operations that `value` depends on, and the arguments; not beyond `end`.
+static void visit(Value value, Operation *end,
+                  llvm::SetVector<Operation *> &operations,
+                  llvm::SetVector<BlockArgument> &arguments) {
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    arguments.insert(argument);
+    return;
+  }
+  Operation *op = value.getDefiningOp();
+  if (op == end || operations.contains(op))
+    return;
+  for (Value operand : op->getOperands())
+    visit(operand, end, operations, arguments);
+  operations.insert(op); // after what it depends on
+}
+
+static bool dependsOn(Value value, Value source) {
+  llvm::SetVector<Operation *> operations;
+  llvm::SetVector<BlockArgument> arguments;
+  visit(value, source.getDefiningOp(), operations, arguments);
+  auto takes = [&](Operation *op) {
+    return llvm::is_contained(op->getOperands(), source);
+  };
+  return value == source || llvm::any_of(operations, takes);
+}
+
+StoredUpdate::Path StoredUpdate::pathOf(Value operand, Value result) {
+  Path path;
+  llvm::SetVector<Operation *> loads, stores;
+  llvm::SetVector<BlockArgument> read, ignored;
+  visit(operand, update, loads, read);
+  CommitOp commit = step.getCommit();
+  auto look = [&](OperandRange values, OperandRange targets) {
+    for (auto [value, target] : llvm::zip(values, targets)) {
+      auto argument = dyn_cast<BlockArgument>(target);
+      if (!argument || !read.contains(argument) ||
+          !isa<TensorsType>(argument.getType()) || !dependsOn(value, result))
+        continue;
+      path.written.emplace_back(value, argument);
+      visit(value, update, stores, ignored);
+    }
+  };
+  look(commit.getAlwaysValues(), commit.getAlwaysTargets());
+  look(commit.getValues(), commit.getTargets());
+  path.loads.assign(loads.begin(), loads.end());
+  path.stores.assign(stores.begin(), stores.end());
+  return path;
+}
+
+LogicalResult StoredUpdate::read() {
+  Numbers numbers;
+  for (BlockArgument argument : step.getBody().getArguments())
+    if (step.getRole(argument) == "hyper") {
+      FloatAttr value = step.getDefault(argument);
+      auto it = given.find(step.getKey(argument));
+      if (it != given.end())
+        numbers.set(argument, it->second);
+      else if (value)
+        numbers.set(argument, value.getValueAsDouble());
+    }
+  numbers.run(step.getBody().front());
+  for (auto [argument, value] : llvm::zip(hypers, update.getHypers())) {
+    std::optional<double> number = numbers.of(value);
+    if (!number)
+      return emitError(argument.getLoc())
+             << "hyper-parameter '" << rule.getName(argument)
+             << "' has no default; say --analyze=" << rule.getName(argument)
+             << "=VALUE";
+    values[argument] = *number;
+  }
+  return success();
+}
+
+size_t StoredUpdate::cost() const {
+  return rule.getBody().front().getOperations().size() *
+         std::max<size_t>(1, states.size() * states.size());
+}
+
+static Numbers atPoint(RuleOp rule, ArrayRef<BlockArgument> states,
+                       const llvm::DenseMap<Value, double> &hypers,
+                       const llvm::DenseMap<Value, bool> &decided,
+                       const Point &point, bool exact) {
+  Numbers numbers(exact);
+  for (StringRef role : {"param", "value"})
+    for (BlockArgument argument : rule.getByRole(role))
+      numbers.set(argument, point.param);
+  numbers.set(rule.getByRole("grad")[0], point.grad);
+  for (BlockArgument state : rule.getByRole("state"))
+    numbers.set(state, 0); // one that is not stored is not read
+  for (auto [state, value] : llvm::zip(states, point.states))
+    numbers.set(state, value);
+  for (auto [argument, value] : hypers)
+    numbers.set(argument, value);
+  for (BlockArgument argument : rule.getByRole("step"))
+    numbers.setInteger(argument, point.step);
+  for (auto [value, choice] : decided)
+    numbers.setInteger(value, choice);
+  numbers.run(rule.getBody().front());
+  return numbers;
+}
+
+SmallVector<double> StoredUpdate::apply(const Point &point, bool exact) const {
+  Numbers numbers = atPoint(rule, states, values, decided, point, exact);
+  YieldOp yield = rule.getYield();
+  SmallVector<double> results{numbers.of(yield.getParam()).value_or(nothing)};
+  for (auto [state, value] :
+       llvm::zip(rule.getByRole("state"), yield.getStates()))
+    if (llvm::is_contained(states, state))
+      results.push_back(numbers.of(value).value_or(nothing));
+  return results;
+}
+
+std::optional<double> StoredUpdate::valueAt(Value value, const Point &point,
+                                            bool exact) const {
+  return atPoint(rule, states, values, decided, point, exact).of(value);
+}
+
+double StoredUpdate::kept(unsigned index, double number, double largest,
+                          uint32_t draw) const {
+  const Path &path = paths[index];
+  Numbers storing, loading;
+  storing.largest = largest;
+  storing.draw = draw;
+  for (BlockArgument argument : step.getBody().getArguments())
+    if (step.getRole(argument) == "random")
+      storing.setInteger(argument, 0);
+  storing.set(update->getResult(index), double(float(number)));
+  storing.run(llvm::make_pointee_range(path.stores));
+  for (auto [value, argument] : path.written)
+    if (std::optional<double> code = storing.of(value))
+      loading.set(argument, *code);
+  loading.run(llvm::make_pointee_range(path.loads));
+  Value operand = index ? update.getStates()[index - 1] : update.getParam();
+  return path.written.empty() ? nothing
+                              : loading.of(operand).value_or(nothing);
+}
+
+bool StoredUpdate::stays(unsigned index, double before, double number,
+                         double largest) const {
+  return llvm::all_of(ArrayRef<uint32_t>{0, 0xffff}, [&](uint32_t draw) {
+    return kept(index, number, largest, draw) == before;
+  });
+}
+
+// Where a state is linear in itself and settles, its steady value; of a sum or a
+// maximum what one step makes. A few rounds for those that depend on others.
+const Point &StoredUpdate::steady(double grad) const {
+  auto [known, isNew] = settled.try_emplace(grad);
+  Point &point = known->second;
+  if (!isNew)
+    return point;
+  point.grad = grad;
+  point.states.assign(states.size(), 0);
+  for (int round = 0; round < 4; ++round) {
+    SmallVector<double> before = point.states;
+    for (unsigned i = 0; i < states.size(); ++i) {
+      auto from = [&](double before) {
+        Point other = point;
+        other.states[i] = before;
+        return apply(other, /*exact=*/true)[1 + i];
+      };
+      double start = from(0), slope = from(1) - start;
+      bool linear = std::fabs(from(2) - start - 2 * slope) < 1e-9;
+      bool settles = linear && slope >= 0 && slope < 1 - 1e-13;
+      point.states[i] = settles ? start / (1 - slope) : start;
+    }
+    if (before == point.states)
+      break;
+  }
+  return point;
+}
+
+//===-- What it is called ---------------------------------------------------===//
+
+StringRef StoredUpdate::nameOf(unsigned index) const {
+  return rule.getName(index ? states[index - 1] : rule.getByRole("param")[0]);
+}
+
+Location StoredUpdate::placeOf(unsigned index) const {
+  return index ? states[index - 1].getLoc()
+               : rule.getByRole("param")[0].getLoc();
+}
+
+BlockArgument StoredUpdate::streamOf(unsigned index) const {
+  for (auto [value, argument] : paths[index].written)
+    if (step.getRole(argument) != "block_scale")
+      return argument;
+  return {};
+}
+
+unsigned StoredUpdate::set() const {
+  BlockArgument stream = streamOf(0);
+  return stream ? step.getSet(stream).value_or(0) : 0;
+}
+
+std::string StoredUpdate::keyOf(unsigned index) const {
+  BlockArgument stream = streamOf(index);
+  return stream ? step.getKey(stream).str() : nameOf(index).str();
+}
+
+std::string StoredUpdate::keyOf(BlockArgument hyper) const {
+  size_t place = llvm::find(hypers, hyper) - hypers.begin();
+  auto argument = dyn_cast<BlockArgument>(Value(update.getHypers()[place]));
+  return argument ? step.getKey(argument).str() : "";
+}
+
+unsigned StoredUpdate::blockOf(unsigned index) const {
+  unsigned block = 1;
+  for (auto [value, argument] : paths[index].written)
+    block = std::max<unsigned>(block, cast<TensorsType>(argument.getType()).getBlock().getLength());
+  return block;
+}
+
+std::string StoredUpdate::formatOf(unsigned index) const {
+  BlockArgument stream = streamOf(index);
+  if (!stream)
+    return "";
+  FormatAttr format = cast<TensorsType>(stream.getType()).getFormat();
+  std::string text = format.getKnownName().str();
+  if (text.empty())
+    llvm::raw_string_ostream(text) << format;
+  unsigned block = blockOf(index);
+  if (block == 1)
+    return text;
+  std::string scales = scaleFormatOf(index);
+  return text + ":" + std::to_string(block) + (scales == "f32" ? "" : ":" + scales);
+}
+
+std::string StoredUpdate::scaleFormatOf(unsigned index) const {
+  for (auto [value, argument] : paths[index].written)
+    if (auto type = cast<TensorsType>(argument.getType()); type.isShared())
+      return type.getFormat().getKnownName().str();
+  return "";
+}
+
+// What is bent is cut to whole numbers first, so it is rounded twice.
+StringRef StoredUpdate::bentBy(unsigned index) const {
+  unsigned roundings = 0;
+  bool root = false;
+  for (Operation *op : paths[index].stores) {
+    auto quantize = dyn_cast<QuantizeOp>(op);
+    roundings += quantize && !quantize.getTensors().getType().isShared();
+    root |= isa<math::SqrtOp>(op);
+  }
+  return roundings < 2 ? "" : root ? ",sqrt" : ",softsign";
+}
+
+bool StoredUpdate::isBook(unsigned index) const {
+  BlockArgument stream = streamOf(index);
+  return stream && cast<TensorsType>(stream.getType()).getFormat().isBook();
+}
+
+std::optional<Round> StoredUpdate::roundingOf(unsigned index) const {
+  for (auto [value, argument] : paths[index].written)
+    if (auto quantize = value.getDefiningOp<QuantizeOp>();
+        quantize && argument == streamOf(index))
+      return quantize.getRounding();
+  for (Operation *op : paths[index].stores)
+    if (auto quantize = dyn_cast<QuantizeOp>(op)) {
+      TensorsType type = quantize.getTensors().getType();
+      // Scales of blocks are quantized, too.
+      if (!type.getFormat().isF32() && !type.isShared())
+        return quantize.getRounding();
+    }
+  return std::nullopt;
+}

@@ -1,0 +1,336 @@
+// Planning: sweeps in order, between them what folds reductions and what
+// computes scalars, once for the step and once for each row.
+#include "passes/phases/ScalarWrites.h"
+
+#include "dialect/Variance.h"
+#include <map>
+
+using namespace mlir;
+using namespace altgrad;
+
+const Partial &PhasePlan::partialOf(Value reduced) const {
+  for (const Partial &partial : partials)
+    if (partial.value() == reduced)
+      return partial;
+  llvm_unreachable("not a reduction");
+}
+
+namespace {
+class PhasePlanner {
+public:
+  PhasePlanner(StepOp step, bool exchange)
+      : step(step), exchange(exchange), schedule(step) {
+    plan.sets = RowSets(step);
+  }
+  FailureOr<PhasePlan> run();
+
+private:
+  /// The scalars between two sweeps, and the folds they need.
+  struct Batch {
+    SmallVector<Partial> folds;
+    Phase once;
+    std::vector<Phase> rows; // by set, all rows first
+  };
+
+  void addSweep(SweepOp sweep);
+  void flush();
+  void pullEarly(bool last);
+  int earlier(Operation *op, bool last);
+  bool uses(SweepOp sweep, ArrayRef<SweepOp> reduced);
+  LogicalResult addWrites();
+  Phase *find(Batch &batch, const ScalarHome &home);
+  Phase &scalars(Batch &batch, const ScalarHome &home);
+  void addOp(Batch &batch, Operation *op);
+  void addFolds(const Batch &batch, StringRef suffix);
+  void addOnce(const Phase &once, SmallVectorImpl<Phase> &phases);
+  void addProducts(unsigned batch, StringRef suffix);
+  void addPhases();
+  void addWords();
+  /// Whether a tensor's sum is one of all its units, which have a row each.
+  bool isOfUnits(const Partial &partial) {
+    return units && partial.scope() == Scope::Tensor;
+  }
+
+  StepOp step;
+  bool units = step.hasUnits();
+  bool exchange;
+  PhasePlan plan;
+  Schedule schedule;
+  SmallVector<Operation *> waiting; // scalars since the last sweep
+  SmallVector<SweepOp> unfolded;    // sweeps whose partials wait
+  int batch = 0; // the one that is being filled
+  std::vector<Batch> scalarPhases;
+  unsigned stepWords = 0, rowWords = 0, chunkWords = 0;
+  SmallVector<SweepOp> sweeps;
+  SmallVector<std::pair<int, MultiplyOp>> products; // with the number of the batch that they follow
+};
+} // namespace
+
+Phase *PhasePlanner::find(Batch &batch, const ScalarHome &home) {
+  if (home.domain == Domain::Once)
+    return batch.once.name.empty() ? nullptr : &batch.once;
+  auto it = llvm::find_if(
+      batch.rows, [&](const Phase &phase) { return phase.set == home.set; });
+  return it == batch.rows.end() ? nullptr : &*it;
+}
+
+// What is of all rows comes first: it never needs what is of one set.
+Phase &PhasePlanner::scalars(Batch &batch, const ScalarHome &home) {
+  if (Phase *found = find(batch, home))
+    return *found;
+  Phase made;
+  made.domain = home.domain;
+  made.set = home.set;
+  made.name = stringifyDomain(home.domain);
+  if (home.domain == Domain::Once)
+    return batch.once = made;
+  auto after = llvm::find_if(
+      batch.rows, [&](const Phase &phase) { return phase.set > home.set; });
+  return *batch.rows.insert(after, made);
+}
+
+void PhasePlanner::addOp(Batch &batch, Operation *op) {
+  scalars(batch, schedule.homeOf(op->getResult(0))).ops.push_back(op);
+}
+
+void PhasePlanner::flush() {
+  Batch &phases = scalarPhases.emplace_back();
+  for (SweepOp sweep : unfolded) {
+    schedule.fold(sweep, batch);
+    for (const Partial &partial : plan.partials) {
+      if (partial.sweep != sweep)
+        continue;
+      phases.folds.push_back(partial);
+      if (partial.scope() == Scope::Step)
+        scalars(phases, {Domain::Once, {}}).folds.push_back(partial);
+    }
+  }
+  for (Operation *op : waiting)
+    addOp(phases, op);
+  waiting.clear();
+  unfolded.clear();
+}
+
+// The batch before the current one that an operation may join: where a launch
+// for such scalars is made anyway, or, after the last sweep, the one before it.
+int PhasePlanner::earlier(Operation *op, bool last) {
+  if (isa<AcrossOp>(op))
+    return schedule.batchOf(op);
+  int ready = 0;
+  for (Value operand : op->getOperands())
+    ready = std::max(ready, schedule.batchOf(operand));
+  ScalarHome home = schedule.homeOf(op->getResult(0));
+  for (int at = batch - 1; at >= ready; --at)
+    if ((last && at == batch - 1) || find(scalarPhases[at], home))
+      return at;
+  return batch;
+}
+
+void PhasePlanner::pullEarly(bool last) {
+  SmallVector<Operation *> late;
+  for (Operation *op : waiting) {
+    int at = earlier(op, last);
+    schedule.put(op, at);
+    if (at == batch)
+      late.push_back(op);
+    else
+      addOp(scalarPhases[at], op);
+  }
+  waiting = late;
+}
+
+bool PhasePlanner::uses(SweepOp sweep, ArrayRef<SweepOp> reduced) {
+  return llvm::any_of(sweep.getScalars(), [&](Value value) {
+    return llvm::is_contained(reduced, value.getDefiningOp<SweepOp>());
+  });
+}
+
+// Partial sums wait until somebody needs them: several sweeps share a batch.
+// Without a sweep one batch ends, and the next sees all of its rows.
+void PhasePlanner::addSweep(SweepOp sweep) {
+  pullEarly(/*last=*/false);
+  if (sweep && waiting.empty() && !uses(sweep, unfolded))
+    scalarPhases.emplace_back();
+  else
+    flush();
+  sweeps.push_back(sweep);
+  schedule.setLast(++batch);
+  if (!sweep)
+    return;
+  schedule.put(sweep, batch);
+  for (unsigned i = 0; i < sweep.getNumResults(); ++i)
+    plan.partials.push_back({sweep, i, chunkWords++, rowWords++});
+  if (sweep.getNumResults())
+    unfolded.push_back(sweep);
+}
+
+LogicalResult PhasePlanner::addWrites() {
+  auto placed = placeWrites(step, schedule);
+  if (failed(placed))
+    return failure();
+  for (const PlacedWrite &one : *placed) {
+    if (one.batch >= int(scalarPhases.size()))
+      scalarPhases.resize(one.batch + 1);
+    scalars(scalarPhases[one.batch], one.home).writes.push_back(one.write);
+  }
+  return success();
+}
+
+// Every scalar that another kernel than its own reads gets a word.
+void PhasePlanner::addWords() {
+  DenseMap<Operation *, const Phase *> home;
+  for (const Phase &phase : plan.phases)
+    for (Operation *op : phase.ops)
+      home[op] = &phase;
+  auto need = [&](Value value, const Phase &reader) {
+    Operation *op = value.getDefiningOp();
+    if (!op || isCopied(*op) || plan.words.count(value))
+      return;
+    if (isa<SweepOp>(op)) {
+      const Partial &partial = plan.partialOf(value);
+      plan.words[value] =
+          partial.scope() == Scope::Step ? Word{Space::Step, stepWords++}
+          : isOfUnits(partial)           ? Word{Space::Tensor, partial.rowWord}
+                                         : Word{Space::Row, partial.rowWord};
+      return;
+    }
+    if (home.lookup(op) == &reader)
+      return;
+    plan.words[value] = schedule.homeOf(value).domain == Domain::Rows
+                            ? Word{Space::Row, rowWords++}
+                            : Word{Space::Step, stepWords++};
+  };
+  for (const Phase &phase : plan.phases) {
+    SweepOp sweep = phase.sweep;
+    if (phase.exchange)
+      for (const Partial &partial : phase.folds)
+        need(partial.value(), phase);
+    for (Operation *op : phase.ops)
+      for (Value operand : op->getOperands())
+        need(operand, phase);
+    for (const ScalarWrite &write : phase.writes) {
+      need(write.value, phase);
+      if (write.condition)
+        need(write.condition, phase);
+    }
+    if (sweep)
+      for (Value value : sweep.getScalars())
+        need(value, phase);
+  }
+}
+
+// One launch for all partials of the rows of a set, and one for those of its
+// tensors where these have several rows or other devices have slices of them.
+void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
+  for (unsigned part = 0; part < 2 * plan.sets.count(); ++part) {
+    unsigned set = part / 2;
+    Phase fold;
+    const bool ofTensors = part % 2;
+    fold.overTensors = units && ofTensors;
+    fold.exchange = exchange && ofTensors;
+    for (const Partial &partial : batch.folds)
+      if (plan.sets.of(partial.sweep) == set &&
+          ((units || exchange) && partial.scope() == Scope::Tensor) == ofTensors)
+        fold.folds.push_back(partial);
+    if (fold.folds.empty())
+      continue;
+    fold.name = ("fold" + suffix).str();
+    fold.domain = Domain::Rows;
+    fold.set = set;
+    plan.phases.push_back(fold);
+  }
+}
+
+// Sums over the step and what follows from them: one phase, or two with an exchange
+// between them.
+void PhasePlanner::addOnce(const Phase &once, SmallVectorImpl<Phase> &phases) {
+  Phase scalars = once;
+  if (exchange && !once.folds.empty()) {
+    Phase total;
+    total.exchange = true;
+    total.name = "total";
+    total.folds = std::move(scalars.folds);
+    scalars.folds.clear();
+    phases.push_back(total);
+  }
+  if (!scalars.folds.empty() || !scalars.ops.empty() || !scalars.writes.empty())
+    phases.push_back(scalars);
+}
+
+// Products need no scalars of their batch: all of a set's are one phase.
+void PhasePlanner::addProducts(unsigned batch, StringRef suffix) {
+  for (unsigned set = 0; set < plan.sets.count(); ++set) {
+    Phase phase;
+    for (auto [after, product] : products)
+      if (after == int(batch) && plan.sets.of(product.getInto()).value_or(0) == set)
+        phase.products.push_back(product);
+    if (phase.products.empty())
+      continue;
+    phase.name = ("matrix" + suffix).str();
+    phase.domain = Domain::Rows;
+    phase.set = set;
+    plan.phases.push_back(phase);
+  }
+}
+
+void PhasePlanner::addPhases() {
+  for (auto [index, batch] : llvm::enumerate(scalarPhases)) {
+    std::string suffix = index ? std::to_string(index) : "";
+    addFolds(batch, suffix);
+    SmallVector<Phase, 2> scalars;
+    if (find(batch, {Domain::Once, {}}))
+      addOnce(batch.once, scalars);
+    llvm::append_range(scalars, batch.rows);
+    for (Phase &phase : scalars) {
+      phase.name += suffix;
+      plan.phases.push_back(phase);
+    }
+    addProducts(index, suffix);
+    if (index >= sweeps.size() || !sweeps[index])
+      continue;
+    Phase sweep;
+    sweep.name = sweeps[index].getName().str();
+    sweep.domain = Domain::Chunks;
+    sweep.set = plan.sets.of(sweeps[index]);
+    sweep.sweep = sweeps[index];
+    plan.phases.push_back(sweep);
+  }
+  std::map<std::string, int> seen; // names become symbols
+  for (Phase &phase : plan.phases)
+    if (int count = seen[phase.name]++)
+      phase.name += "_" + std::to_string(count);
+}
+
+FailureOr<PhasePlan> PhasePlanner::run() {
+  for (Operation &op : step.getBody().front()) {
+    if (auto sweep = dyn_cast<SweepOp>(op)) {
+      addSweep(sweep);
+    } else if (auto product = dyn_cast<MultiplyOp>(op)) {
+      products.push_back({batch, product});
+    } else if (!isCopied(op) && !isa<CommitOp>(op)) {
+      if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) &&
+                               !isa<PhaseWork, RoundOp, AcrossOp>(op)))
+        return op.emitOpError("is no sweep: altgrad-sweeps comes first"),
+               failure();
+      if (isa<AcrossOp>(op) && exchange)
+        return op.emitOpError("is a sum that other devices' cannot join: leave "
+                              "out --exchange"),
+               failure();
+      if (isa<AcrossOp>(op))
+        addSweep({});
+      schedule.put(&op, batch);
+      waiting.push_back(&op);
+    }
+  }
+  pullEarly(/*last=*/!sweeps.empty());
+  flush();
+  if (failed(addWrites()))
+    return failure();
+  addPhases();
+  addWords();
+  return plan;
+}
+
+FailureOr<PhasePlan> altgrad::planPhases(StepOp step, bool exchange) {
+  return PhasePlanner(step, exchange).run();
+}

@@ -1,0 +1,173 @@
+// A step in sweeps and scalars ==> a list of phases.
+#include "passes/Passes.h"
+#include "passes/phases/PhasePlan.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace altgrad {
+#define GEN_PASS_DEF_PLANPHASESPASS
+#include "passes/Passes.h.inc"
+} // namespace altgrad
+
+using namespace mlir;
+using namespace altgrad;
+
+namespace {
+// Writes one phase of a plan before the commit.
+class PhaseWriter {
+public:
+  PhaseWriter(StepOp step, const PhasePlan &plan)
+      : plan(plan), builder(step.getLoc(), step.getContext()) {
+    builder.setInsertionPoint(step.getCommit());
+  }
+  void write(const Phase &phase);
+
+private:
+  void writeSweep(SweepOp sweep);
+  void writeFold(const Partial &partial, bool overTensors);
+  void writeTotal(const Partial &partial);
+  void writeScalar(Operation *op);
+  void writeAcross(AcrossOp across);
+  void writeBack(ArrayRef<ScalarWrite> writes);
+  Value scalar(Value value);
+  void keep(Value value, Value here);
+
+  const PhasePlan &plan;
+  ImplicitLocOpBuilder builder;
+  IRMapping known; // value of the step ==> its copy in this phase
+};
+} // namespace
+
+// A scalar in this phase: a copy of a constant or of a question about the row, what the phase has computed
+// itself, a word of the workspace or the memory of an argument.
+Value PhaseWriter::scalar(Value value) {
+  if (Value have = known.lookupOrNull(value))
+    return have;
+  Value here;
+  Operation *op = value.getDefiningOp();
+  if (op && isCopied(*op)) {
+    here = builder.clone(*op)->getResult(0);
+  } else if (isa<BlockArgument>(value)) {
+    here = ReadOp::create(builder, value.getType(), value);
+  } else {
+    Word word = plan.words.lookup(value);
+    here = RecallOp::create(builder, value.getType(), word.space, word.number);
+  }
+  known.map(value, here);
+  return here;
+}
+
+void PhaseWriter::keep(Value value, Value here) {
+  known.map(value, here);
+  if (auto word = plan.words.find(value); word != plan.words.end())
+    KeepOp::create(builder, here, word->second.space, word->second.number);
+}
+
+void PhaseWriter::writeSweep(SweepOp sweep) {
+  if (Value condition = sweep.getCondition())
+    scalar(condition);
+  for (Value value : sweep.getScalars())
+    scalar(value);
+  auto copy = cast<SweepOp>(builder.clone(*sweep, known));
+  for (auto [value, here] : llvm::zip(sweep.getReduced(), copy.getReduced()))
+    KeepOp::create(builder, here, Space::Chunk,
+                   plan.partialOf(value).chunkWord);
+}
+
+void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
+  bool mask = partial.reduction() == Reduction::And;
+  Type type = mask ? Type(builder.getI32Type()) : builder.getF32Type();
+  auto fold = FoldOp::create(builder, type, partial.reduction(),
+                             partial.chunkWord, overTensors);
+  KeepOp::create(builder, fold, Space::Row, partial.rowWord);
+}
+
+void PhaseWriter::writeTotal(const Partial &partial) {
+  IntegerAttr set;
+  if (plan.sets.count() > 1)
+    set = builder.getI64IntegerAttr(plan.sets.of(partial.sweep));
+  keep(partial.value(),
+       TotalOp::create(builder, partial.value().getType(), partial.reduction(),
+                       partial.rowWord, set));
+}
+
+void PhaseWriter::writeAcross(AcrossOp across) {
+  IntegerAttr set;
+  if (plan.sets.count() > 1)
+    set =
+        builder.getI64IntegerAttr(plan.sets.of(across.getNumber()).value_or(0));
+  keep(across.getSum(),
+       TotalOp::create(builder, across.getSum().getType(), Reduction::Add,
+                       plan.words.lookup(across.getNumber()).number, set));
+}
+
+void PhaseWriter::writeScalar(Operation *op) {
+  if (auto across = dyn_cast<AcrossOp>(op))
+    return writeAcross(across);
+  auto work = dyn_cast<PhaseWork>(op);
+  SmallVector<Place> own = work ? work.getReads() : SmallVector<Place>();
+  for (Value operand : op->getOperands())
+    if (llvm::none_of(own, [&](const Place &place) { return place.memory == operand; }))
+      scalar(operand);
+  builder.clone(*op, known);
+  for (Value result : op->getResults())
+    keep(result, known.lookup(result));
+}
+
+// All values are read before the first is written.
+void PhaseWriter::writeBack(ArrayRef<ScalarWrite> writes) {
+  for (const ScalarWrite &write : writes) {
+    scalar(write.value);
+    if (write.condition)
+      scalar(write.condition);
+  }
+  for (const ScalarWrite &write : writes)
+    WriteOp::create(builder, known.lookup(write.value), write.target,
+                    write.condition ? known.lookup(write.condition) : Value());
+}
+
+void PhaseWriter::write(const Phase &phase) {
+  IntegerAttr set = phase.set ? builder.getI64IntegerAttr(*phase.set) : nullptr;
+  auto op = PhaseOp::create(builder, phase.name, phase.domain, set,
+                            phase.exchange);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&op.getBody());
+  known.clear();
+  for (const Partial &partial : phase.folds)
+    if (phase.domain == Domain::Rows)
+      writeFold(partial, phase.overTensors);
+    else
+      writeTotal(partial);
+  for (Operation *scalar : phase.ops)
+    writeScalar(scalar);
+  writeBack(phase.writes);
+  for (MultiplyOp product : phase.products)
+    builder.clone(*product);
+  if (phase.sweep)
+    writeSweep(phase.sweep);
+}
+
+namespace {
+struct PlanPhases : altgrad::impl::PlanPhasesPassBase<PlanPhases> {
+  using PlanPhasesPassBase::PlanPhasesPassBase;
+
+  void runOnOperation() override {
+    StepOp step = getOperation();
+    FailureOr<PhasePlan> plan = planPhases(step, exchange);
+    if (failed(plan))
+      return signalPassFailure();
+    SmallVector<Operation *> old;
+    for (Operation &op : step.getBody().front())
+      if (!isa<SpillOp>(op))
+        old.push_back(&op);
+    PhaseWriter writer(step, *plan);
+    for (const Phase &phase : plan->phases)
+      writer.write(phase);
+    OpBuilder builder(step.getCommit());
+    CommitOp::create(builder, step.getLoc(), /*condition=*/Value(),
+                     ValueRange(), ValueRange(), ValueRange(), ValueRange());
+    for (Operation *op : llvm::reverse(old))
+      op->erase();
+  }
+};
+} // namespace
