@@ -3,12 +3,14 @@
 
 #include "mlir/Target/LLVMIR/Export.h"
 #include "lld/Common/Driver.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SHA256.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
@@ -124,6 +126,7 @@ FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest,
     global->setAlignment(llvm::Align(16));
   };
   add("altgrad_manifest", manifest);
+  add("altgrad_manifest_sha256", llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(manifest)), true));
   auto *word = llvm::Type::getInt64Ty(context);
   new llvm::GlobalVariable(module, word, /*isConstant=*/false,
                            llvm::GlobalValue::ExternalLinkage,

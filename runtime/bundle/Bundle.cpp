@@ -138,12 +138,13 @@ altgrad_status Bundle::mapFile(const char *bytes, size_t size,
 }
 
 altgrad_status Bundle::readManifest() {
-  size_t length = 0;
+  size_t length = 0, digits = 0;
   text = data("altgrad_manifest", length);
   if (!text)
     return fail(ALTGRAD_BROKEN, "%s has no altgrad_manifest", label.c_str());
+  const char *digest = data("altgrad_manifest_sha256", digits);
   try {
-    parsed = parseManifest(text, length);
+    parsed = parseManifest({text, length}, {digest, digits});
   } catch (const std::bad_alloc &) {
     throw;
   } catch (const std::exception &error) {

@@ -1,352 +1,190 @@
-// Reads and checks a bundle's manifest.
+// Reads a bundle's manifest. The compiler has written it, and its digest says that it is whole, so
+// that only its version and its words are checked.
 #include "bundle/Manifest.h"
 #include "altgrad/altgrad.h"
-#include "bundle/Fields.h"
+#include "compile/Sha256.h"
 
-#include <set>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <tuple>
 
-using namespace altgrad::runtime;
 using nlohmann::json;
 
-namespace {
+namespace altgrad::runtime {
 
-// Limits that no real step comes near and that keep every product of counts
-// within 64 bits.
-constexpr int64_t mostWords = 4096, mostStepWords = 1 << 24;
-constexpr int64_t mostSpills = 256, mostPerBlock = 1 << 16;
-constexpr double mostTraffic = 1 << 20; // bytes per element
-constexpr double mostBound = 1 << 20;   // of a hyper-parameter
+template <typename Value> using Choice = std::pair<const char *, Value>;
 
-using Choice = std::pair<const char *, int32_t>;
-constexpr Choice accesses[] = {
+constexpr Choice<int32_t> accesses[] = {
     {"in", ALTGRAD_IN}, {"out", ALTGRAD_OUT}, {"inout", ALTGRAD_INOUT}};
-constexpr Choice halves[] = {{"none", ALTGRAD_UNPACKED},
-                             {"low", ALTGRAD_EVEN_LOW},
-                             {"high", ALTGRAD_EVEN_HIGH}};
-constexpr Choice scopes[] = {{"step", ALTGRAD_PER_STEP},
-                             {"group", ALTGRAD_PER_GROUP},
-                             {"tensor", ALTGRAD_PER_TENSOR}};
-constexpr Choice reductions[] = {{"add", ALTGRAD_ADD},
-                                 {"sumsq", ALTGRAD_SUMSQ},
-                                 {"max", ALTGRAD_MAX},
-                                 {"and", ALTGRAD_AND}};
-constexpr Choice roles[] = {{"none", ALTGRAD_ROLE_NONE},
+constexpr Choice<int32_t> halves[] = {
+    {"none", ALTGRAD_UNPACKED}, {"low", ALTGRAD_EVEN_LOW}, {"high", ALTGRAD_EVEN_HIGH}};
+constexpr Choice<int32_t> scopes[] = {
+    {"step", ALTGRAD_PER_STEP}, {"group", ALTGRAD_PER_GROUP}, {"tensor", ALTGRAD_PER_TENSOR}};
+constexpr Choice<int32_t> reductions[] = {
+    {"add", ALTGRAD_ADD}, {"sumsq", ALTGRAD_SUMSQ}, {"max", ALTGRAD_MAX}, {"and", ALTGRAD_AND}};
+constexpr Choice<int32_t> roles[] = {{"none", ALTGRAD_ROLE_NONE},
 #define ALTGRAD_ROLE(word, WORD) {#word, ALTGRAD_ROLE_##WORD},
-                            ALTGRAD_ROLES(ALTGRAD_ROLE)
+                                     ALTGRAD_ROLES(ALTGRAD_ROLE)
 #undef ALTGRAD_ROLE
 };
-constexpr Choice types[] = {{"f64", ALTGRAD_F64},
-                            {"i64", ALTGRAD_I64},
-                            {"f32", ALTGRAD_F32},
-                            {"i32", ALTGRAD_I32},
-                            {"i1", ALTGRAD_I1}};
+constexpr Choice<int32_t> types[] = {{"f64", ALTGRAD_F64},
+                                     {"i64", ALTGRAD_I64},
+                                     {"f32", ALTGRAD_F32},
+                                     {"i32", ALTGRAD_I32},
+                                     {"i1", ALTGRAD_I1}};
 constexpr int64_t typeBytes[] = {8, 8, 4, 4, 1}; // by ALTGRAD_F64 and so on
-constexpr Choice kinds[] = {{"sweep", ALTGRAD_SWEEP},
-                            {"fold", ALTGRAD_FOLD},
-                            {"total", ALTGRAD_TOTAL},
-                            {"scalars", ALTGRAD_SCALARS},
-                            {"matrix", ALTGRAD_MATRIX}};
-constexpr std::pair<const char *, Domain> domains[] = {
+constexpr Choice<int32_t> kinds[] = {{"sweep", ALTGRAD_SWEEP},
+                                     {"fold", ALTGRAD_FOLD},
+                                     {"total", ALTGRAD_TOTAL},
+                                     {"scalars", ALTGRAD_SCALARS},
+                                     {"matrix", ALTGRAD_MATRIX}};
+constexpr Choice<Domain> domains[] = {
     {"chunks", Domain::Chunks}, {"rows", Domain::Rows}, {"once", Domain::Once}};
+constexpr Choice<Form> forms[] = {{"gram", Form::Gram}, {"square", Form::Square}, {"side", Form::Side}};
+constexpr Choice<int32_t> operands[] = {
+    {"bf16", ALTGRAD_GEMM_BF16}, {"f16", ALTGRAD_GEMM_F16}, {"f32", ALTGRAD_GEMM_F32}};
 
-bool fits(int32_t kind, Domain domain) {
-  switch (kind) {
-  case ALTGRAD_SWEEP:
-    return domain == Domain::Chunks;
-  case ALTGRAD_FOLD:
-  case ALTGRAD_MATRIX:
-    return domain == Domain::Rows;
-  case ALTGRAD_TOTAL:
-    return domain == Domain::Once;
-  default:
-    return domain != Domain::Chunks;
-  }
+template <typename Value, size_t Count>
+static void choose(const json &entry, const char *key, const Choice<Value> (&choices)[Count], Value &out) {
+  const auto &given = entry.at(key).get_ref<const std::string &>();
+  for (const auto &[name, value] : choices)
+    if (given == name) {
+      out = value;
+      return;
+    }
+  throw std::runtime_error(std::string(key) + " is \"" + given + "\", which this runtime does not know");
 }
 
-// Hands out each slot of a table once in each set; what is of every set (-1)
-// meets nothing else.
-class Slots {
-public:
-  Slots(const char *table, int64_t size) : table(table), size(size) {}
-  void take(int64_t slot, int64_t set, const Fields &entry) {
-    if (slot >= size)
-      entry.reject("slot", "is " + std::to_string(slot) + ", but " + table +
-                               " has " + std::to_string(size));
-    bool met = set < 0 ? any.count(slot) : taken.count({slot, -1});
-    if (met || !taken.insert({slot, set}).second)
-      entry.reject("slot", "is " + std::to_string(slot) + ", taken before");
-    any.insert(slot);
-  }
+static int64_t numberOrNone(const json &value) { return value.is_null() ? -1 : value.get<int64_t>(); }
 
-private:
-  const char *table;
-  int64_t size;
-  std::set<std::pair<int64_t, int64_t>> taken;
-  std::set<int64_t> any;
-};
-
-class Reader {
-public:
-  explicit Reader(const json &object) : root{object, "manifest"} {}
-  Manifest read();
-
-private:
-  void checkLaunches();
-  void checkVersion();
-  void readCounts();
-  void readTargets(const char *key, std::vector<std::string> &out);
-  template <typename Read> void forEach(const char *key, Read read);
-  template <typename Entry> void readNames(const Fields &fields, Entry &entry);
-  void readStream(const Fields &fields);
-  void readScalar(const Fields &fields);
-  void readPhase(const Fields &fields);
-  void readProducts(const Fields &fields, Phase &phase);
-  void readExchange(const Fields &fields);
-  void readPartial(const Fields &fields);
-  void readWarning(const Fields &fields);
-
-  Fields root;
-  Manifest manifest{};
-  std::set<std::string> names;
-  std::set<std::tuple<int64_t, int32_t, std::string>> keys;
-  Slots rowSlots{"a row", 0}, inputSlots{"inputs", 0};
-  Slots groupSlots{"a group", 0}, stepSlots{"scalars", 0};
-};
-
-void Reader::readTargets(const char *key, std::vector<std::string> &out) {
-  for (const json &entry : root.list(key)) {
-    if (!entry.is_string() || !isWord(entry.get<std::string>()))
-      root.reject(key, "names a target that is not a name");
-    out.push_back(entry.get<std::string>());
-  }
+template <typename Entry> static void readNames(const json &entry, Entry &out) {
+  entry.at("name").get_to(out.name);
+  entry.at("key").get_to(out.key);
+  choose(entry, "role", roles, out.role);
+  choose(entry, "access", accesses, out.access);
+  out.set = numberOrNone(entry.at("set"));
+  entry.at("slot").get_to(out.slot);
 }
 
-template <typename Read> void Reader::forEach(const char *key, Read read) {
-  size_t index = 0;
-  for (const json &entry : root.list(key))
-    read(Fields{entry, key + ("[" + std::to_string(index++) + "]")});
+static void from_json(const json &entry, Stream &out) {
+  readNames(entry, out);
+  entry.at("format").get_to(out.format);
+  entry.at("bits").get_to(out.bits);
+  choose(entry, "even", halves, out.even);
+  entry.at("block").get_to(out.block);
+  entry.at("columns").get_to(out.columns);
 }
 
-// Front ends find streams and scalars by set, role and key.
-template <typename Entry>
-void Reader::readNames(const Fields &fields, Entry &entry) {
-  entry.name = fields.word("name");
-  entry.key = fields.word("key");
-  entry.role = fields.choice("role", roles);
-  entry.access = fields.choice("access", accesses);
-  if (!names.insert(entry.name).second)
-    fields.reject("name", "is \"" + entry.name + "\", taken before");
-  if (!keys.insert({entry.set, entry.role, entry.key}).second)
-    fields.reject("key",
-                  "is \"" + entry.key + "\", taken before in its set and role");
+static void from_json(const json &entry, Scalar &out) {
+  readNames(entry, out);
+  choose(entry, "type", types, out.type);
+  out.bytes = typeBytes[out.type];
+  choose(entry, "scope", scopes, out.scope);
+  const json &value = entry.at("default");
+  out.hasDefault = !value.is_null();
+  out.value = value.is_boolean() ? double(value.get<bool>()) : out.hasDefault ? value.get<double>() : 0;
 }
 
-void Reader::readStream(const Fields &fields) {
-  Stream stream;
-  stream.set = fields.integer("set", 0, manifest.sets - 1);
-  readNames(fields, stream);
-  if (stream.role > ALTGRAD_ROLE_INPUT)
-    fields.reject("role",
-                  "is \"" + fields.text("role") + "\", which is of scalars");
-  stream.format = fields.text("format");
-  stream.bits = fields.power("bits", 64);
-  stream.even = fields.choice("even", halves);
-  if ((stream.even != ALTGRAD_UNPACKED) != (stream.bits == 4))
-    fields.reject("even", "is " + fields.text("even") + " beside " +
-                              std::to_string(stream.bits) +
-                              " bits: codes of 4 bits share bytes, no others");
-  stream.block = fields.power("block", ALTGRAD_CHUNK);
-  stream.columns = fields.integer("columns", 0, ALTGRAD_TILE_COLUMNS);
-  if (stream.columns > 1 && (stream.columns != ALTGRAD_TILE_COLUMNS ||
-                             stream.block != stream.columns))
-    fields.reject("columns", "is " + std::to_string(stream.columns) +
-                                 " of blocks of " +
-                                 std::to_string(stream.block) + " rows");
-  stream.slot = fields.integer("slot", 0, mostWords);
-  (stream.access == ALTGRAD_IN ? inputSlots : rowSlots)
-      .take(stream.slot, stream.set, fields);
-  manifest.streams.push_back(std::move(stream));
+static void from_json(const json &entry, Product &out) {
+  choose(entry, "form", forms, out.form);
+  choose(entry, "format", operands, out.type);
+  out.bytes = out.type == ALTGRAD_GEMM_F32 ? 4 : 2;
+  entry.at("left").get_to(out.left);
+  entry.at("right").get_to(out.right);
+  entry.at("into").get_to(out.into);
+  out.added = numberOrNone(entry.at("added"));
+  entry.at("factor").get_to(out.factor);
+  entry.at("weight").get_to(out.weight);
 }
 
-void Reader::readScalar(const Fields &fields) {
-  Scalar scalar;
-  scalar.set = fields.integerOrNull("set", manifest.sets - 1);
-  readNames(fields, scalar);
-  if (scalar.role != ALTGRAD_ROLE_NONE && scalar.role <= ALTGRAD_ROLE_INPUT)
-    fields.reject("role",
-                  "is \"" + fields.text("role") + "\", which is of streams");
-  scalar.type = fields.choice("type", types);
-  scalar.bytes = typeBytes[scalar.type];
-  scalar.scope = fields.choice("scope", scopes);
-  if (scalar.scope == ALTGRAD_PER_STEP && scalar.set >= 0)
-    fields.reject("set", "is " + std::to_string(scalar.set) +
-                             ", but a scalar of the step has none");
-  const json &given = fields.member("default");
-  scalar.hasDefault = !given.is_null();
-  if (scalar.hasDefault && !given.is_number() && !given.is_boolean())
-    fields.reject("default", "is neither null nor a number");
-  scalar.value = given.is_number()    ? given.get<double>()
-                 : given.is_boolean() ? given.get<bool>()
-                                      : 0;
-  scalar.slot = fields.integer("slot", 0, mostWords);
-  Slots &slots = scalar.scope == ALTGRAD_PER_STEP    ? stepSlots
-                 : scalar.scope == ALTGRAD_PER_GROUP ? groupSlots
-                                                     : rowSlots;
-  slots.take(scalar.slot, scalar.set, fields);
-  manifest.scalars.push_back(std::move(scalar));
+static void from_json(const json &entry, Phase &out) {
+  entry.at("name").get_to(out.name);
+  entry.at("symbol").get_to(out.symbol);
+  choose(entry, "kind", kinds, out.kind);
+  choose(entry, "domain", domains, out.domain);
+  out.set = numberOrNone(entry.at("set"));
+  entry.at("per_block").get_to(out.perBlock);
+  entry.at("finishes").get_to(out.finishes);
+  entry.at("block").get_to(out.block);
+  entry.at("tiles").get_to(out.tiles);
+  entry.at("read").get_to(out.read);
+  entry.at("written").get_to(out.written);
+  if (out.kind == ALTGRAD_MATRIX)
+    entry.at("products").get_to(out.products);
 }
 
-void Reader::readPhase(const Fields &fields) {
-  Phase phase;
-  phase.name = fields.text("name");
-  phase.symbol = fields.word("symbol");
-  phase.kind = fields.choice("kind", kinds);
-  phase.domain = fields.choice("domain", domains);
-  if (!fits(phase.kind, phase.domain))
-    fields.reject("domain", "is \"" + fields.text("domain") + "\" of a " +
-                                fields.text("kind") + " phase");
-  phase.set = fields.integerOrNull("set", manifest.sets - 1);
-  phase.perBlock = fields.integer("per_block", 1, mostPerBlock);
-  phase.finishes = fields.integer("finishes", 0, mostWords);
-  phase.block = fields.power("block", ALTGRAD_CHUNK);
-  phase.tiles = fields.integer("tiles", 0, ALTGRAD_TILE_COLUMNS);
-  if (phase.tiles && phase.tiles != ALTGRAD_TILE_COLUMNS &&
-      phase.tiles != ALTGRAD_CHUNK / ALTGRAD_TILE_COLUMNS)
-    fields.reject("tiles",
-                  "is " + std::to_string(phase.tiles) + ", not 0, 32 or 128");
-  for (const Phase &other : manifest.phases)
-    if (phase.tiles && other.tiles && phase.tiles != other.tiles &&
-        (phase.set < 0 || other.set < 0 || phase.set == other.set))
-      fields.reject("tiles", "is " + std::to_string(phase.tiles) + ", and " +
-                                 std::to_string(other.tiles) + " of " +
-                                 other.name + " in the same set");
-  phase.read = fields.number("read", mostTraffic);
-  phase.written = fields.number("written", mostTraffic);
-  if (phase.kind == ALTGRAD_MATRIX)
-    readProducts(fields, phase);
-  manifest.phases.push_back(std::move(phase));
+static void from_json(const json &entry, Exchange::Word &out) {
+  entry.at("word").get_to(out.word);
+  choose(entry, "reduction", reductions, out.reduction);
 }
 
-void Reader::readProducts(const Fields &fields, Phase &phase) {
-  size_t index = 0;
-  for (const json &entry : fields.list("products"))
-    phase.products.push_back(
-        readProduct({entry, fields.place + ".products[" + std::to_string(index++) + "]"}, manifest.spills));
-  if (phase.products.empty() || phase.set < 0)
-    fields.reject("products", "is empty, or of no set");
+static void from_json(const json &entry, Exchange &out) {
+  entry.at("phase").get_to(out.phase);
+  entry.at("words").get_to(out.words);
 }
 
-void Reader::readExchange(const Fields &fields) {
-  Exchange exchange;
-  int64_t last = int64_t(manifest.phases.size()) - 1;
-  int64_t before =
-      manifest.exchanges.empty() ? 0 : manifest.exchanges.back().phase;
-  exchange.phase = fields.integer("phase", before + 1, last);
-  std::set<int64_t> taken;
-  size_t index = 0;
-  for (const json &entry : fields.list("words")) {
-    Fields word{entry,
-                fields.place + ".words[" + std::to_string(index++) + "]"};
-    int64_t number = word.integer("word", 0, manifest.workspaceStepWords - 1);
-    if (!taken.insert(number).second)
-      word.reject("word", "is " + std::to_string(number) + ", taken before");
-    exchange.words.push_back({number, word.choice("reduction", reductions)});
-  }
-  if (exchange.words.empty())
-    fields.reject("words", "is empty");
-  manifest.exchanges.push_back(std::move(exchange));
+static void from_json(const json &entry, SliceSum &out) {
+  entry.at("phase").get_to(out.phase);
+  entry.at("set").get_to(out.set);
+  entry.at("word").get_to(out.word);
+  choose(entry, "reduction", reductions, out.reduction);
 }
 
-void Reader::readPartial(const Fields &fields) {
-  const int64_t last = int64_t(manifest.phases.size()) - 1;
-  manifest.partials.push_back(
-      {fields.integer("phase", 1, last),
-       fields.integer("set", 0, manifest.sets - 1),
-       fields.integer("word", 0, manifest.workspaceRowWords - 1),
-       fields.choice("reduction", reductions)});
+static void from_json(const json &entry, Limit &out) {
+  entry.at("set").get_to(out.set);
+  entry.at("stream").get_to(out.stream);
+  if (!entry.at("hyper").is_null())
+    entry.at("hyper").get_to(out.hyper);
+  entry.at("above").get_to(out.above);
+  entry.at("below").get_to(out.below);
+  entry.at("text").get_to(out.text);
 }
 
-void Reader::readWarning(const Fields &fields) {
-  Limit warning;
-  warning.set = fields.integer("set", 0, manifest.sets - 1);
-  warning.stream = fields.word("stream");
-  if (!fields.member("hyper").is_null())
-    warning.hyper = fields.word("hyper");
-  warning.above = fields.number("above", mostBound);
-  warning.below = fields.number("below", mostBound);
-  warning.text = fields.text("text");
-  manifest.warnings.push_back(std::move(warning));
+static void from_json(const json &root, Manifest &out) {
+  root.at("host").get_to(out.host);
+  root.at("ptx").get_to(out.ptx);
+  root.at("sets").get_to(out.sets);
+  out.units = root.at("units").get<int64_t>();
+  root.at("row_words").get_to(out.rowWords);
+  root.at("inputs").get_to(out.inputs);
+  root.at("group_scalars").get_to(out.groupScalars);
+  root.at("step_scalars").get_to(out.stepScalars);
+  const json &space = root.at("workspace");
+  space.at("step_words").get_to(out.workspaceStepWords);
+  space.at("row_words").get_to(out.workspaceRowWords);
+  space.at("chunk_words").get_to(out.workspaceChunkWords);
+  space.at("spills").get_to(out.spills);
+  root.at("streams").get_to(out.streams);
+  root.at("scalars").get_to(out.scalars);
+  root.at("phases").get_to(out.phases);
+  root.at("exchanges").get_to(out.exchanges);
+  root.at("partials").get_to(out.partials);
+  root.at("warnings").get_to(out.warnings);
 }
 
-void Reader::checkVersion() {
-  int64_t version = root.integer("altgrad", 0, INT32_MAX);
-  std::string producer = root.text("producer").substr(0, 64);
-  if (version != ALTGRAD_ABI)
+static Manifest parse(const std::string &text, const std::string &digest) {
+  const json root = json::parse(text);
+  if (const int64_t version = root.at("altgrad"); version != ALTGRAD_ABI)
     throw std::runtime_error("manifest " + std::to_string(version) + " (" +
-                             producer + "), this runtime reads " +
-                             std::to_string(ALTGRAD_ABI) +
-                             ": compile it again");
-  root.text("step");
+                             root.at("producer").get<std::string>().substr(0, 64) +
+                             "), this runtime reads " + std::to_string(ALTGRAD_ABI) + ": compile it again");
+  Sha256 hash;
+  hash.update(text.data(), text.size());
+  if (hexadecimal(hash.finish()) != digest)
+    throw std::runtime_error("the manifest is not the one that was compiled: compile it again");
+  return root;
 }
 
-void Reader::readCounts() {
-  manifest.sets = root.integer("sets", 1, ALTGRAD_SETS);
-  manifest.units = root.integer("units", 0, 1);
-  manifest.rowWords = root.integer("row_words", ALTGRAD_ROW_HEADER, mostWords);
-  manifest.inputs = root.integer("inputs", 0, mostWords);
-  manifest.groupScalars = root.integer("group_scalars", 0, mostWords);
-  manifest.stepScalars = root.integer("step_scalars", 0, mostWords);
-  Fields space = root.at("workspace");
-  manifest.workspaceStepWords = space.integer("step_words", 0, mostStepWords);
-  manifest.workspaceRowWords = space.integer("row_words", 0, mostWords);
-  manifest.workspaceChunkWords = space.integer("chunk_words", 0, mostWords);
-  manifest.spills = space.integer("spills", 0, mostSpills);
-  rowSlots = Slots("a row", manifest.rowWords - ALTGRAD_ROW_HEADER);
-  inputSlots = Slots("inputs", manifest.inputs);
-  groupSlots = Slots("a group", manifest.groupScalars);
-  stepSlots = Slots("scalars", manifest.stepScalars);
-}
+} // namespace altgrad::runtime
 
-// A launch ends before the next sweep and at an exchange.
-void Reader::checkLaunches() {
-  for (size_t i = 0; i < manifest.phases.size(); ++i) {
-    size_t count = size_t(manifest.phases[i].finishes);
-    bool fits = count < manifest.phases.size() - i;
-    for (size_t j = i + 1; fits && j <= i + count; ++j)
-      fits = manifest.phases[j].kind != ALTGRAD_SWEEP && manifest.phases[j].kind != ALTGRAD_MATRIX;
-    auto endsAt = [&](int64_t phase) {
-      fits &= size_t(phase) <= i || size_t(phase) > i + count;
-    };
-    for (const Exchange &exchange : manifest.exchanges)
-      endsAt(exchange.phase);
-    for (const SliceSum &partial : manifest.partials)
-      endsAt(partial.phase);
-    if (!fits)
-      throw std::runtime_error("phases[" + std::to_string(i) +
-                               "].finishes is " + std::to_string(count) +
-                               ", but the launch ends before");
+using namespace altgrad::runtime;
+
+Manifest altgrad::runtime::parseManifest(const std::string &text, const std::string &digest) {
+  try {
+    return parse(text, digest);
+  } catch (const json::exception &error) {
+    throw std::runtime_error(std::string("the manifest is damaged: ") + error.what());
   }
 }
-
-Manifest Reader::read() {
-  checkVersion();
-  readCounts();
-  readTargets("host", manifest.host);
-  readTargets("ptx", manifest.ptx);
-  forEach("streams", [&](const Fields &entry) { readStream(entry); });
-  forEach("scalars", [&](const Fields &entry) { readScalar(entry); });
-  forEach("phases", [&](const Fields &entry) { readPhase(entry); });
-  forEach("exchanges", [&](const Fields &entry) { readExchange(entry); });
-  forEach("partials", [&](const Fields &entry) { readPartial(entry); });
-  if (root.object.contains("warnings")) // not in those of an older compiler
-    forEach("warnings", [&](const Fields &entry) { readWarning(entry); });
-  checkLaunches();
-  return std::move(manifest);
-}
-
-} // namespace
 
 int64_t Manifest::unitMultiple(int64_t set) const {
   int64_t most = 1;
@@ -373,9 +211,4 @@ int64_t Manifest::tileRows(int64_t set) const {
     if (phase.tiles && (phase.set == set || phase.set < 0))
       rows = phase.tiles;
   return rows;
-}
-
-Manifest altgrad::runtime::parseManifest(const char *text, size_t size) {
-  json root = json::parse(text, text + size);
-  return Reader(root).read();
 }

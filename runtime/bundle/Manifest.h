@@ -1,4 +1,4 @@
-// The manifest of a bundle as data, every number of it checked.
+// The manifest of a bundle as data.
 #ifndef ALTGRAD_RUNTIME_MANIFEST_H
 #define ALTGRAD_RUNTIME_MANIFEST_H
 
@@ -73,9 +73,6 @@ struct Limit {                     // what a format loses, and where
   double above, below;
 };
 
-// A parsed manifest keeps the promise that every slot lies inside its table,
-// that names differ, and that what one tensor, group or step has shares no
-// slot.
 struct Manifest {
   std::vector<std::string> host, ptx;
   int64_t rowWords, inputs, groupScalars, stepScalars, sets;
@@ -96,8 +93,9 @@ struct Manifest {
   int64_t tileRows(int64_t set) const;
 };
 
-// Throws std::exception with place and value when `text` is not a manifest.
-Manifest parseManifest(const char *text, size_t size);
+// Throws std::exception where `text` is no manifest of this version, or `digest` is not its SHA-256 in
+// hexadecimal digits.
+Manifest parseManifest(const std::string &text, const std::string &digest);
 
 } // namespace altgrad::runtime
 

@@ -3,11 +3,11 @@
 // the rule path has the rest.
 #include "compile/Rules.h"
 #include "altgrad/format.h"
-#include "bundle/Fields.h"
 #include "compile/File.h"
 #include "compile/Sha256.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <dirent.h>
 #include <map>
@@ -37,6 +37,11 @@ bool endsIn(const std::string &text, const char *end) {
   size_t length = strlen(end);
   return text.size() >= length &&
          text.compare(text.size() - length, length, end) == 0;
+}
+
+bool isWord(const std::string &name) {
+  auto isPart = [](unsigned char c) { return c == '_' || (c < 128 && std::isalnum(c)); };
+  return !name.empty() && !(name[0] >= '0' && name[0] <= '9') && std::all_of(name.begin(), name.end(), isPart);
 }
 
 // "adam{amsgrad}" without its options.

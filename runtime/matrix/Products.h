@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_RUNTIME_PRODUCTS_H
 #define ALTGRAD_RUNTIME_PRODUCTS_H
 
-#include "bundle/Fields.h"
+#include <cstdint>
 
 namespace altgrad::runtime {
 
@@ -18,9 +18,6 @@ struct Product {
   int64_t left, right, added, into;
   double factor, weight;
 };
-
-// `spills`: f32 of all lists for each element. Throws what is wrong with place and value.
-Product readProduct(const Fields &fields, int64_t spills);
 
 } // namespace altgrad::runtime
 

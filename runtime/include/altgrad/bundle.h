@@ -3,7 +3,7 @@
 //
 // A bundle is an x86-64 shared object. It exports
 //
-//   const char altgrad_manifest[];        JSON, NUL-terminated
+//   const char altgrad_manifest[];        JSON, NUL-terminated; altgrad_manifest_sha256: its digest, in hexadecimal
 //   const char altgrad_ptx_<target>[];    PTX text, NUL-terminated (sm_80, ...)
 //   const char altgrad_cubin_<target>[];  the same as machine code, if it was made
 //   void <phase symbol>_<level>(...)      one host kernel per phase and level

@@ -39,7 +39,7 @@ const char altgrad_manifest[] =
     PHASE("update", "altgrad_sets_update", "sweep", "chunks", 0, 8, 8, 4) ","
     PHASE("update_1", "altgrad_sets_update_1", "sweep", "chunks", 1, 8, 12,
           8.125) "],"
-    " \"exchanges\": [" EXCHANGE(3, 1, "add") "], \"partials\": []}";
+    " \"exchanges\": [" EXCHANGE(3, 1, "add") "], \"partials\": [], \"warnings\": []}";
 // clang-format on
 
 enum { rowWords = 15, groupScalars = 2 };

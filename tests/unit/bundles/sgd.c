@@ -43,7 +43,7 @@ const char altgrad_manifest[] =
     ","
     PHASE("update", "altgrad_sgd_update", "sweep", "chunks", 0, 1, 8, 6) "],"
     " \"exchanges\": [], \"partials\": [{\"phase\": 3, \"set\": 0,"
-    "               \"word\": 0, \"reduction\": \"max\"}]}";
+    "               \"word\": 0, \"reduction\": \"max\"}], \"warnings\": []}";
 // clang-format on
 
 // Kernels that do nothing: the tests run the host's code in their place.
