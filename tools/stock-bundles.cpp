@@ -3,7 +3,7 @@
 // `usual` empties the folder and builds the lines with a star, with cubins unless PTXAS is empty; `rest` adds the
 // other lines. A bundle's key says nothing of its cubins: they are the PTX beside them once more.
 #include "Status.h"
-#include "compile/Cache.h"
+#include "files/Cache.h"
 #include "compile/Compiler.h"
 #include "compile/Prebuilt.h"
 

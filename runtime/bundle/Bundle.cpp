@@ -2,7 +2,7 @@
 // change or truncate code that runs.
 #include "bundle/Bundle.h"
 #include "Status.h"
-#include "compile/Cache.h"
+#include "files/Cache.h"
 
 #include <atomic>
 #include <cerrno>

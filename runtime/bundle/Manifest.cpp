@@ -2,7 +2,7 @@
 // that only its version and its words are checked.
 #include "bundle/Manifest.h"
 #include "altgrad/altgrad.h"
-#include "compile/Sha256.h"
+#include "files/Sha256.h"
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>

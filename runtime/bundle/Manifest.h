@@ -2,8 +2,6 @@
 #ifndef ALTGRAD_RUNTIME_MANIFEST_H
 #define ALTGRAD_RUNTIME_MANIFEST_H
 
-#include "matrix/Products.h"
-
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -38,6 +36,19 @@ struct Scalar {
   int64_t slot;
   bool hasDefault;
   double value; // the default
+};
+
+// Which matrices are multiplied, where n and m are the lengths of a tensor's shorter and longer side:
+// n x m and its transpose, n x n and n x n, n x n and n x m.
+enum class Form { Gram, Square, Side };
+
+struct Product {
+  Form form;
+  int32_t type;  // of gemm.h
+  int64_t bytes; // of a code
+  // Where the lists lie: bytes of lists before them, for each element. -1: nothing is added.
+  int64_t left, right, added, into;
+  double factor, weight;
 };
 
 struct Phase {

@@ -1,7 +1,7 @@
 // Runs another program: posix_spawn, because fork would copy the page tables of
 // a training process.
 #include "compile/Child.h"
-#include "compile/File.h"
+#include "files/File.h"
 #include "Status.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Compiles a spec in a child process, or takes the result from what was built with
 // the library or from the cache.
 #include "bundle/Bundle.h"
-#include "compile/Cache.h"
+#include "files/Cache.h"
 #include "compile/Child.h"
 #include "compile/Compiler.h"
 #include "compile/Prebuilt.h"

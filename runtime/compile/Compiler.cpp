@@ -1,8 +1,8 @@
 // Finds altgrad-opt and identifies it.
 #include "compile/Compiler.h"
-#include "compile/File.h"
+#include "files/File.h"
 #include "compile/Rules.h"
-#include "compile/Sha256.h"
+#include "files/Sha256.h"
 #include "Status.h"
 
 #include <algorithm>

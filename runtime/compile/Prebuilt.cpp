@@ -1,7 +1,7 @@
 // Finds bundles that were built with the library; tools/stock-bundles.cpp makes them.
 #include "compile/Prebuilt.h"
 #include "Status.h"
-#include "compile/Cache.h"
+#include "files/Cache.h"
 
 #include <algorithm>
 #include <cerrno>

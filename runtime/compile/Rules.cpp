@@ -3,8 +3,8 @@
 // the rule path has the rest.
 #include "compile/Rules.h"
 #include "altgrad/format.h"
-#include "compile/File.h"
-#include "compile/Sha256.h"
+#include "files/File.h"
+#include "files/Sha256.h"
 
 #include <algorithm>
 #include <cctype>
@@ -226,10 +226,4 @@ std::string altgrad::runtime::ruleIdentity(const Strings &stock,
       identity += name + " " + digest + "\n";
   }
   return identity;
-}
-
-void altgrad::runtime::addPart(std::string &key, const char *name,
-                               const std::string &part) {
-  key += std::string(name) + " " + std::to_string(part.size()) + "\n" + part +
-         "\n";
 }

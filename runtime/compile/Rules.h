@@ -36,9 +36,6 @@ std::string stockDigest(const Strings &folders, const std::string &name);
 std::string ruleIdentity(const Strings &stock, const Strings &options,
                          bool hasText);
 
-// Adds a part to a key, with its length: no two lists of parts give one key.
-void addPart(std::string &key, const char *name, const std::string &part);
-
 } // namespace altgrad::runtime
 
 #endif // ALTGRAD_RUNTIME_RULES_H

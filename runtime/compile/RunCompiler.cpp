@@ -2,7 +2,7 @@
 #include "Status.h"
 #include "compile/Child.h"
 #include "compile/Compiler.h"
-#include "compile/File.h"
+#include "files/File.h"
 
 #include <cerrno>
 #include <cstdlib>

@@ -3,7 +3,7 @@
 #define ALTGRAD_RUNTIME_CUDATABLES_H
 
 #include "cuda/Gpu.h"
-#include "plan/Plan.h"
+#include "executor/Executor.h"
 
 #include <deque>
 

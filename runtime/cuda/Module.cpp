@@ -2,9 +2,8 @@
 // more, and loads a cubin in a few milliseconds.
 #include "cuda/Module.h"
 #include "Status.h"
-#include "compile/Cache.h"
-#include "compile/Rules.h"
-#include "compile/Sha256.h"
+#include "files/Cache.h"
+#include "files/Sha256.h"
 
 #include <cstdlib>
 #include <cstring>

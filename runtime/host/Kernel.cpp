@@ -1,7 +1,7 @@
 // Runs host kernels of the best level this CPU has.
-#include "plan/Plan.h"
+#include "executor/Executor.h"
 #include "Status.h"
-#include "host/Threads.h"
+#include "executor/Threads.h"
 #include "matrix/Multiply.h"
 
 #include <algorithm>

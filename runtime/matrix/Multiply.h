@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_RUNTIME_MULTIPLY_H
 #define ALTGRAD_RUNTIME_MULTIPLY_H
 
-#include "plan/Plan.h"
+#include "executor/Executor.h"
 
 namespace altgrad::runtime {
 

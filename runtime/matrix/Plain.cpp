@@ -1,6 +1,6 @@
 // A matrix product of our own, for a host that has no better one.
 #include "Status.h"
-#include "host/Threads.h"
+#include "executor/Threads.h"
 #include "matrix/Multiply.h"
 
 #include <cmath>

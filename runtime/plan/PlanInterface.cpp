@@ -1,6 +1,6 @@
 // The C functions of a plan: they check arguments and names.
 #include "Status.h"
-#include "host/Threads.h"
+#include "executor/Threads.h"
 #include "matrix/Multiply.h"
 #include "plan/Plan.h"
 #include "plan/Tensors.h"

@@ -1,7 +1,7 @@
 // Bundles that are not bundles: words, never a crash.
 #include "Sgd.h"
 #include "bundle/Manifest.h"
-#include "compile/Sha256.h"
+#include "files/Sha256.h"
 
 #include <cstring>
 #include <elf.h>

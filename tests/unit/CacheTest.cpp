@@ -1,7 +1,7 @@
 // The cache under truncated, altered, foreign and unwritable entries: a defect is a miss.
-#include "compile/Cache.h"
+#include "files/Cache.h"
 #include "Folder.h"
-#include "compile/Sha256.h"
+#include "files/Sha256.h"
 
 #include <csignal>
 #include <cstring>

@@ -1,7 +1,7 @@
 // altgrad_compile with shell scripts as compilers: good, hanging, dying, lying.
 #include "Folder.h"
 #include "Sgd.h"
-#include "compile/Cache.h"
+#include "files/Cache.h"
 
 #include <chrono>
 #include <csignal>

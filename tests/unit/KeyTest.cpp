@@ -2,6 +2,7 @@
 #include "Folder.h"
 #include "compile/Prebuilt.h"
 #include "compile/Rules.h"
+#include "files/Cache.h"
 
 using namespace altgrad::runtime;
 

@@ -1,6 +1,6 @@
 // Which code of a bundle a device is given, and what becomes of cubins on disk.
 #include "CudaFixture.h"
-#include "compile/Cache.h"
+#include "files/Cache.h"
 
 using namespace altgrad::runtime;
 

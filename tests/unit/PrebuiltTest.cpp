@@ -1,7 +1,7 @@
 // Bundles built with the library: which requests they answer, and what is passed over.
 #include "compile/Prebuilt.h"
 #include "Folder.h"
-#include "compile/Cache.h"
+#include "files/Cache.h"
 
 #include <set>
 

@@ -1,5 +1,5 @@
 // The pool: every item once, whoever does it, also after a fork.
-#include "host/Threads.h"
+#include "executor/Threads.h"
 
 #include <atomic>
 #include <dirent.h>

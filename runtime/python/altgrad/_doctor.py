@@ -136,7 +136,7 @@ def bundles():
 
 
 def _cache_folder(environment):
-    """The folder of the cache, as runtime/compile/Cache.cpp chooses it."""
+    """The folder of the cache, as runtime/files/Cache.cpp chooses it."""
     if environment.get("ALTGRAD_CACHE_DIR"):
         return Path(environment["ALTGRAD_CACHE_DIR"])
     for name, inner in (("XDG_CACHE_HOME", "altgrad"), ("HOME", ".cache/altgrad")):

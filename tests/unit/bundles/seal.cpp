@@ -1,5 +1,5 @@
 // The digest of a manifest written by hand, made when the bundle is loaded.
-#include "compile/Sha256.h"
+#include "files/Sha256.h"
 
 #include <cstring>
 

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_RUNTIME_CACHE_H
 #define ALTGRAD_RUNTIME_CACHE_H
 
-#include "compile/File.h"
+#include "files/File.h"
 
 #include <string>
 #include <vector>
@@ -39,6 +39,9 @@ std::string entryName(const std::string &key);
 std::vector<char> packEntry(const std::string &key,
                             const std::vector<char> &bundle);
 bool unpackEntry(const std::string &key, std::vector<char> &entry);
+
+// Adds a part to a key, with its length: no two lists of parts give one key.
+void addPart(std::string &key, const char *name, const std::string &part);
 
 } // namespace altgrad::runtime
 

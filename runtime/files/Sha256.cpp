@@ -1,5 +1,5 @@
 // SHA-256 as FIPS 180-4 writes it.
-#include "compile/Sha256.h"
+#include "files/Sha256.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,7 +1,7 @@
 // The cache on disk. Its checksums find accidents, its owner and mode checks
 // keep other users out; equal keys give equal bytes, so there are no locks.
-#include "compile/Cache.h"
-#include "compile/Sha256.h"
+#include "files/Cache.h"
+#include "files/Sha256.h"
 #include "Status.h"
 
 #include <algorithm>
@@ -254,4 +254,10 @@ void Cache::prune() const {
     unlinkat(directory.get(), entries[i].name.c_str(), 0);
     total -= entries[i].bytes;
   }
+}
+
+void altgrad::runtime::addPart(std::string &key, const char *name,
+                               const std::string &part) {
+  key += std::string(name) + " " + std::to_string(part.size()) + "\n" + part +
+         "\n";
 }

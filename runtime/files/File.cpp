@@ -1,5 +1,5 @@
 // Whole files in and out.
-#include "compile/File.h"
+#include "files/File.h"
 #include "Status.h"
 
 #include <cerrno>

@@ -1,5 +1,5 @@
 // What tables say of sets, phases and groups.
-#include "plan/Plan.h"
+#include "executor/Executor.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // A small pool: every thread starts on a contiguous share of the items, the
 // same in each phase, piece by piece, and then helps with the shares of the
 // others.
-#include "host/Threads.h"
+#include "executor/Threads.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,0 +1,123 @@
+// The tables that kernels read, and what runs phases on a device.
+#ifndef ALTGRAD_RUNTIME_EXECUTOR_H
+#define ALTGRAD_RUNTIME_EXECUTOR_H
+
+#include "altgrad/bundle.h"
+#include "bundle/Bundle.h"
+
+#include <memory>
+#include <vector>
+
+namespace altgrad::runtime {
+
+// The order of the parts in device memory: what changes together is side by
+// side, and sent in one copy. The second one counts blocks and is 0 whenever
+// nothing runs, so it is sent like the others.
+enum Table {
+  SetTable,
+  FinishedTable,
+  ChunkTable,
+  RowTable,
+  GroupTable,
+  ScalarTable,
+  ValueTable,
+  InputTable
+};
+constexpr int tableCount = 8;
+
+struct Tables {
+  std::vector<uint64_t> rows, inputs, groups, scalars;
+  std::vector<altgrad_chunk> chunks; // then tiles, where a phase has them
+  // Where each set begins, and the end.
+  std::vector<int64_t> setRows, setChunks, setTiles, setTensors;
+  std::vector<int64_t> firstRows;  // of each tensor, and the end
+  std::vector<uint64_t> groupSets; // of each group: a bit for every set it has
+  int64_t nrows = 0, ngroups = 0;
+  // The caller's block of values that is mirrored on the device.
+  const void *values = nullptr;
+  size_t valueBytes = 0;
+  uint32_t finished = 0;
+
+  int64_t nchunks() const { return setChunks.empty() ? 0 : setChunks.back(); }
+  bool isMirrored(uint64_t address) const {
+    return address - uint64_t(values) < valueBytes;
+  }
+  // Whether a group has a tensor of a set; of any set where it is -1.
+  bool groupHas(int64_t group, int64_t set) const;
+
+  const void *data(int table) const;
+  size_t bytes(int table) const;
+};
+
+// Items of a phase, rows, tensors or phases.
+struct Items {
+  int64_t begin, end;
+  int64_t count() const { return end - begin; }
+};
+
+// Who keeps the caller's memory for captured graphs; see altgrad_set_owner.
+struct Owner {
+  void *(*hold)(void *context) = nullptr;
+  void (*release)(void *held) = nullptr;
+  void *context = nullptr;
+};
+
+// What phases are done for: no other rows and chunks.
+struct Part {
+  Items rows{0, INT64_MAX}, chunks{0, INT64_MAX};
+  bool isWhole() const {
+    return rows.end == INT64_MAX && chunks.end == INT64_MAX;
+  }
+};
+
+// Who multiplies matrices; see altgrad_set_gemm.
+struct Gemm {
+  altgrad_multiply multiply = nullptr;
+  void *context = nullptr;
+};
+
+struct Launch {
+  altgrad_args args; // host pointers of the tables, workspace on the device
+  int64_t first, last;
+  Part part;
+  void *stream;
+  altgrad_parallel_for parallelFor;
+  int threads;
+  Owner owner;
+  Gemm gemm;
+};
+
+// Runs phases on one device. `changed` has a bit for every table that differs
+// from the last successful run; run clears the bits it has taken over.
+class Executor {
+public:
+  virtual ~Executor() = default;
+  virtual altgrad_status prepare(const Tables &tables) = 0;
+  virtual altgrad_status run(const Tables &tables, const Launch &launch,
+                             unsigned &changed) = 0;
+  // Whether kernels read a copy of Tables::values.
+  virtual bool mirrors() const { return false; }
+  // Whether run() can do a part of a phase.
+  virtual bool runsParts() const { return false; }
+};
+
+altgrad_status createHostExecutor(const Bundle &bundle, const char *level,
+                                  std::unique_ptr<Executor> &out);
+// `ordinal` < 0: the device of the current context.
+altgrad_status createCudaExecutor(const Bundle &bundle, int ordinal,
+                                  std::unique_ptr<Executor> &out);
+
+// Which capture records what is given to a CUstream; 0: none.
+altgrad_status findCapture(void *stream, uint64_t &capture);
+
+Items itemsOf(const Phase &phase, const Tables &tables, const Part &part);
+
+// The tensors of a set; all where it is -1.
+Items tensorsOf(int64_t set, const Tables &tables);
+
+// How many pointers a scalar is bound to.
+int64_t pointersOf(const Scalar &scalar, const Tables &tables);
+
+} // namespace altgrad::runtime
+
+#endif // ALTGRAD_RUNTIME_EXECUTOR_H
