@@ -17,9 +17,12 @@ WIDEST = ["param=bf16,stochastic32 states=bf16,stochastic32 copy=mxfp8,both",
 
 
 def refused(text, target, folder):
-    """ptxas' words about a step, or ''."""
+    """Why there is no machine code of a step, or ''."""
     path = folder / f"{target}.ptx"
-    program.call("-", f"--rule-path={program.TEMPLATES}", f"--target={target}", "--emit=ptx", "-o", path, text=text)
+    try:
+        program.call("-", f"--rule-path={program.TEMPLATES}", f"--target={target}", "--emit=ptx", "-o", path, text=text)
+    except subprocess.TimeoutExpired as endless:
+        return str(endless)
     done = subprocess.run([PTXAS, f"-arch={target}", path, "-o", "/dev/null"], capture_output=True, text=True)
     return done.stderr if done.returncode else ""
 
