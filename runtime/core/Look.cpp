@@ -145,9 +145,7 @@ void Table::look(const SetRows &set, int64_t begin, int64_t end, Part &part) {
 
 int32_t Table::look(void *list, bool trusted) {
   letGo();
-  for (Handle param : idle)
-    if (!list && gradientIn(param))
-      return ALTGRAD_OTHER_GRADS;
+  const bool others = !list && std::any_of(idle.begin(), idle.end(), gradientIn);
   std::atomic<bool> stale = false, odd = false, anyMoved = moved;
   int32_t failed = onThreads(rows(), [&](int64_t begin, int64_t end) {
     Part part{list, trusted};
@@ -163,10 +161,13 @@ int32_t Table::look(void *list, bool trusted) {
   if (failed)
     throw Refusal(ALTGRAD_SYSTEM, "torch's threads have failed");
   moved = anyMoved;
-  if (stale || odd)
+  if (stale || odd || others)
     letGo();
+  // Before what comes: rows of tensors that are not as they were cannot be kept.
   if (stale)
     return ALTGRAD_STALE;
+  if (others)
+    return ALTGRAD_OTHER_GRADS;
   if (odd)
     return ALTGRAD_ODD;
   if (std::find(present_.begin(), present_.end(), 1) == present_.end())

@@ -64,3 +64,14 @@ def test_what_torch_clips_is_refused_too(call, dtype, norm):
     with pytest.raises(RuntimeError, match=r"ends at byte \d+ of a storage of 64 bytes"):
         call(params, norm)
     assert (params[0].grad == 5.0).all()
+
+
+def test_a_state_that_would_be_put_in_another_order_is_refused_too():
+    param = torch.nn.Parameter(torch.randn(9, 7))
+    twins.give_grads([param])
+    optimizer = altgrad.optim.AdamW([param])
+    optimizer.step()
+    param.data = param.detach().t().contiguous().t()
+    optimizer.state[param]["exp_avg"].untyped_storage().resize_(8)
+    with pytest.raises(RuntimeError, match=r"ends at byte 252 of a storage of 8 bytes"):
+        optimizer.step()

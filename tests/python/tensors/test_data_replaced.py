@@ -118,3 +118,17 @@ def test_a_state_that_was_transposed_in_place():
         ours.step()
         theirs.step()
     torch.testing.assert_close(a[0], b[0])
+
+
+def test_in_another_order_while_another_parameter_gets_its_first_gradient():
+    ours, theirs = ([torch.nn.Parameter(torch.arange(12.0).reshape(3, 4)) for _ in range(2)] for _ in range(2))
+    mine, other = altgrad.optim.AdamW(ours, lr=0.1), torch.optim.AdamW(theirs, lr=0.1)
+    for step in range(3):
+        for params, optimizer in ((ours, mine), (theirs, other)):
+            if step == 1:
+                params[0].data = params[0].detach().t().contiguous().t()
+            for param in params[:step + 1]:
+                param.grad = torch.linspace(-1, 1, 12).reshape(3, 4)
+            optimizer.step()
+    for param, expected in zip(ours, theirs):
+        torch.testing.assert_close(param, expected)

@@ -174,9 +174,9 @@ class TensorTable:
         if self._read:
             found = self._look_at(None)
         else:
-            if any([params[place].grad is not None for place in self._idle]):
-                return OTHER_GRADS
             found = self._look_at(list(map(_grad, self._tensors)))
+            if found != STALE and any([params[place].grad is not None for place in self._idle]):
+                return OTHER_GRADS
         if found == _ODD:
             self._kept = self._in_memory(list(map(_grad, self._tensors)))
             found = self._look_at(self._kept, trusted=True) if self._kept else _ODD
