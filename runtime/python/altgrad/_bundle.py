@@ -1,6 +1,7 @@
 """Bundles compiled from sets of rules, and what their manifests say."""
 
 import ctypes
+import json
 import re
 import weakref
 from dataclasses import dataclass
@@ -21,9 +22,10 @@ HISTORY = 101
 IN, OUT, INOUT = range(3)
 # Reductions of altgrad.h; MAX and the sums are of float32, ALL of int32.
 ADD, SUMSQ, MAX, ALL = range(4)
+_REDUCTIONS = {"add": ADD, "sumsq": SUMSQ, "max": MAX, "and": ALL}
 _PER_STEP = 0
 # Kinds of phases.
-_SWEEP, _SCALARS = 0, 3
+_SWEEP, _FOLD, _SCALARS, _MATRIX = 0, 1, 3, 4
 # Roles of what lies beside the parameter, in torch's optimizer.state.
 _KEPT = "state", "master", "copy", "block_scale", "remainder", "input"
 _BYTES = {"f32": 4, "bf16": 2, "f16": 2}
@@ -108,7 +110,9 @@ class Bundle:
 
     A step of scalars alone has no sets. `sums` has, for each set, the index of the sweep
     that comes before whatever depends on it and reads gradients alone; it is empty where a
-    set has none. `units`: whether gradients are clipped by units of their parameters.
+    set has none. `units`: whether gradients are clipped by units of their parameters. `partials` has (phase, set,
+    reduction) of each sum over a tensor that other parts of the tensor join, if it was asked for; `folds`: whether
+    there are any sums; `matrices` are the sets whose matrices are multiplied.
     """
 
     def __init__(self, handle):
@@ -127,9 +131,14 @@ class Bundle:
                           for index in range(library().altgrad_set_count(handle)))
         self.exchanges = tuple(Exchange(e.phase, tuple(self._words(index, e.words)))
                                for index, e in enumerate(self._all("exchange", ExchangeInfo)))
+        said = json.loads(library().altgrad_manifest(handle))["partials"]
+        self.partials = tuple([(of["phase"], of["set"], _REDUCTIONS[of["reduction"]]) for of in said])
         self.limits = tuple(Limit(w.set, w.stream.decode(), w.hyper.decode(), w.above, w.below,
                                   w.text.decode()) for w in self._all("warning", WarningInfo))
-        self.sums = _sums(self._all("phase", PhaseInfo), self.sets)
+        phases = list(self._all("phase", PhaseInfo))
+        self.sums = _sums(phases, self.sets)
+        self.folds = any([phase.kind == _FOLD for phase in phases])
+        self.matrices = {phase.set for phase in phases if phase.kind == _MATRIX}
 
     def unit_multiple(self, index):
         """Of how many elements each unit of a tensor of this set is a multiple, where it has several."""

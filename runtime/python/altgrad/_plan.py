@@ -53,12 +53,14 @@ class Plan:
     def bind_tensors(self, tensors, groups):
         """Declares (elements, group, set, tag, (rows, columns), units) of each tensor, set by set, in `groups` groups.
 
+        Behind these, a part of a whole has (index of its first element, elements of the whole).
         Returns the words of altgrad_tensor for them.
         """
         words = array(_INDEX)
-        for numel, group, index, tag, matrix, units in tensors:
+        for numel, group, index, tag, matrix, units, *part in tensors:
+            offset, whole = part or (0, numel)
             # The members of TensorWords.
-            words.extend((_TENSOR_BYTES, numel, 0, *matrix, group, index, tag, units, numel, 0))
+            words.extend((_TENSOR_BYTES, numel, offset, *matrix, group, index, tag, units, whole, 0))
         self._native.altgrad_bind_tensors(self.handle, words.buffer_info()[0],
                                           len(words) * words.itemsize // _TENSOR_BYTES, groups)
         return words

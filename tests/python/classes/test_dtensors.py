@@ -1,4 +1,4 @@
-"""DTensors are stepped by torch's class beside parameters that kernels step: one norm, one verdict."""
+"""DTensors beside plain parameters, against torch's class on whole ones: one norm, one verdict."""
 
 import copy
 import warnings

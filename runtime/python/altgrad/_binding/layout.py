@@ -72,7 +72,7 @@ def check_kind(owner, param, more=()):
 
     `more`: dtypes that torch steps in our place.
     """
-    kind = type(param)
+    kind = type(local_of(param))
     if kind.__torch_dispatch__ != torch.Tensor.__torch_dispatch__:
         raise TypeError(f"altgrad.optim.{owner} does not support {kind.__name__} parameters: "
                         "it needs plain tensors with memory of their own")
@@ -89,6 +89,14 @@ def is_dtensor(tensor):
     """Whether it is a torch.distributed.tensor.DTensor, without importing what defines it."""
     defined = sys.modules.get("torch.distributed.tensor")
     return defined is not None and isinstance(tensor, defined.DTensor)
+
+
+def local_of(tensor):
+    """The part of a DTensor that lies here, as a plain tensor; another tensor, or None, as it is."""
+    if not is_dtensor(tensor):
+        return tensor
+    local = tensor._local_tensor
+    return local.wait() if type(local) not in PLAIN and hasattr(local, "wait") else local
 
 
 def check_param(owner, param, fused=False, more=()):
@@ -135,7 +143,7 @@ def name_of(optimizer, param):
     """The name by which a message calls a parameter."""
     for index, group in enumerate(optimizer.param_groups):
         for place, other in enumerate(group["params"]):
-            if other is param:
+            if other is param or local_of(other) is param:
                 names = group.get("param_names") or ()
                 return (repr(names[place]) if len(names) == len(group["params"]) else
                         f"parameter {place} of group {index}")
@@ -204,8 +212,8 @@ def check_states_apart(optimizer, states):
     `states` holds (tensor, its key, its parameter) of everything that kernels write beside
     the parameters.
     """
-    params = [(param, None, param) for group in optimizer.param_groups for param in group["params"]
-              if is_known(param.device) and param.layout == torch.strided and not is_dtensor(param)]
+    params = [(local_of(param), None, param) for group in optimizer.param_groups for param in group["params"]
+              if is_known(param.device) and param.layout == torch.strided]
     places = [place for place in (*states, *params) if place[0].numel()]
     met = [places[place] for place in find_met([tensor for tensor, _, _ in places])]
     for index, (tensor, key, param) in enumerate(met):

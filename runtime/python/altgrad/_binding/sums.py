@@ -18,7 +18,8 @@ class Sums:
 
     def __init__(self, table, handle):
         self._rows, self._handle = table.rows, handle
-        self._can = table.where.on_host and bool(table.bundle.sums)
+        owned = all([row.owner is row.param for row in table.rows])
+        self._can = table.where.on_host and bool(table.bundle.sums) and owned
         self._summed = {}
 
     def can(self):

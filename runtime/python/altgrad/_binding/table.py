@@ -3,6 +3,7 @@
 import ctypes
 import weakref
 from array import array
+from math import prod
 from operator import attrgetter, is_
 
 import torch
@@ -12,7 +13,8 @@ from .._core import TYPES, core, handle_of, knows
 from .._library import library
 from .._plan import Plan
 from .entries import Entries
-from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_order, units_of
+from .layout import FORMATS, check_extent, in_order, is_dense, local_of, matrix_of, same_order, units_of
+from .parts import Parts
 from .sums import Sums
 from .torch_pool import torch_parallel_for
 from .values import Values
@@ -35,7 +37,7 @@ class TensorTable:
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
-      `place`, `strides`, `dense`, `grad_dtype`, `tensors` and `count` are read;
+      `place`, `owner`, `at`, `strides`, `dense`, `grad_dtype`, `tensors` and `count` are read;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.place` counts;
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
@@ -57,8 +59,9 @@ class TensorTable:
     has memory of its own is given by `place(entries)` instead: (index in bundle.singles, 0-dim tensor).
 
     `begin(given)`, followed by `advance()` until that returns None, does the same in parts, for steps on several devices
-    or ranks. At each exchange point `advance()` returns (reduction, word): this device's 0-dim tensors, float32 or for
-    ALL int32, which the caller overwrites with the combined values.
+    or ranks. At each exchange point `advance()` returns a list of (reduction, word), this device's 0-dim tensors,
+    float32 or for ALL int32, which the caller overwrites with the combined values; or no word, and Shares of sums over
+    tensors.
 
     `sum(row)` runs the first sweep of the next step for one row, whose gradient has just been computed, if `sums()` says
     that this is possible. The step uses the sum unless the gradient or the loss scale has changed since then.
@@ -76,6 +79,9 @@ class TensorTable:
         self._idle = idle
         # Some tensor subclasses have a property of this name.
         self._read = knows().autograd >= 0 and all([kind.grad is torch.Tensor.grad for kind in set(map(type, params))])
+        # Those of which DTensors are owners.
+        self._parts = [(place, row.owner) for place, row in enumerate(rows) if row.owner is not row.param]
+        self._read = self._read and not self._parts
         self._staged = [(row.param, torch.empty_strided(
             row.param.shape, row.strides, dtype=row.param.dtype, device=row.param.device))
             for row in rows if not row.dense]
@@ -86,14 +92,16 @@ class TensorTable:
         self._kept = None
         self.plan = Plan(bundle, self.where.name, torch_parallel_for(), torch.get_num_threads())
         words = self.plan.bind_tensors([
-            (row.param.numel(), row.cell, row.set, row.place, matrix_of(row.param, row.strides),
-             units_of(row.param)) for row in rows], len(groups))
+            (row.param.numel(), row.cell, row.set, row.place, *_where(row)) for row in rows], len(groups))
         self._bind_tensors()
         self._bind_statistics()
         self._values = Values(bundle, groups, self.where)
         self.set_hypers, self.set_tensors = self._values.set_hypers, self._values.set_tensors
         self.results, self.place = self._values.results, self._values.place
         self._workspace = Workspace(self.plan, self.where)
+        self._shares = Parts(self.plan, bundle, rows, self._workspace.every())
+        self._stops = sorted([*[(phase, ()) for phase in self._shares.phases],
+                              *[(of.phase, of.words) for of in bundle.exchanges]])
         self._make(words)
         self._take_part(bytes([1]) * len(rows))
         self.plan.keep_in_graphs(self._memory)
@@ -141,7 +149,7 @@ class TensorTable:
 
     def _memory(self):
         """What a captured graph of this step reads and writes."""
-        return storages([*self._own(), *self._tensors, *self._states, *map(_grad, self._tensors), *(self._kept or ())])
+        return storages([*self._own(), *self._tensors, *self._states, *self._grads(), *(self._kept or ())])
 
     def _own(self):
         """What kernels read and write besides the user's tensors."""
@@ -170,19 +178,28 @@ class TensorTable:
             return STALE
         if not self._entries.are_same(state):
             return STALE
+        if self._parts and not all([owner._local_tensor is self._tensors[place] for place, owner in self._parts]):
+            return STALE
         self._kept = None
         if self._read:
             found = self._look_at(None)
         else:
-            found = self._look_at(list(map(_grad, self._tensors)))
+            found = self._look_at(self._grads())
             if found != STALE and any([params[place].grad is not None for place in self._idle]):
                 return OTHER_GRADS
         if found == _ODD:
-            self._kept = self._in_memory(list(map(_grad, self._tensors)))
+            self._kept = self._in_memory(self._grads())
             found = self._look_at(self._kept, trusted=True) if self._kept else _ODD
         if found == FRESH:
             self._take_part(ctypes.string_at(core().altgrad_table_present(self._handle), len(self.rows)))
         return OTHER_GRADS if found == _ODD else found
+
+    def _grads(self):
+        """The gradients as they lie here, None for those that are not there. Dispatches nothing."""
+        grads = list(map(_grad, self._tensors))
+        for place, owner in self._parts:
+            grads[place] = local_of(owner.grad)
+        return grads
 
     def _look_at(self, grads, trusted=False):
         """What the library says of gradients; None: of those that the parameters have."""
@@ -218,6 +235,7 @@ class TensorTable:
             memory[absent] = float("nan")  # until its next step says it
 
     _present = None
+    counted = True  # whether sums over all ranks take these rows from here
 
     def run(self, given):
         """Runs the step and returns its results."""
@@ -238,16 +256,18 @@ class TensorTable:
                     copy.copy_(param)
             if self._written is not None:  # else the library does it
                 increment_version(self._written)
-        self._points = list(self.bundle.exchanges)
+            if self._parts:  # they have versions of their own
+                increment_version([owner for place, owner in self._parts if self._present[place]])
+        self._points = list(self._stops)
 
     def advance(self):
-        """Runs to the next exchange point and answers its words; None at the end of the step."""
+        """Runs to the next exchange point and answers its words and shares; None at the end of the step."""
         if not self._points:
             self._run_to(-1)
             return self._finish()
-        point = self._points.pop(0)
-        self._run_to(point.phase)
-        return self._workspace.words(point)
+        phase, words = self._points.pop(0)
+        self._run_to(phase)
+        return self._workspace.words(words), None if words else self._shares.of(phase, self._present)
 
     def _run_to(self, phase):
         with self.where.guard():
@@ -288,6 +308,15 @@ class TensorTable:
 def _beside(row):
     """What a step keeps beside a parameter, its count at the end."""
     return row.tensors if row.count is None else (*row.tensors, row.count)
+
+
+def _where(row):
+    """(rows and columns, units, offset, elements) of the whole of which a row's parameter is a part, or which it is."""
+    at = row.at
+    if at is None or not at.parted or at.offset is None:
+        return matrix_of(row.param, row.strides), units_of(row.param), 0, row.param.numel()
+    units = at.shape[0] if len(at.shape) > 1 and prod(at.shape) else 1
+    return tuple(at.shape[-2:]) if len(at.shape) > 1 else (0, 0), units, at.offset, prod(at.shape)
 
 
 def _begin(words):

@@ -16,10 +16,13 @@ class Workspace:
         self._begin = -self.tensor.data_ptr() % _ALIGNMENT
         self.memory = self.tensor.data_ptr() + self._begin, size
 
-    def words(self, exchange):
-        """(reduction, word) of an exchange: 0-dim tensors of float32, of int32 for ALL."""
-        return [(reduction, self._word(self._begin + offset, reduction))
-                for offset, reduction in exchange.words]
+    def words(self, entries):
+        """(reduction, word) of an exchange's entries: 0-dim tensors of float32, of int32 for ALL."""
+        return [(reduction, self._word(self._begin + offset, reduction)) for offset, reduction in entries]
+
+    def every(self):
+        """All of it as int32."""
+        return self.tensor[self._begin:][:self.memory[1] // 4 * 4].view(torch.int32)
 
     def _word(self, begin, reduction):
         dtype = torch.int32 if reduction == ALL else torch.float32

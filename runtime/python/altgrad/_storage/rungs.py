@@ -2,7 +2,8 @@
 
 import torch
 
-from .._binding.layout import FORMATS, WIDE_DTYPES, check_kind, dtype_of, is_dtensor
+from .._binding.layout import FORMATS, WIDE_DTYPES, check_kind, dtype_of
+from .._binding.shards import check_placements
 from .._rule import format_of
 
 
@@ -20,7 +21,8 @@ def check_params(optimizer, params):
     """Raises TypeError where a parameter of a new group has a dtype that neither kernels nor torch update."""
     more = WIDE_DTYPES if optimizer._falls_back else code_dtypes(optimizer._words)
     for param in params:
-        if param.requires_grad and not (optimizer._falls_back and is_dtensor(param)):
+        check_placements(type(optimizer).__name__, param)
+        if param.requires_grad:
             check_kind(type(optimizer).__name__, param, more)
     take_gradients(params, optimizer._words)
 

@@ -94,7 +94,7 @@ class Bound:
             if check:
                 point, = self.bundle.exchanges
                 self.plan.run(*memory, 0, point.phase, stream)
-                check([word for _, word in self._workspace.words(point)])
+                check([word for _, word in self._workspace.words(point.words)])
                 first = point.phase
             self.plan.run(*memory, first, -1, stream)
             if not self.where.on_host:

@@ -9,7 +9,8 @@ import torch
 from .._binding.table import TensorTable
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
-                      check_states_apart, check_units, dtype_of, is_dense, name_of)
+                      check_states_apart, check_units, dtype_of, is_dense, local_of, name_of)
+from .._binding.shards import Place, check_parts, is_cut_within_blocks, local_states, place_of
 from .._binding.table import FRESH
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn
@@ -31,12 +32,15 @@ from ._states import check_whole, kept_states, make_states
 class Row:
     """A parameter with a gradient: `group` counts param_groups, `place` all parameters.
 
-    `line` is its set in the words of the request, `strides` the order in which the
+    `owner` is the parameter and `param` what lies of it here: itself, unless it is a DTensor, whose part is at `at`
+    in the whole. `line` is its set in the words of the request, `strides` the order in which the
     kernel visits the elements, `tensors` its states in the order of its set,
     `count` its step count. A finished row, whose states are there, can be used again.
     """
 
+    owner: torch.Tensor
     param: torch.Tensor
+    at: Place | None
     group: int
     place: int
     strides: tuple
@@ -48,25 +52,30 @@ class Row:
     cell: int = 0
     tensors: list = field(default_factory=list)
     count: torch.Tensor | None = None
+    counted: bool = True
 
 
-def build(optimizer, watched, kinds, params, left, known, asked):
+def build(optimizer, watched, kinds, params, left, known, asked, ranks):
     """The Tables for every parameter that has a gradient now, or had one; None if none has.
 
     `watched` are the Groups, `kinds` holds (rule, options) of each param_group, `params`
     every parameter but those whose id is in `left`, `known` finished rows by their place
-    that may be used again, `asked` what the step does beside the update. Raises TypeError, ValueError,
+    that may be used again, `asked` what the step does beside the update for `ranks`. Raises TypeError, ValueError,
     RuntimeError or altgrad.Error with nothing changed; only then are missing
     states made.
     """
     owner = type(optimizer).__name__
-    rows, rules = _rows_of(optimizer, kinds, left, known)
+    rows, rules = _rows_of(optimizer, kinds, left, known, ranks)
     if not rows:
         return None
     check_apart(optimizer, [row.param for row in rows])
     devices = in_turn([row.param.device for row in rows])
-    asked["exchange"] |= is_common(asked) and len(devices) > 1
-    parts = [_Part(device, rows, rules, asked) for device in devices]
+    counted = sorted({row.counted for row in rows}, reverse=True)
+    asked["exchange"] |= is_common(asked) and len(devices) * len(counted) > 1
+    parts = [_Part(device, here, rules, asked, of) for device in devices for of in counted
+             if (here := [row for row in rows if row.param.device == device and row.counted == of])]
+    if any([part.bundle.exchanges or part.bundle.partials for part in parts]):
+        ranks.check(optimizer)
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
     waits = any([part.where.on_host for part in parts])
@@ -85,8 +94,10 @@ def build(optimizer, watched, kinds, params, left, known, asked):
     busy = {row.place for row in rows}
     idle = [place for place in range(len(params)) if place not in busy]
     tables = [TensorTable(part.bundle, part.rows, [index for _, index in part.cells], params,
-                         idle if part is parts[0] else [], optimizer.state) for part in parts]
-    uncounted = [(row.param, optimizer.state[row.param][optimizer._count_key]) for part in parts
+                          idle if part is parts[0] else [], optimizer.state) for part in parts]
+    for table, part in zip(tables, parts):
+        table.counted = part.counted
+    uncounted = [(row.owner, optimizer.state[row.owner][optimizer._count_key]) for part in parts
                  for row in part.rows
                  if part.bundle.sets[row.set].step is None] if optimizer._always_counts else []
     owners = [(index, cell) for index, part in enumerate(parts) for cell in range(len(part.cells))]
@@ -106,10 +117,10 @@ def is_common(asked):
     return asked["clip"] not in (None, *OF_PARAMETERS) or isinstance(asked["scaler"], str)
 
 
-def _rows_of(optimizer, kinds, left, known):
+def _rows_of(optimizer, kinds, left, known, ranks):
     """(a row for each parameter that has a gradient, the rule of each line); known rows are kept
     without one where their device has others, for the gradient that comes back."""
-    owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer), [], {}, 0
+    owner, namer, rows, rules, place = type(optimizer).__name__, _Namer(optimizer, ranks), [], {}, 0
     stepped = {p.device for group in optimizer.param_groups for p in group["params"]
                if p.grad is not None and id(p) not in left}
     for index, (group, kind) in enumerate(zip(optimizer.param_groups, kinds)):
@@ -136,26 +147,32 @@ def _rows_of(optimizer, kinds, left, known):
 
 def _check_pair(optimizer, param, group, known_well):
     """Raises, with the parameter's name, where it or its gradient is none for a kernel."""
-    owner = type(optimizer).__name__
+    owner, local = type(optimizer).__name__, local_of(param)
     try:
         if not known_well:
-            check_param(owner, param, group.get("fused"), code_dtypes(optimizer._words))
+            check_param(owner, local, group.get("fused"), code_dtypes(optimizer._words))
             # Before anybody asks what overlaps: a shrunken storage has neighbours.
-            check_extent(param)
-        check_grad(owner, param, param.grad)
+            check_extent(local)
+        check_grad(owner, local, local_of(param.grad))
     except (TypeError, RuntimeError) as error:
         raise type(error)(f"{error}: {name_of(optimizer, param)}") from None
 
 
 class _Part:
-    """The rows of one device, in the order of their sets, and the program that steps them."""
+    """The rows of one device, in the order of their sets, and the program that steps them.
 
-    def __init__(self, device, rows, rules, asked):
-        self.where = Where(device)
-        self.rows = [row for row in rows if row.param.device == device]
+    `counted`: whether sums over all processes take these rows from here.
+    """
+
+    def __init__(self, device, rows, rules, asked, counted):
+        self.where, self.rows, self.counted = Where(device), rows, counted
         lines = sorted({row.line for row in self.rows})
         self.bundle = compile_sets(lines, [rules[line] for line in lines],
                                    on_host=self.where.on_host, **asked)
+        if self.bundle.folds and not asked["exchange"] and any([row.at and row.at.parted for row in rows]):
+            asked["exchange"] = True  # for sums over tensors of which other ranks have parts
+            self.__init__(device, rows, rules, asked, counted)
+            return
         _number(self.rows, lines)
         self.cells = _cells(self.rows)
 
@@ -164,11 +181,13 @@ class _Part:
         owner = type(optimizer).__name__
         for row in self.rows:
             try:
+                if row.at and row.at.parted and row.set in self.bundle.matrices:
+                    raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it")
                 check_tiles(row.param, self.bundle.row_multiple(row.set))
                 if self.bundle.units:
                     check_units(row.param, row.strides, self.bundle.unit_multiple(row.set))
             except ValueError as error:
-                raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, row.param)}: {error}") from None
+                raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None
         with self.where.guard():
             if self.where.is_capturing():
                 raise RuntimeError(
@@ -195,31 +214,37 @@ def _cells(rows):
     return list(cells)
 
 
-def _row(namer, param, group, place, kind):
-    dense = is_dense(param)
-    strides = (param if dense else torch.empty_like(param)).stride()
-    line = namer.line(kind, param, param.grad.dtype, strides)
-    return Row(param, group, place, strides, dense, param.grad.dtype, line)
+def _row(namer, owner, group, place, kind):
+    param, at = local_of(owner), place_of(owner)
+    # A part of a whole is visited in the order of the whole.
+    dense = param.is_contiguous() if at and at.parted else is_dense(param)
+    strides = (param if dense else torch.empty_like(param, memory_format=torch.contiguous_format if at else
+                                                    torch.preserve_format)).stride()
+    line = namer.line(kind, owner, param, at, strides)
+    return Row(owner, param, at, group, place, strides, dense, owner.grad.dtype, line, counted=namer.ranks.counts(at))
 
 
 class _Namer:
     """Puts a parameter's set into words by its rule, options and dtypes."""
 
-    def __init__(self, optimizer):
-        self.optimizer, self.lines = optimizer, {}
+    def __init__(self, optimizer, ranks):
+        self.optimizer, self.ranks, self.lines = optimizer, ranks, {}
         check_copy(optimizer._words)
         self.blocked = unblocked(optimizer._words) != optimizer._words
 
-    def line(self, kind, param, grad, strides):
+    def line(self, kind, owner, param, at, strides):
         """The line of one parameter; checks the states that are there already."""
-        held = self.optimizer.state.get(param, {})
+        held = self.optimizer.state.get(owner, {})
         if not isinstance(held, MutableMapping):
             raise TypeError(f"its state is {held!r}, not a dict")
+        held = local_states(held)
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
-        small = self.blocked and param.numel() < BLOCKED_NUMEL
+        small = self.blocked and (owner.numel() < BLOCKED_NUMEL or is_cut_within_blocks(at))
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
+        if at and at.parted:
+            check_parts(at, own)
         copied = own.get("copy", "")
         if (block := block_of(copied)) > 1 or is_over_rows(copied):
             check_rows(param, strides, block)
@@ -233,7 +258,7 @@ class _Namer:
                 check_unscaled(key, held, names)
         if held:
             check_master(self.optimizer._words, held, names, param.dtype)
-        choice = kind, param.dtype, grad, states, small
+        choice = kind, param.dtype, owner.grad.dtype, states, small
         if choice not in self.lines:
             self.lines[choice] = self._words(*choice)
         return self.lines[choice]

@@ -4,7 +4,8 @@ from itertools import chain
 
 import torch
 
-from .._binding.layout import WIDE_DTYPES, check_extents, check_kind, check_param, find_met, is_dtensor, name_of
+from .._binding.layout import (WIDE_DTYPES, check_extents, check_kind, check_param, find_met, is_dtensor, local_of,
+                               name_of)
 from .._binding.where import is_known
 from .._storage.counts import count_of
 from .._warn import warn
@@ -23,12 +24,11 @@ def left_to_torch(optimizer):
             if param.grad is not None:
                 reason = _reason(optimizer, group, param)
                 if reason:
-                    if not is_dtensor(param):
-                        _check(owner, param, group.get("fused"))
+                    _check(owner, local_of(param), group.get("fused"))
                     reasons[id(param)] = reason
-                if is_known(param.device) and param.layout == torch.strided and not is_dtensor(param):
+                if is_known(param.device) and param.layout == torch.strided:
                     apart.append(param)
-    for place in find_met(apart):
+    for place in find_met(list(map(local_of, apart))):
         reasons.setdefault(id(apart[place]), "shares memory with another")
     return TorchPart(optimizer, reasons) if reasons else None
 
@@ -44,11 +44,6 @@ def _reason(optimizer, group, param):
     """Why torch has to step this parameter, None if it need not."""
     if param.grad.is_sparse and not optimizer._takes_sparse:
         raise RuntimeError(f"{type(optimizer).__name__} does not support sparse gradients")
-    if is_dtensor(param):
-        if optimizer.process_group is not None:
-            raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: a parameter is a DTensor, whose norm is of "
-                               "all ranks already, and process_group would add them once more: leave it out")
-        return "is a DTensor"
     if not is_known(param.device) and not param.is_meta:
         return f"is on {param.device}, where there are no kernels"
     if group.get("differentiable"):
@@ -194,7 +189,7 @@ def _whole(value):
 
 def _look_of(param):
     """What decides, apart from the groups, whether torch steps a parameter."""
-    grad, own = param.grad, param.to_local() if is_dtensor(param) else param
+    grad, own = param.grad, local_of(param)
     place = param.dtype, own.data_ptr(), param.shape, param.stride()
     return place, None if grad is None else grad.layout
 

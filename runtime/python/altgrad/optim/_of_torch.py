@@ -185,7 +185,7 @@ class Adagrad(Named):
         state, group = super()._first_state(stream, row, dtype), self.param_groups[row.group]
         if stream.role != "state":
             return state
-        self._check_first(row.param, group)
+        self._check_first(row.owner, group)
         return state.fill_(group["initial_accumulator_value"])
 
 

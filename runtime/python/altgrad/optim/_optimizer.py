@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
 from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
+from .._binding.ranks import Ranks, ranks_of
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
 from .._binding.where import number_of
@@ -70,6 +71,7 @@ class Optimizer(RuleNames, Traced):
     profile: str | None = None
     fused_amp: bool
     _ranks = None
+    _together = Ranks()
     _left_behind = False
     _warned = False
     fallback: bool = True
@@ -142,8 +144,7 @@ class Optimizer(RuleNames, Traced):
         """
         if isinstance(self._norm, torch.Tensor):
             return self._norm.clone()
-        return None if self._norm is None else torch.tensor(
-            self._norm, dtype=torch.float32, device="cpu")
+        return None if self._norm is None else torch.tensor(self._norm, dtype=torch.float32, device="cpu")
 
     @property
     def skipped_steps(self) -> torch.Tensor:
@@ -263,9 +264,9 @@ class Optimizer(RuleNames, Traced):
             self._built.check_capture(type(self).__name__, self.param_groups)
         if self._scaling:
             self._scaling.bind(tables)
-        if self._theirs or self._ranks is not None or len(tables) > 1:
+        if self._theirs or self._together or len(tables) > 1:
             with torch.no_grad():
-                results = step_together(tables, self._theirs, self._ranks, given,
+                results = step_together(tables, self._theirs, self._together, given,
                                         self._kinds.clipped, scaler)
         elif tables:
             results = tables[0].run(given)
@@ -314,12 +315,12 @@ class Optimizer(RuleNames, Traced):
         ours = [p for p in watched.params if id(p) not in left]
         if fit != OTHER_GRADS or left != (before.ids if before else ()):
             known = {}
-        together = theirs is not None or self._ranks is not None
+        self._together = ranks_of(self)
+        together = theirs is not None or self._together
         check_adaptive(self, kinds.clip, self.param_groups[0], theirs, self._ranks)
-        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures,
-                      profile=profile_of(self.profile))
-        built = build(self, watched, kinds.rules, ours, left, known, dict(
-            wanted, exchange=is_common(wanted) and together))
+        wanted = dict(clip=kinds.clip, scaler=asked[0], statistics=self._measures, profile=profile_of(self.profile))
+        wanted["exchange"] = bool(is_common(wanted) and together)
+        built = build(self, watched, kinds.rules, ours, left, known, wanted, self._together)
         if built:
             self._rows = {row.place: row for row in built.rows}
             self._tallies.place(built.tables)

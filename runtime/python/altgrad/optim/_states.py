@@ -3,6 +3,7 @@
 import torch
 
 from .._binding.layout import check_extent, dtype_of, in_order, name_of, same_order
+from .._binding.shards import in_whole, local_states
 from .._binding.where import unwritten
 from .._storage.blocks import scales_for
 from .._storage.counts import count_of, is_count
@@ -15,7 +16,7 @@ def check_whole(optimizer, part, row, options):
     `part` is the Set of the row. Going on from zeros beside an old step count would be a large step.
     A master and a copy are made of the parameter, and a state of an option begins when it is on.
     """
-    held = optimizer.state.get(row.param, {})
+    held = optimizer.state.get(row.owner, {})
     needed = [(stream, optimizer._state_key(stream)) for stream in part.states if stream.role == "state"]
     counted = optimizer._count_key
     if counted and (part.step or optimizer._always_counts):
@@ -25,7 +26,7 @@ def check_whole(optimizer, part, row, options):
                and not (stream and optimizer._only_with.get(stream.key) in options)]
     if there and missing:
         raise ValueError(
-            f"altgrad.optim.{type(optimizer).__name__}: the state of {name_of(optimizer, row.param)} has "
+            f"altgrad.optim.{type(optimizer).__name__}: the state of {name_of(optimizer, row.owner)} has "
             f"{', '.join(map(repr, there))} and no {', '.join(map(repr, missing))}: load a state that is whole, "
             "or clear it, and the parameter begins anew")
 
@@ -34,16 +35,16 @@ def kept_states(optimizer, bundle, rows):
     """(tensor, key, parameter) of the states and counts that are there and stay where they are."""
     counts = {}
     for row in rows:
-        held = optimizer.state.get(row.param, {})
+        held = local_states(optimizer.state.get(row.owner, {}))
         for stream in bundle.sets[row.set].states:
             key = optimizer._state_key(stream)
             state = held.get(key)
             if state is not None and _fits(stream, state, row):
                 check_extent(state)
-                yield state, key, row.param
+                yield state, key, row.owner
         count = held.get(optimizer._count_key)
         if is_count(count, row.param.device):
-            counts.setdefault(count.data_ptr(), (count, optimizer._count_key, row.param))
+            counts.setdefault(count.data_ptr(), (count, optimizer._count_key, row.owner))
     yield from counts.values()
 
 
@@ -64,9 +65,9 @@ def make_states(optimizer, rows):
                 for bundle, row in rows if not row.finished]
     for row, held, tensors, count, private in made:
         if held:
-            optimizer.state[row.param].update(held)
+            optimizer.state[row.owner].update(held)
         if private is not None:
-            optimizer._counts[row.param] = private
+            optimizer._counts[row.owner] = private
         row.tensors, row.count, row.finished = tensors, count, True
 
 
@@ -77,7 +78,8 @@ def _made(optimizer, part, row, counts):
     if not part.states and not stored:
         count = count_of(None, param.device) if part.step else None
         return {}, [], count, None
-    held, new, made = optimizer.state.get(param, {}), {}, set()
+    given = optimizer.state.get(row.owner, {})
+    held, new, made = local_states(given), {}, set()
     count = private = None
     # The count first: torch's own states begin with "step".
     if stored:
@@ -101,8 +103,11 @@ def _made(optimizer, part, row, counts):
         begin_copy(in_order(whole.get("master", param), row.strides), whole, optimizer._words["copy"])
     if part.step and not stored:
         # A buffer that was there before us has seen its first step.
-        if made or param not in optimizer._counts:
+        if made or row.owner not in optimizer._counts:
             private = count_of(0.0 if made else 1.0, param.device)
-        count = optimizer._counts[param] if private is None else private
+        count = optimizer._counts[row.owner] if private is None else private
     tensors = [new[optimizer._state_key(stream)] for stream in part.states]
-    return new, tensors, count if part.step else None, private
+    blocks = {optimizer._state_key(stream): stream.block for stream in part.states}
+    stored = {key: given[key] if value is held.get(key) else in_whole(value, row.owner, blocks.get(key, 1))
+              for key, value in new.items()}
+    return stored, tensors, count if part.step else None, private

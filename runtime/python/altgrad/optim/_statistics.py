@@ -205,8 +205,8 @@ def _stall_ratio(flips, updates):
 
 def _places(table, index):
     """(place in the statistics, row) of a table's parameters; some may have left the groups since."""
-    kept = [(index[id(row.param)], place) for place, row in enumerate(table.rows)
-            if id(row.param) in index]
+    kept = [(index[id(row.owner)], place) for place, row in enumerate(table.rows)
+            if id(row.owner) in index]
     return torch.tensor(kept, dtype=torch.int64, device="cpu").view(-1, 2).unbind(1)
 
 

@@ -5,6 +5,7 @@ import math
 
 import torch
 
+from .._binding.ranks import Ranks
 from .._binding.where import stays_on_device
 from .._bundle import ADD, ALL, SUMSQ
 
@@ -12,25 +13,32 @@ from .._bundle import ADD, ALL, SUMSQ
 _MARKS = "_is_flat_param", "_fsdp_flattened"
 
 
-def step_together(tables, theirs, group, given, clipped, scaler):
+def step_together(tables, theirs, ranks, given, clipped, scaler):
     """Runs one step of several devices, torch's class and ranks; returns what it says, by role.
 
     `tables` are TensorTables in the order in which they step, `theirs` is a TorchPart or
-    None, `group` None or the process group over whose ranks norm and flag are combined,
+    None, `ranks` the Ranks over which norm and flag are combined,
     `scaler` as compile_sets has it. torch's part comes before our parameters change, for it
     may refuse.
     """
-    if group is not None and scaler is True:
-        given["flag"] = over_ranks(group, given["flag"])
-    others = _Others(theirs, group, given, clipped, checked=isinstance(scaler, str))
+    if ranks and scaler is True:
+        given["flag"] = ranks.sum(given["flag"])
+    others = _Others(theirs, ranks, given, clipped, checked=isinstance(scaler, str))
     if not (tables and others.wait):
         others.norm(None), others.finite(None), others.step()
     for table in tables:
         table.begin(given)
-    words = [table.advance() for table in tables]
-    while any(words):
-        _join([of for of in words if of], others)
-        words = [table.advance() if of else None for table, of in zip(tables, words)]
+    points = [table.advance() for table in tables]
+    while any(points):
+        # Sums over tensors first: then all tables, on every rank, wait at the same sum over the step.
+        now = [at for at, point in enumerate(points) if point and point[1]]
+        for at in now:
+            points[at][1].join(ranks)
+        if not now:
+            now = [at for at, point in enumerate(points) if point]
+            _join([(tables[at].counted, points[at][0]) for at in now], others)
+        for at in now:
+            points[at] = tables[at].advance()
     return {**(tables[0].results() if tables else {}), **others.results}
 
 
@@ -41,8 +49,8 @@ class _Others:
     what our tables find out. `results` is what the step says by role, as far as it is known here.
     """
 
-    def __init__(self, theirs, group, given, clipped, checked):
-        self._theirs, self._group, self._given = theirs, group, given
+    def __init__(self, theirs, ranks, given, clipped, checked):
+        self._theirs, self._ranks, self._given = theirs, ranks, given
         self._clipped, self._checked = clipped, checked
         self._inverse = _inverse(given["scale"]) if theirs else 1.0
         self._grads = theirs.grads(self._inverse) if theirs else []
@@ -51,10 +59,10 @@ class _Others:
 
     def norm(self, share):
         """The square of the common norm; `share`: our own squares, or None."""
-        if not self._clipped or (share is not None and self._theirs is None and self._group is None):
+        if not self._clipped or (share is not None and self._theirs is None and not self._ranks):
             return share
         total, self.results["norm"], self._coefficient = _bound(
-            self._theirs, self._grads, self._group, share, self._given["max_norm"])
+            self._theirs, self._grads, self._ranks, share, self._given["max_norm"])
         return total
 
     def finite(self, share):
@@ -65,8 +73,8 @@ class _Others:
         if self._theirs:
             own = self._theirs.finite() & bool(0.0 < self._inverse < math.inf)
             fine = fine & own.to(fine.device)
-        if self._group is not None:
-            fine = (over_ranks(self._group, (1 - fine).float()) == 0.0).int()
+        if self._ranks:
+            fine = (self._ranks.sum((1 - fine).float()) == 0.0).int()
         self._finite = fine
         if share is None:
             self.results["flag"] = float(1 - fine)
@@ -82,26 +90,8 @@ class _Others:
 
 
 def over_ranks(group, share):
-    """The sum of every rank's share, added in the order of ranks: the same bits on all of them.
-
-    `share` is a number, or a 0-dim tensor; then the sum is one, on the same device.
-    """
-    import torch.distributed as dist
-    own = isinstance(share, torch.Tensor)
-    mine = share if own else torch.tensor(share, device="cpu")
-    mine = mine.detach().to(_device_for(group, mine.device), torch.float64).reshape(1)
-    shares = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(shares, mine, group=group)
-    total = torch.zeros_like(mine)
-    for part in shares:
-        total += part
-    return total.to(share.device)[0] if own else total.item()
-
-
-def _device_for(group, device):
-    """Where the group's ranks can exchange what lies on `device`."""
-    kinds = [of.type for of in group._device_types]
-    return device if device.type in kinds or not kinds else torch.device(kinds[0])
+    """The sum of what every rank of a process group gives, as Ranks.sum has it."""
+    return Ranks([group]).sum(share)
 
 
 def check_group(group):
@@ -128,7 +118,7 @@ def check_shards(optimizer):
                     "pass process_group=, the group of the ranks that hold the shards")
 
 
-def _bound(theirs, grads, group, share, max_norm):
+def _bound(theirs, grads, ranks, share, max_norm):
     """(square of the norm, the norm, clip_grad_norm_'s coefficient); `share`: the squares of our own part.
 
     The first and the third are 0-dim tensors. The norm is a number if no device has to be waited for. If torch steps all
@@ -136,11 +126,13 @@ def _bound(theirs, grads, group, share, max_norm):
     """
     norm = theirs.norm(grads) if theirs else torch.zeros((), device="cpu")
     total = None
-    if share is not None or group is not None:
+    if share is not None or ranks:
         device = norm.device if share is None else share.device
         own = norm.to(device, torch.float64)
-        total = own * own + (0.0 if share is None else share.double())
-        total = (total if group is None else over_ranks(group, total)).float()
+        total = own * own * (ranks.mesh is None) + (0.0 if share is None else share.double())
+        total = ranks.sum(total) if ranks else total
+        # The norm of DTensors that torch steps is of all ranks already.
+        total = (total if ranks.mesh is None else total + own * own).float()
         norm = _root(total)
     coefficient = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
     return total, norm.float() if stays_on_device(norm) else norm.item(), coefficient
@@ -154,17 +146,16 @@ def _root(total):
 
 
 @torch.no_grad()
-def _join(shares, others):
-    """Combines the (reduction, word) of all tables with the others' part, and steps that.
+def _join(points, others):
+    """Combines (whether it counts, its words) of all tables with the others' part, and steps that.
 
     A sum goes into a table's first word and 0 into the rest, which the kernels add.
     """
-    sums = [[word for kind, word in of if kind in (ADD, SUMSQ)] for of in shares]
-    verdicts = [word for of in shares for kind, word in of if kind == ALL]
+    sums = [[word for kind, word in words if kind in (ADD, SUMSQ)] for _, words in points]
+    verdicts = [word for _, words in points for kind, word in words if kind == ALL]
     if any(sums):
-        first, *rest = [word for of in sums for word in of]
-        total = first.clone()
-        for word in rest:
+        total = torch.zeros_like(next(word for of in sums for word in of))
+        for word in [word for (counted, _), of in zip(points, sums) if counted for word in of]:
             total += _beside(word, total)
         total = others.norm(total)
     if verdicts:

@@ -1,0 +1,84 @@
+"""The processes that take a step together, and how they add up what each of them knows."""
+
+import torch
+
+from .layout import is_dtensor, name_of
+
+
+class Ranks:
+    """Processes in one order that all of them have; false where this one is alone.
+
+        Ranks(groups, mesh, mixed)
+
+    `groups` are process groups whose product they are, the outermost first; `mesh` is that of DTensors, or None;
+    `mixed` names two parameters whose meshes differ, so that nothing can be added up.
+    """
+
+    def __init__(self, groups=(), mesh=None, mixed=()):
+        self._groups, self.mesh, self.mixed = list(groups), mesh, mixed
+        self._first = mesh is None or not any(mesh.get_coordinate())
+
+    def __bool__(self):
+        return bool(self._groups)
+
+    def counts(self, at):
+        """Whether sums over all ranks take the parameter at this Place, or None, from here.
+
+        The same plain tensor beside DTensors is on every rank of their mesh.
+        """
+        return self._first if at is None else at.counted
+
+    def gather(self, words):
+        """[ranks, words]: the tensors of one dimension of all ranks, on the device of this one's."""
+        import torch.distributed as dist
+        given = words.detach()
+        count = len(given)
+        for group in reversed(self._groups):
+            given = given.to(_device_for(group, given.device)).contiguous()
+            parts = [torch.empty_like(given) for _ in range(dist.get_world_size(group))]
+            dist.all_gather(parts, given, group=group)
+            given = torch.stack(parts)
+        return given.view(-1, count).to(words.device)
+
+    def sum(self, share):
+        """The sum of every rank's share, added in the order of ranks: the same bits on all of them.
+
+        `share` is a number, or a 0-dim tensor; then the sum is one, on the same device.
+        """
+        own = isinstance(share, torch.Tensor)
+        mine = (share if own else torch.tensor(share, device="cpu")).detach().to(torch.float64).reshape(1)
+        total = torch.zeros_like(mine)
+        for part in self.gather(mine):
+            total += part
+        return total[0] if own else total.item()
+
+    def check(self, optimizer):
+        """Raises where parameters of different meshes have to be added up."""
+        if self.mixed:
+            names = " and ".join([name_of(optimizer, param) for param in self.mixed])
+            raise RuntimeError(
+                f"altgrad.optim.{type(optimizer).__name__}: {names} are DTensors of different meshes, and the step "
+                "adds up what all processes know: give an optimizer parameters of one mesh")
+
+
+def ranks_of(optimizer):
+    """The Ranks of an optimizer: those of its process_group, or of the mesh of its DTensors."""
+    group = optimizer.process_group
+    sharded = [param for of in optimizer.param_groups for param in of["params"] if is_dtensor(param)]
+    if group is not None:
+        if sharded:
+            raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: a parameter is a DTensor, whose norm is of "
+                               "all ranks already, and process_group would add them once more: leave it out")
+        return Ranks([group])
+    if not sharded:
+        return Ranks()
+    mesh = sharded[0].device_mesh
+    mixed = [param for param in sharded if param.device_mesh != mesh][:1]
+    groups = [mesh.get_group(dim) for dim in range(mesh.ndim)] if mesh.size() > 1 else []
+    return Ranks(groups, mesh, (sharded[0], *mixed) if mixed else ())
+
+
+def _device_for(group, device):
+    """Where the group's ranks can exchange what lies on `device`."""
+    kinds = [of.type for of in group._device_types]
+    return device if device.type in kinds or not kinds else torch.device(kinds[0])

@@ -1,0 +1,105 @@
+"""Parameters that several processes share (DTensors): the part that lies here, and where it lies in the whole."""
+
+from dataclasses import dataclass
+from math import prod
+
+import torch
+
+from .._storage.packed import block_of
+from .layout import is_dtensor, local_of
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the part of a DTensor that lies here is in the whole, whose `shape` is given.
+
+    `offset` is the index in the whole of its first element; None where it is no run of neighbours. `counted`:
+    whether sums over all processes take its elements from here, and not from an earlier replica. `parted`: whether
+    other processes have other parts.
+    """
+
+    shape: tuple
+    offset: int | None
+    counted: bool
+    parted: bool
+
+
+def check_placements(owner, param):
+    """Raises for a DTensor that is no parameter of its own on any process: sums that are still to be added."""
+    if is_dtensor(param) and any(placement.is_partial() for placement in param.placements):
+        raise TypeError(f"altgrad.optim.{owner} does not support {param.placements} parameters: a Partial one has its "
+                        "numbers on no process; redistribute it to Shard or Replicate first")
+    if is_dtensor(param) and param.device_mesh.get_coordinate() is None:
+        raise ValueError(f"altgrad.optim.{owner}: this rank is not in the mesh {param.device_mesh} of a parameter")
+
+
+def place_of(param):
+    """The Place of a DTensor; None of another tensor."""
+    if not is_dtensor(param):
+        return None
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+    mesh, shape = param.device_mesh, tuple(param.shape)
+    here, first = compute_local_shape_and_global_offset(shape, mesh, param.placements)
+    replicas = [at for at, placement in zip(mesh.get_coordinate(), param.placements) if placement.is_replicate()]
+    parted = any(size > 1 and not placement.is_replicate() for size, placement in zip(mesh.shape, param.placements))
+    return Place(shape, _offset(shape, here, first), not any(replicas), parted)
+
+
+def _offset(shape, here, first):
+    """The index of the first element, if the part is a run of neighbours: rows of one index, then some, then all."""
+    if not prod(here):
+        return 0
+    cut = max([dim for dim, size in enumerate(shape) if here[dim] != size], default=0)
+    if any(size != 1 for size in here[:cut]):
+        return None
+    return sum([begin * prod(shape[dim + 1:]) for dim, begin in enumerate(first)])
+
+
+def in_whole(local, param, block=1):
+    """A state of the part of `param` that lies here, as a DTensor with the mesh and placements of `param`.
+
+    What has no dimension is of the whole, and stays. Scales of blocks, in one row, get the rows of the parameter.
+    """
+    if not is_dtensor(param) or not local.dim():
+        return local
+    part, shape = param._local_tensor, tuple(local.shape)
+    if place_of(param).parted:
+        if local.dim() == 1 < part.dim():
+            local = local.view(part.shape[0], prod(param.shape[1:]) // block)
+        shape = tuple(param.shape) if local.shape == part.shape else (param.shape[0], *local.shape[1:])
+    from torch.distributed.tensor import DTensor
+    stride = tuple([prod(shape[dim + 1:]) for dim in range(len(shape))])
+    return DTensor.from_local(local, param.device_mesh, param.placements, run_check=False, shape=torch.Size(shape),
+                              stride=stride)
+
+
+def local_states(held):
+    """The states of a parameter as they lie here, with the scales of blocks in one row."""
+    return {key: value if not is_dtensor(value) else local_of(value).view(-1) if _is_scale(key) else local_of(value)
+            for key, value in held.items()}
+
+
+def _is_scale(key):
+    return key.endswith("_scale") and not key.startswith("copy")
+
+
+def is_cut_within_blocks(at):
+    """Whether the states of a parameter at this Place have no blocks: a vector is cut anywhere."""
+    return at is not None and at.parted and len(at.shape) < 2
+
+
+def check_parts(at, words):
+    """Raises ValueError where the words of a storage ask for what a part of a tensor cannot have."""
+    row = prod(at.shape[1:])
+    for name, word in words.items():
+        block, fields = block_of(word), word.split(",")
+        if block > 1 and (at.offset is None or row % block):
+            raise ValueError(f"it is sharded, and each index of its dimension 0 has {row} elements, which is no "
+                             f"multiple of the {block} in a block of {name}={word}: choose blocks that divide it, and shard "
+                             "dimension 0")
+        if name == "copy" and (":128x128" in word or {"both", "delayed", "current", "bounded"} & {
+                field.partition(":")[0] for field in fields} or word.startswith("nvfp4")):
+            raise ValueError(f"it is sharded, and copy={word} has scales over rows that other ranks have: leave it out")
+        if at.offset is None and {"stochastic", "stochastic32"} & set(fields):
+            raise ValueError(f"it is sharded in columns, and {name}={word} rounds by the place in the whole: shard "
+                             "dimension 0")
