@@ -4,9 +4,17 @@
 
 #include "codegen/Target.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/IR/Module.h"
 #include <string>
 
+namespace llvm {
+class TargetMachine;
+}
+
 namespace altgrad {
+
+/// Runs LLVM's passes that are worth their time for kernels.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 
 /// PTX of a gpu.module whose body is in the llvm dialect.
 mlir::FailureOr<std::string> emitPtx(mlir::Operation *gpuModule,

@@ -2,7 +2,6 @@
 #include "codegen/emit/Code.h"
 
 #include "mlir/Target/LLVM/ModuleToObject.h"
-#include "llvm/IR/Module.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -13,6 +12,14 @@ namespace {
 // MLIR's serializer, stopped at the text.
 struct PtxSerializer : LLVM::ModuleToObject {
   using ModuleToObject::ModuleToObject;
+
+  LogicalResult optimizeModule(llvm::Module &module, int) override {
+    FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();
+    if (failed(machine))
+      return failure();
+    optimize(module, **machine);
+    return success();
+  }
 
   FailureOr<SmallVector<char, 0>>
   moduleToObject(llvm::Module &module) override {
