@@ -5,9 +5,10 @@
     Mine = altgrad.optim.FromRule("my_rule.mlir", storage="m=bf16")
     norm = altgrad.clip_grad_norm_(model.parameters(), 1.0)
 
-`altgrad.optim` has the optimizers, `altgrad.amp` mixed precision, and `altgrad.ops` the functions of gradients and
-of number formats, which are here, too. Importing this package loads no shared library, starts no thread and opens
-no driver. The three modules, and with them torch, are imported when they or their functions are first named.
+`altgrad.optim` has the optimizers, `altgrad.amp` mixed precision, `altgrad.distributed` optimizers over several
+processes, and `altgrad.ops` the functions of gradients and of number formats, which are here, too. Importing this
+package loads no shared library, starts no thread and opens no driver. The four modules, and with them torch, are
+imported when they or their functions are first named.
 """
 
 from importlib import import_module
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from ._library import Error, runtime_version
 
 if TYPE_CHECKING:
-    from . import amp, ops, optim
+    from . import amp, distributed, ops, optim
     from ._storage.line import Storage
     from .ops import (AmaxHistory, clip_grad_norm_, clip_grad_value_, compute_global_grad_norm, compute_scale,
                       dequantize, dynamic_loss_scale_update, fused_grad_unscale_clip, quantize, quantize_blocks,
@@ -33,7 +34,7 @@ _MODULES = {"Storage": "._storage.line", "transcode": ".optim"}
 
 if not TYPE_CHECKING:
     def __getattr__(name):
-        if name in ("amp", "ops", "optim"):
+        if name in ("amp", "distributed", "ops", "optim"):
             return import_module(f".{name}", __name__)
         if name in __all__:
             globals()[name] = getattr(import_module(_MODULES.get(name, ".ops"), __name__), name)

@@ -11,17 +11,18 @@ from .layout import is_dtensor, local_of
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the part of a DTensor that lies here is in the whole, whose `shape` is given.
+    """Where the part of a tensor that lies here is in the whole, whose `shape` is given.
 
     `offset` is the index in the whole of its first element; None where it is no run of neighbours. `counted`:
     whether sums over all processes take its elements from here, and not from an earlier replica. `parted`: whether
-    other processes have other parts.
+    other processes have other parts. Parts are cut at multiples of `cut` elements, or at the end of the whole.
     """
 
     shape: tuple
     offset: int | None
     counted: bool
     parted: bool
+    cut: int
 
 
 def check_placements(owner, param):
@@ -34,15 +35,16 @@ def check_placements(owner, param):
 
 
 def place_of(param):
-    """The Place of a DTensor; None of another tensor."""
+    """The Place of a DTensor, or of a part that says its own; None of another tensor."""
     if not is_dtensor(param):
-        return None
+        return getattr(param, "altgrad_place", None)
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
     mesh, shape = param.device_mesh, tuple(param.shape)
     here, first = compute_local_shape_and_global_offset(shape, mesh, param.placements)
     replicas = [at for at, placement in zip(mesh.get_coordinate(), param.placements) if placement.is_replicate()]
-    parted = any(size > 1 and not placement.is_replicate() for size, placement in zip(mesh.shape, param.placements))
-    return Place(shape, _offset(shape, here, first), not any(replicas), parted)
+    # On a mesh of one rank, too, so that its files are those of any other mesh.
+    parted = not all(placement.is_replicate() for placement in param.placements)
+    return Place(shape, _offset(shape, here, first), not any(replicas), parted, max(1, prod(shape[1:])))
 
 
 def _offset(shape, here, first):
@@ -85,18 +87,17 @@ def _is_scale(key):
 
 def is_cut_within_blocks(at):
     """Whether the states of a parameter at this Place have no blocks: a vector is cut anywhere."""
-    return at is not None and at.parted and len(at.shape) < 2
+    return at is not None and at.parted and at.cut == 1
 
 
 def check_parts(at, words):
     """Raises ValueError where the words of a storage ask for what a part of a tensor cannot have."""
-    row = prod(at.shape[1:])
     for name, word in words.items():
         block, fields = block_of(word), word.split(",")
-        if block > 1 and (at.offset is None or row % block):
-            raise ValueError(f"it is sharded, and each index of its dimension 0 has {row} elements, which is no "
-                             f"multiple of the {block} in a block of {name}={word}: choose blocks that divide it, and shard "
-                             "dimension 0")
+        if block > 1 and (at.offset is None or at.cut % block):
+            raise ValueError(f"it is sharded, and each index of its dimension 0 has {at.cut} elements, which is no "
+                             f"multiple of the {block} in a block of {name}={word}: choose blocks that divide it, and "
+                             "shard dimension 0")
         if name == "copy" and (":128x128" in word or {"both", "delayed", "current", "bounded"} & {
                 field.partition(":")[0] for field in fields} or word.startswith("nvfp4")):
             raise ValueError(f"it is sharded, and copy={word} has scales over rows that other ranks have: leave it out")

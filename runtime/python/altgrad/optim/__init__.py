@@ -22,3 +22,10 @@ from ._transcode import StateError, transcode
 __all__ = ["ADOPT", "Adagrad", "Adam", "Adam4bit", "Adam8bit", "AdamFp8", "AdamW", "AdamW4bit", "AdamW8bit",
            "AdamWFp8", "AdEMAMix", "FromRule", "GridOptim", "LAMB", "Lion", "Lion8bit", "LionFp8",
            "ManifoldAdamW", "Muon", "Optimizer", "RMSprop", "Record", "SGD", "StateError", "plot_run", "transcode"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "DistAdamW":  # which needs this package, and torch.distributed
+        from ..distributed import DistAdamW
+        return DistAdamW
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

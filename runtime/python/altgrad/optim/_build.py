@@ -3,6 +3,7 @@
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 
 import torch
 
@@ -184,6 +185,9 @@ class _Part:
                 if row.at and row.at.parted and row.set in self.bundle.matrices:
                     raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it")
                 check_tiles(row.param, self.bundle.row_multiple(row.set))
+                if self.bundle.units and row.at and row.at.parted and row.at.cut % max(1, prod(row.at.shape[1:])):
+                    raise ValueError("max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and other "
+                                     "ranks have parts of some: use \"agc\"")
                 if self.bundle.units:
                     check_units(row.param, row.strides, self.bundle.unit_multiple(row.set))
             except ValueError as error:
@@ -241,7 +245,7 @@ class _Namer:
         if self.optimizer._count_key in held:
             count_of(held[self.optimizer._count_key], param.device)
         names = self.optimizer._stored(kind[1])
-        small = self.blocked and (owner.numel() < BLOCKED_NUMEL or is_cut_within_blocks(at))
+        small = self.blocked and ((prod(at.shape) if at else owner.numel()) < BLOCKED_NUMEL or is_cut_within_blocks(at))
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
         if at and at.parted:
             check_parts(at, own)

@@ -1,0 +1,11 @@
+"""Optimizers over several processes without FSDP: each rank keeps the states of its own part (ZeRO-2).
+
+    torch.distributed.init_process_group("nccl")
+    optimizer = altgrad.distributed.DistAdamW(model.parameters(), lr=1e-3, max_grad_norm=1.0)
+
+Parameters of FSDP2 need nothing of this: every class of altgrad.optim takes DTensors.
+"""
+
+from ._sharded import DistAdamW, Sharded
+
+__all__ = ["DistAdamW", "Sharded"]

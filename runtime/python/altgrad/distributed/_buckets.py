@@ -1,0 +1,127 @@
+"""Flat buffers of parameters and gradients, of which each rank has a part of its own."""
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+
+from .._binding.shards import Place
+
+# ALTGRAD_CHUNK: parts are cut between chunks, in which a step sums, of every parameter.
+CHUNK = 4096
+_ALIGNED = 256
+
+
+@dataclass
+class Bucket:
+    """Parameters of one dtype on one device, one behind the other in `flat`; `own` is what this rank steps of them.
+
+    `wire` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in `grads`.
+    """
+
+    params: list
+    starts: list
+    flat: torch.Tensor
+    own: slice
+    group: dist.ProcessGroup
+    wire: torch.dtype
+    grads: torch.Tensor | None = None
+    seen: set = field(default_factory=set)
+    sum: torch.Tensor | None = None
+    _arriving: tuple | None = None
+
+    def take(self, place):
+        """Takes a gradient that is complete, and lets go of it."""
+        param, start = self.params[place], self.starts[place]
+        if self.grads is None:
+            self.grads = torch.zeros(self.flat.numel(), dtype=self.wire, device=self.flat.device)
+        self.grads[start:start + param.numel()].view(param.shape).copy_(param.grad)
+        param.grad = None
+        self.seen.add(place)
+
+    def is_full(self):
+        return len(self.seen) == len(self.params)
+
+    def send(self):
+        """Begins to add up what the ranks have, of which each gets its part."""
+        self.wait()
+        if self.grads is None:
+            self.grads = torch.zeros(self.flat.numel(), dtype=self.wire, device=self.flat.device)
+        self.grads /= dist.get_world_size(self.group)
+        part = torch.empty(self.own.stop - self.own.start, dtype=self.wire, device=self.flat.device)
+        work = dist.reduce_scatter_tensor(part, self.grads, group=self.group, async_op=True)
+        # Until it is done, the gradients are read.
+        self._arriving, self.grads, self.seen = (work, part, self.grads), None, set()
+
+    def wait(self):
+        """Adds what arrives to the sum of earlier backward passes."""
+        if self._arriving:
+            work, part, _ = self._arriving
+            work.wait()
+            self.sum = part if self.sum is None else self.sum.add_(part)
+            self._arriving = None
+
+    def clear(self):
+        self.wait()
+        self.grads, self.seen, self.sum = None, set(), None
+
+    def gather(self):
+        """Begins to give every rank the parts of all."""
+        part = self.flat[self.own]
+        part = part.clone() if part.device.type == "cpu" else part
+        return dist.all_gather_into_tensor(self.flat, part, group=self.group, async_op=True)
+
+    def run_of(self, place):
+        """(begin, end) in `flat` of what this rank steps of a parameter; empty where that is nothing."""
+        start = self.starts[place]
+        begin, end = max(start, self.own.start), min(start + self.params[place].numel(), self.own.stop)
+        return (begin, end) if begin < end else (self.own.start, self.own.start)
+
+    def part_of(self, place):
+        """A parameter of its own for what this rank steps of one, in the memory of `flat`."""
+        begin, end = self.run_of(place)
+        part, shape = torch.nn.Parameter(self.flat[begin:end]), tuple(self.params[place].shape)
+        part.altgrad_place = Place(shape, begin - self.starts[place] if begin < end else 0, True, True, CHUNK)
+        if self.wire != part.dtype:
+            part.grad_dtype = self.wire
+        return part
+
+    def grad_of(self, place):
+        begin, end = self.run_of(place)
+        return self.sum[begin - self.own.start:end - self.own.start]
+
+
+@torch.no_grad()
+def make_buckets(params, group, most, wire):
+    """Buckets of up to `most` bytes, in the order of backward, which become the memory of the parameters."""
+    kinds, made = {}, []
+    for param in reversed(params):
+        kinds.setdefault((param.device, param.dtype), []).append(param)
+    for (device, dtype), every in kinds.items():
+        some, size = [], 0
+        for param in every:
+            if some and size + param.nbytes > most:
+                made.append(_bucket(some, group, wire or dtype))
+                some, size = [], 0
+            some.append(param)
+            size += param.nbytes
+        made.append(_bucket(some, group, wire or dtype))
+    return made
+
+
+def _bucket(params, group, wire):
+    starts, end = [], 0
+    for param in params:
+        end = -(-end // _ALIGNED) * _ALIGNED
+        # No cut goes through a small one, and those of a large one are between its chunks.
+        if param.numel() >= CHUNK or end // CHUNK != (end + max(1, param.numel()) - 1) // CHUNK:
+            end = -(-end // CHUNK) * CHUNK
+        starts.append(end)
+        end += param.numel()
+    rank, world = dist.get_rank(group), dist.get_world_size(group)
+    size = max(1, -(-end // (CHUNK * world))) * CHUNK
+    flat = torch.zeros(size * world, dtype=params[0].dtype, device=params[0].device)
+    for param, start in zip(params, starts):
+        flat[start:start + param.numel()].view(param.shape).copy_(param)
+        param.data = flat[start:start + param.numel()].view(param.shape)
+    return Bucket(params, starts, flat, slice(rank * size, (rank + 1) * size), group, wire)

@@ -1,0 +1,242 @@
+"""ZeRO-2: every rank has all parameters, and the gradients and states of its own part of them."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.optim.optimizer import ParamsT
+
+from .. import optim
+from .._binding.ranks import Ranks
+from ._buckets import make_buckets
+
+_ASIDE = "params", "param_names"
+
+
+class Sharded(torch.optim.Optimizer):
+    """An optimizer of altgrad.optim whose states are spread over the ranks of a process group, as ZeRO-2 has it.
+
+    Every rank has the whole model and computes gradients of its own batch. As backward goes on, gradients are averaged
+    in flat buckets, of which each rank keeps its part and lets go of the rest: `param.grad` is None afterwards. The
+    step updates that part, with the norm of all parts, and the ranks then exchange what they have updated. Parameters
+    and states have the bits that one process would have with the same averages; the norm is within its last bits.
+    Tensors may have any shape; frozen and unused parameters are left alone, and so is a parameter that has a
+    gradient on no rank.
+
+    Args:
+        kind: A class of altgrad.optim, whose rule updates each element by itself (not Muon).
+        params: Parameters or param_groups, the same on all ranks. Their memory moves into the buckets, and
+            they become those of the first rank.
+        process_group: The ranks that share the work; None: all.
+        bucket_bytes: The most bytes of parameters in a bucket; a larger parameter has its own.
+        wire: The dtype in which gradients travel, torch.float32 or torch.bfloat16; None: that of the parameters.
+        overlap: Whether gradients travel during backward, or all of them at its end.
+        words: What the class takes besides.
+
+    Raises:
+        RuntimeError: There is no process group.
+        ValueError: This rank is not in the group, the class is Muon, or the ranks have different parameters.
+
+    Example:
+        >>> optimizer = altgrad.distributed.Sharded(altgrad.optim.AdamW8bit, model.parameters(), lr=1e-3)
+    """
+
+    def __init__(self, kind: type[optim.Optimizer], params: ParamsT, *, process_group: Any = None,
+                 bucket_bytes: int = 25 << 20, wire: torch.dtype | None = None, overlap: bool = True, **words: Any):
+        owner = f"altgrad.distributed.{type(self).__name__}"
+        if not (dist.is_available() and dist.is_initialized()):
+            raise RuntimeError(f"{owner} needs a process group: call torch.distributed.init_process_group first")
+        group = dist.group.WORLD if process_group is None else process_group
+        if group is dist.GroupMember.NON_GROUP_MEMBER:
+            raise ValueError(f"{owner}: process_group: this rank is not in the group")
+        if issubclass(kind, optim.Muon):
+            raise ValueError(f"{owner}: {kind.__name__} needs whole matrices, and each rank has parts of them: take it "
+                             "without Sharded")
+        if wire not in (None, torch.float32, torch.bfloat16):
+            raise ValueError(f"{owner}: wire is {wire}; gradients travel in torch.float32 or torch.bfloat16")
+        self._inner, self._overlap, self._syncs = None, overlap, True
+        super().__init__(params, {})
+        every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
+        _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire)
+        self._group, self._ranks = group, Ranks([group])
+        self._buckets = make_buckets(every, group, bucket_bytes, wire)
+        for bucket in self._buckets:
+            dist.broadcast(bucket.flat, dist.get_global_rank(group, 0), group=group)
+        self._at = {param: (bucket, place) for bucket in self._buckets for place, param in enumerate(bucket.params)}
+        self._parts = {param: bucket.part_of(place) for param, (bucket, place) in self._at.items()}
+        self._order, self._used = {param: index for index, param in enumerate(every)}, set()
+        # Frozen ones as they are: the place in the list says which random bits a parameter gets.
+        groups = [{**{key: value for key, value in of.items() if key not in _ASIDE},
+                   "params": [self._parts.get(param, param) for param in of["params"]]} for of in self.param_groups]
+        self._inner = kind(groups, process_group=group, **words)
+        self.defaults = self._inner.defaults
+        for mine, theirs in zip(self.param_groups, self._inner.param_groups):
+            for key, value in theirs.items():
+                mine.setdefault(key, value)
+        self._sent, self._queued = 0, False
+        self._hooks = [param.register_post_accumulate_grad_hook(self._ready) for param in every]
+
+    @property
+    def grad_norm(self) -> torch.Tensor | None:
+        """The global norm of the last step's averaged gradients before clipping, as altgrad.optim.Optimizer has it."""
+        return self._inner.grad_norm
+
+    @property
+    def own(self) -> optim.Optimizer:
+        """The optimizer of this rank's part, whose `state` and `statistics()` are of that part and of all ranks."""
+        return self._inner
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a param_group while the optimizer is made; later on it is refused, because the buckets are full."""
+        if self._inner is not None:
+            raise RuntimeError(f"altgrad.distributed.{type(self).__name__} takes all param_groups when it is made")
+        super().add_param_group(param_group)
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within it backward adds to `param.grad` as ever, and nothing travels; the next backward sends the sum."""
+        before, self._syncs = self._syncs, False
+        try:
+            yield
+        finally:
+            self._syncs = before
+
+    def _ready(self, param):
+        if not self._syncs:
+            return
+        bucket, place = self._at[param]
+        bucket.take(place)
+        self._used.add(param)
+        if not self._queued:
+            self._queued = True
+            torch.autograd.Variable._execution_engine.queue_callback(self._flush)
+        # In one order on all ranks, whatever came first.
+        while self._overlap and self._sent < len(self._buckets) and self._buckets[self._sent].is_full():
+            self._send()
+
+    def _send(self):
+        self._buckets[self._sent].send()
+        self._sent += 1
+
+    def _flush(self):
+        """Sends what backward has not: what no_sync has left behind, and zeros for gradients that are missing."""
+        for param, (bucket, place) in self._at.items():
+            if param.grad is not None:
+                bucket.take(place)
+                self._used.add(param)
+        while self._sent < len(self._buckets):
+            self._send()
+        self._sent, self._queued = 0, False
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Updates this rank's part by the averaged gradients, and gives every rank all parts. All ranks call it.
+
+        Args:
+            closure: Called first, with gradients enabled; it computes the loss and its gradients.
+
+        Returns:
+            What `closure` returns, or None.
+
+        Raises:
+            RuntimeError: A parameter's memory was replaced, as `model.to()` does.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._check_memory()
+        if any(param.grad is not None for param in self._at) or not any(b.sum is not None or b._arriving
+                                                                         for b in self._buckets):
+            self._flush()
+        used = torch.tensor([[param in self._used] for param in self._order], dtype=torch.float32).view(-1)
+        used = self._ranks.gather(used.to(self._buckets[0].flat.device)).amax(0).tolist() if self._order else []
+        for bucket in self._buckets:
+            bucket.wait()
+        for param, (bucket, place) in self._at.items():
+            self._parts[param].grad = bucket.grad_of(place) if used[self._order[param]] else None
+        for mine, theirs in zip(self.param_groups, self._inner.param_groups):
+            theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
+        self._inner.step()
+        # Those that forward needs first come first.
+        for work in [bucket.gather() for bucket in reversed(self._buckets)]:
+            work.wait()
+        self._clear()
+        return loss
+
+    def _check_memory(self):
+        for param, (bucket, place) in self._at.items():
+            if param.data_ptr() != bucket.flat.data_ptr() + bucket.starts[place] * param.itemsize and param.numel():
+                raise RuntimeError(f"altgrad.distributed.{type(self).__name__}: the memory of a parameter of shape "
+                                   f"{tuple(param.shape)} was replaced: make the optimizer once the model is where it "
+                                   "stays")
+
+    def _clear(self):
+        for bucket in self._buckets:
+            bucket.clear()
+        for part in self._parts.values():
+            part.grad = None
+        self._used = set()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Lets go of all gradients, those on their way included."""
+        super().zero_grad(set_to_none)
+        self._clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of this rank's part. Each rank saves its own; as many ranks as there were can load them.
+
+        Returns:
+            A dict as torch has it, with `ranks`: (this rank, number of ranks).
+        """
+        return {**self._inner.state_dict(), "ranks": self._place()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads what this rank's `state_dict()` gave. Parameters are not in it: load the model's, too.
+
+        Args:
+            state_dict: What `state_dict()` gave on this rank.
+
+        Raises:
+            ValueError: It is of another rank, or of another number of ranks.
+        """
+        if (saved := tuple(state_dict.get("ranks", ()))) != self._place():
+            raise ValueError(f"altgrad.distributed.{type(self).__name__}: the file is of (rank, ranks) {saved}, and "
+                             f"this is {self._place()}: load the file of this rank, with as many ranks as saved it")
+        self._inner.load_state_dict({key: value for key, value in state_dict.items() if key != "ranks"})
+        for mine, theirs in zip(self.param_groups, self._inner.param_groups):
+            mine.update({key: value for key, value in theirs.items() if key not in _ASIDE})
+
+    def _place(self):
+        return dist.get_rank(self._group), dist.get_world_size(self._group)
+
+
+class DistAdamW(Sharded):
+    """AdamW over several processes, as ZeRO-2 has it: `Sharded(altgrad.optim.AdamW, params, ...)`.
+
+    Args:
+        params: Parameters or param_groups, the same on all ranks.
+        lr: The learning rate.
+        words: What Sharded and altgrad.optim.AdamW take besides.
+
+    Example:
+        >>> optimizer = altgrad.distributed.DistAdamW(model.parameters(), lr=1e-3, max_grad_norm=1.0)
+    """
+
+    def __init__(self, params: ParamsT, lr: float | torch.Tensor = 1e-3, **words: Any):
+        super().__init__(optim.AdamW, params, lr=lr, **words)
+
+
+def _check_same(owner, groups, group, *rest):
+    """Raises ValueError on every rank unless all of them have the same parameters and options."""
+    kinds = [[(tuple(param.shape), param.dtype, param.requires_grad) for param in of["params"]] for of in groups]
+    said = repr([of.get("param_names") for of in groups]) + repr(kinds) + repr(rest)
+    mine = int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big")
+    device = groups[0]["params"][0].device
+    digests = Ranks([group]).gather(torch.tensor([mine], dtype=torch.int64, device=device)).view(-1).tolist()
+    if other := [rank for rank, digest in enumerate(digests) if digest != digests[0]]:
+        raise ValueError(f"{owner}: rank {other[0]} has other parameters, or another order of them, or other options "
+                         "than rank 0: shapes, dtypes, names and options have to be the same on all ranks")

@@ -1,0 +1,128 @@
+"""altgrad.distributed.Sharded: each rank steps its part of the averaged gradients, with the bits of one process."""
+
+import pytest
+import ranks
+import torch
+import torch.distributed as dist
+
+import altgrad
+
+SHAPES = (100, 90), (7,), (3, 50, 64), (5000,), (12, 12)
+CASES = {
+    "AdamW": dict(lr=0.01, weight_decay=0.1),
+    "AdamW8bit": dict(lr=0.01),
+    "AdamW4bit": dict(lr=0.01),
+    "Lion": dict(lr=0.01, storage="param=bf16,stochastic m=bf16,stochastic", seed=5),
+}
+SUMS = {"AdamW": dict(lr=0.01, max_grad_norm=0.1), "LAMB": dict(lr=0.01)}
+
+
+def params_of(words, frozen=False):
+    torch.manual_seed(0)
+    dtype = torch.bfloat16 if "bf16" in words.get("storage", "") else torch.float32
+    params = [torch.nn.Parameter(torch.randn(shape).to(dtype)) for shape in SHAPES]
+    params[1].requires_grad_(not frozen)
+    return params
+
+
+def grads_of(params, step, rank):
+    torch.manual_seed(100 * step + rank)
+    return [torch.randn(param.shape).to(param.dtype) for param in params]
+
+
+def backward(params, grads, used):
+    sum([(param * grad).float().sum() for index, (param, grad) in enumerate(zip(params, grads))
+         if index in used and param.requires_grad]).backward()
+
+
+def used_in(step, rank):
+    """Parameter 4 has a gradient on the first rank alone, and on none in the last step."""
+    return [0, 1, 2, 3] + [4] * (rank == 0 and step < 2)
+
+
+def sharded(name, words, count):
+    params = params_of(words, frozen=True)
+    optimizer = altgrad.distributed.Sharded(getattr(altgrad.optim, name), params, bucket_bytes=40000, **words)
+    norms = []
+    for step in range(3):
+        backward(params, grads_of(params, step, dist.get_rank()), used_in(step, dist.get_rank()))
+        assert all(param.grad is None for param in params)
+        optimizer.step()
+        norms.append(optimizer.grad_norm)
+    return [param.detach().float().tolist() for param in params], [n.item() for n in norms if n is not None]
+
+
+def alone(name, words, count):
+    params, norms = params_of(words), []
+    optimizer = getattr(altgrad.optim, name)(params, **words)
+    for step in range(3):
+        every = [grads_of(params, step, rank) for rank in range(count)]
+        for index, param in enumerate(params):
+            parts = [grads[index] / count for rank, grads in enumerate(every) if index in used_in(step, rank)]
+            param.grad = sum(parts) if parts and index != 1 else None
+        optimizer.step()
+        norms.append(optimizer.grad_norm)
+    return [param.detach().float().tolist() for param in params], [n.item() for n in norms if n is not None]
+
+
+def steps(rank, group):
+    return ([sharded(name, words, group.size()) for name, words in CASES.items()],
+            [sharded(name, words, group.size()) for name, words in SUMS.items()])
+
+
+def accumulated(rank, group):
+    """A sum over two backward passes, of which the first stays at home, and one over two that travel."""
+    found = []
+    for apart in (True, False):
+        params = params_of({})
+        optimizer = altgrad.distributed.DistAdamW(params, lr=0.01, wire=torch.float32, overlap=apart)
+        for part in range(2):
+            grads = grads_of(params, part, rank)
+            if apart and part == 0:
+                with optimizer.no_sync():
+                    backward(params, grads, range(5))
+            else:
+                backward(params, grads, range(5))
+        optimizer.step()
+        found.append([param.detach().tolist() for param in params])
+    return found
+
+
+def refused(rank, group):
+    said = []
+    other = [torch.nn.Parameter(torch.ones(4 + rank)), torch.nn.Parameter(torch.ones(3))]
+    muon = [torch.nn.Parameter(torch.ones(64, 128))]
+    for kind, params in ((altgrad.optim.AdamW, other), (altgrad.optim.Muon, muon)):
+        try:
+            optimizer = altgrad.distributed.Sharded(kind, params)
+            params[0].sum().backward()
+            optimizer.step()
+            said.append(None)
+        except ValueError as error:
+            said.append(str(error))
+    return said
+
+
+def test_as_one_process_with_the_same_averages(tmp_path):
+    answers, sums, said = ranks.run([steps, accumulated, refused], tmp_path)
+    expected = [alone(name, words, 2) for name, words in CASES.items()]
+    added = [alone(name, words, 2) for name, words in SUMS.items()]
+    for answer in answers:
+        assert not isinstance(answer, str), answer
+        for name, one, other in zip(CASES, answer[0], expected):
+            assert one == other, name
+        for name, one, other in zip(SUMS, answer[1], added):
+            assert one[1] == pytest.approx(other[1], rel=1e-6), name
+            for a, b in zip(one[0], other[0]):
+                torch.testing.assert_close(torch.tensor(a), torch.tensor(b), rtol=1e-5, atol=1e-6)
+    for answer in sums:
+        assert not isinstance(answer, str), answer
+        for a, b in zip(*answer):
+            torch.testing.assert_close(torch.tensor(a), torch.tensor(b))
+    for answer in said:
+        assert "rank 1 has other parameters" in answer[0] and "Muon needs whole matrices" in answer[1], answer
+
+
+def test_without_a_process_group_there_is_a_sentence():
+    with pytest.raises(RuntimeError, match="needs a process group: call torch.distributed.init_process_group"):
+        altgrad.distributed.DistAdamW([torch.nn.Parameter(torch.ones(3))])
