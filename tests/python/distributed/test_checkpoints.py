@@ -70,7 +70,8 @@ def load(folder, rank, group):
     after = {}
     for case in CASES:
         model, optimizer = made(case, altgrad.optim.AdamW if case == "torch's" else None)
-        state = {"model": get_model_state_dict(model), "optim": get_optimizer_state_dict(model, optimizer, options=FLAT)}
+        state = {"model": get_model_state_dict(model),
+                 "optim": get_optimizer_state_dict(model, optimizer, options=FLAT)}
         dcp.load(state, checkpoint_id=folder / case)
         set_model_state_dict(model, state["model"])
         set_optimizer_state_dict(model, optimizer, state["optim"], options=FLAT)

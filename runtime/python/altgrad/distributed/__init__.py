@@ -1,4 +1,5 @@
-"""Optimizers over several processes without FSDP: each rank keeps the states of its own part (ZeRO-2).
+"""Optimizers over several processes without FSDP: each rank keeps the states of its own part (ZeRO-2), or of the
+matrices that it owns (Muon).
 
     torch.distributed.init_process_group("nccl")
     optimizer = altgrad.distributed.DistAdamW(model.parameters(), lr=1e-3, max_grad_norm=1.0)
@@ -6,6 +7,6 @@
 Parameters of FSDP2 need nothing of this: every class of altgrad.optim takes DTensors.
 """
 
-from ._sharded import DistAdamW, Sharded
+from ._sharded import DistAdamW, DistMuon, Sharded
 
-__all__ = ["DistAdamW", "Sharded"]
+__all__ = ["DistAdamW", "DistMuon", "Sharded"]

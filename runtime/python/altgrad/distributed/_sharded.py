@@ -12,6 +12,7 @@ from torch.optim.optimizer import ParamsT
 from .. import optim
 from .._binding.ranks import Ranks
 from ._buckets import make_buckets
+from ._whole import cost_of, make_whole
 
 _ASIDE = "params", "param_names"
 
@@ -52,9 +53,9 @@ class Sharded(torch.optim.Optimizer):
         group = dist.group.WORLD if process_group is None else process_group
         if group is dist.GroupMember.NON_GROUP_MEMBER:
             raise ValueError(f"{owner}: process_group: this rank is not in the group")
-        if issubclass(kind, optim.Muon):
-            raise ValueError(f"{owner}: {kind.__name__} needs whole matrices, and each rank has parts of them: take it "
-                             "without Sharded")
+        if issubclass(kind, optim.Muon) and not self._whole:
+            raise ValueError(f"{owner}: {kind.__name__} needs whole matrices, and each rank has parts of them: take "
+                             "altgrad.distributed.DistMuon")
         if wire not in (None, torch.float32, torch.bfloat16):
             raise ValueError(f"{owner}: wire is {wire}; gradients travel in torch.float32 or torch.bfloat16")
         self._inner, self._overlap, self._syncs = None, overlap, True
@@ -62,7 +63,7 @@ class Sharded(torch.optim.Optimizer):
         every = [param for of in self.param_groups for param in of["params"] if param.requires_grad]
         _check_same(owner, self.param_groups, group, kind, words, bucket_bytes, wire)
         self._group, self._ranks = group, Ranks([group])
-        self._buckets = make_buckets(every, group, bucket_bytes, wire)
+        self._buckets = self._made(every, group, bucket_bytes, wire)
         for bucket in self._buckets:
             dist.broadcast(bucket.flat, dist.get_global_rank(group, 0), group=group)
         self._at = {param: (bucket, place) for bucket in self._buckets for place, param in enumerate(bucket.params)}
@@ -78,6 +79,11 @@ class Sharded(torch.optim.Optimizer):
                 mine.setdefault(key, value)
         self._sent, self._queued = 0, False
         self._hooks = [param.register_post_accumulate_grad_hook(self._ready) for param in every]
+
+    _whole = False
+
+    def _made(self, params, group, most, wire):
+        return make_buckets(params, group, most, wire)
 
     @property
     def grad_norm(self) -> torch.Tensor | None:
@@ -228,6 +234,34 @@ class DistAdamW(Sharded):
 
     def __init__(self, params: ParamsT, lr: float | torch.Tensor = 1e-3, **words: Any):
         super().__init__(optim.AdamW, params, lr=lr, **words)
+
+
+class DistMuon(Sharded):
+    """Muon over several processes: each parameter is stepped as a whole by one rank, its owner.
+
+    Gradients are averaged on their owners, and the results are broadcast. Matrices are given to ranks by the products
+    that they take, the dearest first. The bits are those of one process with the same averages, on any number of ranks.
+
+    Args:
+        params: Parameters or param_groups, the same on all ranks; groups with `use_muon=False` are updated by AdamW.
+        lr: The learning rate.
+        words: What Sharded and altgrad.optim.Muon take besides.
+
+    Example:
+        >>> rest = {"params": biases, "use_muon": False}
+        >>> optimizer = altgrad.distributed.DistMuon([{"params": matrices}, rest], lr=0.02)
+    """
+
+    _whole = True
+
+    def __init__(self, params: ParamsT, lr: float | torch.Tensor = 1e-3, **words: Any):
+        self._muon = words.get("use_muon", True)
+        super().__init__(optim.Muon, params, lr=lr, **words)
+
+    def _made(self, params, group, most, wire):
+        groups = {param: of for of in self.param_groups for param in of["params"]}
+        costs = [cost_of(param, {"use_muon": self._muon, **groups[param]}) for param in params]
+        return make_whole(params, costs, group, wire)
 
 
 def _check_same(owner, groups, group, *rest):

@@ -25,7 +25,7 @@ __all__ = ["ADOPT", "Adagrad", "Adam", "Adam4bit", "Adam8bit", "AdamFp8", "AdamW
 
 
 def __getattr__(name: str) -> object:
-    if name == "DistAdamW":  # which needs this package, and torch.distributed
-        from ..distributed import DistAdamW
-        return DistAdamW
+    if name in ("DistAdamW", "DistMuon"):  # which need this package, and torch.distributed
+        from .. import distributed
+        return getattr(distributed, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,79 @@
+"""Parameters that one rank steps as a whole, each by its owner: what multiplies matrices needs all of them."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from .._binding.layout import matrix_of
+
+
+@dataclass
+class Whole:
+    """One parameter, in the interface of a Bucket: its gradient goes to the rank `owner`, which sends the result."""
+
+    params: list
+    owner: int
+    group: dist.ProcessGroup
+    wire: torch.dtype
+    grads: torch.Tensor | None = None
+    sum: torch.Tensor | None = None
+    _arriving: tuple | None = None
+    starts = (0,)
+
+    @property
+    def flat(self):
+        return self.params[0].data
+
+    def take(self, place):
+        param = self.params[place]
+        self.grads, param.grad = param.grad.to(self.wire), None
+
+    def is_full(self):
+        return self.grads is not None
+
+    def send(self):
+        self.wait()
+        mine = torch.zeros_like(self.flat, dtype=self.wire) if self.grads is None else self.grads
+        mine = mine / dist.get_world_size(self.group)
+        work = dist.reduce(mine, dist.get_global_rank(self.group, self.owner), group=self.group, async_op=True)
+        self._arriving, self.grads = (work, mine), None
+
+    def wait(self):
+        if self._arriving:
+            work, whole = self._arriving
+            work.wait()
+            self.sum = whole if self.sum is None else self.sum.add_(whole)
+            self._arriving = None
+
+    def clear(self):
+        self.wait()
+        self.grads = self.sum = None
+
+    def gather(self):
+        return dist.broadcast(self.flat, dist.get_global_rank(self.group, self.owner), group=self.group, async_op=True)
+
+    def part_of(self, place):
+        """The parameter itself, on every rank: the owner alone gives it a gradient."""
+        return self.params[place]
+
+    def grad_of(self, place):
+        return self.sum if dist.get_rank(self.group) == self.owner else None
+
+
+def make_whole(params, costs, group, wire):
+    """One Whole for each parameter in the order of backward; the dearest is given away first, to the idlest rank."""
+    busy, owners = [0.0] * dist.get_world_size(group), {}
+    for index in sorted(range(len(params)), key=lambda index: (-costs[index], index)):
+        owners[index] = busy.index(min(busy))
+        busy[owners[index]] += costs[index]
+    return [Whole([params[index]], owners[index], group, wire or params[index].dtype)
+            for index in reversed(range(len(params)))]
+
+
+def cost_of(param, group):
+    """About how many products a step takes: those of five Newton-Schulz steps, or some for each element."""
+    if not group.get("use_muon", True):
+        return 16.0 * param.numel()
+    rows, columns = matrix_of(param, param.stride())
+    return 5.0 * param.numel() * (4 * min(rows, columns) + 2 * min(rows, columns) ** 2 / max(1, rows, columns))
