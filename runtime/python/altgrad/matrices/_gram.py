@@ -1,0 +1,54 @@
+"""A matrix times its transpose, and how its gradient goes back."""
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+
+def gram(x: Tensor) -> Tensor:
+    """X Xᵀ of each matrix, in the dtype of `x`. Its backward is (G + Gᵀ) X, one product for both factors.
+
+    Args:
+        x: A floating-point tensor of the shape (..., n, m), with any strides.
+
+    Returns:
+        A tensor of the shape (..., n, n), without gaps.
+
+    Raises:
+        TypeError: `x` is no tensor of real floating-point numbers.
+        ValueError: `x` has fewer than two dimensions.
+
+    Example:
+        >>> altgrad.gram(torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
+        tensor([[5., 2.],
+                [2., 1.]])
+    """
+    check_matrices(x, "altgrad.gram")
+    return _gram(x)
+
+
+def check_matrices(x, name):
+    """Raises for what is no batch of matrices."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        raise TypeError(f"{name}: x is {x.dtype if isinstance(x, Tensor) else type(x).__name__}, no tensor of real "
+                        "floating-point numbers")
+    if x.ndim < 2:
+        raise ValueError(f"{name}: x has the shape {tuple(x.shape)}, no matrices; it needs two dimensions or more")
+
+
+@custom_op("altgrad::gram", mutates_args=())
+def _gram(x: Tensor) -> Tensor:
+    return torch.matmul(x, x.mT).contiguous()
+
+
+@_gram.register_fake
+def _(x):
+    return x.new_empty(*x.shape[:-1], x.shape[-2])
+
+
+def _backward(ctx, grad):
+    x, = ctx.saved_tensors
+    return torch.matmul(grad + grad.mT, x)
+
+
+_gram.register_autograd(_backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))

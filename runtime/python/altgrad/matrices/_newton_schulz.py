@@ -1,0 +1,113 @@
+"""Newton-Schulz iterations as a function, forward and backward."""
+
+import math
+import numbers
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+from ._gram import check_matrices
+
+JORDAN = 3.4445, -4.775, 2.0315
+
+
+def newton_schulz(x: Tensor, coefficients: Sequence = JORDAN, steps: int = 5, *, eps: float = 1e-7,
+                  length: str = "clamped") -> Tensor:
+    """The matrices near `x` whose singular values are all near 1: on the shorter side, in the dtype of `x`,
+
+        X = X / max(|X|, eps);  A = X Xᵀ,  X = a X + (b A + c A A) X  for each step's a, b, c
+
+    The formula is that of `altgrad.orthogonalize` in rules, and of torch.optim.Muon for bfloat16. A matrix of
+    zeros gives zeros. The backward keeps X and A of each step.
+
+    Args:
+        x: A floating-point tensor of the shape (..., rows, columns), with any strides.
+        coefficients: a, b, c; or three numbers for each step.
+        steps: The number of steps, as many as there are rows of coefficients, if there are several.
+        eps: The least norm by which a matrix is divided, or what is added to its norm.
+        length: "clamped", max(|X|, eps), or "added", |X| + eps.
+
+    Returns:
+        A tensor of the shape and dtype of `x`, without gaps.
+
+    Raises:
+        TypeError: `x` is no tensor of real floating-point numbers.
+        ValueError: `x` has fewer than two dimensions, or another argument is not what it has to be.
+
+    Example:
+        >>> o = altgrad.newton_schulz(torch.randn(64, 256))
+    """
+    name = "altgrad.newton_schulz"
+    check_matrices(x, name)
+    rows = [coefficients] * steps if isinstance(coefficients[0], numbers.Real) else list(coefficients)
+    if steps < 1 or len(rows) != steps:
+        raise ValueError(f"{name}: steps is {steps}, with coefficients for {len(rows)}")
+    if not all(len(row) == 3 and all(math.isfinite(number) for number in row) for row in rows):
+        raise ValueError(f"{name}: coefficients is {coefficients!r}, neither three finite numbers nor three for each step")
+    if length not in ("clamped", "added"):
+        raise ValueError(f"{name}: length is {length!r}, neither 'clamped' nor 'added'")
+    return _iterate(x, [float(number) for row in rows for number in row], eps, length == "added")[0]
+
+
+def _length(x, eps, added):
+    norm = torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True)
+    return norm + eps if added else norm.clamp(min=eps)
+
+
+def _fused(added, left, right, by, weight):
+    """by * left right + weight * added, rounded once, for any number of batch dimensions."""
+    flat = [part.reshape(-1, *part.shape[-2:]) for part in (added, left, right)]
+    return torch.baddbmm(*flat, beta=weight, alpha=by).view(added.shape)
+
+
+@custom_op("altgrad::newton_schulz", mutates_args=())
+def _iterate(x: Tensor, coefficients: Sequence[float], eps: float, added: bool) -> tuple[Tensor, Tensor]:
+    """The result, and X of each step on the shorter side, for the backward."""
+    tall = x.shape[-2] > x.shape[-1]
+    y = (x.mT if tall else x).contiguous()
+    y = y / _length(y, eps, added)
+    kept = []
+    for a, b, c in zip(*[iter(coefficients)] * 3):
+        kept.append(y)
+        square = torch.matmul(y, y.mT)
+        y = _fused(y, _fused(square, square, square, c, b), y, 1, a)
+    return (y.mT if tall else y).contiguous(), torch.stack(kept)
+
+
+@_iterate.register_fake
+def _(x, coefficients, eps, added):
+    shorter, longer = (x.shape[-1], x.shape[-2]) if x.shape[-2] > x.shape[-1] else x.shape[-2:]
+    return (torch.empty_like(x, memory_format=torch.contiguous_format),
+            x.new_empty(len(coefficients) // 3, *x.shape[:-2], shorter, longer))
+
+
+def _keep(ctx, inputs, output):
+    x, ctx.coefficients, ctx.eps, ctx.added = inputs
+    ctx.save_for_backward(x, output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx, grad, _):
+    x, kept = ctx.saved_tensors
+    if grad is None:
+        return None, None, None, None
+    tall = x.shape[-2] > x.shape[-1]
+    grad = grad.mT if tall else grad
+    rows = list(zip(*[iter(ctx.coefficients)] * 3))
+    for y, (a, b, c) in zip(reversed(kept.unbind()), reversed(rows)):
+        square = torch.matmul(y, y.mT)
+        by_sum = torch.matmul(grad, y.mT)
+        by_square = b * by_sum + c * (by_sum @ square + square @ by_sum)
+        grad = a * grad + (b * square + c * square @ square) @ grad + (by_square + by_square.mT) @ y
+    grad = grad.mT if tall else grad
+    # Of x / length(|x|): along x the length changes, unless eps is the length.
+    length = _length(x, ctx.eps, ctx.added)
+    norm = torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True)
+    along = (grad * x).sum(dim=(-2, -1), keepdim=True) / (length * norm)
+    moves = norm > 0 if ctx.added else norm > ctx.eps
+    return (grad - torch.where(moves, along, 0) * x) / length, None, None, None
+
+
+_iterate.register_autograd(_backward, setup_context=_keep)

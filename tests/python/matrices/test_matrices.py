@@ -1,0 +1,84 @@
+"""altgrad.gram and altgrad.newton_schulz against float64 and numerical gradients."""
+
+import altgrad
+import pytest
+import torch
+
+SHAPES = [(4, 7), (7, 4), (5, 5), (1, 6), (2, 3, 3, 8)]
+
+
+def drawn(shape, dtype=torch.float64):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64).to(dtype)
+
+
+def by_svd(x, polynomials):
+    """The polynomials of the singular values, which is what an iteration does."""
+    left, values, right = torch.linalg.svd(x.double(), full_matrices=False)
+    values = values / values.norm(dim=-1, keepdim=True)
+    for a, b, c in polynomials:
+        values = a * values + b * values ** 3 + c * values ** 5
+    return left @ torch.diag_embed(values) @ right
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_gram_is_that_of_torch_and_so_is_its_gradient(shape):
+    x = drawn(shape).requires_grad_()
+    assert torch.equal(altgrad.gram(x), x @ x.mT)
+    assert torch.autograd.gradcheck(altgrad.gram, x)
+
+
+@pytest.mark.parametrize("dtype, bound", [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.05)], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_iteration_is_its_polynomials_of_the_singular_values(shape, dtype, bound):
+    x = drawn(shape, dtype)
+    ours = altgrad.newton_schulz(x)
+    assert ours.dtype == dtype and ours.shape == x.shape
+    assert torch.allclose(ours.double(), by_svd(x, [(3.4445, -4.775, 2.0315)] * 5), atol=bound, rtol=0)
+
+
+def test_bfloat16_has_the_bits_of_torch_optim_muon():
+    from torch.optim._muon import _zeropower_via_newtonschulz
+    for shape in (24, 40), (40, 24):
+        x = drawn(shape, torch.bfloat16)
+        assert torch.equal(altgrad.newton_schulz(x), _zeropower_via_newtonschulz(x, (3.4445, -4.775, 2.0315), 5, 1e-7))
+
+
+@pytest.mark.parametrize("given", [{}, {"length": "added", "eps": 0.5}, {"eps": 50.0},
+                                   {"coefficients": [(2.0, -1.5, 0.5), (1.5, -0.5, 0.0)], "steps": 2}], ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_gradients_are_the_numerical_ones(shape, given):
+    x = drawn(shape).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: altgrad.newton_schulz(x, **given), x)
+
+
+def test_strides_and_batches_do_not_matter():
+    x = drawn((3, 6, 9))
+    turned = x.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+    assert torch.allclose(altgrad.newton_schulz(turned), torch.stack([altgrad.newton_schulz(one) for one in x]))
+    assert torch.allclose(altgrad.newton_schulz(x.mT), altgrad.newton_schulz(x).mT)
+
+
+def test_a_matrix_of_zeros_gives_zeros_and_a_finite_gradient():
+    x = torch.zeros(3, 4, requires_grad=True)
+    ours = altgrad.newton_schulz(x)
+    ours.sum().backward()
+    assert not ours.any() and torch.isfinite(x.grad).all()
+
+
+def test_the_operators_are_registered_for_tracing():
+    x = drawn((4, 6), torch.float32).requires_grad_()
+    torch.library.opcheck(torch.ops.altgrad.gram, (x,))
+    torch.library.opcheck(torch.ops.altgrad.newton_schulz, (x, [3.4445, -4.775, 2.0315] * 3, 1e-7, False))
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda: altgrad.gram(torch.zeros(3)), ValueError, r"gram: x has the shape \(3,\), no matrices"),
+    (lambda: altgrad.gram(torch.zeros(3, 3, dtype=torch.int32)), TypeError, "gram: x is torch.int32, no tensor of real"),
+    (lambda: altgrad.newton_schulz(torch.zeros(3, 3), steps=0), ValueError, "steps is 0"),
+    (lambda: altgrad.newton_schulz(torch.zeros(3, 3), [(1, 2, 3)], 2), ValueError, "steps is 2, with coefficients for 1"),
+    (lambda: altgrad.newton_schulz(torch.zeros(3, 3), (1, 2)), ValueError, "neither three finite numbers"),
+    (lambda: altgrad.newton_schulz(torch.zeros(3, 3), length="long"), ValueError, "length is 'long'"),
+], ids=["vector", "integers", "steps", "rows", "pair", "length"])
+def test_what_is_refused(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
