@@ -1,6 +1,6 @@
 """Models under fully_shard train as on one process, and a step looks at no DTensor from outside."""
 
-import copy
+import gc
 
 import pytest
 import ranks
@@ -50,10 +50,16 @@ def trained(rank, group):
     norms = run(model, optimizer, 3)
     with Dispatches() as seen:
         optimizer.step()
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(200):
+        optimizer.step()
+    gc.collect()
+    grown = len(gc.get_objects()) - before
     kept = [value for held in optimizer.state.values() for value in held.values() if value.dim()]
     fit = all(value.placements == p.placements and value.shape == p.shape for p, held in optimizer.state.items()
               for value in held.values() if value.dim())
-    return norms, [p.full_tensor().tolist() for p in model.parameters()], seen.count, len(kept), fit
+    return norms, [p.full_tensor().tolist() for p in model.parameters()], seen.count, len(kept), fit, grown
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -62,11 +68,12 @@ def test_a_sharded_model_trains_as_a_whole_one(count, tmp_path):
     model = made()
     optimizer = altgrad.optim.AdamW(model.parameters(), lr=0.01, max_grad_norm=0.1)
     expected = run(model, optimizer, 3)
-    optimizer.step()
+    for _ in range(201):
+        optimizer.step()
     for answer in answers:
         assert not isinstance(answer, str), answer
-        norms, params, dispatched, kept, fit = answer
-        assert dispatched == 0 and kept == 12 and fit
+        norms, params, dispatched, kept, fit, grown = answer
+        assert dispatched == 0 and kept == 12 and fit and grown < 20
         assert norms == pytest.approx(expected, rel=1e-5)
         for got, param in zip(params, model.parameters()):
             torch.testing.assert_close(torch.tensor(got), param.detach(), rtol=1e-4, atol=1e-5)
@@ -95,8 +102,22 @@ def refusals(rank, group):
              lambda: step("AdamW8bit", [parted(whole)]),
              lambda: step("Lion", [parted(whole.bfloat16(), Shard(1))], storage="param=bf16,stochastic", seed=1),
              lambda: step("Muon", [parted(whole)]),
-             lambda: step("AdamW", [parted(torch.ones(4, 4)), other])]
+             lambda: step("AdamW", [parted(torch.ones(4, 4)), other]),
+             lambda: step("AdamW", [parted(torch.ones(4, 4)), parted(torch.ones(2 + rank))], max_grad_norm=1.0)]
     return [_said(call) for call in calls]
+
+
+def partial_grads(rank, group):
+    """A gradient that is still to be added up, as sequence parallelism leaves it."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Partial, Replicate
+    mesh = init_device_mesh("cpu", (2,))
+    param = torch.nn.Parameter(DTensor.from_local(torch.ones(4), mesh, [Replicate()], run_check=False))
+    optimizer = altgrad.optim.SGD([param], lr=0.1, max_grad_norm=100.0)
+    for _ in range(2):
+        param.grad = DTensor.from_local(torch.full((4,), rank + 1.0), mesh, [Partial()], run_check=False)
+        optimizer.step()
+    return param.to_local().tolist(), optimizer.grad_norm.item()
 
 
 def _said(call):
@@ -111,8 +132,12 @@ def test_what_cannot_be_stepped_is_refused_in_words(tmp_path):
              "parameter 0 of group 0 and parameter 1 of group 0 are DTensors of different meshes",
              "has 96 elements, which is no multiple of the 256 in a block",
              "rounds by the place in the whole: shard dimension 0",
-             "multiplies whole matrices, and other ranks have parts of it", None]
-    answers, = ranks.run([refusals], tmp_path)
+             "multiplies whole matrices, and other ranks have parts of it", None, "has other DTensors with gradients"]
+    answers, added = ranks.run([refusals, partial_grads], tmp_path)
+    whole = torch.ones(4)
+    for _ in range(2):
+        whole.sub_(3.0, alpha=0.1)
+    assert all(norm == 6.0 and torch.allclose(torch.tensor(got), whole) for got, norm in added), added
     for answer in answers:
         assert not isinstance(answer, str), answer
         assert all(said is None if word is None else word in str(said) for said, word in zip(answer, words)), answer

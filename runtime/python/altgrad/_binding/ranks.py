@@ -1,5 +1,7 @@
 """The processes that take a step together, and how they add up what each of them knows."""
 
+import hashlib
+
 import torch
 
 from .layout import is_dtensor, name_of
@@ -52,13 +54,27 @@ class Ranks:
             total += part
         return total[0] if own else total.item()
 
-    def check(self, optimizer):
-        """Raises where parameters of different meshes have to be added up."""
+    def agree(self, said):
+        """The first rank that does not say what rank 0 says, a string; None where all do."""
+        mine = int.from_bytes(hashlib.sha256(said.encode()).digest()[:6], "big")
+        digests = self.gather(torch.tensor([mine], dtype=torch.int64, device="cpu")).view(-1).tolist()
+        return next((rank for rank, digest in enumerate(digests) if digest != digests[0]), None)
+
+    def check(self, optimizer, said):
+        """Raises where parameters of different meshes have to be added up; and, before the first step of an optimizer,
+        where another rank has other DTensors to add up: `said` tells them."""
         if self.mixed:
             names = " and ".join([name_of(optimizer, param) for param in self.mixed])
             raise RuntimeError(
                 f"altgrad.optim.{type(optimizer).__name__}: {names} are DTensors of different meshes, and the step "
                 "adds up what all processes know: give an optimizer parameters of one mesh")
+        if self.mesh is None or optimizer._agreed:
+            return
+        if (other := self.agree(said)) is not None:
+            raise ValueError(
+                f"altgrad.optim.{type(optimizer).__name__}: rank {other} of {self.mesh} has other DTensors with "
+                "gradients than rank 0, another order of them, or other options, so that the ranks cannot add up their parts")
+        optimizer._agreed = True
 
 
 def ranks_of(optimizer):

@@ -34,6 +34,20 @@ def check_placements(owner, param):
         raise ValueError(f"altgrad.optim.{owner}: this rank is not in the mesh {param.device_mesh} of a parameter")
 
 
+def local_grad(param):
+    """The gradient of a parameter as it lies here, or None.
+
+    Of a DTensor it gets the parameter's placements first: tensor parallel layers leave sums that are to be added up.
+    """
+    grad = param.grad
+    if grad is None or not is_dtensor(grad):
+        return grad
+    if grad.placements != param.placements:
+        with torch.no_grad():
+            param.grad = grad = grad.redistribute(placements=param.placements)
+    return local_of(grad)
+
+
 def place_of(param):
     """The Place of a DTensor, or of a part that says its own; None of another tensor."""
     if not is_dtensor(param):

@@ -13,8 +13,9 @@ from .._core import TYPES, core, handle_of, knows
 from .._library import library
 from .._plan import Plan
 from .entries import Entries
-from .layout import FORMATS, check_extent, in_order, is_dense, local_of, matrix_of, same_order, units_of
+from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_order, units_of
 from .parts import Parts
+from .shards import local_grad
 from .sums import Sums
 from .torch_pool import torch_parallel_for
 from .values import Values
@@ -195,10 +196,10 @@ class TensorTable:
         return OTHER_GRADS if found == _ODD else found
 
     def _grads(self):
-        """The gradients as they lie here, None for those that are not there. Dispatches nothing."""
+        """The gradients as they lie here, None for those that are not there."""
         grads = list(map(_grad, self._tensors))
         for place, owner in self._parts:
-            grads[place] = local_of(owner.grad)
+            grads[place] = local_grad(owner)
         return grads
 
     def _look_at(self, grads, trusted=False):

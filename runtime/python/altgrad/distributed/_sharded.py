@@ -1,6 +1,5 @@
 """ZeRO-2: every rank has all parameters, and the gradients and states of its own part of them."""
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -268,9 +267,6 @@ def _check_same(owner, groups, group, *rest):
     """Raises ValueError on every rank unless all of them have the same parameters and options."""
     kinds = [[(tuple(param.shape), param.dtype, param.requires_grad) for param in of["params"]] for of in groups]
     said = repr([of.get("param_names") for of in groups]) + repr(kinds) + repr(rest)
-    mine = int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big")
-    device = groups[0]["params"][0].device
-    digests = Ranks([group]).gather(torch.tensor([mine], dtype=torch.int64, device=device)).view(-1).tolist()
-    if other := [rank for rank, digest in enumerate(digests) if digest != digests[0]]:
-        raise ValueError(f"{owner}: rank {other[0]} has other parameters, or another order of them, or other options "
+    if (other := Ranks([group]).agree(said)) is not None:
+        raise ValueError(f"{owner}: rank {other} has other parameters, or another order of them, or other options "
                          "than rank 0: shapes, dtypes, names and options have to be the same on all ranks")

@@ -11,7 +11,7 @@ from .._binding.table import TensorTable
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
                       check_states_apart, check_units, dtype_of, is_dense, local_of, name_of)
-from .._binding.shards import Place, check_parts, is_cut_within_blocks, local_states, place_of
+from .._binding.shards import Place, check_parts, is_cut_within_blocks, local_grad, local_states, place_of
 from .._binding.table import FRESH
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn
@@ -76,7 +76,7 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
     parts = [_Part(device, here, rules, asked, of) for device in devices for of in counted
              if (here := [row for row in rows if row.param.device == device and row.counted == of])]
     if any([part.bundle.exchanges or part.bundle.partials for part in parts]):
-        ranks.check(optimizer)
+        ranks.check(optimizer, repr([(row.at.shape, row.line, row.place) for row in rows if row.at and row.at.parted]))
     places = [(group, [optimizer._hyper_place(hyper.key) for hyper in part.bundle.sets[index].hypers])
               for part in parts for group, index in part.cells]
     waits = any([part.where.on_host for part in parts])
@@ -154,7 +154,7 @@ def _check_pair(optimizer, param, group, known_well):
             check_param(owner, local, group.get("fused"), code_dtypes(optimizer._words))
             # Before anybody asks what overlaps: a shrunken storage has neighbours.
             check_extent(local)
-        check_grad(owner, local, local_of(param.grad))
+        check_grad(owner, local, local_grad(param))
     except (TypeError, RuntimeError) as error:
         raise type(error)(f"{error}: {name_of(optimizer, param)}") from None
 

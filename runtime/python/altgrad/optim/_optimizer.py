@@ -72,6 +72,7 @@ class Optimizer(RuleNames, Traced):
     fused_amp: bool
     _ranks = None
     _together = Ranks()
+    _agreed = False  # whether all ranks are known to have the same DTensors
     _left_behind = False
     _warned = False
     fallback: bool = True
@@ -224,8 +225,8 @@ class Optimizer(RuleNames, Traced):
             scale, scaler = self._scaling.scale, self._scaling.variant
         given = {"scale": number_of(scale, 1.0), "flag": number_of(found, 0.0)}
         if self._running:
-            raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a "
-                               "step of this optimizer runs; call it afterwards")
+            raise RuntimeError(f"altgrad.optim.{type(self).__name__}: step() was called while a step of this optimizer "
+                               "runs; call it afterwards")
         if BOUND in self.param_groups[0]:
             given["max_norm"] = number_and_kind(self.max_grad_norm)[0]
         asked = (scaler, torch.is_inference_mode_enabled(), self._ranks, self.fallback,
@@ -326,8 +327,7 @@ class Optimizer(RuleNames, Traced):
             self._tallies.place(built.tables)
             place(self, built)
             place_history(self.param_groups[0], built)
-        self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward
-                           else (), self._turns)
+        self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward else (), self._turns)
         if theirs:
             warn_once(self, theirs)
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
