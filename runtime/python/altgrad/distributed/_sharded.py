@@ -72,7 +72,7 @@ class Sharded(torch.optim.Optimizer):
         groups = [{**{key: value for key, value in of.items() if key not in _ASIDE},
                    "params": [self._parts.get(param, param) for param in of["params"]]} for of in self.param_groups]
         self._inner = kind(groups, process_group=group, **words)
-        self.defaults = self._inner.defaults
+        self.defaults: dict[str, Any] = self._inner.defaults
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             for key, value in theirs.items():
                 mine.setdefault(key, value)

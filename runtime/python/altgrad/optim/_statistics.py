@@ -29,8 +29,10 @@ class Tallies:
     def place(self, tables):
         """Lets the steps of these tables, which are new, count here."""
         self._bring([table.where.device for table in tables])
-        for table in tables:
-            counts = self._on[table.where.device]
+        for place, table in enumerate(tables):
+            counts, device = self._on[table.where.device], table.where.device
+            if any([other.where.device == device for other in tables[:place]]):  # which counts already
+                counts = {key: count.clone() for key, count in counts.items()}
             table.place([(index, counts[scalar.key])
                          for index, scalar in enumerate(table.bundle.singles)
                          if scalar.key in counts and scalar.access == INOUT])
