@@ -6,10 +6,10 @@ using namespace altgrad;
 
 static constexpr CpuTuning noCpu{},
     avx512{/*bf16ByHalves=*/true, /*slowInARow=*/0, /*passElements=*/0,
-           /*sumRegisters=*/24, /*quickQuotients=*/true, /*longestChain=*/80,
+           /*sumRegisters=*/24, /*quickQuotients=*/true,
            /*quickBooks=*/true, /*drawBytes=*/512 << 10},
     avx2{/*bf16ByHalves=*/true, /*slowInARow=*/2, /*passElements=*/512,
-         /*sumRegisters=*/10, /*quickQuotients=*/false, /*longestChain=*/0,
+         /*sumRegisters=*/10, /*quickQuotients=*/false,
          /*quickBooks=*/false, /*drawBytes=*/512 << 10};
 static constexpr GpuTuning noGpu{},
     anyGpu{/*accessBytes=*/16,       /*uniformRegisters=*/24,

@@ -24,9 +24,6 @@ struct CpuTuning {
   unsigned sumRegisters;
   // A root's quotient by a scalar is faster by products than by a division.
   bool quickQuotients;
-  // Cycles: a body whose operations wait for each other longer goes in two stages,
-  // beside the next vector's. 0: none does.
-  unsigned longestChain;
   // Sixteen numbers find their place in a code book by permutations.
   bool quickBooks;
   // Of a thread's stack, for the draws of a chunk: threads have 8 MB as a rule, and

@@ -124,28 +124,6 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> memory;
 };
 
-// A wide body in two halves of its longest chain of operations.
-class TwoStages {
-public:
-  /// Without stages where that chain takes fewer cycles than `longest`, or that is 0.
-  TwoStages(mlir::Region &body, unsigned longest);
-
-  bool exists() const { return !crossing.empty(); }
-  /// What the first stage has for the second.
-  mlir::ValueRange getCrossing() const { return crossing; }
-  bool isUsed(mlir::Value value, bool byFirst) const;
-  /// Operands of the terminator.
-  llvm::SmallVector<size_t> emittedBy(bool byFirst) const;
-
-private:
-  void sink(mlir::Value value);
-  bool isConstant(mlir::Value value) const;
-
-  mlir::Block &body;
-  llvm::SetVector<mlir::Value> first;
-  llvm::SmallVector<mlir::Value> crossing;
-};
-
 class HostLowering {
 public:
   HostLowering(StepOp step, const Target &target)
@@ -166,18 +144,13 @@ private:
                 int64_t width, mlir::Value from, mlir::Value to);
   llvm::SmallVector<mlir::Value> load(KernelBuilder &kernel, HostChunk &chunk,
                                       mlir::Region &body, int64_t width,
-                                      mlir::Value index, bool prefetch,
-                                      llvm::function_ref<bool(mlir::Value)> wanted = {});
+                                      mlir::Value index, bool prefetch);
   mlir::Value indexOf(HostChunk &chunk, mlir::Value index);
   llvm::SmallVector<mlir::Value> compute(HostChunk &chunk, mlir::Region &body,
                                          llvm::SmallVector<mlir::Value> loaded,
                                          mlir::Value index);
   void emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
             int64_t width, mlir::Value index, mlir::Value value);
-
-  // TwoStages.cpp
-  void overlapped(KernelBuilder &kernel, HostChunk &chunk,
-                  const TwoStages &stages, mlir::Value from, mlir::Value to);
 
   // Tiles.cpp
   HostTile makeTile(KernelBuilder &kernel, Columns &columns, SweepOp sweep);

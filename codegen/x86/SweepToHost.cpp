@@ -100,9 +100,6 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
     }
     if (words)
       words->lower(whole, work.loads, work.stores, work.known);
-    else if (TwoStages stages(sweep.getWide().front(), target.cpu.longestChain);
-             !sweep.getQuick() && stages.exists())
-      overlapped(kernel, work, stages, done, whole);
     else
       elements(kernel, work, sweep.getWide().front(), width, done, whole);
     elements(kernel, work, sweep.getBody(), 1, whole, count);
@@ -127,16 +124,11 @@ Value altgrad::both(ImplicitLocOpBuilder &builder, Value before, Value value) {
 // follows best without being asked: a Zen 4 loses up to a third by prefetching.
 SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
                                       Region &body, int64_t width, Value index,
-                                      bool prefetch,
-                                      function_ref<bool(Value)> wanted) {
+                                      bool prefetch) {
   SmallVector<Value> loaded;
   for (auto [argument, stream, pointer] :
        llvm::zip(body.getArguments(), chunk.sweep.getLoads(), chunk.loads)) {
     Type type = argument.getType();
-    if (wanted && !wanted(argument)) {
-      loaded.push_back(argument);
-      continue;
-    }
     if (Value one = chunk.shared.lookupOrNull(stream)) {
       loaded.push_back(width == 1 ? one
                                   : Value(vector::BroadcastOp::create(

@@ -1,5 +1,4 @@
-"""Long bodies, which hosts compute in two stages: lengths around vectors, and streams that one stage overwrites and the
-other one reads."""
+"""Lengths around vectors, and streams that a body overwrites early and reads late."""
 
 import numpy as np
 import pytest
@@ -52,4 +51,4 @@ def test_old_content_is_read_before_it_is_overwritten():
     values = {"w": rng.random(n, np.float32).view(np.uint32), "m": rng.random(n, np.float32).view(np.uint32),
               "k": rng.integers(0, 1 << 15, n).astype(np.uint16), "c": np.zeros(n, np.uint16)}
     memory = Memory(compiled.signature, compiled.rows([[n]]), [0]).fill(values)
-    compare.agree(compiled, compare.executors(compiled, None), memory, values, "two stages")
+    compare.agree(compiled, compare.executors(compiled, None), memory, values, "old content")
