@@ -4,20 +4,16 @@
 using namespace mlir;
 using namespace altgrad;
 
-Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first,
-                     int64_t tileRows) {
-  ImplicitLocOpBuilder &builder = kernel.builder;
+Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first, int64_t tileRows) {
+  CodeBuilder &builder = kernel.builder;
   auto least = [&](Value whole, Value from, int64_t most) -> Value {
-    return arith::MinSIOp::create(
-        builder, arith::SubIOp::create(builder, whole, from), kernel.i64(most));
+    return builder.least(builder.sub(whole, from), kernel.i64(most));
   };
   Tile tile;
   tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_LENGTH);
   Value rows = kernel.rowHeader(row, ALTGRAD_ROW_ROWS);
-  tile.row = arith::DivUIOp::create(builder, first, tile.rowLength);
-  tile.column = arith::SubIOp::create(
-      builder, first,
-      arith::MulIOp::create(builder, tile.row, tile.rowLength));
+  tile.row = builder.div(first, tile.rowLength);
+  tile.column = builder.sub(first, builder.mul(tile.row, tile.rowLength));
   tile.rows = least(rows, tile.row, tileRows);
   tile.columns = least(tile.rowLength, tile.column, tileColumns);
   return tile;
@@ -27,30 +23,25 @@ Tile altgrad::tileAt(KernelBuilder &kernel, Row row, Value first,
 static DenseSet<Value> dependents(Region &body) {
   DenseSet<Value> found;
   for (Operation &op : body.front())
-    if (isTileMax(&op) || llvm::any_of(op.getOperands(), [&](Value value) {
-          return found.contains(value);
-        }))
+    if (isTileMax(&op) || llvm::any_of(op.getOperands(), [&](Value value) { return found.contains(value); }))
       found.insert_range(op.getResults());
   return found;
 }
 
 static Operation *maximumOf(Region &body) {
-  return &*llvm::find_if(body.front(),
-                         [](Operation &op) { return isTileMax(&op); });
+  return &*llvm::find_if(body.front(), [](Operation &op) { return isTileMax(&op); });
 }
 
 // The number that a body takes the largest of, and what that is.
 static Value numberOf(Region &body) { return maximumOf(body)->getOperand(0); }
 static Value largestOf(Region &body) { return maximumOf(body)->getResult(0); }
 
-Columns::Columns(SweepOp sweep)
-    : sweep(sweep), whole(sweep.clone()), tileRows(sweep.getTileRows()) {
+Columns::Columns(SweepOp sweep) : sweep(sweep), whole(sweep.clone()), tileRows(sweep.getTileRows()) {
   assert(sweep.getNumResults() == 0 && !sweep.getQuick());
   MLIRContext *context = sweep.getContext();
   OpBuilder nowhere(context); // the stream is in no block
-  tileStream = SpillOp::create(
-      nowhere, sweep.getLoc(),
-      TensorsType::get(context, FormatAttr::getNamed(context, "f32")));
+  tileStream =
+      SpillOp::create(nowhere, sweep.getLoc(), TensorsType::get(context, FormatAttr::getNamed(context, "f32")));
   DenseSet<Value> late = dependents(sweep.getBody());
   SmallVector<Value> streams;
   SmallVector<unsigned> kept;
@@ -95,39 +86,30 @@ SmallVector<Value> Columns::sharedOf(Region &body) {
   DenseSet<Value> late = dependents(body);
   llvm::SetVector<Value> met;
   for (Operation &op : body.front().without_terminator()) {
-    if (&op == maximum || llvm::none_of(op.getOperands(), [&](Value value) {
-          return ofElement.contains(value);
-        }))
+    if (&op == maximum || llvm::none_of(op.getOperands(), [&](Value value) { return ofElement.contains(value); }))
       continue;
     ofElement.insert_range(op.getResults());
     for (Value value : op.getOperands())
       if (late.contains(value) && !ofElement.contains(value))
         met.insert(value);
   }
-  if (llvm::all_of(met, [](Value value) {
-        return getElementTypeOrSelf(value.getType()).isF32();
-      }))
+  if (llvm::all_of(met, [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); }))
     return met.takeVector();
   return {maximum->getResult(0)};
 }
 
 Value Columns::firstBlock(KernelBuilder &kernel, const Tile &tile) {
-  ImplicitLocOpBuilder &builder = kernel.builder;
-  Value down = arith::DivUIOp::create(builder, tile.row, kernel.i64(tileRows));
+  CodeBuilder &builder = kernel.builder;
+  Value down = builder.div(tile.row, kernel.i64(tileRows));
   Value across = tile.column, length = tile.rowLength;
   if (isSquare()) {
-    across = arith::DivUIOp::create(builder, across, kernel.i64(tileColumns));
-    length = arith::DivUIOp::create(
-        builder,
-        arith::AddIOp::create(builder, length, kernel.i64(tileColumns - 1)),
-        kernel.i64(tileColumns));
+    across = builder.div(across, kernel.i64(tileColumns));
+    length = builder.div(builder.add(length, kernel.i64(tileColumns - 1)), kernel.i64(tileColumns));
   }
-  return arith::AddIOp::create(
-      builder, arith::MulIOp::create(builder, down, length), across);
+  return builder.add(builder.mul(down, length), across);
 }
 
-SmallVector<Value> Columns::ofBlock(KernelBuilder &kernel, Region &body,
-                                    const IRMapping &known, Value largest) {
+SmallVector<Value> Columns::ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value largest) {
   IRMapping all(known);
   all.map(largestOf(body), largest);
   SmallVector<Value> wanted;
@@ -138,13 +120,11 @@ SmallVector<Value> Columns::ofBlock(KernelBuilder &kernel, Region &body,
   return cloneValues(kernel.builder, body, wanted, {{}, all, kernel.i64(0)});
 }
 
-Value Columns::ofElement(KernelBuilder &kernel, Region &body, const Store &store,
-                         const IRMapping &known, Value number,
+Value Columns::ofElement(KernelBuilder &kernel, Region &body, const Store &store, const IRMapping &known, Value number,
                          ArrayRef<Value> shared) {
   IRMapping all(known);
   all.map(numberOf(body), number);
   all.map(sharedOf(body), shared);
   Value wanted = body.front().getTerminator()->getOperand(store.emitted);
-  return cloneValues(kernel.builder, body, wanted,
-                     {{}, all, kernel.i64(0)})[0];
+  return cloneValues(kernel.builder, body, wanted, {{}, all, kernel.i64(0)})[0];
 }

@@ -9,12 +9,11 @@ namespace altgrad {
 
 /// Where a tile lies, in i64: its columns and rows may be fewer than a whole one's.
 struct Tile {
-  mlir::Value rowLength;      // columns of the tensor
-  mlir::Value row, column;    // its first, of the tensor
-  mlir::Value rows, columns;  // its own
+  Value rowLength;     // columns of the tensor
+  Value row, column;   // its first, of the tensor
+  Value rows, columns; // its own
 };
-Tile tileAt(KernelBuilder &kernel, Row row, mlir::Value first,
-            int64_t tileRows);
+Tile tileAt(KernelBuilder &kernel, Row row, Value first, int64_t tileRows);
 
 class Columns {
 public:
@@ -26,44 +25,37 @@ public:
 
   /// One f32 for each element of a tile, in rows of `tileColumns`: a stream that
   /// lies in memory of the kernel.
-  mlir::Value tile() const { return tileStream; }
+  Value tile() const { return tileStream; }
   /// What was taken out: lists of codes, and of scales.
   struct Store {
-    mlir::Value stream;
+    Value stream;
     unsigned emitted; // of the terminator's operands
-    bool ofBlock() const {
-      return mlir::cast<TensorsType>(stream.getType()).getBlock().isOverRows();
-    }
+    bool ofBlock() const { return mlir::cast<TensorsType>(stream.getType()).getBlock().isOverRows(); }
   };
-  llvm::ArrayRef<Store> stores() const { return taken; }
-  mlir::Region &narrow() { return whole.getBody(); }
-  mlir::Region &wide() { return whole.getWide().front(); }
+  ArrayRef<Store> stores() const { return taken; }
+  Region &narrow() { return whole.getBody(); }
+  Region &wide() { return whole.getWide().front(); }
   /// Its rows, and whether it is a block itself.
   int64_t rows() const { return tileRows; }
   bool isSquare() const { return tileRows == squareBlock; }
   /// Where in a stream of blocks the tile's first one is.
-  mlir::Value firstBlock(KernelBuilder &kernel, const Tile &tile);
+  Value firstBlock(KernelBuilder &kernel, const Tile &tile);
   /// What a column, a vector of neighbours or a square stores once, and then what all
   /// of its elements share: f32.
-  llvm::SmallVector<mlir::Value> ofBlock(KernelBuilder &kernel,
-                                         mlir::Region &body,
-                                         const mlir::IRMapping &known,
-                                         mlir::Value largest);
+  SmallVector<Value> ofBlock(KernelBuilder &kernel, Region &body, const IRMapping &known, Value largest);
   /// What goes to `store` of an element whose number in the tile is `number`.
-  mlir::Value ofElement(KernelBuilder &kernel, mlir::Region &body,
-                        const Store &store, const mlir::IRMapping &known,
-                        mlir::Value number,
-                        llvm::ArrayRef<mlir::Value> shared);
+  Value ofElement(KernelBuilder &kernel, Region &body, const Store &store, const IRMapping &known, Value number,
+                  ArrayRef<Value> shared);
   /// How many values elements of a column or a square share.
   unsigned countShared() { return sharedOf(narrow()).size(); }
 
 private:
-  llvm::SmallVector<mlir::Value> sharedOf(mlir::Region &body);
+  SmallVector<Value> sharedOf(Region &body);
 
   SweepOp sweep, whole; // `whole` is in no block
   int64_t tileRows;
-  mlir::Value tileStream;
-  llvm::SmallVector<Store> taken;
+  Value tileStream;
+  SmallVector<Store> taken;
 };
 
 } // namespace altgrad

@@ -9,103 +9,84 @@ using namespace altgrad;
 constexpr int64_t numbers = ALTGRAD_HISTORY - 1;
 constexpr int32_t infinityBits = 0x7F800000;
 
-static Value compare(ImplicitLocOpBuilder &b, arith::CmpFPredicate how, Value x,
-                     float y) {
-  return arith::CmpFOp::create(
-      b, how, x, arith::ConstantOp::create(b, b.getF32FloatAttr(y)));
+static Value compare(CodeBuilder &b, arith::CmpFPredicate how, Value x, float y) {
+  return arith::CmpFOp::create(b, how, x, arith::ConstantOp::create(b, b.getF32FloatAttr(y)));
 }
 
 // The whole part of a number from 0 on and below that of places; 0 of all others.
-static Value wholeWithin(ImplicitLocOpBuilder &b, Value number, Type type) {
+static Value wholeWithin(CodeBuilder &b, Value number, Type type) {
   Value some = compare(b, arith::CmpFPredicate::OGE, number, 0);
   Value within = compare(b, arith::CmpFPredicate::OLT, number, numbers);
   Value none = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
-  number = arith::SelectOp::create(b, arith::AndIOp::create(b, some, within),
-                                   number, none);
+  number = b.choose(b.both(some, within), number, none);
   return arith::FPToSIOp::create(b, type, number);
 }
 
 // Where the next number goes; whatever lies there, it is one of the places.
 static Value placeOf(KernelBuilder &kernel, Value history) {
-  ImplicitLocOpBuilder &b = kernel.builder;
+  CodeBuilder &b = kernel.builder;
   Value place = kernel.load(b.getF32Type(), history, sizeof(float));
   return wholeWithin(b, place, b.getI64Type());
 }
 
 static Value numberAt(KernelBuilder &kernel, Value history, Value place) {
-  return kernel.offset(
-      history, arith::AddIOp::create(kernel.builder, place, kernel.i64(1)),
-      sizeof(float));
+  return kernel.offset(history, kernel.builder.add(place, kernel.i64(1)), sizeof(float));
 }
 
 // Bits of numbers that are not negative are in their order, and those of all
 // others beyond the infinity's.
-static Value isNumber(ImplicitLocOpBuilder &b, Value bits) {
-  Value infinity =
-      arith::ConstantOp::create(b, b.getI32IntegerAttr(infinityBits));
+static Value isNumber(CodeBuilder &b, Value bits) {
+  Value infinity = arith::ConstantOp::create(b, b.getI32IntegerAttr(infinityBits));
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, bits, infinity);
 }
 
 // The largest bits below which no more numbers lie than the rank says, found
 // bit by bit: a count of all numbers for each, instead of sorting.
 Value ScalarLowering::percentile(PercentileOp op) {
-  ImplicitLocOpBuilder &b = kernel.builder;
+  CodeBuilder &b = kernel.builder;
   Type i32 = b.getI32Type();
   Value history = pointerTo(op.getHistory());
-  Value newest = arith::BitcastOp::create(b, i32, known.lookup(op.getNewest()));
-  Value replaced = arith::SelectOp::create(
-      b, isNumber(b, newest), placeOf(kernel, history), kernel.i64(-1));
+  Value newest = b.cast(i32, known.lookup(op.getNewest()));
+  Value replaced = b.choose(isNumber(b, newest), placeOf(kernel, history), kernel.i64(-1));
   auto countBelow = [&](Value limit) -> Value {
-    return kernel.loopWith(
-        kernel.i64(0), kernel.i64(numbers), kernel.i64(1), kernel.i32(0),
-        [&](Value place, SmallVector<Value> count) -> SmallVector<Value> {
-          Value kept =
-              kernel.load(i32, numberAt(kernel, history, place), sizeof(float));
-          Value isNewest = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
-                                                 place, replaced);
-          Value bits = arith::SelectOp::create(b, isNewest, newest, kept);
-          Value below =
-              arith::CmpIOp::create(b, arith::CmpIPredicate::ult, bits, limit);
-          return {arith::AddIOp::create(b, count[0],
-                                        arith::ExtUIOp::create(b, i32, below))};
-        })[0];
+    return kernel.loopWith(kernel.i64(0), kernel.i64(numbers), kernel.i64(1), kernel.i32(0),
+                           [&](Value place, SmallVector<Value> count) -> SmallVector<Value> {
+                             Value kept = kernel.load(i32, numberAt(kernel, history, place), sizeof(float));
+                             Value isNewest = b.equal(place, replaced);
+                             Value bits = b.choose(isNewest, newest, kept);
+                             Value below = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, bits, limit);
+                             return {b.add(count[0], b.widen(i32, below))};
+                           })[0];
   };
   Value count = countBelow(kernel.i32(infinityBits));
-  Value last = arith::SubIOp::create(b, count, kernel.i32(1));
-  Value share =
-      arith::MulFOp::create(b, known.lookup(op.getPercent()),
-                            arith::SIToFPOp::create(b, b.getF32Type(), count));
+  Value last = b.sub(count, kernel.i32(1));
+  Value share = b.mulF(known.lookup(op.getPercent()), arith::SIToFPOp::create(b, b.getF32Type(), count));
   Value hundred = arith::ConstantOp::create(b, b.getF32FloatAttr(numbers));
-  share = arith::DivFOp::create(b, share, hundred);
+  share = b.divF(share, hundred);
   Value index = wholeWithin(b, share, i32);
   // A percent of 100 and more asks for the last.
-  index = arith::SelectOp::create(
-      b, compare(b, arith::CmpFPredicate::OGE, share, numbers), last, index);
-  index = arith::MinSIOp::create(b, index, last);
-  Value found = kernel.loopWith(
-      kernel.i64(0), kernel.i64(31), kernel.i64(1), kernel.i32(0),
-      [&](Value step, SmallVector<Value> bits) -> SmallVector<Value> {
-        Value shift = arith::TruncIOp::create(b, i32, step);
-        Value bit = arith::ShRUIOp::create(b, kernel.i32(1 << 30), shift);
-        Value more = arith::OrIOp::create(b, bits[0], bit);
-        Value fits = arith::CmpIOp::create(b, arith::CmpIPredicate::sle,
-                                           countBelow(more), index);
-        return {arith::SelectOp::create(b, fits, more, bits[0])};
-      })[0];
-  return arith::BitcastOp::create(b, b.getF32Type(), found);
+  index = b.choose(compare(b, arith::CmpFPredicate::OGE, share, numbers), last, index);
+  index = b.least(index, last);
+  Value found = kernel.loopWith(kernel.i64(0), kernel.i64(31), kernel.i64(1), kernel.i32(0),
+                                [&](Value step, SmallVector<Value> bits) -> SmallVector<Value> {
+                                  Value shift = b.narrow(i32, step);
+                                  Value bit = b.right(kernel.i32(1 << 30), shift);
+                                  Value more = b.either(bits[0], bit);
+                                  Value fits = b.atMost(countBelow(more), index);
+                                  return {b.choose(fits, more, bits[0])};
+                                })[0];
+  return b.cast(b.getF32Type(), found);
 }
 
 void ScalarLowering::remember(Value number, Value history) {
-  ImplicitLocOpBuilder &b = kernel.builder;
-  Value bits = arith::BitcastOp::create(b, b.getI32Type(), number);
+  CodeBuilder &b = kernel.builder;
+  Value bits = b.cast(b.getI32Type(), number);
   kernel.when(isNumber(b, bits), [&] {
     Value place = placeOf(kernel, history);
     kernel.store(number, numberAt(kernel, history, place), sizeof(float));
-    Value next = arith::AddIOp::create(b, place, kernel.i64(1));
-    Value full = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, next,
-                                       kernel.i64(numbers));
-    next = arith::SelectOp::create(b, full, kernel.i64(0), next);
-    kernel.store(arith::SIToFPOp::create(b, b.getF32Type(), next), history,
-                 sizeof(float));
+    Value next = b.add(place, kernel.i64(1));
+    Value full = b.equal(next, kernel.i64(numbers));
+    next = b.choose(full, kernel.i64(0), next);
+    kernel.store(arith::SIToFPOp::create(b, b.getF32Type(), next), history, sizeof(float));
   });
 }

@@ -6,40 +6,27 @@ using namespace altgrad;
 
 static constexpr unsigned wordBytes = 8;
 
-KernelBuilder::KernelBuilder(ImplicitLocOpBuilder &builder, StepOp step,
-                             unsigned addressSpace)
+KernelBuilder::KernelBuilder(CodeBuilder &builder, StepOp step, unsigned addressSpace)
     : builder(builder), step(step), layout(layoutOf(step)),
-      pointer(
-          LLVM::LLVMPointerType::get(builder.getContext(), addressSpace)),
-      rowWords(workspaceOf(step).rowWords) {}
+      pointer(LLVM::LLVMPointerType::get(builder.getContext(), addressSpace)), rowWords(workspaceOf(step).rowWords) {}
 
-Value KernelBuilder::i64(int64_t value) {
-  return arith::ConstantIntOp::create(builder, builder.getI64Type(), value);
-}
+Value KernelBuilder::i64(int64_t value) { return arith::ConstantIntOp::create(builder, builder.getI64Type(), value); }
 
-Value KernelBuilder::i32(int32_t value) {
-  return arith::ConstantIntOp::create(builder, builder.getI32Type(), value);
-}
+Value KernelBuilder::i32(int32_t value) { return arith::ConstantIntOp::create(builder, builder.getI32Type(), value); }
 
 Value KernelBuilder::offset(Value base, Value index, unsigned bytes) {
-  Value distance = arith::MulIOp::create(builder, index, i64(bytes));
-  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base,
-                             ArrayRef<LLVM::GEPArg>{distance});
+  Value distance = builder.mul(index, i64(bytes));
+  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base, ArrayRef<LLVM::GEPArg>{distance});
 }
 
 Value KernelBuilder::offset32(Value base, Value index, unsigned bytes) {
-  Value distance = arith::ExtUIOp::create(
-      builder, builder.getI64Type(),
-      arith::MulIOp::create(builder, index, i32(bytes)));
-  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base,
-                             ArrayRef<LLVM::GEPArg>{distance});
+  Value distance = builder.widen(builder.getI64Type(), builder.mul(index, i32(bytes)));
+  return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base, ArrayRef<LLVM::GEPArg>{distance});
 }
 
-Value KernelBuilder::load(Type type, Value from, unsigned alignment,
-                          bool invariant) {
+Value KernelBuilder::load(Type type, Value from, unsigned alignment, bool invariant) {
   return LLVM::LoadOp::create(builder, type, from, alignment,
-                              /*isVolatile=*/false, /*isNonTemporal=*/false,
-                              invariant);
+                              /*isVolatile=*/false, /*isNonTemporal=*/false, invariant);
 }
 
 Value KernelBuilder::loadTable(Type type, Value from) {
@@ -47,8 +34,7 @@ Value KernelBuilder::loadTable(Type type, Value from) {
     return load(type, from, wordBytes, /*invariant=*/true);
   return LLVM::LoadOp::create(builder, type, from, wordBytes, /*isVolatile=*/false,
                               /*isNonTemporal=*/false, /*isInvariant=*/false,
-                              /*isInvariantGroup=*/false,
-                              LLVM::AtomicOrdering::monotonic, "device");
+                              /*isInvariantGroup=*/false, LLVM::AtomicOrdering::monotonic, "device");
 }
 
 void KernelBuilder::store(Value value, Value to, unsigned alignment) {
@@ -56,53 +42,42 @@ void KernelBuilder::store(Value value, Value to, unsigned alignment) {
 }
 
 static Attribute rolled(OpBuilder &builder) {
-  auto unroll = LLVM::LoopUnrollAttr::get(
-      builder.getContext(), /*disable=*/builder.getBoolAttr(true), {}, {}, {}, {},
-      {}, {});
-  return LLVM::LoopAnnotationAttr::get(builder.getContext(), {}, {}, {}, unroll,
-                                       {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});
+  auto unroll =
+      LLVM::LoopUnrollAttr::get(builder.getContext(), /*disable=*/builder.getBoolAttr(true), {}, {}, {}, {}, {}, {});
+  return LLVM::LoopAnnotationAttr::get(builder.getContext(), {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},
+                                       {});
 }
 
-SmallVector<Value> KernelBuilder::loopWith(
-    Value from, Value to, Value by, ValueRange initial,
-    function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body) {
-  auto loop = scf::ForOp::create(
-      builder, from, to, by, initial,
-      [&](OpBuilder &inner, Location, Value index, ValueRange carried) {
-        OpBuilder::InsertionGuard guard(builder);
-        builder.setInsertionPoint(inner.getInsertionBlock(),
-                                  inner.getInsertionPoint());
-        SmallVector<Value> next = body(index, SmallVector<Value>(carried));
-        scf::YieldOp::create(builder, next);
-      });
+SmallVector<Value> KernelBuilder::loopWith(Value from, Value to, Value by, ValueRange initial,
+                                           function_ref<SmallVector<Value>(Value, SmallVector<Value>)> body) {
+  auto loop = scf::ForOp::create(builder, from, to, by, initial,
+                                 [&](OpBuilder &inner, Location, Value index, ValueRange carried) {
+                                   OpBuilder::InsertionGuard guard(builder);
+                                   builder.setInsertionPoint(inner.getInsertionBlock(), inner.getInsertionPoint());
+                                   SmallVector<Value> next = body(index, SmallVector<Value>(carried));
+                                   scf::YieldOp::create(builder, next);
+                                 });
   if (keepsRolled)
     loop->setAttr("llvm.loop_annotation", rolled(builder));
   return SmallVector<Value>(loop.getResults());
 }
 
-void KernelBuilder::loop(Value from, Value to, Value by,
-                         function_ref<void(Value)> body) {
+void KernelBuilder::loop(Value from, Value to, Value by, function_ref<void(Value)> body) {
   loopWith(from, to, by, {}, [&](Value index, SmallVector<Value> none) {
     body(index);
     return none;
   });
 }
 
-void KernelBuilder::loopDown(Value from, Value to, Value by,
-                             function_ref<void(Value)> body) {
+void KernelBuilder::loopDown(Value from, Value to, Value by, function_ref<void(Value)> body) {
   OpBuilder::InsertionGuard guard(builder);
   auto loop = scf::WhileOp::create(builder, from.getType(), from);
-  Value index = builder.createBlock(&loop.getBefore(), {}, from.getType(),
-                                    builder.getLoc())
-                    ->getArgument(0);
-  Value inside = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, index,
-                                       to);
+  Value index = builder.createBlock(&loop.getBefore(), {}, from.getType(), builder.getLoc())->getArgument(0);
+  Value inside = builder.atLeast(index, to);
   scf::ConditionOp::create(builder, inside, index);
-  index = builder.createBlock(&loop.getAfter(), {}, from.getType(),
-                              builder.getLoc())
-              ->getArgument(0);
+  index = builder.createBlock(&loop.getAfter(), {}, from.getType(), builder.getLoc())->getArgument(0);
   body(index);
-  Value next = arith::SubIOp::create(builder, index, by);
+  Value next = builder.sub(index, by);
   scf::YieldOp::create(builder, next);
 }
 
@@ -121,35 +96,28 @@ Row KernelBuilder::row(Value index) {
 }
 
 Value KernelBuilder::rowHeader(Row row, altgrad_row_word word) {
-  return loadTable(builder.getI64Type(),
-                   offset(row.pointer, i64(word), wordBytes));
+  return loadTable(builder.getI64Type(), offset(row.pointer, i64(word), wordBytes));
 }
 
-Value KernelBuilder::beginsTensor(Row row) {
-  return arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
-                               rowHeader(row, ALTGRAD_ROW_TENSOR), row.index);
-}
+Value KernelBuilder::beginsTensor(Row row) { return builder.equal(rowHeader(row, ALTGRAD_ROW_TENSOR), row.index); }
 
 Value KernelBuilder::chunksOf(Row row, FoldOp fold) {
   Value chunks = rowHeader(row, ALTGRAD_ROW_CHUNKS);
   if (!fold.getTensor())
     return chunks;
-  Value whole =
-      arith::MulIOp::create(builder, rowHeader(row, ALTGRAD_ROW_ROWS),
-                            rowHeader(row, ALTGRAD_ROW_LENGTH));
+  Value whole = builder.mul(rowHeader(row, ALTGRAD_ROW_ROWS), rowHeader(row, ALTGRAD_ROW_LENGTH));
   Value own = arith::MaxUIOp::create(builder, rowHeader(row, ALTGRAD_ROW_NUMEL),
                                      i64(1)); // of an empty tensor
-  Value units = arith::DivUIOp::create(builder, whole, own);
-  chunks = arith::MulIOp::create(builder, chunks, units);
-  return arith::SelectOp::create(builder, beginsTensor(row), chunks, i64(0));
+  Value units = builder.div(whole, own);
+  chunks = builder.mul(chunks, units);
+  return builder.choose(beginsTensor(row), chunks, i64(0));
 }
 
 std::pair<Value, Value> KernelBuilder::rowsOf(std::optional<uint64_t> set) {
   if (!set || step.getSetCount() == 1)
     return {i64(0), member(Member::RowCount)};
   auto bound = [&](uint64_t index) {
-    return loadTable(builder.getI64Type(),
-                     offset(member(Member::Sets), i64(index), wordBytes));
+    return loadTable(builder.getI64Type(), offset(member(Member::Sets), i64(index), wordBytes));
   };
   return {bound(*set), bound(*set + 1)};
 }
@@ -161,16 +129,13 @@ Value KernelBuilder::stream(Value tensors, Row row) {
     bool units = step.hasUnits();
     Row whole = units ? this->row(rowHeader(row, ALTGRAD_ROW_TENSOR)) : row;
     Value first = rowHeader(whole, ALTGRAD_ROW_FIRST_CHUNK);
-    Value before = arith::MulIOp::create(builder, i64(bytesBefore(spill) / bytes),
-                                         member(Member::ChunkCount));
-    Value chunk = arith::AddIOp::create(builder, before, first);
-    Value memory =
-        offset(member(Member::Spills), chunk, ALTGRAD_CHUNK * bytes);
+    Value before = builder.mul(i64(bytesBefore(spill) / bytes), member(Member::ChunkCount));
+    Value chunk = builder.add(before, first);
+    Value memory = offset(member(Member::Spills), chunk, ALTGRAD_CHUNK * bytes);
     if (!units)
       return memory;
-    Value unit = arith::SubIOp::create(builder, row.index, whole.index);
-    Value elements = arith::MulIOp::create(builder, unit,
-                                           rowHeader(row, ALTGRAD_ROW_NUMEL));
+    Value unit = builder.sub(row.index, whole.index);
+    Value elements = builder.mul(unit, rowHeader(row, ALTGRAD_ROW_NUMEL));
     return offset(memory, elements, bytes);
   }
   return loadTable(pointer, argumentPointer(cast<BlockArgument>(tensors), row));
@@ -180,9 +145,7 @@ Value KernelBuilder::stream(Value tensors, Row row) {
 Value KernelBuilder::argumentPointer(BlockArgument argument, Row row) {
   const Binding &binding = layout.bindings[argument.getArgNumber()];
   auto table = [&](Member which, Value index, unsigned width) {
-    Value entry = arith::AddIOp::create(
-        builder, arith::MulIOp::create(builder, index, i64(width)),
-        i64(binding.slot));
+    Value entry = builder.add(builder.mul(index, i64(width)), i64(binding.slot));
     return offset(member(which), entry, wordBytes);
   };
   if (binding.isStream && step.getAccess(argument) == "in")
@@ -190,29 +153,21 @@ Value KernelBuilder::argumentPointer(BlockArgument argument, Row row) {
   if (!binding.isStream && step.getScope(argument) == Scope::Step)
     return offset(member(Member::Scalars), i64(binding.slot), wordBytes);
   if (!binding.isStream && step.getScope(argument) == Scope::Group)
-    return table(Member::Groups, rowHeader(row, ALTGRAD_ROW_GROUP),
-                 layout.groupScalars);
-  return offset(row.pointer, i64(ALTGRAD_ROW_HEADER + binding.slot),
-                wordBytes);
+    return table(Member::Groups, rowHeader(row, ALTGRAD_ROW_GROUP), layout.groupScalars);
+  return offset(row.pointer, i64(ALTGRAD_ROW_HEADER + binding.slot), wordBytes);
 }
 
 Value KernelBuilder::chunkWord(unsigned word, Value chunk) {
-  Value before = arith::MulIOp::create(builder, i64(word),
-                                       member(Member::ChunkCount));
-  return offset(member(Member::ChunkWords),
-                arith::AddIOp::create(builder, before, chunk),
-                sizeof(uint32_t));
+  Value before = builder.mul(i64(word), member(Member::ChunkCount));
+  return offset(member(Member::ChunkWords), builder.add(before, chunk), sizeof(uint32_t));
 }
 
 Value KernelBuilder::word(Space space, unsigned word, Row row) {
   if (space == Space::Step)
     return offset(member(Member::StepWords), i64(word), wordBytes);
-  Value index = space == Space::Tensor ? rowHeader(row, ALTGRAD_ROW_TENSOR)
-                                       : row.index;
-  Value before = arith::MulIOp::create(builder, index, i64(rowWords));
-  return offset(member(Member::RowWords),
-                arith::AddIOp::create(builder, before, i64(word)),
-                wordBytes);
+  Value index = space == Space::Tensor ? rowHeader(row, ALTGRAD_ROW_TENSOR) : row.index;
+  Value before = builder.mul(index, i64(rowWords));
+  return offset(member(Member::RowWords), builder.add(before, i64(word)), wordBytes);
 }
 
 //===-- Words ---------------------------------------------------------------===//
@@ -221,12 +176,12 @@ Value KernelBuilder::loadWord(Type type, Value from) {
   if (!type.isInteger(1))
     return load(type, from, type.getIntOrFloatBitWidth() / 8);
   Value word = load(builder.getI32Type(), from, 4);
-  return arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, word, i32(0));
+  return builder.differs(word, i32(0));
 }
 
 void KernelBuilder::storeWord(Value value, Value to) {
   if (value.getType().isInteger(1))
-    value = arith::ExtUIOp::create(builder, builder.getI32Type(), value);
+    value = builder.widen(builder.getI32Type(), value);
   store(value, to, value.getType().getIntOrFloatBitWidth() / 8);
 }
 

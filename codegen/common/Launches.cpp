@@ -18,8 +18,7 @@ static SmallVector<SmallVector<PhaseOp>> launchesOf(StepOp step) {
 }
 
 SmallVector<PhaseOp> altgrad::finishedBy(PhaseOp phase) {
-  for (const SmallVector<PhaseOp> &launch :
-       launchesOf(phase->getParentOfType<StepOp>()))
+  for (const SmallVector<PhaseOp> &launch : launchesOf(phase->getParentOfType<StepOp>()))
     if (launch[0] == phase)
       return SmallVector<PhaseOp>(llvm::drop_begin(launch));
   return {};
@@ -57,9 +56,7 @@ int64_t altgrad::threadsOf(PhaseWork work) {
   llvm_unreachable("unknown workers");
 }
 
-int64_t altgrad::itemsPerBlock(PhaseOp phase) {
-  return ALTGRAD_BLOCK_THREADS / threadsOf(phase);
-}
+int64_t altgrad::itemsPerBlock(PhaseOp phase) { return ALTGRAD_BLOCK_THREADS / threadsOf(phase); }
 
 bool altgrad::runsBackwards(PhaseOp phase) {
   bool backwards = false;

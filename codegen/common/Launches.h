@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_PASSES_PHASES_LAUNCHES_H
 #define ALTGRAD_PASSES_PHASES_LAUNCHES_H
 
+#include "codegen/numerics/CodeBuilder.h"
 #include "dialect/Dialect.h"
 
 namespace altgrad {
@@ -11,7 +12,7 @@ constexpr int64_t warpThreads = 32;
 /// The phases after this one that the last block of its launch may do as well:
 /// all up to the next one that starts a launch. Empty for a phase that is itself in
 /// such a list, and for one that ends its launch.
-llvm::SmallVector<PhaseOp> finishedBy(PhaseOp phase);
+SmallVector<PhaseOp> finishedBy(PhaseOp phase);
 /// How many launches the phases of a step are, where last blocks do what they
 /// may.
 unsigned countLaunches(StepOp step);

@@ -9,30 +9,23 @@ using namespace altgrad;
 
 static constexpr int64_t codeBits = 4, codeMask = 15;
 
-static TensorsType typeOf(Value stream) {
-  return cast<TensorsType>(stream.getType());
-}
+static TensorsType typeOf(Value stream) { return cast<TensorsType>(stream.getType()); }
 
-static bool evenIsHigh(Value stream) {
-  return typeOf(stream).getFormat().toFormat().evenIsHigh();
-}
+static bool evenIsHigh(Value stream) { return typeOf(stream).getFormat().toFormat().evenIsHigh(); }
 
 bool altgrad::isPacked(Value stream) { return typeOf(stream).getPacked(); }
 
 // A number of the type of `like`.
-static Value bits(ImplicitLocOpBuilder &builder, int64_t number, Value like) {
+static Value bits(CodeBuilder &builder, int64_t number, Value like) {
   auto byte = builder.getIntegerAttr(getElementTypeOrSelf(like), number);
   auto type = dyn_cast<VectorType>(like.getType());
-  return arith::ConstantOp::create(
-      builder, type ? TypedAttr(DenseElementsAttr::get(type, byte)) : byte);
+  return arith::ConstantOp::create(builder, type ? TypedAttr(DenseElementsAttr::get(type, byte)) : byte);
 }
 
 // What a code has above itself does not matter: neither half is masked.
-Value altgrad::unpackCodes(ImplicitLocOpBuilder &builder, Value stream,
-                           Value bytes) {
+Value altgrad::unpackCodes(CodeBuilder &builder, Value stream, Value bytes) {
   int64_t count = cast<VectorType>(bytes.getType()).getNumElements();
-  Value low = bytes, high = arith::ShRUIOp::create(
-                         builder, bytes, bits(builder, codeBits, bytes));
+  Value low = bytes, high = builder.right(bytes, bits(builder, codeBits, bytes));
   if (evenIsHigh(stream))
     std::swap(low, high);
   SmallVector<int64_t> places;
@@ -41,8 +34,7 @@ Value altgrad::unpackCodes(ImplicitLocOpBuilder &builder, Value stream,
   return vector::ShuffleOp::create(builder, low, high, places);
 }
 
-Value altgrad::packCodes(ImplicitLocOpBuilder &builder, Value stream,
-                         Value codes) {
+Value altgrad::packCodes(CodeBuilder &builder, Value stream, Value codes) {
   int64_t count = cast<VectorType>(codes.getType()).getNumElements() / 2;
   auto half = [&](bool high) -> Value {
     SmallVector<int64_t> places;
@@ -51,115 +43,89 @@ Value altgrad::packCodes(ImplicitLocOpBuilder &builder, Value stream,
     return vector::ShuffleOp::create(builder, codes, codes, places);
   };
   Value low = half(false), high = half(true);
-  low = arith::AndIOp::create(builder, low, bits(builder, codeMask, low));
-  high = arith::ShLIOp::create(builder, high, bits(builder, codeBits, high));
-  return arith::OrIOp::create(builder, low, high);
+  low = builder.both(low, bits(builder, codeMask, low));
+  high = builder.left(high, bits(builder, codeBits, high));
+  return builder.either(low, high);
 }
 
 // By how many bits the code of the element `index` is shifted in its word.
-static int64_t placeOf(Value stream, unsigned index) {
-  return codeBits * (index ^ unsigned(evenIsHigh(stream)));
-}
+static int64_t placeOf(Value stream, unsigned index) { return codeBits * (index ^ unsigned(evenIsHigh(stream))); }
 
-Value altgrad::unpackWord(ImplicitLocOpBuilder &builder, Value stream,
-                          Value word, VectorType codes, unsigned first) {
+Value altgrad::unpackWord(CodeBuilder &builder, Value stream, Value word, VectorType codes, unsigned first) {
   SmallVector<Value> each;
   for (unsigned i = 0; i < codes.getNumElements(); ++i) {
-    Value shifted = arith::ShRUIOp::create(
-        builder, word, bits(builder, placeOf(stream, first + i), word));
-    each.push_back(
-        arith::TruncIOp::create(builder, codes.getElementType(), shifted));
+    Value shifted = builder.right(word, bits(builder, placeOf(stream, first + i), word));
+    each.push_back(builder.narrow(codes.getElementType(), shifted));
   }
-  return vector::FromElementsOp::create(builder, codes, each);
+  return builder.vectorOf(codes, each);
 }
 
-Value altgrad::packWord(ImplicitLocOpBuilder &builder, Value stream,
-                        ArrayRef<Value> codes) {
+Value altgrad::packWord(CodeBuilder &builder, Value stream, ArrayRef<Value> codes) {
   Value word;
   for (auto [index, code] : llvm::enumerate(codes)) {
-    Value own = arith::ExtUIOp::create(builder, builder.getI32Type(), code);
-    own = arith::AndIOp::create(builder, own, bits(builder, codeMask, own));
-    own = arith::ShLIOp::create(builder, own,
-                                bits(builder, placeOf(stream, index), own));
-    word = word ? Value(arith::OrIOp::create(builder, word, own)) : own;
+    Value own = builder.widen(builder.getI32Type(), code);
+    own = builder.both(own, bits(builder, codeMask, own));
+    own = builder.left(own, bits(builder, placeOf(stream, index), own));
+    word = word ? builder.either(word, own) : own;
   }
   return word;
 }
 
-Value altgrad::loadCodes(KernelBuilder &kernel, Value stream, VectorType codes,
-                         Value at, unsigned alignment) {
+Value altgrad::loadCodes(KernelBuilder &kernel, Value stream, VectorType codes, Value at, unsigned alignment) {
   if (!isPacked(stream))
     return kernel.load(codes, at, alignment);
   if (codes.getNumElements() == 2) {
     Value byte = kernel.load(codes.getElementType(), at, bytesOf(stream));
-    byte = arith::ExtUIOp::create(kernel.builder, kernel.builder.getI32Type(), byte);
+    byte = kernel.builder.widen(kernel.builder.getI32Type(), byte);
     return unpackWord(kernel.builder, stream, byte, codes, 0);
   }
-  auto bytes =
-      VectorType::get({codes.getNumElements() / 2}, codes.getElementType());
-  return unpackCodes(kernel.builder, stream,
-                     kernel.load(bytes, at, bytesOf(stream)));
+  auto bytes = VectorType::get({codes.getNumElements() / 2}, codes.getElementType());
+  return unpackCodes(kernel.builder, stream, kernel.load(bytes, at, bytesOf(stream)));
 }
 
-void altgrad::storeCodes(KernelBuilder &kernel, Value stream, Value codes,
-                         Value at, unsigned alignment) {
+void altgrad::storeCodes(KernelBuilder &kernel, Value stream, Value codes, Value at, unsigned alignment) {
   if (isPacked(stream))
     codes = packCodes(kernel.builder, stream, codes);
   kernel.store(codes, at, alignment);
 }
 
 // By how many bits the code of an element is shifted in its byte.
-static Value shiftOf(KernelBuilder &kernel, Value stream, Type type,
-                     Value place) {
-  ImplicitLocOpBuilder &builder = kernel.builder;
-  Value byte = arith::TruncIOp::create(builder, type, place);
-  Value odd = arith::AndIOp::create(builder, byte, bits(builder, 1, byte));
-  Value shift = arith::ShLIOp::create(builder, odd, bits(builder, 2, odd));
-  return arith::XOrIOp::create(
-      builder, shift,
-      bits(builder, evenIsHigh(stream) ? codeBits : 0, shift));
+static Value shiftOf(KernelBuilder &kernel, Value stream, Type type, Value place) {
+  CodeBuilder &builder = kernel.builder;
+  Value byte = builder.narrow(type, place);
+  Value odd = builder.both(byte, bits(builder, 1, byte));
+  Value shift = builder.left(odd, bits(builder, 2, odd));
+  return builder.exclusive(shift, bits(builder, evenIsHigh(stream) ? codeBits : 0, shift));
 }
 
-Value altgrad::loadCode(KernelBuilder &kernel, Value stream, Type type,
-                        Value at, Value place, bool invariant) {
+Value altgrad::loadCode(KernelBuilder &kernel, Value stream, Type type, Value at, Value place, bool invariant) {
   Value code = kernel.load(type, at, bytesOf(stream), invariant);
   if (!isPacked(stream))
     return code;
-  return arith::ShRUIOp::create(kernel.builder, code,
-                                shiftOf(kernel, stream, type, place));
+  return kernel.builder.right(code, shiftOf(kernel, stream, type, place));
 }
 
 // What another half has that nobody has written yet is not read.
-void altgrad::storeCode(KernelBuilder &kernel, Value stream, Value code,
-                        Value at, Value place, Value keepsNext) {
+void altgrad::storeCode(KernelBuilder &kernel, Value stream, Value code, Value at, Value place, Value keepsNext) {
   if (!isPacked(stream))
     return kernel.store(code, at, bytesOf(stream));
-  ImplicitLocOpBuilder &builder = kernel.builder;
+  CodeBuilder &builder = kernel.builder;
   Type type = code.getType();
   Value shift = shiftOf(kernel, stream, type, place);
   Value mask = bits(builder, codeMask, code);
-  Value own = arith::ShLIOp::create(
-      builder, arith::AndIOp::create(builder, code, mask), shift);
-  Value keeps = arith::CmpIOp::create(
-      builder, arith::CmpIPredicate::ne, shift,
-      bits(builder, placeOf(stream, 0), shift));
+  Value own = builder.left(builder.both(code, mask), shift);
+  Value keeps = builder.differs(shift, bits(builder, placeOf(stream, 0), shift));
   if (keepsNext)
-    keeps = arith::OrIOp::create(builder, keeps, keepsNext);
+    keeps = builder.either(keeps, keepsNext);
   auto branch = scf::IfOp::create(builder, TypeRange{type}, keeps,
                                   /*addThenBlock=*/true, /*addElseBlock=*/true);
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(branch.thenBlock());
-    Value others = arith::XOrIOp::create(
-        builder, arith::ShLIOp::create(builder, mask, shift),
-        bits(builder, -1, code));
-    scf::YieldOp::create(
-        builder,
-        ValueRange{arith::AndIOp::create(
-            builder, kernel.load(type, at, bytesOf(stream)), others)});
+    Value others = builder.exclusive(builder.left(mask, shift), bits(builder, -1, code));
+    scf::YieldOp::create(builder, ValueRange{builder.both(kernel.load(type, at, bytesOf(stream)), others)});
     builder.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(builder, ValueRange{bits(builder, 0, code)});
   }
-  kernel.store(arith::OrIOp::create(builder, branch.getResult(0), own), at,
-               bytesOf(stream));
+  kernel.store(builder.either(branch.getResult(0), own), at, bytesOf(stream));
 }

@@ -9,14 +9,11 @@ using namespace altgrad;
 
 // The memory of a scalar of the signature.
 Value ScalarLowering::pointerTo(Value argument) {
-  return kernel.load(kernel.pointerType(),
-                     kernel.argumentPointer(cast<BlockArgument>(argument), row),
-                     sizeof(void *));
+  return kernel.load(kernel.pointerType(), kernel.argumentPointer(cast<BlockArgument>(argument), row), sizeof(void *));
 }
 
-
 void ScalarLowering::write(WriteOp op) {
-  ImplicitLocOpBuilder &builder = kernel.builder;
+  CodeBuilder &builder = kernel.builder;
   auto target = cast<BlockArgument>(op.getTarget());
   auto store = [&] {
     Value value = known.lookup(op.getValue());
@@ -31,8 +28,7 @@ void ScalarLowering::write(WriteOp op) {
     condition = known.lookup(op.getCondition());
   if (kernel.step.getScope(target) == Scope::Tensor && kernel.step.hasUnits()) {
     Value first = kernel.beginsTensor(row);
-    condition = condition ? Value(arith::AndIOp::create(builder, condition, first))
-                          : first;
+    condition = condition ? builder.both(condition, first) : first;
   }
   if (condition)
     kernel.when(condition, store);
@@ -42,19 +38,16 @@ void ScalarLowering::write(WriteOp op) {
 
 // Rows in order: this sum has no other shape.
 Value ScalarLowering::total(TotalOp op) {
-  ImplicitLocOpBuilder &builder = kernel.builder;
+  CodeBuilder &builder = kernel.builder;
   Type type = partialType(op.getReduction(), op.getValue().getType());
   auto [begin, end] = kernel.rowsOf(op.getSet());
-  Value sum = kernel.loopWith(
-      begin, end, kernel.i64(1), neutral(builder, op.getReduction(), type),
-      [&](Value index, SmallVector<Value> carried) -> SmallVector<Value> {
-        Value word = kernel.word(Space::Row, op.getWord(), Row{index, {}});
-        return {join(builder, op.getReduction(), carried[0],
-                     kernel.load(type, word, 4))};
-      })[0];
+  Value sum = kernel.loopWith(begin, end, kernel.i64(1), neutral(builder, op.getReduction(), type),
+                              [&](Value index, SmallVector<Value> carried) -> SmallVector<Value> {
+                                Value word = kernel.word(Space::Row, op.getWord(), Row{index, {}});
+                                return {join(builder, op.getReduction(), carried[0], kernel.load(type, word, 4))};
+                              })[0];
   if (op.getReduction() == Reduction::And)
-    return arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, sum,
-                                 kernel.i32(0));
+    return builder.differs(sum, kernel.i32(0));
   return sum;
 }
 
@@ -63,23 +56,18 @@ static std::optional<altgrad_row_word> headerWordOf(Operation &op) {
   if (isa<TagOp>(op))
     return ALTGRAD_ROW_TAG;
   if (auto dim = dyn_cast<DimOp>(op))
-    return altgrad_row_word(ALTGRAD_ROW_MATRIX_ROWS +
-                            unsigned(dim.getDimension()));
+    return altgrad_row_word(ALTGRAD_ROW_MATRIX_ROWS + unsigned(dim.getDimension()));
   return std::nullopt;
 }
 
 void ScalarLowering::lower(Operation &op) {
   if (auto read = dyn_cast<ReadOp>(op))
-    known.map(read.getValue(),
-              kernel.loadWord(read.getType(), pointerTo(read.getScalar())));
+    known.map(read.getValue(), kernel.loadWord(read.getType(), pointerTo(read.getScalar())));
   else if (auto recall = dyn_cast<RecallOp>(op))
     known.map(recall.getValue(),
-              kernel.loadWord(
-                  recall.getType(),
-                  kernel.word(recall.getSpace(), recall.getWord(), row)));
+              kernel.loadWord(recall.getType(), kernel.word(recall.getSpace(), recall.getWord(), row)));
   else if (auto keep = dyn_cast<KeepOp>(op))
-    kernel.storeWord(known.lookup(keep.getValue()),
-                     kernel.word(keep.getSpace(), keep.getWord(), row));
+    kernel.storeWord(known.lookup(keep.getValue()), kernel.word(keep.getSpace(), keep.getWord(), row));
   else if (std::optional<altgrad_row_word> word = headerWordOf(op))
     known.map(op.getResult(0), kernel.rowHeader(row, *word));
   else if (auto sum = dyn_cast<TotalOp>(op))
@@ -95,9 +83,7 @@ void ScalarLowering::lower(Operation &op) {
 // What is in memory before the first write is loaded before anything is stored:
 // loads wait for each other otherwise.
 void ScalarLowering::lower(PhaseOp phase) {
-  auto isKnown = [&](Operation &op) {
-    return op.getNumResults() && known.contains(op.getResult(0));
-  };
+  auto isKnown = [&](Operation &op) { return op.getNumResults() && known.contains(op.getResult(0)); };
   for (Operation &op : phase.getBody().front()) {
     if (isa<WriteOp>(op))
       break;
@@ -116,14 +102,12 @@ void ScalarLowering::lowerInside(SweepOp sweep) {
         lower(op);
 }
 
-void ScalarLowering::lowerBefore(SweepOp sweep,
-                                 function_ref<void(Value)> conditional) {
+void ScalarLowering::lowerBefore(SweepOp sweep, function_ref<void(Value)> conditional) {
   for (Operation &op : *sweep->getBlock()) {
     if (&op == sweep)
       return;
     lower(op);
-    if (Value condition = sweep.getCondition();
-        condition && condition.getDefiningOp() == &op)
+    if (Value condition = sweep.getCondition(); condition && condition.getDefiningOp() == &op)
       conditional(known.lookup(condition));
   }
 }

@@ -12,25 +12,24 @@ class ScalarLowering {
 public:
   ScalarLowering(KernelBuilder &kernel, Row row) : kernel(kernel), row(row) {}
 
-  void lower(mlir::Operation &op);
+  void lower(Operation &op);
   /// All of a phase but what is in `known` already.
   void lower(PhaseOp phase);
   /// The scalars before a sweep. When its condition is known, `conditional` is
   /// called with it.
-  void lowerBefore(SweepOp sweep,
-                   llvm::function_ref<void(mlir::Value)> conditional);
+  void lowerBefore(SweepOp sweep, function_ref<void(Value)> conditional);
 
   /// What the bodies of a sweep ask of the row.
   void lowerInside(SweepOp sweep);
 
-  mlir::IRMapping known; // value of the phase ==> value of the kernel
+  IRMapping known; // value of the phase ==> value of the kernel
 
 private:
-  mlir::Value total(TotalOp op);
+  Value total(TotalOp op);
   void write(WriteOp op);
-  mlir::Value percentile(PercentileOp op);
-  void remember(mlir::Value number, mlir::Value history);
-  mlir::Value pointerTo(mlir::Value argument);
+  Value percentile(PercentileOp op);
+  void remember(Value number, Value history);
+  Value pointerTo(Value argument);
 
   KernelBuilder &kernel;
   Row row;

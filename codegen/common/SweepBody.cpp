@@ -9,94 +9,70 @@ using namespace mlir;
 using namespace altgrad;
 
 bool altgrad::usesIndex(SweepOp sweep) {
-  return llvm::any_of(sweep->getRegions(), [](Region &region) {
-    return !region.getOps<IndexOp>().empty();
-  });
+  return llvm::any_of(sweep->getRegions(), [](Region &region) { return !region.getOps<IndexOp>().empty(); });
 }
 
-bool altgrad::usesDraws(SweepOp sweep) {
-  return !sweep.getBody().getOps<DrawOp>().empty();
-}
+bool altgrad::usesDraws(SweepOp sweep) { return !sweep.getBody().getOps<DrawOp>().empty(); }
 
 bool altgrad::exchangesInBlocks(SweepOp sweep) {
   return !blockReductions(sweep.getBody()).empty() ||
-         llvm::any_of(sweep.getLoads(),
-                      [](Value stream) { return sharedBy(stream) > 1; }) ||
+         llvm::any_of(sweep.getLoads(), [](Value stream) { return sharedBy(stream) > 1; }) ||
          llvm::any_of(sweep.getStores(), isPacked);
 }
 
 SmallVector<ReduceOp> altgrad::blockReductions(Region &body) {
-  return llvm::to_vector(llvm::make_filter_range(
-      body.getOps<ReduceOp>(), [](ReduceOp reduce) { return !isTileMax(reduce); }));
+  return llvm::to_vector(
+      llvm::make_filter_range(body.getOps<ReduceOp>(), [](ReduceOp reduce) { return !isTileMax(reduce); }));
 }
 
-unsigned altgrad::blockOf(Value stream) {
-  return cast<TensorsType>(stream.getType()).getBlock().getLength();
-}
+unsigned altgrad::blockOf(Value stream) { return cast<TensorsType>(stream.getType()).getBlock().getLength(); }
 
-unsigned altgrad::sharedBy(Value stream) {
-  return isPacked(stream) ? 2 : blockOf(stream);
-}
+unsigned altgrad::sharedBy(Value stream) { return isPacked(stream) ? 2 : blockOf(stream); }
 
-unsigned altgrad::bitsOf(Value stream) {
-  return 8 * bytesOf(stream) / (isPacked(stream) ? 2 : 1);
-}
+unsigned altgrad::bitsOf(Value stream) { return 8 * bytesOf(stream) / (isPacked(stream) ? 2 : 1); }
 
-unsigned altgrad::bytesOf(Value stream) {
-  return cast<TensorsType>(stream.getType()).getFormat().getBytes();
-}
+unsigned altgrad::bytesOf(Value stream) { return cast<TensorsType>(stream.getType()).getFormat().getBytes(); }
 
-Value altgrad::elementAt(KernelBuilder &kernel, Value stream, Value base,
-                         Value index) {
+Value altgrad::elementAt(KernelBuilder &kernel, Value stream, Value base, Value index) {
   if (unsigned block = sharedBy(stream); block > 1)
-    index = arith::ShRUIOp::create(kernel.builder, index,
-                                   kernel.i64(llvm::Log2_32(block)));
+    index = kernel.builder.right(index, kernel.i64(llvm::Log2_32(block)));
   return kernel.offset(base, index, bytesOf(stream));
 }
 
 // The global indices of an element, or of those in a vector.
-static Value indicesFrom(ImplicitLocOpBuilder &builder, Value first,
-                         int64_t apart, Type type) {
+static Value indicesFrom(CodeBuilder &builder, Value first, int64_t apart, Type type) {
   auto vector = dyn_cast<VectorType>(type);
   if (!vector)
     return first;
   SmallVector<int64_t> steps;
   for (int64_t i = 0; i < vector.getNumElements(); ++i)
     steps.push_back(i * apart);
-  return arith::AddIOp::create(
-      builder, vector::BroadcastOp::create(builder, vector, first),
-      arith::ConstantOp::create(
-          builder, DenseElementsAttr::get(vector, ArrayRef<int64_t>(steps))));
+  return builder.add(builder.spread(vector, first),
+                     arith::ConstantOp::create(builder, DenseElementsAttr::get(vector, ArrayRef<int64_t>(steps))));
 }
 
-llvm::SetVector<Operation *> altgrad::neededFor(ValueRange wanted, Region &body,
-                                                const IRMapping &known) {
+llvm::SetVector<Operation *> altgrad::neededFor(ValueRange wanted, Region &body, const IRMapping &known) {
   llvm::SetVector<Operation *> needed;
   SmallVector<Value> work(wanted);
   while (!work.empty()) {
     Value value = work.pop_back_val();
     Operation *op = value.getDefiningOp();
-    if (op && body.isAncestor(op->getParentRegion()) && !known.contains(value) &&
-        needed.insert(op))
+    if (op && body.isAncestor(op->getParentRegion()) && !known.contains(value) && needed.insert(op))
       llvm::append_range(work, op->getOperands());
   }
   return needed;
 }
 
-SmallVector<Value> altgrad::cloneValues(ImplicitLocOpBuilder &builder,
-                                        Region &body, ValueRange wanted,
+SmallVector<Value> altgrad::cloneValues(CodeBuilder &builder, Region &body, ValueRange wanted,
                                         const BodyInputs &inputs) {
   IRMapping map(inputs.known);
   for (auto op : body.getOps<IndexOp>())
-    map.map(op.getIndex(),
-            indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
+    map.map(op.getIndex(), indicesFrom(builder, inputs.index, inputs.apart, op.getType()));
   for (auto [op, bits] : llvm::zip(body.getOps<DrawOp>(), inputs.draws))
     map.map(op.getBits(), bits);
   for (ReduceOp op : blockReductions(body))
-    if (Value one = map.lookupOrNull(op.getResult());
-        one && one.getType() != op.getType())
-      map.map(op.getResult(),
-              vector::BroadcastOp::create(builder, op.getType(), one));
+    if (Value one = map.lookupOrNull(op.getResult()); one && one.getType() != op.getType())
+      map.map(op.getResult(), builder.spread(op.getType(), one));
   map.map(body.getArguments(), inputs.loaded);
   // Volatile: it would be a register through the whole sweep otherwise.
   auto read = [&](Type type, Value at) -> Value {
@@ -112,8 +88,7 @@ SmallVector<Value> altgrad::cloneValues(ImplicitLocOpBuilder &builder,
     Operation *copy = builder.clone(op, map);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(copy);
-    for (auto [here, there] :
-         llvm::zip(copy->getOpOperands(), op.getOperandTypes()))
+    for (auto [here, there] : llvm::zip(copy->getOpOperands(), op.getOperandTypes()))
       here.set(read(there, here.get()));
   }
   SmallVector<Value> copies;
@@ -122,9 +97,6 @@ SmallVector<Value> altgrad::cloneValues(ImplicitLocOpBuilder &builder,
   return copies;
 }
 
-SmallVector<Value> altgrad::cloneSweepBody(ImplicitLocOpBuilder &builder,
-                                           Region &body,
-                                           const BodyInputs &inputs) {
-  return cloneValues(builder, body, body.front().getTerminator()->getOperands(),
-                     inputs);
+SmallVector<Value> altgrad::cloneSweepBody(CodeBuilder &builder, Region &body, const BodyInputs &inputs) {
+  return cloneValues(builder, body, body.front().getTerminator()->getOperands(), inputs);
 }

@@ -14,44 +14,37 @@ bool usesDraws(SweepOp sweep);
 /// share bytes.
 bool exchangesInBlocks(SweepOp sweep);
 /// The reductions over blocks of neighbours in a body, in order.
-llvm::SmallVector<ReduceOp> blockReductions(mlir::Region &body);
+SmallVector<ReduceOp> blockReductions(Region &body);
 
 /// Elements that share a value of a stream, and bytes of that value or of two
 /// packed codes.
-unsigned blockOf(mlir::Value stream);
-unsigned bytesOf(mlir::Value stream);
+unsigned blockOf(Value stream);
+unsigned bytesOf(Value stream);
 /// Elements of which bytesOf() says the memory: a block's, or two where codes are packed.
-unsigned sharedBy(mlir::Value stream);
+unsigned sharedBy(Value stream);
 /// Bits that a stream has for an element that shares no value.
-unsigned bitsOf(mlir::Value stream);
+unsigned bitsOf(Value stream);
 /// Where element `index` of a stream lies, or the value that its block shares.
-mlir::Value elementAt(KernelBuilder &kernel, mlir::Value stream,
-                      mlir::Value base, mlir::Value index);
+Value elementAt(KernelBuilder &kernel, Value stream, Value base, Value index);
 
 /// What a copy of a body is made for: one element, or the neighbours in a vector.
 struct BodyInputs {
-  mlir::ValueRange loaded;
+  ValueRange loaded;
   /// The scalars, and results of block reductions; a pointer is where one waits.
-  const mlir::IRMapping &known;
+  const IRMapping &known;
   /// The global index of the first element; null where usesIndex() is false.
-  mlir::Value index;
+  Value index;
   /// How far apart the elements of a vector are.
   int64_t apart = 1;
   /// What each `draw` of the body has drawn, in order.
-  mlir::ValueRange draws = {};
+  ValueRange draws = {};
 };
 /// The operations of a body that compute `wanted` from what `known` holds.
-llvm::SetVector<mlir::Operation *> neededFor(mlir::ValueRange wanted,
-                                             mlir::Region &body,
-                                             const mlir::IRMapping &known);
+SetVector<Operation *> neededFor(ValueRange wanted, Region &body, const IRMapping &known);
 /// Copies what computes `wanted` values of a body.
-llvm::SmallVector<mlir::Value>
-cloneValues(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,
-            mlir::ValueRange wanted, const BodyInputs &inputs);
+SmallVector<Value> cloneValues(CodeBuilder &builder, Region &body, ValueRange wanted, const BodyInputs &inputs);
 /// Copies a body; returns what it emits.
-llvm::SmallVector<mlir::Value>
-cloneSweepBody(mlir::ImplicitLocOpBuilder &builder, mlir::Region &body,
-               const BodyInputs &inputs);
+SmallVector<Value> cloneSweepBody(CodeBuilder &builder, Region &body, const BodyInputs &inputs);
 
 } // namespace altgrad
 

@@ -17,26 +17,22 @@ int64_t GpuLowering::periodOf(const Chunk &chunk, Value tensors) {
 }
 
 // Whether accesses to a tensor that begins there are as wide as they could be.
-Value GpuLowering::isAligned(KernelBuilder &kernel, const Chunk &chunk,
-                             Value tensors, Value base) {
+Value GpuLowering::isAligned(const Chunk &chunk, Value tensors, Value base) {
   int64_t bytes = periodOf(chunk, tensors) * bitsOf(tensors) / 8;
   Value number = LLVM::PtrToIntOp::create(builder, builder.getI64Type(), base);
-  Value low = arith::AndIOp::create(builder, number, kernel.i64(bytes - 1));
-  return arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, low,
-                               kernel.i64(0));
+  Value low = builder.both(number, kernel.i64(bytes - 1));
+  return builder.equal(low, kernel.i64(0));
 }
 
 // Strong, or LLVM and ptxas would keep what was loaded before in registers for it;
 // of the block's scope, which the nearest cache may answer. LLVM has no such load of
 // a vector.
-static SmallVector<Value> loadAgain(ImplicitLocOpBuilder &builder, VectorType type,
-                                    Value base, int64_t offset) {
+static SmallVector<Value> loadAgain(CodeBuilder &builder, VectorType type, Value base, int64_t offset) {
   Type word = type.getElementType();
   int64_t count = type.getNumElements();
   Type result = word;
   if (count > 1)
-    result = LLVM::LLVMStructType::getLiteral(builder.getContext(),
-                                              SmallVector<Type>(count, word));
+    result = LLVM::LLVMStructType::getLiteral(builder.getContext(), SmallVector<Type>(count, word));
   std::string words, constraints;
   for (int64_t i = 0; i < count; ++i) {
     words += (i ? ", $" : "$") + std::to_string(i);
@@ -44,15 +40,12 @@ static SmallVector<Value> loadAgain(ImplicitLocOpBuilder &builder, VectorType ty
   }
   if (count > 1)
     words = "{" + words + "}";
-  std::string text = "ld.relaxed.cta.global" +
-                     (count > 1 ? ".v" + std::to_string(count) : "") + ".b32 " +
-                     words + ", [$" + std::to_string(count) + "+" +
-                     std::to_string(offset) + "];";
-  auto load = LLVM::InlineAsmOp::create(
-      builder, result, base, builder.getStringAttr(text),
-      builder.getStringAttr(constraints + "l,~{memory}"), /*has_side_effects=*/true,
-      /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
-      ArrayAttr());
+  std::string text = "ld.relaxed.cta.global" + (count > 1 ? ".v" + std::to_string(count) : "") + ".b32 " + words +
+                     ", [$" + std::to_string(count) + "+" + std::to_string(offset) + "];";
+  auto load = LLVM::InlineAsmOp::create(builder, result, base, builder.getStringAttr(text),
+                                        builder.getStringAttr(constraints + "l,~{memory}"), /*has_side_effects=*/true,
+                                        /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
+                                        ArrayAttr());
   if (count == 1)
     return {load.getResult(0)};
   SmallVector<Value> all;
@@ -61,20 +54,15 @@ static SmallVector<Value> loadAgain(ImplicitLocOpBuilder &builder, VectorType ty
   return all;
 }
 
-Value GpuLowering::loadAccess(KernelBuilder &kernel, Chunk &chunk,
-                              Value tensors, int64_t element, bool again) {
+Value GpuLowering::loadAccess(Chunk &chunk, Value tensors, int64_t element, bool again) {
   int64_t bytes = periodOf(chunk, tensors) * bitsOf(tensors) / 8;
   Type word = builder.getI32Type();
   if (bytesOf(tensors) == 4)
     word = cast<TensorsType>(tensors.getType()).getFormat().getCodeType();
   auto type = VectorType::get({bytes / 4}, word);
   if (again)
-    return vector::FromElementsOp::create(
-        builder, type,
-        loadAgain(builder, type, chunk.pointers.lookup(tensors),
-                  element / sharedBy(tensors) * bytesOf(tensors)));
-  return LLVM::LoadOp::create(builder, type,
-                              address(kernel, chunk, tensors, element), bytes,
-                              /*isVolatile=*/false, /*isNonTemporal=*/false,
-                              readOnly(tensors));
+    return builder.vectorOf(
+        type, loadAgain(builder, type, chunk.pointers.lookup(tensors), element / sharedBy(tensors) * bytesOf(tensors)));
+  return LLVM::LoadOp::create(builder, type, address(chunk, tensors, element), bytes,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false, readOnly(tensors));
 }

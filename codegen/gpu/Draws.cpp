@@ -10,16 +10,12 @@ using namespace altgrad;
 
 static constexpr unsigned wordBytes = 4, fixedBytes = 8;
 
-static int64_t drawnBits(DrawOp draw) {
-  return getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth();
-}
+static int64_t drawnBits(DrawOp draw) { return getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth(); }
 
 static int64_t drawsOfCall(DrawOp draw) { return 8 * bytesOfCall / drawnBits(draw); }
 
 // Of so many elements.
-static int64_t wordsOf(DrawOp draw, int64_t elements = drawnTogether) {
-  return elements * drawnBits(draw) / 32;
-}
+static int64_t wordsOf(DrawOp draw, int64_t elements = drawnTogether) { return elements * drawnBits(draw) / 32; }
 
 // Words of all draws of a body, or of those before this one.
 static int64_t wordsBefore(Region &body, DrawOp draw = {}) {
@@ -35,15 +31,11 @@ static int64_t wordsBefore(Region &body, DrawOp draw = {}) {
 // The four words of the call that serves the element with this global index.
 SmallVector<Value> GpuLowering::call(Chunk &chunk, DrawOp draw, Value index) {
   Integers whole{builder, builder.getI64Type()};
-  auto low = [&](Value value) -> Value {
-    return arith::TruncIOp::create(builder, builder.getI32Type(), value);
-  };
+  auto low = [&](Value value) -> Value { return builder.narrow(builder.getI32Type(), value); };
   auto [key, fixed] = fixedOf(chunk, draw);
   Value number = whole.right(index, llvm::Log2_64(drawsOfCall(draw)));
-  PhiloxWords words = philox(builder,
-                             {low(number), low(whole.right(number, 32)),
-                              low(fixed), low(whole.right(fixed, 32))},
-                             key);
+  PhiloxWords words =
+      philox(builder, {low(number), low(whole.right(number, 32)), low(fixed), low(whole.right(fixed, 32))}, key);
   return SmallVector<Value>(words.begin(), words.end());
 }
 
@@ -58,27 +50,21 @@ std::pair<Value, Value> GpuLowering::fixedOf(Chunk &chunk, DrawOp draw) {
     return {fixedAt(chunk, 1), fixedAt(chunk, 2 + number)};
   }
   SmallVector<Value> scalars =
-      cloneValues(builder, *draw->getParentRegion(),
-                  {draw.getSeed(), draw.getStep()}, {{}, chunk.known, {}});
-  Value fixed = whole.either(
-      whole.both(scalars[1], whole.constant(0xffffffff)),
-      whole.left(philoxTag(builder, chunk.tag, draw.getStore()), 32));
+      cloneValues(builder, *draw->getParentRegion(), {draw.getSeed(), draw.getStep()}, {{}, chunk.known, {}});
+  Value fixed = whole.either(whole.both(scalars[1], whole.constant(0xffffffff)),
+                             whole.left(philoxTag(builder, chunk.tag, draw.getStore()), 32));
   return {opaque(scalars[0]), opaque(fixed)};
 }
 
 Value GpuLowering::fixedAt(Chunk &chunk, unsigned entry) {
-  auto pointer = LLVM::GEPOp::create(
-      builder, chunk.fixed.getType(), builder.getI8Type(), chunk.fixed,
-      ArrayRef<LLVM::GEPArg>{
-          int32_t(entry * ThreadMemory::stride(fixedBytes))});
-  return LLVM::LoadOp::create(builder, builder.getI64Type(), pointer,
-                              fixedBytes, /*isVolatile=*/true);
+  auto pointer = LLVM::GEPOp::create(builder, chunk.fixed.getType(), builder.getI8Type(), chunk.fixed,
+                                     ArrayRef<LLVM::GEPArg>{int32_t(entry * ThreadMemory::stride(fixedBytes))});
+  return LLVM::LoadOp::create(builder, builder.getI64Type(), pointer, fixedBytes, /*isVolatile=*/true);
 }
 
 // Registers are for the elements: what was drawn waits in shared memory, and so
 // does what all of a chunk's calls have in common.
-void GpuLowering::allocateDraws(KernelBuilder &kernel, Chunk &chunk,
-                                ThreadMemory &memory) {
+void GpuLowering::allocateDraws(Chunk &chunk, ThreadMemory &memory) {
   auto draws = chunk.sweep.getBody().getOps<DrawOp>();
   unsigned count = llvm::range_size(draws);
   unsigned words = wordsBefore(chunk.sweep.getBody());
@@ -86,9 +72,7 @@ void GpuLowering::allocateDraws(KernelBuilder &kernel, Chunk &chunk,
     return;
   if (memory.room(wordBytes) >= words)
     chunk.waiting = memory.allocate("draws", words, wordBytes);
-  bool sameKey = llvm::all_of(draws, [&](DrawOp draw) {
-    return draw.getSeed() == (*draws.begin()).getSeed();
-  });
+  bool sameKey = llvm::all_of(draws, [&](DrawOp draw) { return draw.getSeed() == (*draws.begin()).getSeed(); });
   if (!sameKey || memory.room(fixedBytes) < 2 + count)
     return;
   SmallVector<Value> fixed{chunk.end, Value()};
@@ -99,21 +83,16 @@ void GpuLowering::allocateDraws(KernelBuilder &kernel, Chunk &chunk,
   }
   chunk.fixed = memory.allocate("counters", fixed.size(), fixedBytes);
   for (auto [i, value] : llvm::enumerate(fixed))
-    kernel.store(value,
-                 kernel.offset(chunk.fixed, kernel.i64(i),
-                               ThreadMemory::stride(fixedBytes)),
-                 fixedBytes);
+    kernel.store(value, kernel.offset(chunk.fixed, kernel.i64(i), ThreadMemory::stride(fixedBytes)), fixedBytes);
 }
 
 // A word of a thread's own.
-Value GpuLowering::drawnWord(KernelBuilder &kernel, Chunk &chunk, int64_t word) {
-  return kernel.offset(chunk.waiting, kernel.i64(word),
-                       ThreadMemory::stride(wordBytes));
+Value GpuLowering::drawnWord(Chunk &chunk, int64_t word) {
+  return kernel.offset(chunk.waiting, kernel.i64(word), ThreadMemory::stride(wordBytes));
 }
 
 // What the body draws for a vector whose elements are from `first` on.
-SmallVector<Value> GpuLowering::takeDraws(KernelBuilder &kernel, Chunk &chunk,
-                                          Region &body, int64_t first) {
+SmallVector<Value> GpuLowering::takeDraws(Chunk &chunk, Region &body, int64_t first) {
   SmallVector<Value> drawn;
   Type word = builder.getI32Type();
   for (DrawOp draw : body.getOps<DrawOp>()) {
@@ -122,83 +101,67 @@ SmallVector<Value> GpuLowering::takeDraws(KernelBuilder &kernel, Chunk &chunk,
     SmallVector<Value> words;
     for (int64_t i = from; i < from + count; ++i)
       words.push_back(chunk.waiting
-                          ? LLVM::LoadOp::create(builder, word,
-                                                 drawnWord(kernel, chunk, i),
-                                                 wordBytes, /*isVolatile=*/true)
+                          ? LLVM::LoadOp::create(builder, word, drawnWord(chunk, i), wordBytes, /*isVolatile=*/true)
                           : chunk.drawn[i]);
-    auto all = vector::FromElementsOp::create(
-        builder, VectorType::get({count}, word), words);
-    drawn.push_back(vector::BitCastOp::create(
-        builder, cast<VectorType>(draw.getType()), all));
+    auto all = builder.vectorOf(VectorType::get({count}, word), words);
+    drawn.push_back(vector::BitCastOp::create(builder, cast<VectorType>(draw.getType()), all));
   }
   return drawn;
 }
 
-void GpuLowering::keepDraw(KernelBuilder &kernel, Chunk &chunk, int64_t first,
-                           ArrayRef<Value> words) {
+void GpuLowering::keepDraw(Chunk &chunk, int64_t first, ArrayRef<Value> words) {
   chunk.drawn.resize(std::max<size_t>(chunk.drawn.size(), first + words.size()));
   for (auto [i, word] : llvm::enumerate(words))
     if (chunk.waiting)
-      kernel.store(word, drawnWord(kernel, chunk, first + i), wordBytes);
+      kernel.store(word, drawnWord(chunk, first + i), wordBytes);
     else
       chunk.drawn[first + i] = word;
 }
 
-SmallVector<Value> GpuLowering::drawVector(KernelBuilder &kernel, Chunk &chunk,
-                                           Region &body, Value at,
-                                           int64_t element) {
+SmallVector<Value> GpuLowering::drawVector(Chunk &chunk, Region &body, Value at, int64_t element) {
   if (!chunk.tag)
     return {};
   if (chunk.width % drawnTogether)
-    return drawApart(chunk, body, indexOf(kernel, chunk, at, element), 1);
+    return drawApart(chunk, body, indexOf(chunk, at, element), 1);
   int64_t within = element % drawnTogether;
   if (chunk.drawnFrom == element - within)
-    return takeDraws(kernel, chunk, body, within);
+    return takeDraws(chunk, body, within);
   chunk.drawnFrom = element - within;
   for (DrawOp draw : body.getOps<DrawOp>())
     for (int64_t i = 0; i < drawnTogether; i += drawsOfCall(draw))
-      keepDraw(kernel, chunk, wordsBefore(body, draw) + wordsOf(draw, i),
-               call(chunk, draw, indexOf(kernel, chunk, at, chunk.drawnFrom + i)));
-  return takeDraws(kernel, chunk, body, within);
+      keepDraw(chunk, wordsBefore(body, draw) + wordsOf(draw, i),
+               call(chunk, draw, indexOf(chunk, at, chunk.drawnFrom + i)));
+  return takeDraws(chunk, body, within);
 }
 
 // Those of `vectors` vectors of elements that lie apart, before anything is
 // loaded for them.
-void GpuLowering::drawAhead(KernelBuilder &kernel, Chunk &chunk, Region &body,
-                            ArrayRef<Value> indices) {
+void GpuLowering::drawAhead(Chunk &chunk, Region &body, ArrayRef<Value> indices) {
   int64_t width = chunk.sweep.getWidth();
   for (auto [i, index] : llvm::enumerate(indices))
-    for (auto [draw, drawn] : llvm::zip(
-             body.getOps<DrawOp>(), drawApart(chunk, body, index, chunk.threads)))
-      keepDraw(kernel, chunk, wordsBefore(body, draw) + wordsOf(draw, i * width),
+    for (auto [draw, drawn] : llvm::zip(body.getOps<DrawOp>(), drawApart(chunk, body, index, chunk.threads)))
+      keepDraw(chunk, wordsBefore(body, draw) + wordsOf(draw, i * width),
                elementsOf(vector::BitCastOp::create(
-                   builder,
-                   VectorType::get({wordsOf(draw, width)}, builder.getI32Type()),
-                   drawn)));
+                   builder, VectorType::get({wordsOf(draw, width)}, builder.getI32Type()), drawn)));
 }
 
-SmallVector<Value> GpuLowering::drawApart(Chunk &chunk, Region &body,
-                                          Value index, int64_t apart) {
+SmallVector<Value> GpuLowering::drawApart(Chunk &chunk, Region &body, Value index, int64_t apart) {
   SmallVector<Value> drawn;
   Integers whole{builder, builder.getI64Type()};
   Integers bits{builder, builder.getI32Type()};
   auto one = [&](DrawOp draw, Value index) -> Value {
     SmallVector<Value> words = call(chunk, draw, index);
     auto has = [&](unsigned bit) -> Value {
-      return arith::CmpIOp::create(builder, arith::CmpIPredicate::ne,
-                                   whole.both(index, whole.constant(1u << bit)),
-                                   whole.constant(0));
+      return builder.differs(whole.both(index, whole.constant(1u << bit)), whole.constant(0));
     };
     if (drawnBits(draw) == 32) {
       Value odd = has(0);
-      return bits.choose(has(1), bits.choose(odd, words[3], words[2]),
-                         bits.choose(odd, words[1], words[0]));
+      return bits.choose(has(1), bits.choose(odd, words[3], words[2]), bits.choose(odd, words[1], words[0]));
     }
     Value odd = has(0), second = has(1), upper = has(2);
-    Value word = bits.choose(upper, bits.choose(second, words[3], words[2]),
-                             bits.choose(second, words[1], words[0]));
+    Value word = bits.choose(upper, bits.choose(second, words[3], words[2]), bits.choose(second, words[1], words[0]));
     word = bits.choose(odd, bits.right(word, 16), word);
-    return arith::TruncIOp::create(builder, builder.getI16Type(), word);
+    return builder.narrow(builder.getI16Type(), word);
   };
   for (DrawOp draw : body.getOps<DrawOp>()) {
     auto vector = dyn_cast<VectorType>(draw.getType());
@@ -208,9 +171,8 @@ SmallVector<Value> GpuLowering::drawApart(Chunk &chunk, Region &body,
     }
     SmallVector<Value> elements;
     for (int64_t i = 0; i < vector.getNumElements(); ++i)
-      elements.push_back(
-          one(draw, whole.add(index, whole.constant(i * apart))));
-    drawn.push_back(vector::FromElementsOp::create(builder, vector, elements));
+      elements.push_back(one(draw, whole.add(index, whole.constant(i * apart))));
+    drawn.push_back(builder.vectorOf(vector, elements));
   }
   return drawn;
 }

@@ -16,78 +16,57 @@ static constexpr int32_t moved = 1 << 20, beyond = moved + moved / 2;
 
 // Where a thread's vectors begin. The lanes of sums are other threads' where
 // elements are done one by one: then vectors do all of a chunk or nothing.
-Value GpuLowering::vectorsFrom(KernelBuilder &kernel, Chunk &chunk) {
+Value GpuLowering::vectorsFrom(Chunk &chunk) {
   if (chunk.sweep.getNumResults()) {
-    Value rest = arith::AndIOp::create(builder, chunk.count,
-                                       kernel.i32(chunk.width - 1));
-    chunk.aligned = arith::AndIOp::create(
-        builder, chunk.aligned,
-        arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, rest,
-                              kernel.i32(0)));
+    Value rest = builder.both(chunk.count, kernel.i32(chunk.width - 1));
+    chunk.aligned = builder.both(chunk.aligned, builder.equal(rest, kernel.i32(0)));
   }
-  Value further = arith::SelectOp::create(builder, chunk.aligned, kernel.i32(0),
-                                          kernel.i32(beyond));
-  return arith::AddIOp::create(builder, chunk.from, further);
+  Value further = builder.choose(chunk.aligned, kernel.i32(0), kernel.i32(beyond));
+  return builder.add(chunk.from, further);
 }
 
 // The bits that the place of any thread behind its vectors has if the chunk is
 // not done.
-Value GpuLowering::leftOver(KernelBuilder &kernel, Chunk &chunk) {
-  return kernel.i32(moved | int32_t(chunk.width - 1));
-}
+Value GpuLowering::leftOver(Chunk &chunk) { return kernel.i32(moved | int32_t(chunk.width - 1)); }
 
 // The first element that a thread does by itself, from the chunk's end, when
 // its vectors have come to `at`.
-Value GpuLowering::elementsFrom(KernelBuilder &kernel, Chunk &chunk, Value at) {
-  Value own =
-      arith::TruncIOp::create(builder, builder.getI32Type(), again("tid.x"));
+Value GpuLowering::elementsFrom(Chunk &chunk, Value at) {
+  Value own = builder.narrow(builder.getI32Type(), again("tid.x"));
   if (chunk.threads == warpThreads)
-    own = arith::AndIOp::create(builder, own, kernel.i32(warpThreads - 1));
-  Value skipped = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, at,
-                                        kernel.i32(moved));
-  Value behind = arith::SubIOp::create(builder, kernel.i32(0), at);
-  Value rest =
-      arith::AndIOp::create(builder, behind, kernel.i32(chunk.width - 1));
-  Value all = arith::AddIOp::create(
-      builder, arith::AddIOp::create(builder, behind, kernel.i32(beyond)),
-      arith::MulIOp::create(builder, own, kernel.i32(chunk.width)));
-  Value left = arith::SelectOp::create(builder, skipped, all, rest);
-  return arith::SubIOp::create(builder, own, left);
+    own = builder.both(own, kernel.i32(warpThreads - 1));
+  Value skipped = builder.atLeast(at, kernel.i32(moved));
+  Value behind = builder.sub(kernel.i32(0), at);
+  Value rest = builder.both(behind, kernel.i32(chunk.width - 1));
+  Value all = builder.add(builder.add(behind, kernel.i32(beyond)), builder.mul(own, kernel.i32(chunk.width)));
+  Value left = builder.choose(skipped, all, rest);
+  return builder.sub(own, left);
 }
 
 // Finds the tensors anew: kept from before the vectors, where they lie would be
 // registers throughout them.
-void GpuLowering::reopen(KernelBuilder &kernel, Chunk &chunk, Value index,
-                         Value from) {
+void GpuLowering::reopen(Chunk &chunk, Value index, Value from) {
   Type i64 = builder.getI64Type();
-  auto [row, first] = placeOf(kernel, opaque(index));
-  Value end = arith::MinSIOp::create(
-      builder, kernel.rowHeader(row, ALTGRAD_ROW_NUMEL),
-      arith::AddIOp::create(builder, first, kernel.i64(ALTGRAD_CHUNK)));
-  Value element = arith::AddIOp::create(
-      builder, end, arith::ExtSIOp::create(builder, i64, from));
+  auto [row, first] = placeOf(opaque(index));
+  Value end = builder.least(kernel.rowHeader(row, ALTGRAD_ROW_NUMEL), builder.add(first, kernel.i64(ALTGRAD_CHUNK)));
+  Value element = builder.add(end, builder.widenSigned(i64, from));
   for (auto &[tensors, pointer] : chunk.pointers)
     pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
 }
 
 // Of a vector: elements of the thread that lie `threads` apart.
-Value GpuLowering::loadApart(KernelBuilder &kernel, Chunk &chunk, Value tensors,
-                             int64_t number, VectorType type) {
+Value GpuLowering::loadApart(Chunk &chunk, Value tensors, int64_t number, VectorType type) {
   SmallVector<Value> elements;
   for (int64_t i = 0; i < type.getNumElements(); ++i)
-    elements.push_back(kernel.load(
-        type.getElementType(),
-        address(kernel, chunk, tensors,
-                (number * type.getNumElements() + i) * chunk.threads),
-        bytesOf(tensors), readOnly(tensors)));
-  return vector::FromElementsOp::create(builder, type, elements);
+    elements.push_back(kernel.load(type.getElementType(),
+                                   address(chunk, tensors, (number * type.getNumElements() + i) * chunk.threads),
+                                   bytesOf(tensors), readOnly(tensors)));
+  return builder.vectorOf(type, elements);
 }
 
 // `vectors` of a thread's elements, which all exist. Gives whether they are
 // done.
-Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
-                                Carried &carried, unsigned first,
-                                unsigned vectors) {
+Value GpuLowering::vectorsApart(Chunk &chunk, Value at, Carried &carried, unsigned first, unsigned vectors) {
   SweepOp sweep = chunk.sweep;
   unsigned results = sweep.getNumResults();
   Region *quick = results ? nullptr : sweep.getQuick();
@@ -95,24 +74,18 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
   int64_t width = sweep.getWidth();
   SmallVector<Value> indices;
   for (unsigned i = 0; i < vectors; ++i)
-    indices.push_back(
-        indexOf(kernel, chunk, at, (first + i) * width * chunk.threads));
-  drawAhead(kernel, chunk, body, indices);
+    indices.push_back(indexOf(chunk, at, (first + i) * width * chunk.threads));
+  drawAhead(chunk, body, indices);
   SmallVector<SmallVector<Value>> loaded(vectors), emitted(vectors);
   for (unsigned i = 0; i < vectors; ++i)
-    for (auto [argument, tensors] :
-         llvm::zip(body.getArguments(), sweep.getLoads()))
-      loaded[i].push_back(loadApart(kernel, chunk, tensors, first + i,
-                                    cast<VectorType>(argument.getType())));
+    for (auto [argument, tensors] : llvm::zip(body.getArguments(), sweep.getLoads()))
+      loaded[i].push_back(loadApart(chunk, tensors, first + i, cast<VectorType>(argument.getType())));
   Guard guard(builder, width);
   auto compute = [&](unsigned i) {
     if (quick)
       guard.appendTo(loaded[i]);
-    SmallVector<Value> draws =
-        takeDraws(kernel, chunk, body, i * width);
-    emitted[i] = cloneSweepBody(
-        builder, body,
-        {loaded[i], chunk.known, indices[i], chunk.threads, draws});
+    SmallVector<Value> draws = takeDraws(chunk, body, i * width);
+    emitted[i] = cloneSweepBody(builder, body, {loaded[i], chunk.known, indices[i], chunk.threads, draws});
     if (quick)
       guard.takeFrom(emitted[i]);
   };
@@ -121,12 +94,8 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
     for (unsigned r = 0; r < results; ++r)
       chunk.sums.add(carried, r, (first + i) % lanes, emitted[i][r]);
     for (auto [number, tensors] : llvm::enumerate(sweep.getStores()))
-      for (auto [j, code] :
-           llvm::enumerate(elementsOf(emitted[i][results + number])))
-        kernel.store(code,
-                     address(kernel, chunk, tensors,
-                             ((first + i) * width + j) * chunk.threads),
-                     bytesOf(tensors));
+      for (auto [j, code] : llvm::enumerate(elementsOf(emitted[i][results + number])))
+        kernel.store(code, address(chunk, tensors, ((first + i) * width + j) * chunk.threads), bytesOf(tensors));
   };
   for (unsigned i = 0; i < vectors; ++i) {
     compute(i);
@@ -134,7 +103,7 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
       store(i);
   }
   if (!quick)
-    return arith::ConstantIntOp::create(builder, true, 1);
+    return builder.yes();
   Value holds = guard.holds();
   kernel.when(holds, [&] {
     for (unsigned i = 0; i < vectors; ++i)
@@ -145,116 +114,85 @@ Value GpuLowering::vectorsApart(KernelBuilder &kernel, Chunk &chunk, Value at,
 
 int64_t GpuLowering::elementsOfGroup(const Chunk &chunk) {
   // With sums a thread's lanes; otherwise what a guard is about.
-  return SweepOp(chunk.sweep).getNumResults()
-             ? ALTGRAD_LANES / chunk.threads
-             : target.gpu.accessBytes / sizeof(float);
+  return SweepOp(chunk.sweep).getNumResults() ? ALTGRAD_LANES / chunk.threads : target.gpu.accessBytes / sizeof(float);
 }
 
 // A group of a thread's elements, each `threads` behind the one before: as
 // vectors where all of them exist and are ordinary, otherwise one after the
 // other.
-GpuLowering::Carried GpuLowering::groupAt(KernelBuilder &kernel, Chunk &chunk,
-                                          Value at, Carried carried) {
+GpuLowering::Carried GpuLowering::groupAt(Chunk &chunk, Value at, Carried carried) {
   int64_t elements = elementsOfGroup(chunk), width = chunk.sweep.getWidth();
   int32_t last = (elements - 1) * chunk.threads;
-  Value inside = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, at,
-                                       kernel.i32(-last));
+  Value inside = builder.less(at, kernel.i32(-last));
   carried.push_back(arith::ConstantIntOp::create(builder, false, 1));
   carried = either(inside, carried, [&](Carried next) {
     next.pop_back();
     unsigned all = elements / width;
-    unsigned together =
-        !chunk.sweep.getNumResults() || rowsAhead(chunk) > 1 ? all : 1;
+    unsigned together = !chunk.sweep.getNumResults() || rowsAhead(chunk) > 1 ? all : 1;
     Value done;
     for (unsigned first = 0; first < all; first += together)
-      done = vectorsApart(kernel, chunk, at, next, first, together);
+      done = vectorsApart(chunk, at, next, first, together);
     next.push_back(done);
     return next;
   });
   Value done = carried.pop_back_val();
-  Value end = arith::MinSIOp::create(
-      builder,
-      arith::AddIOp::create(builder, at, kernel.i32(last + chunk.threads)),
-      kernel.i32(0));
-  Value to = arith::SelectOp::create(builder, done, at, end);
-  return oneByOne(kernel, chunk, at, to, chunk.threads, /*first=*/0, carried,
+  Value end = builder.least(builder.add(at, kernel.i32(last + chunk.threads)), kernel.i32(0));
+  Value to = builder.choose(done, at, end);
+  return oneByOne(chunk, at, to, chunk.threads, /*first=*/0, carried,
                   /*lane=*/0);
 }
 
 // Where the element `offset` behind the thread's `first` lies, or what its block
 // shares.
-Value GpuLowering::behind(KernelBuilder &kernel, Chunk &chunk, Value tensors,
-                          int64_t first, Value offset) {
-  Value from = address(kernel, chunk, tensors, first);
+Value GpuLowering::behind(Chunk &chunk, Value tensors, int64_t first, Value offset) {
+  Value from = address(chunk, tensors, first);
   if (blockOf(tensors) > 1)
     return from;
   if (isPacked(tensors))
-    offset = arith::ShRUIOp::create(builder, offset, kernel.i32(1));
+    offset = builder.right(offset, kernel.i32(1));
   return kernel.offset32(from, offset, bytesOf(tensors));
 }
 
-Value GpuLowering::loadElement(KernelBuilder &kernel, Chunk &chunk,
-                               Value tensors, int64_t first, Value offset,
-                               Type type) {
+Value GpuLowering::loadElement(Chunk &chunk, Value tensors, int64_t first, Value offset, Type type) {
   if (Value one = chunk.shared.lookupOrNull(tensors))
     return one;
-  return loadCode(kernel, tensors, type,
-                  behind(kernel, chunk, tensors, first, offset), offset,
-                  readOnly(tensors));
+  return loadCode(kernel, tensors, type, behind(chunk, tensors, first, offset), offset, readOnly(tensors));
 }
 
 // Each goes to its own lane of the partial sums, from that of vector `lane` on;
 // the pointers are `first` elements before `from`.
-GpuLowering::Carried GpuLowering::oneByOne(KernelBuilder &kernel, Chunk &chunk,
-                                           Value from, Value to, int64_t apart,
-                                           int64_t first, Carried carried,
-                                           unsigned lane) {
+GpuLowering::Carried GpuLowering::oneByOne(Chunk &chunk, Value from, Value to, int64_t apart, int64_t first,
+                                           Carried carried, unsigned lane) {
   SweepOp sweep = chunk.sweep;
   unsigned results = sweep.getNumResults();
-  auto isRead = [&](Value tensors) {
-    return llvm::is_contained(sweep.getLoads(), tensors);
-  };
-  unsigned lanes = apart == 1
-                       ? chunk.vectors()
-                       : ALTGRAD_LANES / chunk.threads / sweep.getWidth();
-  return kernel.loopWith(
-      from, to, kernel.i32(apart), carried, [&](Value index, Carried next) {
-        Value offset = arith::SubIOp::create(builder, index, from);
-        SmallVector<Value> loaded;
-        for (auto [argument, tensors] :
-             llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
-          loaded.push_back(loadElement(kernel, chunk, tensors, first, offset,
-                                       argument.getType()));
-        Value global = indexOf(kernel, chunk, index, 0);
-        SmallVector<Value> draws =
-            drawApart(chunk, sweep.getBody(), global, apart);
-        SmallVector<Value> emitted = cloneSweepBody(
-            builder, sweep.getBody(), {loaded, chunk.known, global, 1, draws});
-        Value number = offset;
-        if (apart > 1 && results)
-          number = arith::ShRUIOp::create(builder, offset,
-                                          kernel.i32(llvm::Log2_64(apart)));
-        for (unsigned i = 0; i < results; ++i)
-          chunk.sums.addElement(next, i, lane, lanes, number, emitted[i]);
-        Value inside = arith::CmpIOp::create(
-            builder, arith::CmpIPredicate::ne, index, kernel.i32(-1));
-        for (auto [number, tensors] : llvm::enumerate(sweep.getStores())) {
-          auto store = [&, number = number, tensors = tensors] {
-            storeCode(kernel, tensors, emitted[results + number],
-                      behind(kernel, chunk, tensors, first, offset), offset,
-                      isRead(tensors) ? inside : Value());
-          };
-          if (blockOf(tensors) == 1) {
-            store();
-            continue;
-          }
-          Value begins = arith::CmpIOp::create(
-              builder, arith::CmpIPredicate::eq, index, from);
-          kernel.when(
-              arith::AndIOp::create(builder, begins,
-                                    leads(kernel, chunk, blockOf(tensors))),
-              store);
-        }
-        return next;
-      });
+  auto isRead = [&](Value tensors) { return llvm::is_contained(sweep.getLoads(), tensors); };
+  unsigned lanes = apart == 1 ? chunk.vectors() : ALTGRAD_LANES / chunk.threads / sweep.getWidth();
+  return kernel.loopWith(from, to, kernel.i32(apart), carried, [&](Value index, Carried next) {
+    Value offset = builder.sub(index, from);
+    SmallVector<Value> loaded;
+    for (auto [argument, tensors] : llvm::zip(sweep.getBody().getArguments(), sweep.getLoads()))
+      loaded.push_back(loadElement(chunk, tensors, first, offset, argument.getType()));
+    Value global = indexOf(chunk, index, 0);
+    SmallVector<Value> draws = drawApart(chunk, sweep.getBody(), global, apart);
+    SmallVector<Value> emitted = cloneSweepBody(builder, sweep.getBody(), {loaded, chunk.known, global, 1, draws});
+    Value number = offset;
+    if (apart > 1 && results)
+      number = builder.right(offset, kernel.i32(llvm::Log2_64(apart)));
+    for (unsigned i = 0; i < results; ++i)
+      chunk.sums.addElement(next, i, lane, lanes, number, emitted[i]);
+    Value inside = builder.differs(index, kernel.i32(-1));
+    for (auto [number, tensors] : llvm::enumerate(sweep.getStores())) {
+      auto store = [&, number = number, tensors = tensors] {
+        storeCode(kernel, tensors, emitted[results + number], behind(chunk, tensors, first, offset), offset,
+                  isRead(tensors) ? inside : Value());
+      };
+      if (blockOf(tensors) == 1) {
+        store();
+        continue;
+      }
+      Value begins = builder.equal(index, from);
+      kernel.when(builder.both(begins, leads(chunk, blockOf(tensors))), store);
+    }
+    return next;
+  });
 }

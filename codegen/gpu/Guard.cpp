@@ -19,9 +19,7 @@ unsigned GpuLowering::vectorsOfGuard(Chunk &chunk) {
   return std::min(elements, chunk.width) / sweep.getWidth();
 }
 
-SmallVector<Value> GpuLowering::loadVector(KernelBuilder &kernel, Chunk &chunk,
-                                           SmallVector<Value> &words,
-                                           int64_t first, unsigned number,
+SmallVector<Value> GpuLowering::loadVector(Chunk &chunk, SmallVector<Value> &words, int64_t first, unsigned number,
                                            bool again) {
   SweepOp sweep = chunk.sweep;
   Region &body = sweep.getWide().front();
@@ -30,22 +28,21 @@ SmallVector<Value> GpuLowering::loadVector(KernelBuilder &kernel, Chunk &chunk,
   for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
     auto type = cast<VectorType>(body.getArgument(index).getType());
     if (Value one = chunk.shared.lookupOrNull(tensors)) {
-      loaded.push_back(vector::BroadcastOp::create(builder, type, one));
+      loaded.push_back(builder.spread(type, one));
       continue;
     }
     int64_t period = periodOf(chunk, tensors), within = element % period;
     if (!again && !chunk.ahead.empty() && !chunk.ahead[index].empty())
       words[index] = chunk.ahead[index][element / period];
     else if (!within || !words[index])
-      words[index] =
-          loadAccess(kernel, chunk, tensors, first + element - within, again);
+      words[index] = loadAccess(chunk, tensors, first + element - within, again);
     loaded.push_back(slice(tensors, words[index], type, within / width));
   }
   return loaded;
 }
 
 // Codes of 8 bits would take a register each on their way out of a branch.
-static Value joined(ImplicitLocOpBuilder &builder, Value codes) {
+static Value joined(CodeBuilder &builder, Value codes) {
   auto type = cast<VectorType>(codes.getType());
   if (!type.getElementType().isInteger(8))
     return codes;
@@ -53,29 +50,23 @@ static Value joined(ImplicitLocOpBuilder &builder, Value codes) {
   return vector::BitCastOp::create(builder, VectorType::get({1}, one), codes);
 }
 
-SmallVector<SmallVector<Value>>
-GpuLowering::vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, Value at,
-                               int64_t first, unsigned number,
-                               SmallVector<Value> &words) {
+SmallVector<SmallVector<Value>> GpuLowering::vectorsUnderGuard(Chunk &chunk, Value at, int64_t first, unsigned number,
+                                                               SmallVector<Value> &words) {
   SweepOp sweep = chunk.sweep;
   Region &wide = sweep.getWide().front(), *quick = sweep.getQuick();
   unsigned count = vectorsOfGuard(chunk);
   auto compute = [&](Region &body, unsigned i, ValueRange loaded) {
     int64_t element = first + i * sweep.getWidth();
-    SmallVector<Value> draws = drawVector(kernel, chunk, body, at, element);
-    IRMapping known = knownOf(kernel, chunk, body, i);
-    return cloneSweepBody(
-        builder, body,
-        {loaded, known, indexOf(kernel, chunk, at, element), 1, draws});
+    SmallVector<Value> draws = drawVector(chunk, body, at, element);
+    IRMapping known = knownOf(chunk, body, i);
+    return cloneSweepBody(builder, body, {loaded, known, indexOf(chunk, at, element), 1, draws});
   };
   if (!quick)
-    return {compute(wide, number,
-                    loadVector(kernel, chunk, words, first, number, false))};
+    return {compute(wide, number, loadVector(chunk, words, first, number, false))};
   Guard guard(builder, sweep.getWidth());
   SmallVector<Value> fast;
   for (unsigned i = number; i < number + count; ++i) {
-    SmallVector<Value> loaded =
-        loadVector(kernel, chunk, words, first, i, /*again=*/false);
+    SmallVector<Value> loaded = loadVector(chunk, words, first, i, /*again=*/false);
     guard.appendTo(loaded);
     SmallVector<Value> emitted = compute(*quick, i, loaded);
     guard.takeFrom(emitted);
@@ -86,7 +77,7 @@ GpuLowering::vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, Value at,
     SmallVector<Value> all, own(words.size());
     for (unsigned i = number; i < number + count; ++i)
       for (Value value : compute(wide, i,
-                                 loadVector(kernel, chunk, own, first, i,
+                                 loadVector(chunk, own, first, i,
                                             /*again=*/true)))
         all.push_back(joined(builder, value));
     return all;
@@ -96,9 +87,7 @@ GpuLowering::vectorsUnderGuard(KernelBuilder &kernel, Chunk &chunk, Value at,
   for (auto [i, value] : llvm::enumerate(guard.choose(fast, exact))) {
     Type type = emitted[i % emitted.size()].getType();
     vectors[i / emitted.size()].push_back(
-        value.getType() == type
-            ? Value(value)
-            : Value(vector::BitCastOp::create(builder, type, value)));
+        value.getType() == type ? Value(value) : Value(vector::BitCastOp::create(builder, type, value)));
   }
   return vectors;
 }

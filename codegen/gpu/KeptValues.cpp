@@ -19,9 +19,7 @@ static DenseSet<Value> lookedUp(Block &body) {
     auto decode = dyn_cast<DecodeOp>(op);
     bool follows = decode ? decode.getFormat().isBook()
                           : !isa<ReduceOp>(op) &&
-                                llvm::any_of(op.getOperands(), [&](Value value) {
-                                  return values.contains(value);
-                                });
+                                llvm::any_of(op.getOperands(), [&](Value value) { return values.contains(value); });
     if (follows)
       values.insert_range(op.getResults());
   }
@@ -32,13 +30,10 @@ namespace {
 // The ways from a reduction to the values that it has in common with others.
 class Ways {
 public:
-  explicit Ways(ReduceOp reduce)
-      : lookups(lookedUp(*reduce->getBlock())) {
+  explicit Ways(ReduceOp reduce) : lookups(lookedUp(*reduce->getBlock())) {
     own.insert(reduce);
     for (Operation &op : llvm::reverse(*reduce->getBlock()))
-      if (!op.use_empty() && llvm::all_of(op.getUsers(), [&](Operation *user) {
-            return own.contains(user);
-          }))
+      if (!op.use_empty() && llvm::all_of(op.getUsers(), [&](Operation *user) { return own.contains(user); }))
         own.insert(&op);
     find(reduce, {});
   }
@@ -80,21 +75,17 @@ static Value follow(const Way &way, ReduceOp reduce) {
   return value;
 }
 
-void GpuLowering::allocateKept(KernelBuilder &kernel, Chunk &chunk,
-                               ThreadMemory &memory) {
+void GpuLowering::allocateKept(Chunk &chunk, ThreadMemory &memory) {
   SweepOp sweep = chunk.sweep;
   unsigned bytes = sweep.getWidth() * sizeof(float);
-  for (auto [number, reduce] :
-       llvm::enumerate(blockReductions(sweep.getWide().front())))
+  for (auto [number, reduce] : llvm::enumerate(blockReductions(sweep.getWide().front())))
     for (const Way &way : Ways(reduce).all) {
       Kept kept{unsigned(number), {}, {}};
       for (Region &body : sweep.getWide())
         kept.values.push_back(follow(way, blockReductions(body)[number]));
-      bool isKnown = llvm::any_of(chunk.kept, [&](const Kept &other) {
-        return other.values.front() == kept.values.front();
-      });
-      if (isKnown || llvm::is_contained(kept.values, Value()) ||
-          !memory.grow(chunk.vectors(), bytes))
+      bool isKnown =
+          llvm::any_of(chunk.kept, [&](const Kept &other) { return other.values.front() == kept.values.front(); });
+      if (isKnown || llvm::is_contained(kept.values, Value()) || !memory.grow(chunk.vectors(), bytes))
         continue;
       std::string name = "kept" + std::to_string(chunk.kept.size());
       kept.slots = memory.allocate(name, chunk.vectors(), bytes);
@@ -102,15 +93,11 @@ void GpuLowering::allocateKept(KernelBuilder &kernel, Chunk &chunk,
     }
 }
 
-Value GpuLowering::slotOf(KernelBuilder &kernel, const Kept &kept,
-                          unsigned number, unsigned width) {
-  return kernel.offset(kept.slots, kernel.i64(number),
-                       ThreadMemory::stride(width * sizeof(float)));
+Value GpuLowering::slotOf(const Kept &kept, unsigned number, unsigned width) {
+  return kernel.offset(kept.slots, kernel.i64(number), ThreadMemory::stride(width * sizeof(float)));
 }
 
-SmallVector<GpuLowering::Kept> GpuLowering::keptBy(const Chunk &chunk,
-                                                  unsigned reduction,
-                                                  unsigned count) {
+SmallVector<GpuLowering::Kept> GpuLowering::keptBy(const Chunk &chunk, unsigned reduction, unsigned count) {
   SmallVector<Kept> some;
   for (const Kept &kept : chunk.kept)
     if (kept.reduction >= reduction && kept.reduction < reduction + count)
@@ -119,15 +106,13 @@ SmallVector<GpuLowering::Kept> GpuLowering::keptBy(const Chunk &chunk,
 }
 
 unsigned GpuLowering::reducedTogether(const Chunk &chunk, unsigned first) {
-  SmallVector<ReduceOp> all =
-      blockReductions(SweepOp(chunk.sweep).getBody());
+  SmallVector<ReduceOp> all = blockReductions(SweepOp(chunk.sweep).getBody());
   if (chunk.kept.empty())
     return 1;
   unsigned end = first + 1;
   DenseSet<Value> after{all[first].getResult()};
   for (Operation *op = all[first]; end < all.size(); op = op->getNextNode()) {
-    if (llvm::any_of(op->getOperands(),
-                     [&](Value value) { return after.contains(value); }))
+    if (llvm::any_of(op->getOperands(), [&](Value value) { return after.contains(value); }))
       after.insert_range(op->getResults());
     if (op != all[end])
       continue;
@@ -148,24 +133,20 @@ static llvm::BitVector stillRead(Region &body, const IRMapping &known) {
   readers.insert(end);
   for (Operation *reader : readers)
     for (Value value : reader->getOperands())
-      if (auto argument = dyn_cast<BlockArgument>(value);
-          argument && argument.getOwner() == &body.front())
+      if (auto argument = dyn_cast<BlockArgument>(value); argument && argument.getOwner() == &body.front())
         read.set(argument.getArgNumber());
   return read;
 }
 
 static bool haveRegisters(SweepOp sweep, int64_t words, const GpuTuning &tuning) {
   Block &body = sweep.getWide().front().front();
-  int64_t searches = llvm::count_if(body.getOps<EncodeOp>(), [](EncodeOp encode) {
-    return encode.getFormat().isBook();
-  });
+  int64_t searches =
+      llvm::count_if(body.getOps<EncodeOp>(), [](EncodeOp encode) { return encode.getFormat().isBook(); });
   bool isGuarded = sweep.getWide().size() > 1;
-  return words + tuning.ofSearch * searches + tuning.ofGuard * isGuarded <=
-         tuning.aheadWords;
+  return words + tuning.ofSearch * searches + tuning.ofGuard * isGuarded <= tuning.aheadWords;
 }
 
-void GpuLowering::loadAhead(KernelBuilder &kernel, Chunk &chunk,
-                            int64_t first) {
+void GpuLowering::loadAhead(Chunk &chunk, int64_t first) {
   if (chunk.kept.empty())
     return;
   SweepOp sweep = chunk.sweep;
@@ -185,25 +166,21 @@ void GpuLowering::loadAhead(KernelBuilder &kernel, Chunk &chunk,
     return;
   for (auto [index, tensors] : llvm::enumerate(sweep.getLoads())) {
     SmallVector<Value> &ahead = chunk.ahead.emplace_back();
-    for (int64_t element = 0; read[index] && element < chunk.width;
-         element += periodOf(chunk, tensors))
-      ahead.push_back(loadAccess(kernel, chunk, tensors, first + element));
+    for (int64_t element = 0; read[index] && element < chunk.width; element += periodOf(chunk, tensors))
+      ahead.push_back(loadAccess(chunk, tensors, first + element));
   }
 }
 
 // A volatile load: kept in registers all of them would be more than there are.
-IRMapping GpuLowering::knownOf(KernelBuilder &kernel, const Chunk &chunk,
-                               Region &body, unsigned number) {
+IRMapping GpuLowering::knownOf(const Chunk &chunk, Region &body, unsigned number) {
   IRMapping known(chunk.known);
   unsigned width = SweepOp(chunk.sweep).getWidth();
   for (const Kept &kept : chunk.kept)
     for (Value value : kept.values)
       if (value.getParentRegion() == &body)
-        known.map(value, LLVM::LoadOp::create(
-                             builder, value.getType(),
-                             slotOf(kernel, kept, number, width),
-                             /*alignment=*/width * sizeof(float),
-                             /*isVolatile=*/true)
+        known.map(value, LLVM::LoadOp::create(builder, value.getType(), slotOf(kept, number, width),
+                                              /*alignment=*/width * sizeof(float),
+                                              /*isVolatile=*/true)
                              .getResult());
   return known;
 }

@@ -1,7 +1,7 @@
 // A step in sweeps ==> one CUDA kernel per phase.
-#include "codegen/gpu/GpuLowering.h"
 #include "codegen/Passes.h"
 #include "codegen/common/Launches.h"
+#include "codegen/gpu/GpuLowering.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_LOWERTOGPUPASS
@@ -12,21 +12,18 @@ using namespace mlir;
 using namespace altgrad;
 
 GpuLowering::GpuLowering(StepOp step, const Target &target, Block *kernels)
-    : step(step), target(target), builder(step.getLoc(), step.getContext()) {
+    : step(step), target(target), builder(step.getLoc(), step.getContext()), kernel(builder, step, /*addressSpace=*/1) {
   builder.setInsertionPointToEnd(kernels);
 }
 
-void GpuLowering::onFirstThread(KernelBuilder &kernel,
-                                function_ref<void()> body) {
-  Value first = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq, inWarp,
-                                      kernel.i64(0));
+void GpuLowering::onFirstThread(function_ref<void()> body) {
+  Value first = builder.equal(inWarp, kernel.i64(0));
   kernel.when(first, body);
 }
 
-SmallVector<Value>
-GpuLowering::either(Value condition, SmallVector<Value> carried,
-                    function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
-                    function_ref<SmallVector<Value>(SmallVector<Value>)> no) {
+SmallVector<Value> GpuLowering::either(Value condition, SmallVector<Value> carried,
+                                       function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
+                                       function_ref<SmallVector<Value>(SmallVector<Value>)> no) {
   SmallVector<Type> types;
   for (Value value : carried)
     types.push_back(value.getType());
@@ -48,24 +45,19 @@ static SmallVector<Type> parametersOf(KernelBuilder &kernel, Type i64) {
   return types;
 }
 
-LLVM::LLVMFuncOp altgrad::makeKernel(ImplicitLocOpBuilder &builder, StringRef name,
-                                     ArrayRef<Type> types) {
-  auto type = LLVM::LLVMFunctionType::get(
-      LLVM::LLVMVoidType::get(builder.getContext()), types);
+LLVM::LLVMFuncOp altgrad::makeKernel(CodeBuilder &builder, StringRef name, ArrayRef<Type> types) {
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), types);
   auto function = LLVM::LLVMFuncOp::create(builder, name, type);
-  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(),
-                    builder.getUnitAttr());
-  function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(),
-                    builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
+  function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
+  function->setAttr(NVVM::NVVMDialect::getMaxntidAttrName(), builder.getDenseI32ArrayAttr({ALTGRAD_BLOCK_THREADS}));
   return function;
 }
 
 void GpuLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
-  KernelBuilder kernel(builder, step, /*addressSpace=*/1);
+  kernel.keepsRolled = kernel.readsTablesEarly = false;
   const GpuTuning &tuning = target.gpu;
-  LLVM::LLVMFuncOp function = makeKernel(
-      builder, symbolOf(phase), parametersOf(kernel, builder.getI64Type()));
+  LLVM::LLVMFuncOp function = makeKernel(builder, symbolOf(phase), parametersOf(kernel, builder.getI64Type()));
   Block *entry = function.addEntryBlock(builder);
   resident = sharesWords(phase) ? tuning.residentSmall : tuning.residentBlocks;
   builder.setInsertionPointToStart(entry);
@@ -77,13 +69,9 @@ void GpuLowering::lower(PhaseOp phase) {
   inBlock = special<NVVM::ThreadIdXOp>();
   block = special<NVVM::BlockIdXOp>();
   blocks = special<NVVM::GridDimXOp>();
-  inWarp = arith::AndIOp::create(builder, inBlock, kernel.i64(warpThreads - 1));
-  auto scaled = [&](Value count, int64_t by) -> Value {
-    return arith::MulIOp::create(builder, count, kernel.i64(by));
-  };
-  warp = arith::AddIOp::create(
-      builder, scaled(block, warpsPerBlock),
-      arith::DivUIOp::create(builder, inBlock, kernel.i64(warpThreads)));
+  inWarp = builder.both(inBlock, kernel.i64(warpThreads - 1));
+  auto scaled = [&](Value count, int64_t by) -> Value { return builder.mul(count, kernel.i64(by)); };
+  warp = builder.add(scaled(block, warpsPerBlock), builder.div(inBlock, kernel.i64(warpThreads)));
   warps = scaled(blocks, warpsPerBlock);
   if (sharesWords(phase))
     allocateWords();
@@ -92,13 +80,12 @@ void GpuLowering::lower(PhaseOp phase) {
   else if (!phase.getSweep())
     waitForLaunches(phase);
   if (SweepOp sweep = phase.getSweep())
-    lowerSweep(kernel, sweep);
+    lowerSweep(sweep);
   else
-    lowerSmall(kernel, phase, {block, blocks, begin, end});
+    lowerSmall(phase, {block, blocks, begin, end});
   if (SmallVector<PhaseOp> others = finishedBy(phase); !others.empty())
-    finish(kernel, others);
-  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                    builder.getI32IntegerAttr(resident));
+    finish(others);
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(resident));
   LLVM::ReturnOp::create(builder, ValueRange{});
 }
 
@@ -108,8 +95,7 @@ SmallVector<Value> GpuLowering::elementsOf(Value vector) {
   SmallVector<Value> elements;
   int64_t width = cast<VectorType>(vector.getType()).getNumElements();
   for (int64_t i = 0; i < width; ++i)
-    elements.push_back(
-        vector::ExtractOp::create(builder, vector, ArrayRef<int64_t>{i}));
+    elements.push_back(builder.element(vector, i));
   return elements;
 }
 
@@ -120,22 +106,19 @@ Value GpuLowering::joinElements(Reduction kind, SmallVector<Value> elements) {
   return elements[0];
 }
 
-Value GpuLowering::joinThreads(KernelBuilder &kernel, Reduction kind,
-                               Value sum) {
+Value GpuLowering::joinThreads(Reduction kind, Value sum) {
   auto type = cast<VectorType>(sum.getType());
   SmallVector<Value> elements = elementsOf(sum);
   for (int32_t distance = warpThreads / 2; distance; distance /= 2)
     for (Value &mine : elements)
-      mine = join(builder, kind, mine,
-                  shuffled(kernel, NVVM::ShflKind::down, mine, distance));
-  return vector::FromElementsOp::create(builder, type, elements);
+      mine = join(builder, kind, mine, shuffled(NVVM::ShflKind::down, mine, distance));
+  return builder.vectorOf(type, elements);
 }
 
 // The tree 128, 64 … 1.
-Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
-                           const Carried &carried, unsigned result) {
-  auto ofElements = [&] { return totalApart(kernel, chunk, carried, result); };
-  auto ofVectors = [&] { return totalInRow(kernel, chunk, carried, result); };
+Value GpuLowering::totalOf(Chunk &chunk, const Carried &carried, unsigned result) {
+  auto ofElements = [&] { return totalApart(chunk, carried, result); };
+  auto ofVectors = [&] { return totalInRow(chunk, carried, result); };
   if (chunk.sums.vectors(result) == 1) // in any order
     return ofElements();
   if (chunk.exchanges())
@@ -152,8 +135,7 @@ Value GpuLowering::totalOf(KernelBuilder &kernel, Chunk &chunk,
 
 // Of neighbours in a thread: parts, then threads, then vectors and their
 // elements.
-Value GpuLowering::totalInRow(KernelBuilder &kernel, Chunk &chunk,
-                              const Carried &carried, unsigned result) {
+Value GpuLowering::totalInRow(Chunk &chunk, const Carried &carried, unsigned result) {
   Reduction kind = chunk.sweep.getReduction(result);
   unsigned all = chunk.sums.vectors(result);
   unsigned vectors = std::min(chunk.vectors(), all);
@@ -161,25 +143,22 @@ Value GpuLowering::totalInRow(KernelBuilder &kernel, Chunk &chunk,
   for (unsigned number = 0; number < vectors; ++number) {
     Value sum = chunk.sums.vector(carried, result, number);
     if (vectors < all)
-      sum = join(builder, kind, sum,
-                 chunk.sums.vector(carried, result, vectors + number));
-    llvm::append_range(elements, elementsOf(joinThreads(kernel, kind, sum)));
+      sum = join(builder, kind, sum, chunk.sums.vector(carried, result, vectors + number));
+    llvm::append_range(elements, elementsOf(joinThreads(kind, sum)));
   }
   return joinElements(kind, elements);
 }
 
 // Of elements a warp apart: a thread's own come first.
-Value GpuLowering::totalApart(KernelBuilder &kernel, Chunk &chunk,
-                              const Carried &carried, unsigned result) {
+Value GpuLowering::totalApart(Chunk &chunk, const Carried &carried, unsigned result) {
   Reduction kind = chunk.sweep.getReduction(result);
   SmallVector<Value> elements;
   for (unsigned number = 0; number < chunk.sums.vectors(result); ++number)
-    llvm::append_range(elements,
-                       elementsOf(chunk.sums.vector(carried, result, number)));
+    llvm::append_range(elements, elementsOf(chunk.sums.vector(carried, result, number)));
   Value own = joinElements(kind, elements);
   auto one = VectorType::get({1}, own.getType());
-  own = vector::FromElementsOp::create(builder, one, own);
-  return elementsOf(joinThreads(kernel, kind, own))[0];
+  own = builder.vectorOf(one, own);
+  return elementsOf(joinThreads(kind, own))[0];
 }
 
 namespace {
@@ -197,8 +176,7 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
     if (steps.empty())
       return;
     OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-    auto kernels =
-        gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
+    auto kernels = gpu::GPUModuleOp::create(builder, steps[0].getLoc(), "kernels");
     markOverlap(kernels, *machine);
     makeValuesKernel(kernels, steps);
     for (StepOp step : steps) {
@@ -210,11 +188,9 @@ struct LowerToGPU : altgrad::impl::LowerToGPUPassBase<LowerToGPU> {
                              << "' and write --target=x86-64-v3,x86-64-v4";
           return signalPassFailure();
         } else if (SweepOp sweep = phase.getSweep();
-            sweep && (sweep.getWide().empty() ||
-                      sweep.getWidth() != machine->vectorWidth)) {
-          sweep.emitOpError()
-              << "has a body for " << sweep.getWidth() << " elements, '"
-              << target << "' wants " << machine->vectorWidth;
+                   sweep && (sweep.getWide().empty() || sweep.getWidth() != machine->vectorWidth)) {
+          sweep.emitOpError() << "has a body for " << sweep.getWidth() << " elements, '" << target << "' wants "
+                              << machine->vectorWidth;
           return signalPassFailure();
         }
       GpuLowering lowering(step, *machine, &kernels.getBodyRegion().front());

@@ -1,19 +1,17 @@
 // Launches of one run that overlap: a kernel lets the next one begin, and that
 // waits until the kernel has ended before it touches anything but tables.
-#include "codegen/gpu/GpuLowering.h"
 #include "codegen/common/Launches.h"
+#include "codegen/gpu/GpuLowering.h"
 
 using namespace mlir;
 using namespace altgrad;
 
 // LLVM's intrinsics claim to touch no memory: loads would pass them.
 void GpuLowering::control(StringRef what, StringRef clobbers) {
-  LLVM::InlineAsmOp::create(
-      builder, TypeRange{}, ValueRange{},
-      builder.getStringAttr(("griddepcontrol." + what + ";").str()),
-      builder.getStringAttr(clobbers), /*has_side_effects=*/true,
-      /*is_align_stack=*/false, LLVM::TailCallKind::None,
-      LLVM::AsmDialectAttr(), ArrayAttr());
+  LLVM::InlineAsmOp::create(builder, TypeRange{}, ValueRange{},
+                            builder.getStringAttr(("griddepcontrol." + what + ";").str()),
+                            builder.getStringAttr(clobbers), /*has_side_effects=*/true,
+                            /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
 }
 
 // What the runtime asks a loaded module for (bundle.h).
@@ -22,9 +20,8 @@ void altgrad::markOverlap(gpu::GPUModuleOp kernels, const Target &target) {
     return;
   auto builder = OpBuilder::atBlockEnd(kernels.getBody());
   Type i32 = builder.getI32Type();
-  LLVM::GlobalOp::create(builder, kernels.getLoc(), i32, /*isConstant=*/false,
-                         LLVM::Linkage::External, ALTGRAD_KERNELS_WAIT,
-                         builder.getI32IntegerAttr(1), /*alignment=*/4,
+  LLVM::GlobalOp::create(builder, kernels.getLoc(), i32, /*isConstant=*/false, LLVM::Linkage::External,
+                         ALTGRAD_KERNELS_WAIT, builder.getI32IntegerAttr(1), /*alignment=*/4,
                          /*addrSpace=*/1);
 }
 
@@ -33,9 +30,7 @@ void GpuLowering::letNextBegin(PhaseOp phase) {
     control("launch_dependents", "");
 }
 
-bool GpuLowering::waits(PhaseOp phase) {
-  return target.overlapsLaunches && followsLaunch(phase);
-}
+bool GpuLowering::waits(PhaseOp phase) { return target.overlapsLaunches && followsLaunch(phase); }
 
 // The next launch begins no earlier: all launches before this one have ended
 // then.

@@ -8,31 +8,22 @@ using namespace altgrad;
 static constexpr int64_t codesOfWord = 8; // of packed ones
 
 // The codes of vector `number`, out of the words of an access.
-Value GpuLowering::slice(Value tensors, Value words, VectorType codes,
-                         unsigned number) {
+Value GpuLowering::slice(Value tensors, Value words, VectorType codes, unsigned number) {
   auto from = cast<VectorType>(words.getType());
   int64_t count = codes.getNumElements();
   if (codes.getElementType() == from.getElementType())
-    return vector::ShuffleOp::create(
-        builder, words, words,
-        llvm::to_vector(
-            llvm::seq<int64_t>(number * count, (number + 1) * count)));
+    return vector::ShuffleOp::create(builder, words, words,
+                                     llvm::to_vector(llvm::seq<int64_t>(number * count, (number + 1) * count)));
   unsigned bits = count * codes.getElementTypeBitWidth();
   if (isPacked(tensors)) {
     int64_t first = number * count;
-    Value word = vector::ExtractOp::create(
-        builder, words, ArrayRef<int64_t>{first / codesOfWord});
+    Value word = vector::ExtractOp::create(builder, words, ArrayRef<int64_t>{first / codesOfWord});
     return unpackWord(builder, tensors, word, codes, first % codesOfWord);
   }
   Value units = vector::BitCastOp::create(
-      builder,
-      VectorType::get({from.getNumElements() * 32 / bits},
-                      builder.getIntegerType(bits)),
-      words);
-  Value unit = vector::ExtractOp::create(builder, units,
-                                         ArrayRef<int64_t>{int64_t(number)});
-  Value one = vector::FromElementsOp::create(
-      builder, VectorType::get({1}, unit.getType()), unit);
+      builder, VectorType::get({from.getNumElements() * 32 / bits}, builder.getIntegerType(bits)), words);
+  Value unit = vector::ExtractOp::create(builder, units, ArrayRef<int64_t>{int64_t(number)});
+  Value one = builder.vectorOf(VectorType::get({1}, unit.getType()), unit);
   return vector::BitCastOp::create(builder, codes, one);
 }
 
@@ -51,12 +42,7 @@ SmallVector<Value> GpuLowering::pack(Value tensors, ArrayRef<Value> vectors) {
   SmallVector<Value> units;
   for (Value one : vectors)
     llvm::append_range(
-        units,
-        elementsOf(vector::BitCastOp::create(
-            builder, VectorType::get({1}, builder.getIntegerType(bits)), one)));
-  Value word = vector::FromElementsOp::create(
-      builder, VectorType::get({int64_t(units.size())}, units[0].getType()),
-      units);
-  return elementsOf(vector::BitCastOp::create(
-      builder, VectorType::get({1}, builder.getI32Type()), word));
+        units, elementsOf(vector::BitCastOp::create(builder, VectorType::get({1}, builder.getIntegerType(bits)), one)));
+  Value word = builder.vectorOf(VectorType::get({int64_t(units.size())}, units[0].getType()), units);
+  return elementsOf(vector::BitCastOp::create(builder, VectorType::get({1}, builder.getI32Type()), word));
 }

@@ -6,47 +6,37 @@
 using namespace mlir;
 using namespace altgrad;
 
-Value altgrad::sharedVariable(ImplicitLocOpBuilder &builder,
-                              LLVM::LLVMFuncOp kernel, StringRef name,
-                              unsigned bytes, unsigned alignment) {
+Value altgrad::sharedVariable(CodeBuilder &builder, LLVM::LLVMFuncOp kernel, StringRef name, unsigned bytes,
+                              unsigned alignment) {
   auto space = unsigned(NVVM::NVVMMemorySpace::Shared);
   std::string symbol = (kernel.getSymName() + "_" + name).str();
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(kernel);
-    LLVM::GlobalOp::create(builder,
-                           LLVM::LLVMArrayType::get(builder.getI8Type(), bytes),
-                           /*isConstant=*/false,
-                           bytes ? LLVM::Linkage::Internal
-                                 : LLVM::Linkage::External,
-                           symbol, Attribute(), alignment, space);
+    LLVM::GlobalOp::create(builder, LLVM::LLVMArrayType::get(builder.getI8Type(), bytes),
+                           /*isConstant=*/false, bytes ? LLVM::Linkage::Internal : LLVM::Linkage::External, symbol,
+                           Attribute(), alignment, space);
   }
-  return LLVM::AddressOfOp::create(
-      builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
+  return LLVM::AddressOfOp::create(builder, LLVM::LLVMPointerType::get(builder.getContext(), space), symbol);
 }
 
 unsigned SharedMemory::left() const {
-  unsigned most = std::min(tuning.staticSharedBytes,
-                           tuning.blockSharedBytes - dynamic);
+  unsigned most = std::min(tuning.staticSharedBytes, tuning.blockSharedBytes - dynamic);
   return most - std::min(most, used);
 }
 
-Value SharedMemory::allocate(StringRef name, unsigned bytes,
-                             unsigned alignment) {
+Value SharedMemory::allocate(StringRef name, unsigned bytes, unsigned alignment) {
   assert(bytes <= left() && "a kernel with more shared memory than there is");
   used += bytes;
   return sharedVariable(builder, kernel, name, bytes, alignment);
 }
 
-Value SharedMemory::allocateDynamic(StringRef name, unsigned bytes,
-                                    unsigned alignment) {
+Value SharedMemory::allocateDynamic(StringRef name, unsigned bytes, unsigned alignment) {
   dynamic += bytes;
   return sharedVariable(builder, kernel, name, /*bytes=*/0, alignment);
 }
 
-unsigned ThreadMemory::room(unsigned bytes) const {
-  return std::min(limit - used, shared.left()) / stride(bytes);
-}
+unsigned ThreadMemory::room(unsigned bytes) const { return std::min(limit - used, shared.left()) / stride(bytes); }
 
 bool ThreadMemory::grow(unsigned count, unsigned bytes) {
   if (count * stride(bytes) > shared.left())

@@ -13,27 +13,21 @@ unsigned GpuLowering::waitingWords(Chunk &chunk) {
     int64_t sum = 0;
     for (Value tensors : streams)
       if (blockOf(tensors) == 1)
-        sum += std::max<int64_t>(periodOf(chunk, tensors) - elements, 0) *
-               bytesOf(tensors);
+        sum += std::max<int64_t>(periodOf(chunk, tensors) - elements, 0) * bytesOf(tensors);
     return sum;
   };
-  return std::max(bytes(chunk.sweep.getLoads()),
-                  bytes(chunk.sweep.getStores())) /
-         sizeof(int32_t);
+  return std::max(bytes(chunk.sweep.getLoads()), bytes(chunk.sweep.getStores())) / sizeof(int32_t);
 }
 
 // Where pointers, uniform numbers and waiting codes take too many registers, as
 // many numbers as exceed wait in shared memory for every use: those with the
 // fewest uses.
-void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
-                               ThreadMemory &memory) {
+void GpuLowering::storeScalars(Chunk &chunk, ThreadMemory &memory) {
   SmallVector<Value> numbers = chunk.sweep.getScalars();
-  llvm::erase_if(numbers, [](Value value) {
-    return !value.getType().isF32() || value.getDefiningOp<arith::ConstantOp>();
-  });
+  llvm::erase_if(numbers,
+                 [](Value value) { return !value.getType().isF32() || value.getDefiningOp<arith::ConstantOp>(); });
   constexpr unsigned bytes = sizeof(float);
-  unsigned registers =
-      numbers.size() + 2 * chunk.pointers.size() + waitingWords(chunk);
+  unsigned registers = numbers.size() + 2 * chunk.pointers.size() + waitingWords(chunk);
   unsigned limit = target.gpu.uniformRegisters;
   llvm::SmallDenseSet<unsigned> widths;
   for (auto &[tensors, pointer] : chunk.pointers)
@@ -42,13 +36,11 @@ void GpuLowering::storeScalars(KernelBuilder &kernel, Chunk &chunk,
     limit -= target.gpu.otherRegisters;
   if (registers <= limit)
     return;
-  unsigned count = std::min<unsigned>(
-      {registers - limit, unsigned(numbers.size()), memory.room(bytes)});
+  unsigned count = std::min<unsigned>({registers - limit, unsigned(numbers.size()), memory.room(bytes)});
   if (!count)
     return;
-  llvm::stable_sort(numbers, [](Value a, Value b) {
-    return llvm::range_size(a.getUses()) < llvm::range_size(b.getUses());
-  });
+  llvm::stable_sort(numbers,
+                    [](Value a, Value b) { return llvm::range_size(a.getUses()) < llvm::range_size(b.getUses()); });
   Value own = memory.allocate("scalars", count, bytes);
   for (unsigned i = 0; i < count; ++i) {
     Value to = kernel.offset(own, kernel.i64(i), ThreadMemory::stride(bytes));
@@ -67,8 +59,8 @@ unsigned GpuLowering::residentOf(Chunk &chunk) {
   unsigned draws = llvm::range_size(body.getOps<DrawOp>());
   bool parts = !body.getOps<JoinCodesOp>().empty();
   unsigned sums = chunk.sweep.getNumResults();
-  unsigned kept = 2 * chunk.pointers.size() + waitingWords(chunk) + draws +
-                  tuning.ofBlock * blockReductions(body).size();
+  unsigned kept =
+      2 * chunk.pointers.size() + waitingWords(chunk) + draws + tuning.ofBlock * blockReductions(body).size();
   if ((draws && sums > 1) || (parts && sums > 2))
     kept += sums * (chunk.sweep.getQuick() ? tuning.ofGuardedSum : tuning.ofSum);
   return tuning.residentBlocks - (kept > tuning.keptRegisters);

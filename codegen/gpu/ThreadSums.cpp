@@ -11,18 +11,15 @@ using namespace altgrad;
 
 constexpr unsigned wordBytes = sizeof(float);
 
-ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep,
-                       ThreadMemory &memory)
-    : kernel(kernel), builder(kernel.builder), width(sweep.getWidth()),
-      vectorBytes(width * wordBytes) {
+ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep, ThreadMemory &memory)
+    : kernel(kernel), builder(kernel.builder), width(sweep.getWidth()), vectorBytes(width * wordBytes) {
   unsigned ordered = 0, registers = 0, entries = 0;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
     ordered += isOrdered(sweep.getReduction(i));
   for (unsigned i = 0; i < sweep.getNumResults(); ++i) {
     bool inOrder = isOrdered(sweep.getReduction(i));
     unsigned vectors = inOrder ? ALTGRAD_LANES / warpThreads / width : 1;
-    bool shared =
-        inOrder && ordered > 1 && entries + vectors <= memory.room(vectorBytes);
+    bool shared = inOrder && ordered > 1 && entries + vectors <= memory.room(vectorBytes);
     unsigned &end = shared ? entries : registers;
     sums.push_back({sweep.getReduction(i), vectors, end, shared});
     end += vectors;
@@ -32,18 +29,13 @@ ThreadSums::ThreadSums(KernelBuilder &kernel, SweepOp sweep,
 }
 
 VectorType ThreadSums::vectorType(Reduction kind) {
-  return cast<VectorType>(
-      partialType(kind, VectorType::get({width}, builder.getF32Type())));
+  return cast<VectorType>(partialType(kind, VectorType::get({width}, builder.getF32Type())));
 }
 
-Value ThreadSums::spread(Value value) {
-  return vector::BroadcastOp::create(
-      builder, VectorType::get({width}, value.getType()), value);
-}
+Value ThreadSums::spread(Value value) { return builder.spread(VectorType::get({width}, value.getType()), value); }
 
 Value ThreadSums::address(const Sum &sum, unsigned number) {
-  return kernel.offset(own, kernel.i64(sum.at + number),
-                       ThreadMemory::stride(vectorBytes));
+  return kernel.offset(own, kernel.i64(sum.at + number), ThreadMemory::stride(vectorBytes));
 }
 
 ThreadSums::Carried ThreadSums::clear() {
@@ -59,60 +51,48 @@ ThreadSums::Carried ThreadSums::clear() {
   return carried;
 }
 
-Value ThreadSums::vector(const Carried &carried, unsigned result,
-                         unsigned number) {
+Value ThreadSums::vector(const Carried &carried, unsigned result, unsigned number) {
   const Sum &sum = sums[result];
   if (sum.shared) // volatile, or LLVM would keep it in a register
-    return LLVM::LoadOp::create(builder, vectorType(sum.kind),
-                                address(sum, number), vectorBytes,
+    return LLVM::LoadOp::create(builder, vectorType(sum.kind), address(sum, number), vectorBytes,
                                 /*isVolatile=*/true);
   return carried[sum.at + number % sum.vectors];
 }
 
-void ThreadSums::add(Carried &carried, unsigned result, unsigned number,
-                     Value elements) {
+void ThreadSums::add(Carried &carried, unsigned result, unsigned number, Value elements) {
   const Sum &sum = sums[result];
-  Value next =
-      accumulate(builder, sum.kind, vector(carried, result, number), elements);
+  Value next = accumulate(builder, sum.kind, vector(carried, result, number), elements);
   if (sum.shared)
     kernel.store(next, address(sum, number), vectorBytes);
   else
     carried[sum.at + number % sum.vectors] = next;
 }
 
-void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first,
-                            unsigned count, Value offset, Value element) {
+void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first, unsigned count, Value offset,
+                            Value element) {
   const Sum &sum = sums[result];
   if (sum.vectors == 1) {
     SmallVector<Value> all(width, element);
     if (sum.kind == Reduction::Count) // others may meet an element twice
       all.assign(width, arith::ConstantIntOp::create(builder, false, 1));
     all[0] = element;
-    Value one = vector::FromElementsOp::create(
-        builder, VectorType::get({width}, element.getType()), all);
+    Value one = builder.vectorOf(VectorType::get({width}, element.getType()), all);
     return add(carried, result, 0, one);
   }
   if (sum.shared) {
-    Value number = arith::ShRUIOp::create(builder, offset,
-                                          kernel.i32(llvm::Log2_64(width)));
-    Value within =
-        arith::AndIOp::create(builder, offset, kernel.i32(width - 1));
-    Value at =
-        kernel.offset32(kernel.offset32(address(sum, first), number,
-                                        ThreadMemory::stride(vectorBytes)),
-                        within, wordBytes);
+    Value number = builder.right(offset, kernel.i32(llvm::Log2_64(width)));
+    Value within = builder.both(offset, kernel.i32(width - 1));
+    Value at = kernel.offset32(kernel.offset32(address(sum, first), number, ThreadMemory::stride(vectorBytes)), within,
+                               wordBytes);
     Value before = kernel.load(element.getType(), at, wordBytes);
-    return kernel.store(accumulate(builder, sum.kind, before, element), at,
-                        wordBytes);
+    return kernel.store(accumulate(builder, sum.kind, before, element), at, wordBytes);
   }
   for (unsigned i = 0; i < count; ++i) {
     Value &own = carried[sum.at + first + i];
     Value added = accumulate(builder, sum.kind, own, spread(element));
     Value wanted = arith::ConstantOp::create(
-        builder, builder.getI32VectorAttr(llvm::to_vector(
-                     llvm::seq<int32_t>(i * width, (i + 1) * width))));
-    Value here = arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
-                                       wanted, spread(offset));
-    own = arith::SelectOp::create(builder, here, added, own);
+        builder, builder.getI32VectorAttr(llvm::to_vector(llvm::seq<int32_t>(i * width, (i + 1) * width))));
+    Value here = builder.equal(wanted, spread(offset));
+    own = builder.choose(here, added, own);
   }
 }

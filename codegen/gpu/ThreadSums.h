@@ -18,16 +18,14 @@ public:
   ThreadSums(KernelBuilder &kernel, SweepOp sweep, ThreadMemory &memory);
 
   /// What lies in registers; loops and branches carry it.
-  using Carried = llvm::SmallVector<mlir::Value>;
+  using Carried = SmallVector<Value>;
   /// The sums of an empty chunk.
   Carried clear();
   unsigned vectors(unsigned result) const { return sums[result].vectors; }
-  mlir::Value vector(const Carried &carried, unsigned result, unsigned number);
-  void add(Carried &carried, unsigned result, unsigned number,
-           mlir::Value elements);
+  Value vector(const Carried &carried, unsigned result, unsigned number);
+  void add(Carried &carried, unsigned result, unsigned number, Value elements);
   /// Adds element `offset` of vector `first` and those after it.
-  void addElement(Carried &carried, unsigned result, unsigned first,
-                  unsigned count, mlir::Value offset, mlir::Value element);
+  void addElement(Carried &carried, unsigned result, unsigned first, unsigned count, Value offset, Value element);
 
 private:
   struct Sum {
@@ -36,16 +34,16 @@ private:
     unsigned at; // in Carried, or among the vectors in shared memory
     bool shared;
   };
-  mlir::VectorType vectorType(Reduction kind);
-  mlir::Value spread(mlir::Value value);
-  mlir::Value address(const Sum &sum, unsigned number);
+  VectorType vectorType(Reduction kind);
+  Value spread(Value value);
+  Value address(const Sum &sum, unsigned number);
 
   KernelBuilder &kernel;
-  mlir::ImplicitLocOpBuilder &builder;
-  llvm::SmallVector<Sum> sums;
+  CodeBuilder &builder;
+  SmallVector<Sum> sums;
   int64_t width;
   unsigned vectorBytes;
-  mlir::Value own; // the thread's first vector in shared memory
+  Value own; // the thread's first vector in shared memory
 };
 
 } // namespace altgrad

@@ -14,61 +14,45 @@ static constexpr int64_t perRow = 8, // threads
 static_assert(rowsAtOnce == columnBlock);
 static_assert(ALTGRAD_BLOCK_THREADS == 2 * tileColumns);
 
-GpuLowering::TileMemory GpuLowering::makeTile(KernelBuilder &kernel,
-                                              Columns &columns) {
+GpuLowering::TileMemory GpuLowering::makeTile(Columns &columns) {
   constexpr unsigned bytes = sizeof(float);
   static_assert(ALTGRAD_SQUARE_BYTES == squareBlock * tileColumns * bytes);
   // More than 48 KB are dynamic.
   if (columns.isSquare())
     resident = std::min(resident, target.gpu.residentSquare);
   unsigned held = columns.rows() * tileColumns * bytes;
-  Value tile = columns.isSquare() ? shared->allocateDynamic("tile", held, 16)
-                                  : shared->allocate("tile", held, 16);
-  return {columns, tile,
-          shared->allocate("halves", ALTGRAD_BLOCK_THREADS * bytes, 16)};
+  Value tile = columns.isSquare() ? shared->allocateDynamic("tile", held, 16) : shared->allocate("tile", held, 16);
+  return {columns, tile, shared->allocate("halves", ALTGRAD_BLOCK_THREADS * bytes, 16)};
 }
 
 // The thread's part of a row as a chunk of its own, of as many elements as exist.
-GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
-                                         ThreadMemory &memory, SweepOp sweep,
-                                         const TileMemory &shared,
-                                         const IRMapping &known, Row row,
-                                         const TilePart &part) {
+GpuLowering::Chunk GpuLowering::openPart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared,
+                                         const IRMapping &known, Row row, const TilePart &part) {
   Type i32 = builder.getI32Type();
-  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), ALTGRAD_BLOCK_THREADS,
-              tileColumns / perRow};
+  Chunk chunk{sweep, ThreadSums(kernel, sweep, memory), ALTGRAD_BLOCK_THREADS, tileColumns / perRow};
   const Tile &tile = part.tile;
   chunk.known = known;
-  Value own = arith::DivUIOp::create(builder, inBlock, kernel.i64(perRow));
-  Value column = arith::MulIOp::create(
-      builder,
-      arith::AndIOp::create(builder, inBlock, kernel.i64(perRow - 1)),
-      kernel.i64(chunk.width));
-  Value count = arith::SubIOp::create(builder, tile.columns, column);
-  count = arith::MinSIOp::create(builder, count, kernel.i64(chunk.width));
-  count = arith::MaxSIOp::create(builder, count, kernel.i64(0));
-  Value exists = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, own,
-                                       tile.rows);
-  count = arith::SelectOp::create(builder, exists, count, kernel.i64(0));
-  Value element = arith::AddIOp::create(
-      builder, arith::AddIOp::create(builder, part.first, column),
-      arith::MulIOp::create(builder, own, tile.rowLength));
-  chunk.count = arith::TruncIOp::create(builder, i32, count);
-  chunk.from = arith::SubIOp::create(builder, kernel.i32(0), chunk.count);
+  Value own = builder.div(inBlock, kernel.i64(perRow));
+  Value column = builder.mul(builder.both(inBlock, kernel.i64(perRow - 1)), kernel.i64(chunk.width));
+  Value count = builder.sub(tile.columns, column);
+  count = builder.least(count, kernel.i64(chunk.width));
+  count = builder.most(count, kernel.i64(0));
+  Value exists = builder.less(own, tile.rows);
+  count = builder.choose(exists, count, kernel.i64(0));
+  Value element = builder.add(builder.add(part.first, column), builder.mul(own, tile.rowLength));
+  chunk.count = builder.narrow(i32, count);
+  chunk.from = builder.sub(kernel.i32(0), chunk.count);
   chunk.start = chunk.from;
   chunk.mine = kernel.i32(0);
-  chunk.aligned = arith::ConstantIntOp::create(builder, true, 1);
+  chunk.aligned = builder.yes();
   if (usesDraws(sweep))
     chunk.tag = kernel.rowHeader(row, ALTGRAD_ROW_TAG);
   if (usesIndex(sweep) || chunk.tag) {
-    Value index = arith::AddIOp::create(
-        builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), element);
-    chunk.end = arith::AddIOp::create(builder, index, count);
+    Value index = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), element);
+    chunk.end = builder.add(index, count);
     if (chunk.tag) { // a thread's elements are those of whole calls
-      Value offset =
-          arith::AndIOp::create(builder, index, kernel.i64(drawnTogether - 1));
-      chunk.aligned = arith::CmpIOp::create(
-          builder, arith::CmpIPredicate::eq, offset, kernel.i64(0));
+      Value offset = builder.both(index, kernel.i64(drawnTogether - 1));
+      chunk.aligned = builder.equal(offset, kernel.i64(0));
     }
   }
   for (OperandRange streams : {sweep.getLoads(), sweep.getStores()})
@@ -77,158 +61,118 @@ GpuLowering::Chunk GpuLowering::openPart(KernelBuilder &kernel,
       if (pointer)
         continue;
       if (tensors == shared.columns.tile()) {
-        pointer = kernel.offset(
-            part.memory,
-            arith::MulIOp::create(builder, inBlock, kernel.i64(chunk.width)),
-            sizeof(float));
+        pointer = kernel.offset(part.memory, builder.mul(inBlock, kernel.i64(chunk.width)), sizeof(float));
         continue;
       }
       pointer = elementAt(kernel, tensors, kernel.stream(tensors, row), element);
       if (blockOf(tensors) == 1)
-        chunk.aligned = arith::AndIOp::create(
-            builder, chunk.aligned, isAligned(kernel, chunk, tensors, pointer));
+        chunk.aligned = builder.both(chunk.aligned, isAligned(chunk, tensors, pointer));
     }
-  allocateDraws(kernel, chunk, memory);
-  storeScalars(kernel, chunk, memory);
+  allocateDraws(chunk, memory);
+  storeScalars(chunk, memory);
   if (chunk.tag && !(chunk.waiting && chunk.fixed)) // they are in registers
     resident = std::min(resident, target.gpu.residentBlocks - 1);
   return chunk;
 }
 
 // What a sweep asks of a tile's row; a step that was called off has no columns.
-IRMapping GpuLowering::scalarsOf(KernelBuilder &kernel, SweepOp sweep, Row row,
-                                 Tile &tile) {
+IRMapping GpuLowering::scalarsOf(SweepOp sweep, Row row, Tile &tile) {
   ScalarLowering scalars(kernel, row);
-  scalars.lowerBefore(sweep, [&](Value condition) {
-    tile.columns = arith::SelectOp::create(builder, condition, tile.columns,
-                                           kernel.i64(0));
-  });
+  scalars.lowerBefore(sweep,
+                      [&](Value condition) { tile.columns = builder.choose(condition, tile.columns, kernel.i64(0)); });
   scalars.lowerInside(sweep);
   return scalars.known;
 }
 
-void GpuLowering::sweepTile(KernelBuilder &kernel, ThreadMemory &memory,
-                            SweepOp sweep, const TileMemory &shared,
-                            Value index) {
+void GpuLowering::sweepTile(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, Value index) {
   auto phase = sweep->getParentOfType<PhaseOp>();
   bool square = shared.columns.isSquare();
   kernel.readsTablesEarly = waits(phase);
-  auto [row, first] = placeOf(kernel, index);
+  auto [row, first] = placeOf(index);
   Tile tile = tileAt(kernel, row, first, shared.columns.rows());
   waitForLaunches(phase);
   kernel.readsTablesEarly = false;
   IRMapping known;
   if (square) {
-    kernel.loop(kernel.i64(0), tile.rows, kernel.i64(rowsAtOnce), [&](Value r) {
-      somePart(kernel, memory, sweep, shared, tile, index, r);
-    });
+    kernel.loop(kernel.i64(0), tile.rows, kernel.i64(rowsAtOnce),
+                [&](Value r) { somePart(memory, sweep, shared, tile, index, r); });
   } else {
-    known = scalarsOf(kernel, sweep, row, tile);
-    inPart(kernel, memory, sweep, shared, known, row, {tile, first, shared.tile});
+    known = scalarsOf(sweep, row, tile);
+    inPart(memory, sweep, shared, known, row, {tile, first, shared.tile});
   }
   barrier();
   if (square) {
-    std::tie(row, first) = placeOf(kernel, opaque(index));
+    std::tie(row, first) = placeOf(opaque(index));
     tile = tileAt(kernel, row, first, shared.columns.rows());
-    known = scalarsOf(kernel, sweep, row, tile);
+    known = scalarsOf(sweep, row, tile);
   }
-  halfColumn(kernel, shared, tile, known, row, first);
+  halfColumn(shared, tile, known, row, first);
   barrier(); // before other numbers are there
 }
 
 // Rows of a square from `r` on. What is of its row is found again each time, or
 // pointers to all streams and uniform numbers would be registers till the end.
-void GpuLowering::somePart(KernelBuilder &kernel, ThreadMemory &memory,
-                           SweepOp sweep, const TileMemory &shared, Tile tile,
-                           Value index, Value r) {
-  auto [row, first] = placeOf(kernel, opaque(index));
-  tile.rows = arith::SubIOp::create(builder, tile.rows, r);
+void GpuLowering::somePart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, Tile tile, Value index,
+                           Value r) {
+  auto [row, first] = placeOf(opaque(index));
+  tile.rows = builder.sub(tile.rows, r);
   tile.rowLength = kernel.rowHeader(row, ALTGRAD_ROW_LENGTH);
-  IRMapping known = scalarsOf(kernel, sweep, row, tile);
-  first = arith::AddIOp::create(
-      builder, first, arith::MulIOp::create(builder, r, tile.rowLength));
-  inPart(kernel, memory, sweep, shared, known, row,
-         {tile, first,
-          kernel.offset(shared.tile, r, tileColumns * sizeof(float))});
+  IRMapping known = scalarsOf(sweep, row, tile);
+  first = builder.add(first, builder.mul(r, tile.rowLength));
+  inPart(memory, sweep, shared, known, row, {tile, first, kernel.offset(shared.tile, r, tileColumns * sizeof(float))});
 }
 
-void GpuLowering::inPart(KernelBuilder &kernel, ThreadMemory &memory,
-                         SweepOp sweep, const TileMemory &shared,
-                         const IRMapping &known, Row row, const TilePart &part) {
-  Chunk chunk = openPart(kernel, memory, sweep, shared, known, row, part);
-  threadInBlock(kernel, chunk, chunk.from, chunk.sums.clear(), /*part=*/0);
+void GpuLowering::inPart(ThreadMemory &memory, SweepOp sweep, const TileMemory &shared, const IRMapping &known, Row row,
+                         const TilePart &part) {
+  Chunk chunk = openPart(memory, sweep, shared, known, row, part);
+  threadInBlock(chunk, chunk.from, chunk.sums.clear(), /*part=*/0);
 }
 
 // What all threads of the block know of one number of each.
-Value GpuLowering::largestOfBlock(KernelBuilder &kernel,
-                                  const TileMemory &shared, Value own) {
-  auto larger = [&](Value a, Value b) {
-    return join(builder, Reduction::AbsMax, a, b);
-  };
+Value GpuLowering::largestOfBlock(const TileMemory &shared, Value own) {
+  auto larger = [&](Value a, Value b) { return join(builder, Reduction::AbsMax, a, b); };
   for (int32_t distance = warpThreads / 2; distance; distance /= 2)
-    own = larger(own, exchanged(kernel, own, distance));
-  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)),
-               sizeof(float));
+    own = larger(own, exchanged(own, distance));
+  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)), sizeof(float));
   barrier();
   for (int64_t of = 0; of < ALTGRAD_BLOCK_THREADS; of += warpThreads)
-    own = larger(own, kernel.load(builder.getF32Type(),
-                                  kernel.offset(shared.halves, kernel.i64(of),
-                                                sizeof(float)),
+    own = larger(own, kernel.load(builder.getF32Type(), kernel.offset(shared.halves, kernel.i64(of), sizeof(float)),
                                   sizeof(float)));
   return own;
 }
 
-Value GpuLowering::largestOfColumn(KernelBuilder &kernel,
-                                   const TileMemory &shared, Value own) {
-  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)),
-               sizeof(float));
+Value GpuLowering::largestOfColumn(const TileMemory &shared, Value own) {
+  kernel.store(own, kernel.offset(shared.halves, inBlock, sizeof(float)), sizeof(float));
   barrier();
-  Value beside =
-      arith::XOrIOp::create(builder, inBlock, kernel.i64(tileColumns));
-  Value other = kernel.load(
-      builder.getF32Type(), kernel.offset(shared.halves, beside, sizeof(float)),
-      sizeof(float));
+  Value beside = builder.exclusive(inBlock, kernel.i64(tileColumns));
+  Value other = kernel.load(builder.getF32Type(), kernel.offset(shared.halves, beside, sizeof(float)), sizeof(float));
   return join(builder, Reduction::AbsMax, own, other);
 }
 
-void GpuLowering::halfColumn(KernelBuilder &kernel, const TileMemory &shared,
-                             const Tile &tile, const IRMapping &known, Row row,
-                             Value first) {
+void GpuLowering::halfColumn(const TileMemory &shared, const Tile &tile, const IRMapping &known, Row row, Value first) {
   Columns &cut = shared.columns;
-  Value column =
-      arith::AndIOp::create(builder, inBlock, kernel.i64(tileColumns - 1));
+  Value column = builder.both(inBlock, kernel.i64(tileColumns - 1));
   int64_t halfRows = cut.rows() / 2;
-  Value half = arith::DivUIOp::create(builder, inBlock, kernel.i64(tileColumns));
-  Value from = arith::MulIOp::create(builder, half, kernel.i64(halfRows));
-  Value to = arith::MinSIOp::create(
-      builder, tile.rows,
-      arith::AddIOp::create(builder, from, kernel.i64(halfRows)));
-  Value exists = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt,
-                                       column, tile.columns);
-  to = arith::SelectOp::create(builder, exists, to, from);
+  Value half = builder.div(inBlock, kernel.i64(tileColumns));
+  Value from = builder.mul(half, kernel.i64(halfRows));
+  Value to = builder.least(tile.rows, builder.add(from, kernel.i64(halfRows)));
+  Value exists = builder.less(column, tile.columns);
+  to = builder.choose(exists, to, from);
   auto number = [&](Value r) {
     Value at = kernel.offset(shared.tile, r, tileColumns * sizeof(float));
-    return kernel.load(builder.getF32Type(),
-                       kernel.offset(at, column, sizeof(float)), sizeof(float));
+    return kernel.load(builder.getF32Type(), kernel.offset(at, column, sizeof(float)), sizeof(float));
   };
-  Value own = kernel.loopWith(
-      from, to, kernel.i64(1),
-      neutral(builder, Reduction::AbsMax, builder.getF32Type()),
-      [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
-        return {accumulate(builder, Reduction::AbsMax, most[0], number(r))};
-      })[0];
-  Value largest = cut.isSquare() ? largestOfBlock(kernel, shared, own)
-                                 : largestOfColumn(kernel, shared, own);
-  Value at = arith::AddIOp::create(builder, first, column);
+  Value own = kernel.loopWith(from, to, kernel.i64(1), neutral(builder, Reduction::AbsMax, builder.getF32Type()),
+                              [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
+                                return {accumulate(builder, Reduction::AbsMax, most[0], number(r))};
+                              })[0];
+  Value largest = cut.isSquare() ? largestOfBlock(shared, own) : largestOfColumn(shared, own);
+  Value at = builder.add(first, column);
   Value block = cut.firstBlock(kernel, tile);
   if (!cut.isSquare())
-    block = arith::AddIOp::create(builder, block, column);
-  Value leads = arith::AndIOp::create(
-      builder, exists,
-      arith::CmpIOp::create(builder, arith::CmpIPredicate::eq,
-                            cut.isSquare() ? inBlock : half, kernel.i64(0)));
-  SmallVector<Value> values =
-      cut.ofBlock(kernel, cut.narrow(), known, largest);
+    block = builder.add(block, column);
+  Value leads = builder.both(exists, builder.equal(cut.isSquare() ? inBlock : half, kernel.i64(0)));
+  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), known, largest);
   size_t next = 0;
   auto once = ArrayRef(values).drop_back(cut.countShared());
   auto shares = ArrayRef(values).drop_front(once.size());
@@ -236,15 +180,11 @@ void GpuLowering::halfColumn(KernelBuilder &kernel, const TileMemory &shared,
     Value base = kernel.stream(store.stream, row);
     unsigned bytes = bytesOf(store.stream);
     if (store.ofBlock())
-      kernel.when(leads, [&] {
-        kernel.store(once[next++], kernel.offset(base, block, bytes), bytes);
-      });
+      kernel.when(leads, [&] { kernel.store(once[next++], kernel.offset(base, block, bytes), bytes); });
     else
       kernel.loop(from, to, kernel.i64(1), [&](Value r) {
-        Value code = cut.ofElement(kernel, cut.narrow(), store, known,
-                                   number(r), shares);
-        Value place = arith::AddIOp::create(
-            builder, at, arith::MulIOp::create(builder, r, tile.rowLength));
+        Value code = cut.ofElement(kernel, cut.narrow(), store, known, number(r), shares);
+        Value place = builder.add(at, builder.mul(r, tile.rowLength));
         kernel.store(code, kernel.offset(base, place, bytes), bytes);
       });
   }

@@ -16,35 +16,29 @@ static bool readsNumbers(StepOp step) {
 void altgrad::makeValuesKernel(gpu::GPUModuleOp kernels, ArrayRef<StepOp> steps) {
   if (llvm::none_of(steps, readsNumbers))
     return;
-  auto builder =
-      ImplicitLocOpBuilder::atBlockEnd(kernels.getLoc(), kernels.getBody());
+  CodeBuilder builder(kernels.getLoc(), kernels.getContext());
+  builder.setInsertionPointToEnd(kernels.getBody());
   MLIRContext *context = builder.getContext();
   Type i64 = builder.getI64Type();
   auto memory = LLVM::LLVMPointerType::get(context, /*addressSpace=*/1);
   auto parameter = LLVM::LLVMPointerType::get(context);
   auto words = LLVM::LLVMArrayType::get(i64, ALTGRAD_VALUES);
-  LLVM::LLVMFuncOp function =
-      makeKernel(builder, ALTGRAD_VALUES_KERNEL, {memory, i64, parameter});
-  function.setArgAttr(2, LLVM::LLVMDialect::getByValAttrName(),
-                      TypeAttr::get(words));
-  function.setArgAttr(2, LLVM::LLVMDialect::getAlignAttrName(),
-                      builder.getI64IntegerAttr(sizeof(int64_t)));
+  LLVM::LLVMFuncOp function = makeKernel(builder, ALTGRAD_VALUES_KERNEL, {memory, i64, parameter});
+  function.setArgAttr(2, LLVM::LLVMDialect::getByValAttrName(), TypeAttr::get(words));
+  function.setArgAttr(2, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(sizeof(int64_t)));
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
-  Value thread = arith::ExtUIOp::create(
-      builder, i64, NVVM::ThreadIdXOp::create(builder, builder.getI32Type()));
+  Value thread = builder.widen(i64, NVVM::ThreadIdXOp::create(builder, builder.getI32Type()));
   Value all = arith::ConstantIntOp::create(builder, i64, ALTGRAD_BLOCK_THREADS);
-  scf::ForOp::create(
-      builder, thread, entry->getArgument(1), all, ValueRange(),
-      [&](OpBuilder &inner, Location place, Value index, ValueRange) {
-        auto at = [&](Value base) {
-          return LLVM::GEPOp::create(inner, place, base.getType(), i64, base,
-                                     ArrayRef<LLVM::GEPArg>{index});
-        };
-        Value word =
-            LLVM::LoadOp::create(inner, place, i64, at(entry->getArgument(2)));
-        LLVM::StoreOp::create(inner, place, word, at(entry->getArgument(0)));
-        scf::YieldOp::create(inner, place);
-      });
+  scf::ForOp::create(builder, thread, entry->getArgument(1), all, ValueRange(),
+                     [&](OpBuilder &inner, Location place, Value index, ValueRange) {
+                       auto at = [&](Value base) {
+                         return LLVM::GEPOp::create(inner, place, base.getType(), i64, base,
+                                                    ArrayRef<LLVM::GEPArg>{index});
+                       };
+                       Value word = LLVM::LoadOp::create(inner, place, i64, at(entry->getArgument(2)));
+                       LLVM::StoreOp::create(inner, place, word, at(entry->getArgument(0)));
+                       scf::YieldOp::create(inner, place);
+                     });
   LLVM::ReturnOp::create(builder, ValueRange{});
 }

@@ -11,8 +11,7 @@ constexpr uint32_t f32Infinity = 0x7f800000;
 
 /// The bits of the f32 2^exponent, from -149 to 127.
 constexpr uint32_t powerBits(int exponent) {
-  return exponent < -126 ? 1u << (exponent + 149)
-                         : uint32_t(exponent + 127) << 23;
+  return exponent < -126 ? 1u << (exponent + 149) : uint32_t(exponent + 127) << 23;
 }
 
 /// A format as the arithmetic takes it: fixed point is the lowest two binades
@@ -24,8 +23,7 @@ struct Shape {
   bool uniform; // all codes are equally far apart
 
   constexpr explicit Shape(const Format &format)
-      : mantissa(format.mantissaBits), bias(format.bias),
-        uniform(format.exponentBits <= 1) {
+      : mantissa(format.mantissaBits), bias(format.bias), uniform(format.exponentBits <= 1) {
     if (format.exponentBits == 0) {
       mantissa -= 1;
       bias += 2;
@@ -40,21 +38,12 @@ struct Shape {
 // i32 arithmetic on the bits of an f32, or of each of a vector of them.
 struct Bits : Integers {
   /// `like`: f32, or a vector of it.
-  Bits(mlir::ImplicitLocOpBuilder &b, mlir::Type like)
-      : Integers{b, Integers{b, like}.of(b.getI32Type())} {}
-  mlir::Type f32() const { return of(b.getF32Type()); }
-  mlir::Value constant(uint32_t value) const {
-    return Integers::constant(value);
-  }
-  mlir::Value constant(float value) const {
-    return splat(b.getF32FloatAttr(value));
-  }
-  mlir::Value number(uint32_t bits) const {
-    return constant(__builtin_bit_cast(float, bits));
-  }
-  mlir::Value cast(mlir::Value value, mlir::Type to) const {
-    return mlir::arith::BitcastOp::create(b, to, value);
-  }
+  Bits(CodeBuilder &b, Type like) : Integers{b, Integers{b, like}.of(b.getI32Type())} {}
+  Type f32() const { return of(b.getF32Type()); }
+  Value constant(uint32_t value) const { return Integers::constant(value); }
+  Value constant(float value) const { return splat(b.getF32FloatAttr(value)); }
+  Value number(uint32_t bits) const { return constant(__builtin_bit_cast(float, bits)); }
+  Value cast(Value value, Type to) const { return b.cast(to, value); }
 };
 
 } // namespace altgrad

@@ -21,8 +21,7 @@ struct BookParts {
   /// As many places around where a cell does, of floats from 4 to 8.
   static constexpr uint32_t cellMargin = 8;
   /// Bits that are all 0 in doubt: of a value turned, and behind a part's beginning.
-  static constexpr uint32_t inCell = 0xfff00000,
-                            inPart = 0x007fffff & ~(2 * margin - 1);
+  static constexpr uint32_t inCell = 0xfff00000, inPart = 0x007fffff & ~(2 * margin - 1);
   /// The exponent from 4 to 8 without its lowest bit.
   static constexpr uint32_t exponent = 0x40000000;
   /// The bits of the float before 8. A part's last code reaches beyond its line:
@@ -41,8 +40,7 @@ struct BookParts {
   uint32_t end;
 
   constexpr explicit BookParts(const Book &book)
-      : offset(float(4 * 8 / 9. + cellMargin * place)),
-        end(bitsOf(book.hasSign ? 1.05f : 1.02f)) {
+      : offset(float(4 * 8 / 9. + cellMargin * place)), end(bitsOf(book.hasSign ? 1.05f : 1.02f)) {
     for (unsigned part = 0; part < book.lineCount + 2u; ++part) {
       unsigned turn = part + (book.hasSign ? 8 : 9);
       slopes[turn % 16] = float(slopeOf(book, part, cellsOf(turn)));
@@ -57,9 +55,7 @@ struct BookParts {
 private:
   static constexpr double place = 0x1p-21; // of floats from 4 to 8
 
-  static constexpr uint32_t bitsOf(float number) {
-    return __builtin_bit_cast(uint32_t, number);
-  }
+  static constexpr uint32_t bitsOf(float number) { return __builtin_bit_cast(uint32_t, number); }
   static constexpr uint32_t cellsOf(unsigned turn) { return (1u << turn) >> 9; }
 
   // Zero's line is beyond 8 but for its first binades, the one of 1 leaves its only
@@ -69,8 +65,7 @@ private:
       return 0x1p31;
     if (part <= book.lineCount)
       return 4. * book.lines[part - 1].slope / cells;
-    return (4 + 4. / cells + cellMargin / 2 * place - offset) /
-           __builtin_bit_cast(float, end);
+    return (4 + 4. / cells + cellMargin / 2 * place - offset) / __builtin_bit_cast(float, end);
   }
 };
 

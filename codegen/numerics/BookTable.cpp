@@ -37,48 +37,40 @@ static SmallVector<float> allTables() {
   return entries;
 }
 
-static Value constantOf(ImplicitLocOpBuilder &b, bool isPtx) {
+static Value constantOf(CodeBuilder &b, bool isPtx) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext(), isPtx);
-  Operation *module = SymbolTable::getNearestSymbolTable(
-      b.getInsertionBlock()->getParentOp());
+  Operation *module = SymbolTable::getNearestSymbolTable(b.getInsertionBlock()->getParentOp());
   if (!SymbolTable::lookupSymbolIn(module, symbol)) {
     SmallVector<float> entries = allTables();
     OpBuilder top = OpBuilder::atBlockBegin(&module->getRegion(0).front());
-    auto values = DenseElementsAttr::get(
-        RankedTensorType::get({int64_t(entries.size())}, b.getF32Type()),
-        ArrayRef<float>(entries));
-    LLVM::GlobalOp::create(
-        top, b.getLoc(), LLVM::LLVMArrayType::get(b.getF32Type(), entries.size()),
-        /*isConstant=*/true, LLVM::Linkage::Internal, symbol, values,
-        /*alignment=*/64, pointer.getAddressSpace());
+    auto values = DenseElementsAttr::get(RankedTensorType::get({int64_t(entries.size())}, b.getF32Type()),
+                                         ArrayRef<float>(entries));
+    LLVM::GlobalOp::create(top, b.getLoc(), LLVM::LLVMArrayType::get(b.getF32Type(), entries.size()),
+                           /*isConstant=*/true, LLVM::Linkage::Internal, symbol, values,
+                           /*alignment=*/64, pointer.getAddressSpace());
   }
   return LLVM::AddressOfOp::create(b, pointer, symbol);
 }
 
 static constexpr llvm::StringLiteral copyName = "books";
-static std::string copyOf(LLVM::LLVMFuncOp kernel) {
-  return (kernel.getSymName() + "_" + copyName).str();
-}
+static std::string copyOf(LLVM::LLVMFuncOp kernel) { return (kernel.getSymName() + "_" + copyName).str(); }
 
 // The kernel's own copy, or the constant where it has none.
-static Value tablesOf(ImplicitLocOpBuilder &b, const Target &target) {
+static Value tablesOf(CodeBuilder &b, const Target &target) {
   Operation *around = b.getInsertionBlock()->getParentOp();
   auto kernel = dyn_cast<LLVM::LLVMFuncOp>(around);
   if (!kernel)
     kernel = around->getParentOfType<LLVM::LLVMFuncOp>();
-  if (kernel && SymbolTable::lookupNearestSymbolFrom(
-                    kernel, b.getStringAttr(copyOf(kernel))))
-    return LLVM::AddressOfOp::create(
-        b, LLVM::LLVMPointerType::get(b.getContext(), shared), copyOf(kernel));
+  if (kernel && SymbolTable::lookupNearestSymbolFrom(kernel, b.getStringAttr(copyOf(kernel))))
+    return LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), shared), copyOf(kernel));
   return constantOf(b, target.isPtx());
 }
 
-BookTable::BookTable(ImplicitLocOpBuilder &b, const Target &target, BookPart part)
+BookTable::BookTable(CodeBuilder &b, const Target &target, BookPart part)
     : b(b), target(target), part(part), base(tablesOf(b, target)) {}
 
 Value BookTable::moved(Value from, LLVM::GEPArg by) const {
-  return LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), from,
-                             ArrayRef<LLVM::GEPArg>{by});
+  return LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), from, ArrayRef<LLVM::GEPArg>{by});
 }
 
 Value BookTable::load(Type type, Value from, unsigned alignment) const {
@@ -93,8 +85,7 @@ Value BookTable::entry(Value place) const {
 }
 
 Value BookTable::call(StringRef intrinsic, Type type, ValueRange operands) const {
-  return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic), operands)
-      .getResult(0);
+  return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic), operands).getResult(0);
 }
 
 Value BookTable::at(Value places) const {
@@ -103,8 +94,7 @@ Value BookTable::at(Value places) const {
     return entry(places);
   auto type = VectorType::get(vector.getShape(), b.getF32Type());
   if (!target.isPtx() && type.getNumElements() == 16 && part.size() == 16)
-    return call("llvm.x86.avx512.permvar.sf.512", type,
-                {load(type, moved(base, int32_t(part.first())), 64), places});
+    return call("llvm.x86.avx512.permvar.sf.512", type, {load(type, moved(base, int32_t(part.first())), 64), places});
   if (!target.isPtx() && type.getNumElements() >= 8)
     return gathered(places, type);
   return oneByOne(places, type);
@@ -113,9 +103,8 @@ Value BookTable::at(Value places) const {
 Value BookTable::oneByOne(Value places, VectorType type) const {
   SmallVector<Value> entries;
   for (int64_t i = 0; i < type.getNumElements(); ++i)
-    entries.push_back(
-        entry(vector::ExtractOp::create(b, places, ArrayRef<int64_t>{i})));
-  return vector::FromElementsOp::create(b, type, entries);
+    entries.push_back(entry(b.element(places, i)));
+  return b.vectorOf(type, entries);
 }
 
 // The CPU's own: LLVM takes a gather apart where it does not know the CPU.
@@ -126,33 +115,27 @@ Value BookTable::gathered(Value places, VectorType type) const {
   if (type.getNumElements() == 16)
     return call("llvm.x86.avx512.mask.gather.dps.512", type,
                 {none, from, places, words.splat(b.getBoolAttr(true)),
-                 LLVM::ConstantOp::create(b, b.getI32Type(),
-                                          b.getI32IntegerAttr(4))});
-  Value all = words.splat(
-      b.getF32FloatAttr(__builtin_bit_cast(float, 0xffffffffu)));
+                 LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(4))});
+  Value all = words.splat(b.getF32FloatAttr(__builtin_bit_cast(float, 0xffffffffu)));
   auto bytes = LLVM::ConstantOp::create(b, b.getI8Type(), b.getI8IntegerAttr(4));
-  return call("llvm.x86.avx2.gather.d.ps.256", type,
-              {none, from, places, all, bytes});
+  return call("llvm.x86.avx2.gather.d.ps.256", type, {none, from, places, all, bytes});
 }
 
 //===-- The copy of a kernel ------------------------------------------------===//
 
 // A thread copies an entry of each part: none has more than a block has threads.
-static void copyParts(ImplicitLocOpBuilder &b, Value copy, ArrayRef<BookPart> parts) {
+static void copyParts(CodeBuilder &b, Value copy, ArrayRef<BookPart> parts) {
   Value constant = constantOf(b, /*isPtx=*/true);
   Value thread = NVVM::ThreadIdXOp::create(b, b.getI32Type());
   auto at = [&](Value base, BookPart part) -> Value {
-    Value own = LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), base,
-                                    ArrayRef<LLVM::GEPArg>{thread});
-    return LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), own,
-                               ArrayRef<LLVM::GEPArg>{int32_t(part.first())});
+    Value own = LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), base, ArrayRef<LLVM::GEPArg>{thread});
+    return LLVM::GEPOp::create(b, base.getType(), b.getF32Type(), own, ArrayRef<LLVM::GEPArg>{int32_t(part.first())});
   };
   for (BookPart part : parts) {
     OpBuilder::InsertionGuard guard(b);
     if (part.size() < ALTGRAD_BLOCK_THREADS) {
-      Value inside = arith::CmpIOp::create(
-          b, arith::CmpIPredicate::ult, thread,
-          arith::ConstantIntOp::create(b, b.getI32Type(), part.size()));
+      Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, thread,
+                                           arith::ConstantIntOp::create(b, b.getI32Type(), part.size()));
       auto branch = scf::IfOp::create(b, inside, /*withElse=*/false);
       b.setInsertionPointToStart(branch.thenBlock());
     }
@@ -173,9 +156,7 @@ static SmallVector<BookPart> partsIn(Operation *op) {
     if (auto encode = dyn_cast<EncodeOp>(op); encode && encode.getFormat().isBook())
       used.insert({encode.getFormat().getBook() - 1, true});
   });
-  return llvm::map_to_vector(used, [](auto part) {
-    return BookPart{part.first, part.second != 0};
-  });
+  return llvm::map_to_vector(used, [](auto part) { return BookPart{part.first, part.second != 0}; });
 }
 
 unsigned altgrad::bookBytes(Operation *op) {
@@ -189,7 +170,7 @@ static void shareBooksOf(LLVM::LLVMFuncOp kernel) {
   SmallVector<BookPart> parts = partsIn(kernel);
   if (parts.empty())
     return;
-  ImplicitLocOpBuilder b(kernel.getLoc(), kernel);
+  CodeBuilder b(kernel.getLoc(), kernel);
   b.setInsertionPointToStart(&kernel.getBody().front());
   Value copy = sharedVariable(b, kernel, copyName, bookBytes(kernel), /*alignment=*/16);
   copyParts(b, copy, parts);

@@ -4,8 +4,8 @@
 
 #include "altgrad/book.h"
 #include "codegen/Target.h"
+#include "codegen/numerics/CodeBuilder.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace altgrad {
 
@@ -21,31 +21,30 @@ struct BookPart {
 
 class BookTable {
 public:
-  BookTable(mlir::ImplicitLocOpBuilder &b, const Target &target, BookPart part);
+  BookTable(CodeBuilder &b, const Target &target, BookPart part);
 
   /// The f32 at an i32 or at each of a vector of them, all below the part's size.
-  mlir::Value at(mlir::Value places) const;
+  Value at(Value places) const;
 
 private:
-  mlir::Value moved(mlir::Value from, mlir::LLVM::GEPArg by) const;
-  mlir::Value load(mlir::Type type, mlir::Value from, unsigned alignment) const;
-  mlir::Value entry(mlir::Value place) const;
-  mlir::Value call(llvm::StringRef intrinsic, mlir::Type type,
-                   mlir::ValueRange operands) const;
-  mlir::Value oneByOne(mlir::Value places, mlir::VectorType type) const;
-  mlir::Value gathered(mlir::Value places, mlir::VectorType type) const;
+  Value moved(Value from, mlir::LLVM::GEPArg by) const;
+  Value load(Type type, Value from, unsigned alignment) const;
+  Value entry(Value place) const;
+  Value call(StringRef intrinsic, Type type, ValueRange operands) const;
+  Value oneByOne(Value places, VectorType type) const;
+  Value gathered(Value places, VectorType type) const;
 
-  mlir::ImplicitLocOpBuilder &b;
+  CodeBuilder &b;
   const Target &target;
   BookPart part;
-  mlir::Value base;
+  Value base;
 };
 
 /// Lets the threads of each kernel of a GPU copy the tables that it looks up into
 /// shared memory, before all else.
-void shareBooks(mlir::Operation *module);
+void shareBooks(Operation *module);
 /// The bytes of a kernel's copy whose sweep is `op`.
-unsigned bookBytes(mlir::Operation *op);
+unsigned bookBytes(Operation *op);
 
 } // namespace altgrad
 

@@ -10,9 +10,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-static const Book &bookOf(FormatAttr format) {
-  return books[format.getBook() - 1];
-}
+static const Book &bookOf(FormatAttr format) { return books[format.getBook() - 1]; }
 
 // A place for the magnitude that is the code's or the one below it: the lowest of
 // the lines, which are the decades' inside them. Numbers that are not negative
@@ -21,70 +19,55 @@ static Value placeOf(const Bits &bits, Value magnitude, const Book &book) {
   Value size = bits.cast(magnitude, bits.f32());
   Value lowest = bits.cast(bits.constant(book.lastLine()), bits.type);
   for (unsigned i = 0; i < book.lineCount; ++i) {
-    Value line =
-        math::FmaOp::create(bits.b, size, bits.constant(book.lines[i].slope),
-                            bits.constant(book.lines[i].offset));
+    Value line = bits.b.fma(size, bits.constant(book.lines[i].slope), bits.constant(book.lines[i].offset));
     lowest = bits.least(lowest, bits.cast(line, bits.type));
   }
-  return arith::FPToSIOp::create(bits.b, bits.type,
-                                 bits.cast(lowest, bits.f32()));
+  return arith::FPToSIOp::create(bits.b, bits.type, bits.cast(lowest, bits.f32()));
 }
 
-static Value encodeByLines(ImplicitLocOpBuilder &b, EncodeOp op,
-                           const Target &target) {
+static Value encodeByLines(CodeBuilder &b, EncodeOp op, const Target &target) {
   Value number = op.getNumber();
   FormatAttr format = op.getFormat();
   const Book &book = bookOf(format);
   Bits bits{b, number.getType()};
   Value raw = bits.cast(number, bits.type), none = bits.constant(0u);
-  Value magnitude = book.hasSign
-                        ? bits.both(raw, bits.constant(0x7fffffffu))
-                        : arith::MaxSIOp::create(b, raw, none).getResult();
+  Value magnitude = book.hasSign ? bits.both(raw, bits.constant(0x7fffffffu)) : b.most(raw, none);
   Value code = placeOf(bits, magnitude, book);
   if (book.hasSign) { // below zero they count the other way, from one less
-    Value all = arith::ShRSIOp::create(b, raw, bits.constant(31u));
+    Value all = b.rightSigned(raw, bits.constant(31u));
     code = bits.add(bits.exclusive(code, all), bits.constant(uint32_t(book.zero)));
   }
-  code = arith::MaxSIOp::create(b, code, none);
-  Value next =
-      BookTable(b, target, {format.getBook() - 1, /*isNext=*/true}).at(code);
-  Value above =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, number, next);
-  code = bits.add(code, arith::ExtUIOp::create(b, bits.type, above));
+  code = b.most(code, none);
+  Value next = BookTable(b, target, {format.getBook() - 1, /*isNext=*/true}).at(code);
+  Value above = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, number, next);
+  code = bits.add(code, b.widen(bits.type, above));
   if (!op.getNeverNan()) {
-    Value nan =
-        arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
+    Value nan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
     code = bits.choose(nan, bits.constant(uint32_t(book.zero)), code);
   }
-  return arith::TruncIOp::create(b, bits.of(b.getI8Type()), code);
+  return b.narrow(bits.of(b.getI8Type()), code);
 }
 
-Value altgrad::encodeByBook(ImplicitLocOpBuilder &b, EncodeOp op,
-                            const Target &target) {
+Value altgrad::encodeByBook(CodeBuilder &b, EncodeOp op, const Target &target) {
   Value number = op.getNumber();
   const Book &book = bookOf(op.getFormat());
   if (!hasQuickWay(book, number.getType(), 16, target))
     return encodeByLines(b, op, target);
-  return encodeQuickly(b, book, number,
-                       [&] { return encodeByLines(b, op, target); });
+  return encodeQuickly(b, book, number, [&] { return encodeByLines(b, op, target); });
 }
 
-Value altgrad::decodeByBook(ImplicitLocOpBuilder &b, DecodeOp op,
-                            const Target &target) {
+Value altgrad::decodeByBook(CodeBuilder &b, DecodeOp op, const Target &target) {
   const Book &book = bookOf(op.getFormat());
   if (hasQuickWay(book, op.getNumber().getType(), 32, target))
     return decodeQuickly(b, book, op.getCode());
   if (hasQuickWay(book, op.getNumber().getType(), 16, target)) {
     auto twice = llvm::to_vector(llvm::seq<int64_t>(0, 32));
-    Value all = decodeQuickly(
-        b, book,
-        vector::ShuffleOp::create(b, op.getCode(), op.getCode(), twice));
+    Value all = decodeQuickly(b, book, vector::ShuffleOp::create(b, op.getCode(), op.getCode(), twice));
     return vector::ShuffleOp::create(b, all, all, ArrayRef(twice).take_front(16));
   }
   Integers words{b, Integers{b, op.getCode().getType()}.of(b.getI32Type())};
-  Value place = arith::ExtUIOp::create(b, words.type, op.getCode());
+  Value place = b.widen(words.type, op.getCode());
   if (book.bits < 8)
     place = words.both(place, words.constant(book.size() - 1));
-  return BookTable(b, target, {op.getFormat().getBook() - 1, /*isNext=*/false})
-      .at(place);
+  return BookTable(b, target, {op.getFormat().getBook() - 1, /*isNext=*/false}).at(place);
 }

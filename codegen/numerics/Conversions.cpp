@@ -15,45 +15,35 @@ static Value roundSmall(const Bits &bits, Value magnitude, const Shape &shape) {
   int step = shape.unit() + 23;
   Value number = bits.cast(magnitude, bits.f32());
   if (step > 127) { // what the product loses lies far below half a step
-    number = arith::MulFOp::create(bits.b, number, bits.number(powerBits(-64)));
+    number = bits.b.mulF(number, bits.number(powerBits(-64)));
     step -= 64;
   }
-  Value shifted =
-      arith::AddFOp::create(bits.b, number, bits.number(powerBits(step)));
-  return bits.sub(bits.cast(shifted, bits.type),
-                  bits.constant(powerBits(step)));
+  Value shifted = bits.b.addF(number, bits.number(powerBits(step)));
+  return bits.sub(bits.cast(shifted, bits.type), bits.constant(powerBits(step)));
 }
 
 // Codes of powers of two: 1 from the middle between 0 and the smallest on, and in the
 // middle where that is where a tie goes.
-static Value roundSmallest(const Bits &bits, Value magnitude,
-                           const Shape &shape, const Format &format) {
-  bool up = format.ties == Ties::Up ||
-            (format.ties == Ties::Even && !format.hasZero);
+static Value roundSmallest(const Bits &bits, Value magnitude, const Shape &shape, const Format &format) {
+  bool up = format.ties == Ties::Up || (format.ties == Ties::Even && !format.hasZero);
   Value middle = bits.constant(powerBits(-shape.bias) - up);
-  return arith::ExtUIOp::create(bits.b, bits.type,
-                                bits.above(magnitude, middle));
+  return bits.b.widen(bits.type, bits.above(magnitude, middle));
 }
 
 // The largest may be an infinity as a product, but not as bits.
-Value altgrad::raise(const Bits &bits, Value magnitude, const Format &format,
-                     Shape &shape) {
+Value altgrad::raise(const Bits &bits, Value magnitude, const Format &format, Shape &shape) {
   int by = shape.bias - 127;
   shape.bias = 127;
   Value number = bits.cast(magnitude, bits.f32());
-  Value product = bits.cast(
-      arith::MulFOp::create(bits.b, number, bits.number(powerBits(by))),
-      bits.type);
+  Value product = bits.cast(bits.b.mulF(number, bits.number(powerBits(by))), bits.type);
   if (format.exponentBits < 8)
     return product;
-  return bits.choose(bits.above(bits.constant(powerBits(0)), magnitude),
-                     product,
+  return bits.choose(bits.above(bits.constant(powerBits(0)), magnitude), product,
                      bits.add(magnitude, bits.constant(uint32_t(by) << 23)));
 }
 
 // Half a step is added to the bits, and what is below the code dropped.
-static Value roundToNearest(const Bits &bits, Value magnitude,
-                            const Format &format) {
+static Value roundToNearest(const Bits &bits, Value magnitude, const Format &format) {
   Shape shape(format);
   if (shape.bias > 127)
     magnitude = raise(bits, magnitude, format, shape);
@@ -70,14 +60,11 @@ static Value roundToNearest(const Bits &bits, Value magnitude,
       odd = bits.exclusive(odd, bits.constant(1u));
     rounded = bits.add(rounded, odd);
   }
-  Value code = bits.sub(bits.right(rounded, drop),
-                        bits.constant(static_cast<uint32_t>(127 - bias) << m));
+  Value code = bits.sub(bits.right(rounded, drop), bits.constant(static_cast<uint32_t>(127 - bias) << m));
   if (bias == 127) // the exponents of f32, its subnormals too
     return code;
-  Value small = m == 0 ? roundSmallest(bits, magnitude, shape, format)
-                       : roundSmall(bits, magnitude, shape);
-  return bits.choose(bits.above(bits.constant(powerBits(1 - bias)), magnitude),
-                     small, code);
+  Value small = m == 0 ? roundSmallest(bits, magnitude, shape, format) : roundSmall(bits, magnitude, shape);
+  return bits.choose(bits.above(bits.constant(powerBits(1 - bias)), magnitude), small, code);
 }
 
 // The code of a magnitude, beyond the largest one too; one more where there is
@@ -87,131 +74,105 @@ static Value roundMagnitude(const Bits &bits, Value magnitude, EncodeOp op) {
   if (op.getRounding() == Round::NearestEven)
     return roundToNearest(bits, magnitude, format);
   Value draw = op.getDraw();
-  unsigned drawBits =
-      draw ? getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth() : 0;
+  unsigned drawBits = draw ? getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth() : 0;
   if (draw && drawBits < 32)
-    draw = arith::ExtUIOp::create(bits.b, bits.type, draw);
+    draw = bits.b.widen(bits.type, draw);
   return roundDirected(bits, magnitude, draw, drawBits, format);
 }
 
 static Value truncate(const Bits &bits, Value code, FormatAttr format) {
-  return arith::TruncIOp::create(bits.b, bits.of(format.getCodeType()), code);
+  return bits.b.narrow(bits.of(format.getCodeType()), code);
 }
 
 namespace {
 // The bits of an f32 or f64, or of a vector of them, as integers of that width.
 struct Words {
-  ImplicitLocOpBuilder &b;
+  CodeBuilder &b;
   Type numbers, words;
   bool wide;
 
-  Words(ImplicitLocOpBuilder &b, Type numbers)
-      : b(b), numbers(numbers), wide(getElementTypeOrSelf(numbers).isF64()) {
+  Words(CodeBuilder &b, Type numbers) : b(b), numbers(numbers), wide(getElementTypeOrSelf(numbers).isF64()) {
     words = b.getIntegerType(wide ? 64 : 32);
     if (auto vector = dyn_cast<VectorType>(numbers))
       words = VectorType::get(vector.getShape(), words);
   }
   Value constant(uint32_t f32Bits, uint64_t f64Bits) const {
-    TypedAttr value =
-        b.getIntegerAttr(getElementTypeOrSelf(words),
-                         APInt(wide ? 64 : 32, wide ? f64Bits : f32Bits));
+    TypedAttr value = b.getIntegerAttr(getElementTypeOrSelf(words), APInt(wide ? 64 : 32, wide ? f64Bits : f32Bits));
     if (auto vector = dyn_cast<VectorType>(words))
-      return arith::ConstantOp::create(
-          b, DenseElementsAttr::get(vector, Attribute(value)));
+      return arith::ConstantOp::create(b, DenseElementsAttr::get(vector, Attribute(value)));
     return arith::ConstantOp::create(b, value);
   }
-  Value of(Value number) const {
-    return arith::BitcastOp::create(b, words, number);
-  }
-  Value number(Value word) const {
-    return arith::BitcastOp::create(b, numbers, word);
-  }
+  Value of(Value number) const { return b.cast(words, number); }
+  Value number(Value word) const { return b.cast(numbers, word); }
 };
 } // namespace
 
 // In integers: to LLVM any NaN is as good as another, and it folds a choice
 // between two of them.
-Value altgrad::canonicalNan(ImplicitLocOpBuilder &b, Value number) {
+Value altgrad::canonicalNan(CodeBuilder &b, Value number) {
   Words words(b, number.getType());
   Value raw = words.of(number);
-  Value magnitude = arith::AndIOp::create(
-      b, raw, words.constant(0x7fffffff, 0x7fffffffffffffff));
-  Value nan =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, magnitude,
-                            words.constant(f32Infinity, 0x7ff0000000000000));
-  return words.number(arith::SelectOp::create(
-      b, nan, words.constant(0x7fc00000, 0x7ff8000000000000), raw));
+  Value magnitude = b.both(raw, words.constant(0x7fffffff, 0x7fffffffffffffff));
+  Value nan = b.above(magnitude, words.constant(f32Infinity, 0x7ff0000000000000));
+  return words.number(b.choose(nan, words.constant(0x7fc00000, 0x7ff8000000000000), raw));
 }
 
 // A product makes subnormal numbers normal, whose exponent is masked out, and another one
 // takes it back: exact, but for large numbers, which have none.
-Value altgrad::binadeOf(ImplicitLocOpBuilder &b, Value x) {
+Value altgrad::binadeOf(CodeBuilder &b, Value x) {
   Bits bits{b, x.getType()};
   Value raw = bits.cast(x, bits.type), exponent = bits.constant(f32Infinity);
-  Value raised = arith::MulFOp::create(b, x, bits.number(powerBits(24)));
+  Value raised = b.mulF(x, bits.number(powerBits(24)));
   Value low = bits.both(bits.cast(raised, bits.type), exponent);
-  Value lowered = arith::MulFOp::create(b, bits.cast(low, bits.f32()),
-                                        bits.number(powerBits(-24)));
+  Value lowered = b.mulF(bits.cast(low, bits.f32()), bits.number(powerBits(-24)));
   Value plain = bits.both(raw, exponent);
   Value isPlain = bits.above(plain, bits.constant(0u));
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
   Value nan = bits.above(magnitude, exponent);
   Value power = bits.choose(isPlain, plain, bits.cast(lowered, bits.type));
-  return bits.cast(bits.choose(nan, bits.constant(0x7fc00000u), power),
-                   bits.f32());
+  return bits.cast(bits.choose(nan, bits.constant(0x7fc00000u), power), bits.f32());
 }
 
-Value altgrad::copySign(ImplicitLocOpBuilder &b, Value x, Value y) {
+Value altgrad::copySign(CodeBuilder &b, Value x, Value y) {
   Words words(b, x.getType());
-  Value sign =
-      arith::AndIOp::create(b, words.of(canonicalNan(b, y)),
-                            words.constant(0x80000000, 0x8000000000000000));
-  Value magnitude = words.of(math::AbsFOp::create(b, x));
-  return words.number(arith::OrIOp::create(b, magnitude, sign));
+  Value sign = b.both(words.of(canonicalNan(b, y)), words.constant(0x80000000, 0x8000000000000000));
+  Value magnitude = words.of(b.absF(x));
+  return words.number(b.either(magnitude, sign));
 }
 
 // A format with the exponents of f32: half an ulp is added to the bits as they
 // stand, sign included, and the carry of the largest number runs into infinity.
-static Value roundBits(const Bits &bits, Value number, FormatAttr format,
-                       bool neverNan) {
+static Value roundBits(const Bits &bits, Value number, FormatAttr format, bool neverNan) {
   unsigned drop = 23 - format.getMantissa();
   Value raw = bits.cast(number, bits.type);
   Value odd = bits.both(bits.right(raw, drop), bits.constant(1u));
   Value half = bits.constant((1u << (drop - 1)) - 1);
   if (neverNan)
     return bits.right(bits.add(bits.add(raw, half), odd), drop);
-  Value nan =
-      arith::CmpFOp::create(bits.b, arith::CmpFPredicate::UNO, number, number);
-  Value most =
-      bits.choose(nan, bits.constant(format.toFormat().nanCode() << drop),
-                  bits.add(raw, half));
+  Value nan = arith::CmpFOp::create(bits.b, arith::CmpFPredicate::UNO, number, number);
+  Value most = bits.choose(nan, bits.constant(format.toFormat().nanCode() << drop), bits.add(raw, half));
   return bits.right(bits.add(most, odd), drop);
 }
 
 // The code with its sign.
-static Value withSign(const Bits &bits, Value raw, Value magnitude, Value code,
-                      const Format &format) {
+static Value withSign(const Bits &bits, Value raw, Value magnitude, Value code, const Format &format) {
   if (!format.complement)
-    return bits.either(
-        code, bits.right(bits.exclusive(raw, magnitude), 32 - format.bits()));
-  Value all = arith::ShRSIOp::create(bits.b, raw, bits.constant(31u));
+    return bits.either(code, bits.right(bits.exclusive(raw, magnitude), 32 - format.bits()));
+  Value all = bits.b.rightSigned(raw, bits.constant(31u));
   Value word = bits.sub(bits.exclusive(code, all), all);
   return bits.both(word, bits.constant(2 * format.magnitudes() - 1));
 }
 
-Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
+Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op) {
   Value number = op.getNumber();
   Format format = op.getFormat().toFormat();
   Bits bits{b, number.getType()};
   if (op.getFormat().isF32())
     return op.getNeverNan() ? number : canonicalNan(b, number);
-  bool clamp =
-      op.getOverflow() == OverflowMode::Saturate || format.nan == NanCode::None;
+  bool clamp = op.getOverflow() == OverflowMode::Saturate || format.nan == NanCode::None;
   bool nearest = op.getRounding() == Round::NearestEven;
   if (format == bf16Format && !clamp && nearest)
-    return truncate(bits,
-                    roundBits(bits, number, op.getFormat(), op.getNeverNan()),
-                    op.getFormat());
+    return truncate(bits, roundBits(bits, number, op.getFormat(), op.getNeverNan()), op.getFormat());
   Value raw = bits.cast(number, bits.type);
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
   Value nan = bits.above(magnitude, bits.constant(f32Infinity));
@@ -223,15 +184,14 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
       below = bits.both(below, bits.above(code, zero));
   }
   if (!format.hasZero)
-    code = arith::MaxSIOp::create(b, bits.sub(code, bits.constant(1u)), zero);
+    code = b.most(bits.sub(code, bits.constant(1u)), zero);
   Value largest = bits.constant(format.maxCode());
   if (format.complement) // one more is below zero
     largest = bits.add(largest, bits.right(raw, 31));
   Value tooLarge = bits.above(code, largest);
   if (!nearest) { // a direction takes no finite number beyond the largest
-    code = arith::MinSIOp::create(b, code, largest);
-    tooLarge = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude,
-                                     bits.constant(f32Infinity));
+    code = b.least(code, largest);
+    tooLarge = b.equal(magnitude, bits.constant(f32Infinity));
   }
   if (clamp)
     code = bits.choose(tooLarge, largest, code);
@@ -245,13 +205,12 @@ Value altgrad::encodeByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
     code = bits.choose(below, zero, code);
   else
     nan = bits.either(nan, below);
-  Value nanCode =
-      format.nan == NanCode::None ? zero : bits.constant(format.nanCode());
+  Value nanCode = format.nan == NanCode::None ? zero : bits.constant(format.nanCode());
   return truncate(bits, bits.choose(nan, nanCode, code), op.getFormat());
 }
 
 // A direction takes nothing beyond the largest, for which an infinity stands, too.
-Value altgrad::stepsByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
+Value altgrad::stepsByBits(CodeBuilder &b, EncodeOp op) {
   Bits bits{b, op.getNumber().getType()};
   Value raw = bits.cast(op.getNumber(), bits.type);
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
@@ -259,12 +218,11 @@ Value altgrad::stepsByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   return bits.choose(nan, bits.constant(0u), roundMagnitude(bits, magnitude, op));
 }
 
-Value altgrad::roundByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
+Value altgrad::roundByBits(CodeBuilder &b, EncodeOp op) {
   Format format = op.getFormat().toFormat();
   Shape shape(format);
-  if (format.exponentBits > 0 || !format.hasSign || format.complement ||
-      format.nan != NanCode::None || shape.bias > 127 ||
-      op.getRounding() == Round::NearestEven)
+  if (format.exponentBits > 0 || !format.hasSign || format.complement || format.nan != NanCode::None ||
+      shape.bias > 127 || op.getRounding() == Round::NearestEven)
     return {};
   Bits bits{b, op.getNumber().getType()};
   Value raw = bits.cast(op.getNumber(), bits.type);
@@ -277,30 +235,22 @@ Value altgrad::roundByBits(ImplicitLocOpBuilder &b, EncodeOp op) {
   return bits.cast(all, bits.f32());
 }
 
-Value altgrad::encodeByConversion(ImplicitLocOpBuilder &b, EncodeOp op) {
+Value altgrad::encodeByConversion(CodeBuilder &b, EncodeOp op) {
   Value number = op.getNumber();
   FormatAttr format = op.getFormat();
   Bits bits{b, number.getType()};
   Format codes = format.toFormat();
-  Type half = format.getKnownName() == "f16" ? Type(b.getF16Type())
-                                             : Type(b.getBF16Type());
+  Type half = format.getKnownName() == "f16" ? Type(b.getF16Type()) : Type(b.getBF16Type());
   Value rounded = arith::TruncFOp::create(b, bits.of(half), number);
   Value code = bits.cast(rounded, bits.of(b.getI16Type()));
-  auto constant = [&](uint32_t value) {
-    return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value)));
-  };
+  auto constant = [&](uint32_t value) { return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value))); };
   if (op.getOverflow() == OverflowMode::Saturate) {
     Value magnitude = bits.both(code, constant(0x7fff));
-    Value infinite = arith::CmpIOp::create(
-        b, arith::CmpIPredicate::eq, magnitude, constant(codes.infCode()));
-    code = bits.choose(
-        infinite,
-        bits.either(bits.exclusive(code, magnitude), constant(codes.maxCode())),
-        code);
+    Value infinite = b.equal(magnitude, constant(codes.infCode()));
+    code = bits.choose(infinite, bits.either(bits.exclusive(code, magnitude), constant(codes.maxCode())), code);
   }
   if (op.getNeverNan())
     return code;
-  Value nan =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
+  Value nan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
   return bits.choose(nan, constant(codes.nanCode()), code);
 }

@@ -6,43 +6,34 @@
 using namespace mlir;
 using namespace altgrad;
 
-static Type numbersOf(ImplicitLocOpBuilder &b, Type codes, Type number) {
-  return Integers{b, codes}.of(number);
-}
+static Type numbersOf(CodeBuilder &b, Type codes, Type number) { return Integers{b, codes}.of(number); }
 
 // An integer below 2^17 times the format's smallest number.
-Value altgrad::decodeUniform(const Bits &bits, Value magnitude,
-                             const Shape &shape) {
+Value altgrad::decodeUniform(const Bits &bits, Value magnitude, const Shape &shape) {
   int step = shape.unit() + 23, scale = step > 127 ? shape.unit() : 0;
   Value base = bits.constant(powerBits(scale ? 23 : step));
   Value sum = bits.cast(bits.either(magnitude, base), bits.f32());
-  Value number = arith::SubFOp::create(bits.b, sum, bits.cast(base, bits.f32()));
+  Value number = bits.b.subF(sum, bits.cast(base, bits.f32()));
   if (!scale)
     return number;
-  return arith::MulFOp::create(bits.b, number, bits.number(powerBits(scale)));
+  return bits.b.mulF(number, bits.number(powerBits(scale)));
 }
 
 // Begins below f32's normal numbers: an exact product, but where the code's
 // exponent would be an infinity's.
-static Value decodeLow(const Bits &bits, Value magnitude, const Shape &shape,
-                       unsigned exponentBits) {
+static Value decodeLow(const Bits &bits, Value magnitude, const Shape &shape, unsigned exponentBits) {
   Value field = bits.left(magnitude, 23 - shape.mantissa);
-  Value product =
-      arith::MulFOp::create(bits.b, bits.cast(field, bits.f32()),
-                            bits.number(powerBits(127 - shape.bias)));
+  Value product = bits.b.mulF(bits.cast(field, bits.f32()), bits.number(powerBits(127 - shape.bias)));
   if (exponentBits < 8)
     return product;
-  Value lower =
-      bits.sub(field, bits.constant(uint32_t(shape.bias - 127) << 23));
-  return bits.choose(
-      bits.above(bits.constant(128u << shape.mantissa), magnitude), product,
-      bits.cast(lower, bits.f32()));
+  Value lower = bits.sub(field, bits.constant(uint32_t(shape.bias - 127) << 23));
+  return bits.choose(bits.above(bits.constant(128u << shape.mantissa), magnitude), product,
+                     bits.cast(lower, bits.f32()));
 }
 
 // The f32 of a code that is a number. No subnormal f32 is an operand where the
 // result is none: CPUs take a hundred cycles for one.
-static Value decodeMagnitude(const Bits &bits, Value magnitude,
-                             const Format &format) {
+static Value decodeMagnitude(const Bits &bits, Value magnitude, const Format &format) {
   Shape shape(format);
   if (shape.uniform)
     return decodeUniform(bits, magnitude, shape);
@@ -54,49 +45,37 @@ static Value decodeMagnitude(const Bits &bits, Value magnitude,
   Value field = bits.left(magnitude, 23 - m);
   if (shape.bias == 127)
     return bits.cast(field, bits.f32());
-  Value normal =
-      bits.add(field, bits.constant(uint32_t(127 - shape.bias) << 23));
+  Value normal = bits.add(field, bits.constant(uint32_t(127 - shape.bias) << 23));
   Value small = bits.constant(0.0f);
   if (m > 0)
-    small = arith::SubFOp::create(
-        bits.b, bits.cast(bits.add(normal, bits.constant(1u << 23)), bits.f32()),
-        bits.number(powerBits(1 - shape.bias)));
-  return bits.choose(bits.above(bits.constant(1u << m), magnitude), small,
-                     bits.cast(normal, bits.f32()));
+    small = bits.b.subF(bits.cast(bits.add(normal, bits.constant(1u << 23)), bits.f32()),
+                        bits.number(powerBits(1 - shape.bias)));
+  return bits.choose(bits.above(bits.constant(1u << m), magnitude), small, bits.cast(normal, bits.f32()));
 }
 
-static Value decodeComplement(const Bits &bits, Value wide,
-                              const Format &format) {
+static Value decodeComplement(const Bits &bits, Value wide, const Format &format) {
   unsigned unused = 32 - format.bits();
-  Value word = arith::ShRSIOp::create(bits.b, bits.left(wide, unused),
-                                      bits.constant(unused));
+  Value word = bits.b.rightSigned(bits.left(wide, unused), bits.constant(unused));
   Value number = arith::SIToFPOp::create(bits.b, bits.f32(), word);
-  return arith::MulFOp::create(bits.b, number,
-                               bits.number(powerBits(Shape(format).unit())));
+  return bits.b.mulF(number, bits.number(powerBits(Shape(format).unit())));
 }
 
 // Formats whose codes are the f16's, but for a power of two: f16 to f32 is an
 // instruction everywhere, which minds no subnormals.
 static bool isLikeF16(const Format &format) {
   unsigned e = format.exponentBits;
-  return format.bits() <= 8 && format.hasZero &&
-         (e == 5 ? format.nan == NanCode::Ieee : e > 1 && e < 5) &&
+  return format.bits() <= 8 && format.hasZero && (e == 5 ? format.nan == NanCode::Ieee : e > 1 && e < 5) &&
          std::abs(format.bias) <= 64;
 }
 
-static Value decodeByF16(ImplicitLocOpBuilder &b, Value code,
-                         const Format &format) {
+static Value decodeByF16(CodeBuilder &b, Value code, const Format &format) {
   Type i16 = numbersOf(b, code.getType(), b.getI16Type());
   Type half = numbersOf(b, code.getType(), b.getF16Type());
   Type f32 = numbersOf(b, code.getType(), b.getF32Type());
   Bits bits{b, f32};
-  auto constant = [&](uint32_t value) {
-    return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value)));
-  };
-  auto left = [&](Value x, unsigned by) -> Value {
-    return arith::ShLIOp::create(b, x, constant(by));
-  };
-  Value wide = arith::ExtUIOp::create(b, i16, code);
+  auto constant = [&](uint32_t value) { return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value))); };
+  auto left = [&](Value x, unsigned by) -> Value { return b.left(x, constant(by)); };
+  Value wide = b.widen(i16, code);
   unsigned e = format.exponentBits, up = 10 - format.mantissaBits;
   Value word;
   if (e == 5 && format.hasSign) {
@@ -105,37 +84,31 @@ static Value decodeByF16(ImplicitLocOpBuilder &b, Value code,
     Value magnitude = bits.both(wide, constant(format.magnitudes() - 1));
     word = left(magnitude, up);
     if (format.nan != NanCode::None && e < 5)
-      word = bits.choose(bits.above(magnitude, constant(format.maxCode())),
-                         constant(0x7e00), word);
+      word = bits.choose(bits.above(magnitude, constant(format.maxCode())), constant(0x7e00), word);
     if (format.hasInf && e < 5) {
-      Value infinite = arith::CmpIOp::create(
-          b, arith::CmpIPredicate::eq, magnitude, constant(format.infCode()));
+      Value infinite = b.equal(magnitude, constant(format.infCode()));
       word = bits.choose(infinite, constant(0x7c00), word);
     }
     if (format.hasSign)
-      word = bits.either(word, left(bits.both(wide, constant(format.signBit())),
-                                    16 - format.bits()));
+      word = bits.either(word, left(bits.both(wide, constant(format.signBit())), 16 - format.bits()));
   }
-  Value halves = arith::BitcastOp::create(b, half, word);
+  Value halves = b.cast(half, word);
   Value number = arith::ExtFOp::create(b, f32, halves);
   if (format.bias == 15)
     return number;
-  return arith::MulFOp::create(b, number,
-                               bits.number(powerBits(15 - format.bias)));
+  return b.mulF(number, bits.number(powerBits(15 - format.bias)));
 }
 
-Value altgrad::decodeByBits(ImplicitLocOpBuilder &b, Value code,
-                            FormatAttr attribute) {
+Value altgrad::decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
   Format format = attribute.toFormat();
   if (isLikeF16(format))
     return decodeByF16(b, code, format);
   Type f32 = numbersOf(b, code.getType(), b.getF32Type());
   Bits bits{b, f32};
-  Value wide = arith::ExtUIOp::create(b, bits.type, code);
+  Value wide = b.widen(bits.type, code);
   if (format.complement)
     return decodeComplement(bits, wide, format);
-  if (format.hasInf && format.exponentBits == 8 && format.bias == 127 &&
-      format.hasSign)
+  if (format.hasInf && format.exponentBits == 8 && format.bias == 127 && format.hasSign)
     return bits.cast(bits.left(wide, 32 - format.bits()), f32);
   Value magnitude = bits.both(wide, bits.constant(format.magnitudes() - 1));
   Value number = decodeMagnitude(bits, magnitude, format);
@@ -145,23 +118,19 @@ Value altgrad::decodeByBits(ImplicitLocOpBuilder &b, Value code,
   if (format.nan != NanCode::None) {
     Value special = bits.constant(0x7fc00000u);
     if (format.hasInf) {
-      Value infinite =
-          arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude,
-                                bits.constant(format.infCode()));
+      Value infinite = b.equal(magnitude, bits.constant(format.infCode()));
       special = bits.choose(infinite, bits.constant(f32Infinity), special);
     }
-    raw = bits.choose(bits.above(magnitude, bits.constant(format.maxCode())),
-                      special, raw);
+    raw = bits.choose(bits.above(magnitude, bits.constant(format.maxCode())), special, raw);
   }
   if (format.hasSign)
-    raw = bits.either(
-        raw, bits.left(bits.exclusive(wide, magnitude), 32 - format.bits()));
+    raw = bits.either(raw, bits.left(bits.exclusive(wide, magnitude), 32 - format.bits()));
   return bits.cast(raw, f32);
 }
 
-Value altgrad::decodeByConversion(ImplicitLocOpBuilder &b, Value code) {
+Value altgrad::decodeByConversion(CodeBuilder &b, Value code) {
   Type half = numbersOf(b, code.getType(), b.getF16Type());
   Type f32 = numbersOf(b, code.getType(), b.getF32Type());
-  Value number = arith::BitcastOp::create(b, half, code);
+  Value number = b.cast(half, code);
   return arith::ExtFOp::create(b, f32, number);
 }

@@ -11,33 +11,19 @@ using namespace altgrad;
 
 namespace {
 struct Doubles {
-  ImplicitLocOpBuilder &b;
+  CodeBuilder &b;
 
-  Value f64(double value) const {
-    return arith::ConstantOp::create(b, b.getF64FloatAttr(value));
-  }
-  Value i64(int64_t value) const {
-    return arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
-  }
-  Value add(Value x, Value y) const { return arith::AddFOp::create(b, x, y); }
-  Value sub(Value x, Value y) const { return arith::SubFOp::create(b, x, y); }
-  Value mul(Value x, Value y) const { return arith::MulFOp::create(b, x, y); }
-  Value div(Value x, Value y) const { return arith::DivFOp::create(b, x, y); }
-  Value fma(Value x, Value y, Value z) const {
-    return math::FmaOp::create(b, x, y, z);
-  }
-  Value less(Value x, Value y) const {
-    return arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, y);
-  }
-  Value choose(Value condition, Value x, Value y) const {
-    return arith::SelectOp::create(b, condition, x, y);
-  }
-  Value bits(Value x) const {
-    return arith::BitcastOp::create(b, b.getI64Type(), x);
-  }
-  Value number(Value x) const {
-    return arith::BitcastOp::create(b, b.getF64Type(), x);
-  }
+  Value f64(double value) const { return arith::ConstantOp::create(b, b.getF64FloatAttr(value)); }
+  Value i64(int64_t value) const { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
+  Value add(Value x, Value y) const { return b.addF(x, y); }
+  Value sub(Value x, Value y) const { return b.subF(x, y); }
+  Value mul(Value x, Value y) const { return b.mulF(x, y); }
+  Value div(Value x, Value y) const { return b.divF(x, y); }
+  Value fma(Value x, Value y, Value z) const { return b.fma(x, y, z); }
+  Value less(Value x, Value y) const { return arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, x, y); }
+  Value choose(Value condition, Value x, Value y) const { return b.choose(condition, x, y); }
+  Value bits(Value x) const { return b.cast(b.getI64Type(), x); }
+  Value number(Value x) const { return b.cast(b.getF64Type(), x); }
   // Horner's rule, the highest coefficient first.
   Value polynomial(Value x, ArrayRef<double> coefficients) const {
     Value sum = f64(coefficients.front());
@@ -52,28 +38,23 @@ struct Doubles {
 static constexpr double ln2High = 0x1.62e42feep-1;
 static constexpr double ln2Low = 0x1.a39ef35793c76p-33;
 
-Value altgrad::powerBySquaring(ImplicitLocOpBuilder &b, Value base,
-                               Value exponent) {
+Value altgrad::powerBySquaring(CodeBuilder &b, Value base, Value exponent) {
   Doubles d{b};
   Type f64 = b.getF64Type(), i64 = b.getI64Type();
   Value zero = d.i64(0), one = d.i64(1);
-  Value negative =
-      arith::CmpIOp::create(b, arith::CmpIPredicate::slt, exponent, zero);
-  Value count = arith::SelectOp::create(
-      b, negative, arith::SubIOp::create(b, zero, exponent), exponent);
+  Value negative = b.less(exponent, zero);
+  Value count = b.choose(negative, b.sub(zero, exponent), exponent);
   auto loop = scf::WhileOp::create(
       b, TypeRange{f64, f64, i64}, ValueRange{d.f64(1.0), base, count},
       [&](OpBuilder &inner, Location loc, ValueRange state) {
-        Value more = arith::CmpIOp::create(inner, loc, arith::CmpIPredicate::ne,
-                                           state[2], zero);
+        Value more = arith::CmpIOp::create(inner, loc, arith::CmpIPredicate::ne, state[2], zero);
         scf::ConditionOp::create(inner, loc, more, state);
       },
       [&](OpBuilder &inner, Location loc, ValueRange state) {
-        ImplicitLocOpBuilder body(loc, inner);
+        CodeBuilder body(loc, inner);
         Doubles in{body};
-        Value odd = arith::CmpIOp::create(
-            body, arith::CmpIPredicate::ne,
-            arith::AndIOp::create(body, state[2], one), zero);
+        Value odd =
+            arith::CmpIOp::create(body, arith::CmpIPredicate::ne, arith::AndIOp::create(body, state[2], one), zero);
         Value result = in.choose(odd, in.mul(state[0], state[1]), state[0]);
         Value square = in.mul(state[1], state[1]);
         Value rest = arith::ShRUIOp::create(body, state[2], one);
@@ -86,20 +67,17 @@ Value altgrad::powerBySquaring(ImplicitLocOpBuilder &b, Value base,
 // (k + 1023) << 52. LLVM compares sums of integers with each other, all with all; where
 // there are many of them the sum is one of f64, whose last bits are the integer.
 static Value exponentField(const Doubles &d, Value k, bool many) {
-  Value sum =
-      many ? d.bits(d.add(k, d.f64(0x1.8p52 + 1023)))
-           : arith::AddIOp::create(
-                 d.b, arith::FPToSIOp::create(d.b, d.b.getI64Type(), k),
-                 d.i64(1023));
+  Value sum = many ? d.bits(d.add(k, d.f64(0x1.8p52 + 1023)))
+                   : arith::AddIOp::create(d.b, arith::FPToSIOp::create(d.b, d.b.getI64Type(), k), d.i64(1023));
   return arith::ShLIOp::create(d.b, sum, d.i64(52));
 }
 
-Value altgrad::exponential(ImplicitLocOpBuilder &b, Value x, bool many) {
+Value altgrad::exponential(CodeBuilder &b, Value x, bool many) {
   Doubles d{b};
   // Adding and subtracting 1.5 * 2^52 rounds to an integer.
   Value shift = d.f64(0x1.8p52);
   Value k = d.sub(d.fma(x, d.f64(1.4426950408889634), shift), shift);
-  Value negated = arith::NegFOp::create(b, k);
+  Value negated = b.negF(k);
   Value r = d.fma(negated, d.f64(ln2Low), d.fma(negated, d.f64(ln2High), x));
   SmallVector<double> taylor;
   double factorial = 1.0;
@@ -122,14 +100,11 @@ Value altgrad::exponential(ImplicitLocOpBuilder &b, Value x, bool many) {
   return d.choose(high, d.f64(std::numeric_limits<double>::infinity()), result);
 }
 
-Value altgrad::logarithm(ImplicitLocOpBuilder &b, Value x) {
+Value altgrad::logarithm(CodeBuilder &b, Value x) {
   Doubles d{b};
   Value raw = d.bits(x);
-  Value exponent = arith::SubIOp::create(
-      b, arith::ShRUIOp::create(b, raw, d.i64(52)), d.i64(1023));
-  Value mantissa = arith::OrIOp::create(
-      b, arith::AndIOp::create(b, raw, d.i64(0x000fffffffffffff)),
-      d.i64(0x3ff0000000000000));
+  Value exponent = b.sub(b.right(raw, d.i64(52)), d.i64(1023));
+  Value mantissa = b.either(b.both(raw, d.i64(0x000fffffffffffff)), d.i64(0x3ff0000000000000));
   Value m = d.number(mantissa);
   // m in (0.7, 1.42], so that the series converges fast.
   Value large = d.less(d.f64(1.4142135623730951), m);
@@ -147,7 +122,6 @@ Value altgrad::logarithm(ImplicitLocOpBuilder &b, Value x) {
   Value infinity = d.f64(std::numeric_limits<double>::infinity());
   Value nan = d.f64(std::numeric_limits<double>::quiet_NaN());
   result = d.choose(d.less(x, infinity), result, x);
-  result = d.choose(d.less(x, d.f64(0x1p-1022)),
-                    arith::NegFOp::create(b, infinity), result);
+  result = d.choose(d.less(x, d.f64(0x1p-1022)), b.negF(infinity), result);
   return d.choose(d.less(x, d.f64(0.0)), nan, result);
 }

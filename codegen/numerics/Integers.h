@@ -2,68 +2,43 @@
 #ifndef ALTGRAD_CODEGEN_INTEGERS_H
 #define ALTGRAD_CODEGEN_INTEGERS_H
 
+#include "codegen/numerics/CodeBuilder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/TypeUtilities.h"
 
 namespace altgrad {
 
 struct Integers {
-  mlir::ImplicitLocOpBuilder &b;
-  mlir::Type type; // of what is computed
+  CodeBuilder &b;
+  Type type; // of what is computed
 
   /// The same number of values of type `element`.
-  mlir::Type of(mlir::Type element) const {
-    if (auto vector = mlir::dyn_cast<mlir::VectorType>(type))
-      return mlir::VectorType::get(vector.getShape(), element);
+  Type of(Type element) const {
+    if (auto vector = mlir::dyn_cast<VectorType>(type))
+      return VectorType::get(vector.getShape(), element);
     return element;
   }
-  mlir::Value splat(mlir::TypedAttr value) const {
-    mlir::Type all = of(value.getType());
-    if (auto vector = mlir::dyn_cast<mlir::VectorType>(all))
-      return mlir::arith::ConstantOp::create(
-          b, mlir::DenseElementsAttr::get(vector, mlir::Attribute(value)));
+  Value splat(mlir::TypedAttr value) const {
+    Type all = of(value.getType());
+    if (auto vector = mlir::dyn_cast<VectorType>(all))
+      return mlir::arith::ConstantOp::create(b, mlir::DenseElementsAttr::get(vector, mlir::Attribute(value)));
     return mlir::arith::ConstantOp::create(b, value);
   }
-  mlir::Value constant(uint64_t value) const {
-    mlir::Type element = mlir::getElementTypeOrSelf(type);
+  Value constant(uint64_t value) const {
+    Type element = mlir::getElementTypeOrSelf(type);
     unsigned bits = element.getIntOrFloatBitWidth();
-    return splat(
-        mlir::IntegerAttr::get(element, llvm::APInt(64, value).trunc(bits)));
+    return splat(mlir::IntegerAttr::get(element, llvm::APInt(64, value).trunc(bits)));
   }
-  mlir::Value add(mlir::Value x, mlir::Value y) const {
-    return mlir::arith::AddIOp::create(b, x, y);
-  }
-  mlir::Value sub(mlir::Value x, mlir::Value y) const {
-    return mlir::arith::SubIOp::create(b, x, y);
-  }
-  mlir::Value both(mlir::Value x, mlir::Value y) const {
-    return mlir::arith::AndIOp::create(b, x, y);
-  }
-  mlir::Value either(mlir::Value x, mlir::Value y) const {
-    return mlir::arith::OrIOp::create(b, x, y);
-  }
-  mlir::Value exclusive(mlir::Value x, mlir::Value y) const {
-    return mlir::arith::XOrIOp::create(b, x, y);
-  }
-  mlir::Value left(mlir::Value x, unsigned by) const {
-    return by ? mlir::arith::ShLIOp::create(b, x, constant(by)).getResult() : x;
-  }
-  mlir::Value right(mlir::Value x, unsigned by) const {
-    return by ? mlir::arith::ShRUIOp::create(b, x, constant(by)).getResult()
-              : x;
-  }
-  mlir::Value least(mlir::Value x, mlir::Value y) const {
-    return mlir::arith::MinSIOp::create(b, x, y);
-  }
-  mlir::Value above(mlir::Value x, mlir::Value y) const {
-    return mlir::arith::CmpIOp::create(b, mlir::arith::CmpIPredicate::sgt, x,
-                                       y);
-  }
-  mlir::Value choose(mlir::Value condition, mlir::Value x,
-                     mlir::Value y) const {
-    return mlir::arith::SelectOp::create(b, condition, x, y);
-  }
+  Value add(Value x, Value y) const { return b.add(x, y); }
+  Value sub(Value x, Value y) const { return b.sub(x, y); }
+  Value both(Value x, Value y) const { return b.both(x, y); }
+  Value either(Value x, Value y) const { return b.either(x, y); }
+  Value exclusive(Value x, Value y) const { return b.exclusive(x, y); }
+  Value left(Value x, unsigned by) const { return by ? b.left(x, constant(by)) : x; }
+  Value right(Value x, unsigned by) const { return by ? b.right(x, constant(by)) : x; }
+  Value least(Value x, Value y) const { return b.least(x, y); }
+  Value above(Value x, Value y) const { return mlir::arith::CmpIOp::create(b, mlir::arith::CmpIPredicate::sgt, x, y); }
+  Value choose(Value condition, Value x, Value y) const { return b.choose(condition, x, y); }
 };
 
 } // namespace altgrad

@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace altgrad;
 
 // Packed conversion by the GPU's own instruction: two numbers, one i16.
-static Value encodePairs(ImplicitLocOpBuilder &b, EncodeOp op) {
+static Value encodePairs(CodeBuilder &b, EncodeOp op) {
   FormatAttr format = op.getFormat();
   auto type = cast<VectorType>(op.getNumber().getType());
   Type i16 = b.getI16Type(), f8 = Float8E5M2Type::get(b.getContext());
@@ -22,16 +22,13 @@ static Value encodePairs(ImplicitLocOpBuilder &b, EncodeOp op) {
     f8 = Float8E4M3FNType::get(b.getContext());
   SmallVector<Value> pairs;
   for (int64_t i = 0; i < type.getNumElements(); i += 2) {
-    Value low =
-        vector::ExtractOp::create(b, op.getNumber(), ArrayRef<int64_t>{i});
-    Value high =
-        vector::ExtractOp::create(b, op.getNumber(), ArrayRef<int64_t>{i + 1});
-    pairs.push_back(NVVM::ConvertF32x2ToF8x2Op::create(
-        b, i16, high, low, NVVM::FPRoundingMode::RN,
-        NVVM::SaturationMode::SATFINITE, /*relu=*/false, f8));
+    Value low = b.element(op.getNumber(), i);
+    Value high = vector::ExtractOp::create(b, op.getNumber(), ArrayRef<int64_t>{i + 1});
+    pairs.push_back(NVVM::ConvertF32x2ToF8x2Op::create(b, i16, high, low, NVVM::FPRoundingMode::RN,
+                                                       NVVM::SaturationMode::SATFINITE, /*relu=*/false, f8));
   }
   auto packed = VectorType::get({type.getNumElements() / 2}, i16);
-  Value all = vector::FromElementsOp::create(b, packed, pairs);
+  Value all = b.vectorOf(packed, pairs);
   return vector::BitCastOp::create(b, op.getCode().getType(), all);
 }
 
@@ -39,8 +36,7 @@ static Value encodePairs(ImplicitLocOpBuilder &b, EncodeOp op) {
 static bool hasPairs(FormatAttr attribute, Value number, const Target &target) {
   Format format = attribute.toFormat();
   auto type = dyn_cast<VectorType>(number.getType());
-  return target.convertsF8 &&
-         (format == ocpE4M3Format || format == ocpE5M2Format) && type &&
+  return target.convertsF8 && (format == ocpE4M3Format || format == ocpE5M2Format) && type &&
          type.getNumElements() % 2 == 0;
 }
 
@@ -50,13 +46,11 @@ static bool hasConversion(FormatAttr format, const Target &target) {
   return name == "f16" || (name == "bf16" && target.isPtx());
 }
 
-static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
-                         const Target &target) {
+static Value lowerEncode(CodeBuilder &b, EncodeOp op, const Target &target) {
   bool nearest = op.getRounding() == Round::NearestEven;
   if (op.getFormat().isBook())
     return encodeByBook(b, op, target);
-  if (nearest && op.getOverflow() == OverflowMode::Saturate &&
-      hasPairs(op.getFormat(), op.getNumber(), target))
+  if (nearest && op.getOverflow() == OverflowMode::Saturate && hasPairs(op.getFormat(), op.getNumber(), target))
     return encodePairs(b, op);
   if (nearest && hasConversion(op.getFormat(), target))
     return encodeByConversion(b, op);
@@ -65,85 +59,73 @@ static Value lowerEncode(ImplicitLocOpBuilder &b, EncodeOp op,
 
 // The halves of a word are one instruction each; a GPU has registers of 16 bits
 // on paper alone.
-static Value decodeHalves(ImplicitLocOpBuilder &b, DecodeOp op) {
+static Value decodeHalves(CodeBuilder &b, DecodeOp op) {
   auto type = cast<VectorType>(op.getNumber().getType());
   Type i32 = b.getI32Type(), f32 = b.getF32Type();
-  auto constant = [&](uint32_t value) -> Value {
-    return arith::ConstantIntOp::create(b, i32, int32_t(value));
-  };
-  Value words = vector::BitCastOp::create(
-      b, VectorType::get({type.getNumElements() / 2}, i32), op.getCode());
+  auto constant = [&](uint32_t value) -> Value { return arith::ConstantIntOp::create(b, i32, int32_t(value)); };
+  Value words = vector::BitCastOp::create(b, VectorType::get({type.getNumElements() / 2}, i32), op.getCode());
   SmallVector<Value> numbers;
   for (int64_t i = 0; i < type.getNumElements() / 2; ++i) {
-    Value word = vector::ExtractOp::create(b, words, ArrayRef<int64_t>{i});
-    Value low = arith::ShLIOp::create(b, word, constant(16));
-    Value high = arith::AndIOp::create(b, word, constant(0xffff0000));
+    Value word = b.element(words, i);
+    Value low = b.left(word, constant(16));
+    Value high = b.both(word, constant(0xffff0000));
     for (Value bits : {low, high})
-      numbers.push_back(arith::BitcastOp::create(b, f32, bits));
+      numbers.push_back(b.cast(f32, bits));
   }
-  return vector::FromElementsOp::create(b, type, numbers);
+  return b.vectorOf(type, numbers);
 }
 
 static bool hasHalves(DecodeOp op, const Target &target) {
   auto type = dyn_cast<VectorType>(op.getCode().getType());
-  return target.isPtx() && op.getFormat().getKnownName() == "bf16" && type &&
-         type.getNumElements() % 2 == 0;
+  return target.isPtx() && op.getFormat().getKnownName() == "bf16" && type && type.getNumElements() % 2 == 0;
 }
 
 // Two codes, two f16, which hold every number of both formats.
-static Value decodePairs(ImplicitLocOpBuilder &b, DecodeOp op) {
+static Value decodePairs(CodeBuilder &b, DecodeOp op) {
   auto type = cast<VectorType>(op.getNumber().getType());
-  StringRef name = op.getFormat().toFormat() == ocpE4M3Format
-                       ? "llvm.nvvm.e4m3x2.to.f16x2.rn"
-                       : "llvm.nvvm.e5m2x2.to.f16x2.rn";
+  StringRef name =
+      op.getFormat().toFormat() == ocpE4M3Format ? "llvm.nvvm.e4m3x2.to.f16x2.rn" : "llvm.nvvm.e5m2x2.to.f16x2.rn";
   int64_t count = type.getNumElements() / 2;
   Type halves = VectorType::get({2}, b.getF16Type());
-  Value words = vector::BitCastOp::create(
-      b, VectorType::get({count}, b.getI16Type()), op.getCode());
+  Value words = vector::BitCastOp::create(b, VectorType::get({count}, b.getI16Type()), op.getCode());
   SmallVector<Value> numbers;
   for (int64_t i = 0; i < count; ++i) {
-    Value word = vector::ExtractOp::create(b, words, ArrayRef<int64_t>{i});
-    Value pair = LLVM::CallIntrinsicOp::create(b, halves, b.getStringAttr(name),
-                                               ValueRange{word})
-                     .getResult(0);
+    Value word = b.element(words, i);
+    Value pair = LLVM::CallIntrinsicOp::create(b, halves, b.getStringAttr(name), ValueRange{word}).getResult(0);
     for (int64_t j : {0, 1}) {
-      Value half = vector::ExtractOp::create(b, pair, ArrayRef<int64_t>{j});
+      Value half = b.element(pair, j);
       numbers.push_back(arith::ExtFOp::create(b, b.getF32Type(), half));
     }
   }
-  return vector::FromElementsOp::create(b, type, numbers);
+  return b.vectorOf(type, numbers);
 }
 
 // One by one: LLVM would take 16-bit halves of words for vectors of two, and fill the
 // last one with registers that nobody has written.
-static Value decodeSingly(ImplicitLocOpBuilder &b, DecodeOp op) {
+static Value decodeSingly(CodeBuilder &b, DecodeOp op) {
   auto type = cast<VectorType>(op.getNumber().getType());
   SmallVector<Value> numbers;
   for (int64_t i = 0; i < type.getNumElements(); ++i) {
-    Value code =
-        vector::ExtractOp::create(b, op.getCode(), ArrayRef<int64_t>{i});
+    Value code = b.element(op.getCode(), i);
     numbers.push_back(decodeByBits(b, code, op.getFormat()));
   }
-  return vector::FromElementsOp::create(b, type, numbers);
+  return b.vectorOf(type, numbers);
 }
 
-static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
-                         const Target &target);
+static Value lowerDecode(CodeBuilder &b, DecodeOp op, const Target &target);
 
 // A code that all elements share is decoded once; nothing where they have their own.
-static Value decodeShared(ImplicitLocOpBuilder &b, DecodeOp op,
-                          const Target &target) {
+static Value decodeShared(CodeBuilder &b, DecodeOp op, const Target &target) {
   auto all = op.getCode().getDefiningOp<vector::BroadcastOp>();
   if (!all || isa<VectorType>(all.getSource().getType()))
     return {};
   auto one = DecodeOp::create(b, b.getF32Type(), all.getSource(), op.getFormat());
   Value number = lowerDecode(b, one, target);
   one.erase();
-  return vector::BroadcastOp::create(b, op.getNumber().getType(), number);
+  return b.spread(op.getNumber().getType(), number);
 }
 
-static Value lowerDecode(ImplicitLocOpBuilder &b, DecodeOp op,
-                         const Target &target) {
+static Value lowerDecode(CodeBuilder &b, DecodeOp op, const Target &target) {
   if (Value shared = decodeShared(b, op, target))
     return shared;
   if (op.getFormat().isBook())
@@ -166,7 +148,7 @@ static void roundInPlace(Operation *root) {
     auto encode = op.getCode().getDefiningOp<EncodeOp>();
     if (!encode || encode.getFormat() != op.getFormat())
       return;
-    ImplicitLocOpBuilder b(op->getLoc(), op);
+    CodeBuilder b(op->getLoc(), op);
     Value rounded = roundByBits(b, encode);
     if (!rounded)
       return;
@@ -179,16 +161,12 @@ static void roundInPlace(Operation *root) {
       encode->erase();
 }
 
-static Value lowerRound(ImplicitLocOpBuilder &b, RoundOp op,
-                        const Target &target) {
+static Value lowerRound(CodeBuilder &b, RoundOp op, const Target &target) {
   FormatAttr format = op.getFormat();
-  auto encode =
-      EncodeOp::create(b, format.getCodeType(), op.getNumber(), format,
-                       Round::NearestEven, /*draw=*/Value(),
-                       OverflowMode::NonFinite,
-                       /*neverNan=*/false);
-  auto decode = DecodeOp::create(b, b.getF32Type(),
-                                 lowerEncode(b, encode, target), format);
+  auto encode = EncodeOp::create(b, format.getCodeType(), op.getNumber(), format, Round::NearestEven, /*draw=*/Value(),
+                                 OverflowMode::NonFinite,
+                                 /*neverNan=*/false);
+  auto decode = DecodeOp::create(b, b.getF32Type(), lowerEncode(b, encode, target), format);
   Value rounded = lowerDecode(b, decode, target);
   decode.erase();
   encode.erase();
@@ -196,11 +174,11 @@ static Value lowerRound(ImplicitLocOpBuilder &b, RoundOp op,
 }
 
 static void lowerQuotient(ScaledQuotientOp op) {
-  ImplicitLocOpBuilder b(op->getLoc(), op);
-  Value near = arith::MulFOp::create(b, op.getNumber(), op.getInverse());
-  Value back = arith::NegFOp::create(b, near);
-  Value rest = math::FmaOp::create(b, back, op.getScale(), op.getNumber());
-  op.replaceAllUsesWith(math::FmaOp::create(b, rest, op.getInverse(), near).getResult());
+  CodeBuilder b(op->getLoc(), op);
+  Value near = b.mulF(op.getNumber(), op.getInverse());
+  Value back = b.negF(near);
+  Value rest = b.fma(back, op.getScale(), op.getNumber());
+  op.replaceAllUsesWith(b.fma(rest, op.getInverse(), near));
   op.erase();
 }
 
@@ -222,21 +200,20 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
     size_t exponentials = 0;
     getOperation()->walk([&](math::ExpOp) { ++exponentials; });
     getOperation()->walk([&](Operation *op) {
-      ImplicitLocOpBuilder b(op->getLoc(), op);
-      Value lowered =
-          llvm::TypeSwitch<Operation *, Value>(op)
-              .Case([&](EncodeOp op) { return lowerEncode(b, op, *machine); })
-              .Case([&](DecodeOp op) { return lowerDecode(b, op, *machine); })
-              .Case([&](RoundOp op) { return lowerRound(b, op, *machine); })
-              .Case([&](UpperCodeOp op) { return upperHalf(b, op); })
-              .Case([&](LowerCodeOp op) { return lowerHalf(b, op); })
-              .Case([&](JoinCodesOp op) { return joinHalves(b, op, machine->isPtx()); })
-              .Case([&](BinadeOp op) { return binadeOf(b, op.getNumber()); })
-              .Case([&](math::FPowIOp op) { return powerBySquaring(b, op.getLhs(), op.getRhs()); })
-              .Case([&](math::ExpOp op) { return exponential(b, op.getOperand(), exponentials > 16); })
-              .Case([&](math::LogOp op) { return logarithm(b, op.getOperand()); })
-              .Case([&](math::CopySignOp op) { return copySign(b, op.getLhs(), op.getRhs()); })
-              .Default(Value());
+      CodeBuilder b(op->getLoc(), op);
+      Value lowered = llvm::TypeSwitch<Operation *, Value>(op)
+                          .Case([&](EncodeOp op) { return lowerEncode(b, op, *machine); })
+                          .Case([&](DecodeOp op) { return lowerDecode(b, op, *machine); })
+                          .Case([&](RoundOp op) { return lowerRound(b, op, *machine); })
+                          .Case([&](UpperCodeOp op) { return upperHalf(b, op); })
+                          .Case([&](LowerCodeOp op) { return lowerHalf(b, op); })
+                          .Case([&](JoinCodesOp op) { return joinHalves(b, op, machine->isPtx()); })
+                          .Case([&](BinadeOp op) { return binadeOf(b, op.getNumber()); })
+                          .Case([&](math::FPowIOp op) { return powerBySquaring(b, op.getLhs(), op.getRhs()); })
+                          .Case([&](math::ExpOp op) { return exponential(b, op.getOperand(), exponentials > 16); })
+                          .Case([&](math::LogOp op) { return logarithm(b, op.getOperand()); })
+                          .Case([&](math::CopySignOp op) { return copySign(b, op.getLhs(), op.getRhs()); })
+                          .Default(Value());
       if (!lowered)
         return;
       op->getResult(0).replaceAllUsesWith(lowered);

@@ -15,8 +15,7 @@ static constexpr unsigned farthest = 8;
 
 Value altgrad::uniformOf(Value vector) {
   auto broadcast = vector.getDefiningOp<vector::BroadcastOp>();
-  if (!broadcast || broadcast->getParentRegion() ==
-                        broadcast.getSource().getParentRegion())
+  if (!broadcast || broadcast->getParentRegion() == broadcast.getSource().getParentRegion())
     return {};
   return broadcast.getSource();
 }
@@ -31,11 +30,9 @@ static Magnitude magnitudeOf(const APFloat &value) {
   return all;
 }
 
-Magnitude Magnitudes::compute(Value value, llvm::SetVector<Value> &scalars,
-                              unsigned depth) const {
+Magnitude Magnitudes::compute(Value value, llvm::SetVector<Value> &scalars, unsigned depth) const {
   auto ofOperand = [&](unsigned index) {
-    return compute(value.getDefiningOp()->getOperand(index), scalars,
-                   depth + 1);
+    return compute(value.getDefiningOp()->getOperand(index), scalars, depth + 1);
   };
   Magnitude result;
   Operation *op = value.getDefiningOp();
@@ -60,8 +57,7 @@ Magnitude Magnitudes::compute(Value value, llvm::SetVector<Value> &scalars,
   } else if (isa<arith::AddFOp, arith::MaximumFOp>(op)) {
     Magnitude x = ofOperand(0), y = ofOperand(1);
     if (!x.negative && !y.negative)
-      result = {false, std::min(x.low, y.low),
-                std::max(x.high, y.high) + isa<arith::AddFOp>(op)};
+      result = {false, std::min(x.low, y.low), std::max(x.high, y.high) + isa<arith::AddFOp>(op)};
   }
   result.low = std::max(result.low, -149);
   result.high = std::min(result.high, 128);
@@ -70,6 +66,4 @@ Magnitude Magnitudes::compute(Value value, llvm::SetVector<Value> &scalars,
   return result;
 }
 
-Magnitude Magnitudes::of(Value value, llvm::SetVector<Value> &scalars) const {
-  return compute(value, scalars, 0);
-}
+Magnitude Magnitudes::of(Value value, llvm::SetVector<Value> &scalars) const { return compute(value, scalars, 0); }

@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_MAGNITUDES_H
 #define ALTGRAD_CODEGEN_MAGNITUDES_H
 
+#include "codegen/numerics/CodeBuilder.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
@@ -16,28 +17,25 @@ struct Magnitude {
 };
 
 /// The scalar from outside the body that all elements of a vector are, or null.
-mlir::Value uniformOf(mlir::Value vector);
+Value uniformOf(Value vector);
 
 class Magnitudes {
 public:
   /// Of an f32 vector of a sweep's wide body. What it presumes of scalars, that
   /// they are from 0 to 2^divisorLimit, is added to `scalars`.
-  Magnitude of(mlir::Value value, llvm::SetVector<mlir::Value> &scalars) const;
+  Magnitude of(Value value, SetVector<Value> &scalars) const;
 
   /// It is tested: 0 or at least 2^leastTested.
-  void setTested(mlir::Value value) { tested.insert(value); }
+  void setTested(Value value) { tested.insert(value); }
   /// It is the quotient of `n` and a scalar from 2^-divisorLimit to
   /// 2^divisorLimit.
-  void setUniformQuotient(mlir::Value value, mlir::Value n) {
-    numerators[value] = n;
-  }
+  void setUniformQuotient(Value value, Value n) { numerators[value] = n; }
 
 private:
-  Magnitude compute(mlir::Value value, llvm::SetVector<mlir::Value> &scalars,
-                    unsigned depth) const;
+  Magnitude compute(Value value, SetVector<Value> &scalars, unsigned depth) const;
 
-  llvm::DenseSet<mlir::Value> tested;
-  llvm::DenseMap<mlir::Value, mlir::Value> numerators;
+  DenseSet<Value> tested;
+  DenseMap<Value, Value> numerators;
 };
 
 } // namespace altgrad

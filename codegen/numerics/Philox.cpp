@@ -23,50 +23,42 @@ struct Product {
 static Product multiply(const Integers &words, Value word, uint32_t by) {
   bool wide = getElementTypeOrSelf(words.type).isInteger(64);
   Integers products{words.b, words.of(words.b.getI64Type())};
-  Value operand =
-      wide ? products.both(word, products.constant(0xffffffff))
-           : arith::ExtUIOp::create(words.b, products.type, word).getResult();
-  Value product =
-      arith::MulIOp::create(words.b, operand, products.constant(by));
+  Value operand = wide ? products.both(word, products.constant(0xffffffff)) : words.b.widen(products.type, word);
+  Value product = words.b.mul(operand, products.constant(by));
   Value high = products.right(product, 32);
   if (wide)
     return {high, product};
-  return {arith::TruncIOp::create(words.b, words.type, high),
-          arith::TruncIOp::create(words.b, words.type, product)};
+  return {words.b.narrow(words.type, high), words.b.narrow(words.type, product)};
 }
 
-PhiloxWords altgrad::philox(ImplicitLocOpBuilder &b, PhiloxWords counter,
-                            Value key) {
+PhiloxWords altgrad::philox(CodeBuilder &b, PhiloxWords counter, Value key) {
   Integers words{b, counter[0].getType()};
   Integers one{b, getElementTypeOrSelf(words.type)}, whole{b, b.getI64Type()};
   auto part = [&](unsigned shift) -> Value {
     Value half = whole.right(key, shift);
     if (half.getType() == one.type)
       return half;
-    return arith::TruncIOp::create(b, one.type, half);
+    return b.narrow(one.type, half);
   };
   auto spread = [&](Value value) -> Value {
     if (value.getType() == words.type)
       return value;
-    return vector::BroadcastOp::create(b, words.type, value);
+    return b.spread(words.type, value);
   };
   Value low = part(0), high = part(32);
   for (unsigned round = 0; round < rounds; ++round) {
     Product first = multiply(words, counter[0], multipliers[0]);
     Product second = multiply(words, counter[2], multipliers[1]);
     auto mix = [&](Value product, Value word, Value of, unsigned which) {
-      Value own =
-          one.add(of, one.constant(uint32_t(round * increments[which])));
+      Value own = one.add(of, one.constant(uint32_t(round * increments[which])));
       return words.exclusive(words.exclusive(product, word), spread(own));
     };
-    counter = {mix(second.high, counter[1], low, 0), second.low,
-               mix(first.high, counter[3], high, 1), first.low};
+    counter = {mix(second.high, counter[1], low, 0), second.low, mix(first.high, counter[3], high, 1), first.low};
   }
   return counter;
 }
 
-Value altgrad::philoxTag(ImplicitLocOpBuilder &b, Value tag, int64_t store) {
+Value altgrad::philoxTag(CodeBuilder &b, Value tag, int64_t store) {
   Integers words{b, tag.getType()};
-  return words.either(words.both(tag, words.constant(0xffffff)),
-                      words.constant(uint64_t(store) << 24));
+  return words.either(words.both(tag, words.constant(0xffffff)), words.constant(uint64_t(store) << 24));
 }

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_PHILOX_H
 #define ALTGRAD_CODEGEN_PHILOX_H
 
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "codegen/numerics/CodeBuilder.h"
 #include <array>
 
 namespace altgrad {
@@ -12,14 +12,12 @@ constexpr int64_t wordsOfCall = 4, bytesOfCall = 16;
 /// The draws of so many elements are whole calls, of 16 bits or 32.
 constexpr int64_t drawnTogether = 8;
 
-using PhiloxWords = std::array<mlir::Value, 4>;
+using PhiloxWords = std::array<Value, 4>;
 /// Philox4x32-10 (Salmon et al., 2011) of a counter. Words are i32, or i64
 /// whose upper halves mean nothing, or vectors of either; the key is an i64.
-PhiloxWords philox(mlir::ImplicitLocOpBuilder &b, PhiloxWords counter,
-                   mlir::Value key);
+PhiloxWords philox(CodeBuilder &b, PhiloxWords counter, Value key);
 /// The counter's last word: a tensor's tag below the number of a store; i64.
-mlir::Value philoxTag(mlir::ImplicitLocOpBuilder &b, mlir::Value tag,
-                      int64_t store);
+Value philoxTag(CodeBuilder &b, Value tag, int64_t store);
 
 } // namespace altgrad
 

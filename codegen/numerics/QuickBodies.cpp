@@ -17,8 +17,8 @@ namespace {
 class QuickBody {
 public:
   QuickBody(SweepOp sweep, const Target &target)
-      : sweep(sweep), wide(sweep.getWide().front().front()), target(target),
-        before(sweep.getLoc(), sweep), b(sweep.getLoc(), sweep.getContext()) {}
+      : sweep(sweep), wide(sweep.getWide().front().front()), target(target), before(sweep.getLoc(), sweep),
+        b(sweep.getLoc(), sweep.getContext()) {}
 
   /// Appends it to the sweep, where it has something to do.
   void build();
@@ -30,37 +30,29 @@ private:
   Value lowerUniform(arith::DivFOp op, Value scalar);
   Value lowerQuotient(arith::DivFOp op);
   int testedLow(Value value);
-  void presume(Value condition) {
-    presumed = presumed ? arith::AndIOp::create(before, presumed, condition)
-                        : condition;
-  }
+  void presume(Value condition) { presumed = presumed ? before.both(presumed, condition) : condition; }
   void poison();
   void check();
   void append(std::unique_ptr<Region> quick);
   void addToSum(Value value, float factor);
 
-  Value f32(float value) {
-    return arith::ConstantOp::create(before, before.getF32FloatAttr(value));
-  }
-  VectorType vectorOf(Type type) {
-    return VectorType::get({int64_t(sweep.getWidth())}, type);
-  }
+  Value f32(float value) { return arith::ConstantOp::create(before, before.getF32FloatAttr(value)); }
+  VectorType vectorOf(Type type) { return VectorType::get({int64_t(sweep.getWidth())}, type); }
   Value splat(TypedAttr value) {
-    return arith::ConstantOp::create(
-        b, DenseElementsAttr::get(vectorOf(value.getType()), Attribute(value)));
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(vectorOf(value.getType()), Attribute(value)));
   }
 
   SweepOp sweep;
   Block &wide;
   const Target &target;
-  ImplicitLocOpBuilder before; // scalars
-  ImplicitLocOpBuilder b;      // the quick body
+  CodeBuilder before; // scalars
+  CodeBuilder b;      // the quick body
   IRMapping map;
   Magnitudes magnitudes;
   llvm::MapVector<Value, Value> reciprocals; // of scalars
   llvm::SetVector<Value> nonNegative;        // scalars presumed to be so
-  DenseSet<Value> shared; // by a block's elements
-  DenseSet<Value> made, checked; // NaN in one of `checked` spoils the guard
+  DenseSet<Value> shared;                    // by a block's elements
+  DenseSet<Value> made, checked;             // NaN in one of `checked` spoils the guard
   Value presumed, low, sum;
 };
 } // namespace
@@ -71,15 +63,12 @@ static bool isNumbers(Value value) {
 }
 
 // A scalar that is a constant is a splat by now.
-static bool isDivision(Operation &op) {
-  return isa<arith::DivFOp>(op) && isNumbers(op.getResult(0));
-}
+static bool isDivision(Operation &op) { return isa<arith::DivFOp>(op) && isNumbers(op.getResult(0)); }
 
 // What follows from shared values alone a thread computes once for all of its
 // vectors, outside of any guard.
 void QuickBody::findShared() {
-  for (auto [argument, stream] :
-       llvm::zip(wide.getArguments(), sweep.getLoads()))
+  for (auto [argument, stream] : llvm::zip(wide.getArguments(), sweep.getLoads()))
     if (blockOf(stream) > 1)
       shared.insert(argument);
   for (Operation &op : wide.without_terminator())
@@ -95,13 +84,10 @@ bool QuickBody::isQuick(Operation &op) {
   if (op.getNumResults() && shared.contains(op.getResult(0)))
     return false;
   if (target.isPtx())
-    return isDivision(op) ||
-           (isa<math::SqrtOp>(op) && isNumbers(op.getResult(0)));
+    return isDivision(op) || (isa<math::SqrtOp>(op) && isNumbers(op.getResult(0)));
   llvm::SetVector<Value> scalars;
-  return target.cpu.quickQuotients && isDivision(op) &&
-         uniformOf(op.getOperand(1)) &&
-         magnitudes.of(op.getOperand(0), scalars).low >= leastExact &&
-         scalars.empty();
+  return target.cpu.quickQuotients && isDivision(op) && uniformOf(op.getOperand(1)) &&
+         magnitudes.of(op.getOperand(0), scalars).low >= leastExact && scalars.empty();
 }
 
 // The value's least exponent; it is tested unless that is at least leastExact.
@@ -114,18 +100,15 @@ int QuickBody::testedLow(Value value) {
     return known;
   }
   magnitudes.setTested(value);
-  Value raw = arith::BitcastOp::create(b, vectorOf(b.getI32Type()),
-                                       map.lookupOrDefault(value));
-  Value twice = arith::AddIOp::create(b, raw, raw);
-  Value less = arith::SubIOp::create(b, twice, splat(b.getI32IntegerAttr(1)));
+  Value raw = b.cast(vectorOf(b.getI32Type()), map.lookupOrDefault(value));
+  Value twice = b.add(raw, raw);
+  Value less = b.sub(twice, splat(b.getI32IntegerAttr(1)));
   low = arith::MinUIOp::create(b, low, less);
   return leastTested;
 }
 
 // Infinity and NaN make the sum NaN.
-void QuickBody::addToSum(Value value, float factor) {
-  sum = math::FmaOp::create(b, value, splat(b.getF32FloatAttr(factor)), sum);
-}
+void QuickBody::addToSum(Value value, float factor) { sum = b.fma(value, splat(b.getF32FloatAttr(factor)), sum); }
 
 // RN(1/d), or NaN where the sequence does not hold.
 Value QuickBody::lowerUniform(arith::DivFOp op, Value scalar) {
@@ -133,17 +116,15 @@ Value QuickBody::lowerUniform(arith::DivFOp op, Value scalar) {
   Value &z = reciprocals[scalar];
   if (!z) {
     auto limit = [&](arith::CmpFPredicate predicate, int exponent) {
-      presume(arith::CmpFOp::create(before, predicate, scalar,
-                                    f32(std::ldexp(1.0f, exponent))));
+      presume(arith::CmpFOp::create(before, predicate, scalar, f32(std::ldexp(1.0f, exponent))));
     };
     limit(arith::CmpFPredicate::OGE, -divisorLimit);
     limit(arith::CmpFPredicate::OLE, divisorLimit);
-    z = arith::DivFOp::create(before, f32(1.0f), scalar);
+    z = before.divF(f32(1.0f), scalar);
   }
   magnitudes.setUniformQuotient(op.getResult(), op.getLhs());
   Value n = map.lookupOrDefault(op.getLhs());
-  return uniformQuotient(b, n, map.lookupOrDefault(op.getRhs()),
-                         vector::BroadcastOp::create(b, n.getType(), z));
+  return uniformQuotient(b, n, map.lookupOrDefault(op.getRhs()), b.spread(n.getType(), z));
 }
 
 // The quotient is no subnormal number: the divisor is below 2^high.
@@ -173,26 +154,23 @@ Value QuickBody::lower(Operation &op) {
 // What is presumed of scalars fails ==> NaN in what is made of one of them.
 void QuickBody::poison() {
   for (Value scalar : nonNegative) {
-    presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OGE, scalar,
-                                  f32(0.0f)));
-    presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OLE, scalar,
-                                  f32(std::ldexp(1.0f, divisorLimit))));
+    presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OGE, scalar, f32(0.0f)));
+    presume(arith::CmpFOp::create(before, arith::CmpFPredicate::OLE, scalar, f32(std::ldexp(1.0f, divisorLimit))));
   }
   if (!presumed)
     return;
   Value wrong = f32(std::numeric_limits<float>::quiet_NaN());
   bool divides = !reciprocals.empty();
   Value victim = divides ? reciprocals.front().second : nonNegative.front();
-  Value spoilt = arith::SelectOp::create(before, presumed, victim, wrong);
+  Value spoilt = before.choose(presumed, victim, wrong);
   for (OpOperand &use : llvm::make_early_inc_range(victim.getUses()))
     if (use.getOwner()->getBlock() == b.getInsertionBlock())
       use.set(spoilt);
 }
 
 static bool passesNan(Operation *op) {
-  return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp,
-             arith::NegFOp, arith::MaximumFOp, arith::MinimumFOp, math::FmaOp,
-             math::SqrtOp, math::AbsFOp, ScaledQuotientOp>(op);
+  return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::NegFOp, arith::MaximumFOp,
+             arith::MinimumFOp, math::FmaOp, math::SqrtOp, math::AbsFOp, ScaledQuotientOp>(op);
 }
 
 // Backwards: `checked` ends with all values whose NaN cannot pass unnoticed.
@@ -205,11 +183,9 @@ void QuickBody::check() {
   for (Value value : llvm::reverse(values)) {
     if (!isNumbers(value) || shared.contains(value))
       continue;
-    bool stored = llvm::any_of(value.getUsers(),
-                               [](Operation *op) { return isa<EncodeOp>(op); });
-    bool noticed = llvm::any_of(value.getUsers(), [&](Operation *op) {
-      return passesNan(op) && checked.contains(op->getResult(0));
-    });
+    bool stored = llvm::any_of(value.getUsers(), [](Operation *op) { return isa<EncodeOp>(op); });
+    bool noticed = llvm::any_of(value.getUsers(),
+                                [&](Operation *op) { return passesNan(op) && checked.contains(op->getResult(0)); });
     if (!noticed && !stored && !made.contains(value))
       continue;
     checked.insert(value);
@@ -252,11 +228,10 @@ void QuickBody::build() {
 
 // The operation has a region more: another one takes its place.
 void QuickBody::append(std::unique_ptr<Region> quick) {
-  auto with = SweepOp::create(
-      before, sweep.getResultTypes(), sweep.getNameAttr(), sweep.getCondition(),
-      sweep.getLoads(), sweep.getStores(), sweep.getReductions(),
-      sweep.getScopes(), sweep.getWidthAttr(),
-      /*wideRegionsCount=*/2);
+  auto with =
+      SweepOp::create(before, sweep.getResultTypes(), sweep.getNameAttr(), sweep.getCondition(), sweep.getLoads(),
+                      sweep.getStores(), sweep.getReductions(), sweep.getScopes(), sweep.getWidthAttr(),
+                      /*wideRegionsCount=*/2);
   with.getBody().takeBody(sweep.getBody());
   with.getWide()[0].takeBody(sweep.getWide()[0]);
   with.getWide()[1].takeBody(*quick);
@@ -270,11 +245,8 @@ static bool hasRoom(SweepOp sweep, const Target &target) {
   if (!exchangesInBlocks(sweep))
     return true;
   Region &body = sweep.getBody();
-  bool looksUp = llvm::any_of(body.getOps<EncodeOp>(), [](EncodeOp encode) {
-    return encode.getFormat().isBook();
-  });
-  return target.isPtx() &&
-         !(looksUp && !body.getOps<JoinCodesOp>().empty());
+  bool looksUp = llvm::any_of(body.getOps<EncodeOp>(), [](EncodeOp encode) { return encode.getFormat().isBook(); });
+  return target.isPtx() && !(looksUp && !body.getOps<JoinCodesOp>().empty());
 }
 
 namespace {
@@ -290,8 +262,7 @@ struct QuickBodies : altgrad::impl::QuickBodiesPassBase<QuickBodies> {
     SmallVector<SweepOp> sweeps;
     getOperation().walk([&](SweepOp sweep) { sweeps.push_back(sweep); });
     for (SweepOp sweep : sweeps)
-      if (sweep.getWide().size() == 1 && !sweep.goesOverTiles() &&
-          hasRoom(sweep, *machine))
+      if (sweep.getWide().size() == 1 && !sweep.goesOverTiles() && hasRoom(sweep, *machine))
         QuickBody(sweep, *machine).build();
   }
 };

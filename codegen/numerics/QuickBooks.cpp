@@ -17,8 +17,7 @@ namespace {
 class QuickSearch {
 public:
   QuickSearch(const Bits &bits, const Book &book, Value number)
-      : bits(bits), b(bits.b), book(book), parts(book),
-        raw(bits.cast(number, bits.type)) {}
+      : bits(bits), b(bits.b), book(book), parts(book), raw(bits.cast(number, bits.type)) {}
 
   /// Of the numbers, and of those up to three places off, where `isSure` holds for
   /// all of them.
@@ -26,32 +25,26 @@ public:
   Value isSure() const;
 
 private:
-  template <typename Entry>
-  Value table(ArrayRef<Entry> entries) const {
+  template <typename Entry> Value table(ArrayRef<Entry> entries) const {
     Type type = std::is_same_v<Entry, float> ? bits.f32() : bits.type;
     using Bytes = std::conditional_t<std::is_same_v<Entry, float>, float, int32_t>;
     SmallVector<Bytes> all(entries.begin(), entries.end());
-    return arith::ConstantOp::create(
-        b, DenseElementsAttr::get(cast<ShapedType>(type), ArrayRef<Bytes>(all)));
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(type), ArrayRef<Bytes>(all)));
   }
   Value call(StringRef intrinsic, ValueRange operands, Type type) const {
-    return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic),
-                                         operands)
-        .getResult(0);
+    return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic), operands).getResult(0);
   }
   Value beginOf(Value binade) const {
     ArrayRef<uint32_t> all(parts.begins);
-    return call("llvm.x86.avx512.vpermi2var.d.512",
-                {table(all.take_front(16)), binade, table(all.drop_front(16))},
+    return call("llvm.x86.avx512.vpermi2var.d.512", {table(all.take_front(16)), binade, table(all.drop_front(16))},
                 bits.type);
   }
   Value slopeOf(Value part) const {
-    return call("llvm.x86.avx512.permvar.sf.512",
-                {table(ArrayRef<float>(parts.slopes)), part}, bits.f32());
+    return call("llvm.x86.avx512.permvar.sf.512", {table(ArrayRef<float>(parts.slopes)), part}, bits.f32());
   }
 
   const Bits &bits;
-  ImplicitLocOpBuilder &b;
+  CodeBuilder &b;
   const Book &book;
   BookParts parts;
   Value raw, beyond, turned;
@@ -60,55 +53,43 @@ private:
 
 Value QuickSearch::code() {
   Value size = book.hasSign ? bits.both(raw, bits.constant(0x7fffffffu)) : raw;
-  size = bits.least(arith::MaxSIOp::create(b, size, bits.constant(BookParts::least)),
-                    bits.constant(parts.end));
+  size = bits.least(b.most(size, bits.constant(BookParts::least)), bits.constant(parts.end));
   beyond = bits.sub(size, beginOf(bits.right(size, 23)));
   Value turn = bits.right(beyond, 23);
-  Value line = math::FmaOp::create(b, bits.cast(size, bits.f32()), slopeOf(turn),
-                                   bits.constant(parts.offset));
-  Value onLine = bits.exclusive(
-      bits.least(bits.cast(line, bits.type), bits.constant(BookParts::full)),
-      bits.constant(BookParts::exponent));
+  Value line = b.fma(bits.cast(size, bits.f32()), slopeOf(turn), bits.constant(parts.offset));
+  Value onLine = bits.exclusive(bits.least(bits.cast(line, bits.type), bits.constant(BookParts::full)),
+                                bits.constant(BookParts::exponent));
   turned = LLVM::FshlOp::create(b, onLine, onLine, turn);
   Integers codes{b, bits.of(b.getI8Type())};
-  Value above = arith::TruncIOp::create(b, codes.type, turned);
+  Value above = b.narrow(codes.type, turned);
   if (!book.hasSign)
     return codes.sub(above, codes.constant(1));
   Value zero = codes.constant(book.zero);
-  Value isNegative = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, raw,
-                                           bits.constant(0u));
+  Value isNegative = b.less(raw, bits.constant(0u));
   Value below = LLVM::USubSat::create(b, codes.type, zero, above);
   return codes.choose(isNegative, below, codes.add(zero, above));
 }
 
 Value QuickSearch::isSure() const {
   auto hasAny = [&](Value value, uint32_t of) -> Value {
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
-                                 bits.both(value, bits.constant(of)),
-                                 bits.constant(0u));
+    return b.differs(bits.both(value, bits.constant(of)), bits.constant(0u));
   };
-  return vector::ReductionOp::create(
-      b, vector::CombiningKind::AND,
-      arith::AndIOp::create(b, hasAny(turned, BookParts::inCell),
-                            hasAny(beyond, BookParts::inPart)));
+  return vector::ReductionOp::create(b, vector::CombiningKind::AND,
+                                     b.both(hasAny(turned, BookParts::inCell), hasAny(beyond, BookParts::inPart)));
 }
 
 // Of a quotient the first product, so that the others are work for the exact way alone.
-static Value productFor(ImplicitLocOpBuilder &b, Value number) {
+static Value productFor(CodeBuilder &b, Value number) {
   auto quotient = number.getDefiningOp<ScaledQuotientOp>();
-  return quotient ? arith::MulFOp::create(b, quotient.getNumber(), quotient.getInverse()) : number;
+  return quotient ? b.mulF(quotient.getNumber(), quotient.getInverse()) : number;
 }
 
-bool altgrad::hasQuickWay(const Book &book, Type numbers, int64_t count,
-                          const Target &target) {
+bool altgrad::hasQuickWay(const Book &book, Type numbers, int64_t count, const Target &target) {
   auto vector = dyn_cast<VectorType>(numbers);
-  return book.bits == 8 && target.cpu.quickBooks && vector &&
-         vector.getNumElements() == count;
+  return book.bits == 8 && target.cpu.quickBooks && vector && vector.getNumElements() == count;
 }
 
-Value altgrad::encodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
-                             Value number,
-                             llvm::function_ref<Value()> exactly) {
+Value altgrad::encodeQuickly(CodeBuilder &b, const Book &book, Value number, llvm::function_ref<Value()> exactly) {
   Bits bits{b, number.getType()};
   QuickSearch search(bits, book, productFor(b, number));
   Value code = search.code();
@@ -137,7 +118,7 @@ private:
 } // namespace
 
 Value Halves::of(ArrayRef<float> numbers, unsigned shift) const {
-  ImplicitLocOpBuilder &b = words.b;
+  CodeBuilder &b = words.b;
   SmallVector<Value> parts;
   for (size_t from = 0; from < numbers.size(); from += 64) {
     SmallVector<Value, 2> tables;
@@ -146,19 +127,14 @@ Value Halves::of(ArrayRef<float> numbers, unsigned shift) const {
       for (float number : numbers.slice(half, 32))
         entries.push_back(int16_t(llvm::bit_cast<uint32_t>(number) >> shift));
       tables.push_back(arith::ConstantOp::create(
-          b, DenseElementsAttr::get(cast<ShapedType>(words.type),
-                                    ArrayRef<int16_t>(entries))));
+          b, DenseElementsAttr::get(cast<ShapedType>(words.type), ArrayRef<int16_t>(entries))));
     }
-    parts.push_back(LLVM::CallIntrinsicOp::create(
-                        b, words.type,
-                        b.getStringAttr("llvm.x86.avx512.vpermi2var.hi.512"),
-                        ValueRange{tables[0], places, tables[1]})
+    parts.push_back(LLVM::CallIntrinsicOp::create(b, words.type, b.getStringAttr("llvm.x86.avx512.vpermi2var.hi.512"),
+                                                  ValueRange{tables[0], places, tables[1]})
                         .getResult(0));
   }
   for (uint64_t bit = 64; parts.size() > 1; bit *= 2) {
-    Value high = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
-                                       words.both(places, words.constant(bit)),
-                                       words.constant(0));
+    Value high = b.differs(words.both(places, words.constant(bit)), words.constant(0));
     for (size_t i = 0; i < parts.size() / 2; ++i)
       parts[i] = words.choose(high, parts[2 * i + 1], parts[2 * i]);
     parts.resize(parts.size() / 2);
@@ -167,22 +143,19 @@ Value Halves::of(ArrayRef<float> numbers, unsigned shift) const {
 }
 
 // Of a book with a sign the magnitudes but 1, and that where places say so.
-Value altgrad::decodeQuickly(ImplicitLocOpBuilder &b, const Book &book,
-                             Value code) {
+Value altgrad::decodeQuickly(CodeBuilder &b, const Book &book, Value code) {
   Integers codes{b, code.getType()}, words{b, codes.of(b.getI16Type())};
   ArrayRef<float> numbers(book.numbers, book.size());
-  Value place = arith::ExtUIOp::create(b, words.type, code), sign;
+  Value place = b.widen(words.type, code), sign;
   if (book.hasSign) {
     numbers = numbers.slice(book.zero, 128);
     sign = words.sub(place, words.constant(book.zero));
-    place = math::AbsIOp::create(b, sign);
+    place = b.abs(sign);
   }
   Halves halves(words, place);
   Value low = halves.of(numbers, 0), high = halves.of(numbers, 16);
   if (book.hasSign) {
-    Value isOne = arith::CmpIOp::create(b, arith::CmpIPredicate::ne,
-                                        words.both(place, words.constant(128)),
-                                        words.constant(0));
+    Value isOne = b.differs(words.both(place, words.constant(128)), words.constant(0));
     high = words.choose(isOne, words.constant(powerBits(0) >> 16), high);
     high = words.either(high, words.both(sign, words.constant(0x8000)));
   }

@@ -15,46 +15,36 @@ using namespace altgrad;
 
 namespace {
 struct Floats {
-  ImplicitLocOpBuilder &b;
+  CodeBuilder &b;
   VectorType type;
 
-  Value splat(float value) const {
-    return arith::ConstantOp::create(b, DenseElementsAttr::get(type, value));
-  }
-  Value mul(Value x, Value y) const { return arith::MulFOp::create(b, x, y); }
-  Value negated(Value x) const { return arith::NegFOp::create(b, x); }
-  Value fma(Value x, Value y, Value z) const {
-    return math::FmaOp::create(b, x, y, z);
-  }
+  Value splat(float value) const { return arith::ConstantOp::create(b, DenseElementsAttr::get(type, value)); }
+  Value mul(Value x, Value y) const { return b.mulF(x, y); }
+  Value negated(Value x) const { return b.negF(x); }
+  Value fma(Value x, Value y, Value z) const { return b.fma(x, y, z); }
   Value each(StringRef intrinsic, ValueRange operands) const {
     SmallVector<Value> all;
     for (int64_t i = 0; i < type.getNumElements(); ++i) {
       SmallVector<Value> own;
       for (Value x : operands)
-        own.push_back(vector::ExtractOp::create(b, x, ArrayRef<int64_t>{i}));
-      all.push_back(LLVM::CallIntrinsicOp::create(b, type.getElementType(),
-                                                  b.getStringAttr(intrinsic),
-                                                  own)
-                        .getResult(0));
+        own.push_back(b.element(x, i));
+      all.push_back(
+          LLVM::CallIntrinsicOp::create(b, type.getElementType(), b.getStringAttr(intrinsic), own).getResult(0));
     }
-    return vector::FromElementsOp::create(b, type, all);
+    return b.vectorOf(type, all);
   }
 };
 } // namespace
 
-static Floats floatsOf(ImplicitLocOpBuilder &b, Value x) {
-  return {b, cast<VectorType>(x.getType())};
-}
+static Floats floatsOf(CodeBuilder &b, Value x) { return {b, cast<VectorType>(x.getType())}; }
 
-Value altgrad::uniformQuotient(ImplicitLocOpBuilder &b, Value n, Value d,
-                               Value z) {
+Value altgrad::uniformQuotient(CodeBuilder &b, Value n, Value d, Value z) {
   Floats f = floatsOf(b, n);
   Value q = f.mul(n, z);
   return f.fma(f.negated(z), f.fma(d, q, f.negated(n)), q);
 }
 
-Value altgrad::quotient(ImplicitLocOpBuilder &b, Value n, Value d,
-                        bool anySign) {
+Value altgrad::quotient(CodeBuilder &b, Value n, Value d, bool anySign) {
   Floats f = floatsOf(b, n);
   Value r = f.each("llvm.nvvm.rcp.approx.ftz.f", d);
   // With r (1 + t) alone, or with t + t^2 to nearest, 1 / d would be rounded
@@ -67,15 +57,14 @@ Value altgrad::quotient(ImplicitLocOpBuilder &b, Value n, Value d,
   Value better = f.fma(f.negated(y), f.fma(d, q, f.negated(n)), q);
   if (!anySign)
     return better;
-  Value zero =
-      arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, q, f.splat(0.0f));
-  return arith::SelectOp::create(b, zero, q, better);
+  Value zero = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, q, f.splat(0.0f));
+  return b.choose(zero, q, better);
 }
 
-Value altgrad::squareRoot(ImplicitLocOpBuilder &b, Value x) {
+Value altgrad::squareRoot(CodeBuilder &b, Value x) {
   Floats f = floatsOf(b, x);
   // Changes 0 alone, whose root would be 0 times infinity.
-  Value some = arith::AddFOp::create(b, x, f.splat(0x1p-126f));
+  Value some = b.addF(x, f.splat(0x1p-126f));
   Value r = f.each("llvm.nvvm.rsqrt.approx.ftz.f", some);
   Value s = f.mul(x, r), h = f.mul(r, f.splat(0.5f));
   Value error = f.fma(f.negated(h), s, f.splat(0.5f));

@@ -3,7 +3,7 @@
 #ifndef ALTGRAD_CODEGEN_QUOTIENTS_H
 #define ALTGRAD_CODEGEN_QUOTIENTS_H
 
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "codegen/numerics/CodeBuilder.h"
 
 namespace altgrad {
 
@@ -11,24 +11,21 @@ namespace altgrad {
 /// all. Residuals need leastExact. A test wants leastTested, so that a tested
 /// number divided by a uniform divisor still is at least leastExact, and that
 /// divided by one more is no subnormal number.
-constexpr int leastExact = -100, leastTested = -76, divisorLimit = 24,
-              leastQuotient = -124;
+constexpr int leastExact = -100, leastTested = -76, divisorLimit = 24, leastQuotient = -124;
 
 /// n / d from z = RN(1/d), where d is in 2^±divisorLimit (Markstein; of the
 /// mantissa that his theorem leaves out, all ones, every quotient was tried).
 /// NaN where n or the quotient is not finite.
-mlir::Value uniformQuotient(mlir::ImplicitLocOpBuilder &b, mlir::Value n,
-                            mlir::Value d, mlir::Value z);
+Value uniformQuotient(CodeBuilder &b, Value n, Value d, Value z);
 
 /// n / d from a GPU's approximate reciprocal. NaN where d is 0, subnormal or
 /// not finite, or n or the quotient is not finite. The sign of 0 / d is right
 /// for positive d, or with `anySign`.
-mlir::Value quotient(mlir::ImplicitLocOpBuilder &b, mlir::Value n,
-                     mlir::Value d, bool anySign);
+Value quotient(CodeBuilder &b, Value n, Value d, bool anySign);
 
 /// The square root from a GPU's approximate reciprocal root. NaN for infinity
 /// and below -2^leastExact.
-mlir::Value squareRoot(mlir::ImplicitLocOpBuilder &b, mlir::Value x);
+Value squareRoot(CodeBuilder &b, Value x);
 
 } // namespace altgrad
 

@@ -3,23 +3,20 @@
 #define ALTGRAD_CODEGEN_ROUNDING_H
 
 #include "codegen/numerics/Bits.h"
+#include "codegen/numerics/CodeBuilder.h"
 
 namespace altgrad {
 
 /// Numbers of a format that begins below f32's normal ones, as of one that
 /// begins with them; `shape` is then that one's.
-mlir::Value raise(const Bits &bits, mlir::Value magnitude, const Format &format,
-                  Shape &shape);
+Value raise(const Bits &bits, Value magnitude, const Format &format, Shape &shape);
 /// The code of a magnitude rounded toward zero, or where there is a draw, `drawBits`
 /// of an i32, stochastically; beyond the largest one too, and one more where
 /// there is no zero.
-mlir::Value roundDirected(const Bits &bits, mlir::Value magnitude,
-                          mlir::Value draw, unsigned drawBits,
-                          const Format &format);
+Value roundDirected(const Bits &bits, Value magnitude, Value draw, unsigned drawBits, const Format &format);
 
 /// The f32 of a number of steps of a format that has steps of one size.
-mlir::Value decodeUniform(const Bits &bits, mlir::Value magnitude,
-                          const Shape &shape);
+Value decodeUniform(const Bits &bits, Value magnitude, const Shape &shape);
 
 } // namespace altgrad
 

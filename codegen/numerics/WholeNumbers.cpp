@@ -18,13 +18,12 @@ struct Whole {
   unsigned bits;
 
   Whole(int64_t low, int64_t high, bool minusZero, unsigned bits = 8)
-      : low(low), high(high), minusZero(minusZero),
-        bits(std::max(bits, low < -32768 || high > 32767  ? 32u
-                            : low < -128 || high > 127 ? 16u
-                                                       : 8u)) {}
+      : low(low), high(high), minusZero(minusZero), bits(std::max(bits, low < -32768 || high > 32767 ? 32u
+                                                                        : low < -128 || high > 127   ? 16u
+                                                                                                     : 8u)) {}
   Whole with(const Whole &other) const {
-    return Whole(std::min(low, other.low), std::max(high, other.high),
-                 minusZero || other.minusZero, std::max(width(), other.width()));
+    return Whole(std::min(low, other.low), std::max(high, other.high), minusZero || other.minusZero,
+                 std::max(width(), other.width()));
   }
   /// Of its own bounds alone.
   unsigned width() const { return Whole(low, high, false).bits; }
@@ -54,9 +53,8 @@ static bool isPlace(FormatAttr attribute) {
   if (attribute.isBook())
     return false;
   Format format = attribute.toFormat();
-  return format.exponentBits == 0 && format.hasSign && format.hasZero &&
-         !format.complement && format.nan == NanCode::None &&
-         Shape(format).unit() == 0;
+  return format.exponentBits == 0 && format.hasSign && format.hasZero && !format.complement &&
+         format.nan == NanCode::None && Shape(format).unit() == 0;
 }
 
 static std::optional<int64_t> wholeConstant(Value value) {
@@ -69,8 +67,7 @@ static std::optional<int64_t> wholeConstant(Value value) {
     number = scalar.getValue();
   else
     return {};
-  if (!number.isInteger() || number.isNegZero() ||
-      std::abs(number.convertToDouble()) > 1 << 24)
+  if (!number.isInteger() || number.isNegZero() || std::abs(number.convertToDouble()) > 1 << 24)
     return {};
   return int64_t(number.convertToDouble());
 }
@@ -96,10 +93,8 @@ std::optional<Whole> WholeNumbers::ofChoice(arith::SelectOp op) {
   if (!yes || !no)
     return {};
   auto test = op.getCondition().getDefiningOp<arith::CmpFOp>();
-  auto magnitude =
-      test ? test.getLhs().getDefiningOp<math::AbsFOp>() : math::AbsFOp();
-  if (magnitude && magnitude.getOperand() == op.getTrueValue() &&
-      test.getPredicate() == arith::CmpFPredicate::OGT &&
+  auto magnitude = test ? test.getLhs().getDefiningOp<math::AbsFOp>() : math::AbsFOp();
+  if (magnitude && magnitude.getOperand() == op.getTrueValue() && test.getPredicate() == arith::CmpFPredicate::OGT &&
       wholeConstant(test.getRhs()).value_or(-1) >= 0)
     yes->minusZero = false;
   return yes->with(*no);
@@ -133,69 +128,57 @@ std::optional<Whole> WholeNumbers::find(Value value) {
     return {};
   unsigned bits = std::max(a->width(), b->width());
   if (isa<arith::MaximumFOp>(op))
-    return Whole(std::max(a->low, b->low), std::max(a->high, b->high),
-                 a->minusZero || b->minusZero, bits);
+    return Whole(std::max(a->low, b->low), std::max(a->high, b->high), a->minusZero || b->minusZero, bits);
   if (isa<arith::MinimumFOp>(op))
-    return Whole(std::min(a->low, b->low), std::min(a->high, b->high),
-                 a->minusZero || b->minusZero, bits);
+    return Whole(std::min(a->low, b->low), std::min(a->high, b->high), a->minusZero || b->minusZero, bits);
   if (most + std::max(-b->low, b->high) > 1 << 24)
     return {};
-  return Whole(a->low + b->low, a->high + b->high, a->minusZero && b->minusZero,
-               bits);
+  return Whole(a->low + b->low, a->high + b->high, a->minusZero && b->minusZero, bits);
 }
 
-static Integers integersLike(ImplicitLocOpBuilder &b, Value value, unsigned bits) {
+static Integers integersLike(CodeBuilder &b, Value value, unsigned bits) {
   return {b, Integers{b, value.getType()}.of(b.getIntegerType(bits))};
 }
 
-static Value resize(ImplicitLocOpBuilder &b, Value value, unsigned bits) {
+static Value resize(CodeBuilder &b, Value value, unsigned bits) {
   Type type = Integers{b, value.getType()}.of(b.getIntegerType(bits));
   unsigned old = getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth();
   if (old == bits)
     return value;
-  return bits > old ? Value(arith::ExtSIOp::create(b, type, value))
-                    : Value(arith::TruncIOp::create(b, type, value));
+  return bits > old ? b.widenSigned(type, value) : b.narrow(type, value);
 }
 
-static Value isNegative(const Integers &integers, Value value) {
-  return arith::CmpIOp::create(integers.b, arith::CmpIPredicate::slt, value,
-                               integers.constant(0));
-}
+static Value isNegative(const Integers &integers, Value value) { return integers.b.less(value, integers.constant(0)); }
 
 static Value withSignOf(const Integers &integers, Value negative, Value magnitude) {
-  return integers.choose(
-      negative, integers.sub(integers.constant(0), magnitude), magnitude);
+  return integers.choose(negative, integers.sub(integers.constant(0), magnitude), magnitude);
 }
 
 // In a code's own bits there is room for its negative, too.
-static Value placeOf(ImplicitLocOpBuilder &b, DecodeOp op, unsigned bits) {
+static Value placeOf(CodeBuilder &b, DecodeOp op, unsigned bits) {
   Format format = op.getFormat().toFormat();
   Integers codes{b, op.getCode().getType()};
   Value sign = codes.both(op.getCode(), codes.constant(format.signBit()));
-  Value magnitude =
-      codes.both(op.getCode(), codes.constant(format.magnitudes() - 1));
-  Value negative = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, sign,
-                                         codes.constant(0));
+  Value magnitude = codes.both(op.getCode(), codes.constant(format.magnitudes() - 1));
+  Value negative = b.differs(sign, codes.constant(0));
   return resize(b, withSignOf(codes, negative, magnitude), bits);
 }
 
 // Of -x: a choice the other way round.
 static Value signedSteps(const Integers &integers, EncodeOp op) {
-  ImplicitLocOpBuilder &b = integers.b;
-  Value steps = resize(b, stepsByBits(b, op),
-                       getElementTypeOrSelf(integers.type).getIntOrFloatBitWidth());
+  CodeBuilder &b = integers.b;
+  Value steps = resize(b, stepsByBits(b, op), getElementTypeOrSelf(integers.type).getIntOrFloatBitWidth());
   Value minus = integers.sub(integers.constant(0), steps);
   Bits bits{b, op.getNumber().getType()};
   auto negative = op.getNumber().getDefiningOp<arith::NegFOp>();
   Value number = negative ? negative.getOperand() : op.getNumber();
   Value below = isNegative(bits, bits.cast(number, bits.type));
-  return negative ? integers.choose(below, steps, minus)
-                  : integers.choose(below, minus, steps);
+  return negative ? integers.choose(below, steps, minus) : integers.choose(below, minus, steps);
 }
 
 Value WholeNumbers::make(Value value, const Whole &whole) {
   Operation *op = value.getDefiningOp();
-  ImplicitLocOpBuilder b(op->getLoc(), op);
+  CodeBuilder b(op->getLoc(), op);
   Integers integers = integersLike(b, value, whole.bits);
   if (auto constant = wholeConstant(value))
     return integers.constant(*constant);
@@ -209,11 +192,11 @@ Value WholeNumbers::make(Value value, const Whole &whole) {
   if (isa<arith::SelectOp>(op))
     return integers.choose(op->getOperand(0), part(1), part(2));
   if (isa<math::AbsFOp>(op))
-    return math::AbsIOp::create(b, part(0));
+    return b.abs(part(0));
   if (isa<arith::MaximumFOp>(op))
-    return arith::MaxSIOp::create(b, part(0), part(1));
+    return b.most(part(0), part(1));
   if (isa<arith::MinimumFOp>(op))
-    return arith::MinSIOp::create(b, part(0), part(1));
+    return b.least(part(0), part(1));
   return integers.add(part(0), part(1));
 }
 
@@ -224,7 +207,7 @@ Value WholeNumbers::get(Value value, unsigned bits) {
     made[value] = integer; // others were made meanwhile, and `own` may have moved
     return get(value, bits);
   }
-  ImplicitLocOpBuilder b(value.getLoc(), value.getContext());
+  CodeBuilder b(value.getLoc(), value.getContext());
   b.setInsertionPointAfterValue(own);
   return resize(b, own, bits);
 }
@@ -261,30 +244,28 @@ Value WholeNumbers::compare(arith::CmpFOp op) {
     return {};
   unsigned bits = std::max(a->width(), b->width());
   Value left = get(op.getLhs(), bits), right = get(op.getRhs(), bits);
-  ImplicitLocOpBuilder builder(op->getLoc(), op);
+  CodeBuilder builder(op->getLoc(), op);
   return arith::CmpIOp::create(builder, *predicate, left, right);
 }
 
 Value WholeNumbers::encode(EncodeOp op) {
   std::optional<Whole> whole = of(op.getNumber());
-  if (!whole || whole->minusZero || !isPlace(op.getFormat()) ||
-      op.getRounding() != Round::NearestEven)
+  if (!whole || whole->minusZero || !isPlace(op.getFormat()) || op.getRounding() != Round::NearestEven)
     return {};
   Format format = op.getFormat().toFormat();
   int64_t most = format.maxCode();
   unsigned bits = std::max(whole->width(), Whole(-most, most, false).bits);
   Value place = get(op.getNumber(), bits);
-  ImplicitLocOpBuilder b(op->getLoc(), op);
+  CodeBuilder b(op->getLoc(), op);
   if (whole->low < -most || whole->high > most) {
     Integers wide = integersLike(b, place, bits);
-    place = arith::MaxSIOp::create(b, place, wide.constant(-most));
-    place = arith::MinSIOp::create(b, place, wide.constant(most));
+    place = b.most(place, wide.constant(-most));
+    place = b.least(place, wide.constant(most));
   }
   Integers codes{b, op.getCode().getType()};
   place = resize(b, place, getElementTypeOrSelf(codes.type).getIntOrFloatBitWidth());
-  Value sign = codes.choose(isNegative(codes, place),
-                            codes.constant(format.signBit()), codes.constant(0));
-  return codes.either(math::AbsIOp::create(b, place), sign);
+  Value sign = codes.choose(isNegative(codes, place), codes.constant(format.signBit()), codes.constant(0));
+  return codes.either(b.abs(place), sign);
 }
 
 void WholeNumbers::rewrite(Operation *root) {

@@ -15,13 +15,11 @@ static constexpr int64_t codesAtOnce = 32;
 // By permutations, of which there are fewer the more codes they are for.
 static bool isBookDecoded(Value value) {
   auto decode = value.getDefiningOp<DecodeOp>();
-  return decode && decode.getFormat().isBook() &&
-         decode.getFormat().toFormat().bits() == 8 &&
+  return decode && decode.getFormat().isBook() && decode.getFormat().toFormat().bits() == 8 &&
          isa<BlockArgument>(decode.getCode());
 }
 
-BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
-    : sweep(sweep), body(body) {
+BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst) : sweep(sweep), body(body) {
   llvm::SetVector<unsigned> found;
   for (ValueRange streams : {ValueRange(sweep.getLoads()), ValueRange(sweep.getStores())})
     for (Value stream : streams)
@@ -32,11 +30,9 @@ BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
   found.remove(1);
   sizes = found.takeVector();
   llvm::sort(sizes, std::greater<>());
-  this->booksFirst = booksFirst && sizes[0] % codesAtOnce == 0 &&
-                     llvm::any_of(body.getOps<DecodeOp>(), isBookDecoded);
+  this->booksFirst = booksFirst && sizes[0] % codesAtOnce == 0 && llvm::any_of(body.getOps<DecodeOp>(), isBookDecoded);
   unsigned begin = first();
-  for (auto [argument, stream] :
-       llvm::zip(body.getArguments(), sweep.getLoads()))
+  for (auto [argument, stream] : llvm::zip(body.getArguments(), sweep.getLoads()))
     places[argument] = {begin, blockOf(stream) == 1};
   for (Operation &op : body.front().without_terminator()) {
     Place place{begin, isa<IndexOp>(op)};
@@ -47,20 +43,16 @@ BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst)
     if (isa<ReduceOp>(op))
       place = {place.stage + 1, false};
     for (Value result : op.getResults())
-      places[result] =
-          begin > 0 && isBookDecoded(result) ? Place{0, true} : place;
+      places[result] = begin > 0 && isBookDecoded(result) ? Place{0, true} : place;
   }
   unsigned last = begin;
   for (auto &[value, place] : places)
     last = std::max(last, place.stage);
   stages.resize(last + 1);
-  auto stageOf = [&](Value value) -> Stage & {
-    return stages[std::max(placeOf(value).stage, begin)];
-  };
+  auto stageOf = [&](Value value) -> Stage & { return stages[std::max(placeOf(value).stage, begin)]; };
   for (ReduceOp reduce : blockReductions(body))
     stageOf(reduce.getValue()).reductions.push_back(reduce);
-  for (auto [index, value] :
-       llvm::enumerate(body.front().getTerminator()->getOperands()))
+  for (auto [index, value] : llvm::enumerate(body.front().getTerminator()->getOperands()))
     stageOf(value).emitted.push_back(index);
   for (unsigned stage = 1; stage <= last; ++stage)
     keepFor(stage);
@@ -85,8 +77,7 @@ void BlockStages::keepFor(unsigned stage) {
     Place place = placeOf(value);
     if (place.varies && place.stage < stage)
       stages[place.stage].kept.insert(value);
-    else if (Operation *op = value.getDefiningOp();
-             op && op->getParentRegion() == &body && !isa<ReduceOp>(op))
+    else if (Operation *op = value.getDefiningOp(); op && op->getParentRegion() == &body && !isa<ReduceOp>(op))
       llvm::append_range(work, op->getOperands());
   }
 }
@@ -104,16 +95,13 @@ static Type keptType(Type type) {
 static constexpr unsigned sharedBytes = 4;
 
 static unsigned keptBytes(Value value) {
-  return getElementTypeOrSelf(keptType(value.getType()))
-             .getIntOrFloatBitWidth() /
-         8;
+  return getElementTypeOrSelf(keptType(value.getType())).getIntOrFloatBitWidth() / 8;
 }
 
 void BlockStages::allocate(KernelBuilder &kernel) {
   auto allocate = [&](Value value, unsigned count, unsigned bytes) {
-    memory[value] = LLVM::AllocaOp::create(
-        kernel.builder, kernel.pointerType(), kernel.builder.getI8Type(),
-        kernel.i64(count * bytes), /*alignment=*/64);
+    memory[value] = LLVM::AllocaOp::create(kernel.builder, kernel.pointerType(), kernel.builder.getI8Type(),
+                                           kernel.i64(count * bytes), /*alignment=*/64);
   };
   for (const Stage &stage : stages)
     for (Value value : stage.kept)
@@ -134,8 +122,7 @@ SmallVector<unsigned> BlockStages::sharedBy(unsigned size) const {
   return numbers;
 }
 
-SmallVector<ReduceOp> BlockStages::reducedBefore(unsigned stage,
-                                                      unsigned size) const {
+SmallVector<ReduceOp> BlockStages::reducedBefore(unsigned stage, unsigned size) const {
   SmallVector<ReduceOp> found;
   for (ReduceOp reduce : blockReductions(body))
     if (reduce.getRun() == size && placeOf(reduce).stage <= stage)
@@ -143,30 +130,25 @@ SmallVector<ReduceOp> BlockStages::reducedBefore(unsigned stage,
   return found;
 }
 
-void BlockStages::keepShared(KernelBuilder &kernel, Value value, Value now,
-                             Value place) const {
-  kernel.store(now, kernel.offset(memory.lookup(value), place, sharedBytes),
-               sharedBytes);
+void BlockStages::keepShared(KernelBuilder &kernel, Value value, Value now, Value place) const {
+  kernel.store(now, kernel.offset(memory.lookup(value), place, sharedBytes), sharedBytes);
 }
 
-Value BlockStages::takeShared(KernelBuilder &kernel, Value value,
-                              Value place) const {
+Value BlockStages::takeShared(KernelBuilder &kernel, Value value, Value place) const {
   Type type = value.getType();
   if (auto vector = dyn_cast<VectorType>(type))
     type = vector.getElementType();
-  return kernel.load(type, kernel.offset(memory.lookup(value), place, sharedBytes),
-                     sharedBytes);
+  return kernel.load(type, kernel.offset(memory.lookup(value), place, sharedBytes), sharedBytes);
 }
 
 Value BlockStages::slot(KernelBuilder &kernel, Value value, Value place) const {
   return kernel.offset(memory.lookup(value), place, keptBytes(value));
 }
 
-void BlockStages::keep(KernelBuilder &kernel, Value value, Value now,
-                       Value place) const {
+void BlockStages::keep(KernelBuilder &kernel, Value value, Value now, Value place) const {
   Type type = keptType(value.getType());
   if (type != now.getType())
-    now = arith::ExtUIOp::create(kernel.builder, type, now);
+    now = kernel.builder.widen(type, now);
   kernel.store(now, slot(kernel, value, place), keptBytes(value));
 }
 
@@ -175,13 +157,11 @@ Value BlockStages::take(KernelBuilder &kernel, Value value, Value place) const {
   Value kept = kernel.load(type, slot(kernel, value, place), keptBytes(value));
   if (type == value.getType())
     return kept;
-  return arith::TruncIOp::create(kernel.builder, value.getType(), kept);
+  return kernel.builder.narrow(value.getType(), kept);
 }
 
 // The codes of a block.
-void HostLowering::decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
-                               const BlockStages &stages, Value from,
-                               Value to) {
+void HostLowering::decodeBooks(HostChunk &chunk, const BlockStages &stages, Value from, Value to) {
   constexpr int64_t many = codesAtOnce;
   for (Value number : stages.at(0).kept)
     kernel.loop(from, to, kernel.i64(many), [&](Value index) {
@@ -189,21 +169,16 @@ void HostLowering::decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
       unsigned which = cast<BlockArgument>(decode.getCode()).getArgNumber();
       Value stream = chunk.sweep.getLoads()[which];
       auto codes = VectorType::get({many}, getElementTypeOrSelf(decode.getCode()));
-      Value code = kernel.load(
-          codes, elementAt(kernel, stream, chunk.loads[which], index),
-          bytesOf(stream));
-      Value place = arith::SubIOp::create(builder, index, from);
-      kernel.store(DecodeOp::create(builder,
-                                    VectorType::get({many}, builder.getF32Type()),
-                                    code, decode.getFormat()),
+      Value code = kernel.load(codes, elementAt(kernel, stream, chunk.loads[which], index), bytesOf(stream));
+      Value place = builder.sub(index, from);
+      kernel.store(DecodeOp::create(builder, VectorType::get({many}, builder.getF32Type()), code, decode.getFormat()),
                    stages.slot(kernel, number, place), sizeof(float));
     });
 }
 
 // The elements from `from` to `to`, all of one block of each size, in one stage.
-SmallVector<Value> HostLowering::blockElements(
-    KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
-    BlockRange range, ArrayRef<ReduceOp> reductions, SmallVector<Value> most) {
+SmallVector<Value> HostLowering::blockElements(HostChunk &chunk, const BlockStages &stages, BlockRange range,
+                                               ArrayRef<ReduceOp> reductions, SmallVector<Value> most) {
   const BlockStages::Stage &stage = stages.at(range.number);
   Region &body = stages.getBody();
   int64_t width = range.width;
@@ -214,11 +189,10 @@ SmallVector<Value> HostLowering::blockElements(
     wanted.push_back(body.front().getTerminator()->getOperand(index));
   llvm::append_range(wanted, stage.kept);
   auto once = [&](Value index, SmallVector<Value> most) {
-    Value place = arith::SubIOp::create(builder, index, range.first);
+    Value place = builder.sub(index, range.first);
     IRMapping known(chunk.known);
     // Behind codes that were decoded before, prefetches cost a Zen 4 a twelfth.
-    SmallVector<Value> loaded = load(kernel, chunk, body, width, index,
-                                     width > 1 && range.number == 0);
+    SmallVector<Value> loaded = load(chunk, body, width, index, width > 1 && range.number == 0);
     for (unsigned before = 0; before < range.number; ++before)
       for (Value value : stages.at(before).kept) {
         Value kept = stages.take(kernel, value, place);
@@ -227,35 +201,29 @@ SmallVector<Value> HostLowering::blockElements(
         else
           known.map(value, kept);
       }
-    SmallVector<Value> values = cloneValues(builder, body, wanted,
-                                            {loaded, known, indexOf(chunk, index)});
+    SmallVector<Value> values = cloneValues(builder, body, wanted, {loaded, known, indexOf(chunk, index)});
     for (auto [i, before] : llvm::enumerate(most)) {
       ReduceOp reduce = reductions[i];
       before = accumulate(builder, reduce.getReduction(), before, values[i]);
     }
     auto rest = ArrayRef(values).drop_front(most.size());
     // Before an element that is read again is overwritten.
-    for (auto [value, now] :
-         llvm::zip(stage.kept, rest.drop_front(stage.emitted.size())))
+    for (auto [value, now] : llvm::zip(stage.kept, rest.drop_front(stage.emitted.size())))
       stages.keep(kernel, value, now, place);
     for (auto [which, value] : llvm::zip(stage.emitted, rest))
-      emit(kernel, chunk, which, width, index, value);
+      emit(chunk, which, width, index, value);
     return most;
   };
   return kernel.loopWith(range.from, range.to, kernel.i64(width), most, once);
 }
 
 // What a block of this size shares, before one of its elements overwrites it.
-void HostLowering::share(KernelBuilder &kernel, HostChunk &chunk,
-                         const BlockStages &stages, const BlockRange &range,
-                         unsigned size) {
+void HostLowering::share(HostChunk &chunk, const BlockStages &stages, const BlockRange &range, unsigned size) {
   bool largest = size == stages.getSizes().front();
   bool later = range.number > stages.first();
   if (largest && later)
     return;
-  Value place = arith::ShRUIOp::create(
-      builder, arith::SubIOp::create(builder, range.from, range.first),
-      kernel.i64(llvm::Log2_32(size)));
+  Value place = builder.right(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size)));
   Region &narrow = chunk.sweep.getBody();
   for (unsigned number : stages.sharedBy(size)) {
     Value stream = chunk.sweep.getLoads()[number];
@@ -264,8 +232,7 @@ void HostLowering::share(KernelBuilder &kernel, HostChunk &chunk,
       code = stages.takeShared(kernel, argument, place);
     } else {
       code = kernel.load(narrow.getArgument(number).getType(),
-                         elementAt(kernel, stream, chunk.loads[number], range.from),
-                         bytesOf(stream));
+                         elementAt(kernel, stream, chunk.loads[number], range.from), bytesOf(stream));
       if (!largest)
         stages.keepShared(kernel, argument, code, place);
     }
@@ -273,19 +240,15 @@ void HostLowering::share(KernelBuilder &kernel, HostChunk &chunk,
   }
   if (!largest)
     for (ReduceOp reduce : stages.reducedBefore(range.number, size))
-      chunk.known.map(reduce.getResult(),
-                      stages.takeShared(kernel, reduce, place));
+      chunk.known.map(reduce.getResult(), stages.takeShared(kernel, reduce, place));
 }
 
 // One stage of a block, and of the smaller ones inside it; gives what reductions over
 // larger ones, `outer`, have so far.
-SmallVector<Value> HostLowering::blocksOf(KernelBuilder &kernel, HostChunk &chunk,
-                                          const BlockStages &stages,
-                                          BlockRange range, ArrayRef<unsigned> sizes,
-                                          ArrayRef<ReduceOp> outer,
-                                          SmallVector<Value> most) {
+SmallVector<Value> HostLowering::blocksOf(HostChunk &chunk, const BlockStages &stages, BlockRange range,
+                                          ArrayRef<unsigned> sizes, ArrayRef<ReduceOp> outer, SmallVector<Value> most) {
   unsigned size = sizes[0];
-  share(kernel, chunk, stages, range, size);
+  share(chunk, stages, range, size);
   SmallVector<ReduceOp> all(outer);
   for (ReduceOp reduce : stages.at(range.number).reductions)
     if (reduce.getRun() == size) {
@@ -293,55 +256,41 @@ SmallVector<Value> HostLowering::blocksOf(KernelBuilder &kernel, HostChunk &chun
       most.push_back(neutral(builder, reduce.getReduction(), reduce.getType()));
     }
   if (sizes.size() == 1) {
-    most = blockElements(kernel, chunk, stages, range, all, most);
+    most = blockElements(chunk, stages, range, all, most);
   } else {
     unsigned inner = sizes[1];
-    most = kernel.loopWith(
-        range.from, range.to, kernel.i64(inner), most,
-        [&](Value from, SmallVector<Value> most) {
-          Value to = arith::AddIOp::create(builder, from, kernel.i64(inner));
-          if (range.width == 1) // the last one may be short
-            to = arith::MinSIOp::create(builder, to, range.to);
-          return blocksOf(kernel, chunk, stages,
-                          {range.number, range.width, range.first, from, to},
-                          sizes.drop_front(), all, most);
-        });
+    most = kernel.loopWith(range.from, range.to, kernel.i64(inner), most, [&](Value from, SmallVector<Value> most) {
+      Value to = builder.add(from, kernel.i64(inner));
+      if (range.width == 1) // the last one may be short
+        to = builder.least(to, range.to);
+      return blocksOf(chunk, stages, {range.number, range.width, range.first, from, to}, sizes.drop_front(), all, most);
+    });
   }
   for (auto [reduce, value] : llvm::drop_begin(llvm::zip(all, most), outer.size())) {
-    Value one = range.width > 1 ? joinLanes(reduce.getReduction(), value)
-                                : value;
+    Value one = range.width > 1 ? joinLanes(reduce.getReduction(), value) : value;
     if (size == stages.getSizes().front())
       chunk.known.map(reduce.getResult(), one);
     else
-      stages.keepShared(
-          kernel, reduce, one,
-          arith::ShRUIOp::create(
-              builder, arith::SubIOp::create(builder, range.from, range.first),
-              kernel.i64(llvm::Log2_32(size))));
+      stages.keepShared(kernel, reduce, one,
+                        builder.right(builder.sub(range.from, range.first), kernel.i64(llvm::Log2_32(size))));
   }
   most.truncate(outer.size());
   return most;
 }
 
 // The last block may be short.
-void HostLowering::blocks(KernelBuilder &kernel, HostChunk &chunk,
-                          ArrayRef<BlockStages> bodies, Value count) {
+void HostLowering::blocks(HostChunk &chunk, ArrayRef<BlockStages> bodies, Value count) {
   SweepOp sweep = chunk.sweep;
   int64_t block = sweep.getBlock();
-  auto all = [&](const BlockStages &stages, int64_t width, Value from,
-                 Value to) {
+  auto all = [&](const BlockStages &stages, int64_t width, Value from, Value to) {
     if (stages.first() > 0)
-      decodeBooks(kernel, chunk, stages, from, to);
+      decodeBooks(chunk, stages, from, to);
     for (unsigned number = stages.first(); number < stages.size(); ++number)
-      blocksOf(kernel, chunk, stages, {number, width, from, from, to},
-               stages.getSizes(), {}, {});
+      blocksOf(chunk, stages, {number, width, from, from, to}, stages.getSizes(), {}, {});
   };
-  Value whole = arith::AndIOp::create(builder, count, kernel.i64(-block));
-  kernel.loop(kernel.i64(0), whole, kernel.i64(block), [&](Value from) {
-    all(bodies[1], sweep.getWidth(), from,
-        arith::AddIOp::create(builder, from, kernel.i64(block)));
-  });
-  Value some =
-      arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, whole, count);
+  Value whole = builder.both(count, kernel.i64(-block));
+  kernel.loop(kernel.i64(0), whole, kernel.i64(block),
+              [&](Value from) { all(bodies[1], sweep.getWidth(), from, builder.add(from, kernel.i64(block))); });
+  Value some = builder.less(whole, count);
   kernel.when(some, [&] { all(bodies[0], 1, whole, count); });
 }

@@ -19,7 +19,7 @@ struct Lanes {
   Reduction kind;
   unsigned chunkWord;
   int64_t count;
-  mlir::Value memory;
+  Value memory;
 };
 
 // How the sums of a reduction go from row to row: of its vectors the first are in
@@ -27,23 +27,23 @@ struct Lanes {
 struct Carried {
   Lanes lanes;
   size_t vectors, first, registers;
-  llvm::SmallVector<mlir::Value> verdicts = {}; // of a row
+  SmallVector<Value> verdicts = {}; // of a row
 };
 
 // A chunk on its way through a sweep.
 struct HostChunk {
   SweepOp sweep;
-  llvm::ArrayRef<Lanes> lanes;
+  ArrayRef<Lanes> lanes;
   /// Where its streams lie.
-  llvm::SmallVector<mlir::Value> loads = {}, stores = {};
+  SmallVector<Value> loads = {}, stores = {};
   /// Scalars, and reductions of the block in work.
-  mlir::IRMapping known = {};
+  IRMapping known = {};
   /// What that block has in streams stored per block.
-  mlir::IRMapping shared = {};
+  IRMapping shared = {};
   /// The global index of the first element; null if nobody asks.
-  mlir::Value base = {};
+  Value base = {};
   /// Its elements.
-  mlir::Value count = {};
+  Value count = {};
 };
 
 // A sweep over tiles: what waits for their columns, where their numbers do, and
@@ -52,15 +52,15 @@ struct HostChunk {
 struct HostTile {
   SweepOp sweep;
   Columns &columns;
-  mlir::Value memory, shared;
+  Value memory, shared;
 };
 
 // Columns of a tile, `width` at a time. `places`: where each store's lie.
 struct HostColumns {
   HostTile &work;
   const Tile &tile;
-  const mlir::IRMapping &known;
-  llvm::ArrayRef<mlir::Value> places;
+  const IRMapping &known;
+  ArrayRef<Value> places;
   int64_t width;
 };
 
@@ -69,186 +69,146 @@ struct HostColumns {
 class BlockStages {
 public:
   struct Stage {
-    llvm::SmallVector<ReduceOp> reductions; // of its values
-    llvm::SmallVector<size_t> emitted;           // operands of the terminator
-    llvm::SetVector<mlir::Value> kept;           // that later stages read
+    SmallVector<ReduceOp> reductions; // of its values
+    SmallVector<size_t> emitted;      // operands of the terminator
+    SetVector<Value> kept;            // that later stages read
   };
 
   /// `booksFirst`: codes of code books are numbers before all else begins.
-  BlockStages(SweepOp sweep, mlir::Region &body, bool booksFirst);
+  BlockStages(SweepOp sweep, Region &body, bool booksFirst);
   // Memory for what is kept, on the stack.
   void allocate(KernelBuilder &kernel);
   // `place`: the element's in its block.
-  void keep(KernelBuilder &kernel, mlir::Value value, mlir::Value now,
-            mlir::Value place) const;
-  mlir::Value take(KernelBuilder &kernel, mlir::Value value,
-                   mlir::Value place) const;
+  void keep(KernelBuilder &kernel, Value value, Value now, Value place) const;
+  Value take(KernelBuilder &kernel, Value value, Value place) const;
   // Where it is kept.
-  mlir::Value slot(KernelBuilder &kernel, mlir::Value value,
-                   mlir::Value place) const;
+  Value slot(KernelBuilder &kernel, Value value, Value place) const;
 
   // The same of what the elements of a block share, where that is not the largest:
   // a reduction, or what was loaded.
-  void keepShared(KernelBuilder &kernel, mlir::Value value, mlir::Value now,
-                  mlir::Value place) const;
-  mlir::Value takeShared(KernelBuilder &kernel, mlir::Value value,
-                         mlir::Value place) const;
+  void keepShared(KernelBuilder &kernel, Value value, Value now, Value place) const;
+  Value takeShared(KernelBuilder &kernel, Value value, Value place) const;
 
   /// The sizes of blocks, from the largest on.
-  llvm::ArrayRef<unsigned> getSizes() const { return sizes; }
+  ArrayRef<unsigned> getSizes() const { return sizes; }
   /// The loads that blocks of one size share, by their numbers; and reductions over
   /// them that stages before this one give.
-  llvm::SmallVector<unsigned> sharedBy(unsigned size) const;
-  llvm::SmallVector<ReduceOp> reducedBefore(unsigned stage, unsigned size) const;
+  SmallVector<unsigned> sharedBy(unsigned size) const;
+  SmallVector<ReduceOp> reducedBefore(unsigned stage, unsigned size) const;
 
   unsigned size() const { return stages.size(); }
   // The stage that reads what lies in memory first.
   unsigned first() const { return booksFirst; }
   const Stage &at(unsigned number) const { return stages[number]; }
-  mlir::Region &getBody() const { return body; }
+  Region &getBody() const { return body; }
 
 private:
   struct Place {
     unsigned stage = 0;
     bool varies = false; // within a block
   };
-  Place placeOf(mlir::Value value) const;
+  Place placeOf(Value value) const;
   void keepFor(unsigned stage);
 
   SweepOp sweep;
-  mlir::Region &body;
+  Region &body;
   bool booksFirst;
-  llvm::SmallVector<unsigned> sizes;
-  llvm::SmallVector<Stage> stages;
-  llvm::DenseMap<mlir::Value, Place> places;
-  llvm::DenseMap<mlir::Value, mlir::Value> memory;
+  SmallVector<unsigned> sizes;
+  SmallVector<Stage> stages;
+  DenseMap<Value, Place> places;
+  DenseMap<Value, Value> memory;
 };
 
 class HostLowering {
 public:
   HostLowering(StepOp step, const Target &target)
-      : step(step), target(target),
-        builder(step.getLoc(), step.getContext()) {
+      : step(step), target(target), builder(step.getLoc(), step.getContext()),
+        kernel(builder, step, /*addressSpace=*/0) {
     builder.setInsertionPoint(step);
   }
   void lower(PhaseOp phase);
 
 private:
   // SweepToHost.cpp
-  void lowerSweep(KernelBuilder &kernel, SweepOp sweep, mlir::Value begin,
-                  mlir::Value end);
-  void sweepChunk(KernelBuilder &kernel, SweepOp sweep, mlir::Value chunk,
-                  llvm::ArrayRef<Lanes> lanes,
-                  llvm::ArrayRef<BlockStages> bodies, WordSweep *words);
-  void elements(KernelBuilder &kernel, HostChunk &chunk, mlir::Region &body,
-                int64_t width, mlir::Value from, mlir::Value to);
-  llvm::SmallVector<mlir::Value> load(KernelBuilder &kernel, HostChunk &chunk,
-                                      mlir::Region &body, int64_t width,
-                                      mlir::Value index, bool prefetch);
-  mlir::Value indexOf(HostChunk &chunk, mlir::Value index);
-  llvm::SmallVector<mlir::Value> compute(HostChunk &chunk, mlir::Region &body,
-                                         llvm::SmallVector<mlir::Value> loaded,
-                                         mlir::Value index);
-  void emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
-            int64_t width, mlir::Value index, mlir::Value value);
+  void lowerSweep(SweepOp sweep, Value begin, Value end);
+  void sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockStages> bodies, WordSweep *words);
+  void elements(HostChunk &chunk, Region &body, int64_t width, Value from, Value to);
+  SmallVector<Value> load(HostChunk &chunk, Region &body, int64_t width, Value index, bool prefetch);
+  Value indexOf(HostChunk &chunk, Value index);
+  SmallVector<Value> compute(HostChunk &chunk, Region &body, SmallVector<Value> loaded, Value index);
+  void emit(HostChunk &chunk, size_t which, int64_t width, Value index, Value value);
 
   // Tiles.cpp
-  HostTile makeTile(KernelBuilder &kernel, Columns &columns, SweepOp sweep);
-  void sweepTile(KernelBuilder &kernel, HostTile &work, mlir::Value index,
-                 llvm::ArrayRef<BlockStages> bodies);
-  void run(KernelBuilder &kernel, HostChunk &chunk,
-           llvm::ArrayRef<BlockStages> bodies, mlir::Value count);
-  mlir::Value numberAt(KernelBuilder &kernel, const HostColumns &of,
-                       mlir::Value memory, mlir::Value row, mlir::Value column);
-  mlir::Value sharedAt(KernelBuilder &kernel, const HostColumns &of,
-                       unsigned number, mlir::Value column);
-  void findLargest(KernelBuilder &kernel, const HostColumns &of,
-                   mlir::Value from, mlir::Value to);
-  mlir::Value largestOfSquare(KernelBuilder &kernel, const HostColumns &of,
-                              mlir::Value from, mlir::Value to);
-  void shareOfSquare(KernelBuilder &kernel, const HostColumns &wide,
-                     const HostColumns &narrow, mlir::Value whole);
-  void storeRow(KernelBuilder &kernel, const HostColumns &of, mlir::Value row,
-                mlir::Value from, mlir::Value to);
+  HostTile makeTile(Columns &columns, SweepOp sweep);
+  void sweepTile(HostTile &work, Value index, ArrayRef<BlockStages> bodies);
+  void run(HostChunk &chunk, ArrayRef<BlockStages> bodies, Value count);
+  Value numberAt(const HostColumns &of, Value memory, Value row, Value column);
+  Value sharedAt(const HostColumns &of, unsigned number, Value column);
+  void findLargest(const HostColumns &of, Value from, Value to);
+  Value largestOfSquare(const HostColumns &of, Value from, Value to);
+  void shareOfSquare(const HostColumns &wide, const HostColumns &narrow, Value whole);
+  void storeRow(const HostColumns &of, Value row, Value from, Value to);
 
   // BlockStages.cpp
-  void blocks(KernelBuilder &kernel, HostChunk &chunk,
-              llvm::ArrayRef<BlockStages> bodies, mlir::Value count);
-  void decodeBooks(KernelBuilder &kernel, HostChunk &chunk,
-                   const BlockStages &stages, mlir::Value from, mlir::Value to);
+  void blocks(HostChunk &chunk, ArrayRef<BlockStages> bodies, Value count);
+  void decodeBooks(HostChunk &chunk, const BlockStages &stages, Value from, Value to);
   // A block of elements in work, or of one inside it.
   struct BlockRange {
     unsigned number; // of the stage
     int64_t width;
-    mlir::Value first, from, to; // `first`: where the largest begins
+    Value first, from, to; // `first`: where the largest begins
   };
-  llvm::SmallVector<mlir::Value> blocksOf(KernelBuilder &kernel, HostChunk &chunk,
-                                          const BlockStages &stages,
-                                          BlockRange range,
-                                          llvm::ArrayRef<unsigned> sizes,
-                                          llvm::ArrayRef<ReduceOp> outer,
-                                          llvm::SmallVector<mlir::Value> most);
-  llvm::SmallVector<mlir::Value>
-  blockElements(KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
-                BlockRange range, llvm::ArrayRef<ReduceOp> reductions,
-                llvm::SmallVector<mlir::Value> most);
-  void share(KernelBuilder &kernel, HostChunk &chunk, const BlockStages &stages,
-             const BlockRange &range, unsigned size);
+  SmallVector<Value> blocksOf(HostChunk &chunk, const BlockStages &stages, BlockRange range, ArrayRef<unsigned> sizes,
+                              ArrayRef<ReduceOp> outer, SmallVector<Value> most);
+  SmallVector<Value> blockElements(HostChunk &chunk, const BlockStages &stages, BlockRange range,
+                                   ArrayRef<ReduceOp> reductions, SmallVector<Value> most);
+  void share(HostChunk &chunk, const BlockStages &stages, const BlockRange &range, unsigned size);
 
   // RowSums.cpp
   bool sumsByRows(SweepOp sweep);
-  llvm::SmallVector<Carried> carry(const HostChunk &chunk);
-  void askForRow(KernelBuilder &kernel, HostChunk &chunk, mlir::Value row);
-  void askAgain(KernelBuilder &kernel, HostChunk &chunk, mlir::Value index,
-                int64_t elements);
-  void rows(KernelBuilder &kernel, HostChunk &chunk, mlir::Value end);
-  void add(KernelBuilder &kernel, llvm::SmallVector<mlir::Value> &sums,
-           llvm::MutableArrayRef<Carried> carried, size_t vector,
-           llvm::ArrayRef<mlir::Value> emitted);
-  void leave(KernelBuilder &kernel, const Carried &one,
-             llvm::ArrayRef<mlir::Value> registers, bool halves);
+  SmallVector<Carried> carry(const HostChunk &chunk);
+  void askForRow(HostChunk &chunk, Value row);
+  void askAgain(HostChunk &chunk, Value index, int64_t elements);
+  void rows(HostChunk &chunk, Value end);
+  void add(SmallVector<Value> &sums, MutableArrayRef<Carried> carried, size_t vector, ArrayRef<Value> emitted);
+  void leave(const Carried &one, ArrayRef<Value> registers, bool halves);
 
   // Draws.cpp
   /// A stream of draws, in memory of the kernel.
   struct Drawn {
-    mlir::Value stream, seed, step;
+    Value stream, seed, step;
     int64_t store, bits;
-    mlir::Value memory;
+    Value memory;
   };
-  void makeStreams(KernelBuilder &kernel, SweepOp sweep);
+  void makeStreams(SweepOp sweep);
   void dropStreams(SweepOp sweep);
-  const Drawn *drawnAs(mlir::Value stream);
-  mlir::Value fill(KernelBuilder &kernel, const Drawn &of, HostChunk &chunk,
-                   Row row, mlir::Value base, mlir::Value count);
+  const Drawn *drawnAs(Value stream);
+  Value fill(const Drawn &of, HostChunk &chunk, Row row, Value base, Value count);
 
   // LowerToHost.cpp
-  void lowerFolds(KernelBuilder &kernel, PhaseOp phase, mlir::Value begin,
-                  mlir::Value end);
-  mlir::Value fold(KernelBuilder &kernel, const Lanes &lanes, Row row,
-                   mlir::Value count);
-  Lanes makeLanes(KernelBuilder &kernel, Reduction kind, unsigned chunkWord,
-                  bool ordered);
-  mlir::Value neutralVector(const Lanes &lanes);
-  void clear(KernelBuilder &kernel, const Lanes &lanes, int64_t from = 0);
-  mlir::Value total(KernelBuilder &kernel, const Lanes &lanes);
-  mlir::Value joinLanes(Reduction kind, mlir::Value vector);
-  mlir::Value lane(KernelBuilder &kernel, const Lanes &lanes,
-                   mlir::Value index);
-  mlir::Value prefetchDistance(KernelBuilder &kernel);
+  void lowerFolds(PhaseOp phase, Value begin, Value end);
+  Value fold(const Lanes &lanes, Row row, Value count);
+  Lanes makeLanes(Reduction kind, unsigned chunkWord, bool ordered);
+  Value neutralVector(const Lanes &lanes);
+  void clear(const Lanes &lanes, int64_t from = 0);
+  Value total(const Lanes &lanes);
+  Value joinLanes(Reduction kind, Value vector);
+  Value lane(const Lanes &lanes, Value index);
+  Value prefetchDistance();
 
   StepOp step;
   const Target &target;
-  mlir::ImplicitLocOpBuilder builder;
-  llvm::SmallVector<Drawn> drawn; // of the sweep in work
-  mlir::Value ahead; // bytes, i64: how far ahead a sweep asks for memory
+  CodeBuilder builder;
+  KernelBuilder kernel;     // of the phase in work
+  SmallVector<Drawn> drawn; // of the sweep in work
+  Value ahead;              // bytes, i64: how far ahead a sweep asks for memory
 };
 
 /// Conjunctions of vectors, -1 for true.
-mlir::Value both(mlir::ImplicitLocOpBuilder &builder, mlir::Value before,
-                 mlir::Value value);
+Value both(CodeBuilder &builder, Value before, Value value);
 
 /// Whether a thread's stack has room for the draws of a sweep; emits an error if not.
-mlir::LogicalResult checkDraws(SweepOp sweep, const Target &target);
+LogicalResult checkDraws(SweepOp sweep, const Target &target);
 
 } // namespace altgrad
 

@@ -16,38 +16,33 @@ using namespace altgrad;
 static constexpr llvm::StringLiteral prefetchVariable = "altgrad_prefetch";
 
 // A variable of the bundle, which the runtime sets for the CPU it finds.
-Value HostLowering::prefetchDistance(KernelBuilder &kernel) {
-  Value variable = LLVM::AddressOfOp::create(builder, kernel.pointerType(),
-                                             prefetchVariable);
+Value HostLowering::prefetchDistance() {
+  Value variable = LLVM::AddressOfOp::create(builder, kernel.pointerType(), prefetchVariable);
   return kernel.load(builder.getI64Type(), variable, 8);
 }
 
 // void symbol(const altgrad_args *, int64_t begin, int64_t end)
 void HostLowering::lower(PhaseOp phase) {
   OpBuilder::InsertionGuard guard(builder);
-  KernelBuilder kernel(builder, step, /*addressSpace=*/0);
   Type i64 = builder.getI64Type();
-  auto type = LLVM::LLVMFunctionType::get(
-      LLVM::LLVMVoidType::get(builder.getContext()),
-      {kernel.pointerType(), i64, i64});
+  auto type =
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), {kernel.pointerType(), i64, i64});
   std::string name = symbolOf(phase) + "_" + target.suffix.str();
   auto function = LLVM::LLVMFuncOp::create(builder, name, type);
   Block *entry = function.addEntryBlock(builder);
   builder.setInsertionPointToStart(entry);
   for (unsigned i = 0; i < memberCount; ++i) {
-    kernel.members[i] = kernel.load(
-        isCount(Member(i)) ? i64 : Type(kernel.pointerType()),
-        kernel.offset(entry->getArgument(0), kernel.i64(i), 8), 8);
+    kernel.members[i] = kernel.load(isCount(Member(i)) ? i64 : Type(kernel.pointerType()),
+                                    kernel.offset(entry->getArgument(0), kernel.i64(i), 8), 8);
   }
   Value begin = entry->getArgument(1), end = entry->getArgument(2);
   if (SweepOp sweep = phase.getSweep())
-    lowerSweep(kernel, sweep, begin, end);
+    lowerSweep(sweep, begin, end);
   else if (phase.count<FoldOp>())
-    lowerFolds(kernel, phase, begin, end);
+    lowerFolds(phase, begin, end);
   else if (phase.getDomain() == Domain::Rows)
-    kernel.loop(begin, end, kernel.i64(1), [&](Value index) {
-      ScalarLowering(kernel, kernel.row(index)).lower(phase);
-    });
+    kernel.loop(begin, end, kernel.i64(1),
+                [&](Value index) { ScalarLowering(kernel, kernel.row(index)).lower(phase); });
   else
     ScalarLowering(kernel, Row{}).lower(phase);
   LLVM::ReturnOp::create(builder, ValueRange{});
@@ -55,18 +50,15 @@ void HostLowering::lower(PhaseOp phase) {
 
 //===-- Reductions ----------------------------------------------------------===//
 
-Lanes HostLowering::makeLanes(KernelBuilder &kernel, Reduction kind,
-                              unsigned chunkWord, bool ordered) {
+Lanes HostLowering::makeLanes(Reduction kind, unsigned chunkWord, bool ordered) {
   int64_t count = ordered ? ALTGRAD_LANES : target.vectorWidth;
-  Value memory = LLVM::AllocaOp::create(builder, kernel.pointerType(),
-                                        builder.getI32Type(),
-                                        kernel.i64(count), /*alignment=*/64);
+  Value memory =
+      LLVM::AllocaOp::create(builder, kernel.pointerType(), builder.getI32Type(), kernel.i64(count), /*alignment=*/64);
   return {kind, chunkWord, count, memory};
 }
 
-Value HostLowering::lane(KernelBuilder &kernel, const Lanes &lanes,
-                         Value index) {
-  index = arith::AndIOp::create(builder, index, kernel.i64(lanes.count - 1));
+Value HostLowering::lane(const Lanes &lanes, Value index) {
+  index = builder.both(index, kernel.i64(lanes.count - 1));
   return kernel.offset(lanes.memory, index, laneBytes);
 }
 
@@ -76,23 +68,20 @@ Value HostLowering::neutralVector(const Lanes &lanes) {
 }
 
 // From a vector on.
-void HostLowering::clear(KernelBuilder &kernel, const Lanes &lanes,
-                         int64_t from) {
+void HostLowering::clear(const Lanes &lanes, int64_t from) {
   int64_t width = target.vectorWidth;
   for (int64_t i = from * width; i < lanes.count; i += width)
-    kernel.store(neutralVector(lanes), lane(kernel, lanes, kernel.i64(i)),
-                 width * laneBytes);
+    kernel.store(neutralVector(lanes), lane(lanes, kernel.i64(i)), width * laneBytes);
 }
 
 // The tree 128, 64 … 1: in memory while a vector holds no more than half of
 // what is left, then inside one vector.
-Value HostLowering::total(KernelBuilder &kernel, const Lanes &lanes) {
+Value HostLowering::total(const Lanes &lanes) {
   int64_t width = target.vectorWidth;
   Type type = neutralVector(lanes).getType();
   SmallVector<Value> sums;
   for (int64_t i = 0; i < lanes.count; i += width)
-    sums.push_back(kernel.load(type, lane(kernel, lanes, kernel.i64(i)),
-                               width * laneBytes));
+    sums.push_back(kernel.load(type, lane(lanes, kernel.i64(i)), width * laneBytes));
   for (size_t half = sums.size() / 2; half; half /= 2)
     for (size_t i = 0; i < half; ++i)
       sums[i] = join(builder, lanes.kind, sums[i], sums[i + half]);
@@ -108,43 +97,36 @@ Value HostLowering::joinLanes(Reduction kind, Value sum) {
       low.push_back(i);
       high.push_back(i + half);
     }
-    sum = join(builder, kind,
-               vector::ShuffleOp::create(builder, sum, sum, low),
+    sum = join(builder, kind, vector::ShuffleOp::create(builder, sum, sum, low),
                vector::ShuffleOp::create(builder, sum, sum, high));
   }
-  return vector::ExtractOp::create(builder, sum, ArrayRef<int64_t>{0});
+  return builder.element(sum, 0);
 }
 
 // Chunks of a tensor in the shape of elements of a chunk.
-Value HostLowering::fold(KernelBuilder &kernel, const Lanes &lanes, Row row,
-                         Value count) {
+Value HostLowering::fold(const Lanes &lanes, Row row, Value count) {
   Value first = kernel.rowHeader(row, ALTGRAD_ROW_FIRST_CHUNK);
-  clear(kernel, lanes);
+  clear(lanes);
   Type type = partialType(lanes.kind, builder.getF32Type());
   kernel.loop(kernel.i64(0), count, kernel.i64(1), [&](Value i) {
-    Value from = kernel.chunkWord(lanes.chunkWord,
-                                  arith::AddIOp::create(builder, first, i));
-    Value at = lane(kernel, lanes, i);
-    Value sum = join(builder, lanes.kind, kernel.load(type, at, laneBytes),
-                     kernel.load(type, from, laneBytes));
+    Value from = kernel.chunkWord(lanes.chunkWord, builder.add(first, i));
+    Value at = lane(lanes, i);
+    Value sum = join(builder, lanes.kind, kernel.load(type, at, laneBytes), kernel.load(type, from, laneBytes));
     kernel.store(sum, at, laneBytes);
   });
-  return total(kernel, lanes);
+  return total(lanes);
 }
 
 // Memory of the lanes is taken once, not for every row.
-void HostLowering::lowerFolds(KernelBuilder &kernel, PhaseOp phase, Value begin,
-                              Value end) {
+void HostLowering::lowerFolds(PhaseOp phase, Value begin, Value end) {
   DenseMap<Operation *, Lanes> all;
   for (auto op : phase.getBody().getOps<FoldOp>())
-    all[op] = makeLanes(kernel, op.getReduction(), op.getWord(),
-                        isOrdered(op.getReduction()));
+    all[op] = makeLanes(op.getReduction(), op.getWord(), isOrdered(op.getReduction()));
   auto foldRow = [&](Row row) {
     ScalarLowering scalars(kernel, row);
     for (Operation &op : phase.getBody().front())
       if (auto folded = dyn_cast<FoldOp>(op))
-        scalars.known.map(folded.getValue(),
-                          fold(kernel, all[&op], row, kernel.chunksOf(row, folded)));
+        scalars.known.map(folded.getValue(), fold(all[&op], row, kernel.chunksOf(row, folded)));
       else
         scalars.lower(op);
   };
@@ -168,17 +150,14 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
       getOperation().emitError() << "unknown x86-64 level '" << level << "'";
       return signalPassFailure();
     }
-    for (StepOp step :
-         llvm::make_early_inc_range(getOperation().getOps<StepOp>())) {
+    for (StepOp step : llvm::make_early_inc_range(getOperation().getOps<StepOp>())) {
       if (failed(checkPhases(step)))
         return signalPassFailure();
       for (auto phase : step.getBody().getOps<PhaseOp>())
         if (SweepOp sweep = phase.getSweep();
-            sweep && (sweep.getWide().empty() ||
-                      sweep.getWidth() != target->vectorWidth)) {
-          sweep.emitOpError()
-              << "has a body for " << sweep.getWidth() << " elements, '"
-              << level << "' wants " << target->vectorWidth;
+            sweep && (sweep.getWide().empty() || sweep.getWidth() != target->vectorWidth)) {
+          sweep.emitOpError() << "has a body for " << sweep.getWidth() << " elements, '" << level << "' wants "
+                              << target->vectorWidth;
           return signalPassFailure();
         } else if (sweep && failed(checkDraws(sweep, *target))) {
           return signalPassFailure();
@@ -186,8 +165,7 @@ struct LowerToHost : altgrad::impl::LowerToHostPassBase<LowerToHost> {
       if (!getOperation().lookupSymbol(prefetchVariable)) {
         OpBuilder top = OpBuilder::atBlockBegin(getOperation().getBody());
         LLVM::GlobalOp::create(top, step.getLoc(), top.getI64Type(),
-                               /*isConstant=*/false, LLVM::Linkage::External,
-                               prefetchVariable, Attribute());
+                               /*isConstant=*/false, LLVM::Linkage::External, prefetchVariable, Attribute());
       }
       HostLowering lowering(step, *target);
       for (auto phase : step.getBody().getOps<PhaseOp>())

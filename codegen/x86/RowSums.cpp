@@ -12,8 +12,7 @@ static constexpr int64_t lineBytes = 64; // of a cache
 static bool keepsOrder(const Carried &sums) { return sums.vectors > 1; }
 
 bool HostLowering::sumsByRows(SweepOp sweep) {
-  return sweep.getNumResults() && sweep.getStores().empty() &&
-         !exchangesInBlocks(sweep) && !sweep.getQuick() &&
+  return sweep.getNumResults() && sweep.getStores().empty() && !exchangesInBlocks(sweep) && !sweep.getQuick() &&
          sweep.getBody().front().getOperations().size() <= target.cpu.rowOperations;
 }
 
@@ -33,33 +32,27 @@ SmallVector<Carried> HostLowering::carry(const HostChunk &chunk) {
 }
 
 // The codes of the even and of the odd elements from `index` on.
-static std::array<SmallVector<Value>, 2>
-loadHalves(KernelBuilder &kernel, HostChunk &chunk, Value index) {
-  ImplicitLocOpBuilder &builder = kernel.builder;
-  auto words =
-      VectorType::get({int64_t(chunk.sweep.getWidth())}, builder.getI32Type());
-  Value sixteen = arith::ConstantOp::create(
-      builder, DenseElementsAttr::get(words, builder.getI32IntegerAttr(16)));
+static std::array<SmallVector<Value>, 2> loadHalves(KernelBuilder &kernel, HostChunk &chunk, Value index) {
+  CodeBuilder &builder = kernel.builder;
+  auto words = VectorType::get({int64_t(chunk.sweep.getWidth())}, builder.getI32Type());
+  Value sixteen = arith::ConstantOp::create(builder, DenseElementsAttr::get(words, builder.getI32IntegerAttr(16)));
   std::array<SmallVector<Value>, 2> loaded;
-  for (auto [argument, pointer] :
-       llvm::zip(chunk.sweep.getWide().front().getArguments(), chunk.loads)) {
+  for (auto [argument, pointer] : llvm::zip(chunk.sweep.getWide().front().getArguments(), chunk.loads)) {
     Value at = kernel.offset(pointer, index, 2);
     Value word = kernel.load(words, at, 2);
     Type codes = argument.getType();
-    loaded[0].push_back(arith::TruncIOp::create(builder, codes, word));
-    word = arith::ShRUIOp::create(builder, word, sixteen);
-    loaded[1].push_back(arith::TruncIOp::create(builder, codes, word));
+    loaded[0].push_back(builder.narrow(codes, word));
+    word = builder.right(word, sixteen);
+    loaded[1].push_back(builder.narrow(codes, word));
   }
   return loaded;
 }
 
 // Once for each line of the row.
-void HostLowering::askForRow(KernelBuilder &kernel, HostChunk &chunk,
-                             Value row) {
+void HostLowering::askForRow(HostChunk &chunk, Value row) {
   if (chunk.loads.size() == 1)
     return;
-  for (auto [stream, pointer] :
-       llvm::zip(chunk.sweep.getLoads(), chunk.loads)) {
+  for (auto [stream, pointer] : llvm::zip(chunk.sweep.getLoads(), chunk.loads)) {
     Value at = elementAt(kernel, stream, pointer, row);
     for (int64_t i = 0; i < ALTGRAD_LANES * bytesOf(stream); i += lineBytes)
       prefetchAhead(kernel, kernel.offset(at, kernel.i64(i), 1), ahead);
@@ -68,8 +61,7 @@ void HostLowering::askForRow(KernelBuilder &kernel, HostChunk &chunk,
 
 // A Zen 4 reads one stream from memory in three quarters of the time where each
 // line is loaded three times.
-void HostLowering::askAgain(KernelBuilder &kernel, HostChunk &chunk,
-                            Value index, int64_t elements) {
+void HostLowering::askAgain(HostChunk &chunk, Value index, int64_t elements) {
   if (chunk.loads.size() != 1)
     return;
   Value stream = chunk.sweep.getLoads()[0];
@@ -77,14 +69,12 @@ void HostLowering::askAgain(KernelBuilder &kernel, HostChunk &chunk,
     return;
   Value at = elementAt(kernel, stream, chunk.loads[0], index);
   for (int64_t place : {32, 48})
-    LLVM::LoadOp::create(builder, builder.getI32Type(),
-                         kernel.offset(at, kernel.i64(place), 1),
-                         bytesOf(stream), /*isVolatile=*/true);
+    LLVM::LoadOp::create(builder, builder.getI32Type(), kernel.offset(at, kernel.i64(place), 1), bytesOf(stream),
+                         /*isVolatile=*/true);
 }
 
 // Adds what a vector of the row emits to its sums.
-void HostLowering::add(KernelBuilder &kernel, SmallVector<Value> &sums,
-                       MutableArrayRef<Carried> carried, size_t vector,
+void HostLowering::add(SmallVector<Value> &sums, MutableArrayRef<Carried> carried, size_t vector,
                        ArrayRef<Value> emitted) {
   for (auto [one, value] : llvm::zip(carried, emitted)) {
     Reduction kind = one.lanes.kind;
@@ -92,26 +82,22 @@ void HostLowering::add(KernelBuilder &kernel, SmallVector<Value> &sums,
       if (one.verdicts.size() < target.cpu.chains)
         one.verdicts.push_back(value);
       else
-        one.verdicts[vector % target.cpu.chains] = arith::AndIOp::create(
-            builder, one.verdicts[vector % target.cpu.chains], value);
+        one.verdicts[vector % target.cpu.chains] = builder.both(one.verdicts[vector % target.cpu.chains], value);
     } else if (!keepsOrder(one) || vector < one.registers) {
       Value &sum = sums[one.first + vector % one.registers];
       sum = accumulate(builder, kind, sum, value);
     } else {
       // Volatile: LLVM would make all of them registers, which there are not.
       unsigned bytes = target.vectorWidth * laneBytes;
-      Value at =
-          lane(kernel, one.lanes, kernel.i64(vector * target.vectorWidth));
-      Value sum =
-          LLVM::LoadOp::create(builder, neutralVector(one.lanes).getType(), at,
-                               bytes, /*isVolatile=*/true);
+      Value at = lane(one.lanes, kernel.i64(vector * target.vectorWidth));
+      Value sum = LLVM::LoadOp::create(builder, neutralVector(one.lanes).getType(), at, bytes, /*isVolatile=*/true);
       kernel.store(accumulate(builder, kind, sum, value), at, bytes);
     }
   }
 }
 
 // What the rows below `end`, a multiple of 256, emit, in the lanes' memory.
-void HostLowering::rows(KernelBuilder &kernel, HostChunk &chunk, Value end) {
+void HostLowering::rows(HostChunk &chunk, Value end) {
   Region &body = chunk.sweep.getWide().front();
   int64_t width = chunk.sweep.getWidth();
   bool halves = WordSweep::takesHalves(chunk.sweep, target);
@@ -119,53 +105,45 @@ void HostLowering::rows(KernelBuilder &kernel, HostChunk &chunk, Value end) {
   SmallVector<Value> initial;
   for (const Carried &one : carried) {
     initial.append(one.registers, neutralVector(one.lanes));
-    clear(kernel, one.lanes, one.registers);
+    clear(one.lanes, one.registers);
   }
   auto rowSums = [&](Value row, SmallVector<Value> sums) {
-    askForRow(kernel, chunk, row);
+    askForRow(chunk, row);
     auto addVector = [&](int64_t at, ArrayRef<Value> loaded, Value index) {
-      add(kernel, sums, carried, at / width,
-          cloneSweepBody(builder, body,
-                         {loaded, chunk.known, index, halves ? 2 : 1}));
+      add(sums, carried, at / width, cloneSweepBody(builder, body, {loaded, chunk.known, index, halves ? 2 : 1}));
     };
     int64_t elements = halves ? 2 * width : width; // of a load
     for (int64_t at = 0; at < ALTGRAD_LANES; at += elements) {
-      Value index = arith::AddIOp::create(builder, row, kernel.i64(at));
+      Value index = builder.add(row, kernel.i64(at));
       if (halves) {
         auto [even, odd] = loadHalves(kernel, chunk, index);
         addVector(at, even, indexOf(chunk, index));
-        Value next = arith::AddIOp::create(builder, index, kernel.i64(1));
+        Value next = builder.add(index, kernel.i64(1));
         addVector(at + width, odd, indexOf(chunk, next));
       } else {
-        addVector(at, load(kernel, chunk, body, width, index, false),
-                  indexOf(chunk, index));
+        addVector(at, load(chunk, body, width, index, false), indexOf(chunk, index));
       }
-      askAgain(kernel, chunk, index, elements);
+      askAgain(chunk, index, elements);
     }
     for (Carried &one : carried) {
       if (one.verdicts.empty())
         continue;
       Value all = one.verdicts.pop_back_val();
       for (Value verdict : one.verdicts)
-        all = arith::AndIOp::create(builder, all, verdict);
+        all = builder.both(all, verdict);
       sums[one.first] = both(builder, sums[one.first], all);
     }
     return sums;
   };
-  SmallVector<Value> sums = kernel.loopWith(
-      kernel.i64(0), end, kernel.i64(ALTGRAD_LANES), initial, rowSums);
+  SmallVector<Value> sums = kernel.loopWith(kernel.i64(0), end, kernel.i64(ALTGRAD_LANES), initial, rowSums);
   for (const Carried &one : carried)
-    leave(kernel, one, ArrayRef<Value>(sums).slice(one.first, one.registers),
-          halves);
+    leave(one, ArrayRef<Value>(sums).slice(one.first, one.registers), halves);
 }
 
 // Puts what is in registers into the lanes' memory, halves in their order.
-void HostLowering::leave(KernelBuilder &kernel, const Carried &one,
-                         ArrayRef<Value> registers, bool halves) {
+void HostLowering::leave(const Carried &one, ArrayRef<Value> registers, bool halves) {
   int64_t width = target.vectorWidth;
-  auto place = [&](size_t i) {
-    return lane(kernel, one.lanes, kernel.i64(i * width));
-  };
+  auto place = [&](size_t i) { return lane(one.lanes, kernel.i64(i * width)); };
   if (!keepsOrder(one)) {
     Value sum = registers.front();
     for (Value other : registers.drop_front())
@@ -176,17 +154,15 @@ void HostLowering::leave(KernelBuilder &kernel, const Carried &one,
   SmallVector<Value> sums(registers);
   if (halves)
     for (size_t i = registers.size(); i < one.vectors; ++i)
-      sums.push_back(kernel.load(neutralVector(one.lanes).getType(), place(i),
-                                 width * laneBytes));
+      sums.push_back(kernel.load(neutralVector(one.lanes).getType(), place(i), width * laneBytes));
   SmallVector<int64_t> inTurn;
   for (int64_t i = 0; i < width; ++i)
     inTurn.append({i, i + width});
   for (size_t i = 0; i < sums.size(); ++i) {
     Value sum = sums[i];
     if (halves)
-      sum = vector::ShuffleOp::create(
-          builder, sums[i & ~1], sums[i | 1],
-          ArrayRef<int64_t>(inTurn).slice(i & 1 ? width : 0, width));
+      sum = vector::ShuffleOp::create(builder, sums[i & ~1], sums[i | 1],
+                                      ArrayRef<int64_t>(inTurn).slice(i & 1 ? width : 0, width));
     kernel.store(sum, place(i), width * laneBytes);
   }
 }

@@ -10,74 +10,57 @@
 using namespace mlir;
 using namespace altgrad;
 
-void HostLowering::lowerSweep(KernelBuilder &kernel, SweepOp sweep, Value begin,
-                              Value end) {
+void HostLowering::lowerSweep(SweepOp sweep, Value begin, Value end) {
   std::optional<Columns> cut;
   if (sweep.goesOverTiles())
     cut.emplace(sweep);
   SmallVector<Lanes> lanes;
   for (unsigned i = 0; i < sweep.getNumResults(); ++i)
-    lanes.push_back(makeLanes(
-        kernel, sweep.getReduction(i), sweep.getChunkWord(i),
-        isOrdered(sumsByRows(sweep) ? foldedBy(sweep.getReduction(i)) : sweep.getReduction(i))));
-  ahead = prefetchDistance(kernel);
-  makeStreams(kernel, sweep);
+    lanes.push_back(makeLanes(sweep.getReduction(i), sweep.getChunkWord(i),
+                              isOrdered(sumsByRows(sweep) ? foldedBy(sweep.getReduction(i)) : sweep.getReduction(i))));
+  ahead = prefetchDistance();
+  makeStreams(sweep);
   std::optional<WordSweep> words;
   if (!cut && WordSweep::fits(sweep, target))
     words.emplace(kernel, sweep, target.cpu, ahead);
   SmallVector<BlockStages, 0> bodies;
   if (exchangesInBlocks(sweep))
     for (Region *body : {&sweep.getBody(), &sweep.getWide().front()})
-      bodies
-          .emplace_back(sweep, *body,
-                        target.cpu.quickBooks && body != &sweep.getBody())
-          .allocate(kernel);
+      bodies.emplace_back(sweep, *body, target.cpu.quickBooks && body != &sweep.getBody()).allocate(kernel);
   if (cut) {
-    HostTile work = makeTile(kernel, *cut, sweep);
-    kernel.loop(begin, end, kernel.i64(1), [&](Value tile) {
-      sweepTile(kernel, work, tile, bodies);
-    });
+    HostTile work = makeTile(*cut, sweep);
+    kernel.loop(begin, end, kernel.i64(1), [&](Value tile) { sweepTile(work, tile, bodies); });
   } else {
-    kernel.loop(begin, end, kernel.i64(1), [&](Value chunk) {
-      sweepChunk(kernel, sweep, chunk, lanes, bodies, words ? &*words : nullptr);
-    });
+    kernel.loop(begin, end, kernel.i64(1),
+                [&](Value chunk) { sweepChunk(sweep, chunk, lanes, bodies, words ? &*words : nullptr); });
   }
   dropStreams(sweep);
 }
 
-void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
-                              ArrayRef<Lanes> lanes,
-                              ArrayRef<BlockStages> bodies,
+void HostLowering::sweepChunk(SweepOp sweep, Value chunk, ArrayRef<Lanes> lanes, ArrayRef<BlockStages> bodies,
                               WordSweep *words) {
   Type i64 = builder.getI64Type();
-  Value entry =
-      kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));
+  Value entry = kernel.offset(kernel.member(Member::Chunks), chunk, sizeof(altgrad_chunk));
   Row row = kernel.row(kernel.load(i64, entry, 8));
   Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
   Value numel = kernel.rowHeader(row, ALTGRAD_ROW_NUMEL);
-  Value count = arith::MinSIOp::create(
-      builder, arith::SubIOp::create(builder, numel, first),
-      kernel.i64(ALTGRAD_CHUNK));
+  Value count = builder.least(builder.sub(numel, first), kernel.i64(ALTGRAD_CHUNK));
   HostChunk work{sweep, lanes};
   ScalarLowering scalars(kernel, row);
-  scalars.lowerBefore(sweep, [&](Value condition) {
-    count = arith::SelectOp::create(builder, condition, count, kernel.i64(0));
-  });
+  scalars.lowerBefore(sweep, [&](Value condition) { count = builder.choose(condition, count, kernel.i64(0)); });
   scalars.lowerInside(sweep);
   work.known = scalars.known;
   work.count = count;
 
   if (usesIndex(sweep) || !drawn.empty())
-    work.base = arith::AddIOp::create(
-        builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first);
+    work.base = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), first);
   auto pointers = [&](OperandRange streams) {
     SmallVector<Value> all;
     for (Value tensors : streams)
       if (const Drawn *one = drawnAs(tensors))
-        all.push_back(fill(kernel, *one, work, row, work.base, count));
+        all.push_back(fill(*one, work, row, work.base, count));
       else
-        all.push_back(
-            elementAt(kernel, tensors, kernel.stream(tensors, row), first));
+        all.push_back(elementAt(kernel, tensors, kernel.stream(tensors, row), first));
     return all;
   };
   work.loads = pointers(sweep.getLoads());
@@ -85,28 +68,26 @@ void HostLowering::sweepChunk(KernelBuilder &kernel, SweepOp sweep, Value chunk,
   bool byRows = sumsByRows(sweep);
   if (!byRows)
     for (const Lanes &one : lanes)
-      clear(kernel, one);
+      clear(one);
 
   int64_t width = sweep.getWidth();
   if (!bodies.empty()) {
-    blocks(kernel, work, bodies, count);
+    blocks(work, bodies, count);
   } else {
-    Value whole = arith::AndIOp::create(
-        builder, count, kernel.i64(words ? -words->elementsAtOnce() : -width));
+    Value whole = builder.both(count, kernel.i64(words ? -words->elementsAtOnce() : -width));
     Value done = kernel.i64(0);
     if (byRows) {
-      done = arith::AndIOp::create(builder, count, kernel.i64(-ALTGRAD_LANES));
-      rows(kernel, work, done);
+      done = builder.both(count, kernel.i64(-ALTGRAD_LANES));
+      rows(work, done);
     }
     if (words)
       words->lower(whole, work.loads, work.stores, work.known);
     else
-      elements(kernel, work, sweep.getWide().front(), width, done, whole);
-    elements(kernel, work, sweep.getBody(), 1, whole, count);
+      elements(work, sweep.getWide().front(), width, done, whole);
+    elements(work, sweep.getBody(), 1, whole, count);
   }
   for (const Lanes &one : lanes)
-    kernel.store(total(kernel, one), kernel.chunkWord(one.chunkWord, chunk),
-                 laneBytes);
+    kernel.store(total(one), kernel.chunkWord(one.chunkWord, chunk), laneBytes);
 }
 
 void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
@@ -115,115 +96,93 @@ void altgrad::prefetchAhead(KernelBuilder &kernel, Value at, Value ahead) {
 }
 
 // LLVM makes an `and` a masked store, which AMD has in microcode.
-Value altgrad::both(ImplicitLocOpBuilder &builder, Value before, Value value) {
-  value = arith::ExtSIOp::create(builder, before.getType(), value);
-  return arith::MaxSIOp::create(builder, before, value);
+Value altgrad::both(CodeBuilder &builder, Value before, Value value) {
+  value = builder.widenSigned(before.getType(), value);
+  return builder.most(before, value);
 }
 
 // The codes of the `width` elements from `index` on. One stream alone the CPU
 // follows best without being asked: a Zen 4 loses up to a third by prefetching.
-SmallVector<Value> HostLowering::load(KernelBuilder &kernel, HostChunk &chunk,
-                                      Region &body, int64_t width, Value index,
-                                      bool prefetch) {
+SmallVector<Value> HostLowering::load(HostChunk &chunk, Region &body, int64_t width, Value index, bool prefetch) {
   SmallVector<Value> loaded;
-  for (auto [argument, stream, pointer] :
-       llvm::zip(body.getArguments(), chunk.sweep.getLoads(), chunk.loads)) {
+  for (auto [argument, stream, pointer] : llvm::zip(body.getArguments(), chunk.sweep.getLoads(), chunk.loads)) {
     Type type = argument.getType();
     if (Value one = chunk.shared.lookupOrNull(stream)) {
-      loaded.push_back(width == 1 ? one
-                                  : Value(vector::BroadcastOp::create(
-                                        builder, type, one)));
+      loaded.push_back(width == 1 ? one : builder.spread(type, one));
       continue;
     }
     Value at = elementAt(kernel, stream, pointer, index);
     if (prefetch && chunk.loads.size() > 1 && !drawnAs(stream))
       prefetchAhead(kernel, at, ahead);
-    loaded.push_back(
-        width == 1 ? loadCode(kernel, stream, type, at, index)
-                   : loadCodes(kernel, stream, cast<VectorType>(type), at,
-                               bytesOf(stream)));
+    loaded.push_back(width == 1 ? loadCode(kernel, stream, type, at, index)
+                                : loadCodes(kernel, stream, cast<VectorType>(type), at, bytesOf(stream)));
   }
   return loaded;
 }
 
 Value HostLowering::indexOf(HostChunk &chunk, Value index) {
-  return chunk.base ? arith::AddIOp::create(builder, chunk.base, index)
-                    : Value();
+  return chunk.base ? builder.add(chunk.base, index) : Value();
 }
 
 // By the quick body where there is one and its guard holds.
-SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body,
-                                         SmallVector<Value> loaded,
-                                         Value index) {
-  auto exact = [&] {
-    return cloneSweepBody(builder, body, {loaded, chunk.known, index});
-  };
+SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body, SmallVector<Value> loaded, Value index) {
+  auto exact = [&] { return cloneSweepBody(builder, body, {loaded, chunk.known, index}); };
   Region *quick = chunk.sweep.getQuick();
   if (!quick || &body == &chunk.sweep.getBody())
     return exact();
   Guard guard(builder, chunk.sweep.getWidth());
   SmallVector<Value> arguments(loaded);
   guard.appendTo(arguments);
-  SmallVector<Value> fast =
-      cloneSweepBody(builder, *quick, {arguments, chunk.known, index});
+  SmallVector<Value> fast = cloneSweepBody(builder, *quick, {arguments, chunk.known, index});
   guard.takeFrom(fast);
   return SmallVector<Value>(guard.choose(fast, exact));
 }
 
 // One where `flag` holds, else -0, which no sum is changed by and LLVM knows for such: it adds by masks.
-static Value addend(ImplicitLocOpBuilder &builder, Value flag, Type type) {
+static Value addend(CodeBuilder &builder, Value flag, Type type) {
   auto all = [&](float number) -> Value {
     TypedAttr one = builder.getF32FloatAttr(number);
     if (auto vector = dyn_cast<VectorType>(type))
       one = DenseElementsAttr::get(vector, Attribute(one));
     return arith::ConstantOp::create(builder, one);
   };
-  return arith::SelectOp::create(builder, flag, all(1), all(-0.f));
+  return builder.choose(flag, all(1), all(-0.f));
 }
 
 // What a body gives as its value `which`: to the sums, or to a stream. Elements of a
 // block store the same value to the same place.
-void HostLowering::emit(KernelBuilder &kernel, HostChunk &chunk, size_t which,
-                        int64_t width, Value index, Value value) {
+void HostLowering::emit(HostChunk &chunk, size_t which, int64_t width, Value index, Value value) {
   if (which < chunk.lanes.size()) {
     const Lanes &one = chunk.lanes[which];
-    Value at = lane(kernel, one, index);
+    Value at = lane(one, index);
     unsigned alignment = width * laneBytes;
-    Value before =
-        kernel.load(partialType(one.kind, value.getType()), at, alignment);
-    Value sum = one.kind == Reduction::And
-                    ? both(builder, before, value)
-                : one.kind == Reduction::Count
-                    ? Value(arith::AddFOp::create(builder, before, addend(builder, value, before.getType())))
-                    : accumulate(builder, one.kind, before, value);
+    Value before = kernel.load(partialType(one.kind, value.getType()), at, alignment);
+    Value sum = one.kind == Reduction::And     ? both(builder, before, value)
+                : one.kind == Reduction::Count ? builder.addF(before, addend(builder, value, before.getType()))
+                                               : accumulate(builder, one.kind, before, value);
     return kernel.store(sum, at, alignment);
   }
   Value stream = chunk.sweep.getStores()[which - chunk.lanes.size()];
   if (blockOf(stream) > 1 && width > 1)
-    value = vector::ExtractOp::create(builder, value, ArrayRef<int64_t>{0});
+    value = builder.element(value, 0);
   Value base = chunk.stores[which - chunk.lanes.size()];
   Value at = elementAt(kernel, stream, base, index);
   if (width > 1 && blockOf(stream) == 1)
     return storeCodes(kernel, stream, value, at, bytesOf(stream));
   Value keepsNext; // which is read before it is written
   if (llvm::is_contained(chunk.sweep.getLoads(), stream)) {
-    Value next = arith::AddIOp::create(builder, index, kernel.i64(1));
-    keepsNext = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, next,
-                                      chunk.count);
+    Value next = builder.add(index, kernel.i64(1));
+    keepsNext = builder.differs(next, chunk.count);
   }
   storeCode(kernel, stream, value, at, index, keepsNext);
 }
 
 // `width` elements at a time from `from` to `to`.
-void HostLowering::elements(KernelBuilder &kernel, HostChunk &chunk,
-                            Region &body, int64_t width, Value from,
-                            Value to) {
+void HostLowering::elements(HostChunk &chunk, Region &body, int64_t width, Value from, Value to) {
   kernel.loop(from, to, kernel.i64(width), [&](Value index) {
-    SmallVector<Value> loaded =
-        load(kernel, chunk, body, width, index, width > 1);
-    SmallVector<Value> emitted =
-        compute(chunk, body, loaded, indexOf(chunk, index));
+    SmallVector<Value> loaded = load(chunk, body, width, index, width > 1);
+    SmallVector<Value> emitted = compute(chunk, body, loaded, indexOf(chunk, index));
     for (auto [which, value] : llvm::enumerate(emitted))
-      emit(kernel, chunk, which, width, index, value);
+      emit(chunk, which, width, index, value);
   });
 }

@@ -8,31 +8,24 @@
 using namespace mlir;
 using namespace altgrad;
 
-HostTile HostLowering::makeTile(KernelBuilder &kernel, Columns &columns,
-                                SweepOp sweep) {
+HostTile HostLowering::makeTile(Columns &columns, SweepOp sweep) {
   auto numbers = [&](int64_t count) -> Value {
-    return LLVM::AllocaOp::create(builder, kernel.pointerType(),
-                                  builder.getF32Type(), kernel.i64(count),
+    return LLVM::AllocaOp::create(builder, kernel.pointerType(), builder.getF32Type(), kernel.i64(count),
                                   /*alignment=*/64);
   };
-  return {sweep, columns, numbers(columns.rows() * tileColumns),
-          numbers(columns.countShared() * tileColumns)};
+  return {sweep, columns, numbers(columns.rows() * tileColumns), numbers(columns.countShared() * tileColumns)};
 }
 
-void HostLowering::sweepTile(KernelBuilder &kernel, HostTile &work, Value index,
-                             ArrayRef<BlockStages> bodies) {
+void HostLowering::sweepTile(HostTile &work, Value index, ArrayRef<BlockStages> bodies) {
   Type i64 = builder.getI64Type();
   SweepOp sweep = work.sweep;
-  Value entry =
-      kernel.offset(kernel.member(Member::Chunks), index, sizeof(altgrad_chunk));
+  Value entry = kernel.offset(kernel.member(Member::Chunks), index, sizeof(altgrad_chunk));
   Row row = kernel.row(kernel.load(i64, entry, 8));
   Value first = kernel.load(i64, kernel.offset(entry, kernel.i64(1), 8), 8);
   Tile tile = tileAt(kernel, row, first, work.columns.rows());
   ScalarLowering scalars(kernel, row);
-  scalars.lowerBefore(sweep, [&](Value condition) {
-    tile.columns = arith::SelectOp::create(builder, condition, tile.columns,
-                                           kernel.i64(0));
-  });
+  scalars.lowerBefore(sweep,
+                      [&](Value condition) { tile.columns = builder.choose(condition, tile.columns, kernel.i64(0)); });
   scalars.lowerInside(sweep);
   DenseMap<Value, Value> bases;
   auto base = [&](Value tensors) {
@@ -47,14 +40,12 @@ void HostLowering::sweepTile(KernelBuilder &kernel, HostTile &work, Value index,
     HostChunk chunk{sweep, {}};
     chunk.known = scalars.known;
     chunk.count = tile.columns;
-    Value from = arith::AddIOp::create(
-        builder, first, arith::MulIOp::create(builder, r, tile.rowLength));
+    Value from = builder.add(first, builder.mul(r, tile.rowLength));
     if (usesIndex(sweep) || !drawn.empty())
-      chunk.base = arith::AddIOp::create(
-          builder, kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), from);
+      chunk.base = builder.add(kernel.rowHeader(row, ALTGRAD_ROW_OFFSET), from);
     auto pointerTo = [&](Value tensors) -> Value {
       if (const Drawn *one = drawnAs(tensors))
-        return fill(kernel, *one, chunk, row, chunk.base, tile.columns);
+        return fill(*one, chunk, row, chunk.base, tile.columns);
       if (tensors == work.columns.tile())
         return kernel.offset(work.memory, r, tileColumns * sizeof(float));
       return elementAt(kernel, tensors, base(tensors), from);
@@ -63,166 +54,130 @@ void HostLowering::sweepTile(KernelBuilder &kernel, HostTile &work, Value index,
       chunk.loads.push_back(pointerTo(tensors));
     for (Value tensors : sweep.getStores())
       chunk.stores.push_back(pointerTo(tensors));
-    run(kernel, chunk, bodies, tile.columns);
+    run(chunk, bodies, tile.columns);
   });
   auto place = [&](const Columns::Store &store) {
     Value at = first;
     if (store.ofBlock())
       at = work.columns.firstBlock(kernel, tile);
-    return kernel.offset(kernel.stream(store.stream, row), at,
-                         bytesOf(store.stream));
+    return kernel.offset(kernel.stream(store.stream, row), at, bytesOf(store.stream));
   };
   SmallVector<Value> places;
   for (const Columns::Store &store : work.columns.stores())
     places.push_back(place(store));
-  Value whole = arith::AndIOp::create(builder, tile.columns,
-                                      kernel.i64(-int64_t(sweep.getWidth())));
-  HostColumns wide{work, tile, scalars.known, places,
-                   int64_t(sweep.getWidth())};
+  Value whole = builder.both(tile.columns, kernel.i64(-int64_t(sweep.getWidth())));
+  HostColumns wide{work, tile, scalars.known, places, int64_t(sweep.getWidth())};
   HostColumns narrow{work, tile, scalars.known, places, 1};
   if (work.columns.isSquare()) {
-    shareOfSquare(kernel, wide, narrow, whole);
+    shareOfSquare(wide, narrow, whole);
   } else {
-    findLargest(kernel, wide, kernel.i64(0), whole);
-    findLargest(kernel, narrow, whole, tile.columns);
+    findLargest(wide, kernel.i64(0), whole);
+    findLargest(narrow, whole, tile.columns);
   }
   kernel.loop(kernel.i64(0), tile.rows, kernel.i64(1), [&](Value r) {
-    storeRow(kernel, wide, r, kernel.i64(0), whole);
-    storeRow(kernel, narrow, r, whole, tile.columns);
+    storeRow(wide, r, kernel.i64(0), whole);
+    storeRow(narrow, r, whole, tile.columns);
   });
 }
 
-void HostLowering::run(KernelBuilder &kernel, HostChunk &chunk,
-                       ArrayRef<BlockStages> bodies, Value count) {
+void HostLowering::run(HostChunk &chunk, ArrayRef<BlockStages> bodies, Value count) {
   if (!bodies.empty())
-    return blocks(kernel, chunk, bodies, count);
+    return blocks(chunk, bodies, count);
   int64_t width = chunk.sweep.getWidth();
-  Value whole = arith::AndIOp::create(builder, count, kernel.i64(-width));
-  elements(kernel, chunk, chunk.sweep.getWide().front(), width, kernel.i64(0),
-           whole);
-  elements(kernel, chunk, chunk.sweep.getBody(), 1, whole, count);
+  Value whole = builder.both(count, kernel.i64(-width));
+  elements(chunk, chunk.sweep.getWide().front(), width, kernel.i64(0), whole);
+  elements(chunk, chunk.sweep.getBody(), 1, whole, count);
 }
 
-Value HostLowering::numberAt(KernelBuilder &kernel, const HostColumns &of,
-                             Value memory, Value row, Value column) {
+Value HostLowering::numberAt(const HostColumns &of, Value memory, Value row, Value column) {
   Type type = builder.getF32Type();
   if (of.width > 1)
     type = VectorType::get({of.width}, type);
   Value at = kernel.offset(memory, row, tileColumns * sizeof(float));
-  return kernel.load(type, kernel.offset(at, column, sizeof(float)),
-                     sizeof(float));
+  return kernel.load(type, kernel.offset(at, column, sizeof(float)), sizeof(float));
 }
 
 // What elements of a column share, or those of a square, of which there is one.
-Value HostLowering::sharedAt(KernelBuilder &kernel, const HostColumns &of,
-                             unsigned number, Value column) {
+Value HostLowering::sharedAt(const HostColumns &of, unsigned number, Value column) {
   Value which = kernel.i64(number);
   if (!of.work.columns.isSquare())
-    return numberAt(kernel, of, of.work.shared, which, column);
-  Value one = kernel.load(builder.getF32Type(),
-                          kernel.offset(of.work.shared, which,
-                                        tileColumns * sizeof(float)),
+    return numberAt(of, of.work.shared, which, column);
+  Value one = kernel.load(builder.getF32Type(), kernel.offset(of.work.shared, which, tileColumns * sizeof(float)),
                           sizeof(float));
   if (of.width == 1)
     return one;
-  return vector::BroadcastOp::create(
-      builder, VectorType::get({of.width}, builder.getF32Type()), one);
+  return builder.spread(VectorType::get({of.width}, builder.getF32Type()), one);
 }
 
 // Columns from `from` to `to`: what each stores once, and what its elements share.
-void HostLowering::findLargest(KernelBuilder &kernel, const HostColumns &of,
-                               Value from, Value to) {
+void HostLowering::findLargest(const HostColumns &of, Value from, Value to) {
   Columns &cut = of.work.columns;
   Region &body = of.width > 1 ? cut.wide() : cut.narrow();
   kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
-    auto number = [&](Value r) { return numberAt(kernel, of, of.work.memory, r, column); };
-    Value largest = kernel.loopWith(
-        kernel.i64(1), of.tile.rows, kernel.i64(1),
-        math::AbsFOp::create(builder, number(kernel.i64(0))).getResult(),
-        [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
-          return {accumulate(builder, Reduction::AbsMax, most[0], number(r))};
-        })[0];
+    auto number = [&](Value r) { return numberAt(of, of.work.memory, r, column); };
+    Value largest = kernel.loopWith(kernel.i64(1), of.tile.rows, kernel.i64(1), builder.absF(number(kernel.i64(0))),
+                                    [&](Value r, SmallVector<Value> most) -> SmallVector<Value> {
+                                      return {accumulate(builder, Reduction::AbsMax, most[0], number(r))};
+                                    })[0];
     SmallVector<Value> values = cut.ofBlock(kernel, body, of.known, largest);
     size_t next = 0;
     for (auto [store, place] : llvm::zip(cut.stores(), of.places))
       if (store.ofBlock())
-        kernel.store(values[next++],
-                     kernel.offset(place, column, bytesOf(store.stream)),
-                     bytesOf(store.stream));
+        kernel.store(values[next++], kernel.offset(place, column, bytesOf(store.stream)), bytesOf(store.stream));
     for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next))) {
-      Value at = kernel.offset(of.work.shared, kernel.i64(i),
-                               tileColumns * sizeof(float));
-      kernel.store(value, kernel.offset(at, column, sizeof(float)),
-                   sizeof(float));
+      Value at = kernel.offset(of.work.shared, kernel.i64(i), tileColumns * sizeof(float));
+      kernel.store(value, kernel.offset(at, column, sizeof(float)), sizeof(float));
     }
   });
 }
 
 // The largest magnitude of the tile's columns from `from` to `to`.
-Value HostLowering::largestOfSquare(KernelBuilder &kernel,
-                                    const HostColumns &of, Value from, Value to) {
+Value HostLowering::largestOfSquare(const HostColumns &of, Value from, Value to) {
   Type type = builder.getF32Type();
   if (of.width > 1)
     type = VectorType::get({of.width}, type);
-  Value none =
-      arith::ConstantOp::create(builder, type, builder.getZeroAttr(type));
+  Value none = arith::ConstantOp::create(builder, type, builder.getZeroAttr(type));
   using Values = SmallVector<Value>;
-  Value most = kernel.loopWith(
-      kernel.i64(0), of.tile.rows, kernel.i64(1), none, [&](Value r, Values most) {
-        return kernel.loopWith(
-            from, to, kernel.i64(of.width), most,
-            [&](Value column, Values most) -> Values {
-              return {accumulate(builder, Reduction::AbsMax, most[0],
-                                 numberAt(kernel, of, of.work.memory, r, column))};
-            });
-      })[0];
+  Value most = kernel.loopWith(kernel.i64(0), of.tile.rows, kernel.i64(1), none, [&](Value r, Values most) {
+    return kernel.loopWith(from, to, kernel.i64(of.width), most, [&](Value column, Values most) -> Values {
+      return {accumulate(builder, Reduction::AbsMax, most[0], numberAt(of, of.work.memory, r, column))};
+    });
+  })[0];
   return of.width > 1 ? joinLanes(Reduction::AbsMax, most) : most;
 }
 
 // What the square stores once, and what its elements share. A tile without columns,
 // of a step that was called off, stores nothing.
-void HostLowering::shareOfSquare(KernelBuilder &kernel, const HostColumns &wide,
-                                 const HostColumns &narrow, Value whole) {
+void HostLowering::shareOfSquare(const HostColumns &wide, const HostColumns &narrow, Value whole) {
   Columns &cut = wide.work.columns;
-  Value largest =
-      join(builder, Reduction::AbsMax,
-           largestOfSquare(kernel, wide, kernel.i64(0), whole),
-           largestOfSquare(kernel, narrow, whole, wide.tile.columns));
-  SmallVector<Value> values =
-      cut.ofBlock(kernel, cut.narrow(), narrow.known, largest);
+  Value largest = join(builder, Reduction::AbsMax, largestOfSquare(wide, kernel.i64(0), whole),
+                       largestOfSquare(narrow, whole, wide.tile.columns));
+  SmallVector<Value> values = cut.ofBlock(kernel, cut.narrow(), narrow.known, largest);
   size_t next = 0;
-  Value any = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne,
-                                    wide.tile.columns, kernel.i64(0));
+  Value any = builder.differs(wide.tile.columns, kernel.i64(0));
   for (auto [store, place] : llvm::zip(cut.stores(), narrow.places))
     if (store.ofBlock())
-      kernel.when(any, [&, place = place, stream = store.stream] {
-        kernel.store(values[next++], place, bytesOf(stream));
-      });
+      kernel.when(any,
+                  [&, place = place, stream = store.stream] { kernel.store(values[next++], place, bytesOf(stream)); });
   for (auto [i, value] : llvm::enumerate(ArrayRef(values).drop_front(next)))
-    kernel.store(value,
-                 kernel.offset(wide.work.shared, kernel.i64(i),
-                               tileColumns * sizeof(float)),
-                 sizeof(float));
+    kernel.store(value, kernel.offset(wide.work.shared, kernel.i64(i), tileColumns * sizeof(float)), sizeof(float));
 }
 
 // Row by row: the stores of a column lie in one set of the cache where rows are
 // as long as a power of two.
-void HostLowering::storeRow(KernelBuilder &kernel, const HostColumns &of,
-                            Value row, Value from, Value to) {
+void HostLowering::storeRow(const HostColumns &of, Value row, Value from, Value to) {
   Columns &cut = of.work.columns;
   Region &body = of.width > 1 ? cut.wide() : cut.narrow();
-  Value before = arith::MulIOp::create(builder, row, of.tile.rowLength);
+  Value before = builder.mul(row, of.tile.rowLength);
   kernel.loop(from, to, kernel.i64(of.width), [&](Value column) {
     SmallVector<Value> shared;
     for (unsigned i = 0; i < cut.countShared(); ++i)
-      shared.push_back(sharedAt(kernel, of, i, column));
-    Value number = numberAt(kernel, of, of.work.memory, row, column);
-    Value at = arith::AddIOp::create(builder, column, before);
+      shared.push_back(sharedAt(of, i, column));
+    Value number = numberAt(of, of.work.memory, row, column);
+    Value at = builder.add(column, before);
     for (auto [store, place] : llvm::zip(cut.stores(), of.places))
       if (!store.ofBlock())
-        kernel.store(
-            cut.ofElement(kernel, body, store, of.known, number, shared),
-            kernel.offset(place, at, bytesOf(store.stream)),
-            bytesOf(store.stream));
+        kernel.store(cut.ofElement(kernel, body, store, of.known, number, shared),
+                     kernel.offset(place, at, bytesOf(store.stream)), bytesOf(store.stream));
   });
 }

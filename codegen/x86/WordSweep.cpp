@@ -10,9 +10,8 @@ using namespace altgrad;
 
 // A value of 64 bits would not fit its place in the memory between two passes.
 static bool isWide(Operation &op) {
-  return llvm::any_of(op.getResultTypes(), [](Type type) {
-    return getElementTypeOrSelf(type).getIntOrFloatBitWidth() > 32;
-  });
+  return llvm::any_of(op.getResultTypes(),
+                      [](Type type) { return getElementTypeOrSelf(type).getIntOrFloatBitWidth() > 32; });
 }
 
 bool WordSweep::takesHalves(SweepOp sweep, const Target &target) {
@@ -20,8 +19,7 @@ bool WordSweep::takesHalves(SweepOp sweep, const Target &target) {
     auto type = cast<TensorsType>(stream.getType());
     return type.getFormat().getKnownName() == "bf16" && !type.isShared();
   };
-  return target.cpu.bf16ByHalves && llvm::all_of(sweep.getLoads(), bf16) &&
-         llvm::all_of(sweep.getStores(), bf16) &&
+  return target.cpu.bf16ByHalves && llvm::all_of(sweep.getLoads(), bf16) && llvm::all_of(sweep.getStores(), bf16) &&
          blockReductions(sweep.getBody()).empty();
 }
 
@@ -34,21 +32,16 @@ bool WordSweep::fits(SweepOp sweep, const Target &target) {
 
 static constexpr int64_t stashBytes = 4;
 
-WordSweep::WordSweep(KernelBuilder &kernel, SweepOp sweep,
-                     const CpuTuning &tuning, Value ahead)
-    : kernel(kernel), builder(kernel.builder), sweep(sweep), tuning(tuning),
-      body(sweep.getWide().front().front()), width(sweep.getWidth()),
-      ahead(ahead) {
+WordSweep::WordSweep(KernelBuilder &kernel, SweepOp sweep, const CpuTuning &tuning, Value ahead)
+    : kernel(kernel), builder(kernel.builder), sweep(sweep), tuning(tuning), body(sweep.getWide().front().front()),
+      width(sweep.getWidth()), ahead(ahead) {
   cut();
   for (size_t i = 0; i < crossing.size(); ++i)
-    stash.push_back(LLVM::AllocaOp::create(
-        builder, kernel.pointerType(), builder.getI32Type(),
-        kernel.i64(tuning.passElements), /*alignment=*/64));
+    stash.push_back(LLVM::AllocaOp::create(builder, kernel.pointerType(), builder.getI32Type(),
+                                           kernel.i64(tuning.passElements), /*alignment=*/64));
 }
 
-static bool isSlow(Operation *op) {
-  return isa_and_present<arith::DivFOp, math::SqrtOp>(op);
-}
+static bool isSlow(Operation *op) { return isa_and_present<arith::DivFOp, math::SqrtOp>(op); }
 
 // Slow operations on the way to each value that differs between elements.
 static llvm::MapVector<Value, unsigned> slowPaths(Block &body) {
@@ -76,8 +69,7 @@ void WordSweep::cut() {
     most = std::max(most, slow);
   }
   auto isEarly = [&](Value value) {
-    return !tuning.slowInARow || most < tuning.slowInARow ||
-           paths.lookup(value) < most;
+    return !tuning.slowInARow || most < tuning.slowInARow || paths.lookup(value) < most;
   };
   ValueRange emitted = body.getTerminator()->getOperands();
   for (Value value : emitted)
@@ -87,8 +79,7 @@ void WordSweep::cut() {
       first.insert(value);
   addOperands(first);
   // The first pass overwrites streams that it stores: it loads them, too.
-  for (auto [argument, stream] :
-       llvm::zip(body.getArguments(), sweep.getLoads()))
+  for (auto [argument, stream] : llvm::zip(body.getArguments(), sweep.getLoads()))
     for (auto [value, stored] : llvm::zip(emitted, sweep.getStores()))
       if (stored == stream && first.contains(value))
         first.insert(argument);
@@ -101,20 +92,17 @@ void WordSweep::cut() {
 // Of what the first pass has, the last takes the value.
 void WordSweep::addOperands(llvm::SetVector<Value> &values) {
   for (size_t i = 0; i < values.size(); ++i)
-    if (Operation *op = values[i].getDefiningOp();
-        op && (&values == &first || !first.contains(values[i])))
+    if (Operation *op = values[i].getDefiningOp(); op && (&values == &first || !first.contains(values[i])))
       for (Value operand : op->getOperands())
         if (varying.contains(operand))
           values.insert(operand);
 }
 
 bool WordSweep::isIn(Pass pass, Value value) const {
-  return pass == Pass::First ? first.contains(value)
-                             : last.contains(value) && !first.contains(value);
+  return pass == Pass::First ? first.contains(value) : last.contains(value) && !first.contains(value);
 }
 
-void WordSweep::lower(Value to, ArrayRef<Value> loadPointers,
-                      ArrayRef<Value> storePointers, const IRMapping &known) {
+void WordSweep::lower(Value to, ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers, const IRMapping &known) {
   auto pass = [&](Pass which, Value from, Value end) {
     lowerPass(which, from, end, loadPointers, storePointers, known);
   };
@@ -122,37 +110,32 @@ void WordSweep::lower(Value to, ArrayRef<Value> loadPointers,
     return pass(Pass::First, kernel.i64(0), to);
   Value step = kernel.i64(tuning.passElements);
   kernel.loop(kernel.i64(0), to, step, [&](Value from) {
-    Value end = arith::AddIOp::create(builder, from, step);
-    end = arith::MinSIOp::create(builder, end, to);
+    Value end = builder.add(from, step);
+    end = builder.least(end, to);
     pass(Pass::First, from, end);
     pass(Pass::Last, from, end);
   });
 }
 
-void WordSweep::lowerPass(Pass pass, Value from, Value to,
-                          ArrayRef<Value> loadPointers,
-                          ArrayRef<Value> storePointers,
+void WordSweep::lowerPass(Pass pass, Value from, Value to, ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
                           const IRMapping &known) {
   auto words = VectorType::get({width}, builder.getI32Type());
-  Value sixteen = arith::ConstantOp::create(
-      builder, DenseElementsAttr::get(words, builder.getI32IntegerAttr(16)));
+  Value sixteen = arith::ConstantOp::create(builder, DenseElementsAttr::get(words, builder.getI32IntegerAttr(16)));
   kernel.loop(from, to, kernel.i64(2 * width), [&](Value index) {
     IRMapping low(known), high(known);
-    for (auto [argument, pointer] :
-         llvm::zip(body.getArguments(), loadPointers)) {
+    for (auto [argument, pointer] : llvm::zip(body.getArguments(), loadPointers)) {
       if (!isIn(pass, argument))
         continue;
       Type codes = argument.getType();
       Value at = kernel.offset(pointer, index, 2);
       prefetchAhead(kernel, at, ahead);
       Value word = kernel.load(words, at, 2);
-      low.map(argument, arith::TruncIOp::create(builder, codes, word));
-      word = arith::ShRUIOp::create(builder, word, sixteen);
-      high.map(argument, arith::TruncIOp::create(builder, codes, word));
+      low.map(argument, builder.narrow(codes, word));
+      word = builder.right(word, sixteen);
+      high.map(argument, builder.narrow(codes, word));
     }
     auto eachStash = [&](auto visit) {
-      Value place = arith::AndIOp::create(builder, index,
-                                          kernel.i64(tuning.passElements - 1));
+      Value place = builder.both(index, kernel.i64(tuning.passElements - 1));
       for (auto [value, memory] : llvm::zip(crossing, stash)) {
         Value at = kernel.offset(memory, place, stashBytes);
         visit(value, low, at);
@@ -170,18 +153,15 @@ void WordSweep::lowerPass(Pass pass, Value from, Value to,
         builder.clone(op, high);
       }
     if (pass == Pass::First)
-      eachStash([&](Value value, IRMapping &map, Value at) {
-        kernel.store(map.lookup(value), at, width * stashBytes);
-      });
-    for (auto [value, pointer] :
-         llvm::zip(body.getTerminator()->getOperands(), storePointers)) {
+      eachStash(
+          [&](Value value, IRMapping &map, Value at) { kernel.store(map.lookup(value), at, width * stashBytes); });
+    for (auto [value, pointer] : llvm::zip(body.getTerminator()->getOperands(), storePointers)) {
       if (!isIn(pass, value))
         continue;
-      Value even = arith::ExtUIOp::create(builder, words, low.lookup(value));
-      Value odd = arith::ExtUIOp::create(builder, words, high.lookup(value));
-      odd = arith::ShLIOp::create(builder, odd, sixteen);
-      kernel.store(arith::OrIOp::create(builder, even, odd),
-                   kernel.offset(pointer, index, 2), 2);
+      Value even = builder.widen(words, low.lookup(value));
+      Value odd = builder.widen(words, high.lookup(value));
+      odd = builder.left(odd, sixteen);
+      kernel.store(builder.either(even, odd), kernel.offset(pointer, index, 2), 2);
     }
   });
 }
