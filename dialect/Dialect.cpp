@@ -122,13 +122,13 @@ static void printDraw(OpAsmPrinter &printer, QuantizeOp, Value draw, Type type) 
   printer << ")";
 }
 
-// ` {amsgrad, maximize}`, or nothing.
+// ` {amsgrad, "steps=8"}`, or nothing.
 static ParseResult parseOptions(OpAsmParser &parser, ArrayAttr &options) {
   SmallVector<Attribute> words;
   Builder &builder = parser.getBuilder();
   auto option = [&]() -> ParseResult {
-    StringRef word;
-    if (parser.parseKeyword(&word))
+    std::string word;
+    if (parser.parseKeywordOrString(&word))
       return failure();
     words.push_back(builder.getStringAttr(word));
     return success();
@@ -145,7 +145,7 @@ static void printOptions(OpAsmPrinter &printer, UpdateOp, ArrayAttr options) {
     return;
   printer << " {";
   llvm::interleaveComma(options.getAsRange<StringAttr>(), printer,
-                        [&](StringAttr word) { printer << word.getValue(); });
+                        [&](StringAttr word) { printer.printKeywordOrString(word.getValue()); });
   printer << "}";
 }
 

@@ -18,7 +18,7 @@ bool altgrad::isOperandFormat(FormatAttr format) {
 
 // `matrix` becomes `collect`.
 static bool isMatrix(Value value) {
-  return value.getDefiningOp<MatrixOp>() || value.getDefiningOp<ProductOp>() || value.getDefiningOp<CollectOp>();
+  return isa_and_nonnull<MatrixOp, ProductOp, EitherOp, CollectOp>(value.getDefiningOp());
 }
 
 LogicalResult MatrixOp::verify() {
@@ -49,8 +49,23 @@ LogicalResult ProductOp::verify() {
     if (operand && isa<TensorsType>(operand.getType()) && !isMatrix(operand))
       return emitOpError("multiplies a list that no altgrad.matrix or altgrad.product gives");
   // product_c2
-  if (!getFactor().isFinite() || !getWeight().isFinite())
+  if (!getFactor().isFinite() || !getWeight().isFinite() || !getShift().isFinite())
     return emitOpError("has a factor that is not finite");
+  auto square = dyn_cast<SquaresType>(getProduct().getType());
+  // product_c3
+  if (!getShift().isZero() && !(square && square.getFormat().isF32()))
+    return emitOpError("is shifted, and is no square of f32");
+  return success();
+}
+
+LogicalResult EitherOp::verify() {
+  // either_c1
+  if (!getElongated().getDefiningOp<ProductOp>() || !getOther().getDefiningOp<ProductOp>())
+    return emitOpError("takes a list that no altgrad.product gives");
+  // either_c2
+  if (!getRatio().isFinite() || getRatio().convertToDouble() < 1)
+    return emitOpError() << "is from " << getRatio().convertToDouble() << " on; a longer side is at least 1 times "
+                         << "the shorter one";
   return success();
 }
 
@@ -67,6 +82,41 @@ LogicalResult OrthogonalizeOp::verify() {
   if (!set->allows(getSteps()))
     return emitOpError() << "has " << getSteps() << " steps; these coefficients are for " << set->allowed();
   return success();
+}
+
+// Rows of numbers, or a name.
+static Attribute readCoefficients(Builder &builder, StringRef text) {
+  if (!text.contains('/'))
+    return builder.getStringAttr(text);
+  SmallVector<Attribute> rows;
+  for (StringRef row : llvm::split(text, '|')) {
+    SmallVector<Attribute> numbers;
+    for (StringRef number : llvm::split(row, '/')) {
+      double value;
+      if (number.getAsDouble(value))
+        return {};
+      numbers.push_back(builder.getF64FloatAttr(value));
+    }
+    rows.push_back(builder.getArrayAttr(numbers));
+  }
+  return builder.getArrayAttr(rows);
+}
+
+std::optional<NamedAttribute> altgrad::readIterationWord(MLIRContext *context, StringRef word) {
+  Builder builder(context);
+  auto [key, text] = word.split('=');
+  Attribute value;
+  StringRef name = key == "in" ? "format" : key;
+  int64_t steps;
+  if (key == "steps" && !text.getAsInteger(10, steps))
+    value = builder.getI64IntegerAttr(steps);
+  else if (key == "in")
+    value = FormatAttr::getNamed(context, text);
+  else if (std::optional<Length> length = key == "length" ? symbolizeLength(text) : std::nullopt)
+    value = LengthAttr::get(context, *length);
+  else if (key == "coefficients")
+    value = readCoefficients(builder, text);
+  return value ? std::optional(builder.getNamedAttr(name, value)) : std::nullopt;
 }
 
 std::string altgrad::whyNotMatrix(Operation &op, const Variances &variances) {

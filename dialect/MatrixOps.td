@@ -87,7 +87,7 @@ def Altgrad_GramOp : Altgrad_Op<"gram", [Pure,
   let description = [{
     For X of r rows and c columns this is X Xᵀ if r <= c, and Xᵀ X otherwise. So a matrix and its
     transpose have the same result. Sums are f32 and are rounded once, to the nearest
-    number of the format.
+    number of the format. The half above the diagonal may be a copy of the half below.
 
     ```mlir
     %a = altgrad.gram %x : !altgrad.tensors<bf16>
@@ -112,28 +112,53 @@ def Altgrad_ProductOp : Altgrad_Op<"product", [Pure, AllTypesMatch<["right", "pr
     The result is `by * left right + by * plus`; a factor that is left out is 1. `left` stands
     on the shorter side of `right`: the product is `left right` if `right` has no more rows
     than columns, and `right left` otherwise. Sums are f32. The whole is rounded once, to
-    the nearest number of the format.
+    the nearest number of the format. `shift` is then added to the diagonal of a square. Squares
+    that are multiplied commute, as polynomials of one matrix do, so that the half above the
+    diagonal may be a copy of the half below.
 
     ```mlir
     %b = altgrad.product %a, %a by 2.0315 plus %a by -4.775 : !altgrad.squares<bf16>
     %y = altgrad.product %b, %x plus %x by 3.4445 : !altgrad.tensors<bf16>
+    %w = altgrad.product %r, %r by 2.0315 plus %r by -4.775 shift 3.4445 : !altgrad.squares<f32>
     ```
 
     Constraints:
 
     - (product_c1) an operand that is no square is a matrix, as `matrix` and `product` give one;
-    - (product_c2) the factors are finite.
+    - (product_c2) the factors and the shift are finite;
+    - (product_c3) what is shifted is a square of f32.
   }];
   let arguments = (ins Altgrad_SquaresType:$left,
                        AnyTypeOf<[Altgrad_SquaresType, Altgrad_TensorsType]>:$right,
                        DefaultValuedAttr<F64Attr, "1.0">:$factor,
                        Optional<AnyTypeOf<[Altgrad_SquaresType, Altgrad_TensorsType]>>:$added,
-                       DefaultValuedAttr<F64Attr, "1.0">:$weight);
+                       DefaultValuedAttr<F64Attr, "1.0">:$weight, DefaultValuedAttr<F64Attr, "0.0">:$shift);
   let results = (outs AnyTypeOf<[Altgrad_SquaresType, Altgrad_TensorsType]>:$product);
   let assemblyFormat = [{
-    $left `,` $right (`by` $factor^)? (`plus` $added^ (`by` $weight^)?)? attr-dict
+    $left `,` $right (`by` $factor^)? (`plus` $added^ (`by` $weight^)?)? (`shift` $shift^)? attr-dict
     `:` qualified(type($product))
   }];
+  let hasVerifier = 1;
+}
+
+def Altgrad_EitherOp : Altgrad_Op<"either", [Pure, AllTypesMatch<["elongated", "other", "result"]>]> {
+  let summary = "one of two matrices, by the shape of the tensor";
+  let description = [{
+    The result is the first matrix for tensors whose longer side is at least `from` times the shorter
+    one, and the second for others. A tensor's other matrix is not computed.
+
+    ```mlir
+    %y = altgrad.either %long, %short from 1.5 : !altgrad.tensors<f32>
+    ```
+
+    Constraints:
+
+    - (either_c1) both are products;
+    - (either_c2) `from` is finite and at least 1.
+  }];
+  let arguments = (ins Altgrad_TensorsType:$elongated, Altgrad_TensorsType:$other, F64Attr:$ratio);
+  let results = (outs Altgrad_TensorsType:$result);
+  let assemblyFormat = "$elongated `,` $other `from` $ratio attr-dict `:` qualified(type($result))";
   let hasVerifier = 1;
 }
 
@@ -150,12 +175,22 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
 
     |X| is the root of the sum of squares, rounded to the format as well; the margin is that of the
     set of coefficients. X Xᵀ is `gram`, and the others are `product`. Where c is 0 a step is
-    `A <- X Xᵀ, X <- a X + b A X`. The singular values of the result are near 1; how near, the
+    `A <- X Xᵀ, X <- a X + b A X`.
+
+    In f32 a tensor whose longer side is at least 1.5 times the shorter one takes fewer operations by
+    the Gram form, on the shorter side: for up to three steps at a time,
+
+    ```
+    R <- X Xᵀ,  Q <- I;   W <- a + b R + c R R,  Q <- Q W,  R <- W R W;   X <- Q X
+    ```
+
+    Narrower formats lose the small singular values in R, and keep to the other form. The singular values of the result are near 1; how near, the
     coefficients say. `altgrad-opt --list-coefficients` lists the sets that have a name. A set may
     also be written: `coefficients<[3.4445, -4.775, 2.0315]>`, with a row of three numbers for
     each step, or one for all. A matrix of zeros gives zeros.
 
-    Sources: K. Jordan, Muon (2024); N. Amsel et al., The Polar Express (2025). With
+    Sources: K. Jordan, Muon (2024); N. Amsel et al., The Polar Express (2025); the Gram form with
+    restarts: gram-newton-schulz (Dao-AILab). With
     `coefficients<jordan> steps<5> in<bf16> length<clamped>` it is that of torch.optim.Muon,
     with `added` that of K. Jordan.
 
@@ -195,7 +230,11 @@ def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
     altgrad.multiply gram %x, %x into %a : !altgrad.tensors<bf16>
     altgrad.multiply square %a, %a by 2.0315 plus %a by -4.775 into %b : !altgrad.tensors<bf16>
     altgrad.multiply side %b, %x plus %x by 3.4445 into %y : !altgrad.tensors<bf16>
+    altgrad.multiply square %r, %w into %t from 1.5 : !altgrad.tensors<f32>
     ```
+
+    It is done for tensors whose longer side is at least `from` times the shorter one, and less than
+    `below` times.
 
     Constraints:
 
@@ -204,10 +243,12 @@ def Altgrad_MultiplyOp : Altgrad_Op<"multiply", [
   }];
   let arguments = (ins Altgrad_ProductFormAttr:$form, Altgrad_TensorsType:$left, Altgrad_TensorsType:$right,
                        DefaultValuedAttr<F64Attr, "1.0">:$factor, Optional<Altgrad_TensorsType>:$added,
-                       DefaultValuedAttr<F64Attr, "1.0">:$weight, Altgrad_TensorsType:$into);
+                       DefaultValuedAttr<F64Attr, "1.0">:$weight, DefaultValuedAttr<F64Attr, "0.0">:$shift,
+                       Altgrad_TensorsType:$into, DefaultValuedAttr<F64Attr, "1.0">:$least,
+                       OptionalAttr<F64Attr>:$below);
   let assemblyFormat = [{
-    `` $form $left `,` $right (`by` $factor^)? (`plus` $added^ (`by` $weight^)?)? `into` $into attr-dict
-    `:` qualified(type($into))
+    `` $form $left `,` $right (`by` $factor^)? (`plus` $added^ (`by` $weight^)?)? (`shift` $shift^)? `into` $into
+    (`from` $least^)? (`below` $below^)? attr-dict `:` qualified(type($into))
   }];
   let hasVerifier = 1;
 }

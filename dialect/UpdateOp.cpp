@@ -1,5 +1,5 @@
 // Types and verification of update: the seam between a step and a rule.
-#include "dialect/Dialect.h"
+#include "dialect/MatrixOps.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -26,7 +26,10 @@ LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
   SmallVector<StringRef> options;
+  bool iterates = !rule.getBody().getOps<OrthogonalizeOp>().empty();
   for (auto option : update.getOptions().getAsRange<StringAttr>()) {
+    if (iterates && readIterationWord(update.getContext(), option.getValue()))
+      continue;
     bool known = llvm::any_of(rule.getByRole("option"), [&](auto argument) {
       return rule.getName(argument) == option.getValue();
     });

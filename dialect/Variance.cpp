@@ -10,7 +10,7 @@ static bool isList(Value value) {
 
 // What the elements of a result share, of operands that share at least `least`.
 BlockAttr Variances::blockOf(Operation &op, Value result, BlockAttr least) const {
-  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, OrthogonalizeOp>(op))
+  if (isa<IndexOp, DrawOp, UpdateOp, SpillOp, MatrixOp, EntryOp, GramOp, ProductOp, EitherOp, OrthogonalizeOp>(op))
     return ofElement;
   if (isa<TagOp, DimOp>(op))
     return ofTensor;

@@ -1,6 +1,7 @@
 // update ==> the body of its rule, with its options decided.
 #include "passes/Passes.h"
 
+#include "dialect/MatrixOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/RulePath.h"
@@ -79,6 +80,13 @@ static Value changeOf(OpBuilder &builder, Location loc, Value updated,
   return arith::SubFOp::create(builder, loc, updated, old);
 }
 
+// Words among the options that are about a rule's iterations.
+static void changeIteration(OrthogonalizeOp iteration, UpdateOp update) {
+  for (StringRef option : optionsOf(update))
+    if (auto changed = readIterationWord(update.getContext(), option))
+      iteration->setAttr(changed->getName(), changed->getValue());
+}
+
 static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   OpBuilder builder(update);
   IRMapping map;
@@ -106,6 +114,8 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
         continue;
       }
     added.push_back(builder.clone(op, map));
+    if (auto iteration = dyn_cast<OrthogonalizeOp>(added.back()))
+      changeIteration(iteration, update);
   }
   auto stored = rule.getStoredStates(optionsOf(update));
   SmallVector<Value> results;

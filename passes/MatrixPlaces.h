@@ -8,7 +8,8 @@
 namespace altgrad {
 
 /// Gives each matrix a list in the workspace and writes products as `multiply`. A product takes
-/// the place of a matrix of its set that nobody reads any more.
+/// the place of a matrix of its set that nobody reads any more. The two forms of `either` leave their results in one
+/// place, and are done for tensors of different shapes.
 class MatrixPlaces {
 public:
   /// Products are written where the builder stands, lists at the start of the step.
@@ -22,13 +23,17 @@ private:
   mlir::Value make(mlir::Value matrix);
   mlir::Value take(mlir::Value matrix);
   void multiply(mlir::Value result);
+  void choose(EitherOp either);
+  void writeShared(mlir::Value form, EitherOp either);
   void release(mlir::Operation *reader);
 
   StepOp step;
   const RowSets &sets;
   mlir::OpBuilder &builder;
   llvm::DenseMap<mlir::Value, mlir::Value> places;
+  llvm::DenseMap<mlir::Value, mlir::Value> aims; // a place that a product has to take
   llvm::DenseSet<mlir::Operation *> written;
+  std::optional<double> least, below; // the shapes that products are for now
   llvm::SmallVector<std::pair<std::optional<unsigned>, mlir::Value>> unread;
 };
 

@@ -81,7 +81,7 @@ Value SweepWriter::spillOf(Value value) {
 
 // Where a list lies: what somebody computes is a matrix in the workspace.
 Value SweepWriter::listOf(Value list) {
-  bool computed = list.getDefiningOp<CollectOp>() || list.getDefiningOp<ProductOp>();
+  bool computed = isa_and_nonnull<CollectOp, ProductOp, EitherOp>(list.getDefiningOp());
   return computed ? matrices.of(list) : list;
 }
 

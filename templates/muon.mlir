@@ -4,10 +4,11 @@
 //   u   <- buf + (1 - momentum) (g - buf)            (`plain`: buf, without Nesterov's look ahead)
 //   w   <- w (1 - lr decay) - lr scale NS(u),  scale = sqrt(max(1, rows / columns))
 //
-// Operation order of torch.optim.Muon 2.11 for momentum >= 0.5; `match_rms`: 0.2 sqrt(max(rows, columns)).
+// Operation order of torch.optim.Muon 2.11 for momentum >= 0.5; `match_rms`: 0.2 sqrt(max(rows, columns)); `unclamped`:
+// sqrt(rows / columns).
 altgrad.rule @muon(param %w: f32, grad %g: f32, state %buf: f32,
     hyper %lr: f64 = 1.0e-3, hyper %momentum: f64 = 0.95, hyper %decay: f64 = 0.1, hyper %eps: f64 = 1.0e-7,
-    option %plain: i1 = false, option %match_rms: i1 = false) {
+    option %plain: i1 = false, option %match_rms: i1 = false, option %unclamped: i1 = false) {
   %one = constant 1.0 : f64
   %rest = subf %one, %momentum : f64
   %gain = truncf %rest : f64 to f32
@@ -28,10 +29,11 @@ altgrad.rule @muon(param %w: f32, grad %g: f32, state %buf: f32,
   %c = sitofp %columns : i64 to f64
   %tall = divf %r, %c : f64
   %least = maximumf %one, %tall : f64
+  %ratio = select %unclamped, %tall, %least : f64
   %longer = maximumf %r, %c : f64
   %share = constant 0.04 : f64
   %most = mulf %share, %longer : f64
-  %square = select %match_rms, %most, %least : f64
+  %square = select %match_rms, %most, %ratio : f64
   %scale = math.sqrt %square : f64
 
   %shrink = mulf %lr, %decay : f64

@@ -79,9 +79,7 @@ def torch_muon(params, dtype):
 
 def our_muon(params, dtype):
     import altgrad
-    rule = (ROOT / "templates" / "muon.mlir").read_text()
-    word = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}[dtype]
-    return altgrad.optim.FromRule(rule.replace("in<bf16>", f"in<{word}>"))(params, lr=1e-6)
+    return altgrad.optim.Muon(params, lr=1e-6, ns_dtype=dtype)
 
 
 def adamw(module, params, **given):

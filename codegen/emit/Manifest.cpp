@@ -84,7 +84,11 @@ static llvm::json::Object describeProduct(MultiplyOp product) {
                             {"added", std::move(added)},
                             {"into", place(product.getInto())},
                             {"factor", product.getFactor().convertToDouble()},
-                            {"weight", product.getWeight().convertToDouble()}};
+                            {"weight", product.getWeight().convertToDouble()},
+                            {"shift", product.getShift().convertToDouble()},
+                            {"least", product.getLeast().convertToDouble()},
+                            {"below", product.getBelow() ? llvm::json::Value(product.getBelow()->convertToDouble())
+                                                         : llvm::json::Value(nullptr)}};
 }
 
 static llvm::json::Object describePhase(PhaseOp phase) {
@@ -186,15 +190,35 @@ static std::vector<Traffic> trafficOf(StepOp step) {
   return traffic;
 }
 
-// With n for a tensor's shorter and m for its longer side; a product and a sum count as two.
-static void writeProducts(llvm::raw_ostream &out, PhaseOp phase) {
-  unsigned sides = 0, squares = 0;
-  for (auto product : phase.getBody().getOps<MultiplyOp>())
-    ++(product.getForm() == ProductForm::Square ? squares : sides);
-  out << sides + squares << " products of matrices n x m, n <= m: " << 2 * sides << " n";
+// Of products, for each element: with n for a tensor's shorter and m for its longer side; a product and a sum
+// count as two, and a symmetric result as a whole one.
+static void writeProducts(llvm::raw_ostream &out, ArrayRef<MultiplyOp> products) {
+  unsigned squares = llvm::count_if(products, [](MultiplyOp product) {
+    return product.getForm() == ProductForm::Square;
+  });
+  out << products.size() << " products of matrices n x m, n <= m: " << 2 * (products.size() - squares) << " n";
   if (squares)
     out << " + " << 2 * squares << " n^2/m";
   out << " flops";
+}
+
+static void writeProducts(llvm::raw_ostream &out, PhaseOp phase) {
+  auto all = llvm::to_vector(phase.getBody().getOps<MultiplyOp>());
+  double ratio = 0; // where forms differ
+  for (MultiplyOp product : all)
+    if (product.getBelow())
+      ratio = product.getBelow()->convertToDouble();
+  auto areDone = [&](double sides) {
+    return llvm::filter_to_vector(all, [&](MultiplyOp product) {
+      return sides >= product.getLeast().convertToDouble() &&
+             !(product.getBelow() && sides >= product.getBelow()->convertToDouble());
+    });
+  };
+  writeProducts(out, areDone(1));
+  if (ratio) {
+    out << "; from " << llvm::format("%g", ratio) << " n on ";
+    writeProducts(out, areDone(ratio));
+  }
 }
 
 static constexpr StringLiteral legend =

@@ -1,6 +1,7 @@
 // Which words go with a rule, and with each other.
 #include "codegen/frontend/SetStorage.h"
 
+#include "dialect/MatrixOps.h"
 #include "dialect/Nearest.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -11,7 +12,6 @@ static constexpr StringLiteral listing = "altgrad-opt --list-rules=verbose descr
 
 /// Whether a master is the parameter and a remainder: "bf16+i16", "bf16+i8".
 static bool isSplit(StringRef format) { return format == "bf16+i16" || format == "bf16+i8"; }
-
 static bool isCommon(StringRef stream) { return llvm::is_contained(commonStorageWords(), stream); }
 
 SetStorage::SetStorage(MLIRContext &context, const SetRequest &request, RuleOp rule, unsigned set, bool several)
@@ -293,8 +293,9 @@ LogicalResult SetStorage::readGradientWord(StorageWord &word) {
 
 LogicalResult SetStorage::checkOptions() {
   auto known = llvm::map_to_vector(rule.getByRole("option"), [&](BlockArgument option) { return rule.getName(option); });
+  bool iterates = !rule.getBody().getOps<OrthogonalizeOp>().empty();
   for (StringRef option : options) {
-    if (llvm::is_contained(known, option))
+    if (llvm::is_contained(known, option) || (iterates && readIterationWord(&context, option)))
       continue;
     StringRef spelled = request.spelled;
     size_t brace = spelled.rfind('{'), found = spelled.find(option, brace == StringRef::npos ? 0 : brace);

@@ -4,6 +4,7 @@
 #include "altgrad/altgrad.h"
 #include "files/Sha256.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -94,6 +95,10 @@ static void from_json(const json &entry, Product &out) {
   out.added = numberOrNone(entry.at("added"));
   entry.at("factor").get_to(out.factor);
   entry.at("weight").get_to(out.weight);
+  entry.at("shift").get_to(out.shift);
+  entry.at("least").get_to(out.least);
+  const json &below = entry.at("below");
+  out.below = below.is_null() ? HUGE_VAL : below.get<double>();
 }
 
 static void from_json(const json &entry, Phase &out) {

@@ -48,7 +48,8 @@ struct Product {
   int64_t bytes; // of a code
   // Where the lists lie: bytes of lists before them, for each element. -1: nothing is added.
   int64_t left, right, added, into;
-  double factor, weight;
+  double factor, weight, shift;
+  double least, below; // the tensors that it is for, by longer over shorter side
 };
 
 struct Phase {

@@ -13,6 +13,10 @@ struct Matrices {
 
   int64_t shorter() const { return std::min(rows, columns); }
   bool isWide() const { return rows <= columns; }
+  bool suit(const Product &product) const {
+    const double n = double(shorter()), m = double(std::max(rows, columns));
+    return m >= product.least * n && m < product.below * n;
+  }
 };
 
 class Rows {
@@ -81,6 +85,15 @@ altgrad_gemm describe(const Product &product, const Matrices &matrices, const La
 
 } // namespace
 
+altgrad_status altgrad::runtime::multiplyOnce(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch) {
+  if (!launch.gemm.multiply)
+    return multiplyPlainly(gemm, launch);
+  if (int32_t error = launch.gemm.multiply(&gemm, launch.gemm.context))
+    return fail(ALTGRAD_SYSTEM, "the caller's gemm failed (%d) in phase %s: the step is done in part", int(error),
+                phase.name.c_str());
+  return ALTGRAD_OK;
+}
+
 Gemm &altgrad::runtime::commonGemm() {
   static Gemm common;
   return common;
@@ -116,14 +129,13 @@ altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tabl
     if (matrices.rows == 0 || matrices.columns == 0)
       continue;
     for (const Product &product : phase.products) {
+      if (!matrices.suit(product))
+        continue;
       const altgrad_gemm gemm = describe(product, matrices, launch);
-      if (!launch.gemm.multiply) {
-        if (altgrad_status status = multiplyPlainly(gemm, launch))
-          return status;
-      } else if (int32_t error = launch.gemm.multiply(&gemm, launch.gemm.context)) {
-        return fail(ALTGRAD_SYSTEM, "the caller's gemm failed (%d) in phase %s: the step is done in part",
-                    int(error), phase.name.c_str());
-      }
+      if (altgrad_status status = product.form == Form::Side
+                                      ? multiplyOnce(gemm, phase, launch)
+                                      : multiplySymmetric(gemm, product.shift, phase, launch))
+        return status;
     }
   }
   return ALTGRAD_OK;

@@ -77,6 +77,43 @@ altgrad.rule @r(param %w: f32, grad %g: f32) {
 
 // -----
 
+altgrad.rule @r(param %w: f32, grad %g: f32) {
+  %x = altgrad.matrix %g : !altgrad.tensors<bf16>
+  %a = altgrad.gram %x : !altgrad.tensors<bf16>
+  // product_c3
+  // expected-error@+1 {{'altgrad.product' op is shifted, and is no square of f32}}
+  %p = altgrad.product %a, %a shift 1.0 : !altgrad.squares<bf16>
+  altgrad.yield param(%w)
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  %e = element %v
+  %m = matrix %e : !altgrad.tensors<f32>
+  // either_c1
+  // expected-error@+1 {{'altgrad.either' op takes a list that no altgrad.product gives}}
+  %p = either %m, %m from 1.5 : !altgrad.tensors<f32>
+  commit always %y to %n : f32
+}
+
+// -----
+
+altgrad.step @s(in %x: !altgrad.tensors<f32>, in %y: f32, out %n: f32) {
+  %v = dequantize %x : !altgrad.tensors<f32>
+  %e = element %v
+  %m = matrix %e : !altgrad.tensors<f32>
+  %a = gram %m : !altgrad.tensors<f32>
+  %p = product %a, %m : !altgrad.tensors<f32>
+  // either_c2
+  // expected-error@+1 {{'altgrad.either' op is from 5.000000e-01 on; a longer side is at least 1 times the shorter one}}
+  %q = either %p, %p from 0.5 : !altgrad.tensors<f32>
+  commit always %y to %n : f32
+}
+
+// -----
+
 altgrad.rule @r(param %w: f32, grad %g: f32, hyper %eps: f64) {
   // orthogonalize_c1
   // expected-error@+1 {{'altgrad.orthogonalize' op is in ocp.e5m2; products take bf16, f16 or f32}}

@@ -63,8 +63,9 @@ def aliases(sign):
 
 
 def multiplied(text, scalars="", made="%x = altgrad.matrix %u : !altgrad.tensors<bf16>\n%a = altgrad.gram %x : "
-               "!altgrad.tensors<bf16>\n%y0 = altgrad.product %a, %x : !altgrad.tensors<bf16>\n"):
-    """A step with an element %u, its matrix %x, the square %a and the product %y0."""
+               "!altgrad.tensors<bf16>\n%y0 = altgrad.product %a, %x : !altgrad.tensors<bf16>\n%z = altgrad.matrix %u : "
+               "!altgrad.tensors<f32>\n%r = altgrad.gram %z : !altgrad.tensors<f32>\n"):
+    """A step with an element %u, its matrix %x, the square %a, the product %y0, and in f32 the matrix %z, the square %r."""
     return step("%u = element %w\n" + made + text, scalars)
 
 
@@ -92,10 +93,13 @@ CONTEXTS = {
     "Altgrad_MatrixOp": lambda text: multiplied(rename(text, x="v")),
     "Altgrad_EntryOp": lambda text: multiplied(rename(text, y="y0")),
     "Altgrad_GramOp": lambda text: multiplied(rename(text, a="v")),
-    "Altgrad_ProductOp": multiplied,
+    "Altgrad_ProductOp": lambda text: multiplied(rename(text, w="w0")),
+    "Altgrad_EitherOp": lambda text: multiplied("".join(f"%{name} = altgrad.product %r, %z : !altgrad.tensors<f32>\n"
+                                                        for name in ("long", "short")) + text),
     "Altgrad_OrthogonalizeOp": lambda text: multiplied(text, ", in %eps: f64"),
     "Altgrad_MultiplyOp": lambda text: step("".join(f"%{name} = spill : !altgrad.tensors<bf16>\n" for name in "xaby")
-                                            + text),
+                                            + "".join(f"%{name} = spill : !altgrad.tensors<f32>\n" for name in ("r", "w0", "t"))
+                                            + rename(text, w="w0")),
     "Altgrad_StepOp": lambda text: text,
     "Altgrad_DequantizeOp": lambda text: step(rename(text, w="v", model="grads")),
     "Altgrad_RecodeOp": lambda text: f"altgrad.step @s(in %w: !altgrad.tensors<ocp.e4m3fn>) {{\n{text}\ncommit\n}}",

@@ -74,7 +74,7 @@ def test_a_checkpoint_of_torch_loads_and_torch_loads_ours():
 
 @pytest.mark.parametrize("given, words", [
     ({"params": [torch.nn.Parameter(torch.zeros(3))]}, r"0 has the shape \(3,\), no matrix; .* use_muon=False"),
-    ({"params": matrices((2, 3)), "ns_steps": 4}, "ns_steps=5 are what is compiled"),
+    ({"params": matrices((2, 3)), "ns_steps": 100}, "ns_steps is 100, no whole number of 1 to 99"),
     ({"params": matrices((2, 3)), "adjust_lr_fn": "rms"}, "adjust_lr_fn is 'rms', none of None, 'original'"),
     ({"params": matrices((2, 3)), "momentum": 1.0}, "momentum is 1.0, not from 0 and below 1"),
     ({"params": [torch.nn.Parameter(torch.zeros(3, 2).t())]}, "lies column by column"),

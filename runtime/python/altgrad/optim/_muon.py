@@ -1,15 +1,53 @@
 """Muon for matrices, and AdamW for everything else in the same program."""
 
+import functools
+import math
+import numbers
+import re
 from typing import Any
 
+import torch
 from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
+from .._bundle import compile_sets
+from .._library import Error
+from .._warn import warn
 from ._keywords import Shared
 from ._named import BETAS, Named, constructor, find_template
 
-_COEFFICIENTS, _STEPS = (3.4445, -4.775, 2.0315), 5  # what templates/muon.mlir has
-_SCALES = None, "original", "match_rms_adamw"
+# adjust_lr_fn -> the option of templates/muon.mlir
+_SCALES = {None: None, "original": None, "match_rms_adamw": "match_rms", "spectral_unclamped": "unclamped"}
+_DTYPES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+_LENGTHS = "clamped", "added"
+
+# What others call Muon: the arguments in which theirs differ from torch's. Sources: KellerJordan/Muon,
+# microsoft/dion, Moonlight (2025), NVIDIA-NeMo/Emerging-Optimizers, vibetensor.
+_PROFILES = {
+    "kj": {"lr": 0.02, "weight_decay": 0.0, "ns_length": "added"},
+    "dion": {"nesterov": False, "ns_coefficients": "polar_dion", "ns_length": "added", "eps": 1e-6,
+             "adjust_lr_fn": "spectral_unclamped"},
+    "moonlight": {"adjust_lr_fn": "match_rms_adamw"},
+    "emerging": {"nesterov": False, "ns_coefficients": "polar_emerging", "eps": 1e-15},
+    "vibetensor": {"lr": 0.02, "weight_decay": 0.01, "ns_length": "added"},
+}
+
+
+def _profiled(init):
+    """The constructor with a profile's arguments where the caller gives none."""
+    names = list(init.__signature__.parameters)
+
+    @functools.wraps(init)
+    def __init__(self, *positional, profile=None, **keywords):
+        if profile not in (None, "torch", *_PROFILES):
+            raise ValueError(f"altgrad.optim.Muon: profile is {profile!r}, none of 'torch', "
+                             + ", ".join(map(repr, _PROFILES)))
+        given = names[1:1 + len(positional)]
+        decided = {name: value for name, value in _PROFILES.get(profile, {}).items() if name not in given}
+        # "torch" is what every optimizer takes.
+        init(self, *positional, **({"profile": profile} if profile == "torch" else {}), **{**decided, **keywords})
+
+    return __init__
 
 
 class Muon(Named):
@@ -18,20 +56,29 @@ class Muon(Named):
         b = b + (1 - momentum) (g - b);  u = b + (1 - momentum) (g - b), or b without `nesterov`
         p -= lr weight_decay p;  p -= lr scale NS(u)
 
-    NS brings the singular values of a matrix near 1, by products in bfloat16. A group with
+    NS brings the singular values of a matrix near 1, by products in `ns_dtype`. A group with
     `use_muon=False` takes AdamW's formula, with its own `lr`, `betas`, `eps` and `weight_decay`, in the same
     step: one norm, one verdict. `state[param]` holds `momentum_buffer`, or AdamW's `step`, `exp_avg` and
     `exp_avg_sq`, in the shape and dtype of the parameter. Parameters are on the CPU so far, those
     of Muon matrices. The formula is in templates/muon.mlir.
 
+    `profile` says whose Muon it is: "torch", or "kj" (KellerJordan), "dion", "moonlight", "emerging"
+    (Emerging-Optimizers) or "vibetensor", which decide arguments that are not given: coefficients, eps and length,
+    scale, nesterov, and lr and weight_decay where the source has others. The momentum of a source that keeps the sum
+    b = momentum b + g is here 1 - momentum times that sum, which the division by the norm undoes.
+
     Args:
         momentum: The decay rate of the momentum, from 0 and below 1.
         nesterov: Whether the step looks ahead of the momentum.
-        ns_coefficients: The polynomial of each step of the iteration; only torch's default is compiled.
+        ns_coefficients: The polynomial of the iteration's steps: three numbers, a tuple of them for each step, or the
+            name of a set that `altgrad-opt --list-coefficients` describes, such as "polar_gns".
         eps: The least norm by which a matrix is divided, and what is added to AdamW's denominator.
-        ns_steps: The steps of the iteration; only torch's default is compiled.
+        ns_steps: The steps of the iteration, as many as the coefficients are for.
         adjust_lr_fn: The scale: "original" or None is sqrt(max(1, rows / columns)), "match_rms_adamw" is
-            0.2 sqrt(max(rows, columns)).
+            0.2 sqrt(max(rows, columns)), "spectral_unclamped" is sqrt(rows / columns).
+        ns_dtype: What the products take: torch.bfloat16 as torch's do, torch.float16 or torch.float32. In
+            float32 elongated matrices take the Gram form, with fewer operations.
+        ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
         betas: The decay rates of AdamW's averages.
         use_muon: Whether the parameters of a group are updated by Muon, or by AdamW; a group may say otherwise.
 
@@ -41,13 +88,25 @@ class Muon(Named):
     """
 
     _hypers = BETAS
+    _unchecked = "ns_coefficients",
     _keys = {"buf": "momentum_buffer", "m": "exp_avg", "v": "exp_avg_sq"}
 
+    @_profiled
     @constructor
     def __init__(self, params: ParamsT, lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
-                 nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+                 nesterov: bool = True, ns_coefficients: Any = (3.4445, -4.775, 2.0315),
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
-                 betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True, **shared: Unpack[Shared]) -> None: ...
+                 betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True,
+                 ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "clamped",
+                 **shared: Unpack[Shared]) -> None: ...
+
+    def _start(self, given):
+        clips = given.get("max_grad_norm") is not None
+        super()._start(given)
+        if clips and any(group["use_muon"] for group in self.param_groups):
+            warn("altgrad.optim.Muon: the update of a matrix does not depend on the length of its gradient, so "
+                 "max_grad_norm only changes how much a step weighs in the momentum, and brings short gradients near eps; "
+                 "leave it out, and clip the gradients of AdamW's groups alone, by altgrad.clip_grad_norm_")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group; "use_muon" says which formula it takes.
@@ -71,8 +130,23 @@ class Muon(Named):
     def _options_of(self, group):
         if not group["use_muon"]:
             return ()
-        return tuple(word for word, on in (("plain", not group["nesterov"]),
-                                           ("match_rms", group["adjust_lr_fn"] == "match_rms_adamw")) if on)
+        scale = _SCALES[group["adjust_lr_fn"]]
+        words = ["plain"] * (not group["nesterov"]) + [scale] * (scale is not None)
+        return (*words, f"coefficients={_coefficients(group)}", f"in={_DTYPES[group['ns_dtype']]}",
+                f"length={group['ns_length']}", f"steps={group['ns_steps']}")
+
+
+def _coefficients(group):
+    """A set's name, or rows of numbers as the compiler reads them."""
+    given = group["ns_coefficients"]
+    if isinstance(given, str):
+        return given
+    return "|".join("/".join(map(repr, row)) for row in _rows(given))
+
+
+def _rows(given):
+    rows = [given] if all(isinstance(number, numbers.Real) for number in given) else given
+    return [[float(number) for number in row] for row in rows]
 
 
 def _check(group, where):
@@ -81,12 +155,10 @@ def _check(group, where):
         raise ValueError(f"{where}: momentum is {group['momentum']}, not from 0 and below 1")
     if not group["use_muon"]:
         return
-    if tuple(group["ns_coefficients"]) != _COEFFICIENTS or group["ns_steps"] != _STEPS:
-        raise ValueError(f"{where}: ns_coefficients={_COEFFICIENTS} and ns_steps={_STEPS} are what is compiled; others "
-                         "are a rule of your own with altgrad.orthogonalize, for altgrad.optim.FromRule")
-    if group["adjust_lr_fn"] not in _SCALES:
-        raise ValueError(f"{where}: adjust_lr_fn is {group['adjust_lr_fn']!r}, none of "
-                         + ", ".join(map(repr, _SCALES)))
+    for key, known in (("adjust_lr_fn", _SCALES), ("ns_length", _LENGTHS), ("ns_dtype", _DTYPES)):
+        if group[key] not in known:
+            raise ValueError(f"{where}: {key} is {group[key]!r}, none of " + ", ".join(map(repr, known)))
+    _check_iteration(group, where)
     for index, param in enumerate(group["params"]):
         if param.ndim != 2:
             raise ValueError(f"{where}, parameter {index} has the shape {tuple(param.shape)}, no matrix; put it into a "
@@ -95,3 +167,28 @@ def _check(group, where):
             raise ValueError(f"{where}, parameter {index} is on {param.device}; products of matrices are for CPUs so far")
         if param.shape[1] > 1 and param.stride(1) != 1:
             raise ValueError(f"{where}, parameter {index} lies column by column in memory; make it .contiguous()")
+
+
+def _check_iteration(group, where):
+    """Raises ValueError for coefficients that the compiler cannot take, or not with these steps."""
+    given, steps = group["ns_coefficients"], group["ns_steps"]
+    if isinstance(steps, bool) or not isinstance(steps, numbers.Integral) or not 1 <= steps <= 99:
+        raise ValueError(f"{where}: ns_steps is {steps!r}, no whole number of 1 to 99")
+    if not isinstance(given, str):
+        rows = _rows(given)
+        if any(len(row) != 3 or not all(math.isfinite(number) for number in row) for row in rows):
+            raise ValueError(f"{where}: ns_coefficients is {given!r}, neither three finite numbers nor three for "
+                             "each step")
+    elif not given.isidentifier():
+        raise ValueError(f"{where}: ns_coefficients is {given!r}, no name of a set")
+    if (given, steps) == ((3.4445, -4.775, 2.0315), 5):
+        return
+    # The compiler knows the sets, and which steps they are for.
+    line = f"rule=muon{{coefficients={_coefficients(group)},steps={steps}}} param=f32 grad=f32 states=f32"
+    try:
+        compile_sets([line], [find_template("muon")])
+    except Error as error:
+        why = re.search(r"'altgrad.orthogonalize' op has ([^\n]*)", str(error))
+        if why is None:
+            raise
+        raise ValueError(f"{where}: ns_coefficients={given!r} and ns_steps={steps}: it has {why[1]}") from None

@@ -33,6 +33,7 @@ class Named(Optimizer):
     """
 
     _template = None
+    _unchecked = ()  # arguments whose kind the class checks itself
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -44,7 +45,7 @@ class Named(Optimizer):
         params = given.pop("params")
         shared = {name: given.pop(name) for name in DEFAULTS if name in given}
         check_numbers(type(self).__name__, given, {name: default for name, default in self._older.items()
-                                                   if name in given})
+                                                   if name in given and name not in self._unchecked})
         if self._reference is not None:
             example = torch.nn.Parameter(torch.zeros(1, device="cpu"))
             defaults = self._reference([example], **given).defaults

@@ -1,0 +1,97 @@
+// Products that are symmetric: half of the work, and a mirror.
+#include "Status.h"
+#include "executor/Threads.h"
+#include "matrix/Multiply.h"
+
+#include <algorithm>
+
+using namespace altgrad::runtime;
+
+namespace {
+
+// With s strips a product takes (1 + 1 / s) / 2 of the operations. Narrower strips run less well in a library.
+constexpr int64_t narrowest = 128, mostStrips = 8;
+// Tiles of a mirror fit into a cache, read by columns.
+constexpr int64_t tile = 64;
+
+int64_t stripRows(int64_t n) {
+  const int64_t strips = std::clamp<int64_t>(n / narrowest, 1, mostStrips);
+  return (n + strips - 1) / strips;
+}
+
+const void *moved(const void *data, const altgrad_gemm &gemm, int64_t elements) {
+  return data ? (const char *)data + elements * (gemm.type == ALTGRAD_GEMM_F32 ? 4 : 2) : nullptr;
+}
+
+// Of one matrix: libraries do batches of what has gaps slowly.
+altgrad_gemm stripOf(const altgrad_gemm &gemm, int64_t matrix, int64_t begin, int64_t end) {
+  altgrad_gemm strip = gemm;
+  strip.batch = 1;
+  strip.m = end - begin;
+  strip.n = end;
+  strip.a = moved(gemm.a, gemm, matrix * gemm.a_matrix + begin * gemm.a_row);
+  strip.b = moved(gemm.b, gemm, matrix * gemm.b_matrix);
+  strip.d = moved(gemm.d, gemm, matrix * gemm.c_matrix + begin * gemm.c_row);
+  strip.c = const_cast<void *>(moved(gemm.c, gemm, matrix * gemm.c_matrix + begin * gemm.c_row));
+  return strip;
+}
+
+altgrad_status multiplyStrips(const altgrad_gemm &gemm, int64_t rows, const Phase &phase, const Launch &launch) {
+  for (int64_t matrix = 0; matrix < gemm.batch; ++matrix)
+    for (int64_t begin = 0; begin < gemm.m; begin += rows) {
+      const altgrad_gemm strip = stripOf(gemm, matrix, begin, std::min(begin + rows, gemm.m));
+      if (altgrad_status status = multiplyOnce(strip, phase, launch))
+        return status;
+    }
+  return ALTGRAD_OK;
+}
+
+struct Mirror {
+  const altgrad_gemm &gemm;
+  int64_t tiles; // along a side
+  float shift;
+  bool copies;
+};
+
+template <typename Code> void copyAcross(Code *c, int64_t n, int64_t row, int64_t column) {
+  const int64_t rows = std::min(row + tile, n), columns = std::min(column + tile, n);
+  for (int64_t i = row; i < rows; ++i)
+    for (int64_t j = std::max(i + 1, column); j < columns; ++j)
+      c[i * n + j] = c[j * n + i];
+}
+
+// Each item is a row of tiles of one matrix.
+void mirrorRows(int64_t begin, int64_t end, void *context) {
+  const Mirror &mirror = *static_cast<const Mirror *>(context);
+  const altgrad_gemm &gemm = mirror.gemm;
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t n = gemm.m, row = item % mirror.tiles * tile;
+    void *matrix = const_cast<void *>(moved(gemm.c, gemm, item / mirror.tiles * gemm.c_matrix));
+    for (int64_t column = row; mirror.copies && column < n; column += tile)
+      if (gemm.type == ALTGRAD_GEMM_F32)
+        copyAcross((uint32_t *)matrix, n, row, column);
+      else
+        copyAcross((uint16_t *)matrix, n, row, column);
+    for (int64_t i = row; mirror.shift != 0 && i < std::min(row + tile, n); ++i)
+      ((float *)matrix)[i * n + i] += mirror.shift;
+  }
+}
+
+} // namespace
+
+altgrad_status altgrad::runtime::multiplySymmetric(const altgrad_gemm &gemm, double shift, const Phase &phase,
+                                                   const Launch &launch) {
+  const int64_t n = gemm.m, rows = stripRows(n);
+  if (altgrad_status status = rows < n ? multiplyStrips(gemm, rows, phase, launch) : multiplyOnce(gemm, phase, launch))
+    return status;
+  Mirror mirror{gemm, (n + tile - 1) / tile, float(shift), rows < n};
+  if (!mirror.copies && shift == 0)
+    return ALTGRAD_OK;
+  const int64_t items = gemm.batch * mirror.tiles;
+  if (!launch.parallelFor)
+    parallelFor(launch.threads, 0, items, 1, 1, mirrorRows, &mirror);
+  else if (int32_t error = launch.parallelFor(0, items, 1, mirrorRows, &mirror))
+    return fail(ALTGRAD_SYSTEM, "the caller's parallel_for failed (%d) in phase %s: the step is done in part",
+                int(error), phase.name.c_str());
+  return ALTGRAD_OK;
+}

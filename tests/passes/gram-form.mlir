@@ -1,0 +1,61 @@
+// RUN: altgrad-opt %s --pass-pipeline='builtin.module(altgrad.step(altgrad-expand-matrices))' | FileCheck %s --check-prefix=EXPAND
+// RUN: altgrad-opt %s --altgrad-sweeps | FileCheck %s --check-prefix=SPLIT
+// RUN: altgrad-opt --rule=muon{steps=4,in=f32} --rule-path=%templates --emit=report | FileCheck %s --check-prefix=REPORT
+
+// In f32 an elongated matrix takes the Gram form: two products of its own shape for up to three steps.
+// EXPAND-LABEL: altgrad.step @four(
+// EXPAND: gram %[[X:.*]] : !altgrad.tensors<f32>
+// EXPAND-COUNT-3: gram
+// EXPAND: %[[Y:.*]] = product %{{.*}}, %{{.*}} plus %{{.*}} by {{3.4445[0-9e+]*}} : !altgrad.tensors<f32>
+// EXPAND: %[[R:.*]] = gram %[[X]] : !altgrad.tensors<f32>
+// EXPAND-NEXT: %[[W:.*]] = product %[[R]], %[[R]] by {{2.0315[0-9e+]*}} plus %[[R]] by {{-4.775[0-9e+]*}} shift {{3.4445[0-9e+]*}} : !altgrad.squares<f32>
+// EXPAND-NEXT: %[[RW:.*]] = product %[[R]], %[[W]] : !altgrad.squares<f32>
+// EXPAND-NEXT: %[[R1:.*]] = product %[[W]], %[[RW]] : !altgrad.squares<f32>
+// EXPAND-NEXT: %[[W1:.*]] = product %[[R1]], %[[R1]]
+// EXPAND-NEXT: %[[Q1:.*]] = product %[[W]], %[[W1]] : !altgrad.squares<f32>
+// EXPAND: %[[Q2:.*]] = product %[[Q1]],
+// EXPAND-NEXT: %[[X3:.*]] = product %[[Q2]], %[[X]] : !altgrad.tensors<f32>
+// EXPAND-NEXT: %[[R3:.*]] = gram %[[X3]]
+// EXPAND-NEXT: %[[W3:.*]] = product %[[R3]], %[[R3]]
+// EXPAND-NEXT: %[[X4:.*]] = product %[[W3]], %[[X3]] : !altgrad.tensors<f32>
+// EXPAND-NEXT: %[[O:.*]] = either %[[X4]], %[[Y]] from {{1.5[0e+]*}} : !altgrad.tensors<f32>
+// EXPAND-NEXT: load %[[O]]
+
+// The gram that both forms begin with is for all; their results lie in one place.
+// SPLIT-LABEL: altgrad.step @four(
+// SPLIT: multiply gram %[[X:.*]], %[[X]] into %[[R:.*]] : !altgrad.tensors<f32>
+// SPLIT-NEXT: multiply square %[[R]], %[[R]] {{.*}} below 1.5
+// SPLIT-COUNT-3: multiply side {{.*}} below
+// SPLIT: multiply side {{.*}} into %[[Y:[^ ]*]] below {{1.5[0e+]*}} : !altgrad.tensors<f32>
+// SPLIT-NEXT: multiply square %[[R]], %[[R]] by {{.*}} shift {{.*}} into %{{.*}} from {{1.5[0e+]*}} :
+// SPLIT: multiply side {{.*}} into %[[Y]] from {{1.5[0e+]*}} : !altgrad.tensors<f32>
+// SPLIT-NEXT: sweep @{{.*}} load(%{{.*}} from %[[Y]]
+
+// REPORT: 12 products of matrices n x m, n <= m: 16 n + 8 n^2/m flops; from 1.5 n on 14 products of matrices n x m, n <= m: 8 n + 20 n^2/m flops
+altgrad.step @four(inout %w: !altgrad.tensors<f32>, in %eps: f64) {
+  %v = dequantize %w : !altgrad.tensors<f32>
+  %u = element %v
+  %o = orthogonalize %u coefficients<jordan> steps<4> in<f32> length<clamped> eps(%eps)
+  %l = collect %o : f32 to !altgrad.reals
+  commit always %l to %w : !altgrad.tensors<f32>
+}
+
+// Without a fifth power, and in narrower formats, there is one form.
+// EXPAND-LABEL: altgrad.step @cubic(
+// EXPAND-NOT: either
+// EXPAND-LABEL: altgrad.step @narrow(
+// EXPAND-NOT: either
+altgrad.step @cubic(inout %w: !altgrad.tensors<f32>, in %eps: f64) {
+  %v = dequantize %w : !altgrad.tensors<f32>
+  %u = element %v
+  %o = orthogonalize %u coefficients<cubic5> steps<5> in<f32> length<clamped> eps(%eps)
+  %l = collect %o : f32 to !altgrad.reals
+  commit always %l to %w : !altgrad.tensors<f32>
+}
+altgrad.step @narrow(inout %w: !altgrad.tensors<f32>, in %eps: f64) {
+  %v = dequantize %w : !altgrad.tensors<f32>
+  %u = element %v
+  %o = orthogonalize %u coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
+  %l = collect %o : f32 to !altgrad.reals
+  commit always %l to %w : !altgrad.tensors<f32>
+}
