@@ -50,6 +50,7 @@ def trained(rank, group):
     norms = run(model, optimizer, 3)
     with Dispatches() as seen:
         optimizer.step()
+    params = [p.full_tensor().tolist() for p in model.parameters()]
     gc.collect()
     before = len(gc.get_objects())
     for _ in range(200):
@@ -59,7 +60,7 @@ def trained(rank, group):
     kept = [value for held in optimizer.state.values() for value in held.values() if value.dim()]
     fit = all(value.placements == p.placements and value.shape == p.shape for p, held in optimizer.state.items()
               for value in held.values() if value.dim())
-    return norms, [p.full_tensor().tolist() for p in model.parameters()], seen.count, len(kept), fit, grown
+    return norms, params, seen.count, len(kept), fit, grown
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -68,8 +69,7 @@ def test_a_sharded_model_trains_as_a_whole_one(count, tmp_path):
     model = made()
     optimizer = altgrad.optim.AdamW(model.parameters(), lr=0.01, max_grad_norm=0.1)
     expected = run(model, optimizer, 3)
-    for _ in range(201):
-        optimizer.step()
+    optimizer.step()
     for answer in answers:
         assert not isinstance(answer, str), answer
         norms, params, dispatched, kept, fit, grown = answer
