@@ -76,12 +76,14 @@ int executableMemory() {
 
 // The loader knows libraries by the text of their path, and keeps some that it
 // has refused: a bundle at the path of a closed descriptor would get another
-// one's code. So no path comes twice; its dots and slashes count the loads.
+// one's code. So no path comes twice in a process; its dots and slashes say which
+// copy of this library loads, and count its loads.
 std::string uniquePath(int descriptor) {
   static std::atomic<uint64_t> loads{0};
+  const uint64_t copy = reinterpret_cast<uint64_t>(&loads), load = ++loads;
   std::string path = "/proc/self/fd/";
-  for (uint64_t number = ++loads; number; number >>= 1)
-    path += number & 1 ? ".//" : "./";
+  for (int bit = 0; bit < 128; ++bit)
+    path += (bit < 64 ? copy >> bit : load >> (bit - 64)) & 1 ? ".//" : "./";
   return path + std::to_string(descriptor);
 }
 

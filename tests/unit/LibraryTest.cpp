@@ -53,6 +53,29 @@ TEST(Library, LoadingStartsNoThreadAndOpensNoDriver) {
   freeBundle(bundle);
 }
 
+// The manifest of a bundle that a copy of the library has loaded first of all.
+std::string firstManifest(const std::string &library, const char *bundle) {
+  void *copy = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL), *loaded = nullptr;
+  EXPECT_TRUE(copy) << dlerror();
+  auto load = reinterpret_cast<int (*)(const char *, void **)>(dlsym(copy, "altgrad_load"));
+  auto manifest = reinterpret_cast<const char *(*)(void *)>(dlsym(copy, "altgrad_manifest"));
+  EXPECT_EQ(load(bundle, &loaded), 0);
+  return manifest(loaded);
+}
+
+TEST(Library, TwoCopiesInAProcessLoadTheirOwnBundles) {
+  char folder[] = "/tmp/altgrad-copies-XXXXXX";
+  ASSERT_TRUE(mkdtemp(folder));
+  const std::string copies[] = {std::string(folder) + "/one.so", std::string(folder) + "/two.so"};
+  for (const std::string &copy : copies)
+    std::ofstream(copy, std::ios::binary) << std::ifstream(ALTGRAD_LIBRARY, std::ios::binary).rdbuf();
+  EXPECT_NE(firstManifest(copies[0], SGD_BUNDLE).find("\"sgd\""), std::string::npos);
+  EXPECT_NE(firstManifest(copies[1], OTHER_BUNDLE).find("\"other\""), std::string::npos);
+  for (const std::string &copy : copies)
+    unlink(copy.c_str());
+  rmdir(folder);
+}
+
 TEST(Library, ExportsOnlyTheCInterface) {
   std::string names =
       outputOf("nm -D --defined-only " ALTGRAD_LIBRARY
