@@ -11,9 +11,12 @@ std::string &altgrad::core::lastError() {
 }
 
 altgrad_table_python &altgrad::core::python() {
-  static altgrad_table_python known{nullptr, nullptr, nullptr, 0, -1,
-                                     0,       -1,      0,       -1, 0,
-                                     nullptr};
+  static altgrad_table_python known{};
+  return known;
+}
+
+altgrad_table_objects &altgrad::core::objects() {
+  static altgrad_table_objects known{-1, 0, -1, 0, -1, 0, nullptr};
   return known;
 }
 
@@ -61,9 +64,14 @@ void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params,
   of(table).watch(params, count);
 }
 
-altgrad_status altgrad_table_look(altgrad_table *table, void *list,
+altgrad_status altgrad_table_look(altgrad_table *table,
+                                  const AtenTensorHandle *given,
                                   int32_t trusted, int32_t *found) {
-  return guarded([&] { *found = of(table).look(list, trusted); });
+  return guarded([&] { *found = of(table).look(given, trusted); });
+}
+
+const void *const *altgrad_table_gradients(const altgrad_table *table) {
+  return of(table).gradients();
 }
 
 const uint8_t *altgrad_table_present(const altgrad_table *table) {
@@ -73,6 +81,10 @@ const uint8_t *altgrad_table_present(const altgrad_table *table) {
 altgrad_status altgrad_table_run(altgrad_table *table, const uint8_t *summed,
                                  int64_t last, void *stream) {
   return guarded([&] { of(table).run(summed, last, stream); });
+}
+
+int32_t altgrad_table_sums(const altgrad_table *table) {
+  return of(table).sums();
 }
 
 altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row,
@@ -86,6 +98,10 @@ void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]) {
 
 void altgrad_table_set_python(const altgrad_table_python *given) {
   python() = *given;
+}
+
+void altgrad_table_set_objects(const altgrad_table_objects *given) {
+  objects() = *given;
 }
 
 int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths,

@@ -60,24 +60,40 @@ bool areApart(const Listed &listed, int64_t count) {
   return altgrad::core::areApart(std::move(spans));
 }
 
+// `at(i)` is the i-th tensor.
+template <typename At>
+bool readAll(const At &at, int64_t count, bool written, const Listed &listed) {
+  constexpr int64_t ahead = 8;
+  const Handle first = at(0);
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + ahead < count)
+      fetchObject(at(i + ahead));
+    if (keysOf(first) == 0 ||
+        !read(at(i), first, written,
+              {listed.kinds + i, listed.numels + i, listed.pointers + i}))
+      return false;
+  }
+  return !written || areApart(listed, count);
+}
+
 } // namespace
 
 altgrad_status altgrad_table_list(void *list, int64_t count, int32_t written,
                                   uint8_t *kinds, int64_t *numels,
                                   uint64_t *pointers, int32_t *taken) {
   return guarded([&] {
-    constexpr int64_t ahead = 8;
-    *taken = 0;
-    Handle first = handleIn(python().item(list, 0));
-    for (int64_t i = 0; i < count; ++i) {
-      if (i + ahead < count)
-        fetchObject(handleIn(python().item(list, intptr_t(i + ahead))));
-      if (keysOf(first) == 0 ||
-          !read(handleIn(python().item(list, intptr_t(i))), first, written,
-                {kinds + i, numels + i, pointers + i}))
-        return;
-    }
-    *taken = !written || areApart({kinds, numels, pointers}, count);
+    auto at = [&](int64_t i) { return handleIn(python().item(list, i)); };
+    *taken = readAll(at, count, written, {kinds, numels, pointers});
+  });
+}
+
+altgrad_status altgrad_table_tensors(const AtenTensorHandle *tensors,
+                                     int64_t count, int32_t written,
+                                     uint8_t *kinds, int64_t *numels,
+                                     uint64_t *pointers, int32_t *taken) {
+  return guarded([&] {
+    auto at = [&](int64_t i) { return tensors[i]; };
+    *taken = readAll(at, count, written, {kinds, numels, pointers});
   });
 }
 

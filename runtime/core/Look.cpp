@@ -66,16 +66,6 @@ bool Table::reads(int64_t row, const Seen &param, Handle grad) const {
   return true;
 }
 
-// The gradient of a row, from a list of Python or where autograd keeps it.
-static Handle gradientOf(void *list, int64_t row, Handle param) {
-  if (!list)
-    return gradientIn(param);
-  void *item = python().item(list, intptr_t(row));
-  if (!item)
-    throw Refusal(ALTGRAD_INVALID, "a list of gradients is too short");
-  return handleIn(item);
-}
-
 void Table::lookAt(const SetRows &set, int64_t row, Part &part) {
   const Seen *first = &paramOf(set, row);
   const Handle grad = now[size_t(row)];
@@ -135,7 +125,8 @@ void Table::look(const SetRows &set, int64_t begin, int64_t end, Part &part) {
       fetchAutograd(paramOf(set, row).handle);
     });
     rows(head - 3 * block, [&](int64_t row) {
-      now[size_t(row)] = gradientOf(part.list, row, paramOf(set, row).handle);
+      now[size_t(row)] = part.given ? part.given[row]
+                                    : gradientIn(paramOf(set, row).handle);
       gradient(row, fetchObject);
     });
     rows(head - 4 * block, [&](int64_t row) { gradient(row, fetchStorage); });
@@ -143,12 +134,12 @@ void Table::look(const SetRows &set, int64_t begin, int64_t end, Part &part) {
   }
 }
 
-int32_t Table::look(void *list, bool trusted) {
+int32_t Table::look(const Handle *given, bool trusted) {
   letGo();
-  const bool others = !list && std::any_of(idle.begin(), idle.end(), gradientIn);
+  const bool others = !given && std::any_of(idle.begin(), idle.end(), gradientIn);
   std::atomic<bool> stale = false, odd = false, anyMoved = moved;
   int32_t failed = onThreads(rows(), [&](int64_t begin, int64_t end) {
-    Part part{list, trusted};
+    Part part{given, trusted};
     for (const SetRows &set : sets)
       if (int64_t first = std::max(begin, set.first),
           last = std::min(end, set.last);

@@ -1,4 +1,4 @@
-// What Python says of itself.
+// What Python says of itself, and where torch's objects keep what is read of them.
 #ifndef ALTGRAD_CORE_PYTHON_H
 #define ALTGRAD_CORE_PYTHON_H
 
@@ -8,6 +8,7 @@
 namespace altgrad::core {
 
 altgrad_table_python &python();
+altgrad_table_objects &objects();
 
 // The tensor of an object; null for None.
 inline Handle handleIn(const void *object) {
@@ -24,16 +25,16 @@ template <typename Word> Word wordAt(const void *object, int64_t place) {
 // Say the device, the layout, and whether a tensor is a negative view, zeros
 // without memory or a wrapper. 0: they are not known.
 inline uint64_t keysOf(Handle tensor) {
-  return python().keys < 0
+  return objects().keys < 0
              ? 0
-             : wordAt<uint64_t>(objectOf(tensor), python().keys);
+             : wordAt<uint64_t>(objectOf(tensor), objects().keys);
 }
 
 // The gradient that autograd keeps; null for none.
 inline Handle gradientIn(Handle param) {
-  auto kept = wordAt<uintptr_t>(objectOf(param), python().autograd);
-  auto *place = reinterpret_cast<void *>(kept + uintptr_t(python().gradient));
-  return !kept || wordAt<const void *>(place, 0) == python().nothing
+  auto kept = wordAt<uintptr_t>(objectOf(param), objects().autograd);
+  auto *place = reinterpret_cast<void *>(kept + uintptr_t(objects().gradient));
+  return !kept || wordAt<const void *>(place, 0) == objects().nothing
              ? nullptr
              : reinterpret_cast<Handle>(place);
 }
@@ -41,14 +42,14 @@ inline Handle gradientIn(Handle param) {
 // The counter of a tensor's version; null where it has none, as an inference
 // tensor, and where torch's objects are not known.
 inline void *counterOf(Handle tensor) {
-  return python().counter < 0
+  return objects().counter < 0
              ? nullptr
-             : wordAt<void *>(objectOf(tensor), python().counter);
+             : wordAt<void *>(objectOf(tensor), objects().counter);
 }
 inline void raiseVersion(void *counter) {
   if (counter)
     __atomic_fetch_add(reinterpret_cast<uint32_t *>(
-                           uintptr_t(counter) + uintptr_t(python().version)),
+                           uintptr_t(counter) + uintptr_t(objects().version)),
                        1, __ATOMIC_RELAXED);
 }
 

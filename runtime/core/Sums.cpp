@@ -19,7 +19,7 @@ void Table::countChunks() {
 bool Table::sum(int64_t row, Handle grad) {
   const SetRows &set = setOf(row);
   summedData[size_t(row)] = nullptr;
-  if (!hasRun || !onHost || set.sum < 0 || !takesPart[size_t(row)])
+  if (!hasRun || !sums() || !takesPart[size_t(row)])
     return false;
   const Seen &param = paramOf(set, row);
   if (!isSame(param) || !reads(row, param, grad) ||

@@ -115,7 +115,7 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given,
   takesPart = present_;
   // A negative view is a parameter like others, but no plain gradient.
   if (!seen.empty())
-    keys = keysOf(seen[0].handle) & ~python().negative;
+    keys = keysOf(seen[0].handle) & ~objects().negative;
 }
 
 void Table::arrange(int64_t row, const int64_t *strides) {

@@ -48,11 +48,13 @@ public:
   void watch(const Handle *handles, int64_t count) {
     idle.assign(handles, handles + count);
   }
-  int32_t look(void *list, bool trusted);
+  int32_t look(const Handle *given, bool trusted);
+  const void *const *gradients() const { return grads.data(); }
   const uint8_t *present() const { return present_.data(); }
   int64_t rows() const { return int64_t(rows_.size()); }
 
   void run(const uint8_t *summed, int64_t last, void *stream);
+  bool sums() const { return onHost && !sets.empty() && sets[0].sum >= 0; }
   bool sum(int64_t row, Handle grad);
   void count(int64_t counts[2]) const {
     counts[0] = counted[0], counts[1] = counted[1];
@@ -67,7 +69,7 @@ private:
   };
   // What one thread has found.
   struct Part {
-    void *list;
+    const Handle *given;
     bool trusted;
     bool stale = false, odd = false, moved = false;
   };

@@ -1,5 +1,5 @@
 // The tensors of a step as torch has them, behind one C interface for every torch from 2.10 on.
-// Python reaches it by ctypes.
+// Python reaches it by ctypes; an at::Tensor of C++ is what an AtenTensorHandle points to.
 //
 // A function returns an altgrad_status unless it says otherwise, and altgrad_table_error() then
 // has a sentence. Use each table in one thread at a time.
@@ -58,12 +58,15 @@ ALTGRAD_API void altgrad_table_watch(altgrad_table *table,
                                      int64_t count);
 
 // Looks whether every tensor is as it was bound, binds the gradients of the next step and keeps them
-// until it has run. Changes no tensor. `list` is NULL for the gradients that autograd keeps, or a list
-// of Python with a tensor or None for each row. A gradient that is a negative view, a wrapper or
-// otherwise no plain memory is odd, unless `trusted` says that somebody has seen to that. The caller
-// holds Python's lock.
-ALTGRAD_API altgrad_status altgrad_table_look(altgrad_table *table, void *list,
-                                              int32_t trusted, int32_t *found);
+// until it has run. Changes no tensor. `given` is NULL for the gradients that autograd keeps, or has one
+// or NULL for each row. A gradient that is a negative view, a wrapper or otherwise no plain memory is
+// odd, unless `trusted` says that somebody has seen to that. The caller holds Python's lock where there
+// is one.
+ALTGRAD_API altgrad_status
+altgrad_table_look(altgrad_table *table, const AtenTensorHandle *given,
+                   int32_t trusted, int32_t *found);
+// Where the gradient of each row lies; NULL without one. Valid until the next look.
+ALTGRAD_API const void *const *altgrad_table_gradients(const altgrad_table *table);
 // One byte for each row: whether it takes part in the next step. Valid until the next look.
 ALTGRAD_API const uint8_t *altgrad_table_present(const altgrad_table *table);
 
@@ -74,6 +77,8 @@ ALTGRAD_API altgrad_status altgrad_table_run(altgrad_table *table,
                                              const uint8_t *summed,
                                              int64_t last, void *stream);
 
+// Whether the steps of this plan and device begin with a sweep that reads gradients alone: 1 or 0.
+ALTGRAD_API int32_t altgrad_table_sums(const altgrad_table *table);
 // Does at once what the first sweep of the next step does for a row, if it can: *done says so.
 ALTGRAD_API altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row,
                                              AtenTensorHandle grad,
@@ -87,20 +92,28 @@ typedef struct altgrad_table_python {
   int32_t (*next)(void *, intptr_t *, void **, void **); // PyDict_Next
   void *(*item)(void *, intptr_t);                       // PyList_GetItem
   const void *none;
-  // Where things lie, in bytes; -1: not known.
-  int64_t inside;   // torch's tensor in a tensor's object
-  int64_t keys;     // the dispatch keys in torch's object
+  int64_t inside; // where a tensor's object has torch's tensor, in bytes
+} altgrad_table_python;
+ALTGRAD_API void altgrad_table_set_python(const altgrad_table_python *python);
+
+// Where torch's objects keep what is read of them, in bytes; -1: not known.
+typedef struct altgrad_table_objects {
+  int64_t keys;      // the dispatch keys
   uint64_t negative; // the key of negative views
   int64_t counter, version;   // the pointer to a version's counter there, and the count behind it
   int64_t autograd, gradient; // the pointer to what autograd keeps, and the gradient behind it
   const void *nothing;        // what is there without a gradient
-} altgrad_table_python;
-ALTGRAD_API void altgrad_table_set_python(const altgrad_table_python *python);
+} altgrad_table_objects;
+ALTGRAD_API void altgrad_table_set_objects(const altgrad_table_objects *objects);
 
-// Reads the first `count` tensors of a list of Python: of each the place of its dtype among float32,
-// bfloat16 and float16, its elements and where they begin. *taken is 0 unless each is one run of
-// elements, in plain memory as that of the first is, all are on one device, within their storages
-// and, if they are to be `written`, apart. The caller holds Python's lock, here and below.
+// Reads `count` tensors: of each the place of its dtype among float32, bfloat16 and float16, its
+// elements and where they begin. *taken is 0 unless each is one run of elements, in plain memory as
+// that of the first is, all are on one device, within their storages and, if they are to be
+// `written`, apart.
+ALTGRAD_API altgrad_status altgrad_table_tensors(
+    const AtenTensorHandle *tensors, int64_t count, int32_t written,
+    uint8_t *kinds, int64_t *numels, uint64_t *pointers, int32_t *taken);
+// The same of the first tensors of a list of Python. The caller holds Python's lock, here and below.
 ALTGRAD_API altgrad_status altgrad_table_list(void *list, int64_t count,
                                               int32_t written, uint8_t *kinds,
                                               int64_t *numels,

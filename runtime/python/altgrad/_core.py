@@ -35,6 +35,7 @@ _FUNCTIONS = {
     "altgrad_table_free": (None, c_void_p),
     "altgrad_table_present": (c_void_p, c_void_p),
     "altgrad_table_set_python": (None, c_void_p),
+    "altgrad_table_set_objects": (None, c_void_p),
     "altgrad_table_watch": (None, c_void_p, c_void_p, c_int64),
     "altgrad_table_same_lists": (c_int32, c_void_p, c_void_p, c_int64, c_void_p),
     "altgrad_table_counts": (None, c_void_p, c_void_p),
@@ -77,17 +78,23 @@ def tell(loaded, **known):
     def of(name):
         return known.get(name) or getattr(_objects, name)()
     functions = ctypes.pythonapi.PyDict_Next, ctypes.pythonapi.PyList_GetItem
-    loaded.told = _Python(*[ctypes.cast(function, c_void_p) for function in functions], id(None), of("inside"),
-                          *of("keys"), *of("version"), *of("gradient"))
-    loaded.altgrad_table_set_python(ctypes.byref(loaded.told))
+    python = _Python(*[ctypes.cast(function, c_void_p) for function in functions], id(None), of("inside"))
+    loaded.altgrad_table_set_python(ctypes.byref(python))
+    loaded.told = _Objects(*of("keys"), *of("version"), *of("gradient"))
+    loaded.altgrad_table_set_objects(ctypes.byref(loaded.told))
 
 
 class _Python(ctypes.Structure):
     """altgrad_table_python."""
 
-    _fields_ = [("next", c_void_p), ("item", c_void_p), ("none", c_void_p), ("inside", c_int64), ("keys", c_int64),
-                ("negative", c_uint64), ("counter", c_int64), ("version", c_int64), ("autograd", c_int64),
-                ("gradient", c_int64), ("nothing", c_void_p)]
+    _fields_ = [("next", c_void_p), ("item", c_void_p), ("none", c_void_p), ("inside", c_int64)]
+
+
+class _Objects(ctypes.Structure):
+    """altgrad_table_objects."""
+
+    _fields_ = [("keys", c_int64), ("negative", c_uint64), ("counter", c_int64), ("version", c_int64),
+                ("autograd", c_int64), ("gradient", c_int64), ("nothing", c_void_p)]
 
 
 def knows():

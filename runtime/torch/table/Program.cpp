@@ -58,11 +58,6 @@ template <typename Info> [[noreturn]] void refuse(const Info &info) {
 
 } // namespace
 
-void altgrad::optim::check(altgrad_status status) {
-  if (status != ALTGRAD_OK)
-    throw Refusal(status, altgrad_last_error());
-}
-
 std::string altgrad::optim::formatOf(ScalarType type) {
   for (const Format &format : formats)
     if (format.type == type)
@@ -189,26 +184,6 @@ void Program::readScalars() {
   }
 }
 
-void Program::findSums() {
-  sums.assign(sets.size(), -1);
-  size_t found = 0;
-  for (int64_t i = 0; i < altgrad_phase_count(bundle.get()); ++i) {
-    altgrad_phase_info info{};
-    info.size = sizeof info;
-    check(altgrad_phase_at(bundle.get(), i, &info));
-    if (info.kind == ALTGRAD_SCALARS && found == 0)
-      continue;
-    size_t set = size_t(std::max(info.set, 0));
-    if (info.kind != ALTGRAD_SWEEP || info.written != 0 || sums[set] >= 0 ||
-        info.read != double(c10::elementSize(sets[set].grad->type)))
-      break;
-    sums[set] = i;
-    ++found;
-  }
-  if (found != sets.size())
-    sums.clear();
-}
-
 Program::Program(std::shared_ptr<altgrad_bundle> given)
     : bundle(std::move(given)) {
   sets.resize(size_t(altgrad_set_count(bundle.get())));
@@ -232,7 +207,6 @@ Program::Program(std::shared_ptr<altgrad_bundle> given)
     }
     exchanges.push_back(std::move(exchange));
   }
-  findSums();
 }
 
 const char *altgrad::optim::targetsFor(bool onHost) {

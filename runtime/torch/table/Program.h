@@ -3,10 +3,9 @@
 #ifndef ALTGRAD_TORCH_PROGRAM_H
 #define ALTGRAD_TORCH_PROGRAM_H
 
-#include "altgrad/altgrad.h"
+#include "tensors/Errors.h"
 
 #include <c10/core/ScalarType.h>
-#include <c10/util/Exception.h>
 
 #include <memory>
 #include <optional>
@@ -72,28 +71,11 @@ struct Program {
   bool units; // gradients are clipped by units of their parameters
   std::vector<Scalar> singles; // of the whole step
   std::vector<Exchange> exchanges;
-  // Of each set, side by side, the sweep that comes before whatever depends on
-  // it and reads gradients alone; none where a set has no such.
-  std::vector<int64_t> sums;
 
 private:
-  void findSums();
   void readStreams();
   void readScalars();
 };
-
-// What the runtime refuses, in its own words.
-struct Refusal : c10::Error {
-  Refusal(altgrad_status status, const std::string &words)
-      : c10::Error({__func__, __FILE__, uint32_t(__LINE__)},
-                   "altgrad: " + words),
-        status(status), words(words) {}
-  altgrad_status status;
-  std::string words;
-};
-
-// Throws a Refusal when `status` is not ALTGRAD_OK.
-void check(altgrad_status status);
 
 // Asks for the CPU's code, or for that of GPUs, in the word that stock bundles
 // are built with.

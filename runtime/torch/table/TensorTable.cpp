@@ -3,6 +3,7 @@
 #include "tensors/Checks.h"
 #include "tensors/Threads.h"
 #include "tensors/Lasting.h"
+#include "tensors/Objects.h"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -23,6 +24,7 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
       where(where), rows_(std::move(rows)), idle(std::move(idle)),
       written(std::move(written)) {
   c10::OptionalDeviceGuard guard(where.device());
+  tellObjects();
   altgrad_plan *handle = where.makePlan(program_->bundle.get());
   plan.reset(handle);
   check(altgrad_set_parallel_for(handle, runOnThreads));
@@ -45,7 +47,38 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
   bindStatistics();
   check(altgrad_workspace(handle, &bytes));
   workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
+  makeTable(tensors);
   check(keepInGraphs(handle, this));
+}
+
+// Has the library remember the tensors.
+void TensorTable::makeTable(const std::vector<altgrad_tensor> &tensors) {
+  auto handlesOf = [](const std::vector<const Tensor *> &tensors) {
+    std::vector<AtenTensorHandle> handles;
+    for (const Tensor *tensor : tensors)
+      handles.push_back(handleOf(*tensor));
+    return handles;
+  };
+  std::vector<int32_t> types;
+  for (const Row &row : rows_)
+    types.push_back(
+        int32_t(program_->sets[size_t(row.set)].grad->type));
+  std::vector<int64_t> widths;
+  for (const SetRows &set : sets)
+    widths.push_back(int64_t(set.width));
+  altgrad_table *made = nullptr;
+  check(altgrad_table_create(program_->bundle.get(), plan.get(),
+                             tensors.data(), types.data(),
+                             int64_t(tensors.size()), handlesOf(seen).data(),
+                             widths.data(), &made),
+        altgrad_table_error);
+  table.reset(made);
+  check(altgrad_table_use(made, workspace->get(), bytes, where.isHost()),
+        altgrad_table_error);
+  for (auto &[row, copy] : staged)
+    check(altgrad_table_arrange(made, row, copy.strides().data()),
+          altgrad_table_error);
+  altgrad_table_watch(made, handlesOf(idle).data(), int64_t(idle.size()));
 }
 
 void TensorTable::addOwn(Owned &owned) const {
@@ -59,54 +92,42 @@ void TensorTable::addOwn(Owned &owned) const {
 
 void TensorTable::addTo(Owned &owned) const {
   addOwn(owned);
-  for (const Seen &tensor : seen)
-    owned.add(*tensor.handle);
-  for (const std::vector<Tensor> *all : {&taken, &copies})
-    for (const Tensor &tensor : *all)
-      owned.add(tensor);
+  for (const Tensor *tensor : seen)
+    owned.add(*tensor);
+  for (const Row &row : rows_)
+    owned.add(row.param->grad());
+  for (const Tensor &copy : copies)
+    owned.add(copy);
 }
 
 void TensorTable::remember() {
-  sets.resize(program_->sets.size());
   int64_t row = 0;
-  for (size_t index = 0; index < sets.size(); ++index) {
-    SetRows &set = sets[index];
+  for (size_t index = 0; index < program_->sets.size(); ++index) {
     const Set &described = program_->sets[index];
-    set.first = row;
-    set.firstSeen = seen.size();
-    set.width = 1 + described.kept.size() + (described.step ? 1 : 0);
-    set.gradType = c10::scalarTypeToTypeMeta(described.grad->type);
-    for (size_t i = 0; i < described.kept.size(); ++i)
-      if (described.kept[i].role == ALTGRAD_ROLE_MASTER)
-        set.master = int(i);
+    SetRows set{row, row, seen.size(),
+                1 + described.kept.size() + (described.step ? 1 : 0)};
     for (; row < int64_t(rows_.size()) && rows_[size_t(row)].set == int(index);
-         ++row) {
+         set.last = ++row) {
       const Row &given = rows_[size_t(row)];
       const Tensor &param = *given.param;
       if (!param.is_non_overlapping_and_dense() || param.is_neg())
         staged.emplace(row, at::empty_like(param));
-      seen.push_back(shapes.add(param));
-      for (const Tensor *kept : given.kept)
-        seen.push_back(shapes.add(*kept));
+      seen.push_back(&param);
+      seen.insert(seen.end(), given.kept.begin(), given.kept.end());
       if (described.step)
-        seen.push_back(shapes.add(*given.count));
-      for (size_t i = seen.size() - set.width; i < seen.size(); ++i)
-        checkExtent(*seen[i].handle);
+        seen.push_back(given.count);
+      for (size_t i = 0; i < described.kept.size(); ++i)
+        if (described.kept[i].role == ALTGRAD_ROLE_MASTER)
+          masters.push_back({row, given.kept[i], -1});
     }
-    set.last = row;
+    sets.push_back(set);
   }
-  for (const Seen &tensor : seen)
-    inference |= tensor.tensor->is_inference();
+  for (const Tensor *tensor : seen) {
+    checkExtent(*tensor);
+    inference |= tensor->is_inference();
+  }
   grads.assign(rows_.size(), nullptr);
-  versions.assign(rows_.size(), -1);
-  edited.assign(rows_.size(), 0);
-  taken.resize(rows_.size());
-  present.assign(rows_.size(), 1);
-  takesPart = present;
-  // A negative view is a parameter like others, but no plain gradient.
-  if (!rows_.empty())
-    gradKeys =
-        rows_[0].param->key_set().remove(c10::DispatchKey::Negative).raw_repr();
+  takesPart.assign(rows_.size(), 1);
 }
 
 void TensorTable::bindTensors() {
@@ -119,7 +140,8 @@ void TensorTable::bindTensors() {
       pointers.clear();
       for (int64_t row = set.first; row < set.last; ++row)
         pointers.push_back(
-            const_cast<void *>((&paramOf(set, row))[place].data));
+            seen[set.firstSeen + size_t(row - set.first) * set.width + place]
+                ->mutable_data_ptr());
     };
     auto bind = [&](const Stream &stream) {
       auto call = stream.block ? altgrad_bind_stream : altgrad_bind_scalar;

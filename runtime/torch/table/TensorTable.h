@@ -2,10 +2,9 @@
 #ifndef ALTGRAD_TORCH_TENSORTABLE_H
 #define ALTGRAD_TORCH_TENSORTABLE_H
 
-#include "core/ChunkWords.h"
+#include "core/table.h"
 #include "table/Program.h"
 #include "tensors/Ranges.h"
-#include "tensors/Seen.h"
 #include "table/Values.h"
 
 #include <map>
@@ -69,7 +68,7 @@ public:
   bool advance(std::vector<Share> *words);
 
   // Whether sum() can do anything for the steps of this program and device.
-  bool sums() const { return where.isHost() && !program_->sums.empty(); }
+  bool sums() const { return altgrad_table_sums(table.get()); }
   bool isOnHost() const { return where.isHost(); }
   // Does at once what the first sweep of a step does for this row, whose
   // gradient was just made: the next step takes it if the gradient and the loss
@@ -78,7 +77,7 @@ public:
   void sum(int64_t row);
   // How many rows the last step took so, and how many it did not because
   // their gradients were changed.
-  std::pair<int64_t, int64_t> summedRows() const { return counted; }
+  std::pair<int64_t, int64_t> summedRows() const;
 
   // What the step reads and says, beside its tensors.
   Values values;
@@ -99,50 +98,36 @@ private:
   // That of it which is the table's own.
   void addOwn(Owned &owned) const;
   struct SetRows {
-    int64_t first = 0, last = 0;
-    size_t firstSeen = 0, width = 0; // entries of `seen` for a row
-    int master = -1;                 // place in Row::kept
-    caffe2::TypeMeta gradType;
+    int64_t first, last;
+    size_t firstSeen, width; // entries of `seen` for a row
   };
-  static const char odd; // see Look.cpp
-  struct Part;           // of the rows, that one thread looks at
   // Which gradient was summed. The weak reference keeps its address from
   // others.
   struct Summed {
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> grad;
-    const void *data;
     int64_t version;
+  };
+  struct Master {
+    int64_t row;
+    const at::Tensor *master;
+    int64_t version; // of the parameter after the last step; -1: not known
   };
 
   void remember();
   void bindTensors();
   void bindStatistics();
 
-  void look(const SetRows &set, int64_t begin, int64_t end, Part &part);
-  void lookAt(const SetRows &set, int64_t row, const at::Tensor &grad,
-              Part &part);
-  const void *plainGradient(const SetRows &set, const Seen &param,
-                            const c10::TensorImpl &grad) const;
-  bool takeOddGradients();
-  bool takeOdd(const SetRows &set, int64_t row);
-  bool areIdle() const;
-  void letGo();
+  void makeTable(const std::vector<altgrad_tensor> &tensors);
 
-  void bindGradients();
-  void bindPresent();
-  void raiseVersions(const SetRows &set, int64_t begin, int64_t end);
+  int32_t lookAt(const AtenTensorHandle *given);
+  bool copyOdd();
+  bool areApart();
+  void forgetAbsent();
   void takeEdits();
+  std::vector<uint8_t> areSummed();
   void runTo(int64_t phase);
-  bool isSummed(int64_t row) const;
-  void runSums();
-  void sweep(size_t set, int64_t first, int64_t last);
-  core::ChunkWords chunkWords() const;
-  bool isUntouched(size_t set, int64_t row);
   void finish();
 
-  const Seen &paramOf(const SetRows &set, int64_t row) const {
-    return seen[set.firstSeen + size_t(row - set.first) * set.width];
-  }
   // The tensor in whose order the elements of a row are visited.
   const at::Tensor &orderOf(int64_t row) const {
     auto found = staged.find(row);
@@ -157,31 +142,23 @@ private:
   std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
       nullptr, altgrad_plan_free};
 
-  std::vector<SetRows> sets;
-  std::vector<Seen> seen; // parameter, what is kept, count; row by row
-  Shapes shapes;
-  std::vector<const void *> grads;      // a row each
-  uint64_t gradKeys = 0;                // of a plain gradient
-  std::vector<at::Tensor> taken;        // whose memory it is
-  std::vector<at::Tensor> copies;       // of gradients that lie otherwise
-  std::map<int64_t, at::Tensor> staged; // dense copies of parameters
-  std::vector<int64_t> versions; // of parameters with a master; -1: not known
-  std::vector<char> edited;
-  bool moved = true;      // a gradient is not where it was bound
-  std::vector<uint8_t> present;  // whether a row has a gradient in this step
-  std::vector<uint8_t> takesPart; // as it was bound
-  bool inference = false; // a tensor without a version counter is written
+  std::unique_ptr<altgrad_table, void (*)(altgrad_table *)> table{
+      nullptr, altgrad_table_free};
 
+  std::vector<SetRows> sets;
+  std::vector<const at::Tensor *> seen; // parameter, what is kept, count
+  std::vector<const void *> grads;      // a row each, that lie apart
+  std::vector<at::Tensor> copies;       // all gradients, where one lies otherwise
+  std::map<int64_t, at::Tensor> staged; // dense copies of parameters
+  std::vector<Master> masters;
+  std::vector<uint8_t> takesPart; // whether a row has a gradient in this step
+  bool inference = false; // a tensor without a version counter is written
   std::vector<std::optional<Summed>> summed; // a row each, or none at all
-  std::vector<int64_t> firstChunks;          // of each row, and the end
-  std::pair<int64_t, int64_t> counted{0, 0};
-  bool hasRun = false;
 
   std::map<std::string, at::Tensor> statistics_;
   Where::Memory workspace;
   uint64_t bytes = 0;
   size_t nextExchange = 0;
-  int64_t nextPhase = 0;
 };
 
 } // namespace altgrad::optim

@@ -15,7 +15,7 @@ constexpr const char *listFormats[] = {"f32", "bf16", "f16"};
 
 // Of each tensor its format, its elements and where they begin.
 struct Listed {
-  std::string kinds;
+  std::vector<uint8_t> kinds;
   std::vector<int64_t> numels;
   std::vector<uint64_t> pointers;
 };

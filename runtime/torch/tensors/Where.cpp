@@ -1,6 +1,6 @@
 // Asks c10 about devices.
 #include "tensors/Where.h"
-#include "table/Program.h"
+#include "tensors/Errors.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/from_blob.h>

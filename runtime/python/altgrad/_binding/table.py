@@ -205,7 +205,8 @@ class TensorTable:
     def _look_at(self, grads, trusted=False):
         """What the library says of gradients; None: of those that the parameters have."""
         found = ctypes.c_int32()
-        core().altgrad_table_look(self._handle, grads and id(grads), trusted, ctypes.byref(found))
+        given = grads and array("Q", [0 if grad is None else handle_of(grad) for grad in grads])
+        core().altgrad_table_look(self._handle, given and _begin(given), trusted, ctypes.byref(found))
         return found.value
 
     @torch.no_grad()
