@@ -1,4 +1,4 @@
-// Optimizers for LibTorch that run compiled kernels: AdamW, and any rule.
+// Optimizers for LibTorch that run compiled kernels: every stock class, and any rule.
 // runtime/torch/Guide.md has complete programs.
 //
 //   altgrad::optim::AdamW optimizer(model->parameters(), AdamWOptions(1e-3));
@@ -14,8 +14,12 @@
 
 #include "altgrad/rule_spec.h"
 
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/optimizer.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
 
 #include <functional>
 #include <memory>
@@ -68,8 +72,9 @@ public:
   // The tensor with this name, or an undefined tensor.
   const at::Tensor &tensor(const std::string &name) const;
   RuleParamState &tensor(const std::string &name, at::Tensor value);
-  // Says which of the tensors is the step count.
+  // Which of the tensors is the step count. A file has a 0 where it is named and not there.
   RuleParamState &count(const std::string &name);
+  const std::string &count() const { return count_; }
   const std::map<std::string, at::Tensor> &tensors() const { return tensors_; }
   // A number that changes with every change of any state in the process.
   static uint64_t edits();
@@ -159,17 +164,21 @@ private:
   std::unique_ptr<Binding> binding;
 };
 
-using AdamWOptions = torch::optim::AdamWOptions;
+using torch::optim::AdagradOptions;
+using torch::optim::AdamOptions;
+using torch::optim::AdamWOptions;
+using torch::optim::RMSpropOptions;
+using torch::optim::SGDOptions;
 
-// Takes the place of torch::optim::AdamW: it has the same options, and reads and writes the
-// same files.
-class AdamW : public RuleOptimizer {
+// Takes the place of the class of torch::optim with these options: it reads and writes the same
+// files. `spec` may leave out the rule.
+template <typename Options> class OfTorch : public RuleOptimizer {
 public:
-  explicit AdamW(
+  explicit OfTorch(
       const std::vector<torch::optim::OptimizerParamGroup> &param_groups,
-      AdamWOptions defaults = {}, RuleSpec spec = "adamw");
-  explicit AdamW(std::vector<at::Tensor> params, AdamWOptions defaults = {},
-                 RuleSpec spec = "adamw");
+      Options defaults = {}, RuleSpec spec = {});
+  explicit OfTorch(std::vector<at::Tensor> params, Options defaults = {},
+                   RuleSpec spec = {});
 
   void save(torch::serialize::OutputArchive &archive) const override;
   void load(torch::serialize::InputArchive &archive) override;
@@ -182,6 +191,59 @@ protected:
   void addMark(const torch::optim::OptimizerOptions &options,
                std::vector<uint64_t> &words) const override;
 };
+
+// Sums begin with 0: another initial_accumulator_value is refused.
+using Adagrad = OfTorch<AdagradOptions>;
+using Adam = OfTorch<AdamOptions>;
+using AdamW = OfTorch<AdamWOptions>;
+using RMSprop = OfTorch<RMSpropOptions>;
+using SGD = OfTorch<SGDOptions>;
+
+// Puts the rule, the storage and the names of states of a stock class where `spec` has none.
+RuleSpec stock(const char *name, RuleSpec spec);
+
+// A stock class of the Python package: (parameters or groups, options, RuleSpec).
+#define ALTGRAD_STOCK(NAME, BASE, OPTIONS, FIRST, SECOND)                        \
+  class NAME : public BASE {                                                     \
+  public:                                                                        \
+    explicit NAME(                                                               \
+        const std::vector<torch::optim::OptimizerParamGroup> &param_groups,      \
+        OPTIONS defaults = {}, RuleSpec given = {})                              \
+        : NAME(param_groups, stock(#NAME, std::move(given)), defaults, 0) {}     \
+    explicit NAME(const std::vector<at::Tensor> &params, OPTIONS defaults = {},  \
+                  RuleSpec given = {})                                           \
+        : NAME(params, stock(#NAME, std::move(given)), defaults, 0) {}           \
+                                                                                 \
+  private:                                                                       \
+    template <typename Params>                                                   \
+    NAME(const Params &params, RuleSpec spec, OPTIONS defaults, int)             \
+        : BASE(params, FIRST, SECOND) {}                                         \
+  }
+// Options by the rule's names; states by the names that the Python classes give them.
+#define ALTGRAD_OF_RULE(NAME)                                                    \
+  ALTGRAD_STOCK(NAME, RuleOptimizer, RuleOptions, spec, defaults)
+// AdamW and Adam with narrow states.
+#define ALTGRAD_NARROW(NAME, BASE, OPTIONS)                                      \
+  ALTGRAD_STOCK(NAME, BASE, OPTIONS, defaults, spec)
+
+ALTGRAD_OF_RULE(ADOPT);
+ALTGRAD_OF_RULE(AdEMAMix);
+ALTGRAD_OF_RULE(GridOptim);
+ALTGRAD_OF_RULE(LAMB);
+ALTGRAD_OF_RULE(Lion);
+ALTGRAD_OF_RULE(Lion8bit);
+ALTGRAD_OF_RULE(LionFp8);
+ALTGRAD_OF_RULE(ManifoldAdamW);
+ALTGRAD_OF_RULE(Muon); // of matrices on the CPU
+ALTGRAD_NARROW(Adam4bit, Adam, AdamOptions);
+ALTGRAD_NARROW(Adam8bit, Adam, AdamOptions);
+ALTGRAD_NARROW(AdamFp8, Adam, AdamOptions);
+ALTGRAD_NARROW(AdamW4bit, AdamW, AdamWOptions);
+ALTGRAD_NARROW(AdamW8bit, AdamW, AdamWOptions);
+ALTGRAD_NARROW(AdamWFp8, AdamW, AdamWOptions);
+#undef ALTGRAD_STOCK
+#undef ALTGRAD_OF_RULE
+#undef ALTGRAD_NARROW
 
 } // namespace altgrad::optim
 

@@ -185,13 +185,6 @@ GradientStep &GradientStep::of(const Listed &listed, at::Device device,
       });
 }
 
-GradientStep &GradientStep::of(const std::shared_ptr<const Program> &program,
-                               const Listed &listed, at::Device device) {
-  // A step keeps its program, so no other one has its address meanwhile.
-  return Kept::ofThread().get(std::to_string(uintptr_t(program.get())), listed,
-                              device, {}, [&] { return program; });
-}
-
 void GradientStep::bind(const Stream &stream, size_t set,
                         const Pointers &pointers) {
   std::vector<void *> own;

@@ -27,9 +27,6 @@ public:
                           const std::string &flags, bool copies,
                           const std::string &into = "",
                           const std::vector<int64_t> &rows = {});
-  // The same for a program that is there.
-  static GradientStep &of(const std::shared_ptr<const Program> &program,
-                          const Listed &listed, at::Device device);
 
   // What else each tensor has, by key: where results go, "copy" and its
   // scales, and what they are divided by, "grad_scale".

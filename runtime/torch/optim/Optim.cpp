@@ -1,6 +1,7 @@
 // The optimizers: what LibTorch asks of them, over a Binding.
 #include "altgrad/optim.h"
 #include "optim/Binding.h"
+#include "optim/OptionsOf.h"
 
 #include <ATen/ops/zeros.h>
 #include <torch/optim/serialize.h>
@@ -17,18 +18,6 @@ using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamGroup;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
-
-// Those of a group, which add_param_group does not look at.
-template <typename Options>
-static const Options &as(const OptimizerOptions &options) {
-  TORCH_CHECK(typeid(options) == typeid(Options) ||
-                  dynamic_cast<const Options *>(&options),
-              "altgrad: a group has ", c10::demangle(typeid(options).name()),
-              ", expected ", c10::demangle(typeid(Options).name()));
-  return static_cast<const Options &>(options);
-}
-
-//===-- Any rule -------------------------------------------------------------//
 
 RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups,
                              RuleSpec spec,
@@ -279,87 +268,4 @@ void RuleOptimizer::set_max_grad_norm(double norm) {
               "altgrad: this optimizer was made without max_grad_norm");
   checkBound(RuleSpec(binding->spec).max_grad_norm(norm));
   binding->spec.max_grad_norm(norm);
-}
-
-//===-- AdamW ----------------------------------------------------------------//
-
-namespace {
-
-// The names that torch gives to the states; the user's own come first.
-RuleSpec withTorchNames(RuleSpec spec) {
-  for (auto &[name, key] : RuleSpec::names_t{
-           {"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"vmax", "max_exp_avg_sq"}})
-    spec.state_names().emplace(name, key);
-  return spec;
-}
-
-void checkOptions(const AdamWOptions &options) {
-  auto [beta1, beta2] = options.betas();
-  TORCH_CHECK(options.lr() >= 0, "Invalid learning rate: ", options.lr());
-  TORCH_CHECK(options.eps() >= 0, "Invalid epsilon value: ", options.eps());
-  TORCH_CHECK(0 <= beta1 && beta1 < 1,
-              "Invalid beta parameter at index 0: ", beta1);
-  TORCH_CHECK(0 <= beta2 && beta2 < 1,
-              "Invalid beta parameter at index 1: ", beta2);
-  TORCH_CHECK(options.weight_decay() >= 0,
-              "Invalid weight_decay value: ", options.weight_decay());
-}
-
-} // namespace
-
-AdamW::AdamW(const std::vector<OptimizerParamGroup> &groups,
-             AdamWOptions defaults, RuleSpec spec)
-    : RuleOptimizer(groups, withTorchNames(std::move(spec)),
-                    std::make_unique<AdamWOptions>(defaults)) {
-  checkOptions(defaults);
-  for (const OptimizerParamGroup &group : param_groups_)
-    checkOptions(as<AdamWOptions>(group.options()));
-  prepare();
-}
-
-AdamW::AdamW(std::vector<Tensor> params, AdamWOptions defaults, RuleSpec spec)
-    : AdamW({OptimizerParamGroup(std::move(params))}, std::move(defaults),
-            std::move(spec)) {}
-
-std::optional<double> AdamW::hyperOf(const OptimizerOptions &given,
-                                     const std::string &name) const {
-  auto &options = as<AdamWOptions>(given);
-  if (name == "lr")
-    return options.lr();
-  if (name == "beta1")
-    return std::get<0>(options.betas());
-  if (name == "beta2")
-    return std::get<1>(options.betas());
-  if (name == "eps")
-    return options.eps();
-  if (name == "decay")
-    return options.weight_decay();
-  return std::nullopt;
-}
-
-std::string AdamW::optionsOf(const OptimizerOptions &options) const {
-  return as<AdamWOptions>(options).amsgrad() ? "amsgrad" : "";
-}
-
-void AdamW::addMark(const OptimizerOptions &given,
-                    std::vector<uint64_t> &words) const {
-  auto &options = as<AdamWOptions>(given);
-  auto [beta1, beta2] = options.betas();
-  for (double value : {options.lr(), beta1, beta2, options.eps(),
-                       options.weight_decay(), double(options.amsgrad())}) {
-    uint64_t word;
-    std::memcpy(&word, &value, sizeof word);
-    words.push_back(word);
-  }
-}
-
-void AdamW::save(OutputArchive &archive) const {
-  torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
-  saveShared(archive);
-}
-
-void AdamW::load(InputArchive &archive) {
-  loadWhole(archive, [&] {
-    torch::optim::serialize<RuleParamState, AdamWOptions>(archive, *this);
-  });
 }

@@ -103,6 +103,8 @@ void RuleParamState::serialize(OutputArchive &archive) const {
       archive.write(name, c10::IValue(value.item<int64_t>()));
     else if (value.defined())
       archive.write(name, c10::IValue(value));
+  if (!count_.empty() && !tensor(count_).defined())
+    archive.write(count_, c10::IValue(int64_t(0)));
 }
 
 void RuleParamState::serialize(InputArchive &archive) {

@@ -49,10 +49,9 @@ bool TensorTable::copyOdd() {
             program_->sets[size_t(rows_[row].set)].grad->type)
       return false;
     checkExtent(grad);
-    const Tensor &order = orderOf(int64_t(row));
-    if (!hasLayoutOf(order, grad))
+    if (!hasLayoutOf(param, grad))
       copies.back() =
-          at::empty_like(order, order.options().dtype(grad.dtype()))
+          at::empty_like(param, param.options().dtype(grad.dtype()))
               .copy_(grad);
   }
   return true;

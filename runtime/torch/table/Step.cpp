@@ -2,35 +2,17 @@
 #include "table/TensorTable.h"
 #include "tensors/Threads.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/where.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
-#include <cmath>
 
 using namespace altgrad::optim;
 using at::Tensor;
 
 static int64_t versionOf(const Tensor &tensor) {
   return tensor.is_inference() ? 0 : tensor._version();
-}
-
-// What the last steps have said of a row that is absent now is no longer so.
-void TensorTable::forgetAbsent() {
-  const uint8_t *present = altgrad_table_present(table.get());
-  if (std::equal(takesPart.begin(), takesPart.end(), present))
-    return;
-  takesPart.assign(present, present + takesPart.size());
-  if (statistics_.empty())
-    return;
-  Tensor absent = at::empty({int64_t(takesPart.size())}, at::kBool);
-  for (size_t row = 0; row < takesPart.size(); ++row)
-    absent.data_ptr<bool>()[row] = !takesPart[row];
-  absent = absent.to(where.device(), /*non_blocking=*/true);
-  for (auto &[key, memory] : statistics_)
-    memory.masked_fill_(absent, NAN);
 }
 
 // The same for any layout and device.
@@ -64,8 +46,7 @@ void TensorTable::takeEdits() {
     const char *format = param.scalar_type() == at::kBFloat16 ? "bf16"
                          : param.scalar_type() == at::kHalf   ? "f16"
                                                               : nullptr;
-    if (where.isHost() && format && !staged.count(of.row) &&
-        of.master->scalar_type() == at::kFloat)
+    if (where.isHost() && format && of.master->scalar_type() == at::kFloat)
       takeNatively(format, param, *of.master);
     else
       takeByTorch(param, *of.master, where.isHost());
@@ -81,12 +62,10 @@ void TensorTable::runTo(int64_t phase) {
 
 void TensorTable::begin() {
   c10::OptionalDeviceGuard guard(where.device());
-  forgetAbsent();
+  std::copy_n(altgrad_table_present(table.get()), takesPart.size(),
+              takesPart.begin());
   values.send(plan.get());
   takeEdits();
-  for (auto &[row, copy] : staged)
-    if (takesPart[size_t(row)])
-      copy.copy_(*rows_[size_t(row)].param);
   nextExchange = 0;
 }
 
@@ -115,9 +94,6 @@ void TensorTable::finish() {
     addOwn(own);
     own.record(where);
   }
-  for (auto &[row, copy] : staged)
-    if (takesPart[size_t(row)])
-      rows_[size_t(row)].param->copy_(copy);
   for (Master &of : masters)
     if (takesPart[size_t(of.row)])
       of.version = versionOf(*rows_[size_t(of.row)].param);

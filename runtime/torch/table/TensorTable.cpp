@@ -1,15 +1,13 @@
 // Binds tensors to a plan, once.
 #include "table/TensorTable.h"
 #include "tensors/Checks.h"
-#include "tensors/Threads.h"
 #include "tensors/Lasting.h"
+#include "tensors/Threads.h"
 #include "tensors/Objects.h"
 
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 
-#include <cmath>
 #include <tuple>
 
 using namespace altgrad::optim;
@@ -75,18 +73,13 @@ void TensorTable::makeTable(const std::vector<altgrad_tensor> &tensors) {
   table.reset(made);
   check(altgrad_table_use(made, workspace->get(), bytes, where.isHost()),
         altgrad_table_error);
-  for (auto &[row, copy] : staged)
-    check(altgrad_table_arrange(made, row, copy.strides().data()),
-          altgrad_table_error);
   altgrad_table_watch(made, handlesOf(idle).data(), int64_t(idle.size()));
 }
 
 void TensorTable::addOwn(Owned &owned) const {
   values.addTo(owned);
   owned.add(workspace);
-  for (const auto &[row, copy] : staged)
-    owned.add(copy);
-  for (const auto &[key, memory] : statistics_)
+  for (const Tensor &memory : statistics)
     owned.add(memory);
 }
 
@@ -109,10 +102,7 @@ void TensorTable::remember() {
     for (; row < int64_t(rows_.size()) && rows_[size_t(row)].set == int(index);
          set.last = ++row) {
       const Row &given = rows_[size_t(row)];
-      const Tensor &param = *given.param;
-      if (!param.is_non_overlapping_and_dense() || param.is_neg())
-        staged.emplace(row, at::empty_like(param));
-      seen.push_back(&param);
+      seen.push_back(given.param);
       seen.insert(seen.end(), given.kept.begin(), given.kept.end());
       if (described.step)
         seen.push_back(given.count);
@@ -149,9 +139,6 @@ void TensorTable::bindTensors() {
                  int64_t(pointers.size())));
     };
     pointersTo(0);
-    for (auto &[row, copy] : staged)
-      if (row >= set.first && row < set.last)
-        pointers[size_t(row - set.first)] = copy.mutable_data_ptr();
     bind(*described.param);
     for (size_t i = 0; i < described.kept.size(); ++i) {
       pointersTo(1 + i);
@@ -170,17 +157,13 @@ void TensorTable::bindStatistics() {
   auto as = at::TensorOptions().dtype(at::kFloat).device(where.device());
   for (size_t index = 0; index < sets.size(); ++index)
     for (const Scalar &scalar : program_->sets[index].statistics) {
-      auto [it, isNew] = statistics_.try_emplace(scalar.key);
-      if (isNew)
-        it->second = at::zeros({int64_t(rows_.size())}, as);
-      // Until a step says it.
-      it->second
-          .narrow(0, sets[index].first, sets[index].last - sets[index].first)
-          .fill_(NAN);
+      const int64_t count = sets[index].last - sets[index].first;
+      statistics.push_back(at::zeros({count}, as));
       std::vector<void *> pointers;
-      for (int64_t row = sets[index].first; row < sets[index].last; ++row)
-        pointers.push_back(static_cast<float *>(it->second.data_ptr()) + row);
+      for (int64_t row = 0; row < count; ++row)
+        pointers.push_back(
+            static_cast<float *>(statistics.back().data_ptr()) + row);
       check(altgrad_bind_scalar(plan.get(), scalar.name.c_str(),
-                                pointers.data(), int64_t(pointers.size())));
+                                pointers.data(), count));
     }
 }

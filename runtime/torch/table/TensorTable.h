@@ -7,7 +7,6 @@
 #include "tensors/Ranges.h"
 #include "table/Values.h"
 
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -33,9 +32,7 @@ struct Share {
   int32_t reduction; // of the C ABI
 };
 
-// States lie in memory as their parameter does, in the types of the program. A
-// parameter that is not dense is stepped in a dense copy, after whose order its
-// states and its gradient are arranged.
+// States lie in memory as their parameter does, in the types of the program.
 class TensorTable {
 public:
   // Rows come set by set and lie on one device; `groups` has the set of each
@@ -82,12 +79,6 @@ public:
   // What the step reads and says, beside its tensors.
   Values values;
 
-  // What the last step said of each row, f32, by keys; a step that was skipped
-  // leaves some of it.
-  const std::map<std::string, at::Tensor> &statistics() const {
-    return statistics_;
-  }
-
   // The memory that a run of now reads and writes.
   void addTo(Owned &owned) const;
 
@@ -115,24 +106,17 @@ private:
 
   void remember();
   void bindTensors();
-  void bindStatistics();
 
+  void bindStatistics();
   void makeTable(const std::vector<altgrad_tensor> &tensors);
 
   int32_t lookAt(const AtenTensorHandle *given);
   bool copyOdd();
   bool areApart();
-  void forgetAbsent();
   void takeEdits();
   std::vector<uint8_t> areSummed();
   void runTo(int64_t phase);
   void finish();
-
-  // The tensor in whose order the elements of a row are visited.
-  const at::Tensor &orderOf(int64_t row) const {
-    auto found = staged.find(row);
-    return found == staged.end() ? *rows_[size_t(row)].param : found->second;
-  }
 
   std::shared_ptr<const Program> program_;
   Where where;
@@ -149,13 +133,13 @@ private:
   std::vector<const at::Tensor *> seen; // parameter, what is kept, count
   std::vector<const void *> grads;      // a row each, that lie apart
   std::vector<at::Tensor> copies;       // all gradients, where one lies otherwise
-  std::map<int64_t, at::Tensor> staged; // dense copies of parameters
   std::vector<Master> masters;
   std::vector<uint8_t> takesPart; // whether a row has a gradient in this step
   bool inference = false; // a tensor without a version counter is written
   std::vector<std::optional<Summed>> summed; // a row each, or none at all
 
-  std::map<std::string, at::Tensor> statistics_;
+  // What the steps say of each row, as a rule of rungs does; nobody asks for it.
+  std::vector<at::Tensor> statistics;
   Where::Memory workspace;
   uint64_t bytes = 0;
   size_t nextExchange = 0;

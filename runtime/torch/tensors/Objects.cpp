@@ -52,6 +52,7 @@ void altgrad::optim::tellObjects() {
     objects.gradient = reinterpret_cast<const char *>(&param.grad()) - kept;
     objects.nothing = c10::UndefinedTensorImpl::singleton();
     altgrad_table_set_objects(&objects);
+    altgrad_set_gemm(nullptr, altgrad_table_multiply, nullptr);
     return true;
   }();
   (void)once;

@@ -1,0 +1,23 @@
+// The options of a group as those that an optimizer has.
+#ifndef ALTGRAD_TORCH_OPTIONSOF_H
+#define ALTGRAD_TORCH_OPTIONSOF_H
+
+#include <torch/optim/optimizer.h>
+
+#include <typeinfo>
+
+namespace altgrad::optim {
+
+// Throws for another class's, at which add_param_group does not look.
+template <typename Options>
+const Options &as(const torch::optim::OptimizerOptions &options) {
+  TORCH_CHECK(typeid(options) == typeid(Options) ||
+                  dynamic_cast<const Options *>(&options),
+              "altgrad: a group has ", c10::demangle(typeid(options).name()),
+              ", expected ", c10::demangle(typeid(Options).name()));
+  return static_cast<const Options &>(options);
+}
+
+} // namespace altgrad::optim
+
+#endif // ALTGRAD_TORCH_OPTIONSOF_H
