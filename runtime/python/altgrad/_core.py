@@ -1,6 +1,7 @@
 """Finds libaltgrad_torch.so, which knows torch's tensors, beside libaltgrad.so."""
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 
@@ -76,12 +77,21 @@ def core():
 def tell(loaded, **known):
     """Tells the library where torch's objects keep what it reads; `known` stands for what _objects.py finds."""
     def of(name):
-        return known.get(name) or getattr(_objects, name)()
+        return known.get(name) or _apart(getattr(_objects, name))
     functions = ctypes.pythonapi.PyDict_Next, ctypes.pythonapi.PyList_GetItem
     python = _Python(*[ctypes.cast(function, c_void_p) for function in functions], id(None), of("inside"))
     loaded.altgrad_table_set_python(ctypes.byref(python))
     loaded.told = _Objects(*of("keys"), *of("version"), *of("gradient"))
     loaded.altgrad_table_set_objects(ctypes.byref(loaded.told))
+
+
+def _apart(function):
+    """The answer of a function in a thread of its own, where none of the caller's modes is on.
+
+    While torch compiles, or in inference mode, a tensor is not what it is elsewhere.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
 
 
 class _Python(ctypes.Structure):

@@ -9,6 +9,8 @@ import weakref
 import pytest
 import torch
 import twins
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 
 import altgrad
 from altgrad import _core, _library, _objects
@@ -73,6 +75,13 @@ UNKNOWN = {"keys": (-1, 0), "version": (-1, 0), "gradient": (-1, 0, 0)}
 
 
 def test_all_of_this_torchs_objects_is_known():
+    assert _core.knows().keys > 0 and _core.knows().counter > 0 and _core.knows().gradient > 0
+
+
+@pytest.mark.parametrize("mode", [FakeTensorMode, FunctionalTensorMode])
+def test_what_is_known_does_not_depend_on_the_mode_of_the_first_call(mode):
+    with mode():
+        _core.tell(_core.core())
     assert _core.knows().keys > 0 and _core.knows().counter > 0 and _core.knows().gradient > 0
 
 
