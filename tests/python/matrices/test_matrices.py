@@ -65,6 +65,13 @@ def test_a_matrix_of_zeros_gives_zeros_and_a_finite_gradient():
     assert not ours.any() and torch.isfinite(x.grad).all()
 
 
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 3, 4)])
+def test_matrices_without_elements_stay_so(shape):
+    x = torch.zeros(shape, requires_grad=True)
+    altgrad.newton_schulz(x).sum().backward()
+    assert altgrad.newton_schulz(x).shape == x.grad.shape == shape
+
+
 def test_the_operators_are_registered_for_tracing():
     x = drawn((4, 6), torch.float32).requires_grad_()
     torch.library.opcheck(torch.ops.altgrad.gram, (x,))
@@ -77,8 +84,10 @@ def test_the_operators_are_registered_for_tracing():
     (lambda: altgrad.newton_schulz(torch.zeros(3, 3), steps=0), ValueError, "steps is 0"),
     (lambda: altgrad.newton_schulz(torch.zeros(3, 3), [(1, 2, 3)], 2), ValueError, "steps is 2, with coefficients for 1"),
     (lambda: altgrad.newton_schulz(torch.zeros(3, 3), (1, 2)), ValueError, "neither three finite numbers"),
+    (lambda: altgrad.newton_schulz(torch.zeros(3, 3), steps=2.5), ValueError, "steps is 2.5, no whole number"),
+    (lambda: altgrad.newton_schulz(torch.zeros(3, 3), "jordan"), ValueError, "coefficients is 'jordan', neither three"),
     (lambda: altgrad.newton_schulz(torch.zeros(3, 3), length="long"), ValueError, "length is 'long'"),
-], ids=["vector", "integers", "steps", "rows", "pair", "length"])
+], ids=["vector", "integers", "steps", "rows", "pair", "half a step", "a name", "length"])
 def test_what_is_refused(call, error, words):
     with pytest.raises(error, match=words):
         call()

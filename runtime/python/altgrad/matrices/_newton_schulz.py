@@ -41,14 +41,20 @@ def newton_schulz(x: Tensor, coefficients: Sequence = JORDAN, steps: int = 5, *,
     """
     name = "altgrad.newton_schulz"
     check_matrices(x, name)
-    rows = [coefficients] * steps if isinstance(coefficients[0], numbers.Real) else list(coefficients)
-    if steps < 1 or len(rows) != steps:
-        raise ValueError(f"{name}: steps is {steps}, with coefficients for {len(rows)}")
-    if not all(len(row) == 3 and all(math.isfinite(number) for number in row) for row in rows):
+    if not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"{name}: steps is {steps!r}, no whole number from 1 on")
+    try:
+        one = isinstance(coefficients[0], numbers.Real)
+        rows = [[float(number) for number in row] for row in ([coefficients] * steps if one else coefficients)]
+    except (TypeError, ValueError, IndexError):
+        rows = []
+    if not all(len(row) == 3 and all(map(math.isfinite, row)) for row in rows or [()]):
         raise ValueError(f"{name}: coefficients is {coefficients!r}, neither three finite numbers nor three for each step")
+    if len(rows) != steps:
+        raise ValueError(f"{name}: steps is {steps}, with coefficients for {len(rows)}")
     if length not in ("clamped", "added"):
         raise ValueError(f"{name}: length is {length!r}, neither 'clamped' nor 'added'")
-    return _iterate(x, [float(number) for row in rows for number in row], eps, length == "added")[0]
+    return _iterate(x, [number for row in rows for number in row], eps, length == "added")[0]
 
 
 def _length(x, eps, added):
@@ -58,7 +64,8 @@ def _length(x, eps, added):
 
 def _fused(added, left, right, by, weight):
     """by * left right + weight * added, rounded once, for any number of batch dimensions."""
-    flat = [part.reshape(-1, *part.shape[-2:]) for part in (added, left, right)]
+    count = math.prod(added.shape[:-2])
+    flat = [part.reshape(count, *part.shape[-2:]) for part in (added, left, right)]
     return torch.baddbmm(*flat, beta=weight, alpha=by).view(added.shape)
 
 
