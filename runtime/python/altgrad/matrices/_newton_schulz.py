@@ -13,9 +13,11 @@ from ._gram import check_matrices
 JORDAN = 3.4445, -4.775, 2.0315
 
 
-def newton_schulz(x: Tensor, coefficients: Sequence = JORDAN, steps: int = 5, *, eps: float = 1e-7,
-                  length: str = "clamped") -> Tensor:
-    """The matrices near `x` whose singular values are all near 1: on the shorter side, in the dtype of `x`,
+def newton_schulz(x: Tensor, coefficients: Sequence[float] | Sequence[Sequence[float]] = JORDAN, steps: int = 5, *,
+                  eps: float = 1e-7, length: str = "clamped") -> Tensor:
+    """The matrices near `x` whose singular values are all near 1.
+
+    On the shorter side, in the dtype of `x`:
 
         X = X / max(|X|, eps);  A = X Xᵀ,  X = a X + (b A + c A A) X  for each step's a, b, c
 
