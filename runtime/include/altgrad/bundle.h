@@ -92,14 +92,14 @@
 // two phases:
 //
 //   {"form": "side", "format": "bf16", "left": 2, "right": 0, "added": 0, "into": 4,
-//    "factor": 1, "weight": 3.4445}
+//    "factor": 1, "weight": 3.4445, "shift": 0, "least": 1, "below": null}
 //
-// It does them in their order for each tensor, a matrix of "rows" and "columns" with n for the shorter
-// of both. The list "into" becomes factor * left right + weight * added, rounded once to "format"; "added" may
-// be null. "form" says what is multiplied: gram, the matrix and its transpose on the side of n; square, two n x n
-// matrices; side, an n x n matrix and one of the tensor's shape, on the side of n. The numbers are the
-// bytes of the lists before a list, for each element of all chunks; a list begins at that many times
-// nchunks * ALTGRAD_CHUNK bytes of `spills`, and the matrix of a tensor at the tensor's first chunk.
+// It does them in their order for each tensor whose longer side is at least "least" times the shorter one, n, and less
+// than "below" times; null: no bound. The list "into" becomes factor * left right + weight * added, rounded once to
+// "format", and "shift" is added to the diagonal of a square; "added" may be null. "form" says what is multiplied:
+// gram, the matrix and its transpose on the side of n; square, two n x n matrices; side, one n x n and one of the
+// tensor's shape. The numbers are the bytes of the lists before a list, for each element of all chunks: it begins at
+// so many times nchunks * ALTGRAD_CHUNK bytes of `spills`, and a tensor's matrix at the tensor's first chunk.
 //
 // Exchanges. Before phase "phase" runs, the named step words hold this device's share
 // of reductions over the step: an f32 for "add", "sumsq" and "max", an i32 for "and".
