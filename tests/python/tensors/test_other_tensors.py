@@ -112,18 +112,3 @@ def test_wrappers_are_refused_in_the_constructor():
     with pytest.raises(TypeError, match="AdamW does not support TwoTensor parameters"):
         optimizer.add_param_group(dict(params=[wrapped]))
     assert len(optimizer.param_groups) == 1
-
-
-def test_distributed_tensors_that_torch_may_not_step_are_refused_in_the_constructor(tmp_path):
-    import torch.distributed as dist
-    from torch.distributed.tensor import DTensor, Replicate
-    dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0,
-                            world_size=1)
-    try:
-        mesh = dist.device_mesh.init_device_mesh("cpu", (1,))
-        param = torch.nn.Parameter(DTensor.from_local(torch.ones(4), mesh, [Replicate()]))
-        for words in (dict(fallback=False), dict(storage="states=bf16")):
-            with pytest.raises(TypeError, match="AdamW does not support DTensor parameters"):
-                altgrad.optim.AdamW([param], **words)
-    finally:
-        dist.destroy_process_group()
