@@ -293,10 +293,8 @@ LogicalResult altgrad::verifyBlocks(StepOp step, const Variances &variances) {
   if (walked.wasInterrupted())
     return failure();
   CommitOp commit = step.getCommit();
-  for (auto [values, targets] : {std::pair(commit.getValues(), commit.getTargets()),
-                                 std::pair(commit.getAlwaysValues(), commit.getAlwaysTargets())})
-    for (auto [value, target] : llvm::zip(values, targets))
-      if (failed(verifyStore(commit, value, target, variances)))
-        return failure();
+  for (auto [value, target, condition] : commit.writes())
+    if (failed(verifyStore(commit, value, target, variances)))
+      return failure();
   return success();
 }

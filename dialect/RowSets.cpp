@@ -45,12 +45,8 @@ void RowSets::visitSweep(SweepOp sweep) {
 }
 
 void RowSets::visitCommit(CommitOp commit) {
-  for (auto [value, target] :
-       llvm::zip(commit.getAlwaysValues(), commit.getAlwaysTargets()))
-    meet({value, target}, *commit);
-  for (auto [value, target] :
-       llvm::zip(commit.getValues(), commit.getTargets()))
-    meet({value, target, commit.getCondition()}, *commit);
+  for (auto [value, target, condition] : commit.writes())
+    meet({value, target, condition}, *commit);
 }
 
 void RowSets::visit(Operation &op) {

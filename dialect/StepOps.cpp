@@ -58,11 +58,7 @@ static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
     return isa<TensorsType>(target.getType()) ||
            variances.scopeOf(value) < Scope::Unit;
   };
-  for (auto [value, target] : llvm::concat<std::tuple<Value, Value>>(
-           llvm::to_vector(llvm::zip(ValueRange(commit.getAlwaysValues()),
-                                     ValueRange(commit.getAlwaysTargets()))),
-           llvm::to_vector(llvm::zip(ValueRange(commit.getValues()),
-                                     ValueRange(commit.getTargets())))))
+  for (auto [value, target, condition] : commit.writes())
     if (!isOne(value, target))
       return commit.emitOpError()
              << "writes a value that differs between units to '%"
@@ -195,6 +191,15 @@ LogicalResult RecodeOp::verify() {
   return success();
 }
 
+SmallVector<CommitOp::Write> CommitOp::writes() {
+  SmallVector<Write> all;
+  for (auto [value, target] : llvm::zip(getAlwaysValues(), getAlwaysTargets()))
+    all.push_back({value, target, Value()});
+  for (auto [value, target] : llvm::zip(getValues(), getTargets()))
+    all.push_back({value, target, getCondition()});
+  return all;
+}
+
 // `value to target : type`; the value is reals where the target holds f32.
 static ParseResult parseWrites(OpAsmParser &parser, OperationState &result,
                                SmallVectorImpl<Value> &values,
@@ -277,11 +282,7 @@ LogicalResult CommitOp::verify() {
   if (!getCondition() && !getValues().empty())
     return emitOpError("has an if list without a condition");
   llvm::DenseSet<Value> seen;
-  for (auto [value, target] : llvm::concat<std::tuple<Value, Value>>(
-           llvm::to_vector(llvm::zip(ValueRange(getAlwaysValues()),
-                                     ValueRange(getAlwaysTargets()))),
-           llvm::to_vector(llvm::zip(ValueRange(getValues()),
-                                     ValueRange(getTargets()))))) {
+  for (auto [value, target, condition] : writes()) {
     // commit_c3
     if (!isa<BlockArgument>(target))
       return emitOpError("writes to something that is no argument of the step");

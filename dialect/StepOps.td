@@ -102,10 +102,7 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
 
     Names and bodies obey the constraints of rules, too: name_c1 to name_c3, body_c1 to body_c12.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$accesses,
-                       StrArrayAttr:$roles, StrArrayAttr:$names, StrArrayAttr:$keys,
-                       TypedArrayAttrBase<Altgrad_ScopeAttr, "scopes">:$scopes,
-                       DenseI64ArrayAttr:$sets, ArrayAttr:$defaults);
+  let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<Altgrad_ArgumentAttr, "arguments">:$signature);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -113,14 +110,17 @@ def Altgrad_StepOp : Altgrad_Op<"step", [Symbol, IsolatedFromAbove,
   let extraClassDeclaration = [{
     /// Inside a step `altgrad` needs no prefix.
     static ::llvm::StringRef getDefaultDialect() { return "altgrad"; }
-    ::llvm::StringRef getName(::mlir::BlockArgument argument);
-    ::llvm::StringRef getAccess(::mlir::BlockArgument argument);
-    Scope getScope(::mlir::BlockArgument argument);
+    ArgumentAttr of(::mlir::BlockArgument argument) {
+      return ::llvm::cast<ArgumentAttr>(getSignature()[argument.getArgNumber()]);
+    }
+    ::llvm::StringRef getName(::mlir::BlockArgument argument) { return of(argument).getName(); }
+    ::llvm::StringRef getAccess(::mlir::BlockArgument argument) { return of(argument).getAccess(); }
+    Scope getScope(::mlir::BlockArgument argument) { return of(argument).getScope(); }
     /// A word of ALTGRAD_ROLES (bundle.h) or "none".
-    ::llvm::StringRef getRole(::mlir::BlockArgument argument);
-    ::llvm::StringRef getKey(::mlir::BlockArgument argument);
+    ::llvm::StringRef getRole(::mlir::BlockArgument argument) { return of(argument).getRole(); }
+    ::llvm::StringRef getKey(::mlir::BlockArgument argument) { return of(argument).getKey(); }
     /// The default of a hyper-parameter, or null.
-    ::mlir::FloatAttr getDefault(::mlir::BlockArgument argument);
+    ::mlir::FloatAttr getDefault(::mlir::BlockArgument argument) { return of(argument).getFallback(); }
     /// Whether something is reduced over units: rows of the table are units then.
     bool hasUnits();
     /// Whose tensors or groups an argument is of; none: of the step, or of all.
@@ -328,6 +328,14 @@ def Altgrad_CommitOp : Altgrad_Op<"commit", [Terminator, AttrSizedOperandSegment
                        Variadic<AnyType>:$values, Variadic<AnyType>:$targets);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The condition is null where the value is written on every run.
+    struct Write {
+      ::mlir::Value value, target, condition;
+    };
+    /// Of both lists, in order.
+    ::llvm::SmallVector<Write> writes();
+  }];
 }
 
 #endif // ALTGRAD_STEPOPS_TD

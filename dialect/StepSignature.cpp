@@ -13,24 +13,6 @@ using namespace altgrad;
 //===-- Text
 //----------------------------------------------------------------===//
 
-namespace {
-// The arguments of a step as they are read, one entry each.
-struct SignatureParser {
-  explicit SignatureParser(OpAsmParser &parser)
-      : parser(parser), builder(parser.getBuilder()) {}
-  ParseResult argument();
-  ParseResult role();
-  ParseResult fallback();
-  void addTo(OperationState &result);
-
-  OpAsmParser &parser;
-  Builder &builder;
-  SmallVector<OpAsmParser::Argument> arguments;
-  SmallVector<Attribute> accesses, roles, names, keys, scopes, defaults;
-  SmallVector<int64_t> sets;
-};
-} // namespace
-
 static constexpr StringLiteral roleWords[] = {
 #define ALTGRAD_ROLE(word, WORD) #word,
     ALTGRAD_ROLES(ALTGRAD_ROLE)
@@ -43,80 +25,50 @@ static constexpr StringLiteral listRoles[] = {
 };
 static constexpr StringLiteral noRole = "none";
 
-ParseResult SignatureParser::role() {
-  StringRef word;
-  SMLoc loc = parser.getCurrentLocation();
-  if (failed(parser.parseOptionalKeyword(&word)))
-    word = noRole;
-  else if (!llvm::is_contained(roleWords, word))
-    return parser.emitError(loc) << "unknown role '" << word << "'; roles are "
-                                 << llvm::join(ArrayRef(roleWords), ", ");
-  roles.push_back(builder.getStringAttr(word));
-  return success();
-}
-
-// `= 1.0e-3`
-ParseResult SignatureParser::fallback() {
-  defaults.push_back(builder.getUnitAttr());
-  double number;
-  if (failed(parser.parseOptionalEqual()))
-    return success();
-  if (parser.parseFloat(number))
-    return failure();
-  defaults.back() = builder.getF64FloatAttr(number);
-  return success();
-}
-
 // inout state %m_1 as m: !altgrad.tensors<f32> set 1
-ParseResult SignatureParser::argument() {
-  StringRef access, key;
-  OpAsmParser::Argument &argument = arguments.emplace_back();
-  if (parser.parseKeyword(&access) || role() ||
-      parser.parseArgument(argument, /*allowType=*/false))
+// in hyper %lr: f64 per_group = 1.0e-3
+static ParseResult parseArgument(OpAsmParser &parser, OpAsmParser::Argument &argument, Attribute &said) {
+  StringRef access, role, key;
+  if (parser.parseKeyword(&access))
     return failure();
-  accesses.push_back(builder.getStringAttr(access));
-  names.push_back(builder.getStringAttr(argument.ssaName.name.drop_front()));
-  keys.push_back(names.back());
-  if (succeeded(parser.parseOptionalKeyword("as"))) {
-    if (parser.parseKeyword(&key))
+  SMLoc loc = parser.getCurrentLocation();
+  if (failed(parser.parseOptionalKeyword(&role)))
+    role = noRole;
+  else if (!llvm::is_contained(roleWords, role))
+    return parser.emitError(loc) << "unknown role '" << role << "'; roles are "
+                                 << llvm::join(ArrayRef(roleWords), ", ");
+  if (parser.parseArgument(argument, /*allowType=*/false))
+    return failure();
+  StringRef name = key = argument.ssaName.name.drop_front();
+  if ((succeeded(parser.parseOptionalKeyword("as")) && parser.parseKeyword(&key)) ||
+      parser.parseColonType(argument.type))
+    return failure();
+  Scope scope = succeeded(parser.parseOptionalKeyword("per_group"))    ? Scope::Group
+                : succeeded(parser.parseOptionalKeyword("per_tensor")) ? Scope::Tensor
+                                                                       : Scope::Step;
+  int64_t set = isa<TensorsType>(argument.type) ? 0 : -1;
+  if (succeeded(parser.parseOptionalKeyword("set")) && parser.parseInteger(set))
+    return failure();
+  FloatAttr fallback;
+  if (double number; succeeded(parser.parseOptionalEqual())) {
+    if (parser.parseFloat(number))
       return failure();
-    keys.back() = builder.getStringAttr(key);
+    fallback = parser.getBuilder().getF64FloatAttr(number);
   }
-  if (parser.parseColonType(argument.type))
-    return failure();
-  Scope scope = Scope::Step;
-  if (succeeded(parser.parseOptionalKeyword("per_group")))
-    scope = Scope::Group;
-  else if (succeeded(parser.parseOptionalKeyword("per_tensor")))
-    scope = Scope::Tensor;
-  scopes.push_back(ScopeAttr::get(parser.getContext(), scope));
-  sets.push_back(isa<TensorsType>(argument.type) ? 0 : -1);
-  if (succeeded(parser.parseOptionalKeyword("set")) &&
-      parser.parseInteger(sets.back()))
-    return failure();
-  return fallback();
-}
-
-void SignatureParser::addTo(OperationState &result) {
-  result.addAttribute("accesses", builder.getArrayAttr(accesses));
-  result.addAttribute("roles", builder.getArrayAttr(roles));
-  result.addAttribute("names", builder.getArrayAttr(names));
-  result.addAttribute("keys", builder.getArrayAttr(keys));
-  result.addAttribute("scopes", builder.getArrayAttr(scopes));
-  result.addAttribute("sets", builder.getDenseI64ArrayAttr(sets));
-  result.addAttribute("defaults", builder.getArrayAttr(defaults));
+  said = ArgumentAttr::get(parser.getContext(), access, role, name, key, scope, set, fallback);
+  return success();
 }
 
 ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
   StringAttr name;
-  SignatureParser signature(parser);
-  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(),
-                             result.attributes) ||
-      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren,
-                                     [&] { return signature.argument(); }))
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<Attribute> signature;
+  auto argument = [&] { return parseArgument(parser, arguments.emplace_back(), signature.emplace_back()); };
+  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes) ||
+      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
     return failure();
-  signature.addTo(result);
-  return parser.parseRegion(*result.addRegion(), signature.arguments);
+  result.addAttribute("signature", parser.getBuilder().getArrayAttr(signature));
+  return parser.parseRegion(*result.addRegion(), arguments);
 }
 
 void StepOp::print(OpAsmPrinter &printer) {
@@ -153,48 +105,19 @@ void StepOp::print(OpAsmPrinter &printer) {
 }
 
 void StepOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
-  for (auto [argument, name] :
-       llvm::zip(region.getArguments(), getNames().getAsRange<StringAttr>()))
-    set(argument, name.getValue());
-}
-
-static StringRef wordOf(ArrayAttr words, BlockArgument argument) {
-  return cast<StringAttr>(words[argument.getArgNumber()]).getValue();
-}
-
-StringRef StepOp::getName(BlockArgument argument) {
-  return wordOf(getNames(), argument);
-}
-
-StringRef StepOp::getAccess(BlockArgument argument) {
-  return wordOf(getAccesses(), argument);
-}
-
-StringRef StepOp::getRole(BlockArgument argument) {
-  return wordOf(getRoles(), argument);
-}
-
-StringRef StepOp::getKey(BlockArgument argument) {
-  return wordOf(getKeys(), argument);
-}
-
-FloatAttr StepOp::getDefault(BlockArgument argument) {
-  return dyn_cast<FloatAttr>(getDefaults()[argument.getArgNumber()]);
-}
-
-Scope StepOp::getScope(BlockArgument argument) {
-  return cast<ScopeAttr>(getScopes()[argument.getArgNumber()]).getValue();
+  for (auto [argument, said] : llvm::zip(region.getArguments(), getSignature().getAsRange<ArgumentAttr>()))
+    set(argument, said.getName());
 }
 
 std::optional<unsigned> StepOp::getSet(BlockArgument argument) {
-  int64_t set = getSets()[argument.getArgNumber()];
+  int64_t set = of(argument).getSet();
   return set < 0 ? std::nullopt : std::optional<unsigned>(set);
 }
 
 unsigned StepOp::getSetCount() {
   int64_t most = 0;
-  for (int64_t set : getSets())
-    most = std::max(most, set);
+  for (auto said : getSignature().getAsRange<ArgumentAttr>())
+    most = std::max(most, said.getSet());
   return most + 1;
 }
 
@@ -207,7 +130,7 @@ static LogicalResult verifySets(StepOp step) {
   for (BlockArgument argument : step.getBody().getArguments()) {
     if (!isa<TensorsType>(argument.getType()))
       continue;
-    int64_t set = step.getSets()[argument.getArgNumber()];
+    int64_t set = step.of(argument).getSet();
     used.insert(set);
     // step_c21
     if (++lists[set] > maxLists)
@@ -222,7 +145,7 @@ static LogicalResult verifySets(StepOp step) {
              << " in all; sets are numbered from 0 without a gap, at most "
              << int(ALTGRAD_SETS);
   for (BlockArgument argument : step.getBody().getArguments()) {
-    int64_t set = step.getSets()[argument.getArgNumber()];
+    int64_t set = step.of(argument).getSet();
     if (isa<TensorsType>(argument.getType()) || set == -1)
       continue;
     // step_c10
@@ -250,12 +173,9 @@ static LogicalResult verifyRole(StepOp step, BlockArgument argument) {
     return step.emitOpError()
            << "gives '%" << name << "' the role '" << role << "', which is of "
            << (list ? "scalars" : "lists of tensors");
-  Attribute value = step.getDefaults()[argument.getArgNumber()];
-  auto number = dyn_cast<FloatAttr>(value);
+  FloatAttr value = step.getDefault(argument);
   // step_c15
-  if (!isa<UnitAttr>(value) &&
-      (role != "hyper" || !number || !number.getType().isF64() ||
-       !number.getValue().isFinite()))
+  if (value && (role != "hyper" || !value.getType().isF64() || !value.getValue().isFinite()))
     return step.emitOpError() << "gives '%" << name << "' the default " << value
                               << "; only a hyper has one, a finite f64";
   // step_c17
@@ -271,7 +191,7 @@ static LogicalResult verifyKeys(StepOp step) {
   std::map<std::tuple<int64_t, StringRef, StringRef>, BlockArgument> seen;
   for (BlockArgument argument : step.getBody().getArguments()) {
     StringRef role = step.getRole(argument), key = step.getKey(argument);
-    int64_t set = step.getSets()[argument.getArgNumber()];
+    int64_t set = step.of(argument).getSet();
     auto [other, added] = seen.try_emplace({set, role, key}, argument);
     // step_c16
     if (!added)
@@ -302,14 +222,13 @@ static LogicalResult verifyKeys(StepOp step) {
 }
 
 LogicalResult StepOp::verify() {
-  unsigned count = getBody().getNumArguments();
-  auto uneven = [&](auto words) { return words.size() != count; };
   // step_c1
-  if (uneven(getAccesses()) || uneven(getRoles()) || uneven(getNames()) ||
-      uneven(getKeys()) || uneven(getScopes()) || uneven(getSets()) ||
-      uneven(getDefaults()))
+  if (getSignature().size() != getBody().getNumArguments())
     return emitOpError("has a signature of uneven lengths");
-  if (failed(verifyNames(*this, getSymName(), getNames())))
+  SmallVector<StringRef> names;
+  for (auto said : getSignature().getAsRange<ArgumentAttr>())
+    names.push_back(said.getName());
+  if (failed(verifyNames(*this, getSymName(), Builder(getContext()).getStrArrayAttr(names))))
     return failure();
   for (BlockArgument argument : getBody().getArguments()) {
     StringRef access = getAccess(argument);

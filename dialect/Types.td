@@ -64,4 +64,22 @@ def Altgrad_RealsType : TypeDef<Altgrad_Dialect, "Reals">,
   }];
 }
 
+def Altgrad_ArgumentAttr : AttrDef<Altgrad_Dialect, "Argument"> {
+  let mnemonic = "argument";
+  let summary = "what a step says of one of its arguments, besides its type";
+  let description = [{
+    `set` is -1 for an argument of no set. Only a hyper-parameter has a `fallback`, its default.
+
+    ```mlir
+    #altgrad.argument<access = "in", role = "hyper", name = "lr", key = "lr", scope = group, set = -1,
+                      fallback = 1.0e-3 : f64>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<"in, out or inout">:$access, StringRefParameter<"what it is for">:$role,
+                        StringRefParameter<"in the text">:$name, StringRefParameter<"for front ends">:$key,
+                        EnumParameter<Altgrad_Scope>:$scope, "int64_t":$set,
+                        OptionalParameter<"::mlir::FloatAttr">:$fallback);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 #endif // ALTGRAD_TYPES_TD

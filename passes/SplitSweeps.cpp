@@ -227,17 +227,10 @@ void SweepWriter::writeStage(int stage, unsigned set) {
 void SweepWriter::writeCommit() {
   CommitOp commit = step.getCommit();
   SmallVector<Value> alwaysValues, alwaysTargets, values, targets;
-  for (auto [value, target] :
-       llvm::zip(commit.getAlwaysValues(), commit.getAlwaysTargets()))
+  for (auto [value, target, condition] : commit.writes())
     if (!isa<TensorsType>(target.getType())) {
-      alwaysValues.push_back(uniform(value));
-      alwaysTargets.push_back(target);
-    }
-  for (auto [value, target] :
-       llvm::zip(commit.getValues(), commit.getTargets()))
-    if (!isa<TensorsType>(target.getType())) {
-      values.push_back(uniform(value));
-      targets.push_back(target);
+      (condition ? values : alwaysValues).push_back(uniform(value));
+      (condition ? targets : alwaysTargets).push_back(target);
     }
   Value condition = values.empty() ? Value() : uniform(commit.getCondition());
   CommitOp::create(builder, commit.getLoc(), condition, alwaysValues,

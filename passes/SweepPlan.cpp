@@ -197,24 +197,17 @@ void Planner::findSinks() {
     sink.stage = performed.lookup(collect);
     plan.sinks.push_back(sink);
   }
-  auto store = [&](Value list, Value stream, Value condition) {
+  for (auto [list, stream, condition] : commit.writes()) {
     auto collect = list.getDefiningOp<CollectOp>();
     if (!collect)
-      return;
+      continue;
     Sink sink;
     sink.value = collect.getElement();
     sink.stream = stream;
     sink.condition = condition;
-    sink.stage = std::max(stageOf(sink.value),
-                          condition ? stageOf(condition) : 0);
+    sink.stage = std::max(stageOf(sink.value), condition ? stageOf(condition) : 0);
     plan.sinks.push_back(sink);
-  };
-  for (auto [value, target] :
-       llvm::zip(commit.getAlwaysValues(), commit.getAlwaysTargets()))
-    store(value, target, {});
-  for (auto [value, target] :
-       llvm::zip(commit.getValues(), commit.getTargets()))
-    store(value, target, commit.getCondition());
+  }
   for (const Sink &sink : plan.sinks)
     plan.stages = std::max(plan.stages, sink.stage + 1);
 }

@@ -20,7 +20,7 @@ Argument SetBuilder::scales(StringRef access, const Argument &of, StringRef stre
 }
 
 Argument SetBuilder::scalar(StringRef access, StringRef role, StringRef key, Type type, Scope scope,
-                            Attribute fallback) {
+                            FloatAttr fallback) {
   Argument names{{}, step.freeName((key + suffix()).str()), key.str()};
   names.value = step.argument(access, role, names, type, scope, setOfScalars(), storage.placeOfRule(), fallback);
   return names;
@@ -121,7 +121,8 @@ void SetBuilder::clipToParameter() {
 void SetBuilder::takeHypers() {
   for (BlockArgument hyper : rule.getByRole("hyper")) {
     StringRef key = rule.getName(hyper);
-    hypers[key] = scalar("in", "hyper", key, step.f64, Scope::Group, rule.getDefault(hyper)).value;
+    auto fallback = cast_or_null<FloatAttr>(rule.getDefault(hyper));
+    hypers[key] = scalar("in", "hyper", key, step.f64, Scope::Group, fallback).value;
   }
 }
 

@@ -51,7 +51,7 @@ public:
   Argument list(llvm::StringRef access, llvm::StringRef role, llvm::StringRef key, TensorsType type);
   Argument scales(llvm::StringRef access, const Argument &of, llvm::StringRef stream, TensorsType type);
   Argument scalar(llvm::StringRef access, llvm::StringRef role, llvm::StringRef key, mlir::Type type,
-                  Scope scope = Scope::Tensor, mlir::Attribute fallback = {});
+                  Scope scope = Scope::Tensor, mlir::FloatAttr fallback = {});
   /// `value` goes to `target`, rounded as the word about `stream` says where its format is
   /// not f32; `overflow` is for a word that says nothing of it.
   Value store(const Argument &target, Value value, llvm::StringRef stream,

@@ -108,15 +108,10 @@ std::string StepBuilder::freeName(StringRef wanted) {
 }
 
 Value StepBuilder::argument(StringRef access, StringRef role, const Argument &called, Type type,
-                            Scope scope, int64_t set, Location place, Attribute fallback) {
-  accesses.push_back(builder.getStringAttr(access));
-  roles.push_back(builder.getStringAttr(role));
-  names.push_back(builder.getStringAttr(called.name));
-  keys.push_back(builder.getStringAttr(called.key));
-  scopes.push_back(ScopeAttr::get(builder.getContext(), scope));
-  sets.push_back(set);
-  defaults.push_back(fallback ? fallback : builder.getUnitAttr());
-  return body->addArgument(type, NameLoc::get(cast<StringAttr>(names.back()), place));
+                            Scope scope, int64_t set, Location place, FloatAttr fallback) {
+  signature.push_back(ArgumentAttr::get(builder.getContext(), access, role, called.name, called.key, scope, set,
+                                        fallback));
+  return body->addArgument(type, NameLoc::get(builder.getStringAttr(called.name), place));
 }
 
 Value StepBuilder::scalar(StringRef access, StringRef role, StringRef name, Type type) {
@@ -148,12 +143,6 @@ OwningOpRef<StepOp> StepBuilder::finish(const Twine &name) {
     lists[2].push_back(value), lists[3].push_back(target);
   CommitOp::create(builder, place, condition, lists[0], lists[1], lists[2], lists[3]);
   step->setSymName(name.str());
-  step->setAccessesAttr(builder.getArrayAttr(accesses));
-  step->setRolesAttr(builder.getArrayAttr(roles));
-  step->setNamesAttr(builder.getArrayAttr(names));
-  step->setKeysAttr(builder.getArrayAttr(keys));
-  step->setScopesAttr(builder.getArrayAttr(scopes));
-  step->setSets(sets);
-  step->setDefaultsAttr(builder.getArrayAttr(defaults));
+  step->setSignatureAttr(builder.getArrayAttr(signature));
   return std::move(step);
 }

@@ -101,7 +101,7 @@ public:
   std::string freeName(llvm::StringRef wanted);
   /// An argument behind those that there are; `set` is -1 for one of no set.
   mlir::Value argument(llvm::StringRef access, llvm::StringRef role, const Argument &names, mlir::Type type,
-                       Scope scope, int64_t set, mlir::Location place, mlir::Attribute fallback = {});
+                       Scope scope, int64_t set, mlir::Location place, mlir::FloatAttr fallback = {});
   /// One of the step as a whole, under its own name.
   mlir::Value scalar(llvm::StringRef access, llvm::StringRef role, llvm::StringRef name, mlir::Type type);
   mlir::Value scalar(llvm::StringRef name) const { return scalars.lookup(name); }
@@ -129,8 +129,7 @@ private:
   mlir::OpBuilder builder;
   mlir::OwningOpRef<StepOp> step;
   mlir::Block *body;
-  llvm::SmallVector<mlir::Attribute> accesses, roles, names, keys, scopes, defaults;
-  llvm::SmallVector<int64_t> sets;
+  llvm::SmallVector<mlir::Attribute> signature;
   llvm::StringSet<> taken;
   llvm::StringMap<mlir::Value> scalars;
   Writes writes, always;

@@ -58,18 +58,13 @@ StoredUpdate::Path StoredUpdate::pathOf(Value operand, Value result) {
   llvm::SetVector<BlockArgument> read, ignored;
   visit(operand, update, loads, read);
   CommitOp commit = step.getCommit();
-  auto look = [&](OperandRange values, OperandRange targets) {
-    for (auto [value, target] : llvm::zip(values, targets)) {
-      auto argument = dyn_cast<BlockArgument>(target);
-      if (!argument || !read.contains(argument) ||
-          !isa<TensorsType>(argument.getType()) || !dependsOn(value, result))
-        continue;
-      path.written.emplace_back(value, argument);
-      visit(value, update, stores, ignored);
-    }
-  };
-  look(commit.getAlwaysValues(), commit.getAlwaysTargets());
-  look(commit.getValues(), commit.getTargets());
+  for (auto [value, target, condition] : commit.writes()) {
+    auto argument = dyn_cast<BlockArgument>(target);
+    if (!argument || !read.contains(argument) || !isa<TensorsType>(argument.getType()) || !dependsOn(value, result))
+      continue;
+    path.written.emplace_back(value, argument);
+    visit(value, update, stores, ignored);
+  }
   path.loads.assign(loads.begin(), loads.end());
   path.stores.assign(stores.begin(), stores.end());
   return path;

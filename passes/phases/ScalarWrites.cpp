@@ -83,13 +83,8 @@ bool Placer::waitForReaders(PlacedWrite &write) {
 
 FailureOr<SmallVector<PlacedWrite>> Placer::run() {
   CommitOp commit = step.getCommit();
-  for (auto [value, target] :
-       llvm::zip(commit.getAlwaysValues(), commit.getAlwaysTargets()))
-    if (failed(add(value, target, {})))
-      return failure();
-  for (auto [value, target] :
-       llvm::zip(commit.getValues(), commit.getTargets()))
-    if (failed(add(value, target, commit.getCondition())))
+  for (auto [value, target, condition] : commit.writes())
+    if (failed(add(value, target, condition)))
       return failure();
   // Each round that is not the last moves a write; only a circle goes on.
   for (size_t round = 0; round <= 2 * writes.size() + 1; ++round) {

@@ -4,7 +4,7 @@
 
 // step_c1
 // expected-error@+1 {{'altgrad.step' op has a signature of uneven lengths}}
-"altgrad.step"() <{sym_name = "s", accesses = ["in"], roles = ["none"], names = ["x"], keys = ["x"], scopes = [], sets = array<i64: -1>, defaults = [unit]}> ({
+"altgrad.step"() <{sym_name = "s", signature = []}> ({
 ^bb0(%x: f32):
   "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
 }) : () -> ()
@@ -54,7 +54,7 @@ altgrad.step @s(in weight %x: f32) { commit }
 
 // step_c12
 // expected-error@+1 {{'altgrad.step' op gives '%x' the unknown role 'weight'}}
-"altgrad.step"() <{sym_name = "s", accesses = ["in"], roles = ["weight"], names = ["x"], keys = ["x"], scopes = [#altgrad<scope step>], sets = array<i64: -1>, defaults = [unit]}> ({
+"altgrad.step"() <{sym_name = "s", signature = [#altgrad.argument<access = "in", role = "weight", name = "x", key = "x", scope = step, set = -1>]}> ({
 ^bb0(%x: f32):
   "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
 }) : () -> ()

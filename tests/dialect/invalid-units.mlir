@@ -37,7 +37,7 @@ altgrad.step @s(inout %g: !altgrad.tensors<f32>) {
 
 // step_c20
 // expected-error@+1 {{'altgrad.step' op has '%x' per unit, for which there is no memory}}
-"altgrad.step"() <{sym_name = "s", accesses = ["in"], roles = ["none"], names = ["x"], keys = ["x"], scopes = [#altgrad<scope unit>], sets = array<i64: -1>, defaults = [unit]}> ({
+"altgrad.step"() <{sym_name = "s", signature = [#altgrad.argument<access = "in", role = "none", name = "x", key = "x", scope = unit, set = -1>]}> ({
 ^bb0(%x: f32):
   "altgrad.commit"() <{operandSegmentSizes = array<i32: 0, 0, 0, 0, 0>}> : () -> ()
 }) : () -> ()

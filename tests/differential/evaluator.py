@@ -20,12 +20,11 @@ class Evaluator:
         self.rules = {op.strings("sym_name")[0]: op for op in module if op.name == "altgrad.rule"}
         self.step = next(op for op in module if op.name == "altgrad.step")
         self.rule_of = rule_of
-        names, accesses = self.step.strings("names"), self.step.strings("accesses")
-        scopes = re.findall(r"scope (\w+)", self.step.attributes["scopes"])
-        sets = self.step.attributes["sets"].partition(":")[2]
-        self.sets = [None if s == "-1" else int(s) for s in re.findall(r"-?\d+", sets)]
-        kinds = ["history" if role == "history" else kind for role, (_, kind)
-                 in zip(self.step.strings("roles"), self.step.body.arguments)]
+        said = re.findall(r'access = "(\w+)", role = "(\w+)", name = "(\w+)", key = "\w+", scope = (\w+), set = (-?\d+)',
+                          self.step.attributes["signature"])
+        accesses, roles, names, scopes, sets = zip(*said) if said else [()] * 5
+        self.sets = [None if s == "-1" else int(s) for s in sets]
+        kinds = ["history" if role == "history" else kind for role, (_, kind) in zip(roles, self.step.body.arguments)]
         self.signature = list(zip(names, accesses, scopes, kinds))
 
     def run(self, rows, streams, scalars):

@@ -77,6 +77,7 @@ CONTEXTS = {
     "": lambda text: text,  # a page, not an operation
     "Altgrad_FormatAttr": aliases("#"),
     "Altgrad_BlockAttr": aliases("#"),
+    "Altgrad_ArgumentAttr": lambda text: f"#a = {text}",
     "Altgrad_TensorsType": aliases("!"),
     "Altgrad_RuleOp": lambda text: text,
     "Altgrad_YieldOp": lambda text: "altgrad.rule @r(param %w1: f32, grad %g: f32, state %m1: f32, "
