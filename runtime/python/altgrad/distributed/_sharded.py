@@ -157,7 +157,7 @@ class Sharded(torch.optim.Optimizer):
         if any(param.grad is not None for param in self._at) or not any(b.sum is not None or b._arriving
                                                                          for b in self._buckets):
             self._flush()
-        used = torch.tensor([[param in self._used] for param in self._order], dtype=torch.float32).view(-1)
+        used = torch.tensor([param in self._used for param in self._order], dtype=torch.float32)
         used = self._ranks.gather(used.to(self._buckets[0].flat.device)).amax(0).tolist() if self._order else []
         for bucket in self._buckets:
             bucket.wait()

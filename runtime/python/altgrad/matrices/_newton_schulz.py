@@ -1,13 +1,13 @@
 """Newton-Schulz iterations as a function, forward and backward."""
 
 import math
-import numbers
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.library import custom_op
 
+from .._coefficients import is_one, rows_of
 from ._gram import check_matrices
 
 JORDAN = 3.4445, -4.775, 2.0315
@@ -45,13 +45,8 @@ def newton_schulz(x: Tensor, coefficients: Sequence[float] | Sequence[Sequence[f
     check_matrices(x, name)
     if not isinstance(steps, int) or steps < 1:
         raise ValueError(f"{name}: steps is {steps!r}, no whole number from 1 on")
-    try:
-        one = isinstance(coefficients[0], numbers.Real)
-        rows = [[float(number) for number in row] for row in ([coefficients] * steps if one else coefficients)]
-    except (TypeError, ValueError, IndexError):
-        rows = []
-    if not all(len(row) == 3 and all(map(math.isfinite, row)) for row in rows or [()]):
-        raise ValueError(f"{name}: coefficients is {coefficients!r}, neither three finite numbers nor three for each step")
+    rows = rows_of(coefficients, f"{name}: coefficients")
+    rows *= steps if is_one(coefficients) else 1
     if len(rows) != steps:
         raise ValueError(f"{name}: steps is {steps}, with coefficients for {len(rows)}")
     if length not in ("clamped", "added"):

@@ -1,7 +1,6 @@
 """Muon for matrices, and AdamW for everything else in the same program."""
 
 import functools
-import math
 import numbers
 import re
 from typing import Any
@@ -11,6 +10,7 @@ from torch.optim.optimizer import ParamsT
 from typing_extensions import Unpack
 
 from .._bundle import compile_sets
+from .._coefficients import rows_of
 from .._library import Error
 from .._warn import warn
 from ._keywords import Shared
@@ -141,12 +141,7 @@ def _coefficients(group):
     given = group["ns_coefficients"]
     if isinstance(given, str):
         return given
-    return "|".join("/".join(map(repr, row)) for row in _rows(given))
-
-
-def _rows(given):
-    rows = [given] if all(isinstance(number, numbers.Real) for number in given) else given
-    return [[float(number) for number in row] for row in rows]
+    return "|".join("/".join(map(repr, row)) for row in rows_of(given, "ns_coefficients"))
 
 
 def _check(group, where):
@@ -175,10 +170,7 @@ def _check_iteration(group, where):
     if isinstance(steps, bool) or not isinstance(steps, numbers.Integral) or not 1 <= steps <= 99:
         raise ValueError(f"{where}: ns_steps is {steps!r}, no whole number of 1 to 99")
     if not isinstance(given, str):
-        rows = _rows(given)
-        if any(len(row) != 3 or not all(math.isfinite(number) for number in row) for row in rows):
-            raise ValueError(f"{where}: ns_coefficients is {given!r}, neither three finite numbers nor three for "
-                             "each step")
+        rows_of(given, f"{where}: ns_coefficients")
     elif not given.isidentifier():
         raise ValueError(f"{where}: ns_coefficients is {given!r}, no name of a set")
     if (given, steps) == ((3.4445, -4.775, 2.0315), 5):

@@ -39,8 +39,10 @@ def kept_states(optimizer, bundle, rows):
         for stream in bundle.sets[row.set].states:
             key = optimizer._state_key(stream)
             state = held.get(key)
-            if state is not None and _fits(stream, state, row):
-                check_extent(state)
+            if state is None:
+                continue
+            check_extent(state)  # of those that are copied into another order, too
+            if _fits(stream, state, row):
                 yield state, key, row.owner
         count = held.get(optimizer._count_key)
         if is_count(count, row.param.device):
