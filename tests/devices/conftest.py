@@ -56,6 +56,22 @@ def is_capturing(stream):
     return status.value == 1
 
 
+def forked(*_):
+    raise RuntimeError("Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use "
+                       "the 'spawn' start method")
+
+
+def uninitialized():
+    raise torch.AcceleratorError("CUDA error: initialization error")
+
+
+def after_fork():
+    """What torch.cuda is in a child of fork; torch's own optimizers ask it for captures, also where they step on the CPU."""
+    module._is_in_bad_fork, module._lazy_init, module.current_stream = (lambda: True), forked, forked
+    for asked in module, torch.cuda:
+        asked.is_available, asked.is_current_stream_capturing = (lambda: True), uninitialized
+
+
 _blocks = {}
 
 
@@ -83,6 +99,7 @@ else:
     module.caching_allocator_alloc, module.caching_allocator_delete = allocate, _blocks.pop
     module.is_current_stream_capturing = lambda: is_capturing(current_stream(module.current_device()))
     torch._register_device_module(KIND, module)
+    os.register_at_fork(after_in_child=after_fork)
 
 
 @pytest.fixture(autouse=True)

@@ -51,8 +51,13 @@ class Where:
                 tensor.record_stream(stream)
 
     def is_capturing(self):
-        """Whether a CUDA graph is being captured."""
-        return self._torch is not None and self._torch.is_current_stream_capturing()
+        """Whether a CUDA graph is being captured. Raises in a child of fork, where torch's error does not say why."""
+        if not self._torch:
+            return False
+        if self._torch._is_in_bad_fork():
+            raise RuntimeError("this process was forked after CUDA was started, and has none; start workers with spawn, "
+                               "or use CUDA in them only")
+        return self._torch.is_current_stream_capturing()
 
 
 def is_known(device):
