@@ -136,6 +136,8 @@ class GradScaler(torch.amp.GradScaler):
         Raises:
             RuntimeError: A closure is given, or it is the second step before `update`.
         """
+        if self._enabled and isinstance(getattr(optimizer, "own", None), Optimizer):
+            return optimizer.step(*args, grad_scaler=self, **kwargs)  # one of altgrad.distributed
         if not self._enabled or not isinstance(optimizer, Optimizer):
             return super().step(optimizer, *args, **kwargs)
         if any([of is not None for of in (*args, kwargs.pop("closure", None))]):

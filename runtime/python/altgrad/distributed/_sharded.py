@@ -11,6 +11,7 @@ from torch.optim.optimizer import ParamsT
 from .. import optim
 from .._binding.ranks import Ranks
 from ._buckets import make_buckets
+from ._scaled import check_scaler, step_part
 from ._whole import cost_of, make_whole
 
 _ASIDE = "params", "param_names"
@@ -80,6 +81,8 @@ class Sharded(torch.optim.Optimizer):
         self._hooks = [param.register_post_accumulate_grad_hook(self._ready) for param in every]
 
     _whole = False
+    # torch's scaler gives itself to a step that takes it, and otherwise looks at gradients that are elsewhere.
+    _step_supports_amp_scaling = True
 
     def _made(self, params, group, most, wire):
         return make_buckets(params, group, most, wire)
@@ -137,18 +140,21 @@ class Sharded(torch.optim.Optimizer):
         self._sent, self._queued = 0, False
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None, grad_scaler: torch.amp.GradScaler | None = None) -> Any:
         """Updates this rank's part by the averaged gradients, and gives every rank all parts. All ranks call it.
 
         Args:
             closure: Called first, with gradients enabled; it computes the loss and its gradients.
+            grad_scaler: The scaler of the loss, which gives itself in `scaler.step(optimizer)`. A gradient that
+                is not finite on one rank skips the step of all, and the scale changes on all of them.
 
         Returns:
             What `closure` returns, or None.
 
         Raises:
-            RuntimeError: A parameter's memory was replaced, as `model.to()` does.
+            RuntimeError: A parameter's memory was replaced, as `model.to()` does, or the scaler's `unscale_` was called.
         """
+        check_scaler(f"altgrad.distributed.{type(self).__name__}", self, closure, grad_scaler)
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -165,7 +171,7 @@ class Sharded(torch.optim.Optimizer):
             self._parts[param].grad = bucket.grad_of(place) if used[self._order[param]] else None
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
-        self._inner.step()
+        step_part(self._inner, self._ranks, grad_scaler)
         # Those that forward needs first come first.
         for work in [bucket.gather() for bucket in reversed(self._buckets)]:
             work.wait()
