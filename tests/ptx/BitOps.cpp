@@ -115,10 +115,20 @@ void prmt(Thread &t, const Instruction &i) {
   write(t, i.operands[0], result);
 }
 
+/// Of a field's position or length: PTX defines 0 to 255.
+unsigned place(Thread &t, const Instruction &i, unsigned n) {
+  uint64_t value = in(t, i, n);
+  if (value > 255)
+    throw Fault{FaultKind::Undefined, "position or length " +
+                                          std::to_string(value) +
+                                          " of a field, which goes up to 255"};
+  return unsigned(value);
+}
+
 void bfe(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   uint64_t a = in(t, i, 1);
-  unsigned position = in(t, i, 2) & 0xff, length = in(t, i, 3) & 0xff;
+  unsigned position = place(t, i, 2), length = place(t, i, 3);
   bool sign = false;
   if (k.isSigned && length)
     // A field that reaches past the top has the top bit for its sign.
@@ -133,7 +143,7 @@ void bfe(Thread &t, const Instruction &i) {
 
 void bfi(Thread &t, const Instruction &i) {
   uint64_t field = in(t, i, 1), result = in(t, i, 2);
-  unsigned position = in(t, i, 3) & 0xff, length = in(t, i, 4) & 0xff;
+  unsigned position = place(t, i, 3), length = place(t, i, 4);
   // What would fall out at the top is dropped.
   for (unsigned n = 0; n < length && position + n < i.form->traits.bits; ++n) {
     result &= ~(uint64_t(1) << (position + n));

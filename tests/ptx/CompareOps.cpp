@@ -142,7 +142,7 @@ void testp(Thread &t, const Instruction &i) {
   const Traits &k = i.form->traits;
   const Format &f = *k.format;
   uint64_t a = read(t, i.operands[1]);
-  // Zero is neither normal nor subnormal.
+  // PTX counts zero among the normal numbers.
   bool special = f.isNaN(a) || f.isInfinity(a), r = false;
   switch (k.operation) {
   case Finite:
@@ -158,7 +158,7 @@ void testp(Thread &t, const Instruction &i) {
     r = f.isNaN(a);
     break;
   case Normal:
-    r = !special && f.magnitude(a) >= f.minNormal();
+    r = !special && !f.isSubnormal(a);
     break;
   case Subnormal:
     r = f.isSubnormal(a);

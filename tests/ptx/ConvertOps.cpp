@@ -59,17 +59,15 @@ void integerToFloat(Thread &t, const Instruction &i) {
 
 enum Operation : uint8_t { Plain, ToIntegral, Finite };
 
-/// One element. `.ftz` concerns the f32 side only.
+/// One element.
 uint64_t convertOne(const Traits &k, uint64_t a) {
   const Format &from = *k.source, &to = *k.format;
-  if (k.ftz && from.width() == 32)
+  if (k.ftz)
     a = soft::flush(from, a);
   uint64_t r =
       k.operation == ToIntegral
           ? soft::roundToIntegral(from, a, k.rounding)
           : soft::convert(from, to, a, k.rounding, k.operation == Finite);
-  if (k.ftz && to.width() == 32)
-    r = soft::flush(to, r);
   if (k.saturate)
     r = soft::clampToUnit(to, r);
   return k.relu ? soft::relu(to, r) : r;
@@ -208,9 +206,12 @@ void addFloatPair(Registry &r, const FloatType &to, const FloatType &from) {
       if ((ftz && !hasFtz) || (sat && !hasSat))
         continue;
       Traits k;
-      k.format = to.format;
+      // `.ftz` concerns the f32 side only, and an H100 does not flush what
+      // becomes an f16, though the ISA says so: toward 0 and to the nearest it
+      // is 0 anyhow.
+      k.format = ftz && to.format == &F32 ? &F32Ftz : to.format;
       k.source = from.format;
-      k.ftz = ftz;
+      k.ftz = ftz && from.format == &F32 && to.format != &F16;
       k.saturate = sat;
       std::string tail =
           std::string(ftz ? ".ftz" : "") + (sat ? ".sat" : "") + types;

@@ -135,6 +135,13 @@ TEST(Fault, indexOutsideABranchTable) {
       "undefined");
 }
 
+TEST(Fault, fieldBeyondPlace255) {
+  EXPECT_EQ(faultOf("mov.b32 %r2, 256; bfe.u32 %r3, %r0, %r2, 1;"),
+            "undefined");
+  EXPECT_EQ(faultOf("mov.b32 %r2, 256; bfi.b32 %r3, %r0, %r0, 1, %r2;"),
+            "undefined");
+}
+
 TEST(Fault, theMessageQuotesTheInstructionAndTheThread) {
   std::string message;
   faultOf("setp.eq.u32 %p0, %r0, 5;\n@%p0 st.global.b32 [%rd0+4096], 1;", 2, 32,

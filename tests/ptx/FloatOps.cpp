@@ -26,8 +26,6 @@ enum Operation : uint8_t {
 /// What the modifiers do to a rounded result, in the order PTX applies them.
 uint64_t finish(const Traits &k, uint64_t result) {
   const Format &f = *k.format;
-  if (k.ftz)
-    result = soft::flush(f, result);
   if (k.saturate)
     result = soft::clampToUnit(f, result);
   if (k.relu)
@@ -50,7 +48,7 @@ uint64_t minMax(const Traits &k, uint64_t a, uint64_t b) {
 
 uint64_t compute(const Traits &k, uint64_t a, uint64_t b, uint64_t c) {
   const Format &f = *k.format;
-  // .ftz reaches inputs here and the output in finish(): never without it.
+  // .ftz reaches inputs here; the format flushes what is rounded into it.
   if (k.ftz) {
     a = soft::flush(f, a);
     b = soft::flush(f, b);
@@ -129,7 +127,9 @@ public:
 
   void form(const std::string &opcode, Operation operation, unsigned sources,
             const std::string &modifiers, const Type &type, Traits k) {
-    k.format = type.format;
+    k.format = !k.ftz                ? type.format
+               : type.format == &F16 ? &F16Ftz
+                                     : &F32Ftz;
     k.numbers = type.numbers;
     k.operation = operation;
     std::string slots = std::string("=") + type.slot;

@@ -16,6 +16,7 @@ struct Format {
   uint64_t maxFinite;
   uint64_t infinity; // 0: the format has none
   uint64_t nan;      // what arithmetic returns, never a payload
+  bool flushes = false; // .ftz: what is tiny before it is rounded becomes 0
 
   constexpr unsigned width() const { return 1 + exponentBits + mantissaBits; }
   constexpr uint64_t sign() const { return uint64_t(1) << (width() - 1); }
@@ -45,6 +46,12 @@ constexpr Format F64       = {  11,  52, 1023, 0x7fefffffffffffff,    0x7ff00000
 constexpr Format E4M3      = {   4,   3,    7, 0x7e,                  0,                     0x7f};
 constexpr Format E5M2      = {   5,   2,   15, 0x7b,                  0x7c,                  0x7f};
 // clang-format on
+
+constexpr Format flushing(Format f) {
+  f.flushes = true;
+  return f;
+}
+constexpr Format F16Ftz = flushing(F16), F32Ftz = flushing(F32);
 
 } // namespace ptx
 

@@ -112,7 +112,11 @@ public:
         k.bits = uint8_t(type.bits);
         k.isSigned = type.isSigned && isLoad;
         std::string count = vector > 1 ? "*" + std::to_string(vector) : "";
-        std::string element = std::to_string(type.bits) + count + "+";
+        // A store of .f32 from a wider register would convert it: the driver's
+        // compiler takes its bits for an integer.
+        bool mayBeWider = isLoad || type.name[1] != 'f';
+        std::string element =
+            std::to_string(type.bits) + count + (mayBeWider ? "+" : "");
         std::string length = vector > 1 ? ".v" + std::to_string(vector) : "";
         std::string policy = k.operation == WithPolicy ? " 64" : "";
         r.add(head + tail + length + type.name, isLoad ? load : store,

@@ -44,6 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, Refusal, testing::Values(
   Row{"ld.global.b32 %r0, [%r1];", "address register '%r1' has 32 bits"},
   Row{"ld.global.v4.b32 {%r0, %r1}, [%rd0];", "expected ',' before '}'"},
   Row{"ld.global.b32 %h0, [%rd0];", "register '%h0' has 16 bits, 'ld.global.b32' takes 32"},
+  Row{"st.global.f32 [%rd0], %rd1;", "register '%rd1' has 64 bits, 'st.global.f32' takes 32"},
   Row{"@%r0 ret;", "'%r0' is not a predicate register"},
   Row{"bra nowhere;", "label 'nowhere' is not defined"},
   Row{"again: again:", "label 'again' is defined twice"},

@@ -95,6 +95,8 @@ uint64_t pack(const Format &f, Parts<Word> x, Rounding mode,
     return sign;
   int lowest = 1 - f.bias - int(f.mantissaBits);
   int last = x.exponent + int(highestBit(x.significand)) - int(f.mantissaBits);
+  if (last < lowest && f.flushes)
+    return sign;
   if (last < lowest)
     last = lowest; // subnormal
   uint64_t kept;

@@ -39,15 +39,17 @@ def same(form, got, want):
 
 
 def run_branch(library, form):
-    """A loop, a divergent skip, and a jump over an instruction that would trap."""
-    body = f"""mov.b32 %r2, 0; mov.b32 %r3, 0;
-again: add.u32 %r3, %r3, %r2; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r0;
+    """A loop, a skip, and a jump over an instruction that would trap; with `.uni` all of a warp go one way."""
+    bound, blocks = ("%r1", 4) if form == "bra.uni" else ("%r0", 1)
+    body = f"""mov.b32 %r2, 0; mov.b32 %r3, 0; mad.wide.u32 %rd2, %r1, 128, %rd2;
+again: add.u32 %r3, %r3, %r2; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, {bound};
 @%p1 {form} again;
 @!%p1 {form} on;
 trap;
 on: st.global.b32 [%rd2], %r3; ret;
 """
-    return same(form, run(library, form, body, 32), [sum(range(max(n, 1))) for n in range(32)])
+    want = [sum(range(max(block if blocks > 1 else n, 1))) for block in range(blocks) for n in range(32)]
+    return same(form, run(library, form, body, 32, blocks, words=32 * blocks), want)
 
 
 def run_table(library, form):

@@ -117,6 +117,7 @@ def relu(f, code):
 def scalar(opcode, f, modifiers):
     """A function of codes for one element."""
     mode = next((MODES[m] for m in modifiers if m in MODES), "even")
+    f = f.flushing() if "ftz" in modifiers else f
     one = f.encode(False, Fraction(1), "even")
     xor_sign, propagate = "xorsign" in modifiers, "NaN" in modifiers
     core = {
@@ -140,8 +141,6 @@ def scalar(opcode, f, modifiers):
         if "ftz" in modifiers:
             codes = [f.flush(c) for c in codes]
         r = core(*codes)
-        if "ftz" in modifiers:
-            r = f.flush(r)
         if "sat" in modifiers:
             r = saturate(f, r)
         return relu(f, r) if "relu" in modifiers else r
@@ -174,6 +173,6 @@ def has_property(f, name, code):
         "infinite": value == INF,
         "number": value != NAN,
         "notanumber": value == NAN,
-        "normal": finite and value != 0 and not f.is_subnormal(code),
+        "normal": finite and not f.is_subnormal(code),
         "subnormal": f.is_subnormal(code),
     }[name]

@@ -1,5 +1,6 @@
 """Float formats over exact fractions: slow, obvious, and unlike the C++."""
 
+import copy
 from fractions import Fraction
 from functools import lru_cache
 
@@ -18,6 +19,13 @@ class Format:
         self.sign_bit = 1 << (self.bits - 1)
         self.decode = lru_cache(1 << 16)(self.decode)
         self.least = Fraction(2) ** (1 - self.bias - mantissa)  # the smallest subnormal
+        self.flushes = False
+
+    def flushing(self):
+        """The same format, where what is below the normal numbers before it is rounded becomes 0."""
+        other = copy.copy(self)
+        other.flushes = True
+        return other
 
     def decode(self, code):
         """(negative, value) with value a Fraction, INF or NAN."""
@@ -52,6 +60,8 @@ class Format:
             return self.nan
         if value == INF:
             return sign | (self.top if saturate or self.infinity is None else self.infinity)
+        if self.flushes and value < self.least * 2**self.mantissa:
+            return sign
         step = self.grid(value)
         count, rest = divmod(value, step)
         half = step / 2

@@ -69,7 +69,6 @@ def dot4(parts):
 def field(a, pos, length, kind):
     """bfe by a string of bits, lowest first; the ISA's own loop in words."""
     bits = width(kind)
-    pos, length = pos & 255, length & 255
     string = [(a >> i) & 1 for i in range(bits)]
     fill = string[min(pos + length - 1, bits - 1)] if kind[0] == "s" and length else 0
     taken = string[pos : pos + length]
@@ -78,7 +77,6 @@ def field(a, pos, length, kind):
 
 
 def insert(a, b, pos, length, bits):
-    pos, length = pos & 255, length & 255
     mask = ((1 << length) - 1) << pos & ((1 << bits) - 1)
     return (b & ~mask) | (a << pos & mask)
 
@@ -144,8 +142,8 @@ def bits(parts):
         "shl": ([kind, count], lambda a, n: a << n if n < w else 0),
         "shr": ([kind, count], lambda a, n: number(a, kind) >> min(n, w)),
         "brev": ([kind], lambda a: int(format(a, "0%db" % w)[::-1], 2)),
-        "bfe": ([kind, count, count], lambda a, p, n: field(a, p, n, kind)),
-        "bfi": ([kind, kind, count, count], lambda a, b, p, n: insert(a, b, p, n, w)),
+        "bfe": ([kind, "place", "place"], lambda a, p, n: field(a, p, n, kind)),
+        "bfi": ([kind, kind, "place", "place"], lambda a, b, p, n: insert(a, b, p, n, w)),
         "shf": (["b32", "b32", count], lambda a, b, n: funnel(a, b, limit(n), "l" in modifiers)),
         "lop3": (["b32"] * 3 + ["byte"], logic3),
         "szext": ([kind, count], lambda a, n: extended(a, limit(n), kind)),

@@ -10,7 +10,7 @@ from formats import ALL, specials
 from interpreter import Module
 
 HEADER = ".version 8.1\n.target sm_90\n.address_size 64\n"
-WIDTHS = {"pred": 1, "count": 32, "byte": 32, "f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16}
+WIDTHS = {"pred": 1, "count": 32, "byte": 32, "place": 32, "f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16}
 WIDTHS.update({"f16": 16, "bf16": 16, "f32": 32, "f64": 64})
 CASES = 1024
 
@@ -37,6 +37,8 @@ def edges(kind):
         return [0, 1]
     if kind == "count":
         return list(range(0, 70)) + [127, 128, 255, 256, 257, 0x80000000, 0xFFFFFFFF]
+    if kind == "place":
+        return [*range(0, 70), 127, 128, 254, 255]
     if kind == "byte":
         return list(range(256))
     bits = bits_of(kind)
@@ -52,7 +54,7 @@ def draw(r, kind):
         code = (f.bias << f.mantissa) + r.randrange(-four, four) if r.random() < 0.6 else r.randrange(four)
         return code & (f.sign_bit - 1) | r.randrange(2) * f.sign_bit
     value = r.getrandbits(bits_of(kind))
-    return value & 255 if kind == "byte" or (kind == "count" and r.random() < 0.5) else value
+    return value & 255 if kind in ("byte", "place") or (kind == "count" and r.random() < 0.5) else value
 
 
 def inputs(form, kinds, count=None):
@@ -71,9 +73,26 @@ def inputs(form, kinds, count=None):
         rows += [cancelling(r, ALL[kinds[0]]) for _ in range(count // 4)]
     for _ in range(max(count - len(rows), count // 8)):
         rows.append(tuple(draw(r, k) for k in kinds))
+    rows += just_below_normal(form, kinds)
     while len(rows) % 32:
         rows.append(tuple(draw(r, k) for k in kinds))
     return rows
+
+
+def just_below_normal(form, kinds):
+    """Results of `.ftz` just below the least normal number: what is rounded up to it, and what needs no rounding."""
+    opcode, *modifiers = form.split(".")
+    if "ftz" not in modifiers:
+        return []
+    if kinds == ["f64"]:
+        least = 897 << 52  # of f32's normal numbers, as an f64
+        return [(s << 63 | least - d,) for s in (0, 1) for d in (1 << 22, 1 << 29)]
+    if opcode not in ("mul", "fma", "mad"):
+        return []
+    f = ALL[kinds[0][:3]]
+    root = f.bias - (f.bias - 1) // 2 << f.mantissa  # its square is the least normal number
+    twice = lambda code: code << 16 | code if kinds[0] == "f16x2" else code
+    return [(twice(s | a), twice(b), 0)[:len(kinds)] for s in (0, f.sign_bit) for a, b in ((root + 1, root - 2), (root, root - 1))]
 
 
 def cancelling(r, f):

@@ -126,18 +126,19 @@ def make(library, form, text):
 
 
 def run_store(library, form):
-    """Each thread stores 64-bit registers; a canary between vectors must survive."""
+    """Each thread stores 64-bit registers, or floats of their size; a canary between vectors must survive."""
     kind, count, size = shape(form)
+    bits = 8 * size if kind[0] == "f" else 64
     threads = threads_of_block()
     total, space = size * count, space_of(form)
     pitch = 2 * max(total, 8)
     text = HEADER + ".visible .entry k(.param .u64 in, .param .u64 out)\n{\n"
-    text += f".reg .b32 %w;\n.reg .b16 %h;\n.reg .b64 %rd<9>, %s<{count}>;\n"
+    text += f".reg .b32 %w;\n.reg .b16 %h;\n.reg .b64 %rd<9>;\n.reg .b{bits} %s<{count}>;\n"
     text += f".shared .align 16 .b8 sh[{total * threads}];\n.local .align 16 .b8 lo[{total * threads}];\n"
     text += "ld.param.b64 %rd1, [in];\nld.param.b64 %rd2, [out];\nmov.u32 %w, %tid.x;\n"
     text += f"mad.wide.u32 %rd1, %w, {8 * count}, %rd1;\nmad.wide.u32 %rd2, %w, {pitch}, %rd2;\nmul.wide.u32 %rd3, %w, {total};\n"
     for n in range(count):
-        text += f"ld.global.b64 %s{n}, [%rd1+{8 * n}];\n"
+        text += f"ld.global.b{bits} %s{n}, [%rd1+{8 * n}];\n"
     if space in ("shared", "shared::cta", "local"):
         text += f"mov.b64 %rd5, {'lo' if space == 'local' else 'sh'};\nadd.s64 %rd6, %rd5, %rd3;\n{form} [%rd6], {names('s', count)};\n"
         for n in range(total):
