@@ -88,10 +88,12 @@ def pack(out=ARCHIVE):
         formpack.pack(FORMS)
     else:
         print(f"not packed: the opcode forms: no {formpack.INTERPRETER}")
+    import seeds
+    seeds.pack()
     out.parent.mkdir(parents=True, exist_ok=True)
     import torch
     PACKED.write_text(json.dumps({"torch": torch.__version__, "commit": commit(), "cubins": bool(cubins)}) + "\n")
-    files = [LIBRARY, PACKED, *BUNDLES.glob("*.so"), *FORMS.glob("*"), *FACTS.glob("*"), *(ROOT / "build" / "bundles").glob("*.bundle"),
+    files = [LIBRARY, PACKED, seeds.PACKED, *BUNDLES.glob("*.so"), *FORMS.glob("*"), *FACTS.glob("*"), *(ROOT / "build" / "bundles").glob("*.bundle"),
              ROOT / "build" / "lib" / "libaltgrad_torch.so",
              ROOT / "tools" / "device_check.sh", ROOT / "tools" / "device_check.py", ROOT / "tools" / "bench" / "__init__.py", ROOT / "tools" / "bench" / "program.py",
              *(ROOT / "tests" / "device").glob("*.py"), *(ROOT / "templates").glob("*.mlir"),

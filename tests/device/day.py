@@ -10,7 +10,7 @@ import gpu_bench
 import parts
 from gpu import ROOT, STAND_IN, Skipped, find, patience
 
-MODULES = ["checks", "optimizers", "steady", "stress", "refusals", "libtorch", "shards"]
+MODULES = ["checks", "optimizers", "steady", "stress", "refusals", "libtorch", "shards", "seeds"]
 LONGEST = 240  # seconds of a part on a GPU
 SANITIZED = 3  # failed checks that compute-sanitizer looks at: it takes its time
 CURVE = "curve-"

@@ -82,9 +82,9 @@ class Case:
             optimizer.grad_scale, optimizer.found_inf = (torch.tensor(x).to(self.gpu.device) for x in (1.0, 0.0))
         return optimizer.step
 
-    def ours_overlapping(self):
-        """Launches of a step begin before the one before them has ended, which they do only where it is asked for."""
-        os.environ["ALTGRAD_CUDA_DEPENDENT_LAUNCH"] = "1"
+    def ours_in_turn(self):
+        """Launches of a step begin when the one before them has ended; else they overlap from sm_90 on."""
+        os.environ["ALTGRAD_CUDA_DEPENDENT_LAUNCH"] = "0"
         try:
             step = self.ours()
             step()  # makes the plan, which asks
@@ -147,7 +147,7 @@ class Case:
         makers = {"copy": self.copy, "altgrad": self.ours, "altgrad, graph": self.ours_in_a_graph,
                   "altgrad, new rates": self.ours_with_rates, "altgrad, unaligned": self.ours_unaligned}
         if self.gpu.overlaps() and sum(self.sizes) <= OVERLAP_MOST:
-            makers["altgrad, overlapping"] = self.ours_overlapping
+            makers["altgrad, in turn"] = self.ours_in_turn
         if self.mode == "scaler+clip":
             makers["altgrad, GradScaler"] = self.ours_in_scaler
         makers |= {"torch fused": lambda: self.torchs(fused=real), "torch foreach": lambda: self.torchs(foreach=real)}

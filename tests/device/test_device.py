@@ -92,7 +92,7 @@ def test_all_of_it_from_the_archive_on_the_test_driver(archive, tmp_path, test_d
     assert len(curve["points"]) == 16 and len(curve["kernels"]) == 12 and not curve["not_measured"]
     for point in curve["points"]:
         assert not point["left_out"]
-        assert {"copy", "altgrad", "altgrad, graph", "altgrad, new rates", "altgrad, unaligned", "altgrad, overlapping", "torch fused",
+        assert {"copy", "altgrad", "altgrad, graph", "altgrad, new rates", "altgrad, unaligned", "altgrad, in turn", "torch fused",
                 "torch foreach"} <= set(point["candidates"])
     assert all(entry["launches"] for entry in curve["kernels"])
     assert sum("torch compile" in point["candidates"] for point in curve["points"]) == 4
