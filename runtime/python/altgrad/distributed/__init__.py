@@ -7,6 +7,7 @@ matrices that it owns (Muon).
 Parameters of FSDP2 need nothing of this: every class of altgrad.optim takes DTensors.
 """
 
+from ._files import joined
 from ._sharded import DistAdamW, DistMuon, Sharded
 
-__all__ = ["DistAdamW", "DistMuon", "Sharded"]
+__all__ = ["DistAdamW", "DistMuon", "Sharded", "joined"]

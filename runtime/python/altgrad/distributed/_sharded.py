@@ -11,6 +11,7 @@ from torch.optim.optimizer import ParamsT
 from .. import optim
 from .._binding.ranks import Ranks
 from ._buckets import make_buckets
+from ._files import REMEDY, filed, taken
 from ._scaled import check_scaler, step_part
 from ._whole import cost_of, make_whole
 
@@ -176,6 +177,7 @@ class Sharded(torch.optim.Optimizer):
         for work in [bucket.gather() for bucket in reversed(self._buckets)]:
             work.wait()
         self._clear()
+        self._show_states()
         return loss
 
     def _check_memory(self):
@@ -198,31 +200,44 @@ class Sharded(torch.optim.Optimizer):
         self._clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of this rank's part. Each rank saves its own; as many ranks as there were can load them.
+        """The states of this rank's part, each of which says where it is in the whole.
+
+        torch.distributed.checkpoint saves and loads them by the names of parameters, with any number of ranks. With
+        torch.save each rank has a file of its own; `altgrad.distributed.joined` makes one of all of them.
 
         Returns:
             A dict as torch has it, with `ranks`: (this rank, number of ranks).
         """
-        return {**self._inner.state_dict(), "ranks": self._place()}
+        return {**filed(self._inner, self._inner.state_dict()), "ranks": self._place()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads what this rank's `state_dict()` gave. Parameters are not in it: load the model's, too.
+        """Loads what `state_dict()` gave on this rank, or whole states. Parameters are not in it: load the model's, too.
 
         Args:
-            state_dict: What `state_dict()` gave on this rank.
+            state_dict: What `state_dict()` gave on this rank, with as many ranks; what `joined` made of all ranks'
+                files; or the state_dict of one process.
 
         Raises:
-            ValueError: It is of another rank, or of another number of ranks.
+            ValueError: It is of another rank, or of another number of ranks or other buckets, or does not fit.
         """
-        if (saved := tuple(state_dict.get("ranks", ()))) != self._place():
-            raise ValueError(f"altgrad.distributed.{type(self).__name__}: the file is of (rank, ranks) {saved}, and "
-                             f"this is {self._place()}: load the file of this rank, with as many ranks as saved it")
-        self._inner.load_state_dict({key: value for key, value in state_dict.items() if key != "ranks"})
+        owner = f"altgrad.distributed.{type(self).__name__}"
+        if (saved := tuple(state_dict.get("ranks", self._place()))) != self._place():
+            raise ValueError(f"{owner}: the file is of (rank, ranks) {saved}, and this is {self._place()}: {REMEDY}")
+        given = {key: value for key, value in state_dict.items() if key != "ranks"}
+        self._inner.load_state_dict(taken(owner, self._inner, given))
         for mine, theirs in zip(self.param_groups, self._inner.param_groups):
             mine.update({key: value for key, value in theirs.items() if key not in _ASIDE})
+        self.state.clear()
+        self._show_states()
 
     def _place(self):
         return dist.get_rank(self._group), dist.get_world_size(self._group)
+
+    def _show_states(self):
+        """Under the parameters, for torch.distributed.checkpoint asks which keys there are."""
+        if len(self.state) != len(self._inner.state):
+            self.state.update({param: self._inner.state[part] for param, part in self._parts.items()
+                               if part in self._inner.state})
 
 
 class DistAdamW(Sharded):

@@ -1,0 +1,124 @@
+"""The states of parts in files: as runs of whole tensors, and back from runs and from whole tensors."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import torch
+
+from .._storage.blocks import block_of
+from .._storage.packed import packed_layout, packs
+from ._runs import Run
+
+_SCALE = "_scale"
+REMEDY = "give the files of all ranks to altgrad.distributed.joined, or use torch.distributed.checkpoint"
+
+
+def filed(part, given):
+    """The state_dict `given` of the optimizer `part` of a rank's parts, with a Run of each state that has elements."""
+    return _changed(part, given, lambda at, param, key, value: Run(value, *_layout(part, at, key, value)[:2]))
+
+
+def taken(owner, part, given):
+    """`given`, which has whole tensors or Runs of this rank, as the optimizer `part` of this rank's parts loads it.
+
+    Raises ValueError for the Runs of another rank or of other buckets, and for tensors of other sizes.
+    """
+    def own(at, param, key, value):
+        whole, begin, elements = _layout(part, at, key, value if isinstance(value, torch.Tensor) else value["run"])
+        count = -(-param.numel() // elements)
+        said = _run_of(value)
+        if said is None and value.numel() == prod(whole):
+            return value.reshape(-1)[begin:begin + count].clone()
+        if said is None or said[1:] != (whole, begin) or said[0].numel() != count:
+            raise ValueError(
+                f"{owner}: the file has {_words(value)} of a state {key!r}, and this rank has {count} elements from {begin} "
+                f"of {whole}, for other buckets or another model: {REMEDY}")
+        return said[0]
+    return _changed(part, given, own)
+
+
+def joined(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One state_dict with whole states of those that all ranks saved.
+
+    The class of altgrad.optim loads it in one process, and an optimizer of altgrad.distributed on any number of ranks.
+
+    Args:
+        files: What `state_dict()` of each rank gave, in any order, as it is or through torch.save and torch.load.
+
+    Raises:
+        ValueError: The file of a rank is missing, or there twice.
+
+    Example:
+        >>> optimizer.load_state_dict(altgrad.distributed.joined([torch.load(file) for file in files]))
+    """
+    said = sorted(tuple(file.get("ranks", ())) for file in files)
+    if not said or said != [(rank, len(said)) for rank in range(len(said))]:
+        raise ValueError(f"altgrad.distributed.joined: the files are of (rank, ranks) {said}; it takes that of each rank, once")
+    state = {}
+    for file in files:
+        for place, held in file["state"].items():
+            _join(state.setdefault(place, {}), held)
+    return {"state": state, "param_groups": files[0]["param_groups"]}
+
+
+def _join(state, held):
+    for key, value in held.items():
+        if (run := _run_of(value)) is not None:
+            local, shape, begin = run
+            if key not in state:
+                # One process has its scales in one row.
+                shape = (prod(shape),) if key.endswith(_SCALE) else shape
+                state[key] = torch.zeros(shape, dtype=local.dtype, device=local.device)
+            state[key].view(-1)[begin:begin + local.numel()] = local
+        elif isinstance(value, dict):
+            _join(state.setdefault(key, {}), value)
+        else:
+            state.setdefault(key, value)
+
+
+def _run_of(value):
+    """(local, whole shape, begin) of a Run, as it is or as a file has it; None of anything else."""
+    if isinstance(value, Run):
+        return value.local, tuple(value.shape), value.begin
+    return (value["run"], tuple(value["whole"]), value["begin"]) if type(value) is OrderedDict and "run" in value else None
+
+
+def _words(value):
+    run = _run_of(value)
+    return f"shape {tuple(value.shape)}" if run is None else f"{run[0].numel()} elements from {run[2]} of {run[1]}"
+
+
+def _changed(part, given, change):
+    """A state_dict whose states with elements, of parameters that have a Place, are what `change` makes of them."""
+    params = [param for group in part.param_groups for param in group["params"]]
+    places = [place for group in given["param_groups"] for place in group["params"]]
+    state = dict(given["state"])
+    for place, param in zip(places, params):
+        at = getattr(param, "altgrad_place", None)
+        if at is not None and place in state:
+            state[place] = _of(state[place], lambda key, value: change(at, param, key, value))
+    return {**given, "state": state}
+
+
+def _of(held, change, outer=None):
+    return {key: _of(value, change, key) if isinstance(value, dict) and _run_of(value) is None else
+            change(outer or key, value) if _run_of(value) is not None or (isinstance(value, torch.Tensor) and value.dim())
+            else value for key, value in held.items()}
+
+
+def _layout(part, at, key, value):
+    """(shape of the whole state, its first entry here, how many elements of the parameter an entry is for)."""
+    names = {state: name for name, state in part._keys.items()}
+    state = key.removesuffix(_SCALE)
+    word = part._words.get(names.get(state, state), part._words.get("states", ""))
+    if state != key:
+        # As DTensors have them: by rows, where rows have whole blocks.
+        block, row = block_of(word), prod(at.shape[1:])
+        whole = (at.shape[0], row // block) if len(at.shape) > 1 and row % block == 0 else (-(-prod(at.shape) // block),)
+        return whole, at.offset // block, block
+    if value.dtype == torch.uint8 and packs(word):
+        strides = [prod(at.shape[dim + 1:]) for dim in range(len(at.shape))]
+        return packed_layout(at.shape, strides)[0], at.offset // 2, 2
+    return at.shape, at.offset, 1

@@ -1,0 +1,144 @@
+"""States of altgrad.distributed in files: saved by two ranks, and a run goes on with three, with one, and without them."""
+
+import functools
+import os
+
+import pytest
+import ranks
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import (StateDictOptions, get_model_state_dict, get_optimizer_state_dict,
+                                                     set_model_state_dict, set_optimizer_state_dict)
+from torch.distributed.fsdp import fully_shard
+
+import altgrad
+from altgrad.distributed._runs import boxes
+
+CASES = {
+    "f32": (altgrad.optim.AdamW, torch.float32, {}),
+    "8 bits": (altgrad.optim.AdamW8bit, torch.float32, {}),
+    "4 bits": (altgrad.optim.AdamW4bit, torch.float32, {}),
+    "halves and draws": (altgrad.optim.AdamW, torch.bfloat16, dict(
+        storage="master=bf16+i16 m=bf16,stochastic v=f32", seed=7)),
+}
+if "ALTGRAD_STANDS_FOR_CUDA" not in os.environ:  # products of matrices are for CPUs
+    CASES["Muon"] = altgrad.optim.Muon, torch.float32, {}
+FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
+
+
+def made(case, how):
+    """A model and its optimizer: "zero2", "fsdp2" or "plain"."""
+    torch.manual_seed(1)
+    kind, dtype, words = CASES[case]
+    model = torch.nn.Sequential(torch.nn.Linear(256, 33), torch.nn.Linear(33, 5)).to(dtype)
+    if how == "fsdp2":
+        fully_shard(model)
+    if case == "Muon":
+        params = [{"params": [param], "use_muon": param.dim() > 1} for param in model.parameters()]
+        return model, (altgrad.distributed.DistMuon if how == "zero2" else kind)(params, lr=0.01)
+    if how == "zero2":
+        return model, altgrad.distributed.Sharded(kind, model.parameters(), bucket_bytes=10000, lr=0.01, **words)
+    return model, kind(model.parameters(), lr=0.01, **words)
+
+
+def train(model, optimizer, first):
+    """Two steps with gradients that are the same on all ranks, and so is their average."""
+    for step in range(first, first + 2):
+        torch.manual_seed(step)
+        grads = [12.0 * torch.randint(-10, 11, param.shape) for param in model.parameters()]
+        optimizer.zero_grad()
+        weighed(model, grads).backward()
+        optimizer.step()
+
+
+def weighed(model, grads):
+    """A loss that has these gradients, of plain parameters and of DTensors."""
+    total = 0.0
+    for param, grad in zip(model.parameters(), grads):
+        if hasattr(param, "device_mesh"):
+            from torch.distributed.tensor import distribute_tensor
+            grad = distribute_tensor(grad, param.device_mesh, param.placements, src_data_rank=None).to_local()
+            param = param.to_local()
+        total = total + (param * grad.to(param.dtype)).float().sum()
+    return total
+
+
+def numbers(model):
+    return [(p.full_tensor() if hasattr(p, "full_tensor") else p).detach().float().flatten().tolist()
+            for p in model.parameters()]
+
+
+def state_of(model, optimizer):
+    return {"model": get_model_state_dict(model), "optim": get_optimizer_state_dict(model, optimizer, options=FLAT)}
+
+
+def restore(folder, model, optimizer):
+    state = state_of(model, optimizer)
+    dcp.load(state, checkpoint_id=folder)
+    set_model_state_dict(model, state["model"])
+    set_optimizer_state_dict(model, optimizer, state["optim"], options=FLAT)
+
+
+def save(folder, rank, group):
+    after = {}
+    for case in CASES:
+        model, optimizer = made(case, "zero2")
+        train(model, optimizer, 0)
+        dcp.save(state_of(model, optimizer), checkpoint_id=folder / case)
+        dcp.async_save(state_of(model, optimizer), checkpoint_id=folder / f"{case}, later").result()
+        torch.save((model.state_dict(), optimizer.state_dict()), folder / f"{case} {rank}.pt")
+        train(model, optimizer, 2)
+        after[case] = numbers(model)
+    return after
+
+
+def load(folder, rank, group):
+    """{(case, how it was loaded): parameters after two more steps, or what it says}."""
+    after = {}
+    for case in CASES:
+        for how, made_by in ("zero2", case), ("zero2", f"{case}, later"), ("fsdp2", case), ("plain", case):
+            if case in dict(fsdp2=("4 bits", "Muon"), plain=("8 bits", "4 bits")).get(how, ()):
+                continue  # rows of 4 bits are no blocks, DTensors have no Muon, and scales lie in one row of their own
+            model, optimizer = made(case, how)
+            restore(folder / made_by, model, optimizer)
+            train(model, optimizer, 2)
+            after[case, how, made_by] = numbers(model)
+        model, optimizer = made(case, "zero2")
+        files = [torch.load(folder / f"{case} {of}.pt", weights_only=True) for of in range(2)]
+        model.load_state_dict(files[0][0])
+        with pytest.raises(ValueError, match="is of .rank, ranks. .0, 2., and this is .*give the files of all ranks"):
+            optimizer.load_state_dict(files[0][1])
+        with pytest.raises(ValueError, match="it takes that of each rank, once"):
+            altgrad.distributed.joined([files[0][1]])
+        optimizer.load_state_dict(altgrad.distributed.joined([file[1] for file in files]))
+        train(model, optimizer, 2)
+        after[case, "joined"] = numbers(model)
+    return after
+
+
+def test_a_run_goes_on_with_other_ranks(tmp_path):
+    saved, = ranks.run([functools.partial(save, tmp_path)], tmp_path, 2)
+    assert not isinstance(saved[0], str), saved[0]
+    for count in (3, 1):
+        (tmp_path / str(count)).mkdir()
+        for answer in [*saved[1:], *ranks.run([functools.partial(load, tmp_path)], tmp_path / str(count), count)[0]]:
+            assert not isinstance(answer, str), answer
+            for said, params in answer.items():
+                case = said if isinstance(said, str) else said[0]
+                assert params == saved[0][case], (said, count)
+    for case in CASES:
+        model, optimizer = made(case, "plain")
+        files = [torch.load(tmp_path / f"{case} {rank}.pt", weights_only=True) for rank in range(2)]
+        model.load_state_dict(files[1][0])
+        optimizer.load_state_dict(altgrad.distributed.joined([file[1] for file in files]))
+        train(model, optimizer, 2)
+        assert numbers(model) == saved[0][case], case
+
+
+def test_boxes_are_the_elements_of_a_run():
+    shape = (3, 4, 5)
+    whole = torch.arange(60).view(shape)
+    for begin in range(0, 61, 3):
+        for end in range(begin, 61, 7):
+            found = [whole[tuple(slice(at, at + size) for at, size in zip(*box))] for box in boxes(shape, begin, end)]
+            assert [int(n) for of in found for n in of.flatten()] == list(range(begin, end)) and len(found) <= 5
