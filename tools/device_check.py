@@ -188,6 +188,9 @@ def main():
     parser.add_argument("--device", default="cuda:0", help="the device, by torch's name (default cuda:0)")
     parser.add_argument("--elements", type=float, default=2e9, help="the largest tensor of the curve (default 2e9)")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"the time after which no further part begins (default {MINUTES})")
+    parser.add_argument("--jobs", type=int, default=0,
+                        help="how many checks run at a time; what is measured runs alone (default: half of the CPUs, "
+                             "at most 8, on a GPU, and 1 elsewhere)")
     parser.add_argument("--no-bench", action="store_true", help="check, and measure neither start-up nor the curve")
     parser.add_argument("--json", type=pathlib.Path, default=REPORT,
                         help="the report, written anew after each part (default build/device/device_check.json)")

@@ -1,4 +1,7 @@
-"""The parts of a GPU day in their order, each in a process of its own, and the report that grows with every part."""
+"""The parts of a GPU day, each in a process of its own, and the report that grows with every part.
+
+Checks run several at a time; what is measured, and what fills the card, runs alone.
+"""
 
 import importlib
 import json
@@ -14,6 +17,8 @@ MODULES = ["checks", "optimizers", "steady", "stress", "refusals", "libtorch", "
 LONGEST = 240  # seconds of a part on a GPU
 SANITIZED = 3  # failed checks that compute-sanitizer looks at: it takes its time
 CURVE = "curve-"
+ALONE = {"above_two_billion", "little_memory", "refused_out_of_memory"}  # they fill the card
+LONG = ("mixed_and_stored", "stock_classes")  # they begin first
 
 
 class NotHere(Skipped):
@@ -48,6 +53,8 @@ class Day:
         self.on_gpu = self.device.startswith(("cuda", STAND_IN))
         self.begun, self.report, self.results = time.monotonic(), {"checks": []}, {}
         self.sanitizings = SANITIZED
+        many = max(1, min(8, len(os.sched_getaffinity(0)) // 2)) if self.device.startswith("cuda") else 1
+        self.jobs = options.jobs or many
 
     def checks(self):
         return {check.__name__: check for name in MODULES for check in importlib.import_module(name).CHECKS}
@@ -117,18 +124,34 @@ class Day:
         print(f"  {name:<36}{verdict:<8} {words} ({seconds} s)", flush=True)
         self.keep()
 
-    def one(self, name, body):
-        start = time.monotonic()
+    def late(self, name):
+        """Whether there is no time left for this part; says so."""
         if self.left() < 10:
-            return self.add(name, "not run", "no time left: --resume goes on from here")
-        verdict, words, result = parts.run(body, self.limit())
+            self.add(name, "not run", "no time left: --resume goes on from here")
+        return self.left() < 10
+
+    def together(self, bodies):
+        """Several at a time; what a part prints comes with its verdict."""
+        waiting, running = sorted(bodies, key=lambda name: not name.startswith(LONG)), {}
+        while waiting or running:
+            while waiting and len(running) < self.jobs:
+                name = waiting.pop(0)
+                if not self.late(name):
+                    running[name] = parts.Part(bodies[name], self.limit(), quiet=self.jobs > 1)
+            for name, part in list(running.items()):
+                if said := part.poll():
+                    del running[name]
+                    self.ended(name, time.monotonic() - part.begun, *said)
+            time.sleep(0.02)
+
+    def ended(self, name, seconds, verdict, words, result):
         if result:
             self.results[name] = result
         if verdict == "FAILED" and self.device.startswith("cuda") and name in self.checks() and self.sanitizings:
             self.sanitizings -= 1
             command = [sys.executable, ROOT / "tools" / "device_check.py", "one", "--only", name, "--device", self.device]
             words += "; " + parts.sanitize(command, self.options.json.parent / f"sanitizer-{name}.txt", self.limit())
-        self.add(name, verdict, words, round(time.monotonic() - start, 1))
+        self.add(name, verdict, words, round(seconds, 1))
 
     def run(self):
         """The rows of the report; None where the device is not here, after it has said so."""
@@ -140,11 +163,23 @@ class Day:
         self.resume()
         print(f"{found['where']}, {len(self.bundles)} bundles", flush=True)
         done = {row[0] for row in self.report["checks"]}
-        for name, body in self.wanted().items():
-            if name not in done:
-                self.one(name, body)
+        bodies = {name: body for name, body in self.wanted().items() if name not in done}
+        checks = {name for name in self.checks() if name not in ALONE}
+        for stage in stages(bodies, lambda name: self.jobs > 1 and name in checks):
+            self.together(stage)
         self.keep()
         return self.report["checks"]
+
+
+def stages(bodies, beside):
+    """The parts in their order, each alone, but for those that may run beside others: one stage, where the first is."""
+    shared, found = {name: body for name, body in bodies.items() if beside(name)}, []
+    for name, body in bodies.items():
+        if name not in shared:
+            found.append({name: body})
+        elif shared not in found:
+            found.append(shared)
+    return found
 
 
 def one(bundles, options):

@@ -167,8 +167,14 @@ def interleaved(gpu, steps, rounds):
     for turn in range(rounds):
         for name in names[turn % len(names):] + names[:turn % len(names)]:
             gpu.flush()
-            # The GPU sleeps while the CPU enqueues the whole step.
-            seen[name].append(gpu.timed(steps[name], ahead[name]))
+            # The GPU sleeps while the CPU enqueues the whole step; longer, where it woke up too early.
+            for _ in range(4):
+                sample = gpu.timed(steps[name], ahead[name])
+                if sample[2]:
+                    break
+                ahead[name] = min(2 * ahead[name], 100.0)
+                gpu.flush()
+            seen[name].append(sample)
     found = {}
     for name, samples in seen.items():
         device, cpu, pure = zip(*samples)

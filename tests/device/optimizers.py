@@ -32,7 +32,7 @@ def scaled(number, params, optimizer):
     optimizer.found_inf = torch.tensor([float(number % 4 == 3)]).to(where)
 
 
-def stock_classes(bundles, device):
+def stock_classes(bundles, device, share=slice(None)):
     """Every class and configuration in every dtype; one of each class with clip, with a scaler's tensors, with both."""
     gpu = gpus.find(device)
 
@@ -45,10 +45,10 @@ def stock_classes(bundles, device):
     further = [case(name, options, dtype, ways) for (name, options), dtype, ways in itertools.product(
         FIRST, DTYPES.values(), (CLIP, AMP, CLIP | AMP))]
     # On the test driver tests/python has them all; here the code of this file is tried.
-    return every(plain + further if gpu.real else plain[::4] + further[::4])
+    return every((plain + further if gpu.real else plain[::4] + further[::4])[share])
 
 
-def mixed_and_stored(bundles, device):
+def mixed_and_stored(bundles, device, share=slice(None)):
     """Parameters of three dtypes in one optimizer; states, masters and copies in formats of their own; a user's rule."""
     import altgrad
     gpu = gpus.find(device)
@@ -67,7 +67,8 @@ def mixed_and_stored(bundles, device):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "largest.mlir")
         path.write_text(RULE)
-        return every(cases[::1 if gpu.real else 4] + [("a rule of the user's", case(altgrad.optim.FromRule(path)))])
+        cases = cases[::1 if gpu.real else 4] + [("a rule of the user's", case(altgrad.optim.FromRule(path)))]
+        return every(cases[share])
 
 
 RULE = """
@@ -316,4 +317,14 @@ def grad_scaler(bundles, device):
     return every(cases + [(f"float64 beside, {list(ways)}", lambda w=ways: beside_torch(w)) for ways in ({}, CLIP)])
 
 
-CHECKS = [stock_classes, mixed_and_stored, groups_and_schedulers, gradients_of_all_kinds, checkpoints, grad_scaler]
+def _shares(check, count):
+    """The same check in pieces, which compile beside each other."""
+    def piece(first):
+        def check_piece(bundles, device):
+            return check(bundles, device, slice(first, None, count))
+        check_piece.__name__ = f"{check.__name__}-{first + 1}"
+        return check_piece
+    return map(piece, range(count))
+
+
+CHECKS = [*_shares(stock_classes, 4), *_shares(mixed_and_stored, 3), groups_and_schedulers, gradients_of_all_kinds, checkpoints, grad_scaler]

@@ -15,30 +15,65 @@ import traceback
 from gpu import Skipped
 
 
-def run(body, seconds):
-    """(verdict, words, result): `body(keep)` in a forked child; `keep(result)` as often as it likes, lest a result be lost.
+class Part:
+    """`body(keep)` in a forked child; `keep(result)` as often as it likes, lest a result be lost.
 
-    The verdict is passed, skipped or FAILED; words are what the body returns if that is a string, or why it ended. The
-    caller must not have begun to use the driver.
+    The caller must not have begun to use the driver. `quiet`: what the child prints comes when it has ended.
     """
-    with tempfile.TemporaryDirectory(prefix="altgrad-part-") as folder:
-        path = pathlib.Path(folder, "said.json")
+
+    def __init__(self, body, seconds, quiet=False):
+        self.folder, self.seconds, self.begun = tempfile.TemporaryDirectory(prefix="altgrad-part-"), seconds, time.monotonic()
+        self.said, self.log = (pathlib.Path(self.folder.name, name) for name in ("said.json", "log"))
         sys.stdout.flush()
-        child = os.fork()
-        if child == 0:
-            _child(body, path, seconds)
-        status = _wait(child, seconds)
-        said = json.loads(path.read_text()) if path.exists() else {}
-    if status is None:
-        return "FAILED", f"still running after {seconds:.0f} s", said.get("result")
-    if "verdict" not in said:
-        signalled = os.WIFSIGNALED(status) and signal.Signals(os.WTERMSIG(status)).name
-        return "FAILED", f"its process ended with {signalled or f'status {os.waitstatus_to_exitcode(status)}'}", said.get("result")
-    return said["verdict"], said["words"], said["result"]
+        self.child = os.fork()
+        if self.child == 0:
+            _child(body, self.said, seconds, self.log if quiet else None)
+
+    def poll(self):
+        """None while it runs; then (verdict, words, result).
+
+        The verdict is passed, skipped or FAILED; words are what the body returns if that is a string, or why it ended.
+        """
+        done, status = os.waitpid(self.child, os.WNOHANG)
+        late = not done and time.monotonic() > self.begun + self.seconds
+        if not done and not late:
+            return None
+        if late:
+            self._end()
+        said = json.loads(self.said.read_text()) if self.said.exists() else {}
+        if self.log.exists():
+            print(self.log.read_text(errors="replace"), end="", flush=True)
+        self.folder.cleanup()
+        if late:
+            return "FAILED", f"still running after {self.seconds:.0f} s", said.get("result")
+        if "verdict" not in said:
+            signalled = os.WIFSIGNALED(status) and signal.Signals(os.WTERMSIG(status)).name
+            ended = signalled or f"status {os.waitstatus_to_exitcode(status)}"
+            return "FAILED", f"its process ended with {ended}", said.get("result")
+        return said["verdict"], said["words"], said["result"]
+
+    def _end(self):
+        try:
+            os.killpg(self.child, signal.SIGKILL)
+        except ProcessLookupError:
+            os.kill(self.child, signal.SIGKILL)
+        os.waitpid(self.child, 0)
 
 
-def _child(body, path, seconds):
+def run(body, seconds):
+    """What Part.poll says at last."""
+    part = Part(body, seconds)
+    while not (said := part.poll()):
+        time.sleep(0.02)
+    return said
+
+
+def _child(body, path, seconds, log):
     os.setpgid(0, 0)  # so that what it starts ends with it
+    if log:
+        to = os.open(log, os.O_WRONLY | os.O_CREAT)
+        os.dup2(to, 1)
+        os.dup2(to, 2)
     faulthandler.enable()
     faulthandler.dump_traceback_later(max(seconds - 3, 1))
     said = {"result": None}
@@ -63,22 +98,6 @@ def _child(body, path, seconds):
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # a lost context may hang whoever cleans up
-
-
-def _wait(child, seconds):
-    """The child's status, or None after it had to be ended."""
-    last = time.monotonic() + seconds
-    while time.monotonic() < last:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.02)
-    try:
-        os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:
-        os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
 
 
 def sanitizer():

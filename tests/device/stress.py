@@ -22,11 +22,11 @@ def alternating_gradients(bundles, device):
             p.grad = held.copy_(p.grad)
         pair.optimizers[0].step()
         gpu.synchronize()
-        start = time.perf_counter()
+        start = time.thread_time()  # of this thread: other checks run beside this one
         pair.optimizers[1].step()
-        cpu.append((time.perf_counter() - start) * 1e3)
+        cpu.append((time.thread_time() - start) * 1e3)
     pair.same()
-    return f"{len(pair.params[1])} tensors x 20 steps, {sorted(cpu)[10]:.2f} ms of the CPU for a step"
+    return f"{len(pair.params[1])} tensors x 20 steps, {sorted(cpu)[10]:.2f} ms of CPU time for a step"
 
 
 def _fewer(optimizer, params):

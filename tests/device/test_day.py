@@ -44,9 +44,9 @@ CHECKS = [first, second, third, fourth]
 """
 
 
-def planted(folder, *words):
-    """A day whose checks are PLANTED, for the host."""
-    (folder / "planted.py").write_text(PLANTED)
+def planted(folder, *words, checks=PLANTED):
+    """A day whose checks are planted, for the host."""
+    (folder / "planted.py").write_text(checks)
     code = f"""
 import sys; sys.path[:0] = {[str(folder), *sys.path[:3]]!r}
 import device_check, day
@@ -71,6 +71,32 @@ def test_one_crash_leaves_the_other_checks_alone_and_a_resumed_run_asks_for_it_a
     assert {row[1] for row in rows} == {"not run"} and done.returncode == 1
     done, rows = planted(tmp_path, "--only", "fourth", "--resume")
     assert [row[:2] for row in rows] == [["fourth", "passed"]] and done.returncode == 0
+
+
+MEETING = """
+import pathlib, time
+here = pathlib.Path(__file__).parent
+def meets(name, other):
+    (here / name).touch()
+    last = time.monotonic() + 30
+    while not (here / other).exists():
+        assert time.monotonic() < last, f"{other} does not run beside {name}"
+        time.sleep(0.01)
+    print("said by", name)
+    time.sleep(0.2)
+    (here / name).unlink()
+def one(bundles, device): meets("a", "b")
+def little_memory(bundles, device): assert not list(here.glob("?")), "something runs beside it"
+def other(bundles, device): meets("b", "a")
+CHECKS = [one, little_memory, other]
+"""
+
+
+def test_checks_run_at_a_time_and_what_fills_the_card_runs_alone(tmp_path):
+    done, rows = planted(tmp_path, "--jobs", "2", checks=MEETING)
+    assert sorted(row[:2] for row in rows[:2]) == [["one", "passed"], ["other", "passed"]], done.stdout
+    assert rows[2][:2] == ["little_memory", "passed"], done.stdout
+    assert done.stdout.index("said by a") < done.stdout.index("  one ")
 
 
 def test_a_sanitizer_says_what_it_finds(tmp_path, monkeypatch):
