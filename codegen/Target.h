@@ -72,6 +72,9 @@ struct GpuTuning {
   // Words that may be loaded before their time where values wait in shared memory, of
   // which a search in a code book takes some, and a guard. By ptxas's spills at 80 registers.
   unsigned aheadWords = 52, ofSearch = 11, ofGuard = 10;
+  // Rounds of a block whose loads are prefetched before it has its scalars; the bytes
+  // that one prefetch brings.
+  int64_t roundsFetched = 0, lineBytes = 128;
   // Sums of a sweep beyond which its guard is asked for each vector.
   unsigned guardedSums = 4;
   // Rows of a chunk that a warp loads before the first of them is used, at most.

@@ -66,3 +66,22 @@ Value GpuLowering::loadAccess(Chunk &chunk, Value tensors, int64_t element, bool
   return LLVM::LoadOp::create(builder, type, address(chunk, tensors, element), bytes,
                               /*isVolatile=*/false, /*isNonTemporal=*/false, readOnly(tensors));
 }
+
+// What a block's first rounds load is on its way to L2 while its threads wait for the
+// launch before and for the scalars of the row; prefetches see no stale data. A thread
+// asks for a line of each stream. LLVM selects its intrinsic from PTX 8.0 on.
+void GpuLowering::fetchAhead(Chunk &chunk, Value first, Value last) {
+  if (!target.gpu.roundsFetched || chunk.threads != ALTGRAD_BLOCK_THREADS)
+    return; // a warp loads several rows before it uses the first
+  int64_t elements = target.gpu.roundsFetched * chunk.threads * chunk.width;
+  MapVector<int64_t, SmallVector<Value>> alike; // by the elements of a line
+  for (Value tensors : chunk.sweep.getLoads())
+    if (blockOf(tensors) == 1)
+      alike[8 * target.gpu.lineBytes / bitsOf(tensors)].push_back(tensors);
+  for (auto &[ofLine, streams] : alike)
+    kernel.when(builder.less(inBlock, kernel.i64(elements / ofLine)), [&, ofLine = ofLine, streams = ArrayRef(streams)] {
+      Value at = builder.least(builder.add(first, builder.mul(inBlock, kernel.i64(ofLine))), last);
+      for (Value tensors : streams)
+        assembly("prefetch.global.L2 [$0];", "l", elementAt(kernel, tensors, chunk.pointers.lookup(tensors), at));
+    });
+}

@@ -102,6 +102,8 @@ private:
   Value isAligned(const Chunk &chunk, Value tensors, Value base);
   /// The words of one. `again`: not those that were loaded before.
   Value loadAccess(Chunk &chunk, Value tensors, int64_t element, bool again = false);
+  /// Asks for what the block loads first, from the row's element `first` up to its last.
+  void fetchAhead(Chunk &chunk, Value first, Value last);
 
   // KeptValues.cpp
   void allocateKept(Chunk &chunk, ThreadMemory &memory);
@@ -238,6 +240,8 @@ private:
   bool waits(PhaseOp phase);
   void waitForLaunches(PhaseOp phase);
   void control(StringRef what, StringRef clobbers);
+  /// An instruction without a result that stays where it is.
+  void assembly(const llvm::Twine &text, StringRef constraints, ValueRange operands = {});
 
   // LowerToGPU.cpp
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.

@@ -6,13 +6,14 @@
 using namespace mlir;
 using namespace altgrad;
 
-// LLVM's intrinsics claim to touch no memory: loads would pass them.
-void GpuLowering::control(StringRef what, StringRef clobbers) {
-  LLVM::InlineAsmOp::create(builder, TypeRange{}, ValueRange{},
-                            builder.getStringAttr(("griddepcontrol." + what + ";").str()),
-                            builder.getStringAttr(clobbers), /*has_side_effects=*/true,
-                            /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+void GpuLowering::assembly(const llvm::Twine &text, StringRef constraints, ValueRange operands) {
+  LLVM::InlineAsmOp::create(builder, TypeRange{}, operands, builder.getStringAttr(text), constraints,
+                            /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                            LLVM::AsmDialectAttr(), ArrayAttr());
 }
+
+// LLVM's intrinsics claim to touch no memory: loads would pass them.
+void GpuLowering::control(StringRef what, StringRef clobbers) { assembly("griddepcontrol." + what + ";", clobbers); }
 
 // What the runtime asks a loaded module for (bundle.h).
 void altgrad::markOverlap(gpu::GPUModuleOp kernels, const Target &target) {

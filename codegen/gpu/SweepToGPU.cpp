@@ -114,6 +114,7 @@ GpuLowering::Chunk GpuLowering::openChunk(ThreadMemory &memory, SweepOp sweep, V
     for (Value tensors : streams)
       if (!chunk.pointers.contains(tensors))
         chunk.pointers[tensors] = kernel.stream(tensors, row);
+  fetchAhead(chunk, first, builder.sub(numel, kernel.i64(1)));
   waitForLaunches(phase);
   kernel.readsTablesEarly = false;
   ScalarLowering scalars(kernel, row);

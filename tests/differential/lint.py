@@ -7,14 +7,14 @@ import lintoverlap
 
 OPCODES = set("""
 abs add and atom bar bfe bra copysign cvt div fence fma ld mad max min mov mul neg not or prmt rcp ret rem selp
-setp shf shfl shl shr sqrt st sub xor lop3 popc clz vote redux rsqrt griddepcontrol
+setp shf shfl shl shr sqrt st sub xor lop3 popc clz vote redux rsqrt griddepcontrol prefetch
 """.split())
 DIRECTIVES = set("""
 .version .target .address_size .visible .entry .param .maxntid .minnctapersm .reg .pragma .shared
 .reqntid
 """.split())
 SYNCHRONISES = {"atom.global.inc.u32", "fence.acq_rel.gpu"}
-SPACES = {"ld": {"param", "global", "shared"}, "st": {"global", "shared"}}
+SPACES = {"ld": {"param", "global", "shared"}, "st": {"global", "shared"}, "prefetch": {"global"}}
 ROUNDED = re.compile(r"^(add|sub|mul|fma|div|rcp|sqrt)(\.\w+)*\.f(32|64)$")
 APPROXIMATE = {"rcp.approx.ftz.f32": "fma.rn.f32", "rsqrt.approx.ftz.f32": "mul.rn.f32"}  # and who refines the result
 REGISTERS = 64  # four blocks of 256 threads on a multiprocessor
@@ -85,7 +85,7 @@ def _unwritten(kernel):
     written, read = set(), {}
     for number, form, operands in kernel.instructions:
         first = re.match(r"\{[^}]*\}|[^,]*", operands)[0]
-        results = set() if _opcode(form) in ("st", "bra", "ret", "bar") else set(_REGISTER.findall(first))
+        results = set() if _opcode(form) in ("st", "bra", "ret", "bar", "prefetch") else set(_REGISTER.findall(first))
         written |= results
         sources = operands[len(first):] if results else operands
         for register in _REGISTER.findall(sources):
