@@ -1,12 +1,44 @@
-// torch's products for the runtime: oneDNN's or MKL's, by the functions that its own compiled code calls.
+// torch's products for the runtime: oneDNN's, MKL's or cuBLAS's, by the functions that its own compiled code calls.
+#include "Table.h"
 #include "Tensor.h"
-#include "table.h"
 
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
+
+#include <dlfcn.h>
 
 using namespace altgrad::core;
 
 namespace {
+
+// The products of one of torch's types of devices.
+struct Products {
+  int32_t device = aoti_torch_device_type_cpu();
+  decltype(&aoti_torch_cpu_mm_out) mm = aoti_torch_cpu_mm_out, bmm = aoti_torch_cpu_bmm_out;
+  decltype(&aoti_torch_cpu_addmm_out) addmm = aoti_torch_cpu_addmm_out, baddbmm = aoti_torch_cpu_baddbmm_out;
+  decltype(&aoti_torch_cpu_add_Scalar) add = aoti_torch_cpu_add_Scalar;
+};
+
+// This library is not linked to torch's for CUDA, which is there where a tensor on a GPU is.
+template <typename Function> void find(const char *name, Function &function) {
+  static void *const library = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+  void *known = dlsym(RTLD_DEFAULT, name); // of a program that links it; Python keeps it to itself
+  function = Function(known || !library ? known : dlsym(library, name));
+  if (!function)
+    throw Refusal(ALTGRAD_UNAVAILABLE, std::string("this torch has no products of matrices on the device: no ") + name);
+}
+
+const Products &productsOn(int32_t device) {
+  static const Products found = [&] {
+    Products products{device};
+    find("aoti_torch_cuda_mm_out", products.mm);
+    find("aoti_torch_cuda_bmm_out", products.bmm);
+    find("aoti_torch_cuda_addmm_out", products.addmm);
+    find("aoti_torch_cuda_baddbmm_out", products.baddbmm);
+    find("aoti_torch_cuda_add_Scalar", products.add);
+    return products;
+  }();
+  return found;
+}
 
 int32_t typeOf(int32_t type) {
   return type == ALTGRAD_GEMM_BF16  ? aoti_torch_dtype_bfloat16()
@@ -14,41 +46,67 @@ int32_t typeOf(int32_t type) {
                                : aoti_torch_dtype_float32();
 }
 
-// A view of the runtime's memory, of two dimensions where there is one matrix.
-class View {
+// A tensor that is let go of at the end.
+class Held {
 public:
-  View(const altgrad_gemm &gemm, const void *data, int64_t rows, int64_t columns, int64_t matrix, int64_t row,
-       int64_t column) {
-    const int64_t sizes[] = {gemm.batch, rows, columns}, strides[] = {matrix, row, column};
-    const int64_t first = gemm.batch == 1;
-    require(aoti_torch_create_tensor_from_blob(const_cast<void *>(data), 3 - first, sizes + first, strides + first, 0,
-                                               typeOf(gemm.type), aoti_torch_device_type_cpu(), 0, &handle));
-  }
-  ~View() { aoti_torch_delete_tensor_object(handle); }
-  View(const View &) = delete;
-  View &operator=(const View &) = delete;
+  Held() = default;
+  ~Held() { aoti_torch_delete_tensor_object(handle); }
+  Held(const Held &) = delete;
+  Held &operator=(const Held &) = delete;
   operator Handle() const { return handle; }
+  Handle *out() { return &handle; }
 
 private:
   Handle handle = nullptr;
 };
 
-void multiply(const altgrad_gemm &gemm) {
-  View a(gemm, gemm.a, gemm.m, gemm.k, gemm.a_matrix, gemm.a_row, gemm.a_column);
-  View b(gemm, gemm.b, gemm.k, gemm.n, gemm.b_matrix, gemm.b_row, gemm.b_column);
-  View c(gemm, gemm.c, gemm.m, gemm.n, gemm.c_matrix, gemm.c_row, 1);
+// A view of the runtime's memory, without the first dimension where there is one matrix.
+class View : public Held {
+public:
+  View(const Products &products, const altgrad_gemm &gemm, const void *data, std::initializer_list<int64_t> sizes,
+       std::initializer_list<int64_t> strides) {
+    const int64_t first = gemm.batch == 1;
+    require(aoti_torch_create_tensor_from_blob(const_cast<void *>(data), int64_t(sizes.size()) - first,
+                                               sizes.begin() + first, strides.begin() + first, 0, typeOf(gemm.type),
+                                               products.device, std::max(gemm.device, 0), out()));
+  }
+};
+
+// No function adds in place: n numbers are copied.
+void addToDiagonals(const Products &products, const altgrad_gemm &gemm) {
+  View diagonal(products, gemm, gemm.c, {gemm.batch, gemm.n}, {gemm.c_matrix, gemm.c_row + 1});
+  Held sum;
+  require(products.add(diagonal, gemm.shift, 1, sum.out()));
+  require(aoti_torch_copy_(diagonal, sum, /*non_blocking=*/1));
+}
+
+void multiply(const Products &products, const altgrad_gemm &gemm) {
+  auto view = [&](const void *data, int64_t rows, int64_t columns, int64_t matrix, int64_t row, int64_t column) {
+    return View(products, gemm, data, {gemm.batch, rows, columns}, {matrix, row, column});
+  };
+  View a = view(gemm.a, gemm.m, gemm.k, gemm.a_matrix, gemm.a_row, gemm.a_column);
+  View b = view(gemm.b, gemm.k, gemm.n, gemm.b_matrix, gemm.b_row, gemm.b_column);
+  View c = view(gemm.c, gemm.m, gemm.n, gemm.c_matrix, gemm.c_row, 1);
   const bool one = gemm.batch == 1;
-  if (!gemm.d && gemm.alpha == 1)
-    return require(one ? aoti_torch_cpu_mm_out(c, a, b) : aoti_torch_cpu_bmm_out(c, a, b));
-  // torch does not read what is added where its factor is 0.
-  View d(gemm, gemm.d ? gemm.d : gemm.c, gemm.m, gemm.n, gemm.c_matrix, gemm.c_row, 1);
-  const double beta = gemm.d ? gemm.beta : 0;
-  require(one ? aoti_torch_cpu_addmm_out(c, d, a, b, beta, gemm.alpha)
-              : aoti_torch_cpu_baddbmm_out(c, d, a, b, beta, gemm.alpha));
+  if (!gemm.d && gemm.alpha == 1) {
+    require((one ? products.mm : products.bmm)(c, a, b));
+  } else {
+    // torch does not read what is added where its factor is 0.
+    View d = view(gemm.d ? gemm.d : gemm.c, gemm.m, gemm.n, gemm.c_matrix, gemm.c_row, 1);
+    require((one ? products.addmm : products.baddbmm)(c, d, a, b, gemm.d ? gemm.beta : 0, gemm.alpha));
+  }
+  if (gemm.shift != 0)
+    addToDiagonals(products, gemm);
 }
 
 } // namespace
 
-int32_t altgrad_table_multiply(const altgrad_gemm *gemm, void *) {
-  return guarded([&] { multiply(*gemm); });
+void altgrad::core::multiplyOn(int32_t device, altgrad_plan *plan) {
+  if (device != aoti_torch_device_type_cpu())
+    check(altgrad_set_gemm(plan, altgrad_table_multiply, const_cast<Products *>(&productsOn(device))));
+}
+
+int32_t altgrad_table_multiply(const altgrad_gemm *gemm, void *context) {
+  static const Products ofTheCpu;
+  return guarded([&] { multiply(context ? *static_cast<const Products *>(context) : ofTheCpu, *gemm); });
 }

@@ -86,6 +86,13 @@ Seen Table::seenNow(Handle handle) {
   return now;
 }
 
+static bool multiplies(altgrad_bundle *bundle) {
+  for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i)
+    if (describe<altgrad_phase_info>(altgrad_phase_at, bundle, i).kind == ALTGRAD_MATRIX)
+      return true;
+  return false;
+}
+
 Table::Table(altgrad_bundle *bundle, altgrad_plan *given,
              const altgrad_tensor *tensors, const int32_t *types, int64_t count,
              const Handle *handles, const int64_t *widths)
@@ -116,6 +123,8 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given,
   // A negative view is a parameter like others, but no plain gradient.
   if (!seen.empty())
     keys = keysOf(seen[0].handle) & ~objects().negative;
+  if (!seen.empty() && multiplies(bundle))
+    multiplyOn(ask<int32_t>(aoti_torch_get_device_type, seen[0].handle), plan);
 }
 
 void Table::arrange(int64_t row, const int64_t *strides) {

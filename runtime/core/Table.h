@@ -123,6 +123,9 @@ private:
   int64_t counted[2] = {0, 0};
 };
 
+// Has torch multiply the plan's matrices on one of its types of devices; throws where it cannot.
+void multiplyOn(int32_t device, altgrad_plan *plan);
+
 } // namespace altgrad::core
 
 #endif // ALTGRAD_CORE_TABLE_IMPL_H

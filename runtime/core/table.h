@@ -29,7 +29,8 @@ ALTGRAD_API const char *altgrad_table_error(void);
 // Where this library has found the runtime: the address of its altgrad_version.
 ALTGRAD_API const void *altgrad_table_runtime(void);
 
-// torch's products of matrices on the CPU, as altgrad_set_gemm takes a function. The context is not used.
+// torch's products of matrices, as altgrad_set_gemm takes a function. The context is NULL for the CPU; a table
+// gives its plan that of another device, whose products go to the stream that is torch's current one.
 ALTGRAD_API int32_t altgrad_table_multiply(const altgrad_gemm *gemm,
                                            void *context);
 

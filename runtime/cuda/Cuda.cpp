@@ -1,6 +1,7 @@
 // Runs a bundle's PTX on a CUDA device.
 #include "Status.h"
 #include "cuda/CapturedRun.h"
+#include "matrix/Multiply.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -57,6 +58,9 @@ private:
                            const CudaTables &where, CudaStream stream,
                            bool captured);
   int64_t finishedBy(int64_t phase, int64_t last, const Tables &tables) const;
+  altgrad_status checkGemm(const Launch &launch) const;
+  altgrad_status multiply(const Phase &phase, const Tables &tables,
+                          const Launch &launch);
   altgrad_status launchPhase(const Kernels::Entry &entry, Items items,
                              altgrad_args &args, CudaStream stream,
                              bool overlaps);
@@ -178,6 +182,28 @@ altgrad_status CudaExecutor::launchPhase(const Kernels::Entry &entry,
   return error ? driver.refuse(error, entry.phase->symbol.c_str()) : ALTGRAD_OK;
 }
 
+// Before anything is launched: a step is not done in part for that.
+altgrad_status CudaExecutor::checkGemm(const Launch &launch) const {
+  for (int64_t i = launch.first; i < launch.last; ++i)
+    if (const Kernels::Entry &entry = kernels->phases[size_t(i)];
+        !entry.kernel && !launch.gemm.multiply)
+      return fail(ALTGRAD_UNAVAILABLE,
+                  "phase %s multiplies matrices, which on a GPU only a function "
+                  "of the caller's does: give it to altgrad_set_gemm",
+                  entry.phase->name.c_str());
+  return ALTGRAD_OK;
+}
+
+// A library may set another context, and make what it keeps while a stream is captured.
+altgrad_status CudaExecutor::multiply(const Phase &phase, const Tables &tables,
+                                      const Launch &launch) {
+  Entered entered(driver, gpu->context, /*again=*/true);
+  RelaxedCapture relaxed(driver);
+  Launch here = launch;
+  here.device = gpu->device;
+  return multiplyMatrices(phase, tables, kernels->rowWords, here);
+}
+
 // The first launch comes after whatever is on the stream; the next ones may
 // overlap with the one before, and wait themselves. Not in a graph: drivers
 // before 12.3 know no such edge of one.
@@ -195,6 +221,12 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables,
   bool follows = false;
   for (int64_t i = launch.first; i < launch.last; ++i) {
     const Kernels::Entry &entry = kernels->phases[size_t(i)];
+    if (!entry.kernel) {
+      if (altgrad_status status = multiply(*entry.phase, tables, launch))
+        return status;
+      follows = false;
+      continue;
+    }
     int64_t others =
         launch.part.isWhole() ? finishedBy(i, launch.last, tables) : 0;
     args.finished =
@@ -214,6 +246,8 @@ altgrad_status CudaExecutor::launchAll(const Tables &tables,
 altgrad_status CudaExecutor::run(const Tables &tables, const Launch &launch,
                                  unsigned &changed) {
   if (altgrad_status status = checkUsable())
+    return status;
+  if (altgrad_status status = checkGemm(launch))
     return status;
   destroyReleased();
   Entered entered(driver, gpu->context);

@@ -21,6 +21,10 @@ altgrad_status loadPhase(const Bundle &bundle, const Phase &phase,
                          Kernels &kernels) {
   const Driver &driver = kernels.gpu->driver;
   Kernels::Entry entry{nullptr, &phase, 0, 0};
+  if (phase.kind == ALTGRAD_MATRIX) {
+    kernels.phases.push_back(entry);
+    return ALTGRAD_OK;
+  }
   if (Result error = driver.cuModuleGetFunction(&entry.kernel, kernels.module,
                                                 phase.symbol.c_str())) {
     driver.refuse(error, phase.symbol.c_str());
@@ -68,6 +72,7 @@ altgrad_status load(const Bundle &bundle, Kernels &kernels) {
   if (altgrad_status status =
           loadModule(gpu.driver, bundle, gpu.device, kernels.module))
     return status;
+  kernels.rowWords = bundle.manifest().rowWords;
   for (const Phase &phase : bundle.manifest().phases)
     if (altgrad_status status = loadPhase(bundle, phase, kernels))
       return status;

@@ -9,7 +9,7 @@ namespace altgrad::runtime {
 
 struct Kernels {
   struct Entry {
-    Function kernel;
+    Function kernel; // null where matrices are multiplied
     const Phase *phase;
     int64_t mostBlocks;
     unsigned dynamicShared; // bytes
@@ -19,6 +19,7 @@ struct Kernels {
   std::shared_ptr<Gpu> gpu;
   Module module = nullptr;
   std::vector<Entry> phases;
+  int64_t rowWords = 0;
   // Brings numbers to the device; null where the code has no such kernel.
   Function values = nullptr;
   // Whether a launch that follows another one of its run may begin before that

@@ -117,7 +117,8 @@ bool Loader::takeCubin(const char *bytes, Module &out) const {
   }
   Function kernel;
   for (const Phase &phase : bundle.manifest().phases)
-    if (driver.cuModuleGetFunction(&kernel, out, phase.symbol.c_str()) != 0) {
+    if (phase.kind != ALTGRAD_MATRIX &&
+        driver.cuModuleGetFunction(&kernel, out, phase.symbol.c_str()) != 0) {
       driver.cuModuleUnload(out);
       out = nullptr;
       return false;

@@ -85,6 +85,7 @@ struct Launch {
   int threads;
   Owner owner;
   Gemm gemm;
+  int32_t device = -1; // the GPU's number; -1: the CPU
 };
 
 // Runs phases on one device. `changed` has a bit for every table that differs

@@ -57,6 +57,8 @@ altgrad_gemm describe(const Product &product, const Matrices &matrices, const La
   altgrad_gemm gemm{};
   gemm.size = sizeof gemm;
   gemm.type = product.type;
+  gemm.device = launch.device;
+  gemm.stream = launch.stream;
   gemm.batch = matrices.count;
   gemm.a_matrix = gemm.b_matrix = gemm.c_matrix = matrices.distance;
   gemm.alpha = product.factor;
@@ -119,6 +121,15 @@ altgrad_status altgrad::runtime::checkMatrices(const Manifest &manifest,
   return ALTGRAD_OK;
 }
 
+// On a GPU one call for all: strips would leave most of it idle, and a mirror would have to be launched.
+static altgrad_status multiplyBatch(const Product &product, altgrad_gemm gemm, const Phase &phase,
+                                    const Launch &launch) {
+  if (gemm.device < 0 && product.form != Form::Side)
+    return multiplySymmetric(gemm, product.shift, phase, launch);
+  gemm.shift = product.shift;
+  return multiplyOnce(gemm, phase, launch);
+}
+
 altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tables &tables, int64_t rowWords,
                                                   const Launch &launch) {
   const Items all = itemsOf(phase, tables, launch.part);
@@ -131,10 +142,7 @@ altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tabl
     for (const Product &product : phase.products) {
       if (!matrices.suit(product))
         continue;
-      const altgrad_gemm gemm = describe(product, matrices, launch);
-      if (altgrad_status status = product.form == Form::Side
-                                      ? multiplyOnce(gemm, phase, launch)
-                                      : multiplySymmetric(gemm, product.shift, phase, launch))
+      if (altgrad_status status = multiplyBatch(product, describe(product, matrices, launch), phase, launch))
         return status;
     }
   }

@@ -1,4 +1,4 @@
-// Phases that multiply matrices, on the host.
+// Phases that multiply matrices.
 #ifndef ALTGRAD_RUNTIME_MULTIPLY_H
 #define ALTGRAD_RUNTIME_MULTIPLY_H
 
@@ -17,7 +17,7 @@ altgrad_status checkMatrices(const Manifest &manifest,
 altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables,
                                 int64_t rowWords, const Launch &launch);
 
-// One call of the function that multiplies, or of the plain kernel.
+// One call of the function that multiplies, or of the plain kernel, which is the host's.
 altgrad_status multiplyOnce(const altgrad_gemm &gemm, const Phase &phase, const Launch &launch);
 
 // A symmetric product: strips of rows up to the diagonal, and a copy of what is below it. `shift` is added to

@@ -13,11 +13,12 @@ import gpu_bench
 import parts
 from gpu import ROOT, STAND_IN, Skipped, find, patience
 
-MODULES = ["checks", "optimizers", "steady", "stress", "refusals", "libtorch", "shards", "seeds"]
+MODULES = ["checks", "optimizers", "steady", "stress", "refusals", "matrices", "libtorch", "shards", "seeds"]
 LONGEST = 240  # seconds of a part on a GPU
 SANITIZED = 3  # failed checks that compute-sanitizer looks at: it takes its time
 CURVE = "curve-"
-ALONE = {"above_two_billion", "little_memory", "refused_out_of_memory"}  # they fill the card
+# They fill the card, or measure.
+ALONE = {"above_two_billion", "little_memory", "refused_out_of_memory", "muon_times"}
 LONG = ("mixed_and_stored", "stock_classes")  # they begin first
 
 

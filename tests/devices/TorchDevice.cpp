@@ -7,8 +7,12 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -323,6 +327,41 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
                C10_AS_INTARRAYREF_SLOW(stride));
          });
 }
+
+//===-- torch's functions of CUDA for compiled code --------------------------//
+
+// As libtorch_cuda has them. Handles are tensors of C++.
+using Handle = Tensor *;
+template <class Body> int computed(const Body &body) {
+  try {
+    body();
+    return 0;
+  } catch (const std::exception &error) {
+    return fprintf(stderr, "%s\n", error.what());
+  }
+}
+
+} // namespace
+
+#define SHIM(name, ...) extern "C" __attribute__((visibility("default"))) int aoti_torch_cuda_##name(__VA_ARGS__)
+
+SHIM(mm_out, Handle out, Handle a, Handle b) {
+  return computed([&] { onHost(*out).copy_(at::mm(onHost(*a), onHost(*b))); });
+}
+SHIM(bmm_out, Handle out, Handle a, Handle b) {
+  return computed([&] { onHost(*out).copy_(at::bmm(onHost(*a), onHost(*b))); });
+}
+SHIM(addmm_out, Handle out, Handle c, Handle a, Handle b, double beta, double alpha) {
+  return computed([&] { onHost(*out).copy_(at::addmm(onHost(*c), onHost(*a), onHost(*b), beta, alpha)); });
+}
+SHIM(baddbmm_out, Handle out, Handle c, Handle a, Handle b, double beta, double alpha) {
+  return computed([&] { onHost(*out).copy_(at::baddbmm(onHost(*c), onHost(*a), onHost(*b), beta, alpha)); });
+}
+SHIM(add_Scalar, Handle self, double other, double alpha, Handle *sum) {
+  return computed([&] { *sum = new Tensor(self->add(other, alpha)); });
+}
+
+namespace {
 
 //===-- For the tests --------------------------------------------------------//
 

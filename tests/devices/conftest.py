@@ -90,6 +90,7 @@ if "ALTGRAD_TEST_DEVICE" not in os.environ:
     collect_ignore_glob = ["test_*.py"]
 else:
     torch.ops.load_library(os.environ["ALTGRAD_TEST_DEVICE"])
+    ctypes.CDLL(os.environ["ALTGRAD_TEST_DEVICE"], ctypes.RTLD_GLOBAL)  # its products are found by their names
     module = types.ModuleType(f"torch.{KIND}")
     module.is_available, module.device_count = (lambda: True), (lambda: 2)
     module._is_in_bad_fork, module._lazy_init = (lambda: False), (lambda: None)

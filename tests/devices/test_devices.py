@@ -285,3 +285,18 @@ def test_a_skipped_step_is_in_no_devices_history():
     assert pair.optimizers[0].param_groups[0]["norm_history"][0] == 3
     there, here = [[p.detach().cpu() for p in params] for params in pair.both]
     assert all(map(torch.allclose, there, here))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_products_of_matrices_are_the_devices(dtype):
+    """Gram form and shifts with float32; every matrix is one strip on the CPU, so that the calls are the same."""
+    shapes, places = [(24, 40), (24, 40), (40, 24), (12, 12), (7,)], [f"{KIND}:0", f"{KIND}:1", f"{KIND}:0", "cpu", f"{KIND}:0"]
+    values = [torch.randn(shape) for shape in shapes]
+    sides = [[torch.nn.Parameter(value.to(place)) for value, place in zip(values, there)] for there in (places, ["cpu"] * 5)]
+    optimizers = [altgrad.optim.Muon([{"params": side[:4]}, {"params": side[4:], "use_muon": False}], ns_dtype=dtype)
+                  for side in sides]
+    for _ in range(3):
+        give_grads(*sides)
+        for optimizer in optimizers:
+            optimizer.step()
+    check_equal(*sides, optimizers)

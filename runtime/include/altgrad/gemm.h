@@ -13,6 +13,9 @@ enum { ALTGRAD_GEMM_BF16, ALTGRAD_GEMM_F16, ALTGRAD_GEMM_F32 }; // type
 // A batch of products: c = alpha * a b + beta * d, where a is m x k, b is k x n, and c and d are m x n. The
 // numbers are of one type, ALTGRAD_GEMM_BF16, _F16 or _F32; sums are at least f32, and c is
 // rounded once. Strides count elements. c and d have the same strides and columns without gaps.
+//
+// On a GPU the matrices lie in its memory: the function gives the work to `stream` and waits for nothing, and then
+// adds `shift`, which is not 0 for f32 alone, to the diagonals of c. On the CPU `shift` is 0.
 typedef struct altgrad_gemm {
   uint64_t size;
   int64_t batch, m, n, k;
@@ -24,7 +27,9 @@ typedef struct altgrad_gemm {
   int64_t c_matrix, c_row;
   double alpha, beta;
   int32_t type;
-  int32_t reserved; // 0
+  int32_t device; // the GPU's number; -1: the CPU
+  void *stream;   // a CUstream of it
+  double shift;
 } altgrad_gemm;
 
 // A function that does these products and returns 0. Another result makes the run fail with

@@ -4,8 +4,7 @@
 target=$1 storage=$2 flags=$3 templates=$4 work=$5
 shift 5
 count=0 bad=0
-# Products of matrices are for CPUs so far.
-for rule in $(altgrad-opt --list-rules --rule-path="$templates" | grep -v muon); do
+for rule in $(altgrad-opt --list-rules --rule-path="$templates"); do
   altgrad-opt --rule="$rule" --rule-path="$templates" --storage="$storage" $flags \
     --target="$target" --emit=ptx -o "$work.ptx" &&
     "$@" -v -arch="$target" "$work.ptx" -o "$work.cubin" >"$work.log" 2>&1 &&

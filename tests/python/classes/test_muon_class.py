@@ -1,12 +1,13 @@
 """altgrad.optim.Muon beside torch.optim.Muon and torch.optim.AdamW."""
 
+import ctypes
 import os
 
 import altgrad
 import pytest
 import torch
-
-on_the_cpu = pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="products of matrices are for CPUs")
+from altgrad._core import core
+from altgrad._library import library
 
 
 def matrices(*shapes, seed=0):
@@ -23,7 +24,6 @@ def step_both(ours, theirs, optimizers, step):
         optimizer.step()
 
 
-@on_the_cpu
 @pytest.mark.parametrize("given", [{}, {"nesterov": False}, {"adjust_lr_fn": "match_rms_adamw", "lr": 1e-3},
                                    {"momentum": 0.9, "weight_decay": 0.0}], ids=str)
 def test_steps_are_those_of_torch_within_bf16(given):
@@ -42,7 +42,6 @@ def test_steps_are_those_of_torch_within_bf16(given):
             one.data.copy_(other.data)
 
 
-@on_the_cpu
 def test_a_group_of_adamw_is_adamw_in_the_same_step():
     """Bit for bit, and the matrices do not notice."""
     ours, theirs, alone = matrices((8, 12), (12,), (3, 4, 5)), matrices((8, 12), (12,), (3, 4, 5)), matrices((8, 12))
@@ -60,7 +59,6 @@ def test_a_group_of_adamw_is_adamw_in_the_same_step():
     assert set(muon.state[ours[0]]) == {"momentum_buffer"}
 
 
-@on_the_cpu
 def test_a_checkpoint_of_torch_loads_and_torch_loads_ours():
     ours, theirs = matrices((6, 9)), matrices((6, 9))
     one, other = altgrad.optim.Muon(ours), torch.optim.Muon(theirs)
@@ -82,3 +80,20 @@ def test_a_checkpoint_of_torch_loads_and_torch_loads_ours():
 def test_what_is_refused(given, words):
     with pytest.raises(ValueError, match=words):
         altgrad.optim.Muon(**given)
+
+
+@pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" not in os.environ, reason="the CPU has a kernel of altgrad's")
+def test_a_gpu_without_a_function_that_multiplies_changes_nothing():
+    param, = matrices((4, 6))
+    param.grad, before = torch.ones_like(param), param.detach().clone()
+    optimizer = altgrad.optim.Muon([param])
+    multiply = ctypes.cast(core().altgrad_table_multiply, ctypes.c_void_p)
+    library().altgrad_set_gemm(None, None, None)
+    try:
+        with pytest.raises(altgrad.Error, match="only a function of the caller's does: give it to altgrad_set_gemm"):
+            optimizer.step()
+    finally:
+        library().altgrad_set_gemm(None, multiply, None)
+    assert torch.equal(param, before)
+    optimizer.step()
+    assert not torch.equal(param, before)

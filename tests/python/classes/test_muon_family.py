@@ -1,12 +1,9 @@
 """The arguments by which Muons differ: coefficients, steps, formats, scales and profiles."""
 
-import os
-
 import altgrad
 import pytest
 import torch
 
-pytestmark = pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="products of matrices are for CPUs")
 YOU = ((4.0848, -6.8946, 2.9270), (3.9505, -6.3029, 2.6377), (3.7418, -5.5913, 2.3037), (2.8769, -3.1427, 1.2046),
        (2.8366, -3.0525, 1.2012))
 

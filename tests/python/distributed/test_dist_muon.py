@@ -1,14 +1,10 @@
 """altgrad.distributed.DistMuon: whole matrices have owners, and the bits are those of one process."""
 
-import os
-
 import pytest
 import ranks
 import torch
 
 import altgrad
-
-pytestmark = pytest.mark.skipif("ALTGRAD_STANDS_FOR_CUDA" in os.environ, reason="products of matrices are for CPUs")
 
 SHAPES = (48, 96), (96, 48), (64, 64), (32, 200), (7,), (48,)
 WORDS = dict(lr=0.02, max_grad_norm=100.0)

@@ -133,7 +133,6 @@ def test_what_cannot_be_stepped_is_refused_in_words(tmp_path):
              "parameter 0 of group 0 and parameter 1 of group 0 are DTensors of different meshes",
              "has 96 elements, which is no multiple of the 256 in a block",
              "rounds by the place in the whole: shard dimension 0",
-             "a GPU does not do yet" if "ALTGRAD_STANDS_FOR_CUDA" in os.environ else
              "multiplies whole matrices, and other ranks have parts of it", None, "has other DTensors with gradients"]
     answers, added = ranks.run([refusals, partial_grads], tmp_path)
     whole = torch.ones(4)

@@ -59,8 +59,8 @@ class Muon(Named):
     NS brings the singular values of a matrix near 1, by products in `ns_dtype`. A group with
     `use_muon=False` takes AdamW's formula, with its own `lr`, `betas`, `eps` and `weight_decay`, in the same
     step: one norm, one verdict. `state[param]` holds `momentum_buffer`, or AdamW's `step`, `exp_avg` and
-    `exp_avg_sq`, in the shape and dtype of the parameter. Parameters are on the CPU so far, those
-    of Muon matrices. The formula is in templates/muon.mlir.
+    `exp_avg_sq`, in the shape and dtype of the parameter. Parameters of Muon are matrices. On a
+    GPU cuBLAS multiplies them, in one call for neighbours of one shape. The formula is in templates/muon.mlir.
 
     `profile` says whose Muon it is: "torch", or "kj" (KellerJordan), "dion", "moonlight", "emerging"
     (Emerging-Optimizers) or "vibetensor", which decide arguments that are not given: coefficients, eps and length,
@@ -158,8 +158,6 @@ def _check(group, where):
         if param.ndim != 2:
             raise ValueError(f"{where}, parameter {index} has the shape {tuple(param.shape)}, no matrix; put it into a "
                              "group with use_muon=False, which takes AdamW")
-        if param.device.type != "cpu":
-            raise ValueError(f"{where}, parameter {index} is on {param.device}; products of matrices are for CPUs so far")
         if param.shape[1] > 1 and param.stride(1) != 1:
             raise ValueError(f"{where}, parameter {index} lies column by column in memory; make it .contiguous()")
 
