@@ -1,10 +1,12 @@
 """The GPUs that the model assumes. Their figures are in machines.json and nowhere else, for measurements to correct.
 
-`copy_tb_s` is what a large copy reaches, reads and writes together; latencies are those of a loaded machine.
-`first_launch_us` lies between the event before a step and its first block, `launch_us` between two launches: both are
-assumptions until `tools/device_check.sh run --only facts` has measured them, and so are the latencies. Throughputs
-are those of the CUDA C++ Programming Guide's table of arithmetic instructions, as cycles between two warp instructions of
-a scheduler: 128 (8.0: 64) FMAs, 64 integer operations and 16 special functions per processor and cycle."""
+`copy_tb_s` is what a large copy reaches, reads and writes together. `first_launch_us` lies between the event before a step
+and its first block, `launch_us` between two launches. `sweep_us` is what a pass over the elements takes longer than its
+instructions let expect, `streams` the share of the copy rate that a step's streams reach: both were fitted to an H100's
+curve. The H100's other figures are what `tools/device_check.sh run --only facts,curve` measured there, with launches that
+overlap; those of other cards, and latencies of a loaded machine, are assumptions. Throughputs are those of the CUDA C++
+Programming Guide's table of arithmetic instructions, as cycles between two warp instructions of a scheduler: 128 (8.0: 64)
+FMAs, 64 integer operations and 16 special functions per processor and cycle."""
 
 import json
 import os

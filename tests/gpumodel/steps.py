@@ -138,8 +138,12 @@ class Step:
         return total + (launches - 1) * self.machine.launch_us * 1e-6
 
     def measured_seconds(self, shape, unaligned=False):
-        """What two events around the step would show: with the time before the first launch begins."""
-        return self.seconds(shape, unaligned) + self.machine.first_launch_us * 1e-6
+        """What two events around the step would show: with the time before the first launch begins, and with what an
+        H100 takes longer for every sweep than its instructions let expect."""
+        machine, sweeps = self.machine, self.of("sweep")
+        streams = sum(self.sweep_seconds(phase, shape, unaligned) for phase in sweeps)
+        constant = machine.first_launch_us + machine.sweep_us * len(sweeps)
+        return self.seconds(shape, unaligned) + streams * (1 / machine.streams - 1) + constant * 1e-6
 
     def least(self, phase, shape):
         """What a copy of a sweep's bytes takes."""
