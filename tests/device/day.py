@@ -18,7 +18,7 @@ LONGEST = 240  # seconds of a part on a GPU
 SANITIZED = 3  # failed checks that compute-sanitizer looks at: it takes its time
 CURVE = "curve-"
 # They fill the card, or measure.
-ALONE = {"above_two_billion", "little_memory", "refused_out_of_memory", "muon_times"}
+ALONE = {"above_two_billion", "little_memory", "refused_out_of_memory", "muon_times", "symmetric_times"}
 LONG = ("mixed_and_stored", "stock_classes")  # they begin first
 
 

@@ -11,7 +11,8 @@ SHAPES = [(192, 768), (768, 192), (256, 256), (256, 256), (128, 1000), (5, 7), (
 SMALL = [(24, 48), (48, 24), (24, 24), (24, 24), (5, 7), (1, 9)]
 VECTORS = [(768,), (64, 3, 3)]
 GPT = [(2304, 768), (768, 768), (3072, 768), (768, 3072)] * 12  # the matrices of 124 M parameters
-TABLE = {"1024x4096": [(1024, 4096)], "4096x4096": [(4096, 4096)], "48 of a GPT": GPT, "200 of 256x256": [(256, 256)] * 200}
+TABLE = {"1024x4096": [(1024, 4096)], "4096x4096": [(4096, 4096)], "48 of a GPT": GPT,
+         "200 of 256x256": [(256, 256)] * 200}
 LR, FAST = 0.02, dict(lr=3e-4, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01)
 
 
@@ -56,16 +57,18 @@ def beside_torch(gpu, shapes):
     """20 steps: momenta and AdamW's part as torch has them, matrices within what bf16 leaves of each update."""
     mine, theirs = (Run(gpu.device, shapes, VECTORS) for _ in range(2))
     mine.ours()
-    others = torch.optim.Muon(theirs.params[:theirs.count], lr=LR), torch.optim.AdamW(theirs.params[theirs.count:], **FAST)
+    others = (torch.optim.Muon(theirs.params[:theirs.count], lr=LR),
+              torch.optim.AdamW(theirs.params[theirs.count:], **FAST))
     for number in range(20):
         for run in (mine, theirs):
             run.give()
         for optimizer in (mine.optimizer, *others):
             optimizer.step()
         for p, q in zip(mine.params[:mine.count], theirs.params):
-            torch.testing.assert_close(mine.optimizer.state[p]["momentum_buffer"], others[0].state[q]["momentum_buffer"])
-            apart, least = (p - q).abs().max().item(), LR * scale_of(p.shape) * 2.0 ** -6
-            assert apart <= least * (number + 1), f"step {number}, {tuple(p.shape)}: {apart} apart, {least * (number + 1)}"
+            torch.testing.assert_close(*(optimizer.state[of]["momentum_buffer"]
+                                         for optimizer, of in ((mine.optimizer, p), (others[0], q))))
+            apart, most = (p - q).abs().max().item(), (number + 1) * LR * scale_of(p.shape) * 2.0 ** -6
+            assert apart <= most, f"step {number}, {tuple(p.shape)}: {apart} apart, at most {most}"
     for p, q in zip(mine.params[mine.count:], theirs.params[mine.count:]):
         torch.testing.assert_close(p, q)
 
@@ -183,16 +186,44 @@ def measured(gpu, shapes):
     return {name: statistics.median(series) for name, series in times.items()}
 
 
+def in_strips(x, a, strips):
+    """x times its transpose: strips of rows up to the diagonal, and mirrored copies of what is below it."""
+    n = len(x)
+    for begin in range(0, n, n // strips):
+        end = begin + n // strips
+        torch.mm(x[begin:end], x[:end].mT, out=a[begin:end, :end])
+        if begin:
+            a[:begin, begin:end].copy_(a[begin:end, :begin].mT)
+
+
+def symmetric_times(bundles, device):
+    """A symmetric product in one call, which is what a step does, and in strips with mirrors: medians in ms."""
+    gpu = gpus.find(device)
+    words = []
+    for n, m in [(1024, 4096), (2048, 2048), (4096, 4096), (8192, 8192)] if gpu.real else [(32, 64)]:
+        x = torch.randn(n, m, device=gpu.device).bfloat16()
+        a, ms = torch.empty(n, n, dtype=x.dtype, device=gpu.device), {}
+        for strips in (1, 2, 4):
+            body = (lambda: torch.mm(x, x.mT, out=a)) if strips == 1 else lambda: in_strips(x, a, strips)
+            body()
+            whole = a.clone() if strips == 1 else whole
+            assert (a.float() - whole.float()).abs().max() <= 2.0 ** -7 * whole.float().abs().max()
+            ms[strips] = statistics.median(gpu.timed(body, 0.3)[0] for _ in range(11))
+        words.append(f"{n}x{m}: " + ", ".join(f"{strips} strips {time:.4f}" for strips, time in ms.items()))
+    return "; ".join(words)
+
+
 def muon_times(bundles, device):
-    """Steps of matrices alone, medians of device events in ms: torch.optim.Muon's, altgrad's, and altgrad's in a graph."""
+    """Steps of matrices alone, medians of device events: torch.optim.Muon's, altgrad's, and altgrad's in a graph."""
     gpu = gpus.find(device)
     rows = []
     for name, shapes in (TABLE if gpu.real else {"small": SMALL}).items():
         ms = measured(gpu, shapes)
-        rows.append(f"{name}: torch {ms['torch']:.3f}, altgrad {ms['altgrad']:.3f}, in a graph {ms['in a graph']:.3f} ms, "
-                    f"{ms['torch'] / ms['altgrad']:.2f} x, {flops_of(shapes) / ms['altgrad'] / 1e9:.0f} TFLOP/s")
+        words = ", ".join(f"{who} {time:.3f}" for who, time in ms.items())
+        rows.append(f"{name}: {words} ms, {ms['torch'] / ms['altgrad']:.2f} x, "
+                    f"{flops_of(shapes) / ms['altgrad'] / 1e9:.0f} TFLOP/s")
         print(f"    {rows[-1]}", flush=True)
     return "; ".join(rows)
 
 
-CHECKS = [muon_on_the_gpu, muon_times]
+CHECKS = [muon_on_the_gpu, muon_times, symmetric_times]
