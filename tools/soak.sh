@@ -4,11 +4,13 @@
 # or trains MODELS random small models with every stock narrow class, for SECONDS at most, and fails where an update
 # is more than twice float32's, or 2.5 times in 4 bits: tools/soak.sh narrow 500 36000
 # or lets optimizers, scalers, files and C ABI calls live at random beside torch: tools/soak.sh lives MINUTES [--seed N]
+# or kills COUNT runs of two ranks at random moments, again and again, each of which goes on from its last checkpoint to
+# the parameters of an undisturbed run: tools/soak.sh killed COUNT [SEED]
 # or puts COUNT random requests for all five GPU targets through ptxas: tools/soak.sh --ptxas 500
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n 2,8p "$0" | cut -c3-
+  sed -n 2,10p "$0" | cut -c3-
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -25,5 +27,10 @@ fi
 if [ "$1" = lives ]; then
   export PYTHONPATH=${PYTHONPATH:-$root/runtime/python}
   exec "$python" "$root/tests/soak/lives.py" "${@:2}"
+fi
+if [ "$1" = killed ]; then
+  export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \
+    ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
+  exec "$python" "$root/tests/python/distributed/killed.py" "${@:2}"
 fi
 exec "$python" "$root/tests/differential/soak.py" "$@"

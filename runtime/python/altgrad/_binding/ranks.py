@@ -1,10 +1,22 @@
 """The processes that take a step together, and how they add up what each of them knows."""
 
 import hashlib
+from contextlib import contextmanager
 
 import torch
 
 from .layout import is_dtensor, name_of
+
+
+@contextmanager
+def exchange(what):
+    """Says of an exchange between ranks that fails, `what`, that the run is over; raises RuntimeError."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise RuntimeError(f"altgrad: {what} failed; perhaps another rank ended or is late. Parameters and states may differ "
+                           f"between ranks now: begin again from the last checkpoint ({reason})") from error
 
 
 class Ranks:
@@ -38,7 +50,8 @@ class Ranks:
         for group in reversed(self._groups):
             given = given.to(_device_for(group, given.device)).contiguous()
             parts = [torch.empty_like(given) for _ in range(dist.get_world_size(group))]
-            dist.all_gather(parts, given, group=group)
+            with exchange("a sum over ranks"):
+                dist.all_gather(parts, given, group=group)
             given = torch.stack(parts)
         return given.view(-1, count).to(words.device)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 
+from .._binding.ranks import exchange
 from .._binding.shards import Place
 
 # ALTGRAD_CHUNK: parts are cut between chunks, in which a step sums, of every parameter.
@@ -12,8 +13,21 @@ CHUNK = 4096
 _ALIGNED = 256
 
 
+class Arriving:
+    """Gradients whose average is on its way: `_arriving` is None or (work, what arrives, what is read meanwhile)."""
+
+    def wait(self):
+        """Adds what arrives to the sum of earlier backward passes."""
+        if self._arriving:
+            work, part, _ = self._arriving
+            with exchange("the average of gradients"):
+                work.wait()
+            self.sum = part if self.sum is None else self.sum.add_(part)
+            self._arriving = None
+
+
 @dataclass
-class Bucket:
+class Bucket(Arriving):
     """Parameters of one dtype on one device, one behind the other in `flat`; `own` is what this rank steps of them.
 
     `wire` is the dtype in which gradients travel. `seen` are the places of those whose gradients are in `grads`.
@@ -52,14 +66,6 @@ class Bucket:
         work = dist.reduce_scatter_tensor(part, self.grads, group=self.group, async_op=True)
         # Until it is done, the gradients are read.
         self._arriving, self.grads, self.seen = (work, part, self.grads), None, set()
-
-    def wait(self):
-        """Adds what arrives to the sum of earlier backward passes."""
-        if self._arriving:
-            work, part, _ = self._arriving
-            work.wait()
-            self.sum = part if self.sum is None else self.sum.add_(part)
-            self._arriving = None
 
     def clear(self):
         self.wait()

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch.optim.optimizer import ParamsT
 
 from .. import optim
-from .._binding.ranks import Ranks
+from .._binding.ranks import Ranks, exchange
 from ._buckets import make_buckets
 from ._files import REMEDY, filed, taken
 from ._scaled import check_scaler, step_part
@@ -153,7 +153,8 @@ class Sharded(torch.optim.Optimizer):
             What `closure` returns, or None.
 
         Raises:
-            RuntimeError: A parameter's memory was replaced, as `model.to()` does, or the scaler's `unscale_` was called.
+            RuntimeError: A parameter's memory was replaced, as `model.to()` does; the scaler's `unscale_` was called; or
+                another rank ended, or did not come within the timeout of the process group.
         """
         check_scaler(f"altgrad.distributed.{type(self).__name__}", self, closure, grad_scaler)
         loss = None
@@ -174,8 +175,9 @@ class Sharded(torch.optim.Optimizer):
             theirs.update({key: value for key, value in mine.items() if key not in _ASIDE})
         step_part(self._inner, self._ranks, grad_scaler)
         # Those that forward needs first come first.
-        for work in [bucket.gather() for bucket in reversed(self._buckets)]:
-            work.wait()
+        with exchange("the exchange of parameters"):
+            for work in [bucket.gather() for bucket in reversed(self._buckets)]:
+                work.wait()
         self._clear()
         self._show_states()
         return loss

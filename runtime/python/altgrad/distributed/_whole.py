@@ -6,10 +6,11 @@ import torch
 import torch.distributed as dist
 
 from .._binding.layout import matrix_of
+from ._buckets import Arriving
 
 
 @dataclass
-class Whole:
+class Whole(Arriving):
     """One parameter, in the interface of a Bucket: its gradient goes to the rank `owner`, which sends the result."""
 
     params: list
@@ -37,14 +38,7 @@ class Whole:
         mine = torch.zeros_like(self.flat, dtype=self.wire) if self.grads is None else self.grads
         mine = mine / dist.get_world_size(self.group)
         work = dist.reduce(mine, dist.get_global_rank(self.group, self.owner), group=self.group, async_op=True)
-        self._arriving, self.grads = (work, mine), None
-
-    def wait(self):
-        if self._arriving:
-            work, whole = self._arriving
-            work.wait()
-            self.sum = whole if self.sum is None else self.sum.add_(whole)
-            self._arriving = None
+        self._arriving, self.grads = (work, mine, None), None
 
     def clear(self):
         self.wait()
