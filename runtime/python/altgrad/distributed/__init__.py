@@ -8,6 +8,7 @@ Parameters of FSDP2 need nothing of this: every class of altgrad.optim takes DTe
 """
 
 from ._files import joined
+from ._memory import Memory, memory
 from ._sharded import DistAdamW, DistMuon, Sharded
 
-__all__ = ["DistAdamW", "DistMuon", "Sharded", "joined"]
+__all__ = ["DistAdamW", "DistMuon", "Memory", "Sharded", "joined", "memory"]

@@ -11,6 +11,8 @@ from .._binding.shards import Place
 # ALTGRAD_CHUNK: parts are cut between chunks, in which a step sums, of every parameter.
 CHUNK = 4096
 _ALIGNED = 256
+# Buckets that travel at a time.
+IN_FLIGHT = 2
 
 
 class Arriving:
@@ -97,25 +99,24 @@ class Bucket(Arriving):
         return self.sum[begin - self.own.start:end - self.own.start]
 
 
-@torch.no_grad()
-def make_buckets(params, group, most, wire):
-    """Buckets of up to `most` bytes, in the order of backward, which become the memory of the parameters."""
+def grouped(params, most):
+    """Lists of parameters for buckets of up to `most` bytes, in the order of backward."""
     kinds, made = {}, []
     for param in reversed(params):
         kinds.setdefault((param.device, param.dtype), []).append(param)
-    for (device, dtype), every in kinds.items():
-        some, size = [], 0
+    for every in kinds.values():
+        size = most
         for param in every:
-            if some and size + param.nbytes > most:
-                made.append(_bucket(some, group, wire or dtype))
-                some, size = [], 0
-            some.append(param)
+            if size + param.nbytes > most:
+                made.append([])
+                size = 0
+            made[-1].append(param)
             size += param.nbytes
-        made.append(_bucket(some, group, wire or dtype))
     return made
 
 
-def _bucket(params, group, wire):
+def laid_out(params, ranks):
+    """(where each parameter begins, elements of a rank's part) in the bucket of some parameters."""
     starts, end = [], 0
     for param in params:
         end = -(-end // _ALIGNED) * _ALIGNED
@@ -124,10 +125,18 @@ def _bucket(params, group, wire):
             end = -(-end // CHUNK) * CHUNK
         starts.append(end)
         end += param.numel()
-    rank, world = dist.get_rank(group), dist.get_world_size(group)
-    size = max(1, -(-end // (CHUNK * world))) * CHUNK
-    flat = torch.zeros(size * world, dtype=params[0].dtype, device=params[0].device)
-    for param, start in zip(params, starts):
-        flat[start:start + param.numel()].view(param.shape).copy_(param)
-        param.data = flat[start:start + param.numel()].view(param.shape)
-    return Bucket(params, starts, flat, slice(rank * size, (rank + 1) * size), group, wire)
+    return starts, max(1, -(-end // (CHUNK * ranks))) * CHUNK
+
+
+@torch.no_grad()
+def make_buckets(params, group, most, wire):
+    """Buckets of up to `most` bytes, in the order of backward, which become the memory of the parameters."""
+    rank, world, made = dist.get_rank(group), dist.get_world_size(group), []
+    for some in grouped(params, most):
+        starts, size = laid_out(some, world)
+        flat = torch.zeros(size * world, dtype=some[0].dtype, device=some[0].device)
+        for param, start in zip(some, starts):
+            flat[start:start + param.numel()].view(param.shape).copy_(param)
+            param.data = flat[start:start + param.numel()].view(param.shape)
+        made.append(Bucket(some, starts, flat, slice(rank * size, (rank + 1) * size), group, wire or flat.dtype))
+    return made

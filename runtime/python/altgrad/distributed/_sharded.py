@@ -10,7 +10,7 @@ from torch.optim.optimizer import ParamsT
 
 from .. import optim
 from .._binding.ranks import Ranks, exchange
-from ._buckets import make_buckets
+from ._buckets import IN_FLIGHT, make_buckets
 from ._files import REMEDY, filed, taken
 from ._scaled import check_scaler, step_part
 from ._whole import cost_of, make_whole
@@ -128,6 +128,8 @@ class Sharded(torch.optim.Optimizer):
 
     def _send(self):
         self._buckets[self._sent].send()
+        if self._sent >= IN_FLIGHT:  # lets go of what is averaged
+            self._buckets[self._sent - IN_FLIGHT].wait()
         self._sent += 1
 
     def _flush(self):

@@ -1,0 +1,82 @@
+"""What a rank will need, before anything is made."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.optim.optimizer import ParamsT
+
+from .. import optim
+from .._storage.blocks import BLOCKED_NUMEL
+from ._buckets import IN_FLIGHT, grouped, laid_out
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on a rank: of all parameters; of the averaged gradients of its part; of the buckets of gradients that fill or
+    travel at a time; and of the states of its part."""
+
+    parameters: int
+    gradients: int
+    buckets: int
+    states: int
+
+    @property
+    def total(self) -> int:
+        return self.parameters + self.gradients + self.buckets + self.states
+
+    def __str__(self) -> str:
+        parts = [f"{getattr(self, name) / 1e6:,.1f} MB of {name}" for name in ("parameters", "gradients", "buckets", "states")]
+        return f"{self.total / 1e6:,.1f} MB on each rank: {', '.join(parts)}"
+
+
+def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_bytes: int = 25 << 20,
+           wire: torch.dtype | None = None, **words: Any) -> Memory:
+    """The bytes that `Sharded(kind, params, ...)` takes on the fullest of `ranks` ranks, without activations.
+
+    It needs no process group and makes no state but those of a few small tensors; parameters may be on the meta device.
+
+    Args:
+        kind: A class of altgrad.optim (not Muon).
+        params: Parameters or param_groups.
+        ranks: The number of ranks.
+        bucket_bytes, wire, words: As Sharded takes them.
+
+    Raises:
+        ValueError: The class is Muon, or `ranks` is less than 1.
+
+    Example:
+        >>> print(altgrad.distributed.memory(altgrad.optim.AdamW, model.parameters(), ranks=64))
+    """
+    if ranks < 1 or issubclass(kind, optim.Muon):
+        raise ValueError(f"altgrad.distributed.memory: ranks is {ranks} and the class {kind.__name__}; it takes at least one rank, "
+                         "and a class that updates elements")
+    groups = torch.optim.SGD(params, lr=0.0).param_groups
+    group_of = {param: index for index, of in enumerate(groups) for param in of["params"] if param.requires_grad}
+    given = list(params) if isinstance(params, (list, tuple)) else []
+    options = [of if isinstance(of, dict) else {} for of in given] if len(given) == len(groups) else [{}] * len(groups)
+    rates, states, shares, whole, largest = {}, [0.0] * ranks, 0, 0, 0
+    for some in grouped(list(group_of), bucket_bytes):
+        starts, size = laid_out(some, ranks)
+        bytes_on_wire = (wire or some[0].dtype).itemsize
+        whole, shares = whole + size * ranks * some[0].itemsize, shares + size * bytes_on_wire
+        largest = max(largest, size * ranks * bytes_on_wire)
+        for param, start in zip(some, starts):
+            key = group_of[param], param.dtype, param.numel() < BLOCKED_NUMEL
+            if key not in rates:
+                rates[key] = _bytes_per_element(kind, options[key[0]], words, key[1], wire or key[1], key[2])
+            for rank in range(start // size, min(ranks, -(-(start + param.numel()) // size))):
+                states[rank] += rates[key] * (min(start + param.numel(), (rank + 1) * size) - max(start, rank * size))
+    frozen = sum([param.nbytes for of in groups for param in of["params"] if not param.requires_grad])
+    return Memory(whole + frozen, shares, largest * (1 + IN_FLIGHT), round(max(states)))
+
+
+def _bytes_per_element(kind, options, words, dtype, wire, small):
+    """Of the states of a tensor, by those of a small one that makes a step."""
+    param = torch.nn.Parameter(torch.ones(BLOCKED_NUMEL // 4 if small else 2 * BLOCKED_NUMEL, dtype=dtype, device="cpu"))
+    if wire != dtype:
+        param.grad_dtype = wire
+    optimizer = kind([{**{key: value for key, value in options.items() if key != "param_names"}, "params": [param]}], **words)
+    param.grad = torch.ones_like(param, dtype=wire)
+    optimizer.step()
+    return sum([value.nbytes for value in optimizer.state[param].values() if value.dim()]) / param.numel()

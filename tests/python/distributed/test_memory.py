@@ -1,0 +1,54 @@
+"""What altgrad.distributed.memory says beforehand is what ranks have afterwards."""
+
+import ranks
+import torch
+
+import altgrad
+
+SHAPES = (300, 200), (7,), (5000,), (64, 64, 4)
+CASES = {
+    "AdamW": dict(),
+    "AdamW8bit": dict(),
+    "AdamW4bit": dict(),
+    "Lion": dict(storage="master=f32 m=bf16", wire=torch.float32),
+}
+
+
+def params_of(name, device="cpu"):
+    dtype = torch.bfloat16 if name == "Lion" else torch.float32
+    return [torch.nn.Parameter(torch.ones(shape, dtype=dtype, device=device)) for shape in SHAPES]
+
+
+def measured(rank, group):
+    """(bytes of parameters, averaged gradients, most of buckets at a time, states) of each case."""
+    found = []
+    for name, words in CASES.items():
+        params = params_of(name)
+        optimizer = altgrad.distributed.Sharded(getattr(altgrad.optim, name), params, bucket_bytes=60000, lr=0.01, **words)
+        most, send = [0], optimizer._send
+
+        def counted():
+            send()
+            held = [bucket._arriving[2] for bucket in optimizer._buckets if bucket._arriving]
+            most[0] = max(most[0], sum([grads.nbytes for grads in held]))
+        optimizer._send = counted
+        sum([param.float().sum() for param in params]).backward()
+        for bucket in optimizer._buckets:
+            bucket.wait()
+        sums = sum([bucket.sum.nbytes for bucket in optimizer._buckets])
+        optimizer.step()
+        states = sum([value.nbytes for held in optimizer.own.state.values() for value in held.values() if value.dim()])
+        found.append((sum([bucket.flat.nbytes for bucket in optimizer._buckets]), sums, most[0], states))
+    return found
+
+
+def test_what_is_said_is_what_is_needed(tmp_path):
+    answers, = ranks.run([measured], tmp_path, 3)
+    assert not any(isinstance(answer, str) for answer in answers), answers
+    for place, (name, words) in enumerate(CASES.items()):
+        said = altgrad.distributed.memory(getattr(altgrad.optim, name), params_of(name, "meta"), 3, bucket_bytes=60000,
+                                          lr=0.01, **words)
+        params, sums, buckets, states = map(max, zip(*[answer[place] for answer in answers]))
+        assert (said.parameters, said.gradients) == (params, sums), name
+        assert 0 < buckets <= said.buckets and abs(said.states / states - 1) < 0.01, (name, said, states)
+        assert f"{said.total / 1e6:,.1f} MB on each rank" in str(said)
