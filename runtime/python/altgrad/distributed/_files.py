@@ -51,7 +51,9 @@ def joined(files: Sequence[dict[str, Any]]) -> dict[str, Any]:
         ValueError: The file of a rank is missing, or there twice.
 
     Example:
-        >>> optimizer.load_state_dict(altgrad.distributed.joined([torch.load(file) for file in files]))
+        >>> optimizer = altgrad.distributed.DistAdamW(model.parameters(), lr=1e-3)
+        >>> files = [optimizer.state_dict()]  # of each rank
+        >>> optimizer.load_state_dict(altgrad.distributed.joined(files))
     """
     said = sorted(tuple(file.get("ranks", ())) for file in files)
     if not said or said != [(rank, len(said)) for rank in range(len(said))]:
