@@ -19,7 +19,7 @@ SANITIZED = 3  # failed checks that compute-sanitizer looks at: it takes its tim
 CURVE = "curve-"
 # They fill the card, or measure.
 ALONE = {"above_two_billion", "little_memory", "refused_out_of_memory", "muon_times", "symmetric_times"}
-LONG = ("mixed_and_stored", "stock_classes")  # they begin first
+LONG = ("mixed_and_stored", "stock_classes", "bytes_equal_host")  # they begin first
 
 
 class NotHere(Skipped):
