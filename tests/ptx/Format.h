@@ -16,7 +16,7 @@ struct Format {
   uint64_t maxFinite;
   uint64_t infinity; // 0: the format has none
   uint64_t nan;      // what arithmetic returns, never a payload
-  bool flushes = false; // .ftz: what is tiny before it is rounded becomes 0
+  bool flushes = false; // .ftz: what is tiny becomes 0
 
   constexpr unsigned width() const { return 1 + exponentBits + mantissaBits; }
   constexpr uint64_t sign() const { return uint64_t(1) << (width() - 1); }

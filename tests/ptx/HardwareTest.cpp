@@ -21,7 +21,12 @@ TEST_P(Hardware, answers) {
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(Rows, Hardware, testing::Values(
-  // .ftz: (1 - 2^-24) * 2^-126 is flushed, not rounded up to 2^-126.
+  // .ftz: (1 - 2^-24) * 2^-126 is flushed, not rounded up to 2^-126, and (1 - 2^-46) * 2^-126 is rounded.
+  Answer{"mul.rn.ftz.f32 %r2, 0f20000001, 0f1ffffffe;", 0x00800000},
+  Answer{"mul.rm.ftz.f32 %r2, 0fa0000001, 0f1ffffffe;", 0x80800000},
+  Answer{"mul.rz.ftz.f32 %r2, 0f20000001, 0f1ffffffe;", 0},
+  Answer{"mov.b16 %h0, 0x2001; mov.b16 %h1, 0x1ffe; mul.rn.ftz.f16 %h2, %h0, %h1; cvt.u32.u16 %r2, %h2;", 0x400},
+  Answer{"cvt.rn.ftz.f32.f64 %r2, 0d380fffffffc00000;", 0x00800000},
   Answer{"mul.rm.ftz.f32 %r2, 0f3f7fffff, 0f80800000;", 0x80000000},
   Answer{"mad.rn.ftz.f32 %r2, 0f80800000, 0f3f7fffff, 0f80000002;", 0x80000000},
   Answer{"mov.b16 %h0, 0x400; mov.b16 %h1, 0xbbff; mul.rn.ftz.f16 %h2, %h0, %h1; cvt.u32.u16 %r2, %h2;", 0x8000},

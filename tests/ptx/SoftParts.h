@@ -86,6 +86,18 @@ inline uint64_t overflow(const Format &f, bool negative, Rounding mode,
   return (staysFinite ? f.maxFinite : f.infinity) | (negative ? f.sign() : 0);
 }
 
+/// Whether the number lies below the normal ones after rounding, if exponents
+/// had no end: its last place is 2^last then.
+template <class Word>
+bool isTiny(Parts<Word> x, int last, int lowest, unsigned mantissaBits,
+            Rounding mode) {
+  if (last >= lowest || last < lowest - 1 || last <= x.exponent)
+    return last < lowest;
+  Word kept = roundShift(x.significand, unsigned(last - x.exponent), x.negative,
+                         mode);
+  return kept < Word(2) << mantissaBits;
+}
+
 /// The only place where a significand becomes a format's bits.
 template <class Word>
 uint64_t pack(const Format &f, Parts<Word> x, Rounding mode,
@@ -95,7 +107,7 @@ uint64_t pack(const Format &f, Parts<Word> x, Rounding mode,
     return sign;
   int lowest = 1 - f.bias - int(f.mantissaBits);
   int last = x.exponent + int(highestBit(x.significand)) - int(f.mantissaBits);
-  if (last < lowest && f.flushes)
+  if (f.flushes && isTiny(x, last, lowest, f.mantissaBits, mode))
     return sign;
   if (last < lowest)
     last = lowest; // subnormal

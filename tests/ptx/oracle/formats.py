@@ -22,7 +22,7 @@ class Format:
         self.flushes = False
 
     def flushing(self):
-        """The same format, where what is below the normal numbers before it is rounded becomes 0."""
+        """The same format, where what is below the normal numbers, rounded as if exponents had no end, becomes 0."""
         other = copy.copy(self)
         other.flushes = True
         return other
@@ -53,15 +53,8 @@ class Format:
             step, limit = step * 2, limit * 2
         return step
 
-    def encode(self, negative, value, mode, saturate=False):
-        """Rounds a non-negative Fraction (or INF, NAN) to a code."""
-        sign = self.sign_bit if negative else 0
-        if value == NAN:
-            return self.nan
-        if value == INF:
-            return sign | (self.top if saturate or self.infinity is None else self.infinity)
-        if self.flushes and value < self.least * 2**self.mantissa:
-            return sign
+    def rounded(self, negative, value, mode):
+        """A multiple of the spacing at a positive value, whatever the greatest is."""
         step = self.grid(value)
         count, rest = divmod(value, step)
         half = step / 2
@@ -71,7 +64,21 @@ class Format:
             "down": negative and rest > 0,
             "up": not negative and rest > 0,
         }[mode]
-        rounded = (count + up) * step
+        return (count + up) * step
+
+    def encode(self, negative, value, mode, saturate=False):
+        """Rounds a non-negative Fraction (or INF, NAN) to a code."""
+        sign = self.sign_bit if negative else 0
+        if value == NAN:
+            return self.nan
+        if value == INF:
+            return sign | (self.top if saturate or self.infinity is None else self.infinity)
+        normal = self.least * 2**self.mantissa
+        if self.flushes and 0 < value < normal:
+            above = Fraction(2) ** 200  # where no format has subnormals
+            is_tiny = self.rounded(negative, value * above, mode) < normal * above
+            return sign | (0 if is_tiny else self.code_of(normal))
+        rounded = self.rounded(negative, value, mode)
         greatest = self.decode(self.top)[1]
         if rounded > greatest:
             finite = mode == "zero" or (mode == "down" and not negative) or (mode == "up" and negative)
