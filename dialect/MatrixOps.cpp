@@ -116,6 +116,8 @@ std::optional<NamedAttribute> altgrad::readIterationWord(MLIRContext *context, S
     value = LengthAttr::get(context, *length);
   else if (key == "coefficients")
     value = readCoefficients(builder, text);
+  else if (word == "over=unit")
+    return builder.getNamedAttr("units", builder.getUnitAttr());
   return value ? std::optional(builder.getNamedAttr(name, value)) : std::nullopt;
 }
 

@@ -192,10 +192,12 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
     Sources: K. Jordan, Muon (2024); N. Amsel et al., The Polar Express (2025); the Gram form with
     restarts: gram-newton-schulz (Dao-AILab). With
     `coefficients<jordan> steps<5> in<bf16> length<clamped>` it is that of torch.optim.Muon,
-    with `added` that of K. Jordan.
+    with `added` that of K. Jordan. `over unit` says that each unit of a tensor is a matrix of its own, as
+    experts are that lie in one tensor of three dimensions.
 
     ```mlir
     %o = altgrad.orthogonalize %u coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
+    %e = altgrad.orthogonalize %v over unit coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
     ```
 
     Constraints:
@@ -206,11 +208,11 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
     - (orthogonalize_c4) the operand differs between elements;
     - (orthogonalize_c5) eps is the same for all elements of a tensor.
   }];
-  let arguments = (ins F32:$element, AnyAttr:$coefficients, I64Attr:$steps, Altgrad_FormatAttr:$format,
+  let arguments = (ins F32:$element, UnitAttr:$units, AnyAttr:$coefficients, I64Attr:$steps, Altgrad_FormatAttr:$format,
                        Altgrad_LengthAttr:$length, F64:$eps);
   let results = (outs F32:$result);
   let assemblyFormat = [{
-    $element `coefficients` `<` custom<Coefficients>($coefficients) `>` `steps` `<` $steps `>`
+    $element (`over` `unit` $units^)? `coefficients` `<` custom<Coefficients>($coefficients) `>` `steps` `<` $steps `>`
     `in` `` $format `length` `` $length `eps` `(` $eps `)` attr-dict
   }];
   let hasVerifier = 1;

@@ -71,7 +71,7 @@ Value Iteration::lengthOf(Value norm) {
 // The norm is that of the rounded elements, and these are what is divided.
 Value Iteration::normalized() {
   Value element = EntryOp::create(builder, MatrixOp::create(builder, list, op.getElement()));
-  Value sum = ReduceOp::create(builder, Reduction::SumSq, element, Scope::Tensor);
+  Value sum = ReduceOp::create(builder, Reduction::SumSq, element, op.getUnits() ? Scope::Unit : Scope::Tensor);
   Value norm = rounded(math::SqrtOp::create(builder, sum));
   return arith::DivFOp::create(builder, element, lengthOf(norm));
 }

@@ -6,7 +6,7 @@ using namespace altgrad::runtime;
 
 namespace {
 
-// Neighbouring tensors of one shape, whose lists lie at equal distances.
+// Neighbouring rows of the table of one shape, whose lists lie at equal distances: tensors, or their units.
 struct Matrices {
   int64_t count, rows, columns;
   int64_t first, distance; // in elements of a list
@@ -25,7 +25,11 @@ public:
   int64_t word(int64_t row, altgrad_row_word which) const {
     return int64_t(tables.rows[size_t(row * rowWords + which)]);
   }
-  int64_t firstOf(int64_t row) const { return word(row, ALTGRAD_ROW_FIRST_CHUNK) * ALTGRAD_CHUNK; }
+  // Units lie without gaps behind the first one of their tensor.
+  int64_t firstOf(int64_t row) const {
+    const int64_t tensor = word(row, ALTGRAD_ROW_TENSOR);
+    return word(tensor, ALTGRAD_ROW_FIRST_CHUNK) * ALTGRAD_CHUNK + (row - tensor) * word(row, ALTGRAD_ROW_NUMEL);
+  }
   bool areAlike(int64_t one, int64_t other) const {
     for (altgrad_row_word which : {ALTGRAD_ROW_NUMEL, ALTGRAD_ROW_MATRIX_ROWS, ALTGRAD_ROW_MATRIX_COLUMNS})
       if (word(one, which) != word(other, which))
@@ -33,11 +37,11 @@ public:
     return true;
   }
   Matrices batchFrom(int64_t row, int64_t end) const {
+    const int64_t first = firstOf(row), distance = row + 1 < end ? firstOf(row + 1) - first : 0;
     int64_t count = 1;
-    while (row + count < end && areAlike(row, row + count))
+    while (row + count < end && areAlike(row, row + count) && firstOf(row + count) == first + count * distance)
       ++count;
-    return {count, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), firstOf(row),
-            word(row, ALTGRAD_ROW_CHUNKS) * ALTGRAD_CHUNK};
+    return {count, word(row, ALTGRAD_ROW_MATRIX_ROWS), word(row, ALTGRAD_ROW_MATRIX_COLUMNS), first, distance};
   }
 
 private:
@@ -99,26 +103,6 @@ altgrad_status altgrad::runtime::multiplyOnce(const altgrad_gemm &gemm, const Ph
 Gemm &altgrad::runtime::commonGemm() {
   static Gemm common;
   return common;
-}
-
-altgrad_status altgrad::runtime::checkMatrices(const Manifest &manifest,
-                                               const std::vector<altgrad_tensor> &tensors) {
-  for (size_t i = 0; i < tensors.size(); ++i)
-    for (const Phase &phase : manifest.phases) {
-      const altgrad_tensor &tensor = tensors[i];
-      if (phase.products.empty() || phase.set != tensor.set || tensor.numel == 0)
-        continue;
-      if (tensor.offset != 0 || (tensor.whole != 0 && tensor.whole != tensor.numel))
-        return fail(ALTGRAD_INVALID, "tensors[%zu] is a slice; phase %s takes matrices as a whole", i,
-                    phase.name.c_str());
-      if (tensor.rows <= 0 || tensor.columns != tensor.numel / tensor.rows || tensor.numel % tensor.rows)
-        return fail(ALTGRAD_INVALID,
-                    "tensors[%zu] has %lld elements in %lld rows and %lld columns; phase %s takes matrices as a "
-                    "whole, each a tensor of two dimensions",
-                    i, (long long)tensor.numel, (long long)tensor.rows, (long long)tensor.columns,
-                    phase.name.c_str());
-    }
-  return ALTGRAD_OK;
 }
 
 // On a GPU one call for all: strips would leave most of it idle, and a mirror would have to be launched.

@@ -9,10 +9,6 @@ namespace altgrad::runtime {
 // Who multiplies for plans that nobody has given a function of their own.
 Gemm &commonGemm();
 
-// Whether the tensors of the sets that have such phases are matrices.
-altgrad_status checkMatrices(const Manifest &manifest,
-                             const std::vector<altgrad_tensor> &tensors);
-
 // Does all products of a phase for one tensor after the other. Neighbours of one shape are one batch.
 altgrad_status multiplyMatrices(const Phase &phase, const Tables &tables,
                                 int64_t rowWords, const Launch &launch);

@@ -21,6 +21,7 @@ private:
   altgrad_status checkBlocks(const altgrad_tensor &tensor);
   altgrad_status checkUnits(const altgrad_tensor &tensor);
   altgrad_status checkGroup(const altgrad_tensor &tensor);
+  altgrad_status checkMatrix(const altgrad_tensor &tensor);
   // That a slice begins and ends with one of the runs of so many elements.
   altgrad_status checkCuts(const altgrad_tensor &tensor, int64_t multiple,
                            const char *what);
@@ -150,6 +151,25 @@ altgrad_status Checker::checkGroup(const altgrad_tensor &tensor) {
   return ALTGRAD_OK;
 }
 
+// Of a set whose matrices are multiplied, each tensor or unit is one.
+altgrad_status Checker::checkMatrix(const altgrad_tensor &tensor) {
+  auto multiplies = [&](const Phase &phase) { return !phase.products.empty() && phase.set == tensor.set; };
+  const auto phase = std::find_if(manifest.phases.begin(), manifest.phases.end(), multiplies);
+  if (phase == manifest.phases.end() || tensor.numel == 0)
+    return ALTGRAD_OK;
+  if (tensor.offset != 0 || tensor.numel != wholeOf(tensor))
+    return fail(ALTGRAD_INVALID, "tensors[%lld] is a slice; phase %s takes matrices as a whole", (long long)index,
+                phase->name.c_str());
+  const int64_t numel = unitsOf(manifest, tensor).numel;
+  if (tensor.rows <= 0 || tensor.columns != numel / tensor.rows || numel % tensor.rows)
+    return fail(ALTGRAD_INVALID,
+                "tensors[%lld] has %lld elements in %lld rows and %lld columns; phase %s takes matrices as a "
+                "whole, each a tensor of two dimensions%s",
+                (long long)index, (long long)numel, (long long)tensor.rows, (long long)tensor.columns,
+                phase->name.c_str(), manifest.units ? " or a unit of one" : "");
+  return ALTGRAD_OK;
+}
+
 altgrad_status Checker::check(int64_t place, const altgrad_tensor &tensor) {
   index = place;
   if (tensor.set < set || tensor.set >= manifest.sets)
@@ -160,7 +180,7 @@ altgrad_status Checker::check(int64_t place, const altgrad_tensor &tensor) {
                 (long long)manifest.sets - 1);
   set = tensor.set;
   for (auto part : {&Checker::checkElements, &Checker::checkBlocks,
-                    &Checker::checkUnits, &Checker::checkGroup})
+                    &Checker::checkUnits, &Checker::checkGroup, &Checker::checkMatrix})
     if (altgrad_status status = (this->*part)(tensor))
       return status;
   return ALTGRAD_OK;

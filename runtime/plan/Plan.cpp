@@ -1,7 +1,6 @@
 // Binds tensors to a bundle's tables.
 #include "plan/Plan.h"
 #include "Status.h"
-#include "matrix/Multiply.h"
 #include "plan/Tensors.h"
 
 #include <algorithm>
@@ -37,8 +36,6 @@ altgrad_plan::bindTensors(const std::vector<altgrad_tensor> &tensors,
                           int64_t ngroups) {
   const Manifest &manifest = bundle->manifest();
   if (altgrad_status status = checkTensors(manifest, tensors, ngroups))
-    return status;
-  if (altgrad_status status = checkMatrices(manifest, tensors))
     return status;
   declared = false; // stays so when memory runs out below
   layTables(manifest, tensors, ngroups, tables);

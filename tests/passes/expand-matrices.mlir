@@ -65,3 +65,17 @@ altgrad.step @cubic(inout %w: !altgrad.tensors<f32>, in %eps: f64) {
   %l = collect %o : f32 to !altgrad.reals
   commit always %l to %w : !altgrad.tensors<f32>
 }
+
+// -----
+
+// Of units the norm is each one's own.
+// CHECK-LABEL: altgrad.step @experts(
+// CHECK: reduce sumsq %{{.*}} over unit : f32
+// CHECK: gram
+altgrad.step @experts(inout %w: !altgrad.tensors<f32>, in %eps: f64) {
+  %v = dequantize %w : !altgrad.tensors<f32>
+  %u = element %v
+  %o = orthogonalize %u over unit coefficients<jordan> steps<1> in<bf16> length<clamped> eps(%eps)
+  %l = collect %o : f32 to !altgrad.reals
+  commit always %l to %w : !altgrad.tensors<f32>
+}

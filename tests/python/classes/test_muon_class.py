@@ -76,7 +76,8 @@ def test_a_checkpoint_of_torch_loads_and_torch_loads_ours():
     ({"params": matrices((2, 3)), "adjust_lr_fn": "rms"}, "adjust_lr_fn is 'rms', none of None, 'original'"),
     ({"params": matrices((2, 3)), "momentum": 1.0}, "momentum is 1.0, not from 0 and below 1"),
     ({"params": [torch.nn.Parameter(torch.zeros(3, 2).t())]}, "lies column by column"),
-], ids=["vector", "steps", "scale", "momentum", "transposed"])
+    ({"params": [torch.nn.Parameter(torch.zeros(3, 2, 4).mT)]}, r"is a stack of matrices with the strides \(8, 1, 4\)"),
+], ids=["vector", "steps", "scale", "momentum", "transposed", "a stack of transposed"])
 def test_what_is_refused(given, words):
     with pytest.raises(ValueError, match=words):
         altgrad.optim.Muon(**given)
@@ -97,3 +98,30 @@ def test_a_gpu_without_a_function_that_multiplies_changes_nothing():
     assert torch.equal(param, before)
     optimizer.step()
     assert not torch.equal(param, before)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("shape", [(3, 24, 40), (2, 33, 7), (1, 16, 16), (4, 1, 5)], ids=str)
+def test_a_stack_is_its_matrices(shape, dtype):
+    """Experts in one tensor of three dimensions are as many parameters, beside a matrix and a vector.
+
+    In float32 the library's bits depend on where a matrix begins, and those of a stack have no gaps.
+    """
+    stack, apart = matrices(shape, (12, 9), (7,)), matrices(*[shape[1:]] * shape[0], (12, 9), (7,))
+    for at, param in enumerate(apart):
+        param.data.copy_(stack[0][at] if at < shape[0] else stack[at - shape[0] + 1])
+    groups = [[{"params": params[:-1]}, {"params": params[-1:], "use_muon": False}] for params in (stack, apart)]
+    one, other = (altgrad.optim.Muon(of, lr=0.02, ns_dtype=dtype) for of in groups)
+    for step in range(3):
+        new = matrices(shape, (12, 9), (7,), seed=100 + step)
+        for param, gradient in zip(stack, new):
+            param.grad = gradient.detach().clone()
+        for at, param in enumerate(apart):
+            param.grad = (new[0][at] if at < shape[0] else new[at - shape[0] + 1]).detach().clone()
+        for optimizer in (one, other):
+            optimizer.step()
+    assert one.state[stack[0]]["momentum_buffer"].shape == shape
+    assert torch.equal(one.state[stack[0]]["momentum_buffer"],
+                       torch.stack([other.state[param]["momentum_buffer"] for param in apart[:shape[0]]]))
+    for mine, its in zip([*stack[0], *stack[1:]], apart):
+        torch.testing.assert_close(mine, its.data, rtol=0, atol=0 if dtype == torch.bfloat16 else 5e-7)

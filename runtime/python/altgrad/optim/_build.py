@@ -185,10 +185,11 @@ class _Part:
                 if row.at and row.at.parted and row.set in self.bundle.matrices:
                     raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it")
                 check_tiles(row.param, self.bundle.row_multiple(row.set))
-                if self.bundle.units and row.at and row.at.parted and row.at.cut % max(1, prod(row.at.shape[1:])):
+                units = self.bundle.units and not self.bundle.matrices  # these are matrices of a stack
+                if units and row.at and row.at.parted and row.at.cut % max(1, prod(row.at.shape[1:])):
                     raise ValueError("max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and other "
                                      "ranks have parts of some: use \"agc\"")
-                if self.bundle.units:
+                if units:
                     check_units(row.param, row.strides, self.bundle.unit_multiple(row.set))
             except ValueError as error:
                 raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None

@@ -59,7 +59,8 @@ class Muon(Named):
     NS brings the singular values of a matrix near 1, by products in `ns_dtype`. A group with
     `use_muon=False` takes AdamW's formula, with its own `lr`, `betas`, `eps` and `weight_decay`, in the same
     step: one norm, one verdict. `state[param]` holds `momentum_buffer`, or AdamW's `step`, `exp_avg` and
-    `exp_avg_sq`, in the shape and dtype of the parameter. Parameters of Muon are matrices. On a
+    `exp_avg_sq`, in the shape and dtype of the parameter. Parameters of Muon are matrices, or
+    stacks of them in dimension 0, as those of experts, of which each is a matrix of its own. On a
     GPU cuBLAS multiplies them, in one call for neighbours of one shape. The formula is in templates/muon.mlir.
 
     `profile` says whose Muon it is: "torch", or "kj" (KellerJordan), "dion", "moonlight", "emerging"
@@ -132,6 +133,8 @@ class Muon(Named):
             return ()
         scale = _SCALES[group["adjust_lr_fn"]]
         words = ["plain"] * (not group["nesterov"]) + [scale] * (scale is not None)
+        if any([param.ndim == 3 for other in self.param_groups if other["use_muon"] for param in other["params"]]):
+            words.append("over=unit")
         return (*words, f"coefficients={_coefficients(group)}", f"in={_DTYPES[group['ns_dtype']]}",
                 f"length={group['ns_length']}", f"steps={group['ns_steps']}")
 
@@ -155,10 +158,13 @@ def _check(group, where):
             raise ValueError(f"{where}: {key} is {group[key]!r}, none of " + ", ".join(map(repr, known)))
     _check_iteration(group, where)
     for index, param in enumerate(group["params"]):
-        if param.ndim != 2:
+        if param.ndim not in (2, 3):
             raise ValueError(f"{where}, parameter {index} has the shape {tuple(param.shape)}, no matrix; put it into a "
                              "group with use_muon=False, which takes AdamW")
-        if param.shape[1] > 1 and param.stride(1) != 1:
+        if param.ndim == 3 and not param.is_contiguous():
+            raise ValueError(f"{where}, parameter {index} is a stack of matrices with the strides {param.stride()}; make it "
+                             ".contiguous()")
+        if param.shape[-1] > 1 and param.stride(-1) != 1:
             raise ValueError(f"{where}, parameter {index} lies column by column in memory; make it .contiguous()")
 
 
