@@ -38,13 +38,19 @@ def plain(model, name, words):
     return getattr(altgrad.optim, name)(model.parameters(), **words)
 
 
-def fully_sharded(model, name, words):
+def fully_sharded(model, name, words, **policy):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     mesh = init_device_mesh(next(model.parameters()).device.type, (1,))
     for layer in (*model.layers, model):
-        fully_shard(layer, mesh=mesh)
+        fully_shard(layer, mesh=mesh, **policy)
     return plain(model, name, words)
+
+
+def offloaded(model, name, words):
+    """Parameters, gradients and states lie on the CPU, and the layers compute where they did."""
+    from torch.distributed.fsdp import CPUOffloadPolicy
+    return fully_sharded(model, name, words, offload_policy=CPUOffloadPolicy(pin_memory=False))
 
 
 def zero2(model, name, words):
@@ -64,12 +70,15 @@ def trained(make, name, words, dtype, where):
         optimizer.zero_grad()
         model(given).backward()
         optimizer.step()
-        norms.append(optimizer.grad_norm)
+        norms.append(None if optimizer.grad_norm is None else optimizer.grad_norm.cpu())
+    for param, held in optimizer.state.items():
+        for key, value in held.items():
+            assert value.device == param.device or not value.dim(), f"{key} is on {value.device}, its parameter on {param.device}"
     return [getattr(param, "_local_tensor", param.data) for param in model.parameters()], norms
 
 
 def group_of_one(bundles, device):
-    """FSDP2 and ZeRO-2 against the plain optimizer, on the same device."""
+    """FSDP2, with offloading and without, and ZeRO-2 against the plain optimizer, on the same device."""
     if device.startswith(STAND_IN):
         raise Skipped("no NCCL")
     on_gpu = device.startswith("cuda")
@@ -87,7 +96,7 @@ def group_of_one(bundles, device):
                 assert (a is None and b is None) or torch.isclose(a, b, rtol=1e-6), (a, b)
         return f"{make.__name__} {name} {words} {dtype}", body
     cases = [case(make, "AdamW", words, dtype) for make, words, dtype in itertools.product(
-        (fully_sharded, zero2), WAYS, (torch.float32, torch.bfloat16))]
+        (fully_sharded, offloaded, zero2), WAYS, (torch.float32, torch.bfloat16))]
     cases += [case(make, name, {}, torch.float32) for make in (fully_sharded, zero2) for name in ("AdamW8bit", "Lion")]
     try:
         return every(cases)

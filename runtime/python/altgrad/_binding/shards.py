@@ -84,9 +84,11 @@ def in_whole(local, param, block=1):
             local = local.view(part.shape[0], prod(param.shape[1:]) // block)
         shape = tuple(param.shape) if local.shape == part.shape else (param.shape[0], *local.shape[1:])
     from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
     stride = tuple([prod(shape[dim + 1:]) for dim in range(len(shape))])
-    return DTensor.from_local(local, param.device_mesh, param.placements, run_check=False, shape=torch.Size(shape),
-                              stride=stride)
+    # from_local would bring the states of an offloaded parameter to the device of its mesh.
+    spec = DTensorSpec(param.device_mesh, param.placements, tensor_meta=TensorMeta(torch.Size(shape), stride, local.dtype))
+    return DTensor(local, spec, requires_grad=False)
 
 
 def local_states(held):
