@@ -13,8 +13,14 @@ from ._buckets import IN_FLIGHT, grouped, laid_out
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes on a rank: of all parameters; of the averaged gradients of its part; of the buckets of gradients that fill or
-    travel at a time; and of the states of its part."""
+    """Bytes on one rank, of everything that altgrad.distributed.Sharded keeps; activations are not in it.
+
+    Args:
+        parameters: Of all parameters, which every rank has.
+        gradients: Of the averaged gradients of its part.
+        buckets: Of the buckets of gradients that fill or travel at a time.
+        states: Of the states of its part.
+    """
 
     parameters: int
     gradients: int
@@ -23,6 +29,7 @@ class Memory:
 
     @property
     def total(self) -> int:
+        """Of all four."""
         return self.parameters + self.gradients + self.buckets + self.states
 
     def __str__(self) -> str:
@@ -40,7 +47,9 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
         kind: A class of altgrad.optim (not Muon).
         params: Parameters or param_groups.
         ranks: The number of ranks.
-        bucket_bytes, wire, words: As Sharded takes them.
+        bucket_bytes: As Sharded takes it.
+        wire: As Sharded takes it.
+        words: What the class takes besides.
 
     Raises:
         ValueError: The class is Muon, or `ranks` is less than 1.
