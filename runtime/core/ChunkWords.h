@@ -20,9 +20,7 @@ struct ChunkWords {
     first = static_cast<uint32_t *>(place);
     return status;
   }
-  uint32_t &at(int64_t word, int64_t chunk) const {
-    return first[word * chunks + chunk];
-  }
+  uint32_t &at(int64_t word, int64_t chunk) const { return first[word * chunks + chunk]; }
   std::vector<uint32_t> of(int64_t chunk) const {
     std::vector<uint32_t> words;
     for (int64_t word = 0; word < count; ++word)

@@ -13,8 +13,7 @@ Entries::Entries(void *state, void *const *inner, int64_t count) {
   void *key, *held, *name, *value;
   intptr_t at = 0;
   while (python().next(state, &at, &key, &held)) {
-    const bool isDict =
-        int64_t(outer.size()) < count && held == inner[outer.size()];
+    const bool isDict = int64_t(outer.size()) < count && held == inner[outer.size()];
     outer.push_back({key, isDict ? held : nullptr, words.size()});
     intptr_t to = 0;
     while (isDict && python().next(held, &to, &name, &value))
@@ -25,8 +24,7 @@ Entries::Entries(void *state, void *const *inner, int64_t count) {
 }
 
 bool Entries::isSame(const Outer &of, size_t end) const {
-  void *const *known = words.data() + of.first, *const *last =
-                                                    words.data() + end;
+  void *const *known = words.data() + of.first, *const *last = words.data() + end;
   void *name, *value;
   for (intptr_t at = 0; python().next(of.held, &at, &name, &value); known += 2)
     if (known == last || known[0] != name || known[1] != value)
@@ -51,16 +49,13 @@ bool Entries::areSame(void *state) const {
   void *key, *held;
   size_t place = 0;
   for (intptr_t at = 0; python().next(state, &at, &key, &held); ++place)
-    if (place == outer.size() || outer[place].key != key ||
-        (outer[place].held && outer[place].held != held))
+    if (place == outer.size() || outer[place].key != key || (outer[place].held && outer[place].held != held))
       return false;
   std::atomic<bool> same = place == outer.size();
   int32_t failed = onThreads(int64_t(place), [&](int64_t begin, int64_t end) {
     for (size_t i = size_t(begin); i < size_t(end) && same; ++i) {
       fetchAhead(i, size_t(end));
-      if (outer[i].held &&
-          !isSame(outer[i],
-                  i + 1 < outer.size() ? outer[i + 1].first : words.size()))
+      if (outer[i].held && !isSame(outer[i], i + 1 < outer.size() ? outer[i + 1].first : words.size()))
         same = false;
     }
   });

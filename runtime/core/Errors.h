@@ -11,8 +11,7 @@
 namespace altgrad::core {
 
 struct Refusal : std::runtime_error {
-  Refusal(altgrad_status status, const std::string &words)
-      : std::runtime_error(words), status(status) {}
+  Refusal(altgrad_status status, const std::string &words) : std::runtime_error(words), status(status) {}
   altgrad_status status;
 };
 
@@ -20,6 +19,14 @@ struct Refusal : std::runtime_error {
 inline void check(altgrad_status status) {
   if (status != ALTGRAD_OK)
     throw Refusal(status, altgrad_last_error());
+}
+
+// What a bundle says of one of its streams, scalars or phases.
+template <typename Info, typename Function> Info describe(Function function, altgrad_bundle *bundle, int64_t index) {
+  Info info{};
+  info.size = sizeof info;
+  check(function(bundle, index, &info));
+  return info;
 }
 
 std::string &lastError();

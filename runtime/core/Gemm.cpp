@@ -43,7 +43,7 @@ const Products &productsOn(int32_t device) {
 int32_t typeOf(int32_t type) {
   return type == ALTGRAD_GEMM_BF16  ? aoti_torch_dtype_bfloat16()
          : type == ALTGRAD_GEMM_F16 ? aoti_torch_dtype_float16()
-                               : aoti_torch_dtype_float32();
+                                    : aoti_torch_dtype_float32();
 }
 
 // A tensor that is let go of at the end.

@@ -20,92 +20,61 @@ altgrad_table_objects &altgrad::core::objects() {
   return known;
 }
 
-static Table &of(altgrad_table *table) {
-  return *reinterpret_cast<Table *>(table);
-}
-static const Table &of(const altgrad_table *table) {
-  return *reinterpret_cast<const Table *>(table);
-}
+static Table &of(altgrad_table *table) { return *reinterpret_cast<Table *>(table); }
+static const Table &of(const altgrad_table *table) { return *reinterpret_cast<const Table *>(table); }
 
 const char *altgrad_table_error(void) { return lastError().c_str(); }
 
-const void *altgrad_table_runtime(void) {
-  return reinterpret_cast<const void *>(&altgrad_version);
-}
+const void *altgrad_table_runtime(void) { return reinterpret_cast<const void *>(&altgrad_version); }
 
-altgrad_status altgrad_table_create(altgrad_bundle *bundle, altgrad_plan *plan,
-                                    const altgrad_tensor *tensors,
-                                    const int32_t *types, int64_t count,
-                                    const AtenTensorHandle *handles,
-                                    const int64_t *widths,
-                                    altgrad_table **out) {
+altgrad_status altgrad_table_create(altgrad_bundle *bundle, altgrad_plan *plan, const altgrad_tensor *tensors,
+                                    const int32_t *types, int64_t count, const AtenTensorHandle *handles,
+                                    const int64_t *widths, altgrad_table **out) {
   return guarded([&] {
-    *out = reinterpret_cast<altgrad_table *>(
-        new Table(bundle, plan, tensors, types, count, handles, widths));
+    *out = reinterpret_cast<altgrad_table *>(new Table(bundle, plan, tensors, types, count, handles, widths));
   });
 }
 
-void altgrad_table_free(altgrad_table *table) {
-  delete reinterpret_cast<Table *>(table);
-}
+void altgrad_table_free(altgrad_table *table) { delete reinterpret_cast<Table *>(table); }
 
-altgrad_status altgrad_table_use(altgrad_table *table, void *workspace,
-                                 uint64_t bytes, int32_t host) {
+altgrad_status altgrad_table_use(altgrad_table *table, void *workspace, uint64_t bytes, int32_t host) {
   return guarded([&] { of(table).use(workspace, bytes, host); });
 }
 
-altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t row,
-                                     const int64_t *strides) {
+altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t row, const int64_t *strides) {
   return guarded([&] { of(table).arrange(row, strides); });
 }
 
-void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params,
-                         int64_t count) {
+void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params, int64_t count) {
   of(table).watch(params, count);
 }
 
-altgrad_status altgrad_table_look(altgrad_table *table,
-                                  const AtenTensorHandle *given,
-                                  int32_t trusted, int32_t *found) {
+altgrad_status altgrad_table_look(altgrad_table *table, const AtenTensorHandle *given, int32_t trusted,
+                                  int32_t *found) {
   return guarded([&] { *found = of(table).look(given, trusted); });
 }
 
-const void *const *altgrad_table_gradients(const altgrad_table *table) {
-  return of(table).gradients();
-}
+const void *const *altgrad_table_gradients(const altgrad_table *table) { return of(table).gradients(); }
 
-const uint8_t *altgrad_table_present(const altgrad_table *table) {
-  return of(table).present();
-}
+const uint8_t *altgrad_table_present(const altgrad_table *table) { return of(table).present(); }
 
-altgrad_status altgrad_table_run(altgrad_table *table, const uint8_t *summed,
-                                 int64_t last, void *stream) {
+altgrad_status altgrad_table_run(altgrad_table *table, const uint8_t *summed, int64_t last, void *stream) {
   return guarded([&] { of(table).run(summed, last, stream); });
 }
 
-int32_t altgrad_table_sums(const altgrad_table *table) {
-  return of(table).sums();
-}
+int32_t altgrad_table_sums(const altgrad_table *table) { return of(table).sums(); }
 
-altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row,
-                                 AtenTensorHandle grad, int32_t *done) {
+altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, AtenTensorHandle grad, int32_t *done) {
   return guarded([&] { *done = of(table).sum(row, grad); });
 }
 
-void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]) {
-  of(table).count(counts);
-}
+void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]) { of(table).count(counts); }
 
-void altgrad_table_set_python(const altgrad_table_python *given) {
-  python() = *given;
-}
+void altgrad_table_set_python(const altgrad_table_python *given) { python() = *given; }
 
-void altgrad_table_set_objects(const altgrad_table_objects *given) {
-  objects() = *given;
-}
+void altgrad_table_set_objects(const altgrad_table_objects *given) { objects() = *given; }
 
-int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths,
-                                 int64_t count, void *const *items) {
+int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths, int64_t count, void *const *items) {
   for (intptr_t i = 0; i < count; ++i) {
     void *list = python().item(lists, i);
     for (intptr_t j = 0; j < lengths[i]; ++j)
@@ -115,20 +84,13 @@ int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths,
   return 1;
 }
 
-altgrad_status altgrad_table_entries_create(void *state, void *const *inner,
-                                            int64_t count,
+altgrad_status altgrad_table_entries_create(void *state, void *const *inner, int64_t count,
                                             altgrad_table_entries **out) {
-  return guarded([&] {
-    *out = reinterpret_cast<altgrad_table_entries *>(
-        new Entries(state, inner, count));
-  });
+  return guarded([&] { *out = reinterpret_cast<altgrad_table_entries *>(new Entries(state, inner, count)); });
 }
 
-void altgrad_table_entries_free(altgrad_table_entries *entries) {
-  delete reinterpret_cast<Entries *>(entries);
-}
+void altgrad_table_entries_free(altgrad_table_entries *entries) { delete reinterpret_cast<Entries *>(entries); }
 
-int32_t altgrad_table_entries_same(const altgrad_table_entries *entries,
-                                   void *state) {
+int32_t altgrad_table_entries_same(const altgrad_table_entries *entries, void *state) {
   return reinterpret_cast<const Entries *>(entries)->areSame(state);
 }

@@ -42,8 +42,8 @@ struct Listed {
 // Reads one; false where a kernel cannot.
 bool read(Handle tensor, Handle first, bool written, const Listed &listed) {
   const int kind = kindOf(typeOf(tensor));
-  if (kind < 0 || keysOf(tensor) != keysOf(first) ||
-      !onSameDevice(tensor, first) || !isDense(tensor) || !isWithin(tensor))
+  if (kind < 0 || keysOf(tensor) != keysOf(first) || !onSameDevice(tensor, first) || !isDense(tensor) ||
+      !isWithin(tensor))
     return false;
   const void *data = written ? writableOf(tensor) : readableOf(tensor);
   *listed.kinds = uint8_t(kind);
@@ -61,16 +61,13 @@ bool areApart(const Listed &listed, int64_t count) {
 }
 
 // `at(i)` is the i-th tensor.
-template <typename At>
-bool readAll(const At &at, int64_t count, bool written, const Listed &listed) {
+template <typename At> bool readAll(const At &at, int64_t count, bool written, const Listed &listed) {
   constexpr int64_t ahead = 8;
   const Handle first = at(0);
   for (int64_t i = 0; i < count; ++i) {
     if (i + ahead < count)
       fetchObject(at(i + ahead));
-    if (keysOf(first) == 0 ||
-        !read(at(i), first, written,
-              {listed.kinds + i, listed.numels + i, listed.pointers + i}))
+    if (keysOf(first) == 0 || !read(at(i), first, written, {listed.kinds + i, listed.numels + i, listed.pointers + i}))
       return false;
   }
   return !written || areApart(listed, count);
@@ -78,8 +75,7 @@ bool readAll(const At &at, int64_t count, bool written, const Listed &listed) {
 
 } // namespace
 
-altgrad_status altgrad_table_list(void *list, int64_t count, int32_t written,
-                                  uint8_t *kinds, int64_t *numels,
+altgrad_status altgrad_table_list(void *list, int64_t count, int32_t written, uint8_t *kinds, int64_t *numels,
                                   uint64_t *pointers, int32_t *taken) {
   return guarded([&] {
     auto at = [&](int64_t i) { return handleIn(python().item(list, i)); };
@@ -87,22 +83,18 @@ altgrad_status altgrad_table_list(void *list, int64_t count, int32_t written,
   });
 }
 
-altgrad_status altgrad_table_tensors(const AtenTensorHandle *tensors,
-                                     int64_t count, int32_t written,
-                                     uint8_t *kinds, int64_t *numels,
-                                     uint64_t *pointers, int32_t *taken) {
+altgrad_status altgrad_table_tensors(const AtenTensorHandle *tensors, int64_t count, int32_t written, uint8_t *kinds,
+                                     int64_t *numels, uint64_t *pointers, int32_t *taken) {
   return guarded([&] {
     auto at = [&](int64_t i) { return tensors[i]; };
     *taken = readAll(at, count, written, {kinds, numels, pointers});
   });
 }
 
-altgrad_status altgrad_table_run_one(const altgrad_table_one *one, void *from,
-                                     void *to, int32_t *taken) {
+altgrad_status altgrad_table_run_one(const altgrad_table_one *one, void *from, void *to, int32_t *taken) {
   return guarded([&] {
     Handle x = handleIn(from), out = handleIn(to);
-    *taken = keysOf(x) != 0 && keysOf(x) == keysOf(out) &&
-             typeOf(x) == one->type && numelOf(x) == one->numel &&
+    *taken = keysOf(x) != 0 && keysOf(x) == keysOf(out) && typeOf(x) == one->type && numelOf(x) == one->numel &&
              isContiguous(x) && isContiguous(out) && isWithin(x);
     if (!*taken)
       return;

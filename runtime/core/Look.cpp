@@ -12,8 +12,7 @@ using namespace altgrad::core;
 
 // std::equal would call memcmp for these few words, and an early end would take
 // one after the other.
-template <typename Word>
-static bool areSame(const Word *known, const Word *now, int64_t count) {
+template <typename Word> static bool areSame(const Word *known, const Word *now, int64_t count) {
   Word differs = 0;
   for (int64_t i = 0; i < count; ++i)
     differs |= known[i] ^ now[i];
@@ -27,8 +26,7 @@ constexpr int64_t mostInside = 5;
 // and strides, and torch need not be asked for them.
 bool Table::isUntouched(const Seen &known) const {
   const uint64_t *now = wordsOf(known.handle);
-  return known.dims <= mostInside &&
-         areSame(known.own, now, ownWords) &&
+  return known.dims <= mostInside && areSame(known.own, now, ownWords) &&
          areSame(words.data() + known.shared, now + ownWords, sharedWords);
 }
 
@@ -39,11 +37,9 @@ bool Table::isSame(const Seen &known) const {
     return false;
   if (isUntouched(known))
     return writableOf(known.handle) == known.data;
-  return typeOf(known.handle) == known.type &&
-         dimsOf(known.handle) == known.dims &&
+  return typeOf(known.handle) == known.type && dimsOf(known.handle) == known.dims &&
          areSame(shape, sizesOf(known.handle), known.dims) &&
-         areSame(shape + known.dims, stridesOf(known.handle), known.dims) &&
-         writableOf(known.handle) == known.data;
+         areSame(shape + known.dims, stridesOf(known.handle), known.dims) && writableOf(known.handle) == known.data;
 }
 
 // Whether the elements of a gradient lie in memory as those of its row are
@@ -51,8 +47,7 @@ bool Table::isSame(const Seen &known) const {
 bool Table::reads(int64_t row, const Seen &param, Handle grad) const {
   const Row &of = rows_[size_t(row)];
   const int64_t *sizes = shapes.data() + param.shape;
-  if (!isStrided(grad) || typeOf(grad) != of.type ||
-      dimsOf(grad) != param.dims ||
+  if (!isStrided(grad) || typeOf(grad) != of.type || dimsOf(grad) != param.dims ||
       !areSame(sizes, sizesOf(grad), param.dims))
     return false;
   const int64_t *strides = shapes.data() + of.strides, *now = stridesOf(grad);
@@ -101,8 +96,7 @@ void Table::lookAt(const SetRows &set, int64_t row, Part &part) {
 void Table::look(const SetRows &set, int64_t begin, int64_t end, Part &part) {
   constexpr int64_t block = 8;
   auto rows = [&](int64_t first, auto visit) {
-    for (int64_t row = std::max(first, begin);
-         row < std::min(first + block, end); ++row)
+    for (int64_t row = std::max(first, begin); row < std::min(first + block, end); ++row)
       visit(row);
   };
   auto tensors = [&](int64_t row, auto visit) {
@@ -115,9 +109,7 @@ void Table::look(const SetRows &set, int64_t begin, int64_t end, Part &part) {
       visit(grad);
   };
   for (int64_t head = begin; head < end + 5 * block; head += block) {
-    rows(head, [&](int64_t row) {
-      tensors(row, [](Handle tensor) { fetch(tensor); });
-    });
+    rows(head, [&](int64_t row) { tensors(row, [](Handle tensor) { fetch(tensor); }); });
     rows(head - block, [&](int64_t row) { tensors(row, fetchObject); });
     rows(head - 2 * block, [&](int64_t row) {
       tensors(row, fetchStorage);
@@ -125,8 +117,7 @@ void Table::look(const SetRows &set, int64_t begin, int64_t end, Part &part) {
       fetchAutograd(paramOf(set, row).handle);
     });
     rows(head - 3 * block, [&](int64_t row) {
-      now[size_t(row)] = part.given ? part.given[row]
-                                    : gradientIn(paramOf(set, row).handle);
+      now[size_t(row)] = part.given ? part.given[row] : gradientIn(paramOf(set, row).handle);
       gradient(row, fetchObject);
     });
     rows(head - 4 * block, [&](int64_t row) { gradient(row, fetchStorage); });
@@ -141,9 +132,7 @@ int32_t Table::look(const Handle *given, bool trusted) {
   int32_t failed = onThreads(rows(), [&](int64_t begin, int64_t end) {
     Part part{given, trusted};
     for (const SetRows &set : sets)
-      if (int64_t first = std::max(begin, set.first),
-          last = std::min(end, set.last);
-          first < last)
+      if (int64_t first = std::max(begin, set.first), last = std::min(end, set.last); first < last)
         look(set, first, last, part);
     stale = stale | part.stale;
     odd = odd | part.odd;
@@ -204,9 +193,7 @@ void Table::bindGradients() {
   if (!moved)
     return;
   for (const SetRows &set : sets)
-    check(altgrad_bind_stream(plan, set.grad.c_str(),
-                              const_cast<void *const *>(grads.data()) +
-                                  set.first,
+    check(altgrad_bind_stream(plan, set.grad.c_str(), const_cast<void *const *>(grads.data()) + set.first,
                               set.last - set.first));
   moved = false;
 }

@@ -10,8 +10,7 @@ void Table::countChunks() {
     return;
   firstChunks.push_back(0);
   for (size_t row = 0; row < rows_.size(); ++row) {
-    int64_t chunks =
-        (rows_[row].numel + ALTGRAD_CHUNK - 1) / int64_t(ALTGRAD_CHUNK);
+    int64_t chunks = (rows_[row].numel + ALTGRAD_CHUNK - 1) / int64_t(ALTGRAD_CHUNK);
     firstChunks.push_back(firstChunks.back() + (takesPart[row] ? chunks : 0));
   }
 }
@@ -22,14 +21,12 @@ bool Table::sum(int64_t row, Handle grad) {
   if (!hasRun || !sums() || !takesPart[size_t(row)])
     return false;
   const Seen &param = paramOf(set, row);
-  if (!isSame(param) || !reads(row, param, grad) ||
-      !onSameDevice(grad, param.handle) || !isWithin(grad))
+  if (!isSame(param) || !reads(row, param, grad) || !onSameDevice(grad, param.handle) || !isWithin(grad))
     return false;
   const void *data = readableOf(grad);
   if (!data)
     return false;
-  check(altgrad_bind_tensor(plan, set.grad.c_str(), row - set.first,
-                            const_cast<void *>(data)));
+  check(altgrad_bind_tensor(plan, set.grad.c_str(), row - set.first, const_cast<void *>(data)));
   grads[size_t(row)] = data;
   countChunks();
   // What is not 0 afterwards is of this sweep.
@@ -52,8 +49,7 @@ ChunkWords Table::chunkWords() const {
 // raise no version.
 bool Table::isUntouched(const SetRows &set, int64_t row) {
   const ChunkWords words = chunkWords();
-  const int64_t chunk = words.telling(firstChunks[size_t(row)],
-                                      firstChunks[size_t(row) + 1]);
+  const int64_t chunk = words.telling(firstChunks[size_t(row)], firstChunks[size_t(row) + 1]);
   const std::vector<uint32_t> before = words.of(chunk);
   sweep(set, chunk, chunk + 1);
   return words.of(chunk) == before;
@@ -80,17 +76,15 @@ void Table::runSums(const uint8_t *summed) {
   countChunks();
   const char *memory = static_cast<const char *>(workspace);
   const void *chunks = chunkWords().first;
-  const std::vector<char> before(
-      memory, first > 0 ? static_cast<const char *>(chunks) : memory);
+  const std::vector<char> before(memory, first > 0 ? static_cast<const char *>(chunks) : memory);
   check(altgrad_run(plan, workspace, bytes, 0, first, nullptr));
   const bool asBefore = std::equal(before.begin(), before.end(), memory);
   for (const SetRows &set : sets) {
     int64_t from = set.first; // rows that are still to be swept
     for (int64_t row = from; row <= set.last; ++row) {
       const bool was = row < set.last && asBefore && known[size_t(row)];
-      const bool done = was && summed && summed[row] &&
-                        known[size_t(row)] == grads[size_t(row)] &&
-                        isUntouched(set, row);
+      const bool done =
+          was && summed && summed[row] && known[size_t(row)] == grads[size_t(row)] && isUntouched(set, row);
       counted[done ? 0 : 1] += was;
       if (!done && row < set.last)
         continue;

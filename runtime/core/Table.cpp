@@ -10,17 +10,7 @@ using namespace altgrad::core;
 namespace {
 
 // Bytes of an element of a gradient; 0 for what has no gradients.
-double bytesOf(const std::string &format) {
-  return format == "f32" ? 4 : format == "bf16" || format == "f16" ? 2 : 0;
-}
-
-template <typename Info, typename Function>
-Info describe(Function function, altgrad_bundle *bundle, int64_t index) {
-  Info info{};
-  info.size = sizeof info;
-  check(function(bundle, index, &info));
-  return info;
-}
+double bytesOf(const std::string &format) { return format == "f32" ? 4 : format == "bf16" || format == "f16" ? 2 : 0; }
 
 } // namespace
 
@@ -49,8 +39,7 @@ void Table::findSums(altgrad_bundle *bundle) {
     if (info.kind == ALTGRAD_SCALARS && found == 0)
       continue;
     size_t set = size_t(std::max(info.set, 0));
-    if (info.kind != ALTGRAD_SWEEP || info.written != 0 || sets[set].sum >= 0 ||
-        info.read != sizes[set])
+    if (info.kind != ALTGRAD_SWEEP || info.written != 0 || sets[set].sum >= 0 || info.read != sizes[set])
       break;
     sets[set].sum = i;
     ++found;
@@ -61,10 +50,8 @@ void Table::findSums(altgrad_bundle *bundle) {
 }
 
 // Where these words are in a list. Neighbours share theirs.
-template <typename Word>
-static uint32_t add(std::vector<Word> &list, const Word *words, size_t count) {
-  if (count > list.size() ||
-      !std::equal(words, words + count, list.end() - ptrdiff_t(count)))
+template <typename Word> static uint32_t add(std::vector<Word> &list, const Word *words, size_t count) {
+  if (count > list.size() || !std::equal(words, words + count, list.end() - ptrdiff_t(count)))
     list.insert(list.end(), words, words + count);
   return uint32_t(list.size() - count);
 }
@@ -93,9 +80,8 @@ static bool multiplies(altgrad_bundle *bundle) {
   return false;
 }
 
-Table::Table(altgrad_bundle *bundle, altgrad_plan *given,
-             const altgrad_tensor *tensors, const int32_t *types, int64_t count,
-             const Handle *handles, const int64_t *widths)
+Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_tensor *tensors, const int32_t *types,
+             int64_t count, const Handle *handles, const int64_t *widths)
     : plan(given) {
   readSets(bundle);
   const char *next = reinterpret_cast<const char *>(tensors);
@@ -110,9 +96,7 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given,
     for (size_t i = 0; i < set.width; ++i)
       seen.push_back(seenNow(*handles++));
     const Seen &param = paramOf(set, row);
-    rows_.push_back({tensor.numel, types[row],
-                     param.shape + uint32_t(param.dims),
-                     isContiguous(param.handle)});
+    rows_.push_back({tensor.numel, types[row], param.shape + uint32_t(param.dims), isContiguous(param.handle)});
   }
   grads.assign(rows_.size(), nullptr);
   now.assign(rows_.size(), nullptr);

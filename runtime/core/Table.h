@@ -29,25 +29,20 @@ struct SetRows {
   std::string grad; // name of the stream
   int64_t first = 0, last = 0;
   size_t firstSeen = 0, width = 0; // entries of `seen` for a row
-  int64_t sum = -1; // the phase that reads its gradients alone, first of all
+  int64_t sum = -1;                // the phase that reads its gradients alone, first of all
 };
 
 class Table {
 public:
-  Table(altgrad_bundle *bundle, altgrad_plan *plan,
-        const altgrad_tensor *tensors, const int32_t *types, int64_t count,
+  Table(altgrad_bundle *bundle, altgrad_plan *plan, const altgrad_tensor *tensors, const int32_t *types, int64_t count,
         const Handle *handles, const int64_t *widths);
   ~Table() { letGo(); }
   Table(const Table &) = delete;
 
-  void use(void *memory, uint64_t size, bool host) {
-    workspace = memory, bytes = size, onHost = host;
-  }
+  void use(void *memory, uint64_t size, bool host) { workspace = memory, bytes = size, onHost = host; }
   void arrange(int64_t row, const int64_t *strides);
 
-  void watch(const Handle *handles, int64_t count) {
-    idle.assign(handles, handles + count);
-  }
+  void watch(const Handle *handles, int64_t count) { idle.assign(handles, handles + count); }
   int32_t look(const Handle *given, bool trusted);
   const void *const *gradients() const { return grads.data(); }
   const uint8_t *present() const { return present_.data(); }
@@ -56,9 +51,7 @@ public:
   void run(const uint8_t *summed, int64_t last, void *stream);
   bool sums() const { return onHost && !sets.empty() && sets[0].sum >= 0; }
   bool sum(int64_t row, Handle grad);
-  void count(int64_t counts[2]) const {
-    counts[0] = counted[0], counts[1] = counted[1];
-  }
+  void count(int64_t counts[2]) const { counts[0] = counted[0], counts[1] = counted[1]; }
 
 private:
   struct Row {
@@ -104,13 +97,13 @@ private:
   std::vector<Seen> seen; // parameter, what is kept, count; row by row
   std::vector<int64_t> shapes;
   std::vector<uint64_t> words;
-  std::vector<void *> counters; // of their versions, as `seen`; null: none
+  std::vector<void *> counters;   // of their versions, as `seen`; null: none
   std::vector<Handle> idle;       // parameters that may get a gradient
   std::vector<Handle> now, taken; // gradients; those that are kept for the run
   std::vector<const void *> grads;
   std::vector<uint8_t> present_, takesPart; // now, and as it was bound
-  uint64_t keys = 0; // of a plain gradient
-  bool moved = true; // a gradient is not where it was bound
+  uint64_t keys = 0;                        // of a plain gradient
+  bool moved = true;                        // a gradient is not where it was bound
 
   void *workspace = nullptr;
   uint64_t bytes = 0;

@@ -18,47 +18,27 @@ inline void require(AOTITorchError status) {
     throw Refusal(ALTGRAD_INVALID, "torch refuses to look into a tensor");
 }
 
-template <typename Value, typename Function>
-Value ask(Function function, Handle tensor) {
+template <typename Value, typename Function> Value ask(Function function, Handle tensor) {
   Value value{};
   require(function(tensor, &value));
   return value;
 }
 
-inline int64_t numelOf(Handle tensor) {
-  return ask<int64_t>(aoti_torch_get_numel, tensor);
-}
-inline int64_t dimsOf(Handle tensor) {
-  return ask<int64_t>(aoti_torch_get_dim, tensor);
-}
-inline const int64_t *sizesOf(Handle tensor) {
-  return ask<int64_t *>(aoti_torch_get_sizes, tensor);
-}
-inline const int64_t *stridesOf(Handle tensor) {
-  return ask<int64_t *>(aoti_torch_get_strides, tensor);
-}
-inline int32_t typeOf(Handle tensor) {
-  return ask<int32_t>(aoti_torch_get_dtype, tensor);
-}
+inline int64_t numelOf(Handle tensor) { return ask<int64_t>(aoti_torch_get_numel, tensor); }
+inline int64_t dimsOf(Handle tensor) { return ask<int64_t>(aoti_torch_get_dim, tensor); }
+inline const int64_t *sizesOf(Handle tensor) { return ask<int64_t *>(aoti_torch_get_sizes, tensor); }
+inline const int64_t *stridesOf(Handle tensor) { return ask<int64_t *>(aoti_torch_get_strides, tensor); }
+inline int32_t typeOf(Handle tensor) { return ask<int32_t>(aoti_torch_get_dtype, tensor); }
 inline bool isStrided(Handle tensor) {
-  return ask<int32_t>(aoti_torch_get_layout, tensor) ==
-         aoti_torch_layout_strided();
+  return ask<int32_t>(aoti_torch_get_layout, tensor) == aoti_torch_layout_strided();
 }
-inline bool isContiguous(Handle tensor) {
-  return ask<bool>(aoti_torch_is_contiguous, tensor);
-}
-inline const void *readableOf(Handle tensor) {
-  return ask<const void *>(torch_get_const_data_ptr, tensor);
-}
+inline bool isContiguous(Handle tensor) { return ask<bool>(aoti_torch_is_contiguous, tensor); }
+inline const void *readableOf(Handle tensor) { return ask<const void *>(torch_get_const_data_ptr, tensor); }
 // Memory that is shared until it is written becomes the tensor's own.
-inline void *writableOf(Handle tensor) {
-  return ask<void *>(torch_get_mutable_data_ptr, tensor);
-}
+inline void *writableOf(Handle tensor) { return ask<void *>(torch_get_mutable_data_ptr, tensor); }
 inline bool onSameDevice(Handle one, Handle other) {
-  return ask<int32_t>(aoti_torch_get_device_type, one) ==
-             ask<int32_t>(aoti_torch_get_device_type, other) &&
-         ask<int32_t>(aoti_torch_get_device_index, one) ==
-             ask<int32_t>(aoti_torch_get_device_index, other);
+  return ask<int32_t>(aoti_torch_get_device_type, one) == ask<int32_t>(aoti_torch_get_device_type, other) &&
+         ask<int32_t>(aoti_torch_get_device_index, one) == ask<int32_t>(aoti_torch_get_device_index, other);
 }
 
 // Bytes from the first element to behind the last.
@@ -72,26 +52,20 @@ inline int64_t extentOf(Handle tensor) {
 
 // Whether all elements lie within the storage.
 inline bool isWithin(Handle tensor) {
-  int64_t begin = ask<int64_t>(aoti_torch_get_storage_offset, tensor) *
-                  int64_t(aoti_torch_dtype_element_size(typeOf(tensor)));
-  return numelOf(tensor) == 0 ||
-         begin + extentOf(tensor) <=
-             ask<int64_t>(aoti_torch_get_storage_size, tensor);
+  int64_t begin =
+      ask<int64_t>(aoti_torch_get_storage_offset, tensor) * int64_t(aoti_torch_dtype_element_size(typeOf(tensor)));
+  return numelOf(tensor) == 0 || begin + extentOf(tensor) <= ask<int64_t>(aoti_torch_get_storage_size, tensor);
 }
 
 // The object behind a handle: a handle is a pointer to torch's counted pointer.
-inline const void *objectOf(Handle tensor) {
-  return *reinterpret_cast<const void *const *>(tensor);
-}
+inline const void *objectOf(Handle tensor) { return *reinterpret_cast<const void *const *>(tensor); }
 
 // The words of an object that say what the tensor is, behind its type and the
 // count of who holds it; torch has no smaller one. Those in front are its own:
 // storage, version. The others are dtype, sizes and strides, and many tensors
 // have the same.
 constexpr size_t firstWord = 2, ownWords = 6, sharedWords = 15;
-inline const uint64_t *wordsOf(Handle tensor) {
-  return static_cast<const uint64_t *>(objectOf(tensor)) + firstWord;
-}
+inline const uint64_t *wordsOf(Handle tensor) { return static_cast<const uint64_t *>(objectOf(tensor)) + firstWord; }
 
 // A step streams through the caches, so that the next one finds what describes
 // the tensors far away. These are hints alone: nothing depends on where torch

@@ -16,8 +16,7 @@ constexpr int64_t rowsOfAThread = 128;
 // Calls body(begin, end) for parts of [0, count). What one part throws is
 // thrown here when all are done. The result is not 0 where torch's threads have
 // failed.
-template <typename Body>
-[[nodiscard]] int32_t onThreads(int64_t count, const Body &body) {
+template <typename Body> [[nodiscard]] int32_t onThreads(int64_t count, const Body &body) {
   struct Context {
     const Body &body;
     std::mutex lock;

@@ -31,41 +31,33 @@ ALTGRAD_API const void *altgrad_table_runtime(void);
 
 // torch's products of matrices, as altgrad_set_gemm takes a function. The context is NULL for the CPU; a table
 // gives its plan that of another device, whose products go to the stream that is torch's current one.
-ALTGRAD_API int32_t altgrad_table_multiply(const altgrad_gemm *gemm,
-                                           void *context);
+ALTGRAD_API int32_t altgrad_table_multiply(const altgrad_gemm *gemm, void *context);
 
 // Makes a table for a plan that outlives it. `tensors` are those that were declared, set by set;
 // `types` are torch's numbers of the dtypes of their gradients, whose streams the table binds.
 // `handles` has, row by row, the parameter, what is kept beside it and its count of steps,
 // `width[set]` of them for each row. They stay where they are, and what they point to may change.
-ALTGRAD_API altgrad_status altgrad_table_create(
-    altgrad_bundle *bundle, altgrad_plan *plan, const altgrad_tensor *tensors,
-    const int32_t *types, int64_t count, const AtenTensorHandle *handles,
-    const int64_t *widths, altgrad_table **out);
+ALTGRAD_API altgrad_status altgrad_table_create(altgrad_bundle *bundle, altgrad_plan *plan,
+                                                const altgrad_tensor *tensors, const int32_t *types, int64_t count,
+                                                const AtenTensorHandle *handles, const int64_t *widths,
+                                                altgrad_table **out);
 ALTGRAD_API void altgrad_table_free(altgrad_table *table);
 // The memory of the plan's runs; `host` says that the CPU runs them.
-ALTGRAD_API altgrad_status altgrad_table_use(altgrad_table *table,
-                                             void *workspace, uint64_t bytes,
-                                             int32_t host);
+ALTGRAD_API altgrad_status altgrad_table_use(altgrad_table *table, void *workspace, uint64_t bytes, int32_t host);
 // Says in which order of memory the elements of a row are visited whose parameter is not dense;
 // `strides` has one number for each of its dimensions.
-ALTGRAD_API altgrad_status altgrad_table_arrange(altgrad_table *table,
-                                                 int64_t row,
-                                                 const int64_t *strides);
+ALTGRAD_API altgrad_status altgrad_table_arrange(altgrad_table *table, int64_t row, const int64_t *strides);
 
 // Parameters that have no gradient and no row. They stay where they are, as the others.
-ALTGRAD_API void altgrad_table_watch(altgrad_table *table,
-                                     const AtenTensorHandle *params,
-                                     int64_t count);
+ALTGRAD_API void altgrad_table_watch(altgrad_table *table, const AtenTensorHandle *params, int64_t count);
 
 // Looks whether every tensor is as it was bound, binds the gradients of the next step and keeps them
 // until it has run. Changes no tensor. `given` is NULL for the gradients that autograd keeps, or has one
 // or NULL for each row. A gradient that is a negative view, a wrapper or otherwise no plain memory is
 // odd, unless `trusted` says that somebody has seen to that. The caller holds Python's lock where there
 // is one.
-ALTGRAD_API altgrad_status
-altgrad_table_look(altgrad_table *table, const AtenTensorHandle *given,
-                   int32_t trusted, int32_t *found);
+ALTGRAD_API altgrad_status altgrad_table_look(altgrad_table *table, const AtenTensorHandle *given, int32_t trusted,
+                                              int32_t *found);
 // Where the gradient of each row lies; NULL without one. Valid until the next look.
 ALTGRAD_API const void *const *altgrad_table_gradients(const altgrad_table *table);
 // One byte for each row: whether it takes part in the next step. Valid until the next look.
@@ -74,19 +66,46 @@ ALTGRAD_API const uint8_t *altgrad_table_present(const altgrad_table *table);
 // Runs the phases up to `last`, -1 for the end, and raises the versions of what they write where
 // altgrad_table_python says how. `summed`, read where the run begins, has a byte for
 // each row: whether the gradient that altgrad_table_sum was given still is this step's. NULL: none.
-ALTGRAD_API altgrad_status altgrad_table_run(altgrad_table *table,
-                                             const uint8_t *summed,
-                                             int64_t last, void *stream);
+ALTGRAD_API altgrad_status altgrad_table_run(altgrad_table *table, const uint8_t *summed, int64_t last, void *stream);
 
 // Whether the steps of this plan and device begin with a sweep that reads gradients alone: 1 or 0.
 ALTGRAD_API int32_t altgrad_table_sums(const altgrad_table *table);
 // Does at once what the first sweep of the next step does for a row, if it can: *done says so.
-ALTGRAD_API altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row,
-                                             AtenTensorHandle grad,
-                                             int32_t *done);
+ALTGRAD_API altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, AtenTensorHandle grad, int32_t *done);
 // How many rows the last step took so, and how many it swept again.
-ALTGRAD_API void altgrad_table_counts(const altgrad_table *table,
-                                      int64_t counts[2]);
+ALTGRAD_API void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]);
+
+// The numbers of a step: those of groups, by the index of the group and, in it, of the hyper-parameters of its
+// set; and those of the whole step, which are the group -1, by the index among the bundle's scalars per step.
+typedef struct altgrad_table_values altgrad_table_values;
+// `sets` has the set of each group of the plan. The bundle may go before.
+ALTGRAD_API altgrad_status altgrad_table_values_create(altgrad_bundle *bundle, const int32_t *sets, int64_t count,
+                                                       altgrad_table_values **out);
+ALTGRAD_API void altgrad_table_values_free(altgrad_table_values *values);
+// The place of a number, counted in cells of 8 bytes; that behind the last number of the step is the last cell.
+ALTGRAD_API int64_t altgrad_table_values_cell(const altgrad_table_values *values, int64_t group, int64_t index);
+// Cells on the plan's device, for numbers that lie in tensors and for what the step says. Without them all is
+// on the host.
+ALTGRAD_API altgrad_status altgrad_table_values_use(altgrad_table_values *values, AtenTensorHandle memory);
+// Sets all numbers of these groups, converted to their types; or one of the step.
+ALTGRAD_API altgrad_status altgrad_table_values_set(altgrad_table_values *values, const int64_t *groups, int64_t count,
+                                                    const double *numbers);
+ALTGRAD_API altgrad_status altgrad_table_values_give(altgrad_table_values *values, int64_t index, double number);
+// Has one copied from a tensor of one element before each step, until it is set or given.
+ALTGRAD_API altgrad_status altgrad_table_values_take(altgrad_table_values *values, int64_t group, int64_t index,
+                                                     AtenTensorHandle tensor);
+// Has the step read and write one of the step in a tensor on its device, from now on.
+ALTGRAD_API altgrad_status altgrad_table_values_place(altgrad_table_values *values, int64_t index,
+                                                      AtenTensorHandle tensor);
+// Binds what is not bound yet, and copies what lies in tensors.
+ALTGRAD_API altgrad_status altgrad_table_values_send(altgrad_table_values *values, altgrad_plan *plan);
+// What the host's cell has.
+ALTGRAD_API double altgrad_table_values_get(const altgrad_table_values *values, int64_t group, int64_t index);
+
+// How a loss scaler's numbers lie in one memory, by a step of these scalars alone: the cell of 8 bytes of each, in
+// their order. The first *now cells are what a step makes anew and, last, what it has found; as many behind them
+// are what they become; and one cell is there for each scalar, and one for a 0, which `found` becomes.
+ALTGRAD_API altgrad_status altgrad_table_scaler(altgrad_bundle *bundle, int64_t *cells, int64_t *now);
 
 // What Python says of itself, so that this library needs none of its symbols.
 typedef struct altgrad_table_python {
@@ -99,8 +118,8 @@ ALTGRAD_API void altgrad_table_set_python(const altgrad_table_python *python);
 
 // Where torch's objects keep what is read of them, in bytes; -1: not known.
 typedef struct altgrad_table_objects {
-  int64_t keys;      // the dispatch keys
-  uint64_t negative; // the key of negative views
+  int64_t keys;               // the dispatch keys
+  uint64_t negative;          // the key of negative views
   int64_t counter, version;   // the pointer to a version's counter there, and the count behind it
   int64_t autograd, gradient; // the pointer to what autograd keeps, and the gradient behind it
   const void *nothing;        // what is there without a gradient
@@ -111,21 +130,15 @@ ALTGRAD_API void altgrad_table_set_objects(const altgrad_table_objects *objects)
 // elements and where they begin. *taken is 0 unless each is one run of elements, in plain memory as
 // that of the first is, all are on one device, within their storages and, if they are to be
 // `written`, apart.
-ALTGRAD_API altgrad_status altgrad_table_tensors(
-    const AtenTensorHandle *tensors, int64_t count, int32_t written,
-    uint8_t *kinds, int64_t *numels, uint64_t *pointers, int32_t *taken);
+ALTGRAD_API altgrad_status altgrad_table_tensors(const AtenTensorHandle *tensors, int64_t count, int32_t written,
+                                                 uint8_t *kinds, int64_t *numels, uint64_t *pointers, int32_t *taken);
 // The same of the first tensors of a list of Python. The caller holds Python's lock, here and below.
-ALTGRAD_API altgrad_status altgrad_table_list(void *list, int64_t count,
-                                              int32_t written, uint8_t *kinds,
-                                              int64_t *numels,
-                                              uint64_t *pointers,
-                                              int32_t *taken);
+ALTGRAD_API altgrad_status altgrad_table_list(void *list, int64_t count, int32_t written, uint8_t *kinds,
+                                              int64_t *numels, uint64_t *pointers, int32_t *taken);
 
 // Whether the first `count` lists of a list of Python have these items, `lengths` of them, which no
 // list falls short of: 1 or 0.
-ALTGRAD_API int32_t altgrad_table_same_lists(void *lists,
-                                             const int64_t *lengths,
-                                             int64_t count, void *const *items);
+ALTGRAD_API int32_t altgrad_table_same_lists(void *lists, const int64_t *lengths, int64_t count, void *const *items);
 
 // A plan on the CPU that makes one tensor of another: its memory, the names of the streams of both,
 // and what it takes: elements, and torch's number of their dtype.
@@ -139,20 +152,17 @@ typedef struct altgrad_table_one {
 } altgrad_table_one;
 // Runs it on two tensors of Python, `to` a new one; *taken is 0, and nothing done, where one is no
 // plain contiguous memory of that size. The lock is held: it is for little work.
-ALTGRAD_API altgrad_status altgrad_table_run_one(const altgrad_table_one *one,
-                                                 void *from, void *to,
-                                                 int32_t *taken);
+ALTGRAD_API altgrad_status altgrad_table_run_one(const altgrad_table_one *one, void *from, void *to, int32_t *taken);
 
 // The entries of a dict of dicts of Python, as optimizer.state is, by their identity. The caller
 // keeps keys and values. `inner` has the values of `state` in order, NULL for those into which
 // nobody looks.
 typedef struct altgrad_table_entries altgrad_table_entries;
-ALTGRAD_API altgrad_status altgrad_table_entries_create(
-    void *state, void *const *inner, int64_t count, altgrad_table_entries **out);
+ALTGRAD_API altgrad_status altgrad_table_entries_create(void *state, void *const *inner, int64_t count,
+                                                        altgrad_table_entries **out);
 ALTGRAD_API void altgrad_table_entries_free(altgrad_table_entries *entries);
 // 1 if every entry is the object that it was, at the same place; else 0.
-ALTGRAD_API int32_t
-altgrad_table_entries_same(const altgrad_table_entries *entries, void *state);
+ALTGRAD_API int32_t altgrad_table_entries_same(const altgrad_table_entries *entries, void *state);
 
 #ifdef __cplusplus
 }

@@ -25,10 +25,9 @@ ADD, SUMSQ, MAX, ALL = range(4)
 _REDUCTIONS = {"add": ADD, "sumsq": SUMSQ, "max": MAX, "and": ALL}
 _PER_STEP = 0
 # Kinds of phases.
-_SWEEP, _FOLD, _SCALARS, _MATRIX = 0, 1, 3, 4
+_FOLD, _MATRIX = 1, 4
 # Roles of what lies beside the parameter, in torch's optimizer.state.
 _KEPT = "state", "master", "copy", "block_scale", "remainder", "input"
-_BYTES = {"f32": 4, "bf16": 2, "f16": 2}
 
 
 @dataclass(frozen=True)
@@ -108,11 +107,9 @@ class Limit:
 class Bundle:
     """A compiled step: `sets` in the order of the request, `singles` of the step as a whole.
 
-    A step of scalars alone has no sets. `sums` has, for each set, the index of the sweep
-    that comes before whatever depends on it and reads gradients alone; it is empty where a
-    set has none. `units`: whether gradients are clipped by units of their parameters. `partials` has (phase, set,
-    reduction) of each sum over a tensor that other parts of the tensor join, if it was asked for; `folds`: whether
-    there are any sums; `matrices` are the sets whose matrices are multiplied.
+    A step of scalars alone has no sets. `units`: whether gradients are clipped by units of their parameters. `partials`
+    has (phase, set, reduction) of each sum over a tensor that other parts of the tensor join, if it was asked for;
+    `folds`: whether there are any sums; `matrices` are the sets whose matrices are multiplied.
     """
 
     def __init__(self, handle):
@@ -136,7 +133,6 @@ class Bundle:
         self.limits = tuple(Limit(w.set, w.stream.decode(), w.hyper.decode(), w.above, w.below,
                                   w.text.decode()) for w in self._all("warning", WarningInfo))
         phases = list(self._all("phase", PhaseInfo))
-        self.sums = _sums(phases, self.sets)
         self.folds = any([phase.kind == _FOLD for phase in phases])
         self.matrices = {phase.set for phase in phases if phase.kind == _MATRIX}
 
@@ -178,19 +174,6 @@ def _set(streams, scalars, index):
     units = tuple(Stream(s.name, s.key, s.role, "f32", index, 0) for s in by_role(scalars, "tensor_scale"))
     return Set(param, grad, by_role(streams, *_KEPT) + units, by_role(scalars, "hyper"),
                step, by_role(scalars, "statistic"), norm)
-
-
-def _sums(phases, sets):
-    found = {}
-    for index, phase in enumerate(phases):
-        if phase.kind == _SCALARS and not found:
-            continue
-        of = max(phase.set, 0)
-        if (phase.kind != _SWEEP or phase.written or of in found
-                or phase.read != _BYTES.get(sets[of].grad.format)):
-            break
-        found[of] = index
-    return tuple(found[of] for of in range(len(sets))) if len(found) == len(sets) else ()
 
 
 def compile_sets(lines, rules, clip=None, scaler=False, exchange=False, on_host=True,

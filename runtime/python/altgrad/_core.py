@@ -2,7 +2,7 @@
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 
 import torch
@@ -22,6 +22,14 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_look": (c_void_p, c_void_p, c_int32, POINTER(c_int32)),
     "altgrad_table_list": (c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
     "altgrad_table_run_one": (c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
+    "altgrad_table_values_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
+    "altgrad_table_values_use": (c_void_p, c_void_p),
+    "altgrad_table_values_set": (c_void_p, c_void_p, c_int64, c_void_p),
+    "altgrad_table_values_give": (c_void_p, c_int64, c_double),
+    "altgrad_table_values_take": (c_void_p, c_int64, c_int64, c_void_p),
+    "altgrad_table_values_place": (c_void_p, c_int64, c_void_p),
+    "altgrad_table_values_send": (c_void_p, c_void_p),
+    "altgrad_table_scaler": (c_void_p, c_void_p, POINTER(c_int64)),
     "altgrad_table_sum": (c_void_p, c_int64, c_void_p, POINTER(c_int32)),
 }
 
@@ -34,6 +42,10 @@ _FUNCTIONS = {
     "altgrad_table_error": (c_char_p,),
     "altgrad_table_runtime": (c_void_p,),
     "altgrad_table_free": (None, c_void_p),
+    "altgrad_table_sums": (c_int32, c_void_p),
+    "altgrad_table_values_free": (None, c_void_p),
+    "altgrad_table_values_cell": (c_int64, c_void_p, c_int64, c_int64),
+    "altgrad_table_values_get": (c_double, c_void_p, c_int64, c_int64),
     "altgrad_table_present": (c_void_p, c_void_p),
     "altgrad_table_set_python": (None, c_void_p),
     "altgrad_table_set_objects": (None, c_void_p),
@@ -76,22 +88,16 @@ def core():
 
 def tell(loaded, **known):
     """Tells the library where torch's objects keep what it reads; `known` stands for what _objects.py finds."""
-    def of(name):
-        return known.get(name) or _apart(getattr(_objects, name))
-    functions = ctypes.pythonapi.PyDict_Next, ctypes.pythonapi.PyList_GetItem
-    python = _Python(*[ctypes.cast(function, c_void_p) for function in functions], id(None), of("inside"))
-    loaded.altgrad_table_set_python(ctypes.byref(python))
-    loaded.told = _Objects(*of("keys"), *of("version"), *of("gradient"))
-    loaded.altgrad_table_set_objects(ctypes.byref(loaded.told))
-
-
-def _apart(function):
-    """The answer of a function in a thread of its own, where none of the caller's modes is on.
-
-    While torch compiles, or in inference mode, a tensor is not what it is elsewhere.
-    """
+    # In a thread of its own, where none of the caller's modes is on: while torch compiles, or in inference mode, a
+    # tensor is not what it is elsewhere.
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function).result()
+        of = {name: known.get(name) or pool.submit(getattr(_objects, name)).result()
+              for name in ("inside", "keys", "version", "gradient")}
+    functions = ctypes.pythonapi.PyDict_Next, ctypes.pythonapi.PyList_GetItem
+    python = _Python(*[ctypes.cast(function, c_void_p) for function in functions], id(None), of["inside"])
+    loaded.altgrad_table_set_python(ctypes.byref(python))
+    loaded.told = _Objects(*of["keys"], *of["version"], *of["gradient"])
+    loaded.altgrad_table_set_objects(ctypes.byref(loaded.told))
 
 
 class _Python(ctypes.Structure):

@@ -90,10 +90,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_plan_create": (c_void_p, c_char_p, POINTER(c_void_p)),
     "altgrad_bind_tensors": (c_void_p, c_void_p, c_int64, c_int64),
     "altgrad_bind_stream": (c_void_p, c_char_p, c_void_p, c_int64),
-    "altgrad_bind_tensor": (c_void_p, c_char_p, c_int64, c_void_p),
     "altgrad_bind_scalar": (c_void_p, c_char_p, c_void_p, c_int64),
-    "altgrad_bind_present": (c_void_p, c_char_p, c_int64),
-    "altgrad_mirror": (c_void_p, c_void_p, c_uint64),
     "altgrad_workspace": (c_void_p, POINTER(c_uint64)),
     "altgrad_set_parallel_for": (c_void_p, c_void_p),
     "altgrad_set_threads": (c_void_p, c_int32),
@@ -104,9 +101,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_format_encode": (c_char_p, c_int32, c_void_p, c_void_p, c_int64),
     "altgrad_format_decode": (c_char_p, c_void_p, c_void_p, c_int64),
     "altgrad_take_edits": (c_char_p, c_void_p, c_void_p, c_int64),
-    "altgrad_partials": (c_void_p, POINTER(c_uint64), POINTER(c_int64), POINTER(c_int64)),
     "altgrad_partial_at": (c_void_p, c_int64, c_int64, POINTER(c_int64), POINTER(c_int32), POINTER(c_uint64)),
-    "altgrad_run_chunks": (c_void_p, c_void_p, c_uint64, c_int64, c_int64, c_int64),
 }
 
 # The other functions: the result, then the arguments.

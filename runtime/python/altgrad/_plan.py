@@ -70,39 +70,16 @@ class Plan:
         held = array(_POINTER, pointers)
         self._native.altgrad_bind_stream(self.handle, name, held.buffer_info()[0], len(held))
 
-    def bind_present(self, present):
-        """Says which tensors take part in the next runs: a byte for each, 0 where it is absent."""
-        self._native.altgrad_bind_present(self.handle, present, len(present))
-
-    def bind_tensor(self, name, tensor, pointer):
-        """Moves the pointer of one tensor of an "in" stream, counted within its set."""
-        self._native.altgrad_bind_tensor(self.handle, name, tensor, pointer)
-
     def bind_scalar(self, name, pointers):
         """Binds a scalar: one pointer, one per group or one per tensor, as its scope asks."""
         held = array(_POINTER, pointers)
         self._native.altgrad_bind_scalar(self.handle, name, held.buffer_info()[0], len(held))
-
-    def mirror(self, values, size):
-        """Declares `size` bytes at the address `values` whose numbers kernels find on the device."""
-        self._native.altgrad_mirror(self.handle, values, size)
 
     def workspace_bytes(self):
         """How many bytes of workspace a run with the bound tensors needs."""
         count = ctypes.c_uint64()
         self._native.altgrad_workspace(self.handle, ctypes.byref(count))
         return count.value
-
-    def partials(self):
-        """(offset of the words of chunks in a workspace, words of each chunk, number of chunks)."""
-        offset, words, chunks = ctypes.c_uint64(), ctypes.c_int64(), ctypes.c_int64()
-        self._native.altgrad_partials(self.handle, ctypes.byref(offset), ctypes.byref(words),
-                                      ctypes.byref(chunks))
-        return offset.value, words.value, chunks.value
-
-    def run_chunks(self, workspace, size, phase, first, last):
-        """Runs a sweep over the chunks [first, last) alone, on the CPU."""
-        self._native.altgrad_run_chunks(self.handle, workspace, size, phase, first, last)
 
     def run(self, workspace, size, first=0, last=-1, stream=None):
         """Runs phases [first, last); `workspace` is the address of `size` bytes, `stream` a CUstream."""

@@ -21,19 +21,14 @@ namespace altgrad::ops {
 /// not written. `coefficient`, if it is given, becomes the factor that gradients were
 /// multiplied by. Throws c10::ValueError for a bound that is negative or NaN. Throws
 /// c10::Error for a norm that is not finite if `error_if_nonfinite`. No gradient has changed then.
-at::Tensor clip_grad_norm_(at::TensorList parameters, double max_norm,
-                           double norm_type = 2.0,
-                           bool error_if_nonfinite = false,
-                           bool per_tensor = false,
-                           at::Tensor *coefficient = nullptr);
+at::Tensor clip_grad_norm_(at::TensorList parameters, double max_norm, double norm_type = 2.0,
+                           bool error_if_nonfinite = false, bool per_tensor = false, at::Tensor *coefficient = nullptr);
 
 /// Like torch::nn::utils::clip_grad_value_: clamps every gradient element to +-clip_value.
 void clip_grad_value_(at::TensorList parameters, double clip_value);
 
 /// The norm of all tensors together; nothing is written.
-at::Tensor compute_global_grad_norm(at::TensorList grads,
-                                    double norm_type = 2.0,
-                                    bool error_if_nonfinite = false,
+at::Tensor compute_global_grad_norm(at::TensorList grads, double norm_type = 2.0, bool error_if_nonfinite = false,
                                     bool per_tensor = false);
 
 struct Unscaled {
@@ -46,14 +41,10 @@ struct Unscaled {
 /// gradient is not finite, all gradients are unscaled and none is clipped. A bound of 0 or
 /// infinity clips nothing. `loss_scale` is a 0-dim tensor, or a positive finite number. With
 /// `inplace` the results are written into `grads`, else into new tensors.
-Unscaled fused_grad_unscale_clip(at::TensorList grads, double max_norm,
-                                 double loss_scale, bool inplace = false,
-                                 double norm_type = 2.0,
-                                 bool per_tensor = false);
-Unscaled fused_grad_unscale_clip(at::TensorList grads, double max_norm,
-                                 const at::Tensor &loss_scale,
-                                 bool inplace = false, double norm_type = 2.0,
-                                 bool per_tensor = false);
+Unscaled fused_grad_unscale_clip(at::TensorList grads, double max_norm, double loss_scale, bool inplace = false,
+                                 double norm_type = 2.0, bool per_tensor = false);
+Unscaled fused_grad_unscale_clip(at::TensorList grads, double max_norm, const at::Tensor &loss_scale,
+                                 bool inplace = false, double norm_type = 2.0, bool per_tensor = false);
 
 template <typename Scale, typename Tracker> struct LossScaleUpdate {
   Scale loss_scale;
@@ -66,13 +57,11 @@ template <typename Scale, typename Tracker> struct LossScaleUpdate {
 /// that would become infinite stays as it is. Tensors give new tensors of their dtypes; the
 /// host does not wait for them. Throws c10::ValueError for an interval below 1 and for a
 /// factor that is not between 0 and 1.
-LossScaleUpdate<double, int64_t> dynamic_loss_scale_update(
-    bool found_inf, double loss_scale, int64_t growth_tracker,
-    int64_t growth_interval = 2000, double backoff_factor = 0.5);
-LossScaleUpdate<at::Tensor, at::Tensor> dynamic_loss_scale_update(
-    const at::Tensor &found_inf, const at::Tensor &loss_scale,
-    const at::Tensor &growth_tracker, int64_t growth_interval = 2000,
-    double backoff_factor = 0.5);
+LossScaleUpdate<double, int64_t> dynamic_loss_scale_update(bool found_inf, double loss_scale, int64_t growth_tracker,
+                                                           int64_t growth_interval = 2000, double backoff_factor = 0.5);
+LossScaleUpdate<at::Tensor, at::Tensor>
+dynamic_loss_scale_update(const at::Tensor &found_inf, const at::Tensor &loss_scale, const at::Tensor &growth_tracker,
+                          int64_t growth_interval = 2000, double backoff_factor = 0.5);
 
 } // namespace altgrad::ops
 

@@ -37,8 +37,7 @@ struct Scaling;
 
 // The hyper-parameters of a group, by the rule's names. A value that a group does not set
 // comes from the optimizer's defaults, and otherwise from the rule.
-class RuleOptions
-    : public torch::optim::OptimizerCloneableOptions<RuleOptions> {
+class RuleOptions : public torch::optim::OptimizerCloneableOptions<RuleOptions> {
 public:
   RuleOptions() = default;
   RuleOptions(double lr) { hyper("lr", lr); }
@@ -66,8 +65,7 @@ private:
 
 // The state tensors of a parameter, by name. The step count "step" is a 0-dim tensor. In a
 // file it is a number, as for torch's own optimizers.
-class RuleParamState
-    : public torch::optim::OptimizerCloneableParamState<RuleParamState> {
+class RuleParamState : public torch::optim::OptimizerCloneableParamState<RuleParamState> {
 public:
   // The tensor with this name, or an undefined tensor.
   const at::Tensor &tensor(const std::string &name) const;
@@ -98,11 +96,9 @@ private:
 // Runs one rule. The first step compiles what it needs, or takes it from the cache.
 class RuleOptimizer : public torch::optim::Optimizer {
 public:
-  RuleOptimizer(
-      const std::vector<torch::optim::OptimizerParamGroup> &param_groups,
-      RuleSpec spec, RuleOptions defaults = {});
-  RuleOptimizer(std::vector<at::Tensor> params, RuleSpec spec,
+  RuleOptimizer(const std::vector<torch::optim::OptimizerParamGroup> &param_groups, RuleSpec spec,
                 RuleOptions defaults = {});
+  RuleOptimizer(std::vector<at::Tensor> params, RuleSpec spec, RuleOptions defaults = {});
   ~RuleOptimizer() override;
 
   // Updates all parameters that have a gradient. The others, and their step counts, stay as
@@ -126,30 +122,24 @@ public:
 protected:
   // For a subclass whose groups have options of another class than RuleOptions. Its constructor
   // calls prepare().
-  RuleOptimizer(
-      const std::vector<torch::optim::OptimizerParamGroup> &param_groups,
-      RuleSpec spec, std::unique_ptr<torch::optim::OptimizerOptions> defaults);
+  RuleOptimizer(const std::vector<torch::optim::OptimizerParamGroup> &param_groups, RuleSpec spec,
+                std::unique_ptr<torch::optim::OptimizerOptions> defaults);
   // Compiles what the groups need, so that a wrong rule is an error of the constructor.
   void prepare();
 
   // A group's hyper-parameter; nothing if the rule's default holds.
-  virtual std::optional<double>
-  hyperOf(const torch::optim::OptimizerOptions &options,
-          const std::string &name) const;
+  virtual std::optional<double> hyperOf(const torch::optim::OptimizerOptions &options, const std::string &name) const;
   // The options of a group that are on, separated by commas.
-  virtual std::string
-  optionsOf(const torch::optim::OptimizerOptions &options) const;
+  virtual std::string optionsOf(const torch::optim::OptimizerOptions &options) const;
   // Saves what belongs to no parameter: the storage line, the seed, the count of draws and the
   // norms of past steps. A subclass that saves calls it.
   void saveShared(torch::serialize::OutputArchive &archive) const;
   // Loads the same, and calls `load` for states and options. If something throws, nothing
   // is loaded.
-  void loadWhole(torch::serialize::InputArchive &archive,
-                 const std::function<void()> &load);
+  void loadWhole(torch::serialize::InputArchive &archive, const std::function<void()> &load);
   // Adds words that change whenever the results of hyperOf or optionsOf change; these are
   // called again only then.
-  virtual void addMark(const torch::optim::OptimizerOptions &options,
-                       std::vector<uint64_t> &words) const;
+  virtual void addMark(const torch::optim::OptimizerOptions &options, std::vector<uint64_t> &words) const;
 
 private:
   friend class altgrad::amp::GradScaler;
@@ -174,22 +164,17 @@ using torch::optim::SGDOptions;
 // files. `spec` may leave out the rule.
 template <typename Options> class OfTorch : public RuleOptimizer {
 public:
-  explicit OfTorch(
-      const std::vector<torch::optim::OptimizerParamGroup> &param_groups,
-      Options defaults = {}, RuleSpec spec = {});
-  explicit OfTorch(std::vector<at::Tensor> params, Options defaults = {},
+  explicit OfTorch(const std::vector<torch::optim::OptimizerParamGroup> &param_groups, Options defaults = {},
                    RuleSpec spec = {});
+  explicit OfTorch(std::vector<at::Tensor> params, Options defaults = {}, RuleSpec spec = {});
 
   void save(torch::serialize::OutputArchive &archive) const override;
   void load(torch::serialize::InputArchive &archive) override;
 
 protected:
-  std::optional<double> hyperOf(const torch::optim::OptimizerOptions &options,
-                                const std::string &name) const override;
-  std::string
-  optionsOf(const torch::optim::OptimizerOptions &options) const override;
-  void addMark(const torch::optim::OptimizerOptions &options,
-               std::vector<uint64_t> &words) const override;
+  std::optional<double> hyperOf(const torch::optim::OptimizerOptions &options, const std::string &name) const override;
+  std::string optionsOf(const torch::optim::OptimizerOptions &options) const override;
+  void addMark(const torch::optim::OptimizerOptions &options, std::vector<uint64_t> &words) const override;
 };
 
 // Sums begin with 0: another initial_accumulator_value is refused.
@@ -203,28 +188,23 @@ using SGD = OfTorch<SGDOptions>;
 RuleSpec stock(const char *name, RuleSpec spec);
 
 // A stock class of the Python package: (parameters or groups, options, RuleSpec).
-#define ALTGRAD_STOCK(NAME, BASE, OPTIONS, FIRST, SECOND)                        \
-  class NAME : public BASE {                                                     \
-  public:                                                                        \
-    explicit NAME(                                                               \
-        const std::vector<torch::optim::OptimizerParamGroup> &param_groups,      \
-        OPTIONS defaults = {}, RuleSpec given = {})                              \
-        : NAME(param_groups, stock(#NAME, std::move(given)), defaults, 0) {}     \
-    explicit NAME(const std::vector<at::Tensor> &params, OPTIONS defaults = {},  \
-                  RuleSpec given = {})                                           \
-        : NAME(params, stock(#NAME, std::move(given)), defaults, 0) {}           \
-                                                                                 \
-  private:                                                                       \
-    template <typename Params>                                                   \
-    NAME(const Params &params, RuleSpec spec, OPTIONS defaults, int)             \
-        : BASE(params, FIRST, SECOND) {}                                         \
+#define ALTGRAD_STOCK(NAME, BASE, OPTIONS, FIRST, SECOND)                                                              \
+  class NAME : public BASE {                                                                                           \
+  public:                                                                                                              \
+    explicit NAME(const std::vector<torch::optim::OptimizerParamGroup> &param_groups, OPTIONS defaults = {},           \
+                  RuleSpec given = {})                                                                                 \
+        : NAME(param_groups, stock(#NAME, std::move(given)), defaults, 0) {}                                           \
+    explicit NAME(const std::vector<at::Tensor> &params, OPTIONS defaults = {}, RuleSpec given = {})                   \
+        : NAME(params, stock(#NAME, std::move(given)), defaults, 0) {}                                                 \
+                                                                                                                       \
+  private:                                                                                                             \
+    template <typename Params>                                                                                         \
+    NAME(const Params &params, RuleSpec spec, OPTIONS defaults, int) : BASE(params, FIRST, SECOND) {}                  \
   }
 // Options by the rule's names; states by the names that the Python classes give them.
-#define ALTGRAD_OF_RULE(NAME)                                                    \
-  ALTGRAD_STOCK(NAME, RuleOptimizer, RuleOptions, spec, defaults)
+#define ALTGRAD_OF_RULE(NAME) ALTGRAD_STOCK(NAME, RuleOptimizer, RuleOptions, spec, defaults)
 // AdamW and Adam with narrow states.
-#define ALTGRAD_NARROW(NAME, BASE, OPTIONS)                                      \
-  ALTGRAD_STOCK(NAME, BASE, OPTIONS, defaults, spec)
+#define ALTGRAD_NARROW(NAME, BASE, OPTIONS) ALTGRAD_STOCK(NAME, BASE, OPTIONS, defaults, spec)
 
 ALTGRAD_OF_RULE(ADOPT);
 ALTGRAD_OF_RULE(AdEMAMix);

@@ -1,6 +1,6 @@
 // The scaler of LibTorch: which optimizers have stepped, and what they found.
-#include "amp/LossScale.h"
 #include "altgrad/amp.h"
+#include "amp/LossScale.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
@@ -29,11 +29,9 @@ struct GradScaler::State {
   LossScale &on(at::Device device, const GradScalerOptions &options);
 };
 
-LossScale &GradScaler::State::on(at::Device device,
-                                 const GradScalerOptions &options) {
-  auto [it, isNew] = numbers.try_emplace(
-      {int(device.type()), std::max<int>(device.index(), 0)}, options.variant(),
-      Where(device));
+LossScale &GradScaler::State::on(at::Device device, const GradScalerOptions &options) {
+  auto [it, isNew] =
+      numbers.try_emplace({int(device.type()), std::max<int>(device.index(), 0)}, options.variant(), Where(device));
   LossScale &own = it->second;
   if (!isNew)
     return own;
@@ -53,26 +51,20 @@ LossScale &GradScaler::State::on(at::Device device,
 }
 
 static void checkScale(double scale) {
-  TORCH_CHECK(scale > 0 && std::isfinite(scale), "altgrad: a loss scale is ",
-              scale, ", not a finite number above 0");
+  TORCH_CHECK(scale > 0 && std::isfinite(scale), "altgrad: a loss scale is ", scale, ", not a finite number above 0");
 }
 
-GradScaler::GradScaler(GradScalerOptions given)
-    : options(std::move(given)), state(std::make_unique<State>()) {
+GradScaler::GradScaler(GradScalerOptions given) : options(std::move(given)), state(std::make_unique<State>()) {
   checkScale(options.init_scale());
   TORCH_CHECK(options.growth_factor() > 1, "The growth factor must be > 1.0.");
-  TORCH_CHECK(options.backoff_factor() < 1,
-              "The backoff factor must be < 1.0.");
-  TORCH_CHECK(options.growth_interval() >= 1 && options.hysteresis() >= 1,
-              "altgrad: growth_interval ", options.growth_interval(),
-              " and hysteresis ", options.hysteresis(), " are at least 1");
+  TORCH_CHECK(options.backoff_factor() < 1, "The backoff factor must be < 1.0.");
+  TORCH_CHECK(options.growth_interval() >= 1 && options.hysteresis() >= 1, "altgrad: growth_interval ",
+              options.growth_interval(), " and hysteresis ", options.hysteresis(), " are at least 1");
   TORCH_CHECK(0 <= options.min_scale() && std::isfinite(options.min_scale()) &&
                   options.min_scale() <= options.max_scale(),
-              "altgrad: limits ", options.min_scale(), " and ",
-              options.max_scale(),
+              "altgrad: limits ", options.min_scale(), " and ", options.max_scale(),
               ": 0 <= min_scale <= max_scale, and min_scale is finite");
-  TORCH_CHECK(options.variant() == "torch" || options.variant() == "boostr",
-              "altgrad: variant '", options.variant(),
+  TORCH_CHECK(options.variant() == "torch" || options.variant() == "boostr", "altgrad: variant '", options.variant(),
               "' is not torch or boostr");
 }
 
@@ -98,11 +90,9 @@ void GradScaler::unscale_(torch::optim::Optimizer &optimizer) {
     return;
   at::NoGradGuard none;
   TORCH_CHECK(state->main, "altgrad: unscale_() before scale()");
-  TORCH_CHECK(!state->stepped.count(&optimizer),
-              "unscale_() is being called after step().");
-  TORCH_CHECK(!state->unscaled.count(&optimizer),
-              "unscale_() has already been called on this optimizer since the "
-              "last update().");
+  TORCH_CHECK(!state->stepped.count(&optimizer), "unscale_() is being called after step().");
+  TORCH_CHECK(!state->unscaled.count(&optimizer), "unscale_() has already been called on this optimizer since the "
+                                                  "last update().");
   std::map<std::pair<int, int>, std::vector<Tensor>> kinds;
   for (auto &group : optimizer.param_groups())
     for (const Tensor &param : group.params())
@@ -111,14 +101,9 @@ void GradScaler::unscale_(torch::optim::Optimizer &optimizer) {
   std::vector<Tensor> &found = state->unscaled[&optimizer];
   for (auto &[kind, grads] : kinds) {
     auto as = at::TensorOptions().device(grads[0].device()).dtype(at::kFloat);
-    Tensor inverse = state->main->at("grad_scale")
-                         .to(grads[0].device())
-                         .to(at::kDouble)
-                         .reciprocal()
-                         .to(at::kFloat);
+    Tensor inverse = state->main->at("grad_scale").to(grads[0].device()).to(at::kDouble).reciprocal().to(at::kFloat);
     found.push_back(at::zeros({}, as));
-    at::_amp_foreach_non_finite_check_and_unscale_(grads, found.back(),
-                                                   inverse);
+    at::_amp_foreach_non_finite_check_and_unscale_(grads, found.back(), inverse);
   }
 }
 
@@ -128,15 +113,11 @@ void GradScaler::step(torch::optim::Optimizer &optimizer) {
     return;
   }
   TORCH_CHECK(state->main, "altgrad: step() before scale()");
-  TORCH_CHECK(!state->stepped.count(&optimizer),
-              "step() has already been called since the last update().");
+  TORCH_CHECK(!state->stepped.count(&optimizer), "step() has already been called since the last update().");
   auto *ours = dynamic_cast<RuleOptimizer *>(&optimizer);
   if (ours && !state->unscaled.count(&optimizer)) {
-    Scaling scaling{options.variant(),
-                    [&](at::Device device) -> LossScale & {
-                      return state->on(device, options);
-                    },
-                    {}};
+    Scaling scaling{
+        options.variant(), [&](at::Device device) -> LossScale & { return state->on(device, options); }, {}};
     ours->advance(&scaling);
     for (at::Device device : scaling.devices)
       state->used.insert(&state->on(device, options));
@@ -160,8 +141,7 @@ void GradScaler::update() {
   if (!options.enabled())
     return;
   at::NoGradGuard none;
-  TORCH_CHECK(!state->stepped.empty() || !state->unscaled.empty(),
-              "No inf checks were recorded prior to update.");
+  TORCH_CHECK(!state->stepped.empty() || !state->unscaled.empty(), "No inf checks were recorded prior to update.");
   for (auto &[optimizer, found] : state->unscaled)
     if (!state->stepped.count(optimizer))
       state->shares.insert(state->shares.end(), found.begin(), found.end());
@@ -199,26 +179,21 @@ void GradScaler::finish() {
 double GradScaler::get_scale() const {
   if (!options.enabled())
     return 1;
-  return state->main ? state->main->at("grad_scale").item<double>()
-                     : options.init_scale();
+  return state->main ? state->main->at("grad_scale").item<double>() : options.init_scale();
 }
 
 int64_t GradScaler::get_growth_tracker() const {
   return state->main ? state->main->at("growth_tracker").item<int64_t>() : 0;
 }
 
-static const char *const saved[] = {"grad_scale", "growth_tracker",
-                                    "hysteresis_tracker"};
+static const char *const saved[] = {"grad_scale", "growth_tracker", "hysteresis_tracker"};
 
 void GradScaler::save(torch::serialize::OutputArchive &archive) const {
   if (!options.enabled())
     return;
-  const double first[] = {options.init_scale(), 0,
-                          double(options.hysteresis())};
+  const double first[] = {options.init_scale(), 0, double(options.hysteresis())};
   for (size_t i = 0; i < std::size(saved); ++i)
-    archive.write(saved[i], state->main
-                                ? state->main->at(saved[i]).item<double>()
-                                : first[i]);
+    archive.write(saved[i], state->main ? state->main->at(saved[i]).item<double>() : first[i]);
 }
 
 void GradScaler::load(torch::serialize::InputArchive &archive) {
@@ -234,8 +209,8 @@ void GradScaler::load(torch::serialize::InputArchive &archive) {
   if (options.variant() != "boostr" || !(numbers[0] > 0))
     checkScale(numbers[0]);
   for (size_t i = 1; i < std::size(saved); ++i)
-    TORCH_CHECK(numbers[i] >= 0 && numbers[i] < 0x1p31, "altgrad: ", saved[i],
-                " of the file is ", numbers[i], ", not a count");
+    TORCH_CHECK(numbers[i] >= 0 && numbers[i] < 0x1p31, "altgrad: ", saved[i], " of the file is ", numbers[i],
+                ", not a count");
   begin(at::kCPU);
   at::NoGradGuard none;
   for (size_t i = 0; i < std::size(saved); ++i)

@@ -30,11 +30,10 @@ public:
 private:
   Where where;
   std::shared_ptr<const Program> program; // of scalars alone
-  at::Tensor memory;                      // 8 bytes each, as f64
-  int64_t nowCount = 0; // the first of them, which the same number become
+  at::Tensor memory;                      // bytes, 8 for each
+  int64_t nowCount = 0;                   // the first of them, which the same number become
   std::map<std::string, at::Tensor> views;
-  std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
-      nullptr, altgrad_plan_free};
+  std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{nullptr, altgrad_plan_free};
 };
 
 // One step of an optimizer under a scaler.

@@ -1,6 +1,6 @@
 // What a step has to do with a loss scaler: its numbers, and skipped steps.
-#include "optim/Binding.h"
 #include "amp/LossScale.h"
+#include "optim/Binding.h"
 
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
@@ -23,9 +23,7 @@ void Binding::bringSkips() {
   for (const Part &part : parts) {
     at::Device device = part.where.device();
     auto known =
-        std::find_if(skips.begin(), skips.end(), [&](const Tensor &count) {
-          return count.device() == device;
-        });
+        std::find_if(skips.begin(), skips.end(), [&](const Tensor &count) { return count.device() == device; });
     now.push_back(known == skips.end() ? countOn(device) : *known);
     if (counting && known - skips.begin() >= std::ptrdiff_t(counting))
       now.back().copy_(skips[0], /*non_blocking=*/!device.is_cpu());
@@ -34,8 +32,7 @@ void Binding::bringSkips() {
     return;
   counting = now.size();
   for (const Tensor &count : skips)
-    if (std::none_of(now.begin(), now.end(),
-                     [&](const Tensor &other) { return other.is_same(count); }))
+    if (std::none_of(now.begin(), now.end(), [&](const Tensor &other) { return other.is_same(count); }))
       others.push_back(count);
   skips = std::move(now);
   skips.insert(skips.end(), others.begin(), others.end());
@@ -50,8 +47,7 @@ void Binding::place(Scaling &scaling) {
     for (size_t i = 0; i < singles.size(); ++i)
       if (singles[i].key == "skipped")
         parts[p].table->values.place(i, skips[p]);
-      else if (singles[i].role == ALTGRAD_ROLE_SCALE ||
-               singles[i].role == ALTGRAD_ROLE_SCALER)
+      else if (singles[i].role == ALTGRAD_ROLE_SCALE || singles[i].role == ALTGRAD_ROLE_SCALER)
         parts[p].table->values.place(i, numbers.at(singles[i].key));
     scaling.devices.push_back(device);
   }
@@ -67,9 +63,8 @@ void Binding::loadSkips(torch::serialize::InputArchive &archive) {
   Tensor given;
   if (!archive.try_read("skipped_steps", given, /*is_buffer=*/true))
     return;
-  TORCH_CHECK(given.numel() == 1 && given.scalar_type() == at::kLong,
-              "altgrad: the file has a skipped_steps of ", given.scalar_type(),
-              " with sizes ", given.sizes(), ", expected one int64");
+  TORCH_CHECK(given.numel() == 1 && given.scalar_type() == at::kLong, "altgrad: the file has a skipped_steps of ",
+              given.scalar_type(), " with sizes ", given.sizes(), ", expected one int64");
   skips = {countOn(at::kCPU).copy_(given.reshape(at::IntArrayRef()))};
   counting = 1;
   bound = false;

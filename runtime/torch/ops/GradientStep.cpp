@@ -24,18 +24,15 @@ static std::map<std::string, std::vector<size_t>> setsOf(const Listed &listed) {
   return sets;
 }
 
-static std::string optionsFor(const Listed &listed, bool isHost,
-                              const std::string &flags, bool copies,
+static std::string optionsFor(const Listed &listed, bool isHost, const std::string &flags, bool copies,
                               const std::string &into) {
   std::string options;
   for (const auto &[format, places] : setsOf(listed))
-    options += "--set=grad=" + format +
-               (copies ? " copy=" + (into.empty() ? format : into) : "") + "\n";
+    options += "--set=grad=" + format + (copies ? " copy=" + (into.empty() ? format : into) : "") + "\n";
   return options + targetsFor(isHost) + "\n" + flags;
 }
 
-GradientStep::GradientStep(std::shared_ptr<const Program> given,
-                           const Listed &listed, at::Device device,
+GradientStep::GradientStep(std::shared_ptr<const Program> given, const Listed &listed, at::Device device,
                            const std::vector<int64_t> &rows)
     : where(device), program(std::move(given)), count(listed.kinds.size()) {
   std::vector<altgrad_tensor> tensors;
@@ -60,21 +57,15 @@ GradientStep::GradientStep(std::shared_ptr<const Program> given,
   c10::OptionalDeviceGuard guard(device);
   plan.reset(where.makePlan(program->bundle.get()));
   check(altgrad_set_parallel_for(plan.get(), runOnThreads));
-  check(altgrad_bind_tensors(plan.get(), tensors.data(),
-                             int64_t(tensors.size()), int64_t(groups.size())));
+  check(altgrad_bind_tensors(plan.get(), tensors.data(), int64_t(tensors.size()), int64_t(groups.size())));
   for (size_t set = 0; set < places.size(); ++set)
     for (const Stream &stream : program->sets[set].kept)
-      kinds.push_back({&stream,
-                       set,
-                       stream.role == ALTGRAD_ROLE_BLOCK_SCALE
-                           ? stream.key + "_scale"
-                           : stream.key,
-                       {}});
+      kinds.push_back({&stream, set, stream.role == ALTGRAD_ROLE_BLOCK_SCALE ? stream.key + "_scale" : stream.key, {}});
   if (program->sets[0].norm)
     bindNorms(int64_t(listed.kinds.size()));
   values_ = std::make_unique<Values>(*program, groups, where);
   check(altgrad_workspace(plan.get(), &bytes));
-  workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
+  workspace = where.allocate(int64_t(bytes));
   check(keepInGraphs(plan.get(), this));
 }
 
@@ -85,14 +76,12 @@ void GradientStep::addTo(Owned &owned) const {
 }
 
 void GradientStep::bindNorms(int64_t count) {
-  norms = at::empty(
-      {count}, at::TensorOptions().dtype(at::kFloat).device(where.device()));
+  norms = at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(where.device()));
   for (size_t set = 0; set < places.size(); ++set) {
     std::vector<void *> own;
     for (size_t place : places[set])
       own.push_back(norms.data_ptr<float>() + place);
-    check(altgrad_bind_scalar(plan.get(), program->sets[set].norm->name.c_str(),
-                              own.data(), int64_t(own.size())));
+    check(altgrad_bind_scalar(plan.get(), program->sets[set].norm->name.c_str(), own.data(), int64_t(own.size())));
   }
 }
 
@@ -115,8 +104,7 @@ public:
 
   // The one of `key` for such lists; `programOf()` where it has to be made.
   template <typename ProgramOf>
-  GradientStep &get(std::string key, const Listed &listed, at::Device device,
-                    const std::vector<int64_t> &rows,
+  GradientStep &get(std::string key, const Listed &listed, at::Device device, const std::vector<int64_t> &rows,
                     const ProgramOf &programOf) {
     key.reserve(128);
     key += '\n';
@@ -128,12 +116,10 @@ public:
       steps.splice(steps.begin(), steps, found->second);
       return steps.front().second;
     }
-    TORCH_CHECK(!Where(device).isCapturing(),
-                "altgrad: this is the first call with a list of these types "
-                "and sizes; a graph can be captured after one such call");
-    steps.emplace_front(
-        std::piecewise_construct, std::forward_as_tuple(key),
-        std::forward_as_tuple(programOf(), listed, device, rows));
+    TORCH_CHECK(!Where(device).isCapturing(), "altgrad: this is the first call with a list of these types "
+                                              "and sizes; a graph can be captured after one such call");
+    steps.emplace_front(std::piecewise_construct, std::forward_as_tuple(key),
+                        std::forward_as_tuple(programOf(), listed, device, rows));
     places.emplace(steps.front().first, steps.begin());
     tensors += steps.front().second.count;
     forget();
@@ -145,12 +131,9 @@ private:
   static constexpr size_t mostSteps = 256, mostTensors = 1 << 18;
 
   // Each word that differs from the one before it, and how often it is there.
-  template <typename Words>
-  static void add(std::string &key, const Words &words) {
-    for (auto begin = words.begin(), end = begin; begin != words.end();
-         begin = end) {
-      end = std::find_if(begin, words.end(),
-                         [&](auto word) { return word != *begin; });
+  template <typename Words> static void add(std::string &key, const Words &words) {
+    for (auto begin = words.begin(), end = begin; begin != words.end(); begin = end) {
+      end = std::find_if(begin, words.end(), [&](auto word) { return word != *begin; });
       int64_t pair[] = {int64_t(*begin), end - begin};
       key.append(reinterpret_cast<const char *>(pair), sizeof pair);
     }
@@ -159,8 +142,7 @@ private:
 
   void forget() {
     auto last = std::prev(steps.end());
-    while (last != steps.begin() &&
-           (steps.size() > mostSteps || tensors > mostTensors)) {
+    while (last != steps.begin() && (steps.size() > mostSteps || tensors > mostTensors)) {
       auto own = last--;
       tensors -= own->second.count;
       places.erase(own->first);
@@ -174,19 +156,14 @@ private:
   std::unordered_map<std::string_view, Steps::iterator> places;
 };
 
-GradientStep &GradientStep::of(const Listed &listed, at::Device device,
-                               const std::string &flags, bool copies,
-                               const std::string &into,
-                               const std::vector<int64_t> &rows) {
-  return Kept::ofThread().get(
-      flags + (copies ? " to " : " ") + into, listed, device, rows, [&] {
-        return compileProgram(
-            optionsFor(listed, Where(device).isHost(), flags, copies, into));
-      });
+GradientStep &GradientStep::of(const Listed &listed, at::Device device, const std::string &flags, bool copies,
+                               const std::string &into, const std::vector<int64_t> &rows) {
+  return Kept::ofThread().get(flags + (copies ? " to " : " ") + into, listed, device, rows, [&] {
+    return compileProgram(optionsFor(listed, Where(device).isHost(), flags, copies, into));
+  });
 }
 
-void GradientStep::bind(const Stream &stream, size_t set,
-                        const Pointers &pointers) {
+void GradientStep::bind(const Stream &stream, size_t set, const Pointers &pointers) {
   std::vector<void *> own;
   for (size_t place : places[set])
     own.push_back(reinterpret_cast<void *>(uintptr_t(pointers[place])));
@@ -194,8 +171,7 @@ void GradientStep::bind(const Stream &stream, size_t set,
   check(call(plan.get(), stream.name.c_str(), own.data(), int64_t(own.size())));
 }
 
-GradientResults GradientStep::run(const Listed &listed,
-                                  const std::vector<Other> &others) {
+GradientResults GradientStep::run(const Listed &listed, const std::vector<Other> &others) {
   c10::OptionalDeviceGuard guard(where.device());
   if (bound != listed.pointers)
     for (size_t set = 0; set < places.size(); ++set)
@@ -208,8 +184,7 @@ GradientResults GradientStep::run(const Listed &listed,
         kind.bound = other.pointers;
       }
   values_->send(plan.get());
-  check(
-      altgrad_run(plan.get(), workspace->get(), bytes, 0, -1, where.stream()));
+  check(altgrad_run(plan.get(), workspace.data_ptr(), bytes, 0, -1, where.stream()));
   if (!where.isHost()) {
     Owned own;
     addTo(own);
@@ -218,10 +193,8 @@ GradientResults GradientStep::run(const Listed &listed,
   auto result = [&](int32_t role) {
     for (const Scalar &single : program->singles)
       if (single.role == role && single.access == ALTGRAD_OUT)
-        return where.isHost() ? at::full({}, values_->number(role), at::kFloat)
-                              : values_->tensor(role).clone();
+        return where.isHost() ? at::full({}, values_->number(role), at::kFloat) : values_->tensor(role).clone();
     return Tensor();
   };
-  return {norms.defined() ? norms.clone() : result(ALTGRAD_ROLE_NORM),
-          result(ALTGRAD_ROLE_FLAG)};
+  return {norms.defined() ? norms.clone() : result(ALTGRAD_ROLE_NORM), result(ALTGRAD_ROLE_FLAG)};
 }

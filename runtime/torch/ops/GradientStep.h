@@ -18,15 +18,13 @@ class GradientStep {
 public:
   // `program` has a set for each format of the list, in the order of their
   // words; `rows`: of each tensor as a matrix, where that matters.
-  GradientStep(std::shared_ptr<const Program> program, const Listed &listed,
-               at::Device device, const std::vector<int64_t> &rows);
+  GradientStep(std::shared_ptr<const Program> program, const Listed &listed, at::Device device,
+               const std::vector<int64_t> &rows);
   // Of this thread and for such lists, made where there is none. `flags` are
   // altgrad-opt's, a line each; `copies`: results go elsewhere, as the word
   // `into` says they are stored, or as what they come from.
-  static GradientStep &of(const Listed &listed, at::Device device,
-                          const std::string &flags, bool copies,
-                          const std::string &into = "",
-                          const std::vector<int64_t> &rows = {});
+  static GradientStep &of(const Listed &listed, at::Device device, const std::string &flags, bool copies,
+                          const std::string &into = "", const std::vector<int64_t> &rows = {});
 
   // What else each tensor has, by key: where results go, "copy" and its
   // scales, and what they are divided by, "grad_scale".
@@ -35,8 +33,7 @@ public:
     std::string_view key;
     Pointers pointers;
   };
-  GradientResults run(const Listed &listed,
-                      const std::vector<Other> &others = {});
+  GradientResults run(const Listed &listed, const std::vector<Other> &others = {});
   Values &values() { return *values_; }
   // The memory that a run uses beside its caller's.
   void addTo(Owned &owned) const;
@@ -58,9 +55,8 @@ private:
   size_t count;                            // tensors of a list
   std::vector<std::vector<size_t>> places; // of each set in the list
   std::unique_ptr<Values> values_;         // outlives the plan, which reads it
-  std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
-      nullptr, altgrad_plan_free};
-  Where::Memory workspace;
+  std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{nullptr, altgrad_plan_free};
+  at::Tensor workspace;
   uint64_t bytes = 0;
   at::Tensor norms; // of each tensor, in the order of the list
   Pointers bound;

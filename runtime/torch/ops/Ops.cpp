@@ -43,15 +43,10 @@ void checkBound(const char *name, double bound) {
 
 // altgrad-opt's word; null for a norm that only torch has.
 const char *wordOf(double normType) {
-  return normType == 1          ? "l1"
-         : normType == 2        ? "l2"
-         : normType == infinite ? "linf"
-                                : nullptr;
+  return normType == 1 ? "l1" : normType == 2 ? "l2" : normType == infinite ? "linf" : nullptr;
 }
 
-std::string flagsFor(std::string flags, bool perTensor) {
-  return perTensor ? flags + "\n--per-tensor" : flags;
-}
+std::string flagsFor(std::string flags, bool perTensor) { return perTensor ? flags + "\n--per-tensor" : flags; }
 
 std::string clipping(double normType, bool perTensor) {
   std::string flags = "--clip";
@@ -61,14 +56,11 @@ std::string clipping(double normType, bool perTensor) {
 }
 
 // The norm of no gradients.
-Tensor nothing(bool perTensor) {
-  return perTensor ? at::zeros({0}) : at::zeros({});
-}
+Tensor nothing(bool perTensor) { return perTensor ? at::zeros({0}) : at::zeros({}); }
 
 // Nothing where torch has to do it: a kernel takes other tensors, or is not
 // `wanted`.
-std::optional<Listed> look(const Tensors &tensors, bool written,
-                           bool wanted = true) {
+std::optional<Listed> look(const Tensors &tensors, bool written, bool wanted = true) {
   std::vector<const Tensor *> handles;
   for (const Tensor &tensor : tensors)
     handles.push_back(&tensor);
@@ -84,9 +76,7 @@ std::optional<Listed> look(const Tensors &tensors, bool written,
 
 // The nearest f32: a conversion of more would be undefined.
 double single(double number) {
-  return std::abs(number) > std::numeric_limits<float>::max()
-             ? std::copysign(infinite, number)
-             : number;
+  return std::abs(number) > std::numeric_limits<float>::max() ? std::copysign(infinite, number) : number;
 }
 
 void raiseVersions(const Tensors &tensors) {
@@ -114,34 +104,25 @@ Tensor normByTorch(const Tensors &grads, double normType, bool each) {
 // By one factor, or by one for each.
 void multiply(const Tensors &grads, const Tensor &factor) {
   for (size_t i = 0; i < grads.size(); ++i)
-    grads[i].mul_(
-        (factor.dim() ? factor[int64_t(i)] : factor).to(grads[i].device()));
+    grads[i].mul_((factor.dim() ? factor[int64_t(i)] : factor).to(grads[i].device()));
 }
 
 Tensor coefficientFor(const Tensor &norm, double maxNorm) {
-  Tensor bound =
-      at::full({}, maxNorm, norm.options().dtype(at::kDouble)).to(norm.dtype());
+  Tensor bound = at::full({}, maxNorm, norm.options().dtype(at::kDouble)).to(norm.dtype());
   return (bound / (norm + 1e-6)).clamp_max(1.0);
 }
 
 Tensor inverseOf(const Tensor &scale) {
-  return scale.detach()
-      .to(at::kDouble)
-      .reciprocal()
-      .to(at::kFloat)
-      .view(at::IntArrayRef());
+  return scale.detach().to(at::kDouble).reciprocal().to(at::kFloat).view(at::IntArrayRef());
 }
 
-Unscaled unscaledByTorch(const Tensors &grads, double maxNorm,
-                         const Tensor &inverse, double normType, bool each) {
+Unscaled unscaledByTorch(const Tensors &grads, double maxNorm, const Tensor &inverse, double normType, bool each) {
   Unscaled result;
-  Tensor finite = at::full(
-      {}, true, grads[0].options().dtype(at::kBool).layout(at::kStrided));
+  Tensor finite = at::full({}, true, grads[0].options().dtype(at::kBool).layout(at::kStrided));
   for (const Tensor &grad : grads) {
     Tensor values = grad.is_sparse() ? grad.coalesce()._values() : grad;
     finite = finite.logical_and(at::isfinite(values).all().to(finite.device()));
-    result.grads.push_back(
-        (grad * inverse.to(grad.device())).to(grad.scalar_type()));
+    result.grads.push_back((grad * inverse.to(grad.device())).to(grad.scalar_type()));
   }
   result.norm = normByTorch(result.grads, normType, each);
   Tensor factor = coefficientFor(result.norm, maxNorm);
@@ -154,9 +135,7 @@ Unscaled unscaledByTorch(const Tensors &grads, double maxNorm,
 
 //===-- Interface ---------------------------------------------------------===//
 
-Tensor altgrad::ops::compute_global_grad_norm(at::TensorList given,
-                                              double normType,
-                                              bool errorIfNonfinite,
+Tensor altgrad::ops::compute_global_grad_norm(at::TensorList given, double normType, bool errorIfNonfinite,
                                               bool perTensor) {
   at::NoGradGuard none;
   Tensors grads = definedOf(given);
@@ -165,24 +144,19 @@ Tensor altgrad::ops::compute_global_grad_norm(at::TensorList given,
   const char *word = wordOf(normType);
   auto listed = look(grads, false, word);
   Tensor norm =
-      listed
-          ? GradientStep::of(*listed, grads[0].device(),
-                             flagsFor(std::string("--norm=") + word, perTensor),
-                             false)
-                .run(*listed)
-                .norm
-          : normByTorch(grads, normType, perTensor);
+      listed ? GradientStep::of(*listed, grads[0].device(), flagsFor(std::string("--norm=") + word, perTensor), false)
+                   .run(*listed)
+                   .norm
+             : normByTorch(grads, normType, perTensor);
   if (errorIfNonfinite)
-    TORCH_CHECK(at::isfinite(norm).all().item<bool>(),
-                "The total norm of order ", normType,
+    TORCH_CHECK(at::isfinite(norm).all().item<bool>(), "The total norm of order ", normType,
                 " for gradients from `parameters` is non-finite, so it cannot "
                 "be clipped. To disable this error and scale the gradients by "
                 "the non-finite norm anyway, set `error_if_nonfinite=false`");
   return norm;
 }
 
-Tensor altgrad::ops::clip_grad_norm_(at::TensorList parameters, double maxNorm,
-                                     double normType, bool errorIfNonfinite,
+Tensor altgrad::ops::clip_grad_norm_(at::TensorList parameters, double maxNorm, double normType, bool errorIfNonfinite,
                                      bool perTensor, Tensor *coefficient) {
   checkBound("max_norm", maxNorm);
   at::NoGradGuard none;
@@ -193,8 +167,7 @@ Tensor altgrad::ops::clip_grad_norm_(at::TensorList parameters, double maxNorm,
   const char *word = wordOf(normType);
   auto listed = look(grads, true, word);
   if (listed) {
-    GradientStep &step = GradientStep::of(*listed, grads[0].device(),
-                                          clipping(normType, perTensor), false);
+    GradientStep &step = GradientStep::of(*listed, grads[0].device(), clipping(normType, perTensor), false);
     step.values().give(ALTGRAD_ROLE_MAX_NORM, single(maxNorm));
     raiseVersions(grads);
     norm = step.run(*listed).norm;
@@ -217,29 +190,20 @@ void altgrad::ops::clip_grad_value_(at::TensorList parameters, double value) {
       grad.clamp_(-value, value);
     return;
   }
-  GradientStep &step =
-      GradientStep::of(*listed, grads[0].device(), "--clip-value", false);
+  GradientStep &step = GradientStep::of(*listed, grads[0].device(), "--clip-value", false);
   step.values().give(ALTGRAD_ROLE_MAX_NORM, single(value));
   raiseVersions(grads);
   step.run(*listed);
 }
 
-Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList grads,
-                                               double maxNorm, double lossScale,
-                                               bool inplace, double normType,
-                                               bool perTensor) {
-  TORCH_CHECK_VALUE(lossScale > 0 && lossScale < infinite, "loss_scale is ",
-                    lossScale, "; it is positive and finite");
-  return fused_grad_unscale_clip(grads, maxNorm,
-                                 at::full({}, lossScale, at::kDouble), inplace,
-                                 normType, perTensor);
+Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList grads, double maxNorm, double lossScale, bool inplace,
+                                               double normType, bool perTensor) {
+  TORCH_CHECK_VALUE(lossScale > 0 && lossScale < infinite, "loss_scale is ", lossScale, "; it is positive and finite");
+  return fused_grad_unscale_clip(grads, maxNorm, at::full({}, lossScale, at::kDouble), inplace, normType, perTensor);
 }
 
-Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
-                                               double maxNorm,
-                                               const Tensor &lossScale,
-                                               bool inplace, double normType,
-                                               bool perTensor) {
+Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given, double maxNorm, const Tensor &lossScale,
+                                               bool inplace, double normType, bool perTensor) {
   checkBound("max_norm", maxNorm);
   maxNorm = maxNorm == 0 ? infinite : maxNorm;
   at::NoGradGuard none;
@@ -257,16 +221,13 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
   if (listed && (inplace || places)) {
     for (const Tensor &copy : copies)
       unwritten(copy);
-    GradientStep &step = GradientStep::of(
-        *listed, grads[0].device(),
-        clipping(normType, perTensor) + "\n--unscale", !inplace);
+    GradientStep &step =
+        GradientStep::of(*listed, grads[0].device(), clipping(normType, perTensor) + "\n--unscale", !inplace);
     step.values().give(ALTGRAD_ROLE_MAX_NORM, single(maxNorm));
     step.values().give(ALTGRAD_ROLE_INV_SCALE, inverse);
     if (inplace)
       raiseVersions(grads);
-    GradientResults got = inplace
-                              ? step.run(*listed)
-                              : step.run(*listed, {{"copy", places->pointers}});
+    GradientResults got = inplace ? step.run(*listed) : step.run(*listed, {{"copy", places->pointers}});
     result.norm = got.norm;
     result.found_inf = got.found;
   } else {
@@ -289,16 +250,12 @@ Unscaled altgrad::ops::fused_grad_unscale_clip(at::TensorList given,
 //===-- The loss scale ----------------------------------------------------===//
 
 static void checkSchedule(int64_t interval, double backoff) {
-  TORCH_CHECK_VALUE(interval >= 1, "growth_interval is ", interval,
-                    "; it is at least 1");
-  TORCH_CHECK_VALUE(backoff > 0 && backoff < 1, "backoff_factor is ", backoff,
-                    "; it lies between 0 and 1");
+  TORCH_CHECK_VALUE(interval >= 1, "growth_interval is ", interval, "; it is at least 1");
+  TORCH_CHECK_VALUE(backoff > 0 && backoff < 1, "backoff_factor is ", backoff, "; it lies between 0 and 1");
 }
 
 altgrad::ops::LossScaleUpdate<double, int64_t>
-altgrad::ops::dynamic_loss_scale_update(bool found, double scale,
-                                        int64_t tracker, int64_t interval,
-                                        double backoff) {
+altgrad::ops::dynamic_loss_scale_update(bool found, double scale, int64_t tracker, int64_t interval, double backoff) {
   checkSchedule(interval, backoff);
   if (found)
     return {scale * backoff, 0};
@@ -309,10 +266,8 @@ altgrad::ops::dynamic_loss_scale_update(bool found, double scale,
 
 // In f64, rounded once, as the compiler's update_loss_scale.
 altgrad::ops::LossScaleUpdate<Tensor, Tensor>
-altgrad::ops::dynamic_loss_scale_update(const Tensor &foundInf,
-                                        const Tensor &scale,
-                                        const Tensor &tracker, int64_t interval,
-                                        double backoff) {
+altgrad::ops::dynamic_loss_scale_update(const Tensor &foundInf, const Tensor &scale, const Tensor &tracker,
+                                        int64_t interval, double backoff) {
   checkSchedule(interval, backoff);
   at::NoGradGuard none;
   Tensor found = foundInf.to(scale.device()).ne(0);
@@ -321,6 +276,5 @@ altgrad::ops::dynamic_loss_scale_update(const Tensor &foundInf,
   Tensor grown = wide.mul(2).to(scale.scalar_type());
   Tensor lower = wide.mul(backoff).to(scale.scalar_type());
   Tensor next = at::where(full.logical_and(at::isfinite(grown)), grown, scale);
-  return {at::where(found, lower, next),
-          at::where(found.logical_or(full), at::zeros_like(count), count)};
+  return {at::where(found, lower, next), at::where(found.logical_or(full), at::zeros_like(count), count)};
 }

@@ -6,17 +6,13 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-RuleParamState *altgrad::optim::stateOf(const Binding::States &states,
-                                     const Tensor &param) {
+RuleParamState *altgrad::optim::stateOf(const Binding::States &states, const Tensor &param) {
   auto found = states.find(param.unsafeGetTensorImpl());
-  return found == states.end()
-             ? nullptr
-             : static_cast<RuleParamState *>(found->second.get());
+  return found == states.end() ? nullptr : static_cast<RuleParamState *>(found->second.get());
 }
 
 bool Binding::isAsBound(const Groups &groups, const States &states) {
-  if (!bound || options != boundOptions || scaler != boundScaler ||
-      groups.size() != sizes.size())
+  if (!bound || options != boundOptions || scaler != boundScaler || groups.size() != sizes.size())
     return false;
   auto known = params.begin();
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -32,8 +28,7 @@ bool Binding::isAsBound(const Groups &groups, const States &states) {
     if (part.table->look() != Change::None)
       return false;
   return !parts.empty() ||
-         std::none_of(idle.begin(), idle.end(),
-                      [](const Tensor *param) { return param->grad().defined(); });
+         std::none_of(idle.begin(), idle.end(), [](const Tensor *param) { return param->grad().defined(); });
 }
 
 bool Binding::hasSameStates(const States &states) {
@@ -72,8 +67,7 @@ bool Binding::holdsRows(const States &states) const {
 // gradient: absent ones cost no other table when their gradients come back.
 Binding::Known Binding::boundRows(const States &states) const {
   Known known;
-  if (!bound || options != boundOptions || scaler != boundScaler ||
-      !holdsRows(states))
+  if (!bound || options != boundOptions || scaler != boundScaler || !holdsRows(states))
     return known;
   for (const Part &part : parts)
     for (const Row &row : part.table->rows())

@@ -9,19 +9,16 @@ using namespace altgrad::optim;
 using at::Tensor;
 
 std::string Binding::lineOf(size_t group, const Tensor &param) const {
-  return compiler.setLine(options[group], param.scalar_type(),
-                          param.numel() < ALTGRAD_BLOCKED_NUMEL);
+  return compiler.setLine(options[group], param.scalar_type(), param.numel() < ALTGRAD_BLOCKED_NUMEL);
 }
 
 // What all trainable parameters of a device need, so that no gradient that
 // comes or goes has the step compiled again.
-std::set<std::string> Binding::linesOf(const Groups &groups,
-                                       at::Device device) const {
+std::set<std::string> Binding::linesOf(const Groups &groups, at::Device device) const {
   std::set<std::string> lines;
   for (size_t g = 0; g < groups.size(); ++g)
     for (const Tensor &param : groups[g].params())
-      if (param.requires_grad() && isSupported(param.scalar_type()) &&
-          param.device() == device)
+      if (param.requires_grad() && isSupported(param.scalar_type()) && param.device() == device)
         lines.insert(lineOf(g, param));
   return lines;
 }
@@ -45,9 +42,7 @@ void Binding::prepare(const Groups &groups, const std::string &otherwise) {
   findKeys(*first);
 }
 
-const std::vector<Scalar> &Binding::hypers() const {
-  return first->sets[0].hypers;
-}
+const std::vector<Scalar> &Binding::hypers() const { return first->sets[0].hypers; }
 
 bool Binding::take(const Groups &groups, States &states) {
   if (isAsBound(groups, states))
@@ -58,8 +53,7 @@ bool Binding::take(const Groups &groups, States &states) {
 
 // Every parameter that has a gradient, device by device, GPUs first: they work
 // while the CPU does. `idle` gets the others.
-std::vector<Binding::Drafts> Binding::draft(const Groups &groups,
-                                            const Known &known) {
+std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &known) {
   std::map<std::pair<bool, int>, Drafts> devices;
   std::set<std::pair<bool, int>> stepped; // devices that have a gradient
   int64_t tag = -1;
@@ -69,8 +63,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups,
     for (size_t i = 0; i < groups[g].params().size(); ++i) {
       const Tensor &param = groups[g].params()[i];
       ++tag;
-      TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}),
-                  " is undefined");
+      TORCH_CHECK(param.defined(), "altgrad: ", toString({g, i}), " is undefined");
       const bool has = param.grad().defined();
       if (!has && !known.count(param.unsafeGetTensorImpl())) {
         idle.push_back(hold(param));
@@ -95,25 +88,20 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups,
 }
 
 // Compiles the sets of one device, and brings its drafts in their order.
-Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts,
-                                bool exchanged) {
+Binding::Part Binding::makePart(const Groups &groups, Drafts &drafts, bool exchanged) {
   at::Device device = drafts[0].param.device();
   Part part{Where(device), nullptr, {}, {}, nullptr};
   std::set<std::string> lines = linesOf(groups, device);
   for (const Draft &draft : drafts)
     lines.insert(draft.line);
-  part.program =
-      compiler.compile(lines, part.where.isHost(), exchanged, scaler);
+  part.program = compiler.compile(lines, part.where.isHost(), exchanged, scaler);
   part.keys = findKeys(*part.program);
   for (Draft &draft : drafts)
     draft.set = int32_t(std::distance(lines.begin(), lines.find(draft.line)));
-  std::stable_sort(
-      drafts.begin(), drafts.end(),
-      [](const Draft &a, const Draft &b) { return a.set < b.set; });
-  TORCH_CHECK(!part.where.isCapturing(),
-              "altgrad: the tensors of this step are not those of the last "
-              "one; a graph can be captured after a step with the same "
-              "parameters, gradients and options");
+  std::stable_sort(drafts.begin(), drafts.end(), [](const Draft &a, const Draft &b) { return a.set < b.set; });
+  TORCH_CHECK(!part.where.isCapturing(), "altgrad: the tensors of this step are not those of the last "
+                                         "one; a graph can be captured after a step with the same "
+                                         "parameters, gradients and options");
   // A driver or a GPU that is not as it should be refuses here.
   altgrad_plan_free(part.where.makePlan(part.program->bundle.get()));
   return part;
@@ -124,22 +112,17 @@ std::vector<Binding::Keys> Binding::findKeys(const Program &program) const {
   for (const Set &set : program.sets) {
     std::set<std::string> all;
     // The scales of a state are behind its key.
-    auto keyOf = [&](const std::string &name, const std::string &otherwise,
-                     bool scales = false) {
+    auto keyOf = [&](const std::string &name, const std::string &otherwise, bool scales = false) {
       auto found = spec.state_names().find(name);
-      std::string key =
-          (found == spec.state_names().end() ? otherwise : found->second) +
-          (scales ? "_scale" : "");
-      TORCH_CHECK(all.insert(key).second,
-                  "altgrad: ", scales ? "the scales of '" : "'", name,
+      std::string key = (found == spec.state_names().end() ? otherwise : found->second) + (scales ? "_scale" : "");
+      TORCH_CHECK(all.insert(key).second, "altgrad: ", scales ? "the scales of '" : "'", name,
                   scales ? "'" : "' of the rule", " would be kept as '", key,
                   "', as another state is; see RuleSpec::state_names");
       return key;
     };
     Keys own;
     for (const Stream &stream : set.kept)
-      own.kept.push_back(keyOf(stream.key, stream.key,
-                               stream.role == ALTGRAD_ROLE_BLOCK_SCALE));
+      own.kept.push_back(keyOf(stream.key, stream.key, stream.role == ALTGRAD_ROLE_BLOCK_SCALE));
     if (set.step)
       own.step = keyOf(set.step->key, "step");
     own.all = std::move(all);
@@ -179,9 +162,8 @@ void Binding::bind(const Groups &groups, States &states) {
     std::vector<int32_t> sets;
     for (const Cell &cell : part.cells)
       sets.push_back(cell.set);
-    part.table = std::make_unique<TensorTable>(
-        part.program, part.where, std::move(rows[i]), sets,
-        i == 0 ? idle : std::vector<const Tensor *>(), written);
+    part.table = std::make_unique<TensorTable>(part.program, part.where, std::move(rows[i]), sets,
+                                               i == 0 ? idle : std::vector<const Tensor *>(), written);
     TORCH_INTERNAL_ASSERT(part.table->look() == Change::None);
   }
   parts = std::move(made);
@@ -201,8 +183,7 @@ std::vector<TensorTable *> Binding::tables() const {
 
 void Binding::run() {
   for (const Part &part : parts)
-    part.table->values.give(ALTGRAD_ROLE_MAX_NORM,
-                            spec.max_grad_norm().value_or(0));
+    part.table->values.give(ALTGRAD_ROLE_MAX_NORM, spec.max_grad_norm().value_or(0));
   runTogether(tables());
   hooks.look();
 }

@@ -19,9 +19,7 @@ void checkBound(const RuleSpec &spec);
 class Binding {
 public:
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;
-  using States =
-      ska::flat_hash_map<void *,
-                         std::unique_ptr<torch::optim::OptimizerParamState>>;
+  using States = ska::flat_hash_map<void *, std::unique_ptr<torch::optim::OptimizerParamState>>;
 
   explicit Binding(RuleSpec spec) : spec(spec), compiler(spec) {}
 
@@ -63,10 +61,7 @@ public:
   void checkStorage(torch::serialize::InputArchive &archive) const;
 
   // Whether gradients have one norm, over all devices.
-  bool hasNorm() const {
-    return spec.max_grad_norm() && spec.clip() != "agc" &&
-           spec.clip() != "agc-unit";
-  }
+  bool hasNorm() const { return spec.max_grad_norm() && spec.clip() != "agc" && spec.clip() != "agc-unit"; }
 
   // Performs the step on what was taken.
   void run();
@@ -137,14 +132,11 @@ private:
   Part makePart(const Groups &groups, Drafts &drafts, bool exchanged);
   std::vector<Keys> findKeys(const Program &program) const;
   std::set<std::string> describedKeys() const;
-  void checkStates(const Part &part, const Drafts &drafts, const States &states,
-                   Ranges &written) const;
+  void checkStates(const Part &part, const Drafts &drafts, const States &states, Ranges &written) const;
   const at::Tensor *hold(at::Tensor tensor);
   void commit(const Part &part, const std::vector<Row> &rows, States &states);
-  Row makeRow(const Part &part, const Draft &draft, const States &states,
-              Ranges &written);
-  std::vector<Row> makeRows(Part &part, const Drafts &drafts,
-                            const States &states, Ranges &written);
+  Row makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written);
+  std::vector<Row> makeRows(Part &part, const Drafts &drafts, const States &states, Ranges &written);
   void remember(const Groups &groups, const States &states);
 
   Compiler compiler;

@@ -47,8 +47,7 @@ static std::string layoutOf(const Words &words, const std::string &key) {
   if (!word && key != "master" && key != "copy")
     word = find(words, "states");
   std::string stored = word ? word->substr(0, word->find(',')) : "";
-  for (const char *plain :
-       {"", "param", "f32", "bf16", "f16", "ocp.e4m3fn", "ocp.e5m2"})
+  for (const char *plain : {"", "param", "f32", "bf16", "f16", "ocp.e4m3fn", "ocp.e5m2"})
     if (stored == plain)
       return "";
   // Codes of bent numbers.
@@ -79,10 +78,8 @@ void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
   c10::IValue given;
   if (!archive.try_read("storage", given))
     return;
-  TORCH_CHECK(given.isString(), "altgrad: the file's storage is ",
-              given.tagKind(), ", not a line of words");
-  const Words file = wordsOf(given.toStringRef(), spec),
-              own = wordsOf(spec.storage(), spec);
+  TORCH_CHECK(given.isString(), "altgrad: the file's storage is ", given.tagKind(), ", not a line of words");
+  const Words file = wordsOf(given.toStringRef(), spec), own = wordsOf(spec.storage(), spec);
   for (const std::string &key : describedKeys()) {
     // One that the file lacks begins anew, and nobody reads a copy that is too
     // many.
@@ -90,11 +87,8 @@ void Binding::checkStorage(torch::serialize::InputArchive &archive) const {
     const bool unread = key == "copy" && !find(own, key);
     // Without their master parameters go on from numbers that are rounded.
     const bool left = key == "master" && find(file, key) && !find(own, key);
-    TORCH_CHECK(begins || unread ||
-                    (!left && layoutOf(file, key) == layoutOf(own, key)),
-                "altgrad: the file's states are stored as \"",
-                given.toStringRef(), "\", and this optimizer's as \"",
-                inWords(own),
-                "\": make the optimizer with the storage that its states have");
+    TORCH_CHECK(begins || unread || (!left && layoutOf(file, key) == layoutOf(own, key)),
+                "altgrad: the file's states are stored as \"", given.toStringRef(), "\", and this optimizer's as \"",
+                inWords(own), "\": make the optimizer with the storage that its states have");
   }
 }

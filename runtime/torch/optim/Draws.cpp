@@ -24,8 +24,7 @@ void Binding::placeDraws() {
       if (!seed.defined()) {
         Lasting lasting;
         seed = spec.seed() ? at::scalar_tensor(*spec.seed(), at::kLong)
-                           : at::randint(std::numeric_limits<int64_t>::max(),
-                                         {}, at::kLong);
+                           : at::randint(std::numeric_limits<int64_t>::max(), {}, at::kLong);
         draws = at::zeros({}, at::kLong);
       }
       at::Device device = parts[p].where.device();
@@ -49,16 +48,13 @@ void Binding::saveDraws(torch::serialize::OutputArchive &archive) const {
 
 Binding::Draws Binding::readDraws(torch::serialize::InputArchive &archive) {
   Tensor given, count;
-  if (!archive.try_read("seed", given, /*is_buffer=*/true) ||
-      !archive.try_read("draws", count, /*is_buffer=*/true))
+  if (!archive.try_read("seed", given, /*is_buffer=*/true) || !archive.try_read("draws", count, /*is_buffer=*/true))
     return std::nullopt;
   for (const Tensor &number : {given, count})
     TORCH_CHECK(number.numel() == 1 && number.scalar_type() == at::kLong,
-                "altgrad: the file has a seed or a count of draws of ",
-                number.scalar_type(), " with sizes ", number.sizes(),
-                ", expected one int64 each");
-  return std::pair(given.reshape(at::IntArrayRef()),
-                   count.reshape(at::IntArrayRef()));
+                "altgrad: the file has a seed or a count of draws of ", number.scalar_type(), " with sizes ",
+                number.sizes(), ", expected one int64 each");
+  return std::pair(given.reshape(at::IntArrayRef()), count.reshape(at::IntArrayRef()));
 }
 
 // A file without them says nothing of them.

@@ -12,18 +12,14 @@ using at::Tensor;
 
 void altgrad::optim::checkBound(const RuleSpec &spec) {
   const std::string &clip = spec.clip();
-  TORCH_CHECK(clip.empty() || clip == "percentile" || clip == "agc" ||
-                  clip == "agc-unit",
-              "altgrad: unknown clip '", clip,
+  TORCH_CHECK(clip.empty() || clip == "percentile" || clip == "agc" || clip == "agc-unit", "altgrad: unknown clip '",
+              clip,
               "'; there are 'percentile', 'agc' and 'agc-unit', and the norm "
               "of all gradients where none is given");
   const auto &bound = spec.max_grad_norm();
-  TORCH_CHECK(bound || clip.empty(), "altgrad: clip is '", clip,
-              "' and max_grad_norm, its number, is not given");
-  TORCH_CHECK(
-      !bound || (*bound >= 0 && (clip != "percentile" || *bound <= 100)),
-      "Invalid max_grad_norm: ", *bound, clip.empty() ? "" : " of a ", clip,
-      "; it is a number from 0", clip == "percentile" ? " to 100" : "");
+  TORCH_CHECK(bound || clip.empty(), "altgrad: clip is '", clip, "' and max_grad_norm, its number, is not given");
+  TORCH_CHECK(!bound || (*bound >= 0 && (clip != "percentile" || *bound <= 100)), "Invalid max_grad_norm: ", *bound,
+              clip.empty() ? "" : " of a ", clip, "; it is a number from 0", clip == "percentile" ? " to 100" : "");
 }
 
 // All parts find the same norm: each notes it in a history of its own, of which
@@ -36,8 +32,7 @@ void Binding::placeHistory() {
         continue;
       if (!history.defined()) {
         Lasting lasting;
-        history = at::full({single.numbers()},
-                           std::numeric_limits<float>::quiet_NaN(), at::kFloat);
+        history = at::full({single.numbers()}, std::numeric_limits<float>::quiet_NaN(), at::kFloat);
         history[0] = 0;
       }
       Tensor memory = history.to(parts[p].where.device(), at::kFloat,
@@ -58,11 +53,10 @@ void Binding::saveHistory(torch::serialize::OutputArchive &archive) const {
 void Binding::loadHistory(torch::serialize::InputArchive &archive) {
   Tensor given;
   if (archive.try_read("norm_history", given, /*is_buffer=*/true))
-    TORCH_CHECK(given.scalar_type() == at::kFloat && given.dim() == 1 &&
-                    given.numel() == ALTGRAD_HISTORY && given.is_contiguous(),
-                "altgrad: the file has a norm_history of ", given.scalar_type(),
-                " with sizes ", given.sizes(), ", expected ", ALTGRAD_HISTORY,
-                " contiguous floats");
+    TORCH_CHECK(given.scalar_type() == at::kFloat && given.dim() == 1 && given.numel() == ALTGRAD_HISTORY &&
+                    given.is_contiguous(),
+                "altgrad: the file has a norm_history of ", given.scalar_type(), " with sizes ", given.sizes(),
+                ", expected ", ALTGRAD_HISTORY, " contiguous floats");
   history = given;
   bound = false;
 }

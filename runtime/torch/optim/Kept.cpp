@@ -16,14 +16,11 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-bool altgrad::optim::isAsStored(const Tensor &value, const Tensor &param,
-                                const Stream &stream) {
-  return value.scalar_type() == stream.type &&
-         (stream.block != 1 || stream.packed || hasLayoutOf(param, value));
+bool altgrad::optim::isAsStored(const Tensor &value, const Tensor &param, const Stream &stream) {
+  return value.scalar_type() == stream.type && (stream.block != 1 || stream.packed || hasLayoutOf(param, value));
 }
 
-Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param,
-                                const Stream &stream) {
+Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const Stream &stream) {
   if (isAsStored(value, param, stream))
     return value;
   return at::empty_like(param, param.options().dtype(stream.type)).copy_(value);
@@ -32,10 +29,9 @@ Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param,
 // Sizes and strides of the bytes for codes of 4 bits in the order of the
 // parameter's memory: the dimension whose elements are neighbours has half of
 // them, or all bytes where that is odd and the others 1.
-static std::pair<std::vector<int64_t>, std::vector<int64_t>>
-packedLayout(const Tensor &param, const Place &place = {}) {
-  std::vector<int64_t> sizes = param.sizes().vec(),
-                       strides = param.strides().vec();
+static std::pair<std::vector<int64_t>, std::vector<int64_t>> packedLayout(const Tensor &param,
+                                                                          const Place &place = {}) {
+  std::vector<int64_t> sizes = param.sizes().vec(), strides = param.strides().vec();
   int64_t inner = int64_t(sizes.size()) - 1, last = INT64_MAX;
   for (int64_t i = int64_t(sizes.size()) - 1; i >= 0; --i)
     if (sizes[i] != 1 && strides[i] < last)
@@ -46,27 +42,20 @@ packedLayout(const Tensor &param, const Place &place = {}) {
   int64_t before = INT64_MAX, bytes = (param.numel() + 1) / 2;
   for (int64_t i = 0; i < int64_t(sizes.size()); ++i) {
     if (!halves && i != inner && sizes[i] != 1)
-      TORCH_CHECK(std::exchange(before, strides[i]) > strides[i],
-                  "altgrad: ", toString(place), " has sizes ", param.sizes(),
-                  " and strides ", param.strides(),
+      TORCH_CHECK(std::exchange(before, strides[i]) > strides[i], "altgrad: ", toString(place), " has sizes ",
+                  param.sizes(), " and strides ", param.strides(),
                   ", an odd number of neighbours, and codes that share bytes "
                   "would not say how the others lie: make it contiguous");
-    sizes[i] = halves ? (i == inner ? sizes[i] / 2 : sizes[i])
-                      : (i == inner ? bytes : 1);
-    strides[i] = i == inner ? 1
-                 : halves   ? std::max<int64_t>(strides[i] / 2, 1)
-                            : bytes;
+    sizes[i] = halves ? (i == inner ? sizes[i] / 2 : sizes[i]) : (i == inner ? bytes : 1);
+    strides[i] = i == inner ? 1 : halves ? std::max<int64_t>(strides[i] / 2, 1) : bytes;
   }
   return {sizes, strides};
 }
 
 // One for each block, the last of which may be short; those of a copy are by
 // rows, as MX tensors have them, or over rows.
-static std::vector<int64_t> scaleSizes(const Stream &stream,
-                                       const Tensor &param) {
-  auto blocks = [&](int64_t count) {
-    return (count + stream.block - 1) / stream.block;
-  };
+static std::vector<int64_t> scaleSizes(const Stream &stream, const Tensor &param) {
+  auto blocks = [&](int64_t count) { return (count + stream.block - 1) / stream.block; };
   if (!stream.block)
     return {};
   if (stream.columns) {
@@ -95,8 +84,7 @@ Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param) {
   return unwritten(at::empty_like(param, options)).zero_();
 }
 
-static void replace(std::string &word, const std::string &from,
-                    const std::string &to) {
+static void replace(std::string &word, const std::string &from, const std::string &to) {
   if (size_t at = word.find(from); at != std::string::npos)
     word.replace(at, from.size(), to);
 }
@@ -115,13 +103,11 @@ static std::string firstWord(std::string word) {
   return word;
 }
 
-using Parts =
-    std::map<std::string, const Tensor *>; // by the names of a first step
+using Parts = std::map<std::string, const Tensor *>; // by the names of a first step
 
 // Rounds numbers into a copy and its scales. `rows`: of the numbers as a
 // matrix, where blocks are over rows.
-static void firstStep(const Tensor &from, Parts parts, const std::string &word,
-                      std::vector<int64_t> rows = {}) {
+static void firstStep(const Tensor &from, Parts parts, const std::string &word, std::vector<int64_t> rows = {}) {
   Tensor most; // which a first step says, and none of `current` keeps
   if (!parts.count("copy_amax")) {
     most = at::empty({}, from.options().dtype(at::kFloat));
@@ -131,9 +117,8 @@ static void firstStep(const Tensor &from, Parts parts, const std::string &word,
   std::optional<Listed> listed = lookAt({&numbers}, /*written=*/false);
   TORCH_INTERNAL_ASSERT(listed);
   std::string format = word.substr(0, word.find_first_of(":,"));
-  GradientStep &step =
-      GradientStep::of(*listed, numbers.device(), "--quantize=" + format,
-                       /*copies=*/true, word, std::move(rows));
+  GradientStep &step = GradientStep::of(*listed, numbers.device(), "--quantize=" + format,
+                                        /*copies=*/true, word, std::move(rows));
   step.values().give(ALTGRAD_ROLE_SCALE, 1);
   std::vector<GradientStep::Other> into;
   for (auto &[key, tensor] : parts)
@@ -143,14 +128,12 @@ static void firstStep(const Tensor &from, Parts parts, const std::string &word,
 
 // The columns as rows of a matrix that zeros, of which no block is the largest,
 // make one of whole blocks.
-static void quantizeColumns(const Tensor &param, const Tensor &codes,
-                            const Tensor &scales, int64_t block,
+static void quantizeColumns(const Tensor &param, const Tensor &codes, const Tensor &scales, int64_t block,
                             const std::string &word) {
   if (param.numel() == 0)
     return;
   int64_t rows = rowsOf(param), columns = param.numel() / rows;
-  Tensor turned =
-      at::zeros({columns, (rows + block - 1) / block * block}, param.options());
+  Tensor turned = at::zeros({columns, (rows + block - 1) / block * block}, param.options());
   turned.narrow(1, 0, rows).copy_(param.detach().reshape({rows, columns}).t());
   Tensor found = at::empty_like(turned, codes.options());
   Tensor units = at::empty({columns, turned.size(1) / block}, scales.options());
@@ -159,9 +142,8 @@ static void quantizeColumns(const Tensor &param, const Tensor &codes,
   scales.copy_(units.t());
 }
 
-void altgrad::optim::beginCopy(const Set &set,
-                               const std::vector<const Tensor *> &kept,
-                               const Tensor &param, const std::string &word) {
+void altgrad::optim::beginCopy(const Set &set, const std::vector<const Tensor *> &kept, const Tensor &param,
+                               const std::string &word) {
   const Tensor *from = &param, *columns = nullptr, *columnScales = nullptr;
   int64_t block = 1;
   std::vector<int64_t> rows;
@@ -181,8 +163,7 @@ void altgrad::optim::beginCopy(const Set &set,
       block = std::max<int64_t>(block, stream.block);
     }
   }
-  if (!parts.count("copy_scale") ||
-      (from->numel() == 0 && !parts.at("copy_scale")->numel()))
+  if (!parts.count("copy_scale") || (from->numel() == 0 && !parts.at("copy_scale")->numel()))
     return;
   std::string first = firstWord(word);
   firstStep(*from, std::move(parts), first, std::move(rows));
@@ -190,33 +171,27 @@ void altgrad::optim::beginCopy(const Set &set,
     quantizeColumns(*from, *columns, *columnScales, block, first);
 }
 
-void altgrad::optim::checkOrder(const Set &set, const Tensor &param,
-                                const Place &place) {
+void altgrad::optim::checkOrder(const Set &set, const Tensor &param, const Place &place) {
   checkRows(param, set, place);
   for (const Stream &stream : set.kept)
     if (stream.packed)
       packedLayout(param, place);
 }
 
-void altgrad::optim::checkKept(const Tensor &value, const std::string &key,
-                               const Stream &stream, bool scaled,
+void altgrad::optim::checkKept(const Tensor &value, const std::string &key, const Stream &stream, bool scaled,
                                const Tensor &param, const Place &place) {
   if (stream.block != 1)
-    return checkScales(value, key, stream.type, scaleSizes(stream, param),
-                       param, place);
+    return checkScales(value, key, stream.type, scaleSizes(stream, param), param, place);
   if (stream.packed)
     return checkPacked(value, key, packedLayout(param, place), param, place);
   checkState(value, key, stream.type, param, place);
   // Codes that nobody multiplies would be read as numbers.
-  TORCH_CHECK(!scaled || stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1,
-              "altgrad: '", key, "' of ", toString(place), " has scales in '",
-              key,
+  TORCH_CHECK(!scaled || stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1, "altgrad: '", key, "' of ",
+              toString(place), " has scales in '", key,
               "_scale', and the storage has none: make the optimizer with "
               "the storage that its states have");
-  TORCH_CHECK(stream.scaled == 1 || isAsStored(value, param, stream),
-              "altgrad: '", key, "' of ", toString(place), " is ",
-              value.scalar_type(), " with strides ", value.strides(),
-              ", expected ", stream.type, " with those of the parameter, ",
-              param.strides(),
+  TORCH_CHECK(stream.scaled == 1 || isAsStored(value, param, stream), "altgrad: '", key, "' of ", toString(place),
+              " is ", value.scalar_type(), " with strides ", value.strides(), ", expected ", stream.type,
+              " with those of the parameter, ", param.strides(),
               ": blocks that share a scale cannot be put into another order");
 }

@@ -3,34 +3,31 @@
 #ifndef ALTGRAD_TORCH_KEPT_H
 #define ALTGRAD_TORCH_KEPT_H
 
-#include "tensors/Checks.h"
 #include "table/Program.h"
+#include "tensors/Checks.h"
 
 #include <ATen/core/Tensor.h>
 
 namespace altgrad::optim {
 
 // Whether a kernel can change `value` where it lies.
-bool isAsStored(const at::Tensor &value, const at::Tensor &param,
-                const Stream &stream);
+bool isAsStored(const at::Tensor &value, const at::Tensor &param, const Stream &stream);
 // `value`, or its numbers in the type and the order of memory of `stream`.
-at::Tensor asStored(const at::Tensor &value, const at::Tensor &param,
-                    const Stream &stream);
+at::Tensor asStored(const at::Tensor &value, const at::Tensor &param, const Stream &stream);
 // Zeros, or the parameter for its master and its further copy.
 at::Tensor fresh(const Stream &stream, const at::Tensor &param);
 // Fills a copy with scales, and these, where no step has: of what is `kept` of
 // a parameter. `word` is how the copy is stored in the compiler's words, in
 // full.
-void beginCopy(const Set &set, const std::vector<const at::Tensor *> &kept,
-               const at::Tensor &param, const std::string &word);
+void beginCopy(const Set &set, const std::vector<const at::Tensor *> &kept, const at::Tensor &param,
+               const std::string &word);
 // Throws where a copy's blocks are none of the last dimension, or codes that
 // share bytes would not say how a parameter lies.
 void checkOrder(const Set &set, const at::Tensor &param, const Place &place);
 // Throws where a state that is there is none of this stream; `scaled`: beside
 // it lie scales that are no other state.
-void checkKept(const at::Tensor &value, const std::string &key,
-               const Stream &stream, bool scaled, const at::Tensor &param,
-               const Place &place);
+void checkKept(const at::Tensor &value, const std::string &key, const Stream &stream, bool scaled,
+               const at::Tensor &param, const Place &place);
 
 } // namespace altgrad::optim
 

@@ -24,11 +24,10 @@ static std::set<std::string> namesIn(const std::string &storage) {
 }
 
 // A hyper-parameter of a group of the plan, NaN where the set has none.
-static double valueOf(const Set &set, const uint64_t *values,
-                      const std::string &key) {
+static double valueOf(const Set &set, const Values &values, size_t group, const std::string &key) {
   for (size_t i = 0; i < set.hypers.size(); ++i)
     if (set.hypers[i].key == key)
-      return set.hypers[i].read(values + i);
+      return values.hyper(int64_t(group), i);
   return NAN;
 }
 
@@ -47,15 +46,12 @@ void Binding::warnOfLimits() {
         altgrad_warning_info limit{};
         limit.size = sizeof limit;
         check(altgrad_warning_at(bundle, w, &limit));
-        bool named = limit.stream == set.param->key
-                         ? names.count("param") > 0
-                         : names.count(limit.stream) || names.count("states");
+        bool named = limit.stream == set.param->key ? names.count("param") > 0
+                                                    : names.count(limit.stream) || names.count("states");
         if (limit.set != index || !named)
           continue;
-        double value =
-            valueOf(set, part.table->values.hypers(int64_t(i)), limit.hyper);
-        bool holds =
-            !*limit.hyper || (limit.above < value && value < limit.below);
+        double value = valueOf(set, part.table->values, i, limit.hyper);
+        bool holds = !*limit.hyper || (limit.above < value && value < limit.below);
         if (holds && isNew(spec.storage() + ": " + limit.text))
           TORCH_WARN("altgrad: storage \"", spec.storage(), "\": ", limit.text);
       }

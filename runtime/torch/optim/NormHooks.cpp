@@ -56,11 +56,9 @@ NormHooks::~NormHooks() {
 }
 
 struct NormHooks::Hook : torch::autograd::FunctionPostHook {
-  Hook(const std::shared_ptr<Watched> &watched, size_t table, int64_t row)
-      : watched(watched), table(table), row(row) {}
+  Hook(const std::shared_ptr<Watched> &watched, size_t table, int64_t row) : watched(watched), table(table), row(row) {}
 
-  variable_list operator()(const variable_list &outputs,
-                           const variable_list &) override {
+  variable_list operator()(const variable_list &outputs, const variable_list &) override {
     std::shared_ptr<Watched> of = watched.lock();
     // A step that runs in another thread does not wait, and nobody waits for
     // it.
@@ -75,8 +73,7 @@ struct NormHooks::Hook : torch::autograd::FunctionPostHook {
   }
 
   // A graph that is compiled has no part in it: the step sums.
-  void
-  compiled_args(torch::dynamo::autograd::CompiledNodeArgs &) const override {}
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs &) const override {}
 
   std::weak_ptr<Watched> watched;
   size_t table;
@@ -98,22 +95,18 @@ void NormHooks::attach(const std::vector<TensorTable *> &tables) {
   for (size_t t = 0; t < tables.size(); ++t) {
     const TensorTable &table = *tables[t];
     const std::vector<Scalar> &singles = table.program().singles;
-    bool clips = std::any_of(singles.begin(), singles.end(), [](auto &single) {
-      return single.role == ALTGRAD_ROLE_MAX_NORM;
-    });
+    bool clips =
+        std::any_of(singles.begin(), singles.end(), [](auto &single) { return single.role == ALTGRAD_ROLE_MAX_NORM; });
     if (!table.sums() && clips)
-      say("", table.isOnHost()
-                  ? "the first sweep of this step reads more than gradients, "
-                    "so it runs in the step"
-                  : "kernels on GPUs read all gradients once more in the step");
+      say("", table.isOnHost() ? "the first sweep of this step reads more than gradients, "
+                                 "so it runs in the step"
+                               : "kernels on GPUs read all gradients once more in the step");
     for (size_t row = 0; table.sums() && row < table.rows().size(); ++row) {
       const Tensor &param = *table.rows()[row].param;
-      if (!param.requires_grad() || !param.is_leaf() ||
-          int64_t(param.nbytes()) < worthAHook)
+      if (!param.requires_grad() || !param.is_leaf() || int64_t(param.nbytes()) < worthAHook)
         continue;
       auto node = torch::autograd::impl::grad_accumulator(param);
-      uintptr_t key =
-          node->add_post_hook(std::make_unique<Hook>(watched, t, int64_t(row)));
+      uintptr_t key = node->add_post_hook(std::make_unique<Hook>(watched, t, int64_t(row)));
       hooks.emplace_back(std::move(node), key);
     }
   }
@@ -125,9 +118,8 @@ void NormHooks::look() {
     for (const TensorTable *table : watched->tables)
       changed += table->summedRows().second;
   if (changed)
-    say(std::to_string(changed) + " ",
-        "gradients were changed after backward, so the step read them once "
-        "more");
+    say(std::to_string(changed) + " ", "gradients were changed after backward, so the step read them once "
+                                       "more");
 }
 
 void NormHooks::say(const std::string &count, const std::string &reason) {

@@ -41,8 +41,7 @@ private:
 
   std::shared_ptr<std::mutex> running = std::make_shared<std::mutex>();
   std::shared_ptr<Watched> watched; // what the hooks look for
-  std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>>
-      hooks;
+  std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks;
   std::set<std::string> said;
 };
 

@@ -20,8 +20,7 @@ namespace {
 
 // Each `visit` shows every number and every option that is decided when a rule
 // is compiled, by the rule's names.
-template <typename Options, typename See>
-void visitAdam(const Options &of, const See &see) {
+template <typename Options, typename See> void visitAdam(const Options &of, const See &see) {
   see("lr", of.lr());
   see("beta1", std::get<0>(of.betas()));
   see("beta2", std::get<1>(of.betas()));
@@ -29,12 +28,8 @@ void visitAdam(const Options &of, const See &see) {
   see("decay", of.weight_decay());
   see("amsgrad", of.amsgrad());
 }
-template <typename See> void visit(const AdamOptions &of, const See &see) {
-  visitAdam(of, see);
-}
-template <typename See> void visit(const AdamWOptions &of, const See &see) {
-  visitAdam(of, see);
-}
+template <typename See> void visit(const AdamOptions &of, const See &see) { visitAdam(of, see); }
+template <typename See> void visit(const AdamWOptions &of, const See &see) { visitAdam(of, see); }
 template <typename See> void visit(const SGDOptions &of, const See &see) {
   see("lr", of.lr());
   see("momentum", of.momentum());
@@ -60,30 +55,26 @@ template <typename See> void visit(const AdagradOptions &of, const See &see) {
 }
 
 // What torch demands of numbers, in its words.
-constexpr std::pair<const char *, const char *> demanded[] = {
-    {"lr", "learning rate"},
-    {"eps", "epsilon value"},
-    {"beta1", "beta parameter at index 0"},
-    {"beta2", "beta parameter at index 1"},
-    {"decay", "weight_decay value"},
-    {"momentum", "momentum value"},
-    {"alpha", "alpha value"},
-    {"lr_decay", "lr_decay value"}};
+constexpr std::pair<const char *, const char *> demanded[] = {{"lr", "learning rate"},
+                                                              {"eps", "epsilon value"},
+                                                              {"beta1", "beta parameter at index 0"},
+                                                              {"beta2", "beta parameter at index 1"},
+                                                              {"decay", "weight_decay value"},
+                                                              {"momentum", "momentum value"},
+                                                              {"alpha", "alpha value"},
+                                                              {"lr_decay", "lr_decay value"}};
 
 template <typename Options> void checkOptions(const Options &options) {
   visit(options, [](const char *key, double value) {
     for (auto [name, words] : demanded)
-      TORCH_CHECK(strcmp(name, key) != 0 ||
-                      (value >= 0 && (key[0] != 'b' || value < 1)),
-                  "Invalid ", words, ": ", value);
+      TORCH_CHECK(strcmp(name, key) != 0 || (value >= 0 && (key[0] != 'b' || value < 1)), "Invalid ", words, ": ",
+                  value);
   });
   if constexpr (std::is_same_v<Options, SGDOptions>)
-    TORCH_CHECK(!options.nesterov() ||
-                    (options.momentum() > 0 && options.dampening() == 0),
+    TORCH_CHECK(!options.nesterov() || (options.momentum() > 0 && options.dampening() == 0),
                 "Nesterov momentum requires a momentum and zero dampening");
   if constexpr (std::is_same_v<Options, AdagradOptions>)
-    TORCH_CHECK(options.initial_accumulator_value() == 0,
-                "altgrad: initial_accumulator_value is ",
+    TORCH_CHECK(options.initial_accumulator_value() == 0, "altgrad: initial_accumulator_value is ",
                 options.initial_accumulator_value(),
                 "; sums begin with 0: leave it out, or take "
                 "torch::optim::Adagrad");
@@ -94,11 +85,9 @@ struct Stock {
   const char *rule, *storage;
   RuleSpec::names_t names;
 };
-const RuleSpec::names_t adamNames{
-    {"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"vmax", "max_exp_avg_sq"}};
+const RuleSpec::names_t adamNames{{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"vmax", "max_exp_avg_sq"}};
 const char fp8[] = "states=ocp.e5m2:256,keep_positive m=ocp.e4m3fn:256",
-           eight[] = "states=bnb8u:256,keep_positive m=bnb8:256",
-           four[] = "states=torchao4u:128 m=torchao4:128";
+           eight[] = "states=bnb8u:256,keep_positive m=bnb8:256", four[] = "states=torchao4u:128 m=torchao4:128";
 
 const std::map<std::string, Stock> &stocks() {
   static const std::map<std::string, Stock> all{
@@ -112,28 +101,15 @@ const std::map<std::string, Stock> &stocks() {
       {"AdamW8bit", {"adamw", eight, adamNames}},
       {"AdamWFp8", {"adamw", fp8, adamNames}},
       {"ADOPT", {"adopt", "", adamNames}},
-      {"AdEMAMix",
-       {"ademamix",
-        "",
-        {{"fast", "exp_avg_fast"},
-         {"slow", "exp_avg_slow"},
-         {"v", "exp_avg_sq"}}}},
+      {"AdEMAMix", {"ademamix", "", {{"fast", "exp_avg_fast"}, {"slow", "exp_avg_slow"}, {"v", "exp_avg_sq"}}}},
       {"GridOptim", {"gridoptim", "states=f32 rungs=ocp.e4m3fn", {}}},
       {"LAMB", {"lamb", "", adamNames}},
       {"Lion", {"lion", "", adamNames}},
       {"Lion8bit", {"lion", "states=bnb8:256", adamNames}},
       {"LionFp8", {"lion", "states=ocp.e4m3fn:256", adamNames}},
-      {"ManifoldAdamW",
-       {"manifoldadamw",
-        "",
-        {{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"position", "bit_position"}}}},
+      {"ManifoldAdamW", {"manifoldadamw", "", {{"m", "exp_avg"}, {"v", "exp_avg_sq"}, {"position", "bit_position"}}}},
       {"Muon", {"muon", "", {{"buf", "momentum_buffer"}}}},
-      {"RMSprop",
-       {"rmsprop",
-        "",
-        {{"v", "square_avg"},
-         {"mean", "grad_avg"},
-         {"buf", "momentum_buffer"}}}},
+      {"RMSprop", {"rmsprop", "", {{"v", "square_avg"}, {"mean", "grad_avg"}, {"buf", "momentum_buffer"}}}},
       {"SGD", {"sgd", "", {{"buf", "momentum_buffer"}}}}};
   return all;
 }
@@ -159,10 +135,8 @@ RuleSpec altgrad::optim::stock(const char *name, RuleSpec spec) {
 }
 
 template <typename Options>
-OfTorch<Options>::OfTorch(const std::vector<OptimizerParamGroup> &groups,
-                          Options defaults, RuleSpec spec)
-    : RuleOptimizer(groups, stock(nameOf<Options>, std::move(spec)),
-                    std::make_unique<Options>(defaults)) {
+OfTorch<Options>::OfTorch(const std::vector<OptimizerParamGroup> &groups, Options defaults, RuleSpec spec)
+    : RuleOptimizer(groups, stock(nameOf<Options>, std::move(spec)), std::make_unique<Options>(defaults)) {
   checkOptions(defaults);
   for (const OptimizerParamGroup &group : param_groups_)
     checkOptions(as<Options>(group.options()));
@@ -170,15 +144,11 @@ OfTorch<Options>::OfTorch(const std::vector<OptimizerParamGroup> &groups,
 }
 
 template <typename Options>
-OfTorch<Options>::OfTorch(std::vector<Tensor> params, Options defaults,
-                          RuleSpec spec)
-    : OfTorch({OptimizerParamGroup(std::move(params))}, std::move(defaults),
-              std::move(spec)) {}
+OfTorch<Options>::OfTorch(std::vector<Tensor> params, Options defaults, RuleSpec spec)
+    : OfTorch({OptimizerParamGroup(std::move(params))}, std::move(defaults), std::move(spec)) {}
 
 template <typename Options>
-std::optional<double>
-OfTorch<Options>::hyperOf(const OptimizerOptions &options,
-                          const std::string &name) const {
+std::optional<double> OfTorch<Options>::hyperOf(const OptimizerOptions &options, const std::string &name) const {
   std::optional<double> found;
   visit(as<Options>(options), [&](const char *key, auto value) {
     if (std::is_same_v<decltype(value), double> && name == key)
@@ -187,8 +157,7 @@ OfTorch<Options>::hyperOf(const OptimizerOptions &options,
   return found;
 }
 
-template <typename Options>
-std::string OfTorch<Options>::optionsOf(const OptimizerOptions &options) const {
+template <typename Options> std::string OfTorch<Options>::optionsOf(const OptimizerOptions &options) const {
   std::string words;
   visit(as<Options>(options), [&](const char *key, auto value) {
     if (std::is_same_v<decltype(value), bool> && value)
@@ -198,8 +167,7 @@ std::string OfTorch<Options>::optionsOf(const OptimizerOptions &options) const {
 }
 
 template <typename Options>
-void OfTorch<Options>::addMark(const OptimizerOptions &options,
-                               std::vector<uint64_t> &words) const {
+void OfTorch<Options>::addMark(const OptimizerOptions &options, std::vector<uint64_t> &words) const {
   visit(as<Options>(options), [&](const char *, double value) {
     uint64_t word;
     std::memcpy(&word, &value, sizeof word);
@@ -207,8 +175,7 @@ void OfTorch<Options>::addMark(const OptimizerOptions &options,
   });
 }
 
-template <typename Options>
-void OfTorch<Options>::save(OutputArchive &archive) const {
+template <typename Options> void OfTorch<Options>::save(OutputArchive &archive) const {
   // torch asks every file for a count, whether or not a formula has one.
   for (auto &[param, state] : state_)
     if (auto &own = static_cast<RuleParamState &>(*state); own.count().empty())
@@ -222,8 +189,7 @@ template <typename Options> void OfTorch<Options>::load(InputArchive &archive) {
     torch::optim::serialize<RuleParamState, Options>(archive, *this);
     // torch's SGD stores none: the first step is the one without a momentum.
     for (auto &[param, state] : state_)
-      if (auto &own = static_cast<RuleParamState &>(*state);
-          !own.tensor("step").defined())
+      if (auto &own = static_cast<RuleParamState &>(*state); !own.tensor("step").defined())
         own.count("step").tensor("step", at::ones({}, at::kLong));
   });
 }

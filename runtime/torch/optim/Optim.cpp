@@ -19,28 +19,22 @@ using torch::optim::OptimizerParamGroup;
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups,
-                             RuleSpec spec,
+RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups, RuleSpec spec,
                              std::unique_ptr<OptimizerOptions> defaults)
-    : Optimizer(groups, std::move(defaults)),
-      binding(std::make_unique<Binding>(std::move(spec))) {
+    : Optimizer(groups, std::move(defaults)), binding(std::make_unique<Binding>(std::move(spec))) {
   checkBound(binding->spec);
 }
 
-RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups,
-                             RuleSpec spec, RuleOptions defaults)
-    : RuleOptimizer(groups, std::move(spec),
-                    std::make_unique<RuleOptions>(std::move(defaults))) {
+RuleOptimizer::RuleOptimizer(const std::vector<OptimizerParamGroup> &groups, RuleSpec spec, RuleOptions defaults)
+    : RuleOptimizer(groups, std::move(spec), std::make_unique<RuleOptions>(std::move(defaults))) {
   RuleOptimizer::prepare();
   complete(static_cast<RuleOptions &>(*defaults_));
   for (OptimizerParamGroup &group : param_groups_)
     complete(static_cast<RuleOptions &>(group.options()));
 }
 
-RuleOptimizer::RuleOptimizer(std::vector<Tensor> params, RuleSpec spec,
-                             RuleOptions defaults)
-    : RuleOptimizer({OptimizerParamGroup(std::move(params))}, std::move(spec),
-                    std::move(defaults)) {}
+RuleOptimizer::RuleOptimizer(std::vector<Tensor> params, RuleSpec spec, RuleOptions defaults)
+    : RuleOptimizer({OptimizerParamGroup(std::move(params))}, std::move(spec), std::move(defaults)) {}
 
 RuleOptimizer::~RuleOptimizer() = default;
 
@@ -58,8 +52,7 @@ void RuleOptimizer::checkNames(const RuleOptions &options) const {
       names += (names.empty() ? "" : ", ") + hyper.key;
       known |= hyper.key == name;
     }
-    TORCH_CHECK(known, "altgrad: the rule has no hyper-parameter '", name,
-                "' (there are: ", names, ")");
+    TORCH_CHECK(known, "altgrad: the rule has no hyper-parameter '", name, "' (there are: ", names, ")");
   }
 }
 
@@ -75,17 +68,15 @@ void RuleOptimizer::complete(RuleOptions &options) const {
     else if (hyper.byDefault)
       options.hyper(hyper.key, *hyper.byDefault);
     else
-      TORCH_CHECK(false, "altgrad: hyper-parameter '", hyper.key,
-                  "' has no default and is not set");
+      TORCH_CHECK(false, "altgrad: hyper-parameter '", hyper.key, "' has no default and is not set");
   }
   checkNames(options);
   for (auto &[name, value] : options.hypers())
-    TORCH_CHECK(name == "lr" ? value >= 0 : !std::isnan(value), "Invalid ",
-                name == "lr" ? "learning rate" : name, ": ", value);
+    TORCH_CHECK(name == "lr" ? value >= 0 : !std::isnan(value), "Invalid ", name == "lr" ? "learning rate" : name, ": ",
+                value);
 }
 
-std::optional<double> RuleOptimizer::hyperOf(const OptimizerOptions &options,
-                                             const std::string &name) const {
+std::optional<double> RuleOptimizer::hyperOf(const OptimizerOptions &options, const std::string &name) const {
   auto find = [&](const OptimizerOptions &place) -> std::optional<double> {
     auto &hypers = as<RuleOptions>(place).hypers();
     auto found = hypers.find(name);
@@ -102,22 +93,17 @@ std::string RuleOptimizer::optionsOf(const OptimizerOptions &options) const {
   return words;
 }
 
-void RuleOptimizer::addMark(const OptimizerOptions &options,
-                            std::vector<uint64_t> &words) const {
+void RuleOptimizer::addMark(const OptimizerOptions &options, std::vector<uint64_t> &words) const {
   static std::atomic<uint64_t> asked = 0;
   bool own = typeid(options) == typeid(RuleOptions);
-  words.push_back(own ? static_cast<const RuleOptions &>(options).revision()
-                      : ++asked);
+  words.push_back(own ? static_cast<const RuleOptions &>(options).revision() : ++asked);
 }
 
 bool Binding::Marks::isSame(const Marks &other, size_t index) const {
   if (index >= ends.size() || index >= other.ends.size())
     return false;
-  auto begin = [&](const Marks &marks) {
-    return marks.words.begin() + (index ? marks.ends[index - 1] : 0);
-  };
-  return std::equal(begin(*this), words.begin() + ends[index], begin(other),
-                    other.words.begin() + other.ends[index]);
+  auto begin = [&](const Marks &marks) { return marks.words.begin() + (index ? marks.ends[index - 1] : 0); };
+  return std::equal(begin(*this), words.begin() + ends[index], begin(other), other.words.begin() + other.ends[index]);
 }
 
 void RuleOptimizer::readOptions() {
@@ -144,19 +130,23 @@ void RuleOptimizer::giveHypers(bool all) {
   std::vector<char> &changed = binding->changed;
   if (all)
     std::fill(changed.begin(), changed.end(), true);
-  for (const Binding::Part &part : binding->parts)
+  for (const Binding::Part &part : binding->parts) {
+    std::vector<int64_t> cells;
+    std::vector<double> numbers;
     for (size_t i = 0; i < part.cells.size(); ++i) {
       const auto &[group, set] = part.cells[i];
       if (!changed[group])
         continue;
-      uint64_t *value = part.table->values.hypers(int64_t(i));
+      cells.push_back(int64_t(i));
       for (const Scalar &hyper : part.program->sets[size_t(set)].hypers) {
         auto given = hyperOf(param_groups_[group].options(), hyper.key);
-        TORCH_CHECK(given || hyper.byDefault, "altgrad: hyper-parameter '",
-                    hyper.key, "' has no default and is not set");
-        hyper.write(given ? *given : *hyper.byDefault, value++);
+        TORCH_CHECK(given || hyper.byDefault, "altgrad: hyper-parameter '", hyper.key,
+                    "' has no default and is not set");
+        numbers.push_back(given ? *given : *hyper.byDefault);
       }
     }
+    part.table->values.set(cells, numbers);
+  }
   std::fill(changed.begin(), changed.end(), false);
 }
 
@@ -175,8 +165,7 @@ void RuleOptimizer::advance(Scaling *scaling) {
   auto turn = binding->hooks.turn();
   readOptions();
   for (size_t g = 0; g < param_groups_.size(); ++g)
-    if (auto *own = dynamic_cast<const RuleOptions *>(
-            binding->changed[g] ? &param_groups_[g].options() : nullptr))
+    if (auto *own = dynamic_cast<const RuleOptions *>(binding->changed[g] ? &param_groups_[g].options() : nullptr))
       checkNames(*own);
   binding->scaler = scaling ? scaling->variant : "";
   const bool isNew = binding->take(param_groups_, state_);
@@ -201,14 +190,11 @@ void RuleOptimizer::save(OutputArchive &archive) const {
 }
 
 void RuleOptimizer::load(InputArchive &archive) {
-  loadWhole(archive, [&] {
-    torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this);
-  });
+  loadWhole(archive, [&] { torch::optim::serialize<RuleParamState, RuleOptions>(archive, *this); });
 }
 
 // torch's own function loads group after group, up to one that does not fit.
-void RuleOptimizer::loadWhole(InputArchive &archive,
-                              const std::function<void()> &load) {
+void RuleOptimizer::loadWhole(InputArchive &archive, const std::function<void()> &load) {
   checkStorage(archive);
   std::vector<std::unique_ptr<OptimizerOptions>> options;
   for (const OptimizerParamGroup &group : param_groups_)
@@ -237,9 +223,7 @@ void RuleOptimizer::saveShared(OutputArchive &archive) const {
   binding->saveSkips(archive);
 }
 
-void RuleOptimizer::checkStorage(InputArchive &archive) const {
-  binding->checkStorage(archive);
-}
+void RuleOptimizer::checkStorage(InputArchive &archive) const { binding->checkStorage(archive); }
 
 void RuleOptimizer::loadShared(InputArchive &archive) {
   auto drawn = binding->readDraws(archive);
@@ -258,14 +242,11 @@ Tensor RuleOptimizer::grad_norm() const {
     return Tensor();
   const Values &values = binding->parts[0].table->values;
   Tensor norm = values.tensor(ALTGRAD_ROLE_NORM);
-  return norm.defined()
-             ? norm.clone()
-             : at::scalar_tensor(values.number(ALTGRAD_ROLE_NORM), at::kFloat);
+  return norm.defined() ? norm.clone() : at::scalar_tensor(values.number(ALTGRAD_ROLE_NORM), at::kFloat);
 }
 
 void RuleOptimizer::set_max_grad_norm(double norm) {
-  TORCH_CHECK(binding->spec.max_grad_norm(),
-              "altgrad: this optimizer was made without max_grad_norm");
+  TORCH_CHECK(binding->spec.max_grad_norm(), "altgrad: this optimizer was made without max_grad_norm");
   checkBound(RuleSpec(binding->spec).max_grad_norm(norm));
   binding->spec.max_grad_norm(norm);
 }

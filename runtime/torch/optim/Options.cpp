@@ -23,8 +23,7 @@ RuleOptions &RuleOptions::hyper(const std::string &name, double value) {
 
 double RuleOptions::hyper(const std::string &name) const {
   auto found = hypers_.find(name);
-  TORCH_CHECK(found != hypers_.end(), "altgrad: hyper-parameter '", name,
-              "' is not set");
+  TORCH_CHECK(found != hypers_.end(), "altgrad: hyper-parameter '", name, "' is not set");
   return found->second;
 }
 
@@ -53,8 +52,7 @@ void RuleOptions::serialize(OutputArchive &archive) const {
 
 void RuleOptions::serialize(InputArchive &archive) {
   InputArchive hypers, options;
-  TORCH_CHECK(archive.try_read("hypers", hypers) &&
-                  archive.try_read("options", options),
+  TORCH_CHECK(archive.try_read("hypers", hypers) && archive.try_read("options", options),
               "altgrad: the file holds another optimizer's options");
   hypers_.clear();
   options_.clear();

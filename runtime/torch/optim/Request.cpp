@@ -14,12 +14,10 @@ using c10::ScalarType;
 
 // "copy=ocp.e4m3fn:32:ocp.e8m0,floor" of "copy=mxfp8,floor".
 std::string altgrad::optim::inFull(const std::string &word) {
-  size_t begin = word.find('=') + 1,
-         end = std::min(word.find(','), word.size());
+  size_t begin = word.find('=') + 1, end = std::min(word.find(','), word.size());
   if (begin == 0 || begin > end)
     return word;
-  const char *meaning =
-      altgrad_scaled_preset(word.substr(begin, end - begin).c_str());
+  const char *meaning = altgrad_scaled_preset(word.substr(begin, end - begin).c_str());
   return meaning ? word.substr(0, begin) + meaning + word.substr(end) : word;
 }
 
@@ -29,22 +27,20 @@ bool isPath(const std::string &rule) {
   constexpr char ending[] = ".mlir";
   constexpr size_t length = sizeof ending - 1;
   return rule.find('/') != std::string::npos ||
-         (rule.size() >= length &&
-          rule.compare(rule.size() - length, length, ending) == 0);
+         (rule.size() >= length && rule.compare(rule.size() - length, length, ending) == 0);
 }
 
 std::string readText(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  TORCH_CHECK(file && text << file.rdbuf(), "altgrad: cannot read the rule '",
-              path, "': ", strerror(errno));
+  TORCH_CHECK(file && text << file.rdbuf(), "altgrad: cannot read the rule '", path, "': ", strerror(errno));
   return text.str();
 }
 
 // A request has an option on each line.
 void checkLine(const char *what, const std::string &text) {
-  TORCH_CHECK(text.find_first_of(std::string("\n\r\0", 3)) == std::string::npos,
-              "altgrad: the ", what, " has more than one line");
+  TORCH_CHECK(text.find_first_of(std::string("\n\r\0", 3)) == std::string::npos, "altgrad: the ", what,
+              " has more than one line");
 }
 
 } // namespace
@@ -65,10 +61,8 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
     if (word.rfind("copy=", 0) == 0)
       copy_ = word.substr(strlen("copy="));
     bool rounds = word.rfind("param=", 0) == 0 && word.find(',') < word.size();
-    TORCH_CHECK(
-        rounds || (word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0),
-        "altgrad: storage '", word,
-        "': parameters and gradients are stored as their tensors are");
+    TORCH_CHECK(rounds || (word.rfind("param=", 0) != 0 && word.rfind("grad=", 0) != 0), "altgrad: storage '", word,
+                "': parameters and gradients are stored as their tensors are");
     if (rounds)
       param = word;
     else
@@ -76,8 +70,7 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   }
 }
 
-std::string Compiler::setLine(const std::string &options, ScalarType type,
-                              bool small) const {
+std::string Compiler::setLine(const std::string &options, ScalarType type, bool small) const {
   checkLine("list of options", options);
   std::string line = "rule=" + spec.rule();
   if (!options.empty())
@@ -88,16 +81,15 @@ std::string Compiler::setLine(const std::string &options, ScalarType type,
     // An f32 parameter is itself what others are with their remainder.
     if (type == c10::kFloat && word.rfind("master=bf16+", 0) == 0)
       continue;
-    own += " " + (small && word.find(':') != std::string::npos &&
-                          word.rfind("copy=", 0) != 0
+    own += " " + (small && word.find(':') != std::string::npos && word.rfind("copy=", 0) != 0
                       ? word.substr(0, word.find('=')) + "=f32"
                       : word);
   }
   // What is said of rounding is said of one format; f32 needs none.
   std::string rounded = "param=" + format + ",";
   bool rounds = param.rfind(rounded, 0) == 0;
-  TORCH_CHECK(rounds || param.empty() || type == c10::kFloat,
-              "altgrad: storage '", param, "', but a parameter is ", format);
+  TORCH_CHECK(rounds || param.empty() || type == c10::kFloat, "altgrad: storage '", param, "', but a parameter is ",
+              format);
   line += " " + (rounds ? param : "param=" + format) + " grad=" + format;
   // What the user says of all states and of the count holds. Beside a master a state in the parameter's format would
   // stand still.
@@ -108,11 +100,9 @@ std::string Compiler::setLine(const std::string &options, ScalarType type,
   return line + own;
 }
 
-const std::shared_ptr<const Program> &
-Compiler::compile(const std::set<std::string> &lines, bool onHost,
-                  bool exchanged, const std::string &scaler) {
-  std::shared_ptr<const Program> &program =
-      programs[{lines, onHost, exchanged, scaler}];
+const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::string> &lines, bool onHost, bool exchanged,
+                                                        const std::string &scaler) {
+  std::shared_ptr<const Program> &program = programs[{lines, onHost, exchanged, scaler}];
   if (program)
     return program;
   std::string options;
@@ -131,13 +121,10 @@ Compiler::compile(const std::set<std::string> &lines, bool onHost,
     options += "\n--rule-path=" + spec.rule_path();
   program = compileProgram(options, spec.text(), spec.compiler());
   for (const Scalar &single : program->singles) {
-    bool ofScaler = single.role == ALTGRAD_ROLE_SCALE ||
-                    single.role == ALTGRAD_ROLE_SCALER ||
-                    single.role == ALTGRAD_ROLE_FLAG;
-    TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM ||
-                    single.role == ALTGRAD_ROLE_RANDOM ||
-                    single.role == ALTGRAD_ROLE_NORM ||
-                    single.role == ALTGRAD_ROLE_HISTORY ||
+    bool ofScaler =
+        single.role == ALTGRAD_ROLE_SCALE || single.role == ALTGRAD_ROLE_SCALER || single.role == ALTGRAD_ROLE_FLAG;
+    TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM || single.role == ALTGRAD_ROLE_RANDOM ||
+                    single.role == ALTGRAD_ROLE_NORM || single.role == ALTGRAD_ROLE_HISTORY ||
                     (ofScaler && !scaler.empty()),
                 "altgrad: nobody gives the step its '", single.name, "'");
   }

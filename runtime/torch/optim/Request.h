@@ -22,14 +22,12 @@ public:
   // The set of parameters of this type in a group with these compile-time
   // options (by commas), in the words of the request.
   // `small`: of a tensor for which no state has scales.
-  std::string setLine(const std::string &options, c10::ScalarType type,
-                      bool small) const;
+  std::string setLine(const std::string &options, c10::ScalarType type, bool small) const;
   // The program of these sets, in their order, for the CPU or for GPUs;
   // `exchanged`: with exchange points, where shares of a step may be joined;
   // `scaler`: the variant of a loss scaler, or "".
-  const std::shared_ptr<const Program> &
-  compile(const std::set<std::string> &lines, bool onHost, bool exchanged,
-          const std::string &scaler);
+  const std::shared_ptr<const Program> &compile(const std::set<std::string> &lines, bool onHost, bool exchanged,
+                                                const std::string &scaler);
 
   /// How a further copy of a parameter is stored, in full; "" without one.
   const std::string &copy() const { return copy_; }
@@ -39,9 +37,7 @@ private:
   // The words of its storage: what says how parameters are rounded, and the
   // rest, each behind a space.
   std::string param, storage, copy_;
-  std::map<std::tuple<std::set<std::string>, bool, bool, std::string>,
-           std::shared_ptr<const Program>>
-      programs;
+  std::map<std::tuple<std::set<std::string>, bool, bool, std::string>, std::shared_ptr<const Program>> programs;
 };
 
 } // namespace altgrad::optim

@@ -11,14 +11,13 @@ using at::Tensor;
 
 namespace {
 
-const Tensor &valueOf(const RuleParamState &state, const std::string &key,
-                      const Place &place) {
+const Tensor &valueOf(const RuleParamState &state, const std::string &key, const Place &place) {
   const Tensor &value = state.tensor(key);
   std::string names;
   for (auto &[name, other] : state.tensors())
     names += (names.empty() ? "" : ", ") + name;
-  TORCH_CHECK(value.defined(), "altgrad: the state of ", toString(place),
-              " has no '", key, "' (there are: ", names, ")");
+  TORCH_CHECK(value.defined(), "altgrad: the state of ", toString(place), " has no '", key, "' (there are: ", names,
+              ")");
   return value;
 }
 
@@ -27,14 +26,11 @@ bool isCount(const Tensor &count, const Tensor &param, c10::ScalarType type) {
   return count.scalar_type() == type && count.device() == param.device();
 }
 
-c10::ScalarType countType(const Set &set) {
-  return set.step->type == ALTGRAD_F32 ? at::kFloat : at::kLong;
-}
+c10::ScalarType countType(const Set &set) { return set.step->type == ALTGRAD_F32 ? at::kFloat : at::kLong; }
 
 } // namespace
 
-void Binding::checkStates(const Part &part, const Drafts &drafts,
-                          const States &states, Ranges &written) const {
+void Binding::checkStates(const Part &part, const Drafts &drafts, const States &states, Ranges &written) const {
   for (const Draft &draft : drafts) {
     const auto &[param, place, line, tag, index] = draft;
     written.add(param, place, "");
@@ -49,16 +45,13 @@ void Binding::checkStates(const Part &part, const Drafts &drafts,
     for (size_t i = 0; i < set.kept.size(); ++i) {
       const Tensor &value = valueOf(*state, own.kept[i], place);
       const Stream &stream = set.kept[i];
-      bool scaled = !own.all.count(own.kept[i] + "_scale") &&
-                    state->tensor(own.kept[i] + "_scale").defined();
+      bool scaled = !own.all.count(own.kept[i] + "_scale") && state->tensor(own.kept[i] + "_scale").defined();
       checkKept(value, own.kept[i], stream, scaled, param, place);
       if (isAsStored(value, param, stream))
         written.add(value, place, own.kept[i]);
     }
     // The parameter alone would be another number.
-    TORCH_CHECK(own.all.count("remainder") ||
-                    !state->tensor("remainder").defined(),
-                "altgrad: ", toString(place),
+    TORCH_CHECK(own.all.count("remainder") || !state->tensor("remainder").defined(), "altgrad: ", toString(place),
                 " has a 'remainder', and the "
                 "storage has none: make the optimizer with the storage that "
                 "its states have");
@@ -78,8 +71,7 @@ const Tensor *Binding::hold(Tensor tensor) {
 }
 
 // Makes what the step wants and the state has not as it wants it; `states` stay.
-Row Binding::makeRow(const Part &part, const Draft &draft,
-                     const States &states, Ranges &written) {
+Row Binding::makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written) {
   const auto &[param, place, line, tag, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
   const Keys &own = part.keys[size_t(index)];
@@ -91,30 +83,25 @@ Row Binding::makeRow(const Part &part, const Draft &draft,
   written.add(param, place, "");
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
-    row.kept.push_back(
-        hold(state ? asStored(state->tensor(own.kept[i]), param, stream)
-                   : fresh(stream, param)));
+    row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), param, stream) : fresh(stream, param)));
     written.add(*row.kept.back(), place, own.kept[i]);
   }
   if (!state)
     beginCopy(set, row.kept, param, compiler.copy());
   if (set.step) {
     auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
-    row.count =
-        hold(state ? state->tensor(own.step).to(as) : at::zeros({}, as));
+    row.count = hold(state ? state->tensor(own.step).to(as) : at::zeros({}, as));
     written.add(*row.count, place, own.step);
   }
   return row;
 }
 
-std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts,
-                                   const States &states, Ranges &written) {
+std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts, const States &states, Ranges &written) {
   Lasting lasting;
   std::vector<Row> rows;
   for (const Draft &draft : drafts) {
     std::vector<Cell> &cells = part.cells;
-    if (cells.empty() || draft.set != cells.back().set ||
-        draft.place.group != cells.back().group)
+    if (cells.empty() || draft.set != cells.back().set || draft.place.group != cells.back().group)
       cells.push_back({draft.place.group, draft.set});
     rows.push_back(makeRow(part, draft, states, written));
     rows.back().group = int64_t(cells.size()) - 1;
@@ -123,8 +110,7 @@ std::vector<Row> Binding::makeRows(Part &part, const Drafts &drafts,
 }
 
 // Puts what was made into the states: after all of it was made, or never.
-void Binding::commit(const Part &part, const std::vector<Row> &rows,
-                     States &states) {
+void Binding::commit(const Part &part, const std::vector<Row> &rows, States &states) {
   for (const Row &row : rows) {
     const Keys &own = part.keys[size_t(row.set)];
     auto &slot = states[row.param->unsafeGetTensorImpl()];

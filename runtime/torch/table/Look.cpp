@@ -12,15 +12,13 @@ using at::Tensor;
 
 int32_t TensorTable::lookAt(const AtenTensorHandle *given) {
   int32_t found = ALTGRAD_STALE;
-  check(altgrad_table_look(table.get(), given, given != nullptr, &found),
-        altgrad_table_error);
+  checkTable(altgrad_table_look(table.get(), given, given != nullptr, &found));
   return found;
 }
 
 Change TensorTable::look() {
-  TORCH_CHECK(!inference || c10::InferenceMode::is_enabled(),
-              "altgrad: Inplace update to inference tensor outside "
-              "InferenceMode is not allowed");
+  TORCH_CHECK(!inference || c10::InferenceMode::is_enabled(), "altgrad: Inplace update to inference tensor outside "
+                                                              "InferenceMode is not allowed");
   copies.clear();
   int32_t found = lookAt(nullptr);
   if (found == ALTGRAD_ODD && copyOdd()) {
@@ -31,8 +29,7 @@ Change TensorTable::look() {
   }
   if (found == ALTGRAD_STALE)
     return Change::Tensors;
-  return found == ALTGRAD_FRESH && areApart() ? Change::None
-                                              : Change::Gradients;
+  return found == ALTGRAD_FRESH && areApart() ? Change::None : Change::Gradients;
 }
 
 // The gradients, with copies of those that are laid out otherwise or are no
@@ -43,16 +40,12 @@ bool TensorTable::copyOdd() {
     copies.push_back(grad);
     if (!grad.defined())
       continue;
-    if (!isStored(grad) || grad.sizes() != param.sizes() ||
-        grad.device() != param.device() ||
-        grad.scalar_type() !=
-            program_->sets[size_t(rows_[row].set)].grad->type)
+    if (!isStored(grad) || grad.sizes() != param.sizes() || grad.device() != param.device() ||
+        grad.scalar_type() != program_->sets[size_t(rows_[row].set)].grad->type)
       return false;
     checkExtent(grad);
     if (!hasLayoutOf(param, grad))
-      copies.back() =
-          at::empty_like(param, param.options().dtype(grad.dtype()))
-              .copy_(grad);
+      copies.back() = at::empty_like(param, param.options().dtype(grad.dtype())).copy_(grad);
   }
   return true;
 }

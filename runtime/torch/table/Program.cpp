@@ -24,36 +24,21 @@ ScalarType typeOf(const altgrad_stream_info &info) {
   for (const Format &format : formats)
     if (strcmp(info.format, format.name) == 0)
       return format.type;
-  if (info.role == ALTGRAD_ROLE_BLOCK_SCALE &&
-      strcmp(info.format, "ocp.e8m0") == 0)
+  if (info.role == ALTGRAD_ROLE_BLOCK_SCALE && strcmp(info.format, "ocp.e8m0") == 0)
     return ScalarType::Float8_e8m0fnu;
   if (info.even != ALTGRAD_UNPACKED)
     return ScalarType::Byte;
   // Codes lie in integers.
-  TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE ||
-                  info.role == ALTGRAD_ROLE_COPY ||
-                  info.role == ALTGRAD_ROLE_PARAM ||
+  TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE || info.role == ALTGRAD_ROLE_COPY || info.role == ALTGRAD_ROLE_PARAM ||
                   info.role == ALTGRAD_ROLE_REMAINDER,
-              "altgrad: stream '", info.name, "' is stored as ", info.format,
-              ", which torch has no type for");
+              "altgrad: stream '", info.name, "' is stored as ", info.format, ", which torch has no type for");
   if (strcmp(info.format, "int8") == 0)
     return ScalarType::Char;
   return info.bits > 8 ? ScalarType::Short : ScalarType::Byte;
 }
 
-template <typename T> void put(T value, void *cell) {
-  memcpy(cell, &value, sizeof value);
-}
-
-template <typename T> double get(const void *cell) {
-  T value;
-  memcpy(&value, cell, sizeof value);
-  return double(value);
-}
-
 template <typename Info> [[noreturn]] void refuse(const Info &info) {
-  TORCH_CHECK(false, "altgrad: '", info.name,
-              "' of the step has no place in an optimizer");
+  TORCH_CHECK(false, "altgrad: '", info.name, "' of the step has no place in an optimizer");
 }
 
 } // namespace
@@ -65,49 +50,10 @@ std::string altgrad::optim::formatOf(ScalarType type) {
   TORCH_CHECK_TYPE(false, "altgrad: no stream is stored as ", type);
 }
 
-void Scalar::write(double value, void *cell) const {
-  switch (type) {
-  case ALTGRAD_F64:
-    return put(value, cell);
-  case ALTGRAD_I64:
-    return put(int64_t(value), cell);
-  case ALTGRAD_F32:
-    return put(float(value), cell);
-  case ALTGRAD_I32:
-    return put(int32_t(value), cell);
-  default:
-    return put(value != 0, cell);
-  }
-}
-
-double Scalar::read(const void *cell) const {
-  switch (type) {
-  case ALTGRAD_F64:
-    return get<double>(cell);
-  case ALTGRAD_I64:
-    return get<int64_t>(cell);
-  case ALTGRAD_F32:
-    return get<float>(cell);
-  case ALTGRAD_I32:
-    return get<int32_t>(cell);
-  default:
-    return get<bool>(cell);
-  }
-}
-
 ScalarType Scalar::scalarType() const {
-  switch (type) {
-  case ALTGRAD_F64:
-    return ScalarType::Double;
-  case ALTGRAD_I64:
-    return ScalarType::Long;
-  case ALTGRAD_F32:
-    return ScalarType::Float;
-  case ALTGRAD_I32:
-    return ScalarType::Int;
-  default:
-    return ScalarType::Bool;
-  }
+  constexpr ScalarType types[] = {ScalarType::Double, ScalarType::Long, ScalarType::Float, ScalarType::Int,
+                                  ScalarType::Bool};
+  return types[type];
 }
 
 void Program::readStreams() {
@@ -115,8 +61,7 @@ void Program::readStreams() {
     altgrad_stream_info info{};
     info.size = sizeof info;
     check(altgrad_stream_at(bundle.get(), i, &info));
-    Stream stream{info.name,    info.key,   info.role,
-                  typeOf(info), info.block, info.even != ALTGRAD_UNPACKED,
+    Stream stream{info.name,   info.key, info.role, typeOf(info), info.block, info.even != ALTGRAD_UNPACKED,
                   info.columns};
     Set &set = sets.at(size_t(info.set));
     switch (info.role) {
@@ -142,8 +87,7 @@ void Program::readStreams() {
     TORCH_CHECK(set.grad, "altgrad: a set of the step has no gradient");
     for (const Stream &scale : set.kept)
       for (Stream &of : set.kept)
-        if (scale.role == ALTGRAD_ROLE_BLOCK_SCALE && &of != &scale &&
-            of.key == scale.key)
+        if (scale.role == ALTGRAD_ROLE_BLOCK_SCALE && &of != &scale && of.key == scale.key)
           of.scaled = scale.block;
   }
 }
@@ -162,30 +106,25 @@ void Program::readScalars() {
     }
     bool ofSet = info.set >= 0 || sets.size() == 1;
     Set &set = sets.at(size_t(std::max(info.set, 0)));
-    if (info.role == ALTGRAD_ROLE_HYPER && ofSet &&
-        info.scope == ALTGRAD_PER_GROUP)
+    if (info.role == ALTGRAD_ROLE_HYPER && ofSet && info.scope == ALTGRAD_PER_GROUP)
       set.hypers.push_back(scalar);
-    else if (info.role == ALTGRAD_ROLE_STEP && ofSet &&
-             info.scope == ALTGRAD_PER_TENSOR &&
+    else if (info.role == ALTGRAD_ROLE_STEP && ofSet && info.scope == ALTGRAD_PER_TENSOR &&
              (info.type == ALTGRAD_F32 || info.type == ALTGRAD_I64))
       set.step = scalar;
-    else if (info.role == ALTGRAD_ROLE_TENSOR_SCALE && ofSet &&
-             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
-      set.kept.push_back(
-          {scalar.name, scalar.key, scalar.role, c10::kFloat, /*block=*/0});
-    else if (info.role == ALTGRAD_ROLE_STATISTIC && ofSet &&
-             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
+    else if (info.role == ALTGRAD_ROLE_TENSOR_SCALE && ofSet && info.scope == ALTGRAD_PER_TENSOR &&
+             info.type == ALTGRAD_F32)
+      set.kept.push_back({scalar.name, scalar.key, scalar.role, c10::kFloat, /*block=*/0});
+    else if (info.role == ALTGRAD_ROLE_STATISTIC && ofSet && info.scope == ALTGRAD_PER_TENSOR &&
+             info.type == ALTGRAD_F32)
       set.statistics.push_back(scalar);
-    else if (info.role == ALTGRAD_ROLE_NORM && ofSet &&
-             info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
+    else if (info.role == ALTGRAD_ROLE_NORM && ofSet && info.scope == ALTGRAD_PER_TENSOR && info.type == ALTGRAD_F32)
       set.norm = scalar;
     else
       refuse(info);
   }
 }
 
-Program::Program(std::shared_ptr<altgrad_bundle> given)
-    : bundle(std::move(given)) {
+Program::Program(std::shared_ptr<altgrad_bundle> given) : bundle(std::move(given)) {
   sets.resize(size_t(altgrad_set_count(bundle.get())));
   units = altgrad_has_units(bundle.get());
   readStreams();
@@ -213,14 +152,10 @@ const char *altgrad::optim::targetsFor(bool onHost) {
   return onHost ? "--target=x86-64-v3,x86-64-v4" : "--target=sm_80,sm_90";
 }
 
-std::shared_ptr<const Program>
-altgrad::optim::compileProgram(const std::string &options,
-                               const std::string &text,
-                               const std::string &compiler) {
+std::shared_ptr<const Program> altgrad::optim::compileProgram(const std::string &options, const std::string &text,
+                                                              const std::string &compiler) {
   altgrad_bundle *bundle = nullptr;
-  check(altgrad_compile(
-      text.empty() ? nullptr : text.data(), text.size(), options.c_str(),
-      compiler.empty() ? nullptr : compiler.c_str(), &bundle));
-  return std::make_shared<Program>(
-      std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
+  check(altgrad_compile(text.empty() ? nullptr : text.data(), text.size(), options.c_str(),
+                        compiler.empty() ? nullptr : compiler.c_str(), &bundle));
+  return std::make_shared<Program>(std::shared_ptr<altgrad_bundle>(bundle, altgrad_bundle_free));
 }

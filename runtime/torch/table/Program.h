@@ -30,13 +30,8 @@ struct Scalar {
   std::optional<double> byDefault;
 
   // How many lie behind its pointer.
-  int64_t numbers() const {
-    return role == ALTGRAD_ROLE_HISTORY ? ALTGRAD_HISTORY : 1;
-  }
+  int64_t numbers() const { return role == ALTGRAD_ROLE_HISTORY ? ALTGRAD_HISTORY : 1; }
 
-  // A value lies in a cell of 8 bytes, in the scalar's own type.
-  void write(double value, void *cell) const;
-  double read(const void *cell) const;
   c10::ScalarType scalarType() const;
 };
 
@@ -68,7 +63,7 @@ struct Program {
 
   std::shared_ptr<altgrad_bundle> bundle;
   std::vector<Set> sets;
-  bool units; // gradients are clipped by units of their parameters
+  bool units;                  // gradients are clipped by units of their parameters
   std::vector<Scalar> singles; // of the whole step
   std::vector<Exchange> exchanges;
 
@@ -83,8 +78,7 @@ const char *targetsFor(bool onHost);
 
 // The program of a request, an option on each line; `text` is the user's own
 // rules, `compiler` a path. Throws the compiler's diagnostics.
-std::shared_ptr<const Program> compileProgram(const std::string &options,
-                                              const std::string &text = "",
+std::shared_ptr<const Program> compileProgram(const std::string &options, const std::string &text = "",
                                               const std::string &compiler = "");
 
 // How altgrad-opt spells a type that a stream may have; throws for others.

@@ -11,9 +11,7 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-static int64_t versionOf(const Tensor &tensor) {
-  return tensor.is_inference() ? 0 : tensor._version();
-}
+static int64_t versionOf(const Tensor &tensor) { return tensor.is_inference() ? 0 : tensor._version(); }
 
 // The same for any layout and device.
 static void takeByTorch(const Tensor &param, const Tensor &master, bool waits) {
@@ -23,16 +21,14 @@ static void takeByTorch(const Tensor &param, const Tensor &master, bool waits) {
     master.copy_(at::where(differs, param.to(master.scalar_type()), master));
 }
 
-static void takeNatively(const char *format, const Tensor &param,
-                         const Tensor &master) {
+static void takeNatively(const char *format, const Tensor &param, const Tensor &master) {
   constexpr int64_t block = 4096;
   auto *from = static_cast<const char *>(param.const_data_ptr());
   auto *to = master.mutable_data_ptr<float>();
   int64_t count = param.numel(), size = param.element_size();
   onThreads((count + block - 1) / block, [&](int64_t first, int64_t last) {
     int64_t begin = first * block, end = std::min(last * block, count);
-    check(altgrad_take_edits(format, from + begin * size, to + begin,
-                             end - begin));
+    check(altgrad_take_edits(format, from + begin * size, to + begin, end - begin));
   });
 }
 
@@ -55,15 +51,12 @@ void TensorTable::takeEdits() {
 
 void TensorTable::runTo(int64_t phase) {
   const std::vector<uint8_t> same = areSummed();
-  check(altgrad_table_run(table.get(), same.empty() ? nullptr : same.data(),
-                          phase, where.stream()),
-        altgrad_table_error);
+  checkTable(altgrad_table_run(table.get(), same.empty() ? nullptr : same.data(), phase, where.stream()));
 }
 
 void TensorTable::begin() {
   c10::OptionalDeviceGuard guard(where.device());
-  std::copy_n(altgrad_table_present(table.get()), takesPart.size(),
-              takesPart.begin());
+  std::copy_n(altgrad_table_present(table.get()), takesPart.size(), takesPart.begin());
   values.send(plan.get());
   takeEdits();
   nextExchange = 0;
@@ -80,10 +73,8 @@ bool TensorTable::advance(std::vector<Share> *words) {
   runTo(exchange.phase);
   words->clear();
   for (const ExchangeWord &word : exchange.words)
-    words->push_back(
-        {where.view(workspace, word.offset,
-                    word.reduction == ALTGRAD_AND ? at::kInt : at::kFloat),
-         word.reduction});
+    words->push_back({wordIn(workspace, int64_t(word.offset), word.reduction == ALTGRAD_AND ? at::kInt : at::kFloat),
+                      word.reduction});
   return true;
 }
 

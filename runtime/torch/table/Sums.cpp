@@ -9,13 +9,11 @@ void TensorTable::sum(int64_t row) {
   const at::Tensor &grad = rows_[size_t(row)].param->grad();
   summed.resize(rows_.size());
   summed[size_t(row)].reset();
-  if (!sums() || !grad.defined() || !isStored(grad) || grad.is_neg() ||
-      grad._is_zerotensor() || grad.is_inference())
+  if (!sums() || !grad.defined() || !isStored(grad) || grad.is_neg() || grad._is_zerotensor() || grad.is_inference())
     return;
   Summed now{decltype(Summed::grad)(grad.getIntrusivePtr()), grad._version()};
   int32_t done = 0;
-  check(altgrad_table_sum(table.get(), row, handleOf(grad), &done),
-        altgrad_table_error);
+  checkTable(altgrad_table_sum(table.get(), row, handleOf(grad), &done));
   if (done)
     summed[size_t(row)] = std::move(now);
 }
@@ -27,8 +25,7 @@ std::vector<uint8_t> TensorTable::areSummed() {
   for (size_t row = 0; row < summed.size(); ++row) {
     const at::Tensor &grad = rows_[row].param->grad();
     same.push_back(summed[row] && grad.defined() &&
-                   summed[row]->grad._unsafe_get_target() ==
-                       grad.unsafeGetTensorImpl() &&
+                   summed[row]->grad._unsafe_get_target() == grad.unsafeGetTensorImpl() &&
                    grad._version() == summed[row]->version);
   }
   summed.clear();

@@ -2,8 +2,8 @@
 #include "table/TensorTable.h"
 #include "tensors/Checks.h"
 #include "tensors/Lasting.h"
-#include "tensors/Threads.h"
 #include "tensors/Objects.h"
+#include "tensors/Threads.h"
 
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
@@ -13,14 +13,11 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-TensorTable::TensorTable(std::shared_ptr<const Program> program,
-                         const Where &where, std::vector<Row> rows,
-                         const std::vector<int32_t> &groups,
-                         std::vector<const Tensor *> idle,
+TensorTable::TensorTable(std::shared_ptr<const Program> program, const Where &where, std::vector<Row> rows,
+                         const std::vector<int32_t> &groups, std::vector<const Tensor *> idle,
                          std::shared_ptr<const Ranges> written)
-    : values(*program, groups, where), program_(std::move(program)),
-      where(where), rows_(std::move(rows)), idle(std::move(idle)),
-      written(std::move(written)) {
+    : values(*program, groups, where), program_(std::move(program)), where(where), rows_(std::move(rows)),
+      idle(std::move(idle)), written(std::move(written)) {
   c10::OptionalDeviceGuard guard(where.device());
   tellObjects();
   altgrad_plan *handle = where.makePlan(program_->bundle.get());
@@ -39,12 +36,11 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program,
     tensor.units = unitsOf(*row.param);
     tensors.push_back(tensor);
   }
-  check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()),
-                             int64_t(groups.size())));
+  check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()), int64_t(groups.size())));
   bindTensors();
   bindStatistics();
   check(altgrad_workspace(handle, &bytes));
-  workspace = std::make_shared<at::DataPtr>(where.allocate(bytes));
+  workspace = where.allocate(int64_t(bytes));
   makeTable(tensors);
   check(keepInGraphs(handle, this));
 }
@@ -59,20 +55,15 @@ void TensorTable::makeTable(const std::vector<altgrad_tensor> &tensors) {
   };
   std::vector<int32_t> types;
   for (const Row &row : rows_)
-    types.push_back(
-        int32_t(program_->sets[size_t(row.set)].grad->type));
+    types.push_back(int32_t(program_->sets[size_t(row.set)].grad->type));
   std::vector<int64_t> widths;
   for (const SetRows &set : sets)
     widths.push_back(int64_t(set.width));
   altgrad_table *made = nullptr;
-  check(altgrad_table_create(program_->bundle.get(), plan.get(),
-                             tensors.data(), types.data(),
-                             int64_t(tensors.size()), handlesOf(seen).data(),
-                             widths.data(), &made),
-        altgrad_table_error);
+  checkTable(altgrad_table_create(program_->bundle.get(), plan.get(), tensors.data(), types.data(),
+                                  int64_t(tensors.size()), handlesOf(seen).data(), widths.data(), &made));
   table.reset(made);
-  check(altgrad_table_use(made, workspace->get(), bytes, where.isHost()),
-        altgrad_table_error);
+  checkTable(altgrad_table_use(made, workspace.data_ptr(), bytes, where.isHost()));
   altgrad_table_watch(made, handlesOf(idle).data(), int64_t(idle.size()));
 }
 
@@ -97,10 +88,8 @@ void TensorTable::remember() {
   int64_t row = 0;
   for (size_t index = 0; index < program_->sets.size(); ++index) {
     const Set &described = program_->sets[index];
-    SetRows set{row, row, seen.size(),
-                1 + described.kept.size() + (described.step ? 1 : 0)};
-    for (; row < int64_t(rows_.size()) && rows_[size_t(row)].set == int(index);
-         set.last = ++row) {
+    SetRows set{row, row, seen.size(), 1 + described.kept.size() + (described.step ? 1 : 0)};
+    for (; row < int64_t(rows_.size()) && rows_[size_t(row)].set == int(index); set.last = ++row) {
       const Row &given = rows_[size_t(row)];
       seen.push_back(given.param);
       seen.insert(seen.end(), given.kept.begin(), given.kept.end());
@@ -129,14 +118,11 @@ void TensorTable::bindTensors() {
     auto pointersTo = [&](size_t place) {
       pointers.clear();
       for (int64_t row = set.first; row < set.last; ++row)
-        pointers.push_back(
-            seen[set.firstSeen + size_t(row - set.first) * set.width + place]
-                ->mutable_data_ptr());
+        pointers.push_back(seen[set.firstSeen + size_t(row - set.first) * set.width + place]->mutable_data_ptr());
     };
     auto bind = [&](const Stream &stream) {
       auto call = stream.block ? altgrad_bind_stream : altgrad_bind_scalar;
-      check(call(plan.get(), stream.name.c_str(), pointers.data(),
-                 int64_t(pointers.size())));
+      check(call(plan.get(), stream.name.c_str(), pointers.data(), int64_t(pointers.size())));
     };
     pointersTo(0);
     bind(*described.param);
@@ -147,8 +133,7 @@ void TensorTable::bindTensors() {
     if (!described.step)
       continue;
     pointersTo(set.width - 1);
-    check(altgrad_bind_scalar(plan.get(), described.step->name.c_str(),
-                              pointers.data(), int64_t(pointers.size())));
+    check(altgrad_bind_scalar(plan.get(), described.step->name.c_str(), pointers.data(), int64_t(pointers.size())));
   }
 }
 
@@ -161,9 +146,7 @@ void TensorTable::bindStatistics() {
       statistics.push_back(at::zeros({count}, as));
       std::vector<void *> pointers;
       for (int64_t row = 0; row < count; ++row)
-        pointers.push_back(
-            static_cast<float *>(statistics.back().data_ptr()) + row);
-      check(altgrad_bind_scalar(plan.get(), scalar.name.c_str(),
-                                pointers.data(), count));
+        pointers.push_back(static_cast<float *>(statistics.back().data_ptr()) + row);
+      check(altgrad_bind_scalar(plan.get(), scalar.name.c_str(), pointers.data(), count));
     }
 }

@@ -4,8 +4,8 @@
 
 #include "core/table.h"
 #include "table/Program.h"
-#include "tensors/Ranges.h"
 #include "table/Values.h"
+#include "tensors/Ranges.h"
 
 #include <memory>
 #include <optional>
@@ -20,7 +20,7 @@ struct Row {
   int64_t group = 0;                    // of the plan: of hyper-parameters
   std::vector<const at::Tensor *> kept; // one for each of Set::kept
   const at::Tensor *count = nullptr;    // of steps, where the rule has them
-  int64_t tag = -1; // its place among all parameters: the key of its draws
+  int64_t tag = -1;                     // its place among all parameters: the key of its draws
 };
 
 // What has changed since a table was made.
@@ -38,9 +38,8 @@ public:
   // Rows come set by set and lie on one device; `groups` has the set of each
   // group of the plan, `idle` the parameters without a gradient. Gradients are
   // to lie apart from `written`, where it is given.
-  TensorTable(std::shared_ptr<const Program> program, const Where &where,
-              std::vector<Row> rows, const std::vector<int32_t> &groups,
-              std::vector<const at::Tensor *> idle,
+  TensorTable(std::shared_ptr<const Program> program, const Where &where, std::vector<Row> rows,
+              const std::vector<int32_t> &groups, std::vector<const at::Tensor *> idle,
               std::shared_ptr<const Ranges> written);
 
   // Takes the gradients of this step, and keeps them alive until it has run. A
@@ -123,24 +122,22 @@ private:
   std::vector<Row> rows_;
   std::vector<const at::Tensor *> idle;
   std::shared_ptr<const Ranges> written;
-  std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{
-      nullptr, altgrad_plan_free};
+  std::unique_ptr<altgrad_plan, void (*)(altgrad_plan *)> plan{nullptr, altgrad_plan_free};
 
-  std::unique_ptr<altgrad_table, void (*)(altgrad_table *)> table{
-      nullptr, altgrad_table_free};
+  std::unique_ptr<altgrad_table, void (*)(altgrad_table *)> table{nullptr, altgrad_table_free};
 
   std::vector<SetRows> sets;
   std::vector<const at::Tensor *> seen; // parameter, what is kept, count
   std::vector<const void *> grads;      // a row each, that lie apart
   std::vector<at::Tensor> copies;       // all gradients, where one lies otherwise
   std::vector<Master> masters;
-  std::vector<uint8_t> takesPart; // whether a row has a gradient in this step
-  bool inference = false; // a tensor without a version counter is written
+  std::vector<uint8_t> takesPart;            // whether a row has a gradient in this step
+  bool inference = false;                    // a tensor without a version counter is written
   std::vector<std::optional<Summed>> summed; // a row each, or none at all
 
   // What the steps say of each row, as a rule of rungs does; nobody asks for it.
   std::vector<at::Tensor> statistics;
-  Where::Memory workspace;
+  at::Tensor workspace;
   uint64_t bytes = 0;
   size_t nextExchange = 0;
 };

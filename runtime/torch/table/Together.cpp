@@ -13,16 +13,13 @@ static Tensor to(const Tensor &value, const at::Device &device) {
 // What all devices have together; of a sum the total goes into a device's first
 // word and 0 into its others, because the kernels add the words of their sets.
 static void join(std::vector<std::vector<Share>> &words, bool verdicts) {
-  auto belongs = [&](const Share &share) {
-    return (share.reduction == ALTGRAD_AND) == verdicts;
-  };
+  auto belongs = [&](const Share &share) { return (share.reduction == ALTGRAD_AND) == verdicts; };
   Tensor all;
   for (const std::vector<Share> &of : words)
     for (const auto &[word, reduction] : of) {
       if (!belongs({word, reduction}))
         continue;
-      TORCH_CHECK(reduction != ALTGRAD_MAX,
-                  "altgrad: an exchange of other reductions than sums");
+      TORCH_CHECK(reduction != ALTGRAD_MAX, "altgrad: an exchange of other reductions than sums");
       if (!all.defined())
         all = word.clone();
       else if (verdicts)

@@ -1,167 +1,79 @@
 // Brings numbers to where the kernels read them.
 #include "table/Values.h"
-
-#include <ATen/ops/_foreach_copy.h>
+#include "tensors/Objects.h"
 
 using namespace altgrad::optim;
 using at::Tensor;
 
-Values::Values(const Program &program, std::vector<int32_t> given,
-               const Where &where)
-    : program(program), groups(std::move(given)), where(where) {
-  for (int32_t set : groups) {
-    firstCell.push_back(scalars.size());
-    for (const Scalar &hyper : program.sets[size_t(set)].hypers)
-      scalars.push_back(&hyper);
-  }
-  firstSingle = scalars.size();
-  for (const Scalar &single : program.singles)
-    scalars.push_back(&single);
-  // One more: the begin of a last group without any is an address, too.
-  host.assign(scalars.size() + 1, 0);
-  sources.resize(scalars.size());
-  placed.resize(program.singles.size());
-  if (!where.isHost())
-    device =
-        std::make_shared<at::DataPtr>(where.allocate(host.size() * cellBytes));
-}
+// The library's index for the numbers of the whole step.
+static constexpr int64_t step = -1;
 
-void *Values::pointerTo(size_t cell) const {
-  if (cell >= firstSingle && cell < scalars.size())
-    if (const Tensor &memory = placed[cell - firstSingle]; memory.defined())
-      return memory.data_ptr();
-  bool result = cell >= firstSingle && cell < scalars.size() &&
-                scalars[cell]->access != ALTGRAD_IN;
-  if (device && (result || (cell < sources.size() && sources[cell].defined())))
-    return static_cast<char *>(device->get()) + cell * cellBytes;
-  return const_cast<uint64_t *>(&host[cell]);
-}
-
-void Values::bindHypers(altgrad_plan *plan) {
-  std::vector<void *> pointers(groups.size());
-  for (size_t index = 0; index < program.sets.size(); ++index) {
-    const std::vector<Scalar> &hypers = program.sets[index].hypers;
-    for (size_t i = 0; i < hypers.size(); ++i) {
-      for (size_t group = 0; group < groups.size(); ++group)
-        pointers[group] = pointerTo(firstCell[group] +
-                                    (size_t(groups[group]) == index ? i : 0));
-      check(altgrad_bind_scalar(plan, hypers[i].name.c_str(), pointers.data(),
-                                int64_t(pointers.size())));
-    }
-  }
-}
-
-void Values::bind(altgrad_plan *plan) {
-  std::vector<char> now;
-  for (const Tensor &source : sources)
-    now.push_back(source.defined());
-  now.push_back(0); // never empty
-  if (now != bound) {
-    check(altgrad_mirror(plan, host.data(), host.size() * cellBytes));
-    bindHypers(plan);
-    for (size_t cell = firstSingle; cell < scalars.size(); ++cell) {
-      void *pointer = pointerTo(cell);
-      check(
-          altgrad_bind_scalar(plan, scalars[cell]->name.c_str(), &pointer, 1));
-    }
-    bound = std::move(now);
-  }
-  toggled = false;
-}
-
-void Values::send(altgrad_plan *plan) {
-  if (toggled)
-    bind(plan);
-  if (sourceCount == 0)
+Values::Values(const Program &program, const std::vector<int32_t> &groups, const Where &where) : program(program) {
+  altgrad_table_values *made = nullptr;
+  checkTable(altgrad_table_values_create(program.bundle.get(), groups.data(), int64_t(groups.size()), &made));
+  values.reset(made);
+  if (where.isHost())
     return;
-  std::vector<Tensor> to, from;
-  for (size_t cell = 0; cell < sources.size(); ++cell)
-    if (sources[cell].defined()) {
-      to.push_back(
-          where.view(device, cell * cellBytes, scalars[cell]->scalarType()));
-      from.push_back(sources[cell].dim() ? sources[cell].view(at::IntArrayRef())
-                                         : sources[cell]);
-    }
-  at::_foreach_copy_(to, from, /*non_blocking=*/true);
+  const auto last = int64_t(program.singles.size());
+  device = where.allocate(8 * (altgrad_table_values_cell(made, step, last) + 1));
+  checkTable(altgrad_table_values_use(made, handleOf(device)));
 }
 
-void Values::addTo(Owned &owned) const {
-  owned.add(device);
-  for (const std::vector<Tensor> &all : {sources, placed})
-    for (const Tensor &tensor : all)
-      owned.add(tensor);
+void Values::set(const std::vector<int64_t> &groups, const std::vector<double> &numbers) {
+  for (int64_t group : groups)
+    held.erase(held.lower_bound({group, 0}), held.lower_bound({group + 1, 0}));
+  checkTable(altgrad_table_values_set(values.get(), groups.data(), int64_t(groups.size()), numbers.data()));
 }
 
-void Values::setSource(size_t cell, Tensor value) {
-  if (!device && value.defined()) {
-    scalars[cell]->write(value.item<double>(), &host[cell]);
-    return;
-  }
-  toggled |= value.defined() != sources[cell].defined();
-  sourceCount += value.defined();
-  sourceCount -= sources[cell].defined();
-  sources[cell] = std::move(value);
-}
-
-void Values::hyper(int64_t group, size_t index, const Tensor &value) {
-  setSource(firstCell[size_t(group)] + index, value);
+void Values::take(int64_t group, size_t index, const Tensor &value) {
+  held[{group, int64_t(index)}] = value;
+  checkTable(altgrad_table_values_take(values.get(), group, int64_t(index), handleOf(value)));
 }
 
 void Values::place(size_t index, const Tensor &memory) {
-  Tensor &held = placed.at(index);
-  if (held.is_same(memory))
-    return;
-  const Scalar &single = *scalars[firstSingle + index];
-  TORCH_CHECK(memory.scalar_type() == single.scalarType() &&
-                  memory.numel() == single.numbers() &&
-                  memory.is_contiguous() && memory.device() == where.device(),
-              "altgrad: no place for ", program.singles[index].name);
-  held = memory;
-  bound.clear();
-  toggled = true;
+  checkTable(altgrad_table_values_place(values.get(), int64_t(index), handleOf(memory)));
+  held[{step, int64_t(index)}] = memory;
 }
 
-void Values::forget(int64_t group) {
-  if (sourceCount == 0)
-    return;
-  size_t first = firstCell[size_t(group)];
-  size_t count = program.sets[size_t(groups[size_t(group)])].hypers.size();
-  for (size_t cell = first; cell < first + count; ++cell)
-    setSource(cell, Tensor());
+void Values::send(altgrad_plan *plan) { checkTable(altgrad_table_values_send(values.get(), plan)); }
+
+void Values::addTo(Owned &owned) const {
+  owned.add(device);
+  for (auto &[place, tensor] : held)
+    owned.add(tensor);
 }
 
-// The cell of a single that is given to the step, or is a result of it.
-size_t Values::cellOf(int32_t role, bool result) const {
-  size_t cell = firstSingle;
-  for (; cell < scalars.size(); ++cell)
-    if (scalars[cell]->role == role &&
-        scalars[cell]->access != (result ? ALTGRAD_IN : ALTGRAD_OUT))
-      return cell;
-  return cell;
+int64_t Values::find(int32_t role, bool result) const {
+  for (size_t i = 0; i < program.singles.size(); ++i)
+    if (program.singles[i].role == role && program.singles[i].access != (result ? ALTGRAD_IN : ALTGRAD_OUT))
+      return int64_t(i);
+  return -1;
 }
 
 void Values::give(int32_t role, double value) {
-  size_t cell = cellOf(role, false);
-  if (cell == scalars.size())
+  int64_t index = find(role, false);
+  if (index < 0)
     return;
-  setSource(cell, Tensor());
-  scalars[cell]->write(value, &host[cell]);
+  held.erase({step, index});
+  checkTable(altgrad_table_values_give(values.get(), index, value));
 }
 
 void Values::give(int32_t role, const Tensor &value) {
-  if (size_t cell = cellOf(role, false); cell < scalars.size())
-    setSource(cell, value);
+  if (!device.defined())
+    return give(role, value.item<double>());
+  if (int64_t index = find(role, false); index >= 0)
+    take(step, size_t(index), value);
 }
 
 double Values::number(int32_t role) const {
-  size_t cell = cellOf(role, true);
-  return cell == scalars.size() ? 0 : scalars[cell]->read(&host[cell]);
+  int64_t index = find(role, true);
+  return index < 0 ? 0 : hyper(step, size_t(index));
 }
 
 Tensor Values::tensor(int32_t role) const {
-  size_t cell = cellOf(role, true);
-  return cell == scalars.size() || !device
-             ? Tensor()
-             : where.view(device, cell * cellBytes,
-                          scalars[cell]->scalarType());
+  int64_t index = find(role, true);
+  if (index < 0 || !device.defined())
+    return Tensor();
+  return wordIn(device, 8 * altgrad_table_values_cell(values.get(), step, index),
+                program.singles[size_t(index)].scalarType());
 }

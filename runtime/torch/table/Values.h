@@ -1,29 +1,28 @@
-// The numbers of a step: what the kernels read of groups and of the whole step,
-// and what the step says of itself.
+// The numbers of a step, which the library keeps: what the kernels read of
+// groups and of the whole step, and what the step says of itself.
 #ifndef ALTGRAD_TORCH_VALUES_H
 #define ALTGRAD_TORCH_VALUES_H
 
+#include "core/table.h"
 #include "table/Program.h"
 #include "tensors/Owned.h"
 
+#include <map>
+
 namespace altgrad::optim {
 
-// Each has a cell of 8 bytes on the host, whose values the runtime brings to
-// the device, and one on the device: for a number that lies in a tensor there,
-// which nobody reads back, and for results. On the host the two are one.
 class Values {
 public:
   // `groups` has the set of each group of the plan.
-  Values(const Program &program, std::vector<int32_t> groups,
-         const Where &where);
-  Values(const Values &) = delete;
+  Values(const Program &program, const std::vector<int32_t> &groups, const Where &where);
 
-  // The host's cells of a group's hyper-parameters, in the order of its set.
-  uint64_t *hypers(int64_t group) { return &host[firstCell[size_t(group)]]; }
-  // One that is in a tensor of the device; until `forget` the cell means
-  // nothing.
-  void hyper(int64_t group, size_t index, const at::Tensor &value);
-  void forget(int64_t group);
+  // Hyper-parameters of groups, each in the order of its set.
+  void set(const std::vector<int64_t> &groups, const std::vector<double> &numbers);
+  double hyper(int64_t group, size_t index) const {
+    return altgrad_table_values_get(values.get(), group, int64_t(index));
+  }
+  // One that lies in a tensor of the device, until it is set.
+  void take(int64_t group, size_t index, const at::Tensor &value);
   // Step-wide values, by role.
   void give(int32_t role, double value);
   void give(int32_t role, const at::Tensor &value);
@@ -45,28 +44,13 @@ public:
   at::Tensor tensor(int32_t role) const;
 
 private:
-  static constexpr size_t cellBytes = 8;
-  const Scalar &scalarOf(size_t cell) const;
-  size_t cellOf(int32_t role, bool result) const;
-  void *pointerTo(size_t cell) const;
-  void setSource(size_t cell, at::Tensor value);
-  void bind(altgrad_plan *plan);
-  void bindHypers(altgrad_plan *plan);
+  // One that is given to the step, or is a result of it; -1 without.
+  int64_t find(int32_t role, bool result) const;
 
   const Program &program;
-  std::vector<int32_t> groups;
-  Where where;
-  std::vector<size_t> firstCell;       // of each group
-  std::vector<const Scalar *> scalars; // of each cell
-  size_t firstSingle = 0;
-  std::vector<uint64_t> host;
-  std::vector<at::Tensor> sources; // of each cell; undefined: the number counts
-  size_t sourceCount = 0;
-  std::vector<at::Tensor> placed; // of each single; undefined: it has a cell
-  Where::Memory device;           // null on the host
-  // Which cells had a source when all were bound; empty: they never were.
-  std::vector<char> bound;
-  bool toggled = true; // a source came or went since
+  std::unique_ptr<altgrad_table_values, void (*)(altgrad_table_values *)> values{nullptr, altgrad_table_values_free};
+  at::Tensor device;                                      // cells of 8 bytes; undefined on the host
+  std::map<std::pair<int64_t, int64_t>, at::Tensor> held; // that are no cells
 };
 
 } // namespace altgrad::optim

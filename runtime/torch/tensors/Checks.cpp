@@ -15,20 +15,17 @@ using namespace altgrad::optim;
 using at::Tensor;
 
 std::string altgrad::optim::toString(const Place &place) {
-  return "parameter " + std::to_string(place.index) + " of group " +
-         std::to_string(place.group);
+  return "parameter " + std::to_string(place.index) + " of group " + std::to_string(place.group);
 }
 
 bool altgrad::optim::isStored(const Tensor &tensor) {
   return tensor.layout() == at::kStrided && Where::isKnown(tensor.device()) &&
-         !tensor.key_set().has(c10::DispatchKey::Python) &&
-         (tensor.has_storage() || tensor._is_zerotensor());
+         !tensor.key_set().has(c10::DispatchKey::Python) && (tensor.has_storage() || tensor._is_zerotensor());
 }
 
 // torch refuses the same, in its own words, when the tensor is written.
 static void checkWritable(const Tensor &tensor, const std::string &name) {
-  TORCH_CHECK(!tensor.is_inference() || c10::InferenceMode::is_enabled(),
-              "altgrad: ", name, " is an inference tensor");
+  TORCH_CHECK(!tensor.is_inference() || c10::InferenceMode::is_enabled(), "altgrad: ", name, " is an inference tensor");
 }
 
 bool altgrad::optim::isSupported(c10::ScalarType type) {
@@ -36,70 +33,55 @@ bool altgrad::optim::isSupported(c10::ScalarType type) {
 }
 
 void altgrad::optim::checkParameter(const Tensor &param, const Place &place) {
-  TORCH_CHECK_TYPE(isSupported(param.scalar_type()),
-                   "altgrad: ", toString(place), " is ", param.scalar_type(),
+  TORCH_CHECK_TYPE(isSupported(param.scalar_type()), "altgrad: ", toString(place), " is ", param.scalar_type(),
                    ", expected Float, BFloat16 or Half");
-  TORCH_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place),
-              " has layout ", param.layout(), ", expected Strided");
-  TORCH_CHECK(Where::isKnown(param.device()), "altgrad: ", toString(place),
-              " is on ", param.device(),
+  TORCH_CHECK(param.layout() == at::kStrided, "altgrad: ", toString(place), " has layout ", param.layout(),
+              ", expected Strided");
+  TORCH_CHECK(Where::isKnown(param.device()), "altgrad: ", toString(place), " is on ", param.device(),
               "; this optimizer runs on the CPU and on NVIDIA's GPUs");
   TORCH_CHECK(isStored(param), "altgrad: ", toString(place),
               " is a wrapper of other tensors, without memory of its own");
   checkWritable(param, toString(place));
-  TORCH_CHECK(param.is_non_overlapping_and_dense() && !param.is_neg() &&
-                  !param._is_zerotensor(),
-              "altgrad: ", toString(place), " is not dense: sizes ",
-              param.sizes(), ", strides ", param.strides());
+  TORCH_CHECK(param.is_non_overlapping_and_dense() && !param.is_neg() && !param._is_zerotensor(),
+              "altgrad: ", toString(place), " is not dense: sizes ", param.sizes(), ", strides ", param.strides());
 }
 
-void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad,
-                                   const Place &place) {
-  TORCH_CHECK(!grad.is_sparse() && grad.layout() == at::kStrided,
-              "altgrad does not support sparse gradients: that of ",
+void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad, const Place &place) {
+  TORCH_CHECK(!grad.is_sparse() && grad.layout() == at::kStrided, "altgrad does not support sparse gradients: that of ",
               toString(place), " has layout ", grad.layout());
-  TORCH_CHECK(grad.device() == param.device(), "altgrad: the gradient of ",
-              toString(place), " is on ", grad.device(), ", expected ",
-              param.device());
-  TORCH_CHECK_TYPE(grad.scalar_type() == param.scalar_type(),
-                   "altgrad: the gradient of ", toString(place), " is ",
+  TORCH_CHECK(grad.device() == param.device(), "altgrad: the gradient of ", toString(place), " is on ", grad.device(),
+              ", expected ", param.device());
+  TORCH_CHECK_TYPE(grad.scalar_type() == param.scalar_type(), "altgrad: the gradient of ", toString(place), " is ",
                    grad.scalar_type(), ", expected ", param.scalar_type());
-  TORCH_CHECK(grad.sizes() == param.sizes(), "altgrad: the gradient of ",
-              toString(place), " has sizes ", grad.sizes(), ", expected ",
-              param.sizes());
+  TORCH_CHECK(grad.sizes() == param.sizes(), "altgrad: the gradient of ", toString(place), " has sizes ", grad.sizes(),
+              ", expected ", param.sizes());
   TORCH_CHECK(isStored(grad), "altgrad: the gradient of ", toString(place),
               " is a wrapper of other tensors, without memory of its own");
 }
 
 // A loaded state may be narrower than the step stores it, never wider.
 static bool fits(c10::ScalarType from, c10::ScalarType to) {
-  return from == to || (isFloatingType(from) && to == at::kFloat &&
-                        c10::elementSize(from) < c10::elementSize(to));
+  return from == to || (isFloatingType(from) && to == at::kFloat && c10::elementSize(from) < c10::elementSize(to));
 }
 
-static void checkKept(const Tensor &state, const std::string &name,
-                      at::IntArrayRef sizes) {
-  TORCH_CHECK(state.sizes() == sizes, "altgrad: ", name, " has sizes ",
-              state.sizes(), ", expected ", sizes);
-  TORCH_CHECK(isStored(state), "altgrad: ", name,
-              " is no plain tensor of the CPU or a GPU: ", state.layout(),
-              " on ", state.device());
+static void checkKept(const Tensor &state, const std::string &name, at::IntArrayRef sizes) {
+  TORCH_CHECK(state.sizes() == sizes, "altgrad: ", name, " has sizes ", state.sizes(), ", expected ", sizes);
+  TORCH_CHECK(isStored(state), "altgrad: ", name, " is no plain tensor of the CPU or a GPU: ", state.layout(), " on ",
+              state.device());
   checkWritable(state, name);
 }
 
-void altgrad::optim::checkState(const Tensor &state, const std::string &key,
-                                c10::ScalarType type, const Tensor &param,
+void altgrad::optim::checkState(const Tensor &state, const std::string &key, c10::ScalarType type, const Tensor &param,
                                 const Place &place) {
   std::string name = "'" + key + "' of " + toString(place);
-  TORCH_CHECK_TYPE(fits(state.scalar_type(), type), "altgrad: ", name, " is ",
-                   state.scalar_type(), ", expected ", type);
+  TORCH_CHECK_TYPE(fits(state.scalar_type(), type), "altgrad: ", name, " is ", state.scalar_type(), ", expected ",
+                   type);
   checkKept(state, name, param.sizes());
-  TORCH_CHECK(state.device() == param.device(), "altgrad: ", name, " is on ",
-              state.device(), ", expected ", param.device());
+  TORCH_CHECK(state.device() == param.device(), "altgrad: ", name, " is on ", state.device(), ", expected ",
+              param.device());
 }
 
-void altgrad::optim::checkRows(const Tensor &param, const Set &set,
-                               const Place &place) {
+void altgrad::optim::checkRows(const Tensor &param, const Set &set, const Place &place) {
   int64_t block = 1;
   bool edges = false; // where squares may end
   for (const Stream &stream : set.kept) {
@@ -109,55 +91,41 @@ void altgrad::optim::checkRows(const Tensor &param, const Set &set,
   }
   if (block == 1 || param.dim() < 2 || param.numel() == 0)
     return;
-  TORCH_CHECK_VALUE(edges || param.size(-1) % block == 0, "altgrad: ",
-                    toString(place),
-                    " has rows of ", param.size(-1),
-                    " elements, and the blocks of its copy ", block,
-                    ": give it to an optimizer without that copy");
-  TORCH_CHECK_VALUE(
-      rowsOf(param) == 1 || param.size(-1) % set.rowMultiple == 0,
-      "altgrad: ", toString(place), " has rows of ", param.size(-1),
-      " elements, and its states have blocks of ", set.rowMultiple,
-      " beside a copy in blocks over rows: give it to an optimizer "
-      "without one of them");
-  TORCH_CHECK_VALUE(at::empty_like(param).is_contiguous(),
-                    "altgrad: ", toString(place), " has strides ",
+  TORCH_CHECK_VALUE(edges || param.size(-1) % block == 0, "altgrad: ", toString(place), " has rows of ", param.size(-1),
+                    " elements, and the blocks of its copy ", block, ": give it to an optimizer without that copy");
+  TORCH_CHECK_VALUE(rowsOf(param) == 1 || param.size(-1) % set.rowMultiple == 0, "altgrad: ", toString(place),
+                    " has rows of ", param.size(-1), " elements, and its states have blocks of ", set.rowMultiple,
+                    " beside a copy in blocks over rows: give it to an optimizer "
+                    "without one of them");
+  TORCH_CHECK_VALUE(at::empty_like(param).is_contiguous(), "altgrad: ", toString(place), " has strides ",
                     param.strides(),
                     ", and the blocks of its copy are of neighbours in memory, "
                     "which its last dimension has none of: make it contiguous");
 }
 
-void altgrad::optim::checkScales(const Tensor &scales, const std::string &key,
-                                 c10::ScalarType type, at::IntArrayRef sizes,
-                                 const Tensor &param, const Place &place) {
+void altgrad::optim::checkScales(const Tensor &scales, const std::string &key, c10::ScalarType type,
+                                 at::IntArrayRef sizes, const Tensor &param, const Place &place) {
   std::string name = "'" + key + "' of " + toString(place);
-  TORCH_CHECK_TYPE(scales.scalar_type() == type, "altgrad: ", name, " is ",
-                   scales.scalar_type(), ", expected ", type);
+  TORCH_CHECK_TYPE(scales.scalar_type() == type, "altgrad: ", name, " is ", scales.scalar_type(), ", expected ", type);
   checkKept(scales, name, sizes);
-  TORCH_CHECK(scales.is_contiguous() && !scales.is_neg() &&
-                  !scales._is_zerotensor() && scales.device() == param.device(),
-              "altgrad: ", name, " has strides ", scales.strides(), " on ",
-              scales.device(), ", expected contiguous memory on ",
-              param.device());
+  TORCH_CHECK(scales.is_contiguous() && !scales.is_neg() && !scales._is_zerotensor() &&
+                  scales.device() == param.device(),
+              "altgrad: ", name, " has strides ", scales.strides(), " on ", scales.device(),
+              ", expected contiguous memory on ", param.device());
 }
 
-void altgrad::optim::checkPacked(
-    const Tensor &codes, const std::string &key,
-    const std::pair<std::vector<int64_t>, std::vector<int64_t>> &layout,
-    const Tensor &param, const Place &place) {
+void altgrad::optim::checkPacked(const Tensor &codes, const std::string &key,
+                                 const std::pair<std::vector<int64_t>, std::vector<int64_t>> &layout,
+                                 const Tensor &param, const Place &place) {
   const auto &[sizes, strides] = layout;
   std::string name = "'" + key + "' of " + toString(place);
-  TORCH_CHECK_TYPE(codes.scalar_type() == at::kByte, "altgrad: ", name, " is ",
-                   codes.scalar_type(), ", expected Byte");
+  TORCH_CHECK_TYPE(codes.scalar_type() == at::kByte, "altgrad: ", name, " is ", codes.scalar_type(), ", expected Byte");
   checkKept(codes, name, sizes);
   bool fits = codes.device() == param.device() && !codes._is_zerotensor();
   for (size_t i = 0; i < sizes.size(); ++i)
-    fits &= sizes[i] == 1 || param.numel() == 0 ||
-            codes.stride(int64_t(i)) == strides[i];
-  TORCH_CHECK(
-      fits, "altgrad: ", name, " has strides ", codes.strides(), " on ",
-      codes.device(), ", expected ", strides, " on ", param.device(),
-      ": two codes share a byte in the order of the parameter's memory");
+    fits &= sizes[i] == 1 || param.numel() == 0 || codes.stride(int64_t(i)) == strides[i];
+  TORCH_CHECK(fits, "altgrad: ", name, " has strides ", codes.strides(), " on ", codes.device(), ", expected ", strides,
+              " on ", param.device(), ": two codes share a byte in the order of the parameter's memory");
 }
 
 int64_t altgrad::optim::unitsOf(const Tensor &param) {
@@ -169,41 +137,33 @@ std::pair<int64_t, int64_t> altgrad::optim::matrixOf(const Tensor &param) {
     return {0, 0};
   if (param.is_contiguous())
     return {param.size(-2), param.size(-1)};
-  std::vector<int64_t> strides =
-      at::infer_dense_strides(param.sizes(), param.strides());
+  std::vector<int64_t> strides = at::infer_dense_strides(param.sizes(), param.strides());
   std::vector<int64_t> order(strides.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t one, int64_t other) {
-    return strides[size_t(one)] > strides[size_t(other)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t one, int64_t other) { return strides[size_t(one)] > strides[size_t(other)]; });
   return {param.size(*(order.end() - 2)), param.size(order.back())};
 }
 
 int64_t altgrad::optim::rowsOf(const Tensor &param) {
-  return param.dim() > 1 && param.numel() > 0 ? param.numel() / param.size(-1)
-                                              : 1;
+  return param.dim() > 1 && param.numel() > 0 ? param.numel() / param.size(-1) : 1;
 }
 
-void altgrad::optim::checkUnits(const Tensor &param, const Set &set,
-                                const Place &place) {
-  int64_t count = unitsOf(param), numel = param.numel() / count,
-          block = set.unitMultiple;
+void altgrad::optim::checkUnits(const Tensor &param, const Set &set, const Place &place) {
+  int64_t count = unitsOf(param), numel = param.numel() / count, block = set.unitMultiple;
   if (count == 1)
     return;
   TORCH_CHECK(param.stride(0) == numel, "altgrad: ", toString(place),
               " is clipped by units, and those of dimension 0 do not lie apart "
               "in memory: sizes ",
-              param.sizes(), ", strides ", param.strides(),
-              ": clip it by \"agc\", or make it contiguous");
-  TORCH_CHECK(numel % block == 0, "altgrad: ", toString(place),
-              " is clipped by units of ", numel,
+              param.sizes(), ", strides ", param.strides(), ": clip it by \"agc\", or make it contiguous");
+  TORCH_CHECK(numel % block == 0, "altgrad: ", toString(place), " is clipped by units of ", numel,
               " elements, and its states have scales for blocks of ", block,
               ": clip it by \"agc\", or give it to an optimizer whose states "
               "have none");
 }
 
-void altgrad::optim::checkCount(const Tensor &count, const std::string &key,
-                                const Place &place) {
+void altgrad::optim::checkCount(const Tensor &count, const std::string &key, const Place &place) {
   const std::string name = "'" + key + "' of " + toString(place);
   checkKept(count, name, {});
   // A float beyond it becomes no int64, in which rules have the count.
@@ -211,8 +171,8 @@ void altgrad::optim::checkCount(const Tensor &count, const std::string &key,
   if (!Where::isKnown(count.device()) || !Where(count.device()).isHost())
     return;
   double steps = count.item<double>();
-  TORCH_CHECK_VALUE(steps >= 0 && steps < most, "altgrad: ", name, " is ",
-                    steps, "; a step count is a number from 0 to 2^63");
+  TORCH_CHECK_VALUE(steps >= 0 && steps < most, "altgrad: ", name, " is ", steps,
+                    "; a step count is a number from 0 to 2^63");
 }
 
 bool altgrad::optim::hasLayoutOf(const Tensor &param, const Tensor &other) {
@@ -237,9 +197,8 @@ size_t altgrad::optim::extentOf(const Tensor &tensor) {
 void altgrad::optim::checkExtent(const Tensor &tensor) {
   if (tensor.numel() == 0 || !tensor.has_storage())
     return;
-  size_t offset = size_t(tensor.storage_offset()) * tensor.element_size(),
-         end = offset + extentOf(tensor), held = tensor.storage().nbytes();
-  TORCH_CHECK(end <= held, "altgrad: a tensor of sizes ", tensor.sizes(),
-              " ends at byte ", end, " of a storage of ", held,
-              " bytes: resize the storage before the step");
+  size_t offset = size_t(tensor.storage_offset()) * tensor.element_size(), end = offset + extentOf(tensor),
+         held = tensor.storage().nbytes();
+  TORCH_CHECK(end <= held, "altgrad: a tensor of sizes ", tensor.sizes(), " ends at byte ", end, " of a storage of ",
+              held, " bytes: resize the storage before the step");
 }

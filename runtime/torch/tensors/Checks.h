@@ -21,20 +21,16 @@ std::string toString(const Place &place);
 // Whether a parameter may have this type.
 bool isSupported(c10::ScalarType type);
 void checkParameter(const at::Tensor &param, const Place &place);
-void checkGradient(const at::Tensor &param, const at::Tensor &grad,
-                   const Place &place);
+void checkGradient(const at::Tensor &param, const at::Tensor &grad, const Place &place);
 // `type` is how the step stores the state; it may be narrower.
-void checkState(const at::Tensor &state, const std::string &key,
-                c10::ScalarType type, const at::Tensor &param,
+void checkState(const at::Tensor &state, const std::string &key, c10::ScalarType type, const at::Tensor &param,
                 const Place &place);
-void checkScales(const at::Tensor &scales, const std::string &key,
-                 c10::ScalarType type, at::IntArrayRef sizes,
+void checkScales(const at::Tensor &scales, const std::string &key, c10::ScalarType type, at::IntArrayRef sizes,
                  const at::Tensor &param, const Place &place);
 // `layout` are sizes and strides of bytes that two codes share.
-void checkPacked(
-    const at::Tensor &codes, const std::string &key,
-    const std::pair<std::vector<int64_t>, std::vector<int64_t>> &layout,
-    const at::Tensor &param, const Place &place);
+void checkPacked(const at::Tensor &codes, const std::string &key,
+                 const std::pair<std::vector<int64_t>, std::vector<int64_t>> &layout, const at::Tensor &param,
+                 const Place &place);
 // Throws where a copy's blocks of neighbours in memory are none of the last
 // dimension.
 void checkRows(const at::Tensor &param, const Set &set, const Place &place);
@@ -53,8 +49,7 @@ int64_t rowsOf(const at::Tensor &param);
 // Throws unless each unit has memory of its own, and whole blocks of scales.
 void checkUnits(const at::Tensor &param, const Set &set, const Place &place);
 // A count of steps may lie on the CPU, from where it is taken to the parameter.
-void checkCount(const at::Tensor &count, const std::string &key,
-                const Place &place);
+void checkCount(const at::Tensor &count, const std::string &key, const Place &place);
 
 // Whether the tensor is plain memory of the CPU or of a GPU.
 bool isStored(const at::Tensor &tensor);

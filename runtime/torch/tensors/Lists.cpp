@@ -11,17 +11,14 @@ namespace {
 
 bool isPlain(const Tensor &tensor) {
   // functorch's wrappers have none.
-  return tensor.defined() && tensor.layout() == at::kStrided &&
-         !tensor.is_nested() && tensor.has_storage() && !tensor.is_neg() &&
-         !tensor._is_zerotensor() && !tensor.is_inference() &&
+  return tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_nested() && tensor.has_storage() &&
+         !tensor.is_neg() && !tensor._is_zerotensor() && !tensor.is_inference() &&
          (tensor.is_cpu() || tensor.is_cuda());
 }
 
 } // namespace
 
-std::optional<Listed>
-altgrad::optim::lookAt(const std::vector<const Tensor *> &tensors,
-                       bool written) {
+std::optional<Listed> altgrad::optim::lookAt(const std::vector<const Tensor *> &tensors, bool written) {
   if (tensors.empty() || !isPlain(*tensors[0]))
     return std::nullopt;
   tellObjects();
@@ -29,12 +26,9 @@ altgrad::optim::lookAt(const std::vector<const Tensor *> &tensors,
   std::vector<AtenTensorHandle> handles;
   for (const Tensor *tensor : tensors)
     handles.push_back(handleOf(*tensor));
-  Listed listed{std::vector<uint8_t>(count), std::vector<int64_t>(count),
-                std::vector<uint64_t>(count)};
+  Listed listed{std::vector<uint8_t>(count), std::vector<int64_t>(count), std::vector<uint64_t>(count)};
   int32_t taken = 0;
-  check(altgrad_table_tensors(handles.data(), int64_t(count), written,
-                              listed.kinds.data(), listed.numels.data(),
-                              listed.pointers.data(), &taken),
-        altgrad_table_error);
+  checkTable(altgrad_table_tensors(handles.data(), int64_t(count), written, listed.kinds.data(), listed.numels.data(),
+                                   listed.pointers.data(), &taken));
   return taken ? std::optional(std::move(listed)) : std::nullopt;
 }

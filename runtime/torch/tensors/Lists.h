@@ -22,8 +22,7 @@ struct Listed {
 
 // Nothing unless each is one run of elements, all are of one device, within
 // their storages and, if they are to be `written`, apart.
-std::optional<Listed> lookAt(const std::vector<const at::Tensor *> &tensors,
-                             bool written);
+std::optional<Listed> lookAt(const std::vector<const at::Tensor *> &tensors, bool written);
 
 } // namespace altgrad::optim
 

@@ -18,12 +18,9 @@ namespace {
 
 // Where this torch's objects have what is private in them.
 struct Peek : c10::TensorImpl {
-  static ptrdiff_t keysIn(const TensorImpl &tensor) {
-    return distance(tensor, &(tensor.*&Peek::key_set_));
-  }
+  static ptrdiff_t keysIn(const TensorImpl &tensor) { return distance(tensor, &(tensor.*&Peek::key_set_)); }
   static ptrdiff_t distance(const TensorImpl &tensor, const void *place) {
-    return static_cast<const char *>(place) -
-           reinterpret_cast<const char *>(&tensor);
+    return static_cast<const char *>(place) - reinterpret_cast<const char *>(&tensor);
   }
   static ptrdiff_t find(const TensorImpl &tensor, const void *pointer) {
     auto *words = reinterpret_cast<const void *const *>(&tensor);
@@ -44,8 +41,7 @@ void altgrad::optim::tellObjects() {
     const char *kept = reinterpret_cast<const char *>(impl.autograd_meta());
     altgrad_table_objects objects;
     objects.keys = Peek::keysIn(impl);
-    objects.negative =
-        c10::DispatchKeySet(c10::DispatchKey::Negative).raw_repr();
+    objects.negative = c10::DispatchKeySet(c10::DispatchKey::Negative).raw_repr();
     objects.counter = Peek::distance(impl, &impl.version_counter());
     objects.version = sizeof(c10::intrusive_ptr_target);
     objects.autograd = Peek::find(impl, kept);

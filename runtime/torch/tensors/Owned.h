@@ -11,23 +11,16 @@ namespace altgrad::optim {
 // Storages and not tensors: nobody's Python object or gradient stays alive.
 struct Owned {
   std::vector<c10::Storage> storages;
-  std::vector<Where::Memory> blocks;
 
   void add(const at::Tensor &tensor) {
     if (tensor.defined() && tensor.has_storage())
       storages.push_back(tensor.storage());
-  }
-  void add(const Where::Memory &block) {
-    if (block)
-      blocks.push_back(block);
   }
   // Keeps all of it from being used for something else before the current stream is
   // done with it.
   void record(const Where &where) const {
     for (const c10::Storage &storage : storages)
       where.record(storage.data_ptr());
-    for (const Where::Memory &block : blocks)
-      where.record(*block);
   }
 };
 
@@ -40,8 +33,7 @@ template <typename User> altgrad_status keepInGraphs(altgrad_plan *plan, User *u
     return owned.release();
   };
   return altgrad_set_owner(
-      plan, hold, [](void *owned) { delete static_cast<Owned *>(owned); },
-      user);
+      plan, hold, [](void *owned) { delete static_cast<Owned *>(owned); }, user);
 }
 
 } // namespace altgrad::optim

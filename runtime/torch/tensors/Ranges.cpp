@@ -9,8 +9,7 @@ using namespace altgrad::optim;
 using at::Tensor;
 
 std::string Ranges::Range::name() const {
-  return what.empty() ? toString(place)
-                      : "'" + what + "' of " + toString(place);
+  return what.empty() ? toString(place) : "'" + what + "' of " + toString(place);
 }
 
 void Ranges::add(const Tensor &tensor, const Place &place, std::string what) {
@@ -22,12 +21,10 @@ void Ranges::add(const Tensor &tensor, const Place &place, std::string what) {
 }
 
 void Ranges::close() {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Range &a, const Range &b) { return a.begin < b.begin; });
+  std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) { return a.begin < b.begin; });
   for (size_t i = 1; i < ranges.size(); ++i)
-    TORCH_CHECK(ranges[i - 1].end <= ranges[i].begin,
-                "altgrad: ", ranges[i].name(), " overlaps ",
-                ranges[i - 1].name(), " in memory");
+    TORCH_CHECK(ranges[i - 1].end <= ranges[i].begin, "altgrad: ", ranges[i].name(), " overlaps ", ranges[i - 1].name(),
+                " in memory");
   spans.clear();
   for (const Range &range : ranges)
     spans.push_back({range.begin, range.end});
@@ -46,8 +43,7 @@ size_t Ranges::firstBehind(uintptr_t begin) const {
 
 Ranges::Span Ranges::gapAt(uintptr_t begin) const {
   size_t next = firstBehind(begin);
-  return {next == 0 ? 0 : spans[next - 1].end,
-          next == spans.size() ? UINTPTR_MAX : spans[next].begin};
+  return {next == 0 ? 0 : spans[next - 1].end, next == spans.size() ? UINTPTR_MAX : spans[next].begin};
 }
 
 void Ranges::checkApart(const Tensor &grad, const Place &place) const {
@@ -55,8 +51,6 @@ void Ranges::checkApart(const Tensor &grad, const Place &place) const {
     return;
   auto begin = reinterpret_cast<uintptr_t>(grad.const_data_ptr());
   size_t found = firstBehind(begin);
-  TORCH_CHECK(found == ranges.size() ||
-                  begin + extentOf(grad) <= ranges[found].begin,
-              "altgrad: the gradient of ", toString(place), " overlaps ",
-              ranges[found].name(), " in memory");
+  TORCH_CHECK(found == ranges.size() || begin + extentOf(grad) <= ranges[found].begin, "altgrad: the gradient of ",
+              toString(place), " overlaps ", ranges[found].name(), " in memory");
 }

@@ -14,14 +14,12 @@ namespace altgrad::optim {
 
 // core::onThreads, which throws where torch's threads have failed.
 template <typename Body> void onThreads(int64_t count, const Body &body) {
-  TORCH_CHECK(core::onThreads(count, body) == 0,
-              "altgrad: torch's threads have failed");
+  TORCH_CHECK(core::onThreads(count, body) == 0, "altgrad: torch's threads have failed");
 }
 
 // The same as an altgrad_parallel_for, for kernels.
-inline int32_t runOnThreads(int64_t begin, int64_t end, int64_t grain,
-                         void (*body)(int64_t, int64_t, void *),
-                         void *context) {
+inline int32_t runOnThreads(int64_t begin, int64_t end, int64_t grain, void (*body)(int64_t, int64_t, void *),
+                            void *context) {
   return torch_parallel_for(begin, end, grain, body, context);
 }
 

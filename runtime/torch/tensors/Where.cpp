@@ -1,9 +1,10 @@
 // Asks c10 about devices.
 #include "tensors/Where.h"
 #include "tensors/Errors.h"
+#include "tensors/Lasting.h"
 
 #include <ATen/Context.h>
-#include <ATen/ops/from_blob.h>
+#include <ATen/EmptyTensor.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
@@ -26,8 +27,7 @@ static bool standsForCuda(at::Device device) {
 
 bool Where::isKnown(at::Device device) {
   // torch for ROCm calls its GPUs cuda, too.
-  return device.is_cpu() || standsForCuda(device) ||
-         (device.is_cuda() && !at::globalContext().hasROCM());
+  return device.is_cpu() || standsForCuda(device) || (device.is_cuda() && !at::globalContext().hasROCM());
 }
 
 Where::Where(at::Device device) : place(device), plan("cpu") {
@@ -44,13 +44,11 @@ struct TorchMemory {
   explicit TorchMemory(at::DeviceType type) : type(type) {}
 
   // A stream that is not torch's is its own number.
-  static void *allocate(int32_t device, uint64_t bytes, void *stream,
-                        void *context) noexcept {
+  static void *allocate(int32_t device, uint64_t bytes, void *stream, void *context) noexcept {
     auto &self = *static_cast<TorchMemory *>(context);
     at::Device place(self.type, at::DeviceIndex(device));
     try {
-      c10::StreamGuard guard(c10::Stream(c10::Stream::UNSAFE, place,
-                                         c10::StreamId(stream)));
+      c10::StreamGuard guard(c10::Stream(c10::Stream::UNSAFE, place, c10::StreamId(stream)));
       at::DataPtr memory = c10::GetAllocator(self.type)->allocate(bytes);
       void *address = memory.get();
       std::lock_guard<std::mutex> held(self.lock);
@@ -78,8 +76,7 @@ struct TorchMemory {
 // Never destroyed: the runtime keeps memory until the process ends.
 static void useTorchMemory(at::DeviceType type) {
   static auto *memory = new TorchMemory(type);
-  static const altgrad_status status = altgrad_set_cuda_memory(
-      TorchMemory::allocate, TorchMemory::release, memory);
+  static const altgrad_status status = altgrad_set_cuda_memory(TorchMemory::allocate, TorchMemory::release, memory);
   check(status);
 }
 
@@ -108,20 +105,17 @@ bool Where::isCapturing() const {
   return capturing != 0;
 }
 
-at::DataPtr Where::allocate(size_t size) const {
+at::Tensor Where::allocate(int64_t bytes) const {
   c10::OptionalDeviceGuard guard(place);
-  return c10::GetAllocator(place.type())->allocate(size);
+  Lasting lasting;
+  return at::Tensor(at::detail::empty_generic(
+      {bytes}, c10::GetAllocator(place.type()),
+      c10::DispatchKeySet(c10::computeDispatchKey(at::kByte, at::kStrided, place)), at::kByte, std::nullopt));
 }
 
-at::Tensor Where::view(Memory memory, size_t offset,
-                       at::ScalarType type) const {
-  auto *owner = new Memory(std::move(memory));
-  void *data = static_cast<char *>((*owner)->get()) + offset;
-  return at::for_blob(data, {})
-      .context(owner, [](void *owner) { delete static_cast<Memory *>(owner); })
-      .target_device(place)
-      .options(at::TensorOptions().device(place).dtype(type))
-      .make_tensor();
+at::Tensor altgrad::optim::wordIn(const at::Tensor &memory, int64_t begin, at::ScalarType type) {
+  const auto bytes = int64_t(c10::elementSize(type));
+  return memory.narrow(0, begin, bytes).view(type).select(0, 0);
 }
 
 void Where::record(const at::DataPtr &memory) const {

@@ -32,11 +32,9 @@ public:
   void *stream() const;
   // Whether what is done now is captured into a graph.
   bool isCapturing() const;
-  // Memory on the device for `size` bytes, and a 0-dim tensor that lies there;
-  // not by at::empty: a dispatch mode of the caller's would see it.
-  at::DataPtr allocate(size_t size) const;
-  using Memory = std::shared_ptr<at::DataPtr>;
-  at::Tensor view(Memory memory, size_t offset, at::ScalarType type) const;
+  // Bytes on the device; not by at::empty: a dispatch mode of the caller's would
+  // see it.
+  at::Tensor allocate(int64_t bytes) const;
   // Keeps memory from being used for something else before the current stream
   // is done with it.
   void record(const at::DataPtr &memory) const;
@@ -47,6 +45,9 @@ private:
   at::Device place;
   std::string plan; // as altgrad_plan_create calls it
 };
+
+// A 0-dim tensor of `memory`, which has bytes, from `begin` on.
+at::Tensor wordIn(const at::Tensor &memory, int64_t begin, at::ScalarType type);
 
 // A tensor that nobody has written yet, in huge pages where it lies on the CPU
 // and the system has them.

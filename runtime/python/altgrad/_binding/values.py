@@ -1,143 +1,91 @@
 """The numbers of a step: what kernels read of the groups and of the step, and what the step returns."""
 
 import ctypes
-import struct
+import weakref
+from array import array
 
 import torch
 
-from .._bundle import HISTORY, IN, OUT
+from .._bundle import IN, OUT
+from .._core import core, handle_of
 
-_CELL = 8
 # The types of altgrad.h: f64, i64, f32, i32, i1. Each value has a cell of 8 bytes.
-_PACKED = ("d", "q", "f4x", "i4x", "?7x")
 SCALAR_DTYPES = (torch.float64, torch.int64, torch.float32, torch.int32, torch.bool)
-_WHOLE = (1, 3, 4)
+_STEP = -1  # the library's index for the numbers of the whole step
 
 
 class Values:
-    """Cells of 8 bytes, as runtime/torch/table/Values.h describes them.
+    """The numbers of the groups of a plan and of its steps, which the library keeps.
 
         Values(bundle, groups, where)
 
-    `groups` has the set of each group of the plan, `where` is their Where. A number has a
-    cell on the host, which the runtime brings to the device; one that lies in a tensor of
-    the device has its cell there, and so have results.
+    `groups` has the set of each group of the plan, `where` is their Where. A number is on the host, from where the
+    runtime brings it to the device; one that lies in a tensor of the device has its cell there, and so have results.
     """
 
     def __init__(self, bundle, groups, where):
-        self._bundle, self._groups, self._where = bundle, groups, where
-        kinds = [[scalar.type for scalar in part.hypers] for part in bundle.sets]
-        packers = [struct.Struct("=" + "".join([_PACKED[kind] for kind in of])) for of in kinds]
-        whole = [[place for place, kind in enumerate(of) if kind in _WHOLE] for of in kinds]
-        self._writers, size = [], 0
-        for index in groups:
-            self._writers.append((size, packers[index], whole[index], len(kinds[index])))
-            size += packers[index].size
-        self._singles = [(scalar, struct.Struct("=" + _PACKED[scalar.type]), size + _CELL * place)
-                         for place, scalar in enumerate(bundle.singles)]
-        # One cell more, so that the address of a last group without values lies in the memory.
-        self._size = size + _CELL * len(bundle.singles) + _CELL
-        self._host = ctypes.create_string_buffer(self._size)
-        self._device = None if where.on_host else torch.empty(
-            self._size // _CELL, dtype=torch.float64, device=where.device)
-        self._sources, self._bound = {}, None  # the cells that had a source when all were bound
-        self._placed = {}  # offset of a cell that is not used -> the memory that is
+        self._singles, groups, handle = bundle.singles, array("i", groups), ctypes.c_void_p()
+        core().altgrad_table_values_create(bundle.handle, groups.buffer_info()[0], len(groups), ctypes.byref(handle))
+        weakref.finalize(self, core().altgrad_table_values_free, handle).atexit = False
+        self._handle, self._device = handle.value, None
+        if not where.on_host:
+            cells = self._cell(len(self._singles)) + 1
+            self._device = torch.empty(cells, dtype=torch.float64, device=where.device)
+            core().altgrad_table_values_use(handle, handle_of(self._device))
+        self._held = {}  # (group, place in it) -> the tensor in which the number lies
+        self._placed = set()
 
-    def set_hypers(self, numbers, cells):
-        """Writes hyper-parameters of the groups of the plan `cells`, each by its type."""
-        first = 0
-        for cell in cells:
-            offset, packer, whole, count = self._writers[cell]
-            own = numbers[first:first + count]
-            first += count
-            for place in whole:
-                own[place] = int(own[place])
-            packer.pack_into(self._host, offset, *own)
-            if self._sources:
-                for place in range(count):
-                    self._take(offset + _CELL * place, None)
+    def set_hypers(self, numbers, groups):
+        """Writes hyper-parameters of these groups of the plan, each by its type."""
+        numbers, groups = array("d", numbers), array("q", groups)
+        core().altgrad_table_values_set(self._handle, groups.buffer_info()[0], len(groups), numbers.buffer_info()[0])
+        if self._held:
+            self._held = {place: tensor for place, tensor in self._held.items() if place[0] not in groups}
 
     def set_tensors(self, entries):
-        """Takes (cell, place, tensor) of hyper-parameters that lie on the device."""
-        for cell, place, value in entries:
-            self._take(self._writers[cell][0] + _CELL * place, value)
+        """Takes (group, place, tensor) of hyper-parameters that lie on the device."""
+        for group, place, value in entries:
+            self._held[group, place] = value
+            core().altgrad_table_values_take(self._handle, group, place, handle_of(value))
 
     def place(self, entries):
         """Takes (index in `bundle.singles`, tensor) of step-wide values that lie, from now
         on, in memory of the plan's device, where the step reads and writes them."""
         for index, memory in entries:
-            scalar, _, offset = self._singles[index]
-            if self._placed.get(offset) is memory:
-                continue
-            count = HISTORY if scalar.role == "history" else 1
-            if memory.dtype != SCALAR_DTYPES[scalar.type] or memory.numel() != count:
-                raise ValueError(f"no place for {scalar.key}: {memory.dtype}")
-            self._placed[offset], self._bound = memory, None
+            core().altgrad_table_values_place(self._handle, index, handle_of(memory))
+            self._held[_STEP, index] = memory
+            self._placed.add(index)
 
     def give(self, given):
         """Sets the other values of the step by role: numbers, or tensors on the device."""
-        for scalar, packer, offset in self._singles:
-            if scalar.access != OUT and offset not in self._placed:
-                value = given[scalar.role]
-                if self._device is not None and isinstance(value, torch.Tensor):
-                    self._take(offset, value)
-                    continue
-                self._take(offset, None)
-                value = float(value)
-                packer.pack_into(self._host, offset, int(value) if scalar.type in _WHOLE else value)
-
-    def _take(self, offset, value):
-        if value is None:
-            self._sources.pop(offset, None)
-        else:
-            self._sources[offset] = value
+        for index, scalar in enumerate(self._singles):
+            if scalar.access == OUT or index in self._placed:
+                continue
+            value = given[scalar.role]
+            if self._device is not None and isinstance(value, torch.Tensor):
+                self.set_tensors([(_STEP, index, value)])
+            else:
+                self._held.pop((_STEP, index), None)
+                core().altgrad_table_values_give(self._handle, index, float(value))
 
     def send(self, plan):
         """Binds what is not bound to its cells yet, and queues copies of the tensors."""
-        if self._bound != self._sources.keys():
-            plan.mirror(ctypes.addressof(self._host), self._size)
-            for index, part in enumerate(self._bundle.sets):
-                for position, scalar in enumerate(part.hypers):
-                    plan.bind_scalar(scalar.name, [
-                        self._address(begin + _CELL * position * (index == owner))
-                        for (begin, *_), owner in zip(self._writers, self._groups)])
-            for scalar, _, offset in self._singles:
-                plan.bind_scalar(scalar.name, [self._address(offset, scalar.access != IN)])
-            self._bound = set(self._sources)
-        if self._sources:
-            places = list(self._sources)
-            torch._foreach_copy_([self._view(place) for place in places], [
-                value.view(()) if value.dim() else value for value in self._sources.values()],
-                non_blocking=True)
+        core().altgrad_table_values_send(self._handle, plan.handle)
 
-    def _address(self, offset, result=False):
-        if offset in self._placed:
-            return self._placed[offset].data_ptr()
-        if self._device is not None and (result or offset in self._sources):
-            return self._device.data_ptr() + offset
-        return ctypes.addressof(self._host) + offset
+    def _cell(self, index):
+        return core().altgrad_table_values_cell(self._handle, _STEP, index)
 
-    def _view(self, offset):
-        dtype = SCALAR_DTYPES[self._type_at(offset)]
-        return self._device.view(dtype)[offset // dtype.itemsize]
-
-    def _type_at(self, offset):
-        for scalar, _, place in self._singles:
-            if place == offset:
-                return scalar.type
-        for index, (begin, packer, *_) in zip(self._groups, self._writers):
-            if begin <= offset < begin + packer.size:
-                return self._bundle.sets[index].hypers[(offset - begin) // _CELL].type
-        raise IndexError(offset)
+    def _view(self, index):
+        dtype = SCALAR_DTYPES[self._singles[index].type]
+        return self._device.view(dtype)[self._cell(index) * 8 // dtype.itemsize]
 
     def memory(self):
         """The tensors on the device that the step reads and writes now."""
-        own = [] if self._device is None else [self._device]
-        return [*own, *self._placed.values(), *self._sources.values()]
+        return [*([] if self._device is None else [self._device]), *self._held.values()]
 
     def results(self):
         """{role: what the step says}: a number; a 0-dim tensor that the next step overwrites
         where it lies on another device."""
-        return {scalar.role: packer.unpack_from(self._host, offset)[0] if self._device is None
-                else self._view(offset) for scalar, packer, offset in self._singles
-                if scalar.access != IN and offset not in self._placed}
+        return {scalar.role: core().altgrad_table_values_get(self._handle, _STEP, index) if self._device is None
+                else self._view(index) for index, scalar in enumerate(self._singles)
+                if scalar.access != IN and index not in self._placed}

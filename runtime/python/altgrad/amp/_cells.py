@@ -7,18 +7,9 @@ from torch.autograd.graph import increment_version
 
 from .._binding.values import SCALAR_DTYPES
 from .._binding.where import Where
-from .._bundle import OUT, compile_sets
+from .._bundle import compile_sets
+from .._core import core
 from .._plan import Plan
-
-
-def _layout(singles):
-    """([number], how many the step makes anew) in the order of the memory, by what the step of
-    scalars alone says: those that it makes anew and `found`, what it makes of them and a 0, the rest."""
-    made = [single for single in singles if single.access == OUT]
-    from_ = [next(s for s in singles if s.key.endswith(new.key.removeprefix("next_"))) for new in made]
-    found, = [single for single in singles if single.key == "found"]
-    rest = [single for single in singles if single not in (*made, *from_, found)]
-    return [*from_, found, *made, None, *rest], len(made)
 
 
 class Cells:
@@ -32,18 +23,19 @@ class Cells:
         self.where, self._plan = Where(device), None
         self._settings = self._ahead_of = self._followed = None
         self._bundle = compile_sets([], [], scaler=variant, on_host=self.where.on_host)
-        order, made = _layout(self._bundle.singles)
-        self._now = made + 1
+        singles = self._bundle.singles
+        places, now = (ctypes.c_int64 * len(singles))(), ctypes.c_int64()
+        core().altgrad_table_scaler(self._bundle.handle, places, ctypes.byref(now))
+        self._now = now.value
         # Whoever makes a step under inference mode updates the scale outside of it.
         with torch.inference_mode(False):
-            self._memory = torch.zeros(len(order), dtype=torch.float64, device=device)
+            self._memory = torch.zeros(len(singles) + 1, dtype=torch.float64, device=device)
             self.at = {}
-            for place, single in enumerate(order):
-                if single:
-                    dtype = SCALAR_DTYPES[single.type]
-                    cell = self._memory.view(dtype)[place * 8 // dtype.itemsize]
-                    # A graph that has the scale is not disturbed by factors, which a step may write.
-                    self.at[single.key] = cell if place < 2 * self._now else cell.data
+            for place, single in zip(places, singles):
+                dtype = SCALAR_DTYPES[single.type]
+                cell = self._memory.view(dtype)[place * 8 // dtype.itemsize]
+                # A graph that has the scale is not disturbed by factors, which a step may write.
+                self.at[single.key] = cell if place < 2 * self._now else cell.data
             # x86 and GPUs store the low half of an int64 first, and no tracker needs another.
             self.torch_tracker = self.at["growth_tracker"].view(1).view(torch.int32)[0]
 
