@@ -99,7 +99,7 @@ def part(target, only, first, stride):
 
 def record(file, targets, only, build, jobs):
     usual = {**os.environ, "ALTGRAD_OPT": str(build / "bin/altgrad-opt"), "ALTGRAD_LIBRARY": str(
-        build / "lib/libaltgrad.so"), "PYTHONPATH": str(ROOT / "runtime/python")}
+        build / "lib/libaltgrad.so"), "PYTHONPATH": f"{ROOT}/runtime/python:{ROOT}/tests/standin"}
     driver = {"ALTGRAD_STANDS_FOR_CUDA": "cpu", "FAKE_CUDA_EAGER": "1", "FAKE_CUDA_HOST": "1",
               "LD_LIBRARY_PATH": str(build / "tests/cuda")}
 

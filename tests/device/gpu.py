@@ -185,7 +185,7 @@ class StandIn:
 
     def __init__(self, device):
         self.device = torch.device(device if ":" in device else device + ":0")
-        os.environ["ALTGRAD_STANDS_FOR_CUDA"] = STAND_IN
+        os.environ["ALTGRAD_STANDS_FOR_CUDA"] = STAND_IN  # for the tests of LibTorch
         where = ROOT / "tests" / "devices" / "conftest.py"
         if not hasattr(torch, STAND_IN):
             torch.utils.rename_privateuse1_backend(STAND_IN)  # backward asks for the streams of what has a name

@@ -89,6 +89,8 @@ def allocate(size, device, stream):
 if "ALTGRAD_TEST_DEVICE" not in os.environ:
     collect_ignore_glob = ["test_*.py"]
 else:
+    from altgrad._binding import where
+
     torch.ops.load_library(os.environ["ALTGRAD_TEST_DEVICE"])
     ctypes.CDLL(os.environ["ALTGRAD_TEST_DEVICE"], ctypes.RTLD_GLOBAL)  # its products are found by their names
     module = types.ModuleType(f"torch.{KIND}")
@@ -100,6 +102,7 @@ else:
     module.caching_allocator_alloc, module.caching_allocator_delete = allocate, _blocks.pop
     module.is_current_stream_capturing = lambda: is_capturing(current_stream(module.current_device()))
     torch._register_device_module(KIND, module)
+    where.stand_in = KIND
     os.register_at_fork(after_in_child=after_fork)
 
 

@@ -10,20 +10,12 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <cstdlib>
 #include <map>
 #include <mutex>
 
 using namespace altgrad::optim;
 
-// Which of torch's devices stands for CUDA ones in tests without a GPU.
-static bool standsForCuda(at::Device device) {
-  static const std::string given = [] {
-    const char *word = getenv("ALTGRAD_STANDS_FOR_CUDA");
-    return std::string(word ? word : "");
-  }();
-  return !given.empty() && given == c10::DeviceTypeName(device.type(), true);
-}
+static bool standsForCuda(at::Device device) { return Where::standIn == device.type(); }
 
 bool Where::isKnown(at::Device device) {
   // torch for ROCm calls its GPUs cuda, too.

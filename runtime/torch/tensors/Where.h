@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
+#include <optional>
 #include <string>
 
 namespace altgrad::optim {
@@ -14,15 +14,13 @@ namespace altgrad::optim {
 // One device. All that only torch knows of a CUDA device is asked here, through
 // c10's interface for devices: nothing is linked that a torch without CUDA
 // lacks.
-//
-// Tests without a GPU say which torch device stands for CUDA's, in
-// ALTGRAD_STANDS_FOR_CUDA: cpu, whose memory is then that of cuda:0, or
-// privateuseone, a device of tests/devices.
 class Where {
 public:
   // Throws for a device that no kernel is made for.
   explicit Where(at::Device device);
   static bool isKnown(at::Device device);
+  // Of torch's devices, another that is taken for CUDA's; tests without a GPU set it.
+  static inline std::optional<at::DeviceType> standIn;
 
   // Whether kernels run in the calling thread and read its memory.
   bool isHost() const { return plan == "cpu"; }

@@ -40,7 +40,7 @@ def test_ctrl_c_ends_the_compiler(handler, printed, tmp_path):
     rule.write_text((altgrad._library.find_templates() / "sgd.mlir").read_text().replace("@sgd", "@own"))
     temporary = tmp_path / "tmp"
     temporary.mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(Path(altgrad.__file__).parents[1]), "ALTGRAD_OPT": str(compiler),
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "ALTGRAD_OPT": str(compiler),
                    "TMPDIR": str(temporary), "ALTGRAD_CACHE_DIR": str(tmp_path / "cache")}
     process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(handler=handler), str(rule)], env=environment,
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
