@@ -11,27 +11,13 @@
 using namespace mlir;
 using namespace altgrad;
 
-// Stock rules lie beside the program, in a checkout and in an installation.
-static SmallVector<std::string> stockFolders() {
+static std::vector<std::string> allFolders(StringRef path) {
   static int anchor;
   std::string self = llvm::sys::fs::getMainExecutable(nullptr, &anchor);
-  SmallVector<std::string> folders;
-  for (const char *relative :
-       {"../templates", "../../templates", "../share/altgrad/templates"}) {
-    llvm::SmallString<128> folder(llvm::sys::path::parent_path(self));
-    llvm::sys::path::append(folder, relative);
-    if (!self.empty() && llvm::sys::fs::is_directory(folder))
-      folders.push_back(folder.str().str());
-  }
-  return folders;
-}
-
-static SmallVector<std::string> allFolders(StringRef path) {
-  SmallVector<std::string> folders = stockFolders();
-  SmallVector<StringRef> more;
-  path.split(more, ':', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-  for (StringRef folder : more)
-    folders.push_back(folder.str());
+  std::vector<std::string> folders;
+  if (!self.empty())
+    folders = stockFolders(llvm::sys::path::parent_path(self).str());
+  addRulePath(folders, path);
   return folders;
 }
 
@@ -44,10 +30,6 @@ static OwningOpRef<ModuleOp> readModule(StringRef file, Location loc) {
     loc = FileLineColLoc::get(loc.getContext(), file, spec.line, spec.column);
   emitError(loc) << spec.why;
   return {};
-}
-
-bool altgrad::isRuleFile(StringRef spelled) {
-  return spelled.contains('/') || spelled.ends_with(".mlir");
 }
 
 OwningOpRef<RuleOp> altgrad::onlyRule(ModuleOp module, StringRef file,
@@ -77,12 +59,11 @@ OwningOpRef<RuleOp> altgrad::readRuleFile(StringRef file, Location loc) {
 
 OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path,
                                       Location loc) {
-  SmallVector<std::string> folders;
+  std::vector<std::string> folders;
   if (!name.empty() && !name.contains('/')) // no way out of the folders
     folders = allFolders(path);
-  for (StringRef folder : folders) {
-    SmallString<128> file(folder);
-    llvm::sys::path::append(file, name + ".mlir");
+  for (const std::string &folder : folders) {
+    const std::string file = ruleFile(folder, name);
     if (!llvm::sys::fs::exists(file))
       continue;
     OwningOpRef<ModuleOp> module = readModule(file, loc);
@@ -112,11 +93,11 @@ OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path,
 
 std::vector<std::string> altgrad::listRules(StringRef path) {
   std::vector<std::string> names;
-  for (StringRef folder : allFolders(path)) {
+  for (const std::string &folder : allFolders(path)) {
     std::error_code error;
     for (llvm::sys::fs::directory_iterator it(folder, error), end;
          it != end && !error; it.increment(error))
-      if (llvm::sys::path::extension(it->path()) == ".mlir" &&
+      if (llvm::sys::path::extension(it->path()) == ruleEnding &&
           llvm::sys::fs::is_regular_file(it->path()))
         names.push_back(llvm::sys::path::stem(it->path()).str());
   }

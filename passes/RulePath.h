@@ -2,6 +2,7 @@
 #ifndef ALTGRAD_PASSES_RULEPATH_H
 #define ALTGRAD_PASSES_RULEPATH_H
 
+#include "altgrad/rule_files.h"
 #include "dialect/Dialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -14,9 +15,6 @@ namespace altgrad {
 /// none, or if the file is refused or holds no rule of that name.
 mlir::OwningOpRef<RuleOp> findRule(llvm::StringRef name, llvm::StringRef path,
                                    mlir::Location loc);
-
-/// Whether a rule is spelled as a file: with a separator or ending in `.mlir`.
-bool isRuleFile(llvm::StringRef spelled);
 
 /// The one rule of a file, wherever that lies; or null after an error.
 mlir::OwningOpRef<RuleOp> readRuleFile(llvm::StringRef file,

@@ -79,7 +79,7 @@ std::string makeKey(const Compiler &compiler,
       addPart(key, "option", option);
   addPart(
       key, "rules",
-      ruleIdentity(stockFolders(folderOf(compiler.path)), options, spec));
+      ruleIdentity(altgrad::stockFolders(folderOf(compiler.path)), options, spec));
   addPart(key, spec ? "spec" : "no spec", std::string(spec ? spec : "", size));
   return key;
 }

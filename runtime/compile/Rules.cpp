@@ -1,6 +1,4 @@
-// Finds the rules of a request as the compiler does: a stock name is a file of the
-// installation, a spelling with a separator or ".mlir" at its end is a path, and
-// the rule path has the rest.
+// Finds the rules of a request where the compiler does.
 #include "compile/Rules.h"
 #include "altgrad/format.h"
 #include "files/File.h"
@@ -20,7 +18,6 @@ using namespace altgrad::runtime;
 namespace {
 
 constexpr size_t mostRuleBytes = size_t(1) << 20;
-constexpr char ending[] = ".mlir";
 // How the compiler stores what no word speaks of.
 constexpr std::pair<const char *, const char *> usually[] = {
     {"param", "f32"}, {"grad", "f32"}, {"states", "f32"}, {"step", "i64"}};
@@ -119,10 +116,6 @@ Strings spellings(std::string line) {
   return all;
 }
 
-bool isPath(const std::string &spelled) {
-  return spelled.find('/') != std::string::npos || endsIn(spelled, ending);
-}
-
 // The digest of a file; "" where there is none that could be a rule.
 std::string digestOf(const std::string &path) {
   std::vector<char> bytes;
@@ -139,21 +132,9 @@ Strings listed(const std::string &folder) {
                                                closedir);
   Strings names;
   while (dirent *item = listing ? readdir(listing.get()) : nullptr)
-    if (std::string name = item->d_name; endsIn(name, ending))
-      names.push_back(name.substr(0, name.size() - strlen(ending)));
+    if (std::string name = item->d_name; endsIn(name, altgrad::ruleEnding))
+      names.push_back(name.substr(0, name.size() - strlen(altgrad::ruleEnding)));
   return names;
-}
-
-// The folders of --rule-path, behind `folders`.
-Strings withRulePath(Strings folders, const Strings &options) {
-  for (std::string line : options)
-    if (takeFront(line, "--rule-path="))
-      for (size_t start = 0; start < line.size();) {
-        size_t end = std::min(line.find(':', start), line.size());
-        folders.push_back(line.substr(start, end - start));
-        start = end + 1;
-      }
-  return folders;
 }
 
 } // namespace
@@ -161,11 +142,6 @@ Strings withRulePath(Strings folders, const Strings &options) {
 std::string altgrad::runtime::folderOf(const std::string &path) {
   size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-Strings altgrad::runtime::stockFolders(const std::string &folder) {
-  return {folder + "/../templates", folder + "/../../templates",
-          folder + "/../share/altgrad/templates"};
 }
 
 Strings altgrad::runtime::canonical(const Strings &options) {
@@ -200,7 +176,7 @@ bool altgrad::runtime::plainRules(const Strings &options, Strings &names) {
 std::string altgrad::runtime::stockDigest(const Strings &folders,
                                           const std::string &name) {
   for (const std::string &folder : folders) {
-    std::string digest = digestOf(folder + "/" + name + ending);
+    std::string digest = digestOf(ruleFile(folder, name));
     if (!digest.empty())
       return digest;
   }
@@ -210,7 +186,10 @@ std::string altgrad::runtime::stockDigest(const Strings &folders,
 std::string altgrad::runtime::ruleIdentity(const Strings &stock,
                                            const Strings &options,
                                            bool hasText) {
-  Strings folders = withRulePath(stock, options);
+  Strings folders = stock;
+  for (std::string line : options)
+    if (takeFront(line, "--rule-path="))
+      addRulePath(folders, line);
   std::set<std::string> names; // in an order that no folder has
   if (hasText)
     for (const std::string &folder : folders)
@@ -221,7 +200,7 @@ std::string altgrad::runtime::ruleIdentity(const Strings &stock,
       names.insert(spelled);
   std::string identity;
   for (const std::string &name : names) {
-    std::string digest = isPath(name) ? digestOf(name) : stockDigest(folders, name);
+    std::string digest = isRuleFile(name) ? digestOf(name) : stockDigest(folders, name);
     if (!digest.empty())
       identity += name + " " + digest + "\n";
   }

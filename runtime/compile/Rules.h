@@ -2,6 +2,8 @@
 #ifndef ALTGRAD_RUNTIME_RULES_H
 #define ALTGRAD_RUNTIME_RULES_H
 
+#include "altgrad/rule_files.h"
+
 #include <string>
 #include <vector>
 
@@ -10,9 +12,6 @@ namespace altgrad::runtime {
 using Strings = std::vector<std::string>;
 
 std::string folderOf(const std::string &path);
-
-// Where the stock rules of an installation lie, seen from its bin or lib.
-Strings stockFolders(const std::string &folder);
 
 // The one form of all requests that differ in the order of words, of flags or of a
 // rule's options, in short names, or in words that say what holds anyway. Sets keep their

@@ -15,7 +15,7 @@ protected:
     for (const char *name : {"/templates", "/bin", "/mine", "/working",
                              "/working/templates"})
       mkdir((folder + name).c_str(), 0755);
-    stock = stockFolders(folder + "/bin");
+    stock = altgrad::stockFolders(folder + "/bin");
     char here[4096];
     home = getcwd(here, sizeof here);
     ASSERT_EQ(chdir((folder + "/working").c_str()), 0);

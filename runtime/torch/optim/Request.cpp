@@ -1,5 +1,6 @@
 // Puts a request into altgrad-opt's words.
 #include "optim/Request.h"
+#include "altgrad/rule_files.h"
 
 #include <c10/util/Exception.h>
 
@@ -23,13 +24,6 @@ std::string altgrad::optim::inFull(const std::string &word) {
 
 namespace {
 
-bool isPath(const std::string &rule) {
-  constexpr char ending[] = ".mlir";
-  constexpr size_t length = sizeof ending - 1;
-  return rule.find('/') != std::string::npos ||
-         (rule.size() >= length && rule.compare(rule.size() - length, length, ending) == 0);
-}
-
 std::string readText(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -51,7 +45,7 @@ Compiler::Compiler(RuleSpec given) : spec(std::move(given)) {
   checkLine("name of the rule", spec.rule());
   checkLine("storage", spec.storage());
   checkLine("rule path", spec.rule_path());
-  if (spec.text().empty() && isPath(spec.rule())) {
+  if (spec.text().empty() && isRuleFile(spec.rule())) {
     spec.text(readText(spec.rule()));
     spec.rule("");
   }
