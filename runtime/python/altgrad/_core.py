@@ -118,6 +118,11 @@ def knows():
     return core().told
 
 
+def torch_parallel_for():
+    """The address of torch's own pool of threads, an altgrad_parallel_for, as the library calls it."""
+    return ctypes.cast(core().torch_parallel_for, c_void_p).value
+
+
 def _check(status, function, arguments):
     if status:
         name = Error.NAMES[status] if 0 <= status < len(Error.NAMES) else str(status)

@@ -5,7 +5,7 @@ import torch
 import twins
 
 import altgrad
-from altgrad._binding import table, torch_pool
+from altgrad._binding import table
 
 SHAPES = [(300, 257), (4096,), (5,), (8193,)]
 
@@ -34,4 +34,4 @@ def test_own_threads_do_not_change_the_bytes(monkeypatch):
 
 
 def test_torch_pool_is_found():
-    assert torch_pool.torch_parallel_for()
+    assert table.torch_parallel_for()

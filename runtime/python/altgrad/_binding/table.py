@@ -9,7 +9,7 @@ from operator import attrgetter, is_
 import torch
 from torch.autograd.graph import increment_version
 
-from .._core import TYPES, core, handle_of, knows
+from .._core import TYPES, core, handle_of, knows, torch_parallel_for
 from .._library import library
 from .._plan import Plan
 from .entries import Entries
@@ -17,7 +17,6 @@ from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_o
 from .parts import Parts
 from .shards import local_grad
 from .sums import Sums
-from .torch_pool import torch_parallel_for
 from .values import Values
 from .where import Where, storages
 from .workspace import Workspace

@@ -8,12 +8,11 @@ from collections import OrderedDict
 import torch
 
 from .._binding.layout import FORMATS, PARAM_DTYPES
-from .._binding.torch_pool import torch_parallel_for
 from .._binding.values import Values
 from .._binding.where import Where, storages
 from .._binding.workspace import Workspace
 from .._bundle import compile_gradients
-from .._core import TYPES, core
+from .._core import TYPES, core, torch_parallel_for
 from .._plan import Plan
 
 _WORDS = [FORMATS[dtype] for dtype in PARAM_DTYPES]
