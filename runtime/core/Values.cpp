@@ -102,6 +102,9 @@ struct altgrad_table_values {
         set(cell, *numbers++);
   }
   void take(size_t at, Handle tensor) {
+    if (tensor && numelOf(tensor) != 1)
+      throw Refusal(ALTGRAD_INVALID, "'" + cells[at].number->name + "' is a tensor of " +
+                                         std::to_string(numelOf(tensor)) + " elements, expected 1");
     sources += (tensor != nullptr) - (cells[at].tensor != nullptr);
     cells[at].tensor = hold(tensor);
     toggled = true;
