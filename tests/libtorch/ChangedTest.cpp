@@ -113,9 +113,20 @@ TEST(Changed, ParameterTransposedAtItsAddress) {
 
 TEST(Changed, ParameterThatIsNotDenseAnyMore) {
   Twins twins({4, 4});
-  twins.a[1].set_data(twins.a[1].detach().as_strided({4, 4}, {8, 2}));
+  for (std::vector<Tensor> *params : {&twins.a, &twins.b})
+    (*params)[1].set_data((*params)[1].detach().as_strided({4, 4}, {8, 2}));
+  Tensor gaps = twins.rooms[0][1].slice(0, 1, 64, 2), before = gaps.clone();
+  twins.step();
+  twins.step();
+  twins.expectEqual();
+  EXPECT_TRUE(at::equal(gaps, before));
+}
+
+TEST(Changed, ParameterWhoseElementsMeet) {
+  Twins twins({4, 4});
+  twins.a[1].set_data(twins.a[1].detach().as_strided({4, 4}, {1, 1}));
   twins.giveGradients();
-  expectRefusal(twins, "parameter 1 of group 0 is not dense");
+  expectRefusal(twins, "parameter 1 of group 0 has several elements at one address");
 }
 
 TEST(Changed, ParameterOfAnotherTypeAtItsAddress) {

@@ -55,6 +55,51 @@ TEST(Edges, CountsThatCountNothingAreRefused) {
   }
 }
 
+// The other elements of the matrix are nobody's.
+TEST(Edges, ParametersWithGapsStepAsDenseOnes) {
+  for (const char *storage : {"", "master=f32", "m=bnb8:256"}) {
+    Tensor whole = at::randn({40, 60}, at::kBFloat16), before = whole.clone();
+    Tensor gaps = whole.slice(1, 0, 60, 2).requires_grad_();
+    Tensor dense = gaps.detach().contiguous().requires_grad_();
+    RuleSpec spec = RuleSpec().storage(storage).max_grad_norm(1.0);
+    AdamW one({gaps}, AdamWOptions(0.1), spec), other({dense}, AdamWOptions(0.1), spec);
+    for (int step = 0; step < 4; ++step) {
+      dense.mutable_grad() = at::randn({40, 30}, at::kBFloat16);
+      gaps.mutable_grad() = step == 2 ? dense.grad().t().contiguous().t() : dense.grad().clone();
+      one.step();
+      other.step();
+      EXPECT_TRUE(sameBits(gaps.detach().contiguous(), dense)) << storage << " step " << step;
+      at::NoGradGuard none;
+      gaps.mul_(1.5), dense.mul_(1.5);
+    }
+    EXPECT_TRUE(at::equal(whole.slice(1, 1, 60, 2), before.slice(1, 1, 60, 2)));
+  }
+}
+
+TEST(Edges, StatisticsSayWhatAStepDid) {
+  std::vector<Tensor> params{leaf({5}), leaf({2}), leaf({30, 3})};
+  AdamW optimizer(params, AdamWOptions(0.1), RuleSpec().max_grad_norm(0.5).statistics(true));
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Tensor> before;
+    for (size_t i = 0; i < params.size(); ++i) {
+      before.push_back(params[i].detach().clone());
+      params[i].mutable_grad() = i == 1 ? Tensor() : at::randn(params[i].sizes());
+    }
+    optimizer.step();
+    auto said = optimizer.statistics();
+    for (size_t i : {0, 2}) {
+      EXPECT_NEAR(said["grad_norm"][i].item<double>(), params[i].grad().norm().item<double>(), 1e-4);
+      EXPECT_NEAR(said["param_norm"][i].item<double>(), before[i].norm().item<double>(), 1e-4);
+      EXPECT_NEAR(said["update_norm"][i].item<double>(), (params[i] - before[i]).norm().item<double>(), 1e-4);
+      EXPECT_EQ(said["nonfinite"][i].item<double>(), 0);
+    }
+    EXPECT_TRUE(std::isnan(said["grad_norm"][1].item<double>()));
+    EXPECT_EQ(said["steps"].item<int64_t>(), step + 1);
+    EXPECT_EQ(said["clipped_steps"].item<int64_t>(), step + 1);
+  }
+  EXPECT_NE(wordsOf([&] { AdamW(params).statistics(); }).find("made without RuleSpec::statistics"), std::string::npos);
+}
+
 TEST(Edges, AStateThatIsPartlyThereIsRefused) {
   for (const char *key : {"exp_avg", "exp_avg_sq", "step"}) {
     Tensor param = leaf({5});

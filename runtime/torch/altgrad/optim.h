@@ -5,8 +5,8 @@
 //   altgrad::optim::RuleOptimizer lion(model->parameters(), "lion",
 //                                      RuleOptions(1e-4).hyper("decay", 0.1));
 //
-// Parameters are dense tensors of any shape in f32, bf16 or f16, on the CPU or on NVIDIA
-// GPUs. A gradient has its parameter's shape, dtype and device, and is dense or
+// Parameters are tensors of any shape and strides in f32, bf16 or f16, on the CPU or on NVIDIA
+// GPUs; no two of their elements share memory. A gradient has its parameter's shape, dtype and device, and is dense or
 // strided, not sparse. Everything is checked before anything is changed. Errors are
 // c10::Error.
 #ifndef ALTGRAD_OPTIM_H
@@ -116,6 +116,11 @@ public:
   // How many steps a GradScaler of altgrad::amp has skipped: a 0-dim i64 tensor on the
   // parameters' device.
   at::Tensor skipped_steps() const;
+  // What the last step says of each parameter, by name: an f32 element for each, in the order of the groups, and NaN
+  // for one that has not been stepped ("grad_norm", "param_norm", "update_norm", "nonfinite", and "lost" where elements
+  // can stand still); and the 0-dim i64 counts "steps" and "clipped_steps", which begin with the optimizer. All on the
+  // first device; nobody waits for it. Throws without RuleSpec::statistics.
+  std::map<std::string, at::Tensor> statistics() const;
   // Changes the bound. Throws for an optimizer that was made without max_grad_norm.
   void set_max_grad_norm(double norm);
 

@@ -46,6 +46,8 @@ struct RuleSpec {
   // version counter. Collectives and writes through pointers do not show there, so they
   // must not change a part of a gradient.
   TORCH_ARG(bool, norm_in_backward) = false;
+  // Steps compute norms and counts of each parameter, which RuleOptimizer::statistics() gives.
+  TORCH_ARG(bool, statistics) = false;
   // "torch": gradients, norm and coefficient are rounded to the gradients' dtype after
   // unscaling and after the clip, as torch's own functions do. Empty: each gradient is
   // multiplied once, in f32.

@@ -2,6 +2,9 @@
 // changed.
 #include "optim/Binding.h"
 #include "table/Together.h"
+#include "tensors/Lasting.h"
+
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 
@@ -51,6 +54,14 @@ bool Binding::take(const Groups &groups, States &states) {
   return true;
 }
 
+// A parameter, or a copy of one whose elements do not fill one stretch of memory.
+static Tensor denseOf(const Tensor &param) {
+  if (param.is_non_overlapping_and_dense() && !param.is_neg())
+    return param;
+  Lasting lasting;
+  return at::empty_like(param).copy_(param);
+}
+
 // Every parameter that has a gradient, device by device, GPUs first: they work
 // while the CPU does. `idle` gets the others.
 std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &known) {
@@ -75,7 +86,7 @@ std::vector<Binding::Drafts> Binding::draft(const Groups &groups, const Known &k
         checkGradient(param, param.grad(), {g, i});
         stepped.insert(device);
       }
-      devices[device].push_back({param, {g, i}, lineOf(g, param), tag});
+      devices[device].push_back({param, denseOf(param), {g, i}, lineOf(g, param), tag});
     }
   std::vector<Drafts> drafts;
   for (auto &[device, of] : devices)
@@ -167,8 +178,7 @@ void Binding::bind(const Groups &groups, States &states) {
     TORCH_INTERNAL_ASSERT(part.table->look() == Change::None);
   }
   parts = std::move(made);
-  placeDraws();
-  placeHistory();
+  placeOwn();
   if (spec.norm_in_backward())
     hooks.attach(tables());
   remember(groups, states);

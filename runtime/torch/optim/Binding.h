@@ -81,7 +81,8 @@ public:
   // Where a storage word says stochastic; undefined elsewhere. The count is the
   // memory of the first part, which its steps raise.
   at::Tensor seed, draws;
-  at::Tensor history; // of norms, which the steps raise where it lies
+  at::Tensor history;                       // of norms, which the steps raise where it lies
+  std::map<std::string, at::Tensor> counts; // of steps, as statistics
 
   // A group of a plan: the tensors of a param_group that are in one set.
   struct Cell {
@@ -108,11 +109,13 @@ public:
 private:
   std::vector<TensorTable *> tables() const;
   void bringSkips();
-  void placeDraws();
-  void placeHistory();
+  // Where the optimizer keeps what a single is; null for what it does not.
+  at::Tensor *ownOf(const Scalar &single);
+  at::Tensor beginOf(const Scalar &single) const;
+  void placeOwn();
   // A parameter of a set, before anything is made for it.
   struct Draft {
-    at::Tensor param;
+    at::Tensor param, dense; // which are one where the parameter has no gaps
     Place place;
     std::string line; // of its set
     int64_t tag;      // which of all parameters it is

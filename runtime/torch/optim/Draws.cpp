@@ -1,8 +1,9 @@
-// The seed of an optimizer whose stores round stochastically, and how often it
-// has drawn.
+// What an optimizer's steps count and note where it lies; the seed of those that round stochastically, and how often
+// they have drawn.
 #include "optim/Binding.h"
 #include "tensors/Lasting.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
@@ -13,30 +14,51 @@
 using namespace altgrad::optim;
 using at::Tensor;
 
-// The steps of the parts raise the count where it lies: the first one's is the
-// optimizer's own. All parts step together.
-void Binding::placeDraws() {
-  for (size_t p = 0; p < parts.size(); ++p) {
-    const std::vector<Scalar> &singles = parts[p].program->singles;
-    for (size_t i = 0; i < singles.size(); ++i) {
-      if (singles[i].role != ALTGRAD_ROLE_RANDOM)
+Tensor *Binding::ownOf(const Scalar &single) {
+  switch (single.role) {
+  case ALTGRAD_ROLE_RANDOM:
+    return single.key == "seed" ? &seed : &draws;
+  case ALTGRAD_ROLE_HISTORY:
+    return &history;
+  case ALTGRAD_ROLE_STATISTIC:
+    return &counts[single.key];
+  default:
+    return nullptr;
+  }
+}
+
+Tensor Binding::beginOf(const Scalar &single) const {
+  Lasting lasting;
+  if (single.role == ALTGRAD_ROLE_HISTORY) {
+    Tensor none = at::full({single.numbers()}, std::numeric_limits<float>::quiet_NaN(), at::kFloat);
+    none[0] = 0;
+    return none;
+  }
+  if (single.key != "seed")
+    return at::zeros({}, at::kLong);
+  return spec.seed() ? at::scalar_tensor(*spec.seed(), at::kLong)
+                     : at::randint(std::numeric_limits<int64_t>::max(), {}, at::kLong);
+}
+
+// The steps of the parts raise counts and note norms where these lie: the first one's are the optimizer's own. All
+// parts step together and find the same.
+void Binding::placeOwn() {
+  for (size_t p = 0; p < parts.size(); ++p)
+    for (size_t i = 0; i < parts[p].program->singles.size(); ++i) {
+      const Scalar &single = parts[p].program->singles[i];
+      Tensor *own = ownOf(single);
+      if (!own)
         continue;
-      if (!seed.defined()) {
-        Lasting lasting;
-        seed = spec.seed() ? at::scalar_tensor(*spec.seed(), at::kLong)
-                           : at::randint(std::numeric_limits<int64_t>::max(), {}, at::kLong);
-        draws = at::zeros({}, at::kLong);
-      }
-      at::Device device = parts[p].where.device();
-      bool isSeed = singles[i].key == "seed";
-      const Tensor &from = isSeed ? seed : draws;
-      Tensor memory = from.to(device, at::kLong, /*non_blocking=*/true,
-                              /*copy=*/p > 0 && !isSeed);
+      if (!own->defined())
+        *own = beginOf(single);
+      const bool isSeed = own == &seed;
+      Tensor memory =
+          own->to(parts[p].where.device(), single.scalarType(), /*non_blocking=*/single.role == ALTGRAD_ROLE_RANDOM,
+                  /*copy=*/p > 0 && !isSeed);
       if (p == 0 && !isSeed)
-        draws = memory;
+        *own = memory;
       parts[p].table->values.place(i, memory);
     }
-  }
 }
 
 void Binding::saveDraws(torch::serialize::OutputArchive &archive) const {

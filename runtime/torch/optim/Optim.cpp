@@ -3,6 +3,8 @@
 #include "optim/Binding.h"
 #include "optim/OptionsOf.h"
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <torch/optim/serialize.h>
 #include <torch/serialize/archive.h>
@@ -11,6 +13,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -243,6 +246,28 @@ Tensor RuleOptimizer::grad_norm() const {
   const Values &values = binding->parts[0].table->values;
   Tensor norm = values.tensor(ALTGRAD_ROLE_NORM);
   return norm.defined() ? norm.clone() : at::scalar_tensor(values.number(ALTGRAD_ROLE_NORM), at::kFloat);
+}
+
+std::map<std::string, Tensor> RuleOptimizer::statistics() const {
+  TORCH_CHECK(binding->spec.statistics(), "altgrad: this optimizer was made without RuleSpec::statistics");
+  at::NoGradGuard disabled;
+  std::map<std::string, Tensor> all;
+  for (auto &[key, count] : binding->counts)
+    all[key] = count.clone();
+  int64_t params = 0;
+  for (const OptimizerParamGroup &group : param_groups_)
+    params += int64_t(group.params().size());
+  for (const Binding::Part &part : binding->parts)
+    for (auto &[key, values] : part.table->statistics()) {
+      Tensor &of = all[key];
+      if (!of.defined())
+        of = at::full({params}, std::numeric_limits<float>::quiet_NaN(), values.options());
+      std::vector<int64_t> places;
+      for (const Row &row : part.table->rows())
+        places.push_back(row.tag);
+      of.index_copy_(0, at::tensor(places).to(of.device()), values.to(of.device()));
+    }
+  return all;
 }
 
 void RuleOptimizer::set_max_grad_norm(double norm) {

@@ -107,6 +107,8 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
     options += spec.clip().empty() ? "\n--clip" : "\n--clip=" + spec.clip();
   if (!spec.profile().empty())
     options += "\n--profile=" + spec.profile();
+  if (spec.statistics())
+    options += "\n--statistics";
   if (!scaler.empty())
     options += "\n--loss-scaler=" + scaler;
   if (exchanged)
@@ -119,7 +121,7 @@ const std::shared_ptr<const Program> &Compiler::compile(const std::set<std::stri
         single.role == ALTGRAD_ROLE_SCALE || single.role == ALTGRAD_ROLE_SCALER || single.role == ALTGRAD_ROLE_FLAG;
     TORCH_CHECK(single.role == ALTGRAD_ROLE_MAX_NORM || single.role == ALTGRAD_ROLE_RANDOM ||
                     single.role == ALTGRAD_ROLE_NORM || single.role == ALTGRAD_ROLE_HISTORY ||
-                    (ofScaler && !scaler.empty()),
+                    single.role == ALTGRAD_ROLE_STATISTIC || (ofScaler && !scaler.empty()),
                 "altgrad: nobody gives the step its '", single.name, "'");
   }
   // A further copy is for others to look at.

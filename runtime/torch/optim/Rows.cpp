@@ -32,12 +32,12 @@ c10::ScalarType countType(const Set &set) { return set.step->type == ALTGRAD_F32
 
 void Binding::checkStates(const Part &part, const Drafts &drafts, const States &states, Ranges &written) const {
   for (const Draft &draft : drafts) {
-    const auto &[param, place, line, tag, index] = draft;
+    const auto &[param, dense, place, line, tag, index] = draft;
     written.add(param, place, "");
     const Set &set = part.program->sets[size_t(index)];
-    checkOrder(set, param, place);
+    checkOrder(set, dense, place);
     if (part.program->units)
-      checkUnits(param, set, place);
+      checkUnits(dense, set, place);
     const RuleParamState *state = stateOf(states, param);
     if (!state)
       continue;
@@ -46,8 +46,8 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
       const Tensor &value = valueOf(*state, own.kept[i], place);
       const Stream &stream = set.kept[i];
       bool scaled = !own.all.count(own.kept[i] + "_scale") && state->tensor(own.kept[i] + "_scale").defined();
-      checkKept(value, own.kept[i], stream, scaled, param, place);
-      if (isAsStored(value, param, stream))
+      checkKept(value, own.kept[i], stream, scaled, dense, place);
+      if (isAsStored(value, dense, stream))
         written.add(value, place, own.kept[i]);
     }
     // The parameter alone would be another number.
@@ -72,22 +72,24 @@ const Tensor *Binding::hold(Tensor tensor) {
 
 // Makes what the step wants and the state has not as it wants it; `states` stay.
 Row Binding::makeRow(const Part &part, const Draft &draft, const States &states, Ranges &written) {
-  const auto &[param, place, line, tag, index] = draft;
+  const auto &[param, dense, place, line, tag, index] = draft;
   const Set &set = part.program->sets[size_t(index)];
   const Keys &own = part.keys[size_t(index)];
   const RuleParamState *state = stateOf(states, param);
   Row row;
   row.param = hold(param);
+  if (!dense.is_same(param))
+    row.dense = hold(dense);
   row.set = index;
   row.tag = tag;
   written.add(param, place, "");
   for (size_t i = 0; i < set.kept.size(); ++i) {
     const Stream &stream = set.kept[i];
-    row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), param, stream) : fresh(stream, param)));
+    row.kept.push_back(hold(state ? asStored(state->tensor(own.kept[i]), dense, stream) : fresh(stream, dense)));
     written.add(*row.kept.back(), place, own.kept[i]);
   }
   if (!state)
-    beginCopy(set, row.kept, param, compiler.copy());
+    beginCopy(set, row.kept, dense, compiler.copy());
   if (set.step) {
     auto as = at::TensorOptions().device(param.device()).dtype(countType(set));
     row.count = hold(state ? state->tensor(own.step).to(as) : at::zeros({}, as));

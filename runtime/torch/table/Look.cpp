@@ -36,7 +36,7 @@ Change TensorTable::look() {
 // plain memory. False: one does not fit its row.
 bool TensorTable::copyOdd() {
   for (size_t row = 0; row < rows_.size(); ++row) {
-    const Tensor &param = *rows_[row].param, &grad = param.grad();
+    const Tensor &param = rows_[row].stepped(), &grad = rows_[row].param->grad();
     copies.push_back(grad);
     if (!grad.defined())
       continue;

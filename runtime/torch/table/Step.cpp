@@ -7,6 +7,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
+#include <limits>
 
 using namespace altgrad::optim;
 using at::Tensor;
@@ -36,9 +37,10 @@ static void takeNatively(const char *format, const Tensor &param, const Tensor &
 // master keeps the bits that the parameter has no room for.
 void TensorTable::takeEdits() {
   for (const Master &of : masters) {
-    const Tensor &param = *rows_[size_t(of.row)].param;
-    if (!takesPart[size_t(of.row)] || versionOf(param) == of.version)
+    const Row &row = rows_[size_t(of.row)];
+    if (!takesPart[size_t(of.row)] || versionOf(*row.param) == of.version)
       continue;
+    const Tensor &param = row.stepped();
     const char *format = param.scalar_type() == at::kBFloat16 ? "bf16"
                          : param.scalar_type() == at::kHalf   ? "f16"
                                                               : nullptr;
@@ -56,8 +58,16 @@ void TensorTable::runTo(int64_t phase) {
 
 void TensorTable::begin() {
   c10::OptionalDeviceGuard guard(where.device());
-  std::copy_n(altgrad_table_present(table.get()), takesPart.size(), takesPart.begin());
+  const uint8_t *present = altgrad_table_present(table.get());
+  for (size_t row = 0; row < takesPart.size(); ++row)
+    for (auto &[key, memory] : statistics_)
+      if (takesPart[row] && !present[row]) // until its next step says it
+        memory.select(0, int64_t(row)).fill_(std::numeric_limits<float>::quiet_NaN());
+  takesPart.assign(present, present + takesPart.size());
   values.send(plan.get());
+  for (size_t row = 0; row < rows_.size(); ++row)
+    if (takesPart[row] && rows_[row].dense)
+      rows_[row].dense->copy_(*rows_[row].param);
   takeEdits();
   nextExchange = 0;
 }
@@ -80,6 +90,9 @@ bool TensorTable::advance(std::vector<Share> *words) {
 
 void TensorTable::finish() {
   copies.clear();
+  for (size_t row = 0; row < rows_.size(); ++row)
+    if (takesPart[row] && rows_[row].dense)
+      rows_[row].param->copy_(*rows_[row].dense);
   if (!where.isHost()) {
     Owned own;
     addOwn(own);

@@ -9,7 +9,8 @@ void TensorTable::sum(int64_t row) {
   const at::Tensor &grad = rows_[size_t(row)].param->grad();
   summed.resize(rows_.size());
   summed[size_t(row)].reset();
-  if (!sums() || !grad.defined() || !isStored(grad) || grad.is_neg() || grad._is_zerotensor() || grad.is_inference())
+  if (!sums() || rows_[size_t(row)].dense || !grad.defined() || !isStored(grad) || grad.is_neg() ||
+      grad._is_zerotensor() || grad.is_inference())
     return;
   Summed now{decltype(Summed::grad)(grad.getIntrusivePtr()), grad._version()};
   int32_t done = 0;

@@ -5,9 +5,10 @@
 #include "tensors/Objects.h"
 #include "tensors/Threads.h"
 
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/full.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <limits>
 #include <tuple>
 
 using namespace altgrad::optim;
@@ -32,8 +33,8 @@ TensorTable::TensorTable(std::shared_ptr<const Program> program, const Where &wh
     tensor.group = row.group;
     tensor.set = row.set;
     tensor.tag = row.tag;
-    std::tie(tensor.rows, tensor.columns) = matrixOf(*row.param);
-    tensor.units = unitsOf(*row.param);
+    std::tie(tensor.rows, tensor.columns) = matrixOf(row.stepped());
+    tensor.units = unitsOf(row.stepped());
     tensors.push_back(tensor);
   }
   check(altgrad_bind_tensors(handle, tensors.data(), int64_t(tensors.size()), int64_t(groups.size())));
@@ -64,13 +65,19 @@ void TensorTable::makeTable(const std::vector<altgrad_tensor> &tensors) {
                                   int64_t(tensors.size()), handlesOf(seen).data(), widths.data(), &made));
   table.reset(made);
   checkTable(altgrad_table_use(made, workspace.data_ptr(), bytes, where.isHost()));
+  for (size_t row = 0; row < rows_.size(); ++row)
+    if (const Tensor *dense = rows_[row].dense)
+      checkTable(altgrad_table_arrange(made, int64_t(row), dense->strides().data()));
   altgrad_table_watch(made, handlesOf(idle).data(), int64_t(idle.size()));
 }
 
 void TensorTable::addOwn(Owned &owned) const {
   values.addTo(owned);
   owned.add(workspace);
-  for (const Tensor &memory : statistics)
+  for (const Row &row : rows_)
+    if (row.dense)
+      owned.add(*row.dense);
+  for (auto &[key, memory] : statistics_)
     owned.add(memory);
 }
 
@@ -112,6 +119,7 @@ void TensorTable::remember() {
 void TensorTable::bindTensors() {
   std::vector<void *> pointers;
   for (size_t index = 0; index < sets.size(); ++index) {
+    pointers.clear();
     const SetRows &set = sets[index];
     const Set &described = program_->sets[index];
     // Of the `place`-th tensor that the table remembers of each row.
@@ -124,7 +132,8 @@ void TensorTable::bindTensors() {
       auto call = stream.block ? altgrad_bind_stream : altgrad_bind_scalar;
       check(call(plan.get(), stream.name.c_str(), pointers.data(), int64_t(pointers.size())));
     };
-    pointersTo(0);
+    for (int64_t row = set.first; row < set.last; ++row)
+      pointers.push_back(rows_[size_t(row)].stepped().mutable_data_ptr());
     bind(*described.param);
     for (size_t i = 0; i < described.kept.size(); ++i) {
       pointersTo(1 + i);
@@ -142,11 +151,12 @@ void TensorTable::bindStatistics() {
   auto as = at::TensorOptions().dtype(at::kFloat).device(where.device());
   for (size_t index = 0; index < sets.size(); ++index)
     for (const Scalar &scalar : program_->sets[index].statistics) {
-      const int64_t count = sets[index].last - sets[index].first;
-      statistics.push_back(at::zeros({count}, as));
+      Tensor &memory = statistics_[scalar.key];
+      if (!memory.defined())
+        memory = at::full({int64_t(rows_.size())}, std::numeric_limits<float>::quiet_NaN(), as);
       std::vector<void *> pointers;
-      for (int64_t row = 0; row < count; ++row)
-        pointers.push_back(static_cast<float *>(statistics.back().data_ptr()) + row);
-      check(altgrad_bind_scalar(plan.get(), scalar.name.c_str(), pointers.data(), count));
+      for (int64_t row = sets[index].first; row < sets[index].last; ++row)
+        pointers.push_back(static_cast<float *>(memory.data_ptr()) + row);
+      check(altgrad_bind_scalar(plan.get(), scalar.name.c_str(), pointers.data(), int64_t(pointers.size())));
     }
 }

@@ -21,6 +21,8 @@ struct Row {
   std::vector<const at::Tensor *> kept; // one for each of Set::kept
   const at::Tensor *count = nullptr;    // of steps, where the rule has them
   int64_t tag = -1;                     // its place among all parameters: the key of its draws
+  const at::Tensor *dense = nullptr;    // what kernels step in the place of a parameter with gaps
+  const at::Tensor &stepped() const { return dense ? *dense : *param; }
 };
 
 // What has changed since a table was made.
@@ -83,6 +85,8 @@ public:
 
   const Program &program() const { return *program_; }
   const std::vector<Row> &rows() const { return rows_; }
+  // What the last step says of each row, by key: f32; NaN where none has said it. A step that is skipped leaves some.
+  const std::map<std::string, at::Tensor> &statistics() const { return statistics_; }
 
 private:
   // That of it which is the table's own.
@@ -135,8 +139,7 @@ private:
   bool inference = false;                    // a tensor without a version counter is written
   std::vector<std::optional<Summed>> summed; // a row each, or none at all
 
-  // What the steps say of each row, as a rule of rungs does; nobody asks for it.
-  std::vector<at::Tensor> statistics;
+  std::map<std::string, at::Tensor> statistics_;
   at::Tensor workspace;
   uint64_t bytes = 0;
   size_t nextExchange = 0;

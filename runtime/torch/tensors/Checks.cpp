@@ -32,6 +32,22 @@ bool altgrad::optim::isSupported(c10::ScalarType type) {
   return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
 }
 
+// Whether two elements may share memory: conservative, exact for slices of dense tensors.
+static bool repeats(const Tensor &param) {
+  std::vector<std::pair<int64_t, int64_t>> order;
+  for (int64_t i = 0; i < param.dim(); ++i)
+    if (param.size(i) > 1)
+      order.emplace_back(param.stride(i), param.size(i));
+  std::sort(order.begin(), order.end());
+  int64_t reach = 0;
+  for (auto [stride, size] : order) {
+    if (stride <= reach)
+      return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
 void altgrad::optim::checkParameter(const Tensor &param, const Place &place) {
   TORCH_CHECK_TYPE(isSupported(param.scalar_type()), "altgrad: ", toString(place), " is ", param.scalar_type(),
                    ", expected Float, BFloat16 or Half");
@@ -42,8 +58,10 @@ void altgrad::optim::checkParameter(const Tensor &param, const Place &place) {
   TORCH_CHECK(isStored(param), "altgrad: ", toString(place),
               " is a wrapper of other tensors, without memory of its own");
   checkWritable(param, toString(place));
-  TORCH_CHECK(param.is_non_overlapping_and_dense() && !param.is_neg() && !param._is_zerotensor(),
-              "altgrad: ", toString(place), " is not dense: sizes ", param.sizes(), ", strides ", param.strides());
+  TORCH_CHECK(!param._is_zerotensor() && !repeats(param), "altgrad: ", toString(place),
+              " has several elements at one address: sizes ", param.sizes(), ", strides ", param.strides(),
+              ": clone() it");
+  checkExtent(param);
 }
 
 void altgrad::optim::checkGradient(const Tensor &param, const Tensor &grad, const Place &place) {
