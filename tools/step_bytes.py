@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGETS = {"cpu": {}, "sm_80": {"FAKE_CUDA_CAPABILITY": "80"}, "sm_90": {"FAKE_CUDA_CAPABILITY": "90"}}
 CLASSES = ("ADOPT", "Adagrad", "Adam", "AdamW", "AdamW4bit", "AdamW8bit", "AdamWFp8", "AdEMAMix", "GridOptim", "LAMB",
            "Lion", "Lion8bit", "LionFp8", "ManifoldAdamW", "RMSprop", "SGD")
-OPTIONS = {"SGD": {"momentum": 0.9}, "AdamW amsgrad": {"amsgrad": True}}
+OPTIONS = {"GridOptim": {"seed": 3}, "SGD": {"momentum": 0.9}, "AdamW amsgrad": {"amsgrad": True}}
 RULES = ("adamw", "lion", "lamb")
 STORAGES = ("states=bf16", "states=bf16,stochastic", "param=bf16,stochastic", "param=bf16 master=f32",
             "master=bf16+i16", "copy=mxfp8", "m=ocp.e4m3fn:128")
