@@ -36,6 +36,8 @@ struct Place {
 };
 /// Of those that are lists of tensors.
 double bytesPerElement(llvm::ArrayRef<Place> places);
+/// `element`, or a vector of as many as `shape` has.
+mlir::Type likeShape(mlir::Type shape, mlir::Type element);
 /// The type of squares that have the format of a list; any other type as it is.
 mlir::Type squaresOf(mlir::Type type);
 } // namespace altgrad

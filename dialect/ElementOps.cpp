@@ -5,51 +5,62 @@
 using namespace mlir;
 using namespace altgrad;
 
+Type altgrad::likeShape(Type shape, Type element) {
+  auto vector = dyn_cast<VectorType>(shape);
+  bool isRow = vector && vector.getRank() == 1 && !vector.isScalable();
+  return isRow ? VectorType::get(vector.getShape(), element) : element;
+}
+
 // A number is f32, its code what the format says; both vectors of one length.
-static LogicalResult verifyConversion(Operation *op, Type number, Type code,
-                                      FormatAttr format) {
+static LogicalResult verifyConversion(Operation *op, Type number, Type code, FormatAttr format) {
   auto vector = dyn_cast<VectorType>(number);
-  Type expectedNumber = Float32Type::get(op->getContext());
-  Type expectedCode = format.getCodeType();
-  if (vector) {
-    // conversion_c1
-    if (vector.getRank() != 1 || vector.isScalable())
-      return op->emitOpError()
-             << "converts " << number << ", expected f32 or a vector of it";
-    expectedNumber = VectorType::get(vector.getShape(), expectedNumber);
-    expectedCode = VectorType::get(vector.getShape(), expectedCode);
-  }
+  // conversion_c1
+  if (vector && (vector.getRank() != 1 || vector.isScalable()))
+    return op->emitOpError() << "converts " << number << ", expected f32 or a vector of it";
+  Type expectedNumber = likeShape(number, Float32Type::get(op->getContext()));
+  Type expectedCode = likeShape(number, format.getCodeType());
   // conversion_c2
   if (number != expectedNumber || code != expectedCode)
-    return op->emitOpError()
-           << "converts between " << code << " and " << number << ", expected "
-           << expectedCode << " and " << expectedNumber;
+    return op->emitOpError() << "converts between " << code << " and " << number << ", expected " << expectedCode
+                             << " and " << expectedNumber;
   return success();
 }
 
 LogicalResult DecodeOp::verify() {
-  return verifyConversion(*this, getNumber().getType(), getCode().getType(),
-                          getFormat());
+  return verifyConversion(*this, getNumber().getType(), getCode().getType(), getFormat());
 }
 
+// Of a draw, or null where there is none.
+static Type drawFor(Round rounding, Value draw, Type number) {
+  if (rounding != Round::Stochastic)
+    return {};
+  bool wide = draw && getElementTypeOrSelf(draw).isInteger(32);
+  return likeShape(number, IntegerType::get(number.getContext(), wide ? 32 : 16));
+}
+
+static Type typeOf(Value draw) { return draw ? draw.getType() : Type(); }
+
 LogicalResult EncodeOp::verify() {
-  Type draw = getDraw() ? getDraw().getType() : Type();
-  Type expected;
-  if (getRounding() == Round::Stochastic && !getFormat().isF32()) {
-    bool wide = draw && getElementTypeOrSelf(draw).isInteger(32);
-    expected = IntegerType::get(getContext(), wide ? 32 : 16);
-    if (auto vector = dyn_cast<VectorType>(getNumber().getType()))
-      expected = VectorType::get(vector.getShape(), expected);
-  }
+  bool exact = getFormat().isF32() || getFormat().isBook();
   // encode_c1
-  if (draw != expected ||
-      ((getFormat().isF32() || getFormat().isBook()) &&
-       getRounding() != Round::NearestEven))
-    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to "
-                         << getFormat() << " with " << (draw ? "a" : "no")
+  if (typeOf(getDraw()) != drawFor(getRounding(), getDraw(), getNumber().getType()) ||
+      (exact && getRounding() != Round::NearestEven))
+    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to " << getFormat() << " with "
+                         << (getDraw() ? "a" : "no") << " draw";
+  return verifyConversion(*this, getNumber().getType(), getCode().getType(), getFormat());
+}
+
+LogicalResult MoveOp::verify() {
+  Format grid = getFormat().toFormat();
+  // move_c1
+  if (grid.book || grid.bits() > 8 || !grid.hasSign || grid.complement)
+    return emitOpError() << "moves codes of " << getFormat()
+                         << ", expected a format with a sign, a magnitude and at most 8 bits";
+  // move_c2
+  if (typeOf(getDraw()) != drawFor(getRounding(), getDraw(), getCode().getType()))
+    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " with " << (getDraw() ? "a" : "no")
                          << " draw";
-  return verifyConversion(*this, getNumber().getType(), getCode().getType(),
-                          getFormat());
+  return success();
 }
 
 LogicalResult DrawOp::verify() {

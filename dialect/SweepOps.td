@@ -76,6 +76,43 @@ def Altgrad_EncodeOp : Altgrad_Op<"encode", [Pure, Elementwise]> {
   let hasVerifier = 1;
 }
 
+class Altgrad_OneForCode<string name, string type, string make>
+    : TypesMatchWith<"there is one " # type # " for each code", "code", name,
+                     "::altgrad::likeShape($_self, ::mlir::" # make # ")">;
+class Altgrad_FlagForCode<string name>
+    : Altgrad_OneForCode<name, "i1", "IntegerType::get($_self.getContext(), 1)">;
+def Altgrad_MoveOp : Altgrad_Op<"move", [Pure, Elementwise, AllTypesMatch<["code", "next"]>,
+    Altgrad_OneForCode<"change", "f32", "Float32Type::get($_self.getContext())">,
+    Altgrad_FlagForCode<"moved">, Altgrad_FlagForCode<"up">, Altgrad_FlagForCode<"beyond">]> {
+  let summary = "move a code along the numbers of its format";
+  let description = [{
+    In a format with a sign and a magnitude, codes are in the order of their numbers. The place of a code,
+    its rung, is the code read as an integer in sign and magnitude; both zeros have place 0.
+    `change` is rounded to a whole number by its magnitude, as `quantize` rounds; from 511 on all changes
+    are alike, and one that is NaN is 0. `next` is the code of the sum of place and change, or of the last
+    number of the format if the sum lies beyond it. A code that is no number stays. A zero is +0.
+    `moved` says whether the place is another one, `up` whether it is a higher one, and `beyond`
+    whether the sum lay beyond the last number.
+
+    ```mlir
+    %c1, %moved, %up, %beyond = altgrad.move %c by %x format<ocp.e4m3fn> round<stochastic> draw(%r : i16) : i8
+    ```
+
+    Constraints:
+
+    - (move_c1) the format has a sign, a magnitude and at most 8 bits, and codes are i8;
+    - (move_c2) there is a draw exactly if the rounding is stochastic: an i16, an i32, or a vector of them.
+  }];
+  let arguments = (ins AnyTypeOf<[I8, VectorOfRankAndType<[1], [I8]>]>:$code, AnyType:$change,
+                       Altgrad_FormatAttr:$format, Altgrad_RoundingAttr:$rounding, Optional<AnyType>:$draw);
+  let results = (outs AnyType:$next, AnyType:$moved, AnyType:$up, AnyType:$beyond);
+  let assemblyFormat = [{
+    $code `by` $change `format` `` $format `round` `` $rounding (`draw` `(` $draw^ `:` type($draw) `)`)?
+    attr-dict `:` type($code)
+  }];
+  let hasVerifier = 1;
+}
+
 def Altgrad_ElementOp : Altgrad_Op<"element", [Pure]> {
   let summary = "the element of a list of values";
   let description = [{

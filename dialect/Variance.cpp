@@ -26,8 +26,7 @@ BlockAttr Variances::blockOf(Operation &op, Value result, BlockAttr least) const
     return fold.getTensor() ? ofTensor : ofUnit;
   if (isa<ClipOp, UnscaleOp>(op) && !isList(result)) // a norm, a flag
     return ofStep;
-  if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp, UpperCodeOp,
-                            LowerCodeOp, JoinCodesOp>(op))
+  if (isList(result) || isa<LoadOp, DecodeOp, EncodeOp, MoveOp, UpperCodeOp, LowerCodeOp, JoinCodesOp>(op))
     return least.meet(BlockAttr::get(op.getContext(), ShapedType::kDynamic, ShapedType::kDynamic));
   return least;
 }

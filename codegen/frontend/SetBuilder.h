@@ -7,10 +7,10 @@
 
 namespace altgrad {
 
-// Elements of a parameter in rungs: of its code, where it starts, how far it is to go,
-// where to, what tells old from new, and whether it moves.
+// Elements of a parameter in rungs: its code, its number where that is stored, how far the code is to be moved
+// beside the change, the change, and what becomes of it.
 struct RungValues {
-  mlir::Value code, from, change, to, old, now, flips;
+  mlir::Value code, number, shift, change, moved, up, beyond;
 };
 
 class SetBuilder {
@@ -91,7 +91,6 @@ private:
   Value saturated(Value value, FormatAttr format);
   Value norm(Value element, const llvm::Twine &name);
   Value loadRung(const Argument &param);
-  Value roundRungs(Ops ops, Value change);
   Value storeRung(const Argument &param, Value change);
   void countFlips();
   void measureRungs();

@@ -33,7 +33,7 @@ std::string altgrad::printStep(StepOp step) {
   llvm::raw_string_ostream out(text);
   MLIRContext &context = *step->getContext();
   nameResults<UpdateOp>(context), nameResults<UnscaleOp>(context), nameResults<ClipOp>(context);
-  nameResults<SplitOp>(context), nameResults<UpdateLossScaleOp>(context);
+  nameResults<SplitOp>(context), nameResults<UpdateLossScaleOp>(context), nameResults<MoveOp>(context);
   step->print(out, OpPrintingFlags().printNameLocAsPrefix());
   return text + "\n";
 }

@@ -69,11 +69,9 @@ static Value roundToNearest(const Bits &bits, Value magnitude, const Format &for
 
 // The code of a magnitude, beyond the largest one too; one more where there is
 // no zero.
-static Value roundMagnitude(const Bits &bits, Value magnitude, EncodeOp op) {
-  Format format = op.getFormat().toFormat();
-  if (op.getRounding() == Round::NearestEven)
+static Value roundMagnitude(const Bits &bits, Value magnitude, const Format &format, Round rounding, Value draw) {
+  if (rounding == Round::NearestEven)
     return roundToNearest(bits, magnitude, format);
-  Value draw = op.getDraw();
   unsigned drawBits = draw ? getElementTypeOrSelf(draw.getType()).getIntOrFloatBitWidth() : 0;
   if (draw && drawBits < 32)
     draw = bits.b.widen(bits.type, draw);
@@ -176,7 +174,7 @@ Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op) {
   Value raw = bits.cast(number, bits.type);
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
   Value nan = bits.above(magnitude, bits.constant(f32Infinity));
-  Value code = roundMagnitude(bits, magnitude, op);
+  Value code = roundMagnitude(bits, magnitude, format, op.getRounding(), op.getDraw());
   Value zero = bits.constant(0u), below;
   if (!format.hasSign) {
     below = bits.above(zero, raw);
@@ -210,12 +208,14 @@ Value altgrad::encodeByBits(CodeBuilder &b, EncodeOp op) {
 }
 
 // A direction takes nothing beyond the largest, for which an infinity stands, too.
-Value altgrad::stepsByBits(CodeBuilder &b, EncodeOp op) {
-  Bits bits{b, op.getNumber().getType()};
-  Value raw = bits.cast(op.getNumber(), bits.type);
-  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
+Value altgrad::stepsByBits(CodeBuilder &b, Value number, const Format &format, Round rounding, Value draw) {
+  Bits bits{b, number.getType()};
+  Value magnitude = bits.both(bits.cast(number, bits.type), bits.constant(0x7fffffffu));
   Value nan = bits.above(magnitude, bits.constant(f32Infinity));
-  return bits.choose(nan, bits.constant(0u), roundMagnitude(bits, magnitude, op));
+  Value steps = roundMagnitude(bits, magnitude, format, rounding, draw);
+  if (rounding == Round::NearestEven)
+    steps = bits.least(steps, bits.constant(format.maxCode()));
+  return bits.choose(nan, bits.constant(0u), steps);
 }
 
 Value altgrad::roundByBits(CodeBuilder &b, EncodeOp op) {
@@ -228,7 +228,7 @@ Value altgrad::roundByBits(CodeBuilder &b, EncodeOp op) {
   Value raw = bits.cast(op.getNumber(), bits.type);
   Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
   Value nan = bits.above(magnitude, bits.constant(f32Infinity));
-  Value steps = roundMagnitude(bits, magnitude, op);
+  Value steps = roundMagnitude(bits, magnitude, format, op.getRounding(), op.getDraw());
   Value number = bits.cast(decodeUniform(bits, steps, shape), bits.type);
   Value sign = bits.exclusive(raw, magnitude);
   Value all = bits.choose(nan, bits.constant(0u), bits.either(number, sign));

@@ -192,8 +192,6 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       getOperation()->emitError() << "unknown target '" << target << "'";
       return signalPassFailure();
     }
-    if (!machine->isPtx())
-      useIntegers(getOperation());
     roundInPlace(getOperation());
     if (machine->isPtx())
       shareBooks(getOperation());
@@ -201,6 +199,8 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
     getOperation()->walk([&](math::ExpOp) { ++exponentials; });
     getOperation()->walk([&](Operation *op) {
       CodeBuilder b(op->getLoc(), op);
+      if (auto move = dyn_cast<MoveOp>(op))
+        return lowerMove(b, move, /*inWords=*/machine->isPtx());
       Value lowered = llvm::TypeSwitch<Operation *, Value>(op)
                           .Case([&](EncodeOp op) { return lowerEncode(b, op, *machine); })
                           .Case([&](DecodeOp op) { return lowerDecode(b, op, *machine); })

@@ -23,10 +23,11 @@ Value encodeByBits(CodeBuilder &b, EncodeOp op);
 /// The f32 that the code stands for, without making it: of fixed point with a sign
 /// and a magnitude and without a NaN. Null for other formats.
 Value roundByBits(CodeBuilder &b, EncodeOp op);
-/// Its magnitude as an i32, of what `roundByBits` takes: 0 for a NaN.
-Value stepsByBits(CodeBuilder &b, EncodeOp op);
-/// Codes and comparisons of whole numbers, and what these are made of, in integers.
-void useIntegers(Operation *root);
+/// The magnitude of an f32 (or a vector) as a number of steps of fixed point with a sign and a magnitude: an i32, 0
+/// for a NaN.
+Value stepsByBits(CodeBuilder &b, Value number, const Format &format, Round rounding, Value draw);
+/// Replaces a move of codes; `inWords`: by arithmetic on an i32 for each.
+void lowerMove(CodeBuilder &b, MoveOp op, bool inWords);
 /// Code in f16 or bf16 by the target's conversion, NaN made canonical.
 Value encodeByConversion(CodeBuilder &b, EncodeOp op);
 /// Code of an f32 (or a vector) in a code book, by its lines and one look-up.

@@ -183,7 +183,7 @@ void QuickBody::check() {
   for (Value value : llvm::reverse(values)) {
     if (!isNumbers(value) || shared.contains(value))
       continue;
-    bool stored = llvm::any_of(value.getUsers(), [](Operation *op) { return isa<EncodeOp>(op); });
+    bool stored = llvm::any_of(value.getUsers(), [](Operation *op) { return isa<EncodeOp, MoveOp>(op); });
     bool noticed = llvm::any_of(value.getUsers(),
                                 [&](Operation *op) { return passesNan(op) && checked.contains(op->getResult(0)); });
     if (!noticed && !stored && !made.contains(value))

@@ -50,3 +50,17 @@ altgrad.step @train(in %grads: !altgrad.tensors<f32>, in %codes: !e4m3, out %out
   commit always %d to %out : !altgrad.tensors<f32>, %u to %out2 : !altgrad.tensors<f32>,
       %s to %out3 : !altgrad.tensors<f32>, %v to %out4 : !altgrad.tensors<f32>
 }
+
+// CHECK-LABEL: altgrad.step @move
+altgrad.step @move(in %codes: !e4m3, in %seed: i64, in %by: !altgrad.tensors<f32>, out %out: !e4m3) {
+  %c = load %codes : !e4m3
+  %changes = dequantize %by : !altgrad.tensors<f32>
+  %x = element %changes
+  %r = draw seed(%seed) step(%seed) store(0) : i32
+  // CHECK: %[[N:.*]], %{{.*}}, %{{.*}}, %{{.*}} = move %{{.*}} by %{{.*}} format<ocp.e4m3fn> round<stochastic> draw(%{{.*}} : i32) : i8
+  %next, %moved, %up, %beyond = move %c by %x format<ocp.e4m3fn> round<stochastic> draw(%r : i32) : i8
+  // CHECK: move %[[N]] by %{{.*}} format<ocp.e4m3fn> round<toward_zero> : i8
+  %last, %moved2, %up2, %beyond2 = move %next by %x format<ocp.e4m3fn> round<toward_zero> : i8
+  %list = collect %last : i8 to !e4m3
+  commit always %list to %out : !e4m3
+}

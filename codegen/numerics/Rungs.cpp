@@ -1,0 +1,56 @@
+// move ==> integers: on a host as narrow as their bounds allow, on a GPU in its registers of 32 bits.
+#include "codegen/numerics/Bits.h"
+#include "codegen/numerics/Numerics.h"
+
+using namespace mlir;
+using namespace altgrad;
+
+// A change in rungs: with it sums have 16 bits.
+static constexpr Format changes{/*exponentBits=*/0, /*mantissaBits=*/9, /*bias=*/-9, /*hasInf=*/false, NanCode::None};
+
+static Value negated(const Integers &of, Value value) { return of.sub(of.constant(0), value); }
+
+static Value isNegative(const Integers &of, Value value) { return of.b.less(value, of.constant(0)); }
+
+// On a GPU one by one, as codes are decoded.
+static Value wordsOf(CodeBuilder &b, Value codes, Type words) {
+  auto type = dyn_cast<VectorType>(words);
+  if (!type)
+    return b.widen(words, codes);
+  SmallVector<Value> each;
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    each.push_back(b.widen(type.getElementType(), b.element(codes, i)));
+  return b.vectorOf(type, each);
+}
+
+void altgrad::lowerMove(CodeBuilder &b, MoveOp op, bool inWords) {
+  Format grid = op.getFormat().toFormat();
+  Bits bits{b, op.getChange().getType()};
+  Type codeType = op.getCode().getType();
+  Integers places{b, inWords ? bits.type : codeType}, sums{b, inWords ? bits.type : bits.of(b.getI16Type())};
+  auto toSum = [&](Value place) { return inWords ? place : b.widenSigned(sums.type, place); };
+  // In a code's own bits there is room for its negative, too.
+  Value code = inWords ? wordsOf(b, op.getCode(), places.type) : op.getCode();
+  Value size = places.both(code, places.constant(grid.magnitudes() - 1));
+  Value below = b.differs(places.both(code, places.constant(grid.signBit())), places.constant(0));
+  Value from = places.choose(below, negated(places, size), size);
+  Value steps = stepsByBits(b, op.getChange(), changes, op.getRounding(), op.getDraw());
+  if (!inWords)
+    steps = b.narrow(sums.type, steps);
+  Value down = isNegative(bits, bits.cast(op.getChange(), bits.type));
+  Value sum = sums.add(toSum(from), sums.choose(down, negated(sums, steps), steps));
+  Value least = sums.constant(-int64_t(grid.maxCode())), most = sums.constant(grid.maxCode());
+  Value to = sums.least(b.most(sum, least), most);
+  if (!inWords)
+    to = b.narrow(places.type, to);
+  if (grid.maxCode() + 1 < grid.magnitudes())
+    to = places.choose(places.above(size, places.constant(grid.maxCode())), from, to);
+  Value negative = isNegative(places, to);
+  Value next = places.choose(negative, negated(places, to), to);
+  next = places.either(next, places.choose(negative, places.constant(grid.signBit()), places.constant(0)));
+  if (inWords)
+    next = b.narrow(codeType, next);
+  Value beyond = b.either(sums.above(sum, most), b.less(sum, least));
+  op.replaceAllUsesWith(ValueRange{next, b.differs(to, from), places.above(to, from), beyond});
+  op.erase();
+}
