@@ -8,21 +8,11 @@
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
-
-using altgrad::Format;
-using altgrad::FormatAttr;
+using namespace altgrad;
 
 Format FormatAttr::toFormat() const {
-  return {static_cast<uint8_t>(getExponent()),
-          static_cast<uint8_t>(getMantissa()),
-          static_cast<int16_t>(getBias()),
-          getInf(),
-          static_cast<NanCode>(getNan()),
-          getHasSign(),
-          getHasZero(),
-          static_cast<Ties>(getTies()),
-          getComplement(),
-          static_cast<uint8_t>(getBook())};
+  return {uint8_t(getExponent()), uint8_t(getMantissa()), int16_t(getBias()), getInf(), NanCode(getNan()), getHasSign(),
+          getHasZero(), Ties(getTies()), getComplement(), uint8_t(getBook())};
 }
 
 StringRef FormatAttr::getKnownName() const {
@@ -35,9 +25,8 @@ StringRef FormatAttr::getKnownName() const {
 FormatAttr FormatAttr::getNamed(MLIRContext *context, StringRef name) {
   for (const auto &[known, f] : presets)
     if (known == name)
-      return get(context, f.exponentBits, f.mantissaBits, f.bias, f.hasInf,
-                 static_cast<Nan>(f.nan), f.hasSign, f.hasZero,
-                 static_cast<Tie>(f.ties), f.complement, f.book);
+      return get(context, f.exponentBits, f.mantissaBits, f.bias, f.hasInf, Nan(f.nan), f.hasSign, f.hasZero,
+                 Tie(f.ties), f.complement, f.book);
   return {};
 }
 
@@ -104,121 +93,98 @@ Type FormatAttr::getCodeType() const {
 }
 
 // The words that an ordinary format need not say.
-static LogicalResult
-verifyRare(llvm::function_ref<InFlightDiagnostic()> emitError,
-           const Format &format) {
+static LogicalResult verifyRare(function_ref<InFlightDiagnostic()> emitError, const Format &format) {
   // format_c7
   if (!format.hasZero && (format.mantissaBits > 0 || format.hasSign))
-    return emitError()
-           << "a format without a zero has neither a mantissa nor a "
-              "sign";
+    return emitError() << "a format without a zero has neither a mantissa nor a sign";
   // format_c8
-  if (format.ties != altgrad::Ties::Even &&
-      (format.mantissaBits > 0 || format.exponentBits < 2))
-    return emitError()
-           << "ties go to the even code in a format with a mantissa "
-              "or less than 2 exponent bits";
+  if (format.ties != altgrad::Ties::Even && (format.mantissaBits > 0 || format.exponentBits < 2))
+    return emitError() << "ties go to the even code in a format with a mantissa or less than 2 exponent bits";
   // format_c9
-  if (format.complement && (format.exponentBits > 0 || !format.hasSign ||
-                            format.nan != altgrad::NanCode::None))
+  if (format.complement && (format.exponentBits > 0 || !format.hasSign || format.nan != altgrad::NanCode::None))
     return emitError() << "two's complement has a sign, no exponent and no NaN";
   return success();
 }
 
-LogicalResult
-FormatAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
-                   unsigned exponent, unsigned mantissa, int bias, bool inf,
-                   Nan nan, bool hasSign, bool hasZero, Tie ties,
-                   bool complement, unsigned book) {
+LogicalResult FormatAttr::verify(function_ref<InFlightDiagnostic()> emitError, unsigned exponent, unsigned mantissa,
+                                 int bias, bool inf, Nan nan, bool hasSign, bool hasZero, Tie ties, bool complement,
+                                 unsigned book) {
   if (book) // a row of the table, by its name
     return success();
   uint64_t bits = uint64_t(hasSign) + exponent + mantissa;
-  bool f32 = exponent == 8 && mantissa == 23 && bias == 127 && inf && hasSign &&
-             nan == Nan::Ieee;
+  bool f32 = exponent == 8 && mantissa == 23 && bias == 127 && inf && hasSign && nan == Nan::Ieee;
   // format_c1
   if (!f32 && (bits < 2 || bits > 16))
-    return emitError() << "a format has 2 to 16 bits or is f32, got "
-                       << int(hasSign) << " + " << exponent << " + "
+    return emitError() << "a format has 2 to 16 bits or is f32, got " << int(hasSign) << " + " << exponent << " + "
                        << mantissa;
   // format_c2
   if (exponent > 8)
     return emitError() << "a format has 0 to 8 exponent bits, got " << exponent;
   // format_c4
   if (nan == Nan::Ieee && (exponent == 0 || mantissa == 0))
-    return emitError()
-           << "a format without an exponent or a mantissa has no IEEE NaN";
+    return emitError() << "a format without an exponent or a mantissa has no IEEE NaN";
   // format_c5
   if (inf != (nan == Nan::Ieee))
-    return emitError() << "a format has an infinity exactly when its NaN is "
-                          "ieee, got inf = "
-                       << (inf ? "true" : "false")
-                       << ", nan = " << stringifyNan(nan);
+    return emitError() << "a format has an infinity exactly when its NaN is ieee, got inf = "
+                       << (inf ? "true" : "false") << ", nan = " << stringifyNan(nan);
   // format_c6
   if (nan != Nan::None && exponent + mantissa < 2)
-    return emitError() << "a format of " << bits
-                       << " bits has no code left for a NaN";
-  Format format{static_cast<uint8_t>(exponent),
-                static_cast<uint8_t>(mantissa),
-                /*bias=*/0,
-                inf,
-                static_cast<NanCode>(nan),
-                hasSign,
-                hasZero,
-                static_cast<Ties>(ties),
+    return emitError() << "a format of " << bits << " bits has no code left for a NaN";
+  Format format{uint8_t(exponent), uint8_t(mantissa), /*bias=*/0, inf, NanCode(nan), hasSign, hasZero, Ties(ties),
                 complement};
   if (failed(verifyRare(emitError, format)))
     return failure();
   // format_c3
   if (bias < format.smallestBias() || bias > format.largestBias())
-    return emitError()
-           << "every number of this format is an f32 if its bias is "
-           << format.smallestBias() << " to " << format.largestBias()
-           << ", got " << bias;
+    return emitError() << "every number of this format is an f32 if its bias is " << format.smallestBias() << " to "
+                       << format.largestBias() << ", got " << bias;
   return success();
 }
 
-//===-- Text
-//----------------------------------------------------------------===//
+//===-- Text ----------------------------------------------------------------===//
 
-static ParseResult parseWord(AsmParser &parser, StringRef keyword,
-                             StringRef &word) {
-  return failure(parser.parseKeyword(keyword) || parser.parseEqual() ||
-                 parser.parseKeyword(&word));
-}
+namespace {
+// What stands behind the numbers of a format that has no name.
+struct Words {
+  bool inf = false, hasSign = true, hasZero = true, complement = false;
+  Nan nan = Nan::None;
+  Tie ties = Tie::Even;
 
-static ParseResult parseFlag(AsmParser &parser, StringRef keyword, bool &flag) {
-  SMLoc loc = parser.getCurrentLocation();
-  StringRef word;
-  if (parseWord(parser, keyword, word))
-    return failure();
-  if (word != "true" && word != "false")
-    return parser.emitError(loc) << "expected " << keyword << " = true|false";
-  flag = word == "true";
-  return success();
-}
+  // False where `key` may not be that.
+  bool take(StringRef key, StringRef word) {
+    bool *flag = llvm::StringSwitch<bool *>(key)
+                     .Case("inf", &inf)
+                     .Case("signed", &hasSign)
+                     .Case("zero", &hasZero)
+                     .Case("complement", &complement)
+                     .Default(nullptr);
+    std::optional<Nan> nanCode = symbolizeNan(word);
+    std::optional<Tie> tie = symbolizeTie(word);
+    if (flag)
+      *flag = word == "true";
+    nan = key == "nan" ? nanCode.value_or(nan) : nan;
+    ties = key == "ties" ? tie.value_or(ties) : ties;
+    return flag ? word == "true" || word == "false" : key == "nan" ? nanCode.has_value() : key == "ties" && tie;
+  }
+};
+} // namespace
 
-// signed, zero, ties and complement, each where it is not as usual.
-static ParseResult parseRare(AsmParser &parser, bool &hasSign, bool &hasZero,
-                             altgrad::Tie &ties, bool &complement) {
-  std::pair<StringRef, bool *> flags[] = {
-      {"signed", &hasSign}, {"zero", &hasZero}, {"complement", &complement}};
-  while (succeeded(parser.parseOptionalComma())) {
+// inf and nan, then signed, zero, ties and complement, each where it is not as usual.
+static ParseResult parseWords(AsmParser &parser, Words &words) {
+  for (unsigned number = 0; number < 2 || succeeded(parser.parseOptionalComma()); ++number) {
+    if (number < 2 && parser.parseComma())
+      return failure();
     SMLoc loc = parser.getCurrentLocation();
-    StringRef keyword, word;
-    if (parser.parseKeyword(&keyword) || parser.parseEqual() ||
+    StringRef key = number ? "nan" : "inf", word;
+    if ((number < 2 ? parser.parseKeyword(key) : parser.parseKeyword(&key)) || parser.parseEqual() ||
         parser.parseKeyword(&word))
       return failure();
-    auto flag =
-        llvm::find_if(flags, [&](auto f) { return f.first == keyword; });
-    std::optional<altgrad::Tie> tie = altgrad::symbolizeTie(word);
-    if (flag != std::end(flags) && (word == "true" || word == "false"))
-      *flag->second = word == "true";
-    else if (keyword == "ties" && tie)
-      ties = *tie;
-    else
-      return parser.emitError(loc)
-             << "expected signed, zero or complement = true|false or ties = "
-                "even|down|up";
+    if (words.take(key, word) && (number < 2 || (key != "inf" && key != "nan")))
+      continue;
+    auto error = parser.emitError(loc) << "expected ";
+    if (number == 1)
+      return error << "nan = none|all_ones|ieee, got " << word;
+    return error << (number ? "signed, zero or complement = true|false or ties = even|down|up" : "inf = true|false");
   }
   return success();
 }
@@ -230,36 +196,21 @@ Attribute FormatAttr::parse(AsmParser &parser, Type) {
     return {};
   if (keyword != "exponent") {
     FormatAttr known = getNamed(parser.getContext(), keyword);
-    if (!known) {
+    if (!known)
       parser.emitError(loc) << unknown(keyword);
-      return {};
-    }
-    return failed(parser.parseGreater()) ? FormatAttr() : known;
+    return !known || parser.parseGreater() ? FormatAttr() : known;
   }
   unsigned exponent, mantissa;
   int bias;
-  bool inf, hasSign = true, hasZero = true, complement = false;
-  StringRef nan;
-  Tie ties = Tie::Even;
-  if (parser.parseEqual() || parser.parseInteger(exponent) ||
-      parser.parseComma() || parser.parseKeyword("mantissa") ||
-      parser.parseEqual() || parser.parseInteger(mantissa) ||
-      parser.parseComma() || parser.parseKeyword("bias") ||
-      parser.parseEqual() || parser.parseInteger(bias) || parser.parseComma() ||
-      parseFlag(parser, "inf", inf) || parser.parseComma() ||
-      parseWord(parser, "nan", nan))
+  Words words;
+  auto number = [&](StringRef key, auto &value) {
+    return parser.parseComma() || parser.parseKeyword(key) || parser.parseEqual() || parser.parseInteger(value);
+  };
+  if (parser.parseEqual() || parser.parseInteger(exponent) || number("mantissa", mantissa) || number("bias", bias) ||
+      parseWords(parser, words) || parser.parseGreater())
     return {};
-  std::optional<Nan> nanCode = symbolizeNan(nan);
-  if (!nanCode) {
-    parser.emitError(loc) << "expected nan = none|all_ones|ieee, got " << nan;
-    return {};
-  }
-  if (parseRare(parser, hasSign, hasZero, ties, complement) ||
-      parser.parseGreater())
-    return {};
-  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    exponent, mantissa, bias, inf, *nanCode, hasSign, hasZero,
-                    ties, complement, /*book=*/0u);
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(), exponent, mantissa, bias, words.inf,
+                    words.nan, words.hasSign, words.hasZero, words.ties, words.complement, /*book=*/0u);
 }
 
 void FormatAttr::print(AsmPrinter &printer) const {
@@ -267,17 +218,10 @@ void FormatAttr::print(AsmPrinter &printer) const {
     printer << "<" << name << ">";
     return;
   }
-  printer << "<exponent = " << getExponent() << ", mantissa = " << getMantissa()
-          << ", bias = " << getBias()
-          << ", inf = " << (getInf() ? "true" : "false")
-          << ", nan = " << stringifyNan(getNan());
-  if (!getHasSign())
-    printer << ", signed = false";
-  if (!getHasZero())
-    printer << ", zero = false";
+  printer << "<exponent = " << getExponent() << ", mantissa = " << getMantissa() << ", bias = " << getBias()
+          << ", inf = " << (getInf() ? "true" : "false") << ", nan = " << stringifyNan(getNan())
+          << (getHasSign() ? "" : ", signed = false") << (getHasZero() ? "" : ", zero = false");
   if (getTies() != Tie::Even)
     printer << ", ties = " << stringifyTie(getTies());
-  if (getComplement())
-    printer << ", complement = true";
-  printer << ">";
+  printer << (getComplement() ? ", complement = true>" : ">");
 }

@@ -1,5 +1,8 @@
 // dequantize, quantize, join, split, element, collect ==> load, decode, encode.
+#include "dialect/CodeBuilder.h"
 #include "passes/Passes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace altgrad {
 #define GEN_PASS_DEF_EXPANDFORMATSPASS
@@ -9,170 +12,116 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-// The element of a list that `collect` made, its factor multiplied in.
-static Value elementOf(OpBuilder &builder, Location loc, Value list) {
+// What takes the place of an operation's results; none after an error.
+using Results = SmallVector<Value, 2>;
+
+// The element of a list that `collect` made, its factor multiplied in; null after an error.
+static Value elementOf(CodeBuilder &b, Operation *op, StringRef does, Value list) {
   auto collect = list.getDefiningOp<CollectOp>();
-  if (!collect)
+  if (!collect) {
+    op->emitOpError() << does << " a list nothing computes";
     return {};
-  if (!collect.getFactor())
-    return collect.getElement();
-  return arith::MulFOp::create(builder, loc, collect.getElement(),
-                               collect.getFactor());
+  }
+  return collect.getFactor() ? b.mulF(collect.getElement(), collect.getFactor()) : collect.getElement();
 }
 
 // What was quantized in this step lies in no memory: its code is at hand.
-static Value codeOf(OpBuilder &builder, Location loc, Value tensors) {
-  if (auto collect = tensors.getDefiningOp<CollectOp>())
-    return collect.getElement();
-  FormatAttr format = cast<TensorsType>(tensors.getType()).getFormat();
-  return LoadOp::create(builder, loc, format.getCodeType(), tensors);
+static Value codeOf(CodeBuilder &b, Value tensors) {
+  auto collect = tensors.getDefiningOp<CollectOp>();
+  return collect ? collect.getElement() : LoadOp::create(b, tensors).getCode();
 }
+
+static Value listOf(CodeBuilder &b, Type type, Value element) {
+  return CollectOp::create(b, type, element, /*factor=*/Value());
+}
+
+static Value encode(CodeBuilder &b, Value number, FormatAttr format, Round rounding = Round::NearestEven,
+                    Value draw = {}, OverflowMode overflow = OverflowMode::NonFinite) {
+  return EncodeOp::create(b, format.getCodeType(), number, format, rounding, draw, overflow);
+}
+
+static Results expand(CodeBuilder &b, DequantizeOp op) {
+  FormatAttr format = op.getTensors().getType().getFormat();
+  Value number = codeOf(b, op.getTensors());
+  if (!format.isF32())
+    number = DecodeOp::create(b, b.getF32Type(), number, format);
+  return {listOf(b, op.getType(), number)};
+}
+
+static Results expand(CodeBuilder &b, RecodeOp op) { return {listOf(b, op.getType(), codeOf(b, op.getCodes()))}; }
 
 // unscale has made a load of whatever it was given.
-static void expandLoad(LoadOp op) {
-  if (!op.getTensors().getDefiningOp<CollectOp>())
-    return;
-  OpBuilder builder(op);
-  op.replaceAllUsesWith(codeOf(builder, op.getLoc(), op.getTensors()));
-  op.erase();
+static Results expand(CodeBuilder &b, LoadOp op) {
+  return {op.getTensors().getDefiningOp<CollectOp>() ? codeOf(b, op.getTensors()) : op.getCode()};
 }
 
-static void expandDequantize(DequantizeOp op) {
-  OpBuilder builder(op);
-  FormatAttr format = op.getTensors().getType().getFormat();
-  Value number = codeOf(builder, op.getLoc(), op.getTensors());
-  if (!format.isF32())
-    number = DecodeOp::create(builder, op.getLoc(), builder.getF32Type(),
-                              number, format);
-  op.replaceAllUsesWith(
-      CollectOp::create(builder, op.getLoc(), op.getValues().getType(), number,
-                        /*factor=*/Value())
-          .getResult());
-  op.erase();
+static Results expand(CodeBuilder &b, ElementOp op) {
+  Value element = elementOf(b, op, "takes the element of", op.getValues());
+  return element ? Results{element} : Results();
 }
 
-static void expandRecode(RecodeOp op) {
-  OpBuilder builder(op);
-  Value code = codeOf(builder, op.getLoc(), op.getCodes());
-  op.replaceAllUsesWith(CollectOp::create(builder, op.getLoc(),
-                                          op.getTensors().getType(), code,
-                                          /*factor=*/Value())
-                            .getResult());
-  op.erase();
-}
-
-static LogicalResult expandElement(ElementOp op) {
-  OpBuilder builder(op);
-  Value element = elementOf(builder, op.getLoc(), op.getValues());
+static Results expand(CodeBuilder &b, QuantizeOp op) {
+  Value element = elementOf(b, op, "quantizes", op.getValues());
   if (!element)
-    return op.emitOpError("takes the element of a list nothing computes");
-  op.replaceAllUsesWith(element);
-  op.erase();
-  return success();
+    return {};
+  Value code = encode(b, element, op.getTensors().getType().getFormat(), op.getRounding(), op.getDraw(),
+                      op.getOverflow());
+  return {listOf(b, op.getType(), code)};
 }
 
-static Value encode(OpBuilder &builder, Location loc, Value number,
-                    FormatAttr format, Round rounding, Value draw,
-                    OverflowMode overflow, Type list) {
-  Value code = EncodeOp::create(builder, loc, format.getCodeType(), number,
-                                format, rounding, draw, overflow);
-  return CollectOp::create(builder, loc, list, code, /*factor=*/Value());
+static Results expand(CodeBuilder &b, JoinOp op) {
+  Value upper = codeOf(b, op.getUpper()), lower = codeOf(b, op.getLower());
+  return {listOf(b, op.getType(), JoinCodesOp::create(b, b.getF32Type(), upper, lower))};
 }
 
-static LogicalResult expandQuantize(QuantizeOp op) {
-  OpBuilder builder(op);
-  Value element = elementOf(builder, op.getLoc(), op.getValues());
+static Results expand(CodeBuilder &b, SplitOp op) {
+  Value element = elementOf(b, op, "splits", op.getValues());
   if (!element)
-    return op.emitOpError("quantizes a list nothing computes");
-  op.replaceAllUsesWith(encode(builder, op.getLoc(), element,
-                               op.getTensors().getType().getFormat(),
-                               op.getRounding(), op.getDraw(), op.getOverflow(),
-                               op.getTensors().getType()));
-  op.erase();
-  return success();
-}
-
-static void expandJoin(JoinOp op) {
-  OpBuilder builder(op);
-  Location loc = op.getLoc();
-  Value upper = codeOf(builder, loc, op.getUpper());
-  Value lower = codeOf(builder, loc, op.getLower());
-  Value number =
-      JoinCodesOp::create(builder, loc, builder.getF32Type(), upper, lower);
-  op.replaceAllUsesWith(CollectOp::create(builder, loc,
-                                          op.getValues().getType(), number,
-                                          /*factor=*/Value())
-                            .getResult());
-  op.erase();
-}
-
-static LogicalResult expandSplit(SplitOp op) {
-  OpBuilder builder(op);
-  Location loc = op.getLoc();
-  Value element = elementOf(builder, loc, op.getValues());
-  if (!element)
-    return op.emitOpError("splits a list nothing computes");
+    return {};
   FormatAttr lower = op.getLower().getType().getFormat();
-  Value upper =
-      lower.getBits() == 16
-          ? UpperCodeOp::create(builder, loc, builder.getI16Type(), element)
-                .getResult()
-          : EncodeOp::create(builder, loc, builder.getI16Type(), element,
-                             op.getUpper().getType().getFormat(),
-                             Round::NearestEven, /*draw=*/Value(),
-                             OverflowMode::NonFinite)
-                .getResult();
-  Value rest = LowerCodeOp::create(builder, loc, lower.getCodeType(), element);
-  Value codes[] = {upper, rest};
-  for (auto [list, code] : llvm::zip(op.getResults(), codes))
-    list.replaceAllUsesWith(CollectOp::create(builder, loc, list.getType(),
-                                              code, /*factor=*/Value()));
-  op.erase();
-  return success();
+  Value upper = lower.getBits() == 16 ? UpperCodeOp::create(b, b.getI16Type(), element).getCode()
+                                      : encode(b, element, op.getUpper().getType().getFormat());
+  Value rest = LowerCodeOp::create(b, lower.getCodeType(), element);
+  return {listOf(b, op.getUpper().getType(), upper), listOf(b, op.getLower().getType(), rest)};
 }
 
 // f32 lists are stored as they are, but for the one code of NaN.
 static LogicalResult expandCommit(CommitOp op) {
-  OpBuilder builder(op);
-  FormatAttr f32 = FormatAttr::getNamed(op.getContext(), "f32");
+  CodeBuilder b(op.getLoc(), op);
   for (OpOperand &operand : op->getOpOperands()) {
     if (!isa<RealsType>(operand.get().getType()))
       continue;
-    Value element = elementOf(builder, op.getLoc(), operand.get());
+    Value element = elementOf(b, op, "writes", operand.get());
     if (!element)
-      return op.emitOpError("writes a list nothing computes");
-    operand.set(encode(builder, op.getLoc(), element, f32, Round::NearestEven,
-                       /*draw=*/Value(), OverflowMode::NonFinite,
-                       operand.get().getType()));
+      return failure();
+    operand.set(listOf(b, operand.get().getType(), encode(b, element, FormatAttr::getNamed(op.getContext(), "f32"))));
   }
   return success();
+}
+
+static LogicalResult expand(Operation &op) {
+  if (auto commit = dyn_cast<CommitOp>(op))
+    return expandCommit(commit);
+  CodeBuilder b(op.getLoc(), &op);
+  return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+      .Case<DequantizeOp, RecodeOp, LoadOp, ElementOp, QuantizeOp, JoinOp, SplitOp>([&](auto expanded) {
+        Results results = expand(b, expanded);
+        if (results.empty() || results[0] == op.getResult(0))
+          return success(!results.empty());
+        op.replaceAllUsesWith(results);
+        op.erase();
+        return success();
+      })
+      .Default(success());
 }
 
 namespace {
 struct ExpandFormats : altgrad::impl::ExpandFormatsPassBase<ExpandFormats> {
   void runOnOperation() override {
     Block &body = getOperation().getBody().front();
-    LogicalResult result = success();
-    for (Operation &op : llvm::make_early_inc_range(body)) {
-      if (auto dequantize = dyn_cast<DequantizeOp>(op))
-        expandDequantize(dequantize);
-      else if (auto recode = dyn_cast<RecodeOp>(op))
-        expandRecode(recode);
-      else if (auto load = dyn_cast<LoadOp>(op))
-        expandLoad(load);
-      else if (auto element = dyn_cast<ElementOp>(op))
-        result = expandElement(element);
-      else if (auto quantize = dyn_cast<QuantizeOp>(op))
-        result = expandQuantize(quantize);
-      else if (auto join = dyn_cast<JoinOp>(op))
-        expandJoin(join);
-      else if (auto split = dyn_cast<SplitOp>(op))
-        result = expandSplit(split);
-      else if (auto commit = dyn_cast<CommitOp>(op))
-        result = expandCommit(commit);
-      if (failed(result))
+    for (Operation &op : llvm::make_early_inc_range(body))
+      if (failed(expand(op)))
         return signalPassFailure();
-    }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
       if (isa<CollectOp, LoadOp, DecodeOp, JoinCodesOp>(op) && op.use_empty())
         op.erase();

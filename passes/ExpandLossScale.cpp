@@ -1,4 +1,5 @@
 // update_loss_scale ==> arithmetic on scalars.
+#include "dialect/CodeBuilder.h"
 #include "passes/Passes.h"
 
 namespace altgrad {
@@ -17,94 +18,60 @@ struct Next {
 
 class Expansion {
 public:
-  explicit Expansion(UpdateLossScaleOp op)
-      : op(op), builder(op), loc(op.getLoc()) {}
+  explicit Expansion(UpdateLossScaleOp op) : op(op), b(op.getLoc(), op) {}
+
   void run();
 
 private:
   Next found();
   Next clean();
   Value grown();
-  Value select(Value condition, Value yes, Value no) {
-    return arith::SelectOp::create(builder, loc, condition, yes, no);
-  }
-  Value constant(int64_t value) {
-    return arith::ConstantOp::create(builder, loc,
-                                     builder.getI64IntegerAttr(value));
-  }
-  Value compare(arith::CmpIPredicate predicate, Value left, Value right) {
-    return arith::CmpIOp::create(builder, loc, predicate, left, right);
-  }
+  Value constant(int64_t value) { return b.integer(b.getI64Type(), value); }
   // The scale times a factor, as f64.
-  Value times(Value factor) {
-    Value wide = arith::ExtFOp::create(builder, loc, builder.getF64Type(),
-                                       op.getScale());
-    return arith::MulFOp::create(builder, loc, wide, factor);
-  }
-  Value rounded(Value wide) {
-    return arith::TruncFOp::create(builder, loc, builder.getF32Type(), wide);
-  }
+  Value times(Value factor) { return b.mulF(arith::ExtFOp::create(b, b.getF64Type(), op.getScale()), factor); }
+  Value rounded(Value wide) { return arith::TruncFOp::create(b, b.getF32Type(), wide); }
   // `value` where it compares so with `limit`, else `limit`. A NaN stays.
   Value within(arith::CmpFPredicate beyond, Value value, Value limit) {
-    Value out = arith::CmpFOp::create(builder, loc, beyond, value, limit);
-    return select(out, limit, value);
+    return b.choose(b.compareF(beyond, value, limit), limit, value);
   }
 
   UpdateLossScaleOp op;
-  OpBuilder builder;
-  Location loc;
+  CodeBuilder b;
 };
 } // namespace
 
 Next Expansion::found() {
-  Value left =
-      arith::SubIOp::create(builder, loc, op.getLeft(), constant(1));
-  Value lower = rounded(within(arith::CmpFPredicate::OLT,
-                               times(op.getBackoff()), op.getLeast()));
-  Value waits = compare(arith::CmpIPredicate::sgt, left, constant(0));
-  return {select(waits, op.getScale(), lower), constant(0), left};
+  Value left = b.sub(op.getLeft(), constant(1));
+  Value lower = rounded(within(arith::CmpFPredicate::OLT, times(op.getBackoff()), op.getLeast()));
+  Value waits = b.above(left, constant(0));
+  return {b.choose(waits, op.getScale(), lower), constant(0), left};
 }
 
 Value Expansion::grown() {
-  Value higher = rounded(within(arith::CmpFPredicate::OGT,
-                                times(op.getGrowth()), op.getMost()));
-  if (op.getVariant() == Scaler::Boostr)
-    return higher;
-  Value infinity = arith::ConstantOp::create(
-      builder, loc,
-      builder.getF32FloatAttr(std::numeric_limits<float>::infinity()));
-  Value magnitude = math::AbsFOp::create(builder, loc, higher);
-  Value finite = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT,
-                                       magnitude, infinity);
-  return select(finite, higher, op.getScale());
+  Value higher = rounded(within(arith::CmpFPredicate::OGT, times(op.getGrowth()), op.getMost()));
+  return op.getVariant() == Scaler::Boostr ? higher : b.choose(b.isFinite(higher), higher, op.getScale());
 }
 
 Next Expansion::clean() {
-  auto reached = op.getVariant() == Scaler::Boostr ? arith::CmpIPredicate::sge
-                                                   : arith::CmpIPredicate::eq;
-  Value counted =
-      arith::AddIOp::create(builder, loc, op.getTracker(), constant(1));
-  Value full = compare(reached, counted, op.getInterval());
-  return {select(full, grown(), op.getScale()),
-          select(full, constant(0), counted),
-          select(full, op.getHysteresis(), op.getLeft())};
+  Value counted = b.add(op.getTracker(), constant(1));
+  Value full = op.getVariant() == Scaler::Boostr ? b.atLeast(counted, op.getInterval())
+                                                 : b.equal(counted, op.getInterval());
+  return {b.choose(full, grown(), op.getScale()), b.choose(full, constant(0), counted),
+          b.choose(full, op.getHysteresis(), op.getLeft())};
 }
 
 void Expansion::run() {
   Next bad = found(), good = clean();
-  Value results[] = {select(op.getFound(), bad.scale, good.scale),
-                     select(op.getFound(), bad.tracker, good.tracker),
-                     select(op.getFound(), bad.left, good.left)};
+  Value results[] = {b.choose(op.getFound(), bad.scale, good.scale), b.choose(op.getFound(), bad.tracker, good.tracker),
+                     b.choose(op.getFound(), bad.left, good.left)};
   op.replaceAllUsesWith(ValueRange(results));
   op.erase();
 }
 
 namespace {
-struct ExpandLossScale
-    : altgrad::impl::ExpandLossScalePassBase<ExpandLossScale> {
+struct ExpandLossScale : altgrad::impl::ExpandLossScalePassBase<ExpandLossScale> {
   void runOnOperation() override {
-    for (auto op : llvm::make_early_inc_range(
-             getOperation().getBody().getOps<UpdateLossScaleOp>()))
+    for (auto op : llvm::make_early_inc_range(getOperation().getBody().getOps<UpdateLossScaleOp>()))
       Expansion(op).run();
   }
 };

@@ -1,11 +1,8 @@
 // A guard is two vectors; its verdict is about all of their elements.
 #include "codegen/common/Guard.h"
 
+#include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Quotients.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -13,14 +10,9 @@ using namespace altgrad;
 // Twice the bits of 2^leastTested, less one.
 static constexpr int32_t leastBits = 2 * ((127 + leastTested) << 23) - 1;
 
-static Value splat(CodeBuilder &builder, TypedAttr value, int64_t width) {
-  return arith::ConstantOp::create(builder,
-                                   DenseElementsAttr::get(VectorType::get({width}, value.getType()), Attribute(value)));
-}
-
 Guard::Guard(CodeBuilder &builder, int64_t width)
-    : builder(builder), low(splat(builder, builder.getI32IntegerAttr(-1), width)),
-      sum(splat(builder, builder.getF32FloatAttr(0.0f), width)) {}
+    : builder(builder), low(builder.integer(VectorType::get({width}, builder.getI32Type()), -1)),
+      sum(builder.f32(0, low.getType())) {}
 
 void Guard::appendTo(SmallVectorImpl<Value> &arguments) { arguments.append({low, sum}); }
 
@@ -41,22 +33,14 @@ Value Guard::holds() {
     width = 1;
   }
   Value large = arith::CmpIOp::create(builder, arith::CmpIPredicate::uge, low,
-                                      splat(builder, builder.getI32IntegerAttr(leastBits), width));
-  Value infinity = splat(builder, builder.getF32FloatAttr(std::numeric_limits<float>::infinity()), width);
-  Value finite = arith::CmpFOp::create(builder, arith::CmpFPredicate::OLT, builder.absF(sum), infinity);
+                                      builder.integer(low.getType(), leastBits));
+  Value infinity = builder.f32(std::numeric_limits<float>::infinity(), low.getType());
+  Value finite = builder.compareF(arith::CmpFPredicate::OLT, builder.absF(sum), infinity);
   Value each = builder.both(large, finite);
   Value all = vector::ReductionOp::create(builder, vector::CombiningKind::AND, each);
-  Value yes = arith::ConstantIntOp::create(builder, builder.getI1Type(), 1);
-  return LLVM::ExpectOp::create(builder, all, yes);
+  return LLVM::ExpectOp::create(builder, all, builder.yes());
 }
 
-ResultRange Guard::choose(ValueRange fast, llvm::function_ref<SmallVector<Value>()> exact) {
-  auto branch = scf::IfOp::create(builder, fast.getTypes(), holds(),
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard insertion(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(builder, fast);
-  builder.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(builder, exact());
-  return branch.getResults();
+SmallVector<Value> Guard::choose(ValueRange fast, llvm::function_ref<SmallVector<Value>()> exact) {
+  return branch(builder, holds(), fast.getTypes(), [&] { return SmallVector<Value>(fast); }, exact);
 }

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_GUARD_H
 #define ALTGRAD_CODEGEN_GUARD_H
 
-#include "codegen/numerics/CodeBuilder.h"
+#include "dialect/CodeBuilder.h"
 
 namespace altgrad {
 
@@ -15,7 +15,7 @@ public:
   /// Whether what was emitted is right, which it mostly is: i1.
   Value holds();
   /// `fast` where that holds; else what `exact` makes, of the same types.
-  ResultRange choose(ValueRange fast, function_ref<SmallVector<Value>()> exact);
+  SmallVector<Value> choose(ValueRange fast, function_ref<SmallVector<Value>()> exact);
 
 private:
   CodeBuilder &builder;

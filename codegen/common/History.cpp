@@ -10,15 +10,14 @@ constexpr int64_t numbers = ALTGRAD_HISTORY - 1;
 constexpr int32_t infinityBits = 0x7F800000;
 
 static Value compare(CodeBuilder &b, arith::CmpFPredicate how, Value x, float y) {
-  return arith::CmpFOp::create(b, how, x, arith::ConstantOp::create(b, b.getF32FloatAttr(y)));
+  return b.compareF(how, x, b.f32(y));
 }
 
 // The whole part of a number from 0 on and below that of places; 0 of all others.
 static Value wholeWithin(CodeBuilder &b, Value number, Type type) {
   Value some = compare(b, arith::CmpFPredicate::OGE, number, 0);
   Value within = compare(b, arith::CmpFPredicate::OLT, number, numbers);
-  Value none = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
-  number = b.choose(b.both(some, within), number, none);
+  number = b.choose(b.both(some, within), number, b.f32(0));
   return arith::FPToSIOp::create(b, type, number);
 }
 
@@ -36,8 +35,7 @@ static Value numberAt(KernelBuilder &kernel, Value history, Value place) {
 // Bits of numbers that are not negative are in their order, and those of all
 // others beyond the infinity's.
 static Value isNumber(CodeBuilder &b, Value bits) {
-  Value infinity = arith::ConstantOp::create(b, b.getI32IntegerAttr(infinityBits));
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, bits, infinity);
+  return b.belowUnsigned(bits, b.integer(b.getI32Type(), infinityBits));
 }
 
 // The largest bits below which no more numbers lie than the rank says, found
@@ -54,15 +52,13 @@ Value ScalarLowering::percentile(PercentileOp op) {
                              Value kept = kernel.load(i32, numberAt(kernel, history, place), sizeof(float));
                              Value isNewest = b.equal(place, replaced);
                              Value bits = b.choose(isNewest, newest, kept);
-                             Value below = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, bits, limit);
-                             return {b.add(count[0], b.widen(i32, below))};
+                             return {b.add(count[0], b.widen(i32, b.belowUnsigned(bits, limit)))};
                            })[0];
   };
   Value count = countBelow(kernel.i32(infinityBits));
   Value last = b.sub(count, kernel.i32(1));
   Value share = b.mulF(known.lookup(op.getPercent()), arith::SIToFPOp::create(b, b.getF32Type(), count));
-  Value hundred = arith::ConstantOp::create(b, b.getF32FloatAttr(numbers));
-  share = b.divF(share, hundred);
+  share = b.divF(share, b.f32(numbers));
   Value index = wholeWithin(b, share, i32);
   // A percent of 100 and more asks for the last.
   index = b.choose(compare(b, arith::CmpFPredicate::OGE, share, numbers), last, index);

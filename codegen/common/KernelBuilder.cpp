@@ -10,10 +10,6 @@ KernelBuilder::KernelBuilder(CodeBuilder &builder, StepOp step, unsigned address
     : builder(builder), step(step), layout(layoutOf(step)),
       pointer(LLVM::LLVMPointerType::get(builder.getContext(), addressSpace)), rowWords(workspaceOf(step).rowWords) {}
 
-Value KernelBuilder::i64(int64_t value) { return arith::ConstantIntOp::create(builder, builder.getI64Type(), value); }
-
-Value KernelBuilder::i32(int32_t value) { return arith::ConstantIntOp::create(builder, builder.getI32Type(), value); }
-
 Value KernelBuilder::offset(Value base, Value index, unsigned bytes) {
   Value distance = builder.mul(index, i64(bytes));
   return LLVM::GEPOp::create(builder, base.getType(), builder.getI8Type(), base, ArrayRef<LLVM::GEPArg>{distance});

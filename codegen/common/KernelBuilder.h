@@ -4,10 +4,7 @@
 #define ALTGRAD_CODEGEN_KERNELBUILDER_H
 
 #include "altgrad/bundle.h"
-#include "codegen/numerics/CodeBuilder.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "codegen/numerics/Instructions.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/phases/Layout.h"
 
@@ -55,8 +52,8 @@ public:
   Value member(Member which) { return members[unsigned(which)]; }
 
   mlir::LLVM::LLVMPointerType pointerType() const { return pointer; }
-  Value i64(int64_t value);
-  Value i32(int32_t value);
+  Value i64(int64_t value) { return builder.integer(builder.getI64Type(), value); }
+  Value i32(int32_t value) { return builder.integer(builder.getI32Type(), value); }
   /// base + index * bytes
   Value offset(Value base, Value index, unsigned bytes);
   /// The same for an i32 index below a chunk's length.

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_PASSES_PHASES_LAUNCHES_H
 #define ALTGRAD_PASSES_PHASES_LAUNCHES_H
 
-#include "codegen/numerics/CodeBuilder.h"
+#include "dialect/CodeBuilder.h"
 #include "dialect/Dialect.h"
 
 namespace altgrad {

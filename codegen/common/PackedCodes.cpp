@@ -16,11 +16,7 @@ static bool evenIsHigh(Value stream) { return typeOf(stream).getFormat().toForma
 bool altgrad::isPacked(Value stream) { return typeOf(stream).getPacked(); }
 
 // A number of the type of `like`.
-static Value bits(CodeBuilder &builder, int64_t number, Value like) {
-  auto byte = builder.getIntegerAttr(getElementTypeOrSelf(like), number);
-  auto type = dyn_cast<VectorType>(like.getType());
-  return arith::ConstantOp::create(builder, type ? TypedAttr(DenseElementsAttr::get(type, byte)) : byte);
-}
+static Value bits(CodeBuilder &builder, int64_t number, Value like) { return builder.integer(like.getType(), number); }
 
 // What a code has above itself does not matter: neither half is masked.
 Value altgrad::unpackCodes(CodeBuilder &builder, Value stream, Value bytes) {
@@ -117,15 +113,11 @@ void altgrad::storeCode(KernelBuilder &kernel, Value stream, Value code, Value a
   Value keeps = builder.differs(shift, bits(builder, placeOf(stream, 0), shift));
   if (keepsNext)
     keeps = builder.either(keeps, keepsNext);
-  auto branch = scf::IfOp::create(builder, TypeRange{type}, keeps,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
+  auto both = [&]() -> SmallVector<Value> {
     Value others = builder.exclusive(builder.left(mask, shift), bits(builder, -1, code));
-    scf::YieldOp::create(builder, ValueRange{builder.both(kernel.load(type, at, bytesOf(stream)), others)});
-    builder.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(builder, ValueRange{bits(builder, 0, code)});
-  }
-  kernel.store(builder.either(branch.getResult(0), own), at, bytesOf(stream));
+    return {builder.both(kernel.load(type, at, bytesOf(stream)), others)};
+  };
+  auto none = [&]() -> SmallVector<Value> { return {bits(builder, 0, code)}; };
+  Value kept = branch(builder, keeps, type, both, none)[0];
+  kernel.store(builder.either(kept, own), at, bytesOf(stream));
 }

@@ -1,41 +1,26 @@
 // How partial sums begin, grow and join.
 #include "codegen/common/Reductions.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-
 using namespace mlir;
 using namespace altgrad;
 
 Type altgrad::partialType(Reduction kind, Type element) {
-  Type scalar = kind == Reduction::And ? Type(IntegerType::get(element.getContext(), 32))
-                                       : Float32Type::get(element.getContext());
-  if (auto vector = dyn_cast<VectorType>(element))
-    return VectorType::get(vector.getShape(), scalar);
-  return scalar;
+  MLIRContext *context = element.getContext();
+  return likeShape(element, kind == Reduction::And ? Type(IntegerType::get(context, 32)) : Float32Type::get(context));
 }
 
 Value altgrad::neutral(CodeBuilder &builder, Reduction kind, Type type) {
-  TypedAttr scalar;
   if (kind == Reduction::And)
-    scalar = builder.getI32IntegerAttr(-1);
-  else
-    scalar = builder.getF32FloatAttr(
-        kind == Reduction::Max || kind == Reduction::AbsMax ? -std::numeric_limits<float>::infinity() : 0.f);
-  if (auto vector = dyn_cast<VectorType>(type))
-    return arith::ConstantOp::create(builder, DenseElementsAttr::get(vector, Attribute(scalar)));
-  return arith::ConstantOp::create(builder, scalar);
+    return builder.integer(type, -1);
+  bool isLargest = kind == Reduction::Max || kind == Reduction::AbsMax;
+  return builder.f32(isLargest ? -std::numeric_limits<float>::infinity() : 0, type);
 }
 
 // Behind the flag: a predicate that waits for its sum is one that ptxas has no register for.
 static Value oneIf(CodeBuilder &builder, Value flag, Type type) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointAfterValue(flag);
-  TypedAttr one = builder.getF32FloatAttr(1);
-  if (auto vector = dyn_cast<VectorType>(type))
-    one = DenseElementsAttr::get(vector, Attribute(one));
-  return builder.choose(flag, arith::ConstantOp::create(builder, one),
-                        arith::ConstantOp::create(builder, builder.getZeroAttr(type)));
+  return builder.choose(flag, builder.f32(1, type), builder.f32(0, type));
 }
 
 Value altgrad::accumulate(CodeBuilder &builder, Reduction kind, Value partial, Value element) {
@@ -53,9 +38,7 @@ Value altgrad::accumulate(CodeBuilder &builder, Reduction kind, Value partial, V
 // Magnitudes have no sign: their bits have their order, a NaN comes last, and a maximum is
 // one instruction.
 static Value largerOfBits(CodeBuilder &builder, Value a, Value b) {
-  Type type = builder.getI32Type();
-  if (auto vector = dyn_cast<VectorType>(a.getType()))
-    type = VectorType::get(vector.getShape(), type);
+  Type type = likeShape(a.getType(), builder.getI32Type());
   Value most = builder.most(builder.cast(type, a), builder.cast(type, b));
   return builder.cast(a.getType(), most);
 }

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_COMMON_REDUCTIONS_H
 #define ALTGRAD_CODEGEN_COMMON_REDUCTIONS_H
 
-#include "codegen/numerics/CodeBuilder.h"
+#include "dialect/CodeBuilder.h"
 #include "dialect/Dialect.h"
 
 namespace altgrad {

@@ -47,8 +47,7 @@ static Value indicesFrom(CodeBuilder &builder, Value first, int64_t apart, Type 
   SmallVector<int64_t> steps;
   for (int64_t i = 0; i < vector.getNumElements(); ++i)
     steps.push_back(i * apart);
-  return builder.add(builder.spread(vector, first),
-                     arith::ConstantOp::create(builder, DenseElementsAttr::get(vector, ArrayRef<int64_t>(steps))));
+  return builder.add(builder.spread(vector, first), builder.list(vector, steps));
 }
 
 llvm::SetVector<Operation *> altgrad::neededFor(ValueRange wanted, Region &body, const IRMapping &known) {

@@ -42,15 +42,12 @@ static SmallVector<Value> loadAgain(CodeBuilder &builder, VectorType type, Value
     words = "{" + words + "}";
   std::string text = "ld.relaxed.cta.global" + (count > 1 ? ".v" + std::to_string(count) : "") + ".b32 " + words +
                      ", [$" + std::to_string(count) + "+" + std::to_string(offset) + "];";
-  auto load = LLVM::InlineAsmOp::create(builder, result, base, builder.getStringAttr(text),
-                                        builder.getStringAttr(constraints + "l,~{memory}"), /*has_side_effects=*/true,
-                                        /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
-                                        ArrayAttr());
+  Value load = assembly(builder, text, constraints + "l,~{memory}", result, base)[0];
   if (count == 1)
-    return {load.getResult(0)};
+    return {load};
   SmallVector<Value> all;
   for (int64_t i = 0; i < count; ++i)
-    all.push_back(LLVM::ExtractValueOp::create(builder, load.getResult(0), i));
+    all.push_back(LLVM::ExtractValueOp::create(builder, load, i));
   return all;
 }
 
@@ -82,6 +79,7 @@ void GpuLowering::fetchAhead(Chunk &chunk, Value first, Value last) {
     kernel.when(builder.less(inBlock, kernel.i64(elements / ofLine)), [&, ofLine = ofLine, streams = ArrayRef(streams)] {
       Value at = builder.least(builder.add(first, builder.mul(inBlock, kernel.i64(ofLine))), last);
       for (Value tensors : streams)
-        assembly("prefetch.global.L2 [$0];", "l", elementAt(kernel, tensors, chunk.pointers.lookup(tensors), at));
+        assembly(builder, "prefetch.global.L2 [$0];", "l", {},
+                 elementAt(kernel, tensors, chunk.pointers.lookup(tensors), at));
     });
 }

@@ -84,15 +84,12 @@ void GpuLowering::loadShared(Chunk &chunk, Value at, unsigned part) {
       continue;
     Type type = argument.getType();
     Value exists = builder.less(at, kernel.i32(-int32_t(first)));
-    auto branch = scf::IfOp::create(builder, TypeRange{type}, builder.both(exists, leads(chunk, blockOf(tensors))),
-                                    /*addThenBlock=*/true, /*addElseBlock=*/true);
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(branch.thenBlock());
-    scf::YieldOp::create(builder, kernel.load(type, address(chunk, tensors, first), bytesOf(tensors)));
-    builder.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(builder, ValueRange{arith::ConstantOp::create(builder, builder.getZeroAttr(type))});
-    builder.setInsertionPointAfter(branch);
-    chunk.shared.map(tensors, fromFirst(chunk, branch.getResult(0), blockOf(tensors)));
+    Value reads = builder.both(exists, leads(chunk, blockOf(tensors)));
+    auto read = [&, tensors = tensors]() -> SmallVector<Value> {
+      return {kernel.load(type, address(chunk, tensors, first), bytesOf(tensors))};
+    };
+    auto none = [&]() -> SmallVector<Value> { return {builder.splat({}, builder.getZeroAttr(type))}; };
+    chunk.shared.map(tensors, fromFirst(chunk, branch(builder, reads, type, read, none)[0], blockOf(tensors)));
   }
 }
 
@@ -131,68 +128,65 @@ SmallVector<Value> GpuLowering::loadAlone(Chunk &chunk, int64_t element) {
 // of them exist and are aligned, otherwise one after the other.
 SmallVector<Value> GpuLowering::reduceOwn(Chunk &chunk, Value at, unsigned part, unsigned reduction, unsigned count) {
   SweepOp sweep = chunk.sweep;
-  Type f32 = builder.getF32Type();
   int64_t first = part * warpThreads * chunk.width;
-  Value inside = builder.atMost(at, kernel.i32(-int32_t(first) - int32_t(chunk.width)));
-  auto branch = scf::IfOp::create(builder, SmallVector<Type>(count, f32), builder.both(inside, chunk.aligned),
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
   auto reductionsOf = [&](Region &body) {
     SmallVector<ReduceOp> all = blockReductions(body);
     return SmallVector<ReduceOp>(ArrayRef(all).slice(reduction, count));
   };
-  Region &wide = sweep.getWide().front();
-  SmallVector<ReduceOp> reduces = reductionsOf(wide);
   SmallVector<Value> sums, wanted;
-  for (ReduceOp reduce : reduces) {
-    sums.push_back(neutral(builder, joinedBy(reduce), reduce.getType()));
-    wanted.push_back(reduce.getValue());
-  }
-  SmallVector<Kept> kept = keptBy(chunk, reduction, count);
-  for (const Kept &one : kept)
-    wanted.push_back(one.values.front());
-  SmallVector<Value> words(sweep.getLoads().size());
-  for (unsigned number = 0; number < chunk.vectors(); ++number) {
-    int64_t element = first + number * sweep.getWidth();
-    SmallVector<Value> loaded =
-        kept.empty() ? loadAlone(chunk, element) : loadVector(chunk, words, first, number, /*again=*/false);
-    Value index = indexOf(chunk, at, element);
-    SmallVector<Value> draws = drawApart(chunk, wide, index, 1);
-    SmallVector<Value> values = cloneValues(builder, wide, wanted, {loaded, chunk.known, index, 1, draws});
+  auto begin = [&](ArrayRef<ReduceOp> reduces) {
+    sums.clear(), wanted.clear();
+    for (ReduceOp reduce : reduces) {
+      sums.push_back(neutral(builder, joinedBy(reduce), reduce.getType()));
+      wanted.push_back(reduce.getValue());
+    }
+  };
+  auto grow = [&](MutableArrayRef<Value> sums, ArrayRef<ReduceOp> reduces, ArrayRef<Value> values) {
     for (auto [sum, reduce, value] : llvm::zip(sums, reduces, values))
       sum = grown(builder, reduce, sum, value);
+  };
+  auto ofVectors = [&] {
+    Region &wide = sweep.getWide().front();
+    SmallVector<ReduceOp> reduces = reductionsOf(wide);
+    begin(reduces);
+    SmallVector<Kept> kept = keptBy(chunk, reduction, count);
+    for (const Kept &one : kept)
+      wanted.push_back(one.values.front());
+    SmallVector<Value> words(sweep.getLoads().size());
     unsigned width = sweep.getWidth();
-    for (auto [one, value] : llvm::zip(kept, ArrayRef(values).drop_front(count)))
-      kernel.store(value, slotOf(one, number, width), width * sizeof(float));
-  }
-  for (auto [sum, reduce] : llvm::zip(sums, reduces))
-    sum = joinElements(joinedBy(reduce), elementsOf(sum));
-  scf::YieldOp::create(builder, sums);
-
-  builder.setInsertionPointToStart(branch.elseBlock());
-  Region &narrow = sweep.getBody();
-  reduces = reductionsOf(narrow);
-  sums.clear(), wanted.clear();
-  for (ReduceOp reduce : reduces) {
-    sums.push_back(neutral(builder, joinedBy(reduce), f32));
-    wanted.push_back(reduce.getValue());
-  }
-  Value from = builder.add(at, kernel.i32(first));
-  Value to = builder.least(builder.add(from, kernel.i32(chunk.width)), kernel.i32(0));
-  sums =
-      kernel.loopWith(from, to, kernel.i32(1), sums, [&](Value index, SmallVector<Value> before) -> SmallVector<Value> {
-        Value offset = builder.sub(index, from);
-        SmallVector<Value> loaded;
-        for (auto [argument, tensors] : llvm::zip(narrow.getArguments(), sweep.getLoads()))
-          loaded.push_back(loadElement(chunk, tensors, first, offset, argument.getType()));
-        Value global = indexOf(chunk, index, 0);
-        SmallVector<Value> draws = drawApart(chunk, narrow, global, 1);
-        SmallVector<Value> values = cloneValues(builder, narrow, wanted, {loaded, chunk.known, global, 1, draws});
-        for (auto [sum, reduce, value] : llvm::zip(before, reduces, values))
-          sum = grown(builder, reduce, sum, value);
-        return before;
-      });
-  scf::YieldOp::create(builder, sums);
-  return branch.getResults();
+    for (unsigned number = 0; number < chunk.vectors(); ++number) {
+      int64_t element = first + number * width;
+      SmallVector<Value> loaded =
+          kept.empty() ? loadAlone(chunk, element) : loadVector(chunk, words, first, number, /*again=*/false);
+      Value index = indexOf(chunk, at, element);
+      SmallVector<Value> draws = drawApart(chunk, wide, index, 1);
+      SmallVector<Value> values = cloneValues(builder, wide, wanted, {loaded, chunk.known, index, 1, draws});
+      grow(sums, reduces, values);
+      for (auto [one, value] : llvm::zip(kept, ArrayRef(values).drop_front(count)))
+        kernel.store(value, slotOf(one, number, width), width * sizeof(float));
+    }
+    for (auto [sum, reduce] : llvm::zip(sums, reduces))
+      sum = joinElements(joinedBy(reduce), elementsOf(sum));
+    return sums;
+  };
+  auto oneByOne = [&] {
+    Region &narrow = sweep.getBody();
+    SmallVector<ReduceOp> reduces = reductionsOf(narrow);
+    begin(reduces);
+    Value from = builder.add(at, kernel.i32(first));
+    Value to = builder.least(builder.add(from, kernel.i32(chunk.width)), kernel.i32(0));
+    return kernel.loopWith(from, to, kernel.i32(1), sums, [&](Value index, SmallVector<Value> before) {
+      Value offset = builder.sub(index, from);
+      SmallVector<Value> loaded;
+      for (auto [argument, tensors] : llvm::zip(narrow.getArguments(), sweep.getLoads()))
+        loaded.push_back(loadElement(chunk, tensors, first, offset, argument.getType()));
+      Value global = indexOf(chunk, index, 0);
+      SmallVector<Value> draws = drawApart(chunk, narrow, global, 1);
+      grow(before, reduces, cloneValues(builder, narrow, wanted, {loaded, chunk.known, global, 1, draws}));
+      return before;
+    });
+  };
+  Value inside = builder.atMost(at, kernel.i32(-int32_t(first) - int32_t(chunk.width)));
+  SmallVector<Type> types(count, builder.getF32Type());
+  return branch(builder, builder.both(inside, chunk.aligned), types, ofVectors, oneByOne);
 }

@@ -124,7 +124,7 @@ GpuLowering::Carried GpuLowering::groupAt(Chunk &chunk, Value at, Carried carrie
   int64_t elements = elementsOfGroup(chunk), width = chunk.sweep.getWidth();
   int32_t last = (elements - 1) * chunk.threads;
   Value inside = builder.less(at, kernel.i32(-last));
-  carried.push_back(arith::ConstantIntOp::create(builder, false, 1));
+  carried.push_back(builder.yes(false));
   carried = either(inside, carried, [&](Carried next) {
     next.pop_back();
     unsigned all = elements / width;

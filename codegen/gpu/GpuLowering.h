@@ -240,8 +240,6 @@ private:
   bool waits(PhaseOp phase);
   void waitForLaunches(PhaseOp phase);
   void control(StringRef what, StringRef clobbers);
-  /// An instruction without a result that stays where it is.
-  void assembly(const llvm::Twine &text, StringRef constraints, ValueRange operands = {});
 
   // LowerToGPU.cpp
   /// What thread 0 has after adding the threads 16, 8, 4, 2, 1 further on.

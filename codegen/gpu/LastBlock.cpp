@@ -30,19 +30,12 @@ Value GpuLowering::comesLast() {
 // Reads a special register once more: its value would be a register through the
 // whole sweep otherwise.
 Value GpuLowering::again(StringRef name) {
-  auto read = LLVM::InlineAsmOp::create(
-      builder, builder.getI32Type(), ValueRange{}, builder.getStringAttr(("mov.u32 $0, %" + name + ";").str()),
-      builder.getStringAttr("=r"), /*has_side_effects=*/true,
-      /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
-  return builder.widen(builder.getI64Type(), read.getResult(0));
+  Value read = assembly(builder, ("mov.u32 $0, %" + name + ";").str(), "=r", builder.getI32Type(), {})[0];
+  return builder.widen(builder.getI64Type(), read);
 }
 
 Value GpuLowering::opaque(Value value) {
-  return LLVM::InlineAsmOp::create(builder, value.getType(), value, builder.getStringAttr("mov.b64 $0, $1;"),
-                                   builder.getStringAttr("=l,l"), /*has_side_effects=*/true,
-                                   /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
-                                   ArrayAttr())
-      .getResult(0);
+  return assembly(builder, "mov.b64 $0, $1;", "=l,l", value.getType(), value)[0];
 }
 
 void GpuLowering::finish(ArrayRef<PhaseOp> phases) {

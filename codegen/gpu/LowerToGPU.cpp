@@ -24,17 +24,9 @@ void GpuLowering::onFirstThread(function_ref<void()> body) {
 SmallVector<Value> GpuLowering::either(Value condition, SmallVector<Value> carried,
                                        function_ref<SmallVector<Value>(SmallVector<Value>)> yes,
                                        function_ref<SmallVector<Value>(SmallVector<Value>)> no) {
-  SmallVector<Type> types;
-  for (Value value : carried)
-    types.push_back(value.getType());
-  auto branch = scf::IfOp::create(builder, types, condition,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(builder, yes(carried));
-  builder.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(builder, no ? no(carried) : carried);
-  return SmallVector<Value>(branch.getResults());
+  return branch(
+      builder, condition, ValueRange(carried).getTypes(), [&] { return yes(carried); },
+      [&] { return no ? no(carried) : carried; });
 }
 
 static SmallVector<Type> parametersOf(KernelBuilder &kernel, Type i64) {
@@ -117,20 +109,13 @@ Value GpuLowering::joinThreads(Reduction kind, Value sum) {
 
 // The tree 128, 64 … 1.
 Value GpuLowering::totalOf(Chunk &chunk, const Carried &carried, unsigned result) {
-  auto ofElements = [&] { return totalApart(chunk, carried, result); };
-  auto ofVectors = [&] { return totalInRow(chunk, carried, result); };
+  auto ofElements = [&]() -> SmallVector<Value> { return {totalApart(chunk, carried, result)}; };
+  auto ofVectors = [&]() -> SmallVector<Value> { return {totalInRow(chunk, carried, result)}; };
   if (chunk.sums.vectors(result) == 1) // in any order
-    return ofElements();
+    return ofElements()[0];
   if (chunk.exchanges())
-    return ofVectors();
-  auto branch = scf::IfOp::create(builder, builder.getF32Type(), chunk.aligned,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  scf::YieldOp::create(builder, ofVectors());
-  builder.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(builder, ofElements());
-  return branch.getResult(0);
+    return ofVectors()[0];
+  return branch(builder, chunk.aligned, builder.getF32Type(), ofVectors, ofElements)[0];
 }
 
 // Of neighbours in a thread: parts, then threads, then vectors and their

@@ -6,14 +6,10 @@
 using namespace mlir;
 using namespace altgrad;
 
-void GpuLowering::assembly(const llvm::Twine &text, StringRef constraints, ValueRange operands) {
-  LLVM::InlineAsmOp::create(builder, TypeRange{}, operands, builder.getStringAttr(text), constraints,
-                            /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
-                            LLVM::AsmDialectAttr(), ArrayAttr());
-}
-
 // LLVM's intrinsics claim to touch no memory: loads would pass them.
-void GpuLowering::control(StringRef what, StringRef clobbers) { assembly("griddepcontrol." + what + ";", clobbers); }
+void GpuLowering::control(StringRef what, StringRef clobbers) {
+  assembly(builder, ("griddepcontrol." + what + ";").str(), clobbers, {}, {});
+}
 
 // What the runtime asks a loaded module for (bundle.h).
 void altgrad::markOverlap(gpu::GPUModuleOp kernels, const Target &target) {

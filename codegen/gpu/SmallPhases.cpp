@@ -54,21 +54,17 @@ Value GpuLowering::orNeutral(const Fold &fold, Value inside, Value partial) {
 Value GpuLowering::foldFew(const Fold &fold) {
   Value some = builder.above(fold.count, kernel.i64(0));
   Value none = neutral(builder, fold.kind, fold.type);
-  auto branch = scf::IfOp::create(builder, TypeRange{fold.type}, some,
-                                  /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(branch.thenBlock());
-  SmallVector<Value> lanes, inside;
-  for (int64_t i = 0; i < target.gpu.fewChunks; ++i) {
-    inside.push_back(builder.above(fold.count, kernel.i64(i)));
-    lanes.push_back(partialAt(fold, kernel.i64(i)));
-  }
-  for (auto [lane, exists] : llvm::zip(lanes, inside))
-    lane = join(builder, fold.kind, none, orNeutral(fold, exists, lane));
-  scf::YieldOp::create(builder, joinElements(fold.kind, lanes));
-  builder.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(builder, none);
-  return branch.getResult(0);
+  auto sum = [&]() -> SmallVector<Value> {
+    SmallVector<Value> lanes, inside;
+    for (int64_t i = 0; i < target.gpu.fewChunks; ++i) {
+      inside.push_back(builder.above(fold.count, kernel.i64(i)));
+      lanes.push_back(partialAt(fold, kernel.i64(i)));
+    }
+    for (auto [lane, exists] : llvm::zip(lanes, inside))
+      lane = join(builder, fold.kind, none, orNeutral(fold, exists, lane));
+    return {joinElements(fold.kind, lanes)};
+  };
+  return branch(builder, some, fold.type, sum, [&]() -> SmallVector<Value> { return {none}; })[0];
 }
 
 // The lanes `lane`, lane + 256 / perThread … of a tensor's partial sums: whole
@@ -159,51 +155,47 @@ void GpuLowering::forEachBit(Value mask, function_ref<void(Value)> body) {
 // itself and leaves the others to the warp, or to the block.
 void GpuLowering::lowerFolds(PhaseOp phase, const Crew &crew) {
   auto times = [&](Value a, int64_t b) -> Value { return builder.mul(a, kernel.i64(b)); };
-  auto plus = [&](Value a, Value b) -> Value { return builder.add(a, b); };
-  auto is = [&](arith::CmpIPredicate how, Value a, Value b) -> Value {
-    return arith::CmpIOp::create(builder, how, a, b);
-  };
-  auto both = [&](Value a, Value b) -> Value { return builder.both(a, b); };
-  using P = arith::CmpIPredicate;
   Value all = times(crew.blocks, warpsPerBlock);
   Value own = builder.div(inBlock, kernel.i64(warpThreads));
-  Value from = plus(crew.begin, times(crew.block, warpsPerBlock));
+  Value from = builder.add(crew.begin, times(crew.block, warpsPerBlock));
   auto ballot = [&](Value vote) -> Value {
     return NVVM::VoteSyncOp::create(builder, builder.getI32Type(), kernel.i32(-1), vote, NVVM::VoteSyncKind::ballot);
   };
   kernel.loop(from, crew.end, times(all, warpThreads), [&](Value base) {
-    auto rowOf = [&](Value warp, Value thread) -> Value { return plus(plus(base, warp), builder.mul(thread, all)); };
-    Value index = rowOf(own, inWarp), inside = is(P::slt, index, crew.end);
+    auto rowOf = [&](Value warp, Value thread) {
+      return builder.add(builder.add(base, warp), builder.mul(thread, all));
+    };
+    Value index = rowOf(own, inWarp), inside = builder.less(index, crew.end);
     Value last = builder.sub(crew.end, kernel.i64(1));
     Value count = kernel.chunksOf(kernel.row(builder.least(index, last)), *phase.getBody().getOps<FoldOp>().begin());
-    Value few = is(P::sle, count, kernel.i64(target.gpu.fewChunks));
-    Value many = is(P::sgt, count, kernel.i64(target.gpu.manyChunks));
+    Value few = builder.atMost(count, kernel.i64(target.gpu.fewChunks));
+    Value many = builder.above(count, kernel.i64(target.gpu.manyChunks));
     Value yes = builder.yes();
     auto foldShort = [&] {
-      kernel.when(both(inside, few), [&] { foldRow(phase, index, yes, &GpuLowering::foldFew); });
+      kernel.when(builder.both(inside, few), [&] { foldRow(phase, index, yes, &GpuLowering::foldFew); });
     };
     // Either a count or two votes are registers through the folds of short rows.
     bool several = phase.count<FoldOp>() > 1;
     if (!several)
       foldShort();
-    Value longer = both(inside, builder.exclusive(few, yes));
-    Value mine = ballot(both(longer, builder.exclusive(many, yes)));
-    Value blocks = several ? ballot(both(inside, many)) : Value();
+    Value longer = builder.both(inside, builder.exclusive(few, yes));
+    Value mine = ballot(builder.both(longer, builder.exclusive(many, yes)));
+    Value blocks = several ? ballot(builder.both(inside, many)) : Value();
     if (several)
       foldShort();
     forEachBit(mine, [&](Value number) {
-      foldRow(phase, rowOf(own, number), is(P::eq, inWarp, kernel.i64(0)), &GpuLowering::foldByWarp);
+      foldRow(phase, rowOf(own, number), builder.equal(inWarp, kernel.i64(0)), &GpuLowering::foldByWarp);
     });
     if (!several)
-      blocks = ballot(both(inside, many));
+      blocks = ballot(builder.both(inside, many));
     barrier();
-    onFirstThread([&] { kernel.store(blocks, sharedWord(plus(own, kernel.i64(warpWord))), wordBytes); });
+    onFirstThread([&] { kernel.store(blocks, sharedWord(builder.add(own, kernel.i64(warpWord))), wordBytes); });
     barrier();
     kernel.loop(kernel.i64(0), kernel.i64(warpsPerBlock), kernel.i64(1), [&](Value warp) {
-      Value mask = kernel.load(builder.getI32Type(), sharedWord(plus(warp, kernel.i64(warpWord))), wordBytes);
-      kernel.when(is(P::ne, mask, kernel.i32(0)), [&] {
+      Value mask = kernel.load(builder.getI32Type(), sharedWord(builder.add(warp, kernel.i64(warpWord))), wordBytes);
+      kernel.when(builder.differs(mask, kernel.i32(0)), [&] {
         forEachBit(mask, [&](Value number) {
-          foldRow(phase, rowOf(warp, number), is(P::eq, inBlock, kernel.i64(0)), &GpuLowering::foldByBlock);
+          foldRow(phase, rowOf(warp, number), builder.equal(inBlock, kernel.i64(0)), &GpuLowering::foldByBlock);
         });
       });
     });

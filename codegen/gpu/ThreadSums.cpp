@@ -74,7 +74,7 @@ void ThreadSums::addElement(Carried &carried, unsigned result, unsigned first, u
   if (sum.vectors == 1) {
     SmallVector<Value> all(width, element);
     if (sum.kind == Reduction::Count) // others may meet an element twice
-      all.assign(width, arith::ConstantIntOp::create(builder, false, 1));
+      all.assign(width, builder.yes(false));
     all[0] = element;
     Value one = builder.vectorOf(VectorType::get({width}, element.getType()), all);
     return add(carried, result, 0, one);

@@ -41,7 +41,7 @@ struct Bits : Integers {
   Bits(CodeBuilder &b, Type like) : Integers{b, Integers{b, like}.of(b.getI32Type())} {}
   Type f32() const { return of(b.getF32Type()); }
   Value constant(uint32_t value) const { return Integers::constant(value); }
-  Value constant(float value) const { return splat(b.getF32FloatAttr(value)); }
+  Value constant(float value) const { return b.f32(value, type); }
   Value number(uint32_t bits) const { return constant(__builtin_bit_cast(float, bits)); }
   Value cast(Value value, Type to) const { return b.cast(to, value); }
 };

@@ -5,6 +5,7 @@
 
 #include "altgrad/bundle.h"
 #include "codegen/gpu/SharedMemory.h"
+#include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Integers.h"
 #include "dialect/Dialect.h"
 
@@ -84,17 +85,13 @@ Value BookTable::entry(Value place) const {
   return load(b.getF32Type(), moved(moved(base, place), int32_t(part.first())), 4);
 }
 
-Value BookTable::call(StringRef intrinsic, Type type, ValueRange operands) const {
-  return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic), operands).getResult(0);
-}
-
 Value BookTable::at(Value places) const {
   auto vector = dyn_cast<VectorType>(places.getType());
   if (!vector)
     return entry(places);
   auto type = VectorType::get(vector.getShape(), b.getF32Type());
   if (!target.isPtx() && type.getNumElements() == 16 && part.size() == 16)
-    return call("llvm.x86.avx512.permvar.sf.512", type, {load(type, moved(base, int32_t(part.first())), 64), places});
+    return intrinsic(b, "llvm.x86.avx512.permvar.sf.512", type, {load(type, moved(base, int32_t(part.first())), 64), places});
   if (!target.isPtx() && type.getNumElements() >= 8)
     return gathered(places, type);
   return oneByOne(places, type);
@@ -113,12 +110,12 @@ Value BookTable::gathered(Value places, VectorType type) const {
   Value none = words.splat(b.getF32FloatAttr(0));
   Value from = moved(base, int32_t(part.first()));
   if (type.getNumElements() == 16)
-    return call("llvm.x86.avx512.mask.gather.dps.512", type,
-                {none, from, places, words.splat(b.getBoolAttr(true)),
-                 LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(4))});
+    return intrinsic(b, "llvm.x86.avx512.mask.gather.dps.512", type,
+                     {none, from, places, words.splat(b.getBoolAttr(true)),
+                      LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(4))});
   Value all = words.splat(b.getF32FloatAttr(__builtin_bit_cast(float, 0xffffffffu)));
   auto bytes = LLVM::ConstantOp::create(b, b.getI8Type(), b.getI8IntegerAttr(4));
-  return call("llvm.x86.avx2.gather.d.ps.256", type, {none, from, places, all, bytes});
+  return intrinsic(b, "llvm.x86.avx2.gather.d.ps.256", type, {none, from, places, all, bytes});
 }
 
 //===-- The copy of a kernel ------------------------------------------------===//
@@ -134,8 +131,7 @@ static void copyParts(CodeBuilder &b, Value copy, ArrayRef<BookPart> parts) {
   for (BookPart part : parts) {
     OpBuilder::InsertionGuard guard(b);
     if (part.size() < ALTGRAD_BLOCK_THREADS) {
-      Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, thread,
-                                           arith::ConstantIntOp::create(b, b.getI32Type(), part.size()));
+      Value inside = b.belowUnsigned(thread, b.integer(b.getI32Type(), part.size()));
       auto branch = scf::IfOp::create(b, inside, /*withElse=*/false);
       b.setInsertionPointToStart(branch.thenBlock());
     }

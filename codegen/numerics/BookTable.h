@@ -4,7 +4,7 @@
 
 #include "altgrad/book.h"
 #include "codegen/Target.h"
-#include "codegen/numerics/CodeBuilder.h"
+#include "dialect/CodeBuilder.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 namespace altgrad {
@@ -30,7 +30,6 @@ private:
   Value moved(Value from, mlir::LLVM::GEPArg by) const;
   Value load(Type type, Value from, unsigned alignment) const;
   Value entry(Value place) const;
-  Value call(StringRef intrinsic, Type type, ValueRange operands) const;
   Value oneByOne(Value places, VectorType type) const;
   Value gathered(Value places, VectorType type) const;
 

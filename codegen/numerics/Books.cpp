@@ -1,10 +1,9 @@
 // encode and decode of code books: look-ups in their tables.
 #include "codegen/numerics/Bits.h"
 #include "codegen/numerics/BookTable.h"
+#include "codegen/numerics/Codec.h"
 #include "codegen/numerics/Numerics.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
@@ -39,24 +38,27 @@ static Value encodeByLines(CodeBuilder &b, EncodeOp op, const Target &target) {
   }
   code = b.most(code, none);
   Value next = BookTable(b, target, {format.getBook() - 1, /*isNext=*/true}).at(code);
-  Value above = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, number, next);
+  Value above = b.compareF(arith::CmpFPredicate::OGE, number, next);
   code = bits.add(code, b.widen(bits.type, above));
   if (!op.getNeverNan()) {
-    Value nan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
+    Value nan = b.isNan(number);
     code = bits.choose(nan, bits.constant(uint32_t(book.zero)), code);
   }
   return b.narrow(bits.of(b.getI8Type()), code);
 }
 
-Value altgrad::encodeByBook(CodeBuilder &b, EncodeOp op, const Target &target) {
-  Value number = op.getNumber();
+static Value encode(CodeBuilder &b, EncodeOp op, const Target &target) {
+  if (!op.getFormat().isBook())
+    return {};
   const Book &book = bookOf(op.getFormat());
-  if (!hasQuickWay(book, number.getType(), 16, target))
+  if (!hasQuickWay(book, op.getNumber().getType(), 16, target))
     return encodeByLines(b, op, target);
-  return encodeQuickly(b, book, number, [&] { return encodeByLines(b, op, target); });
+  return encodeQuickly(b, book, op.getNumber(), [&] { return encodeByLines(b, op, target); });
 }
 
-Value altgrad::decodeByBook(CodeBuilder &b, DecodeOp op, const Target &target) {
+static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
+  if (!op.getFormat().isBook())
+    return {};
   const Book &book = bookOf(op.getFormat());
   if (hasQuickWay(book, op.getNumber().getType(), 32, target))
     return decodeQuickly(b, book, op.getCode());
@@ -65,9 +67,11 @@ Value altgrad::decodeByBook(CodeBuilder &b, DecodeOp op, const Target &target) {
     Value all = decodeQuickly(b, book, vector::ShuffleOp::create(b, op.getCode(), op.getCode(), twice));
     return vector::ShuffleOp::create(b, all, all, ArrayRef(twice).take_front(16));
   }
-  Integers words{b, Integers{b, op.getCode().getType()}.of(b.getI32Type())};
+  Integers words{b, likeShape(op.getCode().getType(), b.getI32Type())};
   Value place = b.widen(words.type, op.getCode());
   if (book.bits < 8)
     place = words.both(place, words.constant(book.size() - 1));
   return BookTable(b, target, {op.getFormat().getBook() - 1, /*isNext=*/false}).at(place);
 }
+
+const Codec altgrad::bookCodec{encode, decode};

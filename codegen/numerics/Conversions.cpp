@@ -3,8 +3,6 @@
 
 #include "codegen/numerics/Rounding.h"
 
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -82,37 +80,24 @@ static Value truncate(const Bits &bits, Value code, FormatAttr format) {
   return bits.b.narrow(bits.of(format.getCodeType()), code);
 }
 
-namespace {
 // The bits of an f32 or f64, or of a vector of them, as integers of that width.
-struct Words {
-  CodeBuilder &b;
-  Type numbers, words;
-  bool wide;
+static Integers wordsOf(CodeBuilder &b, Type numbers) {
+  unsigned bits = getElementTypeOrSelf(numbers).getIntOrFloatBitWidth();
+  return {b, likeShape(numbers, b.getIntegerType(bits))};
+}
 
-  Words(CodeBuilder &b, Type numbers) : b(b), numbers(numbers), wide(getElementTypeOrSelf(numbers).isF64()) {
-    words = b.getIntegerType(wide ? 64 : 32);
-    if (auto vector = dyn_cast<VectorType>(numbers))
-      words = VectorType::get(vector.getShape(), words);
-  }
-  Value constant(uint32_t f32Bits, uint64_t f64Bits) const {
-    TypedAttr value = b.getIntegerAttr(getElementTypeOrSelf(words), APInt(wide ? 64 : 32, wide ? f64Bits : f32Bits));
-    if (auto vector = dyn_cast<VectorType>(words))
-      return arith::ConstantOp::create(b, DenseElementsAttr::get(vector, Attribute(value)));
-    return arith::ConstantOp::create(b, value);
-  }
-  Value of(Value number) const { return b.cast(words, number); }
-  Value number(Value word) const { return b.cast(numbers, word); }
-};
-} // namespace
+static Value constant(const Integers &words, uint32_t ofF32, uint64_t ofF64) {
+  return words.constant(getElementTypeOrSelf(words.type).isInteger(64) ? ofF64 : ofF32);
+}
 
 // In integers: to LLVM any NaN is as good as another, and it folds a choice
 // between two of them.
 Value altgrad::canonicalNan(CodeBuilder &b, Value number) {
-  Words words(b, number.getType());
-  Value raw = words.of(number);
-  Value magnitude = b.both(raw, words.constant(0x7fffffff, 0x7fffffffffffffff));
-  Value nan = b.above(magnitude, words.constant(f32Infinity, 0x7ff0000000000000));
-  return words.number(b.choose(nan, words.constant(0x7fc00000, 0x7ff8000000000000), raw));
+  Integers words = wordsOf(b, number.getType());
+  Value raw = b.cast(words.type, number);
+  Value magnitude = b.both(raw, constant(words, 0x7fffffff, 0x7fffffffffffffff));
+  Value nan = b.above(magnitude, constant(words, f32Infinity, 0x7ff0000000000000));
+  return b.cast(number.getType(), b.choose(nan, constant(words, 0x7fc00000, 0x7ff8000000000000), raw));
 }
 
 // A product makes subnormal numbers normal, whose exponent is masked out, and another one
@@ -132,10 +117,11 @@ Value altgrad::binadeOf(CodeBuilder &b, Value x) {
 }
 
 Value altgrad::copySign(CodeBuilder &b, Value x, Value y) {
-  Words words(b, x.getType());
-  Value sign = b.both(words.of(canonicalNan(b, y)), words.constant(0x80000000, 0x8000000000000000));
-  Value magnitude = words.of(b.absF(x));
-  return words.number(b.either(magnitude, sign));
+  Integers words = wordsOf(b, x.getType());
+  Value raw = b.cast(words.type, canonicalNan(b, y));
+  Value sign = b.both(raw, constant(words, 0x80000000, 0x8000000000000000));
+  Value magnitude = b.cast(words.type, b.absF(x));
+  return b.cast(x.getType(), b.either(magnitude, sign));
 }
 
 // A format with the exponents of f32: half an ulp is added to the bits as they
@@ -147,7 +133,7 @@ static Value roundBits(const Bits &bits, Value number, FormatAttr format, bool n
   Value half = bits.constant((1u << (drop - 1)) - 1);
   if (neverNan)
     return bits.right(bits.add(bits.add(raw, half), odd), drop);
-  Value nan = arith::CmpFOp::create(bits.b, arith::CmpFPredicate::UNO, number, number);
+  Value nan = bits.b.isNan(number);
   Value most = bits.choose(nan, bits.constant(format.toFormat().nanCode() << drop), bits.add(raw, half));
   return bits.right(bits.add(most, odd), drop);
 }
@@ -233,24 +219,4 @@ Value altgrad::roundByBits(CodeBuilder &b, EncodeOp op) {
   Value sign = bits.exclusive(raw, magnitude);
   Value all = bits.choose(nan, bits.constant(0u), bits.either(number, sign));
   return bits.cast(all, bits.f32());
-}
-
-Value altgrad::encodeByConversion(CodeBuilder &b, EncodeOp op) {
-  Value number = op.getNumber();
-  FormatAttr format = op.getFormat();
-  Bits bits{b, number.getType()};
-  Format codes = format.toFormat();
-  Type half = format.getKnownName() == "f16" ? Type(b.getF16Type()) : Type(b.getBF16Type());
-  Value rounded = arith::TruncFOp::create(b, bits.of(half), number);
-  Value code = bits.cast(rounded, bits.of(b.getI16Type()));
-  auto constant = [&](uint32_t value) { return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value))); };
-  if (op.getOverflow() == OverflowMode::Saturate) {
-    Value magnitude = bits.both(code, constant(0x7fff));
-    Value infinite = b.equal(magnitude, constant(codes.infCode()));
-    code = bits.choose(infinite, bits.either(bits.exclusive(code, magnitude), constant(codes.maxCode())), code);
-  }
-  if (op.getNeverNan())
-    return code;
-  Value nan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, number, number);
-  return bits.choose(nan, constant(codes.nanCode()), code);
 }

@@ -1,12 +1,11 @@
 // decode of every format as arithmetic.
 #include "codegen/numerics/Bits.h"
+#include "codegen/numerics/Codec.h"
 #include "codegen/numerics/Numerics.h"
 #include "codegen/numerics/Rounding.h"
 
 using namespace mlir;
 using namespace altgrad;
-
-static Type numbersOf(CodeBuilder &b, Type codes, Type number) { return Integers{b, codes}.of(number); }
 
 // An integer below 2^17 times the format's smallest number.
 Value altgrad::decodeUniform(const Bits &bits, Value magnitude, const Shape &shape) {
@@ -69,9 +68,9 @@ static bool isLikeF16(const Format &format) {
 }
 
 static Value decodeByF16(CodeBuilder &b, Value code, const Format &format) {
-  Type i16 = numbersOf(b, code.getType(), b.getI16Type());
-  Type half = numbersOf(b, code.getType(), b.getF16Type());
-  Type f32 = numbersOf(b, code.getType(), b.getF32Type());
+  Type i16 = likeShape(code.getType(), b.getI16Type());
+  Type half = likeShape(code.getType(), b.getF16Type());
+  Type f32 = likeShape(code.getType(), b.getF32Type());
   Bits bits{b, f32};
   auto constant = [&](uint32_t value) { return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value))); };
   auto left = [&](Value x, unsigned by) -> Value { return b.left(x, constant(by)); };
@@ -99,11 +98,11 @@ static Value decodeByF16(CodeBuilder &b, Value code, const Format &format) {
   return b.mulF(number, bits.number(powerBits(15 - format.bias)));
 }
 
-Value altgrad::decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
+static Value decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
   Format format = attribute.toFormat();
   if (isLikeF16(format))
     return decodeByF16(b, code, format);
-  Type f32 = numbersOf(b, code.getType(), b.getF32Type());
+  Type f32 = likeShape(code.getType(), b.getF32Type());
   Bits bits{b, f32};
   Value wide = b.widen(bits.type, code);
   if (format.complement)
@@ -128,9 +127,18 @@ Value altgrad::decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
   return bits.cast(raw, f32);
 }
 
-Value altgrad::decodeByConversion(CodeBuilder &b, Value code) {
-  Type half = numbersOf(b, code.getType(), b.getF16Type());
-  Type f32 = numbersOf(b, code.getType(), b.getF32Type());
-  Value number = b.cast(half, code);
-  return arith::ExtFOp::create(b, f32, number);
+static Value encode(CodeBuilder &b, EncodeOp op, const Target &) { return encodeByBits(b, op); }
+
+// One by one on a GPU: LLVM would take 16-bit halves of words for vectors of two, and fill the
+// last one with registers that nobody has written.
+static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
+  auto type = dyn_cast<VectorType>(op.getNumber().getType());
+  if (!target.isPtx() || !type)
+    return decodeByBits(b, op.getCode(), op.getFormat());
+  SmallVector<Value> numbers;
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
+    numbers.push_back(decodeByBits(b, b.element(op.getCode(), i), op.getFormat()));
+  return b.vectorOf(type, numbers);
 }
+
+const Codec altgrad::bitCodec{encode, decode};

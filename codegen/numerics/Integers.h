@@ -2,9 +2,8 @@
 #ifndef ALTGRAD_CODEGEN_INTEGERS_H
 #define ALTGRAD_CODEGEN_INTEGERS_H
 
-#include "codegen/numerics/CodeBuilder.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/TypeUtilities.h"
+#include "dialect/CodeBuilder.h"
+#include "dialect/Dialect.h"
 
 namespace altgrad {
 
@@ -13,22 +12,9 @@ struct Integers {
   Type type; // of what is computed
 
   /// The same number of values of type `element`.
-  Type of(Type element) const {
-    if (auto vector = mlir::dyn_cast<VectorType>(type))
-      return VectorType::get(vector.getShape(), element);
-    return element;
-  }
-  Value splat(mlir::TypedAttr value) const {
-    Type all = of(value.getType());
-    if (auto vector = mlir::dyn_cast<VectorType>(all))
-      return mlir::arith::ConstantOp::create(b, mlir::DenseElementsAttr::get(vector, mlir::Attribute(value)));
-    return mlir::arith::ConstantOp::create(b, value);
-  }
-  Value constant(uint64_t value) const {
-    Type element = mlir::getElementTypeOrSelf(type);
-    unsigned bits = element.getIntOrFloatBitWidth();
-    return splat(mlir::IntegerAttr::get(element, llvm::APInt(64, value).trunc(bits)));
-  }
+  Type of(Type element) const { return likeShape(type, element); }
+  Value splat(mlir::TypedAttr value) const { return b.splat(type, value); }
+  Value constant(uint64_t value) const { return b.integer(type, value); }
   Value add(Value x, Value y) const { return b.add(x, y); }
   Value sub(Value x, Value y) const { return b.sub(x, y); }
   Value both(Value x, Value y) const { return b.both(x, y); }
@@ -37,7 +23,7 @@ struct Integers {
   Value left(Value x, unsigned by) const { return by ? b.left(x, constant(by)) : x; }
   Value right(Value x, unsigned by) const { return by ? b.right(x, constant(by)) : x; }
   Value least(Value x, Value y) const { return b.least(x, y); }
-  Value above(Value x, Value y) const { return mlir::arith::CmpIOp::create(b, mlir::arith::CmpIPredicate::sgt, x, y); }
+  Value above(Value x, Value y) const { return b.above(x, y); }
   Value choose(Value condition, Value x, Value y) const { return b.choose(condition, x, y); }
 };
 

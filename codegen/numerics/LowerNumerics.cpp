@@ -1,6 +1,7 @@
 // decode, encode, halves, fpowi, exp, log ==> integer code, instructions, polynomials.
 #include "codegen/Passes.h"
 #include "codegen/numerics/BookTable.h"
+#include "codegen/numerics/Codec.h"
 #include "codegen/numerics/Numerics.h"
 #include "dialect/Dialect.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -13,103 +14,12 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-// Packed conversion by the GPU's own instruction: two numbers, one i16.
-static Value encodePairs(CodeBuilder &b, EncodeOp op) {
-  FormatAttr format = op.getFormat();
-  auto type = cast<VectorType>(op.getNumber().getType());
-  Type i16 = b.getI16Type(), f8 = Float8E5M2Type::get(b.getContext());
-  if (format.toFormat() == ocpE4M3Format)
-    f8 = Float8E4M3FNType::get(b.getContext());
-  SmallVector<Value> pairs;
-  for (int64_t i = 0; i < type.getNumElements(); i += 2) {
-    Value low = b.element(op.getNumber(), i);
-    Value high = vector::ExtractOp::create(b, op.getNumber(), ArrayRef<int64_t>{i + 1});
-    pairs.push_back(NVVM::ConvertF32x2ToF8x2Op::create(b, i16, high, low, NVVM::FPRoundingMode::RN,
-                                                       NVVM::SaturationMode::SATFINITE, /*relu=*/false, f8));
-  }
-  auto packed = VectorType::get({type.getNumElements() / 2}, i16);
-  Value all = b.vectorOf(packed, pairs);
-  return vector::BitCastOp::create(b, op.getCode().getType(), all);
-}
-
-// The instructions take and give two elements at once.
-static bool hasPairs(FormatAttr attribute, Value number, const Target &target) {
-  Format format = attribute.toFormat();
-  auto type = dyn_cast<VectorType>(number.getType());
-  return target.convertsF8 && (format == ocpE4M3Format || format == ocpE5M2Format) && type &&
-         type.getNumElements() % 2 == 0;
-}
-
-// x86 has no bf16 conversion that keeps subnormals, a GPU has.
-static bool hasConversion(FormatAttr format, const Target &target) {
-  StringRef name = format.getKnownName();
-  return name == "f16" || (name == "bf16" && target.isPtx());
-}
-
 static Value lowerEncode(CodeBuilder &b, EncodeOp op, const Target &target) {
-  bool nearest = op.getRounding() == Round::NearestEven;
-  if (op.getFormat().isBook())
-    return encodeByBook(b, op, target);
-  if (nearest && op.getOverflow() == OverflowMode::Saturate && hasPairs(op.getFormat(), op.getNumber(), target))
-    return encodePairs(b, op);
-  if (nearest && hasConversion(op.getFormat(), target))
-    return encodeByConversion(b, op);
-  return encodeByBits(b, op);
-}
-
-// The halves of a word are one instruction each; a GPU has registers of 16 bits
-// on paper alone.
-static Value decodeHalves(CodeBuilder &b, DecodeOp op) {
-  auto type = cast<VectorType>(op.getNumber().getType());
-  Type i32 = b.getI32Type(), f32 = b.getF32Type();
-  auto constant = [&](uint32_t value) -> Value { return arith::ConstantIntOp::create(b, i32, int32_t(value)); };
-  Value words = vector::BitCastOp::create(b, VectorType::get({type.getNumElements() / 2}, i32), op.getCode());
-  SmallVector<Value> numbers;
-  for (int64_t i = 0; i < type.getNumElements() / 2; ++i) {
-    Value word = b.element(words, i);
-    Value low = b.left(word, constant(16));
-    Value high = b.both(word, constant(0xffff0000));
-    for (Value bits : {low, high})
-      numbers.push_back(b.cast(f32, bits));
-  }
-  return b.vectorOf(type, numbers);
-}
-
-static bool hasHalves(DecodeOp op, const Target &target) {
-  auto type = dyn_cast<VectorType>(op.getCode().getType());
-  return target.isPtx() && op.getFormat().getKnownName() == "bf16" && type && type.getNumElements() % 2 == 0;
-}
-
-// Two codes, two f16, which hold every number of both formats.
-static Value decodePairs(CodeBuilder &b, DecodeOp op) {
-  auto type = cast<VectorType>(op.getNumber().getType());
-  StringRef name =
-      op.getFormat().toFormat() == ocpE4M3Format ? "llvm.nvvm.e4m3x2.to.f16x2.rn" : "llvm.nvvm.e5m2x2.to.f16x2.rn";
-  int64_t count = type.getNumElements() / 2;
-  Type halves = VectorType::get({2}, b.getF16Type());
-  Value words = vector::BitCastOp::create(b, VectorType::get({count}, b.getI16Type()), op.getCode());
-  SmallVector<Value> numbers;
-  for (int64_t i = 0; i < count; ++i) {
-    Value word = b.element(words, i);
-    Value pair = LLVM::CallIntrinsicOp::create(b, halves, b.getStringAttr(name), ValueRange{word}).getResult(0);
-    for (int64_t j : {0, 1}) {
-      Value half = b.element(pair, j);
-      numbers.push_back(arith::ExtFOp::create(b, b.getF32Type(), half));
-    }
-  }
-  return b.vectorOf(type, numbers);
-}
-
-// One by one: LLVM would take 16-bit halves of words for vectors of two, and fill the
-// last one with registers that nobody has written.
-static Value decodeSingly(CodeBuilder &b, DecodeOp op) {
-  auto type = cast<VectorType>(op.getNumber().getType());
-  SmallVector<Value> numbers;
-  for (int64_t i = 0; i < type.getNumElements(); ++i) {
-    Value code = b.element(op.getCode(), i);
-    numbers.push_back(decodeByBits(b, code, op.getFormat()));
-  }
-  return b.vectorOf(type, numbers);
+  Value code;
+  for (const Codec *codec : codecs)
+    if (!code)
+      code = codec->encode(b, op, target);
+  return code;
 }
 
 static Value lowerDecode(CodeBuilder &b, DecodeOp op, const Target &target);
@@ -126,19 +36,11 @@ static Value decodeShared(CodeBuilder &b, DecodeOp op, const Target &target) {
 }
 
 static Value lowerDecode(CodeBuilder &b, DecodeOp op, const Target &target) {
-  if (Value shared = decodeShared(b, op, target))
-    return shared;
-  if (op.getFormat().isBook())
-    return decodeByBook(b, op, target);
-  if (hasHalves(op, target))
-    return decodeHalves(b, op);
-  if (hasPairs(op.getFormat(), op.getNumber(), target))
-    return decodePairs(b, op);
-  if (op.getFormat().getKnownName() == "f16")
-    return decodeByConversion(b, op.getCode());
-  if (target.isPtx() && isa<VectorType>(op.getCode().getType()))
-    return decodeSingly(b, op);
-  return decodeByBits(b, op.getCode(), op.getFormat());
+  Value number = decodeShared(b, op, target);
+  for (const Codec *codec : codecs)
+    if (!number)
+      number = codec->decode(b, op, target);
+  return number;
 }
 
 // What is encoded and at once decoded again is rounded, and has no code.

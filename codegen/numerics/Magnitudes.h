@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_MAGNITUDES_H
 #define ALTGRAD_CODEGEN_MAGNITUDES_H
 
-#include "codegen/numerics/CodeBuilder.h"
+#include "dialect/CodeBuilder.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"

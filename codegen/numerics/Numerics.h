@@ -4,7 +4,7 @@
 
 #include "altgrad/book.h"
 #include "codegen/Target.h"
-#include "codegen/numerics/CodeBuilder.h"
+#include "dialect/CodeBuilder.h"
 #include "dialect/Dialect.h"
 
 namespace altgrad {
@@ -28,10 +28,6 @@ Value roundByBits(CodeBuilder &b, EncodeOp op);
 Value stepsByBits(CodeBuilder &b, Value number, const Format &format, Round rounding, Value draw);
 /// Replaces a move of codes; `inWords`: by arithmetic on an i32 for each.
 void lowerMove(CodeBuilder &b, MoveOp op, bool inWords);
-/// Code in f16 or bf16 by the target's conversion, NaN made canonical.
-Value encodeByConversion(CodeBuilder &b, EncodeOp op);
-/// Code of an f32 (or a vector) in a code book, by its lines and one look-up.
-Value encodeByBook(CodeBuilder &b, EncodeOp op, const Target &target);
 /// Whether `count` numbers or codes have a way of their own.
 bool hasQuickWay(const Book &book, Type numbers, int64_t count, const Target &target);
 /// The codes of a vector of f32 in a book, `exactly` where the quick way is in
@@ -39,12 +35,6 @@ bool hasQuickWay(const Book &book, Type numbers, int64_t count, const Target &ta
 Value encodeQuickly(CodeBuilder &b, const Book &book, Value number, function_ref<Value()> exactly);
 /// The f32 of a vector of 32 codes, by permutations of their halves.
 Value decodeQuickly(CodeBuilder &b, const Book &book, Value code);
-/// f32 of a place in a code book.
-Value decodeByBook(CodeBuilder &b, DecodeOp op, const Target &target);
-/// f32 of a code: a shift, an exact product, and a choice for Inf and NaN.
-Value decodeByBits(CodeBuilder &b, Value code, FormatAttr format);
-/// f32 of an f16 code by the target's conversion.
-Value decodeByConversion(CodeBuilder &b, Value code);
 
 /// The halves of an f32 (or a vector) as `split` has them.
 Value upperHalf(CodeBuilder &b, UpperCodeOp op);

@@ -2,7 +2,7 @@
 #ifndef ALTGRAD_CODEGEN_PHILOX_H
 #define ALTGRAD_CODEGEN_PHILOX_H
 
-#include "codegen/numerics/CodeBuilder.h"
+#include "dialect/CodeBuilder.h"
 #include <array>
 
 namespace altgrad {

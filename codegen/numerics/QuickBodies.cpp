@@ -36,12 +36,8 @@ private:
   void append(std::unique_ptr<Region> quick);
   void addToSum(Value value, float factor);
 
-  Value f32(float value) { return arith::ConstantOp::create(before, before.getF32FloatAttr(value)); }
+  Value f32(float value) { return before.f32(value); }
   VectorType vectorOf(Type type) { return VectorType::get({int64_t(sweep.getWidth())}, type); }
-  Value splat(TypedAttr value) {
-    return arith::ConstantOp::create(b, DenseElementsAttr::get(vectorOf(value.getType()), Attribute(value)));
-  }
-
   SweepOp sweep;
   Block &wide;
   const Target &target;
@@ -102,13 +98,13 @@ int QuickBody::testedLow(Value value) {
   magnitudes.setTested(value);
   Value raw = b.cast(vectorOf(b.getI32Type()), map.lookupOrDefault(value));
   Value twice = b.add(raw, raw);
-  Value less = b.sub(twice, splat(b.getI32IntegerAttr(1)));
+  Value less = b.sub(twice, b.integer(twice.getType(), 1));
   low = arith::MinUIOp::create(b, low, less);
   return leastTested;
 }
 
 // Infinity and NaN make the sum NaN.
-void QuickBody::addToSum(Value value, float factor) { sum = b.fma(value, splat(b.getF32FloatAttr(factor)), sum); }
+void QuickBody::addToSum(Value value, float factor) { sum = b.fma(value, b.f32(factor, value.getType()), sum); }
 
 // RN(1/d), or NaN where the sequence does not hold.
 Value QuickBody::lowerUniform(arith::DivFOp op, Value scalar) {

@@ -3,12 +3,8 @@
 // be exact for that: the product with the inverse, two places off, has the same code.
 #include "codegen/numerics/Bits.h"
 #include "codegen/numerics/BookParts.h"
+#include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Numerics.h"
-
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace altgrad;
@@ -31,16 +27,13 @@ private:
     SmallVector<Bytes> all(entries.begin(), entries.end());
     return arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(type), ArrayRef<Bytes>(all)));
   }
-  Value call(StringRef intrinsic, ValueRange operands, Type type) const {
-    return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(intrinsic), operands).getResult(0);
-  }
   Value beginOf(Value binade) const {
     ArrayRef<uint32_t> all(parts.begins);
-    return call("llvm.x86.avx512.vpermi2var.d.512", {table(all.take_front(16)), binade, table(all.drop_front(16))},
-                bits.type);
+    return intrinsic(b, "llvm.x86.avx512.vpermi2var.d.512", bits.type,
+                     {table(all.take_front(16)), binade, table(all.drop_front(16))});
   }
   Value slopeOf(Value part) const {
-    return call("llvm.x86.avx512.permvar.sf.512", {table(ArrayRef<float>(parts.slopes)), part}, bits.f32());
+    return intrinsic(b, "llvm.x86.avx512.permvar.sf.512", bits.f32(), {table(ArrayRef<float>(parts.slopes)), part});
   }
 
   const Bits &bits;
@@ -93,14 +86,8 @@ Value altgrad::encodeQuickly(CodeBuilder &b, const Book &book, Value number, llv
   Bits bits{b, number.getType()};
   QuickSearch search(bits, book, productFor(b, number));
   Value code = search.code();
-  auto choice = scf::IfOp::create(b, code.getType(), search.isSure(),
-                                  /*withElseRegion=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(choice.thenBlock());
-  scf::YieldOp::create(b, code);
-  b.setInsertionPointToStart(choice.elseBlock());
-  scf::YieldOp::create(b, exactly());
-  return choice.getResult(0);
+  auto quickly = [&]() -> SmallVector<Value> { return {code}; };
+  return branch(b, search.isSure(), code.getType(), quickly, [&]() -> SmallVector<Value> { return {exactly()}; })[0];
 }
 
 namespace {
@@ -129,9 +116,8 @@ Value Halves::of(ArrayRef<float> numbers, unsigned shift) const {
       tables.push_back(arith::ConstantOp::create(
           b, DenseElementsAttr::get(cast<ShapedType>(words.type), ArrayRef<int16_t>(entries))));
     }
-    parts.push_back(LLVM::CallIntrinsicOp::create(b, words.type, b.getStringAttr("llvm.x86.avx512.vpermi2var.hi.512"),
-                                                  ValueRange{tables[0], places, tables[1]})
-                        .getResult(0));
+    parts.push_back(
+        intrinsic(b, "llvm.x86.avx512.vpermi2var.hi.512", words.type, {tables[0], places, tables[1]}));
   }
   for (uint64_t bit = 64; parts.size() > 1; bit *= 2) {
     Value high = b.differs(words.both(places, words.constant(bit)), words.constant(0));

@@ -5,70 +5,51 @@
 // zero of the other sign's, and a numerator of either zero needs no choice.
 #include "codegen/numerics/Quotients.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "codegen/numerics/Instructions.h"
 
 using namespace mlir;
 using namespace altgrad;
 
-namespace {
-struct Floats {
-  CodeBuilder &b;
-  VectorType type;
+static Value all(CodeBuilder &b, Value like, float number) { return b.f32(number, like.getType()); }
 
-  Value splat(float value) const { return arith::ConstantOp::create(b, DenseElementsAttr::get(type, value)); }
-  Value mul(Value x, Value y) const { return b.mulF(x, y); }
-  Value negated(Value x) const { return b.negF(x); }
-  Value fma(Value x, Value y, Value z) const { return b.fma(x, y, z); }
-  Value each(StringRef intrinsic, ValueRange operands) const {
-    SmallVector<Value> all;
-    for (int64_t i = 0; i < type.getNumElements(); ++i) {
-      SmallVector<Value> own;
-      for (Value x : operands)
-        own.push_back(b.element(x, i));
-      all.push_back(
-          LLVM::CallIntrinsicOp::create(b, type.getElementType(), b.getStringAttr(intrinsic), own).getResult(0));
-    }
-    return b.vectorOf(type, all);
+// An instruction for each element of vectors.
+static Value each(CodeBuilder &b, StringRef name, ValueRange operands) {
+  auto type = cast<VectorType>(operands[0].getType());
+  SmallVector<Value> results;
+  for (int64_t i = 0; i < type.getNumElements(); ++i) {
+    auto own = llvm::map_to_vector(operands, [&](Value x) { return b.element(x, i); });
+    results.push_back(intrinsic(b, name, b.getF32Type(), own));
   }
-};
-} // namespace
-
-static Floats floatsOf(CodeBuilder &b, Value x) { return {b, cast<VectorType>(x.getType())}; }
+  return b.vectorOf(type, results);
+}
 
 Value altgrad::uniformQuotient(CodeBuilder &b, Value n, Value d, Value z) {
-  Floats f = floatsOf(b, n);
-  Value q = f.mul(n, z);
-  return f.fma(f.negated(z), f.fma(d, q, f.negated(n)), q);
+  Value q = b.mulF(n, z);
+  return b.fma(b.negF(z), b.fma(d, q, b.negF(n)), q);
 }
 
 Value altgrad::quotient(CodeBuilder &b, Value n, Value d, bool anySign) {
-  Floats f = floatsOf(b, n);
-  Value r = f.each("llvm.nvvm.rcp.approx.ftz.f", d);
+  Value r = each(b, "llvm.nvvm.rcp.approx.ftz.f", d);
   // With r (1 + t) alone, or with t + t^2 to nearest, 1 / d would be rounded
   // wrongly for some divisors just below a power of two, and a quotient of
   // each.
-  Value t = f.fma(f.negated(d), r, f.splat(1.0f));
-  Value more = f.each("llvm.nvvm.fma.rp.f", {t, t, t});
-  Value y = f.fma(r, more, r);
-  Value q = f.mul(n, y);
-  Value better = f.fma(f.negated(y), f.fma(d, q, f.negated(n)), q);
+  Value t = b.fma(b.negF(d), r, all(b, d, 1));
+  Value more = each(b, "llvm.nvvm.fma.rp.f", {t, t, t});
+  Value y = b.fma(r, more, r);
+  Value q = b.mulF(n, y);
+  Value better = b.fma(b.negF(y), b.fma(d, q, b.negF(n)), q);
   if (!anySign)
     return better;
-  Value zero = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, q, f.splat(0.0f));
-  return b.choose(zero, q, better);
+  return b.choose(b.compareF(arith::CmpFPredicate::OEQ, q, all(b, q, 0)), q, better);
 }
 
 Value altgrad::squareRoot(CodeBuilder &b, Value x) {
-  Floats f = floatsOf(b, x);
   // Changes 0 alone, whose root would be 0 times infinity.
-  Value some = b.addF(x, f.splat(0x1p-126f));
-  Value r = f.each("llvm.nvvm.rsqrt.approx.ftz.f", some);
-  Value s = f.mul(x, r), h = f.mul(r, f.splat(0.5f));
-  Value error = f.fma(f.negated(h), s, f.splat(0.5f));
-  s = f.fma(s, error, s);
-  h = f.fma(h, error, h);
-  return f.fma(f.fma(f.negated(s), s, x), h, s);
+  Value some = b.addF(x, all(b, x, 0x1p-126f));
+  Value r = each(b, "llvm.nvvm.rsqrt.approx.ftz.f", some);
+  Value s = b.mulF(x, r), h = b.mulF(r, all(b, x, 0.5f));
+  Value error = b.fma(b.negF(h), s, all(b, x, 0.5f));
+  s = b.fma(s, error, s);
+  h = b.fma(h, error, h);
+  return b.fma(b.fma(b.negF(s), s, x), h, s);
 }

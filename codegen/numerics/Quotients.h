@@ -3,7 +3,7 @@
 #ifndef ALTGRAD_CODEGEN_QUOTIENTS_H
 #define ALTGRAD_CODEGEN_QUOTIENTS_H
 
-#include "codegen/numerics/CodeBuilder.h"
+#include "dialect/CodeBuilder.h"
 
 namespace altgrad {
 

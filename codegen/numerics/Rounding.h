@@ -3,7 +3,7 @@
 #define ALTGRAD_CODEGEN_ROUNDING_H
 
 #include "codegen/numerics/Bits.h"
-#include "codegen/numerics/CodeBuilder.h"
+#include "dialect/CodeBuilder.h"
 
 namespace altgrad {
 

@@ -77,8 +77,7 @@ Value HostLowering::fill(const Drawn &of, HostChunk &chunk, Row row, Value base,
   Value step = spread(scalars[1]);
   Value tag = spread(philoxTag(builder, kernel.rowHeader(row, ALTGRAD_ROW_TAG), of.store));
   SmallVector<int64_t> numbers = llvm::to_vector(llvm::seq<int64_t>(0, width));
-  Value number = arith::ConstantOp::create(
-      builder, DenseElementsAttr::get(cast<VectorType>(lanes.type), ArrayRef<int64_t>(numbers)));
+  Value number = builder.list(lanes.type, numbers);
   SmallVector<int64_t> inTurn;
   for (int64_t i : numbers)
     inTurn.append({i, width + i});

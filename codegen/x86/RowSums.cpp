@@ -35,7 +35,7 @@ SmallVector<Carried> HostLowering::carry(const HostChunk &chunk) {
 static std::array<SmallVector<Value>, 2> loadHalves(KernelBuilder &kernel, HostChunk &chunk, Value index) {
   CodeBuilder &builder = kernel.builder;
   auto words = VectorType::get({int64_t(chunk.sweep.getWidth())}, builder.getI32Type());
-  Value sixteen = arith::ConstantOp::create(builder, DenseElementsAttr::get(words, builder.getI32IntegerAttr(16)));
+  Value sixteen = builder.integer(words, 16);
   std::array<SmallVector<Value>, 2> loaded;
   for (auto [argument, pointer] : llvm::zip(chunk.sweep.getWide().front().getArguments(), chunk.loads)) {
     Value at = kernel.offset(pointer, index, 2);

@@ -140,13 +140,7 @@ SmallVector<Value> HostLowering::compute(HostChunk &chunk, Region &body, SmallVe
 
 // One where `flag` holds, else -0, which no sum is changed by and LLVM knows for such: it adds by masks.
 static Value addend(CodeBuilder &builder, Value flag, Type type) {
-  auto all = [&](float number) -> Value {
-    TypedAttr one = builder.getF32FloatAttr(number);
-    if (auto vector = dyn_cast<VectorType>(type))
-      one = DenseElementsAttr::get(vector, Attribute(one));
-    return arith::ConstantOp::create(builder, one);
-  };
-  return builder.choose(flag, all(1), all(-0.f));
+  return builder.choose(flag, builder.f32(1, type), builder.f32(-0.f, type));
 }
 
 // What a body gives as its value `which`: to the sums, or to a stream. Elements of a

@@ -136,7 +136,7 @@ Value HostLowering::largestOfSquare(const HostColumns &of, Value from, Value to)
   Type type = builder.getF32Type();
   if (of.width > 1)
     type = VectorType::get({of.width}, type);
-  Value none = arith::ConstantOp::create(builder, type, builder.getZeroAttr(type));
+  Value none = builder.f32(0, type);
   using Values = SmallVector<Value>;
   Value most = kernel.loopWith(kernel.i64(0), of.tile.rows, kernel.i64(1), none, [&](Value r, Values most) {
     return kernel.loopWith(from, to, kernel.i64(of.width), most, [&](Value column, Values most) -> Values {

@@ -120,7 +120,7 @@ void WordSweep::lower(Value to, ArrayRef<Value> loadPointers, ArrayRef<Value> st
 void WordSweep::lowerPass(Pass pass, Value from, Value to, ArrayRef<Value> loadPointers, ArrayRef<Value> storePointers,
                           const IRMapping &known) {
   auto words = VectorType::get({width}, builder.getI32Type());
-  Value sixteen = arith::ConstantOp::create(builder, DenseElementsAttr::get(words, builder.getI32IntegerAttr(16)));
+  Value sixteen = builder.integer(words, 16);
   kernel.loop(from, to, kernel.i64(2 * width), [&](Value index) {
     IRMapping low(known), high(known);
     for (auto [argument, pointer] : llvm::zip(body.getArguments(), loadPointers)) {

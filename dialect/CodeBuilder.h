@@ -1,18 +1,19 @@
 // Builds arithmetic in short words, on numbers and on vectors of them alike.
-#ifndef ALTGRAD_CODEGEN_CODEBUILDER_H
-#define ALTGRAD_CODEGEN_CODEBUILDER_H
+#ifndef ALTGRAD_DIALECT_CODEBUILDER_H
+#define ALTGRAD_DIALECT_CODEBUILDER_H
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace altgrad {
 
-// What headers of code generation speak of.
+// What headers of passes and code generation speak of.
 using llvm::ArrayRef, llvm::MapVector, llvm::MutableArrayRef, llvm::SmallVector, llvm::SmallVectorImpl, llvm::StringRef;
 using mlir::Block, mlir::BlockArgument, mlir::DenseMap, mlir::DenseSet, mlir::function_ref, mlir::IRMapping;
 using mlir::Location, mlir::LogicalResult, mlir::Operation, mlir::OpOperand, mlir::Region, mlir::ResultRange;
@@ -21,6 +22,23 @@ using mlir::SetVector, mlir::Type, mlir::TypeRange, mlir::Value, mlir::ValueRang
 class CodeBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
+
+  // Constants. `like` is a type, or a vector, of as many as which there are.
+  Value splat(Type like, mlir::TypedAttr one) {
+    if (auto vector = mlir::dyn_cast_if_present<VectorType>(like))
+      one = mlir::DenseElementsAttr::get(VectorType::get(vector.getShape(), one.getType()), mlir::Attribute(one));
+    return make<mlir::arith::ConstantOp>(one);
+  }
+  Value f32(float number, Type like = {}) { return splat(like, getF32FloatAttr(number)); }
+  Value f64(double number) { return splat({}, getF64FloatAttr(number)); }
+  Value integer(Type type, uint64_t number) {
+    Type one = mlir::getElementTypeOrSelf(type);
+    return splat(type, getIntegerAttr(one, llvm::APInt(64, number).trunc(one.getIntOrFloatBitWidth())));
+  }
+  Value list(Type vector, ArrayRef<int64_t> numbers) {
+    return make<mlir::arith::ConstantOp>(mlir::DenseElementsAttr::get(mlir::cast<VectorType>(vector), numbers));
+  }
+  Value yes(bool is = true) { return integer(getI1Type(), is); }
 
   // Of integers; without a word about their sign where it does not matter.
   Value add(Value a, Value b) { return make<mlir::arith::AddIOp>(a, b); }
@@ -41,11 +59,11 @@ public:
   Value less(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::slt, a, b); }
   Value atMost(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::sle, a, b); }
   Value above(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::sgt, a, b); }
+  Value belowUnsigned(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::ult, a, b); }
   Value atLeast(Value a, Value b) { return compare(mlir::arith::CmpIPredicate::sge, a, b); }
   Value widen(Type to, Value a) { return make<mlir::arith::ExtUIOp>(to, a); } // by zeros
   Value widenSigned(Type to, Value a) { return make<mlir::arith::ExtSIOp>(to, a); }
   Value narrow(Type to, Value a) { return make<mlir::arith::TruncIOp>(to, a); }
-  Value yes() { return make<mlir::arith::ConstantIntOp>(true, 1); }
 
   // Of f32 and f64.
   Value addF(Value a, Value b) { return make<mlir::arith::AddFOp>(a, b); }
@@ -55,11 +73,18 @@ public:
   Value fma(Value a, Value b, Value c) { return make<mlir::math::FmaOp>(a, b, c); }
   Value negF(Value a) { return make<mlir::arith::NegFOp>(a); }
   Value absF(Value a) { return make<mlir::math::AbsFOp>(a); }
+  Value compareF(mlir::arith::CmpFPredicate how, Value a, Value b) { return make<mlir::arith::CmpFOp>(how, a, b); }
+  /// An infinity compares unordered-or-less with nothing, so a NaN is not finite either.
+  Value isFinite(Value a) {
+    return compareF(mlir::arith::CmpFPredicate::OLT, absF(a), f32(std::numeric_limits<float>::infinity()));
+  }
+  Value isNan(Value a) { return compareF(mlir::arith::CmpFPredicate::UNO, a, a); }
   Value mostF(Value a, Value b) { return make<mlir::arith::MaximumFOp>(a, b); }
 
   // Of either.
   Value choose(Value condition, Value a, Value b) { return make<mlir::arith::SelectOp>(condition, a, b); }
   Value cast(Type to, Value a) { return make<mlir::arith::BitcastOp>(to, a); } // of bits
+  Value castVector(Type to, Value a) { return make<mlir::vector::BitCastOp>(to, a); } // of another length
   Value spread(Type to, Value a) { return make<mlir::vector::BroadcastOp>(to, a); }
   Value element(Value vector, int64_t place) { return make<mlir::vector::ExtractOp>(vector, ArrayRef<int64_t>{place}); }
   Value vectorOf(Type type, ValueRange elements) { return make<mlir::vector::FromElementsOp>(type, elements); }
@@ -73,4 +98,4 @@ private:
 
 } // namespace altgrad
 
-#endif // ALTGRAD_CODEGEN_CODEBUILDER_H
+#endif // ALTGRAD_DIALECT_CODEBUILDER_H

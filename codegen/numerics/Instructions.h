@@ -1,0 +1,39 @@
+// Branches, and instructions that no dialect has.
+#ifndef ALTGRAD_CODEGEN_INSTRUCTIONS_H
+#define ALTGRAD_CODEGEN_INSTRUCTIONS_H
+
+#include "dialect/CodeBuilder.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace altgrad {
+
+/// What one of two branches gives.
+inline SmallVector<Value> branch(CodeBuilder &b, Value condition, TypeRange types,
+                                 function_ref<SmallVector<Value>()> yes, function_ref<SmallVector<Value>()> no) {
+  auto both = mlir::scf::IfOp::create(b, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  mlir::OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(both.thenBlock());
+  mlir::scf::YieldOp::create(b, yes());
+  b.setInsertionPointToStart(both.elseBlock());
+  mlir::scf::YieldOp::create(b, no());
+  return SmallVector<Value>(both.getResults());
+}
+
+/// An instruction of a target by LLVM's name.
+inline Value intrinsic(CodeBuilder &b, StringRef name, Type type, ValueRange operands) {
+  return mlir::LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResult(0);
+}
+
+/// A line of assembly that neither LLVM nor anybody else moves, leaves out or looks into.
+inline ResultRange assembly(CodeBuilder &b, StringRef text, StringRef constraints, TypeRange types, ValueRange operands) {
+  return mlir::LLVM::InlineAsmOp::create(b, types, operands, b.getStringAttr(text), b.getStringAttr(constraints),
+                                         /*has_side_effects=*/true, /*is_align_stack=*/false,
+                                         mlir::LLVM::TailCallKind::None, mlir::LLVM::AsmDialectAttr(),
+                                         mlir::ArrayAttr())
+      ->getResults();
+}
+
+} // namespace altgrad
+
+#endif // ALTGRAD_CODEGEN_INSTRUCTIONS_H
