@@ -9,8 +9,7 @@
 
 using namespace mlir;
 
-void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target,
-                                  bool canonicalize) {
+void altgrad::buildKernelPipeline(OpPassManager &manager, const Target &target, bool canonicalize) {
   VectorizePassOptions vectors;
   vectors.width = target.vectorWidth;
   manager.nest<StepOp>().addPass(createVectorizePass(vectors));

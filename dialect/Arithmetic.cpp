@@ -12,28 +12,23 @@ using namespace altgrad;
 // Every operation has the same bits on every target. Adding one: a row here, its
 // lowering in codegen/numerics where a target has none, and tools/guides.py.
 static constexpr AllowedOperation operations[] = {
-    {"arith.constant", "f32, f64, i64, i1", "a number that is written in the text",
-     "%c = constant 1.0e-3 : f64"},
+    {"arith.constant", "f32, f64, i64, i1", "a number that is written in the text", "%c = constant 1.0e-3 : f64"},
     {"arith.addf", "f32, f64", "a + b", "%c = addf %w, %g : f32"},
     {"arith.subf", "f32, f64", "a - b", "%c = subf %w, %g : f32"},
     {"arith.mulf", "f32, f64", "a * b", "%c = mulf %w, %g : f32"},
     {"arith.divf", "f32, f64", "a / b", "%c = divf %w, %g : f32"},
     {"arith.negf", "f32, f64", "-a", "%c = negf %g : f32"},
-    {"arith.minimumf", "f32, f64", "the smaller number; NaN if either is NaN",
-     "%c = minimumf %w, %g : f32"},
-    {"arith.maximumf", "f32, f64", "the larger number; NaN if either is NaN",
-     "%c = maximumf %w, %g : f32"},
+    {"arith.minimumf", "f32, f64", "the smaller number; NaN if either is NaN", "%c = minimumf %w, %g : f32"},
+    {"arith.maximumf", "f32, f64", "the larger number; NaN if either is NaN", "%c = maximumf %w, %g : f32"},
     {"arith.cmpf", "f32, f64 to i1",
      "a comparison: oeq, one, olt, ole, ogt, oge and ord are false if either number is NaN; "
      "ueq, une, ult, ule, ugt, uge and uno are then true",
      "%c = cmpf olt, %w, %g : f32"},
-    {"arith.cmpi", "i64, i1 to i1",
-     "a comparison: eq, ne, signed slt, sle, sgt, sge, unsigned ult, ule, ugt, uge",
+    {"arith.cmpi", "i64, i1 to i1", "a comparison: eq, ne, signed slt, sle, sgt, sge, unsigned ult, ule, ugt, uge",
      "%c = cmpi sgt, %t, %t : i64"},
-    {"arith.select", "i1 and two of f32, f64, i64, i1",
-     "the second operand where the first is true, else the third", "%c = select %flag, %w, %g : f32"},
-    {"arith.truncf", "f64 to f32", "rounds a scalar to the nearest f32; ties to even",
-     "%c = truncf %lr : f64 to f32"},
+    {"arith.select", "i1 and two of f32, f64, i64, i1", "the second operand where the first is true, else the third",
+     "%c = select %flag, %w, %g : f32"},
+    {"arith.truncf", "f64 to f32", "rounds a scalar to the nearest f32; ties to even", "%c = truncf %lr : f64 to f32"},
     {"arith.extf", "f32 to f64", "the same number as f64; for scalars, as elements stay f32",
      "%s = altgrad.reduce add %g over tensor : f32\n%c = extf %s : f32 to f64"},
     {"arith.addi", "i64", "a + b, modulo 2^64", "%c = addi %t, %t : i64"},
@@ -42,12 +37,10 @@ static constexpr AllowedOperation operations[] = {
     {"arith.andi", "i64, i1", "bitwise and", "%c = andi %flag, %flag : i1"},
     {"arith.ori", "i64, i1", "bitwise or", "%c = ori %flag, %flag : i1"},
     {"arith.xori", "i64, i1", "bitwise exclusive or", "%c = xori %flag, %flag : i1"},
-    {"arith.shli", "i64", "shifts left by a constant of 0 to 63",
-     "%n = constant 3 : i64\n%c = shli %t, %n : i64"},
+    {"arith.shli", "i64", "shifts left by a constant of 0 to 63", "%n = constant 3 : i64\n%c = shli %t, %n : i64"},
     {"arith.shrui", "i64", "shifts right by a constant of 0 to 63 and fills with zeros",
      "%n = constant 3 : i64\n%c = shrui %t, %n : i64"},
-    {"arith.sitofp", "i64 to f32, f64", "the nearest number to a signed integer",
-     "%c = sitofp %t : i64 to f64"},
+    {"arith.sitofp", "i64 to f32, f64", "the nearest number to a signed integer", "%c = sitofp %t : i64 to f64"},
     {"arith.fptosi", "f32, f64 to i64", "rounds a scalar toward zero; not allowed for elements",
      "%c = fptosi %lr : f64 to i64"},
     {"math.fma", "f32, f64", "a * b + c with one rounding", "%c = math.fma %w, %g, %m : f32"},
@@ -58,30 +51,26 @@ static constexpr AllowedOperation operations[] = {
      "%c = math.copysign %w, %g : f32"},
     {"math.fpowi", "f64 with an exponent in i64", "a power, by repeated squaring",
      "%c = math.fpowi %lr, %t : f64, i64"},
-    {"math.log", "f64", "the natural logarithm, to within 2 units in the last place",
-     "%c = math.log %lr : f64"},
-    {"math.exp", "f64", "the exponential function, to within 2 units in the last place",
-     "%c = math.exp %lr : f64"},
+    {"math.log", "f64", "the natural logarithm, to within 2 units in the last place", "%c = math.log %lr : f64"},
+    {"math.exp", "f64", "the exponential function, to within 2 units in the last place", "%c = math.exp %lr : f64"},
     {"altgrad.reduce", "f32, i1",
      "over tensor: add, sumsq (sum of squares), max, absmax (the largest magnitude), and or count (of i1) of all "
      "elements of this tensor; over block<1x32>: max or absmax of each run of 32 (16 to 256) neighbours",
      "%c = altgrad.reduce sumsq %g over tensor : f32"},
-    {"altgrad.binade", "f32", "the largest power of two that is at most the magnitude",
-     "%c = altgrad.binade %g : f32"},
-    {"altgrad.index", "i64", "the place of this element in its whole tensor, from 0",
-     "%c = altgrad.index : i64"},
+    {"altgrad.binade", "f32", "the largest power of two that is at most the magnitude", "%c = altgrad.binade %g : f32"},
+    {"altgrad.index", "i64", "the place of this element in its whole tensor, from 0", "%c = altgrad.index : i64"},
     {"altgrad.tag", "i64", "the number that the caller gave this tensor", "%c = altgrad.tag : i64"},
     {"altgrad.dim", "i64",
      "an extent of this tensor: batch, rows or columns (a tensor is batch matrices of rows x columns)",
      "%c = altgrad.dim columns : i64"},
-    {"altgrad.orthogonalize", "f32", "the nearest matrix with orthonormal rows or columns, by a Newton-Schulz iteration",
+    {"altgrad.orthogonalize", "f32",
+     "the nearest matrix with orthonormal rows or columns, by a Newton-Schulz iteration",
      "%c = altgrad.orthogonalize %g coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%lr)"},
     {"altgrad.matrix", "f32 to tensors", "all elements of this tensor as a matrix of bf16, f16 or f32",
      "%x = altgrad.matrix %g : !altgrad.tensors<bf16>"},
     {"altgrad.gram", "tensors to squares", "a matrix times its transpose, on the shorter side",
      "%x = altgrad.matrix %g : !altgrad.tensors<bf16>\n%a = altgrad.gram %x : !altgrad.tensors<bf16>"},
-    {"altgrad.product", "squares and squares or tensors",
-     "by * (a square times a matrix) + by * a third, rounded once",
+    {"altgrad.product", "squares and squares or tensors", "by * (a square times a matrix) + by * a third, rounded once",
      "%x = altgrad.matrix %g : !altgrad.tensors<bf16>\n%a = altgrad.gram %x : !altgrad.tensors<bf16>\n"
      "%y = altgrad.product %a, %x by 0.5 plus %x by 1.5 : !altgrad.tensors<bf16>"},
     {"altgrad.entry", "tensors to f32", "this element of a matrix",
@@ -91,8 +80,7 @@ static constexpr AllowedOperation operations[] = {
 llvm::ArrayRef<AllowedOperation> altgrad::allowedOperations() { return operations; }
 
 bool altgrad::isAllowedOperation(StringRef name) {
-  return llvm::any_of(operations,
-                      [&](const AllowedOperation &row) { return row.name == name; });
+  return llvm::any_of(operations, [&](const AllowedOperation &row) { return row.name == name; });
 }
 
 std::string altgrad::listOperations() {
@@ -112,15 +100,13 @@ static std::string whyNotWrapping(Operation &op) {
   if (isa<arith::ShLIOp, arith::ShRUIOp>(op)) {
     APInt distance;
     // body_c9
-    if (!matchPattern(op.getOperand(1), m_ConstantInt(&distance)) ||
-        distance.uge(64))
+    if (!matchPattern(op.getOperand(1), m_ConstantInt(&distance)) || distance.uge(64))
       return "shifts by something other than a constant of 0 to 63";
   }
   auto flags = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op);
   auto shift = dyn_cast<arith::ShRUIOp>(op);
   // body_c10
-  if ((flags && flags.getOverflowAttr().getValue() !=
-                    arith::IntegerOverflowFlags::none) ||
+  if ((flags && flags.getOverflowAttr().getValue() != arith::IntegerOverflowFlags::none) ||
       (shift && shift.getIsExact()))
     return "promises that no bit is lost; integers wrap around";
   return "";
@@ -128,36 +114,29 @@ static std::string whyNotWrapping(Operation &op) {
 
 std::string altgrad::whyNotArithmetic(Operation &op) {
   // body_c2
-  if (op.getName().getDialectNamespace() == "altgrad" ||
-      !isAllowedOperation(op.getName().getStringRef()))
-    return "is not on the list of allowed operations" +
-           whatToWrite(op.getName().getStringRef());
+  if (op.getName().getDialectNamespace() == "altgrad" || !isAllowedOperation(op.getName().getStringRef()))
+    return "is not on the list of allowed operations" + whatToWrite(op.getName().getStringRef());
   if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op))
     // body_c3
-    if (auto flags = fast.getFastMathFlagsAttr();
-        flags && flags.getValue() != arith::FastMathFlags::none)
+    if (auto flags = fast.getFastMathFlagsAttr(); flags && flags.getValue() != arith::FastMathFlags::none)
       return "has fast-math flags; leave them out";
   // body_c4
   if (auto round = dyn_cast<arith::TruncFOp>(op); round && round.getRoundingmode())
     return "has a rounding mode; arithmetic rounds to nearest even";
-  for (Type type : llvm::concat<const Type>(
-           SmallVector<Type>(op.getOperandTypes()),
-           SmallVector<Type>(op.getResultTypes())))
+  for (Type type :
+       llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
     // body_c5
     if (!type.isF32() && !type.isF64() && !type.isInteger(64) && !type.isInteger(1)) {
       std::string words = "computes with a type other than f32, f64, i64 and i1: ";
-      llvm::raw_string_ostream(words)
-          << type << "; elements are f32, scalars f64, and the storage line says formats";
+      llvm::raw_string_ostream(words) << type << "; elements are f32, scalars f64, and the storage line says formats";
       return words;
     }
   // body_c6
-  if (isa<math::FPowIOp, math::LogOp, math::ExpOp>(op) &&
-      !op.getResult(0).getType().isF64())
+  if (isa<math::FPowIOp, math::LogOp, math::ExpOp>(op) && !op.getResult(0).getType().isF64())
     return "exists for f64 scalars only; elements have math.sqrt, math.absf, "
            "math.copysign, math.fma and the arithmetic of f32";
   // body_c7
-  if (auto power = dyn_cast<math::FPowIOp>(op);
-      power && !power.getRhs().getType().isInteger(64))
+  if (auto power = dyn_cast<math::FPowIOp>(op); power && !power.getRhs().getType().isInteger(64))
     return "has an exponent that is not i64; the step count is one, and constant 2 : i64";
   return whyNotWrapping(op);
 }
@@ -170,7 +149,6 @@ std::string altgrad::whyNotElement(Operation &op) {
   for (Type type : op.getResultTypes())
     // body_c8
     if (!type.isF32() && !type.isInteger(64) && !type.isInteger(1))
-      llvm::raw_string_ostream(reason)
-          << "computes elements in '" << type << "'; elements are f32, i64 or i1";
+      llvm::raw_string_ostream(reason) << "computes elements in '" << type << "'; elements are f32, i64 or i1";
   return reason;
 }

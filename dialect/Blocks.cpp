@@ -17,15 +17,13 @@ ParseResult altgrad::parseExtents(AsmParser &parser, BlockAttr &block) {
     return failure();
   if (extents.size() != 2)
     return parser.emitError(loc, "expected rows and columns of a block, such as 1x32");
-  block = BlockAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                                Scope::Block, extents[0], extents[1]);
+  block = BlockAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), Scope::Block, extents[0],
+                                extents[1]);
   return success(bool(block));
 }
 
 void altgrad::printExtents(AsmPrinter &printer, BlockAttr block) {
-  auto print = [&](int64_t extent) {
-    isDynamic(extent) ? printer << "?" : printer << extent;
-  };
+  auto print = [&](int64_t extent) { isDynamic(extent) ? printer << "?" : printer << extent; };
   print(block.getRows());
   printer << "x";
   print(block.getColumns());
@@ -39,7 +37,8 @@ ParseResult altgrad::parseOver(AsmParser &parser, BlockAttr &over) {
   std::optional<Scope> scope = symbolizeScope(word);
   if (!scope)
     return parser.emitError(loc) << "expected one of [block, unit, tensor, step] for what a "
-                                    "reduction is over, got: " << word;
+                                    "reduction is over, got: "
+                                 << word;
   if (scope == Scope::Block)
     return failure(parser.parseLess() || parseExtents(parser, over) || parser.parseGreater());
   over = BlockAttr::get(parser.getContext(), *scope);
@@ -83,8 +82,8 @@ void BlockAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-LogicalResult BlockAttr::verify(function_ref<InFlightDiagnostic()> emitError, Scope scope,
-                                int64_t rows, int64_t columns) {
+LogicalResult BlockAttr::verify(function_ref<InFlightDiagnostic()> emitError, Scope scope, int64_t rows,
+                                int64_t columns) {
   auto exists = [](int64_t extent) { return isDynamic(extent) || extent > 0; };
   // geometry_c1
   if (scope == Scope::Block && !(exists(rows) && exists(columns)))
@@ -94,9 +93,7 @@ LogicalResult BlockAttr::verify(function_ref<InFlightDiagnostic()> emitError, Sc
 
 //===-- Lattice -------------------------------------------------------------===//
 
-static int64_t common(int64_t a, int64_t b) {
-  return isDynamic(a) ? b : isDynamic(b) ? a : std::gcd(a, b);
-}
+static int64_t common(int64_t a, int64_t b) { return isDynamic(a) ? b : isDynamic(b) ? a : std::gcd(a, b); }
 
 // A run goes on in the next row, so what is of rows and columns has only the element in
 // common with it, and so with units, which are longer runs.
@@ -124,15 +121,13 @@ std::string altgrad::whyNotCut(BlockAttr block) {
   if (isCut)
     return "";
   std::string why;
-  llvm::raw_string_ostream(why) << "no target can cut " << block << "; blocks are 1x" << minBlock
-                                << " to 1x" << maxBlock << " in powers of two, " << columnBlock
-                                << "x1, and " << squareBlock << "x" << squareBlock;
+  llvm::raw_string_ostream(why) << "no target can cut " << block << "; blocks are 1x" << minBlock << " to 1x"
+                                << maxBlock << " in powers of two, " << columnBlock << "x1, and " << squareBlock << "x"
+                                << squareBlock;
   return why;
 }
 
-bool altgrad::isCutByTiles(TensorsType type) {
-  return type.getBlock().getColumns() > tileColumns || type.getPacked();
-}
+bool altgrad::isCutByTiles(TensorsType type) { return type.getBlock().getColumns() > tileColumns || type.getPacked(); }
 
 bool altgrad::isTileMax(Operation *op) {
   auto reduce = dyn_cast_or_null<ReduceOp>(op);

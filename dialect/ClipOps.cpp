@@ -6,8 +6,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-LogicalResult ClipOp::inferReturnTypes(MLIRContext *context,
-                                       std::optional<Location>, Adaptor adaptor,
+LogicalResult ClipOp::inferReturnTypes(MLIRContext *context, std::optional<Location>, Adaptor adaptor,
                                        SmallVectorImpl<Type> &types) {
   types.assign(adaptor.getValues().size(), RealsType::get(context));
   types.push_back(Float32Type::get(context));
@@ -30,9 +29,7 @@ LogicalResult NormOp::verify() {
     return emitOpError() << "is over unit, tensor or step, not over a " << stringifyScope(getScope());
   // norm_c3
   if (getScope() != Scope::Step && getValues().size() > 1)
-    return emitOpError() << "over " << stringifyScope(getScope())
-                         << " is of one list, not of "
-                         << getValues().size();
+    return emitOpError() << "over " << stringifyScope(getScope()) << " is of one list, not of " << getValues().size();
   return success();
 }
 
@@ -45,8 +42,7 @@ LogicalResult RoundOp::verify() {
 
 static bool isHistory(StepOp step, Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
-  return step && argument && argument.getOwner() == &step.getBody().front() &&
-         step.getRole(argument) == "history";
+  return step && argument && argument.getOwner() == &step.getBody().front() && step.getRole(argument) == "history";
 }
 
 LogicalResult PercentileOp::verify() {
@@ -74,8 +70,7 @@ std::string altgrad::whyNotClip(Operation &op, const Variances &variances) {
     return "adds up an argument of the step, which no phase has kept";
   auto percentile = dyn_cast<PercentileOp>(op);
   // percentile_c2
-  if (percentile && (variances.isElement(percentile.getNewest()) ||
-                     variances.isElement(percentile.getPercent())))
+  if (percentile && (variances.isElement(percentile.getNewest()) || variances.isElement(percentile.getPercent())))
     return "is asked of a number that differs between elements";
   auto step = op.getParentOfType<StepOp>();
   for (OpOperand &operand : op.getOpOperands())

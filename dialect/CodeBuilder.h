@@ -83,7 +83,7 @@ public:
 
   // Of either.
   Value choose(Value condition, Value a, Value b) { return make<mlir::arith::SelectOp>(condition, a, b); }
-  Value cast(Type to, Value a) { return make<mlir::arith::BitcastOp>(to, a); } // of bits
+  Value cast(Type to, Value a) { return make<mlir::arith::BitcastOp>(to, a); }        // of bits
   Value castVector(Type to, Value a) { return make<mlir::vector::BitCastOp>(to, a); } // of another length
   Value spread(Type to, Value a) { return make<mlir::vector::BroadcastOp>(to, a); }
   Value element(Value vector, int64_t place) { return make<mlir::vector::ExtractOp>(vector, ArrayRef<int64_t>{place}); }

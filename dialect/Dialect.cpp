@@ -36,22 +36,17 @@ void altgrad::AltgradDialect::initialize() {
 
 //===-- Types ---------------------------------------------------------------===//
 
-bool altgrad::isBlock(int64_t block) {
-  return llvm::isPowerOf2_64(block) && block >= minBlock && block <= maxBlock;
-}
+bool altgrad::isBlock(int64_t block) { return llvm::isPowerOf2_64(block) && block >= minBlock && block <= maxBlock; }
 
-LogicalResult altgrad::TensorsType::verify(
-    llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr format,
-    BlockAttr block, bool packed) {
+LogicalResult altgrad::TensorsType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, FormatAttr format,
+                                           BlockAttr block, bool packed) {
   // tensors_c1
   if (std::string why = whyNotCut(block); !why.empty())
     return emitError() << why;
   // tensors_c2
   if (packed && (!format.toFormat().canPack() || !block.isElement()))
-    return emitError() << "codes of 4 bits are packed, one for each element; "
-                       << format << " has " << format.getBits() << " bits, and "
-                       << (block.isElement() ? "1 element has" : "several elements share")
-                       << " one";
+    return emitError() << "codes of 4 bits are packed, one for each element; " << format << " has " << format.getBits()
+                       << " bits, and " << (block.isElement() ? "1 element has" : "several elements share") << " one";
   return success();
 }
 
@@ -76,8 +71,7 @@ Type altgrad::TensorsType::parse(AsmParser &parser) {
   bool packed = succeeded(parser.parseOptionalKeyword("packed"));
   if (parser.parseGreater())
     return {};
-  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(),
-                    format, block, packed);
+  return getChecked([&] { return parser.emitError(loc); }, parser.getContext(), format, block, packed);
 }
 
 void altgrad::TensorsType::print(AsmPrinter &printer) const {
@@ -101,16 +95,12 @@ void altgrad::TensorsType::print(AsmPrinter &printer) const {
 using namespace altgrad;
 
 // ` draw(%r)`, or ` draw(%r : i32)`: an i16 goes without saying.
-static ParseResult
-parseDraw(OpAsmParser &parser,
-          std::optional<OpAsmParser::UnresolvedOperand> &draw, Type &type) {
+static ParseResult parseDraw(OpAsmParser &parser, std::optional<OpAsmParser::UnresolvedOperand> &draw, Type &type) {
   if (parser.parseOptionalKeyword("draw"))
     return success();
   type = parser.getBuilder().getIntegerType(16);
   return failure(parser.parseLParen() || parser.parseOperand(draw.emplace()) ||
-                 (succeeded(parser.parseOptionalColon()) &&
-                  parser.parseType(type)) ||
-                 parser.parseRParen());
+                 (succeeded(parser.parseOptionalColon()) && parser.parseType(type)) || parser.parseRParen());
 }
 
 static void printDraw(OpAsmPrinter &printer, QuantizeOp, Value draw, Type type) {
@@ -133,8 +123,7 @@ static ParseResult parseOptions(OpAsmParser &parser, ArrayAttr &options) {
     words.push_back(builder.getStringAttr(word));
     return success();
   };
-  if (succeeded(parser.parseOptionalLBrace()) &&
-      (parser.parseCommaSeparatedList(option) || parser.parseRBrace()))
+  if (succeeded(parser.parseOptionalLBrace()) && (parser.parseCommaSeparatedList(option) || parser.parseRBrace()))
     return failure();
   options = builder.getArrayAttr(words);
   return success();

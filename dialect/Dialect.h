@@ -31,7 +31,7 @@ class EmitOp;
 namespace altgrad {
 /// Memory that an operation of a phase touches.
 struct Place {
-  mlir::Value memory; ///< an argument of the step or a list in the workspace; null: a word
+  mlir::Value memory;        ///< an argument of the step or a list in the workspace; null: a word
   Space space = Space::Step; ///< of the word
 };
 /// Of those that are lists of tensors.
@@ -72,8 +72,7 @@ bool isIdentifier(llvm::StringRef name);
 
 /// Names become symbols, PTX entries and words of a manifest: letters, digits and
 /// underscores.
-mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol,
-                                mlir::ArrayAttr names);
+mlir::LogicalResult verifyNames(mlir::Operation *op, llvm::StringRef symbol, mlir::ArrayAttr names);
 
 /// The least and the most elements that share one stored or reduced value.
 constexpr unsigned minBlock = ALTGRAD_BLOCK_LEAST, maxBlock = ALTGRAD_BLOCK_MOST;

@@ -66,8 +66,7 @@ LogicalResult MoveOp::verify() {
 LogicalResult DrawOp::verify() {
   // draw_c1
   if (getStore() < 0 || getStore() > 255)
-    return emitOpError() << "is for store " << getStore()
-                         << ", a number of 0 to 255";
+    return emitOpError() << "is for store " << getStore() << ", a number of 0 to 255";
   return success();
 }
 
@@ -78,7 +77,6 @@ LogicalResult CollectOp::verify() {
   auto tensors = dyn_cast<TensorsType>(getList().getType());
   // collect_c1
   if (!tensors || element != tensors.getFormat().getCodeType() || getFactor())
-    return emitOpError() << "collects " << element << " to "
-                         << getList().getType();
+    return emitOpError() << "collects " << element << " to " << getList().getType();
   return success();
 }

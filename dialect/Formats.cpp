@@ -11,8 +11,8 @@ using namespace mlir;
 using namespace altgrad;
 
 Format FormatAttr::toFormat() const {
-  return {uint8_t(getExponent()), uint8_t(getMantissa()), int16_t(getBias()), getInf(), NanCode(getNan()), getHasSign(),
-          getHasZero(), Ties(getTies()), getComplement(), uint8_t(getBook())};
+  return {uint8_t(getExponent()), uint8_t(getMantissa()), int16_t(getBias()), getInf(),        NanCode(getNan()),
+          getHasSign(),           getHasZero(),           Ties(getTies()),    getComplement(), uint8_t(getBook())};
 }
 
 StringRef FormatAttr::getKnownName() const {
@@ -36,8 +36,7 @@ static StringRef nameElsewhere(StringRef name) {
       .CasesLower({"float32", "fp32", "float", "single", "torch.float32"}, "f32")
       .CasesLower({"bfloat16", "bfloat", "torch.bfloat16"}, "bf16")
       .CasesLower({"float16", "fp16", "half", "torch.float16"}, "f16")
-      .CasesLower({"e4m3", "e4m3fn", "fp8", "float8", "float8_e4m3fn", "torch.float8_e4m3fn"},
-                  "ocp.e4m3fn")
+      .CasesLower({"e4m3", "e4m3fn", "fp8", "float8", "float8_e4m3fn", "torch.float8_e4m3fn"}, "ocp.e4m3fn")
       .CasesLower({"e5m2", "float8_e5m2", "torch.float8_e5m2"}, "ocp.e5m2")
       .CasesLower({"e2m1", "fp4", "float4_e2m1fn_x2"}, "ocp.e2m1")
       .CasesLower({"e8m0", "float8_e8m0fnu"}, "ocp.e8m0")
@@ -51,9 +50,8 @@ std::string FormatAttr::unknown(StringRef name) {
   StringRef meant = nameElsewhere(name);
   if (meant.empty())
     meant = nearest(name, known);
-  return "unknown format '" + name.str() + "'; " +
-         (meant.empty() ? "" : "did you mean '" + meant.str() + "'? ") + "known are " +
-         llvm::join(known, ", ");
+  return "unknown format '" + name.str() + "'; " + (meant.empty() ? "" : "did you mean '" + meant.str() + "'? ") +
+         "known are " + llvm::join(known, ", ");
 }
 
 std::string altgrad::listFormats() {
@@ -63,23 +61,16 @@ std::string altgrad::listFormats() {
     if (f.book) {
       const Book &book = books[f.book - 1];
       bool hasZero = book.numbers[book.zero] == 0;
-      out << llvm::format("%-15s %2u bits, ", name, f.bits())
-          << (book.hasSign ? "signed" : "unsigned")
-          << llvm::format(" code book, %g to %g\n",
-                          double(book.numbers[book.zero + hasZero]),
+      out << llvm::format("%-15s %2u bits, ", name, f.bits()) << (book.hasSign ? "signed" : "unsigned")
+          << llvm::format(" code book, %g to %g\n", double(book.numbers[book.zero + hasZero]),
                           double(decode(f, f.maxCode())));
       continue;
     }
-    StringRef sign = f.complement ? "two's complement"
-                     : f.hasSign  ? "signed"
-                                  : "unsigned";
+    StringRef sign = f.complement ? "two's complement" : f.hasSign ? "signed" : "unsigned";
     out << llvm::format("%-15s %2u bits, ", name, f.bits()) << sign
-        << llvm::format(" e%um%u, %g to %g", unsigned(f.exponentBits),
-                        unsigned(f.mantissaBits),
-                        double(decode(f, uint32_t(f.hasZero))),
-                        double(decode(f, f.maxCode())))
-        << (f.hasInf ? ", inf" : "") << (f.nan == NanCode::None ? "" : ", nan")
-        << "\n";
+        << llvm::format(" e%um%u, %g to %g", unsigned(f.exponentBits), unsigned(f.mantissaBits),
+                        double(decode(f, uint32_t(f.hasZero))), double(decode(f, f.maxCode())))
+        << (f.hasInf ? ", inf" : "") << (f.nan == NanCode::None ? "" : ", nan") << "\n";
   }
   return text;
 }
@@ -130,8 +121,8 @@ LogicalResult FormatAttr::verify(function_ref<InFlightDiagnostic()> emitError, u
   // format_c6
   if (nan != Nan::None && exponent + mantissa < 2)
     return emitError() << "a format of " << bits << " bits has no code left for a NaN";
-  Format format{uint8_t(exponent), uint8_t(mantissa), /*bias=*/0, inf, NanCode(nan), hasSign, hasZero, Ties(ties),
-                complement};
+  Format format{uint8_t(exponent), uint8_t(mantissa), /*bias=*/0, inf,       NanCode(nan),
+                hasSign,           hasZero,           Ties(ties), complement};
   if (failed(verifyRare(emitError, format)))
     return failure();
   // format_c3

@@ -15,8 +15,7 @@ struct Instead {
 static constexpr StringLiteral square =
     "write math.exp of the product of the exponent and math.log, of scalars in f64; the "
     "powers 2 and 0.5 of an element are mulf %x, %x and math.sqrt";
-static constexpr StringLiteral nearest =
-    "elements have no integers; a scalar in f64 goes through fptosi and sitofp";
+static constexpr StringLiteral nearest = "elements have no integers; a scalar in f64 goes through fptosi and sitofp";
 static constexpr StringLiteral hyperbolic =
     "of a scalar in f64 write it with math.exp; an element has no math.exp, and "
     "x / (1 + |x|), which is bounded as well, is math.absf, addf and divf";

@@ -22,8 +22,8 @@ LogicalResult SplitOp::verify() { return verifyLists(*this, getUpper().getType()
 // A number is an f32, or as many of them as there are codes of each half.
 static LogicalResult verifyHalf(Operation *op, Type number, Type half, bool isLower = false) {
   Builder builder(op->getContext());
-  bool fits = half == likeShape(number, builder.getI16Type()) ||
-              (isLower && half == likeShape(number, builder.getI8Type()));
+  bool fits =
+      half == likeShape(number, builder.getI16Type()) || (isLower && half == likeShape(number, builder.getI8Type()));
   // part_c1
   if (number != likeShape(number, builder.getF32Type()) || !fits)
     return op->emitOpError() << "has a number of " << number << " with a half of " << half << ", expected f32 and "

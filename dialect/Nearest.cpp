@@ -9,14 +9,12 @@ StringRef altgrad::nearest(StringRef word, ArrayRef<StringRef> known) {
   StringRef found;
   unsigned least = std::min<size_t>(3, word.size() / 2 + 1);
   for (StringRef candidate : known)
-    if (unsigned distance = word.edit_distance_insensitive(candidate, true, least);
-        distance < least)
+    if (unsigned distance = word.edit_distance_insensitive(candidate, true, least); distance < least)
       least = distance, found = candidate;
   return found;
 }
 
 std::string altgrad::sayKnown(StringRef word, ArrayRef<StringRef> known) {
   StringRef meant = nearest(word, known);
-  return (meant.empty() ? "; there are " : "; did you mean '" + meant.str() + "'? There are ") +
-         join(known, ", ");
+  return (meant.empty() ? "; there are " : "; did you mean '" + meant.str() + "'? There are ") + join(known, ", ");
 }

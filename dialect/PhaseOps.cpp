@@ -11,17 +11,14 @@ SweepOp PhaseOp::getSweep() {
 
 unsigned PhaseOp::countScalars() {
   return llvm::count_if(getBody().front(), [](Operation &op) {
-    return !isa<AltgradDialect>(op.getDialect()) &&
-           !op.hasTrait<OpTrait::ConstantLike>();
+    return !isa<AltgradDialect>(op.getDialect()) && !op.hasTrait<OpTrait::ConstantLike>();
   });
 }
 
 // The argument of the step that `value` is, or null.
 static BlockArgument argumentOf(Value value) {
   auto argument = dyn_cast_or_null<BlockArgument>(value);
-  return argument && isa<StepOp>(argument.getOwner()->getParentOp())
-             ? argument
-             : BlockArgument();
+  return argument && isa<StepOp>(argument.getOwner()->getParentOp()) ? argument : BlockArgument();
 }
 
 // Whether a place differs between tensors or groups.
@@ -29,8 +26,7 @@ static bool isOfRow(StepOp step, const Place &place) {
   if (!place.memory)
     return place.space != Space::Step;
   BlockArgument argument = argumentOf(place.memory);
-  return argument && (isa<TensorsType>(argument.getType()) ||
-                      step.getScope(argument) != Scope::Step);
+  return argument && (isa<TensorsType>(argument.getType()) || step.getScope(argument) != Scope::Step);
 }
 
 // Lists in the workspace are of any set: the sweep that fills them says which.
@@ -41,12 +37,10 @@ static LogicalResult verifyPlace(PhaseOp phase, Operation &op, const Place &plac
     return op.emitOpError("is about a tensor or a group, in a phase that runs once "
                           "for all of them");
   BlockArgument argument = argumentOf(place.memory);
-  std::optional<unsigned> set =
-      argument ? step.getSet(argument) : std::optional<unsigned>();
+  std::optional<unsigned> set = argument ? step.getSet(argument) : std::optional<unsigned>();
   // phase_c3
   if (set && set != phase.getSet().value_or(0))
-    return op.emitOpError() << "uses '%" << step.getName(argument)
-                            << "', which is not of the set of its phase";
+    return op.emitOpError() << "uses '%" << step.getName(argument) << "', which is not of the set of its phase";
   return success();
 }
 
@@ -54,10 +48,8 @@ static LogicalResult verifyWork(PhaseOp phase, Operation &op, PhaseWork work) {
   std::optional<Domain> item = work.getItem();
   // phase_c1
   if (item && *item != phase.getDomain())
-    return op.emitOpError() << "is in a phase of '"
-                            << stringifyDomain(phase.getDomain())
-                            << "', expected one of '" << stringifyDomain(*item)
-                            << "'";
+    return op.emitOpError() << "is in a phase of '" << stringifyDomain(phase.getDomain()) << "', expected one of '"
+                            << stringifyDomain(*item) << "'";
   for (const SmallVector<Place> &places : {work.getReads(), work.getWrites()})
     for (const Place &place : places)
       if (failed(verifyPlace(phase, op, place)))
@@ -68,8 +60,7 @@ static LogicalResult verifyWork(PhaseOp phase, Operation &op, PhaseWork work) {
 static LogicalResult verifySweep(SweepOp sweep) {
   for (Value reduced : sweep.getReduced())
     // phase_c8
-    if (llvm::none_of(reduced.getUsers(),
-                      [](Operation *user) { return isa<KeepOp>(user); }))
+    if (llvm::none_of(reduced.getUsers(), [](Operation *user) { return isa<KeepOp>(user); }))
       return sweep.emitOpError("reduces what its phase keeps in no chunk");
   return success();
 }
@@ -77,20 +68,17 @@ static LogicalResult verifySweep(SweepOp sweep) {
 LogicalResult PhaseOp::verify() {
   auto step = (*this)->getParentOfType<StepOp>();
   for (Operation &op : getBody().front())
-    if (auto work = dyn_cast<PhaseWork>(op);
-        work && failed(verifyWork(*this, op, work)))
+    if (auto work = dyn_cast<PhaseWork>(op); work && failed(verifyWork(*this, op, work)))
       return failure();
   // phase_c2
   if (getDomain() == Domain::Chunks && count<SweepOp>() != 1)
-    return emitOpError() << "is over chunks and has " << count<SweepOp>()
-                         << " sweeps, expected 1";
+    return emitOpError() << "is over chunks and has " << count<SweepOp>() << " sweeps, expected 1";
   // phase_c4
   if (getExchange() && getDomain() != Domain::Once && !count<FoldOp>())
     return emitOpError("has an exchange and neither runs once nor folds");
   // phase_c5
   if (getSet() && *getSet() >= step.getSetCount())
-    return emitOpError() << "is of set " << *getSet() << " of "
-                         << step.getSetCount();
+    return emitOpError() << "is of set " << *getSet() << " of " << step.getSetCount();
   auto folds = getBody().getOps<FoldOp>();
   bool overTensors = !folds.empty() && (*folds.begin()).getTensor();
   for (FoldOp fold : folds)
@@ -140,13 +128,12 @@ LogicalResult RecallOp::verify() {
   SmallVector<Value> kept = keptBefore(*this, getSpace(), getWord());
   // recall_c1
   if (kept.empty())
-    return emitOpError() << "recalls " << stringifySpace(getSpace()) << " "
-                         << getWord() << ", which no earlier phase keeps";
+    return emitOpError() << "recalls " << stringifySpace(getSpace()) << " " << getWord()
+                         << ", which no earlier phase keeps";
   // recall_c2
   if (!llvm::is_contained(ValueRange(kept).getTypes(), getType()))
-    return emitOpError() << "recalls " << stringifySpace(getSpace()) << " "
-                         << getWord() << " as " << getType() << ", kept as "
-                         << kept.front().getType();
+    return emitOpError() << "recalls " << stringifySpace(getSpace()) << " " << getWord() << " as " << getType()
+                         << ", kept as " << kept.front().getType();
   return success();
 }
 
@@ -157,9 +144,7 @@ LogicalResult KeepOp::verify() {
   bool reduced = getValue().getDefiningOp<SweepOp>() != nullptr;
   // keep_c1
   if (reduced != (getSpace() == Space::Chunk))
-    return emitOpError() << "keeps "
-                         << (reduced ? "what a sweep reduces in a "
-                                     : "a scalar in a ")
+    return emitOpError() << "keeps " << (reduced ? "what a sweep reduces in a " : "a scalar in a ")
                          << stringifySpace(getSpace());
   return success();
 }
@@ -171,17 +156,14 @@ static bool hasType(Reduction reduction, Type type, unsigned bits) {
 LogicalResult FoldOp::verify() {
   // fold_c1
   if (!hasType(getReduction(), getValue().getType(), 32))
-    return emitOpError() << "by '" << stringifyReduction(getReduction())
-                         << "' gives " << getValue().getType();
+    return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' gives " << getValue().getType();
   auto isReduced = [&](Value value) {
     auto sweep = value.getDefiningOp<SweepOp>();
-    return sweep && foldedBy(sweep.getReduction(cast<OpResult>(value).getResultNumber())) ==
-                        getReduction();
+    return sweep && foldedBy(sweep.getReduction(cast<OpResult>(value).getResultNumber())) == getReduction();
   };
   // fold_c2
   if (llvm::none_of(keptBefore(*this, Space::Chunk, getWord()), isReduced))
-    return emitOpError() << "by '" << stringifyReduction(getReduction())
-                         << "' is of chunk " << getWord()
+    return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' is of chunk " << getWord()
                          << ", in which no earlier sweep keeps that";
   return success();
 }
@@ -189,15 +171,11 @@ LogicalResult FoldOp::verify() {
 LogicalResult TotalOp::verify() {
   // total_c1
   if (!hasType(getReduction(), getValue().getType(), 1))
-    return emitOpError() << "by '" << stringifyReduction(getReduction())
-                         << "' gives " << getValue().getType();
-  auto isFolded = [&](Value value) {
-    return hasType(getReduction(), value.getType(), 32);
-  };
+    return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' gives " << getValue().getType();
+  auto isFolded = [&](Value value) { return hasType(getReduction(), value.getType(), 32); };
   // total_c2
   if (llvm::none_of(keptBefore(*this, Space::Row, getWord()), isFolded))
-    return emitOpError() << "by '" << stringifyReduction(getReduction())
-                         << "' is of row " << getWord()
+    return emitOpError() << "by '" << stringifyReduction(getReduction()) << "' is of row " << getWord()
                          << ", in which no earlier phase keeps that";
   return success();
 }

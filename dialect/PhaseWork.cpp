@@ -39,9 +39,7 @@ std::optional<Domain> FoldOp::getItem() { return Domain::Rows; }
 SmallVector<Place> FoldOp::getReads() { return {{Value(), Space::Chunk}}; }
 Workers FoldOp::getWorkers() { return Workers::Warp; }
 
-PhaseKind TotalOp::getPhaseKind() {
-  return getShare() ? PhaseKind::Total : PhaseKind::Scalars;
-}
+PhaseKind TotalOp::getPhaseKind() { return getShare() ? PhaseKind::Total : PhaseKind::Scalars; }
 std::optional<Domain> TotalOp::getItem() { return Domain::Once; }
 std::optional<Reduction> TotalOp::getShare() {
   bool exchanged = cast<PhaseOp>((*this)->getParentOp()).getExchange();
@@ -74,9 +72,7 @@ bool SweepOp::startsLaunch() { return true; }
 bool SweepOp::endsLaunch() { return !getStores().empty(); }
 
 // Sums of a warp are kept apart.
-Workers SweepOp::getWorkers() {
-  return getNumResults() ? Workers::Warp : Workers::Block;
-}
+Workers SweepOp::getWorkers() { return getNumResults() ? Workers::Warp : Workers::Block; }
 
 unsigned SweepOp::getBlock() {
   int64_t block = 1;
@@ -108,14 +104,11 @@ PhaseWork PhaseOp::getMain() {
   return {};
 }
 
-PhaseKind PhaseOp::getPhaseKind() {
-  return getMain() ? getMain().getPhaseKind() : PhaseKind::Scalars;
-}
+PhaseKind PhaseOp::getPhaseKind() { return getMain() ? getMain().getPhaseKind() : PhaseKind::Scalars; }
 
 std::optional<Domain> PhaseOp::getItem() { return getDomain(); }
 
-template <typename Question>
-static SmallVector<Place> placesOf(PhaseOp phase, Question places) {
+template <typename Question> static SmallVector<Place> placesOf(PhaseOp phase, Question places) {
   SmallVector<Place> all;
   for (Operation &op : phase.getBody().front())
     if (auto work = dyn_cast<PhaseWork>(op))
@@ -134,14 +127,10 @@ SmallVector<Place> PhaseOp::getWrites() {
 double PhaseOp::getFlops() { return getMain() ? getMain().getFlops() : 0; }
 bool PhaseOp::startsLaunch() { return getMain() && getMain().startsLaunch(); }
 
-bool PhaseOp::endsLaunch() {
-  return getExchange() || (getMain() && getMain().endsLaunch());
-}
+bool PhaseOp::endsLaunch() { return getExchange() || (getMain() && getMain().endsLaunch()); }
 
 Workers PhaseOp::getWorkers() {
-  return getDomain() == Domain::Once ? Workers::Block
-         : getMain()                 ? getMain().getWorkers()
-                                     : Workers::Thread;
+  return getDomain() == Domain::Once ? Workers::Block : getMain() ? getMain().getWorkers() : Workers::Thread;
 }
 
 unsigned PhaseOp::getBlock() { return getMain() ? getMain().getBlock() : 1; }

@@ -6,8 +6,7 @@ using namespace altgrad;
 
 std::optional<unsigned> RowSets::of(Value value) const {
   auto it = members.find(value);
-  return it == members.end() ? std::nullopt
-                             : std::optional<unsigned>(it->second);
+  return it == members.end() ? std::nullopt : std::optional<unsigned>(it->second);
 }
 
 unsigned RowSets::of(SweepOp sweep) const {

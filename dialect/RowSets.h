@@ -24,8 +24,7 @@ public:
   mlir::Operation *conflict() const { return conflicting; }
 
 private:
-  std::optional<unsigned> meet(llvm::ArrayRef<mlir::Value> values,
-                               mlir::Operation &op);
+  std::optional<unsigned> meet(llvm::ArrayRef<mlir::Value> values, mlir::Operation &op);
   void visit(mlir::Operation &op);
   void visitSweep(SweepOp sweep);
   void visitCommit(CommitOp commit);

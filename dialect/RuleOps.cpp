@@ -13,8 +13,7 @@ using namespace altgrad;
 //===-- Text ----------------------------------------------------------------===//
 
 // `= 1.0e-3` after an f64, `= true` after an i1.
-static ParseResult parseDefault(OpAsmParser &parser, Type type,
-                                Attribute &value) {
+static ParseResult parseDefault(OpAsmParser &parser, Type type, Attribute &value) {
   Builder &builder = parser.getBuilder();
   value = builder.getUnitAttr();
   if (failed(parser.parseOptionalEqual()))
@@ -38,21 +37,18 @@ static ParseResult parseDefault(OpAsmParser &parser, Type type,
 
 ParseResult RuleOp::parse(OpAsmParser &parser, OperationState &result) {
   StringAttr name;
-  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(),
-                             result.attributes))
+  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(), result.attributes))
     return failure();
   SmallVector<OpAsmParser::Argument> arguments;
   SmallVector<Attribute> roles, names, defaults;
   Builder &builder = parser.getBuilder();
   auto argument = [&]() -> ParseResult {
     StringRef role;
-    if (parser.parseKeyword(&role) ||
-        parser.parseArgument(arguments.emplace_back(), /*allowType=*/true) ||
+    if (parser.parseKeyword(&role) || parser.parseArgument(arguments.emplace_back(), /*allowType=*/true) ||
         parseDefault(parser, arguments.back().type, defaults.emplace_back()))
       return failure();
     roles.push_back(builder.getStringAttr(role));
-    names.push_back(
-        builder.getStringAttr(arguments.back().ssaName.name.drop_front()));
+    names.push_back(builder.getStringAttr(arguments.back().ssaName.name.drop_front()));
     return success();
   };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, argument))
@@ -69,8 +65,7 @@ void RuleOp::print(OpAsmPrinter &printer) {
   printer << '(';
   llvm::interleaveComma(getBody().getArguments(), printer, [&](auto argument) {
     unsigned i = argument.getArgNumber();
-    printer << cast<StringAttr>(getRoles()[i]).getValue() << ' ' << argument
-            << ": " << argument.getType();
+    printer << cast<StringAttr>(getRoles()[i]).getValue() << ' ' << argument << ": " << argument.getType();
     if (!isa<UnitAttr>(getDefaults()[i])) {
       printer << " = ";
       printer.printAttributeWithoutType(getDefaults()[i]);
@@ -81,8 +76,7 @@ void RuleOp::print(OpAsmPrinter &printer) {
 }
 
 void RuleOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
-  for (auto [argument, name] :
-       llvm::zip(region.getArguments(), getNames().getAsRange<StringAttr>()))
+  for (auto [argument, name] : llvm::zip(region.getArguments(), getNames().getAsRange<StringAttr>()))
     set(argument, name.getValue());
 }
 
@@ -105,29 +99,23 @@ Attribute RuleOp::getDefault(BlockArgument argument) {
   return isa<UnitAttr>(value) ? Attribute() : value;
 }
 
-YieldOp RuleOp::getYield() {
-  return cast<YieldOp>(getBody().front().getTerminator());
-}
+YieldOp RuleOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
 
 // What andi, ori or xori gives when one or both of its operands are known.
-static std::optional<bool> decideLogic(Operation &op, std::optional<bool> a,
-                                       std::optional<bool> b) {
+static std::optional<bool> decideLogic(Operation &op, std::optional<bool> a, std::optional<bool> b) {
   if (isa<arith::AndIOp>(op) && ((a && !*a) || (b && !*b)))
     return false;
   if (isa<arith::OrIOp>(op) && ((a && *a) || (b && *b)))
     return true;
   if (!a || !b)
     return std::nullopt;
-  return isa<arith::AndIOp>(op)  ? *a && *b
-         : isa<arith::OrIOp>(op) ? *a || *b
-                                 : *a != *b;
+  return isa<arith::AndIOp>(op) ? *a && *b : isa<arith::OrIOp>(op) ? *a || *b : *a != *b;
 }
 
 DenseMap<Value, bool> RuleOp::decide(ArrayRef<StringRef> options) {
   DenseMap<Value, bool> known;
   for (BlockArgument argument : getByRole("option"))
-    known[argument] = llvm::is_contained(options, getName(argument)) ||
-                      cast<BoolAttr>(getDefault(argument)).getValue();
+    known[argument] = llvm::is_contained(options, getName(argument)) || cast<BoolAttr>(getDefault(argument)).getValue();
   auto look = [&](Value value) -> std::optional<bool> {
     auto it = known.find(value);
     return it == known.end() ? std::nullopt : std::optional(it->second);
@@ -137,8 +125,7 @@ DenseMap<Value, bool> RuleOp::decide(ArrayRef<StringRef> options) {
     if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
       if (auto boolean = dyn_cast<BoolAttr>(constant.getValue()))
         value = boolean.getValue();
-    } else if (isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op) &&
-               op.getResult(0).getType().isInteger(1)) {
+    } else if (isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op) && op.getResult(0).getType().isInteger(1)) {
       value = decideLogic(op, look(op.getOperand(0)), look(op.getOperand(1)));
     } else if (auto select = dyn_cast<arith::SelectOp>(op)) {
       if (auto choice = look(select.getCondition()))
@@ -150,19 +137,16 @@ DenseMap<Value, bool> RuleOp::decide(ArrayRef<StringRef> options) {
   return known;
 }
 
-SmallVector<BlockArgument>
-RuleOp::getStoredStates(ArrayRef<StringRef> options) {
+SmallVector<BlockArgument> RuleOp::getStoredStates(ArrayRef<StringRef> options) {
   DenseMap<Value, bool> known = decide(options);
   SmallVector<BlockArgument> stored;
-  for (auto [state, value] :
-       llvm::zip(getByRole("state"), getYield().getStates())) {
+  for (auto [state, value] : llvm::zip(getByRole("state"), getYield().getStates())) {
     Value yielded = value;
     while (auto select = yielded.getDefiningOp<arith::SelectOp>()) {
       auto choice = known.find(select.getCondition());
       if (choice == known.end())
         break;
-      yielded =
-          choice->second ? select.getTrueValue() : select.getFalseValue();
+      yielded = choice->second ? select.getTrueValue() : select.getFalseValue();
     }
     if (yielded != state)
       stored.push_back(state);
@@ -183,48 +167,39 @@ static StringRef typeOfRole(StringRef role) {
 
 LogicalResult RuleOp::verify() {
   // rule_c1
-  if (getRoles().size() != getNames().size() ||
-      getRoles().size() != getDefaults().size() ||
+  if (getRoles().size() != getNames().size() || getRoles().size() != getDefaults().size() ||
       getRoles().size() != getBody().getNumArguments())
     return emitOpError("has a signature of uneven lengths");
   if (failed(verifyNames(*this, getSymName(), getNames())))
     return failure();
   for (BlockArgument argument : getBody().getArguments()) {
-    StringRef role =
-        cast<StringAttr>(getRoles()[argument.getArgNumber()]).getValue();
+    StringRef role = cast<StringAttr>(getRoles()[argument.getArgNumber()]).getValue();
     StringRef expected = typeOfRole(role);
     // rule_c2
     if (expected.empty())
-      return emitOpError() << "gives '%" << getName(argument)
-                           << "' the unknown role '" << role
+      return emitOpError() << "gives '%" << getName(argument) << "' the unknown role '" << role
                            << "'; roles are param, grad, state, value, hyper, "
                               "step, option";
     std::string type;
     llvm::raw_string_ostream(type) << argument.getType();
     // rule_c3
     if (type != expected)
-      return emitOpError() << "has " << role << " '%" << getName(argument)
-                           << "' of type " << type << ", expected " << expected;
+      return emitOpError() << "has " << role << " '%" << getName(argument) << "' of type " << type << ", expected "
+                           << expected;
     bool hasDefault = static_cast<bool>(getDefault(argument));
     // rule_c4
     if (hasDefault && role != "hyper" && role != "option")
-      return emitOpError() << "gives " << role << " '%" << getName(argument)
-                           << "' a default";
+      return emitOpError() << "gives " << role << " '%" << getName(argument) << "' a default";
     // rule_c5
     if (!hasDefault && role == "option")
       return emitOpError() << "has option '%" << getName(argument)
                            << "' without a default; write = false behind its type";
     // rule_c6
-    if (hasDefault && (role == "option"
-                           ? !isa<BoolAttr>(getDefault(argument))
-                           : !isa<FloatAttr>(getDefault(argument))))
-      return emitOpError() << "gives " << role << " '%" << getName(argument)
-                           << "' a default of another type";
+    if (hasDefault && (role == "option" ? !isa<BoolAttr>(getDefault(argument)) : !isa<FloatAttr>(getDefault(argument))))
+      return emitOpError() << "gives " << role << " '%" << getName(argument) << "' a default of another type";
     // rule_c7
-    if (auto number = dyn_cast_or_null<FloatAttr>(getDefault(argument));
-        number && !number.getValue().isFinite())
-      return emitOpError() << "gives " << role << " '%" << getName(argument)
-                           << "' a default that is not finite";
+    if (auto number = dyn_cast_or_null<FloatAttr>(getDefault(argument)); number && !number.getValue().isFinite())
+      return emitOpError() << "gives " << role << " '%" << getName(argument) << "' a default that is not finite";
   }
   for (StringRef role : {"param", "grad"})
     // rule_c8
@@ -243,25 +218,20 @@ LogicalResult RuleOp::verify() {
 
 bool altgrad::isIdentifier(StringRef name) {
   return !name.empty() && !llvm::isDigit(name[0]) &&
-         llvm::all_of(name,
-                      [](char c) { return llvm::isAlnum(c) || c == '_'; });
+         llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
-LogicalResult altgrad::verifyNames(Operation *op, StringRef symbol,
-                                   ArrayAttr names) {
+LogicalResult altgrad::verifyNames(Operation *op, StringRef symbol, ArrayAttr names) {
   // name_c1
   if (!isIdentifier(symbol))
-    return op->emitOpError() << "has the name '" << symbol
-                             << "', which is no identifier";
+    return op->emitOpError() << "has the name '" << symbol << "', which is no identifier";
   // name_c3
   if (names.size() > maxOperations)
-    return op->emitOpError() << "has " << names.size() << " arguments, at most "
-                             << maxOperations;
+    return op->emitOpError() << "has " << names.size() << " arguments, at most " << maxOperations;
   for (StringAttr name : names.getAsRange<StringAttr>())
     // name_c2
     if (!isIdentifier(name))
-      return op->emitOpError() << "has an argument '%" << name.getValue()
-                               << "', which is no identifier";
+      return op->emitOpError() << "has an argument '%" << name.getValue() << "', which is no identifier";
   return success();
 }
 
@@ -269,17 +239,13 @@ LogicalResult altgrad::verifyLength(Operation *op, Block &body) {
   size_t count = body.getOperations().size();
   // body_c1
   if (count > maxOperations)
-    return op->emitOpError() << "has " << count << " operations, at most "
-                             << maxOperations;
+    return op->emitOpError() << "has " << count << " operations, at most " << maxOperations;
   // Each becomes some twenty operations, and LLVM compares them with each other.
-  size_t functions = llvm::count_if(body, [](Operation &op) {
-    return isa<math::FPowIOp, math::LogOp, math::ExpOp, math::CopySignOp>(op);
-  });
+  size_t functions = llvm::count_if(
+      body, [](Operation &op) { return isa<math::FPowIOp, math::LogOp, math::ExpOp, math::CopySignOp>(op); });
   // body_c12
   if (functions > maxFunctions)
-    return op->emitOpError() << "has " << functions
-                             << " of fpowi, log, exp and copysign, at most "
-                             << maxFunctions;
+    return op->emitOpError() << "has " << functions << " of fpowi, log, exp and copysign, at most " << maxFunctions;
   return success();
 }
 
@@ -307,18 +273,15 @@ LogicalResult RuleOp::verifyRegions() {
     }
     if (std::string reason = whyNotMatrix(op, variances); !reason.empty())
       return op.emitOpError() << reason;
-    bool element = !isMatrixOp(&op) && llvm::any_of(op.getResults(), [&](Value result) {
-      return variances.isElement(result);
-    });
+    bool element =
+        !isMatrixOp(&op) && llvm::any_of(op.getResults(), [&](Value result) { return variances.isElement(result); });
     if (std::string reason = whyNotElement(op); element && !reason.empty())
       return op.emitOpError() << reason;
   }
   YieldOp yield = getYield();
   // rule_c12
   if (yield.getStates().size() != getByRole("state").size())
-    return yield.emitOpError() << "has " << yield.getStates().size()
-                               << " states, the rule has "
-                               << getByRole("state").size()
-                               << "; write the new value of each, in their order";
+    return yield.emitOpError() << "has " << yield.getStates().size() << " states, the rule has "
+                               << getByRole("state").size() << "; write the new value of each, in their order";
   return success();
 }

@@ -13,9 +13,7 @@ using namespace altgrad;
 
 //===-- Step ----------------------------------------------------------------===//
 
-CommitOp StepOp::getCommit() {
-  return cast<CommitOp>(getBody().front().getTerminator());
-}
+CommitOp StepOp::getCommit() { return cast<CommitOp>(getBody().front().getTerminator()); }
 
 static std::optional<Scope> reducedOver(Operation &op) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
@@ -27,16 +25,14 @@ static std::optional<Scope> reducedOver(Operation &op) {
 
 static bool reducesOver(Operation *op, Scope scope) {
   if (auto sweep = dyn_cast<SweepOp>(op))
-    return llvm::any_of(llvm::seq(sweep.getNumResults()), [&](unsigned index) {
-      return sweep.getScope(index) == scope;
-    });
+    return llvm::any_of(llvm::seq(sweep.getNumResults()),
+                        [&](unsigned index) { return sweep.getScope(index) == scope; });
   return reducedOver(*op) == scope;
 }
 
 bool StepOp::hasUnits() {
   return walk([](Operation *op) {
-           return reducesOver(op, Scope::Unit) ? WalkResult::interrupt()
-                                               : WalkResult::advance();
+           return reducesOver(op, Scope::Unit) ? WalkResult::interrupt() : WalkResult::advance();
          })
       .wasInterrupted();
 }
@@ -51,26 +47,22 @@ static LogicalResult verifyUnits(StepOp step, const Variances &variances) {
                             "units: its rows are units");
   CommitOp commit = step.getCommit();
   // step_c27
-  if (Value condition = commit.getCondition();
-      condition && variances.scopeOf(condition) >= Scope::Unit)
+  if (Value condition = commit.getCondition(); condition && variances.scopeOf(condition) >= Scope::Unit)
     return commit.emitOpError("has a condition that differs between units");
   auto isOne = [&](Value value, Value target) {
-    return isa<TensorsType>(target.getType()) ||
-           variances.scopeOf(value) < Scope::Unit;
+    return isa<TensorsType>(target.getType()) || variances.scopeOf(value) < Scope::Unit;
   };
   for (auto [value, target, condition] : commit.writes())
     if (!isOne(value, target))
-      return commit.emitOpError()
-             << "writes a value that differs between units to '%"
-             << step.getName(cast<BlockArgument>(target)) << "'";
+      return commit.emitOpError() << "writes a value that differs between units to '%"
+                                  << step.getName(cast<BlockArgument>(target)) << "'";
   return success();
 }
 
 // Whether `user` asks for what an argument held; passes decide what sweeps and phases do.
 static bool readsOut(Operation *user, BlockArgument argument) {
   if (auto commit = dyn_cast<CommitOp>(user))
-    return commit.getCondition() == argument ||
-           llvm::is_contained(commit.getValues(), argument) ||
+    return commit.getCondition() == argument || llvm::is_contained(commit.getValues(), argument) ||
            llvm::is_contained(commit.getAlwaysValues(), argument);
   return !isa<SweepOp, PhaseOp, ReadOp, WriteOp>(user);
 }
@@ -82,19 +74,15 @@ LogicalResult StepOp::verifyRegions() {
   for (Operation &op : getBody().front()) {
     auto draw = dyn_cast<DrawOp>(op);
     // draw_c2
-    if (draw && (variances.isElement(draw.getSeed()) ||
-                 variances.isElement(draw.getStep())))
-      return op.emitOpError(
-          "has a seed or a step that differs between elements");
+    if (draw && (variances.isElement(draw.getSeed()) || variances.isElement(draw.getStep())))
+      return op.emitOpError("has a seed or a step that differs between elements");
     if (std::string reason = whyNotClip(op, variances); !reason.empty())
       return op.emitOpError() << reason;
     if (std::string reason = whyNotMatrix(op, variances); !reason.empty())
       return op.emitOpError() << reason;
     if (op.getDialect() == (*this)->getDialect() && !isa<RuleOp, StepOp>(op))
       continue;
-    bool element = llvm::any_of(op.getResults(), [&](Value result) {
-      return variances.isElement(result);
-    });
+    bool element = llvm::any_of(op.getResults(), [&](Value result) { return variances.isElement(result); });
     std::string reason = whyNotArithmetic(op);
     if (reason.empty() && element)
       reason = whyNotElement(op);
@@ -107,8 +95,8 @@ LogicalResult StepOp::verifyRegions() {
   // step_c11
   if (Operation *meeting = sets.conflict())
     return meeting->emitOpError("brings lists of different sets together");
-  auto whole = llvm::make_filter_range(getBody().getOps<ReduceOp>(),
-                                       [](ReduceOp reduce) { return !reduce.isOverBlock(); });
+  auto whole =
+      llvm::make_filter_range(getBody().getOps<ReduceOp>(), [](ReduceOp reduce) { return !reduce.isOverBlock(); });
   for (ReduceOp reduce : whole)
     // step_c18
     if (sets.count() > 1 && !sets.of(reduce.getValue()))
@@ -120,34 +108,28 @@ LogicalResult StepOp::verifyRegions() {
   for (ReduceOp reduce : whole)
     // step_c22
     if (++reductions[sets.of(reduce.getValue()).value_or(0)] > maxReductions)
-      return reduce.emitOpError() << "is one of more than " << maxReductions
-                                  << " over one set of tensors";
+      return reduce.emitOpError() << "is one of more than " << maxReductions << " over one set of tensors";
   CommitOp commit = getCommit();
   for (BlockArgument argument : getBody().getArguments()) {
-    bool written = llvm::is_contained(commit.getTargets(), argument) ||
-                   llvm::is_contained(commit.getAlwaysTargets(), argument);
-    written |= llvm::any_of(argument.getUsers(), [&, argument = argument](
-                                                     Operation *user) {
+    bool written =
+        llvm::is_contained(commit.getTargets(), argument) || llvm::is_contained(commit.getAlwaysTargets(), argument);
+    written |= llvm::any_of(argument.getUsers(), [&, argument = argument](Operation *user) {
       auto sweep = dyn_cast<SweepOp>(user);
       auto write = dyn_cast<WriteOp>(user);
-      return (sweep && llvm::is_contained(sweep.getStores(), argument)) ||
-             (write && write.getTarget() == argument);
+      return (sweep && llvm::is_contained(sweep.getStores(), argument)) || (write && write.getTarget() == argument);
     });
     // step_c6
     if (written && getAccess(argument) == "in")
-      return commit.emitOpError() << "writes '%" << getName(argument)
-                                  << "', which is in";
+      return commit.emitOpError() << "writes '%" << getName(argument) << "', which is in";
     // step_c7
     if (!written && getAccess(argument) != "in")
-      return commit.emitOpError() << "never writes '%" << getName(argument)
-                                  << "', which is " << getAccess(argument);
+      return commit.emitOpError() << "never writes '%" << getName(argument) << "', which is " << getAccess(argument);
     if (!written || getAccess(argument) != "out")
       continue;
     for (Operation *user : argument.getUsers())
       // step_c8
       if (readsOut(user, argument))
-        return user->emitOpError() << "reads '%" << getName(argument)
-                                   << "', which is out";
+        return user->emitOpError() << "reads '%" << getName(argument) << "', which is out";
   }
   return success();
 }
@@ -157,23 +139,19 @@ LogicalResult StepOp::verifyRegions() {
 LogicalResult QuantizeOp::verify() {
   FormatAttr format = getTensors().getType().getFormat();
   // quantize_c1
-  if (getOverflow() == OverflowMode::NonFinite && !format.getInf() &&
-      format.getNan() == Nan::None)
+  if (getOverflow() == OverflowMode::NonFinite && !format.getInf() && format.getNan() == Nan::None)
     return emitOpError("overflows to a non-finite code the format does not have");
   bool stochastic = getRounding() == Round::Stochastic;
   // quantize_c2
   if (stochastic != bool(getDraw()))
-    return emitOpError() << "rounds " << stringifyRound(getRounding())
-                         << " and "
+    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " and "
                          << (stochastic ? "has no draw" : "has a draw");
   // quantize_c3
   if (getRounding() != Round::NearestEven && format.isF32())
-    return emitOpError() << "rounds " << stringifyRound(getRounding())
-                         << " to f32, where nothing is rounded";
+    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to f32, where nothing is rounded";
   // quantize_c4
   if (getRounding() != Round::NearestEven && format.isBook())
-    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to "
-                         << format.getKnownName()
+    return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to " << format.getKnownName()
                          << "; a code book has the nearest number alone";
   return success();
 }
@@ -182,10 +160,8 @@ LogicalResult RecodeOp::verify() {
   unsigned from = getCodes().getType().getFormat().getBits();
   unsigned to = getTensors().getType().getFormat().getBits();
   // recode_c1
-  if (from != to || from > 8 || getCodes().getType().isShared() ||
-      getTensors().getType().isShared())
-    return emitOpError() << "takes " << getCodes().getType() << " for "
-                         << getTensors().getType()
+  if (from != to || from > 8 || getCodes().getType().isShared() || getTensors().getType().isShared())
+    return emitOpError() << "takes " << getCodes().getType() << " for " << getTensors().getType()
                          << "; codes of both have the same number of bits, at "
                             "most 8";
   return success();
@@ -201,47 +177,38 @@ SmallVector<CommitOp::Write> CommitOp::writes() {
 }
 
 // `value to target : type`; the value is reals where the target holds f32.
-static ParseResult parseWrites(OpAsmParser &parser, OperationState &result,
-                               SmallVectorImpl<Value> &values,
+static ParseResult parseWrites(OpAsmParser &parser, OperationState &result, SmallVectorImpl<Value> &values,
                                SmallVectorImpl<Value> &targets) {
   return parser.parseCommaSeparatedList([&]() -> ParseResult {
     OpAsmParser::UnresolvedOperand value, target;
     Type type;
-    if (parser.parseOperand(value) || parser.parseKeyword("to") ||
-        parser.parseOperand(target) || parser.parseColonType(type))
+    if (parser.parseOperand(value) || parser.parseKeyword("to") || parser.parseOperand(target) ||
+        parser.parseColonType(type))
       return failure();
     auto tensors = dyn_cast<TensorsType>(type);
-    Type valueType = tensors && tensors.getFormat().isF32()
-                         ? Type(RealsType::get(parser.getContext()))
-                         : type;
-    return failure(parser.resolveOperand(value, valueType, values) ||
-                   parser.resolveOperand(target, type, targets));
+    Type valueType = tensors && tensors.getFormat().isF32() ? Type(RealsType::get(parser.getContext())) : type;
+    return failure(parser.resolveOperand(value, valueType, values) || parser.resolveOperand(target, type, targets));
   });
 }
 
 ParseResult CommitOp::parse(OpAsmParser &parser, OperationState &result) {
   SmallVector<Value> condition, alwaysValues, alwaysTargets, values, targets;
-  if (succeeded(parser.parseOptionalKeyword("always")) &&
-      parseWrites(parser, result, alwaysValues, alwaysTargets))
+  if (succeeded(parser.parseOptionalKeyword("always")) && parseWrites(parser, result, alwaysValues, alwaysTargets))
     return failure();
   if (succeeded(parser.parseOptionalKeyword("if"))) {
     OpAsmParser::UnresolvedOperand operand;
-    if (parser.parseOperand(operand) ||
-        parser.resolveOperand(operand, parser.getBuilder().getI1Type(),
-                              condition) ||
+    if (parser.parseOperand(operand) || parser.resolveOperand(operand, parser.getBuilder().getI1Type(), condition) ||
         parseWrites(parser, result, values, targets))
       return failure();
   }
   if (parser.parseOptionalAttrDict(result.attributes))
     return failure();
   SmallVector<int32_t> segments;
-  for (auto *part :
-       {&condition, &alwaysValues, &alwaysTargets, &values, &targets}) {
+  for (auto *part : {&condition, &alwaysValues, &alwaysTargets, &values, &targets}) {
     result.addOperands(*part);
     segments.push_back(part->size());
   }
-  llvm::copy(segments, result.getOrAddProperties<Properties>()
-                           .operandSegmentSizes.begin());
+  llvm::copy(segments, result.getOrAddProperties<Properties>().operandSegmentSizes.begin());
   return success();
 }
 
@@ -251,8 +218,7 @@ void CommitOp::print(OpAsmPrinter &printer) {
       if (i)
         printer << ",";
       printer.printNewline();
-      printer << values[i] << " to " << targets[i] << " : "
-              << targets[i].getType();
+      printer << values[i] << " to " << targets[i] << " : " << targets[i].getType();
     }
   };
   printer.increaseIndent();
@@ -275,8 +241,7 @@ void CommitOp::print(OpAsmPrinter &printer) {
 
 LogicalResult CommitOp::verify() {
   // commit_c1
-  if (getValues().size() != getTargets().size() ||
-      getAlwaysValues().size() != getAlwaysTargets().size())
+  if (getValues().size() != getTargets().size() || getAlwaysValues().size() != getAlwaysTargets().size())
     return emitOpError("has values and targets of uneven number");
   // commit_c2
   if (!getCondition() && !getValues().empty())
@@ -288,20 +253,16 @@ LogicalResult CommitOp::verify() {
       return emitOpError("writes to something that is no argument of the step");
     // commit_c4
     if (!seen.insert(target).second)
-      return emitOpError() << "writes argument " 
-                           << cast<BlockArgument>(target).getArgNumber()
-                           << " twice";
+      return emitOpError() << "writes argument " << cast<BlockArgument>(target).getArgNumber() << " twice";
     // commit_c5
     if (isa<TensorsType>(value.getType()) && isa<BlockArgument>(value))
       return emitOpError("writes an argument; dequantize and quantize it");
     Type expected = target.getType();
-    if (auto tensors = dyn_cast<TensorsType>(expected);
-        tensors && tensors.getFormat().isF32())
+    if (auto tensors = dyn_cast<TensorsType>(expected); tensors && tensors.getFormat().isF32())
       expected = RealsType::get(getContext());
     // commit_c6
     if (value.getType() != expected)
-      return emitOpError() << "writes " << value.getType() << " to "
-                           << target.getType();
+      return emitOpError() << "writes " << value.getType() << " to " << target.getType();
   }
   return success();
 }

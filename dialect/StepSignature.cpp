@@ -10,8 +10,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-//===-- Text
-//----------------------------------------------------------------===//
+//===-- Text ---------------------------------------------------------------===//
 
 static constexpr StringLiteral roleWords[] = {
 #define ALTGRAD_ROLE(word, WORD) #word,
@@ -77,27 +76,30 @@ void StepOp::print(OpAsmPrinter &printer) {
   printer << '(';
   printer.increaseIndent();
   printer.increaseIndent();
-  llvm::interleave(getBody().getArguments(), printer, [&](auto argument) {
-    printer.printNewline();
-    bool list = isa<TensorsType>(argument.getType());
-    printer << getAccess(argument) << ' ';
-    if (getRole(argument) != noRole)
-      printer << getRole(argument) << ' ';
-    printer << argument;
-    if (getKey(argument) != getName(argument))
-      printer << " as " << getKey(argument);
-    printer << ": " << argument.getType();
-    if (getScope(argument) == Scope::Group)
-      printer << " per_group";
-    if (getScope(argument) == Scope::Tensor)
-      printer << " per_tensor";
-    if (std::optional<unsigned> set = getSet(argument); set && (*set || !list))
-      printer << " set " << *set;
-    if (FloatAttr value = getDefault(argument)) {
-      printer << " = ";
-      printer.printAttributeWithoutType(value);
-    }
-  }, ",");
+  llvm::interleave(
+      getBody().getArguments(), printer,
+      [&](auto argument) {
+        printer.printNewline();
+        bool list = isa<TensorsType>(argument.getType());
+        printer << getAccess(argument) << ' ';
+        if (getRole(argument) != noRole)
+          printer << getRole(argument) << ' ';
+        printer << argument;
+        if (getKey(argument) != getName(argument))
+          printer << " as " << getKey(argument);
+        printer << ": " << argument.getType();
+        if (getScope(argument) == Scope::Group)
+          printer << " per_group";
+        if (getScope(argument) == Scope::Tensor)
+          printer << " per_tensor";
+        if (std::optional<unsigned> set = getSet(argument); set && (*set || !list))
+          printer << " set " << *set;
+        if (FloatAttr value = getDefault(argument)) {
+          printer << " = ";
+          printer.printAttributeWithoutType(value);
+        }
+      },
+      ",");
   printer.decreaseIndent();
   printer.decreaseIndent();
   printer << ") ";
@@ -121,8 +123,7 @@ unsigned StepOp::getSetCount() {
   return most + 1;
 }
 
-//===-- Verification
-//-------------------------------------------------------===//
+//===-- Verification -------------------------------------------------------===//
 
 static LogicalResult verifySets(StepOp step) {
   std::set<int64_t> used;
@@ -134,29 +135,24 @@ static LogicalResult verifySets(StepOp step) {
     used.insert(set);
     // step_c21
     if (++lists[set] > maxLists)
-      return step.emitOpError() << "has more than " << maxLists
-                                << " lists of tensors in set " << set;
+      return step.emitOpError() << "has more than " << maxLists << " lists of tensors in set " << set;
   }
   for (int64_t set : used)
     // step_c9
     if (set < 0 || set >= std::min<int64_t>(used.size(), ALTGRAD_SETS))
-      return step.emitOpError()
-             << "has a set " << set << " and " << used.size()
-             << " in all; sets are numbered from 0 without a gap, at most "
-             << int(ALTGRAD_SETS);
+      return step.emitOpError() << "has a set " << set << " and " << used.size()
+                                << " in all; sets are numbered from 0 without a gap, at most " << int(ALTGRAD_SETS);
   for (BlockArgument argument : step.getBody().getArguments()) {
     int64_t set = step.of(argument).getSet();
     if (isa<TensorsType>(argument.getType()) || set == -1)
       continue;
     // step_c10
     if (step.getScope(argument) == Scope::Step)
-      return step.emitOpError()
-             << "gives '%" << step.getName(argument)
-             << "' a set; a scalar has one if it is per_group or per_tensor";
+      return step.emitOpError() << "gives '%" << step.getName(argument)
+                                << "' a set; a scalar has one if it is per_group or per_tensor";
     // step_c14
     if (!used.count(set))
-      return step.emitOpError() << "gives '%" << step.getName(argument)
-                                << "' the set " << set << ", which has no list";
+      return step.emitOpError() << "gives '%" << step.getName(argument) << "' the set " << set << ", which has no list";
   }
   return success();
 }
@@ -166,13 +162,11 @@ static LogicalResult verifyRole(StepOp step, BlockArgument argument) {
   bool list = isa<TensorsType>(argument.getType());
   // step_c12
   if (role != noRole && !llvm::is_contained(roleWords, role))
-    return step.emitOpError()
-           << "gives '%" << name << "' the unknown role '" << role << "'";
+    return step.emitOpError() << "gives '%" << name << "' the unknown role '" << role << "'";
   // step_c13
   if (role != noRole && list != llvm::is_contained(listRoles, role))
-    return step.emitOpError()
-           << "gives '%" << name << "' the role '" << role << "', which is of "
-           << (list ? "scalars" : "lists of tensors");
+    return step.emitOpError() << "gives '%" << name << "' the role '" << role << "', which is of "
+                              << (list ? "scalars" : "lists of tensors");
   FloatAttr value = step.getDefault(argument);
   // step_c15
   if (value && (role != "hyper" || !value.getType().isF64() || !value.getValue().isFinite()))
@@ -180,9 +174,8 @@ static LogicalResult verifyRole(StepOp step, BlockArgument argument) {
                               << "; only a hyper has one, a finite f64";
   // step_c17
   if (!isIdentifier(step.getKey(argument)))
-    return step.emitOpError()
-           << "gives '%" << name << "' the key '" << step.getKey(argument)
-           << "'; a key is an identifier";
+    return step.emitOpError() << "gives '%" << name << "' the key '" << step.getKey(argument)
+                              << "'; a key is an identifier";
   return success();
 }
 
@@ -195,28 +188,23 @@ static LogicalResult verifyKeys(StepOp step) {
     auto [other, added] = seen.try_emplace({set, role, key}, argument);
     // step_c16
     if (!added)
-      return step.emitOpError()
-             << "has '%" << step.getName(other->second) << "' and '%"
-             << step.getName(argument) << "' with role '" << role
-             << "' and key '" << key << "' in one set";
+      return step.emitOpError() << "has '%" << step.getName(other->second) << "' and '%" << step.getName(argument)
+                                << "' with role '" << role << "' and key '" << key << "' in one set";
   }
   for (BlockArgument argument : step.getBody().getArguments()) {
     if (step.getRole(argument) != "block_scale")
       continue;
     StringRef key = step.getKey(argument);
-    bool scales = llvm::any_of(
-        step.getBody().getArguments(), [&](BlockArgument other) {
-          return other != argument && isa<TensorsType>(other.getType()) &&
-                 step.getSet(other) == step.getSet(argument) &&
-                 step.getKey(other) == key;
-        });
+    bool scales = llvm::any_of(step.getBody().getArguments(), [&](BlockArgument other) {
+      return other != argument && isa<TensorsType>(other.getType()) && step.getSet(other) == step.getSet(argument) &&
+             step.getKey(other) == key;
+    });
     // step_c25
     if (!scales || !cast<TensorsType>(argument.getType()).isShared())
-      return step.emitOpError()
-             << "has the block_scale '%" << step.getName(argument) << "' of "
-             << argument.getType() << " with key '" << key
-             << "', expected one value per block and another list of its set "
-                "with this key";
+      return step.emitOpError() << "has the block_scale '%" << step.getName(argument) << "' of " << argument.getType()
+                                << " with key '" << key
+                                << "', expected one value per block and another list of its set "
+                                   "with this key";
   }
   return success();
 }
@@ -234,30 +222,24 @@ LogicalResult StepOp::verify() {
     StringRef access = getAccess(argument);
     // step_c2
     if (access != "in" && access != "out" && access != "inout")
-      return emitOpError() << "gives '%" << getName(argument)
-                           << "' the unknown access '" << access
+      return emitOpError() << "gives '%" << getName(argument) << "' the unknown access '" << access
                            << "'; accesses are in, out, inout";
     Type type = argument.getType();
     // step_c3
-    if (!isa<TensorsType>(type) && !type.isF64() && !type.isF32() &&
-        !type.isInteger(64))
-      return emitOpError() << "has '%" << getName(argument) << "' of type "
-                           << type
+    if (!isa<TensorsType>(type) && !type.isF64() && !type.isF32() && !type.isInteger(64))
+      return emitOpError() << "has '%" << getName(argument) << "' of type " << type
                            << ", expected !altgrad.tensors, f64, f32 or i64";
     // step_c23
-    if (getRole(argument) == "history" &&
-        (!type.isF32() || getScope(argument) == Scope::Group || access == "out"))
+    if (getRole(argument) == "history" && (!type.isF32() || getScope(argument) == Scope::Group || access == "out"))
       return emitOpError() << "gives '%" << getName(argument)
                            << "' the role 'history', which is of an f32 for the step "
                               "or for each tensor that is in or inout";
     // step_c20
     if (getScope(argument) >= Scope::Unit)
-      return emitOpError() << "has '%" << getName(argument)
-                           << "' per unit, for which there is no memory";
+      return emitOpError() << "has '%" << getName(argument) << "' per unit, for which there is no memory";
     // step_c4
     if (isa<TensorsType>(type) && getScope(argument) != Scope::Step)
-      return emitOpError() << "gives the tensors '%" << getName(argument)
-                           << "' a scope; only scalars have one";
+      return emitOpError() << "gives the tensors '%" << getName(argument) << "' a scope; only scalars have one";
     if (failed(verifyRole(*this, argument)))
       return failure();
   }

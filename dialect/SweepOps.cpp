@@ -11,23 +11,18 @@ using namespace altgrad;
 //===-- Sweep ---------------------------------------------------------------===//
 
 // load(%g from %grads : !altgrad.tensors<bf16>, ...)
-static ParseResult
-parseLoads(OpAsmParser &parser, OperationState &result,
-           SmallVectorImpl<OpAsmParser::Argument> &arguments) {
+static ParseResult parseLoads(OpAsmParser &parser, OperationState &result,
+                              SmallVectorImpl<OpAsmParser::Argument> &arguments) {
   auto load = [&]() -> ParseResult {
     OpAsmParser::UnresolvedOperand tensors;
     TensorsType type;
-    if (parser.parseArgument(arguments.emplace_back()) ||
-        parser.parseKeyword("from") || parser.parseOperand(tensors) ||
-        parser.parseColonType(type) ||
-        parser.resolveOperand(tensors, type, result.operands))
+    if (parser.parseArgument(arguments.emplace_back()) || parser.parseKeyword("from") || parser.parseOperand(tensors) ||
+        parser.parseColonType(type) || parser.resolveOperand(tensors, type, result.operands))
       return failure();
     arguments.back().type = type.getFormat().getCodeType();
     return success();
   };
-  return failure(
-      parser.parseKeyword("load") ||
-      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, load));
+  return failure(parser.parseKeyword("load") || parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, load));
 }
 
 // reduce(sumsq over step, and over step)
@@ -45,15 +40,12 @@ static ParseResult parseReductions(OpAsmParser &parser, OperationState &result) 
       return parser.emitError(loc) << "expected add|sumsq|max|and|count over tensor|step";
     if (parser.parseKeyword("over") || parseOver(parser, over))
       return failure();
-    reductions.push_back(
-        ReductionAttr::get(parser.getContext(), *parsedKind));
+    reductions.push_back(ReductionAttr::get(parser.getContext(), *parsedKind));
     scopes.push_back(over);
-    result.addTypes(*parsedKind == Reduction::And ? Type(builder.getI1Type())
-                                                  : builder.getF32Type());
+    result.addTypes(*parsedKind == Reduction::And ? Type(builder.getI1Type()) : builder.getF32Type());
     return success();
   };
-  if (parser.parseKeyword("reduce") ||
-      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, reduction))
+  if (parser.parseKeyword("reduce") || parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, reduction))
     return failure();
   result.addAttribute("reductions", builder.getArrayAttr(reductions));
   result.addAttribute("scopes", builder.getArrayAttr(scopes));
@@ -61,36 +53,29 @@ static ParseResult parseReductions(OpAsmParser &parser, OperationState &result) 
 }
 
 // store(%master : !altgrad.tensors<f32>, ...)
-static ParseResult parseStores(OpAsmParser &parser, OperationState &result,
-                               int32_t &count) {
+static ParseResult parseStores(OpAsmParser &parser, OperationState &result, int32_t &count) {
   auto store = [&]() -> ParseResult {
     OpAsmParser::UnresolvedOperand tensors;
     TensorsType type;
     ++count;
-    return failure(parser.parseOperand(tensors) ||
-                   parser.parseColonType(type) ||
+    return failure(parser.parseOperand(tensors) || parser.parseColonType(type) ||
                    parser.resolveOperand(tensors, type, result.operands));
   };
-  return failure(
-      parser.parseKeyword("store") ||
-      parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, store));
+  return failure(parser.parseKeyword("store") || parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, store));
 }
 
 // wide 8 (%g, %m) { ... }
-static ParseResult parseWide(OpAsmParser &parser, OperationState &result,
-                             ArrayRef<OpAsmParser::Argument> scalar) {
+static ParseResult parseWide(OpAsmParser &parser, OperationState &result, ArrayRef<OpAsmParser::Argument> scalar) {
   Builder &builder = parser.getBuilder();
   if (failed(parser.parseOptionalKeyword("wide")))
     return success();
   int64_t width;
   SmallVector<OpAsmParser::Argument> arguments;
-  if (parser.parseInteger(width) ||
-      parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren))
+  if (parser.parseInteger(width) || parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren))
     return failure();
   if (arguments.size() != scalar.size())
     return parser.emitError(parser.getNameLoc())
-           << "has " << arguments.size() << " wide arguments, expected "
-           << scalar.size();
+           << "has " << arguments.size() << " wide arguments, expected " << scalar.size();
   for (auto [wide, narrow] : llvm::zip(arguments, scalar))
     wide.type = VectorType::get({width}, narrow.type);
   result.addAttribute("width", builder.getI64IntegerAttr(width));
@@ -103,8 +88,7 @@ static ParseResult parseWide(OpAsmParser &parser, OperationState &result,
     return failure();
   if (quick.size() != scalar.size() + 2)
     return parser.emitError(parser.getNameLoc())
-           << "has " << quick.size() << " quick arguments, expected "
-           << scalar.size() + 2;
+           << "has " << quick.size() << " quick arguments, expected " << scalar.size() + 2;
   for (auto [index, argument] : llvm::enumerate(quick)) {
     Type type = index < scalar.size()    ? scalar[index].type
                 : index == scalar.size() ? Type(builder.getI32Type())
@@ -120,22 +104,17 @@ ParseResult SweepOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   OpAsmParser::UnresolvedOperand condition;
   bool conditional = succeeded(parser.parseOptionalKeyword("if"));
-  if (conditional &&
-      (parser.parseOperand(condition) ||
-       parser.resolveOperand(condition, parser.getBuilder().getI1Type(),
-                             result.operands)))
+  if (conditional && (parser.parseOperand(condition) ||
+                      parser.resolveOperand(condition, parser.getBuilder().getI1Type(), result.operands)))
     return failure();
   SmallVector<OpAsmParser::Argument> arguments;
   int32_t stores = 0;
-  if (parseLoads(parser, result, arguments) ||
-      parseReductions(parser, result) || parseStores(parser, result, stores) ||
-      parser.parseRegion(*result.addRegion(), arguments) ||
-      parseWide(parser, result, arguments))
+  if (parseLoads(parser, result, arguments) || parseReductions(parser, result) || parseStores(parser, result, stores) ||
+      parser.parseRegion(*result.addRegion(), arguments) || parseWide(parser, result, arguments))
     return failure();
-  result.getOrAddProperties<Properties>().operandSegmentSizes = {
-      conditional ? 1 : 0, static_cast<int32_t>(arguments.size()), stores};
-  ensureTerminator(*result.regions.front(), parser.getBuilder(),
-                   result.location);
+  result.getOrAddProperties<Properties>().operandSegmentSizes = {conditional ? 1 : 0,
+                                                                 static_cast<int32_t>(arguments.size()), stores};
+  ensureTerminator(*result.regions.front(), parser.getBuilder(), result.location);
   return success();
 }
 
@@ -145,11 +124,9 @@ void SweepOp::print(OpAsmPrinter &printer) {
   if (getCondition())
     printer << " if " << getCondition();
   printer << " load(";
-  llvm::interleaveComma(
-      llvm::zip(getBody().getArguments(), getLoads()), printer, [&](auto pair) {
-        printer << std::get<0>(pair) << " from " << std::get<1>(pair) << " : "
-                << std::get<1>(pair).getType();
-      });
+  llvm::interleaveComma(llvm::zip(getBody().getArguments(), getLoads()), printer, [&](auto pair) {
+    printer << std::get<0>(pair) << " from " << std::get<1>(pair) << " : " << std::get<1>(pair).getType();
+  });
   printer << ") reduce(";
   unsigned index = 0;
   llvm::interleaveComma(getReduced(), printer, [&](Value) {
@@ -158,9 +135,7 @@ void SweepOp::print(OpAsmPrinter &printer) {
     ++index;
   });
   printer << ") store(";
-  llvm::interleaveComma(getStores(), printer, [&](Value stream) {
-    printer << stream << " : " << stream.getType();
-  });
+  llvm::interleaveComma(getStores(), printer, [&](Value stream) { printer << stream << " : " << stream.getType(); });
   printer << ") ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
   if (getWide().empty())
@@ -178,25 +153,18 @@ void SweepOp::print(OpAsmPrinter &printer) {
   printer.printRegion(*quick, /*printEntryBlockArgs=*/false);
 }
 
-void SweepOp::getAsmBlockArgumentNames(Region &region,
-                                       OpAsmSetValueNameFn set) {
+void SweepOp::getAsmBlockArgumentNames(Region &region, OpAsmSetValueNameFn set) {
   auto step = (*this)->getParentOfType<StepOp>();
   for (auto [argument, stream] : llvm::zip(region.getArguments(), getLoads()))
     if (auto source = dyn_cast<BlockArgument>(stream); source && step)
       set(argument, step.getName(source));
 }
 
-EmitOp SweepOp::getEmit() {
-  return cast<EmitOp>(getBody().front().getTerminator());
-}
+EmitOp SweepOp::getEmit() { return cast<EmitOp>(getBody().front().getTerminator()); }
 
-Region *SweepOp::getQuick() {
-  return getWide().size() > 1 ? &getWide()[1] : nullptr;
-}
+Region *SweepOp::getQuick() { return getWide().size() > 1 ? &getWide()[1] : nullptr; }
 
-Reduction SweepOp::getReduction(unsigned index) {
-  return cast<ReductionAttr>(getReductions()[index]).getValue();
-}
+Reduction SweepOp::getReduction(unsigned index) { return cast<ReductionAttr>(getReductions()[index]).getValue(); }
 
 BlockAttr SweepOp::getOver(unsigned index) { return cast<BlockAttr>(getScopes()[index]); }
 
@@ -226,22 +194,17 @@ std::string altgrad::formatBytes(double bytes) {
   return text;
 }
 
-static size_t blockReductionsOf(Region &body) {
-  return llvm::range_size(body.getOps<ReduceOp>());
-}
+static size_t blockReductionsOf(Region &body) { return llvm::range_size(body.getOps<ReduceOp>()); }
 
 // The second body: the first one's types, as vectors of `width`.
 static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
   int64_t width = sweep.getWidth();
   // sweep_c8
   if (width < 2)
-    return sweep.emitOpError() << "has a wide body for " << width
-                               << " elements";
+    return sweep.emitOpError() << "has a wide body for " << width << " elements";
   auto matches = [&](ValueRange narrow, ValueRange vectors) {
-    return narrow.size() == vectors.size() &&
-           llvm::all_of(llvm::zip(narrow, vectors), [&](auto pair) {
-             return std::get<1>(pair).getType() ==
-                    VectorType::get({width}, std::get<0>(pair).getType());
+    return narrow.size() == vectors.size() && llvm::all_of(llvm::zip(narrow, vectors), [&](auto pair) {
+             return std::get<1>(pair).getType() == VectorType::get({width}, std::get<0>(pair).getType());
            });
   };
   auto emit = dyn_cast<EmitOp>(wide.front().getTerminator());
@@ -249,7 +212,8 @@ static LogicalResult verifyWide(SweepOp sweep, Region &wide) {
   if (!emit || !matches(sweep.getEmit().getValues(), emit.getValues()) ||
       !matches(sweep.getBody().getArguments(), wide.getArguments()))
     return sweep.emitOpError() << "has a wide body of other types than vectors "
-                                  "of " << width << " of its body's";
+                                  "of "
+                               << width << " of its body's";
   // sweep_c10
   if (blockReductionsOf(wide) != blockReductionsOf(sweep.getBody()))
     return sweep.emitOpError("has a wide body with other block reductions");
@@ -269,9 +233,7 @@ static LogicalResult verifyQuick(SweepOp sweep, Region &wide, Region &quick) {
   };
   auto emit = dyn_cast<EmitOp>(quick.front().getTerminator());
   // sweep_c11
-  if (!emit ||
-      !matches(wide.front().getTerminator()->getOperandTypes(),
-               emit.getOperandTypes()) ||
+  if (!emit || !matches(wide.front().getTerminator()->getOperandTypes(), emit.getOperandTypes()) ||
       !matches(wide.getArgumentTypes(), quick.getArgumentTypes()))
     return sweep.emitOpError("has a quick body of other types than its wide "
                              "body's and a guard's");
@@ -288,42 +250,33 @@ LogicalResult SweepOp::verify() {
   if (!emit)
     return emitOpError("does not end in altgrad.emit");
   // sweep_c2
-  if (getReductions().size() != getNumResults() ||
-      getScopes().size() != getNumResults())
-    return emitOpError() << "has " << getNumResults() << " results for "
-                         << getReductions().size() << " reductions";
+  if (getReductions().size() != getNumResults() || getScopes().size() != getNumResults())
+    return emitOpError() << "has " << getNumResults() << " results for " << getReductions().size() << " reductions";
   // sweep_c3
   if (emit.getNumOperands() != getNumResults() + getStores().size())
-    return emit.emitOpError()
-           << "gives " << emit.getNumOperands() << " values, expected "
-           << getNumResults() << " reductions and " << getStores().size()
-           << " stores";
+    return emit.emitOpError() << "gives " << emit.getNumOperands() << " values, expected " << getNumResults()
+                              << " reductions and " << getStores().size() << " stores";
   // sweep_c4
   if (getBody().getNumArguments() != getLoads().size())
-    return emitOpError() << "has " << getBody().getNumArguments()
-                         << " body arguments for " << getLoads().size()
+    return emitOpError() << "has " << getBody().getNumArguments() << " body arguments for " << getLoads().size()
                          << " loads";
   for (auto [index, stream] : llvm::enumerate(getStores())) {
     Type code = cast<TensorsType>(stream.getType()).getFormat().getCodeType();
     Type stored = emit.getOperand(getNumResults() + index).getType();
     // sweep_c5
     if (stored != code)
-      return emit.emitOpError() << "stores " << stored << " to a stream of "
-                                << code;
+      return emit.emitOpError() << "stores " << stored << " to a stream of " << code;
   }
   for (auto [index, result] : llvm::enumerate(getReduced())) {
     bool isAnd = getReduction(index) == Reduction::And;
     // sweep_c6
     if (result.getType().isInteger(1) != isAnd ||
         emit.getOperand(index).getType().isInteger(1) != isOfFlags(getReduction(index)))
-      return emit.emitOpError()
-             << "reduces " << emit.getOperand(index).getType() << " by '"
-             << stringifyReduction(getReduction(index)) << "' to "
-             << result.getType();
+      return emit.emitOpError() << "reduces " << emit.getOperand(index).getType() << " by '"
+                                << stringifyReduction(getReduction(index)) << "' to " << result.getType();
     // sweep_c17
     if (getScope(index) == Scope::Group || getScope(index) == Scope::Block)
-      return emitOpError() << "reduces over a " << stringifyScope(getScope(index))
-                           << ", for which there are no sums";
+      return emitOpError() << "reduces over a " << stringifyScope(getScope(index)) << ", for which there are no sums";
   }
   // sweep_c7
   if (getWide().size() > 2)

@@ -6,8 +6,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-LogicalResult UpdateOp::inferReturnTypes(MLIRContext *context,
-                                         std::optional<Location>, Adaptor adaptor,
+LogicalResult UpdateOp::inferReturnTypes(MLIRContext *context, std::optional<Location>, Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
   types.assign(1 + adaptor.getStates().size(), RealsType::get(context));
   return success();
@@ -30,26 +29,20 @@ LogicalResult altgrad::verifyUpdate(UpdateOp update, RuleOp rule) {
   for (auto option : update.getOptions().getAsRange<StringAttr>()) {
     if (iterates && readIterationWord(update.getContext(), option.getValue()))
       continue;
-    bool known = llvm::any_of(rule.getByRole("option"), [&](auto argument) {
-      return rule.getName(argument) == option.getValue();
-    });
+    bool known = llvm::any_of(rule.getByRole("option"),
+                              [&](auto argument) { return rule.getName(argument) == option.getValue(); });
     // update_c2
     if (!known)
-      return update.emitOpError() << "sets '" << option.getValue()
-                                  << "', which is no option of rule '"
+      return update.emitOpError() << "sets '" << option.getValue() << "', which is no option of rule '"
                                   << rule.getSymName() << "'";
     options.push_back(option.getValue());
   }
   auto complain = [&](StringRef role, size_t got, ArrayRef<BlockArgument> want) {
-    InFlightDiagnostic error = update.emitOpError()
-                               << "gives " << got << " " << role
-                               << " operands, rule '" << rule.getSymName()
-                               << "' wants " << want.size();
+    InFlightDiagnostic error = update.emitOpError() << "gives " << got << " " << role << " operands, rule '"
+                                                    << rule.getSymName() << "' wants " << want.size();
     if (!want.empty()) {
       error << ": ";
-      llvm::interleaveComma(want, error, [&](BlockArgument argument) {
-        error << rule.getName(argument);
-      });
+      llvm::interleaveComma(want, error, [&](BlockArgument argument) { error << rule.getName(argument); });
     }
     return error;
   };

@@ -4,9 +4,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-static bool isList(Value value) {
-  return isa<TensorsType, RealsType>(value.getType());
-}
+static bool isList(Value value) { return isa<TensorsType, RealsType>(value.getType()); }
 
 // What the elements of a result share, of operands that share at least `least`.
 BlockAttr Variances::blockOf(Operation &op, Value result, BlockAttr least) const {
@@ -35,8 +33,7 @@ void Variances::visitSweep(SweepOp sweep) {
   for (auto [index, result] : llvm::enumerate(sweep.getReduced()))
     blocks[result] = sweep.getOver(index);
   for (Region &region : sweep->getRegions()) {
-    for (auto [code, stream] :
-         llvm::zip(region.getArguments(), sweep.getLoads()))
+    for (auto [code, stream] : llvm::zip(region.getArguments(), sweep.getLoads()))
       blocks[code] = cast<TensorsType>(stream.getType()).getBlock();
     for (Operation &op : region.front())
       visit(op);
@@ -55,8 +52,7 @@ void Variances::visit(Operation &op) {
     known = known.meet(block);
     return;
   }
-  if (auto recall = dyn_cast<RecallOp>(op);
-      recall && recall.getSpace() == Space::Row) {
+  if (auto recall = dyn_cast<RecallOp>(op); recall && recall.getSpace() == Space::Row) {
     blocks[recall.getResult()] = rowWords.lookup_or(recall.getWord(), ofUnit);
     return;
   }
@@ -102,9 +98,7 @@ BlockAttr Variances::of(Value value) const { return blocks.lookup_or(value, ofSt
 bool Variances::readUnit(SweepOp sweep) const {
   auto isOfUnit = [&](Value value) { return scopeOf(value) == Scope::Unit; };
   auto reads = [&](Operation *op) {
-    return llvm::any_of(op->getOperands(), isOfUnit) ? WalkResult::interrupt()
-                                                     : WalkResult::advance();
+    return llvm::any_of(op->getOperands(), isOfUnit) ? WalkResult::interrupt() : WalkResult::advance();
   };
-  return sweep->getParentOfType<StepOp>().hasUnits() &&
-         sweep.walk(reads).wasInterrupted();
+  return sweep->getParentOfType<StepOp>().hasUnits() && sweep.walk(reads).wasInterrupted();
 }

@@ -64,8 +64,8 @@ static Results expand(CodeBuilder &b, QuantizeOp op) {
   Value element = elementOf(b, op, "quantizes", op.getValues());
   if (!element)
     return {};
-  Value code = encode(b, element, op.getTensors().getType().getFormat(), op.getRounding(), op.getDraw(),
-                      op.getOverflow());
+  Value code =
+      encode(b, element, op.getTensors().getType().getFormat(), op.getRounding(), op.getDraw(), op.getOverflow());
   return {listOf(b, op.getType(), code)};
 }
 

@@ -30,9 +30,7 @@ static void expand(CodeBuilder &b, UnscaleOp unscale) {
 
 static Value share(CodeBuilder &b, NormKind kind, Value list, Scope scope) {
   Value element = ElementOp::create(b, list);
-  Reduction how = kind == NormKind::L2   ? Reduction::SumSq
-                  : kind == NormKind::L1 ? Reduction::Add
-                                         : Reduction::AbsMax;
+  Reduction how = kind == NormKind::L2 ? Reduction::SumSq : kind == NormKind::L1 ? Reduction::Add : Reduction::AbsMax;
   return ReduceOp::create(b, how, kind == NormKind::L1 ? b.absF(element) : element, scope);
 }
 

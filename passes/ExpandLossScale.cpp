@@ -54,8 +54,8 @@ Value Expansion::grown() {
 
 Next Expansion::clean() {
   Value counted = b.add(op.getTracker(), constant(1));
-  Value full = op.getVariant() == Scaler::Boostr ? b.atLeast(counted, op.getInterval())
-                                                 : b.equal(counted, op.getInterval());
+  Value full =
+      op.getVariant() == Scaler::Boostr ? b.atLeast(counted, op.getInterval()) : b.equal(counted, op.getInterval());
   return {b.choose(full, grown(), op.getScale()), b.choose(full, constant(0), counted),
           b.choose(full, op.getHysteresis(), op.getLeft())};
 }

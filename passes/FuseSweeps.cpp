@@ -74,26 +74,19 @@ static bool mayBecomeConditional(SweepOp sweep, Value condition) {
     if (!stream.getDefiningOp<SpillOp>())
       return false;
     for (Operation *user : stream.getUsers())
-      if (auto other = dyn_cast<SweepOp>(user);
-          !other || (other != sweep && other.getCondition() != condition))
+      if (auto other = dyn_cast<SweepOp>(user); !other || (other != sweep && other.getCondition() != condition))
         return false;
   }
-  return llvm::all_of(sweep.getReduced(), [&](Value value) {
-    return seenOnlyIf(value, condition, block);
-  });
+  return llvm::all_of(sweep.getReduced(), [&](Value value) { return seenOnlyIf(value, condition, block); });
 }
 
 // Whether a sweep over tiles could have the other one's sums, codes and scalars as well.
 static bool suitTiles(SweepOp first, SweepOp second) {
-  auto cut = [](Value stream) {
-    return isCutByTiles(cast<TensorsType>(stream.getType()));
-  };
+  auto cut = [](Value stream) { return isCutByTiles(cast<TensorsType>(stream.getType())); };
   auto suits = [&](SweepOp tiles, SweepOp other) {
     return !tiles.goesOverTiles() ||
-           (!other.getNumResults() && !other.goesOverTiles() &&
-            llvm::none_of(other.getLoads(), cut) &&
-            llvm::none_of(other.getStores(), cut) &&
-            !Variances(other->getParentOfType<StepOp>()).readUnit(other));
+           (!other.getNumResults() && !other.goesOverTiles() && llvm::none_of(other.getLoads(), cut) &&
+            llvm::none_of(other.getStores(), cut) && !Variances(other->getParentOfType<StepOp>()).readUnit(other));
   };
   return suits(first, second) && suits(second, first);
 }
@@ -112,18 +105,15 @@ static bool mayFuse(SweepOp first, SweepOp second) {
 }
 
 // Copies the body of `sweep` to the end of `block`; equal streams share a load.
-static void appendBody(SweepOp sweep, Block *block,
-                       SmallVectorImpl<Value> &loads, IRMapping &map) {
-  for (auto [argument, stream] :
-       llvm::zip(sweep.getBody().getArguments(), sweep.getLoads())) {
+static void appendBody(SweepOp sweep, Block *block, SmallVectorImpl<Value> &loads, IRMapping &map) {
+  for (auto [argument, stream] : llvm::zip(sweep.getBody().getArguments(), sweep.getLoads())) {
     auto *known = llvm::find(loads, stream);
     if (known != loads.end()) {
       map.map(argument, block->getArgument(known - loads.begin()));
       continue;
     }
     loads.push_back(stream);
-    map.map(argument,
-            block->addArgument(argument.getType(), argument.getLoc()));
+    map.map(argument, block->addArgument(argument.getType(), argument.getLoc()));
   }
   OpBuilder builder(sweep.getContext());
   builder.setInsertionPointToEnd(block);
@@ -155,12 +145,10 @@ static void fuse(SweepOp first, SweepOp second) {
   Location loc = builder.getFusedLoc({first.getLoc(), second.getLoc()});
   EmitOp::create(inner, loc, reduced);
   SweepOp named = second.getStores().empty() ? first : second;
-  Value condition =
-      first.getCondition() ? first.getCondition() : second.getCondition();
-  auto fused = SweepOp::create(
-      builder, loc, types, named.getNameAttr(), condition, loads, stores,
-      builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
-      builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
+  Value condition = first.getCondition() ? first.getCondition() : second.getCondition();
+  auto fused = SweepOp::create(builder, loc, types, named.getNameAttr(), condition, loads, stores,
+                               builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
+                               builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
   fused.getBody().push_back(owned.release());
   unsigned split = first.getNumResults();
   first.replaceAllUsesWith(fused.getReduced().take_front(split));
@@ -168,8 +156,7 @@ static void fuse(SweepOp first, SweepOp second) {
 
   // What waited for the first sweep now waits for both.
   Operation *after = fused;
-  for (Operation &op : llvm::make_early_inc_range(
-           llvm::make_range(first->getIterator(), fused->getIterator())))
+  for (Operation &op : llvm::make_early_inc_range(llvm::make_range(first->getIterator(), fused->getIterator())))
     if (later.contains(&op)) {
       op.moveAfter(after);
       after = &op;
@@ -206,11 +193,9 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
       std::pair<SweepOp, SweepOp> best;
       double saved = 0;
       for (auto first = kept.begin(); first != kept.end(); ++first) {
-        auto second = std::find_if(first + 1, kept.end(), [&](SweepOp sweep) {
-          return sets.of(sweep) == sets.of(*first);
-        });
-        if (second == kept.end() || !mayFuse(*first, *second) ||
-            (best.first && sharedBytes(*first, *second) <= saved))
+        auto second =
+            std::find_if(first + 1, kept.end(), [&](SweepOp sweep) { return sets.of(sweep) == sets.of(*first); });
+        if (second == kept.end() || !mayFuse(*first, *second) || (best.first && sharedBytes(*first, *second) <= saved))
           continue;
         best = {*first, *second};
         saved = sharedBytes(*first, *second);
@@ -218,13 +203,10 @@ struct FuseSweeps : altgrad::impl::FuseSweepsPassBase<FuseSweeps> {
       if (!best.first)
         break;
       fuse(best.first, best.second);
-      kept.assign(getOperation().getBody().getOps<SweepOp>().begin(),
-                  getOperation().getBody().getOps<SweepOp>().end());
+      kept.assign(getOperation().getBody().getOps<SweepOp>().begin(), getOperation().getBody().getOps<SweepOp>().end());
     }
-    remark::passed(getOperation().getLoc(),
-                   remark::RemarkOpts::name("fuse").category("altgrad"))
-        << remark::metric("sweeps-before", sweeps.size())
-        << remark::metric("sweeps-after", kept.size())
+    remark::passed(getOperation().getLoc(), remark::RemarkOpts::name("fuse").category("altgrad"))
+        << remark::metric("sweeps-before", sweeps.size()) << remark::metric("sweeps-after", kept.size())
         << remark::metric("bytes-before", formatBytes(before))
         << remark::metric("bytes-after", formatBytes(bytesOf(kept)));
   }

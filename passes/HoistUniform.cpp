@@ -18,8 +18,7 @@ struct HoistUniform : altgrad::impl::HoistUniformPassBase<HoistUniform> {
   void runOnOperation() override {
     Variances variances(getOperation());
     for (auto sweep : getOperation().getBody().getOps<SweepOp>())
-      for (Operation &op : llvm::make_early_inc_range(
-               sweep.getBody().front().without_terminator()))
+      for (Operation &op : llvm::make_early_inc_range(sweep.getBody().front().without_terminator()))
         if (!variances.isElement(op.getResult(0)))
           op.moveBefore(sweep);
     IRRewriter rewriter(&getContext());

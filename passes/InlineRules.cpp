@@ -21,19 +21,15 @@ static SmallVector<StringRef> optionsOf(UpdateOp update) {
   return options;
 }
 
-static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder,
-                         IRMapping &map) {
+static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder, IRMapping &map) {
   Location loc = update.getLoc();
-  auto element = [&](Value list) -> Value {
-    return ElementOp::create(builder, loc, list);
-  };
+  auto element = [&](Value list) -> Value { return ElementOp::create(builder, loc, list); };
   Value param = element(update.getParam());
   map.map(rule.getByRole("param")[0], param);
   for (BlockArgument argument : rule.getByRole("value"))
     map.map(argument, update.getValue() ? element(update.getValue()) : param);
   map.map(rule.getByRole("grad")[0], element(update.getGrad()));
-  for (auto [argument, value] :
-       llvm::zip(rule.getByRole("hyper"), update.getHypers()))
+  for (auto [argument, value] : llvm::zip(rule.getByRole("hyper"), update.getHypers()))
     map.map(argument, value);
   for (BlockArgument argument : rule.getByRole("step"))
     map.map(argument, update.getStep());
@@ -44,30 +40,26 @@ static void mapArguments(RuleOp rule, UpdateOp update, OpBuilder &builder,
     if (llvm::is_contained(stored, argument))
       map.map(argument, element(update.getStates()[next++]));
     else // no live operation uses it once the options are decided
-      map.map(argument, arith::ConstantOp::create(
-                            builder, loc, builder.getF32FloatAttr(0.0f)));
+      map.map(argument, arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(0.0f)));
   }
 }
 
 // A state that is not stored has no content to read.
-static LogicalResult checkUnstored(UpdateOp update, RuleOp rule,
-                                   IRMapping &map) {
+static LogicalResult checkUnstored(UpdateOp update, RuleOp rule, IRMapping &map) {
   auto stored = rule.getStoredStates(optionsOf(update));
   for (BlockArgument state : rule.getByRole("state")) {
     if (llvm::is_contained(stored, state))
       continue;
     if (!map.lookup(state).use_empty())
-      return update.emitOpError()
-             << "applies rule '" << rule.getSymName() << "', which reads state '"
-             << rule.getName(state) << "' but never changes it with these options";
+      return update.emitOpError() << "applies rule '" << rule.getSymName() << "', which reads state '"
+                                  << rule.getName(state) << "' but never changes it with these options";
     map.lookup(state).getDefiningOp()->erase();
   }
   return success();
 }
 
 // What `updated` adds to `old`: a sum with it says so before it is rounded.
-static Value changeOf(OpBuilder &builder, Location loc, Value updated,
-                      Value old) {
+static Value changeOf(OpBuilder &builder, Location loc, Value updated, Value old) {
   if (auto sum = updated.getDefiningOp<arith::AddFOp>()) {
     if (sum.getLhs() == old)
       return sum.getRhs();
@@ -94,8 +86,7 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   mapArguments(rule, update, builder, map);
   DenseMap<Value, bool> known = rule.decide(optionsOf(update));
   auto decide = [&](Value value) { // in the order of the text: same bytes out
-    auto constant = arith::ConstantOp::create(
-        builder, update.getLoc(), builder.getBoolAttr(known.lookup(value)));
+    auto constant = arith::ConstantOp::create(builder, update.getLoc(), builder.getBoolAttr(known.lookup(value)));
     map.map(value, constant);
     added.push_back(constant);
   };
@@ -108,9 +99,7 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
     }
     if (auto select = dyn_cast<arith::SelectOp>(op))
       if (auto it = known.find(select.getCondition()); it != known.end()) {
-        map.map(select.getResult(),
-                map.lookup(it->second ? select.getTrueValue()
-                                      : select.getFalseValue()));
+        map.map(select.getResult(), map.lookup(it->second ? select.getTrueValue() : select.getFalseValue()));
         continue;
       }
     added.push_back(builder.clone(op, map));
@@ -120,17 +109,13 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
   auto stored = rule.getStoredStates(optionsOf(update));
   SmallVector<Value> results;
   auto collect = [&](Value element) {
-    results.push_back(CollectOp::create(
-        builder, update.getLoc(), RealsType::get(builder.getContext()), element,
-        /*factor=*/Value()));
+    results.push_back(CollectOp::create(builder, update.getLoc(), RealsType::get(builder.getContext()), element,
+                                        /*factor=*/Value()));
   };
   Value updated = map.lookup(rule.getYield().getParam());
   Value old = map.lookup(rule.getByRole("param")[0]);
-  collect(update.getValue()
-              ? changeOf(builder, update.getLoc(), updated, old)
-              : updated);
-  for (auto [state, value] :
-       llvm::zip(rule.getByRole("state"), rule.getYield().getStates()))
+  collect(update.getValue() ? changeOf(builder, update.getLoc(), updated, old) : updated);
+  for (auto [state, value] : llvm::zip(rule.getByRole("state"), rule.getYield().getStates()))
     if (llvm::is_contained(stored, state))
       collect(map.lookup(value));
   // What only an untaken choice used.
@@ -148,10 +133,8 @@ static LogicalResult inlineRule(UpdateOp update, RuleOp rule) {
 static LogicalResult countRule(UpdateOp update, RuleOp rule, size_t &length) {
   length += rule.getBody().front().getOperations().size();
   if (length > maxOperations)
-    return update.emitOpError()
-           << "applies rule '" << rule.getSymName()
-           << "', and the step's rules have " << length
-           << " operations in all, at most " << maxOperations;
+    return update.emitOpError() << "applies rule '" << rule.getSymName() << "', and the step's rules have " << length
+                                << " operations in all, at most " << maxOperations;
   return success();
 }
 
@@ -168,21 +151,18 @@ struct InlineRules : altgrad::impl::InlineRulesPassBase<InlineRules> {
       Operation *found = symbols.lookup(update.getRule());
       auto rule = dyn_cast_or_null<RuleOp>(found);
       if (!found) {
-        OwningOpRef<RuleOp> read = findRule(update.getRule(), rulePath,
-                                            update->getLoc());
+        OwningOpRef<RuleOp> read = findRule(update.getRule(), rulePath, update->getLoc());
         if (!read)
           return signalPassFailure();
         rule = read.release();
         symbols.insert(rule, getOperation().getBody()->begin());
       }
       if (!rule || failed(verifyUpdate(update, rule)) ||
-          failed(countRule(update, rule, lengths[update->getParentOp()])) ||
-          failed(inlineRule(update, rule)))
+          failed(countRule(update, rule, lengths[update->getParentOp()])) || failed(inlineRule(update, rule)))
         return signalPassFailure();
     }
     if (!updates.empty())
-      for (RuleOp rule :
-           llvm::make_early_inc_range(getOperation().getOps<RuleOp>()))
+      for (RuleOp rule : llvm::make_early_inc_range(getOperation().getOps<RuleOp>()))
         rule.erase();
   }
 };

@@ -17,17 +17,14 @@ namespace altgrad {
 #include "passes/Passes.h.inc"
 
 struct SweepPipelineOptions : mlir::PassPipelineOptions<SweepPipelineOptions> {
-  Option<std::string> rulePath{*this, "rule-path",
-                               llvm::cl::desc("Where rules are looked for")};
-  Option<bool> canonicalize{
-      *this, "canonicalize", llvm::cl::init(true),
-      llvm::cl::desc("Simplify between the passes; results have the same bits "
-                     "without")};
+  Option<std::string> rulePath{*this, "rule-path", llvm::cl::desc("Where rules are looked for")};
+  Option<bool> canonicalize{*this, "canonicalize", llvm::cl::init(true),
+                            llvm::cl::desc("Simplify between the passes; results have the same bits "
+                                           "without")};
 };
 
 /// From a step as written to fused sweeps with nothing uniform inside.
-void buildSweepPipeline(mlir::OpPassManager &manager,
-                        const SweepPipelineOptions &options);
+void buildSweepPipeline(mlir::OpPassManager &manager, const SweepPipelineOptions &options);
 void registerPipelines();
 
 } // namespace altgrad

@@ -7,8 +7,7 @@
 
 using namespace mlir;
 
-void altgrad::buildSweepPipeline(OpPassManager &manager,
-                                 const SweepPipelineOptions &options) {
+void altgrad::buildSweepPipeline(OpPassManager &manager, const SweepPipelineOptions &options) {
   // Mathematics: every update is its rule's arithmetic on one element.
   InlineRulesPassOptions inlining;
   inlining.rulePath = options.rulePath;
@@ -32,7 +31,6 @@ void altgrad::buildSweepPipeline(OpPassManager &manager,
 }
 
 void altgrad::registerPipelines() {
-  PassPipelineRegistration<SweepPipelineOptions>(
-      "altgrad-sweeps", "From steps as written to fused sweeps",
-      buildSweepPipeline);
+  PassPipelineRegistration<SweepPipelineOptions>("altgrad-sweeps", "From steps as written to fused sweeps",
+                                                 buildSweepPipeline);
 }

@@ -42,9 +42,7 @@ struct Mistake {
 };
 } // namespace
 
-static bool isNumeral(char c) {
-  return llvm::isAlnum(c) || c == '.' || c == '-' || c == '+';
-}
+static bool isNumeral(char c) { return llvm::isAlnum(c) || c == '.' || c == '-' || c == '+'; }
 
 static constexpr StringRef typeWords[] = {"f32", "f64", "i64", "i1", "bf16", "f16"};
 static constexpr char types[] = "types are f32, f64, i64 and i1";
@@ -69,16 +67,14 @@ static std::string writtenAs(const Mistake &mistake) {
     if (name != line)
       continue;
     StringRef example = op.example; // its last line
-    return (name + " is written " + example.substr(example.rfind('\n') + 1) + "; its types are " + op.types)
-        .str();
+    return (name + " is written " + example.substr(example.rfind('\n') + 1) + "; its types are " + op.types).str();
   }
   return "";
 }
 
 // "write 0.9" of ".9", "1.0e-8" of "1e-8"; "" where no number is meant.
 static std::string numberAt(const Mistake &mistake) {
-  StringRef from = mistake.before.take_back(mistake.before.size() -
-                                            mistake.before.find_last_not_of(".0123456789") - 1);
+  StringRef from = mistake.before.take_back(mistake.before.size() - mistake.before.find_last_not_of(".0123456789") - 1);
   std::string text = (from + mistake.line().take_while(isNumeral)).str();
   StringRef number(text);
   if (!llvm::any_of(number, llvm::isDigit))
@@ -94,8 +90,7 @@ static std::string numberAt(const Mistake &mistake) {
   double value;
   if (StringRef(right).getAsDouble(value) || right == text)
     return "";
-  return "'" + text + "' is no number here: digits stand on both sides of the point; write " +
-         right;
+  return "'" + text + "' is no number here: digits stand on both sides of the point; write " + right;
 }
 
 // An operation that is in no dialect, or a line that begins with something else.
@@ -139,14 +134,14 @@ static std::string otherType(const Mistake &mistake) {
     words += ("; choose by it: write select " + value + ", %a, %b : " + wanted).str();
   if (wanted == "i1")
     words += "; an i1 is what cmpf or cmpi gives, and options are i1";
-  StringRef cast = has == "f64" && wanted == "f32"   ? "truncf"
-                   : has == "f32" && wanted == "f64" ? "extf"
+  StringRef cast = has == "f64" && wanted == "f32"           ? "truncf"
+                   : has == "f32" && wanted == "f64"         ? "extf"
                    : has == "i64" && wanted.starts_with("f") ? "sitofp"
                                                              : "";
   if (!cast.empty())
-    words += ("; write " + value + "_ = " + cast + " " + value + " : " + has + " to " + wanted +
-              ", and " + value + "_ here")
-                 .str();
+    words +=
+        ("; write " + value + "_ = " + cast + " " + value + " : " + has + " to " + wanted + ", and " + value + "_ here")
+            .str();
   if (cast == "extf")
     words += "; of scalars alone, elements stay f32";
   if (has == "bf16" || has == "f16" || wanted == "bf16" || wanted == "f16")
@@ -223,8 +218,7 @@ static std::optional<std::string> noBracket(const Mistake &mistake) {
     return std::nullopt;
   if (next.starts_with(":"))
     return "a default stands behind =, as in hyper %lr: f64 = 1.0e-3";
-  if (llvm::is_contained({"param", "grad", "state", "value", "hyper", "step", "option"},
-                         mistake.nextWord()))
+  if (llvm::is_contained({"param", "grad", "state", "value", "hyper", "step", "option"}, mistake.nextWord()))
     return "arguments are separated by commas: write , in front of '" + mistake.nextWord().str() + "'";
   if (next.empty() || next.starts_with("{"))
     return "a parenthesis is not closed: write )";
@@ -253,14 +247,10 @@ static std::string noNumber(const Mistake &mistake) {
 
 // Sentences about one operation of a rule: its operands, its types, its name.
 static std::optional<std::string> ofOperation(const Mistake &mistake) {
-  auto orNothing = [](std::string words) {
-    return words.empty() ? std::optional<std::string>() : words;
-  };
-  if (mistake.words == "expected ','" && mistake.before.contains("math.fpowi") &&
-      mistake.before.contains(":"))
+  auto orNothing = [](std::string words) { return words.empty() ? std::optional<std::string>() : words; };
+  if (mistake.words == "expected ','" && mistake.before.contains("math.fpowi") && mistake.before.contains(":"))
     return "math.fpowi has two types: write : f64, i64";
-  if (mistake.words == "expected ':'" &&
-      (mistake.next().starts_with(",") || mistake.next().starts_with("%")))
+  if (mistake.words == "expected ':'" && (mistake.next().starts_with(",") || mistake.next().starts_with("%")))
     if (std::string words = writtenAs(mistake); !words.empty())
       return words;
   if (mistake.words == "expected ':'")
@@ -282,9 +272,8 @@ static std::optional<std::string> ofOperation(const Mistake &mistake) {
     return std::string("= and an operation stand behind the name of a value, ") + anOperation;
   if (mistake.says(" must be ") && !mistake.says("-like"))
     return shortTypes(mistake.words);
-  bool operands = mistake.words == "expected ','" || mistake.says("cast incompatible") ||
-                  mistake.says("-like, but") || mistake.says(" operands") ||
-                  mistake.words.starts_with("custom op ");
+  bool operands = mistake.words == "expected ','" || mistake.says("cast incompatible") || mistake.says("-like, but") ||
+                  mistake.says(" operands") || mistake.words.starts_with("custom op ");
   if (operands)
     if (std::string words = writtenAs(mistake); !words.empty())
       return words;
@@ -293,9 +282,7 @@ static std::optional<std::string> ofOperation(const Mistake &mistake) {
 
 // The sentence to say instead; nothing to keep MLIR's, "" to say nothing at all.
 static std::optional<std::string> plainly(const Mistake &mistake) {
-  auto orNothing = [](std::string words) {
-    return words.empty() ? std::optional<std::string>() : words;
-  };
+  auto orNothing = [](std::string words) { return words.empty() ? std::optional<std::string>() : words; };
   if (mistake.says("failed to parse Altgrad_") || mistake.says("failed to parse Altgrad"))
     return "";
   if (mistake.says("invalid attribute name") && mistake.after.starts_with("#"))
@@ -331,9 +318,7 @@ static std::optional<std::string> plainly(const Mistake &mistake) {
   if (mistake.says("expected integer number of results"))
     return "write = behind the name, without a colon";
   if (mistake.says("expected non-function type"))
-    return ("'" + mistake.line().ltrim().take_while(llvm::isAlnum) +
-            "' is no type; " + types)
-        .str();
+    return ("'" + mistake.line().ltrim().take_while(llvm::isAlnum) + "' is no type; " + types).str();
   if (mistake.says("expected valid '@'-identifier"))
     return "a name that begins with @ is expected here, as in altgrad.rule @mine(";
   if (mistake.says("'altgrad.rule' expected valid keyword"))
@@ -358,8 +343,7 @@ static std::pair<StringRef, StringRef> around(StringRef text, FileLineColLoc loc
 static LogicalResult rewordBy(Diagnostic &diagnostic, StringRef text, FileLineColLoc loc) {
   auto [before, after] = around(text, loc);
   std::string words = diagnostic.str();
-  std::optional<std::string> plain =
-      plainly({words, before, after, diagnostic.getLocation().getContext()});
+  std::optional<std::string> plain = plainly({words, before, after, diagnostic.getLocation().getContext()});
   if (!plain)
     return failure();
   if (plain->empty())

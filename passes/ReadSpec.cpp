@@ -46,9 +46,7 @@ private:
 };
 } // namespace
 
-static bool isNameCharacter(char c) {
-  return llvm::isAlnum(c) || c == '_' || c == '$' || c == '.' || c == '-';
-}
+static bool isNameCharacter(char c) { return llvm::isAlnum(c) || c == '_' || c == '$' || c == '.' || c == '-'; }
 
 // A definition ends before a word of its own at the start of a line.
 void Limits::endDefinition(size_t at) {
@@ -61,8 +59,7 @@ void Limits::endDefinition(size_t at) {
 
 // #name or !name: an alias that is defined here, one that is used, or neither.
 std::string Limits::alias(size_t at) {
-  llvm::StringRef name = text.substr(
-      at, 1 + text.substr(at + 1).take_while(isNameCharacter).size());
+  llvm::StringRef name = text.substr(at, 1 + text.substr(at + 1).take_while(isNameCharacter).size());
   llvm::StringRef rest = text.substr(at + name.size()).ltrim();
   if (depth == 0 && rest.starts_with("=")) {
     endDefinition(at);
@@ -79,8 +76,7 @@ std::string Limits::alias(size_t at) {
   expanded += known->second.size;
   definedDepth = std::max(definedDepth, depth + known->second.depth);
   if (expanded > maxBytes)
-    return "spec has more than " + std::to_string(maxBytes) +
-           " bytes with its aliases written out";
+    return "spec has more than " + std::to_string(maxBytes) + " bytes with its aliases written out";
   return "";
 }
 
@@ -105,8 +101,7 @@ std::string Limits::code(size_t at) {
   if (std::max(depth, definedDepth) > maxDepth)
     return "brackets nested deeper than " + std::to_string(maxDepth);
   // MLIR's parser of affine expressions recurses without any bracket.
-  if (text.substr(at).starts_with("affine_map") ||
-      text.substr(at).starts_with("affine_set"))
+  if (text.substr(at).starts_with("affine_map") || text.substr(at).starts_with("affine_set"))
     return "spec contains an affine map or set";
   return "";
 }
@@ -182,9 +177,8 @@ Spec altgrad::readSpec(llvm::StringRef path) {
     return spec;
   }
   if (!standard && !S_ISREG(info.st_mode)) {
-    spec.why = "cannot open input file '" + name + "': " +
-               (S_ISDIR(info.st_mode) ? strerror(EISDIR)
-                                      : "not a regular file; - reads stdin");
+    spec.why = "cannot open input file '" + name +
+               "': " + (S_ISDIR(info.st_mode) ? strerror(EISDIR) : "not a regular file; - reads stdin");
     return spec;
   }
   if (!readAtMost(file.number, maxBytes + 1, spec.text)) {
@@ -207,8 +201,7 @@ namespace {
 struct QuotedFiles : llvm::vfs::ProxyFileSystem {
   using ProxyFileSystem::ProxyFileSystem;
 
-  llvm::ErrorOr<std::unique_ptr<llvm::vfs::File>>
-  openFileForRead(const llvm::Twine &path) override {
+  llvm::ErrorOr<std::unique_ptr<llvm::vfs::File>> openFileForRead(const llvm::Twine &path) override {
     auto found = status(path);
     if (!found)
       return found.getError();

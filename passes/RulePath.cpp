@@ -24,16 +24,14 @@ static std::vector<std::string> allFolders(StringRef path) {
 static OwningOpRef<ModuleOp> readModule(StringRef file, Location loc) {
   Spec spec = readSpec(file);
   if (spec.why.empty())
-    return parseSourceString<ModuleOp>(
-        spec.text, ParserConfig(loc.getContext()), file);
+    return parseSourceString<ModuleOp>(spec.text, ParserConfig(loc.getContext()), file);
   if (spec.line)
     loc = FileLineColLoc::get(loc.getContext(), file, spec.line, spec.column);
   emitError(loc) << spec.why;
   return {};
 }
 
-OwningOpRef<RuleOp> altgrad::onlyRule(ModuleOp module, StringRef file,
-                                      Location loc) {
+OwningOpRef<RuleOp> altgrad::onlyRule(ModuleOp module, StringRef file, Location loc) {
   SmallVector<RuleOp> rules(module.getOps<RuleOp>());
   if (rules.size() == 1)
     return rules[0].clone();
@@ -48,8 +46,7 @@ OwningOpRef<RuleOp> altgrad::onlyRule(ModuleOp module, StringRef file,
 
 OwningOpRef<RuleOp> altgrad::readRuleFile(StringRef file, Location loc) {
   std::vector<std::string> stock = listRules("");
-  if (StringRef stem = llvm::sys::path::stem(file);
-      !llvm::sys::fs::exists(file) && llvm::is_contained(stock, stem)) {
+  if (StringRef stem = llvm::sys::path::stem(file); !llvm::sys::fs::exists(file) && llvm::is_contained(stock, stem)) {
     emitError(loc) << "there is no file '" << file << "'; the stock rule is written " << stem;
     return {};
   }
@@ -57,8 +54,7 @@ OwningOpRef<RuleOp> altgrad::readRuleFile(StringRef file, Location loc) {
   return module ? onlyRule(*module, file, loc) : OwningOpRef<RuleOp>();
 }
 
-OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path,
-                                      Location loc) {
+OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path, Location loc) {
   std::vector<std::string> folders;
   if (!name.empty() && !name.contains('/')) // no way out of the folders
     folders = allFolders(path);
@@ -80,14 +76,13 @@ OwningOpRef<RuleOp> altgrad::findRule(StringRef name, StringRef path,
   std::vector<std::string> found = listRules(path);
   if (!isIdentifier(name)) {
     emitError(loc) << "unknown rule '" << name << "'; a rule is a name, with its options in "
-                   << "braces, as adam{amsgrad}, or a file; names are "
-                   << llvm::join(found, ", ");
+                   << "braces, as adam{amsgrad}, or a file; names are " << llvm::join(found, ", ");
     return {};
   }
   SmallVector<StringRef> known(found.begin(), found.end());
   emitError(loc) << "unknown rule '" << name << "'" << sayKnown(name, known)
-                 << "; a file is written with its folder or ending: ./" << name
-                 << ".mlir, or lies as " << name << ".mlir in a folder of --rule-path";
+                 << "; a file is written with its folder or ending: ./" << name << ".mlir, or lies as " << name
+                 << ".mlir in a folder of --rule-path";
   return {};
 }
 
@@ -95,10 +90,8 @@ std::vector<std::string> altgrad::listRules(StringRef path) {
   std::vector<std::string> names;
   for (const std::string &folder : allFolders(path)) {
     std::error_code error;
-    for (llvm::sys::fs::directory_iterator it(folder, error), end;
-         it != end && !error; it.increment(error))
-      if (llvm::sys::path::extension(it->path()) == ruleEnding &&
-          llvm::sys::fs::is_regular_file(it->path()))
+    for (llvm::sys::fs::directory_iterator it(folder, error), end; it != end && !error; it.increment(error))
+      if (llvm::sys::path::extension(it->path()) == ruleEnding && llvm::sys::fs::is_regular_file(it->path()))
         names.push_back(llvm::sys::path::stem(it->path()).str());
   }
   llvm::sort(names);

@@ -13,16 +13,13 @@ namespace altgrad {
 /// otherwise `<name>.mlir` of the first of the folders in `path` (separated by
 /// colons) that has it. Emits an error at `loc` and returns null if there is
 /// none, or if the file is refused or holds no rule of that name.
-mlir::OwningOpRef<RuleOp> findRule(llvm::StringRef name, llvm::StringRef path,
-                                   mlir::Location loc);
+mlir::OwningOpRef<RuleOp> findRule(llvm::StringRef name, llvm::StringRef path, mlir::Location loc);
 
 /// The one rule of a file, wherever that lies; or null after an error.
-mlir::OwningOpRef<RuleOp> readRuleFile(llvm::StringRef file,
-                                       mlir::Location loc);
+mlir::OwningOpRef<RuleOp> readRuleFile(llvm::StringRef file, mlir::Location loc);
 
 /// The one rule of `module`, a copy; or null after an error that names them all.
-mlir::OwningOpRef<RuleOp> onlyRule(mlir::ModuleOp module, llvm::StringRef file,
-                                   mlir::Location loc);
+mlir::OwningOpRef<RuleOp> onlyRule(mlir::ModuleOp module, llvm::StringRef file, mlir::Location loc);
 
 /// Names of all rules that `findRule` finds, sorted.
 std::vector<std::string> listRules(llvm::StringRef path);

@@ -31,10 +31,8 @@ private:
     int stage;
   };
   void writeStage(int stage, unsigned set);
-  SweepOp writeSweep(int stage, StringRef name, Value condition,
-                     ArrayRef<Sink> sinks);
-  void writeStores(int stage, StringRef name, ArrayRef<Sink> always,
-                   ArrayRef<Sink> conditional);
+  SweepOp writeSweep(int stage, StringRef name, Value condition, ArrayRef<Sink> sinks);
+  void writeStores(int stage, StringRef name, ArrayRef<Sink> always, ArrayRef<Sink> conditional);
   Value kept(Body &body, const Sink &sink, Value code);
   Value load(Body &body, Value list);
   Value clone(Body &body, Value value);
@@ -73,8 +71,7 @@ Value SweepWriter::spillOf(Value value) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&step.getBody().front());
     FormatAttr f32 = FormatAttr::getNamed(step.getContext(), "f32");
-    spill = SpillOp::create(builder, value.getLoc(),
-                            TensorsType::get(step.getContext(), f32));
+    spill = SpillOp::create(builder, value.getLoc(), TensorsType::get(step.getContext(), f32));
   }
   return spill;
 }
@@ -101,8 +98,7 @@ Value SweepWriter::clone(Body &body, Value value) {
   if (Value known = body.map.lookupOrNull(value))
     return known;
   Operation *op = value.getDefiningOp();
-  if (auto it = plan.reloaded.find({body.stage, value});
-      it != plan.reloaded.end()) {
+  if (auto it = plan.reloaded.find({body.stage, value}); it != plan.reloaded.end()) {
     Value kept = load(body, it->second ? it->second : spillOf(value));
     body.map.map(value, kept);
     return kept;
@@ -130,12 +126,10 @@ Value SweepWriter::kept(Body &body, const Sink &sink, Value code) {
   Value old = load(body, sink.stream);
   OpBuilder inner(step.getContext());
   inner.setInsertionPointToEnd(body.block);
-  return arith::SelectOp::create(inner, code.getLoc(), uniform(sink.condition),
-                                 code, old);
+  return arith::SelectOp::create(inner, code.getLoc(), uniform(sink.condition), code, old);
 }
 
-SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition,
-                                ArrayRef<Sink> sinks) {
+SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition, ArrayRef<Sink> sinks) {
   Body body;
   auto owned = std::make_unique<Block>();
   body.block = owned.get();
@@ -168,10 +162,9 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition,
   Location loc = builder.getFusedLoc(locs);
   EmitOp::create(inner, loc, emitted);
   Value guard = condition ? uniform(condition) : Value();
-  auto sweep = SweepOp::create(
-      builder, loc, results, builder.getStringAttr(name), guard, body.loads,
-      stores, builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
-      builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
+  auto sweep = SweepOp::create(builder, loc, results, builder.getStringAttr(name), guard, body.loads, stores,
+                               builder.getArrayAttr(reductions), builder.getArrayAttr(scopes),
+                               builder.getI64IntegerAttr(1), /*wideRegionsCount=*/0);
   sweep.getBody().push_back(owned.release());
   unsigned next = 0;
   for (const Sink &sink : sinks)
@@ -182,17 +175,15 @@ SweepOp SweepWriter::writeSweep(int stage, StringRef name, Value condition,
 
 // Two sweeps, unless the second would load what the first has overwritten: then
 // one, which stores the old code where the condition does not hold.
-void SweepWriter::writeStores(int stage, StringRef name, ArrayRef<Sink> always,
-                              ArrayRef<Sink> conditional) {
+void SweepWriter::writeStores(int stage, StringRef name, ArrayRef<Sink> always, ArrayRef<Sink> conditional) {
   SweepOp first, second;
   if (!always.empty())
     first = writeSweep(stage, name, {}, always);
   if (conditional.empty())
     return;
   second = writeSweep(stage, name, conditional.front().condition, conditional);
-  if (!first || llvm::none_of(second.getLoads(), [&](Value stream) {
-        return llvm::is_contained(first.getStores(), stream);
-      }))
+  if (!first ||
+      llvm::none_of(second.getLoads(), [&](Value stream) { return llvm::is_contained(first.getStores(), stream); }))
     return;
   first.erase();
   second.erase();
@@ -205,8 +196,7 @@ void SweepWriter::writeStage(int stage, unsigned set) {
   std::string suffix = plan.stages > 1 ? std::to_string(stage) : "";
   SmallVector<Sink> always, conditional;
   for (const Sink &sink : plan.sinks) {
-    if (sink.stage != stage ||
-        sets.of(sink.reduce ? sink.value : sink.stream).value_or(0) != set)
+    if (sink.stage != stage || sets.of(sink.reduce ? sink.value : sink.stream).value_or(0) != set)
       continue;
     if (ReduceOp reduce = sink.reduce)
       writeSweep(stage, ("reduce" + suffix), {}, sink);
@@ -233,8 +223,7 @@ void SweepWriter::writeCommit() {
       (condition ? targets : alwaysTargets).push_back(target);
     }
   Value condition = values.empty() ? Value() : uniform(commit.getCondition());
-  CommitOp::create(builder, commit.getLoc(), condition, alwaysValues,
-                   alwaysTargets, values, targets);
+  CommitOp::create(builder, commit.getLoc(), condition, alwaysValues, alwaysTargets, values, targets);
 }
 
 void SweepWriter::write() {
@@ -254,8 +243,8 @@ struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
   void runOnOperation() override {
     StepOp step = getOperation();
     for (Operation &op : step.getBody().front())
-      if (isa<UpdateOp, DequantizeOp, RecodeOp, QuantizeOp, UnscaleOp, ClipOp,
-              NormOp, CoefficientOp, ScaleOp, ElementOp, SweepOp>(op)) {
+      if (isa<UpdateOp, DequantizeOp, RecodeOp, QuantizeOp, UnscaleOp, ClipOp, NormOp, CoefficientOp, ScaleOp,
+              ElementOp, SweepOp>(op)) {
         op.emitOpError("is not in element form: it comes before "
                        "altgrad-inline-rules and the expanding passes");
         return signalPassFailure();
@@ -267,14 +256,10 @@ struct SplitSweeps : altgrad::impl::SplitSweepsPassBase<SplitSweeps> {
     PlanChoice choice = planSweeps(step);
     SweepWriter(step, choice.plan).write();
     if (choice.plan.stages > 1)
-      remark::passed(step.getLoc(),
-                     remark::RemarkOpts::name("split").category("altgrad"))
-          << remark::metric("recompute-bytes",
-                            formatBytes(choice.recomputeBytes))
+      remark::passed(step.getLoc(), remark::RemarkOpts::name("split").category("altgrad"))
+          << remark::metric("recompute-bytes", formatBytes(choice.recomputeBytes))
           << remark::metric("spill-bytes", formatBytes(choice.spillBytes))
-          << remark::reason("{0}", choice.plan.spilled.empty()
-                                       ? "recompute"
-                                       : "spill");
+          << remark::reason("{0}", choice.plan.spilled.empty() ? "recompute" : "spill");
   }
 };
 } // namespace

@@ -12,8 +12,7 @@ static constexpr unsigned wordBytes = 4; // of an f32 in the workspace
 namespace {
 class Planner {
 public:
-  Planner(StepOp step, bool late, bool spill)
-      : step(step), variances(step), sets(step) {
+  Planner(StepOp step, bool late, bool spill) : step(step), variances(step), sets(step) {
     do {
       findStages();
       if (late)
@@ -47,15 +46,14 @@ private:
   void walkBack(Value value, function_ref<bool(Value)> further);
   void findFrontier(Value value, int k, SetVector<Value> &frontier);
   void findLoads(Value value, int k, SetVector<Value> &streams);
-  double stageCost(int k, ArrayRef<Value> frontier,
-                     const DenseSet<Value> &kept);
+  double stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &kept);
   bool valid(Value value, int k);
 
   StepOp step;
   Variances variances;
   RowSets sets;
-  DenseMap<Operation *, int> earliest; // of maxima of tiles that wait
-  DenseMap<Value, int> stages;       // when a value can be computed
+  DenseMap<Operation *, int> earliest;  // of maxima of tiles that wait
+  DenseMap<Value, int> stages;          // when a value can be computed
   DenseMap<Operation *, int> performed; // the sweep of a reduction
 };
 } // namespace
@@ -77,23 +75,19 @@ static bool endsSweep(Operation &op) { return isWhole(op) || isGathered(&op); }
 // Whether the workspace can keep a value.
 static bool fits(Value value) { return value.getType().isF32(); }
 
-static double bytesOf(Value stream) {
-  return cast<TensorsType>(stream.getType()).getBytes();
-}
+static double bytesOf(Value stream) { return cast<TensorsType>(stream.getType()).getBytes(); }
 
 // Whether the sweep of a sink computes it from something of a unit. Before it is
 // decided what is loaded instead, that is `number` where an earlier sweep computes it.
 bool Planner::isOfUnit(const Sink &sink, Value number, bool decided) {
   bool found = false;
   walkBack(sink.value, [&](Value needed) {
-    bool loaded = decided ? plan.reloaded.contains({sink.stage, needed})
-                          : needed == number && stageOf(needed) < sink.stage;
+    bool loaded =
+        decided ? plan.reloaded.contains({sink.stage, needed}) : needed == number && stageOf(needed) < sink.stage;
     Operation *op = needed.getDefiningOp();
     if (loaded || isa<LoadOp>(op))
       return false;
-    found |= llvm::any_of(op->getOperands(), [&](Value operand) {
-      return variances.scopeOf(operand) == Scope::Unit;
-    });
+    found |= llvm::any_of(op->getOperands(), [&](Value operand) { return variances.scopeOf(operand) == Scope::Unit; });
     return !found;
   });
   return found;
@@ -113,8 +107,7 @@ int Planner::meetsOthers(Operation *most, bool decided) {
     });
     auto cannot = [&](const Sink &other) {
       return other.stage == sink.stage && sets.of(other.value) == set &&
-             (other.reduce ||
-              isCutByTiles(cast<TensorsType>(other.stream.getType())) ||
+             (other.reduce || isCutByTiles(cast<TensorsType>(other.stream.getType())) ||
               isOfUnit(other, number, decided));
     };
     if (waits && llvm::any_of(plan.sinks, cannot))
@@ -127,8 +120,7 @@ int Planner::meetsOthers(Operation *most, bool decided) {
 bool Planner::separateTiles() {
   bool changed = false;
   for (Operation &op : step.getBody().front())
-    if (int met = isTileMax(&op) ? meetsOthers(&op, /*decided=*/false) : -1;
-        met >= 0 && earliest.lookup(&op) <= met) {
+    if (int met = isTileMax(&op) ? meetsOthers(&op, /*decided=*/false) : -1; met >= 0 && earliest.lookup(&op) <= met) {
       earliest[&op] = met + 1;
       changed = true;
     }
@@ -170,8 +162,7 @@ void Planner::delayReductions() {
       it->second = std::min(it->second, limit);
     }
     if (endsSweep(op))
-      performed[&op] = std::max(
-          performed[&op], latest.lookup_or(op.getResult(0), last) - 1);
+      performed[&op] = std::max(performed[&op], latest.lookup_or(op.getResult(0), last) - 1);
   }
   findStages();
 }
@@ -226,8 +217,7 @@ void Planner::walkBack(Value value, function_ref<bool(Value)> further) {
   SetVector<Value> work;
   work.insert(value);
   for (size_t i = 0; i < work.size(); ++i)
-    if (Value needed = work[i]; variances.isElement(needed) && further(needed) &&
-                                !needed.getDefiningOp<LoadOp>())
+    if (Value needed = work[i]; variances.isElement(needed) && further(needed) && !needed.getDefiningOp<LoadOp>())
       work.insert_range(needed.getDefiningOp()->getOperands());
 }
 
@@ -252,8 +242,7 @@ void Planner::delayStores() {
       SetVector<Value> streams;
       findLoads(reader.value, reader.stage, streams);
       for (Sink &writer : plan.sinks)
-        if (writer.stream && streams.contains(writer.stream) &&
-            writer.stage < reader.stage) {
+        if (writer.stream && streams.contains(writer.stream) && writer.stage < reader.stage) {
           writer.stage = reader.stage;
           changed = true;
         }
@@ -277,18 +266,16 @@ void Planner::findFrontier(Value value, int k, SetVector<Value> &frontier) {
 bool Planner::valid(Value value, int k) {
   SetVector<Value> streams;
   findLoads(value, k, streams);
-  return llvm::all_of(streams,
-                      [&](Value stream) { return storedAt(stream) >= k; });
+  return llvm::all_of(streams, [&](Value stream) { return storedAt(stream) >= k; });
 }
 
 // A stream that holds exactly `value` before stage `k`, or null. What is stored under
 // a condition is there for sweeps under the same one, of which nothing is kept.
 Value Planner::storedCopy(Value value, int k) {
   auto seenIf = [&](Value condition) {
-    return !condition ||
-           (k + 1 == plan.stages && llvm::all_of(plan.sinks, [&](const Sink &sink) {
-              return sink.stage != k || sink.condition == condition;
-            }));
+    return !condition || (k + 1 == plan.stages && llvm::all_of(plan.sinks, [&](const Sink &sink) {
+                            return sink.stage != k || sink.condition == condition;
+                          }));
   };
   for (const Sink &sink : plan.sinks) {
     if (!sink.stream || sink.stage >= k || !seenIf(sink.condition))
@@ -301,8 +288,7 @@ Value Planner::storedCopy(Value value, int k) {
 }
 
 // Bytes per element that stage `k` pays for its frontier.
-double Planner::stageCost(int k, ArrayRef<Value> frontier,
-                            const DenseSet<Value> &kept) {
+double Planner::stageCost(int k, ArrayRef<Value> frontier, const DenseSet<Value> &kept) {
   double bytes = 0;
   SetVector<Value> streams;
   for (Value value : frontier) {
@@ -369,8 +355,7 @@ void Planner::countBytes() {
         plan.possible &= fits(value);
       }
     for (Value stream : streams)
-      plan.bytes +=
-          isa<TensorsType>(stream.getType()) ? bytesOf(stream) : double(wordBytes);
+      plan.bytes += isa<TensorsType>(stream.getType()) ? bytesOf(stream) : double(wordBytes);
   }
 }
 

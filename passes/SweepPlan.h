@@ -13,11 +13,11 @@ bool isGathered(mlir::Operation *op);
 
 /// Something that leaves a sweep: a reduction, or a code stored to a stream.
 struct Sink {
-  mlir::Value value;            // the element reduced, or the code stored
-  ReduceOp reduce;              // null for a store
-  mlir::Value stream;           // null for a reduction; of a matrix its list
-  mlir::Value condition;        // of a store in the commit's `if` list
-  int stage = 0;                // index of the sweep, in time
+  mlir::Value value;     // the element reduced, or the code stored
+  ReduceOp reduce;       // null for a store
+  mlir::Value stream;    // null for a reduction; of a matrix its list
+  mlir::Value condition; // of a store in the commit's `if` list
+  int stage = 0;         // index of the sweep, in time
 };
 
 /// The plan of one step. A value's stage is the first sweep that can compute it:

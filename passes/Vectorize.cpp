@@ -18,19 +18,16 @@ static Value widen(OpBuilder &builder, Value value, int64_t width) {
     return value;
   auto type = VectorType::get({width}, value.getType());
   if (auto constant = value.getDefiningOp<arith::ConstantOp>())
-    return arith::ConstantOp::create(
-        builder, value.getLoc(),
-        DenseElementsAttr::get(type, Attribute(constant.getValue())));
+    return arith::ConstantOp::create(builder, value.getLoc(),
+                                     DenseElementsAttr::get(type, Attribute(constant.getValue())));
   return vector::BroadcastOp::create(builder, value.getLoc(), type, value);
 }
 
-static void cloneWide(Operation &op, OpBuilder &builder, IRMapping &map,
-                      int64_t width) {
+static void cloneWide(Operation &op, OpBuilder &builder, IRMapping &map, int64_t width) {
   IRMapping operands = map;
   if (!isa<DrawOp>(op)) // of the element alone: seed and step stay scalars
     for (Value operand : op.getOperands())
-      operands.map(operand,
-                   widen(builder, map.lookupOrDefault(operand), width));
+      operands.map(operand, widen(builder, map.lookupOrDefault(operand), width));
   Operation *copy = builder.clone(op, operands);
   for (auto [result, old] : llvm::zip(copy->getResults(), op.getResults())) {
     result.setType(VectorType::get({width}, old.getType()));
@@ -38,20 +35,15 @@ static void cloneWide(Operation &op, OpBuilder &builder, IRMapping &map,
   }
 }
 
-static void vectorize(SweepOp sweep, const Variances &variances,
-                      int64_t width) {
+static void vectorize(SweepOp sweep, const Variances &variances, int64_t width) {
   OpBuilder builder(sweep);
-  auto wide = SweepOp::create(
-      builder, sweep.getLoc(), sweep.getResultTypes(), sweep.getNameAttr(),
-      sweep.getCondition(), sweep.getLoads(), sweep.getStores(),
-      sweep.getReductions(), sweep.getScopes(),
-      builder.getI64IntegerAttr(width), /*wideRegionsCount=*/1);
+  auto wide = SweepOp::create(builder, sweep.getLoc(), sweep.getResultTypes(), sweep.getNameAttr(),
+                              sweep.getCondition(), sweep.getLoads(), sweep.getStores(), sweep.getReductions(),
+                              sweep.getScopes(), builder.getI64IntegerAttr(width), /*wideRegionsCount=*/1);
   Block *block = builder.createBlock(&wide.getWide().front());
   IRMapping map;
   for (BlockArgument argument : sweep.getBody().getArguments())
-    map.map(argument,
-            block->addArgument(VectorType::get({width}, argument.getType()),
-                               argument.getLoc()));
+    map.map(argument, block->addArgument(VectorType::get({width}, argument.getType()), argument.getLoc()));
   for (Operation &op : sweep.getBody().front().without_terminator())
     if (!variances.isElement(op.getResult(0)))
       builder.clone(op, map);
@@ -72,8 +64,7 @@ struct Vectorize : altgrad::impl::VectorizePassBase<Vectorize> {
 
   void runOnOperation() override {
     if (width < 1) {
-      getOperation().emitError() << "cannot vectorize by " << int64_t(width)
-                                 << " elements";
+      getOperation().emitError() << "cannot vectorize by " << int64_t(width) << " elements";
       return signalPassFailure();
     }
     Variances variances(getOperation());

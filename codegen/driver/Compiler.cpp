@@ -34,16 +34,14 @@ LogicalResult Compiler::findTargets() {
     if (!llvm::is_contained(targets, target))
       targets.push_back(target);
   }
-  bool single = request.product == Product::LLVM ||
-                request.product == Product::PTX ||
-                request.product == Product::Assembly;
+  bool single =
+      request.product == Product::LLVM || request.product == Product::PTX || request.product == Product::Assembly;
   if (targets.empty() && request.product == Product::Bundle)
     for (const char *name : {"x86-64-v3", "x86-64-v4", "sm_80", "sm_90"})
       targets.push_back(findTarget(name));
   if (single && targets.size() != 1)
     return fail("this --emit wants one --target, got " + Twine(targets.size()) +
-                "; write --target=" +
-                (request.product == Product::PTX ? "sm_90" : "x86-64-v3"));
+                "; write --target=" + (request.product == Product::PTX ? "sm_90" : "x86-64-v3"));
   if (request.product == Product::PTX && !targets[0]->isPtx())
     return fail("'" + targets[0]->name + "' has no PTX; write --target=sm_90, or --emit=asm");
   if (single && request.product != Product::PTX && targets[0]->isPtx())
@@ -74,8 +72,7 @@ void Compiler::quoteSets(llvm::SourceMgr &sources) {
   bool several = request.step.sets.size() > 1;
   for (auto [index, set] : llvm::enumerate(request.step.sets))
     for (auto [what, line] : {std::make_pair("rule", &set.spelled), {"storage", &set.storage}})
-      sources.AddNewSourceBuffer(
-          llvm::MemoryBuffer::getMemBufferCopy(*line, placeOf(what, index, several)), {});
+      sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(*line, placeOf(what, index, several)), {});
 }
 
 // Puts the step that is asked for behind what has been read, with the rules that it
@@ -132,8 +129,7 @@ LogicalResult Compiler::read(std::string &text) {
                                   ? "; a storage line is one word: --storage=\"param=bf16 m=bf16\""
                                   : ""));
     if (!spec.why.empty()) {
-      llvm::errs() << name << ":" << spec.line << ":" << spec.column
-                   << ": error: " << spec.why << "\n";
+      llvm::errs() << name << ":" << spec.line << ":" << spec.column << ": error: " << spec.why << "\n";
       return failure();
     }
     text = std::move(spec.text);
@@ -151,16 +147,14 @@ LogicalResult Compiler::checkModule() {
     return success();
   Location start = FileLineColLoc::get(context.get(), name, 1, 1);
   if (!steps.empty())
-    return emitError(start) << "the text has " << steps.size()
-                            << " steps, and one is compiled at a time";
+    return emitError(start) << "the text has " << steps.size() << " steps, and one is compiled at a time";
   auto rules = module->getOps<RuleOp>();
   if (rules.empty())
     return emitError(start) << "the text has no step; write one, or name a rule: --rule=adamw";
   RuleOp rule = *rules.begin();
   std::string flag = ("--rule=" + rule.getSymName()).str();
-  return emitError(rule.getLoc())
-         << "the text has a rule and no step, which says how tensors are stored; add " << flag
-         << " --storage=\"param=bf16 master=f32\", or " << flag << " alone for f32";
+  return emitError(rule.getLoc()) << "the text has a rule and no step, which says how tensors are stored; add " << flag
+                                  << " --storage=\"param=bf16 master=f32\", or " << flag << " alone for f32";
 }
 
 // What is lost in the step as it is written: places are those of its rules, in the
@@ -230,12 +224,10 @@ FailureOr<std::string> Compiler::hostOf(const Target &target, HostForm form) {
 
 // Whatever is wrong with the step is said when it is lowered.
 void Compiler::findLimits() {
-  bool wanted = request.product == Product::Bundle ||
-                request.product == Product::Manifest;
+  bool wanted = request.product == Product::Bundle || request.product == Product::Manifest;
   if (!wanted || !hasLimits(theStep()))
     return;
-  ScopedDiagnosticHandler silence(context.get(),
-                                  [](Diagnostic &) { return success(); });
+  ScopedDiagnosticHandler silence(context.get(), [](Diagnostic &) { return success(); });
   FailureOr<Findings> findings = findLosses();
   if (succeeded(findings))
     limits = std::move(findings->limits);
@@ -251,9 +243,7 @@ FailureOr<std::string> Compiler::bundle() {
   std::vector<std::string> objects;
   std::vector<GpuCode> gpu;
   for (const Target *target : targets) {
-    FailureOr<std::string> code = target->isPtx()
-                                      ? ptxOf(*target)
-                                      : hostOf(*target, HostForm::Object);
+    FailureOr<std::string> code = target->isPtx() ? ptxOf(*target) : hostOf(*target, HostForm::Object);
     if (failed(code))
       return failure();
     if (!target->isPtx()) {
@@ -269,8 +259,7 @@ FailureOr<std::string> Compiler::bundle() {
   }
   std::string manifest;
   llvm::raw_string_ostream(manifest) << llvm::json::Value(this->manifest());
-  FailureOr<std::string> constants =
-      emitConstants(module->getLoc(), manifest, gpu);
+  FailureOr<std::string> constants = emitConstants(module->getLoc(), manifest, gpu);
   if (failed(constants))
     return failure();
   objects.push_back(*constants);
@@ -316,8 +305,7 @@ LogicalResult Compiler::run(std::string &product) {
     return failure();
   DialectRegistry registry;
   registerDialects(registry);
-  context = std::make_unique<MLIRContext>(registry,
-                                          MLIRContext::Threading::DISABLED);
+  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->printOpOnDiagnostic(false);
   llvm::SourceMgr sources;
   sources.setVirtualFileSystem(quotedFiles());

@@ -2,13 +2,13 @@
 #ifndef ALTGRAD_CODEGEN_COMPILER_H
 #define ALTGRAD_CODEGEN_COMPILER_H
 
-#include "passes/analysis/Analyze.h"
 #include "codegen/driver/PassOptions.h"
 #include "codegen/emit/Code.h"
 #include "codegen/emit/Manifest.h"
 #include "codegen/frontend/Request.h"
-#include "llvm/ADT/StringMap.h"
 #include "mlir/IR/MLIRContext.h"
+#include "passes/analysis/Analyze.h"
+#include "llvm/ADT/StringMap.h"
 #include <map>
 
 namespace llvm {
@@ -27,17 +27,16 @@ struct CompileRequest {
   bool printStep = false;           // stop at the generated text
   std::string rulePath;
   llvm::StringMap<double> values; // of hyper-parameters, for an analysis
-  std::string ptxas; // makes a bundle's cubins; "": there are none
+  std::string ptxas;              // makes a bundle's cubins; "": there are none
   bool canonicalize = true;
   bool passOptions = false; // MLIR's own are on the command line
-  bool exchange = false; // step-wide sums may be combined with other devices'
+  bool exchange = false;    // step-wide sums may be combined with other devices'
   bool generates() const { return !step.sets.empty() || step.lossScaler; }
 };
 
 class Compiler {
 public:
-  explicit Compiler(const CompileRequest &request)
-      : request(request), reports(request.passOptions) {}
+  explicit Compiler(const CompileRequest &request) : request(request), reports(request.passOptions) {}
   /// Fails after a diagnostic on stderr; `product` then holds nothing.
   mlir::LogicalResult run(std::string &product);
 
@@ -54,8 +53,7 @@ private:
   void findLimits();
   llvm::json::Object manifest();
   mlir::LogicalResult make(std::string &product);
-  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
-  lowerTo(const Target &target);
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerTo(const Target &target);
   mlir::FailureOr<std::string> ptxOf(const Target &target);
   mlir::FailureOr<std::string> hostOf(const Target &target, HostForm form);
   mlir::FailureOr<std::string> bundle();
@@ -68,7 +66,7 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   llvm::SmallVector<const Target *> targets;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  llvm::SmallVector<Limit> limits; // of its formats, before it was lowered
+  llvm::SmallVector<Limit> limits;                        // of its formats, before it was lowered
   std::map<std::string, mlir::OwningOpRef<RuleOp>> rules; // read for sets
 };
 

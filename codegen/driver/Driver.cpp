@@ -23,10 +23,12 @@ bool altgrad::asksForProduct(int argc, char **argv) {
     StringRef word(argv[i]);
     if (!word.consume_front("--") && !word.consume_front("-"))
       continue;
-    for (StringRef own : {"emit", "rule", "set", "storage", "clip", "clip-value", "norm", "per-tensor",
-                          "unscale", "scaler", "loss-scaler", "quantize", "scales", "statistics", "profile",
-                          "analyze", "print-step", "list-coefficients", "list-rules", "list-ops", "list-targets", "list-formats", "version",
-                          "help", "target", "ptxas", "exchange"})
+    for (StringRef own :
+         {"emit",       "rule",       "set",          "storage",      "clip",        "clip-value",
+          "norm",       "per-tensor", "unscale",      "scaler",       "loss-scaler", "quantize",
+          "scales",     "statistics", "profile",      "analyze",      "print-step",  "list-coefficients",
+          "list-rules", "list-ops",   "list-targets", "list-formats", "version",     "help",
+          "target",     "ptxas",      "exchange"})
       if (StringRef name = word.split('=').first;
           name == own || (name.size() > 4 && name.edit_distance(own, true, 1) == 1))
         return true;
@@ -61,8 +63,8 @@ static bool refuseWords(int argc, char **argv) {
       return complain("'" + word + "' would read arguments from a file; write ./" + word);
     auto *control = llvm::find_if(word, [](char c) { return iscntrl(static_cast<unsigned char>(c)); });
     if (control != word.end())
-      return complain("argument " + Twine(i) + " has a control character, byte " +
-                      Twine(int(*control)) + ", at " + Twine(control - word.begin()));
+      return complain("argument " + Twine(i) + " has a control character, byte " + Twine(int(*control)) + ", at " +
+                      Twine(control - word.begin()));
   }
   return false;
 }
@@ -71,8 +73,7 @@ static bool refuseWords(int argc, char **argv) {
 static void forgetForeignOptions(const cl::OptionCategory &own) {
   SmallVector<cl::Option *> foreign;
   for (auto &[name, option] : cl::getRegisteredOptions())
-    if (!llvm::is_contained(option->Categories, &own) &&
-        option->Categories[0]->getName() != "Generic Options")
+    if (!llvm::is_contained(option->Categories, &own) && option->Categories[0]->getName() != "Generic Options")
       foreign.push_back(option);
   for (cl::Option *option : foreign)
     option->removeArgument();
@@ -81,11 +82,10 @@ static void forgetForeignOptions(const cl::OptionCategory &own) {
 // The last one would win, and a request is often put together from parts.
 static bool repeats(const cl::OptionCategory &own) {
   for (auto &[name, option] : cl::getRegisteredOptions())
-    if (llvm::is_contained(option->Categories, &own) &&
-        option->getNumOccurrencesFlag() == cl::Optional &&
+    if (llvm::is_contained(option->Categories, &own) && option->getNumOccurrencesFlag() == cl::Optional &&
         option->getNumOccurrences() > 1)
-      return complain("--" + option->ArgStr + " is given " +
-                      Twine(option->getNumOccurrences()) + " times; give it once");
+      return complain("--" + option->ArgStr + " is given " + Twine(option->getNumOccurrences()) +
+                      " times; give it once");
   return false;
 }
 
@@ -99,8 +99,7 @@ static int readSets(const Options &options, StepRequest &step) {
     return complain("--storage wants --rule; with --set the words follow the rule: "
                     "--set=\"rule=adamw m=bf16\"");
   if (options.sets.size() > ALTGRAD_SETS)
-    return complain(Twine(options.sets.size()) + " sets of tensors, at most " +
-                    Twine(int(ALTGRAD_SETS)));
+    return complain(Twine(options.sets.size()) + " sets of tensors, at most " + Twine(int(ALTGRAD_SETS)));
   std::string why;
   if (one) {
     step.sets.emplace_back();
@@ -113,12 +112,9 @@ static int readSets(const Options &options, StepRequest &step) {
   if (!why.empty())
     return complain(why);
   for (const cl::Option *option : std::initializer_list<const cl::Option *>{
-           &options.clip, &options.profile, &options.clipValue, &options.norm,
-           &options.perTensor, &options.unscale, &options.scaler,
-           &options.statistics, &options.quantize, &options.scales,
-           &options.printStep})
-    if (option->getNumOccurrences() && step.sets.empty() &&
-        !(step.lossScaler && option == &options.printStep))
+           &options.clip, &options.profile, &options.clipValue, &options.norm, &options.perTensor, &options.unscale,
+           &options.scaler, &options.statistics, &options.quantize, &options.scales, &options.printStep})
+    if (option->getNumOccurrences() && step.sets.empty() && !(step.lossScaler && option == &options.printStep))
       return complain("--" + option->ArgStr + " wants --rule or --set");
   for (const cl::opt<std::string> *option : {&options.quantize, &options.scales})
     if (option->getNumOccurrences() && option->empty())
@@ -134,18 +130,13 @@ static int checkStep(const StepRequest &step) {
     return complain("--clip and --clip-value exclude each other");
   if (step.perTensor && !step.clip && !step.norm)
     return complain("--per-tensor wants --clip or --norm");
-  if (step.adapts() &&
-      (step.norm || (step.perTensor && step.clipsToParameters())))
-    return complain(
-        "--clip=agc and --clip=percentile have the l2 norm, and agc "
-        "is per tensor; leave out --norm and --per-tensor");
-  if (step.asTorch &&
-      (step.adapts() || step.clipValue || step.norm || step.perTensor))
-    return complain(
-        "--profile=torch goes with --clip by the global l2 norm alone");
+  if (step.adapts() && (step.norm || (step.perTensor && step.clipsToParameters())))
+    return complain("--clip=agc and --clip=percentile have the l2 norm, and agc "
+                    "is per tensor; leave out --norm and --per-tensor");
+  if (step.asTorch && (step.adapts() || step.clipValue || step.norm || step.perTensor))
+    return complain("--profile=torch goes with --clip by the global l2 norm alone");
   auto isRuled = [](const SetRequest &set) { return set.ruled; };
-  if (!step.quantize.empty() &&
-      (step.changes() || step.norm || llvm::any_of(step.sets, isRuled)))
+  if (!step.quantize.empty() && (step.changes() || step.norm || llvm::any_of(step.sets, isRuled)))
     return complain("--quantize wants sets without a rule, and nothing beside it");
   auto isQuantized = [&](const Preset &preset) { return preset.name == step.quantize; };
   if (!step.quantize.empty() && llvm::none_of(presets, isQuantized))
@@ -163,13 +154,11 @@ static int checkStep(const StepRequest &step) {
   if (step.statistics)
     return complain("--statistics wants a rule");
   if (step.adapts() || step.asTorch)
-    return complain(Twine(step.asTorch ? "--profile=torch"
-                                       : "--clip=agc and --clip=percentile") +
+    return complain(Twine(step.asTorch ? "--profile=torch" : "--clip=agc and --clip=percentile") +
                     Twine(step.asTorch ? " wants a rule" : " want a rule"));
   if (!step.changes() && !step.norm && step.quantize.empty())
-    return complain(
-        "a set without a rule wants --clip, --clip-value, --norm, --quantize "
-        "or --unscale");
+    return complain("a set without a rule wants --clip, --clip-value, --norm, --quantize "
+                    "or --unscale");
   return 0;
 }
 
@@ -188,8 +177,8 @@ static int readAnalysis(const Options &options, CompileRequest &request) {
 static int checkProduct(const Options &options, const CompileRequest &request) {
   if (options.printStep && options.emit.getNumOccurrences())
     return complain("--print-step and --emit exclude each other; the step is printed before any pass");
-  bool before = request.product == Product::MLIR || request.product == Product::Report ||
-                request.product == Product::Analysis;
+  bool before =
+      request.product == Product::MLIR || request.product == Product::Report || request.product == Product::Analysis;
   if (before && options.targets.getNumOccurrences())
     return complain("--target is for --emit=llvm, asm, ptx, manifest and bundle; a step in phases, "
                     "its report and its analysis are of all targets");
@@ -222,8 +211,7 @@ static bool parseOptions(int argc, char **argv, const cl::OptionCategory &own) {
     return said.empty() ? false : !complain(StringRef(said).split(": ").second.split('\n').first);
   word = word.split('\'').first;
   StringRef name = word.ltrim('-').split('=').first, meant = nearest(name, known);
-  return !complain("unknown option '" + word + "'; " +
-                   (meant.empty() ? "" : "did you mean '--" + meant.str() + "'? ") +
+  return !complain("unknown option '" + word + "'; " + (meant.empty() ? "" : "did you mean '--" + meant.str() + "'? ") +
                    "altgrad-opt --help lists the options");
 }
 
@@ -234,9 +222,8 @@ int altgrad::emitProduct(int argc, char **argv) {
   forgetForeignOptions(options.category);
   CompileRequest request;
   request.passOptions = takePassOptions(argc, argv);
-  cl::SetVersionPrinter([](llvm::raw_ostream &out) {
-    out << "altgrad-opt " ALTGRAD_VERSION " (LLVM " LLVM_VERSION_STRING ")\n";
-  });
+  cl::SetVersionPrinter(
+      [](llvm::raw_ostream &out) { out << "altgrad-opt " ALTGRAD_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
   if (!parseOptions(argc, argv, options.category) || repeats(options.category))
     return 1;
   // Copied: LLD forgets all options of the process when it links.
@@ -267,12 +254,11 @@ int altgrad::emitProduct(int argc, char **argv) {
   if (options.ptxas.getNumOccurrences() && options.emit != Product::Bundle)
     return complain("--ptxas wants --emit=bundle");
   if (options.profile != "torch" && options.profile != "default")
-    return complain("unknown profile '" + options.profile + "'" +
-                    sayKnown(options.profile, {"default", "torch"}));
+    return complain("unknown profile '" + options.profile + "'" + sayKnown(options.profile, {"default", "torch"}));
   if (options.lossScaler.getNumOccurrences())
     request.step.lossScaler = options.lossScaler;
-  if (readSets(options, request.step) || checkStep(request.step) ||
-      readAnalysis(options, request) || checkProduct(options, request))
+  if (readSets(options, request.step) || checkStep(request.step) || readAnalysis(options, request) ||
+      checkProduct(options, request))
     return 1;
 
   std::string product;

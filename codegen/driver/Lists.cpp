@@ -18,8 +18,7 @@ using namespace altgrad;
 std::string altgrad::listTargets() {
   std::string text;
   for (const Target &target : getTargets())
-    text += target.name.str() +
-            (target.isPtx() ? " (PTX " + target.ptx.str() + ")" : "") + "\n";
+    text += target.name.str() + (target.isPtx() ? " (PTX " + target.ptx.str() + ")" : "") + "\n";
   return text;
 }
 

@@ -14,8 +14,7 @@ int altgrad::complain(const Twine &words) {
   return 1;
 }
 
-static int writeTo(llvm::raw_fd_ostream &stream, StringRef product,
-                   const std::string &path) {
+static int writeTo(llvm::raw_fd_ostream &stream, StringRef product, const std::string &path) {
   stream << product;
   stream.flush();
   if (!stream.has_error())
@@ -29,9 +28,8 @@ static int writeTo(llvm::raw_fd_ostream &stream, StringRef product,
 int altgrad::writeProduct(StringRef product, const std::string &path) {
   namespace fs = llvm::sys::fs;
   llvm::SmallString<128> target(path);
-  if (path != "-" && (fs::is_regular_file(path)
-                          ? !fs::real_path(path, target)
-                          : !fs::exists(path) && !fs::is_symlink_file(path))) {
+  if (path != "-" &&
+      (fs::is_regular_file(path) ? !fs::real_path(path, target) : !fs::exists(path) && !fs::is_symlink_file(path))) {
     auto file = fs::TempFile::create(target + ".%%%%%%%%");
     if (file) {
       llvm::raw_fd_ostream stream(file->FD, /*shouldClose=*/false);

@@ -14,8 +14,7 @@
 using namespace mlir;
 
 void altgrad::registerDialects(DialectRegistry &registry) {
-  registry.insert<AltgradDialect, arith::ArithDialect,
-                  cf::ControlFlowDialect, math::MathDialect, scf::SCFDialect,
+  registry.insert<AltgradDialect, arith::ArithDialect, cf::ControlFlowDialect, math::MathDialect, scf::SCFDialect,
                   vector::VectorDialect>();
   registerBuiltinDialectTranslation(registry);
   registerGPUDialectTranslation(registry);

@@ -14,8 +14,7 @@ namespace {
 // A folder of our own, gone at the end of the scope.
 struct Scratch {
   llvm::SmallString<128> folder;
-  std::error_code error =
-      llvm::sys::fs::createUniqueDirectory("altgrad", folder);
+  std::error_code error = llvm::sys::fs::createUniqueDirectory("altgrad", folder);
   ~Scratch() {
     if (!error)
       llvm::sys::fs::remove_directories(folder);
@@ -34,13 +33,11 @@ static FailureOr<std::string> complain(StringRef ptxas, StringRef words) {
   return failure();
 }
 
-FailureOr<std::string> altgrad::assemble(StringRef ptx, const Target &target,
-                                         StringRef ptxas) {
+FailureOr<std::string> altgrad::assemble(StringRef ptx, const Target &target, StringRef ptxas) {
   Scratch scratch;
   if (scratch.error)
     return complain(ptxas, scratch.error.message());
-  std::string text = scratch.file("step.ptx"),
-              cubin = scratch.file("step.cubin");
+  std::string text = scratch.file("step.ptx"), cubin = scratch.file("step.cubin");
   std::string words = scratch.file("words");
   std::error_code error;
   {
@@ -58,11 +55,9 @@ FailureOr<std::string> altgrad::assemble(StringRef ptx, const Target &target,
   std::string arch = "-arch=" + target.name.str();
   // Nothing else: the file's options are in its notes, and equal input must
   // give equal bytes.
-  std::optional<StringRef> redirects[] = {StringRef(), StringRef(words),
-                                          StringRef(words)};
+  std::optional<StringRef> redirects[] = {StringRef(), StringRef(words), StringRef(words)};
   int code =
-      llvm::sys::ExecuteAndWait(ptxas, {ptxas, arch, text, "-o", cubin},
-                                std::nullopt, redirects, /*SecondsToWait=*/60,
+      llvm::sys::ExecuteAndWait(ptxas, {ptxas, arch, text, "-o", cubin}, std::nullopt, redirects, /*SecondsToWait=*/60,
                                 /*MemoryLimit=*/0, &why);
   std::string bytes = contentsOf(cubin);
   if (code == 0 && StringRef(bytes).starts_with("\x7f"

@@ -17,18 +17,15 @@ namespace altgrad {
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 
 /// PTX of a gpu.module whose body is in the llvm dialect.
-mlir::FailureOr<std::string> emitPtx(mlir::Operation *gpuModule,
-                                     const Target &target);
+mlir::FailureOr<std::string> emitPtx(mlir::Operation *gpuModule, const Target &target);
 
 enum class HostForm { LLVMIR, Assembly, Object };
 /// Code for a CPU of a module in the llvm dialect.
-mlir::FailureOr<std::string> emitHost(mlir::ModuleOp module,
-                                      const Target &target, HostForm form);
+mlir::FailureOr<std::string> emitHost(mlir::ModuleOp module, const Target &target, HostForm form);
 
 /// A cubin of PTX text, made by the program `ptxas`; words about a failure go
 /// to stderr.
-mlir::FailureOr<std::string> assemble(llvm::StringRef ptx, const Target &target,
-                                      llvm::StringRef ptxas);
+mlir::FailureOr<std::string> assemble(llvm::StringRef ptx, const Target &target, llvm::StringRef ptxas);
 
 struct GpuCode {
   llvm::StringRef target;
@@ -36,9 +33,7 @@ struct GpuCode {
 };
 
 /// An object file with the manifest, the PTX texts and the cubins as constants.
-mlir::FailureOr<std::string> emitConstants(mlir::Location loc,
-                                           llvm::StringRef manifest,
-                                           llvm::ArrayRef<GpuCode> gpu);
+mlir::FailureOr<std::string> emitConstants(mlir::Location loc, llvm::StringRef manifest, llvm::ArrayRef<GpuCode> gpu);
 
 /// Links object files to a shared object, in process. A failure has no place in
 /// the spec: its words go to stderr.

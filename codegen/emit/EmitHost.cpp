@@ -1,8 +1,8 @@
 // x86-64 code by LLVM, and its link to a shared object by LLD, in process.
 #include "codegen/emit/Code.h"
 
-#include "mlir/Target/LLVMIR/Export.h"
 #include "lld/Common/Driver.h"
+#include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -39,13 +39,10 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(StringRef cpu) {
   if (!target)
     return nullptr;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      triple, cpu, /*Features=*/"", {}, llvm::Reloc::PIC_, std::nullopt,
-      llvm::CodeGenOptLevel::Default));
+      triple, cpu, /*Features=*/"", {}, llvm::Reloc::PIC_, std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
-static FailureOr<std::string> generate(llvm::Module &module,
-                                       llvm::TargetMachine &machine,
-                                       llvm::CodeGenFileType type,
+static FailureOr<std::string> generate(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type,
                                        Location loc) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
@@ -58,8 +55,7 @@ static FailureOr<std::string> generate(llvm::Module &module,
   return std::string(bytes.begin(), bytes.end());
 }
 
-FailureOr<std::string> altgrad::emitHost(ModuleOp op, const Target &target,
-                                         HostForm form) {
+FailureOr<std::string> altgrad::emitHost(ModuleOp op, const Target &target, HostForm form) {
   auto machine = makeMachine(target.chip);
   if (!machine) {
     op.emitError() << "this LLVM has no x86-64 back end";
@@ -84,14 +80,11 @@ FailureOr<std::string> altgrad::emitHost(ModuleOp op, const Target &target,
     return text;
   }
   return generate(*module, *machine,
-                  form == HostForm::Assembly
-                      ? llvm::CodeGenFileType::AssemblyFile
-                      : llvm::CodeGenFileType::ObjectFile,
+                  form == HostForm::Assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile,
                   op.getLoc());
 }
 
-FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest,
-                                              ArrayRef<GpuCode> gpu) {
+FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest, ArrayRef<GpuCode> gpu) {
   auto machine = makeMachine("x86-64-v3");
   if (!machine)
     return failure();
@@ -101,16 +94,14 @@ FailureOr<std::string> altgrad::emitConstants(Location loc, StringRef manifest,
   module.setDataLayout(machine->createDataLayout());
   auto add = [&](const Twine &name, StringRef bytes, bool text = true) {
     auto *data = llvm::ConstantDataArray::getString(context, bytes, text);
-    auto *global = new llvm::GlobalVariable(
-        module, data->getType(), /*isConstant=*/true,
-        llvm::GlobalValue::ExternalLinkage, data, name);
+    auto *global = new llvm::GlobalVariable(module, data->getType(), /*isConstant=*/true,
+                                            llvm::GlobalValue::ExternalLinkage, data, name);
     global->setAlignment(llvm::Align(16));
   };
   add("altgrad_manifest", manifest);
   add("altgrad_manifest_sha256", llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(manifest)), true));
   auto *word = llvm::Type::getInt64Ty(context);
-  new llvm::GlobalVariable(module, word, /*isConstant=*/false,
-                           llvm::GlobalValue::ExternalLinkage,
+  new llvm::GlobalVariable(module, word, /*isConstant=*/false, llvm::GlobalValue::ExternalLinkage,
                            llvm::ConstantInt::get(word, 0), "altgrad_prefetch");
   for (const GpuCode &code : gpu) {
     add("altgrad_ptx_" + code.target, code.ptx);
@@ -130,9 +121,7 @@ struct MemoryFile {
       close(descriptor);
   }
   MemoryFile(const MemoryFile &) = delete;
-  std::string path() const {
-    return "/proc/self/fd/" + std::to_string(descriptor);
-  }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor); }
   bool write(StringRef bytes) const {
     while (!bytes.empty()) {
       ssize_t done = ::write(descriptor, bytes.data(), bytes.size());
@@ -147,19 +136,15 @@ struct MemoryFile {
 
 FailureOr<std::string> altgrad::linkShared(ArrayRef<std::string> objects) {
   llvm::SmallString<128> folder;
-  if (std::error_code error =
-          llvm::sys::fs::createUniqueDirectory("altgrad", folder)) {
-    llvm::errs() << "altgrad-opt: error: cannot link: " << error.message()
-                 << "\n";
+  if (std::error_code error = llvm::sys::fs::createUniqueDirectory("altgrad", folder)) {
+    llvm::errs() << "altgrad-opt: error: cannot link: " << error.message() << "\n";
     return failure();
   }
   std::string output = (folder + "/bundle.so").str();
   std::vector<std::unique_ptr<MemoryFile>> files;
-  std::vector<std::string> words{"ld.lld",          "-shared",
-                                 "--strip-all",     "--build-id=none",
-                                 "--threads=1",     "-z",
-                                 "noexecstack",     "-soname=altgrad-bundle.so",
-                                 "-o",              output};
+  std::vector<std::string> words{"ld.lld",      "-shared", "--strip-all", "--build-id=none",
+                                 "--threads=1", "-z",      "noexecstack", "-soname=altgrad-bundle.so",
+                                 "-o",          output};
   bool written = true;
   for (const std::string &object : objects) {
     files.push_back(std::make_unique<MemoryFile>());
@@ -171,10 +156,7 @@ FailureOr<std::string> altgrad::linkShared(ArrayRef<std::string> objects) {
     arguments.push_back(word.c_str());
   std::string errors;
   llvm::raw_string_ostream stream(errors);
-  bool linked =
-      written && lld::lldMain(arguments, llvm::nulls(), stream,
-                              {{lld::Gnu, &lld::elf::link}})
-                         .retCode == 0;
+  bool linked = written && lld::lldMain(arguments, llvm::nulls(), stream, {{lld::Gnu, &lld::elf::link}}).retCode == 0;
   std::string bytes;
   if (linked)
     if (auto file = llvm::MemoryBuffer::getFile(output))

@@ -21,13 +21,12 @@ struct PtxSerializer : LLVM::ModuleToObject {
     return success();
   }
 
-  FailureOr<SmallVector<char, 0>>
-  moduleToObject(llvm::Module &module) override {
+  FailureOr<SmallVector<char, 0>> moduleToObject(llvm::Module &module) override {
     FailureOr<llvm::TargetMachine *> machine = getOrCreateTargetMachine();
     if (failed(machine))
       return failure();
-    FailureOr<SmallString<0>> text = translateModuleToISA(
-        module, **machine, [&] { return getOperation().emitError(); });
+    FailureOr<SmallString<0>> text =
+        translateModuleToISA(module, **machine, [&] { return getOperation().emitError(); });
     if (failed(text))
       return failure();
     return SmallVector<char, 0>(text->begin(), text->end());
@@ -46,15 +45,13 @@ static void initializeNvptx() {
   (void)once;
 }
 
-FailureOr<std::string> altgrad::emitPtx(Operation *gpuModule,
-                                        const Target &target) {
+FailureOr<std::string> altgrad::emitPtx(Operation *gpuModule, const Target &target) {
   initializeNvptx();
   std::string features = "+ptx";
   for (char c : target.ptx)
     if (c != '.')
       features += c;
-  PtxSerializer serializer(*gpuModule, "nvptx64-nvidia-cuda", target.chip,
-                           features, /*optLevel=*/2);
+  PtxSerializer serializer(*gpuModule, "nvptx64-nvidia-cuda", target.chip, features, /*optLevel=*/2);
   std::optional<SmallVector<char, 0>> text = serializer.run();
   if (!text)
     return failure();

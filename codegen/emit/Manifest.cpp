@@ -24,10 +24,9 @@ static llvm::json::Value setOf(std::optional<unsigned> set) {
 // What streams and scalars are both described by.
 static llvm::json::Object describe(StepOp step, const Binding &binding) {
   BlockArgument argument = binding.argument;
-  return llvm::json::Object{
-      {"name", step.getName(argument)}, {"key", step.getKey(argument)},
-      {"role", step.getRole(argument)}, {"access", step.getAccess(argument)},
-      {"slot", binding.slot},           {"set", setOf(binding.set)}};
+  return llvm::json::Object{{"name", step.getName(argument)}, {"key", step.getKey(argument)},
+                            {"role", step.getRole(argument)}, {"access", step.getAccess(argument)},
+                            {"slot", binding.slot},           {"set", setOf(binding.set)}};
 }
 
 static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
@@ -36,9 +35,7 @@ static llvm::json::Object describeStream(StepOp step, const Binding &binding) {
   llvm::json::Object stream = describe(step, binding);
   stream["format"] = formatName(format);
   stream["bits"] = tensors.getPacked() ? 4 : format.getBytes() * 8;
-  stream["even"] = !tensors.getPacked()               ? "none"
-                   : format.toFormat().evenIsHigh() ? "high"
-                                                    : "low";
+  stream["even"] = !tensors.getPacked() ? "none" : format.toFormat().evenIsHigh() ? "high" : "low";
   BlockAttr block = tensors.getBlock();
   stream["block"] = block.getLength();
   stream["columns"] = block.isOverRows() ? block.getColumns() : 0;
@@ -53,8 +50,7 @@ static llvm::json::Object describeScalar(StepOp step, const Binding &binding) {
   scalar["type"] = type;
   scalar["scope"] = stringifyScope(step.getScope(argument));
   FloatAttr value = step.getDefault(argument);
-  scalar["default"] = value ? llvm::json::Value(value.getValueAsDouble())
-                            : llvm::json::Value(nullptr);
+  scalar["default"] = value ? llvm::json::Value(value.getValueAsDouble()) : llvm::json::Value(nullptr);
   return scalar;
 }
 
@@ -94,16 +90,16 @@ static llvm::json::Object describeProduct(MultiplyOp product) {
 static llvm::json::Object describePhase(PhaseOp phase) {
   Traffic traffic = trafficOf(phase);
   llvm::json::Object described{{"name", phase.getName()},
-                            {"symbol", symbolOf(phase)},
-                            {"kind", stringifyPhaseKind(phase.getPhaseKind())},
-                            {"domain", stringifyDomain(phase.getDomain())},
-                            {"set", setOf(phase.getSet())},
-                            {"per_block", itemsPerBlock(phase)},
-                            {"finishes", int64_t(finishedBy(phase).size())},
-                            {"block", phase.getBlock()},
-                            {"tiles", phase.getTileRows()},
-                            {"read", traffic.read},
-                            {"written", traffic.written}};
+                               {"symbol", symbolOf(phase)},
+                               {"kind", stringifyPhaseKind(phase.getPhaseKind())},
+                               {"domain", stringifyDomain(phase.getDomain())},
+                               {"set", setOf(phase.getSet())},
+                               {"per_block", itemsPerBlock(phase)},
+                               {"finishes", int64_t(finishedBy(phase).size())},
+                               {"block", phase.getBlock()},
+                               {"tiles", phase.getTileRows()},
+                               {"read", traffic.read},
+                               {"written", traffic.written}};
   if (phase.getPhaseKind() == PhaseKind::Matrix) {
     llvm::json::Array products;
     for (auto product : phase.getBody().getOps<MultiplyOp>())
@@ -120,23 +116,20 @@ static llvm::json::Array exchangedWords(PhaseOp phase) {
     if (auto work = keep.getValue().getDefiningOp<PhaseWork>())
       if (std::optional<Reduction> share = work.getShare())
         words.push_back(
-            llvm::json::Object{{"word", int64_t(keep.getWord())},
-                               {"reduction", stringifyReduction(*share)}});
+            llvm::json::Object{{"word", int64_t(keep.getWord())}, {"reduction", stringifyReduction(*share)}});
   return words;
 }
 
 static void addPartials(PhaseOp phase, int64_t next, llvm::json::Array &partials) {
   for (auto keep : phase.getBody().getOps<KeepOp>())
     if (auto fold = keep.getValue().getDefiningOp<FoldOp>())
-      partials.push_back(llvm::json::Object{
-          {"phase", next},
-          {"set", int64_t(phase.getSet().value_or(0))},
-          {"word", int64_t(keep.getWord())},
-          {"reduction", stringifyReduction(fold.getReduction())}});
+      partials.push_back(llvm::json::Object{{"phase", next},
+                                            {"set", int64_t(phase.getSet().value_or(0))},
+                                            {"word", int64_t(keep.getWord())},
+                                            {"reduction", stringifyReduction(fold.getReduction())}});
 }
 
-llvm::json::Object altgrad::writeManifest(StepOp step,
-                                          ArrayRef<const Target *> targets) {
+llvm::json::Object altgrad::writeManifest(StepOp step, ArrayRef<const Target *> targets) {
   llvm::json::Array streams, scalars, phases, exchanges, partials, host, ptx;
   Layout layout = layoutOf(step);
   Workspace space = workspaceOf(step);
@@ -150,34 +143,30 @@ llvm::json::Object altgrad::writeManifest(StepOp step,
     if (phase.getExchange() && phase.getDomain() == Domain::Rows)
       addPartials(phase, int64_t(phases.size()), partials);
     else if (phase.getExchange())
-      exchanges.push_back(
-          llvm::json::Object{{"phase", int64_t(phases.size())},
-                             {"words", exchangedWords(phase)}});
+      exchanges.push_back(llvm::json::Object{{"phase", int64_t(phases.size())}, {"words", exchangedWords(phase)}});
   }
   for (const Target *target : targets)
-    (target->isPtx() ? ptx : host)
-        .push_back(target->isPtx() ? target->name : target->suffix);
-  return llvm::json::Object{
-      {"altgrad", int(ALTGRAD_ABI)},
-      {"producer", "altgrad " ALTGRAD_VERSION},
-      {"step", step.getSymName()},
-      {"host", std::move(host)},
-      {"ptx", std::move(ptx)},
-      {"row_words", ALTGRAD_ROW_HEADER + layout.rowPointers},
-      {"inputs", layout.inputs},
-      {"sets", step.getSetCount()},
-      {"units", int(step.hasUnits())},
-      {"group_scalars", layout.groupScalars},
-      {"step_scalars", layout.stepScalars},
-      {"streams", std::move(streams)},
-      {"scalars", std::move(scalars)},
-      {"workspace", llvm::json::Object{{"step_words", space.stepWords},
-                                       {"row_words", space.rowWords},
-                                       {"chunk_words", space.chunkWords},
-                                       {"spills", space.spills}}},
-      {"phases", std::move(phases)},
-      {"exchanges", std::move(exchanges)},
-      {"partials", std::move(partials)}};
+    (target->isPtx() ? ptx : host).push_back(target->isPtx() ? target->name : target->suffix);
+  return llvm::json::Object{{"altgrad", int(ALTGRAD_ABI)},
+                            {"producer", "altgrad " ALTGRAD_VERSION},
+                            {"step", step.getSymName()},
+                            {"host", std::move(host)},
+                            {"ptx", std::move(ptx)},
+                            {"row_words", ALTGRAD_ROW_HEADER + layout.rowPointers},
+                            {"inputs", layout.inputs},
+                            {"sets", step.getSetCount()},
+                            {"units", int(step.hasUnits())},
+                            {"group_scalars", layout.groupScalars},
+                            {"step_scalars", layout.stepScalars},
+                            {"streams", std::move(streams)},
+                            {"scalars", std::move(scalars)},
+                            {"workspace", llvm::json::Object{{"step_words", space.stepWords},
+                                                             {"row_words", space.rowWords},
+                                                             {"chunk_words", space.chunkWords},
+                                                             {"spills", space.spills}}},
+                            {"phases", std::move(phases)},
+                            {"exchanges", std::move(exchanges)},
+                            {"partials", std::move(partials)}};
 }
 
 static std::vector<Traffic> trafficOf(StepOp step) {
@@ -193,9 +182,8 @@ static std::vector<Traffic> trafficOf(StepOp step) {
 // Of products, for each element: with n for a tensor's shorter and m for its longer side; a product and a sum
 // count as two, and a symmetric result as a whole one.
 static void writeProducts(llvm::raw_ostream &out, ArrayRef<MultiplyOp> products) {
-  unsigned squares = llvm::count_if(products, [](MultiplyOp product) {
-    return product.getForm() == ProductForm::Square;
-  });
+  unsigned squares =
+      llvm::count_if(products, [](MultiplyOp product) { return product.getForm() == ProductForm::Square; });
   out << products.size() << " products of matrices n x m, n <= m: " << 2 * (products.size() - squares) << " n";
   if (squares)
     out << " + " << 2 * squares << " n^2/m";
@@ -230,22 +218,19 @@ static constexpr StringLiteral legend =
     "bytes over a rate:\n"
     "  nothing was run or measured.\n";
 
-static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets,
-                       bool finishes) {
+static void writePhase(llvm::raw_ostream &out, PhaseOp phase, bool sets, bool finishes) {
   out << "  " << llvm::left_justify(phase.getName(), 10) << " "
       << llvm::left_justify(stringifyDomain(phase.getDomain()), 7);
   switch (phase.getPhaseKind()) {
   case PhaseKind::Sweep:
-    out << formatBytes(phase.getBytesRead()) << " read, "
-        << formatBytes(phase.getBytesWritten()) << " written, "
+    out << formatBytes(phase.getBytesRead()) << " read, " << formatBytes(phase.getBytesWritten()) << " written, "
         << formatBytes(phase.getFlops()) << " flops";
     break;
   case PhaseKind::Matrix:
     writeProducts(out, phase);
     break;
   case PhaseKind::Fold:
-    out << phase.count<FoldOp>() << " reductions"
-        << (phase.getExchange() ? ", then an exchange" : "");
+    out << phase.count<FoldOp>() << " reductions" << (phase.getExchange() ? ", then an exchange" : "");
     break;
   case PhaseKind::Total:
     out << phase.count<TotalOp>() << " reductions, then an exchange";
@@ -264,14 +249,11 @@ std::string altgrad::writeReport(StepOp step) {
   std::vector<Traffic> traffic = trafficOf(step);
   bool sets = traffic.size() > 1;
   SmallVector<PhaseOp> phases(step.getBody().getOps<PhaseOp>());
-  auto count =
-      llvm::count_if(phases, [](PhaseOp phase) { return phase.getPhaseKind() == PhaseKind::Sweep; });
-  out << "step " << step.getSymName() << ": " << count
-      << (count == 1 ? " sweep, " : " sweeps, ");
+  auto count = llvm::count_if(phases, [](PhaseOp phase) { return phase.getPhaseKind() == PhaseKind::Sweep; });
+  out << "step " << step.getSymName() << ": " << count << (count == 1 ? " sweep, " : " sweeps, ");
   auto bytes = [&](const Traffic &set) {
-    out << formatBytes(set.both()) << " bytes per element ("
-        << formatBytes(set.read) << " read, " << formatBytes(set.written)
-        << " written)";
+    out << formatBytes(set.both()) << " bytes per element (" << formatBytes(set.read) << " read, "
+        << formatBytes(set.written) << " written)";
   };
   if (sets)
     out << traffic.size() << " sets of tensors";
@@ -293,8 +275,8 @@ std::string altgrad::writeReport(StepOp step) {
     for (const Machine &machine : getMachines())
       out << llvm::formatv("  model: {0:F2} ms for 10^9 elements at {1:F2} TB/s, the "
                            "rate of a copy on {2}\n",
-                           set.both() * 1e9 / machine.bytesPerSecond * 1e3,
-                           machine.bytesPerSecond / 1e12, machine.name);
+                           set.both() * 1e9 / machine.bytesPerSecond * 1e3, machine.bytesPerSecond / 1e12,
+                           machine.name);
   }
   out << legend;
   return text;

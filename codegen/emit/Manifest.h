@@ -9,8 +9,7 @@
 namespace altgrad {
 
 /// The manifest of bundle.h, of a step in phases.
-llvm::json::Object writeManifest(StepOp step,
-                                 llvm::ArrayRef<const Target *> targets);
+llvm::json::Object writeManifest(StepOp step, llvm::ArrayRef<const Target *> targets);
 
 /// Sweeps, bytes per element, launches of a GPU, and the time that the bytes take.
 std::string writeReport(StepOp step);

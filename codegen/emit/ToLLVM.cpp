@@ -34,8 +34,7 @@ struct ToLLVM : altgrad::impl::ToLLVMPassBase<ToLLVM> {
     target.addLegalDialect<NVVM::NVVMDialect, gpu::GPUDialect>();
     target.addLegalOp<ModuleOp>();
     target.markUnknownOpDynamicallyLegal([](Operation *) { return false; });
-    if (failed(applyFullConversion(getOperation(), target,
-                                   std::move(patterns))))
+    if (failed(applyFullConversion(getOperation(), target, std::move(patterns))))
       return signalPassFailure();
     // The conversion of loops leaves it where the translation does not look.
     getOperation()->walk([](LLVM::BrOp branch) {

@@ -3,11 +3,11 @@
 // link 20 back ends; these empty functions stand in for them.
 #include "llvm/Plugins/PassPlugin.h"
 
-#define UNUSED_TARGET(name)                                                    \
-  extern "C" void LLVMInitialize##name##TargetInfo() {}                        \
-  extern "C" void LLVMInitialize##name##Target() {}                            \
-  extern "C" void LLVMInitialize##name##TargetMC() {}                          \
-  extern "C" void LLVMInitialize##name##AsmPrinter() {}                        \
+#define UNUSED_TARGET(name)                                                                                            \
+  extern "C" void LLVMInitialize##name##TargetInfo() {}                                                                \
+  extern "C" void LLVMInitialize##name##Target() {}                                                                    \
+  extern "C" void LLVMInitialize##name##TargetMC() {}                                                                  \
+  extern "C" void LLVMInitialize##name##AsmPrinter() {}                                                                \
   extern "C" void LLVMInitialize##name##AsmParser() {}
 
 UNUSED_TARGET(AArch64)

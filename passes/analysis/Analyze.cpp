@@ -15,8 +15,7 @@ static constexpr size_t mostCost = 100000;
 std::string altgrad::digits(double number) {
   std::string text;
   double size = std::fabs(number);
-  llvm::raw_string_ostream(text)
-      << llvm::format(size >= 1000 && size < 1e7 ? "%.0f" : "%.3g", number);
+  llvm::raw_string_ostream(text) << llvm::format(size >= 1000 && size < 1e7 ? "%.0f" : "%.3g", number);
   return text;
 }
 
@@ -24,36 +23,28 @@ std::string altgrad::digits(double number) {
 static bool matters(const StoredUpdate &update, int64_t step) {
   Point now = update.steady(1), later = now;
   now.step = step, later.step = 4 * step;
-  return update.apply(now, /*exact=*/false) !=
-         update.apply(later, /*exact=*/false);
+  return update.apply(now, /*exact=*/false) != update.apply(later, /*exact=*/false);
 }
 
-static void checkCount(StepOp step, ArrayRef<StoredUpdate> updates,
-                       Findings &findings) {
+static void checkCount(StepOp step, ArrayRef<StoredUpdate> updates, Findings &findings) {
   for (BlockArgument argument : step.getBody().getArguments()) {
     if (step.getRole(argument) != "step" || !argument.getType().isF32())
       continue;
     float last = 1;
     while (last + 1 != last)
       last *= 2;
-    if (llvm::any_of(updates, [&](const StoredUpdate &update) {
-          return matters(update, int64_t(last));
-        }))
+    if (llvm::any_of(updates, [&](const StoredUpdate &update) { return matters(update, int64_t(last)); }))
       findings.list.push_back({argument.getLoc(),
-                          "the count '" + step.getName(argument).str() +
-                              "' in f32 stands still at " +
-                              std::to_string(int64_t(last)) +
-                              ", where updates still depend on it",
-                          "storage=\"step=i64\" goes on"});
+                               "the count '" + step.getName(argument).str() + "' in f32 stands still at " +
+                                   std::to_string(int64_t(last)) + ", where updates still depend on it",
+                               "storage=\"step=i64\" goes on"});
   }
 }
 
 // A gradient that a loss scale makes larger than its format.
-static void checkLossScale(StepOp step, double scale,
-                           Findings &findings) {
+static void checkLossScale(StepOp step, double scale, Findings &findings) {
   auto scales = [&](BlockArgument argument) {
-    return llvm::is_contained({"scale", "inv_scale", "scaler"},
-                              step.getRole(argument));
+    return llvm::is_contained({"scale", "inv_scale", "scaler"}, step.getRole(argument));
   };
   if (llvm::none_of(step.getBody().getArguments(), scales))
     return;
@@ -64,16 +55,13 @@ static void checkLossScale(StepOp step, double scale,
     Format format = tensors.getFormat().toFormat();
     double most = decode(format, format.maxCode());
     if (most / scale < 0.5)
-      findings.list.push_back(
-          {argument.getLoc(),
-           "gradients '" + step.getName(argument).str() + "' in " +
-               tensors.getFormat().getKnownName().str() + " hold " +
-               digits(most) + " at the most: under a loss scale of " +
-               digits(scale) + " those over " + digits(most / scale) +
-               " do not fit",
-           "begin with a loss scale of " +
-               digits(std::exp2(std::floor(std::log2(most)))) +
-               " or less, or keep gradients in bf16"});
+      findings.list.push_back({argument.getLoc(),
+                               "gradients '" + step.getName(argument).str() + "' in " +
+                                   tensors.getFormat().getKnownName().str() + " hold " + digits(most) +
+                                   " at the most: under a loss scale of " + digits(scale) + " those over " +
+                                   digits(most / scale) + " do not fit",
+                               "begin with a loss scale of " + digits(std::exp2(std::floor(std::log2(most)))) +
+                                   " or less, or keep gradients in bf16"});
   }
 }
 
@@ -89,55 +77,46 @@ static void checkSigns(StepOp step, Findings &findings) {
     if (hasSign)
       continue;
     bool hasZero = codes.book || codes.hasZero;
-    findings.list.push_back(
-        {argument.getLoc(),
-         "gradients '" + step.getName(argument).str() + "' in " + format.getKnownName().str() +
-             " are never negative" + (hasZero ? "" : " and never 0") +
-             ": the format has no " + (hasZero ? "sign" : "sign and no zero"),
-         "storage=\"grad=bf16\" has both"});
+    findings.list.push_back({argument.getLoc(),
+                             "gradients '" + step.getName(argument).str() + "' in " + format.getKnownName().str() +
+                                 " are never negative" + (hasZero ? "" : " and never 0") + ": the format has no " +
+                                 (hasZero ? "sign" : "sign and no zero"),
+                             "storage=\"grad=bf16\" has both"});
   }
 }
 
-void altgrad::checkScalars(StepOp step, ArrayRef<StoredUpdate> updates,
-                           double lossScale,
-                           Findings &findings) {
+void altgrad::checkScalars(StepOp step, ArrayRef<StoredUpdate> updates, double lossScale, Findings &findings) {
   checkCount(step, updates, findings);
   checkSigns(step, findings);
   checkLossScale(step, lossScale, findings);
 }
 
-std::string altgrad::readValues(ArrayRef<std::string> words,
-                                llvm::StringMap<double> &values) {
+std::string altgrad::readValues(ArrayRef<std::string> words, llvm::StringMap<double> &values) {
   for (StringRef word : words) {
     auto [key, number] = word.split('=');
     double value;
     if (word.empty()) // --analyze alone
       continue;
     if (number.getAsDouble(value) || !std::isfinite(value))
-      return "--analyze says '" + word.str() +
-             "', expected a hyper-parameter and a number: lr=1e-4";
+      return "--analyze says '" + word.str() + "', expected a hyper-parameter and a number: lr=1e-4";
     if (!values.try_emplace(key, value).second)
       return "--analyze says '" + key.str() + "' twice";
   }
   return "";
 }
 
-std::string altgrad::whyNoValues(StepOp step,
-                                 const llvm::StringMap<double> &hypers) {
+std::string altgrad::whyNoValues(StepOp step, const llvm::StringMap<double> &hypers) {
   SmallVector<StringRef> known{"loss_scale"};
   for (BlockArgument argument : step.getBody().getArguments())
-    if (step.getRole(argument) == "hyper" &&
-        !llvm::is_contained(known, step.getKey(argument)))
+    if (step.getRole(argument) == "hyper" && !llvm::is_contained(known, step.getKey(argument)))
       known.push_back(step.getKey(argument));
   for (const auto &entry : hypers)
     if (!llvm::is_contained(known, entry.first()))
-      return "--analyze gives '" + entry.first().str() +
-             "' a value; there are " + llvm::join(known, ", ");
+      return "--analyze gives '" + entry.first().str() + "' a value; there are " + llvm::join(known, ", ");
   auto scale = hypers.find("loss_scale");
   return scale == hypers.end() || scale->second > 0
              ? ""
-             : "--analyze gives a loss_scale of " + digits(scale->second) +
-                   ", which is not positive";
+             : "--analyze gives a loss_scale of " + digits(scale->second) + ", which is not positive";
 }
 
 // What nothing is said of, or silence would look like praise.
@@ -145,26 +124,22 @@ static void checkPaths(const StoredUpdate &update, Findings &findings) {
   SmallVector<double> results = update.apply(update.steady(1), /*exact=*/true);
   for (unsigned index = 0; index <= update.stateCount(); ++index)
     if (std::isnan(results[index]))
-      findings.list.push_back(
-          {update.placeOf(index),
-           "'" + update.nameOf(index).str() +
-               "' is not looked at: the rule makes no number of it for a weight of 1 and a "
-               "steady gradient of 1",
-           "--analyze=NAME=VALUE gives a hyper-parameter another value"});
+      findings.list.push_back({update.placeOf(index),
+                               "'" + update.nameOf(index).str() +
+                                   "' is not looked at: the rule makes no number of it for a weight of 1 and a "
+                                   "steady gradient of 1",
+                               "--analyze=NAME=VALUE gives a hyper-parameter another value"});
   for (unsigned index = 0; index <= update.stateCount(); ++index)
-    if (std::string format = update.formatOf(index);
-        !format.empty() && std::isnan(update.kept(index, 0)))
-      findings.list.push_back(
-          {update.placeOf(index),
-           "'" + update.nameOf(index).str() + "' in " + format +
-               " is not looked at: between the rule and memory stands an "
-               "operation that the analysis does not know",
-           "--print-step shows a generated step"});
+    if (std::string format = update.formatOf(index); !format.empty() && std::isnan(update.kept(index, 0)))
+      findings.list.push_back({update.placeOf(index),
+                               "'" + update.nameOf(index).str() + "' in " + format +
+                                   " is not looked at: between the rule and memory stands an "
+                                   "operation that the analysis does not know",
+                               "--print-step shows a generated step"});
 }
 
-FailureOr<Findings>
-altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
-                 const llvm::StringMap<double> &hypers) {
+FailureOr<Findings> altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
+                                     const llvm::StringMap<double> &hypers) {
   Findings findings;
   std::vector<StoredUpdate> updates;
   for (auto update : step.getBody().getOps<UpdateOp>()) {
@@ -175,11 +150,10 @@ altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
     if (failed(updates.back().read()))
       return failure();
     if (updates.back().cost() > mostCost)
-      return emitError(update.getLoc())
-             << "rule '" << rule.getSymName()
-             << "' is too long to be analyzed: operations times squared "
-                "states are "
-             << updates.back().cost() << ", at most " << mostCost;
+      return emitError(update.getLoc()) << "rule '" << rule.getSymName()
+                                        << "' is too long to be analyzed: operations times squared "
+                                           "states are "
+                                        << updates.back().cost() << ", at most " << mostCost;
     checkPaths(updates.back(), findings);
     checkParameter(updates.back(), findings);
     checkStates(updates.back(), findings);
@@ -187,8 +161,7 @@ altgrad::analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
   }
   // The scale that torch's GradScaler begins with.
   auto scale = hypers.find("loss_scale");
-  checkScalars(step, updates, scale == hypers.end() ? 65536 : scale->second,
-               findings);
+  checkScalars(step, updates, scale == hypers.end() ? 65536 : scale->second, findings);
   return findings;
 }
 
@@ -199,8 +172,7 @@ bool altgrad::hasLimits(StepOp step) {
     if (role == "hyper" && !step.getDefault(argument))
       return false; // what is lost hangs on what is not known
     auto tensors = dyn_cast<TensorsType>(argument.getType());
-    narrow |= tensors && (role == "param" || role == "state") &&
-              !tensors.getFormat().isF32();
+    narrow |= tensors && (role == "param" || role == "state") && !tensors.getFormat().isF32();
   }
   return narrow;
 }
@@ -209,8 +181,7 @@ static std::string textOf(Location place) {
   std::string text;
   llvm::raw_string_ostream out(text);
   if (auto file = dyn_cast<FileLineColLoc>(place))
-    out << file.getFilename().getValue() << ":" << file.getLine() << ":"
-        << file.getColumn();
+    out << file.getFilename().getValue() << ":" << file.getLine() << ":" << file.getColumn();
   else
     out << place;
   return text;
@@ -220,14 +191,10 @@ std::string altgrad::writeFindings(StepOp step, ArrayRef<Finding> findings) {
   std::string text;
   for (const Finding &finding : findings) {
     std::string place = textOf(finding.place);
-    text += place + ": warning: " + finding.what + "\n" + place +
-            ": note: " + finding.remedy + "\n";
+    text += place + ": warning: " + finding.what + "\n" + place + ": note: " + finding.remedy + "\n";
   }
-  std::string number = findings.empty() ? "nothing"
-                                        : std::to_string(findings.size()) +
-                                              (findings.size() == 1
-                                                   ? " thing"
-                                                   : " things");
+  std::string number =
+      findings.empty() ? "nothing" : std::to_string(findings.size()) + (findings.size() == 1 ? " thing" : " things");
   return text + "step " + step.getSymName().str() + ": " + number + " found\n";
 }
 
@@ -236,13 +203,12 @@ llvm::json::Array altgrad::writeLimits(ArrayRef<Limit> limits) {
   for (const Limit &limit : limits) {
     bool any = limit.hyper.empty();
     llvm::json::Value null = nullptr;
-    written.push_back(llvm::json::Object{
-        {"set", limit.set},
-        {"stream", limit.stream},
-        {"hyper", any ? null : llvm::json::Value(limit.hyper)},
-        {"above", limit.above},
-        {"below", limit.below},
-        {"text", limit.text}});
+    written.push_back(llvm::json::Object{{"set", limit.set},
+                                         {"stream", limit.stream},
+                                         {"hyper", any ? null : llvm::json::Value(limit.hyper)},
+                                         {"above", limit.above},
+                                         {"below", limit.below},
+                                         {"text", limit.text}});
   }
   return written;
 }

@@ -32,24 +32,21 @@ void checkParameter(const StoredUpdate &update, Findings &findings);
 void checkStates(const StoredUpdate &update, Findings &findings);
 void checkDivisions(const StoredUpdate &update, Findings &findings);
 /// Of the step as a whole: its count, and gradients under a loss scale.
-void checkScalars(StepOp step, llvm::ArrayRef<StoredUpdate> updates,
-                  double lossScale, Findings &findings);
+void checkScalars(StepOp step, llvm::ArrayRef<StoredUpdate> updates, double lossScale, Findings &findings);
 
 /// "0.000244": three digits.
 std::string digits(double number);
 
 /// Reads "lr=1e-4" and the like. Returns why one is no value, or "".
-std::string readValues(llvm::ArrayRef<std::string> words,
-                       llvm::StringMap<double> &values);
+std::string readValues(llvm::ArrayRef<std::string> words, llvm::StringMap<double> &values);
 /// Why these are no values for the step's hyper-parameters by key, of which
 /// `loss_scale` is one; or "".
 std::string whyNoValues(StepOp step, const llvm::StringMap<double> &hypers);
 
 /// Looks at every update of a step. `rules` finds the rule of one, or null after an
 /// error. Fails after an error, as for a hyper-parameter without a value.
-mlir::FailureOr<Findings>
-analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
-        const llvm::StringMap<double> &hypers);
+mlir::FailureOr<Findings> analyze(StepOp step, llvm::function_ref<RuleOp(UpdateOp)> rules,
+                                  const llvm::StringMap<double> &hypers);
 
 /// Whether a step keeps anything narrow, and says what its hyper-parameters are.
 bool hasLimits(StepOp step);

@@ -45,27 +45,23 @@ static std::string described(const StoredUpdate &update) {
 }
 
 static std::string remedyFor(const StoredUpdate &update) {
-  return update.formatOf(0) == "f32"
-             ? "no format is wider; choose larger numbers"
-             : "storage=\"param=" + update.formatOf(0) +
-                   ",stochastic\" moves it on average, \"param=" +
-                   update.formatOf(0) + " master=f32\" keeps what is too small";
+  return update.formatOf(0) == "f32" ? "no format is wider; choose larger numbers"
+                                     : "storage=\"param=" + update.formatOf(0) +
+                                           ",stochastic\" moves it on average, \"param=" + update.formatOf(0) +
+                                           " master=f32\" keeps what is too small";
 }
 
 // A gradient of 0 leaves the decay alone to move a weight.
-static void checkDecay(const StoredUpdate &update, double least,
-                       Findings &findings) {
+static void checkDecay(const StoredUpdate &update, double least, Findings &findings) {
   double decay = moved(update, 0);
   double stored = update.apply(update.steady(0), /*exact=*/false)[0];
-  if (decay == 0 || !std::isfinite(decay) || !std::isfinite(stored) ||
-      !update.stays(0, 1, stored))
+  if (decay == 0 || !std::isfinite(decay) || !std::isfinite(stored) || !update.stays(0, 1, stored))
     return;
-  findings.list.push_back(
-      {update.placeOf(0),
-       described(update) + ": the decay of " + digits(std::fabs(decay)) +
-           " in a step rounds to nothing; a weight of 1 moves by " +
-           digits(least) + " or not at all",
-       remedyFor(update)});
+  findings.list.push_back({update.placeOf(0),
+                           described(update) + ": the decay of " + digits(std::fabs(decay)) +
+                               " in a step rounds to nothing; a weight of 1 moves by " + digits(least) +
+                               " or not at all",
+                           remedyFor(update)});
 }
 
 // A rule that takes the size of gradients out of an update.
@@ -73,8 +69,7 @@ static bool isNormalized(const StoredUpdate &update) {
   return std::fabs(moved(update, 1000) / moved(update, 1) - 1) < 0.01;
 }
 
-static void checkRates(const StoredUpdate &update, double least,
-                       Findings &findings) {
+static void checkRates(const StoredUpdate &update, double least, Findings &findings) {
   double step = std::fabs(moved(update, 1));
   double stored = update.apply(update.steady(1), /*exact=*/false)[0];
   if (!std::isfinite(step) || step == 0)
@@ -89,24 +84,21 @@ static void checkRates(const StoredUpdate &update, double least,
     std::string name = rule.getName(rate).str(), key = update.keyOf(rate);
     double value = update.hyper(rate), bound = value * least / step;
     if (always && !key.empty())
-      findings.limits.push_back(
-          {update.set(), update.keyOf(0), key, 0, bound,
-           described(update) + ": a weight of 1 does not move where " + key +
-               " is below " + digits(bound) + "; " + remedyFor(update)});
+      findings.limits.push_back({update.set(), update.keyOf(0), key, 0, bound,
+                                 described(update) + ": a weight of 1 does not move where " + key + " is below " +
+                                     digits(bound) + "; " + remedyFor(update)});
     if (lost)
-      findings.list.push_back(
-          {update.placeOf(0),
-           described(update) + ": " + name + " = " + digits(value) +
-               " makes an update of " + digits(step) +
-               " of a steady gradient of 1, and a weight of 1 does not move; "
-               "the smallest " +
-               name + " that moves it is " + digits(bound),
-           remedyFor(update)});
+      findings.list.push_back({update.placeOf(0),
+                               described(update) + ": " + name + " = " + digits(value) + " makes an update of " +
+                                   digits(step) +
+                                   " of a steady gradient of 1, and a weight of 1 does not move; "
+                                   "the smallest " +
+                                   name + " that moves it is " + digits(bound),
+                               remedyFor(update)});
   }
 }
 
-void altgrad::checkParameter(const StoredUpdate &update,
-                             Findings &findings) {
+void altgrad::checkParameter(const StoredUpdate &update, Findings &findings) {
   if (update.kept(0, 1) != 1)
     return; // the format has no 1, or how it is stored is not known
   double least = leastMove(update);
@@ -114,8 +106,7 @@ void altgrad::checkParameter(const StoredUpdate &update,
   checkDecay(update, least, findings);
 }
 
-//===-- Denominators
-//--------------------------------------------------------===//
+//===-- Denominators -------------------------------------------------------===//
 
 namespace {
 // A sum or a maximum in a denominator: of an element and of what is the same for all.
@@ -126,8 +117,7 @@ struct Guarded {
 } // namespace
 
 // Walks from a divisor through what only scales it and takes roots.
-static void findGuards(Value value, const Variances &variances,
-                       llvm::SetVector<Operation *> &seen,
+static void findGuards(Value value, const Variances &variances, llvm::SetVector<Operation *> &seen,
                        SmallVectorImpl<Guarded> &found) {
   Operation *op = value.getDefiningOp();
   if (!op || !variances.isElement(value) || !seen.insert(op))
@@ -175,23 +165,20 @@ static std::string hypersOf(Value value, RuleOp rule) {
     if (auto argument = dyn_cast<BlockArgument>(next))
       names += (names.empty() ? "" : ", ") + rule.getName(argument).str();
     else
-      todo.append(next.getDefiningOp()->operand_begin(),
-                  next.getDefiningOp()->operand_end());
+      todo.append(next.getDefiningOp()->operand_begin(), next.getDefiningOp()->operand_end());
   }
   return names.empty() ? "what is added" : names;
 }
 
-static void checkGuard(const StoredUpdate &update, const Guarded &guarded,
-                       Findings &findings) {
+static void checkGuard(const StoredUpdate &update, const Guarded &guarded, Findings &findings) {
   Point point = update.steady(1);
   double wanted = update.valueAt(guarded.guard, point, true).value_or(0);
   double got = update.valueAt(guarded.guard, point, false).value_or(0);
   std::string name = hypersOf(guarded.guard, update.getRule());
   if (wanted > 0 && got == 0) {
     findings.list.push_back({guarded.op->getLoc(),
-                        name + " = " + digits(wanted) +
-                            " is 0 in f32, in which a denominator takes it",
-                        "the least that f32 holds is 1.4e-45"});
+                             name + " = " + digits(wanted) + " is 0 in f32, in which a denominator takes it",
+                             "the least that f32 holds is 1.4e-45"});
     return;
   }
   double least = leastOf(update, guarded.element, point);
@@ -202,23 +189,19 @@ static void checkGuard(const StoredUpdate &update, const Guarded &guarded,
     Point without = point;
     without.states[state] = 0;
     if (update.valueAt(guarded.element, without, /*exact=*/false) != least)
-      formats += (formats.empty() ? "'" : ", '") +
-                 update.nameOf(state + 1).str() + "' in " +
-                 update.formatOf(state + 1);
+      formats +=
+          (formats.empty() ? "'" : ", '") + update.nameOf(state + 1).str() + "' in " + update.formatOf(state + 1);
   }
   if (formats.empty()) // no state stands behind it, so no format makes it 0
     return;
-  findings.list.push_back(
-      {guarded.op->getLoc(),
-       name + " = " + digits(got) + " is added to what is 0 or at least " +
-           digits(least) + ", with " + formats +
-           ": an update that divides by " + name + " alone is up to " +
-           digits(least / got) + " times the largest other",
-       "a larger " + name + " bounds it, as does a format of more range"});
+  findings.list.push_back({guarded.op->getLoc(),
+                           name + " = " + digits(got) + " is added to what is 0 or at least " + digits(least) +
+                               ", with " + formats + ": an update that divides by " + name + " alone is up to " +
+                               digits(least / got) + " times the largest other",
+                           "a larger " + name + " bounds it, as does a format of more range"});
 }
 
-void altgrad::checkDivisions(const StoredUpdate &update,
-                             Findings &findings) {
+void altgrad::checkDivisions(const StoredUpdate &update, Findings &findings) {
   RuleOp rule = update.getRule();
   Variances variances(rule);
   llvm::SetVector<Operation *> seen;

@@ -14,21 +14,15 @@ namespace {
 // One state of an update: what the rule makes of it, and what is read back.
 class StateCheck {
 public:
-  StateCheck(const StoredUpdate &update, unsigned state,
-             Findings &findings)
-      : update(update), state(state), index(state + 1),
-        name(update.nameOf(index).str()), format(update.formatOf(index)),
-        block(update.blockOf(index)), findings(findings) {}
+  StateCheck(const StoredUpdate &update, unsigned state, Findings &findings)
+      : update(update), state(state), index(state + 1), name(update.nameOf(index).str()),
+        format(update.formatOf(index)), block(update.blockOf(index)), findings(findings) {}
   void run();
 
 private:
   double next(double before, double grad, bool exact) const;
-  double kept(double number, uint32_t draw = 0) const {
-    return update.kept(index, number, block > 1 ? top : 0, draw);
-  }
-  bool stays(double before, double number) const {
-    return update.stays(index, before, number, block > 1 ? top : 0);
-  }
+  double kept(double number, uint32_t draw = 0) const { return update.kept(index, number, block > 1 ? top : 0, draw); }
+  bool stays(double before, double number) const { return update.stays(index, before, number, block > 1 ? top : 0); }
   SmallVector<double> numbers() const;
   double beyond(double number) const;
   void average(double share);
@@ -39,22 +33,18 @@ private:
   double moveAt(double grad, double now, std::optional<double> held = {}) const;
   void unscaled();
   // `always`: formats alone say so, or these and other values of a hyper-parameter.
-  void report(const std::string &what, const std::string &remedy,
-              bool always = true) {
+  void report(const std::string &what, const std::string &remedy, bool always = true) {
     findings.list.push_back({update.placeOf(index), what, remedy});
     if (always && narrow())
       warn(what, remedy);
   }
   void warn(const std::string &what, const std::string &remedy) {
-    findings.limits.push_back(
-        {update.set(), update.keyOf(index), "", 0, 0, what + "; " + remedy});
+    findings.limits.push_back({update.set(), update.keyOf(index), "", 0, 0, what + "; " + remedy});
   }
   // What a block's scale gives room for depends on what else is in the block.
   bool narrow() const { return block == 1 && format != "f32"; }
   bool limited(double share, ArrayRef<double> held);
-  std::string place() const {
-    return "state '" + name + "' in " + format;
-  }
+  std::string place() const { return "state '" + name + "' in " + format; }
   // What helps, as it is written on the command line.
   std::string lasting() const {
     if (format == "f32")
@@ -63,8 +53,7 @@ private:
     // Which have the nearest number alone.
     if (update.isBook(index) || !update.bentBy(index).empty())
       return "storage=" + kept;
-    return "storage=\"" + word(format, ",stochastic", keepsPositive()) +
-           "\" keeps the change on average, " + kept;
+    return "storage=\"" + word(format, ",stochastic", keepsPositive()) + "\" keeps the change on average, " + kept;
   }
   std::string wider() const {
     if (format == "f32")
@@ -80,17 +69,12 @@ private:
   // What leaves no 0 behind a number above it.
   std::string positive() const {
     bool draws = update.roundingOf(index) == Round::Stochastic;
-    return "storage=\"" + word(format, draws ? ",stochastic" : "", true) +
-           "\" stores no positive number as 0";
+    return "storage=\"" + word(format, draws ? ",stochastic" : "", true) + "\" stores no positive number as 0";
   }
-  bool keepsPositive() const {
-    return update.kept(index, 0, 1) == 0 && update.kept(index, 0x1p-145, 1) > 0x1p-144;
-  }
+  bool keepsPositive() const { return update.kept(index, 0, 1) == 0 && update.kept(index, 0x1p-145, 1) > 0x1p-144; }
   std::string word(StringRef format, StringRef rounding, bool positive) const {
     StringRef bent = update.bentBy(index);
-    return (name + "=" + format + (bent.empty() ? rounding : bent) +
-            (positive ? ",keep_positive" : ""))
-        .str();
+    return (name + "=" + format + (bent.empty() ? rounding : bent) + (positive ? ",keep_positive" : "")).str();
   }
 
   const StoredUpdate &update;
@@ -118,8 +102,7 @@ SmallVector<double> StateCheck::numbers() const {
     for (int part = 0; part < 128; ++part) {
       double number = kept(kept(base * (1 + part / 128.0)));
       bool inside = number >= base * 0.9999 && number < base * 1.9999;
-      if (inside && kept(number) == number &&
-          (held.empty() || number > held.back()))
+      if (inside && kept(number) == number && (held.empty() || number > held.back()))
         held.push_back(number);
     }
     if (held.size() > most.size())
@@ -156,11 +139,9 @@ bool StateCheck::limited(double share, ArrayRef<double> held) {
     if (key.empty() || std::fabs(update.hyper(hyper) - share) > 1e-12)
       continue;
     if (bound < 1 - 1e-6)
-      findings.limits.push_back(
-          {update.set(), update.keyOf(index), key, bound, 1,
-           place() + " stands still where 1 - " + key + " is below " +
-               digits(1 - bound) + ": no number falls under gradients of 0; " +
-               lasting()});
+      findings.limits.push_back({update.set(), update.keyOf(index), key, bound, 1,
+                                 place() + " stands still where 1 - " + key + " is below " + digits(1 - bound) +
+                                     ": no number falls under gradients of 0; " + lasting()});
     return true;
   }
   return false;
@@ -179,24 +160,20 @@ void StateCheck::average(double share) {
   });
   std::optional<Round> round = update.roundingOf(index);
   bool draws = round == Round::Stochastic;
-  double grows = draws ? 1
-                       : 1 + (beyond(held[0]) / held[0] - 1) / (1 - share);
+  double grows = draws ? 1 : 1 + (beyond(held[0]) / held[0] - 1) / (1 - share);
   if (!still && grows < 2)
     return;
-  std::string what = place() + " is an average that replaces " +
-                     digits(1 - share) + " of itself in each step; rounded " +
-                     (round ? stringifyRound(*round).str() : "to f32");
+  std::string what = place() + " is an average that replaces " + digits(1 - share) +
+                     " of itself in each step; rounded " + (round ? stringifyRound(*round).str() : "to f32");
   bool all = still == held.size();
   if (still)
-    what += (all ? std::string(", no number")
-                 : ", only " + std::to_string(held.size() - still) + " of " +
-                       std::to_string(held.size()) + " numbers") +
-            (block > 1 ? " beside a larger one in its block" : "") +
-            (all ? " falls" : " fall") + " under gradients of 0";
+    what +=
+        (all ? std::string(", no number")
+             : ", only " + std::to_string(held.size() - still) + " of " + std::to_string(held.size()) + " numbers") +
+        (block > 1 ? " beside a larger one in its block" : "") + (all ? " falls" : " fall") + " under gradients of 0";
   if (grows > 1.01)
-    what += (still ? ", and" : ",") +
-            std::string(" it grows only where what it averages is over ") +
-            digits(grows) + " times as large";
+    what += (still ? ", and" : ",") + std::string(" it grows only where what it averages is over ") + digits(grows) +
+            " times as large";
   report(what, lasting(), /*always=*/!known);
 }
 
@@ -207,27 +184,21 @@ void StateCheck::sum() {
     return;
   double times = held[0] / (beyond(held[0]) - held[0]);
   if (times < 100000)
-    report(place() + " is a sum, and stands still once it is over " +
-               digits(times) + " times what a step adds",
+    report(place() + " is a sum, and stands still once it is over " + digits(times) + " times what a step adds",
            lasting());
 }
 
 // What a state is before the first step, and what sign it may have.
 void StateCheck::beginning() {
   if (double zero = update.kept(index, 0); zero != 0)
-    report(place() + " begins as " + digits(zero) +
-               ": the format has no zero",
-           wider());
+    report(place() + " begins as " + digits(zero) + ": the format has no zero", wider());
   double down = next(0, /*grad=*/-1, /*exact=*/true);
   if (down < 0 && !(update.kept(index, -1) < 0) && !(update.kept(index, -1000) < 0))
-    report(place() + " is to become " + digits(down) +
-               " under a gradient of -1: the format has no negative numbers",
+    report(place() + " is to become " + digits(down) + " under a gradient of -1: the format has no negative numbers",
            wider());
   double still = next(0, /*grad=*/0, /*exact=*/true);
   if (still != 0 && std::isfinite(still) && stays(0, still))
-    report(place() + " has no room for the " + digits(still) +
-               " that the rule adds under a gradient of 0",
-           wider());
+    report(place() + " has no room for the " + digits(still) + " that the rule adds under a gradient of 0", wider());
 }
 
 // The gradient below which a state that is 0 remains 0.
@@ -253,8 +224,7 @@ double StateCheck::moveAt(double grad, double now, std::optional<double> held) c
   point.grad = now;
   if (held)
     point.states[state] = *held;
-  return std::fabs(update.apply(point, /*exact=*/true)[0] -
-                   update.apply(rest, /*exact=*/true)[0]);
+  return std::fabs(update.apply(point, /*exact=*/true)[0] - update.apply(rest, /*exact=*/true)[0]);
 }
 
 void StateCheck::vanishing() {
@@ -267,8 +237,8 @@ void StateCheck::vanishing() {
     what += " of the block's largest";
   double wanted = moveAt(grad, 0), moved = moveAt(grad, 0, 0.0);
   if (wanted > 0 && moved > 2 * wanted) {
-    what += ", and what divides by it moves a parameter by up to " + digits(moved) +
-            " where " + digits(wanted) + " is meant";
+    what += ", and what divides by it moves a parameter by up to " + digits(moved) + " where " + digits(wanted) +
+            " is meant";
     std::string remedy = format == "f32" ? std::string(widest) : positive() + ", " + more();
     report(what, remedy, /*always=*/false);
     if (format != "f32") // in a block, beside whatever is in it
@@ -278,9 +248,7 @@ void StateCheck::vanishing() {
   wanted = moveAt(grad, grad), moved = moveAt(grad, grad, 0.0);
   double usual = moveAt(1, 1);
   if (block == 1 && wanted > usual / 1000 && moved < wanted / 2)
-    report(what + ", which move a parameter by " + digits(moved) + " where " +
-               digits(wanted) + " is meant",
-           wider());
+    report(what + ", which move a parameter by " + digits(moved) + " where " + digits(wanted) + " is meant", wider());
 }
 
 // A block whose numbers are all below what the least scale has room for: whether an update
@@ -308,15 +276,13 @@ void StateCheck::unscaled() {
     (differs(middle) ? low : high) = middle;
   }
   differs(low);
-  std::string what = place() + " is lost in a block whose gradients are all below " +
-                     digits(std::exp2(low)) + ", for which the least scale in " +
-                     update.scaleFormatOf(index) + " is too large: a parameter moves by " +
-                     digits(moved) + " where " + digits(wanted) + " is meant";
+  std::string what = place() + " is lost in a block whose gradients are all below " + digits(std::exp2(low)) +
+                     ", for which the least scale in " + update.scaleFormatOf(index) +
+                     " is too large: a parameter moves by " + digits(moved) + " where " + digits(wanted) + " is meant";
   StringRef plain = StringRef(format).rsplit(':').first;
-  std::string remedy =
-      update.scaleFormatOf(index) == "f32"
-          ? wider()
-          : "storage=\"" + word(plain, "", keepsPositive()) + "\" has scales in f32";
+  std::string remedy = update.scaleFormatOf(index) == "f32"
+                           ? wider()
+                           : "storage=\"" + word(plain, "", keepsPositive()) + "\" has scales in f32";
   report(what, remedy, /*always=*/false);
   // Where steps are merely shorter below 1e-7, with torchao's 1e-12, nobody is warned.
   if (moved > wanted || update.scaleFormatOf(index) != "f32")
@@ -336,8 +302,7 @@ void StateCheck::run() {
   double middle = 2 * std::fabs(point.states[state]);
   if (!(middle > 0))
     middle = 1;
-  double at = next(middle, 1, true), lower = next(middle * 0.75, 1, true),
-         upper = next(middle * 1.5, 1, true);
+  double at = next(middle, 1, true), lower = next(middle * 0.75, 1, true), upper = next(middle * 1.5, 1, true);
   double share = (upper - lower) / (middle * 0.75);
   bool linear = std::fabs((at - lower) / (middle * 0.25) - share) < 1e-6;
   if (linear && share > 0 && share < 1 - 1e-13)
@@ -348,8 +313,7 @@ void StateCheck::run() {
   unscaled();
 }
 
-void altgrad::checkStates(const StoredUpdate &update,
-                          Findings &findings) {
+void altgrad::checkStates(const StoredUpdate &update, Findings &findings) {
   for (unsigned state = 0; state < update.stateCount(); ++state)
     StateCheck(update, state, findings).run();
 }

@@ -9,9 +9,7 @@
 using namespace mlir;
 using namespace altgrad;
 
-static bool isReal(Type type) {
-  return isa<FloatType, RealsType, TensorsType>(type);
-}
+static bool isReal(Type type) { return isa<FloatType, RealsType, TensorsType>(type); }
 
 std::optional<double> Numbers::of(Value value) const {
   auto it = known.find(value);
@@ -27,9 +25,8 @@ double Numbers::stored(double number, QuantizeOp op) const {
   // The draw of 16 bits is both halves of one of 32.
   bool wide = op.getDraw() && op.getDraw().getType().isInteger(32);
   Format known = format.toFormat();
-  return decode(known, encode(known, float(number), Rounding(op.getRounding()),
-                              Overflow(op.getOverflow()), /*saturated=*/nullptr,
-                              wide ? draw * 0x10001u : draw, wide ? 32 : 16));
+  return decode(known, encode(known, float(number), Rounding(op.getRounding()), Overflow(op.getOverflow()),
+                              /*saturated=*/nullptr, wide ? draw * 0x10001u : draw, wide ? 32 : 16));
 }
 
 // Lists, codes and blocks: a code stands for the number that it is decoded to.
@@ -38,12 +35,8 @@ std::optional<double> Numbers::listed(Operation &op) {
   using Result = std::optional<double>;
   return llvm::TypeSwitch<Operation *, Result>(&op)
       .Case<DequantizeOp, ElementOp>([&](auto) { return number(0); })
-      .Case<CollectOp>([&](CollectOp collect) {
-        return collect.getFactor() ? number(0) * number(1) : number(0);
-      })
-      .Case<QuantizeOp>([&](QuantizeOp op) {
-        return stored(number(0), op);
-      })
+      .Case<CollectOp>([&](CollectOp collect) { return collect.getFactor() ? number(0) * number(1) : number(0); })
+      .Case<QuantizeOp>([&](QuantizeOp op) { return stored(number(0), op); })
       .Case<ScaleOp>([&](auto) { return number(0) * number(1); })
       .Case<ScaledQuotientOp>([&](auto) { return number(0) / number(1); })
       .Case<JoinOp>([&](auto) { return number(0) + number(1); })
@@ -69,9 +62,7 @@ std::optional<double> Numbers::real(Operation &op) {
     return (a() < b()) == most ? b() : a();
   };
   return llvm::TypeSwitch<Operation *, Result>(&op)
-      .Case<arith::ConstantOp>([&](arith::ConstantOp op) {
-        return cast<FloatAttr>(op.getValue()).getValueAsDouble();
-      })
+      .Case<arith::ConstantOp>([&](arith::ConstantOp op) { return cast<FloatAttr>(op.getValue()).getValueAsDouble(); })
       .Case<arith::AddFOp>([&](auto) { return a() + b(); })
       .Case<arith::SubFOp>([&](auto) { return a() - b(); })
       .Case<arith::MulFOp>([&](auto) { return a() * b(); })
@@ -79,24 +70,18 @@ std::optional<double> Numbers::real(Operation &op) {
       .Case<arith::NegFOp>([&](auto) { return -a(); })
       .Case<arith::MaximumFOp>([&](auto) { return extreme(true); })
       .Case<arith::MinimumFOp>([&](auto) { return extreme(false); })
-      .Case<arith::SelectOp>([&](auto) {
-        return operand(op, operand(op, 0).integer ? 1 : 2).real;
-      })
+      .Case<arith::SelectOp>([&](auto) { return operand(op, operand(op, 0).integer ? 1 : 2).real; })
       .Case<arith::TruncFOp, arith::ExtFOp>([&](auto) { return a(); })
-      .Case<arith::SIToFPOp>(
-          [&](auto) { return double(operand(op, 0).integer); })
+      .Case<arith::SIToFPOp>([&](auto) { return double(operand(op, 0).integer); })
       .Case<math::FmaOp>([&](auto) {
         double c = operand(op, 2).real;
         bool wide = exact || op.getResult(0).getType().isF64();
-        return wide ? std::fma(a(), b(), c)
-                    : double(std::fma(float(a()), float(b()), float(c)));
+        return wide ? std::fma(a(), b(), c) : double(std::fma(float(a()), float(b()), float(c)));
       })
       .Case<math::SqrtOp>([&](auto) { return std::sqrt(a()); })
       .Case<math::AbsFOp>([&](auto) { return std::fabs(a()); })
       .Case<math::CopySignOp>([&](auto) { return std::copysign(a(), b()); })
-      .Case<math::FPowIOp>([&](auto) {
-        return std::pow(a(), double(operand(op, 1).integer));
-      })
+      .Case<math::FPowIOp>([&](auto) { return std::pow(a(), double(operand(op, 1).integer)); })
       .Case<math::LogOp>([&](auto) { return std::log(a()); })
       .Case<math::ExpOp>([&](auto) { return std::exp(a()); })
       .Case<BinadeOp>([&](auto) {
@@ -114,27 +99,20 @@ std::optional<int64_t> Numbers::integer(Operation &op) {
   return llvm::TypeSwitch<Operation *, Result>(&op)
       .Case<arith::ConstantOp>([&](arith::ConstantOp op) {
         APInt value = cast<IntegerAttr>(op.getValue()).getValue();
-        return op.getType().isInteger(1) ? int64_t(value.getZExtValue())
-                                         : value.getSExtValue();
+        return op.getType().isInteger(1) ? int64_t(value.getZExtValue()) : value.getSExtValue();
       })
       .Case<arith::CmpFOp>([&](arith::CmpFOp compare) {
-        return arith::applyCmpPredicate(compare.getPredicate(),
-                                        APFloat(operand(op, 0).real),
+        return arith::applyCmpPredicate(compare.getPredicate(), APFloat(operand(op, 0).real),
                                         APFloat(operand(op, 1).real));
       })
       .Case<arith::CmpIOp>([&](arith::CmpIOp compare) {
-        return arith::applyCmpPredicate(compare.getPredicate(),
-                                        APInt(64, a(), /*isSigned=*/true),
+        return arith::applyCmpPredicate(compare.getPredicate(), APInt(64, a(), /*isSigned=*/true),
                                         APInt(64, b(), /*isSigned=*/true));
       })
-      .Case<arith::SelectOp>(
-          [&](auto) { return operand(op, a() ? 1 : 2).integer; })
-      .Case<arith::AddIOp>(
-          [&](auto) { return wrapped(uint64_t(a()) + uint64_t(b())); })
-      .Case<arith::SubIOp>(
-          [&](auto) { return wrapped(uint64_t(a()) - uint64_t(b())); })
-      .Case<arith::MulIOp>(
-          [&](auto) { return wrapped(uint64_t(a()) * uint64_t(b())); })
+      .Case<arith::SelectOp>([&](auto) { return operand(op, a() ? 1 : 2).integer; })
+      .Case<arith::AddIOp>([&](auto) { return wrapped(uint64_t(a()) + uint64_t(b())); })
+      .Case<arith::SubIOp>([&](auto) { return wrapped(uint64_t(a()) - uint64_t(b())); })
+      .Case<arith::MulIOp>([&](auto) { return wrapped(uint64_t(a()) * uint64_t(b())); })
       .Case<arith::FPToSIOp>([&](auto) -> Result {
         double number = operand(op, 0).real;
         if (!(std::fabs(number) < 0x1p63))
@@ -145,10 +123,8 @@ std::optional<int64_t> Numbers::integer(Operation &op) {
       .Case<arith::AndIOp>([&](auto) { return a() & b(); })
       .Case<arith::OrIOp>([&](auto) { return a() | b(); })
       .Case<arith::XOrIOp>([&](auto) { return a() ^ b(); })
-      .Case<arith::ShLIOp>(
-          [&](auto) { return wrapped(uint64_t(a()) << (b() & 63)); })
-      .Case<arith::ShRUIOp>(
-          [&](auto) { return wrapped(uint64_t(a()) >> (b() & 63)); })
+      .Case<arith::ShLIOp>([&](auto) { return wrapped(uint64_t(a()) << (b() & 63)); })
+      .Case<arith::ShRUIOp>([&](auto) { return wrapped(uint64_t(a()) >> (b() & 63)); })
       .Case<DimOp>([](auto) { return 1; })
       .Case<IndexOp, TagOp>([](auto) { return 0; })
       .Case<DrawOp>([&](auto) { return draw; })
@@ -158,8 +134,7 @@ std::optional<int64_t> Numbers::integer(Operation &op) {
 // 16 bits beside a bf16 lose nothing: the upper one stands for all.
 bool Numbers::parted(Operation &op) {
   auto split = dyn_cast<SplitOp>(op);
-  if (!split || !known.count(split.getValues()) ||
-      split.getLower().getType().getFormat().getBits() != 16)
+  if (!split || !known.count(split.getValues()) || split.getLower().getType().getFormat().getBits() != 16)
     return false;
   set(split.getUpper(), operand(op, 0).real);
   set(split.getLower(), 0);
@@ -168,8 +143,7 @@ bool Numbers::parted(Operation &op) {
 
 void Numbers::evaluate(Operation &op) {
   if (parted(op) || op.getNumResults() != 1 || known.count(op.getResult(0)) ||
-      !llvm::all_of(op.getOperands(),
-                    [&](Value value) { return known.count(value); }))
+      !llvm::all_of(op.getOperands(), [&](Value value) { return known.count(value); }))
     return;
   Value result = op.getResult(0);
   if (!isReal(result.getType())) {

@@ -18,9 +18,7 @@ public:
   uint32_t draw = 0;
 
   void set(mlir::Value value, double number) { known[value] = {number, 0}; }
-  void setInteger(mlir::Value value, int64_t number) {
-    known[value] = {0, number};
-  }
+  void setInteger(mlir::Value value, int64_t number) { known[value] = {0, number}; }
   std::optional<double> of(mlir::Value value) const;
   /// Operations whose operands are known and whose results are not.
   template <typename Range> void run(Range &&operations) {
@@ -39,9 +37,7 @@ private:
   std::optional<double> listed(mlir::Operation &op);
   std::optional<int64_t> integer(mlir::Operation &op);
   double stored(double number, QuantizeOp op) const;
-  const Number &operand(mlir::Operation &op, unsigned index) const {
-    return known.find(op.getOperand(index))->second;
-  }
+  const Number &operand(mlir::Operation &op, unsigned index) const { return known.find(op.getOperand(index))->second; }
 
   bool exact;
   llvm::DenseMap<mlir::Value, Number> known;

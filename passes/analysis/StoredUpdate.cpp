@@ -11,8 +11,7 @@ using namespace altgrad;
 
 static const double nothing = std::nan("");
 
-StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule,
-                           const llvm::StringMap<double> &hypers)
+StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule, const llvm::StringMap<double> &hypers)
     : step(step), update(update), rule(rule), given(hypers) {
   SmallVector<StringRef> options;
   for (auto option : update.getOptions().getAsRange<StringAttr>())
@@ -21,14 +20,12 @@ StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule,
   this->hypers = rule.getByRole("hyper");
   decided = rule.decide(options);
   paths.push_back(pathOf(update.getParam(), update.getNewParam()));
-  for (auto [operand, result] :
-       llvm::zip(update.getStates(), update.getNewStates()))
+  for (auto [operand, result] : llvm::zip(update.getStates(), update.getNewStates()))
     paths.push_back(pathOf(operand, result));
 }
 
 // The operations that `value` depends on, and the arguments; not beyond `end`.
-static void visit(Value value, Operation *end,
-                  llvm::SetVector<Operation *> &operations,
+static void visit(Value value, Operation *end, llvm::SetVector<Operation *> &operations,
                   llvm::SetVector<BlockArgument> &arguments) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     arguments.insert(argument);
@@ -46,9 +43,7 @@ static bool dependsOn(Value value, Value source) {
   llvm::SetVector<Operation *> operations;
   llvm::SetVector<BlockArgument> arguments;
   visit(value, source.getDefiningOp(), operations, arguments);
-  auto takes = [&](Operation *op) {
-    return llvm::is_contained(op->getOperands(), source);
-  };
+  auto takes = [&](Operation *op) { return llvm::is_contained(op->getOperands(), source); };
   return value == source || llvm::any_of(operations, takes);
 }
 
@@ -85,24 +80,19 @@ LogicalResult StoredUpdate::read() {
   for (auto [argument, value] : llvm::zip(hypers, update.getHypers())) {
     std::optional<double> number = numbers.of(value);
     if (!number)
-      return emitError(argument.getLoc())
-             << "hyper-parameter '" << rule.getName(argument)
-             << "' has no default; say --analyze=" << rule.getName(argument)
-             << "=VALUE";
+      return emitError(argument.getLoc()) << "hyper-parameter '" << rule.getName(argument)
+                                          << "' has no default; say --analyze=" << rule.getName(argument) << "=VALUE";
     values[argument] = *number;
   }
   return success();
 }
 
 size_t StoredUpdate::cost() const {
-  return rule.getBody().front().getOperations().size() *
-         std::max<size_t>(1, states.size() * states.size());
+  return rule.getBody().front().getOperations().size() * std::max<size_t>(1, states.size() * states.size());
 }
 
-static Numbers atPoint(RuleOp rule, ArrayRef<BlockArgument> states,
-                       const llvm::DenseMap<Value, double> &hypers,
-                       const llvm::DenseMap<Value, bool> &decided,
-                       const Point &point, bool exact) {
+static Numbers atPoint(RuleOp rule, ArrayRef<BlockArgument> states, const llvm::DenseMap<Value, double> &hypers,
+                       const llvm::DenseMap<Value, bool> &decided, const Point &point, bool exact) {
   Numbers numbers(exact);
   for (StringRef role : {"param", "value"})
     for (BlockArgument argument : rule.getByRole(role))
@@ -126,20 +116,17 @@ SmallVector<double> StoredUpdate::apply(const Point &point, bool exact) const {
   Numbers numbers = atPoint(rule, states, values, decided, point, exact);
   YieldOp yield = rule.getYield();
   SmallVector<double> results{numbers.of(yield.getParam()).value_or(nothing)};
-  for (auto [state, value] :
-       llvm::zip(rule.getByRole("state"), yield.getStates()))
+  for (auto [state, value] : llvm::zip(rule.getByRole("state"), yield.getStates()))
     if (llvm::is_contained(states, state))
       results.push_back(numbers.of(value).value_or(nothing));
   return results;
 }
 
-std::optional<double> StoredUpdate::valueAt(Value value, const Point &point,
-                                            bool exact) const {
+std::optional<double> StoredUpdate::valueAt(Value value, const Point &point, bool exact) const {
   return atPoint(rule, states, values, decided, point, exact).of(value);
 }
 
-double StoredUpdate::kept(unsigned index, double number, double largest,
-                          uint32_t draw) const {
+double StoredUpdate::kept(unsigned index, double number, double largest, uint32_t draw) const {
   const Path &path = paths[index];
   Numbers storing, loading;
   storing.largest = largest;
@@ -154,15 +141,12 @@ double StoredUpdate::kept(unsigned index, double number, double largest,
       loading.set(argument, *code);
   loading.run(llvm::make_pointee_range(path.loads));
   Value operand = index ? update.getStates()[index - 1] : update.getParam();
-  return path.written.empty() ? nothing
-                              : loading.of(operand).value_or(nothing);
+  return path.written.empty() ? nothing : loading.of(operand).value_or(nothing);
 }
 
-bool StoredUpdate::stays(unsigned index, double before, double number,
-                         double largest) const {
-  return llvm::all_of(ArrayRef<uint32_t>{0, 0xffff}, [&](uint32_t draw) {
-    return kept(index, number, largest, draw) == before;
-  });
+bool StoredUpdate::stays(unsigned index, double before, double number, double largest) const {
+  return llvm::all_of(ArrayRef<uint32_t>{0, 0xffff},
+                      [&](uint32_t draw) { return kept(index, number, largest, draw) == before; });
 }
 
 // Where a state is linear in itself and settles, its steady value; of a sum or a
@@ -200,8 +184,7 @@ StringRef StoredUpdate::nameOf(unsigned index) const {
 }
 
 Location StoredUpdate::placeOf(unsigned index) const {
-  return index ? states[index - 1].getLoc()
-               : rule.getByRole("param")[0].getLoc();
+  return index ? states[index - 1].getLoc() : rule.getByRole("param")[0].getLoc();
 }
 
 BlockArgument StoredUpdate::streamOf(unsigned index) const {
@@ -275,8 +258,7 @@ bool StoredUpdate::isBook(unsigned index) const {
 
 std::optional<Round> StoredUpdate::roundingOf(unsigned index) const {
   for (auto [value, argument] : paths[index].written)
-    if (auto quantize = value.getDefiningOp<QuantizeOp>();
-        quantize && argument == streamOf(index))
+    if (auto quantize = value.getDefiningOp<QuantizeOp>(); quantize && argument == streamOf(index))
       return quantize.getRounding();
   for (Operation *op : paths[index].stores)
     if (auto quantize = dyn_cast<QuantizeOp>(op)) {

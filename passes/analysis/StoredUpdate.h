@@ -18,8 +18,7 @@ struct Point {
 class StoredUpdate {
 public:
   /// `hypers` are values for hyper-parameters by key, before their defaults.
-  StoredUpdate(StepOp step, UpdateOp update, RuleOp rule,
-               const llvm::StringMap<double> &hypers);
+  StoredUpdate(StepOp step, UpdateOp update, RuleOp rule, const llvm::StringMap<double> &hypers);
   /// Emits an error for a hyper-parameter that has no value.
   mlir::LogicalResult read();
 
@@ -28,22 +27,17 @@ public:
   /// The new parameter, then the new states; NaN where nothing is known.
   llvm::SmallVector<double> apply(const Point &point, bool exact) const;
   /// The value of an operation of the rule there.
-  std::optional<double> valueAt(mlir::Value value, const Point &point,
-                                bool exact) const;
+  std::optional<double> valueAt(mlir::Value value, const Point &point, bool exact) const;
   /// What is read of stream `index` after `number` was stored: 0 is the
   /// parameter, from 1 on states. NaN where that is not known.
-  double kept(unsigned index, double number, double largest = 0,
-              uint32_t draw = 0) const;
+  double kept(unsigned index, double number, double largest = 0, uint32_t draw = 0) const;
   /// Whether it still reads as `before`, which was read, whatever is drawn.
-  bool stays(unsigned index, double before, double number,
-             double largest = 0) const;
+  bool stays(unsigned index, double before, double number, double largest = 0) const;
   /// A point at which every state is what a steady gradient makes of it.
   const Point &steady(double grad) const;
 
   unsigned stateCount() const { return states.size(); }
-  mlir::BlockArgument stateArgument(unsigned state) const {
-    return states[state];
-  }
+  mlir::BlockArgument stateArgument(unsigned state) const { return states[state]; }
   llvm::StringRef nameOf(unsigned index) const;
   mlir::Location placeOf(unsigned index) const;
   /// "bf16", "ocp.e5m2:256:f16"; of the parameter, that of its master if it has one.
@@ -58,9 +52,7 @@ public:
   /// The elements that share a scale; 1 where each stands for itself.
   unsigned blockOf(unsigned index) const;
   llvm::ArrayRef<mlir::BlockArgument> hyperArguments() const { return hypers; }
-  double hyper(mlir::BlockArgument argument) const {
-    return values.lookup(argument);
-  }
+  double hyper(mlir::BlockArgument argument) const { return values.lookup(argument); }
   void setHyper(mlir::BlockArgument argument, double value) {
     values[argument] = value;
     settled.clear();

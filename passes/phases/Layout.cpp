@@ -38,7 +38,7 @@ Layout altgrad::layoutOf(StepOp step) {
     Scope scope = step.getScope(argument);
     if (oneSet && (stream || scope != Scope::Step))
       set = 0;
-    Slots &slots = stream ? (step.getAccess(argument) == "in" ? inputs : rows)
+    Slots &slots = stream                  ? (step.getAccess(argument) == "in" ? inputs : rows)
                    : scope == Scope::Step  ? steps
                    : scope == Scope::Group ? groups
                                            : rows;
@@ -63,8 +63,7 @@ static unsigned bytesOf(SpillOp spill) { return spill.getTensors().getType().get
 unsigned altgrad::bytesBefore(SpillOp spill) {
   unsigned bytes = 0;
   for (auto other : spill->getParentOfType<StepOp>().getBody().getOps<SpillOp>())
-    if (bytesOf(other) > bytesOf(spill) ||
-        (bytesOf(other) == bytesOf(spill) && other->isBeforeInBlock(spill)))
+    if (bytesOf(other) > bytesOf(spill) || (bytesOf(other) == bytesOf(spill) && other->isBeforeInBlock(spill)))
       bytes += bytesOf(other);
   return bytes;
 }

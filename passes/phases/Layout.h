@@ -15,8 +15,8 @@ struct Binding {
 };
 struct Layout {
   llvm::SmallVector<Binding> bindings; // one per argument, in order
-  unsigned inputs = 0;       // words of streams of access in
-  unsigned rowPointers = 0;  // of other streams and scalars per tensor
+  unsigned inputs = 0;                 // words of streams of access in
+  unsigned rowPointers = 0;            // of other streams and scalars per tensor
   unsigned groupScalars = 0, stepScalars = 0;
 };
 Layout layoutOf(StepOp step);

@@ -48,9 +48,7 @@ struct Phase {
 
 /// Whether each phase has its own copy of an operation: a constant, a question about
 /// the row, a list in the workspace.
-inline bool isCopied(mlir::Operation &op) {
-  return op.getNumOperands() == 0 && op.getNumRegions() == 0;
-}
+inline bool isCopied(mlir::Operation &op) { return op.getNumOperands() == 0 && op.getNumRegions() == 0; }
 
 struct PhasePlan {
   std::vector<Phase> phases;

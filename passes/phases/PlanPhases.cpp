@@ -18,8 +18,7 @@ const Partial &PhasePlan::partialOf(Value reduced) const {
 namespace {
 class PhasePlanner {
 public:
-  PhasePlanner(StepOp step, bool exchange)
-      : step(step), exchange(exchange), schedule(step) {
+  PhasePlanner(StepOp step, bool exchange) : step(step), exchange(exchange), schedule(step) {
     plan.sets = RowSets(step);
   }
   FailureOr<PhasePlan> run();
@@ -47,9 +46,7 @@ private:
   void addPhases();
   void addWords();
   /// Whether a tensor's sum is one of all its units, which have a row each.
-  bool isOfUnits(const Partial &partial) {
-    return units && partial.scope() == Scope::Tensor;
-  }
+  bool isOfUnits(const Partial &partial) { return units && partial.scope() == Scope::Tensor; }
 
   StepOp step;
   bool units = step.hasUnits();
@@ -58,7 +55,7 @@ private:
   Schedule schedule;
   SmallVector<Operation *> waiting; // scalars since the last sweep
   SmallVector<SweepOp> unfolded;    // sweeps whose partials wait
-  int batch = 0; // the one that is being filled
+  int batch = 0;                    // the one that is being filled
   std::vector<Batch> scalarPhases;
   unsigned stepWords = 0, rowWords = 0, chunkWords = 0;
   SmallVector<SweepOp> sweeps;
@@ -69,8 +66,7 @@ private:
 Phase *PhasePlanner::find(Batch &batch, const ScalarHome &home) {
   if (home.domain == Domain::Once)
     return batch.once.name.empty() ? nullptr : &batch.once;
-  auto it = llvm::find_if(
-      batch.rows, [&](const Phase &phase) { return phase.set == home.set; });
+  auto it = llvm::find_if(batch.rows, [&](const Phase &phase) { return phase.set == home.set; });
   return it == batch.rows.end() ? nullptr : &*it;
 }
 
@@ -84,8 +80,7 @@ Phase &PhasePlanner::scalars(Batch &batch, const ScalarHome &home) {
   made.name = stringifyDomain(home.domain);
   if (home.domain == Domain::Once)
     return batch.once = made;
-  auto after = llvm::find_if(
-      batch.rows, [&](const Phase &phase) { return phase.set > home.set; });
+  auto after = llvm::find_if(batch.rows, [&](const Phase &phase) { return phase.set > home.set; });
   return *batch.rows.insert(after, made);
 }
 
@@ -140,9 +135,8 @@ void PhasePlanner::pullEarly(bool last) {
 }
 
 bool PhasePlanner::uses(SweepOp sweep, ArrayRef<SweepOp> reduced) {
-  return llvm::any_of(sweep.getScalars(), [&](Value value) {
-    return llvm::is_contained(reduced, value.getDefiningOp<SweepOp>());
-  });
+  return llvm::any_of(sweep.getScalars(),
+                      [&](Value value) { return llvm::is_contained(reduced, value.getDefiningOp<SweepOp>()); });
 }
 
 // Partial sums wait until somebody needs them: several sweeps share a batch.
@@ -188,17 +182,15 @@ void PhasePlanner::addWords() {
       return;
     if (isa<SweepOp>(op)) {
       const Partial &partial = plan.partialOf(value);
-      plan.words[value] =
-          partial.scope() == Scope::Step ? Word{Space::Step, stepWords++}
-          : isOfUnits(partial)           ? Word{Space::Tensor, partial.rowWord}
-                                         : Word{Space::Row, partial.rowWord};
+      plan.words[value] = partial.scope() == Scope::Step ? Word{Space::Step, stepWords++}
+                          : isOfUnits(partial)           ? Word{Space::Tensor, partial.rowWord}
+                                                         : Word{Space::Row, partial.rowWord};
       return;
     }
     if (home.lookup(op) == &reader)
       return;
-    plan.words[value] = schedule.homeOf(value).domain == Domain::Rows
-                            ? Word{Space::Row, rowWords++}
-                            : Word{Space::Step, stepWords++};
+    plan.words[value] =
+        schedule.homeOf(value).domain == Domain::Rows ? Word{Space::Row, rowWords++} : Word{Space::Step, stepWords++};
   };
   for (const Phase &phase : plan.phases) {
     SweepOp sweep = phase.sweep;
@@ -229,8 +221,7 @@ void PhasePlanner::addFolds(const Batch &batch, StringRef suffix) {
     fold.overTensors = units && ofTensors;
     fold.exchange = exchange && ofTensors;
     for (const Partial &partial : batch.folds)
-      if (plan.sets.of(partial.sweep) == set &&
-          ((units || exchange) && partial.scope() == Scope::Tensor) == ofTensors)
+      if (plan.sets.of(partial.sweep) == set && ((units || exchange) && partial.scope() == Scope::Tensor) == ofTensors)
         fold.folds.push_back(partial);
     if (fold.folds.empty())
       continue;
@@ -308,10 +299,8 @@ FailureOr<PhasePlan> PhasePlanner::run() {
     } else if (auto product = dyn_cast<MultiplyOp>(op)) {
       products.push_back({batch, product});
     } else if (!isCopied(op) && !isa<CommitOp>(op)) {
-      if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) &&
-                               !isa<PhaseWork, RoundOp, AcrossOp>(op)))
-        return op.emitOpError("is no sweep: altgrad-sweeps comes first"),
-               failure();
+      if (isa<PhaseOp>(op) || (isa<AltgradDialect>(op.getDialect()) && !isa<PhaseWork, RoundOp, AcrossOp>(op)))
+        return op.emitOpError("is no sweep: altgrad-sweeps comes first"), failure();
       if (isa<AcrossOp>(op) && exchange)
         return op.emitOpError("is a sum that other devices' cannot join: leave "
                               "out --exchange"),
@@ -331,6 +320,4 @@ FailureOr<PhasePlan> PhasePlanner::run() {
   return plan;
 }
 
-FailureOr<PhasePlan> altgrad::planPhases(StepOp step, bool exchange) {
-  return PhasePlanner(step, exchange).run();
-}
+FailureOr<PhasePlan> altgrad::planPhases(StepOp step, bool exchange) { return PhasePlanner(step, exchange).run(); }

@@ -28,18 +28,14 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
   auto argument = cast<BlockArgument>(target);
   Scope scope = step.getScope(argument);
   if (scope == Scope::Group)
-    return step.getCommit().emitOpError()
-           << "writes '%" << step.getName(argument)
-           << "', which is per_group; only scalars of the step and per_tensor "
-              "ones are written";
+    return step.getCommit().emitOpError() << "writes '%" << step.getName(argument)
+                                          << "', which is per_group; only scalars of the step and per_tensor "
+                                             "ones are written";
   bool rows = scope == Scope::Tensor;
-  auto differs = [&](Value one) {
-    return one && schedule.homeOf(one).domain == Domain::Rows;
-  };
+  auto differs = [&](Value one) { return one && schedule.homeOf(one).domain == Domain::Rows; };
   if (!rows && (differs(value) || differs(condition)))
-    return step.getCommit().emitOpError()
-           << "writes a value that differs between tensors to '%"
-           << step.getName(argument) << "', which is one for the step";
+    return step.getCommit().emitOpError() << "writes a value that differs between tensors to '%"
+                                          << step.getName(argument) << "', which is one for the step";
   std::optional<unsigned> set;
   for (Value one : {target, value, condition})
     if (rows && !set && one)
@@ -55,8 +51,7 @@ LogicalResult Placer::add(Value value, Value target, Value condition) {
 // Makes a write come no earlier than a reader; a phase reads before it writes.
 bool Placer::wait(PlacedWrite &write, int batch, unsigned rank) {
   // Other units of a tensor read in the same phase what the first one writes.
-  bool beside = units && write.home.domain == Domain::Rows &&
-                rank == write.home.rank();
+  bool beside = units && write.home.domain == Domain::Rows && rank == write.home.rank();
   int least = beside || rank > write.home.rank() ? batch + 1 : batch;
   if (write.batch >= least)
     return false;
@@ -71,8 +66,7 @@ bool Placer::waitForReaders(PlacedWrite &write) {
     Operation *top = block->findAncestorOpInBlock(*user);
     if (isa<CommitOp>(top))
       continue;
-    unsigned rank =
-        isa<SweepOp>(top) ? 0 : schedule.homeOf(top->getResult(0)).rank();
+    unsigned rank = isa<SweepOp>(top) ? 0 : schedule.homeOf(top->getResult(0)).rank();
     moved |= wait(write, schedule.batchOf(top), rank);
   }
   for (const PlacedWrite &other : writes)
@@ -97,7 +91,6 @@ FailureOr<SmallVector<PlacedWrite>> Placer::run() {
   return commit.emitOpError("exchanges scalars that no single phase can write");
 }
 
-FailureOr<SmallVector<PlacedWrite>>
-altgrad::placeWrites(StepOp step, const Schedule &schedule) {
+FailureOr<SmallVector<PlacedWrite>> altgrad::placeWrites(StepOp step, const Schedule &schedule) {
   return Placer(step, schedule).run();
 }

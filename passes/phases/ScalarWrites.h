@@ -16,8 +16,7 @@ struct PlacedWrite {
 
 /// Emits an error and fails if a scalar is written that no single phase can
 /// write.
-mlir::FailureOr<llvm::SmallVector<PlacedWrite>>
-placeWrites(StepOp step, const Schedule &schedule);
+mlir::FailureOr<llvm::SmallVector<PlacedWrite>> placeWrites(StepOp step, const Schedule &schedule);
 
 } // namespace altgrad
 

@@ -7,8 +7,7 @@ using namespace altgrad;
 // One set's rows are all rows.
 ScalarHome Schedule::homeOf(Value value) const {
   bool rows = variances.scopeOf(value) != Scope::Step;
-  return {rows ? Domain::Rows : Domain::Once,
-          sets.count() == 1 ? std::nullopt : sets.of(value)};
+  return {rows ? Domain::Rows : Domain::Once, sets.count() == 1 ? std::nullopt : sets.of(value)};
 }
 
 int Schedule::batchOf(Value value) const {

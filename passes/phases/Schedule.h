@@ -12,9 +12,7 @@ namespace altgrad {
 struct ScalarHome {
   Domain domain; // Rows or Once
   std::optional<unsigned> set;
-  unsigned rank() const {
-    return domain == Domain::Once ? 0 : set ? *set + 2 : 1;
-  }
+  unsigned rank() const { return domain == Domain::Once ? 0 : set ? *set + 2 : 1; }
 };
 
 /// Batch b of scalars lies between sweep b-1 and sweep b.

@@ -16,8 +16,7 @@ namespace {
 // Writes one phase of a plan before the commit.
 class PhaseWriter {
 public:
-  PhaseWriter(StepOp step, const PhasePlan &plan)
-      : plan(plan), builder(step.getLoc(), step.getContext()) {
+  PhaseWriter(StepOp step, const PhasePlan &plan) : plan(plan), builder(step.getLoc(), step.getContext()) {
     builder.setInsertionPoint(step.getCommit());
   }
   void write(const Phase &phase);
@@ -70,15 +69,13 @@ void PhaseWriter::writeSweep(SweepOp sweep) {
     scalar(value);
   auto copy = cast<SweepOp>(builder.clone(*sweep, known));
   for (auto [value, here] : llvm::zip(sweep.getReduced(), copy.getReduced()))
-    KeepOp::create(builder, here, Space::Chunk,
-                   plan.partialOf(value).chunkWord);
+    KeepOp::create(builder, here, Space::Chunk, plan.partialOf(value).chunkWord);
 }
 
 void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
   bool mask = partial.reduction() == Reduction::And;
   Type type = mask ? Type(builder.getI32Type()) : builder.getF32Type();
-  auto fold = FoldOp::create(builder, type, partial.reduction(),
-                             partial.chunkWord, overTensors);
+  auto fold = FoldOp::create(builder, type, partial.reduction(), partial.chunkWord, overTensors);
   KeepOp::create(builder, fold, Space::Row, partial.rowWord);
 }
 
@@ -86,19 +83,15 @@ void PhaseWriter::writeTotal(const Partial &partial) {
   IntegerAttr set;
   if (plan.sets.count() > 1)
     set = builder.getI64IntegerAttr(plan.sets.of(partial.sweep));
-  keep(partial.value(),
-       TotalOp::create(builder, partial.value().getType(), partial.reduction(),
-                       partial.rowWord, set));
+  keep(partial.value(), TotalOp::create(builder, partial.value().getType(), partial.reduction(), partial.rowWord, set));
 }
 
 void PhaseWriter::writeAcross(AcrossOp across) {
   IntegerAttr set;
   if (plan.sets.count() > 1)
-    set =
-        builder.getI64IntegerAttr(plan.sets.of(across.getNumber()).value_or(0));
-  keep(across.getSum(),
-       TotalOp::create(builder, across.getSum().getType(), Reduction::Add,
-                       plan.words.lookup(across.getNumber()).number, set));
+    set = builder.getI64IntegerAttr(plan.sets.of(across.getNumber()).value_or(0));
+  keep(across.getSum(), TotalOp::create(builder, across.getSum().getType(), Reduction::Add,
+                                        plan.words.lookup(across.getNumber()).number, set));
 }
 
 void PhaseWriter::writeScalar(Operation *op) {
@@ -128,8 +121,7 @@ void PhaseWriter::writeBack(ArrayRef<ScalarWrite> writes) {
 
 void PhaseWriter::write(const Phase &phase) {
   IntegerAttr set = phase.set ? builder.getI64IntegerAttr(*phase.set) : nullptr;
-  auto op = PhaseOp::create(builder, phase.name, phase.domain, set,
-                            phase.exchange);
+  auto op = PhaseOp::create(builder, phase.name, phase.domain, set, phase.exchange);
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
   known.clear();
@@ -164,8 +156,8 @@ struct PlanPhases : altgrad::impl::PlanPhasesPassBase<PlanPhases> {
     for (const Phase &phase : plan->phases)
       writer.write(phase);
     OpBuilder builder(step.getCommit());
-    CommitOp::create(builder, step.getLoc(), /*condition=*/Value(),
-                     ValueRange(), ValueRange(), ValueRange(), ValueRange());
+    CommitOp::create(builder, step.getLoc(), /*condition=*/Value(), ValueRange(), ValueRange(), ValueRange(),
+                     ValueRange());
     for (Operation *op : llvm::reverse(old))
       op->erase();
   }
