@@ -56,7 +56,7 @@ SmallVector<Place> SweepOp::getWrites() { return placesOf(getStores()); }
 double SweepOp::getFlops() {
   double flops = 0;
   for (Operation &op : getBody().front())
-    if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, math::SqrtOp>(op))
+    if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, math::SqrtOp, MoveOp>(op))
       ++flops;
     else if (isa<math::FmaOp>(op))
       flops += 2;

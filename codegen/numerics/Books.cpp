@@ -47,7 +47,7 @@ static Value encodeByLines(CodeBuilder &b, EncodeOp op, const Target &target) {
   return b.narrow(bits.of(b.getI8Type()), code);
 }
 
-static Value encode(CodeBuilder &b, EncodeOp op, const Target &target) {
+static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
   if (!op.getFormat().isBook())
     return {};
   const Book &book = bookOf(op.getFormat());
@@ -56,7 +56,7 @@ static Value encode(CodeBuilder &b, EncodeOp op, const Target &target) {
   return encodeQuickly(b, book, op.getNumber(), [&] { return encodeByLines(b, op, target); });
 }
 
-static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
+static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   if (!op.getFormat().isBook())
     return {};
   const Book &book = bookOf(op.getFormat());
@@ -74,4 +74,4 @@ static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
   return BookTable(b, target, {op.getFormat().getBook() - 1, /*isNext=*/false}).at(place);
 }
 
-const Codec altgrad::bookCodec{encode, decode};
+const Codec altgrad::bookCodec{toCode, toNumber};

@@ -127,11 +127,11 @@ static Value decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {
   return bits.cast(raw, f32);
 }
 
-static Value encode(CodeBuilder &b, EncodeOp op, const Target &) { return encodeByBits(b, op); }
+static Value toCode(CodeBuilder &b, EncodeOp op, const Target &) { return encodeByBits(b, op); }
 
 // One by one on a GPU: LLVM would take 16-bit halves of words for vectors of two, and fill the
 // last one with registers that nobody has written.
-static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
+static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   auto type = dyn_cast<VectorType>(op.getNumber().getType());
   if (!target.isPtx() || !type)
     return decodeByBits(b, op.getCode(), op.getFormat());
@@ -141,4 +141,4 @@ static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
   return b.vectorOf(type, numbers);
 }
 
-const Codec altgrad::bitCodec{encode, decode};
+const Codec altgrad::bitCodec{toCode, toNumber};

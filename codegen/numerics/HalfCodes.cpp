@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace altgrad;
 
 // x86 has no bf16 conversion that keeps subnormals, a GPU has. A NaN is made canonical.
-static Value encode(CodeBuilder &b, EncodeOp op, const Target &target) {
+static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
   Value number = op.getNumber();
   StringRef name = op.getFormat().getKnownName();
   bool has = name == "f16" || (name == "bf16" && target.isPtx());
@@ -40,7 +40,7 @@ static Value decodeHalves(CodeBuilder &b, DecodeOp op) {
   return b.vectorOf(type, numbers);
 }
 
-static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
+static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   StringRef name = op.getFormat().getKnownName();
   auto type = dyn_cast<VectorType>(op.getCode().getType());
   if (target.isPtx() && name == "bf16" && type && type.getNumElements() % 2 == 0)
@@ -51,4 +51,4 @@ static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
   return arith::ExtFOp::create(b, op.getNumber().getType(), half);
 }
 
-const Codec altgrad::halfCodec{encode, decode};
+const Codec altgrad::halfCodec{toCode, toNumber};

@@ -19,7 +19,7 @@ static Type typeOf(FormatAttr format) {
   return format.toFormat() == ocpE4M3Format ? Type(Float8E4M3FNType::get(context)) : Float8E5M2Type::get(context);
 }
 
-static Value encode(CodeBuilder &b, EncodeOp op, const Target &target) {
+static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
   if (op.getRounding() != Round::NearestEven || op.getOverflow() != OverflowMode::Saturate ||
       !hasPairs(op.getFormat(), op.getNumber(), target))
     return {};
@@ -36,7 +36,7 @@ static Value encode(CodeBuilder &b, EncodeOp op, const Target &target) {
 }
 
 // Two f16, which hold every number of both formats.
-static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
+static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
   if (!hasPairs(op.getFormat(), op.getNumber(), target))
     return {};
   auto type = cast<VectorType>(op.getNumber().getType());
@@ -54,4 +54,4 @@ static Value decode(CodeBuilder &b, DecodeOp op, const Target &target) {
   return b.vectorOf(type, numbers);
 }
 
-const Codec altgrad::pairCodec{encode, decode};
+const Codec altgrad::pairCodec{toCode, toNumber};

@@ -22,7 +22,7 @@ llvm.func @move(%code: vector<16xi8>, %by: vector<16xf32>, %draw: vector<16xi16>
 
 // Every code of this format is a number: there is none to keep.
 // CHECK-LABEL: @numbers
-// CHECK-COUNT-4: arith.select
+// CHECK-COUNT-5: arith.select
 // CHECK-NOT: arith.select
 llvm.func @numbers(%code: i8, %by: f32) -> i8 {
   %next, %moved, %up, %beyond = altgrad.move %code by %by format<altgrad.e3m4> round<toward_zero> : i8

@@ -23,7 +23,7 @@ llvm.func @decode_others(%c: vector<8xi16>, %d: vector<8xi8>) -> vector<8xf32> {
   // X86: arith.extf %{{.*}} : vector<8xf16> to vector<8xf32>
   // X86: arith.mulf %{{.*}}, %{{.*}} : vector<8xf32>
   // SM80-COUNT-8: arith.extf %{{.*}} : f16 to f32
-  // SM90-COUNT-4: llvm.call_intrinsic "llvm.nvvm.e4m3x2.to.f16x2.rn"
+  // SM90-COUNT-4: nvvm.convert.f8x2.to.f16x2
   %y = altgrad.decode %d format<ocp.e4m3fn> : vector<8xi8> to vector<8xf32>
   %z = arith.addf %x, %y : vector<8xf32>
   llvm.return %z : vector<8xf32>

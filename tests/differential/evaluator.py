@@ -254,20 +254,10 @@ class Evaluator:
         return [Value(tensors.codes, True, tensors.set)]
 
     def _move(self, op, code, change, draw=None):
-        """By the order of the numbers; a change of any size by the codes of whole numbers up to 511."""
         form = formats.of_list(op.attributes["format"].replace("#altgrad.format", "!altgrad.tensors"))[0]
-        whole = formats.of_list("!altgrad.tensors<#altgrad.format<exponent = 0, mantissa = 9, bias = -9, inf = false, nan = none>>")[0]
-        codes, changes = self._entries(code, code.set).astype(int), self._entries(change, code.set)
-        if "nearest_even" in op.attributes["rounding"]:
-            by = formats.encode(whole, changes, "saturate")
-        else:
-            by = rounding.encode(whole, changes, "saturate", None if draw is None else self._entries(draw, code.set))
-        size, negative = codes % form.magnitudes, (codes & form.magnitudes) > 0
-        old, last = np.where(negative, -size, size), np.flatnonzero(np.isfinite(formats.decode(form, np.arange(form.magnitudes)))).max()
-        goal = old + formats.decode(whole, by).astype(int)
-        new = np.where(size > last, old, np.clip(goal, -last, last))
-        after = (np.abs(new) + np.where(new < 0, form.magnitudes, 0)).astype(form.code)
-        return [Value(each, True, code.set) for each in (after, new != old, new > old, np.abs(goal) > last)]
+        codes, changes, drawn = (v and self._entries(v, code.set) for v in (code, change, draw))
+        moved = rounding.move(form, codes, changes, drawn, "nearest_even" in op.attributes["rounding"])
+        return [Value(each, True, code.set) for each in moved]
 
     def _collect(self, op, value, factor=None):
         if op.result_types[0] != "!altgrad.reals":

@@ -71,3 +71,17 @@ def encode(form, numbers, overflow, draw=None):
     elif not form.signed:
         code = np.where(negative, 0, code)
     return np.where(nan, form.nan_code, code).astype(form.code)
+
+
+def move(form, codes, changes, draw=None, nearest=False):
+    """The new code, and whether its place in the order of the form's numbers is another one, a higher one, and beyond the
+    last number before it was cut there. Changes are rounded as the codes of whole numbers up to 511."""
+    whole = formats.Format(0, 9, -9, False, "none")
+    by = formats.encode(whole, changes, "saturate") if nearest else encode(whole, changes, "saturate", draw)
+    size, negative = codes.astype(int) % form.magnitudes, (codes & form.magnitudes) > 0
+    last = int(np.flatnonzero(np.isfinite(formats._table(form))).max())
+    old = np.where(negative, -size, size)
+    goal = old + formats.decode(whole, by).astype(int)
+    new = np.where(size > last, old, np.clip(goal, -last, last))
+    after = np.abs(new) + np.where(new < 0, form.magnitudes, 0)
+    return after.astype(form.code), new != old, new > old, np.abs(goal) > last

@@ -129,6 +129,8 @@ CONTEXTS = {
     "Altgrad_LoadOp": lambda text: step(text),
     "Altgrad_DecodeOp": lambda text: element(rename(text, x="number")),
     "Altgrad_EncodeOp": lambda text: element("%r = load %grads : !altgrad.tensors<bf16>\n" + rename(text, c="code")),
+    "Altgrad_MoveOp": lambda text: element("%r = load %grads : !altgrad.tensors<bf16>\n%e = encode %x format<ocp.e4m3fn> "
+                                           "round<nearest_even> overflow<saturate> : f32 to i8\n" + rename(text, c="e")),
     "Altgrad_JoinOp": lambda text: step(rename(text, w="v", param="grads"), ", in %rest: !altgrad.tensors<int16>"),
     "Altgrad_SplitOp": lambda text: step(rename(text, w1="w")),
     "Altgrad_UpperCodeOp": lambda text: element(rename(text, c="code")),
