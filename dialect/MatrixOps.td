@@ -197,7 +197,7 @@ def Altgrad_OrthogonalizeOp : Altgrad_Op<"orthogonalize", [Pure]> {
 
     ```mlir
     %o = altgrad.orthogonalize %u coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
-    %e = altgrad.orthogonalize %v over unit coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
+    %e = altgrad.orthogonalize %u over unit coefficients<jordan> steps<5> in<bf16> length<clamped> eps(%eps)
     ```
 
     Constraints:

@@ -120,8 +120,9 @@ altgrad_status altgrad::runtime::multiplyMatrices(const Phase &phase, const Tabl
   const Rows rows(tables, rowWords);
   for (int64_t row = all.begin; row < all.end;) {
     const Matrices matrices = rows.batchFrom(row, all.end);
+    const bool empty = rows.word(row, ALTGRAD_ROW_NUMEL) == 0; // also a stack of no matrices, whatever their shape
     row += matrices.count;
-    if (matrices.rows == 0 || matrices.columns == 0)
+    if (empty)
       continue;
     for (const Product &product : phase.products) {
       if (!matrices.suit(product))

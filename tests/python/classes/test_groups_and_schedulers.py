@@ -71,6 +71,12 @@ def test_tensor_lr_of_two_elements_is_refused_before_anything_changes():
     assert torch.equal(a[0], before) and not optimizer.state
 
 
+@pytest.mark.parametrize("name", ["AdamW", "Lion", "LAMB", "Muon"])
+def test_constructor_refuses_tensor_lr_of_two_elements(name):
+    with pytest.raises(ValueError, match="Tensor lr must be 1-element"):
+        getattr(altgrad.optim, name)([torch.nn.Parameter(torch.ones(4, 4))], lr=torch.ones(2))
+
+
 def test_group_added_later_and_option_switched_later():
     a, b = twins.make()
     ours, theirs = both("SGD", a[:4], b[:4], lr=0.1, momentum=0.9)

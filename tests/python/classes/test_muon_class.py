@@ -71,7 +71,7 @@ def test_a_checkpoint_of_torch_loads_and_torch_loads_ours():
 
 
 @pytest.mark.parametrize("given, words", [
-    ({"params": [torch.nn.Parameter(torch.zeros(3))]}, r"0 has the shape \(3,\), no matrix; .* use_muon=False"),
+    ({"params": [torch.nn.Parameter(torch.zeros(3))]}, r"0 has the shape \(3,\), no matrix and no stack .* use_muon=False"),
     ({"params": matrices((2, 3)), "ns_steps": 100}, "ns_steps is 100, no whole number of 1 to 99"),
     ({"params": matrices((2, 3)), "adjust_lr_fn": "rms"}, "adjust_lr_fn is 'rms', none of None, 'original'"),
     ({"params": matrices((2, 3)), "momentum": 1.0}, "momentum is 1.0, not from 0 and below 1"),
@@ -125,3 +125,15 @@ def test_a_stack_is_its_matrices(shape, dtype):
                        torch.stack([other.state[param]["momentum_buffer"] for param in apart[:shape[0]]]))
     for mine, its in zip([*stack[0], *stack[1:]], apart):
         torch.testing.assert_close(mine, its.data, rtol=0, atol=0 if dtype == torch.bfloat16 else 5e-7)
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (8, 0), (0, 8, 8), (3, 0, 8), (3, 8, 0)])
+def test_what_has_no_elements_is_left_alone(shape):
+    """Also a stack of no matrices, which have a shape all the same."""
+    params, alone = matrices(shape, (6, 4)), matrices((0,), (6, 4))[1:]
+    for param in (*params, *alone):
+        param.grad = torch.ones_like(param)
+    for some in (params, alone):
+        altgrad.optim.Muon(some).step()
+    assert torch.equal(params[1], alone[0])
+    altgrad.optim.Muon(params[:1]).step()

@@ -1,5 +1,6 @@
 """What altgrad.distributed.memory says beforehand is what ranks have afterwards."""
 
+import pytest
 import ranks
 import torch
 
@@ -52,3 +53,9 @@ def test_what_is_said_is_what_is_needed(tmp_path):
         assert (said.parameters, said.gradients) == (params, sums), name
         assert 0 < buckets <= said.buckets and abs(said.states / states - 1) < 0.01, (name, said, states)
         assert f"{said.total / 1e6:,.1f} MB on each rank" in str(said)
+
+
+@pytest.mark.parametrize("kind", ["AdamW", torch.optim.AdamW, None])
+def test_what_is_no_class_of_ours_is_refused(kind):
+    with pytest.raises(TypeError, match="kind is .*; it takes a class of altgrad.optim"):
+        altgrad.distributed.memory(kind, params_of("AdamW"), ranks=2)

@@ -52,11 +52,14 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
         words: What the class takes besides.
 
     Raises:
+        TypeError: `kind` is no class of altgrad.optim.
         ValueError: The class is Muon, or `ranks` is less than 1.
 
     Example:
         >>> print(altgrad.distributed.memory(altgrad.optim.AdamW, model.parameters(), ranks=64))
     """
+    if not (isinstance(kind, type) and issubclass(kind, optim.Optimizer)):
+        raise TypeError(f"altgrad.distributed.memory: kind is {kind!r}; it takes a class of altgrad.optim, such as altgrad.optim.AdamW")
     if ranks < 1 or issubclass(kind, optim.Muon):
         raise ValueError(f"altgrad.distributed.memory: ranks is {ranks} and the class {kind.__name__}; it takes at least one rank, "
                          "and a class that updates elements")

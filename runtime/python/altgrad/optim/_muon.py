@@ -159,8 +159,8 @@ def _check(group, where):
     _check_iteration(group, where)
     for index, param in enumerate(group["params"]):
         if param.ndim not in (2, 3):
-            raise ValueError(f"{where}, parameter {index} has the shape {tuple(param.shape)}, no matrix; put it into a "
-                             "group with use_muon=False, which takes AdamW")
+            raise ValueError(f"{where}, parameter {index} has the shape {tuple(param.shape)}, no matrix and no stack "
+                             "of matrices; put it into a group with use_muon=False, which takes AdamW")
         if param.ndim == 3 and not param.is_contiguous():
             raise ValueError(f"{where}, parameter {index} is a stack of matrices with the strides {param.stride()}; make it "
                              ".contiguous()")

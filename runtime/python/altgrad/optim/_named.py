@@ -97,12 +97,12 @@ def _check(given):
     """Refuses what torch's classes refuse, in the same words."""
     for name, words in (("lr", "learning rate"), ("eps", "epsilon value"),
                         ("weight_decay", "weight_decay value")):
+        if isinstance(given.get(name), torch.Tensor) and given[name].numel() != 1:
+            raise ValueError(f"Tensor {name} must be 1-element")
         if name in given and not 0.0 <= given[name]:
             raise ValueError(f"Invalid {words}: {given[name]}")
     if not 0 <= (bits := given.get("mantissa_bits", 0)) <= 23 or bits != int(bits):
         raise ValueError(f"Invalid mantissa_bits value: {bits}; it has to be a whole number of 0 to 23")
-    if isinstance(given["lr"], torch.Tensor) and given["lr"].numel() != 1:
-        raise ValueError("Tensor lr must be 1-element")
     for index, beta in enumerate(given.get("betas", ())):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
