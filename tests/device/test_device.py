@@ -119,7 +119,7 @@ for case in spoil, wait:
         print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
-                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[:3])})
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join(device_check.PATHS)})
     first, second, third = [line for line in done.stdout.splitlines() if not line.startswith("    ")]
     assert first == "1 cases"
     assert "spoil: AssertionError: spoilt, parameter 1: 1 of 60 bytes differ, element 4 is" in second
