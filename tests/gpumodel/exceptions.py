@@ -40,7 +40,7 @@ KNOWN = [
     ("step", r"(copy=mxfp8|:128)", 0.69, SCALES),
     ("step", r"rungs=", 0.51, ROUNDED),
     ("unaligned", r"rungs=", 2, DRAWN),
-    ("stack", r"rule=gridoptim.*--statistics.*sm_90: .*update", 16, FRAME),
+    ("stack", r"rule=gridoptim.*--statistics.*sm_90: .*update", 32, FRAME),
     ("stack", r"rule=adamw --storage=rungs=.*--statistics.*update", 56, FRAME),
     ("regions", r": update", 2, ENDS),
     ("regions", r"copy=ocp.*: update", 9, ENDS + ", of 16 in an access"),
