@@ -41,7 +41,6 @@ void altgrad::lowerMove(CodeBuilder &b, MoveOp op, bool inWords) {
   Value sum = sums.add(toSum(from), sums.choose(down, negated(sums, steps), steps));
   Value least = sums.constant(-int64_t(grid.maxCode())), most = sums.constant(grid.maxCode());
   Value to = sums.least(b.most(sum, least), most);
-  Value beyond = b.differs(to, sum);
   if (!inWords)
     to = b.narrow(places.type, to);
   if (grid.maxCode() + 1 < grid.magnitudes())
@@ -51,6 +50,7 @@ void altgrad::lowerMove(CodeBuilder &b, MoveOp op, bool inWords) {
   next = places.either(next, places.choose(negative, places.constant(grid.signBit()), places.constant(0)));
   if (inWords)
     next = b.narrow(codeType, next);
+  Value beyond = b.either(sums.above(sum, most), b.less(sum, least));
   op.replaceAllUsesWith(ValueRange{next, b.differs(to, from), places.above(to, from), beyond});
   op.erase();
 }
