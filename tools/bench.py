@@ -9,6 +9,7 @@ The candidates of a case take turns within each round, so that a busy machine sl
     tools/bench.py --only ops             altgrad.ops beside torch's functions for gradients
     tools/bench.py --only grid            GridOptim beside the same formulas in torch
     tools/bench.py --only rounding        AdamW with stochastic rounding and with 8-bit states, beside torch's and torchao's
+    tools/bench.py --only experts         64 experts of which 8 have gradients, in turn and always the same
     tools/bench.py --only copies          AdamW that writes an MXFP8 copy, beside a second pass that makes it
 """
 
@@ -28,7 +29,7 @@ except ImportError:
     os.execv(VENV, [str(VENV), *sys.argv])
 
 sys.path.insert(0, str(ROOT / "runtime" / "python"))
-from bench import (backward, candidates, copies, floor, grid, latency, measure, ops, program, report,  # noqa: E402
+from bench import (backward, candidates, copies, experts, floor, grid, latency, measure, ops, program, report,  # noqa: E402
                    rounding)
 
 
@@ -125,6 +126,8 @@ def main():
     for workload, shape in copies.WORKLOADS.items():
         if wanted(name := f"copies {workload}", only):
             data["copies"][name] = copies.run(name, shape, rounds, options.clock, progress(name))
+    data["experts"] = {name: experts.run(name, rounds, options.clock, progress(name))
+                       for name in experts.CASES if wanted(name, only)}
     small = data["cases"].get("1000x1024 f32 plain", {})
     if "torch fused" in small:
         data["libtorch"] = libtorch(1000, 1024, options.threads)

@@ -3,6 +3,7 @@
 import ctypes
 import weakref
 from array import array
+from itertools import compress
 from math import prod
 from operator import attrgetter, is_
 
@@ -226,13 +227,13 @@ class TensorTable:
         """Notes which rows the next steps write."""
         if present == self._present:
             return
+        # With experts this is another list in every step: what most steps do not need is not made.
         self._present = present
-        mine = [row for row, there in zip(self.rows, present) if there]
         self._written = None if knows().counter >= 0 else [
-            tensor for row in mine for tensor in (row.param, *_beside(row))]
-        self._stepped = {id(row.param) for row in mine}
-        absent = [place for place, there in enumerate(present) if not there]
-        for memory in self._statistics.values() if absent else ():
+            tensor for row in compress(self.rows, present) for tensor in (row.param, *_beside(row))]
+        self._stepped = {id(row.param) for row in compress(self.rows, present)} if self._masters or self._staged else ()
+        for memory in self._statistics.values() if 0 in present else ():
+            absent = [place for place, there in enumerate(present) if not there]
             memory[absent] = float("nan")  # until its next step says it
 
     _present = None
