@@ -63,6 +63,23 @@ def test_one_graph_has_the_bits_of_eager_steps(name, kwargs, compiled):
     assert one[1].grad_norm == other[1].grad_norm
 
 
+@pytest.mark.parametrize("kwargs", [{}, dict(max_grad_norm=0.5, ns_coefficients=((3.4445, -4.775, 2.0315),) * 5)])
+def test_muon_with_adamw_beside_it_is_one_graph(kwargs, compiled):
+    torch.manual_seed(1)
+    models = [torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2))]
+    models.append(copy.deepcopy(models[0]))
+    one, other = [(own, altgrad.optim.Muon([dict(params=[layer.weight for layer in own]),
+                                            dict(params=[layer.bias for layer in own], use_muon=False)], **kwargs))
+                  for own in models]
+    for _ in range(3):
+        x = torch.randn(5, 4)
+        assert torch.equal(compiled(*one, x), train(*other, x))
+    for mine, theirs in zip(one[0].parameters(), other[0].parameters()):
+        assert torch.equal(mine, theirs)
+        assert one[1].state[mine].keys() == other[1].state[theirs].keys()
+        assert all(torch.equal(one[1].state[mine][key], state) for key, state in other[1].state[theirs].items())
+
+
 def test_a_rate_in_a_tensor_needs_one_graph(compiled):
     one, other = pair("AdamW", lr=torch.tensor(0.1))
     x = torch.randn(5, 4)

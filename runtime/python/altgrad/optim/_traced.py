@@ -112,17 +112,22 @@ def said(groups):
         for key, value in group.items():
             if key in _ASIDE:
                 continue
-            for part in value if isinstance(value, tuple) else (value,):
+            for part in _flat(value):
                 if isinstance(part, float):
                     numbers.append(part)
                 elif isinstance(part, Tensor) and key not in _CHANGED:
                     tensors.append(part)
-                elif part is None or isinstance(part, (bool, int, str)):
+                elif part is None or isinstance(part, (bool, int, str, torch.dtype)):
                     words += f"{key}={part} "
                 else:
                     return [], [], None
         words += "; "
     return numbers, tensors, words
+
+
+def _flat(value):
+    """What a tuple of tuples has, such as Muon's coefficients for each step; or the value alone."""
+    return [part for each in value for part in _flat(each)] if isinstance(value, tuple) else [value]
 
 
 @custom_op("altgrad::step", mutates_args={"params", "states"})
@@ -204,10 +209,12 @@ def _params_of(optimizer):
 
 def _fill(group, like, numbers, rates):
     """Gives a group the numbers and rates of the graph, and whatever else another group says."""
-    def own(part):
-        return next(numbers) if isinstance(part, float) else next(rates) if isinstance(part, Tensor) else part
+    def own(value):
+        if isinstance(value, tuple):
+            return tuple(map(own, value))
+        return next(numbers) if isinstance(value, float) else next(rates) if isinstance(value, Tensor) else value
 
     for key, value in like.items():
         if key not in _ASIDE:
-            group[key] = tuple(map(own, value)) if isinstance(value, tuple) else own(value)
+            group[key] = own(value)
 
