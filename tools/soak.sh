@@ -6,11 +6,13 @@
 # or lets optimizers, scalers, files and C ABI calls live at random beside torch: tools/soak.sh lives MINUTES [--seed N]
 # or kills COUNT runs of two ranks at random moments, again and again, each of which goes on from its last checkpoint to
 # the parameters of an undisturbed run: tools/soak.sh killed COUNT [SEED]
+# or takes COUNT steps on two ranks with what altgrad.distributed and FSDP2 have, and fails where objects or memory grow or
+# a tensor takes a slow way: tools/soak.sh steps 10000
 # or puts COUNT random requests for all five GPU targets through ptxas: tools/soak.sh --ptxas 500
 # Needs a build in build/. A failing spec is shrunk and left in tests/regression/, where it becomes a test.
 set -euo pipefail
 if [ $# -lt 1 ]; then
-  sed -n 2,10p "$0" | cut -c3-
+  sed -n 2,12p "$0" | cut -c3-
   exit 2
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -28,9 +30,10 @@ if [ "$1" = lives ]; then
   export PYTHONPATH=${PYTHONPATH:-$root/runtime/python}
   exec "$python" "$root/tests/soak/lives.py" "${@:2}"
 fi
-if [ "$1" = killed ]; then
+if [ "$1" = killed ] || [ "$1" = steps ]; then
+  [ "$1" = killed ] && script=killed || script=long
   export PYTHONPATH=$root/runtime/python ALTGRAD_OPT=${ALTGRAD_OPT:-$root/build/bin/altgrad-opt} \
     ALTGRAD_LIBRARY=${ALTGRAD_LIBRARY:-$root/build/lib/libaltgrad.so}
-  exec "$python" "$root/tests/python/distributed/killed.py" "${@:2}"
+  exec "$python" "$root/tests/python/distributed/$script.py" "${@:2}"
 fi
 exec "$python" "$root/tests/differential/soak.py" "$@"

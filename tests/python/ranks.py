@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 CALM = 60  # seconds until a rank that waits for another gives up
+WAIT = 2 * CALM  # seconds until there is an answer
 
 
 def run(functions, folder, count=2):
@@ -18,7 +19,7 @@ def run(functions, folder, count=2):
                                                  answers)) for rank in range(count)]
     for rank in ranks:
         rank.start()
-    got = dict(answers.get(timeout=2 * CALM) for _ in ranks)
+    got = dict(answers.get(timeout=WAIT) for _ in ranks)
     for rank in ranks:
         rank.join()
     return list(zip(*[got[rank] for rank in range(count)]))

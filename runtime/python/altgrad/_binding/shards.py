@@ -34,10 +34,11 @@ def check_placements(owner, param):
         raise ValueError(f"altgrad.optim.{owner}: this rank is not in the mesh {param.device_mesh} of a parameter")
 
 
-def local_grad(param):
+def local_grad(param, slow):
     """The gradient of a parameter as it lies here, or None.
 
-    Of a DTensor it gets the parameter's placements first: tensor parallel layers leave sums that are to be added up.
+    Of a DTensor it gets the parameter's placements first, which the Counter `slow` counts: tensor parallel layers leave
+    sums that are to be added up.
     """
     grad = param.grad
     if grad is None or not is_dtensor(grad):
@@ -45,6 +46,7 @@ def local_grad(param):
     if grad.placements != param.placements:
         with torch.no_grad():
             param.grad = grad = grad.redistribute(placements=param.placements)
+        slow["redistributed"] += 1
     return local_of(grad)
 
 

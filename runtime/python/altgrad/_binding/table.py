@@ -199,7 +199,7 @@ class TensorTable:
         """The gradients as they lie here, None for those that are not there."""
         grads = list(map(_grad, self._tensors))
         for place, owner in self._parts:
-            grads[place] = local_grad(owner)
+            grads[place] = local_grad(owner, self.slow)
         return grads
 
     def _look_at(self, grads, trusted=False):
@@ -238,6 +238,7 @@ class TensorTable:
 
     _present = None
     counted = True  # whether sums over all ranks take these rows from here
+    slow = None  # a Counter of the tensors that took a slow way
 
     def run(self, given):
         """Runs the step and returns its results."""

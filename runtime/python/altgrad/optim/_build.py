@@ -97,7 +97,7 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
     tables = [TensorTable(part.bundle, part.rows, [index for _, index in part.cells], params,
                           idle if part is parts[0] else [], optimizer.state) for part in parts]
     for table, part in zip(tables, parts):
-        table.counted = part.counted
+        table.counted, table.slow = part.counted, optimizer._tallies.slow
     uncounted = [(row.owner, optimizer.state[row.owner][optimizer._count_key]) for part in parts
                  for row in part.rows
                  if part.bundle.sets[row.set].step is None] if optimizer._always_counts else []
@@ -154,7 +154,7 @@ def _check_pair(optimizer, param, group, known_well):
             check_param(owner, local, group.get("fused"), code_dtypes(optimizer._words))
             # Before anybody asks what overlaps: a shrunken storage has neighbours.
             check_extent(local)
-        check_grad(owner, local, local_grad(param))
+        check_grad(owner, local, local_grad(param, optimizer._tallies.slow))
     except (TypeError, RuntimeError) as error:
         raise type(error)(f"{error}: {name_of(optimizer, param)}") from None
 

@@ -129,6 +129,7 @@ class TorchPart:
             inside = torch.is_inference_mode_enabled()
             with torch.inference_mode(inside and any([p.is_inference() for p in self._params])):
                 getattr(step, "__wrapped__", step)(shadow) if hasattr(step, "hooked") else step(shadow)
+            self._optimizer._tallies.slow["torch"] += sum([grad is not None for grad in grads])
         finally:
             for param, grad in zip(self._params, kept):
                 if param.grad is not grad:

@@ -33,14 +33,14 @@ from ._fallback import left_to_torch, warn_once
 from ._keywords import OfTorch, document, filled, shown
 from ._rule_names import RuleNames
 from ._traced import Traced, trace
-from ._statistics import Statistics, Tallies
+from ._statistics import Measured, Tallies
 from ._together import check_group, step_together
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 
-class Optimizer(RuleNames, Traced):
+class Optimizer(RuleNames, Measured, Traced):
     """The base of all altgrad optimizers: a torch.optim.Optimizer whose step is compiled from rules.
 
     One program steps all parameters, whatever their groups, shapes and dtypes. It works with
@@ -65,7 +65,6 @@ class Optimizer(RuleNames, Traced):
     _running = False
     _norm = None
     _scaling = None  # a Scaling while altgrad.amp.GradScaler steps
-    _tallies = None
     _hooks = None
     norm_in_backward: bool = False
     profile: str | None = None
@@ -76,7 +75,6 @@ class Optimizer(RuleNames, Traced):
     _left_behind = False
     _warned = False
     fallback: bool = True
-    _measures = False
 
     @shown
     def __init__(self, params: ParamsT, defaults: dict[str, Any], **shared: Unpack[OfTorch]):
@@ -146,23 +144,6 @@ class Optimizer(RuleNames, Traced):
         if isinstance(self._norm, torch.Tensor):
             return self._norm.clone()
         return None if self._norm is None else torch.tensor(self._norm, dtype=torch.float32, device="cpu")
-
-    @property
-    def skipped_steps(self) -> torch.Tensor:
-        """How many of its steps a GradScaler has skipped, a 0-dim int64 tensor on the parameters' device."""
-        return self._tallies.value("skipped")
-
-    def statistics(self) -> Statistics:
-        """The norms and counts of the last step for every parameter, and the counts of all steps.
-
-        Returns:
-            A Statistics, whose tensors lie on the device of the first parameter. The call does not
-            synchronize with the device.
-
-        Raises:
-            RuntimeError: The optimizer was made without `statistics=True`.
-        """
-        return Statistics(self)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a param_group, as torch's optimizers do.

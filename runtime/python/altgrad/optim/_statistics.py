@@ -1,5 +1,6 @@
 """Norms and counts that steps compute beside the update."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ class Tallies:
     def __init__(self):
         self._on, self._now = {}, []  # `_now`: the devices whose counts know the last step
         self._counted = set()  # the keys of what has been counted at all
+        self.slow = Counter()
 
     def place(self, tables):
         """Lets the steps of these tables, which are new, count here."""
@@ -100,6 +102,39 @@ class Tallies:
             self._counted.update(given)
             for key, count in given.items():
                 self._on[self._now[0]][key].copy_(count.reshape(()))
+
+
+class Measured:
+    """What an optimizer says of its steps."""
+
+    _tallies = None
+    _measures = False
+
+    @property
+    def skipped_steps(self) -> torch.Tensor:
+        """How many of its steps a GradScaler has skipped, a 0-dim int64 tensor on the parameters' device."""
+        return self._tallies.value("skipped")
+
+    @property
+    def slow_ways(self) -> dict[str, int]:
+        """How many times a tensor took a slow way in the steps of this object so far, by the way; {} where none did.
+
+        `torch`: torch's class stepped it, see `fallback`. `redistributed`: its gradient, a DTensor, had other
+        placements than the parameter, and was brought to them.
+        """
+        return dict(self._tallies.slow)
+
+    def statistics(self) -> "Statistics":
+        """The norms and counts of the last step for every parameter, and the counts of all steps.
+
+        Returns:
+            A Statistics, whose tensors lie on the device of the first parameter. The call does not
+            synchronize with the device.
+
+        Raises:
+            RuntimeError: The optimizer was made without `statistics=True`.
+        """
+        return Statistics(self)
 
 
 class Statistics:
