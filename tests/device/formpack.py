@@ -20,6 +20,8 @@ LEFT_OUT = {
     "trap": "ends the context",
     "rcp.approx.ftz.f32": "the error is bounded, the bits are not defined",
     "rsqrt.approx.ftz.f32": "the error is bounded, the bits are not defined",
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32": "the order and the rounding of sums are not defined",
+    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": "the order and the rounding of sums are not defined",
     "fence.acq_rel.cta": "too narrow for the test's result to be defined",
     "fence.sc.cta": "too narrow for the test's result to be defined",
     "membar.cta": "too narrow for the test's result to be defined",
@@ -103,7 +105,7 @@ def describe(form, launch, forms, relaxed):
              "sizes": [len(b) for b in before], "changed": changed, "rows": rows, "nan": [], "open": []}
     parts = form.split(".")
     family = parts[0].split(" ")[0]
-    elementwise = family not in forms.control.OPCODES | forms.memory.OPCODES | forms.warp.OPCODES
+    elementwise = family not in forms.control.OPCODES | forms.memory.OPCODES | forms.warp.OPCODES | forms.matrices.OPCODES
     if elementwise and rows:
         kind, why = open_nan(parts)
         entry["open"], because = open_rows(parts, module.kept[0].tolist())

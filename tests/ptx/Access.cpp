@@ -204,7 +204,8 @@ Region &ptx::checkAccess(Thread &t, const MemoryAccess &a) {
   if (m.options.checkRaces && !(region->flags & RegionNoRaces)) {
     // Only now, when the access is known to be in range, does it leave a stamp.
     t.clock.now.line = t.current->line;
-    region->checkRace(address, a.bytes, {&t.clock, a.isWrite, a.strength});
+    region->checkRace(address, a.bytes,
+                      {&t.clock, a.isWrite, a.strength, a.isPending});
   }
   // What is read past the cache is not in it then: the safe reading.
   if (Caches *caches = m.options.caches;

@@ -45,6 +45,16 @@ struct LaunchResult {
 class Machine;
 struct Block;
 
+/// A cp.async on its way: what it will have written to shared memory when the
+/// thread has waited for its group.
+struct AsyncCopy {
+  Region *region;
+  uint64_t address;
+  unsigned bytes;
+  uint32_t group;
+  uint8_t data[16];
+};
+
 struct Thread {
   enum State : uint8_t { Ready, AtBarrier, AtWarp, AtLaunch, Exited };
 
@@ -60,6 +70,8 @@ struct Thread {
   Dimensions id{};
   Clock clock;
   std::unique_ptr<Region> local;
+  std::vector<AsyncCopy> copies;
+  uint32_t groups = 0; // of copies, committed
 
   uint32_t inWarp() const { return index % 32; }
 };
@@ -176,6 +188,7 @@ struct MemoryAccess {
   unsigned bytes;
   bool isWrite;
   Strength strength = Strength::Weak;
+  bool isPending = false; // a write that is not done before a wait for it
 };
 Region &checkAccess(Thread &, const MemoryAccess &);
 uint64_t addressOf(const Thread &, const Operand &);

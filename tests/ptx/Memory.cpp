@@ -109,7 +109,10 @@ void Region::race(uint64_t address, const Access &access, const Stamp &other,
                             "' by block " + std::to_string(now.block) +
                             " thread " + std::to_string(now.thread) +
                             " is unordered with the " +
-                            (otherWrote ? "write" : "read") + " by block " +
+                            (other.isPending ? "pending write"
+                             : otherWrote    ? "write"
+                                             : "read") +
+                            " by block " +
                             std::to_string(other.block) + " thread " +
                             std::to_string(other.thread) + " at line " +
                             std::to_string(other.line) + whose};
@@ -119,6 +122,9 @@ static bool conflicts(const Access &access, const Stamp &other) {
   const Clock &clock = *access.clock;
   if (other.launch != clock.now.launch)
     return clock.overlaps(other.launch);
+  // Not even for the thread itself: somebody else does its copy.
+  if (other.isPending)
+    return true;
   if (clock.isOrderedAfter(other))
     return false;
   // The narrower of the two scopes must include the other thread.
@@ -155,6 +161,7 @@ void Region::checkRace(uint64_t address, unsigned bytes, const Access &access) {
           race(address, access, read, false);
       cell.write = now;
       cell.write.strength = access.strength;
+      cell.write.isPending = access.isPending;
       continue;
     }
     // Two readers of different threads suffice: a writer is not both of them.
@@ -170,6 +177,15 @@ void Region::checkRace(uint64_t address, unsigned bytes, const Access &access) {
     cell.reads[0] = now;
     cell.reads[0].strength = access.strength;
   }
+}
+
+void Region::settle(uint64_t address, unsigned bytes, const Stamp &now) {
+  ShadowPage &p = page(address);
+  if (p.launch != now.launch) // races are not looked for
+    return;
+  unsigned first = address % ShadowPage::Bytes / p.granule;
+  for (unsigned i = first; i < first + bytes / p.granule; ++i)
+    p.cells[i].write = now;
 }
 
 template <class Visit>

@@ -52,6 +52,9 @@ public:
   /// Throws the race fault when `access` is unordered with an earlier one.
   void checkRace(uint64_t address, unsigned bytes, const Access &access);
 
+  /// A pending write is done, for whoever comes after `now`.
+  void settle(uint64_t address, unsigned bytes, const Stamp &now);
+
   /// Host side: any length, no checks but the range.
   void poke(uint64_t address, const uint8_t *in, uint64_t bytes);
   void peek(uint64_t address, uint8_t *out, uint64_t bytes);

@@ -24,6 +24,7 @@ struct Stamp {
   uint32_t releases = 0;     // releasing fences of the thread
   unsigned line = 0;
   Strength strength = Strength::Weak;
+  bool isPending = false; // an asynchronous write that nobody has waited for
 };
 
 /// What a thread knows to have happened in other blocks and threads. Immutable
@@ -69,6 +70,7 @@ struct Access {
   const Clock *clock;
   bool isWrite;
   Strength strength;
+  bool isPending = false;
 };
 
 /// What stands behind the value at a synchronisation address.

@@ -261,10 +261,10 @@ private:
   }
 
   void operandsOf(const Slot &slot, std::vector<Operand> &out) {
-    if (slot.count > 1) {
+    if (slot.isVector) {
       c.expect("{");
       Slot element = slot;
-      element.count = 1;
+      element.isVector = false;
       for (unsigned i = 0; i < slot.count; ++i) {
         if (i)
           c.expect(",");

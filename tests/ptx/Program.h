@@ -64,6 +64,7 @@ struct Slot {
   bool mayBeAddress = false;
   bool isOptional = false;
   bool isPair = false;    // p|q
+  bool isVector = false;  // in braces, also of one
   bool mayNegate = false; // !p
 };
 

@@ -22,6 +22,8 @@ Registry::Registry() {
   addAtomicForms(*this);
   addWarpForms(*this);
   addControlForms(*this);
+  addMatrixForms(*this);
+  addAsyncForms(*this);
 }
 
 const Form *Registry::find(const std::string &name) const {
@@ -64,8 +66,10 @@ static Slot parseSlot(const std::string &token) {
       slot.mayBeAddress = true;
     else if (token[i] == '|')
       slot.isPair = true;
-    else if (token[i] == '*')
+    else if (token[i] == '*') {
+      slot.isVector = true;
       slot.count = uint8_t(token[++i] - '0');
+    }
     else
       throw std::logic_error("bad slot '" + token + "'");
   }

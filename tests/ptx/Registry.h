@@ -19,7 +19,7 @@ public:
   /// `slots` lists the operands in order: a width (`32`, `f32`, `p` for
   /// predicates), `@` address, `L` label, `T` branch table; prefix `=` marks a
   /// destination, `?` an optional operand, `!` one that may be negated; suffix
-  /// `*n` a vector, `+` a register that may be wider, `&` one that may name a
+  /// `*n` a vector in braces, `+` a register that may be wider, `&` one that may name a
   /// variable, `|` one that takes a second predicate.
   void add(const std::string &name, Handler run, const std::string &slots,
            const Traits &traits = {});
@@ -44,6 +44,8 @@ void addMemoryForms(Registry &);
 void addAtomicForms(Registry &);
 void addWarpForms(Registry &);
 void addControlForms(Registry &);
+void addMatrixForms(Registry &);
+void addAsyncForms(Registry &);
 
 } // namespace ptx
 

@@ -16,6 +16,7 @@ import convert
 import floats
 import integers
 import kernels
+import matrices
 import memory
 import warp
 from interpreter import Faulted, Library, Module, Refused
@@ -56,10 +57,10 @@ def elementwise_oracle(form):
 def test_form(library, form):
     """Cases run, or None when there is no test."""
     opcode = form.split(".")[0].split(" ")[0]
-    for family in (memory, warp, control):
+    for family in (memory, warp, control, matrices):
         if opcode in family.OPCODES and (test := family.find(form)):
             return test(library, form)
-    if opcode in control.OPCODES | memory.OPCODES | warp.OPCODES:
+    if opcode in control.OPCODES | memory.OPCODES | warp.OPCODES | matrices.OPCODES:
         return None
     if form.startswith(("add.cc", "addc", "sub.cc", "subc")):
         return memory.run_carry(library, form)
