@@ -19,7 +19,7 @@ from ._library import Error, runtime_version
 if TYPE_CHECKING:
     from . import amp, distributed, ops, optim
     from ._storage.line import Storage
-    from .matrices import gram, newton_schulz
+    from .matrices import gram, newton_schulz, qk_clip_
     from .ops import (AmaxHistory, clip_grad_norm_, clip_grad_value_, compute_global_grad_norm, compute_scale,
                       dequantize, dynamic_loss_scale_update, fused_grad_unscale_clip, quantize, quantize_blocks,
                       quantize_codes)
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["AmaxHistory", "Error", "Storage", "__version__", "amp", "clip_grad_norm_", "clip_grad_value_",
            "compute_global_grad_norm", "compute_scale", "dequantize", "dynamic_loss_scale_update",
-           "fused_grad_unscale_clip", "gram", "newton_schulz", "ops", "optim", "quantize", "quantize_blocks",
+           "fused_grad_unscale_clip", "gram", "newton_schulz", "ops", "optim", "qk_clip_", "quantize", "quantize_blocks",
            "quantize_codes", "runtime_version", "transcode"]
 
-_MODULES = {"Storage": "._storage.line", "gram": ".matrices", "newton_schulz": ".matrices", "transcode": ".optim"}
+_MODULES = {"Storage": "._storage.line", "gram": ".matrices", "newton_schulz": ".matrices", "qk_clip_": ".matrices",
+            "transcode": ".optim"}
 
 if not TYPE_CHECKING:
     def __getattr__(name):
