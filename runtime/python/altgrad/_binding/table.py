@@ -38,7 +38,7 @@ class TensorTable:
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
-      `place`, `owner`, `at`, `strides`, `dense`, `grad_dtype`, `tensors` and `count` are read;
+      `place`, `owner`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `tensors` and `count` are read;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.place` counts;
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
@@ -317,6 +317,9 @@ def _where(row, bundle):
     """(rows and columns, units, offset, elements) of the whole of which a row's parameter is a part, or which it is."""
     at = row.at
     if at is None or not at.parted or at.offset is None:
+        if row.matrices:
+            *matrix, count = row.matrices
+            return matrix, count if row.param.numel() else 1, 0, row.param.numel()
         # Where matrices are multiplied, these are the units.
         stacked = row.set in bundle.matrices and row.param.dim() > 2
         units = units_of(row.param) if stacked or not bundle.matrices else 1

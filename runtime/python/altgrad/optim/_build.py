@@ -36,7 +36,8 @@ class Row:
     `owner` is the parameter and `param` what lies of it here: itself, unless it is a DTensor, whose part is at `at`
     in the whole. `line` is its set in the words of the request, `strides` the order in which the
     kernel visits the elements, `tensors` its states in the order of its set,
-    `count` its step count. A finished row, whose states are there, can be used again.
+    `count` its step count, `matrices` what `_matrices_of` says. A finished row, whose states are there, can be used
+    again.
     """
 
     owner: torch.Tensor
@@ -48,6 +49,7 @@ class Row:
     dense: bool
     grad_dtype: torch.dtype
     line: str
+    matrices: tuple | None
     finished: bool = False
     set: int = 0
     cell: int = 0
@@ -226,7 +228,9 @@ def _row(namer, owner, group, place, kind):
     strides = (param if dense else torch.empty_like(param, memory_format=torch.contiguous_format if at else
                                                     torch.preserve_format)).stride()
     line = namer.line(kind, owner, param, at, strides)
-    return Row(owner, param, at, group, place, strides, dense, owner.grad.dtype, line, counted=namer.ranks.counts(at))
+    matrices = namer.optimizer._matrices_of(namer.optimizer.param_groups[group], owner)
+    return Row(owner, param, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
+               counted=namer.ranks.counts(at))
 
 
 class _Namer:

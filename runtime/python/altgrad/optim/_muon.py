@@ -15,6 +15,7 @@ from .._library import Error
 from .._warn import warn
 from ._keywords import Shared
 from ._named import BETAS, Named, constructor, find_template
+from ._shapes import matrices_of
 
 # adjust_lr_fn -> the option of templates/muon.mlir
 _SCALES = {None: None, "original": None, "match_rms_adamw": "match_rms", "spectral_unclamped": "unclamped"}
@@ -59,8 +60,8 @@ class Muon(Named):
     NS brings the singular values of a matrix near 1, by products in `ns_dtype`. A group with
     `use_muon=False` takes AdamW's formula, with its own `lr`, `betas`, `eps` and `weight_decay`, in the same
     step: one norm, one verdict. `state[param]` holds `momentum_buffer`, or AdamW's `step`, `exp_avg` and
-    `exp_avg_sq`, in the shape and dtype of the parameter. Parameters of Muon are matrices, or
-    stacks of them in dimension 0, as those of experts, of which each is a matrix of its own. On a
+    `exp_avg_sq`, in the shape and dtype of the parameter. Parameters of Muon are matrices, stacks of them, as those
+    of experts, or filters of convolutions; a group may say otherwise by `flatten` and `split`. On a
     GPU cuBLAS multiplies them, in one call for neighbours of one shape. The formula is in templates/muon.mlir.
 
     `profile` says whose Muon it is: "torch", or "kj" (KellerJordan), "dion", "moonlight", "emerging"
@@ -82,6 +83,11 @@ class Muon(Named):
         ns_length: What a matrix is divided by: "clamped", max(|X|, eps), or "added", |X| + eps.
         betas: The decay rates of AdamW's averages.
         use_muon: Whether the parameters of a group are updated by Muon, or by AdamW; a group may say otherwise.
+        flatten: What a parameter of more than two dimensions is: True, one matrix with a row for each index of
+            dimension 0, as filters are; False, a stack of those of its last two dimensions. None takes three
+            dimensions for a stack and more of them for filters.
+        split: How many rows of a parameter are a matrix of their own: 64 of a weight with heads of 64 rows, for
+            queries, keys and values alike, a third of the rows where these three are one weight. None: all rows.
 
     Example:
         >>> biases = {"params": [model.bias], "use_muon": False, "lr": 3e-4}
@@ -89,7 +95,7 @@ class Muon(Named):
     """
 
     _hypers = BETAS
-    _unchecked = "ns_coefficients",
+    _unchecked = "ns_coefficients", "split"
     _keys = {"buf": "momentum_buffer", "m": "exp_avg", "v": "exp_avg_sq"}
 
     @_profiled
@@ -99,7 +105,7 @@ class Muon(Named):
                  eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, *,
                  betas: tuple[float, float] = (0.9, 0.95), use_muon: bool = True,
                  ns_dtype: torch.dtype = torch.bfloat16, ns_length: str = "clamped",
-                 **shared: Unpack[Shared]) -> None: ...
+                 flatten: bool | None = None, split: int | None = None, **shared: Unpack[Shared]) -> None: ...
 
     def _start(self, given):
         clips = given.get("max_grad_norm") is not None
@@ -128,12 +134,20 @@ class Muon(Named):
     def _rule_of(self, group):
         return find_template("muon" if group["use_muon"] else "adamw")
 
+    def _kind_of(self, group):
+        # Where matrices begin is no option of a rule.
+        return *super()._kind_of(group), (group["flatten"], group["split"])
+
+    def _matrices_of(self, group, param):
+        return matrices_of(group, param) if group["use_muon"] else None
+
     def _options_of(self, group):
         if not group["use_muon"]:
             return ()
         scale = _SCALES[group["adjust_lr_fn"]]
         words = ["plain"] * (not group["nesterov"]) + [scale] * (scale is not None)
-        if any([param.ndim == 3 for other in self.param_groups if other["use_muon"] for param in other["params"]]):
+        if any([matrices_of(other, param)[2] != 1 for other in self.param_groups if other["use_muon"]
+                for param in other["params"]]):
             words.append("over=unit")
         return (*words, f"coefficients={_coefficients(group)}", f"in={_DTYPES[group['ns_dtype']]}",
                 f"length={group['ns_length']}", f"steps={group['ns_steps']}")
@@ -158,14 +172,10 @@ def _check(group, where):
             raise ValueError(f"{where}: {key} is {group[key]!r}, none of " + ", ".join(map(repr, known)))
     _check_iteration(group, where)
     for index, param in enumerate(group["params"]):
-        if param.ndim not in (2, 3):
-            raise ValueError(f"{where}, parameter {index} has the shape {tuple(param.shape)}, no matrix and no stack "
-                             "of matrices; put it into a group with use_muon=False, which takes AdamW")
-        if param.ndim == 3 and not param.is_contiguous():
-            raise ValueError(f"{where}, parameter {index} is a stack of matrices with the strides {param.stride()}; make it "
-                             ".contiguous()")
-        if param.shape[-1] > 1 and param.stride(-1) != 1:
-            raise ValueError(f"{where}, parameter {index} lies column by column in memory; make it .contiguous()")
+        try:
+            matrices_of(group, param)
+        except ValueError as error:
+            raise ValueError(f"{where}, parameter {index} {error}") from None
 
 
 def _check_iteration(group, where):

@@ -283,6 +283,9 @@ class Optimizer(RuleNames, Measured, Traced):
         check_capturable(group)
         return self._rule_of(group), self._options_of(group), bool(group.get("differentiable"))
 
+    def _matrices_of(self, group, param):
+        """(rows, columns, how many) of the matrices in a parameter, where its group says it; else None."""
+
     def _rebuild(self, fit, asked):
         take_all(self.state)
         self._hold()
