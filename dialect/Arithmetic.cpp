@@ -46,6 +46,7 @@ static constexpr AllowedOperation operations[] = {
     {"math.fma", "f32, f64", "a * b + c with one rounding", "%c = math.fma %w, %g, %m : f32"},
     {"math.sqrt", "f32, f64", "the square root, rounded once", "%c = math.sqrt %m : f32"},
     {"math.absf", "f32, f64", "the magnitude", "%c = math.absf %g : f32"},
+    {"math.floor", "f32, f64", "the largest whole number that is at most a", "%c = math.floor %g : f32"},
     {"math.copysign", "f32, f64",
      "the magnitude of the first operand with the sign of the second; a NaN counts as positive",
      "%c = math.copysign %w, %g : f32"},

@@ -1,5 +1,5 @@
 // Text and verification of the element form between step and sweep.
-#include "dialect/Dialect.h"
+#include "dialect/Codecs.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
@@ -41,7 +41,7 @@ static Type drawFor(Round rounding, Value draw, Type number) {
 static Type typeOf(Value draw) { return draw ? draw.getType() : Type(); }
 
 LogicalResult EncodeOp::verify() {
-  bool exact = getFormat().isF32() || getFormat().isBook();
+  bool exact = factsOf(getFormat()).nearestOnly;
   // encode_c1
   if (typeOf(getDraw()) != drawFor(getRounding(), getDraw(), getNumber().getType()) ||
       (exact && getRounding() != Round::NearestEven))
@@ -51,9 +51,8 @@ LogicalResult EncodeOp::verify() {
 }
 
 LogicalResult MoveOp::verify() {
-  Format grid = getFormat().toFormat();
   // move_c1
-  if (grid.book || grid.bits() > 8 || !grid.hasSign || grid.complement)
+  if (!factsOf(getFormat()).hasRungs)
     return emitOpError() << "moves codes of " << getFormat()
                          << ", expected a format with a sign, a magnitude and at most 8 bits";
   // move_c2

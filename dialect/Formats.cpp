@@ -1,5 +1,5 @@
 // Formats in text, and which of them make sense.
-#include "dialect/Dialect.h"
+#include "dialect/Codecs.h"
 #include "dialect/Nearest.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -57,20 +57,18 @@ std::string FormatAttr::unknown(StringRef name) {
 std::string altgrad::listFormats() {
   std::string text;
   llvm::raw_string_ostream out(text);
+  MLIRContext context;
+  context.loadDialect<AltgradDialect>();
   for (const auto &[name, f] : presets) {
-    if (f.book) {
-      const Book &book = books[f.book - 1];
-      bool hasZero = book.numbers[book.zero] == 0;
-      out << llvm::format("%-15s %2u bits, ", name, f.bits()) << (book.hasSign ? "signed" : "unsigned")
-          << llvm::format(" code book, %g to %g\n", double(book.numbers[book.zero + hasZero]),
-                          double(decode(f, f.maxCode())));
-      continue;
-    }
-    StringRef sign = f.complement ? "two's complement" : f.hasSign ? "signed" : "unsigned";
-    out << llvm::format("%-15s %2u bits, ", name, f.bits()) << sign
-        << llvm::format(" e%um%u, %g to %g", unsigned(f.exponentBits), unsigned(f.mantissaBits),
-                        double(decode(f, uint32_t(f.hasZero))), double(decode(f, f.maxCode())))
-        << (f.hasInf ? ", inf" : "") << (f.nan == NanCode::None ? "" : ", nan") << "\n";
+    CodecFacts codec = factsOf(FormatAttr::getNamed(&context, name));
+    out << llvm::format("%-15s %2u bits, ", name, f.bits())
+        << (f.complement ? "two's complement" : codec.negative ? "signed" : "unsigned");
+    if (codec.table)
+      out << " code book";
+    else
+      out << llvm::format(" e%um%u", unsigned(f.exponentBits), unsigned(f.mantissaBits));
+    out << llvm::format(", %g to %g", double(codec.least), double(codec.most)) << (f.hasInf ? ", inf" : "")
+        << (f.nan == NanCode::None ? "" : ", nan") << "\n";
   }
   return text;
 }

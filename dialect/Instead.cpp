@@ -48,7 +48,7 @@ static constexpr Instead instead[] = {
     {"isnan", "write cmpf uno, %x, %x"},
     {"isinf", "write math.absf and cmpf oeq with constant 0x7F800000 : f32"},
     {"isfinite", "write math.absf and cmpf olt with constant 0x7F800000 : f32"},
-    {"floor", nearest},
+    {"floor", "write math.floor"},
     {"ceil", nearest},
     {"round", nearest},
     {"roundeven", nearest},

@@ -1,5 +1,6 @@
 // Text and verification of steps, but for their signature.
 #include "dialect/ClipOps.h"
+#include "dialect/Codecs.h"
 #include "dialect/MatrixOps.h"
 #include "dialect/RowSets.h"
 #include "dialect/Variance.h"
@@ -150,7 +151,7 @@ LogicalResult QuantizeOp::verify() {
   if (getRounding() != Round::NearestEven && format.isF32())
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to f32, where nothing is rounded";
   // quantize_c4
-  if (getRounding() != Round::NearestEven && format.isBook())
+  if (getRounding() != Round::NearestEven && factsOf(format).nearestOnly)
     return emitOpError() << "rounds " << stringifyRound(getRounding()) << " to " << format.getKnownName()
                          << "; a code book has the nearest number alone";
   return success();

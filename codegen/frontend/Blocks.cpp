@@ -1,16 +1,24 @@
-// Streams whose blocks have a scale: code times scale in, largest over largest out.
+// Lists whose blocks have a scale: code times scale in, largest over largest out.
 #include "codegen/frontend/SetBuilder.h"
-
-#include "altgrad/book.h"
 
 using namespace mlir;
 using namespace altgrad;
+
+StoredList::StoredList(SetBuilder &set, StringRef access, StringRef role, StringRef key, StringRef stream, bool columns)
+    : target(set.list(access, role, key, set.storage.type(stream))), set(set), step(set.step), stream(stream),
+      word(set.storage.word(stream)), codec(factsOf(target.type().getFormat())), top(codec.most),
+      ops(set.ops(target, stream)) {
+  if (TensorsType type = set.storage.scaleType(stream, columns))
+    scales = set.scales(access, target, stream, type);
+  if (stream == "param" && set.storage.splitsMaster())
+    remainder = set.list(access, "remainder", "remainder", set.storage.remainderType());
+}
 
 //===-- Reading -------------------------------------------------------------===//
 
 // FlashOptim's companding: y / (2 - |y|) of y = code / 127 is code / (254 - |code|); a
 // root's square is (code / 255)^2. Products of a code and a scale in f16 are exact.
-Value ScaledStream::expand(Value number, Value unit) {
+Value StoredList::expand(Value number, Value unit) {
   Value share = ops.mul("share.old", number, unit);
   if (word.companding == Companding::Sqrt) {
     Value root = ops.mul("root.old", share, ops.f32("255th", 1.0f / 255));
@@ -20,12 +28,15 @@ Value ScaledStream::expand(Value number, Value unit) {
   return ops.div("value", share, ops.sub("over.old", whole, size));
 }
 
-Value ScaledStream::loadBlocks(const Argument &scales) {
+Value StoredList::load() {
+  if (remainder.value)
+    return ops.make<JoinOp>("old", RealsType::get(step.f32.getContext()), target.value, remainder.value);
   Value codes = ops.dequantize("old", target.value);
+  if (!scales.value)
+    return codes;
   Value units = set.ops(scales, stream).dequantize("old", scales.value);
   Value number = ops.element("number", codes), unit = ops.element("unit", units);
-  bool bent = word.companding != Companding::None;
-  return ops.collect("values", bent ? expand(number, unit) : ops.mul("value", number, unit));
+  return ops.collect("values", word.companding != Companding::None ? expand(number, unit) : ops.mul("value", number, unit));
 }
 
 //===-- Scales --------------------------------------------------------------===//
@@ -33,24 +44,24 @@ Value ScaledStream::loadBlocks(const Argument &scales) {
 // The largest magnitude of a block. Where scales are f32, and in states, numbers that are
 // not finite have no part in it, so they spoil none of their neighbours; a copy in an MX
 // format says them.
-Value ScaledStream::largestOf(Value number, bool finite) {
+Value StoredList::largestOf(Value number, bool finite) {
   if (finite) {
     Value size = ops.abs("size", number);
     Value infinity = ops.infinity("infinity"), zero = ops.f32("zero", 0);
     number = ops.select("counted", ops.below("finite", size, infinity), size, zero);
   }
-  return ops.largest("largest", number, 1, word.elements);
+  return ops.largest("largest", number, scales.type().getBlock());
 }
 
 // The scale makes the block's largest number the format's. The limits keep a scale
 // and its inverse normal numbers: zeros stay zeros. Numbers are divided by a scale in
 // f16 as that is read, those that are bent first by the one before it was rounded.
-Value ScaledStream::anyScale(const Argument &scales, Value largest) {
-  bool half = set.storage.hasHalfScales(stream), bent = word.companding != Companding::None;
+Value StoredList::anyScale(Value largest) {
+  bool half = word.scale == "f16", bent = word.companding != Companding::None;
   // FlashOptim's floor is 0 in f16.
   float floor = half && (!bent || word.keepPositive) ? 0x1p-24f : bent ? 1e-12f : 0x1p-120f;
   Value top = ops.f32("top", bent ? 1 : this->top);
-  Value least = ops.f32("least", codec.book ? books[codec.book - 1].leastScale : floor);
+  Value least = ops.f32("least", codec.table ? codec.table->leastScale : floor);
   Value most = ops.f32("most", half ? 65504 : 0x1p126f);
   Value share = ops.div("share", largest, top);
   Value scale = ops.min("scale", ops.max("raised", share, least), most);
@@ -66,9 +77,9 @@ Value ScaledStream::anyScale(const Argument &scales, Value largest) {
 // constant: RCEIL of largest / the format's largest (as a product with the rounded
 // inverse) the one at or above; FLOOR, CEIL and EVEN of the largest itself, over the
 // power of two in the format's. A NaN stays one, 255; an infinity is 254.
-Value ScaledStream::powerOfTwo(const Argument &scales, Value largest) {
+Value StoredList::powerOfTwo(Value largest) {
   Ops ops = set.ops(scales, stream);
-  ScaleRule rule = *set.storage.scaleRule(stream);
+  ScaleRule rule = word.rule.value_or(ScaleRule::RCeil);
   bool ceil = rule == ScaleRule::RCeil, even = rule == ScaleRule::Even;
   float unit = ceil ? 1.0f : std::exp2f(-std::ilogb(top));
   Value x = ceil ? ops.f32("inverse", 1.0f / top) : largest;
@@ -79,8 +90,9 @@ Value ScaledStream::powerOfTwo(const Argument &scales, Value largest) {
   Value chosen = ops.mul("this", below, ops.f32("unit", unit));
   if (rule != ScaleRule::Floor) {
     Value next = ops.mul("next", below, ops.f32("twice", 2 * unit));
+    unsigned mantissa = target.type().getFormat().getMantissa();
     // EVEN: from where the format's mantissa rounds up to the next power.
-    Value from = ops.f32("from", even ? 2 - std::exp2f(-1.0f - codec.mantissaBits) : 1.0f);
+    Value from = ops.f32("from", even ? 2 - std::exp2f(-1.0f - mantissa) : 1.0f);
     Value limit = ops.mul("limit", below, from);
     auto how = even ? arith::CmpFPredicate::OGE : arith::CmpFPredicate::OGT;
     chosen = ops.select("chosen", ops.compare("more", how, x, limit), next, chosen);
@@ -103,22 +115,19 @@ Value ScaledStream::powerOfTwo(const Argument &scales, Value largest) {
 //===-- What is above 0 -----------------------------------------------------===//
 
 // What a number is over its scale where it has the smallest positive code.
-static float leastShare(const Format &format, Companding bent) {
+static float leastShare(const CodecFacts &codec, Companding bent) {
   if (bent == Companding::Sqrt)
     return 1.0f / 255;
   if (bent == Companding::Softsign)
     return 1.0f / 253; // 254 x / (1 + x) is 1
-  const Book &book = books[format.book ? format.book - 1 : 0];
-  return format.book ? book.numbers[book.zero + 1] : decode(format, 1);
+  return codec.least;
 }
 
 // Before it is divided by the scale, because a quotient may be 0. A number raised to the
 // smallest one's share of the scale and a little more has its code, rounded in any way;
 // and code times scale is no 0 from 2^-126 on. Zeros, negative numbers and NaNs stay.
-Value ScaledStream::keptPositive(Value number, Value scale) {
-  const Book &book = books[codec.book ? codec.book - 1 : 0];
-  bool hasZero = codec.book ? book.numbers[book.zero] == 0 : codec.hasZero;
-  if (!word.keepPositive || !hasZero)
+Value StoredList::keptPositive(Value number, Value scale) {
+  if (!word.keepPositive || !codec.zero)
     return number;
   Value floor = ops.f32("kept.floor", leastShare(codec, word.companding) * 1.001f);
   if (scale) {
@@ -134,7 +143,7 @@ Value ScaledStream::keptPositive(Value number, Value scale) {
 // With x = number / scale: 127 * 2x / (1 + |x|) is 254 * number / (scale + |number|), and
 // a root's share 255 * root / scale. Then floor(... + 0.5). What is beyond the scale, an
 // infinity too, is the largest code, and a NaN 0.
-Value ScaledStream::compress(Value number, Value scale) {
+Value StoredList::compress(Value number, Value scale) {
   bool root = word.companding == Companding::Sqrt;
   Value within = ops.min("within", number, scale), over = scale;
   if (!root) {
@@ -143,81 +152,60 @@ Value ScaledStream::compress(Value number, Value scale) {
   }
   Value share = ops.div("bent", within, over);
   Value place = ops.mul("place", share, ops.f32("codes", root ? 255 : 254));
-  Value up = ops.add("up", place, ops.f32("half", 0.5));
-  // No code is beyond 255.
-  auto type = TensorsType::get(step.f32.getContext(), integers(step.f32.getContext(), 8, -8));
-  Value cut = ops.cut("cut", ops.collect("ups", up), type);
-  Value whole = ops.element("whole", ops.dequantize("cuts", cut));
-  Value above = ops.above("above", whole, up);
-  Value less = ops.sub("less", whole, ops.f32("unit.code", 1));
-  return ops.select("scaled", above, less, whole);
+  return ops.floor("scaled", ops.add("up", place, ops.f32("half", 0.5)));
 }
 
-Value ScaledStream::inverseOf(Value scale) {
-  one = ops.f32("one", 1);
-  return ops.div("inverse", one, scale);
-}
-
-void ScaledStream::finish(Value scaled) {
+void StoredList::finish(Value scaled) {
   set.store(target, ops.collect("list", scaled), stream, OverflowMode::Saturate);
 }
 
-void ScaledStream::storeBlocks(const Argument &scales, Value value) {
-  bool powers = set.storage.scaleRule(stream).has_value(), root = word.companding == Companding::Sqrt;
-  Value number = ops.element(root ? "square" : "next", value);
+// DeepSeek's recipe, and TransformerEngine's Float8BlockScaling for weights: codes are of what is multiplied by the
+// format's largest number over the square's, or by the power of two at or below that, and the inverse is stored.
+// Squares of zeros, and with what is not finite, have a scale of 1.
+Value StoredList::factorOfSquare(Value largest) {
+  Value factor = factorOf(largest, top);
+  scaleCode = ops.collect("units", ops.div("unit", one, factor));
+  return factor;
+}
+
+void StoredList::storeBlocks(Value value) {
+  bool powers = word.scale == "ocp.e8m0", bent = word.companding != Companding::None;
+  bool root = word.companding == Companding::Sqrt;
+  Value number = ops.element(root ? "square" : "next", value), scale, factor;
   if (root)
     number = ops.sqrt("next", number);
-  Value largest = largestOf(number, /*finite=*/!powers || stream != "copy");
-  Value scale = powers ? powerOfTwo(scales, largest) : anyScale(scales, largest);
+  Value largest = largestOf(number, /*finite=*/!word.squares() && (!powers || stream != "copy"));
+  if (word.squares() && !powers)
+    factor = factorOfSquare(largest);
+  else
+    scale = powers ? powerOfTwo(largest) : anyScale(largest);
   number = keptPositive(number, scale);
-  if (word.companding != Companding::None) {
-    finish(compress(number, scale));
-  } else {
-    Value inverse = inverseOf(scale);
-    // torchao's codes are those of a quotient, and so are its bytes.
-    finish(codec.book ? ops.make<ScaledQuotientOp>("scaled", number, scale, inverse)
-                      : ops.mul("scaled", number, inverse));
-  }
+  if (!factor && !bent)
+    factor = ops.div("inverse", ops.f32("one", 1), scale);
+  // torchao's codes are those of a quotient, and so are its bytes.
+  finish(bent          ? compress(number, scale)
+         : codec.table ? ops.make<ScaledQuotientOp>("scaled", number, scale, factor)
+                       : ops.mul("scaled", number, factor));
   step.write(scaleCode, scales.value);
 }
 
-// The second of the two copies that TransformerEngine keeps of a weight in MXFP8.
-void ScaledStream::storeColumns(SetBuilder &set, Value value) {
-  Argument columns = set.list("out", "copy", "copy_columns", set.storage.type("copy"));
-  Argument scales = set.scales("out", columns, "copy",
-                               set.storage.columnScaleType("copy"));
-  ScaledStream out(set, columns, "copy");
-  Value number = out.ops.element("next", value);
-  Value largest = out.ops.largest("largest", number, columnBlock, 1);
-  Value inverse = out.inverseOf(out.powerOfTwo(scales, largest));
-  out.finish(out.ops.mul("scaled", number, inverse));
-  set.step.write(out.scaleCode, scales.value);
-}
-
-// DeepSeek's recipe, and TransformerEngine's Float8BlockScaling for weights. A scale in f32
-// is TransformerEngine's: codes are of what is multiplied by the format's largest number
-// over the block's, or by the power of two at or below that, and the inverse is stored.
-// Blocks of zeros, and with what is not finite, have a scale of 1.
-void ScaledStream::storeSquares(Value value) {
-  Argument scales = set.scales("out", target, stream, set.storage.scaleType(stream));
-  Value number = ops.element("next", value), factor;
-  Value largest = ops.largest("largest", number, squareBlock, squareBlock);
-  if (set.storage.scaleRule(stream)) {
-    factor = inverseOf(powerOfTwo(scales, largest));
-  } else {
-    factor = factorOf(largest, top);
-    if (word.pow2)
-      factor = powerBelow(factor);
-    scaleCode = ops.collect("units", ops.div("unit", one, factor));
+// What has no scale keeps what is above 0, too.
+void StoredList::store(Value value) {
+  if (word.tensorScale != TensorScale::None)
+    return storeTensorScaled(value);
+  if (word.scale == "ocp.e4m3fn")
+    return storeTwoLevels(value);
+  if (scales.value)
+    return storeBlocks(value);
+  if (word.keepPositive)
+    if (Value number = ops.element("next", value), kept = keptPositive(number, {}); kept != number)
+      value = ops.collect("kept.list", kept);
+  if (!remainder.value) {
+    code = set.store(target, value, stream);
+    return;
   }
-  step.write(scaleCode, scales.value);
-  finish(ops.mul("scaled", number, factor));
-}
-
-// By the codec that has nothing but powers of two: elements are never f64.
-Value ScaledStream::powerBelow(Value factor) {
-  MLIRContext *context = step.f32.getContext();
-  auto powers = TensorsType::get(context, FormatAttr::getNamed(context, "ocp.e8m0"));
-  Value code = ops.cut("factor.code", ops.collect("factor.list", factor), powers);
-  return ops.element("factor.power", ops.dequantize("factor.back", code));
+  auto parts = ops.several<SplitOp>({target.name + ".code", remainder.name + ".code"}, target.value.getType(),
+                                    remainder.value.getType(), value);
+  step.write(parts.getUpper(), target.value);
+  step.write(parts.getLower(), remainder.value);
 }

@@ -341,7 +341,7 @@ static LogicalResult check(const StepRequest &request, const SetStorage &set) {
                        << ", which has no infinity; torch's are in f32, bf16 or f16";
   if (set.rule || !request.quantize.empty() || !set.says("copy"))
     return success();
-  if (set.codec("copy").book && !set.hasBlocks("copy"))
+  if (factsOf(set.format("copy")).table && !set.hasBlocks("copy"))
     return set.error("copy") << "a copy of a gradient in a code book, whose numbers end at 1; say --quantize with "
                                 "its format, or give the copy blocks, as copy=bnb8:256";
   if (set.word("copy").both || set.word("copy").squares())

@@ -19,6 +19,7 @@ enum class TensorScale { None, Delayed, Current, Bounded };
 /// How a state's share of its block's largest number is bent before it becomes a code,
 /// as FlashOptim's: 2x / (1 + |x|), or the root.
 enum class Companding { None, Softsign, Sqrt };
+inline llvm::StringRef nameOf(Companding kind) { return kind == Companding::Sqrt ? "sqrt" : "softsign"; }
 
 /// "m=ocp.e4m3fn:128,stochastic,nonfinite": 128 elements share a scale; what is said
 /// behind a comma is how what lies between two codes, or beyond the last, is stored.

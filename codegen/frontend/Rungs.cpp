@@ -5,9 +5,9 @@ using namespace mlir;
 using namespace altgrad;
 
 // The place of a code is its number among integers of its width.
-static TensorsType placesOf(MLIRContext *context, const Format &grid) {
-  int bits = grid.bits() - 1;
-  return TensorsType::get(context, integers(context, bits, -bits));
+static TensorsType placesOf(FormatAttr grid) {
+  int bits = grid.getBits() - 1;
+  return TensorsType::get(grid.getContext(), integers(grid.getContext(), bits, -bits));
 }
 
 // The rung of the parameter, a list that the update takes for it.
@@ -16,7 +16,7 @@ Value SetBuilder::loadRung(const Argument &param) {
   bool coded = storage.isCoded();
   Value codes = coded ? param.value : ops.quantize("snapped", before, storage.type("rungs"));
   rung.code = ops.make<LoadOp>("from", ops.builder.getI8Type(), codes);
-  Value places = ops.make<RecodeOp>("place", placesOf(codes.getContext(), storage.codec("rungs")), codes);
+  Value places = ops.make<RecodeOp>("place", placesOf(storage.format("rungs")), codes);
   Value list = ops.dequantize("rung", places);
   if (coded)
     return list;
@@ -36,11 +36,8 @@ static Value roundAsReference(const Ops &ops, Value change, Value draw) {
   auto type = TensorsType::get(context, integers(context, 16, 0, /*hasSign=*/false));
   Value draws = ops.collect("draws", draw, type);
   Value sum = ops.sub("sum", ops.element("uniform", ops.dequantize("uniforms", draws)), change);
-  // Beyond 511 all changes are alike.
-  auto moves = TensorsType::get(context, integers(context, 9, -9));
-  Value cut = ops.element("cut", ops.dequantize("cut.list", ops.cut("cut.codes", ops.collect("sums", sum), moves)));
-  Value less = ops.sub("less", cut, ops.f32("unit", 1));
-  return ops.neg("by", ops.select("floor", ops.above("negative", cut, sum), less, cut));
+  Value known = ops.compare("known", arith::CmpFPredicate::ORD, sum, sum); // no NaN
+  return ops.neg("by", ops.select("floor", known, ops.floor("whole", sum), ops.f32("nothing", 0)));
 }
 
 // Moves the code by `change`. Returns the new values.

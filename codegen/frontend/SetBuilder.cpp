@@ -40,28 +40,18 @@ Value SetBuilder::store(const Argument &target, Value value, StringRef stream,
     Value draw = word.stochastic() ? this->draw(ops, word.drawBits, storage.storeOf(stream)) : Value();
     value = ops.quantize("code", value, target.type(), word.round.value_or(Round::NearestEven),
                          word.overflow.value_or(overflow.value_or(fitting)), draw);
+    if (word.companding != Companding::None)
+      value.getDefiningOp()->setAttr(bentName, ops.builder.getStringAttr(altgrad::nameOf(word.companding)));
   }
   step.write(value, target.value);
   return value;
 }
 
+// The second one is that of columns, which TransformerEngine keeps of a weight in MXFP8 beside that of rows.
 void SetBuilder::writeCopy(Value value) {
-  const StorageWord &word = storage.word("copy");
-  Argument copy = list("out", "copy", "copy", storage.type("copy"));
-  ScaledStream scaled(*this, copy, "copy");
-  auto takeScales = [&] { return scales("out", copy, "copy", storage.scaleType("copy")); };
-  if (word.scale == "ocp.e4m3fn")
-    scaled.storeTwoLevels(takeScales(), value);
-  else if (word.squares())
-    scaled.storeSquares(value);
-  else if (storage.hasBlocks("copy"))
-    scaled.storeBlocks(takeScales(), value);
-  else if (word.tensorScale != TensorScale::None)
-    scaled.storeTensorScaled(value);
-  else
-    store(copy, value, "copy");
-  if (word.both)
-    ScaledStream::storeColumns(*this, value);
+  StoredList(*this, "out", "copy", "copy", "copy").store(value);
+  if (storage.word("copy").both)
+    StoredList(*this, "out", "copy", "copy_columns", "copy", /*columns=*/true).store(value);
 }
 
 //===-- The gradient --------------------------------------------------------===//
@@ -138,75 +128,44 @@ void SetBuilder::countStep() {
   step.write(next, steps.value);
 }
 
-// The new values of a state without blocks.
-Value SetBuilder::keptState(const Argument &state, Value list) {
-  if (!storage.word(state.key).keepPositive)
-    return list;
-  Ops ops = this->ops(state, state.key);
-  Value number = ops.element("next", list);
-  Value kept = ScaledStream(*this, state, state.key).keptPositive(number, {});
-  return kept == number ? list : ops.collect("kept.list", kept);
-}
-
 void SetBuilder::update() {
-  bool splits = storage.splitsMaster(), keepsMaster = storage.says("master") && !splits;
-  Argument param = list(keepsMaster ? "out" : "inout", "param", nameOf("param"), storage.type("param"));
-  Ops ops = step.ops(param.name + ".", storage.place("param"));
-  Argument master, remainder;
+  bool keepsMaster = storage.says("master") && !storage.splitsMaster(), inRungs = storage.inRungs();
+  StoredList param(*this, keepsMaster ? "out" : "inout", "param", nameOf("param"), "param");
+  std::optional<StoredList> master;
   if (keepsMaster)
-    master = list("inout", "master", "master", storage.type("master"));
-  if (splits) {
-    remainder = list("inout", "remainder", "remainder", storage.remainderType());
-    before = ops.make<JoinOp>("old", RealsType::get(rule.getContext()), param.value, remainder.value);
-  } else {
-    before = (keepsMaster ? this->ops(master, "master") : ops).dequantize("old", (keepsMaster ? master : param).value);
-  }
-  Value operand = storage.inRungs() ? loadRung(param) : before;
+    master.emplace(*this, "inout", "master", "master", "master");
+  before = (master ? *master : param).load();
+  Value operand = inRungs ? loadRung(param.target) : before;
   if (clippedOver)
     clipToParameter();
-  SmallVector<Argument> states, scales;
+  std::vector<StoredList> states;
   SmallVector<Value> operands;
-  SmallVector<std::string> names{param.name + (storage.inRungs() ? ".change" : ".new")};
+  SmallVector<std::string> names{param.target.name + (inRungs ? ".change" : ".new")};
   for (BlockArgument state : storage.states) {
     StringRef key = rule.getName(state);
-    Argument held = states.emplace_back(list("inout", "state", key, storage.type(key)));
-    scales.emplace_back();
-    if (storage.hasBlocks(key)) {
-      scales.back() = this->scales("inout", held, key, storage.scaleType(key));
-      operands.push_back(ScaledStream(*this, held, key).loadBlocks(scales.back()));
-    } else {
-      operands.push_back(this->ops(held, key).dequantize("old", held.value));
-    }
-    names.push_back(held.name + ".new");
+    operands.push_back(states.emplace_back(*this, "inout", "state", key, key).load());
+    names.push_back(states.back().target.name + ".new");
   }
   takeHypers();
   countStep();
   SmallVector<Value> numbers;
   for (BlockArgument hyper : rule.getByRole("hyper"))
     numbers.push_back(hypers[rule.getName(hyper)]);
-  auto update = Ops(ops.builder, "", rule.getLoc())
-                    .several<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
-                                       gradient, operands, numbers, count, storage.inRungs() ? before : Value());
+  Ops ops = step.ops("", rule.getLoc());
+  auto update = ops.several<UpdateOp>(names, rule.getSymName(), ops.builder.getStrArrayAttr(storage.options), operand,
+                                      gradient, operands, numbers, count, inRungs ? before : Value());
   after = update.getNewParam();
-  if (storage.inRungs()) {
-    after = storeRung(param, after);
-  } else if (splits) {
-    auto parts = ops.several<SplitOp>({param.name + ".code", remainder.name + ".code"}, param.value.getType(),
-                                      remainder.value.getType(), after);
-    step.write(parts.getUpper(), param.value);
-    step.write(parts.getLower(), remainder.value);
-  } else {
-    code = store(param, after, "param");
-  }
-  if (keepsMaster)
-    store(master, after, "master");
+  if (inRungs)
+    after = storeRung(param.target, after);
+  else
+    param.store(after);
+  code = inRungs ? code : param.code;
+  if (master)
+    master->store(after);
   if (storage.says("copy"))
     writeCopy(after);
-  for (auto [state, scale, value] : llvm::zip(states, scales, update.getNewStates()))
-    if (scale.value)
-      ScaledStream(*this, state, state.key).storeBlocks(scale, value);
-    else
-      store(state, keptState(state, value), state.key);
+  for (auto [state, value] : llvm::zip(states, update.getNewStates()))
+    state.store(value);
 }
 
 //===-- Statistics ----------------------------------------------------------===//
@@ -270,8 +229,7 @@ Value SetBuilder::saturated(Value value, FormatAttr format) {
   if (!format.getInf())
     return value;
   Ops ops = this->ops();
-  Format known = format.toFormat();
-  Value most = ops.f32("most", decode(known, known.maxCode())), least = ops.neg("least", most);
+  Value most = ops.f32("most", factsOf(format).most), least = ops.neg("least", most);
   Value infinity = ops.infinity("infinity");
   Value infinite = ops.compare("infinite", arith::CmpFPredicate::OEQ, ops.abs("size", value), infinity);
   Value bounded = ops.min("bounded", ops.max("low", value, least), most);
@@ -301,7 +259,7 @@ LogicalResult SetBuilder::quantizeTo(StringRef format, StringRef scales) {
   const StorageWord &word = storage.word("copy");
   FormatAttr known = FormatAttr::getNamed(step.f32.getContext(), format);
   bool scaled = word.tensorScale != TensorScale::None, same = storage.formatName("copy") == format;
-  bool hasScales = storage.hasBlocks("copy") || word.squares() || scaled;
+  bool hasScales = storage.hasBlocks("copy") || scaled;
   if (hasScales && !scales.empty())
     return storage.error("copy") << "--scales=" << scales << " beside a copy that has its own";
   FailureOr<Value> unit = takeGivenScales(scales);

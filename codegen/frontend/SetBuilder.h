@@ -4,6 +4,7 @@
 
 #include "codegen/frontend/SetStorage.h"
 #include "codegen/frontend/StepBuilder.h"
+#include "dialect/Codecs.h"
 
 namespace altgrad {
 
@@ -86,7 +87,6 @@ private:
   void clipToParameter();
   void takeHypers();
   void countStep();
-  Value keptState(const Argument &state, Value list);
   mlir::FailureOr<Value> takeGivenScales(llvm::StringRef scales);
   Value saturated(Value value, FormatAttr format);
   Value norm(Value element, const llvm::Twine &name);
@@ -99,47 +99,45 @@ private:
   Value code;          // what is stored of it
 };
 
-/// One stream whose codes have scales: how they are read and written.
-class ScaledStream {
+/// A list and how its elements are kept: as codes, as codes over scales of blocks, of the tensor or of both, or in two
+/// parts.
+class StoredList {
 public:
   using Value = mlir::Value;
-  ScaledStream(SetBuilder &set, const Argument &target, llvm::StringRef stream)
-      : set(set), step(set.step), target(target), stream(stream), word(set.storage.word(stream)),
-        codec(set.storage.codec(stream)), top(decode(codec, codec.maxCode())), ops(set.ops(target, stream)) {}
+  /// Takes it as an argument, and its scales or its lower part as another one; `columns`: blocks of columns.
+  StoredList(SetBuilder &set, llvm::StringRef access, llvm::StringRef role, llvm::StringRef key,
+             llvm::StringRef stream, bool columns = false);
 
-  /// Code times scale.
-  Value loadBlocks(const Argument &scales);
-  void storeBlocks(const Argument &scales, Value value);
-  /// Scales of two levels, as NVFP4's.
-  void storeTwoLevels(const Argument &scales, Value value);
-  void storeSquares(Value value);
-  void storeTensorScaled(Value value);
-  /// The same numbers as in a copy by rows, each with its column's scale.
-  static void storeColumns(SetBuilder &set, Value value);
-  /// `number` of a state over `scale`, null for 1; where its word says so, at least what
-  /// the smallest positive code is read as, if it is above 0.
-  Value keptPositive(Value number, Value scale);
+  /// Its numbers.
+  Value load();
+  void store(Value values);
+
+  const Argument target;
+  Value code; // what was stored of numbers that have no scale
 
 private:
+  void storeBlocks(Value value);
+  /// Scales of two levels, as NVFP4's.
+  void storeTwoLevels(Value value);
+  void storeTensorScaled(Value value);
+  Value keptPositive(Value number, Value scale);
   Value largestOf(Value number, bool finite);
-  Value anyScale(const Argument &scales, Value largest);
-  Value powerOfTwo(const Argument &scales, Value largest);
-  Value inverseOf(Value scale);
+  Value anyScale(Value largest);
+  Value powerOfTwo(Value largest);
   Value expand(Value number, Value unit);
   Value compress(Value number, Value scale);
   Value factorOf(Value largest, float top);
-  Value powerBelow(Value factor);
-  Value tensorScale(Value largest);
+  Value factorOfSquare(Value largest);
   Value largestOfHistory(Value newest);
   Value boundOfLargest(Value newest);
   void finish(Value scaled);
 
   SetBuilder &set;
   StepBuilder &step;
-  Argument target;
   llvm::StringRef stream;
   const StorageWord &word;
-  Format codec;
+  Argument scales, remainder;
+  CodecFacts codec;
   float top; // the largest number of the format
   Ops ops;
   Value one, most, scaleCode; // 1; the largest f32; what is written to the scales

@@ -1,6 +1,7 @@
 // Which words go with a rule, and with each other.
 #include "codegen/frontend/SetStorage.h"
 
+#include "dialect/Codecs.h"
 #include "dialect/MatrixOps.h"
 #include "dialect/Nearest.h"
 #include "llvm/ADT/StringExtras.h"
@@ -41,22 +42,16 @@ StringRef SetStorage::formatName(StringRef stream) const {
 FormatAttr SetStorage::format(StringRef stream) const { return FormatAttr::getNamed(&context, formatName(stream)); }
 
 TensorsType SetStorage::type(StringRef stream) const {
-  return tensors(format(stream), 1, 1, hasBlocks(stream) && codec(stream).canPack());
+  return tensors(format(stream), 1, 1, hasBlocks(stream) && factsOf(format(stream)).sharesBytes);
 }
 
-FormatAttr SetStorage::scaleFormat(StringRef stream) const {
-  return FormatAttr::getNamed(&context, word(stream).scale.value_or("f32"));
-}
-
-TensorsType SetStorage::scaleType(StringRef stream) const {
-  bool squares = word(stream).squares();
-  return tensors(scaleFormat(stream), squares ? squareBlock : 1, squares ? squareBlock : word(stream).elements);
-}
-
-std::optional<ScaleRule> SetStorage::scaleRule(StringRef stream) const {
+TensorsType SetStorage::scaleType(StringRef stream, bool columns) const {
   const StorageWord &word = this->word(stream);
-  bool powers = word.scale == "ocp.e8m0";
-  return powers ? std::optional(word.rule.value_or(ScaleRule::RCeil)) : std::nullopt;
+  if (!word.block)
+    return {};
+  int64_t square = word.squares() ? squareBlock : 1;
+  return tensors(FormatAttr::getNamed(&context, word.scale.value_or("f32")), columns ? columnBlock : square,
+                 columns ? 1 : std::max<int64_t>(square, word.elements));
 }
 
 unsigned SetStorage::storeOf(StringRef stream) const {
@@ -119,7 +114,7 @@ InFlightDiagnostic SetStorage::about(StringRef stream, StringRef more) const {
 // Of blocks that go over rows.
 static std::string whyNoTile(const std::string &says, const StorageWord &word, FormatAttr format) {
   bool byte = format && format.getBytes() == 1;
-  if (!byte || format.toFormat().canPack())
+  if (!byte || factsOf(format).sharesBytes)
     return says + " of codes in " + word.format + (byte ? ", which share bytes" : ", which are wider than a byte");
   std::string copies = word.both ? "copies of columns" : "copies in squares";
   return word.stochastic() ? says + " and 'stochastic'; " + copies + " are not rounded by draws" : "";
@@ -130,10 +125,10 @@ static std::string whyNoSquares(const StorageWord &word, FormatAttr format) {
   std::string blocks = " has blocks of 128x128";
   if (word.stream != "copy")
     return blocks + ", which are of a copy of the parameter";
-  if (format && format.isBook() && format.getBytes() == 1)
-    return blocks + " of codes in " + word.format + ", a code book's";
   if (std::string why = whyNoTile(blocks, word, format); !why.empty())
     return why;
+  if (factsOf(format).table)
+    return blocks + " of codes in " + word.format + ", a code book's";
   if (scale != "f32" && scale != "ocp.e8m0")
     return (blocks + " with scales in '" + scale + "'; these are in f32 or ocp.e8m0").str();
   return "";
@@ -157,7 +152,7 @@ static std::string whyNoBlock(StorageWord &word, FormatAttr format) {
   if (levels && (name != "copy" || word.format != "ocp.e2m1"))
     return (" has scales in ocp.e4m3fn, below one of the tensor; write copy=nvfp4 of a parameter, or " + name +
             "=ocp.e2m1:16").str();
-  if (scale != "f32" && format && format.isBook())
+  if (scale != "f32" && factsOf(format).table)
     return ": the scales of a code book, whose numbers end at 1, are in f32";
   return "";
 }
@@ -165,7 +160,7 @@ static std::string whyNoBlock(StorageWord &word, FormatAttr format) {
 // A code book's numbers end at 1: what is stored needs a scale, or is scaled by
 // whoever asks for codes alone.
 static std::string whyNoBook(const StorageWord &word, FormatAttr format, bool ruled) {
-  if (!format || !format.isBook())
+  if (!factsOf(format).table)
     return "";
   if (!word.block && (ruled || word.stream != "copy"))
     return ": the numbers of " + word.format + " end at 1; it is for states with a scale for each block, as m=" +
@@ -179,7 +174,7 @@ static std::string whyNotBent(const StorageWord &word) {
   if (word.companding == Companding::None)
     return "";
   bool root = word.companding == Companding::Sqrt;
-  std::string says = root ? " says sqrt" : " says softsign", format = root ? "uint8" : "int8";
+  std::string says = (" says " + nameOf(word.companding)).str(), format = root ? "uint8" : "int8";
   if (word.format != format || !word.block)
     return says + ", which is of codes in " + format + " with a scale for each block, as " +
            (root ? "v=uint8:32:f16,sqrt" : "m=int8:32:f16,softsign");
@@ -384,8 +379,7 @@ static bool holds(const Format &format, const Format &grid) {
 }
 
 LogicalResult SetStorage::checkRungs() const {
-  Format grid = codec("rungs");
-  if (grid.bits() > 8 || !grid.hasSign || grid.complement)
+  if (!factsOf(format("rungs")).hasRungs)
     return about("rungs") << ": rungs are of formats with a sign, a magnitude and at most 8 bits, such as rungs=ocp.e4m3fn";
   if (word("rungs").overflow)
     return about("rungs") << " says what is beyond the format; rungs end where it does";
@@ -393,7 +387,7 @@ LogicalResult SetStorage::checkRungs() const {
     return about("rungs") << " beside a master; the rung is all there is of a parameter, leave the master out";
   if (word("param").hasModifiers())
     return about("rungs") << " beside how param is rounded; say that of the rungs";
-  if (!holds(codec("param"), grid))
+  if (!holds(format("param").toFormat(), format("rungs").toFormat()))
     return about("rungs") << ": " << formatName("param") << " does not hold all its numbers; store its codes with param="
                << formatName("rungs") << ", or the numbers with param=f32";
   return success();

@@ -22,19 +22,12 @@ public:
   /// "bf16"; f32 where nothing is said.
   llvm::StringRef formatName(llvm::StringRef stream) const;
   FormatAttr format(llvm::StringRef stream) const;
-  Format codec(llvm::StringRef stream) const { return format(stream).toFormat(); }
   TensorsType type(llvm::StringRef stream) const;
-  /// Of the scales of its blocks.
-  FormatAttr scaleFormat(llvm::StringRef stream) const;
-  TensorsType scaleType(llvm::StringRef stream) const;
+  /// Of the scales of its blocks, or of blocks of columns beside them; null where it has none.
+  TensorsType scaleType(llvm::StringRef stream, bool columns = false) const;
   /// Of a value for each run of elements.
   TensorsType runs(FormatAttr format, unsigned elements) const { return tensors(format, 1, elements); }
-  /// Of blocks of columns.
-  TensorsType columnScaleType(llvm::StringRef stream) const { return tensors(scaleFormat(stream), columnBlock, 1); }
-  bool hasBlocks(llvm::StringRef stream) const { return word(stream).elements > 1; }
-  bool hasHalfScales(llvm::StringRef stream) const { return scaleFormat(stream).getKnownName() == "f16"; }
-  /// By which rule a scale is a power of two, if it is one.
-  std::optional<ScaleRule> scaleRule(llvm::StringRef stream) const;
+  bool hasBlocks(llvm::StringRef stream) const { return word(stream).block.has_value(); }
   /// Its number among the stores of an element, which no other word changes.
   unsigned storeOf(llvm::StringRef stream) const;
   /// Whether something is rounded as draws say.
@@ -45,7 +38,7 @@ public:
   TensorsType remainderType() const;
   /// Parameters on a format's grid, which rules move in rungs; stored as codes or not.
   bool inRungs() const { return says("rungs"); }
-  bool isCoded() const { return codec("param") == codec("rungs"); }
+  bool isCoded() const { return format("param") == format("rungs"); }
   bool drawsRungs() const { return inRungs() && word("rungs").round.value_or(Round::Stochastic) == Round::Stochastic; }
 
   /// The word about a stream, or the rule where there is none.

@@ -71,8 +71,7 @@ Value Ops::reduce(Name name, Reduction how, Value element, Scope over) const {
   return make<ReduceOp>(name, how, element, over);
 }
 
-Value Ops::largest(Name name, Value element, int64_t rows, int64_t columns) const {
-  auto block = BlockAttr::get(builder.getContext(), rows, columns);
+Value Ops::largest(Name name, Value element, BlockAttr block) const {
   return make<ReduceOp>(name, Reduction::AbsMax, element, block);
 }
 

@@ -53,6 +53,7 @@ public:
   Value min(Name name, Value a, Value b) const { return make<mlir::arith::MinimumFOp>(name, a, b); }
   Value neg(Name name, Value a) const { return make<mlir::arith::NegFOp>(name, a); }
   Value abs(Name name, Value a) const { return make<mlir::math::AbsFOp>(name, a); }
+  Value floor(Name name, Value a) const { return make<mlir::math::FloorOp>(name, a); }
   Value sqrt(Name name, Value a) const { return make<mlir::math::SqrtOp>(name, a); }
   Value fma(Name name, Value a, Value b, Value c) const { return make<mlir::math::FmaOp>(name, a, b, c); }
   Value wide(Name name, Value a) const { return make<mlir::arith::ExtFOp>(name, builder.getF64Type(), a); }
@@ -76,7 +77,7 @@ public:
   Value cut(Name name, Value list, TensorsType type) const { return quantize(name, list, type, Round::TowardZero); }
   Value reduce(Name name, Reduction how, Value element, Scope over) const;
   /// The largest magnitude of a block, for each of its elements.
-  Value largest(Name name, Value element, int64_t rows, int64_t columns) const;
+  Value largest(Name name, Value element, BlockAttr block) const;
   /// Of lists, of each tensor or of all.
   Value norm(Name name, NormKind kind, mlir::ValueRange lists, Scope over) const;
 

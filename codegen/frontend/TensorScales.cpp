@@ -8,8 +8,9 @@
 using namespace mlir;
 using namespace altgrad;
 
-// `top` over the largest number; 1 where that is 0 or not finite.
-Value ScaledStream::factorOf(Value largest, float top) {
+// `top` over the largest number, or the power of two at or below that where the word says so; 1 where the number is 0 or
+// not finite.
+Value StoredList::factorOf(Value largest, float top) {
   Value none = ops.f32("none", 0);
   one = ops.f32("one", 1);
   Value infinity = ops.infinity("infinity");
@@ -17,24 +18,13 @@ Value ScaledStream::factorOf(Value largest, float top) {
   Value whole = ops.f32("top", top), some = ops.above("some", largest, none);
   Value known = ops.both("known", some, ops.below("finite", largest, infinity));
   Value share = ops.div("share", whole, largest);
-  return ops.select("factor", known, ops.min("bounded", share, most), one);
-}
-
-// The same of a tensor, or the power of two at or below it where the word says so. That is
-// Rump's unit in the first place, in f64, where nothing overflows: q - (1 - 2^-53) q with
-// q = (2^52 + 1) x.
-Value ScaledStream::tensorScale(Value largest) {
-  Value factor = factorOf(largest, top);
-  if (!word.pow2)
-    return factor;
-  Value wide = ops.wide("wide", factor), spread = ops.f64("spread", 0x1p52 + 1);
-  Value less = ops.f64("less", 1 - 0x1p-53), far = ops.mul("far", wide, spread);
-  return ops.narrow("power", ops.sub("first", far, ops.mul("near", far, less)));
+  Value factor = ops.select("factor", known, ops.min("bounded", share, most), one);
+  return word.pow2 ? ops.make<BinadeOp>("power", factor) : factor;
 }
 
 // The largest finite one of the last steps' largest numbers, which move on by one. Of
 // one step alone it is that, whatever it is.
-Value ScaledStream::largestOfHistory(Value newest) {
+Value StoredList::largestOfHistory(Value newest) {
   if (word.history == 1)
     return newest;
   Value none = ops.f32("past.none", 0), end = ops.infinity("past.end"), most = none, held = newest;
@@ -52,7 +42,7 @@ Value ScaledStream::largestOfHistory(Value newest) {
 }
 
 // What this step finds is for the next ones; a step without a rule says it.
-void ScaledStream::storeTensorScaled(Value value) {
+void StoredList::storeTensorScaled(Value value) {
   bool ruled = bool(set.rule), current = word.tensorScale == TensorScale::Current;
   Value number = ops.element("next", value);
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
@@ -64,7 +54,7 @@ void ScaledStream::storeTensorScaled(Value value) {
   else if (word.tensorScale == TensorScale::Bounded)
     most = boundOfLargest(newest);
   Value unit = set.scalar("out", "tensor_scale", "copy_scale", step.f32).value;
-  Value scale = tensorScale(most), inverse = ops.div("unit", one, scale);
+  Value scale = factorOf(most, top), inverse = ops.div("unit", one, scale);
   finish(ops.mul("scaled", number, scale));
   if (newest)
     step.write(largest, newest);
@@ -76,15 +66,14 @@ void ScaledStream::storeTensorScaled(Value value) {
 // the format's, rounded, and elements are divided by both. The tensor's largest is that
 // of the step before; what lies beyond saturates in the block's scale. A step without a
 // rule takes its own.
-void ScaledStream::storeTwoLevels(const Argument &scales, Value value) {
+void StoredList::storeTwoLevels(Value value) {
   bool ruled = bool(set.rule);
   Value newest = set.scalar(ruled ? "inout" : "out", "tensor_scale", "copy_amax", step.f32).value;
   Value unit = set.scalar("out", "tensor_scale", "copy_tensor_scale", step.f32).value;
-  Format levels = scales.type().getFormat().toFormat();
   Value number = ops.element("next", value), largest = largestOf(number, /*finite=*/false);
   Value found = ops.reduce("found", Reduction::AbsMax, number, Scope::Tensor);
   Value amax = ops.max("amax", found, ops.f32("least", 0));
-  Value scale = factorOf(ruled ? newest : amax, top * decode(levels, levels.maxCode()));
+  Value scale = factorOf(ruled ? newest : amax, top * factsOf(scales.type().getFormat()).most);
   Value inverse = ops.div("unit", one, scale), part = ops.f32("part", 1 / top);
   Value wanted = ops.mul("wanted", largest, ops.mul("factors", scale, part));
   Ops held = set.ops(scales, stream);
@@ -140,11 +129,10 @@ bool Alike::operator()(Value x, Value y) {
     return it->second == y;
   Operation *one = x.getDefiningOp(), *other = y.getDefiningOp();
   bool alike = !one && !other ? a.nameOf(cast<BlockArgument>(x)) == b.nameOf(cast<BlockArgument>(y))
-               : one && other && one->getName() == other->getName() &&
-                     one->getAttrDictionary() == other->getAttrDictionary() &&
-                     one->getNumOperands() == other->getNumOperands() &&
-                     llvm::all_of_zip(one->getOperands(), other->getOperands(),
-                                      [&](Value of, Value as) { return (*this)(of, as); });
+                              : one && other &&
+                                    OperationEquivalence::isEquivalentTo(
+                                        one, other, [&](Value of, Value as) { return success((*this)(of, as)); },
+                                        /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
   pair(x, alike ? y : Value());
   return alike;
 }
@@ -176,7 +164,7 @@ std::optional<AdamKind> altgrad::readAdam(RuleOp rule, ArrayRef<StringRef> optio
 // |1 - lr decay| times the largest number before, and lr C_t, where by Cauchy and Schwarz
 //   C_t = (1 - beta1) / (1 - beta1^t) sqrt((1 - beta2^t) / (1 - beta2) (1 - r^t) / (1 - r)),
 // r = beta1^2 / beta2. What is added to both is for the rounding of 2^24 steps.
-Value ScaledStream::boundOfLargest(Value newest) {
+Value StoredList::boundOfLargest(Value newest) {
   Ops ops = this->ops.named(target.name + ".bound.");
   Value one = ops.f64("one", 1), count = set.count;
   // (1 - x^t) and (1 - x).

@@ -3,6 +3,7 @@
 // an element's codes are read and looked up once.
 #include "codegen/gpu/GpuLowering.h"
 
+#include "dialect/Codecs.h"
 #include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
@@ -16,11 +17,8 @@ using Way = SmallVector<std::pair<StringRef, unsigned>>;
 static DenseSet<Value> lookedUp(Block &body) {
   DenseSet<Value> values;
   for (Operation &op : body) {
-    auto decode = dyn_cast<DecodeOp>(op);
-    bool follows = decode ? decode.getFormat().isBook()
-                          : !isa<ReduceOp>(op) &&
-                                llvm::any_of(op.getOperands(), [&](Value value) { return values.contains(value); });
-    if (follows)
+    auto follows = [&](Value value) { return values.contains(value); };
+    if (isa<DecodeOp>(op) ? tableOf(&op) != nullptr : !isa<ReduceOp>(op) && llvm::any_of(op.getOperands(), follows))
       values.insert_range(op.getResults());
   }
   return values;
@@ -140,8 +138,7 @@ static llvm::BitVector stillRead(Region &body, const IRMapping &known) {
 
 static bool haveRegisters(SweepOp sweep, int64_t words, const GpuTuning &tuning) {
   Block &body = sweep.getWide().front().front();
-  int64_t searches =
-      llvm::count_if(body.getOps<EncodeOp>(), [](EncodeOp encode) { return encode.getFormat().isBook(); });
+  int64_t searches = llvm::count_if(body.getOps<EncodeOp>(), tableOf);
   bool isGuarded = sweep.getWide().size() > 1;
   return words + tuning.ofSearch * searches + tuning.ofGuard * isGuarded <= tuning.aheadWords;
 }

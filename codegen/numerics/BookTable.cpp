@@ -7,7 +7,7 @@
 #include "codegen/gpu/SharedMemory.h"
 #include "codegen/numerics/Instructions.h"
 #include "codegen/numerics/Integers.h"
-#include "dialect/Dialect.h"
+#include "dialect/Codecs.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -22,8 +22,8 @@ static constexpr auto shared = unsigned(NVVM::NVVMMemorySpace::Shared);
 
 unsigned BookPart::first() const {
   unsigned before = isNext ? size() : 0;
-  for (unsigned i = 0; i < place; ++i)
-    before += 2 * books[i].size();
+  for (const Book *other = books; other < book; ++other)
+    before += 2 * other->size();
   return before;
 }
 
@@ -94,14 +94,7 @@ Value BookTable::at(Value places) const {
     return intrinsic(b, "llvm.x86.avx512.permvar.sf.512", type, {load(type, moved(base, int32_t(part.first())), 64), places});
   if (!target.isPtx() && type.getNumElements() >= 8)
     return gathered(places, type);
-  return oneByOne(places, type);
-}
-
-Value BookTable::oneByOne(Value places, VectorType type) const {
-  SmallVector<Value> entries;
-  for (int64_t i = 0; i < type.getNumElements(); ++i)
-    entries.push_back(entry(b.element(places, i)));
-  return b.vectorOf(type, entries);
+  return oneByOne(b, type, places, [&](ValueRange place) { return entry(place[0]); });
 }
 
 // The CPU's own: LLVM takes a gather apart where it does not know the CPU.
@@ -145,12 +138,10 @@ static void copyParts(CodeBuilder &b, Value copy, ArrayRef<BookPart> parts) {
 
 // What is looked up of books in `op`.
 static SmallVector<BookPart> partsIn(Operation *op) {
-  llvm::SetVector<std::pair<unsigned, unsigned>> used; // a place, and whether next
+  llvm::SetVector<std::pair<const Book *, unsigned>> used; // and whether next
   op->walk([&](Operation *op) {
-    if (auto decode = dyn_cast<DecodeOp>(op); decode && decode.getFormat().isBook())
-      used.insert({decode.getFormat().getBook() - 1, false});
-    if (auto encode = dyn_cast<EncodeOp>(op); encode && encode.getFormat().isBook())
-      used.insert({encode.getFormat().getBook() - 1, true});
+    if (const Book *book = tableOf(op))
+      used.insert({book, isa<EncodeOp>(op)});
   });
   return llvm::map_to_vector(used, [](auto part) { return BookPart{part.first, part.second != 0}; });
 }

@@ -11,10 +11,10 @@ namespace altgrad {
 
 /// The numbers of a book, or where the code after each of them begins.
 struct BookPart {
-  unsigned place; // in `books`
+  const Book *book;
   bool isNext;
 
-  unsigned size() const { return books[place].size(); }
+  unsigned size() const { return book->size(); }
   /// Its first entry among those of all books.
   unsigned first() const;
 };
@@ -30,7 +30,6 @@ private:
   Value moved(Value from, mlir::LLVM::GEPArg by) const;
   Value load(Type type, Value from, unsigned alignment) const;
   Value entry(Value place) const;
-  Value oneByOne(Value places, VectorType type) const;
   Value gathered(Value places, VectorType type) const;
 
   CodeBuilder &b;

@@ -3,13 +3,12 @@
 #include "codegen/numerics/BookTable.h"
 #include "codegen/numerics/Codec.h"
 #include "codegen/numerics/Numerics.h"
+#include "dialect/Codecs.h"
 
 #include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 using namespace altgrad;
-
-static const Book &bookOf(FormatAttr format) { return books[format.getBook() - 1]; }
 
 // A place for the magnitude that is the code's or the one below it: the lowest of
 // the lines, which are the decades' inside them. Numbers that are not negative
@@ -24,10 +23,8 @@ static Value placeOf(const Bits &bits, Value magnitude, const Book &book) {
   return arith::FPToSIOp::create(bits.b, bits.type, bits.cast(lowest, bits.f32()));
 }
 
-static Value encodeByLines(CodeBuilder &b, EncodeOp op, const Target &target) {
+static Value encodeByLines(CodeBuilder &b, EncodeOp op, const Book &book, const Target &target) {
   Value number = op.getNumber();
-  FormatAttr format = op.getFormat();
-  const Book &book = bookOf(format);
   Bits bits{b, number.getType()};
   Value raw = bits.cast(number, bits.type), none = bits.constant(0u);
   Value magnitude = book.hasSign ? bits.both(raw, bits.constant(0x7fffffffu)) : b.most(raw, none);
@@ -37,7 +34,7 @@ static Value encodeByLines(CodeBuilder &b, EncodeOp op, const Target &target) {
     code = bits.add(bits.exclusive(code, all), bits.constant(uint32_t(book.zero)));
   }
   code = b.most(code, none);
-  Value next = BookTable(b, target, {format.getBook() - 1, /*isNext=*/true}).at(code);
+  Value next = BookTable(b, target, {&book, /*isNext=*/true}).at(code);
   Value above = b.compareF(arith::CmpFPredicate::OGE, number, next);
   code = bits.add(code, b.widen(bits.type, above));
   if (!op.getNeverNan()) {
@@ -48,30 +45,31 @@ static Value encodeByLines(CodeBuilder &b, EncodeOp op, const Target &target) {
 }
 
 static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
-  if (!op.getFormat().isBook())
+  const Book *book = tableOf(op);
+  if (!book)
     return {};
-  const Book &book = bookOf(op.getFormat());
-  if (!hasQuickWay(book, op.getNumber().getType(), 16, target))
-    return encodeByLines(b, op, target);
-  return encodeQuickly(b, book, op.getNumber(), [&] { return encodeByLines(b, op, target); });
+  auto byLines = [&] { return encodeByLines(b, op, *book, target); };
+  if (!hasQuickWay(*book, op.getNumber().getType(), 16, target))
+    return byLines();
+  return encodeQuickly(b, *book, op.getNumber(), byLines);
 }
 
 static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
-  if (!op.getFormat().isBook())
+  const Book *book = tableOf(op);
+  if (!book)
     return {};
-  const Book &book = bookOf(op.getFormat());
-  if (hasQuickWay(book, op.getNumber().getType(), 32, target))
-    return decodeQuickly(b, book, op.getCode());
-  if (hasQuickWay(book, op.getNumber().getType(), 16, target)) {
+  if (hasQuickWay(*book, op.getNumber().getType(), 32, target))
+    return decodeQuickly(b, *book, op.getCode());
+  if (hasQuickWay(*book, op.getNumber().getType(), 16, target)) {
     auto twice = llvm::to_vector(llvm::seq<int64_t>(0, 32));
-    Value all = decodeQuickly(b, book, vector::ShuffleOp::create(b, op.getCode(), op.getCode(), twice));
+    Value all = decodeQuickly(b, *book, vector::ShuffleOp::create(b, op.getCode(), op.getCode(), twice));
     return vector::ShuffleOp::create(b, all, all, ArrayRef(twice).take_front(16));
   }
   Integers words{b, likeShape(op.getCode().getType(), b.getI32Type())};
   Value place = b.widen(words.type, op.getCode());
-  if (book.bits < 8)
-    place = words.both(place, words.constant(book.size() - 1));
-  return BookTable(b, target, {op.getFormat().getBook() - 1, /*isNext=*/false}).at(place);
+  if (book->bits < 8)
+    place = words.both(place, words.constant(book->size() - 1));
+  return BookTable(b, target, {book, /*isNext=*/false}).at(place);
 }
 
 const Codec altgrad::bookCodec{toCode, toNumber};

@@ -203,20 +203,3 @@ Value altgrad::stepsByBits(CodeBuilder &b, Value number, const Format &format, R
     steps = bits.least(steps, bits.constant(format.maxCode()));
   return bits.choose(nan, bits.constant(0u), steps);
 }
-
-Value altgrad::roundByBits(CodeBuilder &b, EncodeOp op) {
-  Format format = op.getFormat().toFormat();
-  Shape shape(format);
-  if (format.exponentBits > 0 || !format.hasSign || format.complement || format.nan != NanCode::None ||
-      shape.bias > 127 || op.getRounding() == Round::NearestEven)
-    return {};
-  Bits bits{b, op.getNumber().getType()};
-  Value raw = bits.cast(op.getNumber(), bits.type);
-  Value magnitude = bits.both(raw, bits.constant(0x7fffffffu));
-  Value nan = bits.above(magnitude, bits.constant(f32Infinity));
-  Value steps = roundMagnitude(bits, magnitude, format, op.getRounding(), op.getDraw());
-  Value number = bits.cast(decodeUniform(bits, steps, shape), bits.type);
-  Value sign = bits.exclusive(raw, magnitude);
-  Value all = bits.choose(nan, bits.constant(0u), bits.either(number, sign));
-  return bits.cast(all, bits.f32());
-}

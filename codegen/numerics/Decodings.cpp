@@ -2,13 +2,12 @@
 #include "codegen/numerics/Bits.h"
 #include "codegen/numerics/Codec.h"
 #include "codegen/numerics/Numerics.h"
-#include "codegen/numerics/Rounding.h"
 
 using namespace mlir;
 using namespace altgrad;
 
 // An integer below 2^17 times the format's smallest number.
-Value altgrad::decodeUniform(const Bits &bits, Value magnitude, const Shape &shape) {
+static Value decodeUniform(const Bits &bits, Value magnitude, const Shape &shape) {
   int step = shape.unit() + 23, scale = step > 127 ? shape.unit() : 0;
   Value base = bits.constant(powerBits(scale ? 23 : step));
   Value sum = bits.cast(bits.either(magnitude, base), bits.f32());
@@ -132,13 +131,8 @@ static Value toCode(CodeBuilder &b, EncodeOp op, const Target &) { return encode
 // One by one on a GPU: LLVM would take 16-bit halves of words for vectors of two, and fill the
 // last one with registers that nobody has written.
 static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
-  auto type = dyn_cast<VectorType>(op.getNumber().getType());
-  if (!target.isPtx() || !type)
-    return decodeByBits(b, op.getCode(), op.getFormat());
-  SmallVector<Value> numbers;
-  for (int64_t i = 0; i < type.getNumElements(); ++i)
-    numbers.push_back(decodeByBits(b, b.element(op.getCode(), i), op.getFormat()));
-  return b.vectorOf(type, numbers);
+  auto decoded = [&](ValueRange code) { return decodeByBits(b, code[0], op.getFormat()); };
+  return target.isPtx() ? oneByOne(b, op.getNumber().getType(), op.getCode(), decoded) : decoded(op.getCode());
 }
 
 const Codec altgrad::bitCodec{toCode, toNumber};

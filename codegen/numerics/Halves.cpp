@@ -95,13 +95,8 @@ static Value correct(CodeBuilder &b, Value upper, Value code) {
 
 // One by one on a GPU, as codes of formats are.
 static Value joinCorrection(CodeBuilder &b, JoinCodesOp op, bool singly) {
-  auto type = dyn_cast<VectorType>(op.getNumber().getType());
-  if (!singly || !type)
-    return correct(b, op.getUpper(), op.getLower());
-  SmallVector<Value> numbers;
-  for (int64_t i = 0; i < type.getNumElements(); ++i)
-    numbers.push_back(correct(b, b.element(op.getUpper(), i), b.element(op.getLower(), i)));
-  return b.vectorOf(type, numbers);
+  auto corrected = [&](ValueRange parts) { return correct(b, parts[0], parts[1]); };
+  return singly ? oneByOne(b, op.getNumber().getType(), op->getOperands(), corrected) : corrected(op->getOperands());
 }
 
 Value altgrad::joinHalves(CodeBuilder &b, JoinCodesOp op, bool byWords) {

@@ -27,6 +27,17 @@ struct Integers {
   Value choose(Value condition, Value x, Value y) const { return b.choose(condition, x, y); }
 };
 
+/// What `of` makes of numbers, or of each element of vectors one by one.
+inline Value oneByOne(CodeBuilder &b, Type type, ValueRange all, function_ref<Value(ValueRange)> of) {
+  auto vector = mlir::dyn_cast<VectorType>(type);
+  if (!vector)
+    return of(all);
+  SmallVector<Value> made;
+  for (int64_t i = 0; i < vector.getNumElements(); ++i)
+    made.push_back(of(llvm::map_to_vector(all, [&](Value values) { return b.element(values, i); })));
+  return b.vectorOf(vector, made);
+}
+
 } // namespace altgrad
 
 #endif // ALTGRAD_CODEGEN_INTEGERS_H

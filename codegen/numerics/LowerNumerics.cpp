@@ -14,65 +14,33 @@ namespace altgrad {
 using namespace mlir;
 using namespace altgrad;
 
-static Value lowerEncode(CodeBuilder &b, EncodeOp op, const Target &target) {
-  Value code;
+// By the first codec that has a way.
+template <auto way, typename Op> static Value convert(CodeBuilder &b, Op op, const Target &target) {
+  Value converted;
   for (const Codec *codec : codecs)
-    if (!code)
-      code = codec->encode(b, op, target);
-  return code;
+    if (!converted)
+      converted = (codec->*way)(b, op, target);
+  return converted;
 }
 
-static Value lowerDecode(CodeBuilder &b, DecodeOp op, const Target &target);
-
-// A code that all elements share is decoded once; nothing where they have their own.
-static Value decodeShared(CodeBuilder &b, DecodeOp op, const Target &target) {
+// A code that all elements share is decoded once.
+static void decodeOnce(DecodeOp op) {
   auto all = op.getCode().getDefiningOp<vector::BroadcastOp>();
   if (!all || isa<VectorType>(all.getSource().getType()))
-    return {};
-  auto one = DecodeOp::create(b, b.getF32Type(), all.getSource(), op.getFormat());
-  Value number = lowerDecode(b, one, target);
-  one.erase();
-  return b.spread(op.getNumber().getType(), number);
+    return;
+  CodeBuilder b(op->getLoc(), op);
+  Value one = DecodeOp::create(b, b.getF32Type(), all.getSource(), op.getFormat());
+  op.getNumber().replaceAllUsesWith(b.spread(op.getNumber().getType(), one));
+  op.erase();
 }
 
-static Value lowerDecode(CodeBuilder &b, DecodeOp op, const Target &target) {
-  Value number = decodeShared(b, op, target);
-  for (const Codec *codec : codecs)
-    if (!number)
-      number = codec->decode(b, op, target);
-  return number;
-}
-
-// What is encoded and at once decoded again is rounded, and has no code.
-static void roundInPlace(Operation *root) {
-  llvm::SetVector<Operation *> encodings;
-  root->walk([&](DecodeOp op) {
-    auto encode = op.getCode().getDefiningOp<EncodeOp>();
-    if (!encode || encode.getFormat() != op.getFormat())
-      return;
-    CodeBuilder b(op->getLoc(), op);
-    Value rounded = roundByBits(b, encode);
-    if (!rounded)
-      return;
-    op.getNumber().replaceAllUsesWith(rounded);
-    op.erase();
-    encodings.insert(encode);
-  });
-  for (Operation *encode : encodings)
-    if (encode->use_empty())
-      encode->erase();
-}
-
-static Value lowerRound(CodeBuilder &b, RoundOp op, const Target &target) {
+static void expandRound(RoundOp op) {
+  CodeBuilder b(op->getLoc(), op);
   FormatAttr format = op.getFormat();
-  auto encode = EncodeOp::create(b, format.getCodeType(), op.getNumber(), format, Round::NearestEven, /*draw=*/Value(),
-                                 OverflowMode::NonFinite,
-                                 /*neverNan=*/false);
-  auto decode = DecodeOp::create(b, b.getF32Type(), lowerEncode(b, encode, target), format);
-  Value rounded = lowerDecode(b, decode, target);
-  decode.erase();
-  encode.erase();
-  return rounded;
+  Value code = EncodeOp::create(b, format.getCodeType(), op.getNumber(), format, Round::NearestEven, /*draw=*/Value(),
+                                OverflowMode::NonFinite);
+  op.replaceAllUsesWith(DecodeOp::create(b, b.getF32Type(), code, format).getNumber());
+  op.erase();
 }
 
 static void lowerQuotient(ScaledQuotientOp op) {
@@ -94,7 +62,8 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       getOperation()->emitError() << "unknown target '" << target << "'";
       return signalPassFailure();
     }
-    roundInPlace(getOperation());
+    getOperation()->walk(decodeOnce);
+    getOperation()->walk(expandRound);
     if (machine->isPtx())
       shareBooks(getOperation());
     size_t exponentials = 0;
@@ -104,9 +73,8 @@ struct LowerNumerics : altgrad::impl::LowerNumericsPassBase<LowerNumerics> {
       if (auto move = dyn_cast<MoveOp>(op))
         return lowerMove(b, move, /*inWords=*/machine->isPtx());
       Value lowered = llvm::TypeSwitch<Operation *, Value>(op)
-                          .Case([&](EncodeOp op) { return lowerEncode(b, op, *machine); })
-                          .Case([&](DecodeOp op) { return lowerDecode(b, op, *machine); })
-                          .Case([&](RoundOp op) { return lowerRound(b, op, *machine); })
+                          .Case([&](EncodeOp op) { return convert<&Codec::encode>(b, op, *machine); })
+                          .Case([&](DecodeOp op) { return convert<&Codec::decode>(b, op, *machine); })
                           .Case([&](UpperCodeOp op) { return upperHalf(b, op); })
                           .Case([&](LowerCodeOp op) { return lowerHalf(b, op); })
                           .Case([&](JoinCodesOp op) { return joinHalves(b, op, machine->isPtx()); })

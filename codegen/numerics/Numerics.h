@@ -20,9 +20,6 @@ Value copySign(CodeBuilder &b, Value x, Value y);
 
 /// Code of an f32 (or a vector) by integer arithmetic and one addition.
 Value encodeByBits(CodeBuilder &b, EncodeOp op);
-/// The f32 that the code stands for, without making it: of fixed point with a sign
-/// and a magnitude and without a NaN. Null for other formats.
-Value roundByBits(CodeBuilder &b, EncodeOp op);
 /// The magnitude of an f32 (or a vector) as a number of steps of fixed point with a sign and a magnitude: an i32, 0
 /// for a NaN.
 Value stepsByBits(CodeBuilder &b, Value number, const Format &format, Round rounding, Value draw);

@@ -3,6 +3,7 @@
 #include "codegen/common/SweepBody.h"
 #include "codegen/numerics/Magnitudes.h"
 #include "codegen/numerics/Quotients.h"
+#include "dialect/Codecs.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace altgrad {
@@ -166,7 +167,7 @@ void QuickBody::poison() {
 
 static bool passesNan(Operation *op) {
   return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::NegFOp, arith::MaximumFOp,
-             arith::MinimumFOp, math::FmaOp, math::SqrtOp, math::AbsFOp, ScaledQuotientOp>(op);
+             arith::MinimumFOp, math::FmaOp, math::SqrtOp, math::AbsFOp, math::FloorOp, ScaledQuotientOp>(op);
 }
 
 // Backwards: `checked` ends with all values whose NaN cannot pass unnoticed.
@@ -241,8 +242,8 @@ static bool hasRoom(SweepOp sweep, const Target &target) {
   if (!exchangesInBlocks(sweep))
     return true;
   Region &body = sweep.getBody();
-  bool looksUp = llvm::any_of(body.getOps<EncodeOp>(), [](EncodeOp encode) { return encode.getFormat().isBook(); });
-  return target.isPtx() && !(looksUp && !body.getOps<JoinCodesOp>().empty());
+  bool searches = llvm::any_of(body.getOps<EncodeOp>(), tableOf);
+  return target.isPtx() && !(searches && !body.getOps<JoinCodesOp>().empty());
 }
 
 namespace {

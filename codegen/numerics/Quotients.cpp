@@ -6,21 +6,16 @@
 #include "codegen/numerics/Quotients.h"
 
 #include "codegen/numerics/Instructions.h"
+#include "codegen/numerics/Integers.h"
 
 using namespace mlir;
 using namespace altgrad;
 
 static Value all(CodeBuilder &b, Value like, float number) { return b.f32(number, like.getType()); }
 
-// An instruction for each element of vectors.
 static Value each(CodeBuilder &b, StringRef name, ValueRange operands) {
-  auto type = cast<VectorType>(operands[0].getType());
-  SmallVector<Value> results;
-  for (int64_t i = 0; i < type.getNumElements(); ++i) {
-    auto own = llvm::map_to_vector(operands, [&](Value x) { return b.element(x, i); });
-    results.push_back(intrinsic(b, name, b.getF32Type(), own));
-  }
-  return b.vectorOf(type, results);
+  return oneByOne(b, operands[0].getType(), operands,
+                  [&](ValueRange own) { return intrinsic(b, name, b.getF32Type(), own); });
 }
 
 Value altgrad::uniformQuotient(CodeBuilder &b, Value n, Value d, Value z) {

@@ -15,9 +15,6 @@ Value raise(const Bits &bits, Value magnitude, const Format &format, Shape &shap
 /// there is no zero.
 Value roundDirected(const Bits &bits, Value magnitude, Value draw, unsigned drawBits, const Format &format);
 
-/// The f32 of a number of steps of a format that has steps of one size.
-Value decodeUniform(const Bits &bits, Value magnitude, const Shape &shape);
-
 } // namespace altgrad
 
 #endif // ALTGRAD_CODEGEN_ROUNDING_H

@@ -12,17 +12,6 @@ static Value negated(const Integers &of, Value value) { return of.sub(of.constan
 
 static Value isNegative(const Integers &of, Value value) { return of.b.less(value, of.constant(0)); }
 
-// On a GPU one by one, as codes are decoded.
-static Value wordsOf(CodeBuilder &b, Value codes, Type words) {
-  auto type = dyn_cast<VectorType>(words);
-  if (!type)
-    return b.widen(words, codes);
-  SmallVector<Value> each;
-  for (int64_t i = 0; i < type.getNumElements(); ++i)
-    each.push_back(b.widen(type.getElementType(), b.element(codes, i)));
-  return b.vectorOf(type, each);
-}
-
 void altgrad::lowerMove(CodeBuilder &b, MoveOp op, bool inWords) {
   Format grid = op.getFormat().toFormat();
   Bits bits{b, op.getChange().getType()};
@@ -30,7 +19,8 @@ void altgrad::lowerMove(CodeBuilder &b, MoveOp op, bool inWords) {
   Integers places{b, inWords ? bits.type : codeType}, sums{b, inWords ? bits.type : bits.of(b.getI16Type())};
   auto toSum = [&](Value place) { return inWords ? place : b.widenSigned(sums.type, place); };
   // In a code's own bits there is room for its negative, too.
-  Value code = inWords ? wordsOf(b, op.getCode(), places.type) : op.getCode();
+  auto toWord = [&](ValueRange code) { return b.widen(b.getI32Type(), code[0]); };
+  Value code = inWords ? oneByOne(b, places.type, op.getCode(), toWord) : op.getCode();
   Value size = places.both(code, places.constant(grid.magnitudes() - 1));
   Value below = b.differs(places.both(code, places.constant(grid.signBit())), places.constant(0));
   Value from = places.choose(below, negated(places, size), size);

@@ -2,6 +2,7 @@
 // are computed before and asked for after wait in the caches, so none is computed twice.
 #include "codegen/x86/HostLowering.h"
 
+#include "dialect/Codecs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -15,8 +16,7 @@ static constexpr int64_t codesAtOnce = 32;
 // By permutations, of which there are fewer the more codes they are for.
 static bool isBookDecoded(Value value) {
   auto decode = value.getDefiningOp<DecodeOp>();
-  return decode && decode.getFormat().isBook() && decode.getFormat().toFormat().bits() == 8 &&
-         isa<BlockArgument>(decode.getCode());
+  return decode && tableOf(decode) && decode.getFormat().getBits() == 8 && isa<BlockArgument>(decode.getCode());
 }
 
 BlockStages::BlockStages(SweepOp sweep, Region &body, bool booksFirst) : sweep(sweep), body(body) {

@@ -1,7 +1,7 @@
 // Every update of a step, its scalars, and the report.
 #include "passes/analysis/Analyze.h"
 
-#include "altgrad/book.h"
+#include "dialect/Codecs.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include <cmath>
@@ -52,8 +52,7 @@ static void checkLossScale(StepOp step, double scale, Findings &findings) {
     auto tensors = dyn_cast<TensorsType>(argument.getType());
     if (step.getRole(argument) != "grad" || !tensors)
       continue;
-    Format format = tensors.getFormat().toFormat();
-    double most = decode(format, format.maxCode());
+    double most = factsOf(tensors.getFormat()).most;
     if (most / scale < 0.5)
       findings.list.push_back({argument.getLoc(),
                                "gradients '" + step.getName(argument).str() + "' in " +
@@ -72,15 +71,13 @@ static void checkSigns(StepOp step, Findings &findings) {
     if (step.getRole(argument) != "grad" || !tensors)
       continue;
     FormatAttr format = tensors.getFormat();
-    Format codes = format.toFormat();
-    bool hasSign = codes.book ? books[codes.book - 1].hasSign : codes.hasSign;
-    if (hasSign)
+    CodecFacts codec = factsOf(format);
+    if (codec.negative)
       continue;
-    bool hasZero = codes.book || codes.hasZero;
     findings.list.push_back({argument.getLoc(),
                              "gradients '" + step.getName(argument).str() + "' in " + format.getKnownName().str() +
-                                 " are never negative" + (hasZero ? "" : " and never 0") + ": the format has no " +
-                                 (hasZero ? "sign" : "sign and no zero"),
+                                 " are never negative" + (codec.zero ? "" : " and never 0") + ": the format has no " +
+                                 (codec.zero ? "sign" : "sign and no zero"),
                              "storage=\"grad=bf16\" has both"});
   }
 }

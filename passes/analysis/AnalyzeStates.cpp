@@ -51,7 +51,7 @@ private:
       return widest;
     std::string kept = "\"" + name + "=f32\" keeps it";
     // Which have the nearest number alone.
-    if (update.isBook(index) || !update.bentBy(index).empty())
+    if (update.isNearestOnly(index) || !update.bentBy(index).empty())
       return "storage=" + kept;
     return "storage=\"" + word(format, ",stochastic", keepsPositive()) + "\" keeps the change on average, " + kept;
   }
@@ -74,7 +74,7 @@ private:
   bool keepsPositive() const { return update.kept(index, 0, 1) == 0 && update.kept(index, 0x1p-145, 1) > 0x1p-144; }
   std::string word(StringRef format, StringRef rounding, bool positive) const {
     StringRef bent = update.bentBy(index);
-    return (name + "=" + format + (bent.empty() ? rounding : bent) + (positive ? ",keep_positive" : "")).str();
+    return (name + "=" + format + (bent.empty() ? rounding : ",") + bent + (positive ? ",keep_positive" : "")).str();
   }
 
   const StoredUpdate &update;

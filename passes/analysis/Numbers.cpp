@@ -80,6 +80,7 @@ std::optional<double> Numbers::real(Operation &op) {
       })
       .Case<math::SqrtOp>([&](auto) { return std::sqrt(a()); })
       .Case<math::AbsFOp>([&](auto) { return std::fabs(a()); })
+      .Case<math::FloorOp>([&](auto) { return std::floor(a()); })
       .Case<math::CopySignOp>([&](auto) { return std::copysign(a(), b()); })
       .Case<math::FPowIOp>([&](auto) { return std::pow(a(), double(operand(op, 1).integer)); })
       .Case<math::LogOp>([&](auto) { return std::log(a()); })

@@ -1,8 +1,7 @@
 // The seam between a rule and what a step keeps of its results.
 #include "passes/analysis/StoredUpdate.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
+#include "dialect/Codecs.h"
 #include "llvm/ADT/SetVector.h"
 #include <cmath>
 
@@ -239,21 +238,16 @@ std::string StoredUpdate::scaleFormatOf(unsigned index) const {
   return "";
 }
 
-// What is bent is cut to whole numbers first, so it is rounded twice.
 StringRef StoredUpdate::bentBy(unsigned index) const {
-  unsigned roundings = 0;
-  bool root = false;
-  for (Operation *op : paths[index].stores) {
-    auto quantize = dyn_cast<QuantizeOp>(op);
-    roundings += quantize && !quantize.getTensors().getType().isShared();
-    root |= isa<math::SqrtOp>(op);
-  }
-  return roundings < 2 ? "" : root ? ",sqrt" : ",softsign";
+  for (Operation *op : paths[index].stores)
+    if (auto bent = op->getAttrOfType<StringAttr>(bentName))
+      return bent;
+  return "";
 }
 
-bool StoredUpdate::isBook(unsigned index) const {
+bool StoredUpdate::isNearestOnly(unsigned index) const {
   BlockArgument stream = streamOf(index);
-  return stream && cast<TensorsType>(stream.getType()).getFormat().isBook();
+  return stream && factsOf(cast<TensorsType>(stream.getType()).getFormat()).nearestOnly;
 }
 
 std::optional<Round> StoredUpdate::roundingOf(unsigned index) const {

@@ -44,9 +44,9 @@ public:
   std::string formatOf(unsigned index) const;
   /// "f32", "f16": that of the scales of its blocks; "" where it has none.
   std::string scaleFormatOf(unsigned index) const;
-  /// ",softsign", ",sqrt", or "" where codes are of numbers as they are.
+  /// "softsign", "sqrt", or "" where codes are of numbers as they are.
   llvm::StringRef bentBy(unsigned index) const;
-  bool isBook(unsigned index) const;
+  bool isNearestOnly(unsigned index) const;
   /// How it is rounded; nothing where it is f32.
   std::optional<Round> roundingOf(unsigned index) const;
   /// The elements that share a scale; 1 where each stands for itself.

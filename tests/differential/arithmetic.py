@@ -43,7 +43,7 @@ def _copysign(x, sign):
 ARITHMETIC = {
     "arith.addf": np.add, "arith.subf": np.subtract, "arith.mulf": np.multiply,
     "arith.divf": np.divide, "arith.negf": np.negative, "math.sqrt": np.sqrt,
-    "math.absf": np.abs, "math.copysign": _copysign, "math.fma": soft.fma,
+    "math.absf": np.abs, "math.floor": np.floor, "math.copysign": _copysign, "math.fma": soft.fma,
     "arith.minimumf": soft.minimum, "arith.maximumf": soft.maximum,
     "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply,
     "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,

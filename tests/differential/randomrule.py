@@ -75,7 +75,7 @@ class Rule:
             small = self._damped()
             return self.add("e", "math.fma", [small, self.pick("e"), self.either()])
         if r < 0.6:
-            return self.add("e", str(self.rng.choice(["negf", "math.absf"])), [self.pick("e")])
+            return self.add("e", str(self.rng.choice(["negf", "math.absf", "math.floor"])), [self.pick("e")])
         if r < 0.7:
             size = self.pick("e")
             if self.rng.random() < 0.8:

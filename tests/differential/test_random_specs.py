@@ -76,7 +76,7 @@ def test_every_operation_is_generated():
              for s in one["rule"]["statements"]}
     listed = {"constant", "addf", "subf", "mulf", "divf", "negf", "minimumf", "maximumf", "cmpf",
               "cmpi", "select", "truncf", "extf", "addi", "subi", "muli", "andi", "ori", "xori",
-              "sitofp", "fptosi", "math.fma", "math.sqrt", "math.absf", "math.copysign",
+              "sitofp", "fptosi", "math.fma", "math.sqrt", "math.absf", "math.floor", "math.copysign",
               "math.fpowi", "math.log", "math.exp", "reduce"}
     assert found == listed
 
