@@ -28,6 +28,10 @@ template <typename Function> void find(const char *name, Function &function) {
 }
 
 const Products &productsOn(int32_t device) {
+  if (device != aoti_torch_device_type_cuda())
+    throw Refusal(ALTGRAD_UNAVAILABLE, "products of matrices are known on the CPU and on NVIDIA's GPUs, not on torch's "
+                                       "device type " +
+                                           std::to_string(device));
   static const Products found = [&] {
     Products products{device};
     find("aoti_torch_cuda_mm_out", products.mm);
@@ -45,20 +49,6 @@ int32_t typeOf(int32_t type) {
          : type == ALTGRAD_GEMM_F16 ? aoti_torch_dtype_float16()
                                     : aoti_torch_dtype_float32();
 }
-
-// A tensor that is let go of at the end.
-class Held {
-public:
-  Held() = default;
-  ~Held() { aoti_torch_delete_tensor_object(handle); }
-  Held(const Held &) = delete;
-  Held &operator=(const Held &) = delete;
-  operator Handle() const { return handle; }
-  Handle *out() { return &handle; }
-
-private:
-  Handle handle = nullptr;
-};
 
 // A view of the runtime's memory, without the first dimension where there is one matrix.
 class View : public Held {

@@ -58,14 +58,14 @@ const void *const *altgrad_table_gradients(const altgrad_table *table) { return 
 
 const uint8_t *altgrad_table_present(const altgrad_table *table) { return of(table).present(); }
 
-altgrad_status altgrad_table_run(altgrad_table *table, const uint8_t *summed, int64_t last, void *stream) {
-  return guarded([&] { of(table).run(summed, last, stream); });
+altgrad_status altgrad_table_run(altgrad_table *table, int64_t last, void *stream) {
+  return guarded([&] { of(table).run(last, stream); });
 }
 
-int32_t altgrad_table_sums(const altgrad_table *table) { return of(table).sums(); }
+const char *altgrad_table_unsummed(const altgrad_table *table) { return of(table).unsummed(); }
 
-altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, AtenTensorHandle grad, int32_t *done) {
-  return guarded([&] { *done = of(table).sum(row, grad); });
+altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, AtenTensorHandle grad) {
+  return guarded([&] { of(table).sum(row, grad); });
 }
 
 void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]) { of(table).count(counts); }

@@ -185,7 +185,7 @@ void Table::bindPresent() {
     return;
   check(altgrad_bind_present(plan, present_.data(), rows()));
   takesPart = present_;
-  std::fill(summedData.begin(), summedData.end(), nullptr);
+  summed.clear();
   firstChunks.clear(); // they are counted over those that take part
 }
 

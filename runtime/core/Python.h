@@ -42,6 +42,10 @@ inline void raiseVersion(void *counter) {
     __atomic_fetch_add(reinterpret_cast<uint32_t *>(uintptr_t(counter) + uintptr_t(objects().version)), 1,
                        __ATOMIC_RELAXED);
 }
+inline uint32_t versionOf(Handle tensor) {
+  void *counter = counterOf(tensor);
+  return counter ? wordAt<uint32_t>(counter, objects().version) : 0;
+}
 
 } // namespace altgrad::core
 

@@ -1,7 +1,9 @@
 // Runs a step, of which the first sweep may have been run during backward.
+#include "Python.h"
 #include "Table.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace altgrad::core;
 
@@ -15,28 +17,42 @@ void Table::countChunks() {
   }
 }
 
-bool Table::sum(int64_t row, Handle grad) {
+const char *Table::unsummed() const {
+  if (onHost && !sets.empty() && sets[0].sum >= 0 && keys && objects().counter >= 0)
+    return nullptr;
+  return !clips    ? ""
+         : !onHost ? "kernels on GPUs read all gradients once more in the step"
+                   : "the first sweep of this step reads more than gradients, so it runs in the step";
+}
+
+void Table::sum(int64_t row, Handle grad) {
   const SetRows &set = setOf(row);
-  summedData[size_t(row)] = nullptr;
-  if (!hasRun || !sums() || !takesPart[size_t(row)])
-    return false;
+  summed.resize(rows_.size());
+  summed[size_t(row)] = Summed();
+  if (!hasRun || unsummed() || !takesPart[size_t(row)] || keysOf(grad) != keys)
+    return;
   const Seen &param = paramOf(set, row);
   if (!isSame(param) || !reads(row, param, grad) || !onSameDevice(grad, param.handle) || !isWithin(grad))
-    return false;
-  const void *data = readableOf(grad);
-  if (!data)
-    return false;
-  check(altgrad_bind_tensor(plan, set.grad.c_str(), row - set.first, const_cast<void *>(data)));
-  grads[size_t(row)] = data;
+    return;
+  Summed now{Held(), readableOf(grad), versionOf(grad)};
+  if (!now.data)
+    return;
+  check(altgrad_bind_tensor(plan, set.grad.c_str(), row - set.first, const_cast<void *>(now.data)));
+  grads[size_t(row)] = now.data;
   countChunks();
   // What is not 0 afterwards is of this sweep.
   const int64_t first = firstChunks[size_t(row)];
   const int64_t last = firstChunks[size_t(row) + 1];
   chunkWords().clear(first, last);
   sweep(set, first, last);
-  summedData[size_t(row)] = data;
-  anySummed = true;
-  return true;
+  now.grad = hold(grad);
+  summed[size_t(row)] = std::move(now);
+}
+
+// Whether the gradient of this step is the one that was summed, in the same memory and of the same version.
+bool Table::isSummed(const Summed &of, int64_t row) const {
+  const Handle grad = taken[size_t(row)];
+  return grad && objectOf(of.grad) == objectOf(grad) && of.data == grads[size_t(row)] && of.version == versionOf(grad);
 }
 
 ChunkWords Table::chunkWords() const {
@@ -61,13 +77,11 @@ void Table::sweep(const SetRows &set, int64_t first, int64_t last) {
 
 // Runs the phases up to the end of the first sweeps, whose words do not depend
 // on when each row was swept; but on what the phases before them say.
-void Table::runSums(const uint8_t *summed) {
+void Table::runSums() {
   counted[0] = counted[1] = 0;
-  if (!anySummed)
+  const std::vector<Summed> known = std::exchange(summed, {});
+  if (std::none_of(known.begin(), known.end(), [](const Summed &of) { return of.data; }))
     return;
-  anySummed = false;
-  std::vector<const void *> known(rows_.size(), nullptr);
-  known.swap(summedData);
   int64_t first = sets[0].sum, last = 0;
   for (const SetRows &set : sets) {
     first = std::min(first, set.sum);
@@ -82,9 +96,8 @@ void Table::runSums(const uint8_t *summed) {
   for (const SetRows &set : sets) {
     int64_t from = set.first; // rows that are still to be swept
     for (int64_t row = from; row <= set.last; ++row) {
-      const bool was = row < set.last && asBefore && known[size_t(row)];
-      const bool done =
-          was && summed && summed[row] && known[size_t(row)] == grads[size_t(row)] && isUntouched(set, row);
+      const bool was = row < set.last && asBefore && known[size_t(row)].data;
+      const bool done = was && isSummed(known[size_t(row)], row) && isUntouched(set, row);
       counted[done ? 0 : 1] += was;
       if (!done && row < set.last)
         continue;
@@ -95,14 +108,14 @@ void Table::runSums(const uint8_t *summed) {
   nextPhase = last;
 }
 
-void Table::run(const uint8_t *summed, int64_t last, void *stream) {
+void Table::run(int64_t last, void *stream) {
   if (nextPhase == 0) {
     // Before the kernels, which push what describes the tensors out of the
     // caches.
     raiseVersions();
     bindPresent();
     bindGradients();
-    runSums(summed);
+    runSums();
   }
   check(altgrad_run(plan, workspace, bytes, nextPhase, last, stream));
   nextPhase = last;

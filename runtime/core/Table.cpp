@@ -33,6 +33,8 @@ void Table::findSums(altgrad_bundle *bundle) {
     if (info.role == ALTGRAD_ROLE_GRAD)
       sizes[size_t(info.set)] = bytesOf(info.format);
   }
+  for (int64_t i = 0; i < altgrad_scalar_count(bundle); ++i)
+    clips |= describe<altgrad_scalar_info>(altgrad_scalar_at, bundle, i).role == ALTGRAD_ROLE_MAX_NORM;
   size_t found = 0;
   for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i) {
     auto info = describe<altgrad_phase_info>(altgrad_phase_at, bundle, i);
@@ -73,7 +75,7 @@ Seen Table::seenNow(Handle handle) {
   return now;
 }
 
-static bool multiplies(altgrad_bundle *bundle) {
+bool altgrad::core::multiplies(altgrad_bundle *bundle) {
   for (int64_t i = 0; i < altgrad_phase_count(bundle); ++i)
     if (describe<altgrad_phase_info>(altgrad_phase_at, bundle, i).kind == ALTGRAD_MATRIX)
       return true;
@@ -101,7 +103,6 @@ Table::Table(altgrad_bundle *bundle, altgrad_plan *given, const altgrad_tensor *
   grads.assign(rows_.size(), nullptr);
   now.assign(rows_.size(), nullptr);
   taken = now;
-  summedData.assign(rows_.size(), nullptr);
   present_.assign(rows_.size(), 1);
   takesPart = present_;
   // A negative view is a parameter like others, but no plain gradient.

@@ -48,9 +48,10 @@ public:
   const uint8_t *present() const { return present_.data(); }
   int64_t rows() const { return int64_t(rows_.size()); }
 
-  void run(const uint8_t *summed, int64_t last, void *stream);
-  bool sums() const { return onHost && !sets.empty() && sets[0].sum >= 0; }
-  bool sum(int64_t row, Handle grad);
+  void run(int64_t last, void *stream);
+  // Null if sum() can do anything for the steps of this table.
+  const char *unsummed() const;
+  void sum(int64_t row, Handle grad);
   void count(int64_t counts[2]) const { counts[0] = counted[0], counts[1] = counted[1]; }
 
 private:
@@ -59,6 +60,12 @@ private:
     int32_t type;      // of its gradient
     uint32_t strides;  // in `shapes`: how its elements are visited
     bool isContiguous; // and whether that is the plain order
+  };
+  // A gradient that was summed, kept so that no other object passes for it.
+  struct Summed {
+    Held grad;
+    const void *data = nullptr;
+    uint32_t version = 0;
   };
   // What one thread has found.
   struct Part {
@@ -89,7 +96,8 @@ private:
   ChunkWords chunkWords() const;
   bool isUntouched(const SetRows &set, int64_t row);
   void sweep(const SetRows &set, int64_t first, int64_t last);
-  void runSums(const uint8_t *summed);
+  bool isSummed(const Summed &of, int64_t row) const;
+  void runSums();
 
   altgrad_plan *plan;
   std::vector<SetRows> sets;
@@ -110,12 +118,15 @@ private:
   bool onHost = true;
   int64_t nextPhase = 0;
 
-  bool hasRun = false, anySummed = false;
-  std::vector<const void *> summedData; // where the gradient lay; null: none
-  std::vector<int64_t> firstChunks;     // of each row, and the end
+  bool hasRun = false;
+  bool clips = false;
+  std::vector<Summed> summed;       // a row each, or none at all
+  std::vector<int64_t> firstChunks; // of each row, and the end
   int64_t counted[2] = {0, 0};
 };
 
+// Whether steps multiply matrices.
+bool multiplies(altgrad_bundle *bundle);
 // Has torch multiply the plan's matrices on one of its types of devices; throws where it cannot.
 void multiplyOn(int32_t device, altgrad_plan *plan);
 

@@ -7,6 +7,7 @@
 #include <torch/csrc/stable/c/shim.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace altgrad::core {
 
@@ -16,6 +17,30 @@ using Handle = AtenTensorHandle;
 inline void require(AOTITorchError status) {
   if (status)
     throw Refusal(ALTGRAD_INVALID, "torch refuses to look into a tensor");
+}
+
+// A tensor that is let go of at the end.
+class Held {
+public:
+  explicit Held(Handle own = nullptr) : handle(own) {}
+  Held(Held &&other) : handle(std::exchange(other.handle, nullptr)) {}
+  Held &operator=(Held &&other) {
+    std::swap(handle, other.handle);
+    return *this;
+  }
+  ~Held() { aoti_torch_delete_tensor_object(handle); }
+  operator Handle() const { return handle; }
+  Handle *out() { return &handle; }
+
+private:
+  Handle handle = nullptr;
+};
+
+inline Held hold(Handle tensor) {
+  Held own;
+  if (tensor)
+    require(aoti_torch_new_tensor_handle(tensor, own.out()));
+  return own;
 }
 
 template <typename Value, typename Function> Value ask(Function function, Handle tensor) {

@@ -13,18 +13,6 @@ using namespace altgrad::core;
 
 namespace {
 
-struct LetGo {
-  void operator()(AtenTensorOpaque *tensor) const { aoti_torch_delete_tensor_object(tensor); }
-};
-using Held = std::unique_ptr<AtenTensorOpaque, LetGo>;
-
-Held hold(Handle tensor) {
-  Handle own = nullptr;
-  if (tensor)
-    require(aoti_torch_new_tensor_handle(tensor, &own));
-  return Held(own);
-}
-
 template <typename T> void put(double value, void *cell) {
   const T typed = T(value);
   memcpy(cell, &typed, sizeof typed);
@@ -111,7 +99,7 @@ struct altgrad_table_values {
   }
   void place(size_t at, Handle tensor) {
     Cell &cell = cells[at];
-    if (cell.placed && objectOf(cell.tensor.get()) == objectOf(tensor))
+    if (cell.placed && objectOf(cell.tensor) == objectOf(tensor))
       return;
     const Number &of = *cell.number;
     if (typeOf(tensor) != of.type.dtype() || numelOf(tensor) != of.count || !isContiguous(tensor))
@@ -124,11 +112,11 @@ struct altgrad_table_values {
   void *pointerTo(size_t at) {
     const Cell *cell = at < cells.size() ? &cells[at] : nullptr;
     if (cell && cell->placed)
-      return writableOf(cell->tensor.get());
+      return writableOf(cell->tensor);
     const bool result = at >= first.back() && cell->number->access != ALTGRAD_IN;
     return device && (result || (cell && cell->tensor)) ? onDevice(at) : &host[at];
   }
-  void *onDevice(size_t at) { return static_cast<uint64_t *>(writableOf(device.get())) + at; }
+  void *onDevice(size_t at) { return static_cast<uint64_t *>(writableOf(device)) + at; }
 
   void bindHypers(altgrad_plan *plan) {
     std::vector<void *> pointers(groups.size());
@@ -157,11 +145,10 @@ struct altgrad_table_values {
 
   // A tensor of one number, whatever its dimensions.
   void copy(size_t at) {
-    Handle from = cells[at].tensor.get(), to = nullptr;
-    require(aoti_torch_create_tensor_from_blob(onDevice(at), dimsOf(from), sizesOf(from), stridesOf(from), 0,
-                                               cells[at].number->type.dtype(),
-                                               ask<int32_t>(aoti_torch_get_device_type, device.get()),
-                                               ask<int32_t>(aoti_torch_get_device_index, device.get()), &to));
+    Handle from = cells[at].tensor, to = nullptr;
+    require(aoti_torch_create_tensor_from_blob(
+        onDevice(at), dimsOf(from), sizesOf(from), stridesOf(from), 0, cells[at].number->type.dtype(),
+        ask<int32_t>(aoti_torch_get_device_type, device), ask<int32_t>(aoti_torch_get_device_index, device), &to));
     Held held(to);
     require(aoti_torch_copy_(to, from, /*non_blocking=*/true));
   }

@@ -33,6 +33,30 @@ ALTGRAD_API const void *altgrad_table_runtime(void);
 // gives its plan that of another device, whose products go to the stream that is torch's current one.
 ALTGRAD_API int32_t altgrad_table_multiply(const altgrad_gemm *gemm, void *context);
 
+// The number of torch's dtype in which numbers of a format lie; codes of others lie in integers. And the format of a
+// dtype; NULL where its numbers are none of a stream.
+ALTGRAD_API int32_t altgrad_table_dtype(const char *format);
+ALTGRAD_API const char *altgrad_table_format(int32_t dtype);
+// How the tensor of a stream lies beside a parameter: sizes and strides over those of the parameter, with room for two,
+// and how many there are. `block` and `columns` are those of altgrad_stream_info, `pairs` says that two codes share a
+// byte, `copy` that the stream's key is "copy". ALTGRAD_INVALID, with what follows the parameter's name, where bytes of
+// pairs would not say how the parameter lies.
+ALTGRAD_API altgrad_status altgrad_table_beside(int32_t copy, int32_t block, int32_t columns, int32_t pairs,
+                                                int64_t *dims, int64_t *sizes, int64_t *strides);
+// ALTGRAD_INVALID, with what follows the parameter's name, where the step of a set takes no parameter that lies so.
+ALTGRAD_API altgrad_status altgrad_table_fits(altgrad_bundle *bundle, int64_t set, int64_t dims, const int64_t *sizes,
+                                              const int64_t *strides);
+
+// Whether a rule is spelled as a file, and not as a name: 1 or 0.
+ALTGRAD_API int32_t altgrad_table_rule_file(const char *spelled);
+
+// Of a line of storage by the keys of states, with words in full: the part of a state's word that the dtype of its
+// tensor does not tell, until the thread's next call; "" where the dtype tells everything.
+ALTGRAD_API const char *altgrad_table_stored(const char *line, const char *key);
+// Whether a state of a file stored by one line would be other numbers for who stores by another: 1 or 0. `small`: it is
+// f32, of fewer elements than ALTGRAD_BLOCKED_NUMEL, which has no blocks in any storage.
+ALTGRAD_API int32_t altgrad_table_differs(const char *file, const char *own, const char *key, int32_t small);
+
 // Makes a table for a plan that outlives it. `tensors` are those that were declared, set by set;
 // `types` are torch's numbers of the dtypes of their gradients, whose streams the table binds.
 // `handles` has, row by row, the parameter, what is kept beside it and its count of steps,
@@ -64,14 +88,17 @@ ALTGRAD_API const void *const *altgrad_table_gradients(const altgrad_table *tabl
 ALTGRAD_API const uint8_t *altgrad_table_present(const altgrad_table *table);
 
 // Runs the phases up to `last`, -1 for the end, and raises the versions of what they write where
-// altgrad_table_python says how. `summed`, read where the run begins, has a byte for
-// each row: whether the gradient that altgrad_table_sum was given still is this step's. NULL: none.
-ALTGRAD_API altgrad_status altgrad_table_run(altgrad_table *table, const uint8_t *summed, int64_t last, void *stream);
+// altgrad_table_python says how.
+ALTGRAD_API altgrad_status altgrad_table_run(altgrad_table *table, int64_t last, void *stream);
 
-// Whether the steps of this plan and device begin with a sweep that reads gradients alone: 1 or 0.
-ALTGRAD_API int32_t altgrad_table_sums(const altgrad_table *table);
-// Does at once what the first sweep of the next step does for a row, if it can: *done says so.
-ALTGRAD_API altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, AtenTensorHandle grad, int32_t *done);
+enum { ALTGRAD_WORTH_A_HOOK = 1 << 20 }; // bytes of a gradient from which on a hook costs less than it saves
+
+// NULL if the steps of this table begin with a sweep that reads gradients alone, so that it may be done before them;
+// else why they do not, "" where nothing is clipped.
+ALTGRAD_API const char *altgrad_table_unsummed(const altgrad_table *table);
+// Does at once what the first sweep of the next step does for a row, if it can; keeps the gradient until then. The step
+// takes it where that still is its gradient, of the same version.
+ALTGRAD_API altgrad_status altgrad_table_sum(altgrad_table *table, int64_t row, AtenTensorHandle grad);
 // How many rows the last step took so, and how many it swept again.
 ALTGRAD_API void altgrad_table_counts(const altgrad_table *table, int64_t counts[2]);
 

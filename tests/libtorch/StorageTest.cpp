@@ -129,8 +129,8 @@ TEST(Storage, RowsOfStatesBesideColumnsAreWholeBlocks) {
     ADD_FAILURE() << "not refused";
   } catch (const c10::Error &error) {
     EXPECT_THAT(error.what(),
-                HasSubstr("parameter 0 of group 0 has rows of 192 elements, "
-                          "and its states have blocks of 128"));
+                HasSubstr("parameter 0 of group 0 of shape (64, 192) and strides (192, 1) has rows of 192 elements, "
+                          "which is no multiple of the 128 in a block of its states"));
   }
   EXPECT_TRUE(optimizer.state().empty());
 }

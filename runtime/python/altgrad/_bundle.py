@@ -136,14 +136,6 @@ class Bundle:
         self.folds = any([phase.kind == _FOLD for phase in phases])
         self.matrices = {phase.set for phase in phases if phase.kind == _MATRIX}
 
-    def unit_multiple(self, index):
-        """Of how many elements each unit of a tensor of this set is a multiple, where it has several."""
-        return library().altgrad_unit_multiple(self.handle, index)
-
-    def row_multiple(self, index):
-        """Of how many elements each row of a tensor of this set is a multiple, where it has several."""
-        return library().altgrad_row_multiple(self.handle, index)
-
     def _all(self, kind, info):
         native = library()
         for index in range(getattr(native, f"altgrad_{kind}_count")(self.handle)):

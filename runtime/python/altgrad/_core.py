@@ -17,7 +17,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_create": (c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_void_p, POINTER(c_void_p)),
     "altgrad_table_use": (c_void_p, c_void_p, c_uint64, c_int32),
     "altgrad_table_arrange": (c_void_p, c_int64, c_void_p),
-    "altgrad_table_run": (c_void_p, c_char_p, c_int64, c_void_p),
+    "altgrad_table_run": (c_void_p, c_int64, c_void_p),
     "altgrad_table_entries_create": (c_void_p, c_void_p, c_int64, POINTER(c_void_p)),
     "altgrad_table_look": (c_void_p, c_void_p, c_int32, POINTER(c_int32)),
     "altgrad_table_list": (c_void_p, c_int64, c_int32, c_void_p, c_void_p, c_void_p, POINTER(c_int32)),
@@ -30,7 +30,9 @@ _STATUS_FUNCTIONS = {
     "altgrad_table_values_place": (c_void_p, c_int64, c_void_p),
     "altgrad_table_values_send": (c_void_p, c_void_p),
     "altgrad_table_scaler": (c_void_p, c_void_p, POINTER(c_int64)),
-    "altgrad_table_sum": (c_void_p, c_int64, c_void_p, POINTER(c_int32)),
+    "altgrad_table_beside": (c_int32, c_int32, c_int32, c_int32, POINTER(c_int64), c_void_p, c_void_p),
+    "altgrad_table_fits": (c_void_p, c_int64, c_int64, c_void_p, c_void_p),
+    "altgrad_table_sum": (c_void_p, c_int64, c_void_p),
 }
 
 # These functions hold Python's lock while they run.
@@ -41,8 +43,12 @@ _LOCKED = ("altgrad_table_entries_create", "altgrad_table_entries_same", "altgra
 _FUNCTIONS = {
     "altgrad_table_error": (c_char_p,),
     "altgrad_table_runtime": (c_void_p,),
+    "altgrad_table_dtype": (c_int32, c_char_p),
     "altgrad_table_free": (None, c_void_p),
-    "altgrad_table_sums": (c_int32, c_void_p),
+    "altgrad_table_unsummed": (c_char_p, c_void_p),
+    "altgrad_table_rule_file": (c_int32, c_char_p),
+    "altgrad_table_stored": (c_char_p, c_char_p, c_char_p),
+    "altgrad_table_differs": (c_int32, c_char_p, c_char_p, c_char_p, c_int32),
     "altgrad_table_values_free": (None, c_void_p),
     "altgrad_table_values_cell": (c_int64, c_void_p, c_int64, c_int64),
     "altgrad_table_values_get": (c_double, c_void_p, c_int64, c_int64),
@@ -134,5 +140,36 @@ def handle_of(tensor):
     return id(tensor) + _objects.inside()
 
 
-# torch's numbers of the dtypes that a gradient may have: c10::ScalarType.
-TYPES = {torch.float32: 6, torch.float16: 5, torch.bfloat16: 15}
+# torch's numbers of the dtypes that a step's tensors have: c10::ScalarType.
+TYPES = {torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.float16: 5, torch.float32: 6, torch.bfloat16: 15,
+         torch.float8_e5m2: 23, torch.float8_e4m3fn: 24}
+_DTYPES = {number: dtype for dtype, number in TYPES.items()}
+
+
+@cache
+def dtype_of(word):
+    """The dtype of the tensor that holds numbers of a format, or their codes: integers where torch has no dtype."""
+    return _DTYPES[core().altgrad_table_dtype(word.encode())]
+
+
+def beside(shape, strides, block=1, columns=0, pairs=False, copy=False):
+    """(shape, strides) of what a step keeps beside a tensor that lies so, as altgrad_table_beside says it.
+
+    Raises ValueError where two codes in a byte would not say how the tensor lies.
+    """
+    dims, shape, strides = c_int64(len(shape)), [*shape, 0, 0], [*strides, 0, 0]
+    sizes, steps = ((c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
+    try:
+        core().altgrad_table_beside(copy, block, columns, pairs, ctypes.byref(dims), sizes, steps)
+    except Error as error:
+        raise ValueError(f"a parameter {error}") from None
+    return tuple(sizes[:dims.value]), tuple(steps[:dims.value])
+
+
+def check_fit(bundle, index, shape, strides):
+    """Raises ValueError where the step of a set of a Bundle takes no parameter that lies so."""
+    sizes, steps = ((c_int64 * len(numbers))(*numbers) for numbers in (shape, strides))
+    try:
+        core().altgrad_table_fits(bundle.handle, index, len(shape), sizes, steps)
+    except Error as error:
+        raise ValueError(f"a parameter {error}") from None

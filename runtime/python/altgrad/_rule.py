@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ._core import core
 from ._library import Error, find_templates, library
 
 _COMMENT = re.compile(r"//[^\n]*")
@@ -48,7 +49,7 @@ def find_rule(source, name=None):
         raise TypeError(f"a rule is the name of a template, the path of a file or the text of a rule, not {source!r}")
     if "\n" in source or _names_in(source):
         return _in_text(source, "<rule>", name)
-    if source.endswith(".mlir") or os.sep in source:
+    if core().altgrad_table_rule_file(os.fsencode(source)):
         return _in_file(source, name)
     folder = find_templates()
     known = sorted(path.stem for path in folder.glob("*.mlir"))

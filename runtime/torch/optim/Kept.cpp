@@ -3,6 +3,7 @@
 #include "optim/Kept.h"
 #include "ops/GradientStep.h"
 #include "tensors/Checks.h"
+#include "tensors/Objects.h"
 #include "tensors/Where.h"
 
 #include <ATen/Functions.h>
@@ -26,62 +27,25 @@ Tensor altgrad::optim::asStored(const Tensor &value, const Tensor &param, const 
   return at::empty_like(param, param.options().dtype(stream.type)).copy_(value);
 }
 
-// Sizes and strides of the bytes for codes of 4 bits in the order of the
-// parameter's memory: the dimension whose elements are neighbours has half of
-// them, or all bytes where that is odd and the others 1.
-static std::pair<std::vector<int64_t>, std::vector<int64_t>> packedLayout(const Tensor &param,
-                                                                          const Place &place = {}) {
+// How the tensor of a stream lies.
+static std::pair<std::vector<int64_t>, std::vector<int64_t>> layoutOf(const Stream &stream, const Tensor &param) {
+  int64_t dims = param.dim();
   std::vector<int64_t> sizes = param.sizes().vec(), strides = param.strides().vec();
-  int64_t inner = int64_t(sizes.size()) - 1, last = INT64_MAX;
-  for (int64_t i = int64_t(sizes.size()) - 1; i >= 0; --i)
-    if (sizes[i] != 1 && strides[i] < last)
-      last = strides[inner = i];
-  if (inner < 0)
-    return {sizes, strides};
-  bool halves = sizes[inner] % 2 == 0 || param.numel() == 0;
-  int64_t before = INT64_MAX, bytes = (param.numel() + 1) / 2;
-  for (int64_t i = 0; i < int64_t(sizes.size()); ++i) {
-    if (!halves && i != inner && sizes[i] != 1)
-      TORCH_CHECK(std::exchange(before, strides[i]) > strides[i], "altgrad: ", toString(place), " has sizes ",
-                  param.sizes(), " and strides ", param.strides(),
-                  ", an odd number of neighbours, and codes that share bytes "
-                  "would not say how the others lie: make it contiguous");
-    sizes[i] = halves ? (i == inner ? sizes[i] / 2 : sizes[i]) : (i == inner ? bytes : 1);
-    strides[i] = i == inner ? 1 : halves ? std::max<int64_t>(strides[i] / 2, 1) : bytes;
-  }
+  sizes.resize(size_t(dims) + 2);
+  strides.resize(size_t(dims) + 2);
+  checkTable(altgrad_table_beside(stream.key == "copy", stream.block, stream.columns, stream.packed, &dims,
+                                  sizes.data(), strides.data()));
+  sizes.resize(size_t(dims));
+  strides.resize(size_t(dims));
   return {sizes, strides};
-}
-
-// One for each block, the last of which may be short; those of a copy are by
-// rows, as MX tensors have them, or over rows.
-static std::vector<int64_t> scaleSizes(const Stream &stream, const Tensor &param) {
-  auto blocks = [&](int64_t count) { return (count + stream.block - 1) / stream.block; };
-  if (!stream.block)
-    return {};
-  if (stream.columns) {
-    int64_t rows = 1, columns = param.dim() ? param.size(-1) : 1;
-    for (int64_t i = 0; i + 1 < param.dim(); ++i)
-      rows *= param.size(i);
-    return {blocks(rows), (columns + stream.columns - 1) / stream.columns};
-  }
-  if (stream.key != "copy" || param.dim() < 2)
-    return {blocks(param.numel())};
-  std::vector<int64_t> sizes = param.sizes().vec();
-  sizes.back() = blocks(sizes.back());
-  return sizes;
 }
 
 Tensor altgrad::optim::fresh(const Stream &stream, const Tensor &param) {
   auto options = param.options().dtype(stream.type);
-  if (stream.block != 1)
-    return at::zeros(scaleSizes(stream, param), options);
-  if (stream.packed) {
-    auto [sizes, strides] = packedLayout(param);
-    return unwritten(at::empty_strided(sizes, strides, options)).zero_();
-  }
-  if (stream.role == ALTGRAD_ROLE_MASTER || stream.role == ALTGRAD_ROLE_COPY)
-    return unwritten(at::empty_like(param, options)).copy_(param);
-  return unwritten(at::empty_like(param, options)).zero_();
+  auto [sizes, strides] = layoutOf(stream, param);
+  Tensor made = unwritten(at::empty_strided(sizes, strides, options));
+  const bool isCopy = stream.role == ALTGRAD_ROLE_MASTER || stream.role == ALTGRAD_ROLE_COPY;
+  return isCopy && !stream.packed ? made.copy_(param) : made.zero_();
 }
 
 static void replace(std::string &word, const std::string &from, const std::string &to) {
@@ -171,19 +135,17 @@ void altgrad::optim::beginCopy(const Set &set, const std::vector<const Tensor *>
     quantizeColumns(*from, *columns, *columnScales, block, first);
 }
 
-void altgrad::optim::checkOrder(const Set &set, const Tensor &param, const Place &place) {
-  checkRows(param, set, place);
-  for (const Stream &stream : set.kept)
-    if (stream.packed)
-      packedLayout(param, place);
+void altgrad::optim::checkFit(const Program &program, int32_t set, const Tensor &param, const Place &place) {
+  if (altgrad_table_fits(program.bundle.get(), set, param.dim(), param.sizes().data(), param.strides().data()))
+    C10_THROW_ERROR(ValueError, "altgrad: " + toString(place) + " " + altgrad_table_error());
 }
 
 void altgrad::optim::checkKept(const Tensor &value, const std::string &key, const Stream &stream, bool scaled,
                                const Tensor &param, const Place &place) {
   if (stream.block != 1)
-    return checkScales(value, key, stream.type, scaleSizes(stream, param), param, place);
+    return checkScales(value, key, stream.type, layoutOf(stream, param).first, param, place);
   if (stream.packed)
-    return checkPacked(value, key, packedLayout(param, place), param, place);
+    return checkPacked(value, key, layoutOf(stream, param), param, place);
   checkState(value, key, stream.type, param, place);
   // Codes that nobody multiplies would be read as numbers.
   TORCH_CHECK(!scaled || stream.role != ALTGRAD_ROLE_STATE || stream.scaled > 1, "altgrad: '", key, "' of ",

@@ -21,9 +21,8 @@ at::Tensor fresh(const Stream &stream, const at::Tensor &param);
 // full.
 void beginCopy(const Set &set, const std::vector<const at::Tensor *> &kept, const at::Tensor &param,
                const std::string &word);
-// Throws where a copy's blocks are none of the last dimension, or codes that
-// share bytes would not say how a parameter lies.
-void checkOrder(const Set &set, const at::Tensor &param, const Place &place);
+// Throws where the step of a set takes no parameter that lies so.
+void checkFit(const Program &program, int32_t set, const at::Tensor &param, const Place &place);
 // Throws where a state that is there is none of this stream; `scaled`: beside
 // it lie scales that are no other state.
 void checkKept(const at::Tensor &value, const std::string &key, const Stream &stream, bool scaled,

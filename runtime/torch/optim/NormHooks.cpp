@@ -5,7 +5,6 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <pthread.h>
 
 using namespace altgrad::optim;
@@ -94,16 +93,12 @@ void NormHooks::attach(const std::vector<TensorTable *> &tables) {
   watched = std::make_shared<Watched>(Watched{running, tables});
   for (size_t t = 0; t < tables.size(); ++t) {
     const TensorTable &table = *tables[t];
-    const std::vector<Scalar> &singles = table.program().singles;
-    bool clips =
-        std::any_of(singles.begin(), singles.end(), [](auto &single) { return single.role == ALTGRAD_ROLE_MAX_NORM; });
-    if (!table.sums() && clips)
-      say("", table.isOnHost() ? "the first sweep of this step reads more than gradients, "
-                                 "so it runs in the step"
-                               : "kernels on GPUs read all gradients once more in the step");
-    for (size_t row = 0; table.sums() && row < table.rows().size(); ++row) {
+    const char *why = table.unsummed();
+    if (why && *why)
+      say("", why);
+    for (size_t row = 0; !why && row < table.rows().size(); ++row) {
       const Tensor &param = *table.rows()[row].param;
-      if (!param.requires_grad() || !param.is_leaf() || int64_t(param.nbytes()) < worthAHook)
+      if (!param.requires_grad() || !param.is_leaf() || param.nbytes() < ALTGRAD_WORTH_A_HOOK)
         continue;
       auto node = torch::autograd::impl::grad_accumulator(param);
       uintptr_t key = node->add_post_hook(std::make_unique<Hook>(watched, t, int64_t(row)));
@@ -116,7 +111,7 @@ void NormHooks::look() {
   int64_t changed = 0;
   if (watched)
     for (const TensorTable *table : watched->tables)
-      changed += table->summedRows().second;
+      changed += table->summedRows()[1];
   if (changed)
     say(std::to_string(changed) + " ", "gradients were changed after backward, so the step read them once "
                                        "more");

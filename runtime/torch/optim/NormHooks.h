@@ -20,10 +20,6 @@ public:
   NormHooks &operator=(const NormHooks &) = delete;
   ~NormHooks();
 
-  // Bytes of a gradient from which on a hook costs less than it saves:
-  // WORTH_A_HOOK of _binding/sums.py.
-  static constexpr int64_t worthAHook = int64_t(1) << 20;
-
   // While it is held no hook sums, and none waits for it.
   std::unique_lock<std::mutex> turn() { return std::unique_lock(*running); }
   // Puts hooks on the parameters of these tables, in place of all earlier ones.

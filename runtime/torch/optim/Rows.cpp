@@ -35,9 +35,7 @@ void Binding::checkStates(const Part &part, const Drafts &drafts, const States &
     const auto &[param, dense, place, line, tag, index] = draft;
     written.add(param, place, "");
     const Set &set = part.program->sets[size_t(index)];
-    checkOrder(set, dense, place);
-    if (part.program->units)
-      checkUnits(dense, set, place);
+    checkFit(*part.program, index, dense, place);
     const RuleParamState *state = stateOf(states, param);
     if (!state)
       continue;

@@ -1,5 +1,6 @@
 // Asks the C ABI what a bundle holds.
 #include "table/Program.h"
+#include "core/table.h"
 
 #include <c10/util/Exception.h>
 
@@ -10,31 +11,10 @@ using c10::ScalarType;
 
 namespace {
 
-struct Format {
-  ScalarType type;
-  const char *name;
-};
-constexpr Format formats[] = {{ScalarType::Float, "f32"},
-                              {ScalarType::BFloat16, "bf16"},
-                              {ScalarType::Half, "f16"},
-                              {ScalarType::Float8_e4m3fn, "ocp.e4m3fn"},
-                              {ScalarType::Float8_e5m2, "ocp.e5m2"}};
-
 ScalarType typeOf(const altgrad_stream_info &info) {
-  for (const Format &format : formats)
-    if (strcmp(info.format, format.name) == 0)
-      return format.type;
-  if (info.role == ALTGRAD_ROLE_BLOCK_SCALE && strcmp(info.format, "ocp.e8m0") == 0)
+  if (info.role == ALTGRAD_ROLE_BLOCK_SCALE && !strcmp(info.format, "ocp.e8m0"))
     return ScalarType::Float8_e8m0fnu;
-  if (info.even != ALTGRAD_UNPACKED)
-    return ScalarType::Byte;
-  // Codes lie in integers.
-  TORCH_CHECK(info.role == ALTGRAD_ROLE_STATE || info.role == ALTGRAD_ROLE_COPY || info.role == ALTGRAD_ROLE_PARAM ||
-                  info.role == ALTGRAD_ROLE_REMAINDER,
-              "altgrad: stream '", info.name, "' is stored as ", info.format, ", which torch has no type for");
-  if (strcmp(info.format, "int8") == 0)
-    return ScalarType::Char;
-  return info.bits > 8 ? ScalarType::Short : ScalarType::Byte;
+  return info.even != ALTGRAD_UNPACKED ? ScalarType::Byte : ScalarType(altgrad_table_dtype(info.format));
 }
 
 template <typename Info> [[noreturn]] void refuse(const Info &info) {
@@ -44,10 +24,9 @@ template <typename Info> [[noreturn]] void refuse(const Info &info) {
 } // namespace
 
 std::string altgrad::optim::formatOf(ScalarType type) {
-  for (const Format &format : formats)
-    if (format.type == type)
-      return format.name;
-  TORCH_CHECK_TYPE(false, "altgrad: no stream is stored as ", type);
+  const char *format = altgrad_table_format(int32_t(type));
+  TORCH_CHECK_TYPE(format, "altgrad: no stream is stored as ", type);
+  return format;
 }
 
 ScalarType Scalar::scalarType() const {
@@ -126,13 +105,8 @@ void Program::readScalars() {
 
 Program::Program(std::shared_ptr<altgrad_bundle> given) : bundle(std::move(given)) {
   sets.resize(size_t(altgrad_set_count(bundle.get())));
-  units = altgrad_has_units(bundle.get());
   readStreams();
   readScalars();
-  for (size_t of = 0; of < sets.size(); ++of) {
-    sets[of].rowMultiple = altgrad_row_multiple(bundle.get(), int64_t(of));
-    sets[of].unitMultiple = altgrad_unit_multiple(bundle.get(), int64_t(of));
-  }
   for (int64_t i = 0; i < altgrad_exchange_count(bundle.get()); ++i) {
     altgrad_exchange_info info{};
     info.size = sizeof info;

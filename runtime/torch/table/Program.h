@@ -43,8 +43,6 @@ struct Set {
   std::optional<Scalar> step;     // counts the steps of each tensor
   std::optional<Scalar> norm;     // f32, of each tensor
   std::vector<Scalar> statistics; // f32, what a step says of each tensor
-  // Of the elements of rows, and of units, where there are several.
-  int64_t rowMultiple, unitMultiple;
 };
 
 // Where other devices' or ranks' sums may join.
@@ -63,7 +61,6 @@ struct Program {
 
   std::shared_ptr<altgrad_bundle> bundle;
   std::vector<Set> sets;
-  bool units;                  // gradients are clipped by units of their parameters
   std::vector<Scalar> singles; // of the whole step
   std::vector<Exchange> exchanges;
 

@@ -52,8 +52,7 @@ void TensorTable::takeEdits() {
 }
 
 void TensorTable::runTo(int64_t phase) {
-  const std::vector<uint8_t> same = areSummed();
-  checkTable(altgrad_table_run(table.get(), same.empty() ? nullptr : same.data(), phase, where.stream()));
+  checkTable(altgrad_table_run(table.get(), phase, where.stream()));
 }
 
 void TensorTable::begin() {

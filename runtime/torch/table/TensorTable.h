@@ -5,10 +5,11 @@
 #include "core/table.h"
 #include "table/Program.h"
 #include "table/Values.h"
+#include "tensors/Objects.h"
 #include "tensors/Ranges.h"
 
+#include <array>
 #include <memory>
-#include <optional>
 
 namespace altgrad::optim {
 
@@ -65,17 +66,23 @@ public:
   // place: of f32, or of i32 where they say whether all hold.
   bool advance(std::vector<Share> *words);
 
-  // Whether sum() can do anything for the steps of this program and device.
-  bool sums() const { return altgrad_table_sums(table.get()); }
-  bool isOnHost() const { return where.isHost(); }
+  // Null if sum() can do anything for the steps of this program and device; else why not.
+  const char *unsummed() const { return altgrad_table_unsummed(table.get()); }
   // Does at once what the first sweep of a step does for this row, whose
   // gradient was just made: the next step takes it if the gradient and the loss
   // scale still are the same then, and otherwise does it again. Does nothing
   // before the first step, and for a gradient that would be copied.
-  void sum(int64_t row);
+  void sum(int64_t row) {
+    if (const at::Tensor &grad = rows_[size_t(row)].param->grad(); grad.defined())
+      checkTable(altgrad_table_sum(table.get(), row, handleOf(grad)));
+  }
   // How many rows the last step took so, and how many it did not because
   // their gradients were changed.
-  std::pair<int64_t, int64_t> summedRows() const;
+  std::array<int64_t, 2> summedRows() const {
+    std::array<int64_t, 2> counts;
+    altgrad_table_counts(table.get(), counts.data());
+    return counts;
+  }
 
   // What the step reads and says, beside its tensors.
   Values values;
@@ -95,12 +102,6 @@ private:
     int64_t first, last;
     size_t firstSeen, width; // entries of `seen` for a row
   };
-  // Which gradient was summed. The weak reference keeps its address from
-  // others.
-  struct Summed {
-    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> grad;
-    int64_t version;
-  };
   struct Master {
     int64_t row;
     const at::Tensor *master;
@@ -117,7 +118,6 @@ private:
   bool copyOdd();
   bool areApart();
   void takeEdits();
-  std::vector<uint8_t> areSummed();
   void runTo(int64_t phase);
   void finish();
 
@@ -135,9 +135,8 @@ private:
   std::vector<const void *> grads;      // a row each, that lie apart
   std::vector<at::Tensor> copies;       // all gradients, where one lies otherwise
   std::vector<Master> masters;
-  std::vector<uint8_t> takesPart;            // whether a row has a gradient in this step
-  bool inference = false;                    // a tensor without a version counter is written
-  std::vector<std::optional<Summed>> summed; // a row each, or none at all
+  std::vector<uint8_t> takesPart; // whether a row has a gradient in this step
+  bool inference = false;         // a tensor without a version counter is written
 
   std::map<std::string, at::Tensor> statistics_;
   at::Tensor workspace;

@@ -4,7 +4,6 @@
 #include "tensors/Where.h"
 
 #include <ATen/ExpandUtils.h>
-#include <ATen/ops/empty_like.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
@@ -99,28 +98,6 @@ void altgrad::optim::checkState(const Tensor &state, const std::string &key, c10
               param.device());
 }
 
-void altgrad::optim::checkRows(const Tensor &param, const Set &set, const Place &place) {
-  int64_t block = 1;
-  bool edges = false; // where squares may end
-  for (const Stream &stream : set.kept) {
-    if (stream.role == ALTGRAD_ROLE_COPY)
-      block = stream.scaled;
-    edges |= stream.columns > 1;
-  }
-  if (block == 1 || param.dim() < 2 || param.numel() == 0)
-    return;
-  TORCH_CHECK_VALUE(edges || param.size(-1) % block == 0, "altgrad: ", toString(place), " has rows of ", param.size(-1),
-                    " elements, and the blocks of its copy ", block, ": give it to an optimizer without that copy");
-  TORCH_CHECK_VALUE(rowsOf(param) == 1 || param.size(-1) % set.rowMultiple == 0, "altgrad: ", toString(place),
-                    " has rows of ", param.size(-1), " elements, and its states have blocks of ", set.rowMultiple,
-                    " beside a copy in blocks over rows: give it to an optimizer "
-                    "without one of them");
-  TORCH_CHECK_VALUE(at::empty_like(param).is_contiguous(), "altgrad: ", toString(place), " has strides ",
-                    param.strides(),
-                    ", and the blocks of its copy are of neighbours in memory, "
-                    "which its last dimension has none of: make it contiguous");
-}
-
 void altgrad::optim::checkScales(const Tensor &scales, const std::string &key, c10::ScalarType type,
                                  at::IntArrayRef sizes, const Tensor &param, const Place &place) {
   std::string name = "'" + key + "' of " + toString(place);
@@ -165,20 +142,6 @@ std::pair<int64_t, int64_t> altgrad::optim::matrixOf(const Tensor &param) {
 
 int64_t altgrad::optim::rowsOf(const Tensor &param) {
   return param.dim() > 1 && param.numel() > 0 ? param.numel() / param.size(-1) : 1;
-}
-
-void altgrad::optim::checkUnits(const Tensor &param, const Set &set, const Place &place) {
-  int64_t count = unitsOf(param), numel = param.numel() / count, block = set.unitMultiple;
-  if (count == 1)
-    return;
-  TORCH_CHECK(param.stride(0) == numel, "altgrad: ", toString(place),
-              " is clipped by units, and those of dimension 0 do not lie apart "
-              "in memory: sizes ",
-              param.sizes(), ", strides ", param.strides(), ": clip it by \"agc\", or make it contiguous");
-  TORCH_CHECK(numel % block == 0, "altgrad: ", toString(place), " is clipped by units of ", numel,
-              " elements, and its states have scales for blocks of ", block,
-              ": clip it by \"agc\", or give it to an optimizer whose states "
-              "have none");
 }
 
 void altgrad::optim::checkCount(const Tensor &count, const std::string &key, const Place &place) {

@@ -10,8 +10,6 @@
 
 namespace altgrad::optim {
 
-struct Set;
-
 // A parameter's place, for messages.
 struct Place {
   size_t group, index;
@@ -31,9 +29,6 @@ void checkScales(const at::Tensor &scales, const std::string &key, c10::ScalarTy
 void checkPacked(const at::Tensor &codes, const std::string &key,
                  const std::pair<std::vector<int64_t>, std::vector<int64_t>> &layout, const at::Tensor &param,
                  const Place &place);
-// Throws where a copy's blocks of neighbours in memory are none of the last
-// dimension.
-void checkRows(const at::Tensor &param, const Set &set, const Place &place);
 // What one output of a layer is computed with, a part of dimension 0; a tensor
 // of less than two dimensions is one as a whole.
 int64_t unitsOf(const at::Tensor &param);
@@ -46,8 +41,6 @@ std::pair<int64_t, int64_t> matrixOf(const at::Tensor &param);
 // parameter as a matrix whose columns are of its last dimension.
 inline constexpr char columnsKey[] = "copy_columns";
 int64_t rowsOf(const at::Tensor &param);
-// Throws unless each unit has memory of its own, and whole blocks of scales.
-void checkUnits(const at::Tensor &param, const Set &set, const Place &place);
 // A count of steps may lie on the CPU, from where it is taken to the parameter.
 void checkCount(const at::Tensor &count, const std::string &key, const Place &place);
 

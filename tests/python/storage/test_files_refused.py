@@ -102,7 +102,7 @@ def test_rows_that_are_no_whole_blocks_of_states_beside_copies_over_rows(copy):
     param.grad = torch.randn(64, 192)
     optimizer = altgrad.optim.AdamW([param], storage=f"states=ocp.e4m3fn:128 copy={copy}")
     kept = param.detach().clone()
-    with pytest.raises(ValueError, match=r"parameter 0 of group 0: a parameter of shape \(64, 192\) has rows of 192 "
-                       "elements, which is no multiple of the 128 in a block of its states"):
+    with pytest.raises(ValueError, match=r"parameter 0 of group 0: a parameter of shape \(64, 192\) and strides \(192, 1\) has "
+                       "rows of 192 elements, which is no multiple of the 128 in a block of its states"):
         optimizer.step()
     assert not optimizer.state and torch.equal(param, kept)

@@ -121,7 +121,7 @@ def test_norm_in_backward_is_said_to_be_in_the_step():
     one = altgrad.optim.AdamW(a, lr=0.1, max_grad_norm=0.5, norm_in_backward=True)
     two = altgrad.optim.AdamW(b, lr=0.1, max_grad_norm=0.5)
     twins.give_grads(a, b)
-    with pytest.warns(UserWarning, match="norm_in_backward: kernels on cpu read all gradients"):
+    with pytest.warns(UserWarning, match="norm_in_backward: kernels on GPUs read all gradients"):
         one.step()
     two.step()
     for _ in range(2):

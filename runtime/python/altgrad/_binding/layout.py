@@ -5,7 +5,6 @@ import sys
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from .._library import library
 from .where import is_known
 
 # The dtypes that kernels read and write, and their names in a storage line.
@@ -16,23 +15,13 @@ FORMATS = {
     torch.float8_e4m3fn: "ocp.e4m3fn",
     torch.float8_e5m2: "ocp.e5m2",
 }
-DTYPES = {word: dtype for dtype, word in FORMATS.items()}
 # Where torch has no dtype for a format, its codes lie in integers.
 CODES = (torch.uint8, torch.int16, torch.int8)
-DTYPES["int8"] = torch.int8
-DTYPES.update({"altgrad.e5m2": torch.float8_e5m2, "altgrad.e5m10": torch.float16})  # other names
 PARAM_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # Types of tensors that run no Python code of their own.
 PLAIN = {torch.Tensor, torch.nn.Parameter}
 # Dtypes that torch's classes step, and no kernel.
 WIDE_DTYPES = (torch.float64, torch.complex64, torch.complex128)
-
-
-def dtype_of(word):
-    """The dtype of the tensor that holds numbers of a format."""
-    if word in DTYPES:
-        return DTYPES[word]
-    return torch.int16 if library().altgrad_format_bits(word.encode()) > 8 else torch.uint8
 
 
 def is_dense(tensor):
@@ -164,20 +153,6 @@ def matrix_of(param, strides):
         return tuple(param.shape[-2:])
     order = sorted(range(param.dim()), key=strides.__getitem__, reverse=True)
     return param.shape[order[-2]], param.shape[order[-1]]
-
-
-def check_units(param, strides, block):
-    """Raises ValueError unless each unit lies in one piece of memory and consists of whole blocks."""
-    count = units_of(param)
-    numel = param.numel() // count
-    if count > 1 and strides[0] != numel:
-        raise ValueError(f"max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and a parameter of shape "
-                         f"{tuple(param.shape)} and strides {param.stride()} does not hold each of them in one piece of "
-                         "memory: use \"agc\", or make it contiguous")
-    if count > 1 and numel % block:
-        raise ValueError(f"max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and a parameter of shape "
-                         f"{tuple(param.shape)} has {numel} elements for each, which is no multiple of the {block} "
-                         "elements in a block of its states: use \"agc\", or a storage without such blocks")
 
 
 def check_grad(owner, param, grad):

@@ -5,7 +5,6 @@ from math import prod
 
 import torch
 
-from .._storage.packed import block_of
 from .layout import is_dtensor, local_of
 
 
@@ -108,17 +107,14 @@ def is_cut_within_blocks(at):
     return at is not None and at.parted and at.cut == 1
 
 
-def check_parts(at, words):
-    """Raises ValueError where the words of a storage ask for what a part of a tensor cannot have."""
-    for name, word in words.items():
-        block, fields = block_of(word), word.split(",")
-        if block > 1 and (at.offset is None or at.cut % block):
+def check_parts(at, bundle, index):
+    """Raises ValueError where the step of a set of a Bundle does what a part of a tensor cannot have."""
+    for stream in bundle.sets[index].states:
+        if stream.role == "tensor_scale" or stream.columns:
+            raise ValueError("it is sharded, and its copy has scales over rows that other ranks have: leave copy= out")
+        if stream.role == "block_scale" and (at.offset is None or at.cut % stream.block):
             raise ValueError(f"it is sharded, and each index of its dimension 0 has {at.cut} elements, which is no "
-                             f"multiple of the {block} in a block of {name}={word}: choose blocks that divide it, and "
-                             "shard dimension 0")
-        if name == "copy" and (":128x128" in word or {"both", "delayed", "current", "bounded"} & {
-                field.partition(":")[0] for field in fields} or word.startswith("nvfp4")):
-            raise ValueError(f"it is sharded, and copy={word} has scales over rows that other ranks have: leave it out")
-        if at.offset is None and {"stochastic", "stochastic32"} & set(fields):
-            raise ValueError(f"it is sharded in columns, and {name}={word} rounds by the place in the whole: shard "
-                             "dimension 0")
+                             f"multiple of the {stream.block} in a block of {stream.key!r}: choose blocks that divide it, "
+                             "and shard dimension 0")
+    if at.offset is None and any([single.role == "random" for single in bundle.singles]):
+        raise ValueError("it is sharded in columns, and the storage rounds by the place in the whole: shard dimension 0")

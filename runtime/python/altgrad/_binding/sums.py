@@ -1,66 +1,13 @@
 """Runs the first sweep of a step for each gradient during the backward pass."""
 
-import ctypes
 import weakref
 
 import torch
 
-from .._core import core, handle_of
 from .._warn import warn
 
 
-class Sums:
-    """The rows of a TensorTable of table.py that were summed before their step.
-
-    A gradient is known again by the object, its memory and its version counter; the weak
-    reference keeps other objects from passing for it. The library remembers the memory.
-    """
-
-    def __init__(self, table, handle):
-        self._rows, self._handle = table.rows, handle
-        owned = all([row.owner is row.param for row in table.rows])
-        self._can = bool(core().altgrad_table_sums(handle)) and owned
-        self._summed = {}
-
-    def can(self):
-        return self._can
-
-    def counts(self):
-        counts = (ctypes.c_int64 * 2)()
-        core().altgrad_table_counts(self._handle, counts)
-        return tuple(counts)
-
-    @torch.no_grad()
-    def sum(self, row):
-        self._summed.pop(row, None)
-        of = self._rows[row]
-        grad, done = of.param.grad, ctypes.c_int32()
-        if not self._can or grad is None or not of.dense or not _is_plain(grad):
-            return
-        version = grad._version
-        core().altgrad_table_sum(self._handle, row, handle_of(grad), ctypes.byref(done))
-        if done.value:
-            self._summed[row] = weakref.ref(grad), version
-
-    def same(self):
-        """A byte for each row: whether its gradient is the one that was summed, and unchanged. None where none was."""
-        if not self._summed:
-            return None
-        same = bytearray(len(self._rows))
-        for row, (summed, version) in self._summed.items():
-            grad = self._rows[row].param.grad
-            same[row] = grad is not None and summed() is grad and grad._version == version
-        self._summed = {}
-        return bytes(same)
-
-
-def _is_plain(grad):
-    """Whether a gradient is a plain tensor in memory: strided, not negated lazily, of no subclass."""
-    return (type(grad) is torch.Tensor and grad.layout == torch.strided and not grad.is_neg()
-            and not grad._is_zerotensor() and not grad.is_inference())
-
-
-# For larger gradients (in bytes) a hook saves more than it costs; found by tools/bench.py.
+# For larger gradients (in bytes) a hook saves more than it costs; found by tools/bench.py. ALTGRAD_WORTH_A_HOOK.
 WORTH_A_HOOK = 1 << 20
 
 
@@ -86,16 +33,13 @@ class NormHooks:
         self.remove()
         self._owner = owner
         for table in tables:
-            if table.sums():
+            if reason := table.unsummed():
+                self._say(reason)
+            elif reason is None:
                 self._handles += [row.param.register_post_accumulate_grad_hook(
                     _hook(weakref.ref(table), turns, index))
                     for index, row in enumerate(table.rows) if row.param.requires_grad
                     and row.param.numel() * row.grad_dtype.itemsize >= WORTH_A_HOOK]
-            elif not table.where.on_host:
-                self._say(f"kernels on {table.where.device} read all gradients once more in the step")
-            elif table.bundle.sets and any([s.role == "max_norm" for s in table.bundle.singles]):
-                self._say("the first sweep of this step reads more than gradients, so it runs in "
-                          "the step")
 
     def look(self, tables):
         """Warns once if sums of the last step could not be used, and why."""

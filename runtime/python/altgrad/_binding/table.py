@@ -17,7 +17,6 @@ from .entries import Entries
 from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_order, units_of
 from .parts import Parts
 from .shards import local_grad
-from .sums import Sums
 from .values import Values
 from .where import Where, storages
 from .workspace import Workspace
@@ -64,8 +63,9 @@ class TensorTable:
     float32 or for ALL int32, which the caller overwrites with the combined values; or no word, and Shares of sums over
     tensors.
 
-    `sum(row)` runs the first sweep of the next step for one row, whose gradient has just been computed, if `sums()` says
-    that this is possible. The step uses the sum unless the gradient or the loss scale has changed since then.
+    `sum(row)` runs the first sweep of the next step for one row, whose gradient has just been computed, if `unsummed()`
+    is None; otherwise that says why it does not, "" where nothing is clipped. The step uses the sum unless the gradient
+    or the loss scale has changed since then.
     `summed_rows()` returns for how many rows the last step used such a sum, and for how many it could not.
 
     `statistics()` returns what the last step says of each row: float32 tensors by keys. A skipped step leaves some of
@@ -106,9 +106,6 @@ class TensorTable:
         self._make(words)
         self._take_part(bytes([1]) * len(rows))
         self.plan.keep_in_graphs(self._memory)
-        self._sums = Sums(self, self._handle)
-        self.sums, self.sum = self._sums.can, self._sums.sum
-        self.summed_rows = self._sums.counts
 
     # Set once, in the constructor.
 
@@ -169,6 +166,12 @@ class TensorTable:
 
     def statistics(self):
         return self._statistics
+
+    def unsummed(self):
+        if self._parts:
+            return "the parts of DTensors are summed in the step"
+        why = core().altgrad_table_unsummed(self._handle)
+        return None if why is None else why.decode()
 
     # Called in every step.
 
@@ -272,9 +275,19 @@ class TensorTable:
         self._run_to(phase)
         return self._workspace.words(words), None if words else self._shares.of(phase, self._present)
 
+    def sum(self, row):
+        grad = self.rows[row].param.grad
+        if grad is not None:
+            core().altgrad_table_sum(self._handle, row, handle_of(grad))
+
+    def summed_rows(self):
+        counts = (ctypes.c_int64 * 2)()
+        core().altgrad_table_counts(self._handle, counts)
+        return tuple(counts)
+
     def _run_to(self, phase):
         with self.where.guard():
-            core().altgrad_table_run(self._handle, self._sums.same(), phase, self.where.stream())
+            core().altgrad_table_run(self._handle, phase, self.where.stream())
 
     @torch.no_grad()
     def _finish(self):

@@ -1,13 +1,13 @@
 """States whose blocks share a scale: which parameters have them, and what their scales are."""
 
-import math
-
 import torch
 
 from .._binding.layout import FORMATS, check_mode, same_order
+from .._binding.where import unwritten
+from .._core import beside
 from .._library import library
 from .._rule import format_of
-from .packed import block_of, packed_layout, packs
+from .packed import block_of, packs
 
 # Smaller tensors keep such a state as float32, as in bitsandbytes and torchao:
 # ALTGRAD_BLOCKED_NUMEL of altgrad.h.
@@ -55,11 +55,6 @@ def has_squares(word):
     return word.partition(",")[0].split(":")[1:2] == ["128x128"]
 
 
-def is_over_rows(word):
-    """Whether a copy has blocks that go over several rows, so that its step works on tiles."""
-    return has_columns(word) or has_squares(word)
-
-
 def has_scales(word):
     """Whether codes have scales: one for each block, or one for the tensor."""
     return block_of(word) > 1 or has_squares(word) or scaled_by(word)
@@ -101,36 +96,6 @@ def check_copy(words):
                          f"is stored in one of {', '.join(FORMATS.values())}, or in mxfp4 or nvfp4")
 
 
-def check_rows(param, strides, block):
-    """Raises unless the blocks of the parameter's copy, which are neighbours in memory, are parts of rows."""
-    if param.dim() < 2 or not param.numel():
-        return
-    if param.shape[-1] % block:
-        raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, "
-                         f"which is no multiple of the {block} in a block of its copy: give it to an optimizer without "
-                         "that copy")
-    if not _by_rows(param.shape, strides):
-        raise ValueError(f"a parameter with strides {tuple(strides)} does not have its last dimension last in memory, "
-                         "and a block of its copy consists of neighbours in memory: make it contiguous")
-
-
-def check_tiles(param, block):
-    """Raises unless rows consist of whole blocks of the states, in a step that works on tiles."""
-    if rows_of(param) > 1 and param.shape[-1] % block:
-        raise ValueError(f"a parameter of shape {tuple(param.shape)} has rows of {param.shape[-1]} elements, "
-                         f"which is no multiple of the {block} in a block of its states, while the blocks of its copy go "
-                         "over several rows: give it to an optimizer without one of the two")
-
-
-def _by_rows(shape, strides):
-    expected = 1
-    for size, stride in zip(reversed(shape), reversed(strides)):
-        if size != 1 and stride != expected:
-            return False
-        expected *= size
-    return True
-
-
 def scale_key(key):
     """The key in `state` of the scales of a state."""
     return key + "_scale"
@@ -144,27 +109,11 @@ def state_key(stream, keys):
     return scale_key(key) if stream.role == "block_scale" else key
 
 
-def scales_of(key, param, block, format, columns=0):
-    """(shape, dtype) of the scales of `key`: those of a copy are by rows, as MX tensors have them, or over rows.
-
-    `columns`: of a block over `block` rows; 0 where it is of a row.
-    """
-    if not block:
-        return (), SCALES[format]
-    if columns:
-        length = param.shape[-1] if param.dim() else 1
-        rows = param.numel() // length if length else math.prod(param.shape[:-1])
-        return (-(-rows // block), -(-length // columns)), SCALES[format]
-    shape = -(-param.numel() // block),
-    if key == "copy" and param.dim() > 1:
-        shape = *param.shape[:-1], -(-param.shape[-1] // block)
-    return shape, SCALES[format]
-
-
-def scales_for(param, stream):
-    """New scales, one for each block of a parameter in the order of its memory."""
-    shape, dtype = scales_of(stream.key, param, stream.block, stream.format, stream.columns)
-    return torch.zeros(shape, dtype=dtype, device=param.device)
+def zeros_beside(param, stream, strides):
+    """New scales of a parameter, or bytes for two codes each, where its memory is in the order of `strides`."""
+    shape, strides = beside(param.shape, strides, stream.block, stream.columns, stream.packed, stream.key == "copy")
+    dtype = torch.uint8 if stream.packed else SCALES[stream.format]
+    return unwritten(torch.empty_strided(shape, strides, dtype=dtype, device=param.device)).zero_()
 
 
 def has_levels(word):
@@ -201,7 +150,7 @@ def check_scales(key, held, param, strides, word):
     for other in ("copy_amax", "copy_tensor_scale") if has_levels(word) else ():
         _check_scale(key, other, held, param, 0, "f32")
     shared = packs(word) and key in held and held[key].dtype == torch.uint8
-    order = packed_layout(param.shape, strides)[1] if shared else strides
+    order = beside(param.shape, strides, pairs=True)[1] if shared else strides
     if block and param.numel() and key in held and not same_order(held[key], order):
         raise ValueError(
             f"state {key!r} has strides {held[key].stride()}, and its parameter needs {tuple(order)}, because "
@@ -216,7 +165,7 @@ def _check_scale(key, other, held, param, block, format, columns=0):
         lone, other = (key, other) if scales is None else (other, key)
         raise ValueError(f"there is a state {lone!r} without its {other!r}: load both, or neither")
     check_mode(scales)
-    shape, dtype = scales_of(key, param, block, format, columns)
+    shape, dtype = beside(param.shape, param.stride(), block, columns, copy=key == "copy")[0], SCALES[format]
     if (scales.dtype != dtype or scales.shape != shape or not scales.is_contiguous()
             or scales.device != param.device or scales.is_neg() or scales._is_zerotensor()):
         name = str(dtype).removeprefix("torch.")

@@ -5,7 +5,7 @@ from functools import cache
 
 import torch
 
-from .._binding.layout import dtype_of
+from .._core import dtype_of
 from .._library import library
 from .._rule import format_of
 from .blocks import SCALES, bent_by, block_of, format_of_scales

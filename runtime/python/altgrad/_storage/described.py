@@ -2,17 +2,15 @@
 
 import torch
 
-from .._binding.layout import FORMATS
 from .._binding.where import is_host
-from .blocks import BLOCKED_NUMEL, bent_by, block_of, is_of_copy, scale_key
+from .._core import core
+from .blocks import BLOCKED_NUMEL, block_of, scale_key
 from .counts import InvalidCount, check_count
 from .filed import taken
 from .line import Storage
-from .master import REMAINDER
 
 # Its key in every param_group of an optimizer with a storage.
 LINE = "storage"
-_BESIDE = {REMAINDER: "master", "master": "master"}
 
 
 def line_of(words, keys):
@@ -40,10 +38,7 @@ def words_of(group, where):
 
 def layout_of(words, key):
     """The part of a state's word that its dtype does not tell; "" where the dtype tells everything."""
-    word = words.get(_BESIDE[key], "f32") if key in _BESIDE else (
-        words.get(key, "f32" if key == "copy" else words.get("states", "param")))
-    stored, bent = word.partition(",")[0], bent_by(word)
-    return "" if stored in ("param", *FORMATS.values()) else f"{stored},{bent}" if bent else stored
+    return core().altgrad_table_stored(line_of(words, {}).encode(), key.encode()).decode()
 
 
 def check_group(group, own, where):
@@ -109,13 +104,5 @@ def _is_plain(key, entry, own, optimizer):
 
 
 def _is_other(key, value, said, own):
-    theirs, mine = layout_of(said, key), layout_of(own, key)
-    if key == "master" and key in said and key not in own:
-        return True  # the parameters go on from numbers that are rounded
-    if key.endswith("_scale") or is_of_copy(key) and not (key in said and key in own) or theirs == mine:
-        return False
-    if key in _BESIDE:
-        return True
-    # A small tensor is float32 in every storage with blocks.
-    blocked = max(block_of(theirs), block_of(mine)) > 1 and value.numel() < BLOCKED_NUMEL
-    return not (blocked and value.dtype == torch.float32)
+    small = value.numel() < BLOCKED_NUMEL and value.dtype == torch.float32
+    return core().altgrad_table_differs(line_of(said, {}).encode(), line_of(own, {}).encode(), key.encode(), small)

@@ -6,7 +6,8 @@ from importlib import import_module
 
 import torch
 
-from .._binding.layout import CODES, FORMATS, dtype_of, is_dense
+from .._binding.layout import CODES, FORMATS, is_dense
+from .._core import dtype_of
 from .._rule import format_of
 from .blocks import BLOCKED_NUMEL, SCALES, block_of, format_of_scales, is_of_copy, scale_key
 from .codes import (book_codes, decode, decode_blocks, decode_book, dynamic_map, encode_book,

@@ -2,8 +2,9 @@
 
 import torch
 
-from .._binding.layout import FORMATS, WIDE_DTYPES, check_kind, dtype_of
+from .._binding.layout import FORMATS, WIDE_DTYPES, check_kind
 from .._binding.shards import check_placements
+from .._core import dtype_of
 from .._rule import format_of
 
 

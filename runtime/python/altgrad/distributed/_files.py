@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from .._core import beside
 from .._storage.blocks import block_of
-from .._storage.packed import packed_layout, packs
+from .._storage.packed import packs
 from ._runs import Run
 
 _SCALE = "_scale"
@@ -122,5 +123,5 @@ def _layout(part, at, key, value):
         return whole, at.offset // block, block
     if value.dtype == torch.uint8 and packs(word):
         strides = [prod(at.shape[dim + 1:]) for dim in range(len(at.shape))]
-        return packed_layout(at.shape, strides)[0], at.offset // 2, 2
+        return beside(at.shape, strides, pairs=True)[0], at.offset // 2, 2
     return at.shape, at.offset, 1

@@ -5,12 +5,12 @@ from array import array
 
 import torch
 
-from .._binding.layout import dtype_of
+from .._core import beside, dtype_of
 from .._binding.where import unwritten
 from .._rule import format_of, in_full
 from .._storage.blocks import (COLUMNS, SCALES, block_of, format_of_scales, has_columns, has_levels, has_squares,
-                               rows_of, scale_key, scaled_by, scales_of, span_of)
-from .._storage.packed import bytes_for, packs
+                               rows_of, scale_key, scaled_by, span_of)
+from .._storage.packed import packs
 from ._arguments import check_numbers, is_seen, plain
 from ._bound import run
 from ._look import Look, look
@@ -107,10 +107,14 @@ def _checked(x, fmt):
 def _empties(x, word):
     """Memory for codes and scales of a contiguous tensor."""
     block, columns = span_of(word)
-    shape, dtype = scales_of("copy", x, block, format_of_scales(word), columns)
-    codes = (bytes_for(x, x.stride()) if packs(word) else
-             torch.empty_like(x, dtype=dtype_of(format_of(word))))
-    return codes, torch.empty(shape, dtype=dtype, device=x.device)
+    # torch.compile may count rows by a symbol, and what lies beside a row does not depend on the others.
+    front = x.shape[:-1] if not columns else ()
+    row = *[1 for _ in front], *x.shape[len(front):]
+    strides = [*[row[-1]] * len(front), 1] if front else x.stride()
+    codes, scales = [(*front, *beside(row, strides, *of, copy=True)[0][len(front):])
+                     for of in ((1, 0, packs(word)), (block, columns))]
+    return (x.new_empty(codes, dtype=torch.uint8 if packs(word) else dtype_of(format_of(word))),
+            x.new_empty(scales, dtype=SCALES[format_of_scales(word)]))
 
 
 def quantize_into(x, codes, scales, word):
@@ -155,8 +159,7 @@ def _begin_columns(param, held, word):
     rows, block = rows_of(param), block_of(word)
     turned = torch.zeros(param.numel() // rows, -(-rows // block) * block, dtype=param.dtype, device=param.device)
     turned[:, :rows] = param.reshape(rows, -1).t()
-    shape, dtype = scales_of("copy", turned, block, format_of_scales(word))
-    found, units = torch.empty_like(turned, dtype=codes.dtype), torch.empty(shape, dtype=dtype, device=param.device)
+    found, units = _empties(turned, word)
     quantize_into(turned, found, units, word)
     codes.copy_(found[:, :rows].t().reshape(codes.shape))
     scales.copy_(units.t())

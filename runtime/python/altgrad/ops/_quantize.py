@@ -5,7 +5,7 @@ from functools import cache
 
 import torch
 
-from .._binding.layout import DTYPES, dtype_of
+from .. import _core
 from .._binding.where import is_host, unwritten
 from ._arguments import (are_seen, as_tensor, check_format, check_memory, check_numbers, check_spread, is_differentiated,
                          is_normal, is_seen, is_transformed, looked_at, plain, scale_of, spread)
@@ -18,6 +18,8 @@ from ._stretches import stretches
 
 
 _FEW = 1 << 16  # elements whose rounding takes no longer than to let others run meanwhile
+
+dtype_of = torch.compiler.assume_constant_result(lambda fmt: _core.dtype_of(fmt))
 
 
 def quantize(x: torch.Tensor, fmt: str, scale: float | torch.Tensor = 1.0, *, block: int | None = None,
@@ -151,7 +153,7 @@ def dequantize(x: torch.Tensor, scale: float | torch.Tensor = 1.0, fmt: str | No
     if fmt is not None:
         check_format(fmt)
         # A dtype of torch has torch's own gradient.
-        x = torch.ops.altgrad.numbers_of(x, fmt) if seen and fmt not in DTYPES else numbers_of(x, fmt)
+        x = torch.ops.altgrad.numbers_of(x, fmt) if seen and dtype_of(fmt) in (torch.uint8, torch.int16) else numbers_of(x, fmt)
     if is_normal(scale) and block is None:
         return x.float() * scale
     factor = spread(scale_of(scale, x), x, block)
@@ -210,7 +212,7 @@ def _rounded(x, fmt, scale, into=None, block=None):
     """What `quantize` gives of a scale that was looked at, or the codes of `into`. Nothing of it has a gradient."""
     if (out := _quickly(x, fmt, scale, into)) is not None:
         return out
-    if not into and DTYPES.get(fmt) == x.dtype and not (isinstance(scale, float) and scale == 1.0):
+    if not into and dtype_of(fmt) == x.dtype and not (isinstance(scale, float) and scale == 1.0):
         # The kernel would give codes, which are of the same dtype.
         return _rounded(x.float(), fmt, scale, block=block).to(x.dtype)
     dtype, several = dtype_of(into) if into else None, isinstance(scale, torch.Tensor) and scale.dim() > 0
@@ -264,7 +266,7 @@ def _run(x, out, fmt, scale, into, found=None):
         copies["copy"] = _places(out, seen.numels, array("Q", [begin]))
         bound = bound_to(seen, flags, copies, into)
         bound.run(seen, {"scale": scale}, copies)
-        if is_host(x.device) and x.numel() <= _FEW and (into or DTYPES.get(fmt) != x.dtype):
+        if is_host(x.device) and x.numel() <= _FEW and (into or dtype_of(fmt) != x.dtype):
             keep_one((fmt, into, x.dtype, x.numel(), x.device), bound, x)
         return
     extent, columns, first = found
@@ -293,7 +295,7 @@ def check_codes(codes, fmt):
 def numbers_of(codes, fmt):
     """What the codes of a format stand for; what the bits above a code are does not matter."""
     check_codes(codes, fmt)
-    if fmt in DTYPES:
+    if dtype_of(fmt) not in (torch.uint8, torch.int16):
         return codes.float()
     table = _table(fmt, codes.device)
     return table[plain(codes).int() & len(table) - 1]

@@ -10,20 +10,20 @@ import torch
 from .._binding.table import TensorTable
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
-                      check_states_apart, check_units, dtype_of, is_dense, local_of, name_of)
+                               check_states_apart, is_dense, local_of, name_of)
 from .._binding.shards import Place, check_parts, is_cut_within_blocks, local_grad, local_states, place_of
 from .._binding.table import FRESH
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn
+from .._core import beside, check_fit, dtype_of
 from .._bundle import compile_sets
 from .._plan import Plan
 from .._rule import format_of, set_line
-from .._storage.blocks import (BLOCKED_NUMEL, block_of, check_copy, check_rows, check_scales, check_tiles,
-                               check_unscaled, has_scales, is_over_rows, unblocked)
+from .._storage.blocks import BLOCKED_NUMEL, check_copy, check_scales, check_unscaled, has_scales, unblocked
 from .._storage.counts import count_of
 from .._storage.limits import warn_of_limits
 from .._storage.master import check_master, own_master, splits
-from .._storage.packed import packed_layout, packs
+from .._storage.packed import packs
 from .._storage.rungs import code_dtypes, format_for
 from ._checks import float_of
 from ._states import check_whole, kept_states, make_states
@@ -182,17 +182,19 @@ class _Part:
     def check(self, optimizer):
         """Raises where the device cannot do it, or not now."""
         owner = type(optimizer).__name__
+        asks = [self.bundle.units or any([of.block != 1 or of.packed for of in part.states]) for part in self.bundle.sets]
         for row in self.rows:
             try:
+                if row.at and row.at.parted:
+                    check_parts(row.at, self.bundle, row.set)
                 if row.at and row.at.parted and row.set in self.bundle.matrices:
                     raise ValueError("its rule multiplies whole matrices, and other ranks have parts of it")
-                check_tiles(row.param, self.bundle.row_multiple(row.set))
                 units = self.bundle.units and not self.bundle.matrices  # these are matrices of a stack
                 if units and row.at and row.at.parted and row.at.cut % max(1, prod(row.at.shape[1:])):
                     raise ValueError("max_grad_norm=\"agc-unit\" takes a norm for each index of dimension 0, and other "
                                      "ranks have parts of some: use \"agc\"")
-                if units:
-                    check_units(row.param, row.strides, self.bundle.unit_multiple(row.set))
+                if asks[row.set]:
+                    check_fit(self.bundle, row.set, row.param.shape, row.strides)
             except ValueError as error:
                 raise ValueError(f"altgrad.optim.{owner}: {name_of(optimizer, row.owner)}: {error}") from None
         with self.where.guard():
@@ -252,13 +254,8 @@ class _Namer:
         names = self.optimizer._stored(kind[1])
         small = self.blocked and ((prod(at.shape) if at else owner.numel()) < BLOCKED_NUMEL or is_cut_within_blocks(at))
         own = unblocked(self.optimizer._words) if small else self.optimizer._words
-        if at and at.parted:
-            check_parts(at, own)
-        copied = own.get("copy", "")
-        if (block := block_of(copied)) > 1 or is_over_rows(copied):
-            check_rows(param, strides, block)
         word_of = lambda name: own.get(name, own.get("states", ""))
-        states = tuple([_state_dtype(key, held.get(key), param, packed_layout(param.shape, strides)[0]
+        states = tuple([_state_dtype(key, held.get(key), param, beside(param.shape, strides, pairs=True)[0]
                                      if packs(word_of(name)) else param.shape) for name, key in names])
         for name, key in names if held else ():
             if has_scales(word := word_of(name)):

@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT, _get_scalar_dtype
 from typing_extensions import Unpack
 
-from .._binding.layout import CODES, PARAM_DTYPES, dtype_of
+from .._binding.layout import CODES, PARAM_DTYPES
+from .._core import dtype_of
 from .._rule import format_of
 from .._storage.blocks import BLOCKED_NUMEL, block_of, unblocked
 from ._keywords import OfTorch

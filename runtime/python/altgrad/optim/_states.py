@@ -2,12 +2,11 @@
 
 import torch
 
-from .._binding.layout import check_extent, dtype_of, in_order, name_of, same_order
+from .._binding.layout import check_extent, in_order, name_of, same_order
 from .._binding.shards import in_whole, local_states
-from .._binding.where import unwritten
-from .._storage.blocks import scales_for
+from .._core import dtype_of
+from .._storage.blocks import zeros_beside
 from .._storage.counts import count_of, is_count
-from .._storage.packed import bytes_for
 
 
 def check_whole(optimizer, part, row, options):
@@ -92,8 +91,7 @@ def _made(optimizer, part, row, counts):
         key = optimizer._state_key(stream)
         state = held.get(key)
         if state is None:
-            state = (scales_for(param, stream) if stream.block != 1 else
-                     unwritten(bytes_for(param, row.strides)).zero_() if stream.packed else
+            state = (zeros_beside(param, stream, row.strides) if stream.block != 1 or stream.packed else
                      optimizer._first_state(stream, row, dtype_of(stream.format)))
             made.add(key)
         elif not _fits(stream, state, row):

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .._binding.layout import FORMATS, dtype_of, in_order, is_dense
+from .._binding.layout import FORMATS, in_order, is_dense
+from .._core import beside, dtype_of
 from .._rule import format_of
 from .._storage import peers
 from .._storage.blocks import BLOCKED_NUMEL, block_of, scale_key
@@ -14,7 +15,7 @@ from .._storage.codes import encode, encode_blocks, largest, spread
 from .._storage.filed import filed
 from .._storage.line import Storage, StorageLike
 from .._storage.master import REMAINDER, divide, join, splits
-from .._storage.packed import pack, packed_layout, packs
+from .._storage.packed import pack, packs
 from ._of_torch import Adam
 from ._optimizer import Optimizer
 
@@ -238,7 +239,7 @@ class _Target:
             codes, scales = encode_blocks(word, numbers, block)
             yield scale_key(key), scales.to(device)
             if packs(word):
-                shape, strides = packed_layout(state.shape, state.stride())
+                shape, strides = beside(state.shape, state.stride(), pairs=True)
                 yield key, pack(word, codes).to(device).as_strided(shape, strides)
                 return
         else:

@@ -1,0 +1,184 @@
+// How the tensors lie that a step keeps beside a parameter, and which parameters that leaves out.
+#include "Table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+using namespace altgrad::core;
+
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+// The formats of which torch has a dtype, those of parameters and plain states in front; codes of others lie in
+// integers.
+constexpr int plain = 5;
+const struct {
+  const char *format;
+  int32_t (*type)();
+} types[] = {{"f32", aoti_torch_dtype_float32},
+             {"bf16", aoti_torch_dtype_bfloat16},
+             {"f16", aoti_torch_dtype_float16},
+             {"ocp.e4m3fn", aoti_torch_dtype_float8_e4m3fn},
+             {"ocp.e5m2", aoti_torch_dtype_float8_e5m2},
+             {"altgrad.e5m10", aoti_torch_dtype_float16},
+             {"altgrad.e5m2", aoti_torch_dtype_float8_e5m2},
+             {"int8", aoti_torch_dtype_int8}};
+
+int64_t product(const Numbers &sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+int64_t blocks(int64_t count, int64_t block) { return (count + block - 1) / block; }
+
+std::string inWords(const Numbers &numbers) {
+  std::string words;
+  for (int64_t number : numbers)
+    words += (words.empty() ? "(" : ", ") + std::to_string(number);
+  return (words.empty() ? "(" : words) + ")";
+}
+
+struct Layout {
+  Numbers sizes, strides;
+
+  Layout(Numbers sizes, Numbers strides) : sizes(std::move(sizes)), strides(std::move(strides)) {}
+  Layout(int64_t dims, const int64_t *sizes, const int64_t *strides)
+      : sizes(sizes, sizes + dims), strides(strides, strides + dims) {}
+  // Contiguous.
+  explicit Layout(Numbers given) : sizes(std::move(given)), strides(sizes.size()) {
+    int64_t count = 1;
+    for (size_t i = sizes.size(); i-- > 0; count *= std::max<int64_t>(sizes[i], 1))
+      strides[i] = count;
+  }
+
+  size_t dims() const { return sizes.size(); }
+  // The stride of a dimension of one element says nothing.
+  bool isContiguous() const {
+    int64_t expected = 1;
+    for (size_t i = dims(); i-- > 0; expected *= sizes[i])
+      if (sizes[i] != 1 && strides[i] != expected)
+        return false;
+    return true;
+  }
+  [[noreturn]] void refuse(const std::string &why) const {
+    throw Refusal(ALTGRAD_INVALID, "of shape " + inWords(sizes) + " and strides " + inWords(strides) + " " + why);
+  }
+};
+
+// The dimension whose elements are neighbours has half as many bytes; where that is odd, it has all bytes of the tensor
+// and the others 1. What would not say which order the others had is refused.
+Layout packed(const Layout &of) {
+  size_t inner = of.dims() - 1;
+  int64_t least = INT64_MAX, before = INT64_MAX;
+  for (size_t i = of.dims(); i-- > 0;)
+    if (of.sizes[i] != 1 && of.strides[i] < least)
+      least = of.strides[inner = i];
+  const int64_t numel = product(of.sizes), bytes = blocks(numel, 2);
+  const bool halves = of.dims() == 0 || of.sizes[inner] % 2 == 0 || numel == 0;
+  Layout made = of;
+  for (size_t i = 0; i < of.dims(); ++i) {
+    if (!halves && i != inner && of.sizes[i] != 1 && of.strides[i] > std::exchange(before, of.strides[i]))
+      of.refuse("has an odd number of elements in its innermost dimension, so two codes in a byte cannot keep its "
+                "order: make it contiguous");
+    const int64_t half = of.sizes[i] / 2;
+    made.sizes[i] = halves ? (i == inner ? half : of.sizes[i]) : i == inner ? bytes : 1;
+    made.strides[i] = i == inner ? (halves ? of.strides[i] : 1)
+                      : halves   ? std::max<int64_t>(of.strides[i] / 2, 1)
+                                 : bytes;
+  }
+  return made;
+}
+
+// One value for each block, the last of which may be short. Those of a copy are by rows, as MX tensors have them.
+Layout shared(const Layout &of, int64_t block, int64_t columns, bool copy) {
+  Numbers front = of.sizes;
+  const int64_t length = of.dims() ? front.back() : 1;
+  if (of.dims())
+    front.pop_back();
+  if (block == 0)
+    return Layout(Numbers());
+  if (columns)
+    return Layout({blocks(product(front), block), blocks(length, columns)});
+  if (!copy || of.dims() < 2)
+    return Layout({blocks(product(of.sizes), block)});
+  front.push_back(blocks(length, block));
+  return Layout(front);
+}
+
+// A block of a copy consists of neighbours in a row.
+void checkRows(const Layout &param, int64_t block) {
+  if (param.sizes.back() % block)
+    param.refuse("has rows of " + std::to_string(param.sizes.back()) + " elements, which is no multiple of the " +
+                 std::to_string(block) + " in a block of its copy: give it to an optimizer without that copy");
+  if (!param.isContiguous())
+    param.refuse("does not have its last dimension last in memory, and a block of its copy consists of neighbours in "
+                 "memory: make it contiguous");
+}
+
+// A unit is what one output of a layer is computed with, an index of dimension 0.
+void checkUnits(const Layout &param, int64_t block) {
+  const int64_t count = param.sizes[0], numel = product(param.sizes) / count;
+  if (count > 1 && param.strides[0] != numel)
+    param.refuse("does not hold each index of dimension 0 in one piece of memory, and \"agc-unit\" takes a norm for "
+                 "each: use \"agc\", or make it contiguous");
+  if (count > 1 && numel % block)
+    param.refuse("has " + std::to_string(numel) +
+                 " elements for each index of dimension 0, which is no multiple of the " + std::to_string(block) +
+                 " in a block of its states, and \"agc-unit\" takes a norm for each: use \"agc\", "
+                 "or a storage without such blocks");
+}
+
+void checkFit(altgrad_bundle *bundle, int64_t set, const Layout &param) {
+  int64_t block = 0;
+  for (int64_t i = 0; i < altgrad_stream_count(bundle); ++i) {
+    const auto info = describe<altgrad_stream_info>(altgrad_stream_at, bundle, i);
+    if (info.set == set && info.role == ALTGRAD_ROLE_BLOCK_SCALE && !strcmp(info.key, "copy"))
+      block = info.columns > 1 ? 1 : info.block; // squares may end at an edge
+    if (info.set == set && info.even != ALTGRAD_UNPACKED)
+      packed(param);
+  }
+  if (param.dims() < 2 || product(param.sizes) == 0)
+    return;
+  if (block)
+    checkRows(param, block);
+  const int64_t length = param.sizes.back(), tile = altgrad_row_multiple(bundle, set);
+  if (product(param.sizes) != length && length % tile)
+    param.refuse(
+        "has rows of " + std::to_string(length) + " elements, which is no multiple of the " + std::to_string(tile) +
+        " in a block of its states, while the blocks of its copy go over several rows: give it to an optimizer "
+        "without one of the two");
+  if (altgrad_has_units(bundle) && !multiplies(bundle)) // whose matrices are a stack's
+    checkUnits(param, altgrad_unit_multiple(bundle, set));
+}
+
+} // namespace
+
+int32_t altgrad_table_dtype(const char *format) {
+  for (const auto &[name, type] : types)
+    if (!strcmp(name, format))
+      return type();
+  return altgrad_format_bits(format) > 8 ? aoti_torch_dtype_int16() : aoti_torch_dtype_uint8();
+}
+
+const char *altgrad_table_format(int32_t type) {
+  auto found = std::find_if(types, types + plain, [&](auto &known) { return known.type() == type; });
+  return found == types + plain ? nullptr : found->format;
+}
+
+altgrad_status altgrad_table_beside(int32_t copy, int32_t block, int32_t columns, int32_t pairs, int64_t *dims,
+                                    int64_t *sizes, int64_t *strides) {
+  return guarded([&] {
+    const Layout param(*dims, sizes, strides);
+    const Layout made = block != 1 ? shared(param, block, columns, copy) : pairs ? packed(param) : param;
+    *dims = int64_t(made.dims());
+    std::copy(made.sizes.begin(), made.sizes.end(), sizes);
+    std::copy(made.strides.begin(), made.strides.end(), strides);
+  });
+}
+
+altgrad_status altgrad_table_fits(altgrad_bundle *bundle, int64_t set, int64_t dims, const int64_t *sizes,
+                                  const int64_t *strides) {
+  return guarded([&] { checkFit(bundle, set, Layout(dims, sizes, strides)); });
+}
