@@ -77,6 +77,7 @@ private:
   std::vector<uint8_t> present; // empty: all
   altgrad::runtime::Tables selected;
   unsigned unselected = 0; // tables that `selected` does not have yet
+  bool readsTensors(const altgrad::runtime::Launch &launch) const;
   altgrad_status checkPhases(int64_t first, int64_t last) const;
   altgrad_status
   launch(altgrad::runtime::Launch &launch, void *workspace, uint64_t bytes,

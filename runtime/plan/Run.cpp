@@ -3,6 +3,8 @@
 #include "matrix/Multiply.h"
 #include "plan/Plan.h"
 
+#include <algorithm>
+
 using namespace altgrad::runtime;
 
 altgrad_status altgrad_plan::checkPhases(int64_t first, int64_t last) const {
@@ -69,12 +71,20 @@ altgrad_status altgrad_plan::runTensors(void *workspace, uint64_t bytes,
   return launch(some, workspace, bytes, tensors);
 }
 
+// Folds and totals read what sweeps have left in the workspace, and no tensor.
+bool altgrad_plan::readsTensors(const Launch &launch) const {
+  const std::vector<Phase> &phases = bundle->manifest().phases;
+  return std::any_of(phases.begin() + launch.first, phases.begin() + launch.last, [](const Phase &phase) {
+    return phase.kind != ALTGRAD_FOLD && phase.kind != ALTGRAD_TOTAL;
+  });
+}
+
 altgrad_status altgrad_plan::launch(Launch &launch, void *workspace,
                                     uint64_t bytes,
                                     std::optional<Items> tensors) {
   if (!declared)
     return fail(ALTGRAD_INVALID, "no tensors bound");
-  if (unbound > 0)
+  if (unbound > 0 && readsTensors(launch))
     return nameUnbound();
   if (bytes < layout.bytes)
     return fail(ALTGRAD_INVALID, "workspace has %llu bytes, needs %llu",

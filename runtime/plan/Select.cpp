@@ -154,7 +154,8 @@ altgrad_status altgrad_plan::refreshSelection() {
   if (unselected & 1u << ChunkTable)
     for (const Stream &stream : manifest.streams) {
       const Items all = tensorsOf(stream.set, tables);
-      for (int64_t i = 0; stream.access == ALTGRAD_IN && i < all.count(); ++i)
+      const bool asks = stream.access == ALTGRAD_IN && streamBound[size_t(&stream - manifest.streams.data())];
+      for (int64_t i = 0; asks && i < all.count(); ++i)
         if (const int64_t row = tables.firstRows[size_t(all.begin + i)];
             isPresent(all.begin + i))
           if (altgrad_status status = checkPointer(

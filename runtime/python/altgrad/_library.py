@@ -101,6 +101,7 @@ _STATUS_FUNCTIONS = {
     "altgrad_format_encode": (c_char_p, c_int32, c_void_p, c_void_p, c_int64),
     "altgrad_format_decode": (c_char_p, c_void_p, c_void_p, c_int64),
     "altgrad_take_edits": (c_char_p, c_void_p, c_void_p, c_int64),
+    "altgrad_partials": (c_void_p, POINTER(c_uint64), POINTER(c_int64), POINTER(c_int64)),
     "altgrad_partial_at": (c_void_p, c_int64, c_int64, POINTER(c_int64), POINTER(c_int32), POINTER(c_uint64)),
 }
 

@@ -81,6 +81,12 @@ class Plan:
         self._native.altgrad_workspace(self.handle, ctypes.byref(count))
         return count.value
 
+    def partials(self):
+        """(offset, words, chunks) of the partial sums of chunks: [words][chunks] from byte `offset` of a workspace on."""
+        found = ctypes.c_uint64(), ctypes.c_int64(), ctypes.c_int64()
+        self._native.altgrad_partials(self.handle, *map(ctypes.byref, found))
+        return tuple([number.value for number in found])
+
     def run(self, workspace, size, first=0, last=-1, stream=None):
         """Runs phases [first, last); `workspace` is the address of `size` bytes, `stream` a CUstream."""
         self._native.altgrad_run(self.handle, workspace, size, first, last, stream)
