@@ -59,3 +59,10 @@ def test_what_is_said_is_what_is_needed(tmp_path):
 def test_what_is_no_class_of_ours_is_refused(kind):
     with pytest.raises(TypeError, match="kind is .*; it takes a class of altgrad.optim"):
         altgrad.distributed.memory(kind, params_of("AdamW"), ranks=2)
+
+
+@pytest.mark.parametrize("name, ranks, words", [("AdamW", 0, "ranks is 0; it takes at least one"),
+                                                ("Muon", 2, "Muon updates whole matrices")])
+def test_what_has_no_memory_beforehand_is_refused_by_its_own_sentence(name, ranks, words):
+    with pytest.raises(ValueError, match=words):
+        altgrad.distributed.memory(getattr(altgrad.optim, name), params_of("AdamW"), ranks=ranks)

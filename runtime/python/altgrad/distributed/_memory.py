@@ -60,9 +60,11 @@ def memory(kind: type[optim.Optimizer], params: ParamsT, ranks: int, *, bucket_b
     """
     if not (isinstance(kind, type) and issubclass(kind, optim.Optimizer)):
         raise TypeError(f"altgrad.distributed.memory: kind is {kind!r}; it takes a class of altgrad.optim, such as altgrad.optim.AdamW")
-    if ranks < 1 or issubclass(kind, optim.Muon):
-        raise ValueError(f"altgrad.distributed.memory: ranks is {ranks} and the class {kind.__name__}; it takes at least one rank, "
-                         "and a class that updates elements")
+    if ranks < 1:
+        raise ValueError(f"altgrad.distributed.memory: ranks is {ranks}; it takes at least one")
+    if issubclass(kind, optim.Muon):
+        raise ValueError(f"altgrad.distributed.memory: {kind.__name__} updates whole matrices, and no part of one can be "
+                         "counted: give it a class that updates elements, such as altgrad.optim.AdamW")
     groups = torch.optim.SGD(params, lr=0.0).param_groups
     group_of = {param: index for index, of in enumerate(groups) for param in of["params"] if param.requires_grad}
     given = list(params) if isinstance(params, (list, tuple)) else []
