@@ -36,7 +36,7 @@ struct StorageWord {
   std::string stream, format;
   std::optional<std::string> block;     // as it was written
   unsigned elements = 0;                // that share a scale; 0: none do, or squares
-  std::optional<std::string> scale;     // its format; f32 where nothing is said
+  std::string scale = "f32";            // the format of what they share
   std::optional<ScaleRule> rule;        // rceil where nothing is said
   Companding companding = Companding::None;
   std::optional<Round> round;           // nearest_even where nothing is said

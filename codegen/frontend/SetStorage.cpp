@@ -50,7 +50,7 @@ TensorsType SetStorage::scaleType(StringRef stream, bool columns) const {
   if (!word.block)
     return {};
   int64_t square = word.squares() ? squareBlock : 1;
-  return tensors(FormatAttr::getNamed(&context, word.scale.value_or("f32")), columns ? columnBlock : square,
+  return tensors(FormatAttr::getNamed(&context, word.scale), columns ? columnBlock : square,
                  columns ? 1 : std::max<int64_t>(square, word.elements));
 }
 
@@ -121,7 +121,7 @@ static std::string whyNoTile(const std::string &says, const StorageWord &word, F
 }
 
 static std::string whyNoSquares(const StorageWord &word, FormatAttr format) {
-  StringRef scale = word.scale ? StringRef(*word.scale) : "f32";
+  StringRef scale = word.scale;
   std::string blocks = " has blocks of 128x128";
   if (word.stream != "copy")
     return blocks + ", which are of a copy of the parameter";
@@ -138,7 +138,7 @@ static std::string whyNoSquares(const StorageWord &word, FormatAttr format) {
 static std::string whyNoBlock(StorageWord &word, FormatAttr format) {
   if (!word.block || word.squares())
     return word.block ? whyNoSquares(word, format) : "";
-  StringRef name = word.stream, scale = word.scale ? StringRef(*word.scale) : "f32";
+  StringRef name = word.stream, scale = word.scale;
   if (llvm::is_contained({"param", "grad", "master", "step", "rungs"}, name))
     return ": only states and copies have a scale for each block";
   if (StringRef(*word.block).getAsInteger(10, word.elements) || !isBlock(word.elements))

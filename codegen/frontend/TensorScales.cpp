@@ -90,28 +90,17 @@ void StoredList::storeTwoLevels(Value value) {
 
 namespace {
 // Whether values of two rules are computed alike, from arguments of the same names.
-class Alike {
-public:
-  struct Side {
-    RuleOp rule;
-    DenseMap<Value, bool> decided;
-    Side(RuleOp rule, ArrayRef<StringRef> options) : rule(rule), decided(rule.decide(options)) {}
-    Value chosen(Value value) const;
-    StringRef nameOf(BlockArgument argument) { return rule.getByRole("param")[0] == argument ? "" : rule.getName(argument); }
-  };
-  Alike(Side a, Side b) : a(std::move(a)), b(std::move(b)) {}
-
-  void pair(Value x, Value y) { known[x] = y; }
-  bool operator()(Value x, Value y);
-
-private:
-  Side a, b;
+struct Alike {
+  DenseMap<Value, bool> decided; // by the options of either rule
   DenseMap<Value, Value> known;
+
+  bool operator()(Value x, Value y);
+  Value chosen(Value value) const;
 };
 } // namespace
 
 // What is behind choices that options decide.
-Value Alike::Side::chosen(Value value) const {
+Value Alike::chosen(Value value) const {
   while (auto choice = value.getDefiningOp<arith::SelectOp>()) {
     auto it = decided.find(choice.getCondition());
     if (it == decided.end())
@@ -121,19 +110,23 @@ Value Alike::Side::chosen(Value value) const {
   return value;
 }
 
+static StringRef nameOf(Value argument) {
+  auto rule = cast<RuleOp>(argument.getParentBlock()->getParentOp());
+  return rule.getByRole("param")[0] == argument ? "" : rule.getName(cast<BlockArgument>(argument));
+}
+
 bool Alike::operator()(Value x, Value y) {
   if (known.lookup(x) == y)
     return true;
-  x = a.chosen(x), y = b.chosen(y);
+  x = chosen(x), y = chosen(y);
   if (auto it = known.find(x); it != known.end())
     return it->second == y;
   Operation *one = x.getDefiningOp(), *other = y.getDefiningOp();
-  bool alike = !one && !other ? a.nameOf(cast<BlockArgument>(x)) == b.nameOf(cast<BlockArgument>(y))
-                              : one && other &&
-                                    OperationEquivalence::isEquivalentTo(
-                                        one, other, [&](Value of, Value as) { return success((*this)(of, as)); },
-                                        /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
-  pair(x, alike ? y : Value());
+  auto same = [&](Value of, Value as) { return success((*this)(of, as)); };
+  bool alike = one && other ? OperationEquivalence::isEquivalentTo(one, other, same, /*markEquivalent=*/nullptr,
+                                                                   OperationEquivalence::IgnoreLocations)
+                            : !one && !other && nameOf(x) == nameOf(y);
+  known[x] = alike ? y : Value();
   return alike;
 }
 
@@ -150,8 +143,8 @@ std::optional<AdamKind> altgrad::readAdam(RuleOp rule, ArrayRef<StringRef> optio
     for (const std::vector<StringRef> &bounded : {std::vector<StringRef>(), {"amsgrad"}}) {
       if (!adam || !gradientOf(rule))
         return std::nullopt;
-      Alike alike({rule, options}, {*adam, bounded});
-      alike.pair(gradientOf(rule), gradientOf(*adam));
+      Alike alike{rule.decide(options), {{gradientOf(rule), gradientOf(*adam)}}};
+      alike.decided.insert_range(adam->decide(bounded));
       YieldOp ours = rule.getYield(), theirs = adam->getYield();
       if (alike(ours.getStates()[0], theirs.getStates()[0]) && alike(ours.getStates()[1], theirs.getStates()[1]) &&
           alike(ours.getParam(), theirs.getParam()))

@@ -2,6 +2,7 @@
 #include "passes/analysis/StoredUpdate.h"
 
 #include "dialect/Codecs.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "llvm/ADT/SetVector.h"
 #include <cmath>
 
@@ -23,44 +24,32 @@ StoredUpdate::StoredUpdate(StepOp step, UpdateOp update, RuleOp rule, const llvm
     paths.push_back(pathOf(operand, result));
 }
 
-// The operations that `value` depends on, and the arguments; not beyond `end`.
-static void visit(Value value, Operation *end, llvm::SetVector<Operation *> &operations,
-                  llvm::SetVector<BlockArgument> &arguments) {
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    arguments.insert(argument);
-    return;
-  }
-  Operation *op = value.getDefiningOp();
-  if (op == end || operations.contains(op))
-    return;
-  for (Value operand : op->getOperands())
-    visit(operand, end, operations, arguments);
-  operations.insert(op); // after what it depends on
-}
-
-static bool dependsOn(Value value, Value source) {
-  llvm::SetVector<Operation *> operations;
-  llvm::SetVector<BlockArgument> arguments;
-  visit(value, source.getDefiningOp(), operations, arguments);
-  auto takes = [&](Operation *op) { return llvm::is_contained(op->getOperands(), source); };
-  return value == source || llvm::any_of(operations, takes);
+// What `value` is computed by behind `end`, each operation after what it depends on.
+static llvm::SetVector<Operation *> sliceOf(Value value, Operation *end) {
+  llvm::SetVector<Operation *> slice;
+  BackwardSliceOptions options([&](Operation *op) { return op != end; });
+  options.inclusive = options.omitBlockArguments = true;
+  if (value.getDefiningOp())
+    (void)getBackwardSlice(value, &slice, options);
+  return slice;
 }
 
 StoredUpdate::Path StoredUpdate::pathOf(Value operand, Value result) {
   Path path;
-  llvm::SetVector<Operation *> loads, stores;
-  llvm::SetVector<BlockArgument> read, ignored;
-  visit(operand, update, loads, read);
-  CommitOp commit = step.getCommit();
-  for (auto [value, target, condition] : commit.writes()) {
-    auto argument = dyn_cast<BlockArgument>(target);
-    if (!argument || !read.contains(argument) || !isa<TensorsType>(argument.getType()) || !dependsOn(value, result))
+  llvm::SetVector<Operation *> loads = sliceOf(operand, update), stores;
+  DenseSet<Value> read{operand};
+  for (Operation *op : loads)
+    read.insert_range(op->getOperands());
+  for (auto [value, target, condition] : step.getCommit().writes()) {
+    llvm::SetVector<Operation *> slice = sliceOf(value, update);
+    bool isStored = value == result || llvm::any_of(result.getUsers(), [&](Operation *op) { return slice.contains(op); });
+    if (!read.contains(target) || !isa<TensorsType>(target.getType()) || !isStored)
       continue;
-    path.written.emplace_back(value, argument);
-    visit(value, update, stores, ignored);
+    path.written.emplace_back(value, cast<BlockArgument>(target));
+    stores.insert_range(slice);
   }
-  path.loads.assign(loads.begin(), loads.end());
-  path.stores.assign(stores.begin(), stores.end());
+  path.loads = loads.takeVector();
+  path.stores = stores.takeVector();
   return path;
 }
 
