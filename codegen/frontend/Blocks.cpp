@@ -36,7 +36,7 @@ Value StoredList::load() {
     return codes;
   Value units = set.ops(scales, stream).dequantize("old", scales.value);
   Value number = ops.element("number", codes), unit = ops.element("unit", units);
-  return ops.collect("values", word.companding != Companding::None ? expand(number, unit) : ops.mul("value", number, unit));
+  return ops.collect("values", word.companding ? expand(number, unit) : ops.mul("value", number, unit));
 }
 
 //===-- Scales --------------------------------------------------------------===//
@@ -57,7 +57,7 @@ Value StoredList::largestOf(Value number, bool finite) {
 // and its inverse normal numbers: zeros stay zeros. Numbers are divided by a scale in
 // f16 as that is read, those that are bent first by the one before it was rounded.
 Value StoredList::anyScale(Value largest) {
-  bool half = word.scale == "f16", bent = word.companding != Companding::None;
+  bool half = word.scale == "f16", bent = word.companding.has_value();
   // FlashOptim's floor is 0 in f16.
   float floor = half && (!bent || word.keepPositive) ? 0x1p-24f : bent ? 1e-12f : 0x1p-120f;
   Value top = ops.f32("top", bent ? 1 : this->top);
@@ -115,7 +115,7 @@ Value StoredList::powerOfTwo(Value largest) {
 //===-- What is above 0 -----------------------------------------------------===//
 
 // What a number is over its scale where it has the smallest positive code.
-static float leastShare(const CodecFacts &codec, Companding bent) {
+static float leastShare(const CodecFacts &codec, std::optional<Companding> bent) {
   if (bent == Companding::Sqrt)
     return 1.0f / 255;
   if (bent == Companding::Softsign)
@@ -169,8 +169,7 @@ Value StoredList::factorOfSquare(Value largest) {
 }
 
 void StoredList::storeBlocks(Value value) {
-  bool powers = word.scale == "ocp.e8m0", bent = word.companding != Companding::None;
-  bool root = word.companding == Companding::Sqrt;
+  bool powers = word.scale == "ocp.e8m0", root = word.companding == Companding::Sqrt;
   Value number = ops.element(root ? "square" : "next", value), scale, factor;
   if (root)
     number = ops.sqrt("next", number);
@@ -180,12 +179,12 @@ void StoredList::storeBlocks(Value value) {
   else
     scale = powers ? powerOfTwo(largest) : anyScale(largest);
   number = keptPositive(number, scale);
-  if (!factor && !bent)
+  if (!factor && !word.companding)
     factor = ops.div("inverse", ops.f32("one", 1), scale);
   // torchao's codes are those of a quotient, and so are its bytes.
-  finish(bent          ? compress(number, scale)
-         : codec.table ? ops.make<ScaledQuotientOp>("scaled", number, scale, factor)
-                       : ops.mul("scaled", number, factor));
+  finish(word.companding ? compress(number, scale)
+         : codec.table   ? ops.make<ScaledQuotientOp>("scaled", number, scale, factor)
+                         : ops.mul("scaled", number, factor));
   step.write(scaleCode, scales.value);
 }
 

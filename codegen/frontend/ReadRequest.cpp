@@ -54,12 +54,13 @@ static std::optional<std::string> readTensorScale(StringRef modifier, StorageWor
 // say so, or "".
 static std::string readModifier(StringRef text, StringRef modifier, StorageWord &word) {
   std::string where = "storage " + quote(text);
-  auto set = [&](auto &slot, auto value, bool isSet, StringRef what) {
-    slot = value;
-    return isSet ? (where + " says twice " + what + "; leave one out").str() : "";
+  auto set = [&](auto &slot, auto value, StringRef what) {
+    return std::exchange(slot, value) ? (where + " says twice " + what + "; leave one out").str() : "";
   };
-  if (modifier == "reference" && !word.reference && !word.round)
-    return set(word.reference, true, false, "");
+  if (modifier == "reference" && !word.reference && !word.round) {
+    word.reference = true;
+    return "";
+  }
   if (auto rule = llvm::StringSwitch<std::optional<ScaleRule>>(modifier)
                       .Case("rceil", ScaleRule::RCeil)
                       .Case("floor", ScaleRule::Floor)
@@ -69,12 +70,11 @@ static std::string readModifier(StringRef text, StringRef modifier, StorageWord 
     if (word.scale != "ocp.e8m0")
       return where + " says by which rule a scale is a power of two, and has none in ocp.e8m0; write " +
              word.stream + "=ocp.e4m3fn:32:ocp.e8m0," + modifier.str();
-    return set(word.rule, rule, word.rule.has_value(), "by which rule a scale is chosen");
+    return set(word.rule, rule, "by which rule a scale is chosen");
   }
-  bool bends = modifier == "softsign" || modifier == "sqrt", isBent = word.companding != Companding::None;
-  if (bends)
-    return set(word.companding, modifier == "sqrt" ? Companding::Sqrt : Companding::Softsign, isBent,
-               "how numbers are bent before they are codes");
+  for (Companding bent : {Companding::Softsign, Companding::Sqrt})
+    if (modifier == nameOf(bent))
+      return set(word.companding, bent, "how numbers are bent before they are codes");
   if (std::optional<std::string> why = readTensorScale(modifier, word))
     return why->empty() ? "" : where + " says " + quote(modifier) + *why;
   if (modifier == "both" && (word.stream != "copy" || word.scale != "ocp.e8m0" || word.block != "32"))
@@ -88,9 +88,9 @@ static std::string readModifier(StringRef text, StringRef modifier, StorageWord 
   std::optional<OverflowMode> overflow = symbolizeOverflowMode(modifier);
   word.drawBits = longDraw && !word.round ? 32 : word.drawBits;
   if (round)
-    return set(word.round, round, word.round.has_value(), "how it rounds");
+    return set(word.round, round, "how it rounds");
   if (overflow)
-    return set(word.overflow, overflow, word.overflow.has_value(), "what a number beyond its format becomes");
+    return set(word.overflow, overflow, "what a number beyond its format becomes");
   return where + " says " + quote(modifier) + sayKnown(modifier, modifiers);
 }
 

@@ -18,7 +18,7 @@ enum class TensorScale { None, Delayed, Current, Bounded };
 
 /// How a state's share of its block's largest number is bent before it becomes a code,
 /// as FlashOptim's: 2x / (1 + |x|), or the root.
-enum class Companding { None, Softsign, Sqrt };
+enum class Companding { Softsign, Sqrt };
 inline llvm::StringRef nameOf(Companding kind) { return kind == Companding::Sqrt ? "sqrt" : "softsign"; }
 
 /// "m=ocp.e4m3fn:128,stochastic,nonfinite": 128 elements share a scale; what is said
@@ -38,7 +38,7 @@ struct StorageWord {
   unsigned elements = 0;                // that share a scale; 0: none do, or squares
   std::string scale = "f32";            // the format of what they share
   std::optional<ScaleRule> rule;        // rceil where nothing is said
-  Companding companding = Companding::None;
+  std::optional<Companding> companding; // none where nothing is said
   std::optional<Round> round;           // nearest_even where nothing is said
   unsigned drawBits = 16;               // 32 of stochastic32
   std::optional<OverflowMode> overflow; // what suits the format

@@ -40,8 +40,8 @@ Value SetBuilder::store(const Argument &target, Value value, StringRef stream,
     Value draw = word.stochastic() ? this->draw(ops, word.drawBits, storage.storeOf(stream)) : Value();
     value = ops.quantize("code", value, target.type(), word.round.value_or(Round::NearestEven),
                          word.overflow.value_or(overflow.value_or(fitting)), draw);
-    if (word.companding != Companding::None)
-      value.getDefiningOp()->setAttr(bentName, ops.builder.getStringAttr(altgrad::nameOf(word.companding)));
+    if (word.companding)
+      value.getDefiningOp()->setAttr(bentName, ops.builder.getStringAttr(altgrad::nameOf(*word.companding)));
   }
   step.write(value, target.value);
   return value;

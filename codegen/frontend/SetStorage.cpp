@@ -171,10 +171,10 @@ static std::string whyNoBook(const StorageWord &word, FormatAttr format, bool ru
 }
 
 static std::string whyNotBent(const StorageWord &word) {
-  if (word.companding == Companding::None)
+  if (!word.companding)
     return "";
   bool root = word.companding == Companding::Sqrt;
-  std::string says = (" says " + nameOf(word.companding)).str(), format = root ? "uint8" : "int8";
+  std::string says = (" says " + nameOf(*word.companding)).str(), format = root ? "uint8" : "int8";
   if (word.format != format || !word.block)
     return says + ", which is of codes in " + format + " with a scale for each block, as " +
            (root ? "v=uint8:32:f16,sqrt" : "m=int8:32:f16,softsign");

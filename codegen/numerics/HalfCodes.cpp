@@ -8,13 +8,12 @@ using namespace altgrad;
 // x86 has no bf16 conversion that keeps subnormals, a GPU has. A NaN is made canonical.
 static Value toCode(CodeBuilder &b, EncodeOp op, const Target &target) {
   Value number = op.getNumber();
-  StringRef name = op.getFormat().getKnownName();
-  bool has = name == "f16" || (name == "bf16" && target.isPtx());
+  Format format = op.getFormat().toFormat();
+  bool isF16 = format == f16Format, has = isF16 || (format == bf16Format && target.isPtx());
   if (op.getRounding() != Round::NearestEven || !has)
     return {};
-  Format format = op.getFormat().toFormat();
   Integers codes{b, likeShape(number.getType(), b.getI16Type())};
-  Value rounded = arith::TruncFOp::create(b, codes.of(name == "f16" ? Type(b.getF16Type()) : b.getBF16Type()), number);
+  Value rounded = arith::TruncFOp::create(b, codes.of(isF16 ? Type(b.getF16Type()) : b.getBF16Type()), number);
   Value code = b.cast(codes.type, rounded);
   if (op.getOverflow() == OverflowMode::Saturate) {
     Value magnitude = codes.both(code, codes.constant(0x7fff));
@@ -41,11 +40,11 @@ static Value decodeHalves(CodeBuilder &b, DecodeOp op) {
 }
 
 static Value toNumber(CodeBuilder &b, DecodeOp op, const Target &target) {
-  StringRef name = op.getFormat().getKnownName();
+  Format format = op.getFormat().toFormat();
   auto type = dyn_cast<VectorType>(op.getCode().getType());
-  if (target.isPtx() && name == "bf16" && type && type.getNumElements() % 2 == 0)
+  if (target.isPtx() && format == bf16Format && type && type.getNumElements() % 2 == 0)
     return decodeHalves(b, op);
-  if (name != "f16")
+  if (!(format == f16Format))
     return {};
   Value half = b.cast(likeShape(op.getCode().getType(), b.getF16Type()), op.getCode());
   return arith::ExtFOp::create(b, op.getNumber().getType(), half);

@@ -24,9 +24,8 @@ public:
 private:
   void writeSweep(SweepOp sweep);
   void writeFold(const Partial &partial, bool overTensors);
-  void writeTotal(const Partial &partial);
+  void writeTotal(Value sum, Reduction how, unsigned word, unsigned set);
   void writeScalar(Operation *op);
-  void writeAcross(AcrossOp across);
   void writeBack(ArrayRef<ScalarWrite> writes);
   Value scalar(Value value);
   void keep(Value value, Value here);
@@ -79,24 +78,16 @@ void PhaseWriter::writeFold(const Partial &partial, bool overTensors) {
   KeepOp::create(builder, fold, Space::Row, partial.rowWord);
 }
 
-void PhaseWriter::writeTotal(const Partial &partial) {
-  IntegerAttr set;
-  if (plan.sets.count() > 1)
-    set = builder.getI64IntegerAttr(plan.sets.of(partial.sweep));
-  keep(partial.value(), TotalOp::create(builder, partial.value().getType(), partial.reduction(), partial.rowWord, set));
-}
-
-void PhaseWriter::writeAcross(AcrossOp across) {
-  IntegerAttr set;
-  if (plan.sets.count() > 1)
-    set = builder.getI64IntegerAttr(plan.sets.of(across.getNumber()).value_or(0));
-  keep(across.getSum(), TotalOp::create(builder, across.getSum().getType(), Reduction::Add,
-                                        plan.words.lookup(across.getNumber()).number, set));
+// Over the words of a set's rows.
+void PhaseWriter::writeTotal(Value sum, Reduction how, unsigned word, unsigned set) {
+  auto rows = plan.sets.count() > 1 ? builder.getI64IntegerAttr(set) : IntegerAttr();
+  keep(sum, TotalOp::create(builder, sum.getType(), how, word, rows));
 }
 
 void PhaseWriter::writeScalar(Operation *op) {
   if (auto across = dyn_cast<AcrossOp>(op))
-    return writeAcross(across);
+    return writeTotal(across.getSum(), Reduction::Add, plan.words.lookup(across.getNumber()).number,
+                      plan.sets.of(across.getNumber()).value_or(0));
   auto work = dyn_cast<PhaseWork>(op);
   SmallVector<Place> own = work ? work.getReads() : SmallVector<Place>();
   for (Value operand : op->getOperands())
@@ -129,7 +120,7 @@ void PhaseWriter::write(const Phase &phase) {
     if (phase.domain == Domain::Rows)
       writeFold(partial, phase.overTensors);
     else
-      writeTotal(partial);
+      writeTotal(partial.value(), partial.reduction(), partial.rowWord, plan.sets.of(partial.sweep));
   for (Operation *scalar : phase.ops)
     writeScalar(scalar);
   writeBack(phase.writes);
