@@ -67,34 +67,26 @@ static bool isLikeF16(const Format &format) {
 }
 
 static Value decodeByF16(CodeBuilder &b, Value code, const Format &format) {
-  Type i16 = likeShape(code.getType(), b.getI16Type());
-  Type half = likeShape(code.getType(), b.getF16Type());
-  Type f32 = likeShape(code.getType(), b.getF32Type());
-  Bits bits{b, f32};
-  auto constant = [&](uint32_t value) { return bits.splat(b.getI16IntegerAttr(static_cast<int16_t>(value))); };
-  auto left = [&](Value x, unsigned by) -> Value { return b.left(x, constant(by)); };
-  Value wide = b.widen(i16, code);
+  Integers words{b, likeShape(code.getType(), b.getI16Type())};
+  Bits bits{b, words.of(b.getF32Type())};
+  Value wide = b.widen(words.type, code), word;
   unsigned e = format.exponentBits, up = 10 - format.mantissaBits;
-  Value word;
   if (e == 5 && format.hasSign) {
-    word = left(wide, up); // the sign goes to its place as well
+    word = words.left(wide, up); // the sign goes to its place as well
   } else {
-    Value magnitude = bits.both(wide, constant(format.magnitudes() - 1));
-    word = left(magnitude, up);
+    Value magnitude = words.both(wide, words.constant(format.magnitudes() - 1));
+    word = words.left(magnitude, up);
     if (format.nan != NanCode::None && e < 5)
-      word = bits.choose(bits.above(magnitude, constant(format.maxCode())), constant(0x7e00), word);
+      word = words.choose(words.above(magnitude, words.constant(format.maxCode())), words.constant(0x7e00), word);
     if (format.hasInf && e < 5) {
-      Value infinite = b.equal(magnitude, constant(format.infCode()));
-      word = bits.choose(infinite, constant(0x7c00), word);
+      Value infinite = b.equal(magnitude, words.constant(format.infCode()));
+      word = words.choose(infinite, words.constant(0x7c00), word);
     }
     if (format.hasSign)
-      word = bits.either(word, left(bits.both(wide, constant(format.signBit())), 16 - format.bits()));
+      word = words.either(word, words.left(words.both(wide, words.constant(format.signBit())), 16 - format.bits()));
   }
-  Value halves = b.cast(half, word);
-  Value number = arith::ExtFOp::create(b, f32, halves);
-  if (format.bias == 15)
-    return number;
-  return b.mulF(number, bits.number(powerBits(15 - format.bias)));
+  Value number = arith::ExtFOp::create(b, bits.f32(), b.cast(words.of(b.getF16Type()), word));
+  return format.bias == 15 ? number : b.mulF(number, bits.number(powerBits(15 - format.bias)));
 }
 
 static Value decodeByBits(CodeBuilder &b, Value code, FormatAttr attribute) {

@@ -90,21 +90,8 @@ Value altgrad::encodeQuickly(CodeBuilder &b, const Book &book, Value number, llv
   return branch(b, search.isSure(), code.getType(), quickly, [&]() -> SmallVector<Value> { return {exactly()}; })[0];
 }
 
-namespace {
-// Halves of numbers, by 32 places in 64 of them at a time.
-class Halves {
-public:
-  Halves(const Integers &words, Value places) : words(words), places(places) {}
-
-  Value of(ArrayRef<float> numbers, unsigned shift) const;
-
-private:
-  const Integers &words;
-  Value places;
-};
-} // namespace
-
-Value Halves::of(ArrayRef<float> numbers, unsigned shift) const {
+// Halves of numbers at 32 places, by 64 of them at a time.
+static Value halvesOf(const Integers &words, Value places, ArrayRef<float> numbers, unsigned shift) {
   CodeBuilder &b = words.b;
   SmallVector<Value> parts;
   for (size_t from = 0; from < numbers.size(); from += 64) {
@@ -116,8 +103,7 @@ Value Halves::of(ArrayRef<float> numbers, unsigned shift) const {
       tables.push_back(arith::ConstantOp::create(
           b, DenseElementsAttr::get(cast<ShapedType>(words.type), ArrayRef<int16_t>(entries))));
     }
-    parts.push_back(
-        intrinsic(b, "llvm.x86.avx512.vpermi2var.hi.512", words.type, {tables[0], places, tables[1]}));
+    parts.push_back(intrinsic(b, "llvm.x86.avx512.vpermi2var.hi.512", words.type, {tables[0], places, tables[1]}));
   }
   for (uint64_t bit = 64; parts.size() > 1; bit *= 2) {
     Value high = b.differs(words.both(places, words.constant(bit)), words.constant(0));
@@ -138,8 +124,7 @@ Value altgrad::decodeQuickly(CodeBuilder &b, const Book &book, Value code) {
     sign = words.sub(place, words.constant(book.zero));
     place = b.abs(sign);
   }
-  Halves halves(words, place);
-  Value low = halves.of(numbers, 0), high = halves.of(numbers, 16);
+  Value low = halvesOf(words, place, numbers, 0), high = halvesOf(words, place, numbers, 16);
   if (book.hasSign) {
     Value isOne = b.differs(words.both(place, words.constant(128)), words.constant(0));
     high = words.choose(isOne, words.constant(powerBits(0) >> 16), high);
