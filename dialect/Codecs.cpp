@@ -4,6 +4,10 @@
 using namespace mlir;
 using namespace altgrad;
 
+// The last one is below a scale of the tensor, as NVFP4 has it. The numbers of code books end at 1, so only f32 has room
+// for their scales.
+static constexpr llvm::StringLiteral scales[] = {"f32", "f16", "ocp.e8m0", "ocp.e4m3fn"};
+
 CodecFacts altgrad::factsOf(FormatAttr attribute) {
   if (!attribute)
     return {};
@@ -17,7 +21,12 @@ CodecFacts altgrad::factsOf(FormatAttr attribute) {
           .negative = table ? table->hasSign : f.hasSign,
           .zero = zero,
           .least = table ? table->numbers[table->zero + zero] : decode(f, zero),
-          .most = decode(f, f.maxCode())};
+          .most = decode(f, f.maxCode()),
+          .scales = ArrayRef(scales).take_front(attribute.isF32()                        ? 0
+                                                : table                                  ? 1
+                                                : attribute.getKnownName() == "ocp.e2m1" ? 4
+                                                                                         : 3),
+          .leastScale = table ? table->leastScale : 0x1p-120f};
 }
 
 const Book *altgrad::tableOf(Operation *op) {

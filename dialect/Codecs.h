@@ -7,13 +7,16 @@
 namespace altgrad {
 
 struct CodecFacts {
-  const Book *table; ///< Codes are places in it: to encode is to search it, to decode a load. Null: both are arithmetic.
+  /// Codes are places in it: to encode is to search it, to decode a load. Null: both are arithmetic.
+  const Book *table;
   bool nearestOnly;  ///< Numbers go to the nearest code, so that nothing is drawn for them.
   bool sharesBytes;  ///< With a scale for each block two neighbours share a byte.
   bool hasRungs;     ///< Codes are in sign and magnitude, in the order of their numbers, and at most 8 bits.
   bool negative;     ///< There are numbers below 0,
   bool zero;         ///< and 0 itself.
   float least, most; ///< The smallest number above 0, and the largest.
+  llvm::ArrayRef<llvm::StringLiteral> scales; ///< Formats of scales that its blocks may have.
+  float leastScale;  ///< In f32.
 };
 
 /// Nothing of a format that is null.

@@ -59,9 +59,9 @@ Value StoredList::largestOf(Value number, bool finite) {
 Value StoredList::anyScale(Value largest) {
   bool half = word.scale == "f16", bent = word.companding.has_value();
   // FlashOptim's floor is 0 in f16.
-  float floor = half && (!bent || word.keepPositive) ? 0x1p-24f : bent ? 1e-12f : 0x1p-120f;
+  float floor = half && (!bent || word.keepPositive) ? 0x1p-24f : bent ? 1e-12f : codec.leastScale;
   Value top = ops.f32("top", bent ? 1 : this->top);
-  Value least = ops.f32("least", codec.table ? codec.table->leastScale : floor);
+  Value least = ops.f32("least", floor);
   Value most = ops.f32("most", half ? 65504 : 0x1p126f);
   Value share = ops.div("share", largest, top);
   Value scale = ops.min("scale", ops.max("raised", share, least), most);

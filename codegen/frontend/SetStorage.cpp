@@ -144,17 +144,18 @@ static std::string whyNoBlock(StorageWord &word, FormatAttr format) {
   if (StringRef(*word.block).getAsInteger(10, word.elements) || !isBlock(word.elements))
     return " has blocks of '" + *word.block + "' elements, expected a power of two from " +
            std::to_string(minBlock) + " to " + std::to_string(maxBlock);
-  if (word.format == "f32" || word.format == "param")
+  ArrayRef<StringLiteral> scales = factsOf(format).scales;
+  if (scales.empty())
     return " scales blocks of " + word.format + "; a scale is for formats of 8 and 16 bits";
   bool levels = scale == "ocp.e4m3fn";
-  if (!levels && !llvm::is_contained({"f32", "f16", "ocp.e8m0"}, scale))
-    return (" has scales in '" + scale + "'; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn").str();
-  if (levels && (name != "copy" || word.format != "ocp.e2m1"))
+  if (llvm::is_contained(scales, scale) && (!levels || name == "copy"))
+    return "";
+  if (levels)
     return (" has scales in ocp.e4m3fn, below one of the tensor; write copy=nvfp4 of a parameter, or " + name +
             "=ocp.e2m1:16").str();
-  if (scale != "f32" && factsOf(format).table)
+  if (factsOf(format).table && (scale == "f16" || scale == "ocp.e8m0"))
     return ": the scales of a code book, whose numbers end at 1, are in f32";
-  return "";
+  return (" has scales in '" + scale + "'; scales are in f32, f16 or ocp.e8m0, and of nvfp4 in ocp.e4m3fn").str();
 }
 
 // A code book's numbers end at 1: what is stored needs a scale, or is scaled by

@@ -37,7 +37,6 @@ public:
   const Point &steady(double grad) const;
 
   unsigned stateCount() const { return states.size(); }
-  mlir::BlockArgument stateArgument(unsigned state) const { return states[state]; }
   llvm::StringRef nameOf(unsigned index) const;
   mlir::Location placeOf(unsigned index) const;
   /// "bf16", "ocp.e5m2:256:f16"; of the parameter, that of its master if it has one.
