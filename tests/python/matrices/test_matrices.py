@@ -58,6 +58,43 @@ def test_strides_and_batches_do_not_matter():
     assert torch.allclose(altgrad.newton_schulz(x.mT), altgrad.newton_schulz(x).mT)
 
 
+@pytest.mark.parametrize("made", [
+    lambda: drawn((6, 4, 3)).permute(2, 0, 1), lambda: drawn((4, 1)).expand(4, 5), lambda: drawn((8, 12))[::2, 1::3],
+    lambda: drawn((20,)).as_strided((4, 5), (2, 3))], ids=["turned", "one column", "every second", "overlapping"])
+def test_any_strides_give_the_numbers_and_gradients_of_a_copy(made):
+    x = made()
+    for function in (altgrad.gram, altgrad.newton_schulz):
+        strided, copy = (given.detach().requires_grad_() for given in (x, x.contiguous()))
+        ours, its = function(strided), function(copy)
+        (ours * torch.arange(ours.shape[-1])).sum().backward()
+        (its * torch.arange(its.shape[-1])).sum().backward()
+        assert torch.allclose(ours, its) and torch.allclose(strided.grad, copy.grad)
+
+
+@pytest.mark.parametrize("function", [altgrad.gram, lambda x: altgrad.newton_schulz(x, steps=2)])
+def test_second_derivatives_are_the_numerical_ones(function):
+    assert torch.autograd.gradgradcheck(function, drawn((2, 4)).requires_grad_())
+
+
+def test_one_graph_of_torch_compile_has_both_forward_and_backward():
+    def loss(x):
+        return (altgrad.gram(altgrad.newton_schulz(x)) - torch.eye(4)).square().sum()
+    eager, traced = (drawn((3, 4, 6), torch.float32).requires_grad_() for _ in range(2))
+    loss(eager).backward()
+    torch.compile(loss, fullgraph=True, backend="aot_eager")(traced).backward()
+    assert torch.equal(eager.grad, traced.grad)
+
+
+@pytest.mark.parametrize("function", [altgrad.gram, altgrad.newton_schulz])
+def test_autocast_leaves_the_dtype_alone(function):
+    x, plain = (drawn((4, 6), torch.float32).requires_grad_() for _ in range(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = function(x)
+        ours.square().sum().backward()
+    function(plain).square().sum().backward()
+    assert torch.equal(ours, function(plain)) and torch.equal(x.grad, plain.grad)
+
+
 def test_a_matrix_of_zeros_gives_zeros_and_a_finite_gradient():
     x = torch.zeros(3, 4, requires_grad=True)
     ours = altgrad.newton_schulz(x)

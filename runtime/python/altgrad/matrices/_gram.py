@@ -36,9 +36,15 @@ def check_matrices(x, name):
         raise ValueError(f"{name}: x has the shape {tuple(x.shape)}, no matrices; it needs two dimensions or more")
 
 
+def in_dtype_of(x):
+    """A context without autocast: an operator's result has the dtype that its fake has."""
+    return torch.autocast(x.device.type, enabled=False)
+
+
 @custom_op("altgrad::gram", mutates_args=())
 def _gram(x: Tensor) -> Tensor:
-    return torch.matmul(x, x.mT).contiguous()
+    with in_dtype_of(x):
+        return torch.matmul(x, x.mT).contiguous()
 
 
 @_gram.register_fake
@@ -48,7 +54,8 @@ def _(x):
 
 def _backward(ctx, grad):
     x, = ctx.saved_tensors
-    return torch.matmul(grad + grad.mT, x)
+    with in_dtype_of(x):
+        return torch.matmul(grad + grad.mT, x)
 
 
 _gram.register_autograd(_backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.library import custom_op
 
 from .._coefficients import is_one, rows_of
-from ._gram import check_matrices
+from ._gram import check_matrices, in_dtype_of
 
 JORDAN = 3.4445, -4.775, 2.0315
 
@@ -66,18 +66,23 @@ def _fused(added, left, right, by, weight):
     return torch.baddbmm(*flat, beta=weight, alpha=by).view(added.shape)
 
 
+def _iterates(x, coefficients, eps, added):
+    """X before each step and behind the last one, on the shorter side."""
+    y = (x.mT if x.shape[-2] > x.shape[-1] else x).contiguous()
+    found = [y / _length(y, eps, added)]
+    for a, b, c in zip(*[iter(coefficients)] * 3):
+        y = found[-1]
+        square = torch.matmul(y, y.mT)
+        found.append(_fused(y, _fused(square, square, square, c, b), y, 1, a))
+    return found
+
+
 @custom_op("altgrad::newton_schulz", mutates_args=())
 def _iterate(x: Tensor, coefficients: Sequence[float], eps: float, added: bool) -> tuple[Tensor, Tensor]:
     """The result, and X of each step on the shorter side, for the backward."""
-    tall = x.shape[-2] > x.shape[-1]
-    y = (x.mT if tall else x).contiguous()
-    y = y / _length(y, eps, added)
-    kept = []
-    for a, b, c in zip(*[iter(coefficients)] * 3):
-        kept.append(y)
-        square = torch.matmul(y, y.mT)
-        y = _fused(y, _fused(square, square, square, c, b), y, 1, a)
-    return (y.mT if tall else y).contiguous(), torch.stack(kept)
+    with in_dtype_of(x):
+        *kept, y = _iterates(x, coefficients, eps, added)
+    return (y.mT if x.shape[-2] > x.shape[-1] else y).contiguous(), torch.stack(kept)
 
 
 @_iterate.register_fake
@@ -97,10 +102,17 @@ def _backward(ctx, grad, _):
     x, kept = ctx.saved_tensors
     if grad is None:
         return None, None, None, None
+    with in_dtype_of(x):
+        # What was kept has no way back to x, which a second derivative takes.
+        kept = _iterates(x, ctx.coefficients, ctx.eps, ctx.added)[:-1] if torch.is_grad_enabled() else kept.unbind()
+        return _gradient(x, kept, grad, ctx), None, None, None
+
+
+def _gradient(x, kept, grad, ctx):
     tall = x.shape[-2] > x.shape[-1]
     grad = grad.mT if tall else grad
     rows = list(zip(*[iter(ctx.coefficients)] * 3))
-    for y, (a, b, c) in zip(reversed(kept.unbind()), reversed(rows)):
+    for y, (a, b, c) in zip(reversed(kept), reversed(rows)):
         square = torch.matmul(y, y.mT)
         by_sum = torch.matmul(grad, y.mT)
         by_square = b * by_sum + c * (by_sum @ square + square @ by_sum)
@@ -111,7 +123,7 @@ def _backward(ctx, grad, _):
     norm = torch.linalg.vector_norm(x, dim=(-2, -1), keepdim=True)
     along = (grad * x).sum(dim=(-2, -1), keepdim=True) / (length * norm)
     moves = norm > 0 if ctx.added else norm > ctx.eps
-    return (grad - torch.where(moves, along, 0) * x) / length, None, None, None
+    return (grad - torch.where(moves, along, 0) * x) / length
 
 
 _iterate.register_autograd(_backward, setup_context=_keep)
