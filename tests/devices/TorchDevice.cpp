@@ -191,11 +191,24 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void *getStreamNativeHandle(const Stream stream) const override {
     return reinterpret_cast<void *>(stream.id());
   }
+  // Events are those of the test driver.
+  void record(void **event, const Stream &stream, DeviceIndex, c10::EventFlag) const override {
+    if (!*event)
+      cu("cuEventCreate", event, 2u);
+    cu("cuEventRecord", *event, getStreamNativeHandle(stream));
+  }
+  void block(void *event, const Stream &stream) const override {
+    cu("cuStreamWaitEvent", getStreamNativeHandle(stream), event, 0u);
+  }
+  bool queryEvent(void *event) const override { return !event || cu("cuEventQuery", event) == 0; }
+  void synchronizeEvent(void *event) const override { cu("cuEventSynchronize", event); }
+  void destroyEvent(void *event, DeviceIndex) const noexcept override {
+    if (event)
+      cu("cuEventDestroy", event);
+  }
   DeviceIndex deviceCount() const noexcept override { return ::deviceCount; }
-  void recordDataPtrOnStream(const c10::DataPtr &data,
-                             const Stream &stream) const override {
-    note("record " + std::to_string(data.device().index()) + " on stream " +
-         std::to_string(stream.id() != 0));
+  void recordDataPtrOnStream(const c10::DataPtr &data, const Stream &stream) const override {
+    note("record " + std::to_string(data.device().index()) + " on stream " + std::to_string(stream.id() != 0));
     if (auto *block = static_cast<Block *>(data.get_context()))
       block->users.insert(stream.id());
   }
@@ -214,30 +227,22 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 //===-- Operators ------------------------------------------------------------//
 
 Device chosen(std::optional<Device> device) {
-  return device && device->has_index()
-             ? *device
-             : Device(DeviceType::PrivateUse1, currentDevice);
+  return device && device->has_index() ? *device : Device(DeviceType::PrivateUse1, currentDevice);
 }
 
-Tensor empty(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
-             std::optional<at::Layout>, std::optional<Device> device,
-             std::optional<bool>, std::optional<at::MemoryFormat> format) {
+Tensor empty(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+             std::optional<Device> device, std::optional<bool>, std::optional<at::MemoryFormat> format) {
   c10::OptionalDeviceGuard guard(chosen(device));
-  return at::detail::empty_generic(
-      C10_AS_INTARRAYREF_SLOW(size), &memory,
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      c10::dtype_or_default(dtype), format);
+  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(size), &memory,
+                                   c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(dtype), format);
 }
 
-Tensor emptyStrided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
-                    std::optional<at::ScalarType> dtype,
-                    std::optional<at::Layout>, std::optional<Device> device,
-                    std::optional<bool>) {
+Tensor emptyStrided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, std::optional<at::ScalarType> dtype,
+                    std::optional<at::Layout>, std::optional<Device> device, std::optional<bool>) {
   c10::OptionalDeviceGuard guard(chosen(device));
-  return at::detail::empty_strided_generic(
-      C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), &memory,
-      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-      c10::dtype_or_default(dtype));
+  return at::detail::empty_strided_generic(C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), &memory,
+                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                           c10::dtype_or_default(dtype));
 }
 
 // The same memory as a tensor of the CPU.
@@ -245,8 +250,7 @@ Tensor onHost(const Tensor &tensor) {
   if (tensor.is_cpu())
     return tensor;
   settle();
-  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
-                       tensor.options().device(at::kCPU));
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU));
 }
 
 Tensor copyFrom(const Tensor &self, const Tensor &to, bool nonBlocking) {

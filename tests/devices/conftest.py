@@ -47,6 +47,16 @@ def current_stream(device):
     return Stream(stream_id=address, device_index=index, device_type=PRIVATE_USE)
 
 
+@contextmanager
+def use_stream(stream):
+    """torch.cuda.stream of this device."""
+    before = torch.ops.altgrad_test_device.use_stream(stream.device_index, stream.stream_id)
+    try:
+        yield
+    finally:
+        torch.ops.altgrad_test_device.use_stream(stream.device_index, before)
+
+
 def is_capturing(stream):
     if not stream.cuda_stream:  # nobody captures the default one, nor asks before there is a context
         return False
@@ -99,6 +109,7 @@ else:
     module.manual_seed_all = lambda seed: None
     module.current_device = torch.ops.altgrad_test_device.current_device
     module.device, module.current_stream = use_device, current_stream
+    module.stream, module.Stream, module.Event = use_stream, Stream, lambda: torch.Event(device=KIND)
     module.caching_allocator_alloc, module.caching_allocator_delete = allocate, _blocks.pop
     module.is_current_stream_capturing = lambda: is_capturing(current_stream(module.current_device()))
     torch._register_device_module(KIND, module)

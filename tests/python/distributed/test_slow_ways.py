@@ -16,7 +16,8 @@ def counted(rank, group):
     warnings.simplefilter("ignore")
     mesh = init_device_mesh("cpu", (2,))
     whole = torch.nn.Parameter(DTensor.from_local(torch.ones(4), mesh, [Replicate()], run_check=False))
-    wide = torch.nn.Parameter(distribute_tensor(torch.ones(4, dtype=torch.float64), mesh, [Shard(0)], src_data_rank=None))
+    wide = torch.ones(4, dtype=torch.float64)
+    wide = torch.nn.Parameter(distribute_tensor(wide, mesh, [Shard(0)], src_data_rank=None))
     optimizer, said = altgrad.optim.AdamW([whole, wide]), []
     for _ in range(2):
         whole.grad = DTensor.from_local(torch.ones(4), mesh, [Partial()], run_check=False)

@@ -24,6 +24,25 @@ class Place:
     cut: int
 
 
+class Part:
+    """What of a DTensor lies here."""
+
+    is_whole = False
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def local(self):
+        return local_of(self.owner)
+
+    def is_still(self, tensor):
+        """Whether it is `tensor`."""
+        return self.owner._local_tensor is tensor
+
+    def grad(self, slow):
+        return local_grad(self.owner, slow)
+
+
 def check_placements(owner, param):
     """Raises for a DTensor that is no parameter of its own on any process: sums that are still to be added."""
     if is_dtensor(param) and any(placement.is_partial() for placement in param.placements):

@@ -43,7 +43,7 @@ class NormHooks:
 
     def look(self, tables):
         """Warns once if sums of the last step could not be used, and why."""
-        if self._handles and _in_ranks():
+        if self._handles and in_ranks():
             self._say("other ranks may change gradients after backward without a trace, so the "
                       "step reads all of them once more")
         elif changed := sum([table.summed_rows()[1] for table in tables]):
@@ -61,7 +61,7 @@ def _hook(held, turns, row):
     def sum_gradient(param):
         table = held()
         # If a step runs in another thread, this gradient is summed in its own step.
-        if table is None or _in_ranks() or not turns.acquire(blocking=False):
+        if table is None or in_ranks() or not turns.acquire(blocking=False):
             return
         try:
             table.sum(row)
@@ -70,7 +70,7 @@ def _hook(held, turns, row):
     return sum_gradient
 
 
-def _in_ranks():
+def in_ranks():
     """Whether there are other ranks. Their collectives write into gradients without raising a version counter."""
     dist = torch.distributed
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1

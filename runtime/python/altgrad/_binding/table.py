@@ -16,7 +16,6 @@ from .._plan import Plan
 from .entries import Entries
 from .layout import FORMATS, check_extent, in_order, is_dense, matrix_of, same_order, units_of
 from .parts import Parts
-from .shards import local_grad
 from .values import Values
 from .where import Where, storages
 from .workspace import Workspace
@@ -37,7 +36,7 @@ class TensorTable:
 
     - `bundle`: the Bundle of the step;
     - `rows`: a Row for each parameter with a gradient, set by set; its `set`, `cell`,
-      `place`, `owner`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `tensors` and `count` are read;
+      `place`, `part`, `at`, `strides`, `dense`, `grad_dtype`, `matrices`, `tensors` and `count` are read;
     - `groups`: the set of each group of the plan, which `Row.cell` counts;
     - `params`: every parameter of the optimizer, which `Row.place` counts;
     - `idle`: the places of those that have no gradient and whose gradients are looked at here;
@@ -80,8 +79,7 @@ class TensorTable:
         self._idle = idle
         # Some tensor subclasses have a property of this name.
         self._read = knows().autograd >= 0 and all([kind.grad is torch.Tensor.grad for kind in set(map(type, params))])
-        # Those of which DTensors are owners.
-        self._parts = [(place, row.owner) for place, row in enumerate(rows) if row.owner is not row.param]
+        self._parts = [(place, row.part) for place, row in enumerate(rows) if row.part is not None]
         self._read = self._read and not self._parts
         self._staged = [(row.param, torch.empty_strided(
             row.param.shape, row.strides, dtype=row.param.dtype, device=row.param.device))
@@ -168,7 +166,7 @@ class TensorTable:
         return self._statistics
 
     def unsummed(self):
-        if self._parts:
+        if not all([part.is_whole for _, part in self._parts]):
             return "the parts of DTensors are summed in the step"
         why = core().altgrad_table_unsummed(self._handle)
         return None if why is None else why.decode()
@@ -182,7 +180,7 @@ class TensorTable:
             return STALE
         if not self._entries.are_same(state):
             return STALE
-        if self._parts and not all([owner._local_tensor is self._tensors[place] for place, owner in self._parts]):
+        if self._parts and not all([part.is_still(self._tensors[place]) for place, part in self._parts]):
             return STALE
         self._kept = None
         if self._read:
@@ -201,8 +199,8 @@ class TensorTable:
     def _grads(self):
         """The gradients as they lie here, None for those that are not there."""
         grads = list(map(_grad, self._tensors))
-        for place, owner in self._parts:
-            grads[place] = local_grad(owner, self.slow)
+        for place, part in self._parts:
+            grads[place] = part.grad(self.slow)
         return grads
 
     def _look_at(self, grads, trusted=False):
@@ -254,6 +252,9 @@ class TensorTable:
     def begin(self, given):
         """Does what has to be done before the kernels run."""
         with self.where.guard():
+            twins = self._present_parts(True)
+            for twin in twins:
+                twin.begin()
             self._values.give(given)
             self._values.send(self.plan)
             self._take_edits()
@@ -262,9 +263,12 @@ class TensorTable:
                     copy.copy_(param)
             if self._written is not None:  # else the library does it
                 increment_version(self._written)
-            if self._parts:  # they have versions of their own
-                increment_version([owner for place, owner in self._parts if self._present[place]])
+            if len(twins) < len(self._parts):  # DTensors have versions of their own
+                increment_version([part.owner for part in self._present_parts(False)])
         self._points = list(self._stops)
+
+    def _present_parts(self, whole):
+        return [part for place, part in self._parts if self._present[place] and part.is_whole == whole]
 
     def advance(self):
         """Runs to the next exchange point and answers its words and shares; None at the end of the step."""
@@ -297,6 +301,8 @@ class TensorTable:
             for param, copy in self._staged:
                 if id(param) in self._stepped:
                     param.copy_(copy)
+        for twin in self._present_parts(True) if self._parts else ():
+            twin.send()
         self._kept = None
         self._versions = [_version_of(param) if id(param) in self._stepped else version
                           for (param, _), version in zip(self._masters, self._versions)]

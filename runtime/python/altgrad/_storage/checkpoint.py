@@ -7,6 +7,7 @@ import torch
 
 from .._binding.kinds import BOUND
 from .._binding.layout import CODES, FORMATS, PARAM_DTYPES
+from .._binding.offload import home_of
 from .blocks import COLUMNS, SCALES, is_of_copy
 from .described import LINE, check_file, described
 from .master import kept_beside
@@ -37,7 +38,7 @@ def kept_dtypes(optimizer):
             for key, value in given["state"].get(index, {}).items():
                 if key != optimizer._count_key and _keeps_dtype(optimizer, param, value):
                     tensor = isinstance(value, torch.Tensor)
-                    optimizer.state[param][key] = value.to(param.device) if tensor else value
+                    optimizer.state[param][key] = value.to(home_of(optimizer, param)) if tensor else value
         for held in filter(None, map(optimizer.state.get, _flat(optimizer.param_groups))):
             for key in [key for key in held if _is_stale(optimizer, key)]:
                 del held[key]

@@ -10,8 +10,9 @@ import torch
 from .._binding.table import TensorTable
 from .._binding.kinds import OF_PARAMETERS
 from .._binding.layout import (CODES, FORMATS, check_apart, check_extent, check_grad, check_mode, check_param,
-                               check_states_apart, is_dense, local_of, name_of)
-from .._binding.shards import Place, check_parts, is_cut_within_blocks, local_grad, local_states, place_of
+                               check_states_apart, is_dense, is_dtensor, name_of)
+from .._binding.offload import Twin
+from .._binding.shards import Part, Place, check_parts, is_cut_within_blocks, local_states, place_of
 from .._binding.table import FRESH
 from .._binding.tables import Tables
 from .._binding.where import Where, in_turn
@@ -33,15 +34,16 @@ from ._states import check_whole, kept_states, make_states
 class Row:
     """A parameter with a gradient: `group` counts param_groups, `place` all parameters.
 
-    `owner` is the parameter and `param` what lies of it here: itself, unless it is a DTensor, whose part is at `at`
-    in the whole. `line` is its set in the words of the request, `strides` the order in which the
-    kernel visits the elements, `tensors` its states in the order of its set,
+    `owner` is the parameter and `param` what lies of it here: itself, unless `part` says otherwise: of a DTensor, whose
+    part is at `at` in the whole, or of a parameter that is stepped on the host. `line` is its set in the words of the
+    request, `strides` the order in which the kernel visits the elements, `tensors` its states in the order of its set,
     `count` its step count, `matrices` what `_matrices_of` says. A finished row, whose states are there, can be used
     again.
     """
 
     owner: torch.Tensor
     param: torch.Tensor
+    part: Part | Twin | None
     at: Place | None
     group: int
     place: int
@@ -71,7 +73,7 @@ def build(optimizer, watched, kinds, params, left, known, asked, ranks):
     rows, rules = _rows_of(optimizer, kinds, left, known, ranks)
     if not rows:
         return None
-    check_apart(optimizer, [row.param for row in rows])
+    check_apart(optimizer, [row.owner if isinstance(row.part, Twin) else row.param for row in rows])
     devices = in_turn([row.param.device for row in rows])
     counted = sorted({row.counted for row in rows}, reverse=True)
     asked["exchange"] |= is_common(asked) and len(devices) * len(counted) > 1
@@ -150,15 +152,23 @@ def _rows_of(optimizer, kinds, left, known, ranks):
 
 def _check_pair(optimizer, param, group, known_well):
     """Raises, with the parameter's name, where it or its gradient is none for a kernel."""
-    owner, local = type(optimizer).__name__, local_of(param)
+    owner, part = type(optimizer).__name__, _part_of(optimizer, param)
+    local = part.local() if part else param
     try:
         if not known_well:
             check_param(owner, local, group.get("fused"), code_dtypes(optimizer._words))
             # Before anybody asks what overlaps: a shrunken storage has neighbours.
             check_extent(local)
-        check_grad(owner, local, local_grad(param, optimizer._tallies.slow))
+        check_grad(owner, local, part.grad(optimizer._tallies.slow) if part else param.grad)
     except (TypeError, RuntimeError) as error:
         raise type(error)(f"{error}: {name_of(optimizer, param)}") from None
+
+
+def _part_of(optimizer, param):
+    """What of a parameter is stepped in its place; None: itself."""
+    if is_dtensor(param):
+        return Part(param)
+    return optimizer._offload.twin(param) if optimizer.offload else None
 
 
 class _Part:
@@ -224,14 +234,15 @@ def _cells(rows):
 
 
 def _row(namer, owner, group, place, kind):
-    param, at = local_of(owner), place_of(owner)
+    part, at = _part_of(namer.optimizer, owner), place_of(owner)
+    param = part.local() if part else owner
     # A part of a whole is visited in the order of the whole.
     dense = param.is_contiguous() if at and at.parted else is_dense(param)
     strides = (param if dense else torch.empty_like(param, memory_format=torch.contiguous_format if at else
                                                     torch.preserve_format)).stride()
     line = namer.line(kind, owner, param, at, strides)
     matrices = namer.optimizer._matrices_of(namer.optimizer.param_groups[group], owner)
-    return Row(owner, param, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
+    return Row(owner, param, part, at, group, place, strides, dense, owner.grad.dtype, line, matrices,
                counted=namer.ranks.counts(at))
 
 

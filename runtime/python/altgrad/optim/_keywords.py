@@ -37,6 +37,10 @@ class Shared(TypedDict, total=False):
             the second step on. A gradient that is changed later is summed again, provided that the change
             raises its version counter. Writes through `.data` or NumPy do not raise it: do not change a
             gradient that way between backward and step.
+        offload: Whether states and masters lie on the host, and steps are made there, for parameters on a device:
+            gradients come to the host while backward goes on, and are summed for the norm as they arrive, and
+            parameters go back. Gradients are known again by their version counter, as with `norm_in_backward`.
+            Parameters on the CPU are stepped as ever, and DTensors have FSDP2's CPUOffloadPolicy.
         profile: "torch" rounds gradients to their dtype after unscaling and after clipping, as
             separate calls of `unscale_` and `clip_grad_norm_` do. None keeps them in float32.
         storage: In which formats the parameters' copies and the states are stored, and how they are rounded:
@@ -51,6 +55,7 @@ class Shared(TypedDict, total=False):
     process_group: "ProcessGroup | None"
     statistics: bool
     norm_in_backward: bool
+    offload: bool
     profile: str | None
     storage: StorageLike
     seed: int | None
@@ -70,7 +75,7 @@ class OfTorch(Shared, total=False):
 
 
 DEFAULTS = OfTorch(max_grad_norm=None, fused_amp=False, process_group=None, statistics=False,
-                   norm_in_backward=False, profile=None, storage="", seed=None, fallback=True)
+                   norm_in_backward=False, offload=False, profile=None, storage="", seed=None, fallback=True)
 
 Init = TypeVar("Init", bound=Callable[..., None])
 

@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from .._binding.groups import Groups
 from .._binding.hooks import uncompiled, watched
 from .._binding.kinds import BOUND, Kinds, bound_of, check_capturable, number_and_kind, profile_of
+from .._binding.offload import Offload, check_offload
 from .._binding.ranks import Ranks, ranks_of
 from .._binding.sums import NormHooks
 from .._binding.table import FRESH, OTHER_GRADS, STALE
@@ -67,6 +68,8 @@ class Optimizer(RuleNames, Measured, Traced):
     _scaling = None  # a Scaling while altgrad.amp.GradScaler steps
     _hooks = None
     norm_in_backward: bool = False
+    offload: bool = False
+    _offload = None  # the Offload of what is stepped on the host
     profile: str | None = None
     fused_amp: bool
     _ranks = None
@@ -92,6 +95,7 @@ class Optimizer(RuleNames, Measured, Traced):
         self.process_group, self._measures = given["process_group"], bool(given["statistics"])
         if given["process_group"] is None and given["max_grad_norm"] is not None:
             self.process_group = group_of_zero(given["max_grad_norm"])
+        self.offload = bool(given["offload"])
         self.norm_in_backward, self.profile = bool(given["norm_in_backward"]), profile_of(given["profile"])
         check_entries(self, defaults)
         self._forget()
@@ -164,6 +168,7 @@ class Optimizer(RuleNames, Measured, Traced):
                             f"group {len(self.param_groups) - 1}")
             check_params(self, self.param_groups[-1]["params"])
             check_ranks(self)
+            check_offload(self)
         except (TypeError, ValueError, RuntimeError):
             del self.param_groups[-1]
             raise
@@ -312,6 +317,8 @@ class Optimizer(RuleNames, Measured, Traced):
             place(self, built)
             place_history(self.param_groups[0], built)
         self._hooks.attach(type(self).__name__, built.tables if built and self.norm_in_backward else (), self._turns)
+        if self._offload:
+            self._offload.attach(built.tables if built else ())
         if theirs:
             warn_once(self, theirs)
         self._watched, self._built, self._theirs, self._ours = watched, built, theirs, ours
@@ -361,12 +368,15 @@ class Optimizer(RuleNames, Measured, Traced):
         self._tallies = self._tallies or Tallies()
         self._hooks = self._hooks or NormHooks()
         self._hooks.remove()
+        if self._offload:
+            self._offload.remove()
+        self._offload = Offload(self._turns) if self.offload else None
 
     def __getstate__(self) -> dict[str, Any]:
         kept = super().__getstate__()
         kept.update(fused_amp=self.fused_amp, fallback=self.fallback, _measures=self._measures,
                     _left_behind=self._left_behind or self._ranks is not None,
-                    norm_in_backward=self.norm_in_backward, profile=self.profile,
+                    norm_in_backward=self.norm_in_backward, offload=self.offload, profile=self.profile,
                     _words=self._words, state=picklable(self.state),
                     param_groups=self._tallies.filed(self.param_groups))
         return kept

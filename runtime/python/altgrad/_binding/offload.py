@@ -1,0 +1,163 @@
+"""Parameters of a device that are stepped on the host: gradients come in, parameters go out."""
+
+import weakref
+from collections import deque
+
+import torch
+
+from .layout import is_dtensor
+from .sums import in_ranks
+from .where import unwritten
+
+
+def check_offload(optimizer):
+    """Raises RuntimeError where `offload` is asked for what other ranks have parts of."""
+    if optimizer.offload and any([is_dtensor(param) for group in optimizer.param_groups for param in group["params"]]):
+        raise RuntimeError(f"altgrad.optim.{type(optimizer).__name__}: a parameter is a DTensor, and offload=True is for "
+                           "plain ones: give fully_shard an offload_policy, CPUOffloadPolicy()")
+
+
+def home_of(optimizer, param):
+    """The device on which the states of a parameter lie."""
+    return torch.device("cpu") if optimizer.offload else param.device
+
+
+class Twin:
+    """The parameter `param` on the host for `owner` on a device, and the stream on which both exchange numbers.
+
+    A gradient that is known by its object and version counter travels once. What is written into `owner` between
+    steps comes to the host before the next one.
+    """
+
+    is_whole = True
+
+    def __init__(self, owner, stream):
+        self._torch = torch.get_device_module(owner.device)
+        self.owner, self._stream, self._event = owner, stream, self._torch.Event()
+        self._place, self._buffer, self._fetched = owner.data_ptr(), None, (lambda: None, 0)
+        with torch.inference_mode(False), torch.no_grad():
+            self.param = torch.nn.Parameter(_on_host(owner, owner.dtype))
+            self._read(self.param, owner)
+        self._version = owner._version
+
+    def local(self):
+        return self.param
+
+    def is_still(self, tensor):
+        """Whether `tensor` is what this has been for a parameter that is where it was."""
+        return tensor is self.param and self._place == self.owner.data_ptr() and self.param.dtype == self.owner.dtype
+
+    def grad(self, slow):
+        """The gradient, which may be on its way here until `wait`; None without one."""
+        self.fetch()
+        return self.param.grad
+
+    @torch.no_grad()
+    def fetch(self):
+        """Begins to bring the gradient here, if it has changed since it last came."""
+        grad = self.owner.grad
+        if grad is None or grad.layout != torch.strided:
+            self.param.grad = grad  # which is refused
+            return
+        if self._fetched[0]() is grad and self._fetched[1] == grad._version and self.param.grad is not None:
+            return
+        if self._buffer is None or self._buffer.dtype != grad.dtype:
+            self._buffer, self.param.grad = _on_host(self.param, grad.dtype), None
+            self.param.grad_dtype = grad.dtype
+        self.wait()  # for what was on its way to the same place
+        self._read(self._buffer, grad)
+        self.param.grad, self._fetched = self._buffer, (weakref.ref(grad), grad._version)
+
+    def arrived(self):
+        return self._event.query()
+
+    def wait(self):
+        self._event.synchronize()
+
+    @torch.no_grad()
+    def begin(self):
+        """Has everything here that a step reads."""
+        if self.owner._version != self._version:
+            self.wait()
+            self._read(self.param, self.owner)
+            self._version = self.owner._version
+        self.wait()
+
+    @torch.no_grad()
+    def send(self):
+        """Begins to bring the stepped parameter to its device, whose current stream waits for it."""
+        current = self._torch.current_stream(self.owner.device)
+        self._stream.wait_stream(current)
+        with self._torch.stream(self._stream):
+            self.owner.copy_(self.param, non_blocking=True)
+        self._event.record(self._stream)
+        current.wait_event(self._event)
+        self._version = self.owner._version
+
+    def _read(self, here, there):
+        self._stream.wait_stream(self._torch.current_stream(there.device))
+        with self._torch.stream(self._stream):
+            here.copy_(there, non_blocking=True)
+        there.record_stream(self._stream)
+        self._event.record(self._stream)
+
+
+class Offload:
+    """The Twins of an optimizer, whose gradients come to the host while backward goes on, and are summed there."""
+
+    def __init__(self, turns):
+        self._twins, self._streams, self._handles = {}, {}, []
+        self._turns, self._rows, self._coming = turns, {}, deque()
+
+    def twin(self, owner):
+        """The Twin of a parameter; None of one on the CPU."""
+        if owner.device.type == "cpu":
+            return None
+        twin = self._twins.get(id(owner))
+        if twin is None or twin.owner is not owner or not twin.is_still(twin.param):
+            if owner.device not in self._streams:
+                self._streams[owner.device] = torch.get_device_module(owner.device).Stream(device=owner.device)
+            twin = self._twins[id(owner)] = Twin(owner, self._streams[owner.device])
+            if owner.requires_grad:
+                hook = _hook(weakref.ref(self), weakref.ref(twin))
+                self._handles.append(owner.register_post_accumulate_grad_hook(hook))
+        return twin
+
+    def attach(self, tables):
+        """Has the gradients of these tables summed as they come, where the step begins with their norm."""
+        self._coming.clear()
+        self._rows = {row.part: (weakref.ref(table), index) for table in tables if table.unsummed() is None
+                      for index, row in enumerate(table.rows) if isinstance(row.part, Twin)}
+
+    def come(self, twin):
+        """Takes a gradient that is complete, and sums those that have arrived since."""
+        if in_ranks() or not self._turns.acquire(blocking=False):
+            return
+        try:
+            twin.fetch()
+            if twin in self._rows:
+                self._coming.append(twin)
+            while self._coming and self._coming[0].arrived():
+                table, row = self._rows[self._coming.popleft()]
+                if table() is not None:
+                    table().sum(row)
+        finally:
+            self._turns.release()
+
+    def remove(self):
+        for handle in self._handles:
+            handle.remove()
+
+
+def _hook(offload, twin):
+    def come(param):
+        if offload() is not None and twin() is not None:
+            offload().come(twin())
+    return come
+
+
+def _on_host(like, dtype):
+    """Memory of the host for a tensor of a device; CUDA's copies do not wait where it is pinned."""
+    made = torch.empty_like(like, dtype=dtype, device="cpu", memory_format=torch.preserve_format, requires_grad=False,
+                            pin_memory=like.is_cuda or like.is_pinned())
+    return unwritten(made)
