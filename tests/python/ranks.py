@@ -2,13 +2,14 @@
 
 import datetime
 import multiprocessing
+import queue
 import traceback
 
 import torch
 import torch.distributed as dist
 
 CALM = 60  # seconds until a rank that waits for another gives up
-WAIT = 2 * CALM  # seconds until there is an answer
+WAIT = 10 * CALM  # seconds until there is an answer, on a machine that others keep busy, too
 
 
 def run(functions, folder, count=2):
@@ -19,7 +20,12 @@ def run(functions, folder, count=2):
                                                  answers)) for rank in range(count)]
     for rank in ranks:
         rank.start()
-    got = dict(answers.get(timeout=WAIT) for _ in ranks)
+    try:
+        got = dict(answers.get(timeout=WAIT) for _ in ranks)
+    except queue.Empty:  # nobody reads what they answer later, so they would never end
+        for rank in ranks:
+            rank.kill()
+        raise TimeoutError(f"not every rank has answered within {WAIT} s") from None
     for rank in ranks:
         rank.join()
     return list(zip(*[got[rank] for rank in range(count)]))
